@@ -1,0 +1,1 @@
+"""Paper experiments: one package per paper, with its rows (verdicts), figures and choices."""

@@ -1,0 +1,1 @@
+"""Analytic models: the equation view of each protocol, as vectorised NumPy functions."""
