@@ -1,0 +1,1 @@
+"""penstock: a laboratory for congestion control in data-centre networks."""

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Set penstock up in .venv: check what the machine must have, install the pinned Python packages, build the engine.
+# Safe to repeat: each step is skipped when its inputs have not changed. `setup.sh upgrade` re-resolves the pins.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf '%s\n' "$*" >&2; }
+missing=0
+lack() { say "missing: $1"; say "         $2"; missing=1; }
+
+# --- what the machine must have -------------------------------------------------------------------------------
+python=""
+for candidate in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11; do
+    if command -v "$candidate" >/dev/null 2>&1 &&
+        "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
+        python=$candidate
+        break
+    fi
+done
+if [ -z "$python" ]; then
+    found=$(python3 --version 2>/dev/null || echo "none on PATH")
+    lack "Python 3.11 or newer (found: $found)" "install it, or name it: make setup PYTHON=/path/to/python3"
+elif [ ! -x .venv/bin/python ] && ! "$python" -c 'import venv, ensurepip' >/dev/null 2>&1; then
+    lack "the venv module of $("$python" --version)" "on Debian or Ubuntu: apt install python3-venv"
+fi
+
+[ -x "$HOME/.cargo/bin/cargo" ] && PATH="$PATH:$HOME/.cargo/bin"
+need=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+if ! command -v cargo >/dev/null 2>&1; then
+    lack "a Rust toolchain (cargo), $need or newer" "install it from https://rustup.rs"
+else
+    have=$(cargo --version | sed 's/^cargo \([0-9.]*\).*/\1/')
+    if [ "$(printf '%s\n%s\n' "$need" "$have" | sort -V | head -1)" != "$need" ]; then
+        lack "Rust $need or newer (found: $have)" "update it: rustup update stable"
+    fi
+fi
+if ! command -v cc >/dev/null 2>&1 && ! command -v gcc >/dev/null 2>&1 && ! command -v clang >/dev/null 2>&1; then
+    lack "a C linker (cc), which Rust links with" "on Debian or Ubuntu: apt install gcc libc6-dev"
+fi
+[ "$missing" = 0 ] || { say "Nothing was changed. Install the above and run make again."; exit 1; }
+
+# --- Python packages ----------------------------------------------------------------------------------------------
+if [ ! -x .venv/bin/python ] || ! .venv/bin/python -c 'import pip' >/dev/null 2>&1; then
+    say "creating .venv with $("$python" --version)"
+    "$python" -m venv --clear .venv
+fi
+packages=$(.venv/bin/python - <<'PY'
+import tomllib
+project = tomllib.load(open("pyproject.toml", "rb"))["project"]
+print("\n".join(project["dependencies"] + project["optional-dependencies"]["dev"]))
+PY
+)
+network() { say "failed: the Python packages could not be installed (output above). Is a package index reachable?"; exit 1; }
+if [ "${1:-}" = upgrade ]; then
+    .venv/bin/pip install --quiet --upgrade --requirement <(echo "$packages") || network
+    { head -1 constraints.txt; .venv/bin/pip freeze --exclude penstock --exclude-editable; } >constraints.tmp
+    mv constraints.tmp constraints.txt
+fi
+wanted=$({ cat constraints.txt; echo "$packages"; } | cksum)
+if [ "$(cat .venv/penstock-packages 2>/dev/null)" != "$wanted" ]; then
+    say "installing the Python packages"
+    .venv/bin/pip install --quiet --constraint constraints.txt --requirement <(echo "$packages") || network
+    echo "$wanted" >.venv/penstock-packages
+fi
+
+if [ ! -f crates/py/Cargo.toml ]; then      # no engine in this checkout yet: the Python side alone
+    "$PWD/.venv/bin/python" - <<'PY'
+import pathlib, sysconfig
+pathlib.Path(sysconfig.get_path("purelib"), "penstock.pth").write_text(str(pathlib.Path("python").resolve()) + "\n")
+PY
+    exit 0
+fi
+
+# --- engine -------------------------------------------------------------------------------------------------------
+# The Python sources are used in place; only a change on the Rust side needs a build.
+built=.venv/penstock-engine
+if [ -f "$built" ] && .venv/bin/python -c 'import penstock._engine' >/dev/null 2>&1 &&
+    [ -z "$(find Cargo.toml Cargo.lock pyproject.toml constraints.txt crates -newer "$built" -type f -print -quit)" ]; then
+    exit 0
+fi
+say "building the engine (about a minute the first time)"
+started=$(mktemp)
+export PIP_CONSTRAINT="$PWD/constraints.txt"
+locked=()
+[ -f Cargo.lock ] && locked=(--locked)
+if ! .venv/bin/maturin develop --release --quiet "${locked[@]}" >&2; then
+    rm -f "$started"
+    say "failed: the engine did not build (output above). Are the crates' registry and a C linker available?"
+    exit 1
+fi
+touch -r "$started" "$built"      # sources edited during the build count as newer
+rm -f "$started"
