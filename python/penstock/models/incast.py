@@ -1,0 +1,446 @@
+"""TCP incast: the throughput models of Kulkarni and Agrawal (2014), chapter 3, and one of our own.
+
+``n`` synchronised senders share one bottleneck; the models say how many packets per second they send
+together. The symbols are the book's:
+
+========== ============== ==========================================================================
+``n``      senders        number of parallel, synchronised flows, at least 1
+``p_c``    1/packet       loss events of all flows together, per packet sent by all of them; flows that
+                          lose in the same round count once
+``p_r``    1/packet       loss events of one flow, per packet sent by that flow (mean over the flows)
+``delta``  1/block        timeouts at the start of a block (ABTT), mean per block
+``rtt``    s              mean round-trip time
+``t0``     s              mean duration of a single timeout, T_0
+``length`` packets        L of Eq. (3.37); the book leaves open whether it is one server's share or the
+                          whole block. E[Y] counts the packets of all flows, so the whole block,
+                          ``n * sru``, is the reading that makes rho a number of periods per block
+========== ============== ==========================================================================
+
+Every function takes scalars or arrays that broadcast together, and returns a float for scalars only and
+an ``ndarray`` otherwise. A ``ValueError`` names the argument that is out of range.
+
+Source: S. Kulkarni and P. Agrawal, Analysis of TCP Performance in Data Center Networks, Springer 2014.
+Single flow: J. Padhye, V. Firoiu, D. Towsley and J. Kurose, Modeling TCP Throughput, SIGCOMM 1998.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+#: Senders up to which whole-window losses alone cause timeouts in mid block: Section 3.2, "less than or
+#: equal to three". The book read it from its own traces of the default settings (Table 3.1).
+N_STAR = 3
+
+
+# --- Congestion avoidance: triple-duplicate losses only (section 3.1.1.2) ----------------------------
+
+
+def mean_flows_losing(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike) -> float | Floats:
+    """Mean number of flows that lose in one loss event, j = min(n, p_r/p_c).
+
+    Dimensionless; broadcasts. Raises ValueError for n < 1 or a probability outside [0, 1].
+    Source: the text after Eq. (3.21).
+    """
+    n, p_c, p_r = _losses(n, p_c, p_r)
+    return _plain(_flows_losing(n, p_c, p_r))
+
+
+def mean_rounds(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike) -> float | Floats:
+    """Mean number of rounds between two loss events of the cumulative flow, E[X].
+
+    In rounds (round-trip times); infinite without loss. Raises ValueError as `mean_flows_losing` does.
+    Source: Eq. (3.19), the positive root of Eq. (3.18).
+    """
+    n, p_c, p_r = _losses(n, p_c, p_r)
+    return _plain(_rounds(n, p_c, _flows_losing(n, p_c, p_r)))
+
+
+def mean_window(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike) -> float | Floats:
+    """Mean window of all flows together when a loss event comes, E[W].
+
+    In packets; infinite without loss. Raises ValueError as `mean_flows_losing` does.
+    Source: Eq. (3.14), which with Eq. (3.19) is Eq. (3.20).
+    """
+    n, p_c, p_r = _losses(n, p_c, p_r)
+    j = _flows_losing(n, p_c, p_r)
+    x = _rounds(n, p_c, j)
+    # Eq. (3.14)
+    return _plain(n * x / 2 + 3 * n**2 * x / (2 * j))
+
+
+def mean_flow_window(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike) -> float | Floats:
+    """Mean window of a flow when it loses, E[W_f].
+
+    In packets; infinite without loss. Raises ValueError as `mean_flows_losing` does.
+    Source: Eqs. (3.7) and (3.12).
+    """
+    n, p_c, p_r = _losses(n, p_c, p_r)
+    j = _flows_losing(n, p_c, p_r)
+    return _plain(_flow_window(n, j, _rounds(n, p_c, j)))
+
+
+def td_only(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike, rtt: ArrayLike) -> float | Floats:
+    """Throughput when every loss is found by three duplicate ACKs.
+
+    Packets per second, all flows together; infinite without loss, because loss is the only limit the
+    model knows. Raises ValueError for n < 1, a probability outside [0, 1] or rtt <= 0.
+    Source: Eq. (3.21).
+    """
+    n, p_c, p_r = _losses(n, p_c, p_r)
+    rtt = _positive("rtt", rtt)
+    return _plain(_throughput(p_c, rtt, _rounds(n, p_c, _flows_losing(n, p_c, p_r)), 0.0, 0.0))
+
+
+# --- Timeouts (section 3.1.1.3) ------------------------------------------------------------------------
+
+
+def q_ibtt(w: ArrayLike, p_r: ArrayLike) -> float | Floats:
+    """Probability that a loss in a window of w packets ends in a timeout in mid block (IBTT).
+
+    ``w`` in packets, at least 0; need not be whole: between whole numbers the printed sums are continued
+    by their closed form, with which they agree at every whole number. As printed, the second sum runs to
+    k = w, one term beyond the last that can lose a packet, so that the value can exceed 1 by a few
+    percent for a small w and a large p_r; Eq. (3.31) bounds it. Raises ValueError for w < 0 or p_r
+    outside [0, 1]. Source: Eqs. (3.32) to (3.34). The case m = g of Eq. (3.33) never occurs there, since
+    k >= 3 > m.
+    """
+    w = _at_least("w", w, 0.0)
+    p_r = _probability("p_r", p_r)
+    whole_or_early, late = _timeout_terms(w, p_r)
+    return _plain(np.where(w <= 3, 1.0, whole_or_early + late))
+
+
+def q_ibtt_split(n: ArrayLike, w: ArrayLike, p_r: ArrayLike, *, n_star: ArrayLike = N_STAR) -> float | Floats:
+    """Probability that a loss in a window of w packets ends in an IBTT, one cause at a time.
+
+    Up to ``n_star`` senders only the loss of the whole window counts, beyond it only the lack of
+    duplicate ACKs. ``w`` in packets as in `q_ibtt`. Raises ValueError for n < 1, w < 0, n_star < 0 or p_r
+    outside [0, 1]. Source: Eq. (3.40).
+    """
+    n = _at_least("n", n, 1.0)
+    w = _at_least("w", w, 0.0)
+    p_r = _probability("p_r", p_r)
+    n_star = _at_least("n_star", n_star, 0.0)
+    return _plain(_split_timeouts(n, w, p_r, n_star))
+
+
+def q_abtt(p_c: ArrayLike, delta: ArrayLike, length: ArrayLike) -> float | Floats:
+    """Probability that a period between losses ends in a timeout at the start of a block (ABTT).
+
+    ``delta`` per block, ``length`` in packets (see the module for its two readings). Not bounded by 1
+    here: Eq. (3.31) bounds the sum. Raises ValueError for p_c outside [0, 1], delta < 0 or length <= 0.
+    Source: Eqs. (3.37) and (3.38), with E[Y] = 1/p_c (3.10).
+    """
+    p_c = _probability("p_c", p_c)
+    delta = _at_least("delta", delta, 0.0)
+    length = _positive("length", length)
+    return _plain(_block_timeouts(p_c, delta, length))
+
+
+def full(
+    n: ArrayLike,
+    p_c: ArrayLike,
+    p_r: ArrayLike,
+    delta: ArrayLike,
+    rtt: ArrayLike,
+    t0: ArrayLike,
+    length: ArrayLike,
+) -> float | Floats:
+    """Throughput of the full model: timeouts of both kinds.
+
+    Packets per second, all flows together; infinite without loss. Raises ValueError for n < 1, a
+    probability outside [0, 1], delta < 0, or rtt, t0 or length <= 0. Source: Eq. (3.39).
+    """
+    n, p_c, p_r = _losses(n, p_c, p_r)
+    delta, rtt, t0, length = _timeouts(delta, rtt, t0, length)
+    j = _flows_losing(n, p_c, p_r)
+    x = _rounds(n, p_c, j)
+    q = np.asarray(q_ibtt(_flow_window(n, j, x), p_r)) + _block_timeouts(p_c, delta, length)
+    return _plain(_throughput(p_c, rtt, x, q, t0))
+
+
+def split(
+    n: ArrayLike,
+    p_c: ArrayLike,
+    p_r: ArrayLike,
+    delta: ArrayLike,
+    rtt: ArrayLike,
+    t0: ArrayLike,
+    length: ArrayLike,
+    *,
+    n_star: ArrayLike = N_STAR,
+) -> float | Floats:
+    """Throughput of the split model: the full model with one cause of IBTT at a time.
+
+    Packets per second, all flows together; infinite without loss. Raises ValueError as `full` does, and
+    for n_star < 0. Source: Eqs. (3.39) and (3.40).
+    """
+    n, p_c, p_r = _losses(n, p_c, p_r)
+    delta, rtt, t0, length = _timeouts(delta, rtt, t0, length)
+    n_star = _at_least("n_star", n_star, 0.0)
+    j = _flows_losing(n, p_c, p_r)
+    x = _rounds(n, p_c, j)
+    q = _split_timeouts(n, _flow_window(n, j, x), p_r, n_star) + _block_timeouts(p_c, delta, length)
+    return _plain(_throughput(p_c, rtt, x, q, t0))
+
+
+def ibtt_only(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike, rtt: ArrayLike, t0: ArrayLike) -> float | Floats:
+    """Throughput of the full model without the timeouts at the start of a block.
+
+    Packets per second, all flows together; infinite without loss. Raises ValueError as `full` does.
+    Source: Eq. (3.39) with Q_abtt = 0 (Fig. 3.10).
+    """
+    n, p_c, p_r = _losses(n, p_c, p_r)
+    rtt, t0 = _positive("rtt", rtt), _positive("t0", t0)
+    j = _flows_losing(n, p_c, p_r)
+    x = _rounds(n, p_c, j)
+    return _plain(_throughput(p_c, rtt, x, np.asarray(q_ibtt(_flow_window(n, j, x), p_r)), t0))
+
+
+def abtt_only(
+    n: ArrayLike,
+    p_c: ArrayLike,
+    p_r: ArrayLike,
+    delta: ArrayLike,
+    rtt: ArrayLike,
+    t0: ArrayLike,
+    length: ArrayLike,
+) -> float | Floats:
+    """Throughput of the full model without the timeouts in mid block.
+
+    Packets per second, all flows together; infinite without loss. Raises ValueError as `full` does.
+    Source: Eq. (3.39) with Q_ibtt = 0 (Fig. 3.11).
+    """
+    n, p_c, p_r = _losses(n, p_c, p_r)
+    delta, rtt, t0, length = _timeouts(delta, rtt, t0, length)
+    x = _rounds(n, p_c, _flows_losing(n, p_c, p_r))
+    return _plain(_throughput(p_c, rtt, x, _block_timeouts(p_c, delta, length), t0))
+
+
+# --- One flow (Padhye et al. 1998) ---------------------------------------------------------------------
+
+
+def padhye(
+    p: ArrayLike,
+    rtt: ArrayLike,
+    t0: ArrayLike,
+    *,
+    window_max: ArrayLike = np.inf,
+    packets_per_ack: ArrayLike = 1.0,
+) -> float | Floats:
+    """Throughput of one long TCP flow, the approximate equation.
+
+    Packets per second. ``p`` is loss events per packet, ``window_max`` the receive window in packets.
+    Raises ValueError for p outside [0, 1] and for anything else that is not positive.
+    Source: Padhye et al. 1998, section 2.4, the approximation of the full model.
+    """
+    p = _probability("p", p)
+    rtt, t0 = _positive("rtt", rtt), _positive("t0", t0)
+    window_max = _positive("window_max", window_max)
+    b = _positive("packets_per_ack", packets_per_ack)
+    # B(p) = min(W_max/RTT, 1 / (RTT sqrt(2bp/3) + T_0 min(1, 3 sqrt(3bp/8)) p (1 + 32 p^2)))
+    seconds_per_packet = rtt * np.sqrt(2 * b * p / 3) + t0 * np.minimum(1, 3 * np.sqrt(3 * b * p / 8)) * p * (
+        1 + 32 * p**2
+    )
+    with np.errstate(divide="ignore"):
+        return _plain(np.minimum(window_max / rtt, 1 / seconds_per_packet))
+
+
+def padhye_full(
+    p: ArrayLike,
+    rtt: ArrayLike,
+    t0: ArrayLike,
+    *,
+    window_max: ArrayLike = np.inf,
+    packets_per_ack: ArrayLike = 1.0,
+) -> float | Floats:
+    """Throughput of one long TCP flow, the full model of which `padhye` is the approximation.
+
+    Packets per second; infinite for p = 0 without a window limit. Arguments and errors as in `padhye`,
+    and p must be below 1, where every packet is lost. Source: Padhye et al. 1998, sections 2.2 to 2.4.
+    """
+    p = _probability("p", p)
+    if np.any(p == 1):
+        raise ValueError("p: must be below 1, got 1 (every packet is lost)")
+    rtt, t0 = _positive("rtt", rtt), _positive("t0", t0)
+    window_max = _positive("window_max", window_max)
+    b = _positive("packets_per_ack", packets_per_ack)
+    p, rtt, t0, window_max, b = np.broadcast_arrays(p, rtt, t0, window_max, b)
+    lossy = p > 0
+    # Without loss the flow fills its window for ever; 0.5 only keeps the arithmetic below finite.
+    q = np.where(lossy, p, 0.5)
+    # E[W_u], the mean window without a window limit
+    c = (2 + b) / (3 * b)
+    unlimited = c + np.sqrt(8 * (1 - q) / (3 * b * q) + c**2)
+    limited = unlimited >= window_max
+    w = np.where(limited, window_max, unlimited)
+    rounds = np.where(
+        limited,
+        b / 8 * np.where(limited, window_max, 1.0) + (1 - q) / (q * np.where(limited, window_max, 1.0)) + 2,
+        b / 2 * unlimited + 1,
+    )
+    # Q(w) = min(1, (1 - (1-p)^3) (1 + (1-p)^3 (1 - (1-p)^(w-3))) / (1 - (1-p)^w))
+    r = 1 - q
+    timeout = np.minimum(1, (1 - r**3) * (1 + r**3 * (1 - r ** (w - 3))) / (1 - r**w))
+    # f(p) = 1 + p + 2p^2 + 4p^3 + 8p^4 + 16p^5 + 32p^6, the doubling of the timer
+    backoff = 1 + q + 2 * q**2 + 4 * q**3 + 8 * q**4 + 16 * q**5 + 32 * q**6
+    sent = (1 - q) / q + w + timeout / (1 - q)
+    spent = rtt * rounds + timeout * t0 * backoff / (1 - q)
+    return _plain(np.where(lossy, sent / spent, window_max / rtt))
+
+
+def padhye_times_n(
+    n: ArrayLike,
+    p_r: ArrayLike,
+    rtt: ArrayLike,
+    t0: ArrayLike,
+    *,
+    window_max: ArrayLike = np.inf,
+    packets_per_ack: ArrayLike = 1.0,
+) -> float | Floats:
+    """Throughput of n flows that know nothing of each other: n times `padhye` at p = p_r.
+
+    Packets per second, all flows together. Raises ValueError for n < 1, p_r outside [0, 1] and as
+    `padhye` does. Source: section 3.2.1 (Fig. 3.21).
+    """
+    n = _at_least("n", n, 1.0)
+    p_r = _probability("p_r", p_r)
+    return _plain(
+        n * np.asarray(padhye(p_r, rtt, t0, window_max=window_max, packets_per_ack=packets_per_ack))
+    )
+
+
+# --- Parts ---------------------------------------------------------------------------------------------
+
+
+def _flows_losing(n: Floats, p_c: Floats, p_r: Floats) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # After Eq. (3.21): j = min(n, p_r / p_c)
+        j = np.minimum(n, p_r / p_c)
+    # Without loss no flow loses; any j gives the same limit below.
+    return np.where(p_c > 0, j, 1.0)
+
+
+def _rounds(n: Floats, p_c: Floats, j: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Eq. (3.19)
+        root = np.sqrt(n**2 * p_c**2 * j**2 - 4 * n * p_c**2 * j**3 + 4 * j**4 * p_c**2 + 24 * n**2 * p_c * j)
+        x = (2 * j**2 * p_c - n * p_c * j + root) / (6 * n**2 * p_c)
+    return np.where(p_c > 0, x, np.inf)
+
+
+def _flow_window(n: Floats, j: Floats, x: Floats) -> Floats:
+    # Eqs. (3.7) and (3.12): E[W_f] = 2 E[X_f] = 2 n E[X] / j
+    return 2 * n * x / j
+
+
+def _timeout_terms(w: Floats, p_r: Floats) -> tuple[Floats, Floats]:
+    """The two sums of Eq. (3.34) for w > 3: fewer than three ACKs, and fewer than three duplicates."""
+    w = np.maximum(w, 3.0)
+    keep = 1 - p_r
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # expm1 keeps the digits of 1 - (1-p_r)^w for the small p_r of a large window.
+        log_keep = np.log1p(-p_r)
+        lost_in_window = -np.expm1(w * log_keep)
+        lost_in_three = p_r * (3 - 3 * p_r + p_r**2)
+        # Eq. (3.32) summed over k = 0, 1, 2
+        early = lost_in_three / lost_in_window
+        # Eq. (3.32) summed over k = 3 .. w, times Eq. (3.33) summed over m = 0, 1, 2
+        several = keep**3 * -np.expm1((w - 2) * log_keep)
+        late = several / lost_in_window * lost_in_three
+    # Limits for a loss probability of zero: each packet of the window is as likely to be the lost one.
+    early = np.where(p_r > 0, early, 3 / w)
+    late = np.where(p_r > 0, late, 0.0)
+    return early, late
+
+
+def _split_timeouts(n: Floats, w: Floats, p_r: Floats, n_star: Floats) -> Floats:
+    beyond = np.maximum(w, 3.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Eq. (3.32) at k = 0
+        whole = p_r / -np.expm1(beyond * np.log1p(-p_r))
+    whole = np.where(p_r > 0, whole, 1 / beyond)
+    _, late = _timeout_terms(w, p_r)
+    # Eq. (3.40)
+    return np.where(w <= 3, 1.0, np.where(n <= n_star, whole, late))
+
+
+def _block_timeouts(p_c: Floats, delta: Floats, length: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Eqs. (3.37) and (3.38): rho = L / E[Y] = L p_c and Q_abtt = delta / rho
+        q = delta / (length * p_c)
+    return np.where(delta > 0, q, 0.0)
+
+
+def _throughput(p_c: Floats, rtt: Floats, x: Floats, q: ArrayLike, t0: ArrayLike) -> Floats:
+    # Eq. (3.31)
+    q = np.minimum(1.0, q)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Eq. (3.39): E[Y] = 1/p_c packets in RTT E[X] + Q T_0 seconds
+        b = 1 / (p_c * (rtt * x + q * np.asarray(t0)))
+    return np.where(p_c > 0, b, np.inf)
+
+
+# --- Arguments -----------------------------------------------------------------------------------------
+
+
+def _losses(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    n = _at_least("n", n, 1.0)
+    p_c, p_r = _probability("p_c", p_c), _probability("p_r", p_r)
+    if np.any((p_c > 0) & (p_r == 0)):
+        raise ValueError("p_r: must be above 0 where p_c is, got 0 (a loss event is some flow's loss)")
+    return n, p_c, p_r
+
+
+def _timeouts(
+    delta: ArrayLike, rtt: ArrayLike, t0: ArrayLike, length: ArrayLike
+) -> tuple[Floats, Floats, Floats, Floats]:
+    return (
+        _at_least("delta", delta, 0.0),
+        _positive("rtt", rtt),
+        _positive("t0", t0),
+        _positive("length", length),
+    )
+
+
+def _numbers(name: str, value: ArrayLike) -> Floats:
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: must be a number or an array of numbers, got {value!r}") from None
+    if np.any(np.isnan(array)):
+        raise ValueError(f"{name}: must be a number, got nan")
+    return array
+
+
+def _probability(name: str, value: ArrayLike) -> Floats:
+    array = _numbers(name, value)
+    bad = array[(array < 0) | (array > 1)]
+    if bad.size:
+        raise ValueError(f"{name}: must be a probability in [0, 1], got {bad.flat[0]:g}")
+    return array
+
+
+def _positive(name: str, value: ArrayLike) -> Floats:
+    array = _numbers(name, value)
+    bad = array[array <= 0]
+    if bad.size:
+        raise ValueError(f"{name}: must be above 0, got {bad.flat[0]:g}")
+    return array
+
+
+def _at_least(name: str, value: ArrayLike, low: float) -> Floats:
+    array = _numbers(name, value)
+    bad = array[array < low]
+    if bad.size:
+        raise ValueError(f"{name}: must be at least {low:g}, got {bad.flat[0]:g}")
+    return array
+
+
+def _plain(value: ArrayLike) -> float | Floats:
+    """A float for a scalar result, the array otherwise."""
+    array = np.asarray(value, dtype=np.float64)
+    return float(array) if array.ndim == 0 else array
