@@ -1,1 +1,63 @@
-"""penstock: a laboratory for congestion control in data-centre networks."""
+"""penstock: a laboratory for congestion control in data-centre networks.
+
+>>> import penstock
+>>> result = penstock.run("incast", servers=32, protocol="dctcp")
+>>> print(result.summary["goodput_bps"])
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock._engine import ScenarioError as ScenarioError
+    from penstock._engine import __version__ as __version__
+    from penstock.results import load as load
+    from penstock.runs import Run as Run
+    from penstock.runs import RunSet as RunSet
+    from penstock.runs import run as run
+    from penstock.scenario import describe as describe
+    from penstock.scenario import resolve as resolve
+    from penstock.sweeps import Interrupted as Interrupted
+    from penstock.sweeps import RunFailed as RunFailed
+    from penstock.sweeps import sweep as sweep
+
+# Loaded on first use: the analytic models need neither the engine nor the tables.
+_HOME = {
+    "ScenarioError": "_engine",
+    "__version__": "_engine",
+    "load": "results",
+    "Run": "runs",
+    "RunSet": "runs",
+    "run": "runs",
+    "describe": "scenario",
+    "resolve": "scenario",
+    "Interrupted": "sweeps",
+    "RunFailed": "sweeps",
+    "sweep": "sweeps",
+}
+
+__all__ = [
+    "Interrupted",
+    "Run",
+    "RunFailed",
+    "RunSet",
+    "ScenarioError",
+    "__version__",
+    "describe",
+    "load",
+    "resolve",
+    "run",
+    "sweep",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"penstock.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

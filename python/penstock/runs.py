@@ -1,0 +1,224 @@
+"""Runs and what they measured.
+
+`penstock.run("incast", servers=32, protocol="dctcp")` returns a `RunSet`: one or more replications of one
+scenario.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from penstock import stats
+
+if TYPE_CHECKING:
+    from penstock.plot import Plot
+
+TABLES = ("flows", "ports", "series", "events")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One simulation.
+
+    `summary` holds one number per key, the unit in the key's name; the same seed gives the same bytes. What
+    depends on the machine (`cpu_s`) is in `timings`. `completed` is False when the run was stopped before its
+    end.
+    """
+
+    run: int
+    scenario: dict[str, Any]
+    summary: dict[str, Any]
+    tables: dict[str, pl.DataFrame]
+    timings: dict[str, float]
+    completed: bool = True
+
+
+@dataclass(frozen=True)
+class RunSet:
+    """The replications of one scenario: same settings and seed, run numbers 0, 1, 2, ..."""
+
+    name: str
+    seed: int
+    runs: tuple[Run, ...] = field(repr=False)
+
+    @property
+    def scenario(self) -> dict[str, Any]:
+        """The resolved scenario: every key with the value that was used."""
+        return self.runs[0].scenario if self.runs else {}
+
+    @property
+    def completed(self) -> bool:
+        """Whether every run reached its end."""
+        return all(run.completed for run in self.runs)
+
+    @property
+    def summaries(self) -> list[dict[str, Any]]:
+        """The summary of each run, by run number."""
+        return [run.summary for run in self.runs]
+
+    @cached_property
+    def summary(self) -> dict[str, float]:
+        """Mean over the runs of every numeric summary key."""
+        return self._statistics[0]
+
+    def values(self, key: str) -> NDArray[np.float64]:
+        """The values of a summary key, one per run; NaN where a run has none. Raises KeyError for an unknown
+        key.
+        """
+        self._known(key)
+        return np.array([stats.number(run.summary.get(key)) for run in self.runs])
+
+    def mean(self, key: str) -> float:
+        """Mean of a summary key over the runs. Raises KeyError for an unknown key."""
+        return stats.mean(self.values(key))
+
+    def ci95(self, key: str) -> float:
+        """Half-width of the 95 % Student-t interval of that mean; NaN with a single run."""
+        return stats.ci95(self.values(key))
+
+    def tables(self, i: int = 0) -> dict[str, pl.DataFrame]:
+        """The tables of run `i` by name (flows, ports, series, events), as far as they were kept."""
+        return self.runs[i].tables
+
+    @property
+    def flows(self) -> pl.DataFrame:
+        """One row per flow; column `run` tells the runs apart."""
+        return self.table("flows")
+
+    @property
+    def ports(self) -> pl.DataFrame:
+        """One row per switch port and host port; column `run` tells the runs apart."""
+        return self.table("ports")
+
+    @property
+    def series(self) -> pl.DataFrame:
+        """Samples over time, when the scenario asked for them; column `run` tells the runs apart."""
+        return self.table("series")
+
+    @property
+    def events(self) -> pl.DataFrame:
+        """Timeouts, drops and the like, when asked for; column `run` tells the runs apart."""
+        return self.table("events")
+
+    def table(self, name: str) -> pl.DataFrame:
+        """The named table of all runs, with the run number in front. Raises KeyError when no run kept it."""
+        parts = [
+            run.tables[name].select(pl.lit(run.run, dtype=pl.UInt32).alias("run"), pl.all())
+            for run in self.runs
+            if name in run.tables
+        ]
+        if not parts:
+            kept = sorted({table for run in self.runs for table in run.tables})
+            raise KeyError(f"no table {name!r} was kept; there are: {', '.join(kept) or 'none'}")
+        return pl.concat(parts, how="vertical")
+
+    def statistics(self) -> pl.DataFrame:
+        """One row per summary key: mean and 95 % half-width over the runs, in the unit the key names."""
+        means, halves = self._statistics
+        return pl.DataFrame(
+            {"key": list(means), "mean": list(means.values()), "ci95": [halves[key] for key in means]},
+            schema={"key": pl.String, "mean": pl.Float64, "ci95": pl.Float64},
+        )
+
+    @property
+    def plot(self) -> Plot:
+        """Figures of this result: `.plot.queue()`, `.plot.cwnd()`, `.plot.fct()`; each returns a matplotlib
+        Figure.
+        """
+        from penstock.plot import Plot
+
+        return Plot(self)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the run directory (run.json, summary.json, Parquet tables) and return its path."""
+        from penstock import results
+
+        return results.write(self, Path(folder))
+
+    @cached_property
+    def _statistics(self) -> tuple[dict[str, float], dict[str, float]]:
+        return stats.over_runs(self.summaries)
+
+    def _known(self, key: str) -> None:
+        if not any(key in run.summary for run in self.runs):
+            known = sorted({name for run in self.runs for name in run.summary})
+            raise KeyError(f"no summary key {key!r}; there are: {', '.join(known)}")
+
+    def _repr_html_(self) -> str:
+        given = ", ".join(f"{key} = {value}" for key, value in headline(self.scenario))
+        count = f"{len(self.runs)} run{'s' if len(self.runs) != 1 else ''}"
+        note = "" if self.completed else " <b>(stopped early: partial results)</b>"
+        means, halves = self._statistics
+        rows = "".join(
+            f"<tr><td style='text-align:left'>{html.escape(key)}</td><td>{show(key, value)}</td>"
+            f"<td>{'± ' + show(key, halves[key]) if np.isfinite(halves[key]) else ''}</td></tr>"
+            for key, value in means.items()
+        )
+        return (
+            f"<div><b>{html.escape(self.name)}</b>, seed {self.seed}, {count}{note}<br>"
+            f"<small>{html.escape(given)}</small>"
+            "<table><thead><tr><th style='text-align:left'>key</th><th>mean</th><th>95 %</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table></div>"
+        )
+
+
+def headline(scenario: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The plain settings of a resolved scenario as (key, value) pairs."""
+    values = scenario.get("values", scenario.get("set", scenario))
+    return [(key, value) for key, value in values.items() if isinstance(value, str | int | float)]
+
+
+def show(key: str, value: float) -> str:
+    """A summary value for people: scaled by the unit its key names."""
+    if not np.isfinite(value):
+        return "-"
+    if key.endswith("_bps"):
+        for scale, unit in ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s")):
+            if abs(value) >= scale:
+                return f"{value / scale:.4g} {unit}"
+        return f"{value:.4g} b/s"
+    if key.endswith("_s"):
+        for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+            if abs(value) >= scale:
+                return f"{value / scale:.4g} {unit}"
+        return "0 s" if value == 0 else f"{value / 1e-9:.4g} ns"
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:.5g}"
+
+
+def run(
+    scenario: str | Path,
+    /,
+    *,
+    seed: int = 1,
+    runs: int = 1,
+    keep: Iterable[str] = TABLES,
+    jobs: int | None = None,
+    **settings: Any,
+) -> RunSet:
+    """Run a scenario by name or TOML file and return what it measured.
+
+    Settings are keyword arguments: numbers, or strings with units ("10Gbps", "300us", "32KB", "100pkt").
+    `runs` is the number of replications, spread over `jobs` threads (default: all cores); `keep` names the
+    tables to hold on to. Raises ScenarioError (a ValueError) naming the argument, its value and the rule it
+    breaks; RunFailed when a run dies; Interrupted (a KeyboardInterrupt) on Ctrl-C. The last two carry what
+    was finished in `.results`.
+    """
+    from penstock.sweeps import sweep
+
+    return sweep([(scenario, settings)], runs=runs, seed=seed, keep=keep, jobs=jobs)[0]
+
+
+def frames(tables: dict[str, dict[str, NDArray[Any]]], keep: Sequence[str]) -> dict[str, pl.DataFrame]:
+    """The engine's columns as DataFrames, without those nobody asked for."""
+    return {name: pl.DataFrame(columns) for name, columns in tables.items() if name in keep}

@@ -1,0 +1,82 @@
+"""Naming a scenario: a built-in name or a TOML file, with settings on top.
+
+Python only carries the values to the engine. Units, ranges and contradictions are judged there, once, so that
+the command line, Python and TOML files obey the same rules and give the same messages.
+"""
+
+from __future__ import annotations
+
+import json
+import numbers
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock import _engine
+from penstock._engine import ScenarioError
+
+type_names = "a string, a number or true/false"
+
+
+def spec(scenario: str | Path, settings: Mapping[str, Any], seed: int) -> str:
+    """The JSON document that tells the engine what to run.
+
+    `scenario` is the name of a built-in scenario or the path of a TOML file (anything ending in .toml, or an
+    existing file). Values of `settings` are numbers or strings with units ("10Gbps", "300us", "32KB",
+    "100pkt"). Raises ScenarioError for a missing file and for values that are neither.
+    """
+    document: dict[str, Any]
+    text = str(scenario)
+    path = Path(text)
+    if text.endswith(".toml") or path.is_file():
+        try:
+            document = {"toml": path.read_text(encoding="utf-8"), "base_dir": str(path.resolve().parent)}
+        except FileNotFoundError:
+            raise error("scenario", text, "the file does not exist") from None
+        except (OSError, UnicodeDecodeError) as problem:
+            raise error("scenario", text, f"the file cannot be read ({problem})") from None
+    else:
+        document = {"scenario": text}
+    document["set"] = {str(key): _plain(str(key), value) for key, value in settings.items()}
+    document["seed"] = whole("seed", seed, least=0)
+    return json.dumps(document)
+
+
+def resolve(scenario: str | Path, settings: Mapping[str, Any] | None = None, seed: int = 1) -> dict[str, Any]:
+    """The scenario with every value filled in and checked. Raises ScenarioError on the first value that
+    breaks a rule.
+    """
+    resolved: dict[str, Any] = json.loads(_engine.resolve(spec(scenario, settings or {}, seed)))
+    return resolved
+
+
+def describe() -> dict[str, Any]:
+    """Everything the engine offers: scenarios, protocols, queues, with each parameter's unit, default, range,
+    source.
+    """
+    catalogue: dict[str, Any] = json.loads(_engine.describe())
+    return catalogue
+
+
+def whole(key: str, value: object, *, least: int) -> int:
+    """`value` as an int of at least `least`. Raises ScenarioError, naming `key`, when it is not."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
+        raise error(key, value, f"must be a whole number, at least {least}")
+    return int(value)
+
+
+def error(key: str, value: object, rule: str) -> ScenarioError:
+    """A ScenarioError of the same form as the engine's: one line with key, value and rule."""
+    problem = ScenarioError(f"{key} = {value}: {rule}")
+    problem.key, problem.value, problem.rule = key, str(value), rule
+    return problem
+
+
+def _plain(key: str, value: object) -> str | int | float | bool:
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    raise error(key, repr(value), f"must be {type_names}")
