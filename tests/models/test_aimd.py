@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from penstock.models import aimd
 
-parameters = st.lists(
-    st.tuples(st.floats(0.05, 5.0), st.floats(0.0, 0.95)), min_size=2, max_size=12
-).map(lambda pairs: (np.array([a for a, _ in pairs]), np.array([b for _, b in pairs])))
+parameters = st.lists(st.tuples(st.floats(0.05, 5.0), st.floats(0.0, 0.95)), min_size=2, max_size=12).map(
+    lambda pairs: (np.array([a for a, _ in pairs]), np.array([b for _, b in pairs]))
+)
 
 
 def test_matrix_of_two_flows_by_hand():
@@ -117,7 +117,13 @@ def test_counts_are_the_same_as_repeated_flows():
 def test_equal_parameters_share_equally_and_complete_by_hand():
     # 21 flows of (0.5, 0.5), pipe 25: windows 35.5/21, throughput 0.75 of that per 300 us
     out = aimd.classes(
-        [0.5] * 3, [0.5] * 3, flows=[15, 5, 1], sizes=[50, 100, 100_000], thresholds=[50, 100], pipe=25, rtt=3e-4
+        [0.5] * 3,
+        [0.5] * 3,
+        flows=[15, 5, 1],
+        sizes=[50, 100, 100_000],
+        thresholds=[50, 100],
+        pipe=25,
+        rtt=3e-4,
     )
     assert out.throughput == pytest.approx([35.5 / 21 * 0.75 / 3e-4] * 3)
     assert out.fct[0] == pytest.approx(50 / (35.5 / 21 * 0.75) * 3e-4)
@@ -142,6 +148,7 @@ def test_a_sweep_is_one_call():
     ("call", "name"),
     [
         (lambda: aimd.matrix([0.0, 1], [0.5, 0.5]), "alpha"),
+        (lambda: aimd.matrix(1, 0.5), "alpha"),
         (lambda: aimd.matrix([1, 1], [0.5, 1.0]), "beta"),
         (lambda: aimd.stationary([1, 1], [0.5, 0.5], 0), "pipe"),
         (lambda: aimd.stationary([1, 1], [0.5, 0.5], 10, [0, 0]), "flows"),

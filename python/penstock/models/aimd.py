@@ -33,6 +33,7 @@ def matrix(alpha: ArrayLike, beta: ArrayLike) -> Array:
         shape (..., n, n), column-stochastic: every column sums to 1, so the total window is conserved.
     """
     a, b = _parameters(alpha, beta)
+    _has_flow_axis(a)
     # Eq. (3.8): A = diag(beta) + alpha (e' - beta') / sum(alpha)
     spread = a[..., :, None] * (1.0 - b)[..., None, :] / a.sum(-1)[..., None, None]
     return np.eye(a.shape[-1]) * b[..., None, :] + spread
@@ -77,6 +78,7 @@ def stationary(alpha: ArrayLike, beta: ArrayLike, pipe: float, flows: ArrayLike 
         window per flow, packets, shape (..., n).
     """
     a, b = _parameters(alpha, beta)
+    _has_flow_axis(a)
     count = _counts(flows, a)
     if not pipe > 0:
         raise ValueError(f"pipe: {pipe} must be > 0 packets")
@@ -157,8 +159,12 @@ def class_average(values: ArrayLike, thresholds: ArrayLike, sizes: ArrayLike) ->
     size = np.atleast_1d(_positive(sizes, "sizes"))
     classes = value.shape[-1]
     if bound.shape[-1:] != (classes - 1,):
-        raise ValueError(f"thresholds: {classes} classes need {classes - 1} thresholds, not {bound.shape[-1:]}")
-    edge = np.concatenate([np.zeros((*bound.shape[:-1], 1)), bound, np.full((*bound.shape[:-1], 1), np.inf)], -1)
+        raise ValueError(
+            f"thresholds: {classes} classes need {classes - 1} thresholds, not {bound.shape[-1:]}"
+        )
+    edge = np.concatenate(
+        [np.zeros((*bound.shape[:-1], 1)), bound, np.full((*bound.shape[:-1], 1), np.inf)], -1
+    )
     if not (np.diff(edge, axis=-1) > 0).all():
         raise ValueError("thresholds: must be > 0 and increasing")
     # Eq. (3.16), (3.17): packets sent while in class i, d_iT - d_(i-1)T, as a share of the flow
@@ -222,6 +228,7 @@ def eigenvalues(alpha: ArrayLike, beta: ArrayLike) -> Array:
     A is similar to a symmetric matrix (scale by the square root of alpha / (1 - beta)), hence real values.
     """
     a, b = _parameters(alpha, beta)
+    _has_flow_axis(a)
     root = np.sqrt(a * (1.0 - b))
     symmetric = np.eye(a.shape[-1]) * b[..., None, :] + (
         root[..., :, None] * root[..., None, :] / a.sum(-1)[..., None, None]
@@ -311,12 +318,17 @@ def classes(
 
 
 def _parameters(alpha: ArrayLike, beta: ArrayLike) -> tuple[Array, Array]:
-    a, b = np.broadcast_arrays(np.atleast_1d(np.asarray(alpha, float)), np.atleast_1d(np.asarray(beta, float)))
+    a, b = np.broadcast_arrays(np.asarray(alpha, float), np.asarray(beta, float))
     if not (a > 0).all():
         raise ValueError("alpha: must be > 0 packets per round")
     if not ((b >= 0) & (b < 1)).all():
         raise ValueError("beta: must lie in 0 <= beta < 1")
     return a, b
+
+
+def _has_flow_axis(alpha: Array) -> None:
+    if alpha.ndim == 0:
+        raise ValueError("alpha: needs one entry per flow, or beta does")
 
 
 def _counts(flows: ArrayLike, like: Array) -> Array:

@@ -1,0 +1,8 @@
+"""Every row of the thesis, in its order."""
+
+from __future__ import annotations
+
+from penstock.experiments.sdc_racs.model_rows import MODEL_ROWS
+from penstock.ledger import Row
+
+ROWS: list[Row] = [*MODEL_ROWS]
