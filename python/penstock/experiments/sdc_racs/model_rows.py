@@ -49,7 +49,7 @@ def shares(
 ) -> aimd.Classes:
     """The three classes of section 3.4.5 at these gains; flows of class A have the size of its threshold.
 
-    `class_averaged` reads the wanted gains as those of the averages (3.16), (3.17) instead of the class's own.
+    `class_averaged` reads the wanted gains as those of the class averages, not of the class's own parameters.
     """
     edge = float(_MODEL["sizes_packets"][1])
     beta = class_betas(gain_ac, gain_bc, alpha_ab)
@@ -122,16 +122,17 @@ def _class_a_gain(lab: Lab) -> Finding:
     parts = [
         f"gain 1: shares equal within {spread:.2%}",
         f"gain 100: B {b:.2f} Mb/s (stated about 5), C {c:.2f} Mb/s (about 1)",
-        f"AFCT of A falls by {gained_ms:.1f} ms from gain 2 to 100, by {gained_from_equal_ms:.1f} ms from gain 1 "
+        f"AFCT of A falls by {gained_ms:.1f} ms from gain 2 to 100, {gained_from_equal_ms:.1f} ms from gain 1 "
         "(stated about 30 ms)",
         f"gain 10 already brings {early:.0%} of it",
-        f"with alpha_A = alpha_B in 0.5..0.99: B {low[1]:.1f}..{high[1]:.1f}, C {low[2]:.2f}..{high[2]:.2f} Mb/s; "
-        f"gains read on class averages: B {mbps(averaged.throughput)[1]:.1f}",
+        f"with alpha_A = alpha_B in 0.5..0.99: B {low[1]:.1f}..{high[1]:.1f}, "
+        f"C {low[2]:.2f}..{high[2]:.2f} Mb/s; gains read on class averages: B {mbps(averaged.throughput)[1]:.1f}",
     ]
     others = spread <= EQUAL and _about(b, 5) and _about(c, 1) and early >= 0.8 and lost > 0.5
     reason = (
-        f"Only the 30 ms do not hold: 21 equal flows on 1 Gb/s send 50 packets each in {equal.fct[0] * 1e3:.1f} ms. "
-        "In the model completion times scale with T / (P + sum of alpha): no capacity at an RTT of 300 us brings "
+        "Only the 30 ms do not hold: 21 equal flows on 1 Gb/s send 50 packets each in "
+        f"{equal.fct[0] * 1e3:.1f} ms. In the model completion times scale with T / (P + sum of alpha): "
+        "no capacity at an RTT of 300 us brings "
         f"more than {largest_ms:.1f} ms, and the RTT of {rtt_ms:.1f} ms that would leaves class B "
         f"{b * _MODEL['rtt_s'] * 1e3 / rtt_ms:.1f} Mb/s, not 5."
         if others
