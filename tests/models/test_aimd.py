@@ -94,7 +94,7 @@ def test_matrix_conserves_the_total_and_contracts_at_its_second_eigenvalue(pair,
 
 
 def test_example_of_section_344():
-    # 1000 packets through thresholds 50 and 100: 0.9 of C, 0.05 of B, 0.05 of A; distinct primes show each share
+    # 1000 packets through thresholds 50 and 100: 0.9 of C, 0.05 of B, 0.05 of A; primes tell them apart
     assert aimd.class_average([2, 3, 5], [50, 100], 1000) == pytest.approx([0.05 * 2 + 0.05 * 3 + 0.9 * 5])
     assert aimd.class_average(np.eye(3), [50, 100], 1000)[:, 0] == pytest.approx([0.05, 0.05, 0.9])
 

@@ -122,11 +122,12 @@ def _class_a_gain(lab: Lab) -> Finding:
     parts = [
         f"gain 1: shares equal within {spread:.2%}",
         f"gain 100: B {b:.2f} Mb/s (stated about 5), C {c:.2f} Mb/s (about 1)",
-        f"AFCT of A falls by {gained_ms:.1f} ms from gain 2 to 100, {gained_from_equal_ms:.1f} ms from gain 1 "
-        "(stated about 30 ms)",
+        f"AFCT of A falls by {gained_ms:.1f} ms from gain 2 to 100, "
+        f"{gained_from_equal_ms:.1f} ms from gain 1 (stated about 30 ms)",
         f"gain 10 already brings {early:.0%} of it",
         f"with alpha_A = alpha_B in 0.5..0.99: B {low[1]:.1f}..{high[1]:.1f}, "
-        f"C {low[2]:.2f}..{high[2]:.2f} Mb/s; gains read on class averages: B {mbps(averaged.throughput)[1]:.1f}",
+        f"C {low[2]:.2f}..{high[2]:.2f} Mb/s; "
+        f"gains read on class averages: B {mbps(averaged.throughput)[1]:.1f}",
     ]
     others = spread <= EQUAL and _about(b, 5) and _about(c, 1) and early >= 0.8 and lost > 0.5
     reason = (
