@@ -20,7 +20,8 @@ def test_demand_leaves_room_to_others():
 
 
 def test_three_levels_by_hand():
-    # Link 0 (6) holds flows 0, 1, 2: 2 each. Link 1 (10) holds 0, 3, 4: (10 - 2) / 2 = 4. Link 2 (12): 4 and 5: 8.
+    # Link 0 (6) holds flows 0, 1, 2: 2 each. Link 1 (10) holds 0, 3, 4: (10 - 2) / 2 = 4. Link 2 (12): 4 and
+    # 5: 8.
     got = max_min([6, 10, 12], [[0, 1], [0], [0], [1], [1, 2], [2]])
     assert got.rates.tolist() == [2, 2, 2, 4, 4, 8]
 

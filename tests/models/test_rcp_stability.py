@@ -87,8 +87,8 @@ def test_source_filter_is_two_at_rest_and_crosses_nowhere_else():
 
 
 def test_theorem_2_needs_a_small_interval():
-    # With T = 10 ms and the loop delay of 130 ms the constants decide: by hand, tau2 -> 0 leaves 2 tau1/(tau1 + jw)
-    # beside the integrator and the delay; atan(w/tau1) + 12.5 w = pi/2 gives the crossing.
+    # With T = 10 ms and the loop delay of 130 ms the constants decide: by hand, tau2 -> 0 leaves 2 tau1/(tau1
+    # + jw) beside the integrator and the delay; atan(w/tau1) + 12.5 w = pi/2 gives the crossing.
     tau1 = 0.01
     w = mpmath.findroot(lambda w: mpmath.atan(w / tau1) + 12.5 * w - mpmath.pi / 2, 0.03)
     limit = float(w * mpmath.sqrt(1 + (w / tau1) ** 2) / 2)
@@ -128,13 +128,13 @@ def growth_per_step(run: rs.Trajectory, early: int, late: int, window: int = 400
 
 
 def test_recursion_5_with_unlike_delays_decays_and_grows_with_the_dominant_root():
-    delays = [2, 30]
-    bound, limit = float(rs.qi_bound(30)), rs.critical_kappa(delays)
+    delays = [4, 13]
+    bound, limit = float(rs.qi_bound(13)), rs.critical_kappa(delays)
     assert limit > 1.5 * bound
     kappas = [0.95 * limit, 1.05 * limit]
     radii = [rs.spectral_radius(rs.characteristic_qi(delays, k)) for k in kappas]
-    run = rs.simulate_qi(kappas, delays, steps=30_000, initial=0.5 * (1 + 1e-6))
-    assert growth_per_step(run, 15_000, 29_000) == pytest.approx(radii, abs=3e-6)
+    run = rs.simulate_qi(kappas, delays, steps=5_000, initial=0.5 * (1 + 1e-8))
+    assert growth_per_step(run, 1_500, 4_000) == pytest.approx(radii, abs=3e-6)
     assert radii[0] < 1 < radii[1]
 
 
@@ -171,8 +171,8 @@ def test_rcp_gain_in_topology_t1():
 
 
 def test_rcp_recursion_in_topology_t1():
-    # x1 alone answers link l1 (710 ms) while the router believes in 89 ms: unstable while it holds 70 % of the
-    # link (linear gain 2.2), stable with 10 % (0.3).
+    # x1 alone answers link l1 (710 ms) while the router believes in 89 ms: unstable while it holds 70 % of
+    # the link (linear gain 2.2), stable with 10 % (0.3).
     common = {"rtts_s": [0.71], "capacity": 1.0, "interval_s": 0.01, "steps": 60_000, "mean_rtt_s": 0.089}
     assert rs.simulate_rcp(unresponsive=0.3, **common).oscillation(10_000)[0] > 0.5
     assert rs.simulate_rcp(unresponsive=0.9, **common).oscillation(10_000)[0] < 1e-6
@@ -197,7 +197,10 @@ def test_rcp_with_its_own_round_trip_is_stable():
         (lambda: rs.simulate_qi(-0.1, [2], steps=5), "kappa"),
         (lambda: rs.simulate_qi(0.1, [2], steps=5, starts=[1]), "starts"),
         (lambda: rs.simple_bound(0.1, 0.0), "interval_s"),
-        (lambda: rs.simulate_rcp(rtts_s=[0.1], capacity=1, interval_s=0.01, steps=5, unresponsive=1), "unresponsive"),
+        (
+            lambda: rs.simulate_rcp(rtts_s=[0.1], capacity=1, interval_s=0.01, steps=5, unresponsive=1),
+            "unresponsive",
+        ),
     ],
 )
 def test_bad_arguments_are_named(call, name):

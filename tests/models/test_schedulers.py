@@ -56,7 +56,9 @@ def test_las_exponential_by_quadrature():
 def test_srpt_pareto_by_nested_quadrature():
     k = MEAN * (SHAPE - 1) / SHAPE
     expected = pareto_srpt(2.0, CAPACITY, k, SHAPE)
-    assert sc.srpt_mean(sc.pareto(MEAN, SHAPE), arrivals=2.0, capacity=CAPACITY) == pytest.approx(expected, rel=2e-3)
+    assert sc.srpt_mean(sc.pareto(MEAN, SHAPE), arrivals=2.0, capacity=CAPACITY) == pytest.approx(
+        expected, rel=2e-3
+    )
 
 
 def test_srpt_below_las_below_ps_for_heavy_tails():
@@ -73,13 +75,14 @@ ARRIVALS, SIZES = [0.0, 1.0, 2.0], [4.0, 2.0, 1.0]
 def test_traces_by_hand():
     # FCFS: 4, 6, 7.
     assert sc.fcfs_trace(ARRIVALS, SIZES, 1).tolist() == [4, 6, 7]
-    # PS: at 2 the remainders are 2.5, 1.5, 1; third gone after 3 s (t = 5: 1.5, 0.5), second at 6 (1), first at 7.
+    # PS: at 2 the remainders are 2.5, 1.5, 1; third gone after 3 s (t = 5: 1.5, 0.5), second at 6 (1), first
+    # at 7.
     assert sc.ps_trace(ARRIVALS, SIZES, 1) == pytest.approx([7, 6, 5])
-    # SRPT: second (2) preempts first (3 left) at 1; at 2 both have 1 left, the earlier keeps the link (no gain in
-    # switching): done 3, third 4, first 7. Either order of the tie has the same mean.
+    # SRPT: second (2) preempts first (3 left) at 1; at 2 both have 1 left, the earlier keeps the link (no
+    # gain in switching): done 3, third 4, first 7. Either order of the tie has the same mean.
     assert np.sort(sc.srpt_trace(ARRIVALS, SIZES, 1)).tolist() == [3, 4, 7]
-    # LAS: at 1 the second starts from 0 while the first has 1; at 2 both have 1 and the third has 0: it runs to 1
-    # and is done at 3; then the second (1 left) and first (3 left) share: 5, 7.
+    # LAS: at 1 the second starts from 0 while the first has 1; at 2 both have 1 and the third has 0: it runs
+    # to 1 and is done at 3; then the second (1 left) and first (3 left) share: 5, 7.
     assert sc.las_trace(ARRIVALS, SIZES, 1) == pytest.approx([7, 5, 3])
 
 

@@ -1,7 +1,7 @@
 """Exact max-min fair rates on a set of links, by progressive filling in rational arithmetic.
 
-Source: Bertsekas and Gallager, *Data Networks*, section 6.5.2. Max-min is the allocation RCP-family routers aim
-at; this solver is the yardstick their simulated rates are held to.
+Source: Bertsekas and Gallager, *Data Networks*, section 6.5.2. Max-min is the allocation RCP-family routers
+aim at; this solver is the yardstick their simulated rates are held to.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class MaxMin:
-    """``rates``: one per flow, in the unit of the capacities; ``bottleneck``: index of the link that limits each
-    flow, -1 where its own demand does."""
+    """``rates``: one per flow, in the unit of the capacities; ``bottleneck``: index of the link that limits
+    each flow, -1 where its own demand does."""
 
     rates: NDArray[np.float64]
     bottleneck: NDArray[np.int64]
@@ -28,8 +28,8 @@ def max_min(
 ) -> MaxMin:
     """Max-min fair rates of flows over links.
 
-    ``capacities``: one positive capacity per link; ``paths``: for each flow the indices of its links (each link at
-    most once; empty only with a finite demand); ``demands``: upper limit per flow, ``inf`` for none.
+    ``capacities``: one positive capacity per link; ``paths``: for each flow the indices of its links (each
+    link at most once; empty only with a finite demand); ``demands``: upper limit per flow, ``inf`` for none.
     Raises ValueError naming the argument.
     """
     room = [_capacity(i, c) for i, c in enumerate(capacities)]
@@ -38,7 +38,9 @@ def max_min(
         raise ValueError(f"demands: one per flow, got {len(wanted)} for {len(paths)} flows")
     for flow, path in enumerate(paths):
         if any(not 0 <= link < len(room) for link in path) or len(set(path)) != len(path):
-            raise ValueError(f"paths: flow {flow} must name distinct links 0..{len(room) - 1}, got {list(path)}")
+            raise ValueError(
+                f"paths: flow {flow} must name distinct links 0..{len(room) - 1}, got {list(path)}"
+            )
         if not wanted[flow] >= 0:
             raise ValueError(f"demands: flow {flow} must want a rate of at least 0, got {wanted[flow]!r}")
         if not path and wanted[flow] == float("inf"):

@@ -58,7 +58,9 @@ def _taus(tau1: float, tau2: float) -> None:
     if not 0 < tau1 < 1:
         raise ValueError(f"tau1: must lie in (0, 1) (Theorem 2), got {tau1!r}")
     if not 0 < tau1 + 2 * tau2 < 2:
-        raise ValueError(f"tau2: tau1 + 2 tau2 must lie in (0, 2) (Theorem 2), got {tau2!r} with tau1 = {tau1!r}")
+        raise ValueError(
+            f"tau2: tau1 + 2 tau2 must lie in (0, 2) (Theorem 2), got {tau2!r} with tau1 = {tau1!r}"
+        )
 
 
 # --- Bounds ---------------------------------------------------------------------------------------
@@ -139,7 +141,9 @@ def _plant(omega: Array, delays: Array, weights: ArrayLike | None) -> Complex:
     return total
 
 
-def qi_locus(omega: ArrayLike, delays: ArrayLike, kappa: float = 1.0, weights: ArrayLike | None = None) -> Complex:
+def qi_locus(
+    omega: ArrayLike, delays: ArrayLike, kappa: float = 1.0, weights: ArrayLike | None = None
+) -> Complex:
     """Open loop G(e^{j omega}) of QI-RCP; homogeneous when ``delays`` holds one value.
 
     ``omega``: radians per control interval, not a multiple of 2 pi; result has its shape.
@@ -148,7 +152,8 @@ def qi_locus(omega: ArrayLike, delays: ArrayLike, kappa: float = 1.0, weights: A
     """
     w = np.asarray(omega, dtype=float)
     # Eq. (9) with T = 1: G = (kappa / N) sum z^-Di / (1 - z^-1)
-    return np.asarray(kappa * _plant(w, _loop_delays(delays), weights) / (1 - np.exp(-1j * w)))
+    plant = _plant(w, _loop_delays(delays), weights)
+    return np.asarray(kappa * plant / (1 - np.exp(-1j * w)), dtype=complex)
 
 
 def source_filter(omega: ArrayLike, tau1: float, tau2: float) -> Complex:
@@ -159,7 +164,7 @@ def source_filter(omega: ArrayLike, tau1: float, tau2: float) -> Complex:
     _taus(tau1, tau2)
     z1 = np.exp(-1j * np.asarray(omega, dtype=float))
     # Eq. (28) with T = 1
-    return (tau1 + tau2 + tau1 * z1 - tau2 * z1**2) / (1 - (1 - tau1) * z1)
+    return np.asarray((tau1 + tau2 + tau1 * z1 - tau2 * z1**2) / (1 - (1 - tau1) * z1), dtype=complex)
 
 
 def piqi_locus(
@@ -202,7 +207,8 @@ def critical_kappa(
             return qi_locus(omega, d, 1.0, weights)
         return piqi_locus(omega, d, tau1, tau2, 1.0, weights)
 
-    # The phase turns by at most max(d) + 3 radians per radian: 32 points per turn cannot miss a crossing pair.
+    # The phase turns by at most max(d) + 3 radians per radian: 32 points per turn cannot miss a crossing
+    # pair.
     points = int(64 * (d.max() + 4))
     grid = np.linspace(np.pi / points / 8, np.pi, points)
     values = locus(grid)
@@ -216,7 +222,7 @@ def critical_kappa(
     real = np.append(locus((low + high) / 2).real, values.real[-1])  # omega = pi is always on the axis
     depth = -real.min()
     if depth <= 0:
-        raise ValueError("delays: the locus never meets the negative real axis")  # cannot happen for delay >= 1
+        raise ValueError("delays: the locus never meets the negative real axis")
     return float(1 / depth)
 
 
@@ -292,8 +298,8 @@ def simulate_qi(
     """Run QI-RCP's recursion (5) as printed, for one kappa or several at once.
 
     ``kappa``: scalar or (K,); ``delays``: whole loop delays (N,); ``target``: gamma_l C_l; ``initial``: fair
-    rate before step 0 (default 5 % above the steady one, a visible disturbance); ``starts``: step at which each
-    flow's traffic is first seen by the router (N,), default all at 0.
+    rate before step 0 (default 5 % above the steady one, a visible disturbance); ``starts``: step at which
+    each flow's traffic is first seen by the router (N,), default all at 0.
     The rate is floored at 1e-9 of the target: a router never announces a negative rate.
     """
     return _simulate(kappa, delays, steps, initial, target, starts, None)
@@ -408,7 +414,8 @@ def simulate_rcp(
         y = unresponsive + float(np.where(past >= 0, rate[np.maximum(past, 0)], first).sum())
         q = max(0.0, q + y - c)
         d = base + q * t / c
-        # Eq. (1): R = R(t-T) [1 + (T/d)/C (alpha (C - y) - beta q/d)]; q in rate x intervals, so q T is its size
+        # Eq. (1): R = R(t-T) [1 + (T/d)/C (alpha (C - y) - beta q/d)]; q in rate x intervals, so q T is its
+        # size
         r = r * (1 + (t / d) / c * (alpha * (c - y) - beta * q * t / d))
         r = min(max(r, 1e-6 * c), c)  # the public controllers keep the rate within the link's capacity
         rate[n], arrival[n], queue[n] = r, y, q
@@ -427,4 +434,6 @@ def rcp_loop_gain(
     share = np.asarray(responsive_share, dtype=float)
     if np.any(share <= 0) or np.any(share > 1):
         raise ValueError(f"responsive_share: must lie in (0, 1], got {responsive_share!r}")
-    return alpha * share * _positive("responsive_rtt_s", responsive_rtt_s) / _positive("mean_rtt_s", mean_rtt_s)
+    return (
+        alpha * share * _positive("responsive_rtt_s", responsive_rtt_s) / _positive("mean_rtt_s", mean_rtt_s)
+    )

@@ -1,11 +1,11 @@
 """Ideal single-link schedulers: mean flow times in closed form, and exact fluid simulators for a trace.
 
 Processor sharing (PS), first come first served (FCFS), shortest remaining time (SRPT) and least attained
-service (LAS, also called foreground-background). They bound what a transport can reach on one link: SRPT is the
-smallest mean flow completion time any schedule can have, PS is what RCP sets out to emulate.
+service (LAS, also called foreground-background). They bound what a transport can reach on one link: SRPT is
+the smallest mean flow completion time any schedule can have, PS is what RCP sets out to emulate.
 
-Units: sizes in bits or bytes, capacity in the same unit per second, times in seconds, arrival rates in flows per
-second. A size distribution enters the formulas only through its complementary CDF.
+Units: sizes in bits or bytes, capacity in the same unit per second, times in seconds, arrival rates in flows
+per second. A size distribution enters the formulas only through its complementary CDF.
 
 Sources: Kleinrock, *Queueing Systems* vol. 2 (PS, FB); Schrage and Miller, "The queue M/G/1 with the shortest
 remaining processing time discipline" (1966); Pollaczek-Khinchine for FCFS.
@@ -44,14 +44,18 @@ def exponential(mean: float) -> SizeDistribution:
 
 
 def pareto(mean: float, shape: float) -> SizeDistribution:
-    """Pareto distributed size with the given mean and shape (above 1); second moment infinite up to shape 2."""
+    """Pareto distributed size with the given mean and shape above 1; infinite variance up to shape 2."""
     m, a = _one("mean", mean), float(shape)
     if not a > 1:
         raise ValueError(f"shape: must be above 1 for the mean to exist, got {shape!r}")
     k = m * (a - 1) / a
     second = a * k * k / (a - 2) if a > 2 else np.inf
     return SizeDistribution(
-        "pareto", m, second, lambda x: np.where(np.asarray(x) < k, 1.0, (k / np.maximum(x, k)) ** a), smallest=k
+        "pareto",
+        m,
+        second,
+        lambda x: np.where(np.asarray(x) < k, 1.0, (k / np.maximum(x, k)) ** a),
+        smallest=k,
     )
 
 
@@ -122,8 +126,8 @@ class _Moments:
 
 
 def _moments(dist: SizeDistribution, points: int = 200_001) -> _Moments:
-    # Logarithmic grid to a size that carries all but 1e-12 of the probability, or to the largest size. Below the
-    # smallest size the ccdf is 1, so the integrals start there in closed form.
+    # Logarithmic grid to a size that carries all but 1e-12 of the probability, or to the largest size. Below
+    # the smallest size the ccdf is 1, so the integrals start there in closed form.
     top = dist.largest
     if not np.isfinite(top):
         top = dist.mean
@@ -147,8 +151,8 @@ def _moments(dist: SizeDistribution, points: int = 200_001) -> _Moments:
 
 
 def _mean_over_sizes(dist: SizeDistribution, m: _Moments, time: Array) -> float:
-    # E[T(X)] = integral of T against the distribution, trapezoid over its cells; the jump at the smallest size
-    # (ccdf 1 to ccdf(x1)) counts as an atom there.
+    # E[T(X)] = integral of T against the distribution, trapezoid over its cells; the jump at the smallest
+    # size (ccdf 1 to ccdf(x1)) counts as an atom there.
     probability = -np.diff(m.ccdf)
     if m.x.size == 2 or dist.smallest == dist.largest:
         return float(time[-1])
@@ -197,7 +201,7 @@ def _srpt_grid(dist: SizeDistribution, m: _Moments, arrivals: float, capacity: f
 
 
 def srpt_mean(dist: SizeDistribution, *, arrivals: float, capacity: float) -> float:
-    """Mean flow completion time, in seconds, under M/G/1-SRPT. Not for ``fixed`` sizes, where SRPT is FCFS."""
+    """Mean flow completion time, in seconds, under M/G/1-SRPT (for fixed sizes that is FCFS)."""
     if dist.smallest == dist.largest:
         return fcfs_mean(dist, arrivals=arrivals, capacity=capacity)
     m = _moments(dist)
@@ -207,7 +211,9 @@ def srpt_mean(dist: SizeDistribution, *, arrivals: float, capacity: float) -> fl
 # --- Fluid simulators for a given trace -----------------------------------------------------------
 
 
-def _trace(arrivals: ArrayLike, sizes: ArrayLike, capacity: float) -> tuple[Array, Array, float, NDArray[np.int64]]:
+def _trace(
+    arrivals: ArrayLike, sizes: ArrayLike, capacity: float
+) -> tuple[Array, Array, float, NDArray[np.int64]]:
     a, s = np.asarray(arrivals, dtype=float), np.asarray(sizes, dtype=float)
     if a.ndim != 1 or s.shape != a.shape:
         raise ValueError(f"sizes: one size per arrival, got shapes {a.shape} and {s.shape}")
@@ -219,7 +225,7 @@ def _trace(arrivals: ArrayLike, sizes: ArrayLike, capacity: float) -> tuple[Arra
 
 
 def fcfs_trace(arrivals: ArrayLike, sizes: ArrayLike, capacity: float) -> Array:
-    """Completion time of every flow of a trace served in order of arrival; shape and order of ``arrivals``."""
+    """Completion time of every flow of a trace served in order of arrival; shape of ``arrivals``."""
     a, s, c, order = _trace(arrivals, sizes, capacity)
     out = np.empty_like(a)
     if a.size == 0:
@@ -234,8 +240,8 @@ def fcfs_trace(arrivals: ArrayLike, sizes: ArrayLike, capacity: float) -> Array:
 def ps_trace(arrivals: ArrayLike, sizes: ArrayLike, capacity: float) -> Array:
     """Completion time of every flow of a trace under processor sharing, in seconds.
 
-    ``arrivals`` (N,) in seconds in any order, ``sizes`` (N,) and ``capacity`` in one unit and that unit per second.
-    O(N log N): a flow leaves when the service given to each present flow has grown by its size.
+    ``arrivals`` (N,) in seconds in any order, ``sizes`` (N,) and ``capacity`` in one unit and that unit per
+    second. O(N log N): a flow leaves when the service given to each present flow has grown by its size.
     """
     a, s, c, order = _trace(arrivals, sizes, capacity)
     out = np.empty_like(a)
