@@ -121,7 +121,11 @@ def test_recursion_5_converges_below_the_bound_and_not_above():
 
 
 def growth_per_step(run: rs.Trajectory, early: int, late: int, window: int = 400) -> np.ndarray:
-    """Growth of the deviation from the steady rate, per step, between two windows; no look at any root."""
+    """Growth of the deviation from the steady rate, per step, between two windows; no look at any root.
+
+    A sampled peak of an oscillation of period P is up to (pi/P)^2 / 2 too low: 1 % here, spread over the
+    steps.
+    """
     steady = 1 / 2
     size = [np.abs(run.fair_rate[at : at + window] - steady).max(axis=0) for at in (early, late)]
     return (size[1] / size[0]) ** (1 / (late - early))
@@ -134,7 +138,7 @@ def test_recursion_5_with_unlike_delays_decays_and_grows_with_the_dominant_root(
     kappas = [0.95 * limit, 1.05 * limit]
     radii = [rs.spectral_radius(rs.characteristic_qi(delays, k)) for k in kappas]
     run = rs.simulate_qi(kappas, delays, steps=5_000, initial=0.5 * (1 + 1e-8))
-    assert growth_per_step(run, 1_500, 4_000) == pytest.approx(radii, abs=3e-6)
+    assert growth_per_step(run, 1_500, 4_000) == pytest.approx(radii, abs=0.02 / 2_500)
     assert radii[0] < 1 < radii[1]
 
 
