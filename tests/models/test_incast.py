@@ -226,6 +226,100 @@ def test_padhye_full(point, window_max, b):
     close(incast.padhye_full(*map(float, point), **limit, packets_per_ack=b), expected)
 
 
+def slowest(n, sru, rate, delta, iota, t0):
+    """The block time by enumeration of the largest count, in exact arithmetic."""
+    a, lam = min(mp.mpf(1), mp.mpf(delta) / n), mp.mpf(iota) / n
+
+    def at_most(m):
+        if m < 0:
+            return mp.mpf(0)
+        poisson = [mp.e ** (-lam) * lam**i / mp.factorial(i) for i in range(m + 1)]
+        return ((1 - a) * sum(poisson) + a * sum(poisson[:-1])) ** n
+
+    seconds = mp.mpf(0)
+    for m in range(200):
+        block = n * sru / rate if m == 0 else max(n * sru / rate, m * t0 + sru / rate)
+        seconds += (at_most(m) - at_most(m - 1)) * block
+    return n * sru / seconds
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("iota", ["0", "0.3", "80"])
+def test_slowest_sender(point, iota):
+    n, p_c, p_r, delta, rtt, t0, _ = exact(*point)
+    x, _ = rounds(n, p_c, p_r)
+    sru, capacity, window = mp.mpf(256), mp.mpf("120192"), mp.mpf(20)
+    rate = min(1 / (p_c * x * rtt), capacity, n * window / rtt)
+    losses = (float(point[1]), float(point[2]), float(point[3]), float(iota))
+    times = (float(point[4]), float(point[5]))
+    got = incast.slowest_sender(point[0], 256, *losses, *times, capacity=120192, window_max=20)
+    close(got, slowest(int(n), sru, rate, delta, iota, t0))
+
+
+def test_slowest_sender_at_its_limits():
+    given = {"n": 4, "sru": 256, "p_c": 0, "p_r": 0, "delta": 0, "iota": 0, "rtt": 3e-4, "t0": 0.2}
+    assert incast.slowest_sender(**given) == np.inf
+    assert incast.slowest_sender(**given, capacity=1e5) == pytest.approx(1e5)
+    # Window-limited: 4 senders of 20 packets per round.
+    assert incast.slowest_sender(**given, window_max=20) == pytest.approx(80 / 3e-4)
+    # Every sender waits exactly once, all at the same time: one T_0 per block, not four.
+    once = {**given, "delta": 4}
+    assert incast.slowest_sender(**once, capacity=1e5) == pytest.approx(1024 / (0.2 + 256 / 1e5))
+    # A timeout shorter than what the others still have to send costs nothing.
+    assert incast.slowest_sender(**{**once, "t0": 1e-4}, capacity=1e5) == pytest.approx(1e5)
+    several = incast.slowest_sender(**{**given, "n": np.array([1, 2, 4])}, capacity=1e5)
+    np.testing.assert_allclose(several, 1e5)
+
+
+LOSSES = {
+    # Round one: flows 0 and 1 lose; 0 finds out by duplicate ACKs, 1 waits 0.2 s from the same round.
+    # Then flow 1 loses its retransmission too (a repetition), and much later flow 2 loses alone.
+    "time_s": [1.0000, 1.2001, 1.6001, 3.0],
+    "flow": [0, 1, 1, 2],
+    "rto_s": [0.0, 0.2, 0.4, 0.2],
+    "in_a_row": [0, 1, 2, 1],
+    "block_start": [False, True, True, False],
+}
+
+
+def test_measure_counts_as_section_3_2():
+    got = incast.measure(LOSSES, [1000, 500, 500], blocks=10, rtt=3e-4)
+    assert got.n == 3 and got.packets == 2000
+    assert got.p_c == pytest.approx(2 / 2000)  # one event of two flows, one of one flow
+    assert got.p_r == pytest.approx((1 / 1000 + 1 / 500 + 1 / 500) / 3)
+    assert got.j == pytest.approx(got.p_r / got.p_c)
+    assert got.delta == pytest.approx(1 / 10)  # flow 1, not its repetition
+    assert got.iota == pytest.approx(2 / 10)  # the repetition, and flow 2
+    assert got.t0 == pytest.approx(0.2)
+
+
+def test_measure_separates_what_is_more_than_a_round_apart():
+    two = {**LOSSES, "time_s": [1.0, 1.3, 1.6001, 3.0]}
+    assert incast.measure(two, [1000, 500, 500], blocks=10, rtt=3e-4).p_c == pytest.approx(3 / 2000)
+
+
+def test_measure_without_losses():
+    got = incast.measure({name: [] for name in LOSSES}, [100, 100], blocks=3, rtt=3e-4, t0=0.2)
+    assert (got.p_c, got.p_r, got.j, got.delta, got.iota, got.t0) == (0, 0, 0, 0, 0, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"losses": {k: v for k, v in LOSSES.items() if k != "rto_s"}}, "losses"),
+        ({"losses": {**LOSSES, "rto_s": [0.0]}}, "losses"),
+        ({"losses": {**LOSSES, "flow": [0, 1, 1, 3]}}, "losses"),
+        ({"sent": [0, 0, 0]}, "sent"),
+        ({"blocks": 0}, "blocks"),
+        ({"rtt": 0}, "rtt"),
+    ],
+)
+def test_measure_refuses_bad_input(change, name):
+    given = {"losses": LOSSES, "sent": [1000, 500, 500], "blocks": 10, "rtt": 3e-4, **change}
+    with pytest.raises(ValueError, match=f"^{name}: "):
+        incast.measure(given.pop("losses"), given.pop("sent"), **given)
+
+
 def test_no_loss_leaves_no_limit_but_the_window():
     for rate in (
         incast.td_only(3, 0, 0, 1e-3),

@@ -25,8 +25,12 @@ Single flow: J. Padhye, V. Firoiu, D. Towsley and J. Kurose, Modeling TCP Throug
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import pdtr
 
 Floats = NDArray[np.float64]
 
@@ -313,6 +317,162 @@ def padhye_times_n(
     )
 
 
+# --- penstock's own ------------------------------------------------------------------------------------
+
+
+def slowest_sender(
+    n: ArrayLike,
+    sru: ArrayLike,
+    p_c: ArrayLike,
+    p_r: ArrayLike,
+    delta: ArrayLike,
+    iota: ArrayLike,
+    rtt: ArrayLike,
+    t0: ArrayLike,
+    *,
+    capacity: ArrayLike = np.inf,
+    window_max: ArrayLike = np.inf,
+) -> float | Floats:
+    """Throughput when a block ends with the sender that has waited longest. penstock's model, not the book's.
+
+    It repairs three weaknesses the book admits (sections 3.1.1.3, 3.2 and 5.2). Timeouts that run at the
+    same time are not added up: each sender's timeouts follow one another, but the block waits only for the
+    sender with the most of them. The other senders go on while one waits. The rate between timeouts is
+    bounded by the receive window and by the link, not by loss alone.
+
+    ``sru`` is packets per sender and block, ``iota`` the timeouts per block other than those at its start,
+    ``capacity`` the bottleneck in packets/s, ``window_max`` the receive window in packets; the rest as in
+    the module. Of the n senders each has Bernoulli(delta/n) + Poisson(iota/n) timeouts, independently.
+    Useful packets per second, all flows together: retransmissions are not counted. Raises ValueError as
+    `full` does, for iota < 0 and for sru, capacity or window_max <= 0. Source: chosen.
+    """
+    n, p_c, p_r = _losses(n, p_c, p_r)
+    delta, rtt, t0, sru = _timeouts(delta, rtt, t0, sru, length_name="sru")
+    iota = _at_least("iota", iota, 0.0)
+    capacity, window_max = _positive("capacity", capacity), _positive("window_max", window_max)
+    n, sru, p_c, p_r, delta, iota, rtt, t0, capacity, window_max = np.broadcast_arrays(
+        n, sru, p_c, p_r, delta, iota, rtt, t0, capacity, window_max
+    )
+    lossy = _throughput(p_c, rtt, _rounds(n, p_c, _flows_losing(n, p_c, p_r)), 0.0, 0.0)
+    rate = np.minimum(np.minimum(lossy, capacity), n * window_max / rtt)
+
+    # The distribution of the largest of n counts, term by term; what is left beyond the last term has a
+    # probability below 1e-12.
+    at_start, later = np.minimum(1.0, delta / n), iota / n
+    last = int(np.ceil(np.max(later, initial=0.0) + 12 * np.sqrt(np.max(later, initial=0.0) + 1) + 12))
+    below = np.zeros_like(rate)
+    seconds = np.zeros_like(rate)
+    for m in range(last + 1):
+        count = (1 - at_start) * pdtr(m, later) + (at_start * pdtr(m - 1, later) if m > 0 else 0.0)
+        up_to = count**n
+        # While the slowest waits m times, the others send; it then sends its own share.
+        with np.errstate(divide="ignore"):
+            block = n * sru / rate if m == 0 else np.maximum(n * sru / rate, m * t0 + sru / rate)
+        seconds = seconds + (up_to - below) * block
+        below = up_to
+    with np.errstate(divide="ignore"):
+        return _plain(n * sru / seconds)
+
+
+# --- What the models need, from a run (section 3.2) -----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The inputs of the models as a run shows them; symbols and units as in the module.
+
+    ``j`` is flows losing per loss event, ``iota`` timeouts per block other than those at its start,
+    ``blocks`` and ``packets`` what was counted over.
+    """
+
+    n: int
+    p_c: float
+    p_r: float
+    j: float
+    delta: float
+    iota: float
+    rtt: float
+    t0: float
+    blocks: int
+    packets: int
+
+
+def measure(
+    losses: Mapping[str, ArrayLike], sent: ArrayLike, *, blocks: int, rtt: float, t0: float = np.nan
+) -> Measured:
+    """Estimate p_c, p_r, j, delta, iota, RTT and T_0 from the loss indications of a run.
+
+    ``losses`` has one entry per loss indication (a fast retransmit or a timeout) in the columns
+
+    - ``time_s``: when the sender took it as a loss (s);
+    - ``flow``: which of the flows, 0 to n - 1;
+    - ``rto_s``: the timeout that ran out (s); 0 for a fast retransmit;
+    - ``in_a_row``: 1 for the first timeout of a sequence, 2 and more for its repetitions; 0 for a fast
+      retransmit;
+    - ``block_start``: nothing of the block had been acknowledged.
+
+    ``sent`` is packets sent per flow (n values), ``blocks`` how many blocks were begun, ``rtt`` the mean
+    round-trip time (s), ``t0`` the value to report when no timeout happened.
+
+    How things are counted. A sender that loses its whole window shows one loss indication, its timeout,
+    however many packets went. A timeout is dated back by its length to the round that lost, so that it
+    falls together with the fast retransmits of the same round; indications of different flows within one
+    RTT of the first are one loss event (p_c). Timeouts that run at the same time count singly in delta and
+    iota, as in the book. Repetitions count in iota and in no probability: they say nothing new about the
+    first loss. T_0 is the mean over first timeouts.
+
+    Raises ValueError for a missing column, columns of unequal length, no packets, blocks < 1 or rtt <= 0.
+    Source: section 3.2; the dating back and the window of one RTT are chosen.
+    """
+    columns = {}
+    for name in ("time_s", "flow", "rto_s", "in_a_row", "block_start"):
+        if name not in losses:
+            raise ValueError(f"losses: must have the column {name!r}")
+        columns[name] = np.asarray(losses[name])
+    lengths = {len(column) for column in columns.values()}
+    if len(lengths) != 1:
+        raise ValueError(f"losses: must have columns of one length, got {sorted(lengths)}")
+    packets = np.atleast_1d(_at_least("sent", sent, 0.0))
+    if packets.sum() == 0:
+        raise ValueError("sent: must count at least one packet, got 0")
+    if blocks < 1:
+        raise ValueError(f"blocks: must be at least 1, got {blocks}")
+    rtt = float(_positive("rtt", rtt))
+    time, flow = columns["time_s"].astype(np.float64), columns["flow"].astype(np.int64)
+    rto, in_a_row = columns["rto_s"].astype(np.float64), columns["in_a_row"].astype(np.int64)
+    n = len(packets)
+    if np.any((flow < 0) | (flow >= n)):
+        raise ValueError(f"losses: flow must be in 0 .. {n - 1}, as many as sent has")
+
+    news = in_a_row <= 1
+    first = in_a_row == 1
+    at_start = first & columns["block_start"].astype(bool)
+    p_c = _count_events(np.sort((time - rto)[news]), rtt) / packets.sum()
+    sending = packets > 0
+    p_r = float(np.mean(np.bincount(flow[news], minlength=n)[sending] / packets[sending]))
+    return Measured(
+        n=n,
+        p_c=float(p_c),
+        p_r=p_r,
+        j=float(mean_flows_losing(n, p_c, p_r)) if p_c > 0 else 0.0,
+        delta=float(at_start.sum()) / blocks,
+        iota=float((in_a_row >= 1).sum() - at_start.sum()) / blocks,
+        rtt=rtt,
+        t0=float(rto[first].mean()) if first.any() else t0,
+        blocks=blocks,
+        packets=int(packets.sum()),
+    )
+
+
+def _count_events(times: Floats, window: float) -> int:
+    """How many groups the sorted times make when a group lasts `window` from its first member."""
+    count, i = 0, 0
+    while i < len(times):
+        count += 1
+        i = int(np.searchsorted(times, times[i] + window, side="right"))
+    return count
+
+
 # --- Parts ---------------------------------------------------------------------------------------------
 
 
@@ -396,13 +556,13 @@ def _losses(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike) -> tuple[Floats, Float
 
 
 def _timeouts(
-    delta: ArrayLike, rtt: ArrayLike, t0: ArrayLike, length: ArrayLike
+    delta: ArrayLike, rtt: ArrayLike, t0: ArrayLike, length: ArrayLike, *, length_name: str = "length"
 ) -> tuple[Floats, Floats, Floats, Floats]:
     return (
         _at_least("delta", delta, 0.0),
         _positive("rtt", rtt),
         _positive("t0", t0),
-        _positive("length", length),
+        _positive(length_name, length),
     )
 
 
