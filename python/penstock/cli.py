@@ -1,0 +1,375 @@
+"""The command line: run, reproduce, describe, demo.
+
+Exit codes: 0 done, 2 bad input (one line on stderr), 3 a run failed, 130 interrupted with partial results
+kept. With `--json` stdout carries exactly one JSON document; everything else goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from penstock.ledger import Verdict
+    from penstock.runs import RunSet
+
+DONE, BAD_INPUT, RUN_FAILED, INTERRUPTED = 0, 2, 3, 130
+
+app = typer.Typer(
+    name="penstock",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+out_console = Console(highlight=False)
+err_console = Console(stderr=True, highlight=False)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, the rest on stderr.")]
+Jobs = Annotated[
+    str, typer.Option("--jobs", "-j", help="Runs at the same time; 0 = one per core.", metavar="N")
+]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The `penstock` program. Never ends in a traceback for something the user gave."""
+    from penstock._engine import ScenarioError
+    from penstock.sweeps import RunFailed
+
+    try:
+        code = app(args=arguments, standalone_mode=False) or DONE
+    except typer.TyperException as problem:
+        _complain(" ".join(problem.format_message().split()))
+        code = BAD_INPUT
+    except ScenarioError as problem:
+        _complain(str(problem))
+        code = BAD_INPUT
+    except RunFailed as problem:
+        _complain(str(problem))
+        code = RUN_FAILED
+    except KeyboardInterrupt:
+        _note("interrupted")
+        code = INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nothing left to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = DONE
+    sys.exit(code)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from penstock._engine import __version__
+
+        print(f"penstock {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """A laboratory for congestion control in data-centre networks."""
+
+
+@app.command()
+def run(
+    scenario: Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="A built-in scenario or a file.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Change a value, as in --set rto_min=200us", metavar="KEY=VALUE"),
+    ] = None,
+    seed: Annotated[str, typer.Option(help="Seed of all random streams.", metavar="N")] = "1",
+    runs: Annotated[str, typer.Option(help="Replications, each with own random numbers.", metavar="N")] = "1",
+    jobs: Jobs = "0",
+    out: Annotated[Path | None, typer.Option(help="Write the run directory here.", metavar="DIR")] = None,
+    as_json: Json = False,
+) -> int:
+    """Run a scenario and print what it measured: the mean over the runs and its 95 % interval."""
+    from penstock import results
+    from penstock import scenario as scenarios
+    from penstock.runs import TABLES
+    from penstock.sweeps import Interrupted, RunFailed, sweep
+
+    chosen = _settings(settings or [])
+    count, workers = _whole("--runs", runs, 1), _workers(jobs)
+    number = _whole("--seed", seed, 0)
+    if out is not None and out.exists() and not out.is_dir():
+        raise scenarios.error("--out", out, "is a file; a directory is needed")
+    keep = TABLES if out is not None else ()
+    code, state, reason = DONE, "", ""
+    with _Bar(scenario) as bar:
+        try:
+            found = sweep(
+                [(scenario, chosen)], runs=count, seed=number, keep=keep, jobs=workers, on_progress=bar
+            )[0]
+        except Interrupted as stop:
+            found, code, state, reason = stop.results[0], INTERRUPTED, "partial", "interrupted"
+        except RunFailed as stop:
+            found, code, state, reason = stop.results[0], RUN_FAILED, "failed", str(stop)
+    if out is not None:
+        results.write(found, out, state=state, reason=reason)
+    if as_json:
+        print(json.dumps(results.document(results.timed(found)), allow_nan=False))
+    elif found.runs:
+        _print_runs(results.timed(found))
+    if code == RUN_FAILED:
+        _complain(reason)
+    elif code == INTERRUPTED:
+        complete = sum(r.completed for r in found.runs)
+        _note(f"interrupted: {complete} of {count} runs complete, {len(found.runs) - complete} cut short")
+    if out is not None:
+        _note(f"run directory: {out}")
+    return code
+
+
+@app.command()
+def reproduce(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Rows by id (I-4.1).")] = None,
+    paper: Annotated[list[str] | None, typer.Option(help="All rows of a paper.", metavar="KEY")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All rows.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer points and replications (default).")] = False,
+    full: Annotated[bool, typer.Option("--full", help="The published lengths.")] = False,
+    jobs: Jobs = "0",
+    out: Annotated[Path, typer.Option(help="Figures, verdicts.json, report.html.", metavar="DIR")] = Path(
+        "out/ledger"
+    ),
+    as_json: Json = False,
+    listing: Annotated[bool, typer.Option("--list", help="List the rows and stop.")] = False,
+) -> int:
+    """Judge published results: run their checks, print a verdict for each, write a report."""
+    from penstock import _engine, ledger, report
+    from penstock import scenario as scenarios
+
+    workers = _workers(jobs)
+    if listing:
+        return _list_rows()
+    if quick and full:
+        raise scenarios.error("--quick", "--full", "give one of the two")
+    if everything and (ids or paper):
+        raise scenarios.error("--all", " ".join([*(ids or []), *(paper or [])]), "names all rows already")
+    if not (everything or ids or paper):
+        raise scenarios.error("ID", "nothing", "name rows (I-4.1 ...), a paper (--paper incast) or --all")
+    if out.exists() and not out.is_dir():
+        raise scenarios.error("--out", out, "is a file; a directory is needed")
+    chosen = ledger.select(ids or (), paper or ())
+    bar = _Bar("")
+    lab = ledger.Lab(out, quick=not full, jobs=workers, on_progress=bar)
+
+    def show(verdict: Verdict) -> None:
+        bar.stop()
+        if err_console.is_terminal or as_json:
+            _verdict_line(verdict)
+
+    with bar:
+        bar.label = "rows"
+        found, interrupted = ledger.reproduce(chosen, lab, show)
+    words = ["penstock", "reproduce", *(["--all"] if everything else []), *(ids or [])]
+    words += [word for key in paper or [] for word in ("--paper", key)]
+    words.append("--full" if full else "--quick")
+    provenance = {"command": " ".join(words), "penstock": _engine.__version__}
+    path = report.verdicts(found, out / "report.html", quick=not full, provenance=provenance)
+    if as_json:
+        print(json.dumps([verdict.document() for verdict in found]))
+    else:
+        _print_verdicts(found)
+    _note(f"report: {path}")
+    if interrupted:
+        judged = sum(v.verdict != ledger.NOT_RUN for v in found)
+        _note(f"interrupted: {judged} of {len(found)} rows have a verdict")
+        return INTERRUPTED
+    failed = [v for v in found if v.verdict == ledger.NOT_RUN]
+    for verdict in failed:
+        _complain(f"{verdict.row.id}: {verdict.reason}")
+    return RUN_FAILED if failed else DONE
+
+
+@app.command()
+def describe(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A scenario, protocol or queue; all without it.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Scenarios, protocols, queues and every parameter with unit, default, range and source."""
+    from penstock import catalogue
+
+    if as_json:
+        print(json.dumps(catalogue.find(name)))
+    else:
+        catalogue.show(out_console, name)
+    return DONE
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the report goes.", metavar="DIR")] = Path("out/demo"),
+    jobs: Jobs = "0",
+) -> int:
+    """The incast study: goodput against the number of servers for five kinds of TCP, with figures and a
+    report.
+    """
+    from penstock.experiments.incast import study
+
+    workers = _workers(jobs)
+    with _Bar("incast study") as bar:
+        path = study.run(out, jobs=workers, on_progress=bar, console=out_console)
+    out_console.print(f"report: {path}", soft_wrap=True)
+    return DONE
+
+
+class _Bar:
+    """A progress bar on stderr, once a job has taken two seconds, and only on a terminal."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self._bar: Any = None
+        self._task: Any = None
+        self._started = time.monotonic()
+
+    def __call__(self, fraction: float) -> None:
+        if not err_console.is_terminal:
+            return
+        if self._bar is None:
+            if time.monotonic() - self._started < 2.0 or fraction >= 1.0:
+                return
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TimeRemainingColumn(),
+                console=err_console,
+                transient=True,
+            )
+            self._bar.start()
+            self._task = self._bar.add_task(self.label, total=1.0)
+        self._bar.update(self._task, completed=fraction)
+
+    def stop(self) -> None:
+        """Take the bar away; the next two seconds start anew."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+        self._started = time.monotonic()
+
+    def __enter__(self) -> _Bar:
+        self._started = time.monotonic()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def _settings(pairs: list[str]) -> dict[str, str]:
+    from penstock import scenario as scenarios
+
+    chosen: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise scenarios.error("--set", pair, "must be KEY=VALUE")
+        if key.strip() in chosen:
+            raise scenarios.error("--set", pair, f"{key.strip()} is given twice")
+        chosen[key.strip()] = value.strip()
+    return chosen
+
+
+def _whole(option: str, text: str, least: int) -> int:
+    from penstock import scenario as scenarios
+
+    try:
+        return scenarios.whole(option, int(text), least=least)
+    except ValueError:
+        raise scenarios.error(option, text, f"must be a whole number, at least {least}") from None
+
+
+def _workers(jobs: str) -> int:
+    return _whole("--jobs", jobs, 0) or os.cpu_count() or 1
+
+
+def _print_runs(found: RunSet) -> None:
+    from penstock.runs import headline, show
+
+    count = len(found.runs)
+    plural = "s" if count != 1 else ""
+    out_console.print(Text.assemble((found.name, "bold"), f"  seed {found.seed}, {count} run{plural}"))
+    given = ", ".join(f"{key}={value}" for key, value in headline(found.scenario))
+    if given:
+        out_console.print(given, style="dim")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    table.add_column("mean" if count > 1 else "value", justify="right")
+    if count > 1:
+        table.add_column("95 %", justify="right", style="dim")
+    for key, mean, half in found.statistics().iter_rows():
+        row = [key, show(key, mean)]
+        table.add_row(*row, *([f"± {show(key, half)}"] if count > 1 else []))
+    out_console.print(table)
+
+
+_STYLES = {"confirmed": "green", "differs": "yellow", "not run": "dim"}
+
+
+def _verdict_line(verdict: Verdict) -> None:
+    line = Text.assemble(
+        (f"{verdict.row.id:<10}", "bold"),
+        (f"{verdict.verdict:<10}", _STYLES[verdict.verdict]),
+        f"{verdict.seconds:6.1f} s  {verdict.row.title}",
+    )
+    err_console.print(line)
+
+
+def _print_verdicts(found: list[Verdict]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True)
+    table.add_column("row", style="bold", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("stated", ratio=2)
+    table.add_column("measured", ratio=3)
+    table.add_column("s", justify="right", no_wrap=True)
+    for v in found:
+        measured = Text(v.measured)
+        if v.reason:
+            measured.append(("\n" if v.measured else "") + v.reason, style="italic")
+        verdict = Text(v.verdict, style=_STYLES[v.verdict])
+        table.add_row(v.row.id, verdict, v.row.stated, measured, f"{v.seconds:.1f}")
+    out_console.print(table)
+    names = [v.verdict for v in found]
+    out_console.print("  ".join(f"{names.count(name)} {name}" for name in _STYLES if name in names))
+
+
+def _list_rows() -> int:
+    from penstock import ledger
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("row", "paper", "what"):
+        table.add_column(heading, no_wrap=heading != "what")
+    for row in ledger.rows():
+        table.add_row(row.id, row.paper, row.title)
+    out_console.print(table)
+    return DONE
+
+
+def _complain(message: str) -> None:
+    err_console.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
+
+
+def _note(message: str) -> None:
+    err_console.print(message, soft_wrap=True, markup=False)
+
+
+if __name__ == "__main__":
+    main()
