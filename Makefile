@@ -24,20 +24,20 @@ test-full: setup ## all tests, and every row of the ledger at full length
 	@.venv/bin/penstock reproduce --all --full
 
 bench: setup ## nanoseconds per packet-hop and peak memory of the named jobs
-	@$(PY) -m penstock.bench
+	@$(PY) tools/bench.py
 
 lint: setup  ## rustfmt, clippy, ruff and mypy, all clean
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --quiet -- -D warnings
-	@.venv/bin/ruff format --check --quiet python tests
-	@.venv/bin/ruff check --quiet python tests
+	@.venv/bin/ruff format --check --quiet python tests tools
+	@.venv/bin/ruff check --quiet python tests tools
 	@.venv/bin/mypy --no-error-summary
 	@echo "lint: clean"
 
 format:      ## rewrite the sources in the house format
 	@cargo fmt --all
-	@.venv/bin/ruff format python tests
-	@.venv/bin/ruff check --fix --quiet python tests
+	@.venv/bin/ruff format python tests tools
+	@.venv/bin/ruff check --fix --quiet python tests tools
 
 upgrade:     ## re-resolve the pinned Python packages
 	@tools/setup.sh upgrade

@@ -1,0 +1,270 @@
+"""The incast study: goodput against the number of servers for five kinds of TCP.
+
+One client reads a block striped over n servers behind one switch, block after block; each server holds 256 KB
+of it and the switch port towards the client buffers 32 KB (Table 3.1). All kinds see the same seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from penstock import __version__, figures, report
+from penstock.runs import RunSet
+from penstock.sweeps import sweep
+
+SERVERS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48)
+RUNS = 5
+SEED = 1
+DURATION = "8s"
+
+# The collapse starts at the first number of servers, past the best one, that gets less than half of the best
+# goodput.
+HALF = 0.5
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One curve of the study."""
+
+    label: str
+    settings: dict[str, Any]
+
+
+VARIANTS = (
+    Variant("NewReno, RTOmin 200 ms", {"protocol": "newreno", "rto_min": "200ms"}),
+    Variant("NewReno, RTOmin 200 µs", {"protocol": "newreno", "rto_min": "200us"}),
+    Variant("SACK", {"protocol": "sack", "rto_min": "200ms"}),
+    Variant("CUBIC", {"protocol": "cubic", "rto_min": "200ms"}),
+    # K = 20 packets is the usual advice for 1 Gb/s; the buffer holds 32.
+    Variant("DCTCP, K = 20 packets", {"protocol": "dctcp", "queue": "threshold:k=20pkt", "rto_min": "200ms"}),
+)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One variant over the numbers of servers: its run sets, in the order of `SERVERS`."""
+
+    variant: Variant
+    sets: Sequence[RunSet]
+
+    def mean(self, key: str) -> np.ndarray:
+        """Mean of a summary key at each number of servers."""
+        return np.array([runs.mean(key) for runs in self.sets])
+
+    def half(self, key: str) -> np.ndarray:
+        """95 % half-width of that mean."""
+        return np.array([runs.ci95(key) for runs in self.sets])
+
+
+def onset(servers: Sequence[int], goodput: Sequence[float] | np.ndarray) -> int | None:
+    """First number of servers past the peak with less than half of the peak's goodput, or None."""
+    values = np.asarray(goodput, dtype=float)
+    peak = int(values.argmax())
+    for n, value in list(zip(servers, values, strict=True))[peak + 1 :]:
+        if value < HALF * values[peak]:
+            return n
+    return None
+
+
+def measure(jobs: int, on_progress: Callable[[float], None] | None = None) -> list[Curve]:
+    """Run every variant at every number of servers, `RUNS` replications each, over `jobs` threads."""
+    points = [
+        ("incast", {"servers": n, "duration": DURATION, **variant.settings})
+        for variant in VARIANTS
+        for n in SERVERS
+    ]
+    sets = sweep(points, runs=RUNS, seed=SEED, jobs=jobs, on_progress=on_progress)
+    width = len(SERVERS)
+    return [Curve(variant, sets[i * width : (i + 1) * width]) for i, variant in enumerate(VARIANTS)]
+
+
+def run(
+    out: Path,
+    *,
+    jobs: int,
+    on_progress: Callable[[float], None] | None = None,
+    console: Console | None = None,
+) -> Path:
+    """Run the study, print its table on `console`, write figures, goodput.csv and report.html under `out`.
+
+    Returns the path of the report.
+    """
+    curves = measure(jobs, on_progress)
+    out.mkdir(parents=True, exist_ok=True)
+    table(curves).write_csv(out / "goodput.csv")
+    with figures.style():
+        goodput = figures.write(goodput_figure(curves), out / "figures", "goodput")
+        causes = figures.write(cause_figure(curves), out / "figures", "causes")
+    if console is not None:
+        console.print(rich_table(curves))
+        for line in findings(curves):
+            console.print(line, style="dim", soft_wrap=True)
+    length = DURATION.rstrip("s")
+    caption = f"Mean of {RUNS} runs of {length} simulated seconds each; bands are 95 % intervals."
+    causes_caption = "Timeouts per block, and the share of packets dropped at the port towards the client."
+    page = report.Page(
+        title="TCP incast: what collapses, and what helps",
+        lead=(
+            "A client reads a block striped over n servers through one switch and asks for the next block "
+            "when it has all of this one. Each server sends 256 KB; the port towards the client is 1 Gb/s "
+            "with a buffer of 32 KB."
+        ),
+        sections=[
+            report.Section(
+                "Goodput against the number of servers",
+                findings(curves),
+                [(goodput, caption)],
+                [goodput_cells(curves)],
+            ),
+            report.Section(
+                "Why: timeouts and drops",
+                [
+                    "A block ends when the last server has delivered its part. One server in a "
+                    "retransmission timeout keeps the link idle for the whole of it, so what counts is not "
+                    "how many packets are lost but how many timeouts a block has and how long each lasts."
+                ],
+                [(causes, causes_caption)],
+            ),
+        ],
+        provenance={
+            "command": "penstock demo",
+            "penstock": __version__,
+            "seed": SEED,
+            "runs": RUNS,
+            "variants": {variant.label: variant.settings for variant in VARIANTS},
+            "scenario": curves[0].sets[0].scenario,
+        },
+    )
+    return report.write(page, out / "report.html")
+
+
+def table(curves: Sequence[Curve]) -> pl.DataFrame:
+    """One row per variant and number of servers: goodput, its 95 % half-width, timeouts, drop rate."""
+    rows = []
+    for curve in curves:
+        for n, runs in zip(SERVERS, curve.sets, strict=True):
+            rows.append(
+                {
+                    "variant": curve.variant.label,
+                    "servers": n,
+                    "goodput_bps": runs.mean("goodput_bps"),
+                    "goodput_ci95_bps": runs.ci95("goodput_bps"),
+                    "timeouts": runs.mean("timeouts"),
+                    "blocks": runs.mean("blocks"),
+                    "drop_rate": runs.mean("drop_rate"),
+                }
+            )
+    return pl.DataFrame(rows)
+
+
+def findings(curves: Sequence[Curve]) -> list[str]:
+    """What the curves say, one sentence each, computed from them."""
+    lines = []
+    for curve in curves:
+        mean = curve.mean("goodput_bps") / 1e6
+        start = onset(SERVERS, mean)
+        last = f"{mean[-1]:.0f} Mb/s with {SERVERS[-1]} servers"
+        peak = f"best {mean.max():.0f} Mb/s with {SERVERS[int(mean.argmax())]}"
+        if start is None:
+            lines.append(f"{curve.variant.label}: no collapse up to {SERVERS[-1]} servers ({peak}, {last}).")
+        else:
+            low = f"lowest {mean[SERVERS.index(start) :].min():.0f} Mb/s"
+            lines.append(
+                f"{curve.variant.label}: collapses at {start} servers ({peak}, {low} beyond, {last})."
+            )
+    return lines
+
+
+def goodput_figure(curves: Sequence[Curve]) -> figures.Figure:
+    """Goodput in Mb/s over the number of servers, one line per variant with its 95 % band."""
+    figure, (ax,) = figures.new(height=4.3)
+    for i, curve in enumerate(curves):
+        figures.band(
+            ax,
+            SERVERS,
+            curve.mean("goodput_bps") / 1e6,
+            curve.half("goodput_bps") / 1e6,
+            curve.variant.label,
+            i,
+        )
+    ax.axhline(1000, color=figures.INK, linewidth=0.8, alpha=0.5)
+    ax.annotate(
+        "link rate", (SERVERS[-1], 1000), xytext=(0, 3), textcoords="offset points", ha="right", fontsize=8.5
+    )
+    ax.set(xlabel="number of servers", ylabel="goodput (Mb/s)", ylim=(0, 1120), xlim=(0, SERVERS[-1] + 1))
+    ax.set_title("Synchronised reads: goodput of the client")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+    return figure
+
+
+def cause_figure(curves: Sequence[Curve]) -> figures.Figure:
+    """Timeouts per block and drop rate over the number of servers."""
+    figure, (left, right) = figures.new(1, 2, width=8.6, height=4.2)
+    for i, curve in enumerate(curves):
+        per_block = [_per_block(runs) for runs in curve.sets]
+        mean = np.array([values.mean() for values in per_block])
+        half = np.array([_half(values) for values in per_block])
+        figures.band(left, SERVERS, mean, half, curve.variant.label, i)
+        figures.band(
+            right,
+            SERVERS,
+            100 * curve.mean("drop_rate"),
+            100 * curve.half("drop_rate"),
+            curve.variant.label,
+            i,
+        )
+    left.set(
+        xlabel="number of servers", ylabel="retransmission timeouts per block", xlim=(0, SERVERS[-1] + 1)
+    )
+    left.set_ylim(bottom=0)
+    left.set_title("Timeouts")
+    right.set(xlabel="number of servers", ylabel="packets dropped (%)", xlim=(0, SERVERS[-1] + 1))
+    right.set_ylim(bottom=0)
+    right.set_title("Drops")
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    return figure
+
+
+def goodput_cells(curves: Sequence[Curve]) -> report.Table:
+    """The goodput table of the report: Mb/s, mean ± 95 % half-width."""
+    columns = ["servers", *(curve.variant.label for curve in curves)]
+    rows = [[str(n), *(_cell(curve.sets[i]) for curve in curves)] for i, n in enumerate(SERVERS)]
+    return report.Table(columns, rows, caption="Goodput in Mb/s, mean ± 95 % half-width")
+
+
+def rich_table(curves: Sequence[Curve]) -> RichTable:
+    """The same table for the terminal."""
+    table = RichTable(
+        box=box.SIMPLE_HEAD, pad_edge=False, title="goodput in Mb/s, mean ± 95 %", title_justify="left"
+    )
+    table.add_column("servers", justify="right")
+    for curve in curves:
+        table.add_column(curve.variant.label, justify="right")
+    for row in goodput_cells(curves).rows:
+        table.add_row(*row)
+    return table
+
+
+def _cell(runs: RunSet) -> str:
+    return f"{runs.mean('goodput_bps') / 1e6:.0f} ± {runs.ci95('goodput_bps') / 1e6:.0f}"
+
+
+def _per_block(runs: RunSet) -> np.ndarray:
+    # A run too short for one block has no timeouts per block to speak of.
+    return runs.values("timeouts") / np.maximum(runs.values("blocks"), 1)
+
+
+def _half(values: np.ndarray) -> float:
+    from penstock.stats import ci95
+
+    return ci95(values)

@@ -1,0 +1,157 @@
+"""The speed table: nanoseconds of CPU per packet-hop and peak memory of the named jobs.
+
+A packet-hop is one packet (data or acknowledgement) delivered over one link. Each job runs in a process of its own,
+three times; the table shows the fastest, which is the one least disturbed by the rest of the machine, and the
+spread. When ns-2 is installed the same incast job runs there too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+NS2_SCRIPT = Path(__file__).with_name("ns2_incast.tcl")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job: what runs, and the goals that the table is held against."""
+
+    name: str
+    scenario: str
+    settings: dict[str, str | int]
+    goal_ns: float
+    goal_mb: float | None = None
+
+
+INCAST = {"servers": 32, "protocol": "newreno", "duration": "40s"}
+FAT_TREE = {
+    "link_rate": "100Gbps",
+    "link_delay": "1us",
+    "protocol": "dctcp",
+    "queue": "threshold:k=15pkt",
+    "mtu": "4096B",
+}
+JOBS = (
+    Job("incast, 32 servers, one switch", "incast", INCAST, 100),
+    Job(
+        "permutation, 128 hosts, DCTCP",
+        "permutation",
+        {"topology": "fat-tree:8", "duration": "5ms"} | FAT_TREE,
+        120,
+    ),
+    Job(
+        "permutation, 1,024 hosts, DCTCP",
+        "permutation",
+        {"topology": "fat-tree:16", "duration": "1ms"} | FAT_TREE,
+        350,
+        300,
+    ),
+)
+
+
+def child(number: int) -> None:
+    """Run one job here and print its cost as JSON."""
+    from penstock import _engine, scenario
+
+    job = JOBS[number]
+    result = _engine.run(scenario.spec(job.scenario, job.settings, 1), 0, _engine.Progress())
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cost = {
+        "cpu_s": result.timings["cpu_s"],
+        "hops": result.timings["packet_hops"],
+        "mb": used.ru_maxrss / 1024,
+    }
+    print(json.dumps(cost))
+
+
+def measure(number: int) -> list[dict[str, float]]:
+    """The costs of three executions of a job, each in a fresh process."""
+    command = [sys.executable, __file__, "--child", str(number)]
+    return [
+        json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        for _ in range(3)
+    ]
+
+
+def ns2(seconds: int) -> list[float] | None:
+    """ns per packet-hop of ns-2 on the incast job, three times; None when ns-2 is not installed."""
+    program = shutil.which("ns")
+    if program is None:
+        return None
+    costs = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        command = [program, str(NS2_SCRIPT), str(INCAST["servers"]), str(seconds)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        data, acks = (int(word) for word in done.stdout.split())
+        costs.append(spent * 1e9 / (2 * (data + acks)))
+    return costs
+
+
+def main() -> int:
+    """Print the table; exit 0 when every goal is met, 1 otherwise."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    options = parser.parse_args()
+    if options.child is not None:
+        child(options.child)
+        return 0
+    load = os.getloadavg()[0]
+    rows = []
+    for number, job in enumerate(JOBS):
+        costs = measure(number)
+        per_hop = sorted(cost["cpu_s"] * 1e9 / cost["hops"] for cost in costs)
+        rows.append(
+            {
+                "job": job.name,
+                "ns_per_hop": per_hop[0],
+                "ns_slowest": per_hop[-1],
+                "goal_ns": job.goal_ns,
+                "hops": costs[0]["hops"],
+                "peak_mb": max(cost["mb"] for cost in costs),
+                "goal_mb": job.goal_mb,
+            }
+        )
+    peer = ns2(int(str(INCAST["duration"]).rstrip("s")))
+    if options.json:
+        print(json.dumps({"jobs": rows, "ns2_incast_ns_per_hop": min(peer) if peer else None, "load": load}))
+    else:
+        table(rows, peer, load)
+    met = all(
+        r["ns_per_hop"] <= r["goal_ns"] and (not r["goal_mb"] or r["peak_mb"] <= r["goal_mb"]) for r in rows
+    )
+    return 0 if met else 1
+
+
+def table(rows: list[dict], peer: list[float] | None, load: float) -> None:
+    """Print the costs for people."""
+    print(f"{'job':<36}{'ns/hop':>8}{'slowest':>9}{'goal':>6}{'hops':>14}{'peak MB':>9}{'goal':>6}")
+    for r in rows:
+        goal_mb = f"{r['goal_mb']:.0f}" if r["goal_mb"] else ""
+        print(
+            f"{r['job']:<36}{r['ns_per_hop']:>8.1f}{r['ns_slowest']:>9.1f}{r['goal_ns']:>6.0f}"
+            f"{r['hops']:>14,.0f}{r['peak_mb']:>9.0f}{goal_mb:>6}"
+        )
+    if peer:
+        print(f"{'ns-2, the same incast':<36}{min(peer):>8.1f}{max(peer):>9.1f}")
+        print(f"penstock is {min(peer) / rows[0]['ns_per_hop']:.1f} times as fast as ns-2 on this job")
+    else:
+        print("ns-2 is not installed (apt install ns2): no comparison")
+    if load > 0.5:
+        print(f"note: the machine was busy (load {load:.1f}); the goals are for an idle core")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
