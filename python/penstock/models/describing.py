@@ -2,11 +2,11 @@
 
 Source: DT-DCTCP paper, Sections IV and V, equations (4)-(28).
 
-The printed analysis puts the marking thresholds at K (or K1, K2) above the *mean* of the queue's oscillation, so
-it describes a queue that swings about zero, and a queue whose swing is less than K is never marked. The
-corrected analysis keeps the plant, whose linearisation about (W_0, alpha_0, q_0) is right, and lets the
-oscillation have the mean it needs: q = m + X sin(wt), where m is such that the marked share of the cycle is the
-operating point's p_0 (a describing function with bias, Atherton 1982). Then, with D = K2 - K1,
+The printed analysis puts the marking thresholds at K (or K1, K2) above the *mean* of the queue's
+oscillation, so it describes a queue that swings about zero, and a queue whose swing is less than K is never
+marked. The corrected analysis keeps the plant, whose linearisation about (W_0, alpha_0, q_0) is right, and
+lets the oscillation have the mean it needs: q = m + X sin(wt), where m is such that the marked share of the
+cycle is the operating point's p_0 (a describing function with bias, Atherton 1982). Then, with D = K2 - K1,
 
     N(X) = (2 sin(pi p_0) / (pi X)) exp(j d),        sin d = D / (2 X sin(pi p_0)),
     -1/N(X) = -(pi X cos d) / (2 sin(pi p_0)) + j pi D / (4 sin^2(pi p_0)),
@@ -78,9 +78,9 @@ class Plant:
     def response(self, omega: ArrayLike, *, as_printed_in_15: bool = False) -> Complex:
         """G(jw) at angular frequencies `omega` (rad/s), packets per unit of marking; same shape.
 
-        The product of (13), (14), (15) and the delay. Equation (15) prints N/R_0 where g/R_0 is needed to obtain
-        (17) from it; `as_printed_in_15` keeps the misprint. Equation (18) prints a minus sign that Theorem 1
-        and (17) do not have: without it the loop is the negative feedback that (6) assumes.
+        The product of (13), (14), (15) and the delay. Equation (15) prints N/R_0 where g/R_0 is needed to
+        obtain (17) from it; `as_printed_in_15` keeps the misprint. Equation (18) prints a minus sign that
+        Theorem 1 and (17) do not have: without it the loop is the negative feedback that (6) assumes.
         """
         s = 1j * np.asarray(omega, float)
         r, n, c, g = self.rtt, self.flows, self.capacity, self.g
@@ -123,7 +123,9 @@ class Plant:
     def phase_crossings(self, **form: bool) -> list[tuple[float, float]]:
         """Where G(jw) crosses the negative real axis: (w in rad/s, G there), most negative first."""
         values = self.response(_GRID / self.rtt, **form).imag
-        roots = self._frequencies(np.zeros_like(values), values, lambda w: float(self.response(w, **form).imag))
+        roots = self._frequencies(
+            np.zeros_like(values), values, lambda w: float(self.response(w, **form).imag)
+        )
         found = [(w, float(self.response(w, **form).real)) for w in roots]
         return sorted((f for f in found if f[1] < 0), key=lambda f: f[1])
 
@@ -138,9 +140,7 @@ def operating_plant(link: Link, queue: float) -> Plant:
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# As printed
-# ---------------------------------------------------------------------------------------------------------------
+# --- As printed ---------------------------------------------------------------------------------------
 
 
 def printed(amplitude: ArrayLike, k1: ArrayLike, k2: ArrayLike | None = None) -> Complex:
@@ -205,9 +205,10 @@ def _growth(plant: Plant, omega: float, df: Any, amplitude: float) -> float:
 
 
 def printed_intersections(plant: Plant, k1: float, k2: float | None = None) -> list[Intersection]:
-    """All solutions of K_0 G(jw) = -1/N_0(X), equations (19) and (24): what the paper calls possible oscillations.
+    """Solutions of K_0 G(jw) = -1/N_0(X), equations (19), (24): what the paper calls possible oscillations.
 
-    The mean of each is 0, the assumption in (20), (21), (25), (26). Sorted by amplitude; empty: the loci do not meet.
+    The mean of each is 0, the assumption in (20), (21), (25), (26). Sorted by amplitude; empty when the loci
+    do not meet.
     """
     b = k1 if k2 is None else k2
     smallest = max(k1, b)
@@ -248,9 +249,7 @@ def printed_margin(plant: Plant, k1: float, k2: float | None = None) -> float:
     return float(1 / np.max(np.abs(plant.response(w)) * np.abs(n)))
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# Corrected
-# ---------------------------------------------------------------------------------------------------------------
+# --- Corrected ----------------------------------------------------------------------------------------
 
 
 def biased(amplitude: ArrayLike, marking: Marking, mean: ArrayLike) -> tuple[Complex, Floats]:
@@ -262,9 +261,9 @@ def biased(amplitude: ArrayLike, marking: Marking, mean: ArrayLike) -> tuple[Com
         mean: m (packets); the arguments broadcast.
 
     Returns:
-        (N, duty): N(X, m) complex in 1/packets; duty 0..1. With `turn="hold"`, an oscillation that reaches only one
-        threshold is marked by that one; one that reaches neither keeps a constant state, which depends on
-        history: duty is nan there.
+        (N, duty): N(X, m) complex in 1/packets; duty 0..1. With `turn="hold"`, an oscillation that reaches
+        only one threshold is marked by that one; one that reaches neither keeps a constant state, which
+        depends on history: duty is nan there.
 
     Source: own derivation from equations (4), (5); the module text has the closed form at a given duty.
     """
@@ -300,7 +299,7 @@ def biased(amplitude: ArrayLike, marking: Marking, mean: ArrayLike) -> tuple[Com
 
 
 def at_duty(amplitude: ArrayLike, marking: Marking, duty: ArrayLike) -> tuple[Complex, Floats]:
-    """Describing function of an oscillation across both thresholds that is marked for a share `duty` of its cycle.
+    """Describing function of a swing across both thresholds that is marked for a share `duty` of its cycle.
 
     Args:
         amplitude: X (packets).
@@ -308,8 +307,8 @@ def at_duty(amplitude: ArrayLike, marking: Marking, duty: ArrayLike) -> tuple[Co
         duty: marked share p_0, 0..1 exclusive.
 
     Returns:
-        (N, mean): N(X) in 1/packets and the mean queue (packets). nan where a swing of this amplitude and duty
-        does not cross both thresholds.
+        (N, mean): N(X) in 1/packets and the mean queue (packets). nan where a swing of this amplitude and
+        duty does not cross both thresholds.
 
     Source: own derivation, module text.
     """
@@ -321,8 +320,8 @@ def at_duty(amplitude: ArrayLike, marking: Marking, duty: ArrayLike) -> tuple[Co
         # Both thresholds are crossed when the start and stop angles are real: |pi/2 - pi p| + |d| <= pi/2.
         crossed = np.abs(np.pi / 2 - np.pi * p) + np.abs(lead) <= np.pi / 2
         lead = np.where(crossed, lead, np.nan)
-        n = 2 * sine / (np.pi * x) * np.exp(1j * lead)
-        mean = marking.centre - x * np.cos(np.pi * p) * np.cos(lead)
+        n = np.asarray(2 * sine / (np.pi * x) * np.exp(1j * lead), complex)
+        mean: Floats = marking.centre - x * np.cos(np.pi * p) * np.cos(lead)
     return n, mean
 
 
@@ -363,7 +362,8 @@ class Verdict:
         c = self.cycle
         where = "" if self.spans else " about one threshold"
         tail = "; the queue empties" if self.empties else ""
-        return f"limit cycle{where}: mean {c.mean:.1f}, amplitude {c.amplitude:.1f} packets, {c.frequency:.0f} Hz{tail}"
+        swing = f"mean {c.mean:.1f}, amplitude {c.amplitude:.1f} packets, {c.frequency:.0f} Hz"
+        return f"limit cycle{where}: {swing}{tail}"
 
 
 def _corrected_at(plant: Plant, marking: Marking) -> list[tuple[Intersection, bool]]:
@@ -416,7 +416,7 @@ def _mean_for_duty(amplitude: Floats, marking: Marking, duty: float) -> Floats:
 
 
 def _corrected_by_search(plant: Plant, marking: Marking) -> list[tuple[Intersection, bool]]:
-    """As `_corrected_at` without the closed form: amplitude by amplitude, mean from duty, frequency from phase."""
+    """As `_corrected_at`, without a closed form: for each amplitude mean from duty, frequency from phase."""
     p = plant.marked
     omega = _GRID / plant.rtt
     response = plant.response(omega)
@@ -448,8 +448,8 @@ def analyse(link: Link, marking: Marking, *, start: str = "above") -> Verdict:
     Args:
         link: one case (scalars).
         marking: thresholds (scalars).
-        start: `above` or `below`: for K1 < K2 and `hold`, a queue that settles without crossing the band swings
-            about K2 when it came from above (after slow start) and about K1 when it came from below.
+        start: `above` or `below`: for K1 < K2, a queue that settles without crossing the band swings about
+            K2 when it came from above (after slow start) and about K1 when it came from below.
 
     Returns:
         Verdict. R_0 = d + q_0/C is taken at the mean queue the analysis itself predicts (fixed point).
@@ -516,7 +516,7 @@ def analyse(link: Link, marking: Marking, *, start: str = "above") -> Verdict:
 
 
 def marking_nonlinearity(marking: Marking, duty: float) -> Any:
-    """The corrected describing function as a `control.DescribingFunctionNonlinearity`, for its plots and solvers.
+    """The corrected describing function for python-control: a `control.DescribingFunctionNonlinearity`.
 
     Args:
         marking: thresholds (scalars).
@@ -524,8 +524,8 @@ def marking_nonlinearity(marking: Marking, duty: float) -> Any:
     """
     import control
 
-    class _Marking(control.DescribingFunctionNonlinearity):  # type: ignore[misc, name-defined]
-        def describing_function(self, A: float) -> complex:  # noqa: N803 - python-control's name
+    class _Marking(control.DescribingFunctionNonlinearity):
+        def describing_function(self, A: float) -> complex:  # python-control names it A
             return complex(at_duty(A, marking, duty)[0])
 
         def __call__(self, x: float) -> float:

@@ -48,7 +48,12 @@ class Link:
 
     @classmethod
     def of(
-        cls, rate_bps: ArrayLike, packet_bytes: ArrayLike, base_rtt: ArrayLike, flows: ArrayLike, g: ArrayLike = 1 / 16
+        cls,
+        rate_bps: ArrayLike,
+        packet_bytes: ArrayLike,
+        base_rtt: ArrayLike,
+        flows: ArrayLike,
+        g: ArrayLike = 1 / 16,
     ) -> Link:
         """A link given in bit/s, with packets of `packet_bytes` on the wire."""
         return cls(np.asarray(rate_bps, float) / (8 * np.asarray(packet_bytes, float)), base_rtt, flows, g)
@@ -124,10 +129,10 @@ def solve(
     Raises:
         ValueError: an argument outside its range, or shapes that do not broadcast.
 
-    Method: Heun's second-order step on W, alpha and q. Marking is a function of the queue alone, so the marked
-    share of each past step follows from the queue's straight line through it (thresholds are hit inside
-    steps, not at their ends), and enters the step it acts in as its mean. A queue that would go negative
-    is held at zero and the capacity it could not use is counted.
+    Method: Heun's second-order step on W, alpha and q. Marking is a function of the queue alone, so the
+    marked share of each past step follows from the queue's straight line through it (thresholds are hit
+    inside steps, not at their ends), and enters the step it acts in as its mean. A queue that would go
+    negative is held at zero and the capacity it could not use is counted.
     """
     for name, value, allowed in (("rtt", rtt, ("queue", "fixed")), ("delay", delay, ("fixed", "queue"))):
         if value not in allowed:
@@ -135,7 +140,9 @@ def solve(
     if steps < 4:
         raise ValueError(f"steps: got {steps}; must be at least 4 per round trip")
     if round_trips <= 0 or warmup < 0:
-        raise ValueError(f"round_trips, warmup: got {round_trips}, {warmup}; must be positive and not negative")
+        raise ValueError(
+            f"round_trips, warmup: got {round_trips}, {warmup}; must be positive and not negative"
+        )
 
     centre = marking.centre if reference is None else np.asarray(reference, float)
     capacity, base_rtt, flows, g, k1, k2, r0 = np.broadcast_arrays(
@@ -153,7 +160,9 @@ def solve(
     w = np.broadcast_to(np.asarray(w0 if window is None else window, float), cases).copy()
     q = np.broadcast_to(np.asarray(queue, float), cases).copy()
     # p_0 = alpha_0 = sqrt(2/W_0), below equation (9); no operating point exists for W_0 < 2.
-    a = np.broadcast_to(np.asarray(np.minimum(1.0, np.sqrt(2 / w0)) if alpha is None else alpha, float), cases).copy()
+    a = np.broadcast_to(
+        np.asarray(np.minimum(1.0, np.sqrt(2 / w0)) if alpha is None else alpha, float), cases
+    ).copy()
     on = mark.start(q)
 
     skipped, kept = round(warmup * steps), max(1, round(round_trips * steps))
@@ -197,7 +206,9 @@ def solve(
             gain = dose[nxt, column] - dose[pointer, column]
             share = np.divide(until - heard[pointer, column], span, out=np.zeros(cases), where=span > 0)
             now = np.where(
-                until < heard[0], before * (until - heard[0]), dose[pointer, column] + gain * np.clip(share, 0, 1)
+                until < heard[0],
+                before * (until - heard[0]),
+                dose[pointer, column] + gain * np.clip(share, 0, 1),
             )
             if n == 0:
                 last = before * -heard[0]

@@ -8,8 +8,8 @@ fluid model, by the describing functions and (in Rust) by the `hysteresis` queue
 * `turn="hold"`: between the thresholds the last decision stands until one of the rules above changes it. With
   `k1 < k2` a queue that entered the band from below is marked, one that entered it from above is not;
   with `k1 > k2` it is the other way round (the ordinary lagging hysteresis);
-* `turn="direction"` (only differs for `k1 < k2`): between the thresholds a rising queue is marked and a falling
-  one is not, wherever it turned.
+* `turn="direction"` (only differs for `k1 < k2`): between the thresholds a rising queue is marked and a
+  falling one is not, wherever it turned.
 
 With `k1 == k2 == k` both reduce to DCTCP's single threshold: marked exactly when the queue is at least `k`.
 """
@@ -49,7 +49,9 @@ class Marking:
         for name in ("k1", "k2"):
             value = np.asarray(getattr(self, name), float)
             if not np.all(np.isfinite(value) & (value > 0)):
-                raise ValueError(f"{name}: got {getattr(self, name)!r}; a threshold must be positive and finite")
+                raise ValueError(
+                    f"{name}: got {getattr(self, name)!r}; a threshold must be positive and finite"
+                )
         if self.turn not in ("hold", "direction"):
             raise ValueError(f"turn: got {self.turn!r}; must be 'hold' or 'direction'")
 

@@ -1,0 +1,182 @@
+"""Which marking threshold does my link need? One call over the fluid model and the describing functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from penstock.models.describing import Verdict, analyse
+from penstock.models.fluid import Link, solve
+from penstock.models.marking import Marking
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One marking rule tried on every flow count; arrays have one entry per flow count.
+
+    Attributes:
+        k1, k2: thresholds (packets).
+        utilisation: share of the capacity used.
+        queue_mean, queue_std, queue_min, queue_max: of the queue over the recorded time (packets).
+        steady: whether some packets go unmarked (so that the threshold, not the smallest window, governs) and
+            the oscillation has stopped growing.
+    """
+
+    k1: float
+    k2: float
+    utilisation: Floats
+    queue_mean: Floats
+    queue_std: Floats
+    queue_min: Floats
+    queue_max: Floats
+    steady: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The answer of `threshold_for`.
+
+    Attributes:
+        marking: the smallest rule that satisfies every condition at every flow count, or None.
+        flows: the flow counts, shape (cases,).
+        chosen: the candidate of `marking`, or the best one when none satisfies.
+        cycles: the corrected describing-function analysis of `chosen` at each flow count.
+        candidates: everything that was tried, thresholds ascending.
+        text: the answer in one or two sentences, with the reason when there is none.
+    """
+
+    marking: Marking | None
+    flows: Floats
+    chosen: Candidate
+    cycles: tuple[Verdict, ...]
+    candidates: tuple[Candidate, ...]
+    text: str
+
+
+def threshold_for(
+    rate_bps: float,
+    base_rtt: float,
+    flows: ArrayLike,
+    *,
+    band: float = 0.0,
+    utilisation: float = 0.99,
+    packet_bytes: float = 1500.0,
+    buffer_packets: float | None = None,
+    g: float = 1 / 16,
+    spare_packets: ArrayLike | None = None,
+    turn: str = "hold",
+) -> Advice:
+    """Smallest marking threshold that keeps the link busy and the queue stable.
+
+    Args:
+        rate_bps: bottleneck rate (bit/s).
+        base_rtt: round-trip time with an empty queue (s).
+        flows: number of long flows, one or several counts; the answer holds for all of them.
+        band: (K2 - K1)/(K1 + K2): 0 for DCTCP, 0.25 for the paper's (30, 50), negative for K1 > K2.
+        utilisation: required share of the capacity, 0..1.
+        packet_bytes: packet on the wire.
+        buffer_packets: the port's buffer; the queue must stay below it. None: not bounded.
+        g: DCTCP's gain.
+        spare_packets: how far the fluid queue must stay from empty and full, scalar or one per flow count.
+            The fluid has no packets; real senders release theirs in bursts, so that the queue swings further.
+            Default: a quarter of a flow's window W_0.
+        turn: the rule for a queue that turns inside a leading band, see `Marking`.
+
+    Returns:
+        Advice. "Stable" means: the threshold governs (W_0 > 2 packets), the oscillation does not grow, and
+        its swing stays `spare_packets` away from empty and from the buffer.
+
+    Raises:
+        ValueError: an argument outside its range.
+    """
+    n = np.atleast_1d(np.asarray(flows, float))
+    for name, value in (("rate_bps", rate_bps), ("base_rtt", base_rtt), ("packet_bytes", packet_bytes)):
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"{name}: got {value!r}; must be positive and finite")
+    if n.ndim != 1 or n.size == 0 or np.any(n < 1):
+        raise ValueError(f"flows: got {flows!r}; must be one or several counts of at least 1")
+    if not -1 < band < 1:
+        raise ValueError(f"band: got {band!r}; must be between -1 and 1")
+    if not 0 < utilisation <= 1:
+        raise ValueError(f"utilisation: got {utilisation!r}; must be above 0 and at most 1")
+    if buffer_packets is not None and buffer_packets <= 1:
+        raise ValueError(f"buffer_packets: got {buffer_packets!r}; must be more than one packet")
+
+    bdp = rate_bps * base_rtt / (8 * packet_bytes)
+    # From two packets up to where even the largest flow count has room for windows of four packets; steps of
+    # about 6 %, finer than the packet at the small end.
+    largest = max(4 * bdp, 4 * float(n.max()), 40.0)
+    if buffer_packets is not None:
+        largest = min(largest, buffer_packets)
+    centres = np.unique(np.round(np.geomspace(2.0, max(largest, 3.0), 70)))
+    k1, k2 = centres * (1 - band), centres * (1 + band)
+
+    kk1, nn = np.meshgrid(k1, n, indexing="ij")
+    kk2, _ = np.meshgrid(k2, n, indexing="ij")
+    link = Link.of(rate_bps, packet_bytes, base_rtt, nn.ravel(), g)
+    marking = Marking(kk1.ravel(), kk2.ravel(), turn)
+    # A round of large windows is slow: sqrt(W_0/2) round trips and as many for the average 1/g.
+    slow = float(np.sqrt(np.max(link.window_at(marking.centre))))
+    path = solve(link, marking, steps=20, warmup=100 + 10 * slow, round_trips=100 + 10 * slow)
+    shape = kk1.shape
+
+    def table(values: Floats) -> Floats:
+        return values.reshape(shape)
+
+    half = path.queue.shape[0] // 2
+    early, late = path.queue[:half].std(axis=0), path.queue[half:].std(axis=0)
+    mean = path.queue.mean(axis=0)
+    spare = np.asarray(link.window_at(mean)) / 4 if spare_packets is None else spare_packets
+    spare = np.broadcast_to(np.asarray(spare, float), mean.shape if spare_packets is None else n.shape)
+    spare = table(spare) if spare_packets is None else np.broadcast_to(spare, shape)
+    # With every packet marked the senders sit at W = 2 and the threshold no longer does anything.
+    steady = table((late <= 1.1 * early + 0.1) & (path.marked.mean(axis=0) < 0.99))
+    used = table(path.utilisation)
+    low, high = table(path.queue.min(axis=0)), table(path.queue.max(axis=0))
+    limit = np.inf if buffer_packets is None else buffer_packets
+    conditions = {
+        f"utilisation {utilisation:.1%}": used >= utilisation,
+        "an oscillation that does not grow, at windows above 2 packets": steady,
+        "a queue that never empties": low >= spare,
+        "a queue that fits the buffer": high <= limit - spare,
+    }
+    good = np.logical_and.reduce(list(conditions.values())).all(axis=1)
+
+    candidates = tuple(
+        Candidate(
+            float(k1[i]),
+            float(k2[i]),
+            used[i],
+            table(mean)[i],
+            table(path.queue.std(axis=0))[i],
+            low[i],
+            high[i],
+            steady[i],
+        )
+        for i in range(len(centres))
+    )
+    if good.any():
+        pick = int(np.argmax(good))
+        chosen = Marking(float(k1[pick]), float(k2[pick]), turn)
+        what = f"K = {k1[pick]:g}" if band == 0 else f"(K1, K2) = ({k1[pick]:g}, {k2[pick]:g})"
+        text = (
+            f"{what} packets: utilisation at least {used[pick].min():.2%}, "
+            f"queue between {low[pick].min():.0f} and {high[pick].max():.0f} packets, "
+            f"mean at most {table(mean)[pick].max():.0f}"
+        )
+    else:
+        chosen = None
+        passed = sum(c.all(axis=1).astype(int) for c in conditions.values())
+        pick = int(np.argmax(passed))
+        lacking = [name for name, ok in conditions.items() if not ok[pick].all()]
+        text = (
+            f"no threshold up to {centres[-1]:g} packets satisfies: "
+            f"at its best, {k1[pick]:g}, it lacks {'; '.join(lacking)}"
+        )
+    best = Marking(float(k1[pick]), float(k2[pick]), turn)
+    cycles = tuple(analyse(Link.of(rate_bps, packet_bytes, base_rtt, float(c), g), best) for c in n)
+    return Advice(chosen, n, candidates[pick], cycles, candidates, text)
