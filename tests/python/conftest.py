@@ -1,0 +1,29 @@
+"""What the tests share: the program as a user starts it, and a scenario short enough for a test."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PENSTOCK = Path(sys.executable).with_name("penstock")
+
+# A tenth of a simulated second: some ten blocks of four servers.
+SHORT = {"servers": "4", "duration": "100ms", "protocol": "newreno"}
+
+
+def penstock(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """Run the program to its end and return its exit code and output."""
+    return subprocess.run(
+        [str(PENSTOCK), *arguments], capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+def settings(values: dict[str, str]) -> list[str]:
+    """Settings as the shell gives them."""
+    return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
+
+
+@pytest.fixture
+def short() -> list[str]:
+    return ["incast", *settings(SHORT)]

@@ -1,0 +1,61 @@
+"""Ctrl-C: within a second, exit code 130, what was measured so far is kept."""
+
+import json
+import signal
+import subprocess
+import time
+
+from conftest import PENSTOCK, settings
+
+# Far longer than any test may take.
+LONG = {"servers": "8", "duration": "100000s", "protocol": "newreno"}
+
+
+def interrupt(*arguments: str) -> tuple[int, float, str, str]:
+    """Start the program, press Ctrl-C after a while; return exit code, seconds it took to end, stdout,
+    stderr.
+    """
+    program = subprocess.Popen(
+        [str(PENSTOCK), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(2.5)
+    assert program.poll() is None, program.communicate()
+    pressed = time.monotonic()
+    program.send_signal(signal.SIGINT)
+    out, err = program.communicate(timeout=20)
+    return program.returncode, time.monotonic() - pressed, out, err
+
+
+def test_a_run_ends_within_a_second_and_keeps_what_it_had(tmp_path):
+    code, seconds, out, err = interrupt(
+        "run", "incast", *settings(LONG), "--runs", "3", "--out", str(tmp_path), "--json"
+    )
+    assert code == 130
+    assert seconds < 1.0
+    assert "Traceback" not in err
+    assert "interrupted: 0 of 3 runs complete" in err
+    document = json.loads(out)
+    kept = json.loads((tmp_path / "run.json").read_text())
+    assert kept["state"] == "partial"
+    assert kept["reason"] == "interrupted"
+    assert [run["completed"] for run in kept["runs"]] == [False] * len(document["runs"])
+    assert document["runs"][0]["summary"]["blocks"] > 0
+    assert (tmp_path / "flows.parquet").exists()
+
+
+def test_runs_that_were_complete_stay_complete(tmp_path):
+    # One worker, two points: the sweep is stopped in the second.
+    script = f"""
+import json, penstock
+try:
+    penstock.sweep([("incast", {{"servers": 4, "duration": "10ms"}}), ("incast", {LONG!r})], jobs=1)
+except penstock.Interrupted as stop:
+    print(json.dumps([[run.completed for run in runs.runs] for runs in stop.results]))
+"""
+    program = subprocess.Popen(
+        [str(PENSTOCK.with_name("python")), "-c", script], stdout=subprocess.PIPE, text=True
+    )
+    time.sleep(2.5)
+    program.send_signal(signal.SIGINT)
+    out, _ = program.communicate(timeout=20)
+    assert json.loads(out) == [[True], [False]]
