@@ -37,7 +37,6 @@ FAT_TREE = {
     "link_delay": "1us",
     "protocol": "dctcp",
     "queue": "threshold:k=15pkt",
-    "mtu": "4096B",
 }
 JOBS = (
     Job("incast, 32 servers, one switch", "incast", INCAST, 100),
