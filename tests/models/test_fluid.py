@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from penstock.models.fluid import Link, solve
+from penstock.models.fluid import Link, operating_mark, solve
 from penstock.models.marking import Marking
 
 LINK = {"rate_bps": 10e9, "packet_bytes": 1500, "base_rtt": 100e-6}
@@ -89,6 +89,18 @@ def test_below_two_packets_the_queue_settles_where_the_window_is_two() -> None:
     assert np.all(fixed.queue[-1] > 2000)
 
 
+def test_senders_that_pause_on_marks_have_an_operating_point_at_every_window() -> None:
+    """1 - p = W p^2/2: alpha near p_0 and the queue near the threshold also where W_0 < 2."""
+    w = np.array([0.5, 1.0, 2.0, 12.0, 300.0])
+    p = operating_mark(w, "unmarked")
+    assert 1 - p == pytest.approx(w * p * p / 2, rel=1e-12)
+    link = Link.of(**LINK, flows=[10, 40, 100])
+    path = solve(link, Marking.single(40), growth="unmarked")
+    w0 = link.window_at(path.queue.mean(axis=0))
+    assert path.alpha.mean(axis=0) == pytest.approx(operating_mark(w0, "unmarked"), rel=0.06)
+    assert np.all(path.queue.mean(axis=0) < 80)
+
+
 def test_state_dependent_delay_changes_nothing_for_one_threshold() -> None:
     """Marks change only when the queue is K, and then the delay is d + K/C = R_0 exactly."""
     link = Link.of(**LINK, flows=[5, 10, 20, 40])
@@ -123,6 +135,7 @@ def test_hysteresis_order_decides_the_amplitude() -> None:
         (lambda: Link(1e5, 1e-4, 2, g=2), "g: got 2"),
         (lambda: solve(Link(1e5, 1e-4, 2), Marking.single(4), rtt="x"), "rtt: got 'x'"),
         (lambda: solve(Link(1e5, 1e-4, 2), Marking.single(4), delay="x"), "delay: got 'x'"),
+        (lambda: solve(Link(1e5, 1e-4, 2), Marking.single(4), growth="x"), "growth: got 'x'"),
         (lambda: solve(Link(1e5, 1e-4, 2), Marking.single(4), steps=1), "steps: got 1"),
         (lambda: solve(Link(1e5, 1e-4, 2), Marking.single(4), round_trips=0), "round_trips, warmup: got 0"),
     ],

@@ -16,6 +16,9 @@ so -1/N of the single threshold (D = 0) is the whole negative real axis, and tha
 horizontal half line above it (K1 < K2) or below it (K1 > K2). A single threshold therefore always meets G and
 always oscillates; a band with K1 < K2 can be crossed by an oscillation only where
 Im G(jw) reaches pi D / (4 sin^2(pi p_0)).
+
+The plant comes in two forms: equation (1) as printed, where the window grows on every ACK, and with windows
+that grow on unmarked ACKs only (`growth="unmarked"`), as DCTCP's senders do.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from penstock.models.fluid import WINDOW_FLOOR, Link
+from penstock.models.fluid import WINDOW_FLOOR, Link, operating_mark
 from penstock.models.marking import Marking
 
 Floats = NDArray[np.float64]
@@ -47,23 +50,27 @@ class Plant:
         rtt: R_0 (s), the round-trip time at the operating point.
         flows: N.
         g: weight of a new sample in alpha.
+        growth: `always` for equation (1) as printed; `unmarked` for windows that do not grow on marked ACKs,
+            see `penstock.models.fluid.solve`.
 
     Raises:
-        ValueError: a value that is not positive and finite.
+        ValueError: a value that is not positive and finite, or an unknown `growth`.
 
-    Source: equations (10)-(18).
+    Source: equations (10)-(18); for `unmarked` the same linearisation of the changed (1).
     """
 
     capacity: float
     rtt: float
     flows: float
     g: float = 1 / 16
+    growth: str = "always"
 
     def __post_init__(self) -> None:
         for name in ("capacity", "rtt", "flows", "g"):
             value = getattr(self, name)
             if not (np.isfinite(value) and value > 0):
                 raise ValueError(f"{name}: got {value!r}; must be positive and finite")
+        operating_mark(self.window, self.growth)
 
     @property
     def window(self) -> float:
@@ -72,44 +79,53 @@ class Plant:
 
     @property
     def marked(self) -> float:
-        """p_0 = alpha_0 = sqrt(2 / W_0); above 1 there is no operating point."""
-        return float(np.sqrt(WINDOW_FLOOR / self.window))
+        """p_0 = alpha_0, sqrt(2 / W_0) for growth `always`; above 1 there is no operating point."""
+        return float(operating_mark(self.window, self.growth))
+
+    def _terms(self, misprint: bool = False) -> tuple[float, float, tuple[float, float, float]]:
+        """The rational part, gain (s + zero) / prod(s + pole): gain (packets/s^2), zero and poles (rad/s)."""
+        r, n, g, p = self.rtt, self.flows, self.g, self.marked
+        through_alpha = self.window * p / (2 * r)  # -dW'/d alpha; sqrt(C/(2NR_0)) for `always`
+        direct = through_alpha + (1 / r if self.growth == "unmarked" else 0.0)  # -dW'/dp
+        # Eq. (15) prints N/R_0 where g/R_0, the gain of (13), is needed to obtain (17) from it.
+        inner = n / r if misprint else g / r
+        scale = direct * (g / r) / inner
+        zero = inner * through_alpha / direct + g / r
+        # -dW'/dW = alpha_0 p_0 / (2 R_0), which for `always` is N/(R_0^2 C).
+        return scale * n / r, zero, (g / r, p * p / (2 * r), 1 / r)
 
     def response(self, omega: ArrayLike, *, as_printed_in_15: bool = False) -> Complex:
         """G(jw) at angular frequencies `omega` (rad/s), packets per unit of marking; same shape.
 
-        The product of (13), (14), (15) and the delay. Equation (15) prints N/R_0 where g/R_0 is needed to
-        obtain (17) from it; `as_printed_in_15` keeps the misprint. Equation (18) prints a minus sign that
-        Theorem 1 and (17) do not have: without it the loop is the negative feedback that (6) assumes.
+        The product of (13), (14), (15) and the delay: (17), (18). `as_printed_in_15` keeps the misprint N/R_0
+        of (15). Equation (18) prints a minus sign that Theorem 1 and (17) do not have: without it the loop is
+        the negative feedback that (6) assumes.
         """
         s = 1j * np.asarray(omega, float)
-        r, n, c, g = self.rtt, self.flows, self.capacity, self.g
-        alpha = (g / r) / (s + g / r)  # Eq. (13)
-        queue = (n / r) / (s + 1 / r)  # Eq. (14)
-        inner = n / r if as_printed_in_15 else g / r
-        window = -np.sqrt(c / (2 * n * r)) * (1 + (s + g / r) / inner) / (s + n / (r**2 * c))  # Eq. (15)
-        return -alpha * window * queue * np.exp(-s * r)  # Eq. (16), (18)
+        gain, zero, (a, b, c) = self._terms(as_printed_in_15)
+        response: Complex = gain * (s + zero) / ((s + a) * (s + b) * (s + c)) * np.exp(-s * self.rtt)
+        return response
 
     def slope(self, omega: ArrayLike) -> Complex:
-        """dG/ds at s = jw, from the logarithmic derivative of (17); same shape as `omega`."""
+        """dG/ds at s = jw, by the logarithmic derivative of (17); same shape as `omega`."""
         s = 1j * np.asarray(omega, float)
-        r, n, c, g = self.rtt, self.flows, self.capacity, self.g
-        relative = 1 / (s + 2 * g / r) - 1 / (s + g / r) - 1 / (s + n / (r**2 * c)) - 1 / (s + 1 / r) - r
-        return self.response(omega) * relative
+        _, zero, poles = self._terms()
+        return self.response(omega) * (1 / (s + zero) - sum(1 / (s + pole) for pole in poles) - self.rtt)
 
-    def lag(self, omega: ArrayLike) -> Floats:
-        """-arg G(jw) in rad, without jumps: 0 at w = 0; the delay's share is exact. Same shape as `omega`."""
+    def lag(self, omega: ArrayLike, *, as_printed_in_15: bool = False) -> Floats:
+        """-arg G(jw) in rad, without jumps: 0 at w = 0, pole by pole. Same shape as `omega`."""
         w = np.asarray(omega, float)
-        return w * self.rtt - np.angle(self.response(w) * np.exp(1j * w * self.rtt))
+        _, zero, poles = self._terms(as_printed_in_15)
+        lag: Floats = w * self.rtt - np.arctan(w / zero) + sum(np.arctan(w / pole) for pole in poles)
+        return lag
 
     def transfer_function(self) -> Any:
         """The plant without its delay, equation (17), as a `control.TransferFunction`."""
         import control
 
-        r, n, c, g = self.rtt, self.flows, self.capacity, self.g
-        gain = np.sqrt(c / (2 * n * r)) * n / r
+        gain, zero, (a, b, c) = self._terms()
         s = control.tf("s")
-        return gain * (s + 2 * g / r) / ((s + g / r) * (s + n / (r**2 * c)) * (s + 1 / r))
+        return gain * (s + zero) / ((s + a) * (s + b) * (s + c))
 
     def _frequencies(self, target: Floats, values: Floats, function: Any) -> list[float]:
         """Roots w of `function` = `target` (both real, on the grid), refined by bisection."""
@@ -130,13 +146,14 @@ class Plant:
         return sorted((f for f in found if f[1] < 0), key=lambda f: f[1])
 
 
-def operating_plant(link: Link, queue: float) -> Plant:
-    """The plant of one `link` with R_0 = d + queue/C."""
+def operating_plant(link: Link, queue: float, growth: str = "always") -> Plant:
+    """The plant of one `link` with R_0 = d + queue/C (queue in packets)."""
     return Plant(
         capacity=float(np.asarray(link.capacity)),
         rtt=float(link.rtt_at(queue)),
         flows=float(np.asarray(link.flows)),
         g=float(np.asarray(link.g)),
+        growth=growth,
     )
 
 
@@ -239,14 +256,18 @@ def printed_intersections(plant: Plant, k1: float, k2: float | None = None) -> l
     return sorted(found, key=lambda f: f.amplitude)
 
 
-def printed_margin(plant: Plant, k1: float, k2: float | None = None) -> float:
-    """Factor by which G must be multiplied before the printed loci touch; at most 1: they meet already."""
+def printed_margin(plant: Plant, k1: float, k2: float | None = None, *, misprint: bool = False) -> float:
+    """Factor by which G must be multiplied before the printed loci touch; at most 1: they meet already.
+
+    `misprint`: with equation (15) as printed, see `Plant.response`.
+    """
     b = k1 if k2 is None else k2
     amplitudes = max(k1, b) / np.linspace(1 - 1e-9, 1e-3, 4000)
     n = printed(amplitudes, k1, b)
     omega = _GRID / plant.rtt
-    w = np.interp(np.pi + np.angle(n), plant.lag(omega), omega)
-    return float(1 / np.max(np.abs(plant.response(w)) * np.abs(n)))
+    lag = plant.lag(omega, as_printed_in_15=misprint)
+    w = np.interp(np.pi + np.angle(n), lag, omega)
+    return float(1 / np.max(np.abs(plant.response(w, as_printed_in_15=misprint)) * np.abs(n)))
 
 
 # --- Corrected ----------------------------------------------------------------------------------------
@@ -330,7 +351,7 @@ class Verdict:
     """What the corrected analysis says about one link and one marking rule.
 
     Attributes:
-        operating: whether an operating point exists (W_0 > 2).
+        operating: whether an operating point exists (W_0 > 2 for growth `always`; always for `unmarked`).
         plant: the linearised loop the answer holds for (R_0 at the predicted mean queue).
         cycle: the stable limit cycle, or None without an operating point or when none was found.
         spans: whether that cycle crosses both thresholds (always true for one threshold).
@@ -442,12 +463,13 @@ def _corrected_by_search(plant: Plant, marking: Marking) -> list[tuple[Intersect
     return found
 
 
-def analyse(link: Link, marking: Marking, *, start: str = "above") -> Verdict:
+def analyse(link: Link, marking: Marking, *, growth: str = "always", start: str = "above") -> Verdict:
     """Limit cycle and stability of one link's queue under a marking rule, by the corrected analysis.
 
     Args:
         link: one case (scalars).
         marking: thresholds (scalars).
+        growth: see `Plant`; `unmarked` is what DCTCP senders do.
         start: `above` or `below`: for K1 < K2, a queue that settles without crossing the band swings about
             K2 when it came from above (after slow start) and about K1 when it came from below.
 
@@ -483,7 +505,7 @@ def analyse(link: Link, marking: Marking, *, start: str = "above") -> Verdict:
     best: tuple[Intersection, bool] | None = None
     found: list[tuple[Intersection, bool]] = []
     for _ in range(200):
-        here = _corrected_at(operating_plant(link, queue), marking)
+        here = _corrected_at(operating_plant(link, queue, growth), marking)
         chosen = choose(here)
         if chosen is None:
             # Stepped out of the region that has a cycle: go back half way to the last queue that had one.
@@ -497,7 +519,7 @@ def analyse(link: Link, marking: Marking, *, start: str = "above") -> Verdict:
             break
         queue = max(0.0, queue + change / 2)
     queue = good
-    plant = operating_plant(link, queue)
+    plant = operating_plant(link, queue, growth)
     operating = plant.marked < 1
     omega = _GRID / plant.rtt
     crossings = plant.phase_crossings()

@@ -18,6 +18,21 @@ Floats = NDArray[np.float64]
 # Window at which dW/dt = 0 when every packet is marked (alpha = p = 1): the equations cannot go below it.
 WINDOW_FLOOR = 2.0
 
+# Whether the window grows on every ACK, equation (1) as printed, or only on unmarked ones.
+GROWTH = ("always", "unmarked")
+
+
+def operating_mark(window: ArrayLike, growth: str = "always") -> Floats:
+    """Marked share p_0 = alpha_0 at which a window (packets) stands still; above 1 there is no such point.
+
+    `always`: sqrt(2/W_0), below equation (9). `unmarked`: 1 - p = W_0 p^2/2, always below 1. Raises
+    ValueError for another `growth`.
+    """
+    w = np.asarray(window, float)
+    if growth not in GROWTH:
+        raise ValueError(f"growth: got {growth!r}; must be one of {', '.join(GROWTH)}")
+    return np.sqrt(WINDOW_FLOOR / w) if growth == "always" else (np.sqrt(1 + 2 * w) - 1) / w
+
 
 @dataclass(frozen=True)
 class Link:
@@ -104,6 +119,7 @@ def solve(
     steps: int = 40,
     rtt: str = "queue",
     delay: str = "fixed",
+    growth: str = "always",
     reference: ArrayLike | None = None,
     window: ArrayLike | None = None,
     queue: ArrayLike = 0.0,
@@ -114,11 +130,13 @@ def solve(
     Args:
         link, marking: the cases; scalars and arrays broadcast to shape (cases,).
         round_trips, warmup: recorded and discarded time, in units of R_0.
-        steps: steps per R_0. The global error falls with its square, see `tests/models/test_fluid.py`.
+        steps: steps per R_0. The global error falls with its square.
         rtt: `queue` for R(t) = d + q(t)/C in the equations, which the paper's linearised (12) needs; `fixed`
             for R(t) = R_0, the simplification of the paper's text.
         delay: `fixed` for marks that act R_0 later; `queue` for marks that act d + q/C later, q being the
             queue the marked packet joined.
+        growth: `always` as printed in (1); `unmarked` for senders that do not grow their window on marked
+            ACKs (RFC 3168 section 6.1.2), dW/dt = (1 - p)/R - W alpha p/(2R).
         reference: queue (packets) of R_0 = d + reference/C; the centre of the thresholds when omitted.
         window, queue, alpha: initial values (packets, packets, 0..1); the operating point, an empty queue,
             and the operating point when omitted.
@@ -134,7 +152,11 @@ def solve(
     inside steps, not at their ends), and enters the step it acts in as its mean. A queue that would go
     negative is held at zero and the capacity it could not use is counted.
     """
-    for name, value, allowed in (("rtt", rtt, ("queue", "fixed")), ("delay", delay, ("fixed", "queue"))):
+    for name, value, allowed in (
+        ("rtt", rtt, ("queue", "fixed")),
+        ("delay", delay, ("fixed", "queue")),
+        ("growth", growth, GROWTH),
+    ):
         if value not in allowed:
             raise ValueError(f"{name}: got {value!r}; must be one of {', '.join(allowed)}")
     if steps < 4:
@@ -159,10 +181,8 @@ def solve(
     w0 = r0 * capacity / flows
     w = np.broadcast_to(np.asarray(w0 if window is None else window, float), cases).copy()
     q = np.broadcast_to(np.asarray(queue, float), cases).copy()
-    # p_0 = alpha_0 = sqrt(2/W_0), below equation (9); no operating point exists for W_0 < 2.
-    a = np.broadcast_to(
-        np.asarray(np.minimum(1.0, np.sqrt(2 / w0)) if alpha is None else alpha, float), cases
-    ).copy()
+    first = np.minimum(1.0, operating_mark(w0, growth)) if alpha is None else alpha
+    a = np.broadcast_to(np.asarray(first, float), cases).copy()
     on = mark.start(q)
 
     skipped, kept = round(warmup * steps), max(1, round(round_trips * steps))
@@ -179,10 +199,12 @@ def solve(
     lost = np.zeros(cases)
     last = np.zeros(cases)
 
+    pause = 0.0 if growth == "always" else 1.0
+
     def rates(w: Floats, a: Floats, q: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
         r = base_rtt + q / capacity if rtt == "queue" else r0
         return (
-            (1 - w * a * p / 2) / r,  # Eq. (1)
+            (1 - pause * p - w * a * p / 2) / r,  # Eq. (1)
             g * (p - a) / r,  # Eq. (2)
             flows * w / r - capacity,  # Eq. (3)
         )

@@ -1,0 +1,1 @@
+"""Ease the Queue Oscillation: Analysis and Enhancement of DCTCP (Chen, Cheng, Ren, Shu, Lin)."""
