@@ -1,0 +1,150 @@
+//! The endpoint controller role: the window or rate law of a sender.
+//!
+//! The connection ([`crate::tcp::Sender`]) keeps sequence space, loss detection, RTT, in-flight and pacing;
+//! a controller only decides how much may be sent.
+
+use crate::header::CcHeader;
+use crate::packet::Packet;
+use penstock_units::{Bytes, Dur, Rate, Time};
+
+/// What stopped the connection from sending more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Limit {
+    /// The congestion window.
+    Window,
+    /// The pacing rate.
+    Pacing,
+    /// The application had nothing (more) to send.
+    #[default]
+    Application,
+    /// The receive window.
+    Receiver,
+}
+
+/// Read-only facts about a connection; kept by the connection, never by a controller.
+#[derive(Clone, Debug)]
+pub struct FlowView {
+    /// Oldest unacknowledged byte.
+    pub una: u64,
+    /// Next byte to send.
+    pub nxt: u64,
+    /// One past the highest byte ever sent.
+    pub max_sent: u64,
+    /// One past the last byte the application has written.
+    pub app_end: u64,
+    /// Estimated bytes in the network.
+    pub in_flight: u64,
+    /// Receive window in bytes.
+    pub rwnd: u64,
+    /// Payload bytes of a full segment now.
+    pub segment: u32,
+    /// Largest payload of a segment.
+    pub mss: u32,
+    /// Latest RTT sample, zero before the first.
+    pub rtt_latest: Dur,
+    /// Smoothed RTT (RFC 6298), zero before the first sample.
+    pub rtt_smoothed: Dur,
+    /// Smallest RTT sample, [`Dur::MAX`] before the first.
+    pub rtt_min: Dur,
+    /// What stopped the last attempt to send.
+    pub limit: Limit,
+    /// In fast recovery (not after a timeout, when slow start runs).
+    pub in_recovery: bool,
+    /// When the connection was opened.
+    pub started: Time,
+    /// Total bytes of the flow when known in advance (for size-aware protocols), else 0.
+    pub size: u64,
+    /// When the flow should be done (for deadline-aware protocols), [`Time::NEVER`] when it has none.
+    pub due: Time,
+}
+
+impl FlowView {
+    /// Bytes still to be acknowledged of a flow of known size.
+    pub fn remaining(&self) -> u64 {
+        self.size.saturating_sub(self.una)
+    }
+}
+
+/// An acknowledgement of new data.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack<'a> {
+    /// When it arrived.
+    pub now: Time,
+    /// Bytes newly acknowledged cumulatively.
+    pub bytes: u64,
+    /// The ACK carried ECN-Echo.
+    pub ece: bool,
+    /// When the segment that caused this ACK was sent.
+    pub sent_at: Time,
+    /// A valid RTT sample taken from this ACK.
+    pub rtt: Option<Dur>,
+    /// What the routers wrote, as echoed by the receiver.
+    pub header: &'a CcHeader,
+}
+
+/// A sign of congestion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Congestion {
+    /// Fast retransmit: loss inferred from duplicate or selective acknowledgements.
+    Loss,
+    /// The retransmission timer fired, for the n-th time in a row (1 = first).
+    Timeout {
+        /// Consecutive timeouts of the same data.
+        in_a_row: u32,
+    },
+    /// ECN-Echo, reported at most once per window of data (RFC 3168 section 6.1.2).
+    Ecn,
+    /// Fast recovery has ended: everything outstanding at its start is acknowledged.
+    Recovered,
+    /// Nothing was sent for longer than a retransmission timeout (RFC 5681 section 4.1).
+    Idle,
+}
+
+/// What the sender may do. `None` = not limited by this.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Control {
+    /// Congestion window in bytes.
+    pub window: Option<Bytes>,
+    /// Pacing rate of bits on the wire.
+    pub pacing: Option<Rate>,
+    /// Payload of a segment.
+    pub segment: Option<Bytes>,
+}
+
+/// A sender's congestion control. Fed by the connection, asked for [`Control`] after every event.
+pub trait EndpointController: Send {
+    /// New data was acknowledged. Not called during fast recovery unless [`Self::acks_in_recovery`].
+    fn on_ack(&mut self, ack: &Ack<'_>, flow: &FlowView);
+    /// An ACK that acknowledges nothing new arrived (duplicate, window update); headers and ECE may matter.
+    fn on_duplicate(&mut self, ack: &Ack<'_>, flow: &FlowView) {
+        let _ = (ack, flow);
+    }
+    /// A sign of congestion.
+    fn on_congestion(&mut self, now: Time, flow: &FlowView, event: Congestion);
+    /// The only output.
+    fn control(&self) -> Control;
+    /// A segment (SYN included) is about to leave: stamp headers. Called only when [`Self::header_len`] > 0.
+    fn on_send(&mut self, now: Time, flow: &FlowView, packet: &mut Packet, header: &mut CcHeader) {
+        let _ = (now, flow, packet, header);
+    }
+    /// Bytes of congestion header on every packet in both directions.
+    fn header_len(&self) -> u32 {
+        0
+    }
+    /// True when `on_ack` is wanted for ACKs during fast recovery too (rate-based and explicit protocols).
+    fn acks_in_recovery(&self) -> bool {
+        false
+    }
+    /// Next time the controller wants to act by itself.
+    fn deadline(&self) -> Time {
+        Time::NEVER
+    }
+    /// The deadline has come.
+    fn on_deadline(&mut self, now: Time, flow: &FlowView) {
+        let _ = (now, flow);
+    }
+    /// Reports internal values by name (`alpha`, `ssthresh_bytes`), for recording only.
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        let _ = report;
+    }
+}

@@ -1,0 +1,23 @@
+//! What a congestion control protocol may see.
+//!
+//! Everything here is sans-IO: events come in with `now`, packets and one deadline come out. There is no
+//! clock, no socket, no file and no hidden randomness; the crate is `no_std`, so the compiler refuses them.
+#![no_std]
+extern crate alloc;
+
+pub mod control;
+pub mod header;
+pub mod link;
+pub mod packet;
+pub mod params;
+pub mod queue;
+pub mod rng;
+pub mod tcp;
+
+pub use control::{Ack, Congestion, Control, EndpointController, FlowView, Limit};
+pub use header::{CcHeader, Header};
+pub use link::{LinkController, LinkView};
+pub use packet::{Ecn, FlowId, Packet};
+pub use params::{Amount, Kind, ParamError, ParamSpec, Params};
+pub use queue::{Backlog, DropCause, QueueDiscipline, Verdict};
+pub use rng::Stream;

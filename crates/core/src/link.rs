@@ -1,0 +1,52 @@
+//! The link controller role: a router's per-packet header work and periodic update on one output link.
+
+use crate::header::CcHeader;
+use crate::packet::Packet;
+use penstock_units::{Rate, Time};
+
+/// Running totals of one output link; a controller takes differences over its own interval.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkView {
+    /// Link rate.
+    pub capacity: Rate,
+    /// Packets waiting plus the one in service.
+    pub queue_packets: u32,
+    /// Their bytes on the wire.
+    pub queue_bytes: u64,
+    /// Bytes that have arrived, dropped ones included.
+    pub arrived_bytes: u64,
+    /// Bytes that have left.
+    pub departed_bytes: u64,
+}
+
+/// RCP, QI/PIQI-RCP, XCP, SDC, RACS: work per packet and a periodic update.
+///
+/// Calls come in time order. `on_departure` is called when the last bit of a packet has left.
+pub trait LinkController: Send {
+    /// A packet arrives; `link` does not count it yet. Called before the queue decides about it.
+    fn on_arrival(&mut self, now: Time, link: &LinkView, packet: &mut Packet, header: &mut CcHeader);
+    /// The packet announced by the last `on_arrival` was dropped by this very port.
+    fn on_drop(&mut self, now: Time, packet: &Packet, header: &CcHeader) {
+        let _ = (now, packet, header);
+    }
+    /// A packet has left the queue; `link` no longer counts it.
+    fn on_departure(&mut self, now: Time, link: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
+        let _ = (now, link, packet, header);
+    }
+    /// True when `on_departure` does something (asked once).
+    fn wants_departures(&self) -> bool {
+        false
+    }
+    /// End of the current control interval, [`Time::NEVER`] when there is none.
+    fn deadline(&self) -> Time {
+        Time::NEVER
+    }
+    /// The deadline has come.
+    fn on_deadline(&mut self, now: Time, link: &LinkView) {
+        let _ = (now, link);
+    }
+    /// Reports internal values by name and unit (`fair_rate_bps`), for recording only.
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        let _ = report;
+    }
+}

@@ -1,0 +1,125 @@
+//! The packet: 64 bytes, kept in an arena by whoever drives the protocol.
+
+use penstock_units::Time;
+
+/// A connection, numbered by order of creation within a run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
+pub struct FlowId(pub u32);
+
+/// The ECN field of the IP header (RFC 3168 section 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Ecn {
+    /// The transport is not ECN-capable; a router may only drop.
+    #[default]
+    NotEct = 0,
+    /// ECN-capable; a router may mark.
+    Ect0 = 2,
+    /// Congestion experienced: a router has marked.
+    Ce = 3,
+}
+
+/// Flag bits of a segment.
+pub mod flag {
+    /// Opens a connection; answered by SYN + ACK.
+    pub const SYN: u16 = 1;
+    /// The acknowledgement number is meaningful; without SYN and payload it is a pure ACK.
+    pub const ACK: u16 = 2;
+    /// The sender has no more data; takes one sequence number.
+    pub const FIN: u16 = 4;
+    /// ECN-Echo (RFC 3168 section 6.1.3).
+    pub const ECE: u16 = 8;
+    /// Congestion window reduced (RFC 3168 section 6.1.2).
+    pub const CWR: u16 = 16;
+    /// This data was sent before. For statistics and checks only: no protocol may read it.
+    pub const RETRANSMIT: u16 = 32;
+    /// A zero-window or keep-alive style probe that must be answered at once.
+    pub const PROBE: u16 = 64;
+    /// A bit a protocol may use for itself (a reserved bit of the TCP header).
+    pub const MARKED: u16 = 128;
+}
+
+/// At most three SACK blocks fit beside a timestamp option (RFC 2018 section 3).
+pub const MAX_SACK: usize = 3;
+
+/// One SACK block as offsets from the cumulative acknowledgement, in bytes: `[start, end)`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SackBlock {
+    /// First byte of the block minus the acknowledgement number.
+    pub start: u32,
+    /// One past the last byte minus the acknowledgement number.
+    pub end: u32,
+}
+
+/// A segment on its way. Data flows from a connection's sender to its receiver, ACKs the other way.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Packet {
+    /// Data: sequence number of the first byte. ACK: the next byte expected.
+    pub seq: u64,
+    /// Data: when this copy was sent. ACK: the same, echoed from the segment that caused it.
+    pub stamp: u64,
+    /// SACK blocks of an ACK, newest first.
+    pub sack: [SackBlock; MAX_SACK],
+    /// The connection.
+    pub flow: u32,
+    /// Cursor into the route table: the next output port. Owned by the engine.
+    pub path: u32,
+    /// Length on the wire in bytes, all headers included.
+    pub wire_len: u32,
+    /// Payload in bytes.
+    pub payload: u32,
+    /// ACK: the receive window in bytes.
+    pub window: u32,
+    /// Bits of [`flag`].
+    pub flags: u16,
+    /// ECN field.
+    pub ecn: Ecn,
+    /// Bits 0..2: number of SACK blocks; bits 2..8: traffic class (DSCP group).
+    pub class_sacks: u8,
+}
+
+const _: () = assert!(core::mem::size_of::<Packet>() == 64, "a packet fills one cache line");
+
+impl Packet {
+    /// True when every bit of `bits` is set.
+    #[inline]
+    pub fn has(&self, bits: u16) -> bool {
+        self.flags & bits == bits
+    }
+    /// True for packets that travel towards the connection's receiver (SYN, data, FIN).
+    #[inline]
+    pub fn is_forward(&self) -> bool {
+        self.flags & flag::ACK == 0
+    }
+    /// Number of valid SACK blocks.
+    #[inline]
+    pub fn sack_count(&self) -> usize {
+        (self.class_sacks & 3) as usize
+    }
+    /// Sets the number of valid SACK blocks.
+    #[inline]
+    pub fn set_sack_count(&mut self, n: usize) {
+        self.class_sacks = (self.class_sacks & !3) | (n as u8 & 3);
+    }
+    /// Traffic class, 0..64.
+    #[inline]
+    pub fn class(&self) -> u8 {
+        self.class_sacks >> 2
+    }
+    /// Sets the traffic class, 0..64.
+    #[inline]
+    pub fn set_class(&mut self, class: u8) {
+        self.class_sacks = (self.class_sacks & 3) | (class << 2);
+    }
+    /// When this copy (or the segment an ACK answers) was sent.
+    #[inline]
+    pub fn sent_at(&self) -> Time {
+        Time(self.stamp)
+    }
+    /// The sequence space the packet takes: payload plus one for FIN.
+    #[inline]
+    pub fn seq_len(&self) -> u64 {
+        self.payload as u64 + u64::from(self.has(flag::FIN))
+    }
+}

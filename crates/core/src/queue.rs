@@ -1,0 +1,71 @@
+//! The queue discipline role: what happens to a packet that arrives at a FIFO output port.
+
+use crate::packet::Packet;
+use crate::rng::Stream;
+use penstock_units::{Rate, Time};
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum DropCause {
+    /// The port's own limit, or the shared pool, had no room.
+    Overflow = 0,
+    /// An active queue management rule decided to drop (RED and its kin, or a packet it could not mark).
+    Early = 1,
+    /// Random loss asked for by the scenario.
+    Random = 2,
+}
+
+impl DropCause {
+    /// All causes, in the order of their numbers.
+    pub const ALL: [DropCause; 3] = [DropCause::Overflow, DropCause::Early, DropCause::Random];
+    /// The name used in result columns.
+    pub fn name(self) -> &'static str {
+        match self {
+            DropCause::Overflow => "overflow",
+            DropCause::Early => "early",
+            DropCause::Random => "random",
+        }
+    }
+}
+
+/// The queue as an arriving packet finds it, itself not counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Backlog {
+    /// Packets waiting plus the one in service.
+    pub packets: u32,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// Since when the port has been idle; equal to the arrival time or later when it is busy.
+    pub idle_since: Time,
+    /// Link rate.
+    pub rate: Rate,
+}
+
+/// What becomes of an arriving packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Queue it.
+    Accept,
+    /// Queue it and set CE; when the packet is not ECN-capable it is dropped as [`DropCause::Early`].
+    Mark,
+    /// Drop it.
+    Drop(DropCause),
+}
+
+/// Active queue management on a FIFO port, decided on arrival. The port itself enforces its limit.
+///
+/// The backlog only falls between two arrivals, so a rule about "the queue falling to K" can be decided
+/// here too: the lowest value since the last arrival is the backlog now.
+pub trait QueueDiscipline {
+    /// Decides about `packet`, which finds `backlog`. Called once per arriving packet, also when the port is
+    /// full (`full`), so that averages see every arrival; a full port drops whatever the verdict.
+    fn admit(
+        &mut self,
+        now: Time,
+        backlog: &Backlog,
+        packet: &Packet,
+        full: bool,
+        rng: &mut Stream,
+    ) -> Verdict;
+}

@@ -1,0 +1,117 @@
+//! Options of a connection.
+
+use penstock_units::{Dur, Rate};
+
+/// Bytes of IPv4 and TCP header without options.
+pub const IP_TCP_HEADER: u32 = 40;
+
+/// How losses are repaired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LossRecovery {
+    /// Fast recovery that ends at the first new acknowledgement (RFC 5681 section 3.2).
+    Reno,
+    /// Partial acknowledgements stay in recovery (RFC 6582).
+    NewReno,
+    /// Selective acknowledgements (RFC 2018, RFC 6675).
+    Sack,
+}
+
+/// Whether and how congestion marks are echoed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EcnMode {
+    /// Data is not ECN-capable.
+    Off,
+    /// ECE until CWR (RFC 3168).
+    Classic,
+    /// ECE mirrors CE packet by packet (RFC 8257 section 3.2).
+    Dctcp,
+}
+
+/// Options of a connection; both ends share them.
+#[derive(Clone, Debug)]
+pub struct TcpConfig {
+    /// Payload of a full segment in bytes.
+    pub mss: u32,
+    /// Header bytes of every segment, without the options below.
+    pub header: u32,
+    /// Timestamp option: 12 bytes on every segment and an RTT sample on every ACK (RFC 7323).
+    pub timestamps: bool,
+    /// Initial window in segments (RFC 5681: 2..4, RFC 6928: 10).
+    pub initial_window: u32,
+    /// Loss recovery.
+    pub recovery: LossRecovery,
+    /// Duplicate acknowledgements that mean loss.
+    pub dup_thresh: u32,
+    /// Send new data on the first two duplicate ACKs (RFC 3042).
+    pub limited_transmit: bool,
+    /// Floor of the retransmission timeout (RFC 6298 section 2.4).
+    pub rto_min: Dur,
+    /// Ceiling of the retransmission timeout (RFC 6298 section 2.5).
+    pub rto_max: Dur,
+    /// Timeout before the first RTT sample (RFC 6298 section 2.1).
+    pub rto_initial: Dur,
+    /// Clock granularity G: samples are rounded up to it, and timeouts too (RFC 6298 section 2.3).
+    pub rto_granularity: Dur,
+    /// Largest back-off factor.
+    pub backoff_max: u32,
+    /// Acknowledge every n-th full segment; 1 = every segment (RFC 5681 section 4.2).
+    pub delayed_ack: u32,
+    /// Longest an acknowledgement is delayed.
+    pub delayed_ack_timeout: Dur,
+    /// Receive buffer in bytes.
+    pub rwnd: u64,
+    /// Rate at which the receiving application reads; `None` = at once.
+    pub read_rate: Option<Rate>,
+    /// Fall back to the initial window after an idle time of one RTO (RFC 5681 section 4.1).
+    pub restart_after_idle: bool,
+    /// Grow the window only while it is what limits the sender (RFC 7661, Linux).
+    pub window_validation: bool,
+    /// ssthresh after loss is half of the congestion window (Linux, ns-2) instead of half of the flight (RFC 5681).
+    pub ssthresh_from_cwnd: bool,
+    /// Explicit congestion notification.
+    pub ecn: EcnMode,
+    /// Also send SYN as ECN-capable (RFC 3168 forbids it; RFC 8311 experiments allow it).
+    pub ect_syn: bool,
+    /// Tail-loss probe (RFC 8985 section 7).
+    pub tail_loss_probe: bool,
+    /// Every chance to send is delayed by U(0, this): breaks the phase lock of deterministic senders.
+    pub send_jitter: Dur,
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        TcpConfig {
+            mss: 1460,
+            header: IP_TCP_HEADER,
+            timestamps: false,
+            initial_window: 10,
+            recovery: LossRecovery::Sack,
+            dup_thresh: 3,
+            limited_transmit: true,
+            rto_min: Dur::millis(200),
+            rto_max: Dur::millis(60_000),
+            rto_initial: Dur::millis(1000),
+            rto_granularity: Dur::ZERO,
+            backoff_max: 64,
+            delayed_ack: 1,
+            delayed_ack_timeout: Dur::millis(40),
+            rwnd: 1 << 30,
+            read_rate: None,
+            restart_after_idle: true,
+            window_validation: true,
+            ssthresh_from_cwnd: false,
+            ecn: EcnMode::Off,
+            ect_syn: false,
+            tail_loss_probe: false,
+            send_jitter: Dur::ZERO,
+        }
+    }
+}
+
+impl TcpConfig {
+    /// Header bytes of a data segment, without a congestion header.
+    #[inline]
+    pub fn header_len(&self) -> u32 {
+        self.header + if self.timestamps { 12 } else { 0 }
+    }
+}

@@ -1,0 +1,110 @@
+//! Sorted, disjoint byte ranges: the SACK scoreboard and the receiver's reassembly queue.
+
+use alloc::vec::Vec;
+
+/// Sorted, disjoint, non-touching ranges `[start, end)` of sequence numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Ranges {
+    v: Vec<(u64, u64)>,
+}
+
+impl Ranges {
+    /// True when there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.v.is_empty()
+    }
+    /// Number of disjoint ranges.
+    pub fn len(&self) -> usize {
+        self.v.len()
+    }
+    /// Removes all.
+    pub fn clear(&mut self) {
+        self.v.clear();
+    }
+    /// In ascending order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
+        self.v.iter().copied()
+    }
+    /// One past the highest byte, `None` when empty.
+    pub fn highest(&self) -> Option<u64> {
+        self.v.last().map(|r| r.1)
+    }
+    /// Bytes covered in all.
+    pub fn total(&self) -> u64 {
+        self.v.iter().map(|r| r.1 - r.0).sum()
+    }
+    /// Adds `[start, end)`; true when it covers a byte that was not covered.
+    pub fn insert(&mut self, start: u64, end: u64) -> bool {
+        if start >= end {
+            return false;
+        }
+        // The first range that touches or lies beyond the new one.
+        let i = self.v.partition_point(|r| r.1 < start);
+        let mut j = i;
+        let (mut lo, mut hi) = (start, end);
+        while j < self.v.len() && self.v[j].0 <= end {
+            if self.v[j].0 <= start && self.v[j].1 >= end {
+                return false;
+            }
+            lo = lo.min(self.v[j].0);
+            hi = hi.max(self.v[j].1);
+            j += 1;
+        }
+        if i == j {
+            self.v.insert(i, (start, end));
+        } else {
+            self.v[i] = (lo, hi);
+            self.v.drain(i + 1..j);
+        }
+        true
+    }
+    /// Removes everything below `seq`.
+    pub fn remove_below(&mut self, seq: u64) {
+        let gone = self.v.partition_point(|r| r.1 <= seq);
+        self.v.drain(..gone);
+        if let Some(first) = self.v.first_mut() {
+            first.0 = first.0.max(seq);
+        }
+    }
+    /// The range that contains `seq`.
+    pub fn containing(&self, seq: u64) -> Option<(u64, u64)> {
+        let i = self.v.partition_point(|r| r.1 <= seq);
+        self.v.get(i).copied().filter(|r| r.0 <= seq)
+    }
+    /// The first byte at or above `seq` that is not covered.
+    pub fn first_gap(&self, seq: u64) -> u64 {
+        self.containing(seq).map_or(seq, |r| r.1)
+    }
+    /// The start of the first range above `seq`.
+    pub fn next_start(&self, seq: u64) -> Option<u64> {
+        let i = self.v.partition_point(|r| r.0 <= seq);
+        self.v.get(i).map(|r| r.0)
+    }
+    /// Covered bytes within `[from, to)`.
+    pub fn covered(&self, from: u64, to: u64) -> u64 {
+        self.v.iter().map(|r| r.1.min(to).saturating_sub(r.0.max(from))).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn overlapping_ranges_merge() {
+        let mut r = Ranges::default();
+        assert!(r.insert(10, 20));
+        assert!(r.insert(30, 40));
+        assert!(!r.insert(12, 18));
+        assert!(r.insert(20, 30));
+        assert_eq!(r.v, vec![(10, 40)]);
+        assert!(r.insert(50, 60));
+        assert_eq!((r.first_gap(10), r.first_gap(45), r.next_start(10)), (40, 45, Some(50)));
+        assert_eq!(r.covered(35, 55), 10);
+        r.remove_below(35);
+        assert_eq!(r.v, vec![(35, 40), (50, 60)]);
+        assert_eq!((r.total(), r.highest()), (15, Some(60)));
+    }
+}

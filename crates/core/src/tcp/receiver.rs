@@ -1,0 +1,303 @@
+//! The receiving half of a connection: reassembly, when to acknowledge, what to echo.
+
+use super::{EcnMode, LossRecovery, Ranges, TcpConfig};
+use crate::header::CcHeader;
+use crate::packet::{flag, Ecn, Packet, SackBlock, MAX_SACK};
+use alloc::sync::Arc;
+use penstock_units::{Dur, Time};
+
+/// Acknowledges, reassembles and echoes congestion marks and headers.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    cfg: Arc<TcpConfig>,
+    next: u64,
+    fin_at: Option<u64>,
+    out_of_order: Ranges,
+    /// Ranges of the latest out-of-order arrivals, newest first (RFC 2018 section 4).
+    recent: [u64; MAX_SACK],
+    /// Full segments received since the last ACK.
+    unacknowledged: u32,
+    delayed_until: Time,
+    /// ACKs to send now, all alike except for a flush.
+    acks_due: u32,
+    /// An ACK that describes the state before the latest segment (RFC 8257 section 3.2).
+    flush: Option<Flush>,
+    syn_due: bool,
+    /// DCTCP.CE, or the latched ECE of RFC 3168.
+    ce: bool,
+    /// Send time to echo.
+    stamp: u64,
+    header: CcHeader,
+    header_len: u32,
+    /// Bytes in order but not yet read, and since when they have been counted.
+    unread: u64,
+    read_until: Time,
+    advertised: u64,
+    window_due: Time,
+    /// A cap on the advertised window set by a receiver-side controller, in bytes.
+    window_cap: u64,
+    flow: u32,
+    /// Payload bytes that arrived more than once.
+    pub duplicate_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flush {
+    ack: u64,
+    ece: bool,
+    stamp: u64,
+}
+
+impl Receiver {
+    /// The receiver of connection `flow`; every packet carries `header_len` bytes of congestion header.
+    pub fn new(cfg: Arc<TcpConfig>, flow: u32, header_len: u32) -> Receiver {
+        Receiver {
+            next: 0,
+            fin_at: None,
+            out_of_order: Ranges::default(),
+            recent: [0; MAX_SACK],
+            unacknowledged: 0,
+            delayed_until: Time::NEVER,
+            acks_due: 0,
+            flush: None,
+            syn_due: false,
+            ce: false,
+            stamp: 0,
+            header: CcHeader::NONE,
+            header_len,
+            unread: 0,
+            read_until: Time::ZERO,
+            advertised: cfg.rwnd,
+            window_due: Time::NEVER,
+            window_cap: u64::MAX,
+            flow,
+            duplicate_bytes: 0,
+            cfg,
+        }
+    }
+
+    /// Bytes delivered to the application in order.
+    #[inline]
+    pub fn delivered(&self) -> u64 {
+        match self.fin_at {
+            Some(fin) if self.next > fin => fin,
+            _ => self.next,
+        }
+    }
+    /// True when the sender's FIN has arrived and everything before it too.
+    pub fn finished(&self) -> bool {
+        self.fin_at.is_some_and(|fin| self.next > fin)
+    }
+    /// Caps the advertised window (receiver-side congestion control); `u64::MAX` removes the cap.
+    pub fn set_window_cap(&mut self, bytes: u64) {
+        self.window_cap = bytes;
+    }
+    /// Sends `n` more copies of the current ACK.
+    pub fn repeat_ack(&mut self, n: u32) {
+        self.acks_due += n;
+    }
+
+    /// A SYN, data segment or FIN arrives.
+    #[inline]
+    pub fn on_packet(&mut self, now: Time, p: &Packet, header: &CcHeader) {
+        self.header = *header;
+        if p.has(flag::SYN) {
+            self.syn_due = true;
+            self.stamp = p.stamp;
+            return;
+        }
+        let start = p.seq;
+        let end = start + p.seq_len();
+        if p.has(flag::FIN) {
+            self.fin_at = Some(end - 1);
+        }
+        let mut at_once = p.has(flag::PROBE);
+        match self.cfg.ecn {
+            EcnMode::Off => {}
+            EcnMode::Classic => {
+                // RFC 3168 section 6.1.3: ECE on every ACK from the first CE until CWR arrives.
+                if p.has(flag::CWR) {
+                    self.ce = false;
+                }
+                if p.ecn == Ecn::Ce {
+                    self.ce = true;
+                }
+            }
+            EcnMode::Dctcp => {
+                // RFC 8257 section 3.2, figure 1: on a change of CE, acknowledge what came before it at once.
+                let ce = p.ecn == Ecn::Ce;
+                if ce != self.ce {
+                    if self.unacknowledged > 0 {
+                        self.flush = Some(Flush { ack: self.next, ece: self.ce, stamp: self.stamp });
+                        self.unacknowledged = 0;
+                    }
+                    self.ce = ce;
+                    at_once = true;
+                }
+            }
+        }
+        if start == self.next && self.out_of_order.is_empty() {
+            // In order and nothing missing: the common case.
+            self.deliver(now, end);
+            if self.unacknowledged == 0 {
+                self.stamp = p.stamp;
+            }
+            self.unacknowledged += 1;
+            at_once |= self.unacknowledged >= self.cfg.delayed_ack || p.has(flag::FIN);
+        } else {
+            // RFC 5681 section 4.2: out of order, filling a gap, or a duplicate: acknowledge at once.
+            at_once = true;
+            if end <= self.next {
+                self.duplicate_bytes += p.payload as u64;
+            } else if start <= self.next {
+                self.stamp = p.stamp;
+                self.out_of_order.remove_below(end);
+                let mut next = end;
+                if let Some((_, covered)) = self.out_of_order.containing(end) {
+                    next = covered;
+                    self.out_of_order.remove_below(covered);
+                }
+                self.deliver(now, next);
+            } else {
+                if !self.out_of_order.insert(start, end) {
+                    self.duplicate_bytes += p.payload as u64;
+                }
+                if self.recent[0] != start {
+                    self.recent = [start, self.recent[0], self.recent[1]];
+                }
+            }
+        }
+        if at_once {
+            self.acks_due += 1;
+        } else if self.delayed_until == Time::NEVER {
+            self.delayed_until = now + self.cfg.delayed_ack_timeout;
+        }
+    }
+
+    #[inline]
+    fn deliver(&mut self, now: Time, next: u64) {
+        if self.cfg.read_rate.is_some() {
+            self.read(now);
+            self.unread += next - self.next;
+        }
+        self.next = next;
+    }
+
+    /// Lets the application read what it could since the last call.
+    fn read(&mut self, now: Time) {
+        let Some(rate) = self.cfg.read_rate else { return };
+        if self.unread == 0 {
+            self.read_until = now;
+            return;
+        }
+        let could = (rate * now.since(self.read_until)).0;
+        let did = could.min(self.unread);
+        self.unread -= did;
+        // Keep the fraction of a byte: advance only by the time the whole bytes took.
+        self.read_until =
+            if self.unread == 0 { now } else { self.read_until + penstock_units::Bytes(did) / rate };
+    }
+
+    fn window(&mut self, now: Time) -> u64 {
+        self.read(now);
+        // RFC 1122 section 4.2.3.3: do not move the right edge left of what was promised.
+        (self.cfg.rwnd.saturating_sub(self.unread)).min(self.window_cap)
+    }
+
+    /// Next time to wake up: a delayed ACK, or a window update.
+    #[inline]
+    pub fn deadline(&self) -> Time {
+        self.delayed_until.min(self.window_due)
+    }
+    /// The deadline has come.
+    pub fn on_deadline(&mut self, now: Time) {
+        if now >= self.delayed_until {
+            self.delayed_until = Time::NEVER;
+            self.acks_due += 1;
+        }
+        if now >= self.window_due {
+            self.window_due = Time::NEVER;
+            self.acks_due += 1;
+        }
+    }
+
+    /// Writes the next ACK into `out`; false when there is none to send.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) -> bool {
+        if self.acks_due == 0 && !self.syn_due && self.flush.is_none() {
+            return false;
+        }
+        *header = self.header;
+        let window = self.window(now);
+        self.advertised = window;
+        let base_len = self.cfg.header_len() + self.header_len;
+        *out = Packet {
+            seq: self.next,
+            stamp: self.stamp,
+            flow: self.flow,
+            wire_len: base_len,
+            window: window.min(u32::MAX as u64) as u32,
+            flags: flag::ACK,
+            ..Packet::default()
+        };
+        if self.syn_due {
+            self.syn_due = false;
+            out.flags |= flag::SYN;
+            return true;
+        }
+        if let Some(f) = self.flush.take() {
+            out.seq = f.ack;
+            out.stamp = f.stamp;
+            out.flags |= if f.ece { flag::ECE } else { 0 };
+            return true;
+        }
+        self.acks_due -= 1;
+        self.unacknowledged = 0;
+        self.delayed_until = Time::NEVER;
+        if self.ce {
+            out.flags |= flag::ECE;
+        }
+        if self.cfg.recovery == LossRecovery::Sack && !self.out_of_order.is_empty() {
+            self.add_sack(out);
+        }
+        if self.cfg.read_rate.is_some() {
+            self.plan_window_update(now, window);
+        }
+        true
+    }
+
+    /// RFC 2018 section 4: the block with the newest segment first, then the others by recency.
+    fn add_sack(&mut self, out: &mut Packet) {
+        let mut n = 0;
+        let mut push = |out: &mut Packet, (start, end): (u64, u64)| {
+            let block = SackBlock { start: (start - self.next) as u32, end: (end - self.next) as u32 };
+            if n < MAX_SACK && !out.sack[..n].contains(&block) {
+                out.sack[n] = block;
+                n += 1;
+            }
+        };
+        for seq in self.recent {
+            if let Some(range) = self.out_of_order.containing(seq) {
+                push(out, range);
+            }
+        }
+        // Blocks that fell out of the recent list still fill the option.
+        for range in self.out_of_order.iter().rev().take(MAX_SACK) {
+            push(out, range);
+        }
+        out.set_sack_count(n);
+        // Option kind, length and blocks, padded to 4 bytes.
+        out.wire_len += (2 + 8 * n as u32).div_ceil(4) * 4;
+    }
+
+    /// Wakes up when the window has grown by two segments or half the buffer (RFC 1122 section 4.2.3.3).
+    fn plan_window_update(&mut self, now: Time, window: u64) {
+        let Some(rate) = self.cfg.read_rate else { return };
+        let step = (2 * self.cfg.mss as u64).min(self.cfg.rwnd / 2).max(1);
+        self.window_due = if self.unread > 0 && window < self.cfg.rwnd / 2 {
+            now + penstock_units::Bytes(step.min(self.unread)) / rate + Dur(1)
+        } else {
+            Time::NEVER
+        };
+    }
+}

@@ -1,0 +1,67 @@
+//! Round-trip time estimation and the retransmission timeout (RFC 6298).
+
+use super::TcpConfig;
+use penstock_units::Dur;
+
+/// Smoothed RTT, its variation, and the timeout with its back-off.
+#[derive(Clone, Debug)]
+pub struct RttEstimator {
+    /// SRTT; zero before the first sample.
+    pub smoothed: Dur,
+    /// RTTVAR.
+    pub variation: Dur,
+    /// Latest sample.
+    pub latest: Dur,
+    /// Smallest sample, [`Dur::MAX`] before the first.
+    pub min: Dur,
+    backoff: u32,
+}
+
+impl Default for RttEstimator {
+    fn default() -> Self {
+        RttEstimator {
+            smoothed: Dur::ZERO,
+            variation: Dur::ZERO,
+            latest: Dur::ZERO,
+            min: Dur::MAX,
+            backoff: 1,
+        }
+    }
+}
+
+impl RttEstimator {
+    /// Takes a sample of a segment that was sent once (Karn), and ends any back-off.
+    pub fn sample(&mut self, rtt: Dur, cfg: &TcpConfig) {
+        let g = cfg.rto_granularity.0.max(1);
+        let r = Dur(rtt.0.div_ceil(g) * g);
+        self.latest = rtt;
+        self.min = self.min.min(rtt);
+        if self.smoothed == Dur::ZERO {
+            // RFC 6298 (2.2): SRTT <- R, RTTVAR <- R/2
+            self.smoothed = r;
+            self.variation = r / 2;
+        } else {
+            // RFC 6298 (2.3): RTTVAR <- 3/4 RTTVAR + 1/4 |SRTT - R|; SRTT <- 7/8 SRTT + 1/8 R
+            let deviation = self.smoothed.0.abs_diff(r.0);
+            self.variation = Dur((3 * self.variation.0 + deviation) / 4);
+            self.smoothed = Dur((7 * self.smoothed.0 + r.0) / 8);
+        }
+        self.backoff = 1;
+    }
+    /// The timeout now, back-off included.
+    pub fn rto(&self, cfg: &TcpConfig) -> Dur {
+        let base = if self.smoothed == Dur::ZERO {
+            cfg.rto_initial
+        } else {
+            // RFC 6298 (2.3): RTO <- SRTT + max(G, 4 RTTVAR); (2.4) at least the floor
+            let g = cfg.rto_granularity.0.max(1);
+            let raw = self.smoothed.0 + (4 * self.variation.0).max(cfg.rto_granularity.0);
+            Dur(raw.div_ceil(g) * g).max(cfg.rto_min)
+        };
+        (base * u64::from(self.backoff)).min(cfg.rto_max)
+    }
+    /// Doubles the timeout after it fired (RFC 6298 (5.5)), up to the largest factor.
+    pub fn back_off(&mut self, cfg: &TcpConfig) {
+        self.backoff = (self.backoff * 2).min(cfg.backoff_max.max(1));
+    }
+}

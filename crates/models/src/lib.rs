@@ -1,0 +1,10 @@
+//! The zoo: protocols and queue disciplines, one file each, and the registry that names them.
+#![no_std]
+extern crate alloc;
+
+pub mod protocols;
+pub mod queues;
+pub mod registry;
+
+pub use queues::{Queue, QueueSpec};
+pub use registry::{protocol, Protocol, Suite};

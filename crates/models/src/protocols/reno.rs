@@ -1,0 +1,143 @@
+//! The standard window law (RFC 5681) with three ways of loss recovery: Reno, NewReno (RFC 6582) and
+//! SACK (RFC 6675). Loss recovery itself is the connection's; this file is what the window does.
+
+use crate::registry::{Protocol, Suite};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use penstock_core::tcp::{LossRecovery, TcpConfig};
+use penstock_core::{
+    Ack, Congestion, Control, EndpointController, FlowView, Kind, Limit, ParamError, ParamSpec, Params,
+};
+use penstock_units::Bytes;
+
+const PARAMS: &[ParamSpec] = &[ParamSpec::new(
+    "ecn",
+    Kind::Bool,
+    "false",
+    "react to congestion marks as to a loss",
+    "RFC 3168 section 6.1",
+)];
+
+/// Reno: fast recovery ends at the first new acknowledgement.
+pub const RENO: Protocol = Protocol {
+    name: "reno",
+    text: "TCP Reno: slow start, congestion avoidance, fast retransmit and recovery",
+    cites: "RFC 5681",
+    params: PARAMS,
+    build: |p| build(p, |c| c.recovery = LossRecovery::Reno, |c| with_ecn(c, LossRecovery::Reno)),
+};
+/// NewReno: partial acknowledgements stay in recovery.
+pub const NEWRENO: Protocol = Protocol {
+    name: "newreno",
+    text: "TCP NewReno: Reno that repairs several losses of a window without a timeout",
+    cites: "RFC 6582",
+    params: PARAMS,
+    build: |p| build(p, |c| c.recovery = LossRecovery::NewReno, |c| with_ecn(c, LossRecovery::NewReno)),
+};
+/// SACK: selective acknowledgements.
+pub const SACK: Protocol = Protocol {
+    name: "sack",
+    text: "TCP SACK: Reno's window law with selective acknowledgements",
+    cites: "RFC 2018, RFC 6675",
+    params: PARAMS,
+    build: |p| build(p, |c| c.recovery = LossRecovery::Sack, |c| with_ecn(c, LossRecovery::Sack)),
+};
+
+fn with_ecn(c: &mut TcpConfig, recovery: LossRecovery) {
+    c.recovery = recovery;
+    c.ecn = penstock_core::tcp::EcnMode::Classic;
+}
+
+fn build(p: &Params, plain: fn(&mut TcpConfig), ecn: fn(&mut TcpConfig)) -> Result<Suite, ParamError> {
+    Ok(Suite {
+        configure: if p.flag("ecn") { ecn } else { plain },
+        endpoint: Arc::new(|cfg, _| Box::new(Reno { window: RenoWindow::new(cfg) })),
+        router: None,
+    })
+}
+
+/// cwnd and ssthresh with the rules of RFC 5681, shared by every protocol that grows like Reno.
+#[derive(Clone, Debug)]
+pub struct RenoWindow {
+    /// Congestion window in bytes; fractions accumulate.
+    pub cwnd: f64,
+    /// Slow-start threshold in bytes.
+    pub ssthresh: f64,
+    initial: f64,
+}
+
+impl RenoWindow {
+    /// The initial window of `cfg`, ssthresh unlimited.
+    pub fn new(cfg: &TcpConfig) -> RenoWindow {
+        let initial = (cfg.initial_window * cfg.mss) as f64;
+        RenoWindow { cwnd: initial, ssthresh: f64::INFINITY, initial }
+    }
+    /// Growth on `bytes` newly acknowledged.
+    #[inline]
+    pub fn grow(&mut self, bytes: u64, flow: &FlowView) {
+        if flow.limit == Limit::Application || flow.limit == Limit::Receiver {
+            return; // RFC 7661: the window is not what limits the sender, so nothing was learnt about it.
+        }
+        let segment = flow.segment as f64;
+        if self.cwnd < self.ssthresh {
+            // RFC 5681 eq. (2): cwnd += min(N, SMSS)
+            self.cwnd += (bytes as f64).min(segment);
+        } else {
+            // RFC 5681 eq. (3): cwnd += SMSS * SMSS / cwnd
+            self.cwnd += segment * segment / self.cwnd;
+        }
+    }
+    /// The window after `event`; `fraction` is what a loss or mark leaves of the flight.
+    pub fn reduce(&mut self, flow: &FlowView, event: Congestion, fraction: f64) {
+        let segment = flow.segment as f64;
+        match event {
+            Congestion::Loss | Congestion::Ecn => {
+                // RFC 5681 eq. (4): ssthresh = max(FlightSize / 2, 2 SMSS)
+                self.ssthresh = (flow.in_flight as f64 * fraction).max(2.0 * segment);
+                self.cwnd = self.ssthresh;
+            }
+            Congestion::Timeout { in_a_row } => {
+                if in_a_row == 1 {
+                    // RFC 5681 section 3.1: ssthresh stays when the same data times out again.
+                    self.ssthresh = (flow.in_flight as f64 * fraction).max(2.0 * segment);
+                }
+                self.cwnd = segment;
+            }
+            // RFC 6582 section 3.2 step 3 (option 2), RFC 5681 section 3.2 step 6: deflate to ssthresh.
+            Congestion::Recovered => self.cwnd = self.ssthresh.max(segment),
+            // RFC 5681 section 4.1: restart window.
+            Congestion::Idle => self.cwnd = self.cwnd.min(self.initial),
+        }
+    }
+    /// As the connection wants it.
+    #[inline]
+    pub fn control(&self) -> Control {
+        Control { window: Some(Bytes(self.cwnd as u64)), pacing: None, segment: None }
+    }
+    /// Reports ssthresh.
+    pub fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        report("ssthresh_bytes", self.ssthresh);
+    }
+}
+
+struct Reno {
+    window: RenoWindow,
+}
+
+impl EndpointController for Reno {
+    fn on_ack(&mut self, ack: &Ack<'_>, flow: &FlowView) {
+        // RFC 3168 section 6.1.2: an ACK with ECN-Echo does not grow the window.
+        if !ack.ece {
+            self.window.grow(ack.bytes, flow);
+        }
+    }
+    fn on_congestion(&mut self, _now: penstock_units::Time, flow: &FlowView, event: Congestion) {
+        self.window.reduce(flow, event, 0.5);
+    }
+    fn control(&self) -> Control {
+        self.window.control()
+    }
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        self.window.observe(report);
+    }
+}

@@ -1,0 +1,108 @@
+//! Queue disciplines, one file each; one line per discipline in the table at the end.
+
+pub mod red;
+pub mod threshold;
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use penstock_core::params::{edit_distance, parse_spec};
+use penstock_core::{Backlog, Packet, ParamError, ParamSpec, Params, QueueDiscipline, Stream, Verdict};
+use penstock_units::Time;
+
+/// A registered queue discipline.
+pub struct Discipline {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub text: &'static str,
+    /// Source.
+    pub cites: &'static str,
+    /// Parameters.
+    pub params: &'static [ParamSpec],
+    /// Builds one for a port whose full data packets take `packet` bytes on the wire.
+    pub build: fn(&Params, packet: u32) -> Result<Queue, ParamError>,
+}
+
+/// A queue discipline as a port holds it. The two that decide at once are static: this is called per hop.
+pub enum Queue {
+    /// Nothing but the port's limit.
+    DropTail,
+    /// Mark above a threshold.
+    Threshold(threshold::Threshold),
+    /// Anything else.
+    Other(Box<dyn QueueDiscipline + Send>),
+}
+
+impl Queue {
+    /// See [`QueueDiscipline::admit`].
+    #[inline]
+    pub fn admit(
+        &mut self,
+        now: Time,
+        q: &Backlog,
+        packet: &Packet,
+        full: bool,
+        rng: &mut Stream,
+    ) -> Verdict {
+        match self {
+            Queue::DropTail => Verdict::Accept,
+            Queue::Threshold(t) => t.admit(now, q, packet, full, rng),
+            Queue::Other(other) => other.admit(now, q, packet, full, rng),
+        }
+    }
+}
+
+/// Every discipline, in the order shown to a user.
+pub const DISCIPLINES: &[&Discipline] = &[
+    &Discipline {
+        name: "droptail",
+        text: "first in, first out; a packet that finds no room is dropped",
+        cites: "",
+        params: &[],
+        build: |_, _| Ok(Queue::DropTail),
+    },
+    &threshold::DISCIPLINE,
+    &red::DISCIPLINE,
+];
+
+/// A discipline with its parameters, ready to build one queue per port.
+#[derive(Clone)]
+pub struct QueueSpec {
+    /// The discipline.
+    pub name: String,
+    discipline: &'static Discipline,
+    params: Params,
+}
+
+impl core::fmt::Debug for QueueSpec {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl QueueSpec {
+    /// A discipline as written in a scenario (`threshold:k=40pkt`).
+    ///
+    /// # Errors
+    /// An unknown discipline or a bad parameter, naming `key`.
+    pub fn parse(key: &str, text: &str) -> Result<QueueSpec, ParamError> {
+        let (name, given) = parse_spec(key, text)?;
+        let Some(discipline) = DISCIPLINES.iter().find(|d| d.name == name) else {
+            let mut names: Vec<&str> = DISCIPLINES.iter().map(|d| d.name).collect();
+            names.sort_by_key(|n| (edit_distance(n, &name), *n));
+            let rule = format!("unknown queue discipline; known are {}", names.join(", "));
+            return Err(ParamError::new(key, text, rule));
+        };
+        let inner = |e: ParamError| ParamError::new(format!("{key}:{}", e.key), e.value, e.rule);
+        let params = Params::parse(&format!("queue {name}"), discipline.params, &given).map_err(inner)?;
+        let spec = QueueSpec { name: text.to_string(), discipline, params };
+        (spec.discipline.build)(&spec.params, 1500).map_err(inner)?;
+        Ok(spec)
+    }
+    /// A queue for one port whose full data packets take `packet` bytes on the wire.
+    pub fn build(&self, packet: u32) -> Queue {
+        (self.discipline.build)(&self.params, packet).expect("parameters were checked by parse")
+    }
+}

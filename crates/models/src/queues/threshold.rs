@@ -1,0 +1,42 @@
+//! Threshold marking: DCTCP's switch. A packet that finds K or more in the port is marked.
+
+use super::{Discipline, Queue};
+use penstock_core::{Amount, Backlog, Kind, Packet, ParamSpec, QueueDiscipline, Stream, Verdict};
+use penstock_units::Time;
+
+/// Threshold marking.
+pub const DISCIPLINE: Discipline = Discipline {
+    name: "threshold",
+    text: "mark every packet that finds k or more in the port (waiting plus in service)",
+    cites: "Alizadeh et al., SIGCOMM 2010, section 3.1; RFC 8257 section 3.1",
+    params: &[ParamSpec::new(
+        "k",
+        Kind::Amount,
+        "40pkt",
+        "marking threshold K",
+        "DT-DCTCP section VI (K = 40)",
+    )
+    .range(0.0, 1e12)],
+    build: |p, _| Ok(Queue::Threshold(Threshold { k: p.amount("k") })),
+};
+
+/// Marks at and above K.
+#[derive(Clone, Debug)]
+pub struct Threshold {
+    k: Amount,
+}
+
+impl QueueDiscipline for Threshold {
+    #[inline]
+    fn admit(&mut self, _: Time, q: &Backlog, _: &Packet, _full: bool, _: &mut Stream) -> Verdict {
+        let above = match self.k {
+            Amount::Packets(k) => q.packets >= k,
+            Amount::Bytes(k) => q.bytes >= k,
+        };
+        if above {
+            Verdict::Mark
+        } else {
+            Verdict::Accept
+        }
+    }
+}

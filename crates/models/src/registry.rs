@@ -1,0 +1,79 @@
+//! One line per protocol. Everything else (command line, documentation, property tests) reads this table.
+
+use crate::protocols;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use penstock_core::params::{edit_distance, parse_spec};
+use penstock_core::tcp::TcpConfig;
+use penstock_core::{EndpointController, LinkController, ParamError, ParamSpec, Params, Stream};
+use penstock_units::{Dur, Rate};
+
+/// What an output port tells a router controller when it is built.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkFacts {
+    /// Link rate.
+    pub capacity: Rate,
+    /// Smallest round-trip time the scenario promises for flows through the link.
+    pub base_rtt: Dur,
+    /// Wire length of a full data packet in bytes.
+    pub packet: u32,
+}
+
+/// Builds the controller of one sender.
+pub type BuildEndpoint = Arc<dyn Fn(&TcpConfig, Stream) -> Box<dyn EndpointController> + Send + Sync>;
+/// Builds the controller of one output link of a switch.
+pub type BuildRouter = Arc<dyn Fn(&LinkFacts) -> Box<dyn LinkController> + Send + Sync>;
+
+/// A protocol with its parameters set: how to build each of its roles.
+#[derive(Clone)]
+pub struct Suite {
+    /// Sets what the protocol fixes in the connection (loss recovery, ECN mode).
+    pub configure: fn(&mut TcpConfig),
+    /// The sender's controller.
+    pub endpoint: BuildEndpoint,
+    /// The router's controller, for protocols that have one.
+    pub router: Option<BuildRouter>,
+}
+
+/// A registered protocol.
+pub struct Protocol {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub text: &'static str,
+    /// Source: RFC or paper.
+    pub cites: &'static str,
+    /// Parameters.
+    pub params: &'static [ParamSpec],
+    /// Builds it.
+    pub build: fn(&Params) -> Result<Suite, ParamError>,
+}
+
+/// Every protocol, in the order shown to a user.
+pub const PROTOCOLS: &[&Protocol] = &[
+    &protocols::reno::RENO,
+    &protocols::reno::NEWRENO,
+    &protocols::reno::SACK,
+    &protocols::cubic::CUBIC,
+    &protocols::dctcp::DCTCP,
+];
+
+/// A protocol as written in a scenario (`dctcp:g=0.0625`), parsed and built.
+///
+/// # Errors
+/// An unknown protocol or a bad parameter, naming `key`.
+pub fn protocol(key: &str, text: &str) -> Result<(&'static Protocol, Suite), ParamError> {
+    let (name, given) = parse_spec(key, text)?;
+    let Some(found) = PROTOCOLS.iter().find(|p| p.name == name) else {
+        let mut names: Vec<&str> = PROTOCOLS.iter().map(|p| p.name).collect();
+        names.sort_by_key(|n| (edit_distance(n, &name), *n));
+        return Err(ParamError::new(key, text, format!("unknown protocol; known are {}", names.join(", "))));
+    };
+    let params = Params::parse(&format!("protocol {name}"), found.params, &given)
+        .map_err(|e| ParamError::new(format!("{key}:{}", e.key), e.value, e.rule))?;
+    let suite =
+        (found.build)(&params).map_err(|e| ParamError::new(format!("{key}:{}", e.key), e.value, e.rule))?;
+    Ok((found, suite))
+}

@@ -1,0 +1,50 @@
+//! Runs a scenario without Python: `cargo run --release --example run -- incast servers=32 duration=5s`.
+//! For profiling the engine alone.
+
+use penstock_sim::engine::Progress;
+use penstock_sim::scenario::Resolved;
+use std::time::Instant;
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let name = args.next().unwrap_or_else(|| "incast".into());
+    let given: Vec<(String, String)> =
+        args.filter_map(|a| a.split_once('=').map(|(k, v)| (k.to_string(), v.to_string()))).collect();
+    let resolved = match Resolved::new(&name, &given, 1, serde_json::Value::Null) {
+        Ok(r) => r,
+        Err(e) => {
+            eprintln!("{e}");
+            std::process::exit(2);
+        }
+    };
+    let start = Instant::now();
+    let outcome = resolved.run(0, &Progress::default()).expect("the scenario was checked");
+    let seconds = start.elapsed().as_secs_f64();
+    for (key, value) in &outcome.summary {
+        println!("{key:24} {value}");
+    }
+    let mut kinds = std::collections::BTreeMap::new();
+    for e in &outcome.engine.recorder.events {
+        *kinds.entry((e.what, e.block_start)).or_insert(0u64) += 1;
+        if std::env::var_os("EVENTS").is_some() {
+            println!(
+                "{:.6} flow {} {} start {} offset {} outstanding {} cwnd {} rto {} row {} drops {}",
+                e.at.as_secs(),
+                e.flow,
+                e.what,
+                e.block_start,
+                e.offset,
+                e.outstanding,
+                e.cwnd,
+                e.length,
+                e.in_a_row,
+                e.drops
+            );
+        }
+    }
+    for ((what, at_start), n) in kinds {
+        println!("{what}{:8} {n}", if at_start { " (block start)" } else { "" });
+    }
+    println!("{:24} {seconds:.3}", "wall_s");
+    println!("{:24} {:.1}", "ns_per_hop", seconds * 1e9 / outcome.engine.packet_hops as f64);
+}

@@ -1,0 +1,695 @@
+//! The loop: take the next event, let the object concerned handle it, re-arm its one deadline.
+
+use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
+use crate::metrics::{FlowRecord, Recorder, Transfer};
+use crate::port::{Arena, Offered, Port, PortConfig};
+use crate::topology::{route_stream, NodeKind, Routes, Topology};
+use crate::workloads::{Acked, Action, Actions, FlowRequest, Workload};
+use penstock_core::rng::Entity;
+use penstock_core::tcp::{Receiver, Sender, TcpConfig};
+use penstock_core::{Amount, FlowId, ParamError, Stream};
+use penstock_models::registry::LinkFacts;
+use penstock_models::Suite;
+use penstock_units::{Dur, Time};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// End of a route.
+const END: u32 = u32::MAX;
+
+/// Everything that defines one run.
+pub struct Setup {
+    /// Network.
+    pub topology: Topology,
+    /// Protocols by position, each with its connection options.
+    pub protocols: Vec<(Suite, Arc<TcpConfig>)>,
+    /// Protocol whose router part runs on every switch port, when it has one.
+    pub router: Option<usize>,
+    /// Smallest round-trip time of the scenario, told to router controllers.
+    pub base_rtt: Dur,
+    /// Workloads, in declared order.
+    pub workloads: Vec<Box<dyn Workload>>,
+    /// End of the run.
+    pub duration: Dur,
+    /// Statistics count from here.
+    pub warmup: Dur,
+    /// Framing bytes per packet on the wire.
+    pub framing: u32,
+    /// Base seed.
+    pub seed: u64,
+    /// Number of the replication.
+    pub run: u64,
+    /// Order of simultaneous arrivals.
+    pub ties: Ties,
+    /// The port reported as the bottleneck.
+    pub bottleneck: u32,
+    /// What is recorded beside the summary.
+    pub recorder: Recorder,
+}
+
+/// A connection with both its ends.
+pub(crate) struct Flow {
+    pub(crate) sender: Sender,
+    receiver: Receiver,
+    /// Start of the forward route, and of the way back.
+    route: u32,
+    back: u32,
+    sender_wake: Pending,
+    receiver_wake: Pending,
+    workload: u32,
+    tag: u64,
+    /// Writes not yet acknowledged.
+    writes: VecDeque<Transfer>,
+    /// End of the oldest of them that is not yet delivered.
+    undelivered: usize,
+    pub(crate) record: FlowRecord,
+}
+
+/// Shared with whoever watches the run: progress out, cancellation in.
+#[derive(Default)]
+pub struct Progress {
+    /// Simulated time so far, in picoseconds.
+    pub now_ps: AtomicU64,
+    /// Simulated time at the end, in picoseconds.
+    pub end_ps: AtomicU64,
+    /// Set to stop the run early; partial results are kept.
+    pub cancelled: AtomicBool,
+}
+
+/// Packets accounted for. At any time `sent = delivered + dropped + held`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Conservation {
+    /// Packets handed to a host's own port.
+    pub sent: u64,
+    /// Packets that reached the host they were for.
+    pub delivered: u64,
+    /// Packets dropped, whatever the cause.
+    pub dropped: u64,
+}
+
+/// A run in progress.
+pub struct Engine {
+    now: Time,
+    ports: Vec<Port>,
+    arrivals: Arrivals,
+    deadlines: Deadlines,
+    arena: Arena,
+    routes: Vec<u32>,
+    route_index: std::collections::BTreeMap<Vec<u32>, u32>,
+    router: Routes,
+    flows: Vec<Option<Box<Flow>>>,
+    link_wake: Vec<Pending>,
+    workloads: Vec<Box<dyn Workload>>,
+    next_workload: Time,
+    actions: Actions,
+    setup: SetupRest,
+    measuring: bool,
+    stopped: bool,
+    /// Packets delivered over one link.
+    pub packet_hops: u64,
+    /// Packets accounted for.
+    pub conservation: Conservation,
+    /// What has been recorded.
+    pub recorder: Recorder,
+}
+
+struct SetupRest {
+    topology: Topology,
+    protocols: Vec<(Suite, Arc<TcpConfig>)>,
+    end: Time,
+    warmup: Time,
+    seed: u64,
+    run: u64,
+    bottleneck: u32,
+}
+
+impl Engine {
+    /// Builds the network and asks every workload for its first event.
+    ///
+    /// # Errors
+    /// A link that is too long for the clock.
+    pub fn new(setup: Setup) -> Result<Engine, ParamError> {
+        let Setup { topology, protocols, seed, run, framing, .. } = setup;
+        let uses_headers = protocols.iter().any(|(suite, cfg)| {
+            let probe = Stream::new(seed, run, Entity::Sender, u64::MAX);
+            suite.router.is_some() || (suite.endpoint)(cfg, probe).header_len() > 0
+        });
+        let mut ports = Vec::with_capacity(topology.links.len());
+        for (i, l) in topology.links.iter().enumerate() {
+            let packet = protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
+            let controller = match setup.router {
+                Some(p) if topology.nodes[l.from as usize].kind == NodeKind::Switch => {
+                    let facts = LinkFacts { capacity: l.rate, base_rtt: setup.base_rtt, packet };
+                    protocols[p].0.router.as_ref().map(|build| build(&facts))
+                }
+                _ => None,
+            };
+            let (limit_packets, limit_bytes) = match l.buffer {
+                None => (u32::MAX, u64::MAX),
+                Some(Amount::Packets(n)) => (n, u64::MAX),
+                Some(Amount::Bytes(b)) => (u32::MAX, b),
+            };
+            let config = PortConfig {
+                rate: l.rate,
+                delay: l.delay,
+                limit_packets,
+                limit_bytes,
+                framing,
+                queue: l.queue.build(packet),
+                controller,
+                loss: l.loss,
+            };
+            let stream = |kind| Stream::new(seed, run, kind, i as u64);
+            ports.push(Port::new(config, stream(Entity::Port), stream(Entity::Loss)));
+        }
+        let mut engine = Engine {
+            now: Time::ZERO,
+            link_wake: vec![Pending::default(); ports.len()],
+            ports,
+            arrivals: Arrivals::new(setup.ties),
+            deadlines: Deadlines::default(),
+            arena: Arena::new(uses_headers),
+            routes: Vec::new(),
+            route_index: Default::default(),
+            router: Routes::new(&topology),
+            flows: Vec::new(),
+            workloads: setup.workloads,
+            next_workload: Time::ZERO,
+            actions: Actions { list: Vec::new(), next_flow: 0 },
+            setup: SetupRest {
+                topology,
+                protocols,
+                end: Time::ZERO + setup.duration,
+                warmup: Time::ZERO + setup.warmup,
+                seed,
+                run,
+                bottleneck: setup.bottleneck,
+            },
+            measuring: setup.warmup == Dur::ZERO,
+            stopped: false,
+            packet_hops: 0,
+            conservation: Conservation::default(),
+            recorder: setup.recorder,
+        };
+        for port in 0..engine.ports.len() {
+            engine.arm_link(port as u32);
+        }
+        engine.find_next_workload();
+        Ok(engine)
+    }
+
+    /// Runs to the end, to a workload's stop, or to a cancellation; true when it was not cancelled.
+    ///
+    /// # Errors
+    /// A workload that asks for an impossible flow.
+    pub fn run(&mut self, progress: &Progress) -> Result<bool, ParamError> {
+        progress.end_ps.store(self.setup.end.0, Ordering::Relaxed);
+        let mut completed = true;
+        let mut budget = 0u32;
+        while !self.stopped {
+            let arrival = self.arrivals.peek();
+            let deadline = self.deadlines.peek();
+            let other = self.next_workload.min(self.recorder.next_sample());
+            let next = arrival.min(deadline).min(other);
+            if !self.measuring && next >= self.setup.warmup {
+                self.end_warmup();
+            }
+            if next > self.setup.end || next == Time::NEVER {
+                break;
+            }
+            self.now = next;
+            if arrival == next {
+                self.on_arrival()?;
+            } else if deadline == next {
+                self.on_deadline()?;
+            } else if self.next_workload == next {
+                self.on_workload()?;
+            } else {
+                self.on_sample();
+            }
+            budget += 1;
+            if budget >= 1 << 14 {
+                budget = 0;
+                progress.now_ps.store(self.now.0, Ordering::Relaxed);
+                if progress.cancelled.load(Ordering::Relaxed) {
+                    completed = false;
+                    break;
+                }
+            }
+        }
+        if !self.stopped && completed {
+            self.now = self.setup.end;
+        }
+        if !self.measuring {
+            self.end_warmup();
+        }
+        self.finish();
+        progress.now_ps.store(self.setup.end.0, Ordering::Relaxed);
+        Ok(completed)
+    }
+
+    // ---- packets -------------------------------------------------------------------------------------
+
+    #[inline]
+    fn on_arrival(&mut self) -> Result<(), ParamError> {
+        let port = self.arrivals.take();
+        let (id, next) = self.ports[port as usize].arrive(self.now, &mut self.arena);
+        if let Some(at) = next {
+            self.arrivals.push(at, port);
+        }
+        self.packet_hops += 1;
+        let packet = &mut self.arena.packets[id as usize];
+        let out = self.routes[packet.path as usize];
+        if out == END {
+            return self.deliver(id);
+        }
+        packet.path += 1;
+        self.transmit(out, id);
+        Ok(())
+    }
+
+    /// Offers a packet to an output port.
+    #[inline]
+    fn transmit(&mut self, port: u32, id: u32) {
+        match self.ports[port as usize].offer(self.now, id, &mut self.arena) {
+            Offered::Queued(None) => {}
+            Offered::Queued(Some(at)) => self.arrivals.push(at, port),
+            Offered::Dropped(_) => {
+                self.conservation.dropped += 1;
+                let flow = self.arena.packets[id as usize].flow;
+                if let Some(f) = &mut self.flows[flow as usize] {
+                    f.record.drops += 1;
+                }
+                self.arena.release(id);
+            }
+        }
+    }
+
+    #[inline]
+    fn deliver(&mut self, id: u32) -> Result<(), ParamError> {
+        self.conservation.delivered += 1;
+        let slot = self.arena.header_slot(id);
+        let packet = self.arena.packets[id as usize];
+        let number = packet.flow;
+        // A packet of a connection that is over (a duplicate still on its way) is delivered to nobody.
+        let Some(flow) = self.flows[number as usize].as_deref_mut() else {
+            self.arena.release(id);
+            return Ok(());
+        };
+        if packet.is_forward() {
+            flow.receiver.on_packet(self.now, &packet, &self.arena.headers[slot]);
+            if flow.undelivered < flow.writes.len() {
+                flow.note_delivered(self.now);
+            }
+            // The slot of the data packet carries its ACK.
+            let mut slot_free = Some(id);
+            loop {
+                let flow = self.flows[number as usize].as_deref_mut().expect("checked above");
+                let id = slot_free.take().unwrap_or_else(|| self.arena.alloc());
+                let (packet, header) = self.arena.get(id);
+                if !flow.receiver.poll_transmit(self.now, packet, header) {
+                    self.arena.release(id);
+                    break;
+                }
+                packet.path = flow.back + 1;
+                let first = self.routes[flow.back as usize];
+                self.conservation.sent += 1;
+                self.transmit(first, id);
+            }
+            let flow = self.flows[number as usize].as_deref_mut().expect("checked above");
+            let at = flow.receiver.deadline();
+            if flow.receiver_wake.arm(at) {
+                self.deadlines.push(at, Wake::Receiver, number);
+            }
+            Ok(())
+        } else {
+            flow.sender.on_packet(self.now, &packet, &self.arena.headers[slot]);
+            self.arena.release(id);
+            self.after_ack(number)
+        }
+    }
+
+    /// Completes writes, lets the workload react, sends what may be sent.
+    #[inline]
+    fn after_ack(&mut self, number: u32) -> Result<(), ParamError> {
+        let flow = self.flows[number as usize].as_deref_mut().expect("the flow is open");
+        let una = flow.sender.view.una;
+        if flow.writes.front().is_some_and(|w| una >= w.end) {
+            self.complete_writes(number)?;
+            let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
+            if flow.sender.finished() {
+                self.retire(number);
+                return Ok(());
+            }
+        } else if flow.sender.finished() {
+            self.retire(number);
+            return Ok(());
+        }
+        self.send(number);
+        Ok(())
+    }
+
+    /// Sends everything the sender may send now and arms its deadline.
+    #[inline]
+    fn send(&mut self, number: u32) {
+        loop {
+            let id = self.arena.alloc();
+            let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
+            let (packet, header) = self.arena.get(id);
+            if !flow.sender.poll_transmit(self.now, packet, header) {
+                self.arena.release(id);
+                let at = flow.sender.deadline();
+                if at != Time::NEVER && flow.sender_wake.arm(at) {
+                    self.deadlines.push(at, Wake::Sender, number);
+                }
+                return;
+            }
+            packet.path = flow.route + 1;
+            let first = self.routes[flow.route as usize];
+            self.conservation.sent += 1;
+            self.transmit(first, id);
+        }
+    }
+
+    #[cold]
+    fn complete_writes(&mut self, number: u32) -> Result<(), ParamError> {
+        loop {
+            let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
+            let una = flow.sender.view.una;
+            let Some(write) = flow.writes.front().copied().filter(|w| una >= w.end) else { return Ok(()) };
+            flow.writes.pop_front();
+            flow.undelivered = flow.undelivered.saturating_sub(1);
+            let (workload, tag) = (flow.workload, flow.tag);
+            flow.record.transfers += 1;
+            if self.measuring {
+                self.recorder.transfer(number, &write, self.now);
+            }
+            let acked = Acked { flow: FlowId(number), tag, started: write.started, bytes: write.bytes };
+            self.workloads[workload as usize].on_acked(self.now, &acked, &mut self.actions);
+            self.carry_out(workload)?;
+        }
+    }
+
+    // ---- deadlines -----------------------------------------------------------------------------------
+
+    fn on_deadline(&mut self) -> Result<(), ParamError> {
+        let (at, kind, number) = self.deadlines.pop().expect("peek saw one");
+        match kind {
+            Wake::Link => {
+                if self.link_wake[number as usize].fired(at) {
+                    self.ports[number as usize].on_deadline(self.now, &mut self.arena);
+                    self.arm_link(number);
+                }
+            }
+            Wake::Sender => {
+                let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
+                if !flow.sender_wake.fired(at) {
+                    return Ok(());
+                }
+                if flow.sender.deadline() <= self.now {
+                    flow.sender.on_deadline(self.now);
+                    if let Some(t) = flow.sender.take_timeout() {
+                        if self.measuring {
+                            self.recorder.timeout(self.now, number, &t, flow.record.drops);
+                        }
+                    }
+                }
+                self.send(number);
+            }
+            Wake::Receiver => {
+                let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
+                if !flow.receiver_wake.fired(at) {
+                    return Ok(());
+                }
+                if flow.receiver.deadline() <= self.now {
+                    flow.receiver.on_deadline(self.now);
+                }
+                self.send_acks(number);
+            }
+            Wake::Host => {}
+        }
+        Ok(())
+    }
+
+    fn send_acks(&mut self, number: u32) {
+        loop {
+            let id = self.arena.alloc();
+            let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
+            let (packet, header) = self.arena.get(id);
+            if !flow.receiver.poll_transmit(self.now, packet, header) {
+                self.arena.release(id);
+                let at = flow.receiver.deadline();
+                if at != Time::NEVER && flow.receiver_wake.arm(at) {
+                    self.deadlines.push(at, Wake::Receiver, number);
+                }
+                return;
+            }
+            packet.path = flow.back + 1;
+            let first = self.routes[flow.back as usize];
+            self.conservation.sent += 1;
+            self.transmit(first, id);
+        }
+    }
+
+    fn arm_link(&mut self, port: u32) {
+        let at = self.ports[port as usize].deadline();
+        if at != Time::NEVER && self.link_wake[port as usize].arm(at) {
+            self.deadlines.push(at, Wake::Link, port);
+        }
+    }
+
+    // ---- workloads -----------------------------------------------------------------------------------
+
+    fn find_next_workload(&mut self) {
+        self.next_workload = self.workloads.iter().map(|w| w.next_event()).min().unwrap_or(Time::NEVER);
+    }
+
+    fn on_workload(&mut self) -> Result<(), ParamError> {
+        for i in 0..self.workloads.len() {
+            if self.workloads[i].next_event() <= self.now {
+                self.workloads[i].on_event(self.now, &mut self.actions);
+                self.carry_out(i as u32)?;
+            }
+        }
+        self.find_next_workload();
+        Ok(())
+    }
+
+    fn carry_out(&mut self, workload: u32) -> Result<(), ParamError> {
+        if self.actions.list.is_empty() {
+            return Ok(());
+        }
+        for action in std::mem::take(&mut self.actions.list) {
+            match action {
+                Action::Open(request) => self.open(workload, &request)?,
+                Action::Write(flow, bytes) => {
+                    if self.write(flow.0, bytes) {
+                        self.send(flow.0);
+                    }
+                }
+                Action::Close(flow) => {
+                    if let Some(f) = self.flows[flow.0 as usize].as_deref_mut() {
+                        f.sender.close();
+                        self.send(flow.0);
+                    }
+                }
+                Action::Block { started, bytes } => {
+                    if self.measuring {
+                        self.recorder.block(started, self.now, bytes);
+                    }
+                }
+                Action::Stop => self.stopped = true,
+            }
+        }
+        self.find_next_workload();
+        Ok(())
+    }
+
+    fn write(&mut self, number: u32, bytes: u64) -> bool {
+        let Some(flow) = self.flows[number as usize].as_deref_mut() else { return false };
+        flow.sender.write(self.now, bytes);
+        flow.writes.push_back(Transfer {
+            end: flow.sender.view.app_end,
+            started: self.now,
+            bytes,
+            delivered: Time::NEVER,
+            due: flow.sender.view.due,
+        });
+        true
+    }
+
+    fn open(&mut self, workload: u32, request: &FlowRequest) -> Result<(), ParamError> {
+        let number = self.flows.len() as u32;
+        let mut rng = route_stream(self.setup.seed, self.setup.run, number);
+        let t = &self.setup.topology;
+        let forward = self.router.path(t, request.src, request.dst, &mut rng)?;
+        let back = self.router.path(t, request.dst, request.src, &mut rng)?;
+        let (suite, cfg) = &self.setup.protocols[request.protocol as usize];
+        let stream = |entity| Stream::new(self.setup.seed, self.setup.run, entity, u64::from(number));
+        let controller = (suite.endpoint)(cfg, stream(Entity::Host));
+        let mut sender = Sender::new(cfg.clone(), controller, number, request.class, stream(Entity::Sender));
+        let endless = request.bytes == u64::MAX;
+        sender.view.size = if endless { 0 } else { request.bytes };
+        sender.view.due = request.due;
+        sender.open(self.now);
+        let receiver = Receiver::new(cfg.clone(), number, sender.header_len());
+        let (route, back) = (self.intern(forward), self.intern(back));
+        let record = FlowRecord {
+            flow: number,
+            src: request.src,
+            dst: request.dst,
+            opened: self.now,
+            size: if endless { 0 } else { request.bytes },
+            ..FlowRecord::default()
+        };
+        self.flows.push(Some(Box::new(Flow {
+            sender,
+            receiver,
+            route,
+            back,
+            sender_wake: Pending::default(),
+            receiver_wake: Pending::default(),
+            workload,
+            tag: request.tag,
+            writes: VecDeque::new(),
+            undelivered: 0,
+            record,
+        })));
+        if endless {
+            let flow = self.flows[number as usize].as_deref_mut().expect("just pushed");
+            flow.sender.write(self.now, u64::MAX / 4);
+        } else if request.bytes > 0 {
+            self.write(number, request.bytes);
+        }
+        if request.close {
+            let flow = self.flows[number as usize].as_deref_mut().expect("just pushed");
+            flow.sender.close();
+        }
+        self.send(number);
+        Ok(())
+    }
+
+    /// Stores a route once; routes end with [`END`].
+    fn intern(&mut self, path: Vec<u32>) -> u32 {
+        if let Some(at) = self.route_index.get(&path) {
+            return *at;
+        }
+        let at = self.routes.len() as u32;
+        self.routes.extend_from_slice(&path);
+        self.routes.push(END);
+        self.route_index.insert(path, at);
+        at
+    }
+
+    /// A connection is over: keep its record, free the rest.
+    fn retire(&mut self, number: u32) {
+        if let Some(flow) = self.flows[number as usize].take() {
+            let record = flow.closing_record(self.now);
+            self.recorder.flow(record);
+        }
+    }
+
+    // ---- measuring -----------------------------------------------------------------------------------
+
+    fn end_warmup(&mut self) {
+        self.measuring = true;
+        let at = self.setup.warmup.min(self.setup.end).max(self.now.min(self.setup.warmup));
+        for port in &mut self.ports {
+            port.reset_stats(at, &mut self.arena);
+        }
+        for flow in self.flows.iter_mut().flatten() {
+            flow.record.baseline = flow.counters();
+        }
+        self.recorder.start(at);
+    }
+
+    fn on_sample(&mut self) {
+        for i in 0..self.recorder.sampled_ports.len() {
+            let p = self.recorder.sampled_ports[i];
+            self.ports[p as usize].advance(self.now, &mut self.arena);
+        }
+        self.recorder.sample(self.now, self.measuring, &self.ports, &self.flows);
+    }
+
+    fn finish(&mut self) {
+        let now = self.now;
+        for port in &mut self.ports {
+            port.settle(now, &mut self.arena);
+        }
+        for i in 0..self.flows.len() {
+            if let Some(flow) = self.flows[i].as_deref() {
+                let mut record = flow.closing_record(now);
+                record.open_at_end = true;
+                self.recorder.flow(record);
+            }
+        }
+        self.recorder.finish(now);
+        self.check_conservation();
+    }
+
+    /// sent = delivered + dropped + held, and the arena agrees.
+    fn check_conservation(&self) {
+        let held: u64 = self.ports.iter().map(|p| p.packets_held()).sum();
+        let c = self.conservation;
+        assert!(
+            c.sent == c.delivered + c.dropped + held && held == self.arena.live(),
+            "packets are not conserved: sent {}, delivered {}, dropped {}, held {held}, slots in use {}",
+            c.sent,
+            c.delivered,
+            c.dropped,
+            self.arena.live(),
+        );
+    }
+
+    /// Time now.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+    /// Ports, by number.
+    pub fn ports(&self) -> &[Port] {
+        &self.ports
+    }
+    /// Network.
+    pub fn topology(&self) -> &Topology {
+        &self.setup.topology
+    }
+    /// Number of the bottleneck port.
+    pub fn bottleneck(&self) -> u32 {
+        self.setup.bottleneck
+    }
+}
+
+impl Flow {
+    fn note_delivered(&mut self, now: Time) {
+        let delivered = self.receiver.delivered();
+        while let Some(w) = self.writes.get_mut(self.undelivered) {
+            if delivered < w.end {
+                break;
+            }
+            w.delivered = now;
+            self.undelivered += 1;
+        }
+    }
+    fn counters(&self) -> crate::metrics::FlowCounters {
+        let s = &self.sender.stats;
+        crate::metrics::FlowCounters {
+            acked_bytes: self.sender.acked(),
+            delivered_bytes: self.receiver.delivered(),
+            data_packets: s.data_packets,
+            retransmits: s.retransmits,
+            timeouts: s.timeouts,
+            fast_retransmits: s.fast_retransmits,
+            ece_acks: s.ece_acks,
+            drops: self.record.drops,
+        }
+    }
+    fn closing_record(&self, now: Time) -> FlowRecord {
+        let mut record = self.record.clone();
+        record.closed = now;
+        record.totals = self.counters();
+        record.srtt = self.sender.rtt().smoothed;
+        record.duplicate_bytes = self.receiver.duplicate_bytes;
+        record
+    }
+}

@@ -1,0 +1,291 @@
+//! What happens next: packet arrivals in one heap, everything else in another.
+//!
+//! Order of events at the same picosecond, written down because drop counts depend on it:
+//!
+//! 1. departures from a port happen before anything else looks at that port (a packet whose last bit leaves
+//!    at t makes room for a packet that arrives at t);
+//! 2. packet arrivals, by number of the port they left (or the reverse, see [`Ties`]);
+//! 3. deadlines: link controllers, senders, receivers, host-level wake-ups, each by number;
+//! 4. workloads, by position in the scenario;
+//! 5. the sampler.
+
+use penstock_units::Time;
+
+/// Order of arrivals at the same picosecond. Results that depend on it are artefacts: run both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Ties {
+    /// Lower port number first.
+    #[default]
+    Forward,
+    /// Higher port number first.
+    Reversed,
+}
+
+/// Bits of a key that hold the port.
+const PORT_BITS: u32 = 20;
+/// Most ports a network may have.
+pub const MAX_PORTS: usize = 1 << PORT_BITS;
+const PORT_MASK: u64 = (1 << PORT_BITS) - 1;
+/// Keys hold times up to this far beyond the epoch.
+const SPAN: u64 = 1 << (64 - PORT_BITS);
+/// Longest serialisation plus propagation a link may have, so that keys never overflow.
+pub const MAX_FLIGHT_PS: u64 = SPAN / 4;
+
+/// Next arrival of every port that has packets on its way: a 4-ary heap of packed `u64` keys (time since an
+/// epoch, port). A port has at most one entry, the head of its ring.
+pub struct Arrivals {
+    keys: Vec<u64>,
+    epoch: u64,
+    /// The root has been taken and not yet been replaced: the next push goes there, one sift instead of two.
+    hole: bool,
+    flip: u64,
+}
+
+impl Arrivals {
+    /// An empty heap.
+    pub fn new(ties: Ties) -> Arrivals {
+        let flip = if ties == Ties::Reversed { PORT_MASK } else { 0 };
+        Arrivals { keys: Vec::new(), epoch: 0, hole: false, flip }
+    }
+    /// Time of the next arrival.
+    #[inline]
+    pub fn peek(&mut self) -> Time {
+        if self.hole {
+            self.close_hole();
+        }
+        match self.keys.first() {
+            Some(key) => Time(self.epoch + (key >> PORT_BITS)),
+            None => Time::NEVER,
+        }
+    }
+    /// The port of the next arrival; call only when `peek` answered a time.
+    #[inline]
+    pub fn take(&mut self) -> u32 {
+        debug_assert!(!self.hole);
+        self.hole = true;
+        ((self.keys[0] & PORT_MASK) ^ self.flip) as u32
+    }
+    /// Announces the next arrival of `port`.
+    #[inline]
+    pub fn push(&mut self, at: Time, port: u32) {
+        if at.0 - self.epoch >= SPAN / 2 {
+            self.rebase(at.0);
+        }
+        let key = (at.0 - self.epoch) << PORT_BITS | (u64::from(port) ^ self.flip);
+        if self.hole {
+            self.hole = false;
+            self.sift_down(0, key);
+        } else {
+            self.keys.push(key);
+            self.sift_up(self.keys.len() - 1, key);
+        }
+    }
+    #[cold]
+    fn rebase(&mut self, at: u64) {
+        if self.hole {
+            self.close_hole();
+        }
+        // Every pending arrival lies within MAX_FLIGHT_PS of now, so the new epoch is below them all.
+        let to = at - SPAN / 4;
+        let by = (to - self.epoch) << PORT_BITS;
+        assert!(self.keys.iter().all(|k| *k >= by), "an arrival lies further ahead than a link may be long");
+        for k in &mut self.keys {
+            *k -= by;
+        }
+        self.epoch = to;
+    }
+    #[inline]
+    fn close_hole(&mut self) {
+        self.hole = false;
+        if let Some(last) = self.keys.pop() {
+            if !self.keys.is_empty() {
+                self.sift_down(0, last);
+            }
+        }
+    }
+    #[inline]
+    fn sift_up(&mut self, mut i: usize, key: u64) {
+        while i > 0 {
+            let parent = (i - 1) / 4;
+            if self.keys[parent] <= key {
+                break;
+            }
+            self.keys[i] = self.keys[parent];
+            i = parent;
+        }
+        self.keys[i] = key;
+    }
+    #[inline]
+    fn sift_down(&mut self, mut i: usize, key: u64) {
+        let keys = &mut self.keys[..];
+        let n = keys.len();
+        loop {
+            let first = 4 * i + 1;
+            if first + 4 <= n {
+                // Four children: a fixed tournament without branches on the data.
+                let (a, b, c, d) = (keys[first], keys[first + 1], keys[first + 2], keys[first + 3]);
+                let (lo, i_lo) = if b < a { (b, 1) } else { (a, 0) };
+                let (hi, i_hi) = if d < c { (d, 3) } else { (c, 2) };
+                let (min, i_min) = if hi < lo { (hi, i_hi) } else { (lo, i_lo) };
+                if min >= key {
+                    break;
+                }
+                keys[i] = min;
+                i = first + i_min;
+            } else {
+                let mut best = None;
+                for j in first..n {
+                    if keys[j] < key && best.is_none_or(|b: usize| keys[j] < keys[b]) {
+                        best = Some(j);
+                    }
+                }
+                let Some(j) = best else { break };
+                keys[i] = keys[j];
+                i = j;
+            }
+        }
+        keys[i] = key;
+    }
+}
+
+/// Who asked to be woken up.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u32)]
+pub enum Wake {
+    /// Link controller of a port.
+    Link = 0,
+    /// Sender of a connection.
+    Sender = 1,
+    /// Receiver of a connection.
+    Receiver = 2,
+    /// A controller above connections.
+    Host = 3,
+}
+
+/// Wake-ups in order of (time, kind, number). Entries are never removed, only ignored when stale.
+#[derive(Default)]
+pub struct Deadlines {
+    heap: std::collections::BinaryHeap<std::cmp::Reverse<u128>>,
+}
+
+impl Deadlines {
+    /// Time of the next wake-up.
+    #[inline]
+    pub fn peek(&self) -> Time {
+        self.heap.peek().map_or(Time::NEVER, |k| Time((k.0 >> 64) as u64))
+    }
+    /// Asks for a wake-up.
+    pub fn push(&mut self, at: Time, kind: Wake, number: u32) {
+        self.heap.push(std::cmp::Reverse(
+            u128::from(at.0) << 64 | u128::from(kind as u32) << 32 | u128::from(number),
+        ));
+    }
+    /// The next wake-up.
+    pub fn pop(&mut self) -> Option<(Time, Wake, u32)> {
+        let key = self.heap.pop()?.0;
+        let kind = match (key >> 32) as u32 {
+            0 => Wake::Link,
+            1 => Wake::Sender,
+            2 => Wake::Receiver,
+            _ => Wake::Host,
+        };
+        Some((Time((key >> 64) as u64), kind, key as u32))
+    }
+}
+
+/// The wake-ups an endpoint has pending, so that a deadline that only moves later (a retransmission timer
+/// restarted by every ACK) costs nothing, and a near one (pacing) does not pile up copies of a far one.
+#[derive(Clone, Copy, Debug)]
+pub struct Pending {
+    near: Time,
+    far: Time,
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        Pending { near: Time::NEVER, far: Time::NEVER }
+    }
+}
+
+impl Pending {
+    /// True when a new wake-up has to be pushed for a deadline at `at`.
+    #[inline]
+    pub fn arm(&mut self, at: Time) -> bool {
+        if at >= self.near {
+            return false;
+        }
+        if self.far == Time::NEVER {
+            self.far = self.near;
+        }
+        self.near = at;
+        true
+    }
+    /// True when the wake-up that has come at `at` is one of the pending ones.
+    pub fn fired(&mut self, at: Time) -> bool {
+        if at == self.near {
+            self.near = self.far;
+            self.far = Time::NEVER;
+            true
+        } else if at == self.far {
+            self.far = Time::NEVER;
+            true
+        } else {
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn arrivals_come_in_order_of_time_and_port(times in prop::collection::vec(0u64..1_000_000, 1..200)) {
+            let mut heap = Arrivals::new(Ties::Forward);
+            let mut expected: Vec<(u64, u32)> = Vec::new();
+            for (port, t) in times.iter().enumerate() {
+                heap.push(Time(*t), port as u32);
+                expected.push((*t, port as u32));
+            }
+            expected.sort_unstable();
+            for (i, (t, port)) in expected.iter().enumerate() {
+                prop_assert_eq!(heap.peek(), Time(*t));
+                prop_assert_eq!(heap.take(), *port);
+                if i % 3 == 0 {
+                    // Replacing the top must keep the order of the rest.
+                    heap.push(Time(*t), *port);
+                    prop_assert_eq!(heap.peek(), Time(*t));
+                    prop_assert_eq!(heap.take(), *port);
+                }
+            }
+            prop_assert_eq!(heap.peek(), Time::NEVER);
+        }
+    }
+    #[test]
+    fn the_epoch_moves_without_changing_the_order() {
+        let mut heap = Arrivals::new(Ties::Forward);
+        let mut now = 0u64;
+        heap.push(Time(5), 1);
+        for step in 0..100u64 {
+            let at = heap.peek();
+            assert!(at.0 >= now);
+            now = at.0;
+            heap.take();
+            heap.push(Time(now + MAX_FLIGHT_PS - step), 1);
+        }
+        assert!(now > 4 * SPAN);
+    }
+    #[test]
+    fn a_far_deadline_is_pushed_once() {
+        let mut p = Pending::default();
+        assert!(p.arm(Time(200)));
+        for t in 1..100 {
+            assert!(p.arm(Time(t)), "the near one is new");
+            assert!(p.fired(Time(t)));
+            assert!(!p.arm(Time(200 + t)), "the far one is still pending");
+        }
+        assert!(p.fired(Time(200)));
+    }
+}

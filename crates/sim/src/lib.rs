@@ -1,0 +1,13 @@
+//! The deterministic packet simulator. Files in the order data passes through them:
+//! [`scenario`] -> [`topology`] + [`workloads`] -> [`engine`] -> [`metrics`] -> [`results`].
+
+pub mod document;
+pub mod engine;
+pub mod events;
+pub mod metrics;
+pub mod port;
+pub mod results;
+pub mod scenario;
+pub mod scenarios;
+pub mod topology;
+pub mod workloads;

@@ -1,0 +1,407 @@
+//! An output port: a FIFO queue, its discipline, an optional link controller, and the link behind it.
+//!
+//! On a FIFO port of fixed rate the departure of a packet is known when it arrives, `max(now, free) + size /
+//! rate`, so one event per packet and link is enough: departures are replayed, at the time they happened,
+//! when somebody next looks at the port.
+
+use penstock_core::{Backlog, CcHeader, DropCause, Ecn, LinkController, LinkView, Packet, Stream, Verdict};
+use penstock_models::Queue;
+use penstock_units::{Dur, Rate, Time, PS_PER_S};
+
+/// Packets and their headers, by slot. Slots are recycled, so memory follows the packets in flight.
+#[derive(Default)]
+pub struct Arena {
+    /// Packets.
+    pub packets: Vec<Packet>,
+    /// Congestion headers, in the same slots; one shared entry when no protocol of the run uses them.
+    pub headers: Vec<CcHeader>,
+    free: Vec<u32>,
+    with_headers: bool,
+}
+
+impl Arena {
+    /// An empty arena; headers are kept per packet only when asked for.
+    pub fn new(with_headers: bool) -> Arena {
+        Arena { packets: Vec::new(), headers: vec![CcHeader::NONE], free: Vec::new(), with_headers }
+    }
+    /// A free slot.
+    #[inline]
+    pub fn alloc(&mut self) -> u32 {
+        if let Some(id) = self.free.pop() {
+            return id;
+        }
+        self.packets.push(Packet::default());
+        if self.with_headers {
+            self.headers.push(CcHeader::NONE);
+        }
+        self.packets.len() as u32 - 1
+    }
+    /// Gives a slot back.
+    #[inline]
+    pub fn release(&mut self, id: u32) {
+        self.free.push(id);
+    }
+    /// Slot of the header of packet `id`.
+    #[inline]
+    pub fn header_slot(&self, id: u32) -> usize {
+        if self.with_headers {
+            id as usize + 1
+        } else {
+            0
+        }
+    }
+    /// A packet and its header.
+    #[inline]
+    pub fn get(&mut self, id: u32) -> (&mut Packet, &mut CcHeader) {
+        let slot = self.header_slot(id);
+        (&mut self.packets[id as usize], &mut self.headers[slot])
+    }
+    /// Packets in use.
+    pub fn live(&self) -> u64 {
+        (self.packets.len() - self.free.len()) as u64
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    /// When the last bit leaves.
+    finish: u64,
+    packet: u32,
+    bytes: u32,
+}
+
+/// Packets of one link in order: waiting, in service, or on the wire. Indices run freely; the mask folds them.
+struct Ring {
+    slots: Box<[Slot]>,
+    /// First packet that has not arrived at the other end.
+    head: u32,
+    /// First packet that has not left the port.
+    departing: u32,
+    /// One past the last packet.
+    tail: u32,
+}
+
+impl Ring {
+    fn new() -> Ring {
+        Ring {
+            slots: vec![Slot { finish: 0, packet: 0, bytes: 0 }; 16].into(),
+            head: 0,
+            departing: 0,
+            tail: 0,
+        }
+    }
+    #[inline]
+    fn at(&self, i: u32) -> Slot {
+        self.slots[i as usize & (self.slots.len() - 1)]
+    }
+    #[inline]
+    fn push(&mut self, slot: Slot) {
+        if (self.tail - self.head) as usize == self.slots.len() {
+            self.grow();
+        }
+        let mask = self.slots.len() - 1;
+        self.slots[self.tail as usize & mask] = slot;
+        self.tail = self.tail.wrapping_add(1);
+    }
+    #[cold]
+    fn grow(&mut self) {
+        let mut bigger = vec![Slot { finish: 0, packet: 0, bytes: 0 }; self.slots.len() * 2];
+        let count = self.tail.wrapping_sub(self.head);
+        for i in 0..count {
+            bigger[i as usize] = self.at(self.head.wrapping_add(i));
+        }
+        self.departing = self.departing.wrapping_sub(self.head);
+        self.head = 0;
+        self.tail = count;
+        self.slots = bigger.into();
+    }
+}
+
+/// Counters of a port since the last reset.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PortStats {
+    /// Packets that arrived, dropped ones included.
+    pub arrived_packets: u64,
+    /// Their bytes on the wire.
+    pub arrived_bytes: u64,
+    /// Packets that left.
+    pub departed_packets: u64,
+    /// Their bytes, framing included.
+    pub departed_bytes: u64,
+    /// Drops by cause.
+    pub drops: [u64; 3],
+    /// Packets marked CE.
+    pub marks: u64,
+    /// Most packets in the port at once (waiting plus in service).
+    pub queue_max: u32,
+    /// Time integral of the packets in the port, packet-picoseconds.
+    pub queue_integral: f64,
+    /// Time integral of its square.
+    pub queue_square_integral: f64,
+    /// Time integral of the bytes in the port, byte-picoseconds.
+    pub byte_integral: f64,
+}
+
+/// Limits and behaviour of a port.
+pub struct PortConfig {
+    /// Link rate.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Dur,
+    /// Most packets in the port (waiting plus in service).
+    pub limit_packets: u32,
+    /// Most bytes in the port.
+    pub limit_bytes: u64,
+    /// Bytes of framing per packet on the wire (38 for Ethernet: preamble, header, FCS, gap).
+    pub framing: u32,
+    /// Discipline.
+    pub queue: Queue,
+    /// Router's controller.
+    pub controller: Option<Box<dyn LinkController>>,
+    /// Probability that a packet is lost at random.
+    pub loss: f64,
+}
+
+/// An output port and its link.
+pub struct Port {
+    ring: Ring,
+    free_at: u64,
+    delay: u64,
+    /// Picoseconds per byte when they are whole, else 0.
+    ps_per_byte: u64,
+    queue_packets: u32,
+    limit_packets: u32,
+    queue_bytes: u64,
+    limit_bytes: u64,
+    changed_at: u64,
+    framing: u32,
+    loss: f64,
+    rate: Rate,
+    /// Numerator carried by rates that do not divide: no drift at any rate.
+    remainder: u64,
+    queue: Queue,
+    controller: Option<Box<dyn LinkController>>,
+    hooks_departures: bool,
+    /// Totals that are never reset, for controllers and conservation.
+    total_arrived_bytes: u64,
+    total_departed_bytes: u64,
+    /// Counters since the last reset.
+    pub stats: PortStats,
+    rng: Stream,
+    loss_rng: Stream,
+}
+
+/// What became of a packet offered to a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offered {
+    /// Queued; the time is given when the packet is the next to arrive at the other end.
+    Queued(Option<Time>),
+    /// Dropped.
+    Dropped(DropCause),
+}
+
+impl Port {
+    /// A port; `rng` feeds the discipline, `loss_rng` random loss.
+    pub fn new(c: PortConfig, rng: Stream, loss_rng: Stream) -> Port {
+        let ps_per_8_bits = 8 * PS_PER_S;
+        let hooks_departures = c.controller.as_ref().is_some_and(|x| x.wants_departures());
+        Port {
+            ring: Ring::new(),
+            free_at: 0,
+            delay: c.delay.0,
+            ps_per_byte: if ps_per_8_bits.is_multiple_of(c.rate.0) { ps_per_8_bits / c.rate.0 } else { 0 },
+            queue_packets: 0,
+            limit_packets: c.limit_packets,
+            queue_bytes: 0,
+            limit_bytes: c.limit_bytes,
+            changed_at: 0,
+            framing: c.framing,
+            loss: c.loss,
+            rate: c.rate,
+            remainder: 0,
+            queue: c.queue,
+            controller: c.controller,
+            hooks_departures,
+            total_arrived_bytes: 0,
+            total_departed_bytes: 0,
+            stats: PortStats::default(),
+            rng,
+            loss_rng,
+        }
+    }
+    /// Link rate.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+    /// Packets in the port (waiting plus in service) after the last [`Self::advance`].
+    pub fn queue_packets(&self) -> u32 {
+        self.queue_packets
+    }
+    /// Bytes in the port after the last [`Self::advance`].
+    pub fn queue_bytes(&self) -> u64 {
+        self.queue_bytes
+    }
+    /// Packets in the port or on the wire.
+    pub fn packets_held(&self) -> u64 {
+        u64::from(self.ring.tail.wrapping_sub(self.ring.head))
+    }
+    /// The router's controller.
+    pub fn controller(&self) -> Option<&dyn LinkController> {
+        self.controller.as_deref()
+    }
+    /// Starts counting anew: everything before `now` is warm-up.
+    pub fn reset_stats(&mut self, now: Time, arena: &mut Arena) {
+        self.advance(now, arena);
+        self.account(now.0);
+        self.stats = PortStats { queue_max: self.queue_packets, ..PortStats::default() };
+    }
+    /// Brings the integrals up to `now`.
+    pub fn settle(&mut self, now: Time, arena: &mut Arena) {
+        self.advance(now, arena);
+        self.account(now.0);
+    }
+
+    #[inline]
+    fn account(&mut self, t: u64) {
+        let dt = (t - self.changed_at) as f64;
+        let q = f64::from(self.queue_packets);
+        self.stats.queue_integral += q * dt;
+        self.stats.queue_square_integral += q * q * dt;
+        self.stats.byte_integral += self.queue_bytes as f64 * dt;
+        self.changed_at = t;
+    }
+
+    fn view(&self) -> LinkView {
+        LinkView {
+            capacity: self.rate,
+            queue_packets: self.queue_packets,
+            queue_bytes: self.queue_bytes,
+            arrived_bytes: self.total_arrived_bytes,
+            departed_bytes: self.total_departed_bytes,
+        }
+    }
+
+    /// Replays the departures up to and including `now`.
+    #[inline]
+    pub fn advance(&mut self, now: Time, arena: &mut Arena) {
+        while self.ring.departing != self.ring.tail {
+            let slot = self.ring.at(self.ring.departing);
+            if slot.finish > now.0 {
+                break;
+            }
+            self.account(slot.finish);
+            self.queue_packets -= 1;
+            self.queue_bytes -= u64::from(slot.bytes);
+            self.stats.departed_packets += 1;
+            self.stats.departed_bytes += u64::from(slot.bytes + self.framing);
+            self.total_departed_bytes += u64::from(slot.bytes);
+            self.ring.departing = self.ring.departing.wrapping_add(1);
+            if self.hooks_departures {
+                let view = self.view();
+                let (packet, header) = arena.get(slot.packet);
+                if let Some(c) = &mut self.controller {
+                    c.on_departure(Time(slot.finish), &view, packet, header);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn serialise(&mut self, bytes: u64) -> u64 {
+        if self.ps_per_byte != 0 {
+            return bytes * self.ps_per_byte;
+        }
+        let work = bytes as u128 * (8 * PS_PER_S) as u128 + self.remainder as u128;
+        self.remainder = (work % self.rate.0 as u128) as u64;
+        (work / self.rate.0 as u128) as u64
+    }
+
+    /// A packet arrives at the port.
+    #[inline]
+    pub fn offer(&mut self, now: Time, id: u32, arena: &mut Arena) -> Offered {
+        self.advance(now, arena);
+        let slot = arena.header_slot(id);
+        let packet = &mut arena.packets[id as usize];
+        let bytes = packet.wire_len;
+        if self.controller.is_some() {
+            let view = self.view();
+            if let Some(c) = &mut self.controller {
+                c.on_arrival(now, &view, packet, &mut arena.headers[slot]);
+            }
+        }
+        self.stats.arrived_packets += 1;
+        self.stats.arrived_bytes += u64::from(bytes);
+        self.total_arrived_bytes += u64::from(bytes);
+        let full = self.queue_packets >= self.limit_packets
+            || self.queue_bytes + u64::from(bytes) > self.limit_bytes;
+        let backlog = Backlog {
+            packets: self.queue_packets,
+            bytes: self.queue_bytes,
+            idle_since: Time(self.free_at),
+            rate: self.rate,
+        };
+        let mut cause = full.then_some(DropCause::Overflow);
+        match self.queue.admit(now, &backlog, packet, full, &mut self.rng) {
+            Verdict::Accept => {}
+            Verdict::Mark if full => {}
+            Verdict::Mark => {
+                if packet.ecn == Ecn::NotEct {
+                    cause = Some(DropCause::Early);
+                } else {
+                    packet.ecn = Ecn::Ce;
+                    self.stats.marks += 1;
+                }
+            }
+            Verdict::Drop(c) => cause = cause.or(Some(c)),
+        }
+        if self.loss > 0.0 && cause.is_none() && self.loss_rng.uniform() < self.loss {
+            cause = Some(DropCause::Random);
+        }
+        if let Some(cause) = cause {
+            self.stats.drops[cause as usize] += 1;
+            if let Some(c) = &mut self.controller {
+                c.on_drop(now, packet, &arena.headers[slot]);
+            }
+            return Offered::Dropped(cause);
+        }
+        self.account(now.0);
+        let start = self.free_at.max(now.0);
+        let finish = start + self.serialise(u64::from(bytes + self.framing));
+        self.free_at = finish;
+        let first = self.ring.head == self.ring.tail;
+        self.ring.push(Slot { finish, packet: id, bytes });
+        self.queue_packets += 1;
+        self.queue_bytes += u64::from(bytes);
+        self.stats.queue_max = self.stats.queue_max.max(self.queue_packets);
+        Offered::Queued(first.then_some(Time(finish + self.delay)))
+    }
+
+    /// The next packet arrives at the other end: the packet, and when the one behind it will.
+    #[inline]
+    pub fn arrive(&mut self, now: Time, arena: &mut Arena) -> (u32, Option<Time>) {
+        if self.ring.departing == self.ring.head {
+            self.advance(now, arena);
+        }
+        let slot = self.ring.at(self.ring.head);
+        debug_assert_eq!(slot.finish + self.delay, now.0);
+        self.ring.head = self.ring.head.wrapping_add(1);
+        let next = (self.ring.head != self.ring.tail)
+            .then(|| Time(self.ring.at(self.ring.head).finish + self.delay));
+        (slot.packet, next)
+    }
+
+    /// Next time the controller wants to act.
+    pub fn deadline(&self) -> Time {
+        self.controller.as_ref().map_or(Time::NEVER, |c| c.deadline())
+    }
+    /// The controller's deadline has come.
+    pub fn on_deadline(&mut self, now: Time, arena: &mut Arena) {
+        self.advance(now, arena);
+        let view = self.view();
+        if let Some(c) = &mut self.controller {
+            if c.deadline() <= now {
+                c.on_deadline(now, &view);
+            }
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! A scenario: a name and its parameters, checked once and turned into a [`Setup`] that cannot be wrong.
+
+use crate::engine::{Engine, Progress, Setup};
+use crate::events::Ties;
+use crate::metrics::Recorder;
+use crate::results::{summarise, Summary};
+use crate::scenarios;
+use crate::topology::{LinkSpec, Topology};
+use crate::workloads::Workload;
+use penstock_core::params::edit_distance;
+use penstock_core::tcp::TcpConfig;
+use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
+use penstock_models::registry::protocol;
+use penstock_models::{Protocol, QueueSpec, Suite};
+use penstock_units::{Dur, Rate};
+use std::sync::Arc;
+
+/// A named scenario.
+pub struct Scenario {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What happens in it, in one line.
+    pub text: &'static str,
+    /// Where its defaults come from.
+    pub source: &'static str,
+    /// Its own parameters, before the common ones.
+    pub params: &'static [ParamSpec],
+    /// Defaults of common parameters that differ here: name, default, origin.
+    pub defaults: &'static [(&'static str, &'static str, &'static str)],
+    /// Builds one run of it.
+    pub build: fn(&Params, &Common, RunId) -> Result<Setup, ParamError>,
+}
+
+/// Base seed and number of the replication.
+#[derive(Clone, Copy, Debug)]
+pub struct RunId {
+    /// Base seed.
+    pub seed: u64,
+    /// Replication, 0-based.
+    pub run: u64,
+}
+
+/// Parameters every scenario has.
+pub const COMMON: &[ParamSpec] = &[
+    ParamSpec::new("protocol", Kind::Text, "newreno", "congestion control, NAME or NAME:key=value,...", ""),
+    ParamSpec::new(
+        "queue",
+        Kind::Text,
+        "droptail",
+        "queue discipline of switch ports, NAME or NAME:key=value,...",
+        "",
+    ),
+    ParamSpec::new("duration", Kind::Duration, "10s", "simulated time", "chosen").range(1e-9, 1e6),
+    ParamSpec::new("warmup", Kind::Duration, "0s", "statistics count from here", "chosen").range(0.0, 1e6),
+    ParamSpec::new(
+        "segment",
+        Kind::Size,
+        "1460B",
+        "payload of a full segment (MSS)",
+        "Ethernet MTU 1500 less 40",
+    )
+    .range(1.0, 65_000.0),
+    ParamSpec::new("header", Kind::Size, "40B", "IP and TCP header without options", "RFC 791, RFC 9293")
+        .range(1.0, 1000.0),
+    ParamSpec::new(
+        "timestamps",
+        Kind::Bool,
+        "false",
+        "timestamp option: 12 bytes, an RTT sample per ACK",
+        "RFC 7323",
+    ),
+    ParamSpec::new(
+        "framing",
+        Kind::Choice(&["none", "ethernet"]),
+        "none",
+        "link framing: ethernet adds 38 B per packet",
+        "IEEE 802.3: preamble, header, FCS, gap",
+    ),
+    ParamSpec::new("initial_window", Kind::Count, "10", "initial window in segments", "RFC 6928")
+        .range(1.0, 10_000.0),
+    ParamSpec::new(
+        "rwnd",
+        Kind::Amount,
+        "1GB",
+        "receive buffer, bytes or segments (pkt)",
+        "chosen: not limiting",
+    )
+    .range(1.0, 4e9),
+    ParamSpec::new(
+        "read_rate",
+        Kind::Rate,
+        "",
+        "rate at which the receiving application reads; unset = at once",
+        "",
+    )
+    .range(1.0, 1e15),
+    ParamSpec::new(
+        "rto_min",
+        Kind::Duration,
+        "200ms",
+        "floor of the retransmission timeout",
+        "Linux; RFC 6298 says 1 s",
+    )
+    .range(0.0, 1e4),
+    ParamSpec::new(
+        "rto_max",
+        Kind::Duration,
+        "60s",
+        "ceiling of the retransmission timeout",
+        "RFC 6298 section 2.5",
+    )
+    .range(1e-6, 1e6),
+    ParamSpec::new(
+        "rto_initial",
+        Kind::Duration,
+        "1s",
+        "timeout before the first RTT sample",
+        "RFC 6298 section 2.1",
+    )
+    .range(1e-6, 1e4),
+    ParamSpec::new(
+        "rto_granularity",
+        Kind::Duration,
+        "0s",
+        "clock granularity of RTT samples and timeouts",
+        "exact clock",
+    )
+    .range(0.0, 10.0),
+    ParamSpec::new(
+        "backoff_max",
+        Kind::Count,
+        "64",
+        "largest back-off factor of the timeout",
+        "RFC 6298 section 5.5, ns-2",
+    )
+    .range(1.0, 1e6),
+    ParamSpec::new(
+        "delayed_ack",
+        Kind::Count,
+        "1",
+        "acknowledge every n-th segment; 1 = every one",
+        "ns-2 TCPSink",
+    )
+    .range(1.0, 1000.0),
+    ParamSpec::new(
+        "delayed_ack_timeout",
+        Kind::Duration,
+        "40ms",
+        "longest an ACK is delayed",
+        "Linux; RFC 5681 allows 500 ms",
+    )
+    .range(0.0, 0.5),
+    ParamSpec::new("dup_thresh", Kind::Count, "3", "duplicate ACKs that mean loss", "RFC 5681 section 3.2")
+        .range(1.0, 1000.0),
+    ParamSpec::new(
+        "limited_transmit",
+        Kind::Bool,
+        "true",
+        "new data on the first two duplicate ACKs",
+        "RFC 3042",
+    ),
+    ParamSpec::new(
+        "restart_after_idle",
+        Kind::Bool,
+        "true",
+        "back to the initial window after an idle RTO",
+        "RFC 5681 section 4.1",
+    ),
+    ParamSpec::new(
+        "window_validation",
+        Kind::Bool,
+        "true",
+        "the window grows only while it limits the sender",
+        "RFC 7661",
+    ),
+    ParamSpec::new(
+        "ssthresh_from",
+        Kind::Choice(&["flight", "cwnd"]),
+        "flight",
+        "what is halved at a loss",
+        "RFC 5681 eq. (4); cwnd: Linux, ns-2",
+    ),
+    ParamSpec::new(
+        "ect_syn",
+        Kind::Bool,
+        "false",
+        "SYN is ECN-capable too",
+        "RFC 3168 section 6.1.1 forbids it",
+    ),
+    ParamSpec::new(
+        "tail_loss_probe",
+        Kind::Bool,
+        "false",
+        "tail-loss probe (needs a SACK protocol)",
+        "RFC 8985 section 7",
+    ),
+    ParamSpec::new(
+        "send_jitter",
+        Kind::Duration,
+        "0s",
+        "each chance to send is delayed by U(0, this)",
+        "ns-2 overhead_; breaks phase lock",
+    )
+    .range(0.0, 1.0),
+    ParamSpec::new("sample", Kind::Duration, "", "sampling interval of queue, cwnd, alpha; unset = none", "")
+        .range(1e-9, 1e6),
+    ParamSpec::new("series", Kind::Bool, "false", "keep the samples as a table (bounded)", ""),
+    ParamSpec::new(
+        "ties",
+        Kind::Choice(&["forward", "reversed"]),
+        "forward",
+        "order of simultaneous arrivals; a result that depends on it is an artefact",
+        "",
+    ),
+];
+
+/// The common parameters, parsed.
+pub struct Common {
+    /// Protocols of the run; position 0 is the scenario's own.
+    pub protocols: Vec<(Suite, Arc<TcpConfig>)>,
+    /// The scenario's own protocol.
+    pub protocol: &'static Protocol,
+    /// Discipline of switch ports.
+    pub queue: QueueSpec,
+    /// End of the run.
+    pub duration: Dur,
+    /// Start of measuring.
+    pub warmup: Dur,
+    /// Framing bytes per packet.
+    pub framing: u32,
+    /// Order of simultaneous arrivals.
+    pub ties: Ties,
+    /// Sampling interval.
+    pub sample: Option<Dur>,
+    /// Keep samples as a table.
+    pub series: bool,
+}
+
+impl Common {
+    fn parse(p: &Params) -> Result<Common, ParamError> {
+        let (registered, suite) = protocol("protocol", p.text("protocol"))?;
+        let cfg = tcp_config(p, &suite);
+        if cfg.rto_min > cfg.rto_max {
+            return Err(p.error("rto_min", "must not be above rto_max"));
+        }
+        let (duration, warmup) = (p.dur("duration"), p.dur("warmup"));
+        if warmup >= duration {
+            return Err(p.error("warmup", format!("must be shorter than duration ({duration})")));
+        }
+        if cfg.tail_loss_probe && cfg.recovery != penstock_core::tcp::LossRecovery::Sack {
+            let rule =
+                format!("needs selective acknowledgements, which protocol {} does not have", registered.name);
+            return Err(p.error("tail_loss_probe", rule));
+        }
+        let sample = p.is_set("sample").then(|| p.dur("sample"));
+        let series = p.flag("series");
+        if series && sample.is_none() {
+            return Err(p.error("series", "needs a sampling interval: set sample"));
+        }
+        Ok(Common {
+            protocols: vec![(suite, Arc::new(cfg))],
+            protocol: registered,
+            queue: QueueSpec::parse("queue", p.text("queue"))?,
+            duration,
+            warmup,
+            framing: if p.text("framing") == "ethernet" { 38 } else { 0 },
+            ties: if p.text("ties") == "reversed" { Ties::Reversed } else { Ties::Forward },
+            sample,
+            series,
+        })
+    }
+    /// Wire length of a full data packet.
+    pub fn packet(&self) -> u32 {
+        let (_, cfg) = &self.protocols[0];
+        cfg.mss + cfg.header_len()
+    }
+    /// A link with the scenario's discipline; `buffer` is checked to hold one packet.
+    ///
+    /// # Errors
+    /// A buffer smaller than one packet.
+    pub fn link(
+        &self,
+        rate: Rate,
+        delay: Dur,
+        buffer: Option<(&Params, &str)>,
+    ) -> Result<LinkSpec, ParamError> {
+        let buffer = match buffer {
+            None => None,
+            Some((p, key)) => {
+                let amount = p.amount(key);
+                self.check_buffer(amount, || p.error(key, String::new()))?;
+                Some(amount)
+            }
+        };
+        Ok(LinkSpec { rate, delay, buffer, queue: self.queue.clone() })
+    }
+    /// A buffer must hold at least one full packet.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn check_buffer(&self, amount: Amount, error: impl Fn() -> ParamError) -> Result<(), ParamError> {
+        let fits = match amount {
+            Amount::Packets(n) => n >= 1,
+            Amount::Bytes(b) => b >= u64::from(self.packet()),
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(ParamError {
+            rule: format!("must hold at least one packet of {} bytes", self.packet()),
+            ..error()
+        })
+    }
+    /// Assembles a run; `base_rtt` is the smallest RTT of its flows, for router controllers.
+    pub fn setup(
+        &self,
+        topology: Topology,
+        workloads: Vec<Box<dyn Workload>>,
+        bottleneck: u32,
+        base_rtt: Dur,
+        id: RunId,
+    ) -> Setup {
+        let mut recorder = Recorder::default();
+        recorder.sampled_ports = vec![bottleneck];
+        recorder.sampled_flows = 256;
+        recorder.keep_series = self.series;
+        if let Some(interval) = self.sample {
+            recorder.sample_every(interval);
+        }
+        Setup {
+            topology,
+            protocols: self.protocols.clone(),
+            router: self.protocols.iter().position(|p| p.0.router.is_some()),
+            base_rtt,
+            workloads,
+            duration: self.duration,
+            warmup: self.warmup,
+            framing: self.framing,
+            seed: id.seed,
+            run: id.run,
+            ties: self.ties,
+            bottleneck,
+            recorder,
+        }
+    }
+}
+
+/// The connection options of a scenario, as `suite` wants them.
+pub fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
+    let header = p.bytes("header").0 as u32;
+    let timestamps = p.flag("timestamps");
+    // A scenario that speaks of packets on the wire declares `mtu`; the others declare the payload.
+    let mss = if p.declares("mtu") {
+        p.bytes("mtu").0 as u32 - header - if timestamps { 12 } else { 0 }
+    } else {
+        p.bytes("segment").0 as u32
+    };
+    let mut cfg = TcpConfig {
+        mss,
+        header,
+        timestamps,
+        initial_window: p.count("initial_window") as u32,
+        dup_thresh: p.count("dup_thresh") as u32,
+        limited_transmit: p.flag("limited_transmit"),
+        rto_min: p.dur("rto_min"),
+        rto_max: p.dur("rto_max"),
+        rto_initial: p.dur("rto_initial"),
+        rto_granularity: p.dur("rto_granularity"),
+        backoff_max: p.count("backoff_max") as u32,
+        delayed_ack: p.count("delayed_ack") as u32,
+        delayed_ack_timeout: p.dur("delayed_ack_timeout"),
+        rwnd: match p.amount("rwnd") {
+            Amount::Bytes(b) => b.max(u64::from(mss)),
+            Amount::Packets(n) => u64::from(n) * u64::from(mss),
+        },
+        read_rate: p.is_set("read_rate").then(|| p.rate("read_rate")),
+        restart_after_idle: p.flag("restart_after_idle"),
+        window_validation: p.flag("window_validation"),
+        ssthresh_from_cwnd: p.text("ssthresh_from") == "cwnd",
+        ect_syn: p.flag("ect_syn"),
+        tail_loss_probe: p.flag("tail_loss_probe"),
+        send_jitter: p.dur("send_jitter"),
+        ..TcpConfig::default()
+    };
+    (suite.configure)(&mut cfg);
+    cfg
+}
+
+impl Scenario {
+    /// Own and common parameters, with this scenario's defaults.
+    pub fn specs(&self) -> Vec<ParamSpec> {
+        let mut specs = self.params.to_vec();
+        for common in COMMON {
+            if self.params.iter().any(|s| s.name == common.name) {
+                continue;
+            }
+            specs.push(match self.defaults.iter().find(|d| d.0 == common.name) {
+                Some((_, default, origin)) => common.with_default(default, origin),
+                None => *common,
+            });
+        }
+        specs
+    }
+}
+
+/// The scenario of that name.
+///
+/// # Errors
+/// An unknown name.
+pub fn find(name: &str) -> Result<&'static Scenario, ParamError> {
+    scenarios::ALL.iter().copied().find(|s| s.name == name).ok_or_else(|| {
+        let mut names: Vec<&str> = scenarios::ALL.iter().map(|s| s.name).collect();
+        names.sort_by_key(|n| (edit_distance(n, name), *n));
+        ParamError::new("scenario", name, format!("unknown scenario; known are {}", names.join(", ")))
+    })
+}
+
+/// A scenario with its parameters, checked.
+pub struct Resolved {
+    /// The scenario.
+    pub scenario: &'static Scenario,
+    /// Its parameters.
+    pub params: Params,
+    /// Base seed.
+    pub seed: u64,
+    /// Tables of a scenario file (network and workloads), null when there are none.
+    pub file: serde_json::Value,
+}
+
+/// What a finished (or interrupted) run leaves.
+pub struct Outcome {
+    /// The engine with its tables.
+    pub engine: Engine,
+    /// Summary.
+    pub summary: Summary,
+    /// False when it was cancelled.
+    pub completed: bool,
+}
+
+impl Resolved {
+    /// Checks `given` against scenario `name`, and builds run 0 once to find what only building can.
+    ///
+    /// # Errors
+    /// An unknown scenario or key, or a bad value.
+    pub fn new(
+        name: &str,
+        given: &[(String, String)],
+        seed: u64,
+        file: serde_json::Value,
+    ) -> Result<Resolved, ParamError> {
+        let scenario = find(name)?;
+        let params = Params::parse(&format!("scenario {name}"), &scenario.specs(), given)?;
+        let resolved = Resolved { scenario, params, seed, file };
+        resolved.setup(0)?;
+        Ok(resolved)
+    }
+    fn setup(&self, run: u64) -> Result<Setup, ParamError> {
+        let common = Common::parse(&self.params)?;
+        (self.scenario.build)(&self.params, &common, RunId { seed: self.seed, run })
+    }
+    /// Runs replication `run`.
+    ///
+    /// # Errors
+    /// A workload that asks for an impossible flow.
+    pub fn run(&self, run: u64, progress: &Progress) -> Result<Outcome, ParamError> {
+        let mut engine = Engine::new(self.setup(run)?)?;
+        let completed = engine.run(progress)?;
+        let summary = summarise(&engine);
+        Ok(Outcome { engine, summary, completed })
+    }
+}

@@ -1,0 +1,103 @@
+//! Long flows through one bottleneck.
+
+use crate::engine::Setup;
+use crate::scenario::{Common, RunId, Scenario};
+use crate::topology::star;
+use crate::workloads::flows::FlowList;
+use crate::workloads::FlowRequest;
+use penstock_core::rng::Entity;
+use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_units::{Rate, Time};
+
+/// Long flows.
+pub const LONG_FLOWS: Scenario = Scenario {
+    name: "long-flows",
+    text: "endless flows from as many hosts share one switch port",
+    source: "munir-sdc-racs section 3.5.1; dt-dctcp section VI",
+    params: &[
+        ParamSpec::new("flows", Kind::Count, "2", "number of flows", "chosen").range(1.0, 100_000.0),
+        ParamSpec::new(
+            "link_rate",
+            Kind::Rate,
+            "1Gbps",
+            "rate of the bottleneck",
+            "munir-sdc-racs section 3.5",
+        )
+        .range(1e3, 1e13),
+        ParamSpec::new(
+            "access_rate",
+            Kind::Rate,
+            "",
+            "rate of the senders' links; unset = the bottleneck's",
+            "",
+        )
+        .range(1e3, 1e13),
+        ParamSpec::new(
+            "rtt",
+            Kind::Duration,
+            "300us",
+            "round-trip propagation time",
+            "munir-sdc-racs section 3.5",
+        )
+        .range(0.0, 4.0),
+        ParamSpec::new(
+            "buffer",
+            Kind::Amount,
+            "100pkt",
+            "buffer of a switch port",
+            "munir-sdc-racs section 3.5",
+        )
+        .range(1.0, 1e12),
+        ParamSpec::new(
+            "start_spread",
+            Kind::Duration,
+            "1ms",
+            "flows start at U(0, this)",
+            "chosen: no two start together",
+        )
+        .range(0.0, 1e3),
+    ],
+    defaults: &[
+        ("warmup", "2s", "chosen: slow start is over"),
+        ("rto_min", "10ms", "munir-sdc-racs section 3.5.1"),
+        (
+            "send_jitter",
+            "12us",
+            "one packet time at 1 Gb/s: breaks drop-tail lock-out between synchronised senders",
+        ),
+    ],
+    build,
+};
+
+fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
+    let (rate, delay) = (p.rate("link_rate"), p.dur("rtt") / 4);
+    let link = c.link(rate, delay, Some((p, "buffer")))?;
+    let (mut topology, senders, client) = star(p.count("flows") as u32, &link);
+    if p.is_set("access_rate") {
+        let access: Rate = p.rate("access_rate");
+        for l in topology.links.iter_mut().filter(|l| l.from != client && l.to != client) {
+            l.rate = access;
+        }
+    }
+    let switch = topology.find("switch").expect("a star has a switch");
+    let bottleneck = topology.link_between(switch, client).expect("the client is connected");
+    let mut rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
+    let flows = senders
+        .iter()
+        .map(|s| {
+            let start = Time::ZERO + rng.dur_below(p.dur("start_spread"));
+            let request = FlowRequest {
+                src: *s,
+                dst: client,
+                protocol: 0,
+                class: 0,
+                bytes: u64::MAX,
+                close: false,
+                due: Time::NEVER,
+                tag: 0,
+            };
+            (start, request)
+        })
+        .collect();
+    Ok(c.setup(topology, vec![Box::new(FlowList::new(flows))], bottleneck, p.dur("rtt"), id))
+}

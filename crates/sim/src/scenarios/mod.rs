@@ -1,0 +1,10 @@
+//! Named scenarios, one file each.
+
+use crate::scenario::Scenario;
+
+mod incast;
+mod long_flows;
+mod permutation;
+
+/// Every scenario, in the order shown to a user.
+pub const ALL: &[&Scenario] = &[&incast::INCAST, &long_flows::LONG_FLOWS, &permutation::PERMUTATION];

@@ -1,0 +1,380 @@
+//! Nodes, links and shortest paths. Numbers follow the declared order, so results never depend on names.
+
+use penstock_core::rng::Entity;
+use penstock_core::{Amount, ParamError, Stream};
+use penstock_models::QueueSpec;
+use penstock_units::{Dur, Rate};
+use std::collections::BTreeMap;
+
+/// A host ends connections; a switch forwards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeKind {
+    /// Ends connections and never forwards.
+    Host,
+    /// Forwards and never ends connections.
+    Switch,
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Name, for tables and messages only.
+    pub name: String,
+    /// Host or switch.
+    pub kind: NodeKind,
+}
+
+/// One direction of a link, with the output port that feeds it.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// Node whose port it is.
+    pub from: u32,
+    /// Node it leads to.
+    pub to: u32,
+    /// Rate.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Dur,
+    /// Limit of the port; `None` = unlimited.
+    pub buffer: Option<Amount>,
+    /// Queue discipline.
+    pub queue: QueueSpec,
+    /// Probability of random loss.
+    pub loss: f64,
+}
+
+/// What the ports of one kind of link look like.
+#[derive(Clone, Debug)]
+pub struct LinkSpec {
+    /// Rate.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Dur,
+    /// Limit of a switch's port; hosts queue without limit. `None` = unlimited.
+    pub buffer: Option<Amount>,
+    /// Discipline of a switch's port; hosts use drop tail.
+    pub queue: QueueSpec,
+}
+
+/// A network: nodes and directed links, numbered in declared order.
+#[derive(Clone, Debug, Default)]
+pub struct Topology {
+    /// Nodes.
+    pub nodes: Vec<Node>,
+    /// Links; a link's number is its port's number.
+    pub links: Vec<Link>,
+    out: Vec<Vec<u32>>,
+}
+
+impl Topology {
+    /// Adds a node.
+    pub fn add(&mut self, name: impl Into<String>, kind: NodeKind) -> u32 {
+        self.nodes.push(Node { name: name.into(), kind });
+        self.out.push(Vec::new());
+        self.nodes.len() as u32 - 1
+    }
+    /// Adds a host.
+    pub fn host(&mut self, name: impl Into<String>) -> u32 {
+        self.add(name, NodeKind::Host)
+    }
+    /// Adds a switch.
+    pub fn switch(&mut self, name: impl Into<String>) -> u32 {
+        self.add(name, NodeKind::Switch)
+    }
+    /// Adds one direction of a link.
+    pub fn add_link(&mut self, link: Link) -> u32 {
+        let id = self.links.len() as u32;
+        self.out[link.from as usize].push(id);
+        self.links.push(link);
+        id
+    }
+    /// Adds a full-duplex link; returns the ports a -> b and b -> a.
+    pub fn connect(&mut self, a: u32, b: u32, spec: &LinkSpec) -> (u32, u32) {
+        let direction = |t: &Topology, from: u32, to: u32| {
+            let host = t.nodes[from as usize].kind == NodeKind::Host;
+            Link {
+                from,
+                to,
+                rate: spec.rate,
+                delay: spec.delay,
+                buffer: if host { None } else { spec.buffer },
+                queue: if host { drop_tail() } else { spec.queue.clone() },
+                loss: 0.0,
+            }
+        };
+        let (ab, ba) = (direction(self, a, b), direction(self, b, a));
+        (self.add_link(ab), self.add_link(ba))
+    }
+    /// The node of that name.
+    pub fn find(&self, name: &str) -> Option<u32> {
+        self.nodes.iter().position(|n| n.name == name).map(|i| i as u32)
+    }
+    /// The link from one node to another.
+    pub fn link_between(&self, from: u32, to: u32) -> Option<u32> {
+        self.out[from as usize].iter().copied().find(|l| self.links[*l as usize].to == to)
+    }
+    /// All hosts, in declared order.
+    pub fn hosts(&self) -> Vec<u32> {
+        (0..self.nodes.len() as u32).filter(|n| self.nodes[*n as usize].kind == NodeKind::Host).collect()
+    }
+    /// `switch->client`, for tables.
+    pub fn link_name(&self, link: u32) -> String {
+        let l = &self.links[link as usize];
+        format!("{}->{}", self.nodes[l.from as usize].name, self.nodes[l.to as usize].name)
+    }
+}
+
+/// The plain discipline.
+pub fn drop_tail() -> QueueSpec {
+    QueueSpec::parse("queue", "droptail").expect("droptail is registered")
+}
+
+/// Shortest paths by number of links; equal-cost choices are drawn once per connection.
+pub struct Routes {
+    /// Distance of every node to a destination, computed when first needed.
+    distances: BTreeMap<u32, Vec<u32>>,
+    /// Links into every node.
+    into: Vec<Vec<u32>>,
+}
+
+impl Routes {
+    /// Prepares routing on `t`.
+    pub fn new(t: &Topology) -> Routes {
+        let mut into = vec![Vec::new(); t.nodes.len()];
+        for (i, l) in t.links.iter().enumerate() {
+            into[l.to as usize].push(i as u32);
+        }
+        Routes { distances: BTreeMap::new(), into }
+    }
+    fn distances(&mut self, t: &Topology, dst: u32) -> &[u32] {
+        let into = &self.into;
+        self.distances.entry(dst).or_insert_with(|| {
+            let mut d = vec![u32::MAX; t.nodes.len()];
+            d[dst as usize] = 0;
+            let mut queue = std::collections::VecDeque::from([dst]);
+            while let Some(n) = queue.pop_front() {
+                // Only switches forward.
+                if n != dst && t.nodes[n as usize].kind == NodeKind::Host {
+                    continue;
+                }
+                for l in &into[n as usize] {
+                    let from = t.links[*l as usize].from as usize;
+                    if d[from] == u32::MAX {
+                        d[from] = d[n as usize] + 1;
+                        queue.push_back(from as u32);
+                    }
+                }
+            }
+            d
+        })
+    }
+    /// The ports a packet takes from `src` to `dst`; equal-cost choices by `rng`.
+    ///
+    /// # Errors
+    /// When there is no path.
+    pub fn path(
+        &mut self,
+        t: &Topology,
+        src: u32,
+        dst: u32,
+        rng: &mut Stream,
+    ) -> Result<Vec<u32>, ParamError> {
+        let name = |n: u32| t.nodes[n as usize].name.clone();
+        if src == dst {
+            return Err(ParamError::new("flow", name(src), "must lead to another host than its own"));
+        }
+        let d = self.distances(t, dst);
+        if d[src as usize] == u32::MAX {
+            let rule = format!("no path leads from {} to {}", name(src), name(dst));
+            return Err(ParamError::new("flow", format!("{} -> {}", name(src), name(dst)), rule));
+        }
+        let mut at = src;
+        let mut path = Vec::with_capacity(d[src as usize] as usize);
+        while at != dst {
+            let left = d[at as usize];
+            let closer = |l: &&u32| {
+                let to = t.links[**l as usize].to as usize;
+                d[to] != u32::MAX && d[to] + 1 == left
+            };
+            let choices = t.out[at as usize].iter().filter(closer).count() as u64;
+            let pick = if choices > 1 { rng.below(choices) as usize } else { 0 };
+            let link = *t.out[at as usize].iter().filter(closer).nth(pick).expect("a closer node exists");
+            path.push(link);
+            at = t.links[link as usize].to;
+        }
+        Ok(path)
+    }
+}
+
+/// The stream that draws the equal-cost choices of connection `flow`.
+pub fn route_stream(seed: u64, run: u64, flow: u32) -> Stream {
+    Stream::new(seed, run, Entity::Route, u64::from(flow))
+}
+
+// ---- ready-made networks -----------------------------------------------------------------------------------
+
+/// `servers` hosts and a client around one switch; returns the topology, the servers, the client.
+pub fn star(servers: u32, spec: &LinkSpec) -> (Topology, Vec<u32>, u32) {
+    let mut t = Topology::default();
+    let switch = t.switch("switch");
+    let client = t.host("client");
+    t.connect(switch, client, spec);
+    let servers = (0..servers)
+        .map(|i| {
+            let s = t.host(format!("server{i}"));
+            t.connect(s, switch, spec);
+            s
+        })
+        .collect();
+    (t, servers, client)
+}
+
+/// `pairs` senders and receivers on both sides of one bottleneck; `access` are the outer links.
+pub fn dumbbell(pairs: u32, access: &[LinkSpec], bottleneck: &LinkSpec) -> (Topology, Vec<(u32, u32)>, u32) {
+    let mut t = Topology::default();
+    let left = t.switch("left");
+    let right = t.switch("right");
+    let (port, _) = t.connect(left, right, bottleneck);
+    let hosts = (0..pairs)
+        .map(|i| {
+            let spec = &access[i as usize % access.len()];
+            let s = t.host(format!("sender{i}"));
+            let r = t.host(format!("receiver{i}"));
+            t.connect(s, left, spec);
+            t.connect(right, r, spec);
+            (s, r)
+        })
+        .collect();
+    (t, hosts, port)
+}
+
+/// What [`parking_lot`] builds.
+pub struct ParkingLot {
+    /// The network.
+    pub topology: Topology,
+    /// Sender and receiver of the flow over all hops.
+    pub long: (u32, u32),
+    /// Sender and receiver of each hop's own flow.
+    pub cross: Vec<(u32, u32)>,
+    /// Port of each hop.
+    pub ports: Vec<u32>,
+}
+
+/// A chain of switches, one per entry of `hops` plus one; a pair of hosts spans each hop, one spans all.
+pub fn parking_lot(access: &LinkSpec, hops: &[LinkSpec]) -> ParkingLot {
+    let mut t = Topology::default();
+    let switches: Vec<u32> = (0..=hops.len()).map(|i| t.switch(format!("s{i}"))).collect();
+    let ports: Vec<u32> =
+        hops.iter().enumerate().map(|(i, h)| t.connect(switches[i], switches[i + 1], h).0).collect();
+    let pair = |t: &mut Topology, name: String, a: u32, b: u32| {
+        let s = t.host(format!("{name}-from"));
+        let r = t.host(format!("{name}-to"));
+        t.connect(s, a, access);
+        t.connect(b, r, access);
+        (s, r)
+    };
+    let long = pair(&mut t, "long".into(), switches[0], switches[hops.len()]);
+    let cross =
+        (0..hops.len()).map(|i| pair(&mut t, format!("hop{i}"), switches[i], switches[i + 1])).collect();
+    ParkingLot { topology: t, long, cross, ports }
+}
+
+/// The four-switch tree of munir-sdc-racs Fig 3.6: hosts under S1, S2, S3, and those under S4.
+/// `hosts[i]` are the hosts of leaf switch i.
+pub fn four_switch_tree(hosts: &[u32; 3], spec: &LinkSpec) -> (Topology, [Vec<u32>; 3], [u32; 4]) {
+    let mut t = Topology::default();
+    let s: Vec<u32> = (1..=4).map(|i| t.switch(format!("S{i}"))).collect();
+    for leaf in &s[..3] {
+        t.connect(*leaf, s[3], spec);
+    }
+    let mut number = 0;
+    let groups = [0, 1, 2].map(|leaf| {
+        (0..hosts[leaf])
+            .map(|_| {
+                number += 1;
+                let h = t.host(format!("h{number}"));
+                t.connect(h, s[leaf], spec);
+                h
+            })
+            .collect()
+    });
+    (t, groups, [s[0], s[1], s[2], s[3]])
+}
+
+/// Every leaf switch connected to every spine switch.
+pub fn leaf_spine(leaves: u32, spines: u32, hosts_per_leaf: u32, host: &LinkSpec, up: &LinkSpec) -> Topology {
+    let mut t = Topology::default();
+    let spines: Vec<u32> = (0..spines).map(|i| t.switch(format!("spine{i}"))).collect();
+    for leaf in 0..leaves {
+        let switch = t.switch(format!("leaf{leaf}"));
+        for i in 0..hosts_per_leaf {
+            let h = t.host(format!("h{}", leaf * hosts_per_leaf + i));
+            t.connect(h, switch, host);
+        }
+        for spine in &spines {
+            t.connect(switch, *spine, up);
+        }
+    }
+    t
+}
+
+/// The k-ary fat tree (Al-Fares et al., SIGCOMM 2008): k pods, k^3 / 4 hosts, full bisection bandwidth.
+pub fn fat_tree(k: u32, spec: &LinkSpec) -> Topology {
+    let mut t = Topology::default();
+    let half = k / 2;
+    let cores: Vec<u32> = (0..half * half).map(|i| t.switch(format!("core{i}"))).collect();
+    let mut host = 0;
+    for pod in 0..k {
+        let aggregations: Vec<u32> = (0..half).map(|i| t.switch(format!("agg{pod}.{i}"))).collect();
+        for (i, a) in aggregations.iter().enumerate() {
+            for core in &cores[i * half as usize..(i + 1) * half as usize] {
+                t.connect(*a, *core, spec);
+            }
+        }
+        for e in 0..half {
+            let edge = t.switch(format!("edge{pod}.{e}"));
+            for a in &aggregations {
+                t.connect(edge, *a, spec);
+            }
+            for _ in 0..half {
+                let h = t.host(format!("h{host}"));
+                host += 1;
+                t.connect(h, edge, spec);
+            }
+        }
+    }
+    t
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> LinkSpec {
+        LinkSpec { rate: Rate(1_000_000_000), delay: Dur::micros(1), buffer: None, queue: drop_tail() }
+    }
+
+    #[test]
+    fn a_fat_tree_has_its_published_size_and_uses_every_core() {
+        let t = fat_tree(8, &spec());
+        let hosts = t.hosts();
+        assert_eq!((hosts.len(), t.nodes.len() - hosts.len(), t.links.len()), (128, 80, 2 * 3 * 128));
+        let mut routes = Routes::new(&t);
+        let mut cores = std::collections::BTreeSet::new();
+        for flow in 0..400 {
+            let path = routes.path(&t, hosts[0], hosts[127], &mut route_stream(1, 0, flow)).unwrap();
+            assert_eq!(path.len(), 6);
+            cores.insert(t.links[path[2] as usize].to);
+        }
+        assert_eq!(cores.len(), 16);
+    }
+    #[test]
+    fn hosts_do_not_forward() {
+        let mut t = Topology::default();
+        let (a, b, c) = (t.host("a"), t.host("b"), t.host("c"));
+        t.connect(a, b, &spec());
+        t.connect(b, c, &spec());
+        let error = Routes::new(&t).path(&t, a, c, &mut route_stream(1, 0, 0)).unwrap_err();
+        assert_eq!(error.rule, "no path leads from a to c");
+    }
+}

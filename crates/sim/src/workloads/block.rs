@@ -1,0 +1,107 @@
+//! Synchronized reads: every server sends its share of a block; the next block is requested when the last
+//! server has its last acknowledgement.
+
+use super::{Acked, Action, Actions, FlowRequest, Workload};
+use penstock_core::{FlowId, Stream};
+use penstock_units::{Dur, Time};
+
+/// How the requests of a block are spread over time (kulkarni-agrawal-incast section 3.2: "a random scheduling
+/// delay of up to 20 us between every consecutive data request" leaves two readings).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JitterMode {
+    /// Server i's request follows that of server i-1 by U(0, jitter).
+    Cumulative,
+    /// Every request leaves after U(0, jitter), independently.
+    Independent,
+}
+
+/// Synchronized reads over persistent connections.
+pub struct SynchronizedReads {
+    connections: Vec<FlowRequest>,
+    share: u64,
+    jitter: Dur,
+    mode: JitterMode,
+    /// Blocks still to be read; `u64::MAX` = until the end of the run.
+    blocks: u64,
+    rng: Stream,
+    flows: Vec<FlowId>,
+    /// Requests on their way: when, to which server; in order of time.
+    requests: Vec<(Time, usize)>,
+    next: usize,
+    outstanding: usize,
+    started: Time,
+}
+
+impl SynchronizedReads {
+    /// Each of `connections` carries `share` bytes of every block.
+    pub fn new(
+        connections: Vec<FlowRequest>,
+        share: u64,
+        jitter: Dur,
+        mode: JitterMode,
+        blocks: u64,
+        rng: Stream,
+    ) -> SynchronizedReads {
+        let mut reads = SynchronizedReads {
+            connections,
+            share,
+            jitter,
+            mode,
+            blocks,
+            rng,
+            flows: Vec::new(),
+            requests: Vec::new(),
+            next: 0,
+            outstanding: 0,
+            started: Time::ZERO,
+        };
+        reads.request_block(Time::ZERO);
+        reads
+    }
+
+    fn request_block(&mut self, now: Time) {
+        self.started = now;
+        self.requests.clear();
+        self.next = 0;
+        self.outstanding = self.connections.len();
+        let mut at = now;
+        for server in 0..self.connections.len() {
+            let delay = self.rng.dur_below(self.jitter);
+            at = match self.mode {
+                JitterMode::Cumulative => at + delay,
+                JitterMode::Independent => now + delay,
+            };
+            self.requests.push((at, server));
+        }
+        self.requests.sort_by_key(|r| r.0);
+    }
+}
+
+impl Workload for SynchronizedReads {
+    fn next_event(&self) -> Time {
+        self.requests.get(self.next).map_or(Time::NEVER, |r| r.0)
+    }
+    fn on_event(&mut self, now: Time, actions: &mut Actions) {
+        if self.flows.is_empty() {
+            // All connections are opened together; data waits for its request.
+            self.flows = self.connections.iter().map(|c| actions.open(c.clone())).collect();
+        }
+        while self.next_event() <= now {
+            actions.push(Action::Write(self.flows[self.requests[self.next].1], self.share));
+            self.next += 1;
+        }
+    }
+    fn on_acked(&mut self, now: Time, _acked: &Acked, actions: &mut Actions) {
+        self.outstanding -= 1;
+        if self.outstanding > 0 {
+            return;
+        }
+        actions.push(Action::Block { started: self.started, bytes: self.share * self.flows.len() as u64 });
+        self.blocks -= 1;
+        if self.blocks == 0 {
+            actions.push(Action::Stop);
+        } else {
+            self.request_block(now);
+        }
+    }
+}

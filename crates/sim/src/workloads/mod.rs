@@ -1,0 +1,96 @@
+//! What hosts want to send. A workload opens connections, writes on them and hears when a write is acknowledged.
+
+use penstock_core::FlowId;
+use penstock_units::Time;
+
+pub mod block;
+pub mod flows;
+pub mod permutation;
+pub mod query;
+pub mod sizes;
+
+/// A connection to be opened.
+#[derive(Clone, Debug)]
+pub struct FlowRequest {
+    /// Sending host.
+    pub src: u32,
+    /// Receiving host.
+    pub dst: u32,
+    /// Protocol, by position in the run's list.
+    pub protocol: u16,
+    /// Traffic class, 0..64.
+    pub class: u8,
+    /// Bytes to write at once; `u64::MAX` = without end.
+    pub bytes: u64,
+    /// Close after that write.
+    pub close: bool,
+    /// When it should be done; [`Time::NEVER`] = no deadline.
+    pub due: Time,
+    /// Free for the workload.
+    pub tag: u64,
+}
+
+/// A write that has been acknowledged to its last byte.
+#[derive(Clone, Copy, Debug)]
+pub struct Acked {
+    /// The connection.
+    pub flow: FlowId,
+    /// The workload's tag of the connection.
+    pub tag: u64,
+    /// When the write was made.
+    pub started: Time,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// What a workload may do; carried out by the engine in the order given.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Open a connection. Numbers are given in the order of the requests: see [`Actions::open`].
+    Open(FlowRequest),
+    /// Write on an open connection.
+    Write(FlowId, u64),
+    /// No more writes on a connection.
+    Close(FlowId),
+    /// A unit of application work (a block, a query) that ran from `started` until now is complete.
+    Block {
+        /// Its start.
+        started: Time,
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// The run is complete.
+    Stop,
+}
+
+/// The actions of one call.
+pub struct Actions {
+    pub(crate) list: Vec<Action>,
+    pub(crate) next_flow: u32,
+}
+
+impl Actions {
+    /// Opens a connection and answers its number.
+    pub fn open(&mut self, request: FlowRequest) -> FlowId {
+        let id = FlowId(self.next_flow);
+        self.next_flow += 1;
+        self.list.push(Action::Open(request));
+        id
+    }
+    /// Anything else.
+    pub fn push(&mut self, action: Action) {
+        self.list.push(action);
+    }
+}
+
+/// A source of flows, open or closed loop.
+pub trait Workload: Send {
+    /// Next time it wants to act by itself; [`Time::NEVER`] = when told.
+    fn next_event(&self) -> Time;
+    /// That time has come.
+    fn on_event(&mut self, now: Time, actions: &mut Actions);
+    /// One of its writes was acknowledged to the last byte.
+    fn on_acked(&mut self, now: Time, acked: &Acked, actions: &mut Actions) {
+        let _ = (now, acked, actions);
+    }
+}
