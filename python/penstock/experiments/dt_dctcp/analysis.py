@@ -42,7 +42,7 @@ class Reading:
 
 
 def margins(reading: Reading, flows: Sequence[int] = FLOWS) -> tuple[Floats, Floats]:
-    """Factor by which G must grow before the printed loci touch: DCTCP and DT-DCTCP at each N. <= 1: they do."""
+    """Factor by which G must grow before the printed loci touch, for both rules at each N; <= 1: they do."""
     one, two = [], []
     for n in flows:
         plants = [Plant(pipe / RTT, RTT, n, G) for pipe in reading.pipe]
