@@ -180,6 +180,8 @@ pub struct Recorder {
     pub keep_series: bool,
     /// Sample this many flows, by number.
     pub sampled_flows: u32,
+    /// Keep rows of this many of them in the series table; the means count all sampled flows.
+    pub series_flows: u32,
     next: Option<Time>,
     /// Start of the measured window.
     pub from: Time,
@@ -290,7 +292,9 @@ impl Recorder {
     pub(crate) fn sample(&mut self, at: Time, measuring: bool, ports: &[Port], flows: &[Option<Box<Flow>>]) {
         self.next = self.interval.map(|i| at + i);
         let keep = self.keep_series;
-        let Recorder { series, rows_left_out, sampled_ports, alpha, cwnd, sampled_flows, .. } = self;
+        let Recorder {
+            series, rows_left_out, sampled_ports, alpha, cwnd, sampled_flows, series_flows, ..
+        } = self;
         let mut row = |entity, number, metric, value| {
             if keep && Self::room(series, rows_left_out) {
                 series.push(Sample { at, entity, number, metric, value });
@@ -313,8 +317,9 @@ impl Recorder {
             if measuring && window < u64::MAX / 4 {
                 cwnd.add(window as f64);
             }
-            row("flow", number, "cwnd_bytes", window as f64);
-            if keep {
+            let keep_flow = keep && number < *series_flows;
+            if keep_flow {
+                row("flow", number, "cwnd_bytes", window as f64);
                 row("flow", number, "acked_bytes", flow.sender.acked() as f64);
                 row("flow", number, "srtt_s", flow.sender.rtt().smoothed.as_secs());
             }
@@ -322,7 +327,9 @@ impl Recorder {
                 if measuring && name == "alpha" {
                     alpha.add(value);
                 }
-                row("flow", number, name, value);
+                if keep_flow {
+                    row("flow", number, name, value);
+                }
             });
         }
     }

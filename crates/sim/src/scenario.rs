@@ -206,6 +206,14 @@ pub const COMMON: &[ParamSpec] = &[
         .range(1e-9, 1e6),
     ParamSpec::new("series", Kind::Bool, "false", "keep the samples as a table (bounded)", ""),
     ParamSpec::new(
+        "series_flows",
+        Kind::Count,
+        "256",
+        "flows whose samples are kept, besides the bottleneck's",
+        "chosen",
+    )
+    .range(0.0, 100_000.0),
+    ParamSpec::new(
         "ties",
         Kind::Choice(&["forward", "reversed"]),
         "forward",
@@ -234,6 +242,8 @@ pub struct Common {
     pub sample: Option<Dur>,
     /// Keep samples as a table.
     pub series: bool,
+    /// Flows kept in that table.
+    pub series_flows: u32,
 }
 
 impl Common {
@@ -267,6 +277,7 @@ impl Common {
             ties: if p.text("ties") == "reversed" { Ties::Reversed } else { Ties::Forward },
             sample,
             series,
+            series_flows: p.count("series_flows") as u32,
         })
     }
     /// Wire length of a full data packet.
@@ -322,7 +333,8 @@ impl Common {
     ) -> Setup {
         let mut recorder = Recorder::default();
         recorder.sampled_ports = vec![bottleneck];
-        recorder.sampled_flows = 256;
+        recorder.sampled_flows = self.series_flows.max(256);
+        recorder.series_flows = self.series_flows;
         recorder.keep_series = self.series;
         if let Some(interval) = self.sample {
             recorder.sample_every(interval);

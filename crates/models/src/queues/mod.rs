@@ -1,5 +1,6 @@
 //! Queue disciplines, one file each; one line per discipline in the table at the end.
 
+pub mod hysteresis;
 pub mod red;
 pub mod threshold;
 
@@ -64,6 +65,7 @@ pub const DISCIPLINES: &[&Discipline] = &[
         build: |_, _| Ok(Queue::DropTail),
     },
     &threshold::DISCIPLINE,
+    &hysteresis::DISCIPLINE,
     &red::DISCIPLINE,
 ];
 
