@@ -1,0 +1,585 @@
+//! SDC, size-aware delivery control: AIMD whose parameters depend on what is left of the flow.
+//!
+//! A sender belongs to a class by its remaining size and climbs to a higher class as it shrinks. Routers report
+//! how loaded they are and the highest class that is active; a flow of the highest active class uses the
+//! parameters of class A, so that nobody is timid without need.
+
+use crate::active::ActiveFlows;
+use crate::registry::{LinkFacts, Protocol, Suite};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use penstock_core::params::parse_number;
+use penstock_core::tcp::{LossRecovery, TcpConfig};
+use penstock_core::{
+    packet::flag, Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind, Limit,
+    LinkController, LinkView, Packet, ParamError, ParamSpec, Params,
+};
+use penstock_units::{Bytes, Dur, Time};
+
+/// SDC.
+pub const SDC: Protocol = Protocol {
+    name: "sdc",
+    text: "Size-aware delivery control: AIMD by remaining size, router load factor",
+    cites: "Munir, MS thesis, NUST 2012, chapter 3",
+    params: &[
+        ParamSpec::new("gamma", Kind::Text, "1/0.5/0.25", "multiplicative increase per round trip, class A first", "chosen: class A doubles as slow start does"),
+        ParamSpec::new("alpha", Kind::Text, "0.9/0.9/0.5", "additive increase in segments per round trip, class A first", "Table 3.2 (C), section 3.3 (below 1), footnote 1 (A and B share it)"),
+        ParamSpec::new("beta", Kind::Text, "0.8868/0.5385/0.5", "what a decrease leaves of the window, class A first", "eq. (3.18) for the gains 10 and 2 of Table 3.3 over class C's (0.5, 0.5)"),
+        ParamSpec::new("sizes", Kind::Text, "50pkt/100pkt", "largest remaining size of each class but the last (segments or bytes)", "section 3.4.5"),
+        ParamSpec::new("interval", Kind::Duration, "", "measurement interval t_p; empty: the base round-trip time", "section 3.4.1 (T = t_p)").range(1e-6, 10.0),
+        ParamSpec::new("feedback", Kind::Choice(&["exact", "quantised"]), "quantised", "load factor as a number, or in the two ECN bits", "section 3.2.2"),
+        ParamSpec::new("initial_window", Kind::Count, "2", "window of a new flow in segments", "section 4.2 (two packets)").range(1.0, 1000.0),
+        ParamSpec::new("silence", Kind::Duration, "10ms", "a router forgets a flow it has not heard for this long", "chosen: the RTO floor of section 3.5.2").range(1e-6, 1e3),
+    ],
+    build,
+};
+
+fn build(p: &Params) -> Result<Suite, ParamError> {
+    let rules: Arc<[Rule]> = rules(p)?.into();
+    let interval = p.is_set("interval").then(|| p.dur("interval"));
+    let quantised = p.text("feedback") == "quantised";
+    let (window, silence) = (p.count("initial_window"), p.dur("silence"));
+    let classes = rules.len();
+    Ok(Suite {
+        configure: |c| c.recovery = LossRecovery::Sack,
+        endpoint: Arc::new(move |cfg, _| Box::new(Sender::new(rules.clone(), interval, window, cfg))),
+        router: Some(Arc::new(move |facts| {
+            Box::new(Router::new(facts, classes, interval.unwrap_or(facts.base_rtt), silence, quantised))
+        })),
+    })
+}
+
+/// One class: how its flows behave, and how large their remainder may be.
+#[derive(Clone, Copy, Debug)]
+struct Rule {
+    gamma: f64,
+    alpha: f64,
+    beta: f64,
+    limit: ClassLimit,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ClassLimit {
+    Segments(u64),
+    Bytes(u64),
+    /// The last class takes everything else.
+    None,
+}
+
+fn rules(p: &Params) -> Result<Vec<Rule>, ParamError> {
+    let (gamma, alpha, beta) = (numbers(p, "gamma")?, numbers(p, "alpha")?, numbers(p, "beta")?);
+    let classes = alpha.len();
+    for (key, values) in [("gamma", &gamma), ("alpha", &alpha), ("beta", &beta)] {
+        if values.len() != classes {
+            return Err(p.error(key, format!("must have one number per class; alpha has {classes}")));
+        }
+        // Section 3.2.1: the parameters of a higher class are not below those of a lower one.
+        if values.windows(2).any(|w| w[0] < w[1]) || values.iter().any(|v| *v <= 0.0) {
+            return Err(p.error(key, "must be above 0 and not rise from one class to the next"));
+        }
+    }
+    if beta[0] >= 1.0 {
+        return Err(p.error("beta", "must be below 1"));
+    }
+    let limits = limits(p, classes)?;
+    Ok((0..classes)
+        .map(|c| Rule { gamma: gamma[c], alpha: alpha[c], beta: beta[c], limit: limits[c] })
+        .collect())
+}
+
+/// Numbers separated by `/`, class A first.
+fn numbers(p: &Params, key: &str) -> Result<Vec<f64>, ParamError> {
+    let parsed: Option<Vec<f64>> = p.text(key).split('/').map(|v| parse_number(v, &[("", 1.0)])).collect();
+    parsed.ok_or_else(|| p.error(key, "must be numbers separated by /, class A first"))
+}
+
+fn limits(p: &Params, classes: usize) -> Result<Vec<ClassLimit>, ParamError> {
+    const UNITS: &[(&str, f64)] =
+        &[("", 1.0), ("B", 1.0), ("KB", 1e3), ("KiB", 1024.0), ("MB", 1e6), ("GB", 1e9)];
+    let text = p.text("sizes");
+    let parts: Vec<&str> = text.split('/').filter(|t| !t.trim().is_empty()).collect();
+    if parts.len() + 1 != classes {
+        return Err(p.error("sizes", format!("{classes} classes need {} sizes", classes - 1)));
+    }
+    let segments = text.contains("pkt");
+    let units = if segments { &[("pkt", 1.0)] } else { UNITS };
+    let parsed: Option<Vec<f64>> = parts.iter().map(|t| parse_number(t, units)).collect();
+    let rising = |v: &Vec<f64>| v.first().is_none_or(|n| *n >= 1.0) && v.windows(2).all(|w| w[0] < w[1]);
+    let sizes = parsed.filter(rising).ok_or_else(|| {
+        p.error("sizes", "must be rising sizes separated by /, all in pkt or all in bytes (B, KB, MB)")
+    })?;
+    let make = |n: f64| if segments { ClassLimit::Segments(n as u64) } else { ClassLimit::Bytes(n as u64) };
+    Ok(sizes.into_iter().map(make).chain([ClassLimit::None]).collect())
+}
+
+/// What travels: the sender's class in the type-of-service field, the answer of the routers in the ECN bits,
+/// both as a 4-byte option on the way back (section 3.2.2, 3.2.3).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SdcHeader {
+    /// Class of the sending flow, 0 = A.
+    pub class: u8,
+    /// Highest class active at any router of the path; 255 = no router has answered.
+    pub highest: u8,
+    /// Largest load factor of the path, in units of 1/1024.
+    pub load: u16,
+}
+
+impl SdcHeader {
+    /// Load factor 1 in the header's unit.
+    const FULL: u16 = 1024;
+    const UNANSWERED: u8 = u8::MAX;
+}
+
+impl Header for SdcHeader {
+    const KIND: u8 = 10;
+    const WIRE_LEN: u32 = 4;
+    fn emit(&self, out: &mut [u8; CcHeader::ROOM]) {
+        let [high, low] = self.load.to_be_bytes();
+        out[..4].copy_from_slice(&[self.class, self.highest, high, low]);
+    }
+    fn parse(raw: &[u8; CcHeader::ROOM]) -> SdcHeader {
+        SdcHeader { class: raw[0], highest: raw[1], load: u16::from_be_bytes([raw[2], raw[3]]) }
+    }
+}
+
+struct Sender {
+    rules: Arc<[Rule]>,
+    interval: Option<Dur>,
+    /// Congestion window in bytes; fractions accumulate.
+    cwnd: f64,
+    initial: f64,
+    /// Multiplicative increase, until the first overload.
+    opening: bool,
+    highest: u8,
+    class: u8,
+    /// Overload reports before this time describe the window before the last decrease.
+    deaf_until: Time,
+}
+
+impl Sender {
+    fn new(rules: Arc<[Rule]>, interval: Option<Dur>, initial_window: u64, cfg: &TcpConfig) -> Sender {
+        let initial = (initial_window * cfg.mss as u64) as f64;
+        let class = (rules.len() - 1) as u8;
+        Sender {
+            rules,
+            interval,
+            cwnd: initial,
+            initial,
+            opening: true,
+            highest: SdcHeader::UNANSWERED,
+            class,
+            deaf_until: Time::ZERO,
+        }
+    }
+
+    /// Section 3.2.1, flow-to-class mapping by what is left to be acknowledged.
+    fn class_of(&self, flow: &FlowView) -> u8 {
+        let left = if flow.size > 0 { flow.remaining() } else { flow.app_end - flow.una };
+        let fits = |rule: &Rule| match rule.limit {
+            ClassLimit::Segments(n) => left <= n.saturating_mul(flow.mss as u64),
+            ClassLimit::Bytes(n) => left <= n,
+            ClassLimit::None => true,
+        };
+        self.rules.iter().position(fits).unwrap_or(self.rules.len() - 1) as u8
+    }
+
+    /// Section 3.2.1: with all classes present a flow uses its own parameters; the highest class present
+    /// behaves as class A, whether it is alone or not. The others keep their own.
+    fn rule(&self) -> &Rule {
+        let acts_as = if self.class <= self.highest { 0 } else { self.class };
+        &self.rules[acts_as as usize]
+    }
+
+    fn listen(&mut self, ack: &Ack<'_>, flow: &FlowView) -> bool {
+        self.class = self.class_of(flow);
+        let Some(header) = ack.header.get::<SdcHeader>() else { return false };
+        self.highest = header.highest;
+        header.load >= SdcHeader::FULL
+    }
+
+    fn decrease(&mut self, now: Time, flow: &FlowView, factor: f64) {
+        self.opening = false;
+        // Eq. (3.3): w <- beta w; never below one segment, the smallest a sender can use.
+        self.cwnd = (self.cwnd * factor).max(flow.segment as f64);
+        // The new window shows in the load after one round trip, and in a whole measurement interval later:
+        // once per overload, not once per report (section 3.4.1, a backoff event is one slot).
+        self.deaf_until = now + flow.rtt_smoothed + self.interval.unwrap_or(flow.rtt_min.min(flow.rtt_smoothed));
+    }
+}
+
+impl EndpointController for Sender {
+    fn on_ack(&mut self, ack: &Ack<'_>, flow: &FlowView) {
+        let overload = self.listen(ack, flow);
+        if overload {
+            if ack.now >= self.deaf_until {
+                let beta = self.rule().beta;
+                self.decrease(ack.now, flow, beta);
+            }
+            return;
+        }
+        if flow.in_recovery || matches!(flow.limit, Limit::Application | Limit::Receiver) {
+            return; // The window is not what limits the sender.
+        }
+        let rule = self.rule();
+        let bytes = ack.bytes as f64;
+        self.cwnd += if self.opening {
+            // Eq. (3.1): w(t + T) = w(t) (1 + gamma), acknowledgement by acknowledgement
+            rule.gamma * bytes
+        } else {
+            // Eq. (3.2): w(t + T) = w(t) + alpha, acknowledgement by acknowledgement
+            rule.alpha * flow.segment as f64 * bytes / self.cwnd
+        };
+    }
+    fn on_duplicate(&mut self, ack: &Ack<'_>, flow: &FlowView) {
+        if self.listen(ack, flow) && ack.now >= self.deaf_until {
+            let beta = self.rule().beta;
+            self.decrease(ack.now, flow, beta);
+        }
+    }
+    fn on_congestion(&mut self, now: Time, flow: &FlowView, event: Congestion) {
+        match event {
+            // A loss says more than an overload does: at least halve, as any TCP.
+            Congestion::Loss => {
+                let beta = self.rule().beta.min(0.5);
+                self.decrease(now, flow, beta);
+            }
+            // RFC 5681 section 3.1: start again from one segment, opening the window anew.
+            Congestion::Timeout { .. } => {
+                self.cwnd = flow.segment as f64;
+                self.opening = true;
+            }
+            Congestion::Idle => self.cwnd = self.cwnd.min(self.initial),
+            Congestion::Ecn | Congestion::Recovered => {}
+        }
+    }
+    fn on_send(&mut self, _now: Time, flow: &FlowView, _packet: &mut Packet, header: &mut CcHeader) {
+        self.class = self.class_of(flow);
+        header.set(&SdcHeader { class: self.class, highest: SdcHeader::UNANSWERED, load: 0 });
+    }
+    fn header_len(&self) -> u32 {
+        SdcHeader::WIRE_LEN
+    }
+    fn acks_in_recovery(&self) -> bool {
+        true
+    }
+    fn control(&self) -> Control {
+        Control { window: Some(Bytes(self.cwnd as u64)), pacing: None, segment: None }
+    }
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        report("class", f64::from(self.class));
+        report("highest_class", f64::from(self.highest));
+        report("opening", f64::from(u8::from(self.opening)));
+    }
+}
+
+/// Load factor and active classes of one output link.
+struct Router {
+    /// Bytes per second.
+    capacity: f64,
+    interval: Dur,
+    quantised: bool,
+    ends: Time,
+    /// Totals at the start of the interval.
+    arrived: u64,
+    /// Integral of the queue over the interval so far, in byte seconds.
+    area: f64,
+    /// The queue after the last event, in bytes, and when that was.
+    queue: f64,
+    seen: Time,
+    load: f64,
+    flows: ActiveFlows<u8>,
+    counts: Vec<u32>,
+}
+
+impl Router {
+    fn new(facts: &LinkFacts, classes: usize, interval: Dur, silence: Dur, quantised: bool) -> Router {
+        Router {
+            capacity: facts.capacity.as_bytes_per_sec(),
+            interval,
+            quantised,
+            ends: Time::ZERO + interval,
+            arrived: 0,
+            area: 0.0,
+            queue: 0.0,
+            seen: Time::ZERO,
+            load: 0.0,
+            flows: ActiveFlows::new(silence),
+            counts: vec![0; classes],
+        }
+    }
+
+    /// Brings the measurement up to `now`. Nothing has arrived since the last call, so the queue has drained at
+    /// link rate, and an interval that ended meanwhile can be closed exactly.
+    fn advance(&mut self, now: Time, arrived: u64) {
+        while now >= self.ends {
+            self.drain(self.ends);
+            let span = self.interval.as_secs();
+            let lambda = (arrived - self.arrived) as f64;
+            // Eq. (3.4): f = (lambda + q_av) / (C t_p)
+            self.load = (lambda + self.area / span) / (self.capacity * span);
+            let idle = lambda == 0.0 && self.area == 0.0;
+            self.arrived = arrived;
+            self.area = 0.0;
+            self.ends = self.ends + self.interval;
+            if idle && now >= self.ends {
+                // Nothing more can change until `now`: go there at once, on the same grid.
+                let skipped = now.since(self.ends).0 / self.interval.0;
+                self.ends = self.ends + self.interval * skipped;
+                self.seen = self.ends - self.interval;
+            }
+        }
+        self.drain(now);
+    }
+    fn drain(&mut self, now: Time) {
+        let t = now.since(self.seen).as_secs();
+        let empty_after = self.queue / self.capacity;
+        let busy = t.min(empty_after);
+        self.area += busy * (self.queue - self.capacity * busy / 2.0);
+        self.queue = (self.queue - self.capacity * t).max(0.0);
+        self.seen = now;
+    }
+
+    /// Section 3.2.2: counters of active flows per class.
+    fn count(&mut self, now: Time, packet: &Packet, class: u8) {
+        let class = class.min(self.counts.len() as u8 - 1);
+        let counts = &mut self.counts;
+        let before = if packet.has(flag::FIN) {
+            self.flows.forget(packet.flow)
+        } else {
+            counts[class as usize] += 1;
+            self.flows.hear(now, packet.flow, class)
+        };
+        if let Some(before) = before {
+            counts[before as usize] -= 1;
+        }
+        self.flows.sweep(now, |class| counts[class as usize] -= 1);
+    }
+    fn highest(&self) -> u8 {
+        self.counts.iter().position(|n| *n > 0).map_or(SdcHeader::UNANSWERED, |c| c as u8)
+    }
+    /// The load factor as it fits the header.
+    fn encoded_load(&self) -> u16 {
+        let full = f64::from(SdcHeader::FULL);
+        if self.quantised {
+            // Two bits: nothing to say, below 80 %, up to full, overload. A sender asks only about the last.
+            let level = [0.0, 0.8, 1.0].iter().rev().find(|level| self.load >= **level).copied();
+            (level.unwrap_or(0.0) * full) as u16
+        } else {
+            (self.load * full).min(f64::from(u16::MAX)) as u16
+        }
+    }
+}
+
+impl LinkController for Router {
+    fn on_arrival(&mut self, now: Time, link: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
+        self.advance(now, link.arrived_bytes);
+        self.queue = link.queue_bytes as f64 + f64::from(packet.wire_len);
+        if !packet.is_forward() {
+            return;
+        }
+        let Some(mut h) = header.get::<SdcHeader>() else { return };
+        self.count(now, packet, h.class);
+        h.load = h.load.max(self.encoded_load());
+        h.highest = h.highest.min(self.highest());
+        header.set(&h);
+    }
+    fn on_drop(&mut self, _now: Time, packet: &Packet, _header: &CcHeader) {
+        self.queue = (self.queue - f64::from(packet.wire_len)).max(0.0);
+    }
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        report("load_factor", self.load);
+        report("active_flows", self.flows.len() as f64);
+        report("highest_class", f64::from(self.highest()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+    use penstock_units::Rate;
+
+    fn params(given: &[(&str, &str)]) -> Result<Params, ParamError> {
+        let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        Params::parse("protocol sdc", SDC.params, &given)
+    }
+    fn sender(given: &[(&str, &str)]) -> Sender {
+        let p = params(given).unwrap();
+        let cfg = TcpConfig { mss: 1000, ..TcpConfig::default() };
+        Sender::new(rules(&p).unwrap().into(), None, 2, &cfg)
+    }
+    fn view(size: u64, una: u64) -> FlowView {
+        FlowView {
+            una,
+            nxt: una,
+            max_sent: una,
+            app_end: size,
+            in_flight: 0,
+            rwnd: 1 << 30,
+            segment: 1000,
+            mss: 1000,
+            rtt_latest: Dur::micros(300),
+            rtt_smoothed: Dur::micros(300),
+            rtt_min: Dur::micros(300),
+            limit: Limit::Window,
+            in_recovery: false,
+            started: Time::ZERO,
+            size,
+            due: Time::NEVER,
+        }
+    }
+    fn us(n: u64) -> Time {
+        Time::ZERO + Dur::micros(n)
+    }
+    fn ack(s: &mut Sender, now: Time, flow: &FlowView, highest: u8, load: f64) {
+        let mut header = CcHeader::NONE;
+        header.set(&SdcHeader { class: 0, highest, load: (load * 1024.0) as u16 });
+        s.on_ack(&Ack { now, bytes: 1000, ece: false, sent_at: now, rtt: None, header: &header }, flow);
+    }
+
+    #[test]
+    fn a_flow_climbs_as_it_shrinks() {
+        let s = sender(&[]);
+        // Segments of 1000 B, limits at 50 and 100 of them; the limit itself belongs to the higher class.
+        let class = |left: u64| s.class_of(&view(1_000_000, 1_000_000 - left));
+        assert_eq!([class(100_001), class(100_000), class(50_001), class(50_000), class(1)], [2, 1, 1, 0, 0]);
+        assert_eq!(s.class_of(&FlowView { size: 0, app_end: 40_000, ..view(0, 0) }), 0, "size unknown: what is written");
+    }
+    #[test]
+    fn the_highest_active_class_behaves_as_class_a() {
+        let mut s = sender(&[]);
+        for (class, highest, acts_as) in [(2, 0, 2), (2, 1, 2), (1, 1, 0), (1, 0, 1), (2, 2, 0), (0, 0, 0)] {
+            s.class = class;
+            s.highest = highest;
+            let expected = s.rules[acts_as].beta;
+            assert_eq!(s.rule().beta, expected, "class {class} when {highest} is the highest");
+        }
+    }
+    #[test]
+    fn equation_3_1_then_3_2_then_3_3() {
+        let mut s = sender(&[("gamma", "1/0.5/0.25"), ("alpha", "0.8/0.6/0.4"), ("beta", "0.9/0.7/0.5")]);
+        let flow = view(10_000, 0);
+        // Two segments acknowledged in the opening phase, gamma 1: 2 -> 4 segments.
+        ack(&mut s, us(300), &flow, 0, 0.5);
+        ack(&mut s, us(300), &flow, 0, 0.5);
+        assert_eq!(s.cwnd, 4000.0);
+        // Overload: 4 * 0.9 = 3.6, once although it is reported again.
+        ack(&mut s, us(400), &flow, 0, 1.0);
+        ack(&mut s, us(999), &flow, 0, 1.2);
+        assert_eq!(s.cwnd, 3600.0);
+        // No more multiplicative increase: 3.6 + 0.8 / 3.6.
+        ack(&mut s, us(1000), &flow, 0, 0.99);
+        assert!((s.cwnd - (3600.0 + 800.0 / 3.6)).abs() < 1e-9);
+        // One round trip and one interval after the decrease, overload counts again.
+        let before = s.cwnd;
+        ack(&mut s, us(1000), &flow, 0, 1.0);
+        assert_eq!(s.cwnd, before * 0.9);
+    }
+    #[test]
+    fn a_timeout_opens_the_window_anew_and_no_window_is_below_a_segment() {
+        let mut s = sender(&[]);
+        let flow = view(10_000, 0);
+        s.on_congestion(us(1), &flow, Congestion::Timeout { in_a_row: 1 });
+        assert_eq!((s.cwnd, s.opening), (1000.0, true));
+        ack(&mut s, us(2), &flow, 0, 1.5);
+        assert_eq!((s.cwnd, s.opening), (1000.0, false));
+    }
+
+    fn router(quantised: bool) -> Router {
+        let facts = LinkFacts { capacity: Rate(8_000_000), base_rtt: Dur::millis(1), packet: 500 };
+        // 1 MB/s, so C t_p = 1000 B.
+        Router::new(&facts, 3, Dur::millis(1), Dur::millis(10), quantised)
+    }
+    fn pass(r: &mut Router, now: Time, arrived: u64, queue: u64, packet: Packet, class: u8) -> SdcHeader {
+        let link = LinkView {
+            capacity: Rate(8_000_000),
+            queue_packets: 0,
+            queue_bytes: queue,
+            arrived_bytes: arrived,
+            departed_bytes: 0,
+        };
+        let (mut p, mut h) = (packet, CcHeader::NONE);
+        h.set(&SdcHeader { class, highest: SdcHeader::UNANSWERED, load: 0 });
+        r.on_arrival(now, &link, &mut p, &mut h);
+        h.get().unwrap()
+    }
+    fn data(flow: u32) -> Packet {
+        Packet { flow, wire_len: 500, ..Packet::default() }
+    }
+
+    #[test]
+    fn equation_3_4_by_hand() {
+        let mut r = router(false);
+        // Two packets of 500 B together at t = 0: lambda = 1000 B. The queue falls from 1000 B to 0 in 1 ms,
+        // 500 B on average: f = 1500 / 1000.
+        pass(&mut r, us(0), 0, 0, data(1), 0);
+        pass(&mut r, us(0), 500, 500, data(2), 0);
+        let h = pass(&mut r, us(1000), 1000, 0, data(1), 0);
+        assert_eq!(h.load, 1536);
+        // One packet in that interval, at its start: 500 B, and a queue that falls from 500 B in half of it.
+        let h = pass(&mut r, us(2000), 1500, 0, data(1), 0);
+        assert_eq!(h.load, ((500.0 + 125.0) / 1000.0 * 1024.0) as u16);
+        // A long silence: the load of an empty interval is 0, on the same grid.
+        let h = pass(&mut r, us(50_500), 2000, 0, data(1), 0);
+        assert_eq!((h.load, r.ends), (0, us(51_000)));
+    }
+    #[test]
+    fn dropped_packets_are_load_but_not_queue() {
+        let mut r = router(false);
+        pass(&mut r, us(0), 0, 0, data(1), 0);
+        pass(&mut r, us(0), 500, 500, data(2), 0);
+        r.on_drop(us(0), &data(2), &CcHeader::NONE);
+        let h = pass(&mut r, us(1000), 1000, 0, data(1), 0);
+        assert_eq!(h.load, ((1000.0 + 125.0) / 1000.0 * 1024.0) as u16);
+    }
+    #[test]
+    fn two_bits_keep_what_a_sender_asks() {
+        let mut r = router(true);
+        for (load, code) in [(0.5, 0), (0.8, 819), (0.999, 819), (1.0, 1024), (3.0, 1024)] {
+            r.load = load;
+            assert_eq!(r.encoded_load(), code, "{load}");
+        }
+    }
+    #[test]
+    fn classes_survive_lost_and_repeated_syn_and_fin() {
+        let mut r = router(false);
+        let syn = |flow| Packet { flags: flag::SYN, ..data(flow) };
+        let fin = |flow| Packet { flags: flag::FIN, ..data(flow) };
+        assert_eq!(pass(&mut r, us(0), 0, 0, syn(1), 2).highest, 2);
+        pass(&mut r, us(1), 0, 0, syn(1), 2);
+        // The SYN of flow 2 was lost upstream; its data is heard. It is promoted later.
+        assert_eq!(pass(&mut r, us(2), 0, 0, data(2), 1).highest, 1);
+        assert_eq!(pass(&mut r, us(3), 0, 0, data(2), 0).highest, 0);
+        assert_eq!(r.counts, [1, 0, 1]);
+        assert_eq!(pass(&mut r, us(4), 0, 0, fin(2), 0).highest, 2, "class A is gone with its last flow");
+        pass(&mut r, us(5), 0, 0, fin(2), 0);
+        assert_eq!(r.counts, [0, 0, 1]);
+        // Flow 1 goes away without FIN: silence ends it.
+        assert_eq!(pass(&mut r, us(25_000), 0, 0, data(3), 1).highest, 1);
+        assert_eq!(r.counts, [0, 1, 0]);
+    }
+    #[test]
+    fn bad_parameters_name_key_value_and_rule() {
+        let message = |k, v| params(&[(k, v)]).and_then(|p| rules(&p)).unwrap_err().to_string();
+        assert_eq!(message("beta", "1.5/0.5/0.5"), "beta = \"1.5/0.5/0.5\": must be below 1");
+        assert_eq!(message("alpha", "0.5/0.9/0.5"), "alpha = \"0.5/0.9/0.5\": must be above 0 and not rise from one class to the next");
+        assert_eq!(message("gamma", "1/1"), "gamma = \"1/1\": must have one number per class; alpha has 3");
+        assert_eq!(message("sizes", "50pkt"), "sizes = \"50pkt\": 3 classes need 2 sizes");
+        assert_eq!(message("gamma", "1/x/1"), "gamma = \"1/x/1\": must be numbers separated by /, class A first");
+    }
+    #[test]
+    fn any_number_of_classes() {
+        let p = params(&[("alpha", "1"), ("beta", "0.5"), ("gamma", "1"), ("sizes", "/")]).unwrap();
+        assert_eq!(rules(&p).unwrap().len(), 1);
+        let p = params(&[
+            ("alpha", "1/1/1/1"),
+            ("beta", "0.9/0.8/0.7/0.6"),
+            ("gamma", "1/1/1/1"),
+            ("sizes", "10KB/100KB/1MB"),
+        ]);
+        assert_eq!(rules(&p.unwrap()).unwrap().len(), 4);
+    }
+}
