@@ -169,6 +169,8 @@ struct Router {
     interval: Dur,
     ends: Time,
     departed: u64,
+    /// The smallest queue an arrival has found in this interval, in bytes: what stands, not what passes.
+    standing: u64,
     flows: ActiveFlows<Grant>,
     /// D and A: sums over active flows, bits per second.
     demand: f64,
@@ -189,6 +191,7 @@ impl Router {
             interval: rtt,
             ends: Time::ZERO + rtt,
             departed: 0,
+            standing: u64::MAX,
             flows: ActiveFlows::new(Dur::from_secs(rtt.as_secs() * silence)),
             demand: 0.0,
             allocated: 0.0,
@@ -199,8 +202,10 @@ impl Router {
         let span = (now.since(self.ends) + self.interval).as_secs();
         let used = 8.0 * (link.departed_bytes - self.departed) as f64 / span;
         // Wilson et al., capacity estimate: C(t+T) = C(t) + alpha (C - u/T) - beta q/T. Never above the link, or an
-        // idle link would promise without end.
-        let queue = 8.0 * link.queue_bytes as f64 / self.interval.as_secs();
+        // idle link would promise without end. q is the standing queue: the instantaneous one counts the packet
+        // in service and every burst, and then 50 flows get a third of the link.
+        let queue = 8.0 * self.standing.min(link.queue_bytes) as f64 / self.interval.as_secs();
+        self.standing = u64::MAX;
         self.capacity += self.alpha * (self.link_rate - used) - self.beta * queue;
         self.capacity = self.capacity.clamp(0.1 * self.link_rate, self.link_rate);
         self.departed = link.departed_bytes;
@@ -247,6 +252,7 @@ impl LinkController for Router {
         if now >= self.ends {
             self.end_interval(now, link);
         }
+        self.standing = self.standing.min(link.queue_bytes);
         if let Some(mut h) = header.get::<D3Request>() {
             self.on_request(now, packet.flow, &mut h);
             header.set(&h);
