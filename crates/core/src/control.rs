@@ -127,9 +127,15 @@ pub trait EndpointController: Send {
     fn on_send(&mut self, now: Time, flow: &FlowView, packet: &mut Packet, header: &mut CcHeader) {
         let _ = (now, flow, packet, header);
     }
-    /// Bytes of congestion header on every packet in both directions.
+    /// Bytes of congestion header in both directions. A packet that leaves without a header pays nothing.
     fn header_len(&self) -> u32 {
         0
+    }
+    /// A packet without payload should leave now to carry a header (asked only when `header_len` > 0). It is
+    /// answered at once; `on_send` sees it with [`crate::packet::flag::PROBE`] and no payload.
+    fn wants_request(&self, now: Time, flow: &FlowView) -> bool {
+        let _ = (now, flow);
+        false
     }
     /// True when `on_ack` is wanted for ACKs during fast recovery too (rate-based and explicit protocols).
     fn acks_in_recovery(&self) -> bool {

@@ -2,6 +2,7 @@
 #![no_std]
 extern crate alloc;
 
+pub mod active;
 pub mod protocols;
 pub mod queues;
 pub mod registry;

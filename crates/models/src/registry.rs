@@ -58,6 +58,10 @@ pub const PROTOCOLS: &[&Protocol] = &[
     &protocols::reno::SACK,
     &protocols::cubic::CUBIC,
     &protocols::dctcp::DCTCP,
+    &protocols::sdc::SDC,
+    &protocols::racs::RACS,
+    &protocols::d3::D3,
+    &protocols::d2tcp::D2TCP,
 ];
 
 /// A protocol as written in a scenario (`dctcp:g=0.0625`), parsed and built.

@@ -70,7 +70,12 @@ impl Net {
             Router::new(&facts, ROUND, SILENCE_ROUNDS as f64, accounting)
         };
         let flow = Flow { id: 0, alive: false, weight_prev: 0, granted: 0, late: None };
-        Net { routers: CAPACITY.iter().map(router).collect(), flows: vec![flow; places], next_id: 0, round: 0 }
+        Net {
+            routers: CAPACITY.iter().map(router).collect(),
+            flows: vec![flow; places],
+            next_id: 0,
+            round: 0,
+        }
     }
 
     /// One round: flow `place` does `acts(place)` with weight `weights(place)`, spread over the round.
@@ -191,7 +196,10 @@ fn the_printed_counter_drifts() {
     let mut net = Net::new(2, Accounting::Counter);
     net.round(|_| Act::Start { hops: HOPS }, |_| ONE);
     // The weight rises, the first router alone hears of it, and the next request says so to all.
-    net.round(|place| if place == 0 { Act::Lose { hops: 1 } } else { Act::Ask }, |place| [5 * ONE, ONE][place]);
+    net.round(
+        |place| if place == 0 { Act::Lose { hops: 1 } } else { Act::Ask },
+        |place| [5 * ONE, ONE][place],
+    );
     for _ in 0..100 {
         net.round(|_| Act::Ask, |place| [5 * ONE, ONE][place]);
     }

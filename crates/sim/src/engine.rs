@@ -3,7 +3,7 @@
 use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
 use crate::metrics::{FlowRecord, Recorder, Transfer};
 use crate::port::{Arena, Offered, Port, PortConfig};
-use crate::topology::{route_stream, NodeKind, Routes, Topology};
+use crate::topology::{route_stream, Routes, Topology};
 use crate::workloads::{Acked, Action, Actions, FlowRequest, Workload};
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{Receiver, Sender, TcpConfig};
@@ -139,7 +139,7 @@ impl Engine {
         for (i, l) in topology.links.iter().enumerate() {
             let packet = protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
             let controller = match setup.router {
-                Some(p) if topology.nodes[l.from as usize].kind == NodeKind::Switch => {
+                Some(p) if l.controlled => {
                     let facts = LinkFacts { capacity: l.rate, base_rtt: setup.base_rtt, packet };
                     protocols[p].0.router.as_ref().map(|build| build(&facts))
                 }

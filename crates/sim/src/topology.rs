@@ -41,6 +41,8 @@ pub struct Link {
     pub queue: QueueSpec,
     /// Probability of random loss.
     pub loss: f64,
+    /// The protocol's router part, when it has one, works on this port.
+    pub controlled: bool,
 }
 
 /// What the ports of one kind of link look like.
@@ -100,6 +102,7 @@ impl Topology {
                 buffer: if host { None } else { spec.buffer },
                 queue: if host { drop_tail() } else { spec.queue.clone() },
                 loss: 0.0,
+                controlled: !host,
             }
         };
         let (ab, ba) = (direction(self, a, b), direction(self, b, a));

@@ -3,6 +3,7 @@
 use super::{EcnMode, LossRecovery, Ranges, TcpConfig};
 use crate::header::CcHeader;
 use crate::packet::{flag, Ecn, Packet, SackBlock, MAX_SACK};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use penstock_units::{Dur, Time};
 
@@ -23,6 +24,8 @@ pub struct Receiver {
     /// An ACK that describes the state before the latest segment (RFC 8257 section 3.2).
     flush: Option<Flush>,
     syn_due: bool,
+    /// Packets without payload to answer: when they were sent, and the header they brought.
+    answers: VecDeque<(u64, CcHeader)>,
     /// DCTCP.CE, or the latched ECE of RFC 3168.
     ce: bool,
     /// Send time to echo.
@@ -61,6 +64,7 @@ impl Receiver {
             acks_due: 0,
             flush: None,
             syn_due: false,
+            answers: VecDeque::new(),
             ce: false,
             stamp: 0,
             header: CcHeader::NONE,
@@ -100,6 +104,10 @@ impl Receiver {
     /// A SYN, data segment or FIN arrives.
     #[inline]
     pub fn on_packet(&mut self, now: Time, p: &Packet, header: &CcHeader) {
+        if p.has(flag::PROBE) && p.seq_len() == 0 {
+            self.answers.push_back((p.stamp, *header));
+            return;
+        }
         self.header = *header;
         if p.has(flag::SYN) {
             self.syn_due = true;
@@ -224,13 +232,14 @@ impl Receiver {
     /// Writes the next ACK into `out`; false when there is none to send.
     #[inline]
     pub fn poll_transmit(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) -> bool {
-        if self.acks_due == 0 && !self.syn_due && self.flush.is_none() {
+        if self.acks_due == 0 && !self.syn_due && self.flush.is_none() && self.answers.is_empty() {
             return false;
         }
         *header = self.header;
         let window = self.window(now);
         self.advertised = window;
-        let base_len = self.cfg.header_len() + self.header_len;
+        let header_len = if header.is_none() { 0 } else { self.header_len };
+        let base_len = self.cfg.header_len() + header_len;
         *out = Packet {
             seq: self.next,
             stamp: self.stamp,
@@ -243,6 +252,13 @@ impl Receiver {
         if self.syn_due {
             self.syn_due = false;
             out.flags |= flag::SYN;
+            return true;
+        }
+        if let Some((stamp, answered)) = self.answers.pop_front() {
+            *header = answered;
+            out.stamp = stamp;
+            out.flags |= flag::PROBE;
+            out.wire_len = self.cfg.header_len() + self.header_len;
             return true;
         }
         if let Some(f) = self.flush.take() {

@@ -297,7 +297,7 @@ impl Sender {
     #[inline]
     pub fn deadline(&self) -> Time {
         let mut t = self.rto_at.min(self.cc_at);
-        if self.pacing.is_some() && self.view.limit == Limit::Pacing {
+        if self.pacing.is_some() && self.view.limit == Limit::Pacing && self.jitter_at == Time::NEVER {
             t = t.min(self.pace_at());
         }
         t.min(self.jitter_at).min(self.probe_at).min(self.persist_at)
@@ -366,6 +366,13 @@ impl Sender {
         }
         if p.has(flag::ECE) {
             self.stats.ece_acks += 1;
+        }
+        if p.has(flag::PROBE) {
+            // The answer to a packet without payload: news for the controller, none about data.
+            let event = Ack { now, bytes: 0, ece: p.has(flag::ECE), sent_at: p.sent_at(), rtt: None, header };
+            self.cc.on_duplicate(&event, &self.view);
+            self.refresh();
+            return;
         }
         let new_sack = p.sack_count() > 0 && self.update_scoreboard(p);
         if ack > self.view.una {
@@ -776,12 +783,19 @@ impl Sender {
                 return true;
             }
         }
+        if self.header_len > 0 && self.cc.wants_request(now, &self.view) {
+            self.send_request(now, out, header);
+            return true;
+        }
+        let recovery = (self.high_rxt, self.rescue);
         let Some((seq, len)) = self.choose(now) else {
             self.jitter_open = false;
             return false;
         };
         if let Some(limit) = self.held_back(now) {
             self.view.limit = limit;
+            // Not sent: recovery has not got further either.
+            (self.high_rxt, self.rescue) = recovery;
             return false;
         }
         self.emit(now, seq, len, out, header);
@@ -907,10 +921,7 @@ impl Sender {
             ..Packet::default()
         };
         out.set_class(self.class);
-        *header = CcHeader::NONE;
-        if self.header_len > 0 {
-            self.cc.on_send(now, &self.view, out, header);
-        }
+        self.stamp_header(now, out, header);
         if self.rto_at == Time::NEVER {
             self.rto_at = now + self.rto();
         }
@@ -965,16 +976,44 @@ impl Sender {
         }
         v.max_sent = v.max_sent.max(end);
         self.last_sent = now;
-        self.paced = (now, wire_len);
         if self.rto_at == Time::NEVER {
             self.rto_at = now + self.rtt.rto(&self.cfg);
         }
         if self.cfg.tail_loss_probe {
             self.arm_probe(now);
         }
+        // A send that only jitter has delayed does not delay the ones behind it: the rate stays what was asked.
+        let jitter = self.cfg.send_jitter;
+        let scheduled =
+            if self.view.limit == Limit::Pacing { self.pace_at().max(now - jitter).min(now) } else { now };
+        self.stamp_header(now, out, header);
+        self.paced = (scheduled, out.wire_len);
+    }
+
+    /// A packet without payload that only carries a congestion header.
+    fn send_request(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) {
+        *out = Packet {
+            seq: self.view.nxt,
+            stamp: now.0,
+            flow: self.flow,
+            wire_len: self.cfg.header_len() + self.header_len,
+            flags: flag::PROBE,
+            ..Packet::default()
+        };
+        out.set_class(self.class);
+        self.stamp_header(now, out, header);
+    }
+
+    /// Lets the controller write its header; a packet that gets none does not pay for it.
+    #[inline]
+    fn stamp_header(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) {
         *header = CcHeader::NONE;
         if self.header_len > 0 {
             self.cc.on_send(now, &self.view, out, header);
+            if header.is_none() {
+                out.wire_len -= self.header_len;
+            }
+            self.refresh();
         }
     }
 }

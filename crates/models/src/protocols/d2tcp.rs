@@ -15,9 +15,30 @@ pub const D2TCP: Protocol = Protocol {
     text: "Deadline-aware data center TCP: DCTCP's cut gamma-corrected by how imminent the deadline is",
     cites: "Vamanan, Hasan, Vijaykumar, SIGCOMM 2012",
     params: &[
-        ParamSpec::new("g", Kind::Float, "0.0625", "gain of the marked-fraction average", "RFC 8257 section 4.2").range(1e-6, 1.0),
-        ParamSpec::new("d_min", Kind::Float, "0.5", "smallest imminence factor (a far deadline)", "Vamanan et al., section 3.3").range(0.01, 1.0),
-        ParamSpec::new("d_max", Kind::Float, "2", "largest imminence factor (a near deadline)", "Vamanan et al., section 3.3").range(1.0, 100.0),
+        ParamSpec::new(
+            "g",
+            Kind::Float,
+            "0.0625",
+            "gain of the marked-fraction average",
+            "RFC 8257 section 4.2",
+        )
+        .range(1e-6, 1.0),
+        ParamSpec::new(
+            "d_min",
+            Kind::Float,
+            "0.5",
+            "smallest imminence factor (a far deadline)",
+            "Vamanan et al., section 3.3",
+        )
+        .range(0.01, 1.0),
+        ParamSpec::new(
+            "d_max",
+            Kind::Float,
+            "2",
+            "largest imminence factor (a near deadline)",
+            "Vamanan et al., section 3.3",
+        )
+        .range(1.0, 100.0),
     ],
     build: |p| {
         let (g, d_min, d_max) = (p.float("g"), p.float("d_min"), p.float("d_max"));
@@ -28,7 +49,12 @@ pub const D2TCP: Protocol = Protocol {
             },
             endpoint: Arc::new(move |cfg, _| {
                 // RFC 8257 section 3.3: alpha starts at 1.
-                Box::new(D2tcp { window: RenoWindow::new(cfg), estimate: MarkedFraction::new(g, 1.0), d_min, d_max })
+                Box::new(D2tcp {
+                    window: RenoWindow::new(cfg),
+                    estimate: MarkedFraction::new(g, 1.0),
+                    d_min,
+                    d_max,
+                })
             }),
             router: None,
         })
@@ -93,7 +119,12 @@ mod tests {
 
     fn after_mark(alpha: f64, due: Time, now: Time) -> f64 {
         let cfg = TcpConfig { mss: 1000, initial_window: 10, ..TcpConfig::default() };
-        let mut c = D2tcp { window: RenoWindow::new(&cfg), estimate: MarkedFraction::new(0.5, alpha), d_min: 0.5, d_max: 2.0 };
+        let mut c = D2tcp {
+            window: RenoWindow::new(&cfg),
+            estimate: MarkedFraction::new(0.5, alpha),
+            d_min: 0.5,
+            d_max: 2.0,
+        };
         let flow = FlowView {
             una: 25_000,
             nxt: 35_000,
@@ -124,7 +155,10 @@ mod tests {
         // 75 kB left at 7.5 kB per 1 ms: Tc = 10 ms. alpha = 0.25.
         // Deadline in 10 ms: d = 1, p = 0.25; in 7.5 ms (d = 4/3) p = 0.1575; at d = 2 p = 0.0625, at 0.5 p = 0.5.
         assert!((after_mark(0.25, ms(10), ms(0)) - 0.875).abs() < 1e-12);
-        assert!((after_mark(0.25, Time::ZERO + Dur::micros(7500), ms(0)) - (1.0 - 0.157_490_131 / 2.0)).abs() < 1e-8);
+        assert!(
+            (after_mark(0.25, Time::ZERO + Dur::micros(7500), ms(0)) - (1.0 - 0.157_490_131 / 2.0)).abs()
+                < 1e-8
+        );
         assert!((after_mark(0.25, ms(2), ms(0)) - 0.968_75).abs() < 1e-12, "near: d is held at 2");
         assert!((after_mark(0.25, ms(100), ms(0)) - 0.75).abs() < 1e-12, "far: d is held at 0.5");
     }

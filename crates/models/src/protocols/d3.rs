@@ -13,8 +13,8 @@ use alloc::sync::Arc;
 use penstock_core::header::wire;
 use penstock_core::tcp::{LossRecovery, IP_TCP_HEADER};
 use penstock_core::{
-    packet::flag, Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind, LinkController,
-    LinkView, Packet, ParamSpec,
+    packet::flag, Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind,
+    LinkController, LinkView, Packet, ParamSpec,
 };
 use penstock_units::{Dur, Rate, Time};
 
@@ -24,9 +24,30 @@ pub const D3: Protocol = Protocol {
     text: "Deadline-driven delivery: routers grant the rate a deadline needs, and share the rest",
     cites: "Wilson, Ballani, Karagiannis, Rowstron, SIGCOMM 2011",
     params: &[
-        ParamSpec::new("alpha", Kind::Float, "0.1", "gain of the capacity estimate on spare capacity", "Wilson et al., capacity estimate").range(0.0, 1.0),
-        ParamSpec::new("beta", Kind::Float, "1", "gain of the capacity estimate on the queue", "Wilson et al., capacity estimate").range(0.0, 10.0),
-        ParamSpec::new("silence", Kind::Float, "8", "intervals after which a router forgets a silent flow", "chosen: as for racs").range(2.0, 1e6),
+        ParamSpec::new(
+            "alpha",
+            Kind::Float,
+            "0.1",
+            "gain of the capacity estimate on spare capacity",
+            "Wilson et al., capacity estimate",
+        )
+        .range(0.0, 1.0),
+        ParamSpec::new(
+            "beta",
+            Kind::Float,
+            "1",
+            "gain of the capacity estimate on the queue",
+            "Wilson et al., capacity estimate",
+        )
+        .range(0.0, 10.0),
+        ParamSpec::new(
+            "silence",
+            Kind::Float,
+            "8",
+            "intervals after which a router forgets a silent flow",
+            "chosen: as for racs",
+        )
+        .range(2.0, 1e6),
     ],
     build: |p| {
         let (alpha, beta, silence) = (p.float("alpha"), p.float("beta"), p.float("silence"));
@@ -97,7 +118,11 @@ impl Sender {
             (bits - self.requests.rate().as_bps() * rtt) / (left - 2.0 * rtt)
         };
         // A deadline nearer than two round trips cannot be asked for any more.
-        if rate.is_finite() && rate > 0.0 { rate } else { 0.0 }
+        if rate.is_finite() && rate > 0.0 {
+            rate
+        } else {
+            0.0
+        }
     }
     fn on_answer(&mut self, ack: &Ack<'_>, flow: &FlowView) {
         let Some(h) = ack.header.get::<D3Request>() else { return };

@@ -1,5 +1,10 @@
 //! One protocol, one file: parameters, state, equations with their citation, roles.
 
 pub mod cubic;
+pub mod d2tcp;
+pub mod d3;
 pub mod dctcp;
+pub mod racs;
+mod rate_request;
 pub mod reno;
+pub mod sdc;

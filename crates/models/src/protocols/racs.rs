@@ -13,8 +13,8 @@ use alloc::sync::Arc;
 use penstock_core::header::wire;
 use penstock_core::tcp::LossRecovery;
 use penstock_core::{
-    packet::flag, Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind, LinkController,
-    LinkView, Packet, ParamSpec,
+    packet::flag, Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind,
+    LinkController, LinkView, Packet, ParamSpec,
 };
 use penstock_units::{Dur, Rate, Time};
 
@@ -24,17 +24,66 @@ pub const RACS: Protocol = Protocol {
     text: "Router-assisted capacity sharing: rates in proportion to weights by remaining size",
     cites: "Munir, MS thesis, NUST 2012, chapter 4",
     params: &[
-        ParamSpec::new("w_min", Kind::Float, "1", "weight of a flow with much left", "chosen: the unit of weight").range(0.001, 1000.0),
-        ParamSpec::new("w_max", Kind::Float, "9", "weight a flow gains as it ends", "chosen: gain 10 of short over long flows, as for SDC in section 3.4.5").range(0.0, 10_000.0),
-        ParamSpec::new("a", Kind::Float, "1e-5", "decay of the weight per byte left", "chosen: 1 / 100 KB, the size of a short flow in section 1.1").range(0.0, 1.0),
-        ParamSpec::new("target", Kind::Float, "1", "share of the link that is given out; the rest is for traffic that asks for nothing", "eq. (4.2) gives out C").range(0.01, 1.0),
-        ParamSpec::new("accounting", Kind::Choice(&["table", "counter"]), "table", "how a router keeps W: one entry per flow, or eq. (4.3) alone, which drifts under loss", "chosen: see Accounting in the source"),
-        ParamSpec::new("silence", Kind::Float, "8", "rounds after which a router forgets a silent flow", "chosen: longer than the losses of a burst").range(2.0, 1e6),
-        ParamSpec::new("interval", Kind::Duration, "", "first measurement interval t_p; empty: the base round-trip time", "section 4.2 (t_p = average RTT)").range(1e-6, 10.0),
+        ParamSpec::new(
+            "w_min",
+            Kind::Float,
+            "1",
+            "weight of a flow with much left",
+            "chosen: the unit of weight",
+        )
+        .range(0.001, 1000.0),
+        ParamSpec::new(
+            "w_max",
+            Kind::Float,
+            "9",
+            "weight a flow gains as it ends",
+            "chosen: gain 10 of short over long flows, as for SDC in section 3.4.5",
+        )
+        .range(0.0, 10_000.0),
+        ParamSpec::new(
+            "a",
+            Kind::Float,
+            "1e-5",
+            "decay of the weight per byte left",
+            "chosen: 1 / 100 KB, the size of a short flow in section 1.1",
+        )
+        .range(0.0, 1.0),
+        ParamSpec::new(
+            "target",
+            Kind::Float,
+            "1",
+            "share of the link that is given out; the rest is for traffic that asks for nothing",
+            "eq. (4.2) gives out C",
+        )
+        .range(0.01, 1.0),
+        ParamSpec::new(
+            "accounting",
+            Kind::Choice(&["table", "counter"]),
+            "table",
+            "how a router keeps W: one entry per flow, or eq. (4.3) alone, which drifts under loss",
+            "chosen: see Accounting in the source",
+        ),
+        ParamSpec::new(
+            "silence",
+            Kind::Float,
+            "8",
+            "rounds after which a router forgets a silent flow",
+            "chosen: longer than the losses of a burst",
+        )
+        .range(2.0, 1e6),
+        ParamSpec::new(
+            "interval",
+            Kind::Duration,
+            "",
+            "first measurement interval t_p; empty: the base round-trip time",
+            "section 4.2 (t_p = average RTT)",
+        )
+        .range(1e-6, 10.0),
     ],
     build: |p| {
         let law = Weights { min: p.float("w_min"), max: p.float("w_max"), a: p.float("a") };
-        let accounting = if p.text("accounting") == "table" { Accounting::Table } else { Accounting::Counter };
+        let accounting =
+            if p.text("accounting") == "table" { Accounting::Table } else { Accounting::Counter };
         let (silence, target) = (p.float("silence"), p.float("target"));
         let interval = p.is_set("interval").then(|| p.dur("interval"));
         Ok(Suite {
@@ -44,7 +93,8 @@ pub const RACS: Protocol = Protocol {
                 Box::new(Sender { law, requests: Requester::new(round, true), weight: 0, rtt: Dur::ZERO })
             }),
             router: Some(Arc::new(move |facts| {
-                let given_out = LinkFacts { capacity: Rate::from_bps(facts.capacity.as_bps() * target), ..*facts };
+                let given_out =
+                    LinkFacts { capacity: Rate::from_bps(facts.capacity.as_bps() * target), ..*facts };
                 Box::new(Router::new(&given_out, interval.unwrap_or(facts.base_rtt), silence, accounting))
             })),
         })
@@ -246,9 +296,9 @@ impl Router {
         let sum = &mut self.weight_sum;
         self.flows.sweep(now, |weight| *sum -= i64::from(weight));
         self.slot_sum = self.weight_sum;
-        if self.rtts.1 > 0 {
+        if let Some(mean) = self.rtts.0.checked_div(self.rtts.1) {
             // Section 4.2: t_p = average RTT.
-            self.interval = Dur::nanos(self.rtts.0 / self.rtts.1).max(SHORTEST_ROUND);
+            self.interval = Dur::nanos(mean).max(SHORTEST_ROUND);
             self.rtts = (0, 0);
             self.flows.set_silence(Dur::from_secs(self.interval.as_secs() * self.silence_rounds));
         }
@@ -263,7 +313,11 @@ impl Router {
             }
             Accounting::Table => {
                 // The same sum, with the w_p this router knows.
-                let known = if h.weight == 0 { self.flows.forget(flow) } else { self.flows.hear(now, flow, h.weight) };
+                let known = if h.weight == 0 {
+                    self.flows.forget(flow)
+                } else {
+                    self.flows.hear(now, flow, h.weight)
+                };
                 self.weight_sum += i64::from(h.weight) - i64::from(known.unwrap_or(0));
             }
         }

@@ -148,7 +148,9 @@ impl Requester {
     pub(super) fn wants_request(&self, now: Time, flow: &FlowView) -> bool {
         match self.state {
             // Something to send again, or new data on an old connection.
-            State::Out => now >= self.due && flow.una < flow.app_end && (flow.nxt < flow.app_end || flow.in_recovery),
+            State::Out => {
+                now >= self.due && flow.una < flow.app_end && (flow.nxt < flow.app_end || flow.in_recovery)
+            }
             State::Admitted | State::Granted => self.asking,
         }
     }

@@ -25,14 +25,65 @@ pub const SDC: Protocol = Protocol {
     text: "Size-aware delivery control: AIMD by remaining size, router load factor",
     cites: "Munir, MS thesis, NUST 2012, chapter 3",
     params: &[
-        ParamSpec::new("gamma", Kind::Text, "1/0.5/0.25", "multiplicative increase per round trip, class A first", "chosen: class A doubles as slow start does"),
-        ParamSpec::new("alpha", Kind::Text, "0.9/0.9/0.5", "additive increase in segments per round trip, class A first", "Table 3.2 (C), section 3.3 (below 1), footnote 1 (A and B share it)"),
-        ParamSpec::new("beta", Kind::Text, "0.8868/0.5385/0.5", "what a decrease leaves of the window, class A first", "eq. (3.18) for the gains 10 and 2 of Table 3.3 over class C's (0.5, 0.5)"),
-        ParamSpec::new("sizes", Kind::Text, "50pkt/100pkt", "largest remaining size of each class but the last (segments or bytes)", "section 3.4.5"),
-        ParamSpec::new("interval", Kind::Duration, "", "measurement interval t_p; empty: the base round-trip time", "section 3.4.1 (T = t_p)").range(1e-6, 10.0),
-        ParamSpec::new("feedback", Kind::Choice(&["exact", "quantised"]), "quantised", "load factor as a number, or in the two ECN bits", "section 3.2.2"),
-        ParamSpec::new("initial_window", Kind::Count, "2", "window of a new flow in segments", "section 4.2 (two packets)").range(1.0, 1000.0),
-        ParamSpec::new("silence", Kind::Duration, "10ms", "a router forgets a flow it has not heard for this long", "chosen: the RTO floor of section 3.5.2").range(1e-6, 1e3),
+        ParamSpec::new(
+            "gamma",
+            Kind::Text,
+            "1/0.5/0.25",
+            "multiplicative increase per round trip, class A first",
+            "chosen: class A doubles as slow start does",
+        ),
+        ParamSpec::new(
+            "alpha",
+            Kind::Text,
+            "0.9/0.9/0.5",
+            "additive increase in segments per round trip, class A first",
+            "Table 3.2 (C), section 3.3 (below 1), footnote 1 (A and B share it)",
+        ),
+        ParamSpec::new(
+            "beta",
+            Kind::Text,
+            "0.8868/0.5385/0.5",
+            "what a decrease leaves of the window, class A first",
+            "eq. (3.18) for the gains 10 and 2 of Table 3.3 over class C's (0.5, 0.5)",
+        ),
+        ParamSpec::new(
+            "sizes",
+            Kind::Text,
+            "50pkt/100pkt",
+            "largest remaining size of each class but the last (segments or bytes)",
+            "section 3.4.5",
+        ),
+        ParamSpec::new(
+            "interval",
+            Kind::Duration,
+            "",
+            "measurement interval t_p; empty: the base round-trip time",
+            "section 3.4.1 (T = t_p)",
+        )
+        .range(1e-6, 10.0),
+        ParamSpec::new(
+            "feedback",
+            Kind::Choice(&["exact", "quantised"]),
+            "quantised",
+            "load factor as a number, or in the two ECN bits",
+            "section 3.2.2",
+        ),
+        ParamSpec::new(
+            "initial_window",
+            Kind::Count,
+            "2",
+            "window of a new flow in segments",
+            "section 4.2 (two packets)",
+        )
+        .range(1.0, 1000.0),
+        ParamSpec::new(
+            "silence",
+            Kind::Duration,
+            "10ms",
+            "a router forgets a flow it has not heard for this long",
+            "chosen: the RTO floor of section 3.5.2",
+        )
+        .range(1e-6, 1e3),
     ],
     build,
 };
@@ -206,7 +257,8 @@ impl Sender {
         self.cwnd = (self.cwnd * factor).max(flow.segment as f64);
         // The new window shows in the load after one round trip, and in a whole measurement interval later:
         // once per overload, not once per report (section 3.4.1, a backoff event is one slot).
-        self.deaf_until = now + flow.rtt_smoothed + self.interval.unwrap_or(flow.rtt_min.min(flow.rtt_smoothed));
+        self.deaf_until =
+            now + flow.rtt_smoothed + self.interval.unwrap_or(flow.rtt_min.min(flow.rtt_smoothed));
     }
 }
 
@@ -446,7 +498,11 @@ mod tests {
         // Segments of 1000 B, limits at 50 and 100 of them; the limit itself belongs to the higher class.
         let class = |left: u64| s.class_of(&view(1_000_000, 1_000_000 - left));
         assert_eq!([class(100_001), class(100_000), class(50_001), class(50_000), class(1)], [2, 1, 1, 0, 0]);
-        assert_eq!(s.class_of(&FlowView { size: 0, app_end: 40_000, ..view(0, 0) }), 0, "size unknown: what is written");
+        assert_eq!(
+            s.class_of(&FlowView { size: 0, app_end: 40_000, ..view(0, 0) }),
+            0,
+            "size unknown: what is written"
+        );
     }
     #[test]
     fn the_highest_active_class_behaves_as_class_a() {
@@ -565,10 +621,16 @@ mod tests {
     fn bad_parameters_name_key_value_and_rule() {
         let message = |k, v| params(&[(k, v)]).and_then(|p| rules(&p)).unwrap_err().to_string();
         assert_eq!(message("beta", "1.5/0.5/0.5"), "beta = \"1.5/0.5/0.5\": must be below 1");
-        assert_eq!(message("alpha", "0.5/0.9/0.5"), "alpha = \"0.5/0.9/0.5\": must be above 0 and not rise from one class to the next");
+        assert_eq!(
+            message("alpha", "0.5/0.9/0.5"),
+            "alpha = \"0.5/0.9/0.5\": must be above 0 and not rise from one class to the next"
+        );
         assert_eq!(message("gamma", "1/1"), "gamma = \"1/1\": must have one number per class; alpha has 3");
         assert_eq!(message("sizes", "50pkt"), "sizes = \"50pkt\": 3 classes need 2 sizes");
-        assert_eq!(message("gamma", "1/x/1"), "gamma = \"1/x/1\": must be numbers separated by /, class A first");
+        assert_eq!(
+            message("gamma", "1/x/1"),
+            "gamma = \"1/x/1\": must be numbers separated by /, class A first"
+        );
     }
     #[test]
     fn any_number_of_classes() {

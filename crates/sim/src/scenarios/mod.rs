@@ -4,7 +4,9 @@ use crate::scenario::Scenario;
 
 mod incast;
 mod long_flows;
+mod multi_hop;
 mod permutation;
 
 /// Every scenario, in the order shown to a user.
-pub const ALL: &[&Scenario] = &[&incast::INCAST, &long_flows::LONG_FLOWS, &permutation::PERMUTATION];
+pub const ALL: &[&Scenario] =
+    &[&incast::INCAST, &long_flows::LONG_FLOWS, &multi_hop::MULTI_HOP, &permutation::PERMUTATION];

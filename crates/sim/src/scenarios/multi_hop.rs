@@ -17,11 +17,31 @@ pub const MULTI_HOP: Scenario = Scenario {
     params: &[
         ParamSpec::new("link_rate", Kind::Rate, "1Gbps", "rate of every link", "munir-sdc-racs section 3.5")
             .range(1e3, 1e13),
-        ParamSpec::new("link_delay", Kind::Duration, "75us", "propagation delay of every link; under one switch the round trip is four of them", "munir-sdc-racs section 3.5: 300 us")
-            .range(0.0, 1.0),
-        ParamSpec::new("buffer", Kind::Amount, "100pkt", "buffer of a port", "munir-sdc-racs section 3.5").range(1.0, 1e12),
-        ParamSpec::new("fabric", Kind::Choice(&["links", "shared"]), "links", "what limits a switch: its links, or one channel of link_rate that all its traffic shares", "reading of the stated shares, see the row M-hop"),
-        ParamSpec::new("start_spread", Kind::Duration, "1ms", "flows start at U(0, this)", "chosen: no two start together").range(0.0, 1e3),
+        ParamSpec::new(
+            "link_delay",
+            Kind::Duration,
+            "75us",
+            "propagation delay of every link; under one switch the round trip is four of them",
+            "munir-sdc-racs section 3.5: 300 us",
+        )
+        .range(0.0, 1.0),
+        ParamSpec::new("buffer", Kind::Amount, "100pkt", "buffer of a port", "munir-sdc-racs section 3.5")
+            .range(1.0, 1e12),
+        ParamSpec::new(
+            "fabric",
+            Kind::Choice(&["links", "shared"]),
+            "links",
+            "what limits a switch: its links, or one channel of link_rate that all its traffic shares",
+            "reading of the stated shares, see the row M-hop",
+        ),
+        ParamSpec::new(
+            "start_spread",
+            Kind::Duration,
+            "1ms",
+            "flows start at U(0, this)",
+            "chosen: no two start together",
+        )
+        .range(0.0, 1e3),
     ],
     defaults: &[
         ("warmup", "1s", "chosen: transients are over"),
