@@ -11,6 +11,7 @@ pub mod link;
 pub mod packet;
 pub mod params;
 pub mod queue;
+pub mod receive;
 pub mod rng;
 pub mod tcp;
 

@@ -49,6 +49,13 @@ impl Stream {
         Stream { s }
     }
 
+    /// Another stream that depends on this one's state and on `tag`; this one is not advanced.
+    pub fn split(&self, tag: u64) -> Stream {
+        let mut key = self.s[0] ^ tag.wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        let s = [splitmix(&mut key), splitmix(&mut key), splitmix(&mut key), splitmix(&mut key)];
+        Stream { s }
+    }
+
     /// The next 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
@@ -112,6 +119,16 @@ mod tests {
         ] {
             assert_ne!(base, other);
         }
+    }
+    #[test]
+    fn a_split_leaves_its_parent_alone() {
+        let mut parent = Stream::new(1, 0, Entity::Sender, 0);
+        let mut other = parent.clone();
+        let (mut a, mut b, mut again) = (parent.split(1), parent.split(2), parent.split(1));
+        assert_eq!(parent.next_u64(), other.next_u64());
+        let first = a.next_u64();
+        assert_eq!(first, again.next_u64());
+        assert_ne!(first, b.next_u64());
     }
     #[test]
     fn xoshiro_matches_the_published_sequence() {

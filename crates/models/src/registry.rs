@@ -6,6 +6,7 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use penstock_core::params::{edit_distance, parse_spec};
+use penstock_core::receive::ReceiveController;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{EndpointController, LinkController, ParamError, ParamSpec, Params, Stream};
 use penstock_units::{Dur, Rate};
@@ -25,6 +26,9 @@ pub struct LinkFacts {
 pub type BuildEndpoint = Arc<dyn Fn(&TcpConfig, Stream) -> Box<dyn EndpointController> + Send + Sync>;
 /// Builds the controller of one output link of a switch.
 pub type BuildRouter = Arc<dyn Fn(&LinkFacts) -> Box<dyn LinkController> + Send + Sync>;
+
+/// Builds the receiver-side controller of one host; the facts are those of the link into it, `packet` its MSS.
+pub type BuildReceive = Arc<dyn Fn(&LinkFacts) -> Box<dyn ReceiveController> + Send + Sync>;
 
 /// A protocol with its parameters set: how to build each of its roles.
 #[derive(Clone)]
@@ -63,6 +67,22 @@ pub const PROTOCOLS: &[&Protocol] = &[
     &protocols::d3::D3,
     &protocols::d2tcp::D2TCP,
 ];
+
+/// A receiver-side control as written in a scenario (`none`, `ictcp:alpha=0.9`), parsed.
+///
+/// # Errors
+/// An unknown name or a bad parameter, naming `key`.
+pub fn receive_control(key: &str, text: &str) -> Result<Option<BuildReceive>, ParamError> {
+    let (name, given) = parse_spec(key, text)?;
+    let specs = match name.as_str() {
+        "none" => &[],
+        "ictcp" => protocols::ictcp::PARAMS,
+        _ => return Err(ParamError::new(key, text, "unknown receiver-side control; known are none, ictcp")),
+    };
+    let params = Params::parse(&format!("receiver-side control {name}"), specs, &given)
+        .map_err(|e| ParamError::new(format!("{key}:{}", e.key), e.value, e.rule))?;
+    Ok((name == "ictcp").then(|| protocols::ictcp::build(&params)))
+}
 
 /// A protocol as written in a scenario (`dctcp:g=0.0625`), parsed and built.
 ///

@@ -123,6 +123,7 @@ fn tables<'py>(py: Python<'py>, e: &Engine) -> PyResult<Bound<'py, PyDict>> {
     column(py, &t, "ece_acks", rows, |f| f.measured().ece_acks)?;
     column(py, &t, "drops", rows, |f| f.measured().drops)?;
     column(py, &t, "srtt_s", rows, |f| f.srtt.as_secs())?;
+    column(py, &t, "rtt_mean_s", rows, |f| f.rtt_mean.as_secs())?;
     out.set_item("flows", t)?;
 
     let t = PyDict::new(py);
@@ -174,6 +175,7 @@ fn tables<'py>(py: Python<'py>, e: &Engine) -> PyResult<Bound<'py, PyDict>> {
     column(py, &t, "rto_s", rows, |x| x.length.as_secs())?;
     column(py, &t, "in_a_row", rows, |x| x.in_a_row)?;
     column(py, &t, "drops", rows, |x| x.drops)?;
+    column(py, &t, "lost_bytes", rows, |x| x.lost)?;
     out.set_item("events", t)?;
 
     let t = PyDict::new(py);

@@ -3,12 +3,13 @@
 use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
 use crate::metrics::{FlowRecord, Recorder, Transfer};
 use crate::port::{Arena, Offered, Port, PortConfig};
-use crate::topology::{route_stream, Routes, Topology};
+use crate::topology::{route_stream, NodeKind, Routes, Topology};
 use crate::workloads::{Acked, Action, Actions, FlowRequest, Workload};
+use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{Receiver, Sender, TcpConfig};
 use penstock_core::{Amount, FlowId, ParamError, Stream};
-use penstock_models::registry::LinkFacts;
+use penstock_models::registry::{BuildReceive, LinkFacts};
 use penstock_models::Suite;
 use penstock_units::{Dur, Time};
 use std::collections::VecDeque;
@@ -46,6 +47,8 @@ pub struct Setup {
     pub bottleneck: u32,
     /// What is recorded beside the summary.
     pub recorder: Recorder,
+    /// Receiver-side congestion control of every host, when there is one.
+    pub receive: Option<BuildReceive>,
 }
 
 /// A connection with both its ends.
@@ -99,6 +102,8 @@ pub struct Engine {
     route_index: std::collections::BTreeMap<Vec<u32>, u32>,
     router: Routes,
     flows: Vec<Option<Box<Flow>>>,
+    /// Receiver-side controllers by host; empty when there is none.
+    receive: Vec<Option<Box<dyn ReceiveController>>>,
     link_wake: Vec<Pending>,
     workloads: Vec<Box<dyn Workload>>,
     next_workload: Time,
@@ -163,6 +168,17 @@ impl Engine {
             let stream = |kind| Stream::new(seed, run, kind, i as u64);
             ports.push(Port::new(config, stream(Entity::Port), stream(Entity::Loss)));
         }
+        let mut receive = Vec::new();
+        if let Some(build) = &setup.receive {
+            let packet = protocols.iter().map(|(_, c)| c.mss).max().unwrap_or(1500);
+            receive.resize_with(topology.nodes.len(), || None);
+            for l in &topology.links {
+                if topology.nodes[l.to as usize].kind == NodeKind::Host {
+                    let facts = LinkFacts { capacity: l.rate, base_rtt: setup.base_rtt, packet };
+                    receive[l.to as usize] = Some(build(&facts));
+                }
+            }
+        }
         let mut engine = Engine {
             now: Time::ZERO,
             link_wake: vec![Pending::default(); ports.len()],
@@ -174,6 +190,7 @@ impl Engine {
             route_index: Default::default(),
             router: Routes::new(&topology),
             flows: Vec::new(),
+            receive,
             workloads: setup.workloads,
             next_workload: Time::ZERO,
             actions: Actions { list: Vec::new(), next_flow: 0 },
@@ -298,6 +315,10 @@ impl Engine {
             return Ok(());
         };
         if packet.is_forward() {
+            if let Some(control) = self.receive.get_mut(flow.record.dst as usize).and_then(Option::as_mut) {
+                control.on_data(self.now, number, &packet);
+                flow.receiver.set_window_cap(control.window_cap(number));
+            }
             flow.receiver.on_packet(self.now, &packet, &self.arena.headers[slot]);
             if flow.undelivered < flow.writes.len() {
                 flow.note_delivered(self.now);
@@ -324,7 +345,14 @@ impl Engine {
             }
             Ok(())
         } else {
+            let cuts = flow.sender.stats.fast_retransmits;
             flow.sender.on_packet(self.now, &packet, &self.arena.headers[slot]);
+            if flow.sender.stats.fast_retransmits != cuts && self.measuring {
+                let (outstanding, cwnd) =
+                    (flow.sender.view.max_sent - flow.sender.view.una, flow.sender.cwnd());
+                let lost = flow.receiver.missing_below(flow.sender.view.max_sent);
+                self.recorder.fast_retransmit(self.now, number, outstanding, cwnd, flow.record.drops, lost);
+            }
             self.arena.release(id);
             self.after_ack(number)
         }
@@ -411,7 +439,8 @@ impl Engine {
                     flow.sender.on_deadline(self.now);
                     if let Some(t) = flow.sender.take_timeout() {
                         if self.measuring {
-                            self.recorder.timeout(self.now, number, &t, flow.record.drops);
+                            let lost = flow.receiver.missing_below(flow.sender.view.max_sent);
+                            self.recorder.timeout(self.now, number, &t, flow.record.drops, lost);
                         }
                     }
                 }
@@ -688,7 +717,9 @@ impl Flow {
         let mut record = self.record.clone();
         record.closed = now;
         record.totals = self.counters();
-        record.srtt = self.sender.rtt().smoothed;
+        let rtt = self.sender.rtt();
+        record.srtt = rtt.smoothed;
+        record.rtt_mean = Dur(rtt.total.0 / rtt.samples.max(1));
         record.duplicate_bytes = self.receiver.duplicate_bytes;
         record
     }

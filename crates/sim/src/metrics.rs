@@ -71,6 +71,8 @@ pub struct FlowRecord {
     pub totals: FlowCounters,
     /// Smoothed RTT at the end.
     pub srtt: Dur,
+    /// Mean of its RTT samples; zero without one.
+    pub rtt_mean: Dur,
     /// Payload that arrived more than once.
     pub duplicate_bytes: u64,
 }
@@ -132,6 +134,8 @@ pub struct Event {
     pub in_a_row: u32,
     /// Timeout: packets of the connection dropped so far.
     pub drops: u64,
+    /// Timeout and fast retransmit: bytes sent that the receiver does not have.
+    pub lost: u64,
 }
 
 /// A row of the series table.
@@ -205,6 +209,8 @@ pub struct Recorder {
     pub cwnd: Mean,
     /// Rows left out because a table was full.
     pub rows_left_out: u64,
+    /// Record fast retransmits as events, not only timeouts.
+    pub keep_losses: bool,
 }
 
 impl Recorder {
@@ -246,7 +252,7 @@ impl Recorder {
         }
     }
     /// A timeout has fired.
-    pub fn timeout(&mut self, at: Time, flow: u32, t: &TimeoutRecord, drops: u64) {
+    pub fn timeout(&mut self, at: Time, flow: u32, t: &TimeoutRecord, drops: u64, lost: u64) {
         if Self::room(&self.events, &mut self.rows_left_out) {
             let what = match t.kind {
                 TimeoutKind::WindowLost => "timeout: window lost",
@@ -266,6 +272,33 @@ impl Recorder {
                 length: t.rto,
                 in_a_row: t.in_a_row,
                 drops,
+                lost,
+            });
+        }
+    }
+    /// A fast retransmit has begun; recorded only when asked for.
+    pub fn fast_retransmit(
+        &mut self,
+        at: Time,
+        flow: u32,
+        outstanding: u64,
+        cwnd: u64,
+        drops: u64,
+        lost: u64,
+    ) {
+        if self.keep_losses && Self::room(&self.events, &mut self.rows_left_out) {
+            self.events.push(Event {
+                at,
+                flow,
+                what: "fast retransmit",
+                block_start: false,
+                offset: 0,
+                outstanding,
+                cwnd,
+                length: Dur::ZERO,
+                in_a_row: 0,
+                drops,
+                lost,
             });
         }
     }
@@ -285,6 +318,7 @@ impl Recorder {
                 length: now - started,
                 in_a_row: 0,
                 drops: 0,
+                lost: 0,
             });
         }
     }

@@ -8,9 +8,10 @@ use crate::scenarios;
 use crate::topology::{LinkSpec, Topology};
 use crate::workloads::Workload;
 use penstock_core::params::edit_distance;
-use penstock_core::tcp::TcpConfig;
+use penstock_core::tcp::{RetransmitThread, TcpConfig};
 use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
-use penstock_models::registry::protocol;
+use penstock_models::protocols::resizing::resizing;
+use penstock_models::registry::{protocol, receive_control, BuildReceive};
 use penstock_models::{Protocol, QueueSpec, Suite};
 use penstock_units::{Dur, Rate};
 use std::sync::Arc;
@@ -195,6 +196,59 @@ pub const COMMON: &[ParamSpec] = &[
         "RFC 8985 section 7",
     ),
     ParamSpec::new(
+        "retransmit_probability",
+        Kind::Float,
+        "0",
+        "chance that a run of the retransmit thread repeats the newest outstanding segment",
+        "kulkarni-agrawal-incast algorithm 1; 0 = plain TCP",
+    )
+    .range(0.0, 1.0),
+    ParamSpec::new(
+        "retransmit_every",
+        Kind::Duration,
+        "20us",
+        "time between two runs of the retransmit thread",
+        "kulkarni-agrawal-incast section 4.2.2",
+    )
+    .range(1e-9, 10.0),
+    ParamSpec::new(
+        "segment_start",
+        Kind::Size,
+        "",
+        "first payload of a segment, enlarged as the window grows; unset = the full segment",
+        "kulkarni-agrawal-incast section 4.3",
+    )
+    .range(1.0, 65_000.0),
+    ParamSpec::new(
+        "resize_window",
+        Kind::Count,
+        "50",
+        "window in segments at which segments are enlarged",
+        "kulkarni-agrawal-incast section 4.3.1",
+    )
+    .range(2.0, 1e6),
+    ParamSpec::new(
+        "header_compression",
+        Kind::Bool,
+        "false",
+        "compressed headers: about 4 of 40 bytes on the wire",
+        "RFC 1144",
+    ),
+    ParamSpec::new(
+        "receive_control",
+        Kind::Text,
+        "none",
+        "receiver-side congestion control of every host, none or ictcp:key=value,...",
+        "none: the window is the receive buffer",
+    ),
+    ParamSpec::new(
+        "loss_events",
+        Kind::Bool,
+        "false",
+        "record fast retransmits as events too, not only timeouts",
+        "",
+    ),
+    ParamSpec::new(
         "send_jitter",
         Kind::Duration,
         "0s",
@@ -244,12 +298,26 @@ pub struct Common {
     pub series: bool,
     /// Flows kept in that table.
     pub series_flows: u32,
+    /// Record fast retransmits.
+    pub loss_events: bool,
+    /// Receiver-side congestion control.
+    pub receive: Option<BuildReceive>,
 }
 
 impl Common {
     fn parse(p: &Params) -> Result<Common, ParamError> {
-        let (registered, suite) = protocol("protocol", p.text("protocol"))?;
+        let (registered, mut suite) = protocol("protocol", p.text("protocol"))?;
         let cfg = tcp_config(p, &suite);
+        if p.is_set("segment_start") {
+            let start = p.bytes("segment_start").0;
+            if start > u64::from(cfg.mss) {
+                return Err(p.error(
+                    "segment_start",
+                    format!("must not be above the full segment of {} bytes", cfg.mss),
+                ));
+            }
+            suite.endpoint = resizing(suite.endpoint, start as u32, p.count("resize_window") as u32);
+        }
         if cfg.rto_min > cfg.rto_max {
             return Err(p.error("rto_min", "must not be above rto_max"));
         }
@@ -278,6 +346,8 @@ impl Common {
             sample,
             series,
             series_flows: p.count("series_flows") as u32,
+            loss_events: p.flag("loss_events"),
+            receive: receive_control("receive_control", p.text("receive_control"))?,
         })
     }
     /// Wire length of a full data packet.
@@ -336,6 +406,7 @@ impl Common {
         recorder.sampled_flows = self.series_flows.max(256);
         recorder.series_flows = self.series_flows;
         recorder.keep_series = self.series;
+        recorder.keep_losses = self.loss_events;
         if let Some(interval) = self.sample {
             recorder.sample_every(interval);
         }
@@ -353,6 +424,7 @@ impl Common {
             ties: self.ties,
             bottleneck,
             recorder,
+            receive: self.receive.clone(),
         }
     }
 }
@@ -391,6 +463,11 @@ pub fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         ssthresh_from_cwnd: p.text("ssthresh_from") == "cwnd",
         ect_syn: p.flag("ect_syn"),
         tail_loss_probe: p.flag("tail_loss_probe"),
+        retransmit_thread: (p.float("retransmit_probability") > 0.0).then(|| RetransmitThread {
+            probability: p.float("retransmit_probability"),
+            every: p.dur("retransmit_every"),
+        }),
+        header_compression: p.flag("header_compression"),
         send_jitter: p.dur("send_jitter"),
         ..TcpConfig::default()
     };

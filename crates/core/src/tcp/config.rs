@@ -1,5 +1,6 @@
 //! Options of a connection.
 
+use super::RetransmitThread;
 use penstock_units::{Dur, Rate};
 
 /// Bytes of IPv4 and TCP header without options.
@@ -74,6 +75,10 @@ pub struct TcpConfig {
     pub ect_syn: bool,
     /// Tail-loss probe (RFC 8985 section 7).
     pub tail_loss_probe: bool,
+    /// Retransmits the newest outstanding segment at random (Kulkarni and Agrawal 2014, section 4.2).
+    pub retransmit_thread: Option<RetransmitThread>,
+    /// Compressed TCP/IP headers (RFC 1144). Segments with options travel in full, as there.
+    pub header_compression: bool,
     /// Every chance to send is delayed by U(0, this): breaks the phase lock of deterministic senders.
     pub send_jitter: Dur,
 }
@@ -103,6 +108,8 @@ impl Default for TcpConfig {
             ecn: EcnMode::Off,
             ect_syn: false,
             tail_loss_probe: false,
+            retransmit_thread: None,
+            header_compression: false,
             send_jitter: Dur::ZERO,
         }
     }

@@ -7,14 +7,18 @@
 //! Contract, the same for both: `on_packet` and `on_deadline` take events with a `now` that never decreases,
 //! `poll_transmit` is called until it answers `false`, `deadline` answers the one next time to wake up.
 
+mod compress;
 mod config;
 mod ranges;
 mod receiver;
 mod rtt;
 mod sender;
+mod thread;
 
+pub use compress::HeaderCompressor;
 pub use config::{EcnMode, LossRecovery, TcpConfig, IP_TCP_HEADER};
 pub use ranges::Ranges;
 pub use receiver::Receiver;
 pub use rtt::RttEstimator;
 pub use sender::{Phase, Sender, SenderStats, TimeoutKind, TimeoutRecord};
+pub use thread::RetransmitThread;

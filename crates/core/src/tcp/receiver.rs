@@ -1,6 +1,6 @@
 //! The receiving half of a connection: reassembly, when to acknowledge, what to echo.
 
-use super::{EcnMode, LossRecovery, Ranges, TcpConfig};
+use super::{EcnMode, HeaderCompressor, LossRecovery, Ranges, TcpConfig};
 use crate::header::CcHeader;
 use crate::packet::{flag, Ecn, Packet, SackBlock, MAX_SACK};
 use alloc::collections::VecDeque;
@@ -39,6 +39,7 @@ pub struct Receiver {
     window_due: Time,
     /// A cap on the advertised window set by a receiver-side controller, in bytes.
     window_cap: u64,
+    compressor: HeaderCompressor,
     flow: u32,
     /// Payload bytes that arrived more than once.
     pub duplicate_bytes: u64,
@@ -74,6 +75,7 @@ impl Receiver {
             advertised: cfg.rwnd,
             window_due: Time::NEVER,
             window_cap: u64::MAX,
+            compressor: HeaderCompressor::default(),
             flow,
             duplicate_bytes: 0,
             cfg,
@@ -91,6 +93,10 @@ impl Receiver {
     /// True when the sender's FIN has arrived and everything before it too.
     pub fn finished(&self) -> bool {
         self.fin_at.is_some_and(|fin| self.next > fin)
+    }
+    /// Bytes below `end` that have not arrived.
+    pub fn missing_below(&self, end: u64) -> u64 {
+        end.saturating_sub(self.next) - self.out_of_order.covered(self.next, end)
     }
     /// Caps the advertised window (receiver-side congestion control); `u64::MAX` removes the cap.
     pub fn set_window_cap(&mut self, bytes: u64) {
@@ -144,6 +150,7 @@ impl Receiver {
                 }
             }
         }
+        let duplicates_before = self.duplicate_bytes;
         if start == self.next && self.out_of_order.is_empty() {
             // In order and nothing missing: the common case.
             self.deliver(now, end);
@@ -174,6 +181,12 @@ impl Receiver {
                     self.recent = [start, self.recent[0], self.recent[1]];
                 }
             }
+        }
+        if p.has(flag::MARKED) && self.duplicate_bytes == duplicates_before {
+            // Kulkarni and Agrawal, algorithm 2: a marked segment never seen before proves that the original was
+            // dropped and that the congestion is over: the ACK and three duplicates of it.
+            at_once = true;
+            self.acks_due += 3;
         }
         if at_once {
             self.acks_due += 1;
@@ -275,6 +288,10 @@ impl Receiver {
         }
         if self.cfg.recovery == LossRecovery::Sack && !self.out_of_order.is_empty() {
             self.add_sack(out);
+        }
+        if self.cfg.header_compression {
+            let irregular = self.cfg.timestamps || out.sack_count() > 0 || out.has(flag::ECE);
+            out.wire_len -= self.compressor.saved_on_ack(out.seq, out.window, irregular);
         }
         if self.cfg.read_rate.is_some() {
             self.plan_window_update(now, window);

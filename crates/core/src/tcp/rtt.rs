@@ -14,6 +14,10 @@ pub struct RttEstimator {
     pub latest: Dur,
     /// Smallest sample, [`Dur::MAX`] before the first.
     pub min: Dur,
+    /// Sum of all samples.
+    pub total: Dur,
+    /// Number of samples.
+    pub samples: u64,
     backoff: u32,
 }
 
@@ -24,6 +28,8 @@ impl Default for RttEstimator {
             variation: Dur::ZERO,
             latest: Dur::ZERO,
             min: Dur::MAX,
+            total: Dur::ZERO,
+            samples: 0,
             backoff: 1,
         }
     }
@@ -36,6 +42,8 @@ impl RttEstimator {
         let r = Dur(rtt.0.div_ceil(g) * g);
         self.latest = rtt;
         self.min = self.min.min(rtt);
+        self.total += rtt;
+        self.samples += 1;
         if self.smoothed == Dur::ZERO {
             // RFC 6298 (2.2): SRTT <- R, RTTVAR <- R/2
             self.smoothed = r;

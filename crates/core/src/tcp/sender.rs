@@ -1,6 +1,7 @@
 //! The sending half of a connection: sequence space, loss detection and recovery, timers, pacing.
 
-use super::{EcnMode, LossRecovery, Ranges, RttEstimator, TcpConfig};
+use super::thread::ThreadTimer;
+use super::{EcnMode, HeaderCompressor, LossRecovery, Ranges, RttEstimator, TcpConfig};
 use crate::control::{Ack, Congestion, Control, EndpointController, FlowView, Limit};
 use crate::header::CcHeader;
 use crate::packet::{flag, Ecn, Packet};
@@ -81,6 +82,8 @@ pub struct SenderStats {
     pub ece_acks: u64,
     /// Tail-loss probes.
     pub probes: u64,
+    /// Segments sent by the retransmit thread.
+    pub thread_retransmits: u64,
 }
 
 /// The sending half of a connection.
@@ -132,6 +135,9 @@ pub struct Sender {
     persist_at: Time,
     persist_due: bool,
     persist_backoff: u32,
+    thread: ThreadTimer,
+    thread_due: bool,
+    compressor: HeaderCompressor,
     last_sent: Time,
     last_timeout: Option<TimeoutRecord>,
     header_len: u32,
@@ -198,6 +204,9 @@ impl Sender {
             paced: (Time::ZERO, 0),
             jitter_at: Time::NEVER,
             jitter_open: false,
+            thread: ThreadTimer::new(cfg.retransmit_thread, jitter.split(1)),
+            thread_due: false,
+            compressor: HeaderCompressor::default(),
             jitter,
             probe_at: Time::NEVER,
             probe_end: None,
@@ -227,6 +236,7 @@ impl Sender {
         self.phase = Phase::SynSent;
         self.syn_due = true;
         self.view.started = now;
+        self.thread.start(now);
     }
     /// The application writes `bytes` more: a new block.
     pub fn write(&mut self, now: Time, bytes: u64) {
@@ -300,7 +310,7 @@ impl Sender {
         if self.pacing.is_some() && self.view.limit == Limit::Pacing && self.jitter_at == Time::NEVER {
             t = t.min(self.pace_at());
         }
-        t.min(self.jitter_at).min(self.probe_at).min(self.persist_at)
+        t.min(self.jitter_at).min(self.probe_at).min(self.persist_at).min(self.thread.deadline())
     }
     #[inline]
     fn pace_at(&self) -> Time {
@@ -381,9 +391,10 @@ impl Sender {
             let event = Ack { now, bytes: 0, ece: p.has(flag::ECE), sent_at: p.sent_at(), rtt: None, header };
             self.cc.on_duplicate(&event, &self.view);
             self.refresh();
-            // RFC 5681 section 2: no data, no window change; with SACK: new information (RFC 6675 section 2).
+            // RFC 5681 section 2: no data, no window change; with SACK: new information (RFC 6675 section 2),
+            // except for the three that answer a marked segment.
             let duplicate = match self.cfg.recovery {
-                LossRecovery::Sack => new_sack,
+                LossRecovery::Sack => new_sack || self.cfg.retransmit_thread.is_some(),
                 _ => !window_changed,
             };
             if let Some((end, true)) = self.probe_end {
@@ -664,6 +675,11 @@ impl Sender {
             self.persist_at = Time::NEVER;
             self.persist_due = true;
         }
+        if now >= self.thread.deadline() {
+            self.thread.advance();
+            // Algorithm 3: the thread is suspended during fast retransmit and recovery.
+            self.thread_due = self.phase != Phase::FastRecovery;
+        }
         if now >= self.rto_at {
             self.on_timeout(now);
         }
@@ -780,6 +796,12 @@ impl Sender {
                 let seq = self.view.nxt;
                 self.emit(now, seq, 1, out, header);
                 out.flags |= flag::PROBE;
+                return true;
+            }
+        }
+        if self.thread_due {
+            self.thread_due = false;
+            if self.send_marked(now, out, header) {
                 return true;
             }
         }
@@ -909,6 +931,20 @@ impl Sender {
         true
     }
 
+    /// Algorithm 1: marks and retransmits the highest unacknowledged segment of the transmit window.
+    fn send_marked(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) -> bool {
+        let (una, nxt) = (self.view.una, self.view.nxt);
+        if una == nxt {
+            return false;
+        }
+        let segment = self.view.segment as u64;
+        let seq = una + (nxt - una - 1) / segment * segment;
+        self.emit(now, seq, nxt - seq, out, header);
+        out.flags |= flag::MARKED;
+        self.stats.thread_retransmits += 1;
+        true
+    }
+
     fn send_syn(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) {
         self.syn_due = false;
         self.syn_sent += 1;
@@ -941,8 +977,10 @@ impl Sender {
         if again {
             flags |= flag::RETRANSMIT;
             self.stats.retransmits += 1;
-            // Karn: a segment that overlaps a retransmission is not timed.
-            self.timed = None;
+            // Karn: a segment that overlaps a retransmission, or whose ACK may wait for it, is not timed.
+            if self.timed.is_some_and(|(timed_end, _)| seq < timed_end) {
+                self.timed = None;
+            }
         } else {
             if self.timed.is_none() {
                 self.timed = Some((end, now));
@@ -954,7 +992,11 @@ impl Sender {
             }
         }
         self.stats.data_packets += 1;
-        let wire_len = payload as u32 + self.cfg.header_len() + self.header_len;
+        let mut wire_len = payload as u32 + self.cfg.header_len() + self.header_len;
+        if self.cfg.header_compression {
+            let irregular = self.cfg.timestamps || flags & !flag::RETRANSMIT != 0;
+            wire_len -= self.compressor.saved_on_data(seq, payload as u32, irregular);
+        }
         *out = Packet {
             seq,
             stamp: now.0,
