@@ -12,8 +12,8 @@ import importlib.util
 import json
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,6 +90,10 @@ class Verdict:
         }
 
 
+#: Numbers computed from the tables of a run, to be added to its summary.
+Derive = Callable[[Run], Mapping[str, float]]
+
+
 class Lab:
     """What a check works with: runs, remembered by content across rows, and a place for figures.
 
@@ -110,6 +114,7 @@ class Lab:
         self.jobs = jobs
         self._on_progress = on_progress
         self._memory: dict[tuple[str, int], Run] = {}
+        self._derived: dict[tuple[str, int, Derive], Mapping[str, float]] = {}
 
     def runs(
         self,
@@ -127,9 +132,23 @@ class Lab:
         return self.sweep([(scenario, settings or {})], runs=runs, seed=seed, keep=keep)[0]
 
     def sweep(
-        self, points: Sequence[Point], *, runs: int = 1, seed: int = 1, keep: Iterable[str] = ()
+        self,
+        points: Sequence[Point],
+        *,
+        runs: int = 1,
+        seed: int = 1,
+        keep: Iterable[str] = (),
+        derive: Derive | None = None,
     ) -> list[RunSet]:
-        """The replications of every point, all in parallel, in the order given. Raises as `runs`."""
+        """The replications of every point, all in parallel, in the order given.
+
+        With `derive` its numbers join each run's summary, and the tables in `keep` are let go again: they are
+        there for it, and a whole figure's would not fit the memory. Raises as `runs`.
+        """
+        if derive is not None and len(points) > 1:
+            return [
+                self.sweep([point], runs=runs, seed=seed, keep=keep, derive=derive)[0] for point in points
+            ]
         kept = tables(keep)
         tasks: list[Task] = []
         for name, settings in points:
@@ -137,10 +156,15 @@ class Lab:
             tasks += [
                 Task(str(name), spec, run, kept) for run in range(scenarios.whole("runs", runs, least=1))
             ]
-        missing = list({(task.spec, task.run): task for task in tasks if not self._remembers(task)}.values())
+        missing = list(
+            {(task.spec, task.run): task for task in tasks if not self._remembers(task, derive)}.values()
+        )
         fresh, stop = run_tasks(missing, jobs=self.jobs, on_progress=self._on_progress)
         for task, run in zip(missing, fresh, strict=True):
             if run is not None and run.completed:
+                if derive is not None:
+                    self._derived[task.spec, task.run, derive] = derive(run)
+                    run = replace(run, tables={})
                 self._memory[task.spec, task.run] = run
         if isinstance(stop, KeyboardInterrupt):
             raise Interrupted([])
@@ -148,7 +172,7 @@ class Lab:
             if isinstance(stop.__cause__, scenarios.ScenarioError):
                 raise stop.__cause__
             raise RunFailed(str(stop), []) from stop.__cause__
-        found = [self._memory[task.spec, task.run] for task in tasks]
+        found = [self._recall(task, derive) for task in tasks]
         return [
             RunSet(str(name), seed, tuple(found[i * runs : (i + 1) * runs]))
             for i, (name, _) in enumerate(points)
@@ -160,8 +184,16 @@ class Lab:
 
         return figures.write(figure, self.out / "figures", name)
 
-    def _remembers(self, task: Task) -> bool:
+    def _recall(self, task: Task, derive: Derive | None) -> Run:
+        run = self._memory[task.spec, task.run]
+        if derive is None:
+            return run
+        return replace(run, summary={**run.summary, **self._derived[task.spec, task.run, derive]})
+
+    def _remembers(self, task: Task, derive: Derive | None) -> bool:
         run = self._memory.get((task.spec, task.run))
+        if derive is not None:
+            return (task.spec, task.run, derive) in self._derived
         return run is not None and set(task.keep) <= set(run.tables)
 
 
