@@ -223,7 +223,11 @@ def request_row(size: int) -> Row:
         and their onsets lie within two servers of each other.
         """
         found = dict(
-            zip(REQUESTS, curves(lab, [(f"{r} KB", MEASURED | {"sru": f"{r}KB"}) for r in REQUESTS]), strict=True)
+            zip(
+                REQUESTS,
+                curves(lab, [(f"{r} KB", MEASURED | {"sru": f"{r}KB"}) for r in REQUESTS]),
+                strict=True,
+            )
         )
         path = draw(lab, f"I-{_figure(size)}", "Goodput for four request sizes", list(found.values()))
         index = max(1, REQUESTS.index(size))

@@ -268,7 +268,8 @@ def _why_kinds(beside: Beside) -> str:
     at = {n: i for i, n in enumerate(beside.servers)}
     seen = [n for n in (4, 8, 16, 48) if n in at]
     rows = "; ".join(
-        f"{n} servers {beside.measured('delta')[at[n]]:.2f} and {beside.measured('iota')[at[n]]:.2f}" for n in seen
+        f"{n} servers {beside.measured('delta')[at[n]]:.2f} and {beside.measured('iota')[at[n]]:.2f}"
+        for n in seen
     )
     return f"Timeouts per block counted in the event tables, at its start and in its middle: {rows}."
 
