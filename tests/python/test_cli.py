@@ -1,0 +1,183 @@
+"""The program as a user calls it: output, exit codes, and the text of every message."""
+
+import json
+import subprocess
+
+import pytest
+from conftest import PENSTOCK, SHORT, penstock, settings
+
+SUMMARY_KEYS = {
+    "goodput_bps",
+    "utilisation",
+    "queue_mean_packets",
+    "queue_std_packets",
+    "queue_max_packets",
+    "drops",
+    "drop_rate",
+    "ce_marks",
+    "timeouts",
+    "retransmits",
+    "packets_sent",
+    "blocks",
+    "fct_mean_s",
+    "fct_p50_s",
+    "fct_p99_s",
+    "flows_completed",
+    "jain",
+    "packet_hops",
+    "cpu_s",
+}
+
+
+def test_json_is_one_document_with_the_agreed_keys(short):
+    done = penstock("run", *short, "--runs", "3", "--seed", "5", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert set(document) == {"scenario", "seed", "runs", "mean", "ci95"}
+    assert document["seed"] == 5
+    assert [run["run"] for run in document["runs"]] == [0, 1, 2]
+    for run in document["runs"]:
+        assert set(run) == {"run", "summary"}
+        assert set(run["summary"]) >= SUMMARY_KEYS
+    goodput = [run["summary"]["goodput_bps"] for run in document["runs"]]
+    assert document["mean"]["goodput_bps"] == pytest.approx(sum(goodput) / 3)
+    assert 0 < document["mean"]["goodput_bps"] < 1e9
+    assert document["ci95"]["goodput_bps"] > 0
+
+
+def test_one_run_has_no_interval(short):
+    document = json.loads(penstock("run", *short, "--json").stdout)
+    assert set(document["ci95"]) == set(document["mean"])
+    assert set(document["ci95"].values()) == {None}
+
+
+def test_the_resolved_scenario_holds_given_and_default_values(short):
+    scenario = json.dumps(json.loads(penstock("run", *short, "--json").stdout)["scenario"])
+    for key in ("servers", "sru", "link_rate", "buffer", "rto_min", "jitter_mode", "queue"):
+        assert f'"{key}"' in scenario, key
+
+
+def test_plain_output_names_units_and_intervals(short):
+    done = penstock("run", *short, "--runs", "2")
+    assert done.returncode == 0
+    (goodput,) = [line for line in done.stdout.splitlines() if line.lstrip().startswith("goodput_bps")]
+    assert "Mb/s" in goodput and "±" in goodput
+    assert done.stderr == "", "no progress bar where there is no terminal"
+
+
+def test_a_run_directory_says_what_made_it(short, tmp_path):
+    done = penstock("run", *short, "--out", str(tmp_path / "new" / "run"))
+    assert done.returncode == 0, done.stderr
+    about = json.loads((tmp_path / "new" / "run" / "run.json").read_text())
+    assert about["state"] == "done"
+    assert about["runs"][0]["timings"]["cpu_s"] > 0
+    assert about["host"]["cores"] >= 1
+    summary = json.loads((tmp_path / "new" / "run" / "summary.json").read_text())
+    assert "cpu_s" not in summary["runs"][0]["summary"], "the machine's speed is no result"
+
+
+BAD = {
+    "unknown scenario": (["run", "incest"], ["scenario", "incest", "incast"]),
+    "unknown key": (["run", "incast", "--set", "sevrers=3"], ["sevrers", "servers"]),
+    "not a number": (["run", "incast", "--set", "servers=many"], ["servers", "many"]),
+    "no servers": (["run", "incast", "--set", "servers=0"], ["servers", "0", "at least"]),
+    "fraction of a server": (["run", "incast", "--set", "servers=2.5"], ["servers", "2.5", "whole"]),
+    "wrong unit": (["run", "incast", "--set", "link_rate=10km"], ["link_rate", "10km"]),
+    "unit of another kind": (["run", "incast", "--set", "rto_min=200KB"], ["rto_min", "200KB"]),
+    "negative size": (["run", "incast", "--set", "sru=-5KB"], ["sru", "-5KB"]),
+    "buffer below one packet": (["run", "incast", "--set", "buffer=100B"], ["buffer", "100B", "packet"]),
+    "unknown protocol": (["run", "incast", "--set", "protocol=dtcp"], ["protocol", "dtcp", "dctcp"]),
+    "unknown protocol key": (["run", "incast", "--set", "protocol=dctcp:h=1"], ["protocol", "h"]),
+    "gain out of range": (["run", "incast", "--set", "protocol=dctcp:g=2"], ["protocol", "g", "2"]),
+    "unknown queue": (["run", "incast", "--set", "queue=dropfront"], ["queue", "dropfront"]),
+    "contradiction": (
+        ["run", "incast", "--set", "duration=1s", "--set", "warmup=2s"],
+        ["warmup", "duration"],
+    ),
+    "floor above ceiling": (
+        ["run", "incast", "--set", "rto_min=2s", "--set", "rto_max=1s"],
+        ["rto_min", "rto_max"],
+    ),
+    "missing file": (["run", "nowhere.toml"], ["nowhere.toml", "does not exist"]),
+    "no equals sign": (["run", "incast", "--set", "servers"], ["--set", "servers", "KEY=VALUE"]),
+    "key twice": (["run", "incast", "--set", "sru=1KB", "--set", "sru=2KB"], ["sru", "twice"]),
+    "seed": (["run", "incast", "--seed", "x"], ["--seed", "x", "whole number"]),
+    "negative seed": (["run", "incast", "--seed=-1"], ["--seed", "-1", "at least 0"]),
+    "no runs": (["run", "incast", "--runs", "0"], ["--runs", "0", "at least 1"]),
+    "jobs": (["run", "incast", "--jobs", "two"], ["--jobs", "two", "whole number"]),
+    "unknown option": (["run", "incast", "--sets", "a=1"], ["--sets"]),
+    "unknown command": (["rum"], ["rum"]),
+    "nothing to reproduce": (["reproduce"], ["--all", "--paper"]),
+    "quick and full": (["reproduce", "--all", "--quick", "--full"], ["--quick", "--full"]),
+    "all and one": (["reproduce", "--all", "I-4.1"], ["--all", "I-4.1"]),
+    "nothing of that name": (["describe", "incest"], ["incest", "incast"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_line_and_exit_code_2(name):
+    arguments, expected = BAD[name]
+    done = penstock(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert done.stderr.startswith("error: ")
+    for word in expected:
+        assert word in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unwritable_directory_is_bad_input(short, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = penstock("run", *short, "--out", str(tmp_path / "file"))
+    assert done.returncode == 2
+    assert "--out" in done.stderr and "is a file" in done.stderr
+    done = penstock("run", *short, "--out", str(tmp_path / "file" / "below"))
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_describe_lists_everything_and_each_thing_in_full():
+    done = penstock("describe")
+    assert done.returncode == 0
+    for name in ("incast", "long-flows", "newreno", "dctcp", "droptail", "red"):
+        assert name in done.stdout
+    done = penstock("describe", "incast")
+    for word in ("servers", "sru", "256KB", "Table 3.1", "link_rate", "1Gbps"):
+        assert word in done.stdout
+
+
+def test_every_parameter_has_unit_default_range_and_text():
+    catalogue = json.loads(penstock("describe", "--json").stdout)
+    seen = 0
+    for group in ("scenarios", "protocols", "queues"):
+        assert catalogue[group]
+        for entry in catalogue[group]:
+            assert entry["text"]
+            for parameter in entry["params"]:
+                seen += 1
+                assert parameter["name"] and parameter["text"], (entry["name"], parameter)
+                assert {"unit", "default", "origin"} <= set(parameter), (entry["name"], parameter)
+    assert seen > 30
+
+
+def test_the_reader_of_the_output_may_go_away():
+    done = subprocess.run(
+        f"{PENSTOCK} describe incast | head -1", shell=True, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith("incast")
+    assert "Traceback" not in done.stderr
+
+
+def test_help_and_version():
+    assert penstock("--version").stdout.startswith("penstock ")
+    for command in ("run", "reproduce", "describe", "demo"):
+        done = penstock(command, "--help")
+        assert done.returncode == 0
+        assert done.stdout.strip()
+
+
+def test_settings_reach_the_engine(short):
+    few = json.loads(penstock("run", *short, "--json").stdout)["mean"]
+    many = json.loads(penstock("run", "incast", *settings(SHORT | {"servers": "8"}), "--json").stdout)["mean"]
+    assert few["blocks"] > many["blocks"]
