@@ -1,8 +1,8 @@
 """The speed table: nanoseconds of CPU per packet-hop and peak memory of the named jobs.
 
-A packet-hop is one packet (data or acknowledgement) delivered over one link. Each job runs in a process of its own,
-three times; the table shows the fastest, which is the one least disturbed by the rest of the machine, and the
-spread. When ns-2 is installed the same incast job runs there too.
+A packet-hop is one packet (data or acknowledgement) delivered over one link. Each job runs in a process of
+its own, three times; the table shows the fastest, which is the one least disturbed by the rest of the
+machine, and the slowest. When ns-2 is installed the same incast job runs there too.
 """
 
 from __future__ import annotations

@@ -63,14 +63,6 @@ if [ "$(cat .venv/penstock-packages 2>/dev/null)" != "$wanted" ]; then
     echo "$wanted" >.venv/penstock-packages
 fi
 
-if [ ! -f crates/py/Cargo.toml ]; then      # no engine in this checkout yet: the Python side alone
-    "$PWD/.venv/bin/python" - <<'PY'
-import pathlib, sysconfig
-pathlib.Path(sysconfig.get_path("purelib"), "penstock.pth").write_text(str(pathlib.Path("python").resolve()) + "\n")
-PY
-    exit 0
-fi
-
 # --- engine -------------------------------------------------------------------------------------------------------
 # The Python sources are used in place; only a change on the Rust side needs a build.
 built=.venv/penstock-engine
@@ -80,7 +72,7 @@ if [ -f "$built" ] && .venv/bin/python -c 'import penstock._engine' >/dev/null 2
 fi
 say "building the engine (about a minute the first time)"
 started=$(mktemp)
-export PIP_CONSTRAINT="$PWD/constraints.txt"
+export PIP_CONSTRAINT="$PWD/constraints.txt" PIP_QUIET=1
 locked=()
 [ -f Cargo.lock ] && locked=(--locked)
 if ! .venv/bin/maturin develop --release --quiet "${locked[@]}" >&2; then

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 __version__: str
@@ -28,7 +27,7 @@ class RunResult:
     @property
     def summary(self) -> dict[str, Any]: ...
     @property
-    def tables(self) -> dict[str, dict[str, NDArray[np.generic]]]: ...
+    def tables(self) -> dict[str, dict[str, NDArray[Any] | list[str]]]: ...
     @property
     def timings(self) -> dict[str, float]: ...
     @property

@@ -63,6 +63,8 @@ def show(console: Console, name: str | None) -> None:
 
 def _entry(console: Console, singular: str, entry: dict[str, Any]) -> None:
     console.print(Text.assemble((entry["name"], "bold"), f"  ({singular})  {entry['text']}"))
+    if entry.get("source"):
+        console.print(f"source: {entry['source']}", style="dim", highlight=False)
     parameters = entry.get("params", [])
     if not parameters:
         console.print("no parameters\n", style="dim")

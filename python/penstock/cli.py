@@ -109,6 +109,8 @@ def run(
     if out is not None and out.exists() and not out.is_dir():
         raise scenarios.error("--out", out, "is a file; a directory is needed")
     keep = TABLES if out is not None else ()
+    if out is not None:
+        results.begin(out, scenario, scenarios.resolve(scenario, chosen, number), number)
     code, state, reason = DONE, "", ""
     with _Bar(scenario) as bar:
         try:
@@ -308,8 +310,7 @@ def _print_runs(found: RunSet) -> None:
     plural = "s" if count != 1 else ""
     out_console.print(Text.assemble((found.name, "bold"), f"  seed {found.seed}, {count} run{plural}"))
     given = ", ".join(f"{key}={value}" for key, value in headline(found.scenario))
-    if given:
-        out_console.print(given, style="dim")
+    out_console.print(given or "all values are defaults", style="dim")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     table.add_column("mean" if count > 1 else "value", justify="right")

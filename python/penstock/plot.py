@@ -29,21 +29,19 @@ class Plot:
         """Distribution of the completion times of all transfers, one line per run. Raises KeyError without
         any.
         """
-        flows = self._runs.flows
-        if "fct_s" not in flows.columns:
-            raise KeyError("the flows of this result have no completion times")
+        transfers = self._runs.transfers
         with figures.style():
             figure, (ax,) = figures.new()
             for i, run in enumerate(self._runs.runs[:_MOST_LINES]):
                 times = np.sort(
-                    flows.filter(pl.col("run") == run.run)["fct_s"].drop_nulls().drop_nans().to_numpy()
+                    transfers.filter(pl.col("run") == run.run)["fct_s"].drop_nulls().drop_nans().to_numpy()
                 )
                 if times.size:
                     share = np.arange(1, times.size + 1) / times.size
                     ax.step(times * 1e3, share, where="post", label=f"run {run.run}", **figures.line(i))
-            ax.set(xlabel="flow completion time (ms)", ylabel="share of flows", ylim=(0, 1.02))
+            ax.set(xlabel="completion time (ms)", ylabel="share of transfers", ylim=(0, 1.02))
             ax.set_xscale("log")
-            ax.set_title(f"{self._runs.name}: flow completion times")
+            ax.set_title(f"{self._runs.name}: completion times of transfers")
             ax.legend()
         return figure
 

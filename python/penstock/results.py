@@ -1,8 +1,8 @@
 """The run directory: one run set on disk, and back.
 
-    run.json        resolved scenario, seed, runs, version, host, timings, state: all that depends on the
-    machine summary.json    scenario, seed, the summary of each run, mean and 95 % half-width flows.parquet,
-    ports.parquet, series.parquet, events.parquet    tables that were kept; column `run`
+    run.json        resolved scenario, seed, version, host, timings, state: all that depends on the machine
+    summary.json    scenario, seed, the summary of each run, mean and 95 % half-width
+    *.parquet       flows, transfers, ports, series, events, as far as they were kept; column `run`
 
 Everything but run.json has the same bytes for the same scenario and seed.
 """
@@ -13,6 +13,8 @@ import json
 import math
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,8 +30,12 @@ def document(runs: RunSet) -> dict[str, Any]:
 
     Values that do not exist (no flow ended, one run has no interval) are null.
     """
+    resolved = dict(runs.scenario)
+    if resolved.get("file"):
+        # Where the scenario's file lay is no part of the result.
+        resolved["file"] = {key: value for key, value in resolved["file"].items() if key != "base_dir"}
     return {
-        "scenario": runs.scenario,
+        "scenario": resolved,
         "seed": runs.seed,
         "runs": [{"run": run.run, "summary": plain(run.summary)} for run in runs.runs],
         "mean": plain(runs.summary),
@@ -49,8 +55,7 @@ def write(runs: RunSet, folder: Path, *, state: str = "", reason: str = "") -> P
     `state` is "done" or "partial" unless said otherwise ("failed" with its `reason`).
     Raises ScenarioError when the folder cannot be written.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with _writing(folder):
         for name in TABLES:
             path = folder / f"{name}.parquet"
             path.unlink(missing_ok=True)
@@ -58,9 +63,26 @@ def write(runs: RunSet, folder: Path, *, state: str = "", reason: str = "") -> P
                 runs.table(name).write_parquet(path, compression="zstd", statistics=True)
         _json(folder / "summary.json", document(runs))
         _json(folder / "run.json", manifest(runs, state or ("done" if runs.completed else "partial"), reason))
+    return folder
+
+
+def begin(folder: Path, name: str, resolved: dict[str, Any], seed: int) -> None:
+    """Write a first run.json in state "running": what a killed process leaves says what it was about.
+
+    Raises ScenarioError when the folder cannot be written.
+    """
+    with _writing(folder):
+        about = {"penstock": _engine.__version__, "name": name, "state": "running"}
+        _json(folder / "run.json", {**about, "seed": seed, "scenario": resolved, "runs": [], "host": host()})
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
     except OSError as problem:
         raise scenario.error("--out", folder, f"cannot be written ({problem.strerror or problem})") from None
-    return folder
 
 
 def manifest(runs: RunSet, state: str, reason: str = "") -> dict[str, Any]:

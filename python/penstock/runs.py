@@ -22,7 +22,7 @@ from penstock import stats
 if TYPE_CHECKING:
     from penstock.plot import Plot
 
-TABLES = ("flows", "ports", "series", "events")
+TABLES = ("flows", "transfers", "ports", "series", "events")
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,18 @@ class RunSet:
         return stats.ci95(self.values(key))
 
     def tables(self, i: int = 0) -> dict[str, pl.DataFrame]:
-        """The tables of run `i` by name (flows, ports, series, events), as far as they were kept."""
+        """The tables of run `i` by name (flows, transfers, ports, series, events), as far as kept."""
         return self.runs[i].tables
 
     @property
     def flows(self) -> pl.DataFrame:
         """One row per flow; column `run` tells the runs apart."""
         return self.table("flows")
+
+    @property
+    def transfers(self) -> pl.DataFrame:
+        """One row per application write that was acknowledged; column `run` tells the runs apart."""
+        return self.table("transfers")
 
     @property
     def ports(self) -> pl.DataFrame:
@@ -154,7 +159,7 @@ class RunSet:
             raise KeyError(f"no summary key {key!r}; there are: {', '.join(known)}")
 
     def _repr_html_(self) -> str:
-        given = ", ".join(f"{key} = {value}" for key, value in headline(self.scenario))
+        given = ", ".join(f"{key} = {value}" for key, value in headline(self.scenario)) or "all defaults"
         count = f"{len(self.runs)} run{'s' if len(self.runs) != 1 else ''}"
         note = "" if self.completed else " <b>(stopped early: partial results)</b>"
         means, halves = self._statistics
@@ -172,9 +177,8 @@ class RunSet:
 
 
 def headline(scenario: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The plain settings of a resolved scenario as (key, value) pairs."""
-    values = scenario.get("values", scenario.get("set", scenario))
-    return [(key, value) for key, value in values.items() if isinstance(value, str | int | float)]
+    """The settings of a resolved scenario that are not its defaults, as (key, value) pairs."""
+    return [(key, scenario["set"][key]) for key in scenario.get("given", [])]
 
 
 def show(key: str, value: float) -> str:
@@ -219,6 +223,18 @@ def run(
     return sweep([(scenario, settings)], runs=runs, seed=seed, keep=keep, jobs=jobs)[0]
 
 
-def frames(tables: dict[str, dict[str, NDArray[Any]]], keep: Sequence[str]) -> dict[str, pl.DataFrame]:
-    """The engine's columns as DataFrames, without those nobody asked for."""
-    return {name: pl.DataFrame(columns) for name, columns in tables.items() if name in keep}
+def frames(
+    tables: dict[str, dict[str, NDArray[Any] | list[str]]], keep: Sequence[str]
+) -> dict[str, pl.DataFrame]:
+    """The engine's columns as DataFrames, without the tables nobody asked for."""
+    return {
+        name: pl.DataFrame(
+            [
+                # Texts come as lists; an empty one would have no type.
+                pl.Series(column, values, dtype=pl.String if isinstance(values, list) else None)
+                for column, values in columns.items()
+            ]
+        )
+        for name, columns in tables.items()
+        if name in keep
+    }

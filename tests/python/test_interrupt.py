@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 from conftest import PENSTOCK, settings
 
@@ -11,25 +12,28 @@ from conftest import PENSTOCK, settings
 LONG = {"servers": "8", "duration": "100000s", "protocol": "newreno"}
 
 
-def interrupt(*arguments: str) -> tuple[int, float, str, str]:
-    """Start the program, press Ctrl-C after a while; return exit code, seconds it took to end, stdout,
-    stderr.
-    """
+def interrupt(out: Path, *arguments: str) -> tuple[int, float, str, str]:
+    """Start a run into `out`, press Ctrl-C once it is under way; return code, seconds to end, output."""
     program = subprocess.Popen(
-        [str(PENSTOCK), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [str(PENSTOCK), *arguments, "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    time.sleep(2.5)
-    assert program.poll() is None, program.communicate()
+    while not (out / "run.json").exists():
+        assert program.poll() is None, program.communicate()
+        time.sleep(0.05)
+    assert json.loads((out / "run.json").read_text())["state"] == "running"
+    time.sleep(1.5)
     pressed = time.monotonic()
     program.send_signal(signal.SIGINT)
-    out, err = program.communicate(timeout=20)
-    return program.returncode, time.monotonic() - pressed, out, err
+    stdout, stderr = program.communicate(timeout=20)
+    return program.returncode, time.monotonic() - pressed, stdout, stderr
 
 
 def test_a_run_ends_within_a_second_and_keeps_what_it_had(tmp_path):
-    code, seconds, out, err = interrupt(
-        "run", "incast", *settings(LONG), "--runs", "3", "--out", str(tmp_path), "--json"
-    )
+    arguments = ["run", "incast", *settings(LONG), "--runs", "3", "--json"]
+    code, seconds, out, err = interrupt(tmp_path, *arguments)
     assert code == 130
     assert seconds < 1.0
     assert "Traceback" not in err
@@ -47,6 +51,8 @@ def test_runs_that_were_complete_stay_complete(tmp_path):
     # One worker, two points: the sweep is stopped in the second.
     script = f"""
 import json, penstock
+penstock.resolve("incast")
+print("ready", flush=True)
 try:
     penstock.sweep([("incast", {{"servers": 4, "duration": "10ms"}}), ("incast", {LONG!r})], jobs=1)
 except penstock.Interrupted as stop:
@@ -55,7 +61,9 @@ except penstock.Interrupted as stop:
     program = subprocess.Popen(
         [str(PENSTOCK.with_name("python")), "-c", script], stdout=subprocess.PIPE, text=True
     )
-    time.sleep(2.5)
+    assert program.stdout is not None
+    assert program.stdout.readline() == "ready\n"
+    time.sleep(1.5)
     program.send_signal(signal.SIGINT)
     out, _ = program.communicate(timeout=20)
     assert json.loads(out) == [[True], [False]]

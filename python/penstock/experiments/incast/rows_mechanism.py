@@ -140,9 +140,10 @@ def blocks(runs: RunSet) -> list[Block]:
     events = runs.tables(0)["events"]
     timeouts = events.filter(pl.col("what").str.starts_with("timeout"))
     found = []
+    # A block's row has its duration where a timeout's has the timeout.
     for number, row in enumerate(events.filter(pl.col("what") == "block").iter_rows(named=True)):
         end = row["time_s"]
-        begin = end - row["length_s"]
+        begin = end - row["rto_s"]
         inside = timeouts.filter((pl.col("time_s") > begin) & (pl.col("time_s") <= end))
         found.append(Block(number, begin, end, inside))
     return found
