@@ -1,0 +1,254 @@
+//! PIQI-RCP, proportional integral queue-independent RCP: a PI controller in the router and senders that
+//! move towards the announced rate instead of jumping to it. Header and wire format are RCP's.
+//!
+//! Equation numbers: "PIQI-RCP: design and analysis of rate-based explicit congestion control", section IV-B.
+//! A sender takes one step of (19) for every new announcement it hears, never two for the same one ("each
+//! end-user responds to each feedback no more than once"): the header says which announcement it is.
+
+use super::qi_rcp::GAMMA;
+use super::rcp::{announce, floor_rate, rate_paced, Gain, Meter, Pacer, Path, RcpHeader, FLOOR, INITIAL, WORK};
+use crate::registry::{LinkFacts, Protocol, Suite};
+use crate::work::{Arithmetic, Counted, Plain};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use penstock_core::packet::Packet;
+use penstock_core::tcp::TcpConfig;
+use penstock_core::{
+    Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind, LinkController, LinkView,
+    ParamSpec,
+};
+use penstock_units::{Dur, Time};
+
+/// PIQI-RCP.
+pub const PIQI_RCP: Protocol = Protocol {
+    name: "piqi-rcp",
+    text: "Proportional Integral Queue Independent RCP: PI router, smoothed senders",
+    cites: "PIQI-RCP paper, eq. (18)-(20), (35), Theorem 2",
+    params: &[
+        Gain::PARAMS[0],
+        Gain::PARAMS[1],
+        Gain::PARAMS[2],
+        Gain::PARAMS[3],
+        GAMMA,
+        ParamSpec::new("tau1", Kind::Float, "0.05", "sender: share of the gap closed per announcement", "chosen: open in section V")
+            .range(1e-6, 0.999_999),
+        ParamSpec::new("tau2", Kind::Float, "0.88", "sender: share of each change followed at once", "chosen: open in section V")
+            .range(-0.5, 1.0),
+        INITIAL,
+        FLOOR,
+        WORK,
+    ],
+    build: |p| {
+        let (tau1, tau2) = (p.float("tau1"), p.float("tau2"));
+        // Theorem 2: 0 < tau1 < 1 and 0 < tau1 + 2 tau2 < 2
+        if !(tau1 + 2.0 * tau2 > 0.0 && tau1 + 2.0 * tau2 < 2.0) {
+            return Err(p.error("tau2", "tau1 + 2 tau2 must lie between 0 and 2 (Theorem 2)"));
+        }
+        let set = Settings {
+            gain: Gain::read(p),
+            gamma: p.float("gamma"),
+            initial: p.float("initial"),
+            floor: p.float("floor"),
+        };
+        Ok(Suite {
+            configure: rate_paced,
+            endpoint: Arc::new(move |cfg, _| Box::new(Smoothed::new(cfg, tau1, tau2))),
+            router: Some(if p.flag("work") {
+                Arc::new(move |link| Box::new(Router::<Counted>::new(&set, link)))
+            } else {
+                Arc::new(move |link| Box::new(Router::<Plain>::new(&set, link)))
+            }),
+        })
+    },
+};
+
+// --- The sender -------------------------------------------------------------------------------------
+
+/// The sender of PIQI-RCP. Eq. (19). A new flow starts from zero.
+struct Smoothed {
+    tau1: f64,
+    tau2: f64,
+    pacer: Pacer,
+    path: Path,
+    /// x_i in bit/s.
+    rate: f64,
+    /// The last announcement: its rate in bit/s and number; `None` before the first.
+    heard: Option<(f32, u32)>,
+    control: Control,
+}
+
+impl Smoothed {
+    fn new(cfg: &TcpConfig, tau1: f64, tau2: f64) -> Smoothed {
+        Smoothed {
+            tau1,
+            tau2,
+            pacer: Pacer::new(cfg),
+            path: Path::default(),
+            rate: 0.0,
+            heard: None,
+            control: Control::default(),
+        }
+    }
+    #[inline]
+    fn hear(&mut self, ack: &Ack<'_>) {
+        self.path.sample(ack);
+        let Some(header) = ack.header.get::<RcpHeader>() else { return };
+        if !header.rate.is_finite() || self.heard == Some((header.rate, header.epoch)) {
+            return;
+        }
+        let announced = header.rate as f64;
+        let before = self.heard.map_or(announced, |(rate, _)| rate as f64);
+        self.heard = Some((header.rate, header.epoch));
+        // Eq. (19): x = x(t-T) + tau1 (R(t-D<-) - x(t-T)) + tau2 (R(t-D<-) - R(t-T-D<-))
+        let next = self.rate + self.tau1 * (announced - self.rate) + self.tau2 * (announced - before);
+        self.rate = next.max(0.0);
+        self.control = self.pacer.control(self.rate, self.path.smallest);
+    }
+}
+
+impl EndpointController for Smoothed {
+    fn on_ack(&mut self, ack: &Ack<'_>, _: &FlowView) {
+        self.hear(ack);
+    }
+    fn on_duplicate(&mut self, ack: &Ack<'_>, _: &FlowView) {
+        self.hear(ack);
+    }
+    /// Losses say nothing an announced rate does not say better.
+    fn on_congestion(&mut self, _: Time, _: &FlowView, _: Congestion) {}
+    fn control(&self) -> Control {
+        self.control
+    }
+    fn on_send(&mut self, _: Time, _: &FlowView, _: &mut Packet, header: &mut CcHeader) {
+        header.set(&RcpHeader { rate: f32::INFINITY, rtt: self.path.latest as f32, epoch: 0 });
+    }
+    fn header_len(&self) -> u32 {
+        RcpHeader::WIRE_LEN
+    }
+    fn acks_in_recovery(&self) -> bool {
+        true
+    }
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        report("rate_bps", self.rate);
+    }
+}
+
+// --- The router -------------------------------------------------------------------------------------
+
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    gain: Gain,
+    gamma: f64,
+    initial: f64,
+    floor: f64,
+}
+
+/// The router of PIQI-RCP. Eq. (18) with kappa_1 = kappa_2.
+struct Router<A> {
+    set: Settings,
+    link: LinkFacts,
+    meter: Meter<A>,
+    rate: f64,
+    previous_error: f64,
+    epoch: u32,
+    due: Time,
+}
+
+impl<A: Arithmetic> Router<A> {
+    fn new(set: &Settings, link: &LinkFacts) -> Router<A> {
+        Router {
+            set: *set,
+            link: *link,
+            meter: Meter::new(link),
+            rate: set.initial * link.capacity.as_bps(),
+            previous_error: 0.0,
+            epoch: 1,
+            due: Time::ZERO + Dur::from_secs(set.gain.interval),
+        }
+    }
+}
+
+impl<A: Arithmetic> LinkController for Router<A> {
+    #[inline]
+    fn on_arrival(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
+        self.meter.arrival(packet, header);
+    }
+    #[inline]
+    fn on_departure(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
+        announce(&mut self.meter.work, self.rate, self.epoch, packet, header);
+    }
+    fn wants_departures(&self) -> bool {
+        true
+    }
+    fn deadline(&self) -> Time {
+        self.due
+    }
+    fn on_deadline(&mut self, now: Time, _: &LinkView) {
+        let y = self.meter.close(now);
+        let c = self.link.capacity.as_bps();
+        // Eq. (20), or (35): half of QI-RCP's bound, because (18) has two error terms
+        let kappa = self.set.gain.eta * self.set.gain.bound(self.meter.rtt) / 2.0;
+        // Eq. (3)
+        let error = 1.0 - y / (self.set.gamma * c);
+        // Eq. (18): R = R(t-T) [1 + kappa e(t) + kappa e(t-T)]
+        let next = self.rate * (1.0 + kappa * error + kappa * self.previous_error);
+        self.rate = next.clamp(floor_rate(self.set.floor, &self.link, self.meter.rtt), c);
+        self.previous_error = error;
+        self.epoch += 1;
+        self.due = now + Dur::from_secs(self.set.gain.interval);
+    }
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        report("fair_rate_bps", self.rate);
+        report("largest_rtt_s", self.meter.rtt);
+        self.meter.work.observe(report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use penstock_units::Rate;
+
+    const LINK: LinkFacts = LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(20), packet: 1000 };
+    const IDLE: LinkView = LinkView {
+        capacity: LINK.capacity,
+        queue_packets: 0,
+        queue_bytes: 0,
+        arrived_bytes: 0,
+        departed_bytes: 0,
+    };
+
+    #[test]
+    fn equation_18_by_hand() {
+        // D = 20 ms = 2 T: kappa = 0.5 sin(pi/6) = 0.25. y = 50 of 80 Mb/s, then 70: e = 0.375, 0.125.
+        // R = 10 (1 + 0.09375) = 10.9375, then 10.9375 (1 + 0.25 * 0.5) = 12.3046875 Mb/s
+        let gain = Gain { eta: 0.5, interval: 0.01, simple: false, lag: 0.0 };
+        let mut r = Router::<Plain>::new(&Settings { gain, gamma: 0.8, initial: 0.1, floor: 0.01 }, &LINK);
+        for (k, bytes) in [(1, 62_500), (2, 87_500)] {
+            let mut header = CcHeader::NONE;
+            header.set(&RcpHeader { rate: f32::INFINITY, rtt: 0.02, epoch: 0 });
+            let mut p = Packet { wire_len: bytes, ..Packet::default() };
+            r.on_arrival(Time::ZERO, &IDLE, &mut p, &mut header);
+            r.on_deadline(Time(k * 10_000_000_000), &IDLE);
+        }
+        assert!((r.rate - 12.304_687_5e6).abs() < 1.0, "{}", r.rate);
+    }
+
+    #[test]
+    fn equation_19_by_hand_and_once_per_announcement() {
+        let mut s = Smoothed::new(&TcpConfig::default(), 0.25, 0.5);
+        let mut hear = |rate: f32, epoch: u32| {
+            let mut header = CcHeader::NONE;
+            header.set(&RcpHeader { rate, rtt: 0.0, epoch });
+            let (now, sent_at) = (Time(100_000_000_000), Time::ZERO);
+            s.hear(&Ack { now, bytes: 0, ece: false, sent_at, rtt: None, header: &header });
+            s.rate
+        };
+        // From zero: 0.25 * 80 = 20. The same announcement again changes nothing.
+        assert_eq!(hear(80e6, 1), 20e6);
+        assert_eq!(hear(80e6, 1), 20e6);
+        // The same rate announced anew: 20 + 0.25 * 60 = 35.
+        assert_eq!(hear(80e6, 2), 35e6);
+        // 60 now: 35 + 0.25 * 25 + 0.5 * (-20) = 31.25.
+        assert_eq!(hear(60e6, 3), 31.25e6);
+    }
+}

@@ -1,0 +1,167 @@
+//! QI-RCP, queue-independent RCP: the router's rate follows the input rate alone, with a gain that is proven
+//! stable from the largest RTT. Senders and header are RCP's.
+//!
+//! Equation numbers: "PIQI-RCP: design and analysis of rate-based explicit congestion control", section IV-A.
+
+use super::rcp::{announce, floor_rate, rate_paced, Announced, Gain, Meter, FLOOR, INITIAL, WORK};
+use crate::registry::{LinkFacts, Protocol, Suite};
+use crate::work::{Arithmetic, Counted, Plain};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use penstock_core::packet::Packet;
+use penstock_core::{CcHeader, Kind, LinkController, LinkView, ParamSpec};
+use penstock_units::{Dur, Time};
+
+/// QI-RCP.
+pub const QI_RCP: Protocol = Protocol {
+    name: "qi-rcp",
+    text: "Queue Independent RCP: rate mismatch only, gain from a stability bound",
+    cites: "PIQI-RCP paper, eq. (2)-(6), Theorem 1",
+    params: &[
+        Gain::PARAMS[0],
+        Gain::PARAMS[1],
+        Gain::PARAMS[2],
+        Gain::PARAMS[3],
+        GAMMA,
+        INITIAL,
+        FLOOR,
+        WORK,
+    ],
+    build: |p| {
+        let set = Settings {
+            gain: Gain::read(p),
+            gamma: p.float("gamma"),
+            initial: p.float("initial"),
+            floor: p.float("floor"),
+        };
+        Ok(Suite {
+            configure: rate_paced,
+            endpoint: Arc::new(|cfg, _| Box::new(Announced::new(cfg))),
+            router: Some(if p.flag("work") {
+                Arc::new(move |link| Box::new(Router::<Counted>::new(&set, link)))
+            } else {
+                Arc::new(move |link| Box::new(Router::<Plain>::new(&set, link)))
+            }),
+        })
+    },
+};
+
+/// The virtual capacity's share of the real one.
+pub(super) const GAMMA: ParamSpec = ParamSpec::new(
+    "gamma",
+    Kind::Float,
+    "0.95",
+    "utilisation aimed at; the rest drains transient queues",
+    "PIQI-RCP eq. (3), section VI",
+)
+.range(0.01, 1.0);
+
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    gain: Gain,
+    gamma: f64,
+    initial: f64,
+    floor: f64,
+}
+
+/// The router of QI-RCP. Eq. (4).
+struct Router<A> {
+    set: Settings,
+    link: LinkFacts,
+    meter: Meter<A>,
+    rate: f64,
+    epoch: u32,
+    due: Time,
+}
+
+impl<A: Arithmetic> Router<A> {
+    fn new(set: &Settings, link: &LinkFacts) -> Router<A> {
+        Router {
+            set: *set,
+            link: *link,
+            meter: Meter::new(link),
+            rate: set.initial * link.capacity.as_bps(),
+            epoch: 1,
+            due: Time::ZERO + Dur::from_secs(set.gain.interval),
+        }
+    }
+}
+
+impl<A: Arithmetic> LinkController for Router<A> {
+    #[inline]
+    fn on_arrival(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
+        self.meter.arrival(packet, header);
+    }
+    #[inline]
+    fn on_departure(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
+        announce(&mut self.meter.work, self.rate, self.epoch, packet, header);
+    }
+    fn wants_departures(&self) -> bool {
+        true
+    }
+    fn deadline(&self) -> Time {
+        self.due
+    }
+    fn on_deadline(&mut self, now: Time, _: &LinkView) {
+        let y = self.meter.close(now);
+        let c = self.link.capacity.as_bps();
+        let kappa = self.set.gain.eta * self.set.gain.bound(self.meter.rtt);
+        // Eq. (3): e = 1 - y / (gamma C)
+        let error = 1.0 - y / (self.set.gamma * c);
+        // Eq. (4): R = R(t-T) [1 + kappa e]
+        let next = self.rate * (1.0 + kappa * error);
+        self.rate = next.clamp(floor_rate(self.set.floor, &self.link, self.meter.rtt), c);
+        self.epoch += 1;
+        self.due = now + Dur::from_secs(self.set.gain.interval);
+    }
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        report("fair_rate_bps", self.rate);
+        report("largest_rtt_s", self.meter.rtt);
+        self.meter.work.observe(report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocols::rcp::RcpHeader;
+    use penstock_units::Rate;
+
+    const LINK: LinkFacts = LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(20), packet: 1000 };
+    const IDLE: LinkView = LinkView {
+        capacity: LINK.capacity,
+        queue_packets: 0,
+        queue_bytes: 0,
+        arrived_bytes: 0,
+        departed_bytes: 0,
+    };
+
+    fn router() -> Router<Plain> {
+        let gain = Gain { eta: 0.5, interval: 0.01, simple: false, lag: 0.0 };
+        Router::new(&Settings { gain, gamma: 0.8, initial: 0.1, floor: 0.01 }, &LINK)
+    }
+    fn arrive(r: &mut Router<Plain>, bytes: u32, rtt: f32) {
+        let mut header = CcHeader::NONE;
+        header.set(&RcpHeader { rate: f32::INFINITY, rtt, epoch: 0 });
+        let mut p = Packet { wire_len: bytes, ..Packet::default() };
+        r.on_arrival(Time::ZERO, &IDLE, &mut p, &mut header);
+    }
+
+    #[test]
+    fn equation_4_by_hand() {
+        // D = 20 ms = 2 T: kappa* = 1, kappa = 0.5. y = 50 Mb/s of 80: e = 0.375; R = 10 Mb/s * 1.1875
+        let mut r = router();
+        arrive(&mut r, 62_500, 0.02);
+        r.on_deadline(Time(10_000_000_000), &IDLE);
+        assert!((r.rate - 11.875e6).abs() < 1.0, "{}", r.rate);
+    }
+
+    #[test]
+    fn kappa_keeps_its_last_value_without_packets() {
+        let mut r = router();
+        arrive(&mut r, 1000, 0.05);
+        r.on_deadline(Time(10_000_000_000), &IDLE);
+        r.on_deadline(Time(20_000_000_000), &IDLE);
+        assert!((r.meter.rtt - 0.05).abs() < 1e-8);
+    }
+}

@@ -1,0 +1,615 @@
+//! RCP, the Rate Control Protocol: every router announces one rate, every sender takes the smallest.
+//!
+//! Equation numbers are those of "PIQI-RCP: design and analysis of rate-based explicit congestion control"
+//! (section II); what it leaves open follows Dukkipati, "Rate Control Protocol (RCP): congestion control to
+//! make flows complete quickly" (2007) and its public router: rates stay between `floor` and the capacity,
+//! the rate is written when a packet leaves (a long queue does not delay the news), the control interval is
+//! never longer than the mean RTT.
+//!
+//! This file also holds what the whole family shares: the header, the sender that takes announced rates
+//! ([`Announced`]) and the measuring of one interval ([`Meter`]).
+
+use crate::registry::{LinkFacts, Protocol, Suite};
+use crate::work::{Arithmetic, Counted, Plain};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use penstock_core::header::wire;
+use penstock_core::packet::Packet;
+use penstock_core::tcp::{LossRecovery, TcpConfig};
+use penstock_core::{
+    Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind, LinkController, LinkView,
+    ParamSpec, Params,
+};
+use penstock_units::{Bytes, Dur, Rate, Time};
+
+/// RCP.
+pub const RCP: Protocol = Protocol {
+    name: "rcp",
+    text: "Rate Control Protocol: routers announce one fair rate, senders take the smallest of their path",
+    cites: "Dukkipati 2007; PIQI-RCP paper, eq. (1), (2)",
+    params: &[
+        ParamSpec::new("alpha", Kind::Float, "0.4", "gain of the rate mismatch", "PIQI-RCP section V"),
+        ParamSpec::new("beta", Kind::Float, "1", "gain of the queue", "PIQI-RCP section V"),
+        INTERVAL,
+        ParamSpec::new(
+            "mean",
+            Kind::Choice(&["bytes", "flows"]),
+            "bytes",
+            "average RTT d_l: weighted by bytes (public routers) or one sample per flow and interval",
+            "PIQI-RCP section III",
+        ),
+        INITIAL,
+        FLOOR,
+        WORK,
+    ],
+    build: |p| {
+        let settings = Settings {
+            alpha: p.float("alpha"),
+            beta: p.float("beta"),
+            interval: p.float("interval"),
+            per_flow: p.text("mean") == "flows",
+            initial: p.float("initial"),
+            floor: p.float("floor"),
+        };
+        Ok(Suite {
+            configure: rate_paced,
+            endpoint: Arc::new(|cfg, _| Box::new(Announced::new(cfg))),
+            router: Some(if p.flag("work") {
+                Arc::new(move |link| Box::new(Router::<Counted>::new(&settings, link)))
+            } else {
+                Arc::new(move |link| Box::new(Router::<Plain>::new(&settings, link)))
+            }),
+        })
+    },
+};
+
+/// The control interval T of the family.
+pub(super) const INTERVAL: ParamSpec =
+    ParamSpec::new("interval", Kind::Duration, "10ms", "control interval T", "PIQI-RCP section V").range(1e-6, 10.0);
+/// Where a router's rate starts.
+pub(super) const INITIAL: ParamSpec = ParamSpec::new(
+    "initial",
+    Kind::Float,
+    "0.05",
+    "rate announced at the start, as a fraction of the capacity",
+    "public RCP router",
+)
+.range(1e-6, 1.0);
+/// The smallest rate a router announces.
+pub(super) const FLOOR: ParamSpec = ParamSpec::new(
+    "floor",
+    Kind::Float,
+    "0.01",
+    "smallest rate a router announces, in full packets per RTT",
+    "public RCP router",
+)
+.range(1e-6, 1e6);
+/// Whether the router counts its arithmetic.
+pub(super) const WORK: ParamSpec =
+    ParamSpec::new("work", Kind::Bool, "false", "count the router's arithmetic per packet", "PIQI-RCP section III");
+
+/// Rate-paced senders recover losses by SACK; nothing else of TCP's window law remains.
+pub(super) fn rate_paced(c: &mut TcpConfig) {
+    c.recovery = LossRecovery::Sack;
+    c.restart_after_idle = false;
+}
+
+// --- On the wire ------------------------------------------------------------------------------------
+
+/// The 16 bytes of RCP (section III): rate, RTT, which announcement it is, and a word for the reverse rate.
+///
+/// Connections here carry data one way, so the reverse rate stays zero; it is paid for all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RcpHeader {
+    /// Smallest rate announced along the path so far, in bit/s.
+    pub rate: f32,
+    /// The sender's latest RTT sample in seconds, zero before the first.
+    pub rtt: f32,
+    /// Number of the control interval of the router that wrote `rate`.
+    pub epoch: u32,
+}
+
+impl Header for RcpHeader {
+    const KIND: u8 = 1;
+    const WIRE_LEN: u32 = 16;
+    #[inline]
+    fn emit(&self, out: &mut [u8; CcHeader::ROOM]) {
+        wire::put_f32(out, 0, self.rate);
+        wire::put_f32(out, 4, self.rtt);
+        wire::put_u32(out, 8, self.epoch);
+    }
+    #[inline]
+    fn parse(raw: &[u8; CcHeader::ROOM]) -> Self {
+        RcpHeader { rate: wire::get_f32(raw, 0), rtt: wire::get_f32(raw, 4), epoch: wire::get_u32(raw, 8) }
+    }
+}
+
+// --- The sender -------------------------------------------------------------------------------------
+
+/// Turns a rate into what the connection may do: pacing, and a shorter segment when the rate is less than
+/// one full segment per RTT.
+///
+/// A sender that waited for `segment / rate` would learn of a better rate only then. The public sender sends
+/// a header-only probe each RTT instead; a segment of `rate x RTT` bytes is the same probe that also
+/// carries what it may. At least one byte per smallest RTT is sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pacer {
+    header: f64,
+    mss: f64,
+}
+
+impl Pacer {
+    pub(super) fn new(cfg: &TcpConfig) -> Pacer {
+        Pacer { header: (cfg.header_len() + RcpHeader::WIRE_LEN) as f64, mss: cfg.mss as f64 }
+    }
+    /// `rate` in bit/s, `rtt` the smallest RTT in seconds (zero when unknown).
+    pub(super) fn control(&self, rate: f64, rtt: f64) -> Control {
+        let per_rtt = rate / 8.0 * rtt;
+        if rtt <= 0.0 || per_rtt >= self.mss + self.header {
+            return Control { window: None, pacing: Some(Rate::from_bps(rate.max(1.0))), segment: None };
+        }
+        let payload = libm::floor(per_rtt - self.header).max(1.0);
+        let pacing = rate.max((payload + self.header) * 8.0 / rtt);
+        Control { window: None, pacing: Some(Rate::from_bps(pacing)), segment: Some(Bytes(payload as u64)) }
+    }
+}
+
+/// What a sender of the family knows of its path: the RTT it reports in its headers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Path {
+    /// Latest sample in seconds; every ACK gives one, as it echoes the send time of what it answers.
+    pub latest: f64,
+    /// Smallest sample in seconds.
+    pub smallest: f64,
+}
+
+impl Path {
+    #[inline]
+    pub(super) fn sample(&mut self, ack: &Ack<'_>) {
+        let rtt = ack.now.since(ack.sent_at).as_secs();
+        self.latest = rtt;
+        if self.smallest == 0.0 || rtt < self.smallest {
+            self.smallest = rtt;
+        }
+    }
+}
+
+/// The sender of RCP and QI-RCP: its rate is the one announced. Eq. (2).
+pub struct Announced {
+    pacer: Pacer,
+    path: Path,
+    rate: f64,
+    control: Control,
+}
+
+impl Announced {
+    /// A sender that has heard nothing yet.
+    pub fn new(cfg: &TcpConfig) -> Announced {
+        Announced { pacer: Pacer::new(cfg), path: Path::default(), rate: 0.0, control: Control::default() }
+    }
+    #[inline]
+    fn hear(&mut self, ack: &Ack<'_>) {
+        self.path.sample(ack);
+        let Some(header) = ack.header.get::<RcpHeader>() else { return };
+        // Eq. (2): x_i(t) = min over the path of R_l(t - D<-); routers have taken the minimum already
+        let rate = header.rate as f64;
+        if rate != self.rate {
+            self.rate = rate;
+            self.control = self.pacer.control(rate, self.path.smallest);
+        }
+    }
+}
+
+impl EndpointController for Announced {
+    fn on_ack(&mut self, ack: &Ack<'_>, _: &FlowView) {
+        self.hear(ack);
+    }
+    fn on_duplicate(&mut self, ack: &Ack<'_>, _: &FlowView) {
+        self.hear(ack);
+    }
+    /// Losses say nothing an announced rate does not say better.
+    fn on_congestion(&mut self, _: Time, _: &FlowView, _: Congestion) {}
+    fn control(&self) -> Control {
+        self.control
+    }
+    fn on_send(&mut self, _: Time, _: &FlowView, _: &mut Packet, header: &mut CcHeader) {
+        header.set(&RcpHeader { rate: f32::INFINITY, rtt: self.path.latest as f32, epoch: 0 });
+    }
+    fn header_len(&self) -> u32 {
+        RcpHeader::WIRE_LEN
+    }
+    fn acks_in_recovery(&self) -> bool {
+        true
+    }
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        report("rate_bps", self.rate);
+    }
+}
+
+// --- The router -------------------------------------------------------------------------------------
+
+/// Writes a router's rate into a leaving packet when it is the smallest so far.
+#[inline]
+pub(super) fn announce<A: Arithmetic>(work: &mut A, rate: f64, epoch: u32, packet: &Packet, header: &mut CcHeader) {
+    if !packet.is_forward() {
+        return;
+    }
+    if let Some(mut h) = header.get::<RcpHeader>() {
+        if work.less(rate, h.rate as f64) {
+            h.rate = rate as f32;
+            h.epoch = epoch;
+            header.set(&h);
+        }
+    }
+}
+
+/// Waiting bytes without the packet in service: a busy link always holds that one.
+#[inline]
+pub(super) fn waiting(link: &LinkView) -> f64 {
+    let n = link.queue_packets as f64;
+    if n < 1.0 {
+        0.0
+    } else {
+        link.queue_bytes as f64 * (n - 1.0) / n
+    }
+}
+
+/// Smallest rate in bit/s that `floor` full packets per `rtt` make, never above the capacity.
+pub(super) fn floor_rate(floor: f64, link: &LinkFacts, rtt: f64) -> f64 {
+    (floor * link.packet as f64 * 8.0 / rtt).min(link.capacity.as_bps())
+}
+
+/// Parameters of an RCP router.
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    alpha: f64,
+    beta: f64,
+    interval: f64,
+    per_flow: bool,
+    initial: f64,
+    floor: f64,
+}
+
+/// The router of RCP. Eq. (1).
+struct Router<A> {
+    set: Settings,
+    link: LinkFacts,
+    work: A,
+    /// R_l in bit/s.
+    rate: f64,
+    /// d_l in seconds.
+    mean_rtt: f64,
+    /// Bytes that arrived in this interval.
+    bytes: f64,
+    /// Sum of RTT x weight and of weights in this interval.
+    rtt_sum: f64,
+    weight: f64,
+    /// Interval in which each flow was last counted, for the mean over flows.
+    seen: Vec<u32>,
+    epoch: u32,
+    began: Time,
+    due: Time,
+}
+
+impl<A: Arithmetic> Router<A> {
+    fn new(set: &Settings, link: &LinkFacts) -> Router<A> {
+        let mean_rtt = link.base_rtt.as_secs().max(1e-6);
+        Router {
+            set: *set,
+            link: *link,
+            work: A::default(),
+            rate: set.initial * link.capacity.as_bps(),
+            mean_rtt,
+            bytes: 0.0,
+            rtt_sum: 0.0,
+            weight: 0.0,
+            seen: Vec::new(),
+            epoch: 1,
+            began: Time::ZERO,
+            due: Time::ZERO + Dur::from_secs(set.interval.min(mean_rtt)),
+        }
+    }
+    /// True when this packet is the first of its flow in this interval.
+    fn first_of_flow(&mut self, flow: u32) -> bool {
+        let flow = flow as usize;
+        if flow >= self.seen.len() {
+            self.seen.resize(flow + 1, 0);
+        }
+        core::mem::replace(&mut self.seen[flow], self.epoch) != self.epoch
+    }
+}
+
+impl<A: Arithmetic> LinkController for Router<A> {
+    #[inline]
+    fn on_arrival(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
+        let len = packet.wire_len as f64;
+        self.bytes = self.work.add(self.bytes, len);
+        if packet.is_forward() {
+            self.work.packet();
+            if let Some(h) = header.get::<RcpHeader>() {
+                let rtt = h.rtt as f64;
+                if rtt > 0.0 {
+                    if !self.set.per_flow {
+                        let weighted = self.work.mul(rtt, len);
+                        self.rtt_sum = self.work.add(self.rtt_sum, weighted);
+                        // The weights are the bytes already counted, but for packets without an RTT.
+                        self.weight += len;
+                    } else if self.first_of_flow(packet.flow) {
+                        self.rtt_sum = self.work.add(self.rtt_sum, rtt);
+                        self.weight = self.work.add(self.weight, 1.0);
+                    }
+                }
+            }
+        }
+    }
+    #[inline]
+    fn on_departure(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
+        announce(&mut self.work, self.rate, self.epoch, packet, header);
+    }
+    fn wants_departures(&self) -> bool {
+        true
+    }
+    fn deadline(&self) -> Time {
+        self.due
+    }
+    fn on_deadline(&mut self, now: Time, link: &LinkView) {
+        let set = &self.set;
+        let t = now.since(self.began).as_secs();
+        if self.weight > 0.0 {
+            // Moving average over about one RTT, as the public router does; no sample, no change.
+            let gain = (t / self.mean_rtt).min(1.0);
+            self.mean_rtt += gain * (self.rtt_sum / self.weight - self.mean_rtt);
+        }
+        let d = self.mean_rtt;
+        let c = self.link.capacity.as_bps();
+        let y = self.bytes * 8.0 / t;
+        let q = waiting(link) * 8.0;
+        // Eq. (1): R = R(t-T) [1 + (T/d)/C (alpha (C - y) - beta q/d)]
+        let next = self.rate * (1.0 + t / d / c * (set.alpha * (c - y) - set.beta * q / d));
+        self.rate = next.clamp(floor_rate(set.floor, &self.link, d), c);
+        self.bytes = 0.0;
+        self.rtt_sum = 0.0;
+        self.weight = 0.0;
+        self.epoch += 1;
+        self.began = now;
+        self.due = now + Dur::from_secs(set.interval.min(d));
+    }
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        report("fair_rate_bps", self.rate);
+        report("mean_rtt_s", self.mean_rtt);
+        self.work.observe(report);
+    }
+}
+
+/// What a router of the queue-independent kind measures over one interval: bytes and the largest RTT.
+#[derive(Clone, Debug)]
+pub(super) struct Meter<A> {
+    pub work: A,
+    bytes: f64,
+    largest: f64,
+    /// Largest RTT of the last interval that had a sample, in seconds.
+    pub rtt: f64,
+    began: Time,
+}
+
+impl<A: Arithmetic> Meter<A> {
+    pub(super) fn new(link: &LinkFacts) -> Meter<A> {
+        Meter {
+            work: A::default(),
+            bytes: 0.0,
+            largest: 0.0,
+            rtt: link.base_rtt.as_secs(),
+            began: Time::ZERO,
+        }
+    }
+    #[inline]
+    pub(super) fn arrival(&mut self, packet: &Packet, header: &CcHeader) {
+        self.bytes = self.work.add(self.bytes, packet.wire_len as f64);
+        if packet.is_forward() {
+            self.work.packet();
+            if let Some(h) = header.get::<RcpHeader>() {
+                let rtt = h.rtt as f64;
+                if self.work.less(self.largest, rtt) {
+                    self.largest = rtt;
+                }
+            }
+        }
+    }
+    /// Ends the interval: the arrival rate y_l in bit/s.
+    pub(super) fn close(&mut self, now: Time) -> f64 {
+        let y = self.bytes * 8.0 / now.since(self.began).as_secs();
+        if self.largest > 0.0 {
+            self.rtt = self.largest;
+        }
+        self.bytes = 0.0;
+        self.largest = 0.0;
+        self.began = now;
+        y
+    }
+}
+
+/// How a queue-independent router chooses kappa from the largest RTT.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gain {
+    /// Fraction of the bound, eta.
+    pub eta: f64,
+    /// Control interval in seconds.
+    pub interval: f64,
+    /// Use (35) instead of the sine.
+    pub simple: bool,
+    /// Intervals between announcing a rate and measuring it, beyond the RTT.
+    pub lag: f64,
+}
+
+impl Gain {
+    pub(super) const PARAMS: [ParamSpec; 4] = [
+        INTERVAL,
+        ParamSpec::new("eta", Kind::Float, "0.5", "kappa as a fraction of its stability bound", "PIQI-RCP section IV")
+            .range(1e-6, 100.0),
+        ParamSpec::new(
+            "bound",
+            Kind::Choice(&["exact", "simple"]),
+            "exact",
+            "stability bound: the sine of (6) or (20), or the fraction of (35)",
+            "PIQI-RCP eq. (6), (20), (35)",
+        ),
+        ParamSpec::new(
+            "lag",
+            Kind::Float,
+            "1",
+            "control intervals a rate needs, beyond the RTT, to show in the measured arrival rate",
+            "the rate is an average over one interval",
+        )
+        .range(0.0, 10.0),
+    ];
+    pub(super) fn read(p: &Params) -> Gain {
+        Gain {
+            eta: p.float("eta"),
+            interval: p.float("interval"),
+            simple: p.text("bound") == "simple",
+            lag: p.float("lag"),
+        }
+    }
+    /// Eq. (6) for the largest RTT in seconds: kappa* of QI-RCP; PIQI-RCP's is half of it (20).
+    pub(super) fn bound(&self, rtt: f64) -> f64 {
+        if self.simple {
+            // Twice Eq. (35), which is PIQI-RCP's: T / (T + D)
+            return self.interval / (self.interval + rtt);
+        }
+        // A loop shorter than one interval is one interval (section IV-A).
+        let d = (rtt / self.interval + self.lag).max(1.0);
+        2.0 * libm::sin(core::f64::consts::PI / (2.0 * (2.0 * d - 1.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) const LINK: LinkFacts =
+        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(100), packet: 1000 };
+
+    fn view(queue_packets: u32) -> LinkView {
+        LinkView {
+            capacity: LINK.capacity,
+            queue_packets,
+            queue_bytes: queue_packets as u64 * 1000,
+            arrived_bytes: 0,
+            departed_bytes: 0,
+        }
+    }
+    fn settings(per_flow: bool) -> Settings {
+        Settings { alpha: 0.4, beta: 1.0, interval: 0.01, per_flow, initial: 0.05, floor: 0.01 }
+    }
+    fn packet(flow: u32, rtt: f32) -> (Packet, CcHeader) {
+        let mut header = CcHeader::NONE;
+        header.set(&RcpHeader { rate: f32::INFINITY, rtt, epoch: 0 });
+        (Packet { wire_len: 1000, flow, ..Packet::default() }, header)
+    }
+
+    #[test]
+    fn header_survives_the_wire() {
+        let h = RcpHeader { rate: 1.25e9, rtt: 0.25, epoch: 77 };
+        let mut slot = CcHeader::NONE;
+        slot.set(&h);
+        assert_eq!(slot.get::<RcpHeader>(), Some(h));
+        assert_eq!(RcpHeader::WIRE_LEN, 16);
+    }
+
+    #[test]
+    fn equation_1_by_hand() {
+        // C = 100 Mb/s, d = 0.1 s, T = 0.01 s, 250 packets of 1000 B in an interval: y = 200 Mb/s; 101 packets
+        // queued, 100 waiting: q = 800 kbit. factor = 1 + 0.1 (0.4 (1 - 2) - 1 * 0.8e6 / 0.1 / 1e8) = 1 - 0.048
+        let mut r = Router::<Plain>::new(&settings(false), &LINK);
+        for _ in 0..250 {
+            let (mut p, mut h) = packet(0, 0.1);
+            r.on_arrival(Time::ZERO, &view(0), &mut p, &mut h);
+        }
+        r.on_deadline(Time(10_000_000_000), &view(101));
+        assert!((r.rate - 5e6 * 0.952).abs() < 1.0, "{}", r.rate);
+        assert_eq!(r.deadline(), Time(20_000_000_000));
+    }
+
+    #[test]
+    fn mean_rtt_over_bytes_and_over_flows() {
+        // 9 packets of a flow at 20 ms, 1 of a flow at 710 ms; one interval moves the average by T/d = 0.1.
+        for (per_flow, mean) in [(false, (9.0 * 0.02 + 0.71) / 10.0), (true, 0.365)] {
+            let mut r = Router::<Plain>::new(&settings(per_flow), &LINK);
+            for i in 0..10 {
+                let (mut p, mut h) = packet(u32::from(i == 0), if i == 0 { 0.71 } else { 0.02 });
+                r.on_arrival(Time::ZERO, &view(0), &mut p, &mut h);
+            }
+            r.on_deadline(Time(10_000_000_000), &view(0));
+            assert!((r.mean_rtt - (0.1 + 0.1 * (mean - 0.1))).abs() < 1e-7, "{per_flow} {}", r.mean_rtt);
+        }
+    }
+
+    #[test]
+    fn the_smallest_rate_of_the_path_wins_and_acks_pass_untouched() {
+        let mut r = Router::<Plain>::new(&settings(false), &LINK);
+        let (mut p, mut h) = packet(0, 0.1);
+        r.on_departure(Time::ZERO, &view(0), &mut p, &mut h);
+        assert_eq!(h.get::<RcpHeader>().map(|h| h.rate), Some(5e6));
+        r.rate = 9e6;
+        r.on_departure(Time::ZERO, &view(0), &mut p, &mut h);
+        assert_eq!(h.get::<RcpHeader>().map(|h| h.rate), Some(5e6));
+        r.rate = 1e6;
+        p.flags = penstock_core::packet::flag::ACK;
+        r.on_departure(Time::ZERO, &view(0), &mut p, &mut h);
+        assert_eq!(h.get::<RcpHeader>().map(|h| h.rate), Some(5e6));
+    }
+
+    #[test]
+    fn rates_stay_between_floor_and_capacity() {
+        let mut r = Router::<Plain>::new(&settings(false), &LINK);
+        for k in 1..400u64 {
+            r.on_deadline(Time(k * 10_000_000_000), &view(0));
+        }
+        assert_eq!(r.rate, 1e8); // an idle link offers everything
+        r.on_deadline(Time(400 * 10_000_000_000), &view(1_000_000));
+        assert!((r.rate - 0.01 * 8000.0 / 0.1).abs() < 1e-6); // 0.01 packets of 1000 B per 100 ms
+    }
+
+    #[test]
+    fn slow_senders_send_short_segments_once_per_rtt() {
+        let cfg = TcpConfig { mss: 944, ..TcpConfig::default() };
+        let pacer = Pacer::new(&cfg);
+        // 1000 B on the wire per 100 ms is 80 kb/s: at and above it full segments.
+        assert_eq!(pacer.control(80_000.0, 0.1).segment, None);
+        // Half of it: 500 B per RTT, 444 of payload, still 40 kb/s.
+        let half = pacer.control(40_000.0, 0.1);
+        assert_eq!((half.segment, half.pacing), (Some(Bytes(444)), Some(Rate(40_000))));
+        // Next to nothing: one byte and its headers once per RTT.
+        let probe = pacer.control(1.0, 0.1);
+        assert_eq!((probe.segment, probe.pacing), (Some(Bytes(1)), Some(Rate(57 * 80))));
+    }
+
+    #[test]
+    fn bounds_6_and_35_by_hand() {
+        let gain = Gain { eta: 1.0, interval: 0.01, simple: false, lag: 0.0 };
+        assert!((gain.bound(0.01) - 2.0).abs() < 1e-12); // D = T
+        assert!((gain.bound(0.02) - 1.0).abs() < 1e-12); // 2 sin(pi/6)
+        assert!((gain.bound(0.001) - 2.0).abs() < 1e-12); // shorter than one interval
+        let lagging = Gain { lag: 1.0, ..gain };
+        assert!((lagging.bound(0.01) - 1.0).abs() < 1e-12);
+        let simple = Gain { simple: true, ..gain };
+        assert!((simple.bound(0.12) - 1.0 / 13.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn counted_work_per_packet() {
+        // Section III: 2 additions and 2 multiplications. Measured here: y and the RTT sum are 2 additions,
+        // RTT x bytes is 1 multiplication; the mean is formed once per interval, not per packet.
+        let mut r = Router::<Counted>::new(&settings(false), &LINK);
+        for _ in 0..10 {
+            let (mut p, mut h) = packet(0, 0.1);
+            r.on_arrival(Time::ZERO, &view(0), &mut p, &mut h);
+            r.on_departure(Time::ZERO, &view(0), &mut p, &mut h);
+        }
+        let mut seen = Vec::new();
+        r.observe(&mut |name, value| seen.push((name, value)));
+        assert!(seen.contains(&("additions_per_packet", 2.0)), "{seen:?}");
+        assert!(seen.contains(&("multiplications_per_packet", 1.0)), "{seen:?}");
+    }
+}

@@ -1,0 +1,268 @@
+//! XCP, the eXplicit Control Protocol: routers change each sender's window packet by packet; an efficiency
+//! controller decides how much in total, a fairness controller for whom.
+//!
+//! Source: Katabi, Handley, Rohrs, "Congestion control for high bandwidth-delay product networks", SIGCOMM
+//! 2002; section and equation numbers are of that paper. Feedback carries a difference, so a lost packet
+//! loses its share of the change and nothing else; on a loss the sender halves its window as TCP does (section 3.2).
+
+use crate::registry::{LinkFacts, Protocol, Suite};
+use crate::work::{Arithmetic, Counted, Plain};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use penstock_core::header::wire;
+use penstock_core::packet::Packet;
+use penstock_core::tcp::{LossRecovery, TcpConfig};
+use penstock_core::{
+    Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind, LinkController, LinkView,
+    ParamSpec,
+};
+use penstock_units::{Bytes, Dur, Time};
+
+/// XCP.
+pub const XCP: Protocol = Protocol {
+    name: "xcp",
+    text: "eXplicit Control Protocol: per-packet window changes from separate efficiency and fairness controllers",
+    cites: "Katabi et al., SIGCOMM 2002",
+    params: &[
+        ParamSpec::new("alpha", Kind::Float, "0.4", "efficiency gain on spare bandwidth", "Katabi et al. section 3.5"),
+        ParamSpec::new("beta", Kind::Float, "0.226", "efficiency gain on the persistent queue", "Katabi et al. section 3.5"),
+        ParamSpec::new("shuffle", Kind::Float, "0.1", "share of the traffic reallocated per interval", "Katabi et al. section 3.4")
+            .range(0.0, 1.0),
+        ParamSpec::new("work", Kind::Bool, "false", "count the router's arithmetic per packet", "PIQI-RCP section III"),
+    ],
+    build: |p| {
+        let set = Settings { alpha: p.float("alpha"), beta: p.float("beta"), shuffle: p.float("shuffle") };
+        Ok(Suite {
+            configure: |c| {
+                c.recovery = LossRecovery::Sack;
+                c.restart_after_idle = false;
+            },
+            endpoint: Arc::new(|cfg, _| Box::new(Sender::new(cfg))),
+            router: Some(if p.flag("work") {
+                Arc::new(move |link| Box::new(Router::<Counted>::new(&set, link)))
+            } else {
+                Arc::new(move |link| Box::new(Router::<Plain>::new(&set, link)))
+            }),
+        })
+    },
+};
+
+/// The 20 bytes of XCP (section 3.1): window, RTT, feedback; 8 further bytes (length, version, echoed
+/// feedback of the other direction) are paid for and stay zero with data flowing one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct XcpHeader {
+    /// H_cwnd: the sender's congestion window in bytes.
+    pub cwnd: f32,
+    /// H_rtt: its RTT estimate in seconds, zero before the first.
+    pub rtt: f32,
+    /// H_feedback: change of the window in bytes; the sender writes what it wishes, routers lower it.
+    pub feedback: f32,
+}
+
+impl Header for XcpHeader {
+    const KIND: u8 = 2;
+    const WIRE_LEN: u32 = 20;
+    #[inline]
+    fn emit(&self, out: &mut [u8; CcHeader::ROOM]) {
+        wire::put_f32(out, 0, self.cwnd);
+        wire::put_f32(out, 4, self.rtt);
+        wire::put_f32(out, 8, self.feedback);
+    }
+    #[inline]
+    fn parse(raw: &[u8; CcHeader::ROOM]) -> Self {
+        XcpHeader { cwnd: wire::get_f32(raw, 0), rtt: wire::get_f32(raw, 4), feedback: wire::get_f32(raw, 8) }
+    }
+}
+
+/// The sender of XCP (section 3.2).
+struct Sender {
+    cwnd: f64,
+    rtt: f64,
+    segment: f64,
+}
+
+impl Sender {
+    fn new(cfg: &TcpConfig) -> Sender {
+        Sender { cwnd: (cfg.initial_window * cfg.mss) as f64, rtt: 0.0, segment: cfg.mss as f64 }
+    }
+    #[inline]
+    fn hear(&mut self, ack: &Ack<'_>, flow: &FlowView) {
+        self.rtt = flow.rtt_smoothed.as_secs();
+        let Some(h) = ack.header.get::<XcpHeader>() else { return };
+        if h.rtt > 0.0 && h.feedback.is_finite() {
+            // Section 3.2, eq. (1): cwnd = max(cwnd + H_feedback, s)
+            self.cwnd = (self.cwnd + h.feedback as f64).max(self.segment);
+        }
+    }
+}
+
+impl EndpointController for Sender {
+    fn on_ack(&mut self, ack: &Ack<'_>, flow: &FlowView) {
+        self.hear(ack, flow);
+    }
+    fn on_duplicate(&mut self, ack: &Ack<'_>, flow: &FlowView) {
+        self.hear(ack, flow);
+    }
+    fn on_congestion(&mut self, _: Time, _: &FlowView, event: Congestion) {
+        match event {
+            Congestion::Loss | Congestion::Ecn => self.cwnd = (self.cwnd / 2.0).max(self.segment),
+            Congestion::Timeout { .. } => self.cwnd = self.segment,
+            Congestion::Recovered | Congestion::Idle => {}
+        }
+    }
+    fn control(&self) -> Control {
+        Control { window: Some(Bytes(self.cwnd as u64)), pacing: None, segment: None }
+    }
+    fn on_send(&mut self, _: Time, _: &FlowView, _: &mut Packet, header: &mut CcHeader) {
+        header.set(&XcpHeader { cwnd: self.cwnd as f32, rtt: self.rtt as f32, feedback: f32::INFINITY });
+    }
+    fn header_len(&self) -> u32 {
+        XcpHeader::WIRE_LEN
+    }
+    fn acks_in_recovery(&self) -> bool {
+        true
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    alpha: f64,
+    beta: f64,
+    shuffle: f64,
+}
+
+/// The router of XCP (sections 3.3 to 3.5). Bytes and seconds throughout.
+struct Router<A> {
+    set: Settings,
+    work: A,
+    /// Capacity in bytes per second.
+    capacity: f64,
+    /// Sums over the packets of this interval: bytes, RTT s/cwnd, and RTT^2 s/cwnd.
+    bytes: f64,
+    sum_share: f64,
+    sum_rtt: f64,
+    /// Smallest backlog of this interval: the persistent queue.
+    smallest_queue: f64,
+    /// Average RTT: the control interval.
+    mean_rtt: f64,
+    /// xi_p and xi_n of the last interval.
+    xi_p: f64,
+    xi_n: f64,
+    /// What is left to hand out in this interval, in bytes per second: each way.
+    left_p: f64,
+    left_n: f64,
+    began: Time,
+    due: Time,
+}
+
+impl<A: Arithmetic> Router<A> {
+    fn new(set: &Settings, link: &LinkFacts) -> Router<A> {
+        let mean_rtt = link.base_rtt.as_secs().max(1e-6);
+        Router {
+            set: *set,
+            work: A::default(),
+            capacity: link.capacity.as_bytes_per_sec(),
+            bytes: 0.0,
+            sum_share: 0.0,
+            sum_rtt: 0.0,
+            smallest_queue: 0.0,
+            mean_rtt,
+            xi_p: 0.0,
+            xi_n: 0.0,
+            left_p: 0.0,
+            left_n: 0.0,
+            began: Time::ZERO,
+            due: Time::ZERO + Dur::from_secs(mean_rtt),
+        }
+    }
+}
+
+impl<A: Arithmetic> LinkController for Router<A> {
+    #[inline]
+    fn on_arrival(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
+        let w = &mut self.work;
+        let len = packet.wire_len as f64;
+        self.bytes = w.add(self.bytes, len);
+        if !packet.is_forward() {
+            return;
+        }
+        w.packet();
+        let Some(h) = header.get::<XcpHeader>() else { return };
+        if h.rtt > 0.0 && h.cwnd > 0.0 {
+            // Section 3.4: sum of rtt_i s_i / cwnd_i; the same with rtt_i once more gives the mean RTT over flows
+            let product = w.mul(h.rtt as f64, len);
+            let share = w.div(product, h.cwnd as f64);
+            self.sum_share = w.add(self.sum_share, share);
+            let weighted = w.mul(share, h.rtt as f64);
+            self.sum_rtt = w.add(self.sum_rtt, weighted);
+        }
+    }
+    #[inline]
+    fn on_departure(&mut self, _: Time, link: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
+        let w = &mut self.work;
+        let queue = super::rcp::waiting(link);
+        if w.less(queue, self.smallest_queue) {
+            self.smallest_queue = queue;
+        }
+        if !packet.is_forward() {
+            return;
+        }
+        let Some(mut h) = header.get::<XcpHeader>() else { return };
+        if h.rtt <= 0.0 || h.cwnd <= 0.0 {
+            return;
+        }
+        let (rtt, len) = (h.rtt as f64, packet.wire_len as f64);
+        // Changes of the rate, p_i / rtt_i and n_i / rtt_i, never more than is left in this interval:
+        // section 3.4, p_i = xi_p rtt_i^2 s_i / cwnd_i and n_i = xi_n rtt_i s_i
+        let product = w.mul(rtt, len);
+        let share = w.div(product, h.cwnd as f64);
+        let up = w.mul(self.xi_p, share).min(self.left_p);
+        let down = w.mul(self.xi_n, len).min(self.left_n);
+        // Eq. (2): H_feedback = p_i - n_i
+        let change = w.sub(up, down);
+        let feedback = w.mul(change, rtt);
+        if w.less(feedback, h.feedback as f64) {
+            h.feedback = feedback as f32;
+            header.set(&h);
+            self.left_p = w.sub(self.left_p, up);
+        } else {
+            // A router upstream allows less: only what this packet really takes is used up.
+            self.left_p -= (h.feedback as f64 / rtt + down).clamp(0.0, up);
+        }
+        self.left_n = w.sub(self.left_n, down);
+    }
+    fn wants_departures(&self) -> bool {
+        true
+    }
+    fn deadline(&self) -> Time {
+        self.due
+    }
+    fn on_deadline(&mut self, now: Time, link: &LinkView) {
+        let t = now.since(self.began).as_secs();
+        let input = self.bytes / t;
+        if self.sum_share > 0.0 {
+            self.mean_rtt = self.sum_rtt / self.sum_share;
+        }
+        let d = self.mean_rtt;
+        // Eq. (3): phi = alpha d S - beta Q, here as a change of rate over one interval: phi / d
+        let phi = self.set.alpha * (self.capacity - input) - self.set.beta * self.smallest_queue / d;
+        // Section 3.4, eq. (4): h = max(0, gamma y - |phi|)
+        let shuffled = (self.set.shuffle * input - libm::fabs(phi)).max(0.0);
+        self.left_p = shuffled + phi.max(0.0);
+        self.left_n = shuffled + (-phi).max(0.0);
+        // Section 3.4: xi_p = (h + max(phi, 0)) / (d sum rtt s/cwnd), xi_n = (h + max(-phi, 0)) / (d sum s);
+        // with h and phi as rates, d cancels
+        self.xi_p = if self.sum_share > 0.0 { self.left_p / self.sum_share } else { 0.0 };
+        self.xi_n = if self.bytes > 0.0 { self.left_n / self.bytes } else { 0.0 };
+        self.bytes = 0.0;
+        self.sum_share = 0.0;
+        self.sum_rtt = 0.0;
+        self.smallest_queue = super::rcp::waiting(link);
+        self.began = now;
+        self.due = now + Dur::from_secs(d);
+    }
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        report("mean_rtt_s", self.mean_rtt);
+        self.work.observe(report);
+    }
+}
