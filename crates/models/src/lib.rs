@@ -6,6 +6,7 @@ pub mod active;
 pub mod protocols;
 pub mod queues;
 pub mod registry;
+pub mod work;
 
 pub use queues::{Queue, QueueSpec};
 pub use registry::{protocol, Protocol, Suite};

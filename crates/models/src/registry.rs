@@ -66,6 +66,10 @@ pub const PROTOCOLS: &[&Protocol] = &[
     &protocols::racs::RACS,
     &protocols::d3::D3,
     &protocols::d2tcp::D2TCP,
+    &protocols::rcp::RCP,
+    &protocols::qi_rcp::QI_RCP,
+    &protocols::piqi_rcp::PIQI_RCP,
+    &protocols::xcp::XCP,
 ];
 
 /// A receiver-side control as written in a scenario (`none`, `ictcp:alpha=0.9`), parsed.

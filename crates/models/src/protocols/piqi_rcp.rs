@@ -9,7 +9,9 @@
 //! whose rate then runs away from what they send.
 
 use super::qi_rcp::GAMMA;
-use super::rcp::{announce, floor_rate, rate_paced, Gain, Meter, Pacer, Path, RcpHeader, FLOOR, INITIAL, WORK};
+use super::rcp::{
+    announce, floor_rate, rate_paced, Gain, Meter, Pacer, Path, RcpHeader, FLOOR, INITIAL, WORK,
+};
 use crate::registry::{LinkFacts, Protocol, Suite};
 use crate::work::{Arithmetic, Counted, Plain};
 use alloc::boxed::Box;
@@ -33,10 +35,22 @@ pub const PIQI_RCP: Protocol = Protocol {
         Gain::PARAMS[2],
         Gain::PARAMS[3],
         GAMMA,
-        ParamSpec::new("tau1", Kind::Float, "0.05", "sender: share of the gap closed per announcement", "chosen: bound (20) exact within 1 % for RTTs from 120 ms")
-            .range(1e-6, 0.999_999),
-        ParamSpec::new("tau2", Kind::Float, "0.88", "sender: share of each change followed at once", "chosen: bound (20) exact within 1 % for RTTs from 120 ms")
-            .range(-0.5, 1.0),
+        ParamSpec::new(
+            "tau1",
+            Kind::Float,
+            "0.05",
+            "sender: share of the gap closed per announcement",
+            "chosen: bound (20) exact within 1 % for RTTs from 120 ms",
+        )
+        .range(1e-6, 0.999_999),
+        ParamSpec::new(
+            "tau2",
+            Kind::Float,
+            "0.88",
+            "sender: share of each change followed at once",
+            "chosen: bound (20) exact within 1 % for RTTs from 120 ms",
+        )
+        .range(-0.5, 1.0),
         INITIAL,
         FLOOR,
         WORK,
@@ -226,6 +240,7 @@ impl<A: Arithmetic> LinkController for Router<A> {
     }
     fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
         report("fair_rate_bps", self.rate);
+        report("arrival_rate_bps", self.meter.arrival_rate);
         report("largest_rtt_s", self.meter.rtt);
         self.meter.work.observe(report);
     }
@@ -236,7 +251,8 @@ mod tests {
     use super::*;
     use penstock_units::Rate;
 
-    const LINK: LinkFacts = LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(20), packet: 1000 };
+    const LINK: LinkFacts =
+        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(20), packet: 1000 };
     const IDLE: LinkView = LinkView {
         capacity: LINK.capacity,
         queue_packets: 0,

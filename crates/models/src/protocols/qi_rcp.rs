@@ -116,6 +116,7 @@ impl<A: Arithmetic> LinkController for Router<A> {
     }
     fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
         report("fair_rate_bps", self.rate);
+        report("arrival_rate_bps", self.meter.arrival_rate);
         report("largest_rtt_s", self.meter.rtt);
         self.meter.work.observe(report);
     }
@@ -127,7 +128,8 @@ mod tests {
     use crate::protocols::rcp::RcpHeader;
     use penstock_units::Rate;
 
-    const LINK: LinkFacts = LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(20), packet: 1000 };
+    const LINK: LinkFacts =
+        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(20), packet: 1000 };
     const IDLE: LinkView = LinkView {
         capacity: LINK.capacity,
         queue_packets: 0,

@@ -66,7 +66,8 @@ pub const RCP: Protocol = Protocol {
 
 /// The control interval T of the family.
 pub(super) const INTERVAL: ParamSpec =
-    ParamSpec::new("interval", Kind::Duration, "10ms", "control interval T", "PIQI-RCP section V").range(1e-6, 10.0);
+    ParamSpec::new("interval", Kind::Duration, "10ms", "control interval T", "PIQI-RCP section V")
+        .range(1e-6, 10.0);
 /// Where a router's rate starts.
 pub(super) const INITIAL: ParamSpec = ParamSpec::new(
     "initial",
@@ -86,8 +87,13 @@ pub(super) const FLOOR: ParamSpec = ParamSpec::new(
 )
 .range(1e-6, 1e6);
 /// Whether the router counts its arithmetic.
-pub(super) const WORK: ParamSpec =
-    ParamSpec::new("work", Kind::Bool, "false", "count the router's arithmetic per packet", "PIQI-RCP section III");
+pub(super) const WORK: ParamSpec = ParamSpec::new(
+    "work",
+    Kind::Bool,
+    "false",
+    "count the router's arithmetic per packet",
+    "PIQI-RCP section III",
+);
 
 /// Rate-paced senders recover losses by SACK; nothing else of TCP's window law remains.
 pub(super) fn rate_paced(c: &mut TcpConfig) {
@@ -231,7 +237,13 @@ impl EndpointController for Announced {
 
 /// Writes a router's rate into a leaving packet when it is the smallest so far.
 #[inline]
-pub(super) fn announce<A: Arithmetic>(work: &mut A, rate: f64, epoch: u32, packet: &Packet, header: &mut CcHeader) {
+pub(super) fn announce<A: Arithmetic>(
+    work: &mut A,
+    rate: f64,
+    epoch: u32,
+    packet: &Packet,
+    header: &mut CcHeader,
+) {
     if !packet.is_forward() {
         return;
     }
@@ -280,6 +292,8 @@ struct Router<A> {
     rate: f64,
     /// d_l in seconds.
     mean_rtt: f64,
+    /// y_l of the last interval in bit/s.
+    arrival_rate: f64,
     /// Bytes that arrived in this interval.
     bytes: f64,
     /// Sum of RTT x weight and of weights in this interval.
@@ -301,6 +315,7 @@ impl<A: Arithmetic> Router<A> {
             work: A::default(),
             rate: set.initial * link.capacity.as_bps(),
             mean_rtt,
+            arrival_rate: 0.0,
             bytes: 0.0,
             rtt_sum: 0.0,
             weight: 0.0,
@@ -368,6 +383,7 @@ impl<A: Arithmetic> LinkController for Router<A> {
         // Eq. (1): R = R(t-T) [1 + (T/d)/C (alpha (C - y) - beta q/d)]
         let next = self.rate * (1.0 + t / d / c * (set.alpha * (c - y) - set.beta * q / d));
         self.rate = next.clamp(floor_rate(set.floor, &self.link, d), c);
+        self.arrival_rate = y;
         self.bytes = 0.0;
         self.rtt_sum = 0.0;
         self.weight = 0.0;
@@ -377,6 +393,7 @@ impl<A: Arithmetic> LinkController for Router<A> {
     }
     fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
         report("fair_rate_bps", self.rate);
+        report("arrival_rate_bps", self.arrival_rate);
         report("mean_rtt_s", self.mean_rtt);
         self.work.observe(report);
     }
@@ -390,6 +407,8 @@ pub(super) struct Meter<A> {
     largest: f64,
     /// Largest RTT of the last interval that had a sample, in seconds.
     pub rtt: f64,
+    /// Arrival rate y_l of the last interval in bit/s.
+    pub arrival_rate: f64,
     began: Time,
 }
 
@@ -400,6 +419,7 @@ impl<A: Arithmetic> Meter<A> {
             bytes: 0.0,
             largest: 0.0,
             rtt: link.base_rtt.as_secs(),
+            arrival_rate: 0.0,
             began: Time::ZERO,
         }
     }
@@ -425,6 +445,7 @@ impl<A: Arithmetic> Meter<A> {
         self.bytes = 0.0;
         self.largest = 0.0;
         self.began = now;
+        self.arrival_rate = y;
         y
     }
 }
@@ -445,8 +466,14 @@ pub(super) struct Gain {
 impl Gain {
     pub(super) const PARAMS: [ParamSpec; 4] = [
         INTERVAL,
-        ParamSpec::new("eta", Kind::Float, "0.5", "kappa as a fraction of its stability bound", "PIQI-RCP section IV")
-            .range(1e-6, 100.0),
+        ParamSpec::new(
+            "eta",
+            Kind::Float,
+            "0.5",
+            "kappa as a fraction of its stability bound",
+            "PIQI-RCP section IV",
+        )
+        .range(1e-6, 100.0),
         ParamSpec::new(
             "bound",
             Kind::Choice(&["exact", "simple"]),

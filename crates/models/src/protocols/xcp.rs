@@ -145,6 +145,8 @@ struct Router<A> {
     smallest_queue: f64,
     /// Average RTT: the control interval.
     mean_rtt: f64,
+    /// Arrival rate of the last interval in bytes per second.
+    arrival_rate: f64,
     /// xi_p and xi_n of the last interval.
     xi_p: f64,
     xi_n: f64,
@@ -167,6 +169,7 @@ impl<A: Arithmetic> Router<A> {
             sum_rtt: 0.0,
             smallest_queue: 0.0,
             mean_rtt,
+            arrival_rate: 0.0,
             xi_p: 0.0,
             xi_n: 0.0,
             left_p: 0.0,
@@ -254,6 +257,7 @@ impl<A: Arithmetic> LinkController for Router<A> {
         // with h and phi as rates, d cancels
         self.xi_p = if self.sum_share > 0.0 { self.left_p / self.sum_share } else { 0.0 };
         self.xi_n = if self.bytes > 0.0 { self.left_n / self.bytes } else { 0.0 };
+        self.arrival_rate = input;
         self.bytes = 0.0;
         self.sum_share = 0.0;
         self.sum_rtt = 0.0;
@@ -262,6 +266,7 @@ impl<A: Arithmetic> LinkController for Router<A> {
         self.due = now + Dur::from_secs(d);
     }
     fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        report("arrival_rate_bps", self.arrival_rate * 8.0);
         report("mean_rtt_s", self.mean_rtt);
         self.work.observe(report);
     }
