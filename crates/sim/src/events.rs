@@ -115,36 +115,35 @@ impl Arrivals {
         }
         self.keys[i] = key;
     }
+    /// Puts `key` where the hole at `i` sinks to. A new head of a ring is nearly always later than most of the
+    /// heap, so the hole sinks to the bottom first, without comparing with `key`, and `key` then rises.
     #[inline]
     fn sift_down(&mut self, mut i: usize, key: u64) {
         let keys = &mut self.keys[..];
         let n = keys.len();
         loop {
             let first = 4 * i + 1;
-            if first + 4 <= n {
-                // Four children: a fixed tournament without branches on the data.
-                let (a, b, c, d) = (keys[first], keys[first + 1], keys[first + 2], keys[first + 3]);
-                let (lo, i_lo) = if b < a { (b, 1) } else { (a, 0) };
-                let (hi, i_hi) = if d < c { (d, 3) } else { (c, 2) };
-                let (min, i_min) = if hi < lo { (hi, i_hi) } else { (lo, i_lo) };
-                if min >= key {
-                    break;
-                }
-                keys[i] = min;
-                i = first + i_min;
-            } else {
-                let mut best = None;
-                for j in first..n {
-                    if keys[j] < key && best.is_none_or(|b: usize| keys[j] < keys[b]) {
-                        best = Some(j);
-                    }
-                }
-                let Some(j) = best else { break };
-                keys[i] = keys[j];
-                i = j;
-            }
+            let Some(children) = keys.get(first..first + 4) else { break };
+            // Four children: a fixed tournament without branches on the data.
+            let (a, b, c, d) = (children[0], children[1], children[2], children[3]);
+            let (lo, i_lo) = if b < a { (b, 1) } else { (a, 0) };
+            let (hi, i_hi) = if d < c { (d, 3) } else { (c, 2) };
+            let (min, i_min) = if hi < lo { (hi, i_hi) } else { (lo, i_lo) };
+            keys[i] = min;
+            i = first + i_min;
         }
-        keys[i] = key;
+        let first = 4 * i + 1;
+        if first < n {
+            let mut best = first;
+            for j in first + 1..n {
+                if keys[j] < keys[best] {
+                    best = j;
+                }
+            }
+            keys[i] = keys[best];
+            i = best;
+        }
+        self.sift_up(i, key);
     }
 }
 
