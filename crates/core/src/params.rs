@@ -390,6 +390,11 @@ const SIZE_UNITS: &[(&str, f64)] = &[
     ("GiB", 1073741824.0),
 ];
 
+/// A size in bytes as written (`32KB`, `32KiB`, `500`).
+pub fn parse_size(text: &str) -> Option<f64> {
+    parse_number(text, SIZE_UNITS)
+}
+
 /// A finite number followed by one of `units` (blanks between them allowed), in base units.
 pub fn parse_number(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let text = text.trim();

@@ -18,7 +18,8 @@ pub fn resolve(text: &str) -> Result<Resolved, ParamError> {
     let seed = document.get("seed").and_then(Value::as_u64).unwrap_or(1);
     let mut given: Map<String, Value> = Map::new();
     let mut name = document.get("scenario").and_then(Value::as_str).map(str::to_owned);
-    let mut file = Value::Null;
+    let base_dir = document.get("base_dir").cloned().unwrap_or(Value::Null);
+    let mut file = json!({ "tables": {}, "base_dir": base_dir });
     if let Some(text) = document.get("toml").and_then(Value::as_str) {
         let parsed: toml::Table = text
             .parse()
@@ -40,8 +41,7 @@ pub fn resolve(text: &str) -> Result<Resolved, ParamError> {
         let (tables, plain): (Map<_, _>, Map<_, _>) =
             std::mem::take(table).into_iter().partition(|(k, _)| structure.contains(&k.as_str()));
         given.extend(plain);
-        file =
-            json!({ "tables": tables, "base_dir": document.get("base_dir").cloned().unwrap_or(Value::Null) });
+        file["tables"] = Value::Object(tables);
     }
     if let Some(set) = document.get("set").and_then(Value::as_object) {
         given.extend(set.clone());
@@ -82,6 +82,7 @@ pub fn resolved(r: &Resolved) -> Value {
         "set": values,
         "given": given,
         "without_effect": r.params.without_effect(),
+        "derived": r.facts.iter().map(|(k, v)| (k.to_string(), json!(v))).collect::<Map<_, _>>(),
         "file": r.file,
     })
 }

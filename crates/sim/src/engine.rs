@@ -506,9 +506,6 @@ impl Engine {
     }
 
     fn carry_out(&mut self, workload: u32) -> Result<(), ParamError> {
-        if self.actions.list.is_empty() {
-            return Ok(());
-        }
         for action in std::mem::take(&mut self.actions.list) {
             match action {
                 Action::Open(request) => self.open(workload, &request)?,

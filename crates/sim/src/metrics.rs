@@ -186,6 +186,8 @@ pub struct Recorder {
     pub sampled_flows: u32,
     /// Keep rows of this many of them in the series table; the means count all sampled flows.
     pub series_flows: u32,
+    /// What the scenario found out while it was built, by summary key.
+    pub facts: Vec<(&'static str, f64)>,
     next: Option<Time>,
     /// Start of the measured window.
     pub from: Time,

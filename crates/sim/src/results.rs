@@ -35,6 +35,9 @@ pub fn summarise(e: &Engine) -> Summary {
         }
     };
     put("measured_s", seconds);
+    for (key, value) in &r.facts {
+        put(key, *value);
+    }
     let measured: Vec<_> = r.flows.iter().map(|f| f.measured()).collect();
     let total = |f: fn(&crate::metrics::FlowCounters) -> u64| measured.iter().map(f).sum::<u64>() as f64;
     put("goodput_bps", total(|m| m.acked_bytes) * 8.0 / seconds);
@@ -68,6 +71,10 @@ pub fn summarise(e: &Engine) -> Summary {
     put("transfers", fct.len() as f64);
     put("flows_completed", fct.len() as f64);
     if !fct.is_empty() {
+        put(
+            "transfer_mean_bytes",
+            r.transfers.iter().map(|t| t.bytes as f64).sum::<f64>() / fct.len() as f64,
+        );
         put("fct_mean_s", fct.iter().sum::<f64>() / fct.len() as f64);
         fct.sort_by(f64::total_cmp);
         put("fct_p50_s", quantile(&fct, 0.5));
@@ -77,6 +84,14 @@ pub fn summarise(e: &Engine) -> Summary {
             let met = due.iter().filter(|t| t.acked <= t.due).count();
             put("deadlines_met", met as f64 / due.len() as f64);
         }
+    }
+    let mut blocks: Vec<f64> =
+        r.events.iter().filter(|x| x.what == "block").map(|x| x.length.as_secs()).collect();
+    if !blocks.is_empty() {
+        blocks.sort_by(f64::total_cmp);
+        put("block_mean_s", blocks.iter().sum::<f64>() / blocks.len() as f64);
+        put("block_p50_s", quantile(&blocks, 0.5));
+        put("block_p99_s", quantile(&blocks, 0.99));
     }
     if let Some(x) = r.alpha.value() {
         put("alpha_mean", x);

@@ -14,6 +14,8 @@ use penstock_models::protocols::resizing::resizing;
 use penstock_models::registry::{protocol, receive_control, BuildReceive};
 use penstock_models::{Protocol, QueueSpec, Suite};
 use penstock_units::{Dur, Rate};
+use serde_json::Value;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A named scenario.
@@ -302,10 +304,12 @@ pub struct Common {
     pub loss_events: bool,
     /// Receiver-side congestion control.
     pub receive: Option<BuildReceive>,
+    /// Where relative paths of files start.
+    pub base_dir: PathBuf,
 }
 
 impl Common {
-    fn parse(p: &Params) -> Result<Common, ParamError> {
+    fn parse(p: &Params, file: &Value) -> Result<Common, ParamError> {
         let (registered, mut suite) = protocol("protocol", p.text("protocol"))?;
         let cfg = tcp_config(p, &suite);
         if p.is_set("segment_start") {
@@ -348,6 +352,7 @@ impl Common {
             series_flows: p.count("series_flows") as u32,
             loss_events: p.flag("loss_events"),
             receive: receive_control("receive_control", p.text("receive_control"))?,
+            base_dir: file.get("base_dir").and_then(Value::as_str).unwrap_or_default().into(),
         })
     }
     /// Wire length of a full data packet.
@@ -513,7 +518,9 @@ pub struct Resolved {
     /// Base seed.
     pub seed: u64,
     /// Tables of a scenario file (network and workloads), null when there are none.
-    pub file: serde_json::Value,
+    pub file: Value,
+    /// Facts the build found: mean flow size, offered load and the like, by summary key.
+    pub facts: Vec<(&'static str, f64)>,
 }
 
 /// What a finished (or interrupted) run leaves.
@@ -535,16 +542,16 @@ impl Resolved {
         name: &str,
         given: &[(String, String)],
         seed: u64,
-        file: serde_json::Value,
+        file: Value,
     ) -> Result<Resolved, ParamError> {
         let scenario = find(name)?;
         let params = Params::parse(&format!("scenario {name}"), &scenario.specs(), given)?;
-        let resolved = Resolved { scenario, params, seed, file };
-        resolved.setup(0)?;
+        let mut resolved = Resolved { scenario, params, seed, file, facts: Vec::new() };
+        resolved.facts = resolved.setup(0)?.recorder.facts;
         Ok(resolved)
     }
     fn setup(&self, run: u64) -> Result<Setup, ParamError> {
-        let common = Common::parse(&self.params)?;
+        let common = Common::parse(&self.params, &self.file)?;
         (self.scenario.build)(&self.params, &common, RunId { seed: self.seed, run })
     }
     /// Runs replication `run`.

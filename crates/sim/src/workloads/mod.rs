@@ -1,11 +1,12 @@
 //! What hosts want to send. A workload opens connections, writes on them and hears when a write is acknowledged.
 
-use penstock_core::FlowId;
+use penstock_core::{FlowId, Stream};
 use penstock_units::Time;
 
 pub mod block;
+pub mod closed;
 pub mod flows;
-pub mod permutation;
+pub mod open;
 pub mod query;
 pub mod sizes;
 
@@ -28,6 +29,51 @@ pub struct FlowRequest {
     pub due: Time,
     /// Free for the workload.
     pub tag: u64,
+}
+
+impl FlowRequest {
+    /// A flow of `bytes` that ends with them, of the run's first protocol.
+    pub fn new(src: u32, dst: u32, bytes: u64) -> FlowRequest {
+        FlowRequest {
+            src,
+            dst,
+            protocol: 0,
+            class: 0,
+            bytes,
+            close: bytes != u64::MAX,
+            due: Time::NEVER,
+            tag: 0,
+        }
+    }
+}
+
+/// Who may send to whom: any of `from` to any other host of `to`.
+#[derive(Clone, Debug)]
+pub struct Pairs {
+    from: Vec<u32>,
+    to: Vec<u32>,
+}
+
+impl Pairs {
+    /// `None` when some host of `from` could only send to itself.
+    pub fn new(from: Vec<u32>, to: Vec<u32>) -> Option<Pairs> {
+        let possible = from.iter().all(|f| to.iter().any(|t| t != f));
+        (possible && !from.is_empty()).then_some(Pairs { from, to })
+    }
+    /// Draws a sender, then one of its receivers.
+    pub fn draw(&self, rng: &mut Stream) -> (u32, u32) {
+        let pick = |list: &[u32], rng: &mut Stream| list[rng.below(list.len() as u64) as usize];
+        let src = if self.from.len() == 1 { self.from[0] } else { pick(&self.from, rng) };
+        if self.to.len() == 1 {
+            return (src, self.to[0]);
+        }
+        loop {
+            let dst = pick(&self.to, rng);
+            if dst != src {
+                return (src, dst);
+            }
+        }
+    }
 }
 
 /// A write that has been acknowledged to its last byte.

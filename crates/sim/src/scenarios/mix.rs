@@ -1,0 +1,230 @@
+//! Short flows beside long ones.
+
+use super::permutation::parse_topology;
+use crate::engine::Setup;
+use crate::scenario::{Common, RunId, Scenario};
+use crate::topology::{four_switch_tree, star, LinkSpec, Topology};
+use crate::workloads::closed::{Closed, Loop};
+use crate::workloads::flows::FlowList;
+use crate::workloads::open::{Poisson, Rate};
+use crate::workloads::sizes::{Sizes, FILE_PARAMS};
+use crate::workloads::{FlowRequest, Pairs, Workload};
+use penstock_core::params::parse_number;
+use penstock_core::rng::Entity;
+use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_units::Time;
+
+/// Mix.
+pub const MIX: Scenario = Scenario {
+    name: "mix",
+    text: "short flows of random size share the network with long flows",
+    source: "munir-sdc-racs sections 3.5.2 (mix) and 3.5.3 (benchmark traffic)",
+    params: &[
+        ParamSpec::new("long_flows", Kind::Count, "2", "endless flows in the background", "section 3.5.2")
+            .range(0.0, 10_000.0),
+        ParamSpec::new(
+            "sizes",
+            Kind::Text,
+            "uniform:2KB:50KB",
+            "sizes of short flows: fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN, cdf:FILE",
+            "section 3.5.2; section 3.5.3 has pareto:1.2:25KB",
+        ),
+        FILE_PARAMS[0],
+        FILE_PARAMS[1],
+        ParamSpec::new(
+            "arrivals",
+            Kind::Text,
+            "closed",
+            "closed: each source sends flow after flow; poisson:RATE in flows/s; load:SHARE of the receiving links, headers included",
+            "section 3.5.2; section 3.5.3 has Poisson arrivals of 100 to 2000 flows/s",
+        ),
+        ParamSpec::new("sources", Kind::Count, "1", "hosts that send short flows", "section 3.5.2")
+            .range(1.0, 10_000.0),
+        ParamSpec::new("think", Kind::Duration, "0s", "pause of a source between two flows (closed)", "chosen")
+            .range(0.0, 1e4),
+        ParamSpec::new("short_flows", Kind::Count, "", "number of short flows; unset = until duration", "")
+            .range(1.0, 1e9),
+        ParamSpec::new(
+            "deadline",
+            Kind::Duration,
+            "",
+            "short flows are due so long after they begin; unset = no deadline",
+            "",
+        )
+        .range(1e-6, 1e4),
+        ParamSpec::new(
+            "topology",
+            Kind::Text,
+            "rack",
+            "rack: all under one switch, to one receiver; tree: senders in racks A and B, receiver in rack C of \
+             the four-switch tree; fat-tree:K, leaf-spine:LxSxH: between hosts drawn at random",
+            "section 3.5.2: four hosts at S3; Fig 3.6",
+        ),
+        ParamSpec::new("link_rate", Kind::Rate, "1Gbps", "rate of every link", "section 3.5").range(1e3, 1e13),
+        ParamSpec::new(
+            "link_delay",
+            Kind::Duration,
+            "75us",
+            "propagation delay of every link; in a rack the round trip is four of them",
+            "section 3.5: 300 us",
+        )
+        .range(0.0, 1.0),
+        ParamSpec::new("buffer", Kind::Amount, "100pkt", "buffer of a switch port", "section 3.5")
+            .range(1.0, 1e12),
+        ParamSpec::new(
+            "start_spread",
+            Kind::Duration,
+            "1ms",
+            "long flows and the sources of a closed loop start at U(0, this)",
+            "chosen: no two start together",
+        )
+        .range(0.0, 1e3),
+    ],
+    defaults: &[
+        ("warmup", "1s", "chosen: the long flows have settled"),
+        ("rto_min", "10ms", "munir-sdc-racs section 3.5.2"),
+        ("initial_window", "2", "ns-2"),
+        ("send_jitter", "12us", "one packet time at 1 Gb/s: breaks the phase lock of synchronised senders"),
+    ],
+    build,
+};
+
+/// Who is where in the network.
+struct Place {
+    topology: Topology,
+    /// Port that is reported.
+    bottleneck: u32,
+    /// Shortest round trip, in links.
+    links: u64,
+    /// Sender and receiver of each long flow.
+    long: Vec<(u32, u32)>,
+    /// What each source of short flows may do.
+    short: Vec<Pairs>,
+    /// All of them together, for open loops.
+    any: Pairs,
+    /// Links on which short flows end.
+    receiving: u64,
+}
+
+fn place(p: &Params, link: &LinkSpec, rng: &mut Stream) -> Result<Place, ParamError> {
+    let text = p.text("topology");
+    let long = p.count("long_flows") as usize;
+    if text != "rack" && text != "tree" {
+        let topology = parse_topology("topology", text, link).map_err(|e| match e.rule.as_str() {
+            rule if rule.starts_with("must be") => p.error("topology", format!("{rule}, or rack, tree")),
+            _ => e,
+        })?;
+        let mut hosts = topology.hosts();
+        if hosts.len() < 2 {
+            return Err(p.error("topology", "must have at least two hosts"));
+        }
+        let any = Pairs::new(hosts.clone(), hosts.clone()).expect("two hosts at least");
+        let bottleneck = topology.links.iter().position(|l| l.to == hosts[0]).expect("hosts are connected");
+        let short =
+            hosts.iter().map(|h| Pairs::new(vec![*h], hosts.clone()).expect("two hosts at least")).collect();
+        let receiving = hosts.len() as u64;
+        rng.shuffle(&mut hosts);
+        let n = hosts.len();
+        let long = (0..long).map(|i| (hosts[i % n], hosts[(i + 1) % n])).collect();
+        return Ok(Place { topology, bottleneck: bottleneck as u32, links: 4, long, short, any, receiving });
+    }
+    let sources = p.count("sources") as usize;
+    let senders = (long + sources) as u32;
+    let (topology, hosts, receiver, bottleneck, links) = if text == "rack" {
+        let (t, hosts, client) = star(senders, link);
+        let port = t.link_between(t.find("switch").expect("a star has one"), client);
+        (t, hosts, client, port, 4)
+    } else {
+        let (t, [a, b, c], s) = four_switch_tree(&[senders.div_ceil(2), senders / 2, 1], link);
+        // Senders alternate between the racks.
+        let hosts = (0..senders as usize).map(|i| if i % 2 == 0 { a[i / 2] } else { b[i / 2] }).collect();
+        let port = t.link_between(s[3], s[2]);
+        (t, hosts, c[0], port, 8)
+    };
+    let pairs = |from: &[u32]| Pairs::new(from.to_vec(), vec![receiver]).expect("nobody sends to itself");
+    Ok(Place {
+        topology,
+        bottleneck: bottleneck.expect("the switches are connected"),
+        links,
+        long: hosts[..long].iter().map(|h| (*h, receiver)).collect(),
+        short: hosts[long..].iter().map(|h| pairs(&[*h])).collect(),
+        any: pairs(&hosts[long..]),
+        receiving: 1,
+    })
+}
+
+/// Arrivals of short flows.
+enum Arrivals {
+    Closed,
+    /// Flows per second.
+    Poisson(f64),
+    /// Share of the receiving links' capacity.
+    Load(f64),
+}
+
+fn arrivals(p: &Params) -> Result<Arrivals, ParamError> {
+    let text = p.text("arrivals");
+    let number = |x: &str, units: &[(&str, f64)], what: &str, max: f64| match parse_number(x, units) {
+        Some(x) if x > 0.0 && x <= max => Ok(x),
+        _ => Err(p.error("arrivals", format!("{what} must be above 0 and at most {max}"))),
+    };
+    match text.split_once(':').map_or((text, ""), |(a, b)| (a.trim(), b.trim())) {
+        ("closed", "") => Ok(Arrivals::Closed),
+        ("poisson", x) => number(x, &[("", 1.0), ("/s", 1.0)], "poisson:RATE in flows per second", 1e9)
+            .map(Arrivals::Poisson),
+        ("load", x) => number(x, &[("", 1.0), ("%", 0.01)], "load:SHARE", 10.0).map(Arrivals::Load),
+        _ => Err(p.error("arrivals", "must be closed, poisson:RATE or load:SHARE")),
+    }
+}
+
+fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
+    let link = c.link(p.rate("link_rate"), p.dur("link_delay"), Some((p, "buffer")))?;
+    let sizes = Sizes::parse(p, "sizes", &c.base_dir)?;
+    let mut rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
+    let place = place(p, &link, &mut rng)?;
+    let long = place
+        .long
+        .iter()
+        .map(|(src, dst)| {
+            let start = Time::ZERO + rng.dur_below(p.dur("start_spread"));
+            (start, FlowRequest::new(*src, *dst, u64::MAX))
+        })
+        .collect();
+    let deadline = p.is_set("deadline").then(|| p.dur("deadline"));
+    let count = if p.is_set("short_flows") { p.count("short_flows") } else { u64::MAX };
+    let template = FlowRequest::new(0, 0, 0);
+    let mean = sizes.mean();
+    let mut facts = vec![("size_mean_bytes", mean)];
+    // Every segment carries a header; the mean number of segments is that of the mean size.
+    let wire = mean * f64::from(c.packet() + c.framing) / f64::from(c.protocols[0].1.mss);
+    let capacity = p.rate("link_rate").as_bps() * place.receiving as f64;
+    let short: Box<dyn Workload> = match arrivals(p)? {
+        Arrivals::Closed => {
+            let plan = Loop {
+                start: Time::ZERO,
+                spread: p.dur("start_spread"),
+                think: p.dur("think"),
+                deadline,
+                count,
+            };
+            Box::new(Closed::new(template, place.short, sizes, plan, (id.seed, id.run, 1)))
+        }
+        open => {
+            let rate = match open {
+                Arrivals::Load(share) => share * capacity / (8.0 * wire),
+                Arrivals::Poisson(rate) => rate,
+                Arrivals::Closed => unreachable!("handled above"),
+            };
+            facts.push(("arrivals_per_s", rate));
+            facts.push(("offered_load", rate * 8.0 * wire / capacity));
+            let rng = Stream::new(id.seed, id.run, Entity::Workload, 1);
+            let rate = Rate { per_second: rate, start: Time::ZERO, deadline, count };
+            Box::new(Poisson::new(template, place.any, sizes, rate, rng))
+        }
+    };
+    let workloads: Vec<Box<dyn Workload>> = vec![Box::new(FlowList::new(long)), short];
+    let base_rtt = p.dur("link_delay") * place.links;
+    let mut setup = c.setup(place.topology, workloads, place.bottleneck, base_rtt, id);
+    setup.recorder.facts = facts;
+    Ok(setup)
+}

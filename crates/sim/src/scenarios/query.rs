@@ -1,0 +1,115 @@
+//! Queries: one client asks many servers at once.
+
+use crate::engine::Setup;
+use crate::scenario::{Common, RunId, Scenario};
+use crate::topology::star;
+use crate::workloads::query::{Plan, Queries};
+use crate::workloads::FlowRequest;
+use penstock_core::rng::Entity;
+use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_units::Time;
+
+/// Query.
+pub const QUERY: Scenario = Scenario {
+    name: "query",
+    text:
+        "a client asks every server for a response; the next query follows when the last response is complete",
+    source: "munir-sdc-racs section 3.5.2, incast scenario",
+    params: &[
+        ParamSpec::new("servers", Kind::Count, "20", "number of servers", "chosen").range(1.0, 100_000.0),
+        ParamSpec::new("response", Kind::Size, "25KB", "bytes each server answers with", "section 3.5.2")
+            .range(1.0, 1e12),
+        ParamSpec::new(
+            "total",
+            Kind::Size,
+            "",
+            "bytes of all responses together, split evenly over the servers; instead of response",
+            "",
+        )
+        .range(1.0, 1e12),
+        ParamSpec::new("repetitions", Kind::Count, "500", "number of queries", "section 3.5.2")
+            .range(1.0, 1e9),
+        ParamSpec::new(
+            "connections",
+            Kind::Choice(&["fresh", "persistent"]),
+            "fresh",
+            "a connection per response, or one per server for all queries",
+            "section 3.5.2 counts each response as a flow",
+        ),
+        ParamSpec::new("gap", Kind::Duration, "0s", "pause between two queries", "chosen").range(0.0, 1e4),
+        ParamSpec::new(
+            "jitter",
+            Kind::Duration,
+            "20us",
+            "each server answers after U(0, this)",
+            "kulkarni-agrawal-incast section 3.2",
+        )
+        .range(0.0, 10.0),
+        ParamSpec::new(
+            "deadline",
+            Kind::Duration,
+            "",
+            "responses are due so long after they begin (fresh connections); unset = no deadline",
+            "",
+        )
+        .range(1e-6, 1e4),
+        ParamSpec::new("link_rate", Kind::Rate, "1Gbps", "rate of every link", "section 3.5")
+            .range(1e3, 1e13),
+        ParamSpec::new(
+            "link_delay",
+            Kind::Duration,
+            "75us",
+            "propagation delay of every link; the round trip is four of them",
+            "section 3.5: 300 us",
+        )
+        .range(0.0, 1.0),
+        ParamSpec::new("buffer", Kind::Amount, "100pkt", "buffer of a switch port", "section 3.5")
+            .range(1.0, 1e12),
+    ],
+    defaults: &[
+        ("duration", "600s", "chosen: the run ends with the last query"),
+        ("rto_min", "10ms", "munir-sdc-racs section 3.5.2"),
+        ("initial_window", "2", "ns-2"),
+        ("send_jitter", "12us", "one packet time at 1 Gb/s: breaks the phase lock of synchronised senders"),
+    ],
+    build,
+};
+
+fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
+    let link = c.link(p.rate("link_rate"), p.dur("link_delay"), Some((p, "buffer")))?;
+    let (topology, servers, client) = star(p.count("servers") as u32, &link);
+    let switch = topology.find("switch").expect("a star has a switch");
+    let bottleneck = topology.link_between(switch, client).expect("the client is connected");
+    let n = servers.len() as u64;
+    let bytes: Box<dyn Fn(u64) -> u64> = if p.is_set("total") {
+        if p.is_given("response") {
+            return Err(p.error("total", "cannot be given together with response"));
+        }
+        let total = p.bytes("total").0;
+        if total < n {
+            return Err(p.error("total", format!("must be at least one byte for each of the {n} servers")));
+        }
+        // What does not divide goes to the first servers, a byte each.
+        Box::new(move |i| total / n + u64::from(i < total % n))
+    } else {
+        let response = p.bytes("response").0;
+        Box::new(move |_| response)
+    };
+    let persistent = p.text("connections") == "persistent";
+    if persistent && p.is_set("deadline") {
+        return Err(p.error("deadline", "needs connections=fresh"));
+    }
+    let responses = servers.iter().zip(0..).map(|(s, i)| FlowRequest::new(*s, client, bytes(i))).collect();
+    let plan = Plan {
+        start: Time::ZERO,
+        repetitions: p.count("repetitions"),
+        jitter: p.dur("jitter"),
+        gap: p.dur("gap"),
+        deadline: p.is_set("deadline").then(|| p.dur("deadline")),
+        persistent,
+        stop: true,
+    };
+    let rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
+    let queries = Queries::new(responses, plan, rng);
+    Ok(c.setup(topology, vec![Box::new(queries)], bottleneck, p.dur("link_delay") * 4, id))
+}
