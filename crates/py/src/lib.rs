@@ -140,7 +140,7 @@ fn tables<'py>(py: Python<'py>, e: &Engine) -> PyResult<Bound<'py, PyDict>> {
     let t = PyDict::new(py);
     let rows: Vec<u32> = (0..e.ports().len() as u32).collect();
     let ps = r.until.since(r.from).as_secs() * 1e12;
-    let stats = |i: &u32| &e.ports()[*i as usize].stats;
+    let stats = |i: &u32| e.ports()[*i as usize].stats();
     column(py, &t, "port", &rows, |i| *i)?;
     t.set_item("name", rows.iter().map(|i| e.topology().link_name(*i)).collect::<Vec<_>>())?;
     column(py, &t, "bottleneck", &rows, |i| *i == e.bottleneck())?;

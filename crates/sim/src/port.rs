@@ -160,6 +160,28 @@ pub struct PortConfig {
     pub controller: Option<Box<dyn LinkController>>,
     /// Probability that a packet is lost at random.
     pub loss: f64,
+    /// Keep time integrals of the queue; counters are kept always.
+    pub measured: bool,
+}
+
+/// Counters that only grow.
+#[derive(Clone, Copy, Default)]
+struct Totals {
+    accepted_packets: u64,
+    accepted_bytes: u64,
+    dropped_bytes: u64,
+    departed_packets: u64,
+    departed_bytes: u64,
+    drops: [u64; 3],
+    marks: u64,
+}
+
+/// Time integrals of the queue since the last reset.
+#[derive(Clone, Copy, Default)]
+struct Integrals {
+    packets: f64,
+    packets_squared: f64,
+    bytes: f64,
 }
 
 /// An output port and its link.
@@ -182,11 +204,13 @@ pub struct Port {
     queue: Queue,
     controller: Option<Box<dyn LinkController>>,
     hooks_departures: bool,
-    /// Totals that are never reset, for controllers and conservation.
-    total_arrived_bytes: u64,
-    total_departed_bytes: u64,
-    /// Counters since the last reset.
-    pub stats: PortStats,
+    measured: bool,
+    queue_max: u32,
+    /// Departures are not counted: what was accepted and is not in the queue has left.
+    totals: Totals,
+    /// Totals at the last reset.
+    base: Totals,
+    integrals: Integrals,
     rng: Stream,
     loss_rng: Stream,
 }
@@ -222,9 +246,11 @@ impl Port {
             queue: c.queue,
             controller: c.controller,
             hooks_departures,
-            total_arrived_bytes: 0,
-            total_departed_bytes: 0,
-            stats: PortStats::default(),
+            measured: c.measured,
+            queue_max: 0,
+            totals: Totals::default(),
+            base: Totals::default(),
+            integrals: Integrals::default(),
             rng,
             loss_rng,
         }
@@ -249,11 +275,39 @@ impl Port {
     pub fn controller(&self) -> Option<&dyn LinkController> {
         self.controller.as_deref()
     }
+    /// Counters and integrals since the last reset, as of the last [`Self::settle`].
+    pub fn stats(&self) -> PortStats {
+        let (now, base) = (self.totals_now(), &self.base);
+        let dropped = |t: &Totals| t.drops.iter().sum::<u64>();
+        let unmeasured = if self.measured { 0.0 } else { f64::NAN };
+        let departed_packets = now.departed_packets - base.departed_packets;
+        PortStats {
+            arrived_packets: now.accepted_packets + dropped(&now) - base.accepted_packets - dropped(base),
+            arrived_bytes: now.accepted_bytes + now.dropped_bytes - base.accepted_bytes - base.dropped_bytes,
+            departed_packets,
+            departed_bytes: now.departed_bytes - base.departed_bytes
+                + departed_packets * u64::from(self.framing),
+            drops: [0, 1, 2].map(|i| now.drops[i] - base.drops[i]),
+            marks: now.marks - base.marks,
+            queue_max: self.queue_max,
+            queue_integral: self.integrals.packets + unmeasured,
+            queue_square_integral: self.integrals.packets_squared + unmeasured,
+            byte_integral: self.integrals.bytes + unmeasured,
+        }
+    }
+    fn totals_now(&self) -> Totals {
+        Totals {
+            departed_packets: self.totals.accepted_packets - u64::from(self.queue_packets),
+            departed_bytes: self.totals.accepted_bytes - self.queue_bytes,
+            ..self.totals
+        }
+    }
     /// Starts counting anew: everything before `now` is warm-up.
     pub fn reset_stats(&mut self, now: Time, arena: &mut Arena) {
-        self.advance(now, arena);
-        self.account(now.0);
-        self.stats = PortStats { queue_max: self.queue_packets, ..PortStats::default() };
+        self.settle(now, arena);
+        self.base = self.totals_now();
+        self.integrals = Integrals::default();
+        self.queue_max = self.queue_packets;
     }
     /// Brings the integrals up to `now`.
     pub fn settle(&mut self, now: Time, arena: &mut Arena) {
@@ -263,12 +317,15 @@ impl Port {
 
     #[inline]
     fn account(&mut self, t: u64) {
+        if !self.measured {
+            return;
+        }
         // Through i64: a signed conversion is one instruction, and no run is half of u64 long.
         let dt = (t - self.changed_at) as i64 as f64;
         let q = f64::from(self.queue_packets as i32);
-        self.stats.queue_integral += q * dt;
-        self.stats.queue_square_integral += q * q * dt;
-        self.stats.byte_integral += self.queue_bytes as i64 as f64 * dt;
+        self.integrals.packets += q * dt;
+        self.integrals.packets_squared += q * q * dt;
+        self.integrals.bytes += self.queue_bytes as i64 as f64 * dt;
         self.changed_at = t;
     }
 
@@ -277,8 +334,8 @@ impl Port {
             capacity: self.rate,
             queue_packets: self.queue_packets,
             queue_bytes: self.queue_bytes,
-            arrived_bytes: self.total_arrived_bytes,
-            departed_bytes: self.total_departed_bytes,
+            arrived_bytes: self.totals.accepted_bytes + self.totals.dropped_bytes,
+            departed_bytes: self.totals.accepted_bytes - self.queue_bytes,
         }
     }
 
@@ -293,9 +350,6 @@ impl Port {
             self.account(slot.finish);
             self.queue_packets -= 1;
             self.queue_bytes -= u64::from(slot.bytes);
-            self.stats.departed_packets += 1;
-            self.stats.departed_bytes += u64::from(slot.bytes + self.framing);
-            self.total_departed_bytes += u64::from(slot.bytes);
             self.ring.departing = self.ring.departing.wrapping_add(1);
             if self.hooks_departures {
                 let view = self.view();
@@ -330,9 +384,6 @@ impl Port {
                 c.on_arrival(now, &view, packet, &mut arena.headers[slot]);
             }
         }
-        self.stats.arrived_packets += 1;
-        self.stats.arrived_bytes += u64::from(bytes);
-        self.total_arrived_bytes += u64::from(bytes);
         let full = self.queue_packets >= self.limit_packets
             || self.queue_bytes + u64::from(bytes) > self.limit_bytes;
         let backlog = Backlog {
@@ -350,7 +401,7 @@ impl Port {
                     cause = Some(DropCause::Early);
                 } else {
                     packet.ecn = Ecn::Ce;
-                    self.stats.marks += 1;
+                    self.totals.marks += 1;
                 }
             }
             Verdict::Drop(c) => cause = cause.or(Some(c)),
@@ -359,7 +410,8 @@ impl Port {
             cause = Some(DropCause::Random);
         }
         if let Some(cause) = cause {
-            self.stats.drops[cause as usize] += 1;
+            self.totals.drops[cause as usize] += 1;
+            self.totals.dropped_bytes += u64::from(bytes);
             if let Some(c) = &mut self.controller {
                 c.on_drop(now, packet, &arena.headers[slot]);
             }
@@ -373,7 +425,9 @@ impl Port {
         self.ring.push(Slot { finish, packet: id, bytes });
         self.queue_packets += 1;
         self.queue_bytes += u64::from(bytes);
-        self.stats.queue_max = self.stats.queue_max.max(self.queue_packets);
+        self.totals.accepted_packets += 1;
+        self.totals.accepted_bytes += u64::from(bytes);
+        self.queue_max = self.queue_max.max(self.queue_packets);
         Offered::Queued(first.then_some(Time(finish + self.delay)))
     }
 

@@ -51,7 +51,7 @@ pub fn summarise(e: &Engine) -> Summary {
     put("blocks", r.blocks as f64);
 
     let port = &e.ports()[e.bottleneck() as usize];
-    let st = &port.stats;
+    let st = port.stats();
     let ps = seconds * 1e12;
     let mean = st.queue_integral / ps;
     put("utilisation", st.departed_bytes as f64 * 8.0 / (port.rate().as_bps() * seconds));
@@ -62,7 +62,7 @@ pub fn summarise(e: &Engine) -> Summary {
     let bottleneck_drops: u64 = st.drops.iter().sum();
     put("drop_rate", bottleneck_drops as f64 / st.arrived_packets as f64);
     let all =
-        |f: fn(&crate::port::PortStats) -> u64| e.ports().iter().map(|p| f(&p.stats)).sum::<u64>() as f64;
+        |f: fn(&crate::port::PortStats) -> u64| e.ports().iter().map(|p| f(&p.stats())).sum::<u64>() as f64;
     put("drops", all(|p| p.drops.iter().sum()));
     put("ce_marks", all(|p| p.marks));
     put("packet_hops", e.packet_hops as f64);
