@@ -524,6 +524,12 @@ impl Engine {
                         self.send(flow.0);
                     }
                 }
+                Action::Leave(flow) => {
+                    if let Some(f) = self.flows[flow.0 as usize].as_deref_mut() {
+                        f.sender.leave();
+                        self.send(flow.0);
+                    }
+                }
                 Action::Block { started, bytes } => {
                     if self.measuring {
                         self.recorder.block(started, self.now, bytes);

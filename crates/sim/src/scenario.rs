@@ -279,6 +279,7 @@ pub const COMMON: &[ParamSpec] = &[
 ];
 
 /// The common parameters, parsed.
+#[derive(Clone)]
 pub struct Common {
     /// Protocols of the run; position 0 is the scenario's own.
     pub protocols: Vec<(Suite, Arc<TcpConfig>)>,

@@ -253,6 +253,11 @@ impl Sender {
     pub fn close(&mut self) {
         self.close = true;
     }
+    /// Forgets what was written and not yet sent, and closes.
+    pub fn leave(&mut self) {
+        self.view.app_end = self.view.app_end.min(self.view.max_sent);
+        self.close = true;
+    }
 
     // ---- getters -------------------------------------------------------------------------------------
 

@@ -2,12 +2,18 @@
 
 use crate::scenario::Scenario;
 
+mod bottleneck;
 mod incast;
+mod join;
 mod long_flows;
 mod mix;
 mod multi_hop;
+mod parking_lot;
 mod permutation;
+mod poisson;
 mod query;
+mod staggered;
+mod t1;
 
 /// Every scenario, in the order shown to a user.
 pub const ALL: &[&Scenario] = &[
@@ -17,4 +23,9 @@ pub const ALL: &[&Scenario] = &[
     &mix::MIX,
     &multi_hop::MULTI_HOP,
     &permutation::PERMUTATION,
+    &join::JOIN,
+    &staggered::STAGGERED,
+    &t1::T1,
+    &parking_lot::PARKING_LOT,
+    &poisson::POISSON,
 ];

@@ -1,30 +1,54 @@
 //! A list of flows with given start times: long flows, staggered joins, traces.
 
-use super::{Actions, FlowRequest, Workload};
+use super::{Action, Actions, FlowRequest, Workload};
+use penstock_core::FlowId;
 use penstock_units::Time;
 
-/// Opens each flow at its time, in the given order.
+/// Opens each flow at its time, in the given order, and ends it at its time.
 pub struct FlowList {
-    flows: Vec<(Time, FlowRequest)>,
+    /// Start, end, flow.
+    flows: Vec<(Time, Time, FlowRequest)>,
     next: usize,
+    /// Ends to come, latest first.
+    leaving: Vec<(Time, FlowId)>,
 }
 
 impl FlowList {
-    /// Sorted by start time; equal times keep the given order.
-    pub fn new(mut flows: Vec<(Time, FlowRequest)>) -> FlowList {
+    /// Flows that stay. Sorted by start time; equal times keep the given order.
+    pub fn new(flows: Vec<(Time, FlowRequest)>) -> FlowList {
+        FlowList::leaving(flows.into_iter().map(|(start, flow)| (start, Time::NEVER, flow)).collect())
+    }
+    /// Flows with a start and an end; [`Time::NEVER`] = it stays.
+    pub fn leaving(mut flows: Vec<(Time, Time, FlowRequest)>) -> FlowList {
         flows.sort_by_key(|f| f.0);
-        FlowList { flows, next: 0 }
+        FlowList { flows, next: 0, leaving: Vec::new() }
+    }
+    fn next_start(&self) -> Time {
+        self.flows.get(self.next).map_or(Time::NEVER, |f| f.0)
+    }
+    fn next_end(&self) -> Time {
+        self.leaving.last().map_or(Time::NEVER, |f| f.0)
     }
 }
 
 impl Workload for FlowList {
     fn next_event(&self) -> Time {
-        self.flows.get(self.next).map_or(Time::NEVER, |f| f.0)
+        self.next_start().min(self.next_end())
     }
     fn on_event(&mut self, now: Time, actions: &mut Actions) {
-        while self.next_event() <= now {
-            actions.open(self.flows[self.next].1.clone());
+        while self.next_end() <= now {
+            if let Some((_, flow)) = self.leaving.pop() {
+                actions.push(Action::Leave(flow));
+            }
+        }
+        while self.next_start() <= now {
+            let (_, end, request) = self.flows[self.next].clone();
+            let id = actions.open(request);
             self.next += 1;
+            if end != Time::NEVER {
+                let at = self.leaving.partition_point(|(t, _)| *t > end);
+                self.leaving.insert(at, (end, id));
+            }
         }
     }
 }

@@ -98,6 +98,8 @@ pub enum Action {
     Write(FlowId, u64),
     /// No more writes on a connection.
     Close(FlowId),
+    /// The application goes away: what was sent is delivered, the rest is forgotten, the connection closes.
+    Leave(FlowId),
     /// A unit of application work (a block, a query) that ran from `started` until now is complete.
     Block {
         /// Its start.

@@ -1,0 +1,112 @@
+//! What the scenarios of explicit rate control share: one bottleneck, and flows that come and go.
+
+use crate::engine::Setup;
+use crate::scenario::{tcp_config, Common, RunId};
+use crate::topology::{drop_tail, dumbbell, LinkSpec};
+use crate::workloads::flows::FlowList;
+use crate::workloads::FlowRequest;
+use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_models::registry::protocol;
+use penstock_units::{Dur, Rate, Time};
+use std::sync::Arc;
+
+/// Capacity of the bottleneck.
+pub(super) const CAPACITY: ParamSpec =
+    ParamSpec::new("capacity", Kind::Rate, "100Mbps", "rate of the bottleneck", "PIQI-RCP section III")
+        .range(1e3, 1e13);
+/// Rate of the outer links.
+pub(super) const ACCESS_RATE: ParamSpec =
+    ParamSpec::new("access_rate", Kind::Rate, "1Gbps", "rate of every host's link", "PIQI-RCP section IV")
+        .range(1e3, 1e13);
+/// Limit of the bottleneck's port.
+pub(super) const BUFFER: ParamSpec = ParamSpec::new(
+    "buffer",
+    Kind::Amount,
+    "",
+    "buffer of a switch port; unset = unlimited",
+    "PIQI-RCP section III",
+)
+.range(1.0, 1e12);
+/// Control interval of the routers.
+pub(super) const INTERVAL: ParamSpec = ParamSpec::new(
+    "interval",
+    Kind::Duration,
+    "",
+    "control interval T of the routers; unset = the protocol's",
+    "PIQI-RCP section V: 10 ms",
+)
+.range(1e-6, 10.0);
+
+/// Defaults of common parameters: 1000 B on the wire with RCP's header, and no other limits.
+pub(super) const DEFAULTS: &[(&str, &str, &str)] = &[
+    ("protocol", "rcp", "PIQI-RCP"),
+    ("segment", "944B", "1000 B on the wire: 40 B of IP and TCP, 16 B of RCP"),
+    ("initial_window", "2", "ns-2"),
+    ("sample", "100ms", "chosen"),
+    ("series", "true", "rates over time are what these scenarios are for"),
+];
+
+/// A flow: its round-trip propagation time, when it comes, when it goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Visit {
+    pub rtt: Dur,
+    pub start: Time,
+    pub stop: Time,
+}
+
+/// The common parameters with the control interval put into the protocol's own parameters.
+pub(super) fn with_interval(p: &Params, c: &Common) -> Result<Common, ParamError> {
+    let mut common = c.clone();
+    if p.is_set("interval") {
+        if !c.protocol.params.iter().any(|s| s.name == "interval") {
+            let rule = format!("protocol {} has no control interval", c.protocol.name);
+            return Err(p.error("interval", rule));
+        }
+        let text = p.text("protocol");
+        let joint = if text.contains(':') { "," } else { ":" };
+        let (_, suite) = protocol("protocol", &format!("{text}{joint}interval={}", p.text("interval")))?;
+        let cfg = tcp_config(p, &suite);
+        common.protocols[0] = (suite, Arc::new(cfg));
+    }
+    Ok(common)
+}
+
+/// Half of what a round-trip time leaves for the access links, after the bottleneck's both ways.
+pub(super) fn access_delay(p: &Params, key: &str, rtt: Dur, bottleneck: Dur) -> Result<Dur, ParamError> {
+    if rtt < bottleneck * 2 {
+        return Err(p.error(key, format!("must be at least twice the bottleneck's delay ({bottleneck})")));
+    }
+    Ok((rtt - bottleneck * 2) / 4)
+}
+
+/// One bottleneck of `capacity` and `delay`; every visit has its own pair of hosts.
+pub(super) fn visits(
+    p: &Params,
+    c: &Common,
+    delay: Dur,
+    flows: &[(Visit, Dur)],
+    id: RunId,
+) -> Result<Setup, ParamError> {
+    let c = with_interval(p, c)?;
+    let buffer = p.is_set("buffer").then_some((p, "buffer"));
+    let bottleneck = c.link(p.rate("capacity"), delay, buffer)?;
+    let access: Vec<LinkSpec> = flows.iter().map(|(_, d)| outer(p.rate("access_rate"), *d)).collect();
+    let (topology, hosts, port) = dumbbell(flows.len() as u32, &access, &bottleneck);
+    let list = flows
+        .iter()
+        .zip(&hosts)
+        .map(|((visit, _), (src, dst))| (visit.start, visit.stop, endless(*src, *dst)))
+        .collect();
+    let base = flows.iter().map(|(v, _)| v.rtt).min().unwrap_or(delay * 2);
+    Ok(c.setup(topology, vec![Box::new(FlowList::leaving(list))], port, base, id))
+}
+
+/// An outer link: never the bottleneck, no limit.
+pub(super) fn outer(rate: Rate, delay: Dur) -> LinkSpec {
+    LinkSpec { rate, delay, buffer: None, queue: drop_tail() }
+}
+
+/// A flow without end.
+pub(super) fn endless(src: u32, dst: u32) -> FlowRequest {
+    FlowRequest { src, dst, protocol: 0, class: 0, bytes: u64::MAX, close: false, due: Time::NEVER, tag: 0 }
+}

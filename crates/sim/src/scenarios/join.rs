@@ -1,0 +1,79 @@
+//! One flow fills a link; then many join it at once.
+
+use super::bottleneck::{access_delay, visits, Visit, ACCESS_RATE, BUFFER, CAPACITY, DEFAULTS, INTERVAL};
+use crate::engine::Setup;
+use crate::scenario::{Common, RunId, Scenario};
+use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_units::Time;
+
+/// Join.
+pub const JOIN: Scenario = Scenario {
+    name: "join",
+    text: "one flow fills a link, others join it all at once",
+    source: "PIQI-RCP Fig 3, 13(a), 17, 18",
+    params: &[
+        CAPACITY,
+        ParamSpec::new("flows", Kind::Count, "50", "number of flows that join", "PIQI-RCP Fig 3")
+            .range(1.0, 10_000.0),
+        ParamSpec::new("join_at", Kind::Duration, "15s", "when they join", "PIQI-RCP Fig 3").range(0.0, 1e6),
+        ParamSpec::new(
+            "leave_at",
+            Kind::Duration,
+            "",
+            "when they leave; unset = never",
+            "PIQI-RCP section VI",
+        )
+        .range(0.0, 1e6),
+        ParamSpec::new(
+            "delay",
+            Kind::Duration,
+            "50ms",
+            "one-way delay of the bottleneck",
+            "PIQI-RCP section III",
+        )
+        .range(0.0, 2.0),
+        ParamSpec::new(
+            "rtt",
+            Kind::Duration,
+            "120ms",
+            "round-trip propagation time of the first flow",
+            "PIQI-RCP section IV",
+        )
+        .range(1e-6, 4.0),
+        ParamSpec::new(
+            "rtt_joining",
+            Kind::Duration,
+            "",
+            "that of the joining flows; unset = the first flow's",
+            "",
+        )
+        .range(1e-6, 4.0),
+        ACCESS_RATE,
+        BUFFER,
+        INTERVAL,
+    ],
+    defaults: &[
+        DEFAULTS[0],
+        DEFAULTS[1],
+        DEFAULTS[2],
+        DEFAULTS[3],
+        DEFAULTS[4],
+        ("duration", "40s", "chosen"),
+    ],
+    build,
+};
+
+fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
+    let delay = p.dur("delay");
+    let joining = if p.is_set("rtt_joining") { "rtt_joining" } else { "rtt" };
+    let stop = if p.is_set("leave_at") { Time::ZERO + p.dur("leave_at") } else { Time::NEVER };
+    let first = Visit { rtt: p.dur("rtt"), start: Time::ZERO, stop: Time::NEVER };
+    let other = Visit { rtt: p.dur(joining), start: Time::ZERO + p.dur("join_at"), stop };
+    if other.stop <= other.start {
+        return Err(p.error("leave_at", "must be later than join_at"));
+    }
+    let mut flows = vec![(first, access_delay(p, "rtt", first.rtt, delay)?)];
+    let access = access_delay(p, joining, other.rtt, delay)?;
+    flows.extend((0..p.count("flows")).map(|_| (other, access)));
+    visits(p, c, delay, &flows, id)
+}

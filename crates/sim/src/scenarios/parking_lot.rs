@@ -1,0 +1,115 @@
+//! A chain of bottlenecks with flows over any stretch of it.
+
+use super::bottleneck::{endless, outer, with_interval, BUFFER, DEFAULTS, INTERVAL};
+use crate::engine::Setup;
+use crate::scenario::{Common, RunId, Scenario};
+use crate::topology::Topology;
+use crate::workloads::flows::FlowList;
+use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_units::{Dur, Rate, Time};
+
+/// Parking lot.
+pub const PARKING_LOT: Scenario = Scenario {
+    name: "parking-lot",
+    text: "a chain of links and flows over stretches of it: several bottlenecks, max-min shares",
+    source: "PIQI-RCP Fig 14, 15",
+    params: &[
+        ParamSpec::new(
+            "hops",
+            Kind::Text,
+            "970Mbps,800Mbps",
+            "rates of the links of the chain, comma-separated",
+            "PIQI-RCP section V",
+        ),
+        ParamSpec::new(
+            "flows",
+            Kind::Text,
+            "1-2@0s,1-1@15s,2-2@30s",
+            "flows, comma-separated: first and last link (counted from 1) and start, FIRST-LAST@START",
+            "PIQI-RCP section V",
+        ),
+        ParamSpec::new(
+            "delay",
+            Kind::Duration,
+            "50ms",
+            "one-way delay of each link of the chain",
+            "PIQI-RCP section V",
+        )
+        .range(0.0, 1.0),
+        ParamSpec::new("access_delay", Kind::Duration, "1ms", "one-way delay of a host's link", "chosen")
+            .range(0.0, 1.0),
+        BUFFER,
+        INTERVAL,
+    ],
+    defaults: &[
+        DEFAULTS[0],
+        DEFAULTS[1],
+        DEFAULTS[2],
+        DEFAULTS[3],
+        DEFAULTS[4],
+        ("duration", "60s", "chosen"),
+        ("warmup", "50s", "chosen: the last join is over"),
+    ],
+    build,
+};
+
+const ITEM: &[ParamSpec] = &[
+    ParamSpec::new("rate", Kind::Rate, "1bps", "rate of a link", "").range(1e3, 1e13),
+    ParamSpec::new("first", Kind::Count, "1", "first link of a flow", "").range(1.0, 1000.0),
+    ParamSpec::new("last", Kind::Count, "1", "last link of a flow", "").range(1.0, 1000.0),
+    ParamSpec::new("start", Kind::Duration, "0s", "start of a flow", "").range(0.0, 1e6),
+];
+
+/// One item of a list, by the rules of a parameter.
+fn item(key: &str, text: &str, fields: &[(&str, &str)]) -> Result<Params, ParamError> {
+    let given: Vec<(String, String)> =
+        fields.iter().map(|(k, v)| ((*k).to_owned(), v.trim().to_owned())).collect();
+    let specs: Vec<ParamSpec> =
+        ITEM.iter().copied().filter(|s| fields.iter().any(|f| f.0 == s.name)).collect();
+    let specs: Vec<ParamSpec> = specs.into_iter().map(|s| ParamSpec { default: "", ..s }).collect();
+    Params::parse("list", &specs, &given).map_err(|e| ParamError::new(key, text, e.rule))
+}
+
+fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
+    let c = with_interval(p, c)?;
+    let buffer = p.is_set("buffer").then_some((p, "buffer"));
+    let rates: Vec<Rate> = p
+        .text("hops")
+        .split(',')
+        .map(|t| Ok(item("hops", t, &[("rate", t)])?.rate("rate")))
+        .collect::<Result<_, ParamError>>()?;
+    let mut t = Topology::default();
+    let switches: Vec<u32> = (0..=rates.len()).map(|i| t.switch(format!("s{i}"))).collect();
+    let mut ports = Vec::new();
+    for (i, rate) in rates.iter().enumerate() {
+        ports.push(t.connect(switches[i], switches[i + 1], &c.link(*rate, p.dur("delay"), buffer)?).0);
+    }
+    // Outer links are never the bottleneck.
+    let access = outer(Rate(rates.iter().map(|r| r.0).max().unwrap_or(1) * 10), p.dur("access_delay"));
+    let mut flows = Vec::new();
+    let mut longest = Dur::ZERO;
+    let mut shortest = Dur::MAX;
+    for (i, text) in p.text("flows").split(',').enumerate() {
+        let bad = || ParamError::new("flows", text, "must be FIRST-LAST@START, for example 1-2@15s");
+        let (stretch, start) = text.split_once('@').ok_or_else(bad)?;
+        let (first, last) = stretch.split_once('-').ok_or_else(bad)?;
+        let f = item("flows", text, &[("first", first), ("last", last), ("start", start)])?;
+        let (first, last) = (f.count("first") as usize, f.count("last") as usize);
+        if first > last || last > rates.len() {
+            let rule = format!("the chain has links 1 to {}, first before last", rates.len());
+            return Err(ParamError::new("flows", text, rule));
+        }
+        let (src, dst) = (t.host(format!("x{}-from", i + 1)), t.host(format!("x{}-to", i + 1)));
+        t.connect(src, switches[first - 1], &access);
+        t.connect(switches[last], dst, &access);
+        flows.push((Time::ZERO + f.dur("start"), endless(src, dst)));
+        let rtt = (p.dur("delay") * (last - first + 1) as u64 + p.dur("access_delay") * 2) * 2;
+        (longest, shortest) = (longest.max(rtt), shortest.min(rtt));
+    }
+    if longest >= c.duration {
+        return Err(p.error("duration", format!("must be longer than the longest round trip ({longest})")));
+    }
+    let mut setup = c.setup(t, vec![Box::new(FlowList::new(flows))], ports[0], shortest, id);
+    setup.recorder.sampled_ports = ports;
+    Ok(setup)
+}

@@ -1,0 +1,114 @@
+//! Flows of random size that arrive at random, beside long flows.
+
+use super::bottleneck::{
+    access_delay, endless, outer, with_interval, ACCESS_RATE, BUFFER, CAPACITY, DEFAULTS, INTERVAL,
+};
+use crate::engine::Setup;
+use crate::scenario::{Common, RunId, Scenario};
+use crate::topology::dumbbell;
+use crate::workloads::flows::FlowList;
+use crate::workloads::open::{Poisson, Rate};
+use crate::workloads::sizes::Sizes;
+use crate::workloads::{Pairs, Workload};
+use penstock_core::rng::Entity;
+use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_units::Time;
+
+/// Poisson.
+pub const POISSON: Scenario = Scenario {
+    name: "poisson",
+    text: "flows of Pareto size arrive as a Poisson process at one link, beside long flows",
+    source: "PIQI-RCP Fig 13(b), 19",
+    params: &[
+        CAPACITY,
+        ParamSpec::new(
+            "load",
+            Kind::Float,
+            "0.9",
+            "offered payload as a fraction of the capacity",
+            "PIQI-RCP section V",
+        )
+        .range(1e-6, 10.0),
+        ParamSpec::new(
+            "arrivals",
+            Kind::Float,
+            "",
+            "flows per second; overrides load",
+            "PIQI-RCP section VI",
+        )
+        .range(1e-3, 1e9),
+        ParamSpec::new(
+            "mean_packets",
+            Kind::Float,
+            "30",
+            "mean size of a flow in full segments",
+            "PIQI-RCP section V",
+        )
+        .range(1.0, 1e9),
+        ParamSpec::new("shape", Kind::Float, "1.4", "shape of the Pareto distribution", "PIQI-RCP section V")
+            .range(1.01, 100.0),
+        ParamSpec::new("from", Kind::Duration, "0s", "first arrivals", "PIQI-RCP section VI").range(0.0, 1e6),
+        ParamSpec::new("long_flows", Kind::Count, "0", "long flows from the start", "PIQI-RCP section VI")
+            .range(0.0, 10_000.0),
+        ParamSpec::new(
+            "hosts",
+            Kind::Count,
+            "16",
+            "pairs of hosts the short flows are spread over",
+            "chosen",
+        )
+        .range(1.0, 10_000.0),
+        ParamSpec::new(
+            "delay",
+            Kind::Duration,
+            "50ms",
+            "one-way delay of the bottleneck",
+            "PIQI-RCP section V",
+        )
+        .range(0.0, 2.0),
+        ParamSpec::new(
+            "rtt",
+            Kind::Duration,
+            "100ms",
+            "round-trip propagation time",
+            "PIQI-RCP section V: delay of 50 ms",
+        )
+        .range(1e-6, 4.0),
+        ACCESS_RATE,
+        BUFFER,
+        INTERVAL,
+    ],
+    defaults: &[DEFAULTS[0], DEFAULTS[1], DEFAULTS[2], ("duration", "20s", "chosen")],
+    build,
+};
+
+fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
+    let c = with_interval(p, c)?;
+    let delay = p.dur("delay");
+    let buffer = p.is_set("buffer").then_some((p, "buffer"));
+    let bottleneck = c.link(p.rate("capacity"), delay, buffer)?;
+    let access = outer(p.rate("access_rate"), access_delay(p, "rtt", p.dur("rtt"), delay)?);
+    let long = p.count("long_flows") as usize;
+    let (topology, pairs, port) = dumbbell(p.count("hosts") as u32 + long as u32, &[access], &bottleneck);
+    let mss = f64::from(c.protocols[0].1.mss);
+    let mean = p.float("mean_packets") * mss;
+    let arrivals = if p.is_set("arrivals") {
+        p.float("arrivals")
+    } else {
+        p.float("load") * p.rate("capacity").as_bytes_per_sec() / mean
+    };
+    let stay: Vec<_> = pairs[..long].iter().map(|(s, d)| (Time::ZERO, endless(*s, *d))).collect();
+    let (from, to): (Vec<u32>, Vec<u32>) = pairs[long..].iter().copied().unzip();
+    let between = Pairs::new(from, to).expect("senders are not receivers");
+    let rate =
+        Rate { per_second: arrivals, start: Time::ZERO + p.dur("from"), deadline: None, count: u64::MAX };
+    let short = Poisson::new(
+        endless(pairs[0].0, pairs[0].1),
+        between,
+        Sizes::Pareto { shape: p.float("shape"), mean },
+        rate,
+        Stream::new(id.seed, id.run, Entity::Workload, 1),
+    );
+    let workloads: Vec<Box<dyn Workload>> = vec![Box::new(FlowList::new(stay)), Box::new(short)];
+    Ok(c.setup(topology, workloads, port, p.dur("rtt"), id))
+}

@@ -1,0 +1,67 @@
+//! Flows that come one after the other.
+
+use super::bottleneck::{access_delay, visits, Visit, ACCESS_RATE, BUFFER, CAPACITY, DEFAULTS, INTERVAL};
+use crate::engine::Setup;
+use crate::scenario::{Common, RunId, Scenario};
+use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_units::{Dur, Time};
+
+/// Staggered.
+pub const STAGGERED: Scenario = Scenario {
+    name: "staggered",
+    text: "flows join a link one after the other",
+    source: "PIQI-RCP Fig 4, 5, 8, 9, 11, 12, 16",
+    params: &[
+        CAPACITY,
+        ParamSpec::new("flows", Kind::Count, "10", "number of flows", "PIQI-RCP section IV").range(1.0, 10_000.0),
+        ParamSpec::new("every", Kind::Duration, "10s", "time between two of them", "PIQI-RCP section IV").range(0.0, 1e6),
+        ParamSpec::new("lasting", Kind::Duration, "", "how long each stays; unset = to the end", "PIQI-RCP section VI").range(1e-6, 1e6),
+        ParamSpec::new("delay", Kind::Duration, "50ms", "one-way delay of the bottleneck", "PIQI-RCP section IV").range(0.0, 2.0),
+        ParamSpec::new(
+            "rtt",
+            Kind::Text,
+            "120ms",
+            "round-trip propagation times in order, comma-separated; the last one is that of all further flows",
+            "PIQI-RCP section IV",
+        ),
+        ACCESS_RATE,
+        BUFFER,
+        INTERVAL,
+    ],
+    defaults: &[
+        DEFAULTS[0],
+        DEFAULTS[1],
+        DEFAULTS[2],
+        DEFAULTS[3],
+        DEFAULTS[4],
+        ("duration", "120s", "chosen"),
+    ],
+    build,
+};
+
+const RTT: &[ParamSpec] =
+    &[ParamSpec::new("rtt", Kind::Duration, "", "a round-trip time", "").range(1e-6, 4.0)];
+
+/// Times separated by commas.
+pub(super) fn times(key: &str, text: &str) -> Result<Vec<Dur>, ParamError> {
+    text.split(',')
+        .map(|t| {
+            let given = [("rtt".to_owned(), t.trim().to_owned())];
+            let p = Params::parse("list", RTT, &given).map_err(|e| ParamError::new(key, text, e.rule))?;
+            Ok(p.dur("rtt"))
+        })
+        .collect()
+}
+
+fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
+    let delay = p.dur("delay");
+    let rtts = times("rtt", p.text("rtt"))?;
+    let mut flows = Vec::new();
+    for i in 0..p.count("flows") {
+        let rtt = rtts[(i as usize).min(rtts.len() - 1)];
+        let start = Time::ZERO + p.dur("every") * i;
+        let stop = if p.is_set("lasting") { start + p.dur("lasting") } else { Time::NEVER };
+        flows.push((Visit { rtt, start, stop }, access_delay(p, "rtt", rtt, delay)?));
+    }
+    visits(p, c, delay, &flows, id)
+}

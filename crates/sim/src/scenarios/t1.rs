@@ -1,0 +1,97 @@
+//! Topology T1: a router whose mean RTT says nothing about the flow it controls.
+
+use super::bottleneck::{endless, outer, with_interval, BUFFER, DEFAULTS, INTERVAL};
+use crate::engine::Setup;
+use crate::scenario::{Common, RunId, Scenario};
+use crate::topology::Topology;
+use crate::workloads::flows::FlowList;
+use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_units::{Dur, Rate, Time};
+
+/// T1.
+pub const T1: Scenario = Scenario {
+    name: "t1",
+    text: "a flow of long RTT is bottlenecked at l1, which flows of short RTT cross on their way to l3",
+    source: "PIQI-RCP Fig 1, 2, 6, 10",
+    params: &[
+        ParamSpec::new(
+            "l1",
+            Kind::Rate,
+            "155Mbps",
+            "rate of l1, shared by all",
+            "PIQI-RCP section III: x1 converges to it",
+        )
+        .range(1e3, 1e13),
+        ParamSpec::new(
+            "l2",
+            Kind::Rate,
+            "622Mbps",
+            "rate of l2, behind l1 on the path of x1",
+            "chosen: never the bottleneck",
+        )
+        .range(1e3, 1e13),
+        ParamSpec::new(
+            "l3",
+            Kind::Rate,
+            "70Mbps",
+            "rate of l3, behind l1 on the path of the others",
+            "chosen: open in the paper",
+        )
+        .range(1e3, 1e13),
+        ParamSpec::new("flows", Kind::Count, "9", "number of flows over l3", "PIQI-RCP section III")
+            .range(0.0, 10_000.0),
+        ParamSpec::new("join_at", Kind::Duration, "30s", "when they join", "PIQI-RCP section III")
+            .range(0.0, 1e6),
+        ParamSpec::new(
+            "rtt",
+            Kind::Duration,
+            "710ms",
+            "round-trip propagation time of x1",
+            "PIQI-RCP section III",
+        )
+        .range(20e-3, 4.0),
+        ParamSpec::new("rtt_joining", Kind::Duration, "20ms", "that of the others", "PIQI-RCP section III")
+            .range(8e-3, 4.0),
+        BUFFER,
+        INTERVAL,
+    ],
+    defaults: &[
+        DEFAULTS[0],
+        DEFAULTS[1],
+        DEFAULTS[2],
+        DEFAULTS[3],
+        DEFAULTS[4],
+        ("duration", "100s", "chosen"),
+        ("rwnd", "4GB", "the long path holds 14 MB and a queue beside it"),
+    ],
+    build,
+};
+
+fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
+    let c = with_interval(p, c)?;
+    let buffer = p.is_set("buffer").then_some((p, "buffer"));
+    let hop = Dur::millis(2);
+    let mut t = Topology::default();
+    let (a, b, far, near) = (t.switch("a"), t.switch("b"), t.switch("far"), t.switch("near"));
+    let access = outer(Rate(10_000_000_000), Dur::ZERO);
+    // x1: host, l1, l2, host; the rest of its round trip is l2's delay.
+    let (l1, _) = t.connect(a, b, &c.link(p.rate("l1"), hop, buffer)?);
+    let rest = p.dur("rtt") / 2 - hop;
+    t.connect(b, far, &c.link(p.rate("l2"), rest, buffer)?);
+    let (l3, _) = t.connect(b, near, &c.link(p.rate("l3"), hop, buffer)?);
+    let (src, dst) = (t.host("x1-from"), t.host("x1-to"));
+    t.connect(src, a, &access);
+    t.connect(far, dst, &access);
+    let mut flows = vec![(Time::ZERO, endless(src, dst))];
+    let outside = outer(Rate(10_000_000_000), (p.dur("rtt_joining") / 2 - hop * 2) / 2);
+    for i in 0..p.count("flows") {
+        let (src, dst) = (t.host(format!("x{}-from", i + 2)), t.host(format!("x{}-to", i + 2)));
+        t.connect(src, a, &outside);
+        t.connect(near, dst, &outside);
+        flows.push((Time::ZERO + p.dur("join_at"), endless(src, dst)));
+    }
+    let base = p.dur("rtt").min(p.dur("rtt_joining"));
+    let mut setup = c.setup(t, vec![Box::new(FlowList::new(flows))], l1, base, id);
+    setup.recorder.sampled_ports.push(l3);
+    Ok(setup)
+}
