@@ -17,7 +17,7 @@ pub enum Limit {
     /// The application had nothing (more) to send.
     #[default]
     Application,
-    /// The receive window.
+    /// The receive window, or the cap of a host controller.
     Receiver,
 }
 

@@ -7,6 +7,7 @@ extern crate alloc;
 
 pub mod control;
 pub mod header;
+pub mod host;
 pub mod link;
 pub mod packet;
 pub mod params;
@@ -17,6 +18,7 @@ pub mod tcp;
 
 pub use control::{Ack, Congestion, Control, EndpointController, FlowView, Limit};
 pub use header::{CcHeader, Header};
+pub use host::{HostController, Peer};
 pub use link::{LinkController, LinkView};
 pub use packet::{Ecn, FlowId, Packet};
 pub use params::{Amount, Kind, ParamError, ParamSpec, Params};

@@ -21,6 +21,8 @@ pub enum Entity {
     Loss = 6,
     /// A host controller, by host number.
     Host = 7,
+    /// A router's shared buffer, by position in the scenario.
+    Pool = 8,
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): one step, used to spread a key over the state.

@@ -8,7 +8,9 @@ use alloc::vec::Vec;
 use penstock_core::params::{edit_distance, parse_spec};
 use penstock_core::receive::ReceiveController;
 use penstock_core::tcp::TcpConfig;
-use penstock_core::{EndpointController, LinkController, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{
+    EndpointController, HostController, LinkController, ParamError, ParamSpec, Params, Stream,
+};
 use penstock_units::{Dur, Rate};
 
 /// What an output port tells a router controller when it is built.
@@ -55,6 +57,45 @@ pub struct Protocol {
     pub build: fn(&Params) -> Result<Suite, ParamError>,
 }
 
+/// A registered host controller.
+pub struct HostProtocol {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub text: &'static str,
+    /// Source: RFC or paper.
+    pub cites: &'static str,
+    /// Parameters.
+    pub params: &'static [ParamSpec],
+    /// Builds the controller of one host, or of one set of applications on it.
+    pub build: fn(&Params) -> Result<Box<dyn HostController>, ParamError>,
+}
+
+/// Every host controller, in the order shown to a user.
+pub const HOST_PROTOCOLS: &[&HostProtocol] = &[&protocols::cbc::CBC];
+
+/// A host controller as written in a scenario (`cbc:eta=1.3`); `none` is no control.
+///
+/// # Errors
+/// An unknown controller or a bad parameter, naming `key`.
+pub fn host_controller(key: &str, text: &str) -> Result<Option<Box<dyn HostController>>, ParamError> {
+    let (name, given) = parse_spec(key, text)?;
+    if name == "none" && given.is_empty() {
+        return Ok(None);
+    }
+    let Some(found) = HOST_PROTOCOLS.iter().find(|p| p.name == name) else {
+        let names: Vec<&str> = HOST_PROTOCOLS.iter().map(|p| p.name).collect();
+        return Err(ParamError::new(
+            key,
+            text,
+            format!("unknown host controller; known are none, {}", names.join(", ")),
+        ));
+    };
+    let inner = |e: ParamError| ParamError::new(format!("{key}:{}", e.key), e.value, e.rule);
+    let params = Params::parse(&format!("host controller {name}"), found.params, &given).map_err(inner)?;
+    Ok(Some((found.build)(&params).map_err(inner)?))
+}
+
 /// Every protocol, in the order shown to a user.
 pub const PROTOCOLS: &[&Protocol] = &[
     &protocols::reno::RENO,
@@ -62,6 +103,7 @@ pub const PROTOCOLS: &[&Protocol] = &[
     &protocols::reno::SACK,
     &protocols::cubic::CUBIC,
     &protocols::dctcp::DCTCP,
+    &protocols::cbc::ECN_LABEL,
     &protocols::sdc::SDC,
     &protocols::racs::RACS,
     &protocols::d3::D3,

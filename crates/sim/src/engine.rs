@@ -2,13 +2,14 @@
 
 use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
 use crate::metrics::{FlowRecord, Recorder, Transfer};
+use crate::pool::Pool;
 use crate::port::{Arena, Offered, Port, PortConfig};
 use crate::topology::{route_stream, NodeKind, Routes, Topology};
 use crate::workloads::{Acked, Action, Actions, FlowRequest, Workload};
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
-use penstock_core::tcp::{Receiver, Sender, TcpConfig};
-use penstock_core::{Amount, FlowId, ParamError, Stream};
+use penstock_core::tcp::{News, Receiver, Sender, TcpConfig};
+use penstock_core::{Ack, Amount, FlowId, HostController, ParamError, Peer, Stream, Verdict};
 use penstock_models::registry::{BuildReceive, LinkFacts};
 use penstock_models::Suite;
 use penstock_units::{Dur, Time};
@@ -20,6 +21,17 @@ use std::sync::Arc;
 const MEASURE_ALL: usize = 512;
 /// End of a route.
 const END: u32 = u32::MAX;
+
+/// A host controller and the connections in its charge: all that some workloads open.
+pub struct Collective {
+    /// The controller.
+    pub controller: Box<dyn HostController>,
+    /// Workloads, by position.
+    pub workloads: Vec<u32>,
+}
+
+/// Flow in nobody's charge.
+const ALONE: u32 = u32::MAX;
 
 /// Everything that defines one run.
 pub struct Setup {
@@ -51,6 +63,10 @@ pub struct Setup {
     pub recorder: Recorder,
     /// Receiver-side congestion control of every host, when there is one.
     pub receive: Option<BuildReceive>,
+    /// Shared buffers of routers.
+    pub pools: Vec<Pool>,
+    /// Host controllers.
+    pub collectives: Vec<Collective>,
 }
 
 /// A connection with both its ends.
@@ -63,6 +79,8 @@ pub(crate) struct Flow {
     sender_wake: Pending,
     receiver_wake: Pending,
     workload: u32,
+    /// Host controller in charge, or [`ALONE`].
+    pub(crate) collective: u32,
     tag: u64,
     /// Writes not yet acknowledged.
     writes: VecDeque<Transfer>,
@@ -108,6 +126,11 @@ pub struct Engine {
     receive: Vec<Option<Box<dyn ReceiveController>>>,
     link_wake: Vec<Pending>,
     workloads: Vec<Box<dyn Workload>>,
+    pools: Vec<(Pool, Stream)>,
+    /// Position of the shared buffer of each port, where it has one.
+    pool_of: Vec<u32>,
+    collectives: Vec<Collective>,
+    news: Vec<News>,
     next_workload: Time,
     actions: Actions,
     setup: SetupRest,
@@ -183,6 +206,15 @@ impl Engine {
                 }
             }
         }
+        let mut pools = Vec::with_capacity(setup.pools.len());
+        let mut pool_of = vec![u32::MAX; ports.len()];
+        for (i, pool) in setup.pools.into_iter().enumerate() {
+            for p in pool.ports() {
+                ports[*p as usize].share();
+                pool_of[*p as usize] = i as u32;
+            }
+            pools.push((pool, Stream::new(seed, run, Entity::Pool, i as u64)));
+        }
         let mut engine = Engine {
             now: Time::ZERO,
             link_wake: vec![Pending::default(); ports.len()],
@@ -196,6 +228,10 @@ impl Engine {
             flows: Vec::new(),
             receive,
             workloads: setup.workloads,
+            pools,
+            pool_of,
+            collectives: setup.collectives,
+            news: Vec::new(),
             next_workload: Time::ZERO,
             actions: Actions { list: Vec::new(), next_flow: 0 },
             setup: SetupRest {
@@ -293,7 +329,12 @@ impl Engine {
     /// Offers a packet to an output port.
     #[inline]
     fn transmit(&mut self, port: u32, id: u32) {
-        match self.ports[port as usize].offer(self.now, id, &mut self.arena) {
+        let offered = if self.ports[port as usize].is_shared() {
+            self.offer_shared(port, id)
+        } else {
+            self.ports[port as usize].offer(self.now, id, &mut self.arena)
+        };
+        match offered {
             Offered::Queued(None) => {}
             Offered::Queued(Some(at)) => self.arrivals.push(at, port),
             Offered::Dropped(_) => {
@@ -305,6 +346,13 @@ impl Engine {
                 self.arena.release(id);
             }
         }
+    }
+
+    fn offer_shared(&mut self, port: u32, id: u32) -> Offered {
+        let class = self.arena.packets[id as usize].class();
+        let (pool, rng) = &mut self.pools[self.pool_of[port as usize] as usize];
+        let verdict: Verdict = pool.admit(self.now, class, &mut self.ports, &mut self.arena, rng);
+        self.ports[port as usize].offer_shared(self.now, id, &mut self.arena, verdict)
     }
 
     #[inline]
@@ -357,6 +405,9 @@ impl Engine {
                 let lost = flow.receiver.missing_below(flow.sender.view.max_sent);
                 self.recorder.fast_retransmit(self.now, number, outstanding, cwnd, flow.record.drops, lost);
             }
+            if flow.collective != ALONE {
+                self.tell_host(number, slot);
+            }
             self.arena.release(id);
             self.after_ack(number)
         }
@@ -382,9 +433,35 @@ impl Engine {
         Ok(())
     }
 
+    /// Tells the host controller in charge what has happened to a connection.
+    fn tell_host(&mut self, number: u32, header_slot: usize) {
+        let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
+        let host = &mut self.collectives[flow.collective as usize].controller;
+        flow.sender.take_news(&mut self.news);
+        for news in &self.news {
+            match *news {
+                News::Acked { bytes, ece, sent_at, rtt } => {
+                    let header = &self.arena.headers[header_slot];
+                    let ack = Ack { now: self.now, bytes, ece, sent_at, rtt, header };
+                    host.on_ack(FlowId(number), &ack, &flow.sender.view);
+                }
+                News::Congestion(event) => {
+                    host.on_congestion(self.now, FlowId(number), &flow.sender.view, event);
+                }
+            }
+        }
+        host.take_transitions().iter().for_each(|t| self.recorder.transition(t));
+    }
+
     /// Sends everything the sender may send now and arms its deadline.
     #[inline]
     fn send(&mut self, number: u32) {
+        if let Some(flow) = self.flows[number as usize].as_deref_mut() {
+            if flow.collective != ALONE {
+                let cap = self.collectives[flow.collective as usize].controller.cap(FlowId(number));
+                flow.sender.set_cap(cap);
+            }
+        }
         loop {
             let id = self.arena.alloc();
             let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
@@ -446,6 +523,9 @@ impl Engine {
                             let lost = flow.receiver.missing_below(flow.sender.view.max_sent);
                             self.recorder.timeout(self.now, number, &t, flow.record.drops, lost);
                         }
+                    }
+                    if flow.collective != ALONE {
+                        self.tell_host(number, 0);
                     }
                 }
                 self.send(number);
@@ -570,6 +650,17 @@ impl Engine {
         sender.view.due = request.due;
         sender.open(self.now);
         let receiver = Receiver::new(cfg.clone(), number, sender.header_len());
+        let charge = self.collectives.iter().position(|c| c.workloads.contains(&workload));
+        let collective = charge.map_or(ALONE, |c| c as u32);
+        if let Some(c) = charge {
+            sender.keep_news();
+            let router = *forward.last().expect("a path has a link");
+            let router = self.setup.topology.links[router as usize].from;
+            let peer = Peer { host: request.dst, router, class: request.class };
+            let host = &mut self.collectives[c].controller;
+            host.on_open(self.now, FlowId(number), peer);
+            host.take_transitions().iter().for_each(|t| self.recorder.transition(t));
+        }
         let (route, back) = (self.intern(forward), self.intern(back));
         let record = FlowRecord {
             flow: number,
@@ -587,6 +678,7 @@ impl Engine {
             sender_wake: Pending::default(),
             receiver_wake: Pending::default(),
             workload,
+            collective,
             tag: request.tag,
             writes: VecDeque::new(),
             undelivered: 0,
@@ -623,6 +715,11 @@ impl Engine {
         if let Some(flow) = self.flows[number as usize].take() {
             let record = flow.closing_record(self.now);
             self.recorder.flow(record);
+            if flow.collective != ALONE {
+                let host = &mut self.collectives[flow.collective as usize].controller;
+                host.on_close(self.now, FlowId(number));
+                host.take_transitions().iter().for_each(|t| self.recorder.transition(t));
+            }
         }
     }
 
@@ -645,7 +742,7 @@ impl Engine {
             let p = self.recorder.sampled_ports[i];
             self.ports[p as usize].advance(self.now, &mut self.arena);
         }
-        self.recorder.sample(self.now, self.measuring, &self.ports, &self.flows);
+        self.recorder.sample(self.now, self.measuring, &self.ports, &self.flows, &self.collectives);
     }
 
     fn finish(&mut self) {
@@ -707,7 +804,7 @@ impl Flow {
             self.undelivered += 1;
         }
     }
-    fn counters(&self) -> crate::metrics::FlowCounters {
+    pub(crate) fn counters(&self) -> crate::metrics::FlowCounters {
         let s = &self.sender.stats;
         crate::metrics::FlowCounters {
             acked_bytes: self.sender.acked(),

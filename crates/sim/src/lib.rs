@@ -5,6 +5,7 @@ pub mod document;
 pub mod engine;
 pub mod events;
 pub mod metrics;
+pub mod pool;
 pub mod port;
 pub mod results;
 pub mod scenario;

@@ -1,9 +1,12 @@
 //! What is recorded during a run, bounded by default.
 
-use crate::engine::Flow;
+use crate::engine::{Collective, Flow};
 use crate::port::Port;
+use penstock_core::host::Transition;
 use penstock_core::tcp::{TimeoutKind, TimeoutRecord};
+use penstock_core::FlowId;
 use penstock_units::{Dur, Time};
+use std::collections::BTreeMap;
 
 /// Most rows of a recorded table; a run that would exceed it says so instead of filling the memory.
 pub const MAX_ROWS: usize = 4_000_000;
@@ -42,6 +45,20 @@ pub struct FlowCounters {
     pub ece_acks: u64,
     /// Its packets dropped (data and ACKs).
     pub drops: u64,
+}
+
+impl FlowCounters {
+    /// Adds another connection's.
+    pub fn add(&mut self, other: &FlowCounters) {
+        self.acked_bytes += other.acked_bytes;
+        self.delivered_bytes += other.delivered_bytes;
+        self.data_packets += other.data_packets;
+        self.retransmits += other.retransmits;
+        self.timeouts += other.timeouts;
+        self.fast_retransmits += other.fast_retransmits;
+        self.ece_acks += other.ece_acks;
+        self.drops += other.drops;
+    }
 }
 
 /// One row of the flow table.
@@ -118,7 +135,7 @@ pub struct Event {
     pub at: Time,
     /// Connection; `u32::MAX` = none.
     pub flow: u32,
-    /// What: a timeout's kind, or a completed block.
+    /// What: a timeout's kind, a completed block, or a change of state under collective control.
     pub what: &'static str,
     /// Timeout: nothing of the block was acknowledged yet.
     pub block_start: bool,
@@ -143,9 +160,9 @@ pub struct Event {
 pub struct Sample {
     /// When.
     pub at: Time,
-    /// `port` or `flow`.
+    /// `port`, `flow` or `host` (all flows that lead there).
     pub entity: &'static str,
-    /// Number of the port or flow.
+    /// Number of the port, flow or host.
     pub number: u32,
     /// Name of the metric, with its unit.
     pub metric: &'static str,
@@ -188,6 +205,10 @@ pub struct Recorder {
     pub series_flows: u32,
     /// What the scenario found out while it was built, by summary key.
     pub facts: Vec<(&'static str, f64)>,
+    /// Sample the counters of all flows, summed by the host they lead to.
+    pub by_destination: bool,
+    /// Counters of connections that are over, by destination.
+    over: BTreeMap<u32, FlowCounters>,
     next: Option<Time>,
     /// Start of the measured window.
     pub from: Time,
@@ -244,6 +265,9 @@ impl Recorder {
     }
     /// A connection is over.
     pub fn flow(&mut self, record: FlowRecord) {
+        if self.by_destination {
+            self.over.entry(record.dst).or_default().add(&record.totals);
+        }
         self.flows.push(record);
     }
     /// A write is acknowledged.
@@ -304,6 +328,24 @@ impl Recorder {
             });
         }
     }
+    /// A connection has changed its state under collective control.
+    pub fn transition(&mut self, t: &Transition) {
+        if Self::room(&self.events, &mut self.rows_left_out) {
+            self.events.push(Event {
+                at: t.at,
+                flow: t.flow.0,
+                what: t.what,
+                block_start: false,
+                offset: 0,
+                outstanding: 0,
+                cwnd: 0,
+                length: Dur::ZERO,
+                in_a_row: 0,
+                drops: 0,
+                lost: 0,
+            });
+        }
+    }
     /// A unit of application work is complete.
     pub fn block(&mut self, started: Time, now: Time, bytes: u64) {
         self.blocks += 1;
@@ -325,11 +367,27 @@ impl Recorder {
         }
     }
     /// Takes one sample of everything asked for.
-    pub(crate) fn sample(&mut self, at: Time, measuring: bool, ports: &[Port], flows: &[Option<Box<Flow>>]) {
+    pub(crate) fn sample(
+        &mut self,
+        at: Time,
+        measuring: bool,
+        ports: &[Port],
+        flows: &[Option<Box<Flow>>],
+        hosts: &[Collective],
+    ) {
         self.next = self.interval.map(|i| at + i);
         let keep = self.keep_series;
         let Recorder {
-            series, rows_left_out, sampled_ports, alpha, cwnd, sampled_flows, series_flows, ..
+            series,
+            rows_left_out,
+            sampled_ports,
+            alpha,
+            cwnd,
+            sampled_flows,
+            series_flows,
+            by_destination,
+            over,
+            ..
         } = self;
         let mut row = |entity, number, metric, value| {
             if keep && Self::room(series, rows_left_out) {
@@ -341,6 +399,7 @@ impl Recorder {
             row("port", *p, "queue_packets", f64::from(port.queue_packets()));
             row("port", *p, "queue_bytes", port.queue_bytes() as f64);
             if keep {
+                row("port", *p, "drops", port.stats().drops.iter().sum::<u64>() as f64);
                 if let Some(c) = port.controller() {
                     c.observe(&mut |name, value| row("port", *p, name, value));
                 }
@@ -358,6 +417,7 @@ impl Recorder {
                 row("flow", number, "cwnd_bytes", window as f64);
                 row("flow", number, "acked_bytes", flow.sender.acked() as f64);
                 row("flow", number, "srtt_s", flow.sender.rtt().smoothed.as_secs());
+                row("flow", number, "rtt_s", flow.sender.view.rtt_latest.as_secs());
             }
             flow.sender.observe(&mut |name, value| {
                 if measuring && name == "alpha" {
@@ -367,6 +427,31 @@ impl Recorder {
                     row("flow", number, name, value);
                 }
             });
+        }
+        if !keep {
+            return;
+        }
+        if !hosts.is_empty() {
+            for (number, flow) in flows.iter().enumerate() {
+                let charge = flow.as_ref().and_then(|f| hosts.get(f.collective as usize));
+                if let Some(host) = charge {
+                    let number = number as u32;
+                    host.controller
+                        .observe(FlowId(number), &mut |name, value| row("flow", number, name, value));
+                }
+            }
+        }
+        if *by_destination {
+            let mut totals = over.clone();
+            for flow in flows.iter().flatten() {
+                totals.entry(flow.record.dst).or_default().add(&flow.counters());
+            }
+            for (host, c) in totals {
+                row("host", host, "delivered_bytes", c.delivered_bytes as f64);
+                row("host", host, "retransmits", c.retransmits as f64);
+                row("host", host, "timeouts", c.timeouts as f64);
+                row("host", host, "drops", c.drops as f64);
+            }
         }
     }
 }

@@ -204,6 +204,8 @@ pub struct Port {
     queue: Queue,
     controller: Option<Box<dyn LinkController>>,
     hooks_departures: bool,
+    /// Packets in the port by class, where a shared buffer asks; `None` = nobody does.
+    held: Option<Box<[u32; 64]>>,
     measured: bool,
     queue_max: u32,
     /// Departures are not counted: what was accepted and is not in the queue has left.
@@ -246,6 +248,7 @@ impl Port {
             queue: c.queue,
             controller: c.controller,
             hooks_departures,
+            held: None,
             measured: c.measured,
             queue_max: 0,
             totals: Totals::default(),
@@ -266,6 +269,19 @@ impl Port {
     /// Bytes in the port after the last [`Self::advance`].
     pub fn queue_bytes(&self) -> u64 {
         self.queue_bytes
+    }
+    /// Counts packets by class from now on, for a shared buffer.
+    pub fn share(&mut self) {
+        self.held = Some(Box::new([0; 64]));
+    }
+    /// True when the port draws on a shared buffer.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.held.is_some()
+    }
+    /// Packets of `class` in the port after the last [`Self::advance`]; 0 unless [`Self::share`] was called.
+    pub fn held(&self, class: u8) -> u32 {
+        self.held.as_ref().map_or(0, |h| h[class as usize])
     }
     /// Packets in the port or on the wire.
     pub fn packets_held(&self) -> u64 {
@@ -351,6 +367,9 @@ impl Port {
             self.queue_packets -= 1;
             self.queue_bytes -= u64::from(slot.bytes);
             self.ring.departing = self.ring.departing.wrapping_add(1);
+            if let Some(held) = &mut self.held {
+                held[arena.packets[slot.packet as usize].class() as usize] -= 1;
+            }
             if self.hooks_departures {
                 let view = self.view();
                 let (packet, header) = arena.get(slot.packet);
@@ -374,6 +393,12 @@ impl Port {
     /// A packet arrives at the port.
     #[inline]
     pub fn offer(&mut self, now: Time, id: u32, arena: &mut Arena) -> Offered {
+        self.offer_shared(now, id, arena, Verdict::Accept)
+    }
+
+    /// A packet arrives at the port of a router whose shared buffer has decided `pool` about it.
+    #[inline]
+    pub fn offer_shared(&mut self, now: Time, id: u32, arena: &mut Arena, pool: Verdict) -> Offered {
         self.advance(now, arena);
         let slot = arena.header_slot(id);
         let packet = &mut arena.packets[id as usize];
@@ -409,6 +434,15 @@ impl Port {
         if self.loss > 0.0 && cause.is_none() && self.loss_rng.uniform() < self.loss {
             cause = Some(DropCause::Random);
         }
+        match pool {
+            Verdict::Accept => {}
+            Verdict::Drop(c) => cause = cause.or(Some(c)),
+            Verdict::Mark if packet.ecn == Ecn::NotEct => cause = cause.or(Some(DropCause::Early)),
+            Verdict::Mark => {
+                packet.ecn = Ecn::Ce;
+                self.totals.marks += 1;
+            }
+        }
         if let Some(cause) = cause {
             self.totals.drops[cause as usize] += 1;
             self.totals.dropped_bytes += u64::from(bytes);
@@ -424,6 +458,9 @@ impl Port {
         let first = self.ring.head == self.ring.tail;
         self.ring.push(Slot { finish, packet: id, bytes });
         self.queue_packets += 1;
+        if let Some(held) = &mut self.held {
+            held[arena.packets[id as usize].class() as usize] += 1;
+        }
         self.queue_bytes += u64::from(bytes);
         self.totals.accepted_packets += 1;
         self.totals.accepted_bytes += u64::from(bytes);

@@ -431,6 +431,8 @@ impl Common {
             bottleneck,
             recorder,
             receive: self.receive.clone(),
+            pools: Vec::new(),
+            collectives: Vec::new(),
         }
     }
 }
@@ -551,7 +553,11 @@ impl Resolved {
         resolved.facts = resolved.setup(0)?.recorder.facts;
         Ok(resolved)
     }
-    fn setup(&self, run: u64) -> Result<Setup, ParamError> {
+    /// Builds replication `run` without running it.
+    ///
+    /// # Errors
+    /// A bad value that only building can find.
+    pub fn setup(&self, run: u64) -> Result<Setup, ParamError> {
         let common = Common::parse(&self.params, &self.file)?;
         (self.scenario.build)(&self.params, &common, RunId { seed: self.seed, run })
     }

@@ -20,5 +20,5 @@ pub use config::{EcnMode, LossRecovery, TcpConfig, IP_TCP_HEADER};
 pub use ranges::Ranges;
 pub use receiver::Receiver;
 pub use rtt::RttEstimator;
-pub use sender::{Phase, Sender, SenderStats, TimeoutKind, TimeoutRecord};
+pub use sender::{News, Phase, Sender, SenderStats, TimeoutKind, TimeoutRecord};
 pub use thread::RetransmitThread;

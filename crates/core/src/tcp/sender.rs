@@ -8,6 +8,7 @@ use crate::packet::{flag, Ecn, Packet};
 use crate::rng::Stream;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use penstock_units::{Bytes, Dur, Rate, Time};
 
 /// Where the connection stands.
@@ -67,6 +68,24 @@ pub struct TimeoutRecord {
     pub in_a_row: u32,
 }
 
+/// What a sender has to tell a [`crate::HostController`].
+#[derive(Clone, Copy, Debug)]
+pub enum News {
+    /// New data was acknowledged.
+    Acked {
+        /// Bytes newly acknowledged.
+        bytes: u64,
+        /// The ACK carried ECN-Echo.
+        ece: bool,
+        /// When the segment that caused the ACK was sent.
+        sent_at: Time,
+        /// RTT sample, when one was taken.
+        rtt: Option<Dur>,
+    },
+    /// A sign of congestion.
+    Congestion(Congestion),
+}
+
 /// Counters of a sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SenderStats {
@@ -93,6 +112,10 @@ pub struct Sender {
     cfg: Arc<TcpConfig>,
     phase: Phase,
     cwnd: u64,
+    /// Window cap of a host controller in bytes; `u64::MAX` = none.
+    cap: u64,
+    /// What has happened since a host controller last asked; `None` = there is none.
+    news: Option<Vec<News>>,
     pacing: Option<Rate>,
     /// Window inflation by duplicate ACKs in Reno/NewReno recovery, in bytes.
     inflation: u64,
@@ -180,6 +203,8 @@ impl Sender {
             },
             phase: Phase::Closed,
             cwnd: 0,
+            cap: u64::MAX,
+            news: None,
             pacing: None,
             inflation: 0,
             dup_acks: 0,
@@ -248,6 +273,21 @@ impl Sender {
         if self.cfg.restart_after_idle && idle && now.since(self.last_sent) > self.rtt.rto(&self.cfg) {
             self.congestion(now, Congestion::Idle);
         }
+    }
+    /// Keeps news for a host controller from now on.
+    pub fn keep_news(&mut self) {
+        self.news = Some(Vec::new());
+    }
+    /// Moves the news into `into`, oldest first.
+    pub fn take_news(&mut self, into: &mut Vec<News>) {
+        into.clear();
+        if let Some(news) = &mut self.news {
+            core::mem::swap(news, into);
+        }
+    }
+    /// Caps the window; acts like a receive window, beside the congestion window and not instead of it.
+    pub fn set_cap(&mut self, cap: Option<Bytes>) {
+        self.cap = cap.map_or(u64::MAX, |b| b.0);
     }
     /// No more writes: FIN goes out with or after the last data.
     pub fn close(&mut self) {
@@ -346,6 +386,9 @@ impl Sender {
             if self.cfg.ssthresh_from_cwnd { self.cwnd.min(self.view.rwnd) } else { self.flight() };
         self.cc.on_congestion(now, &self.view, event);
         self.view.in_flight = self.flight();
+        if let Some(news) = &mut self.news {
+            news.push(News::Congestion(event));
+        }
         self.refresh();
     }
     /// FlightSize: sent and not acknowledged cumulatively (RFC 5681 section 2), SACKed bytes left out.
@@ -467,6 +510,9 @@ impl Sender {
         }
         self.view.una = ack;
         self.view.nxt = self.view.nxt.max(ack);
+        if let Some(news) = &mut self.news {
+            news.push(News::Acked { bytes, ece: p.has(flag::ECE), sent_at: p.sent_at(), rtt });
+        }
         if !self.sacked.is_empty() {
             self.sacked.remove_below(ack);
         }
@@ -850,7 +896,7 @@ impl Sender {
         let segment = self.view.segment as u64;
         if self.phase == Phase::FastRecovery && self.cfg.recovery == LossRecovery::Sack {
             let pipe = self.pipe();
-            if self.cwnd < pipe + segment {
+            if self.cwnd.min(self.cap) < pipe + segment {
                 self.view.limit = Limit::Window;
                 return None;
             }
@@ -882,13 +928,13 @@ impl Sender {
             return None;
         }
         let in_flight = self.flight();
-        let mut window = self.cwnd.saturating_add(self.inflation);
+        let mut window = self.cwnd.min(self.cap).saturating_add(self.inflation);
         if self.cfg.limited_transmit && self.phase == Phase::Open && self.dup_acks > 0 {
             // RFC 3042: one new segment for each of the first two duplicate ACKs.
             window = window.saturating_add(self.dup_acks.min(2) as u64 * segment);
         }
         if in_flight + len > window && in_flight > 0 {
-            self.view.limit = Limit::Window;
+            self.view.limit = if self.cap < self.cwnd { Limit::Receiver } else { Limit::Window };
             return None;
         }
         let room = (self.view.una + self.view.rwnd).saturating_sub(seq);

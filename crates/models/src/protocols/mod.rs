@@ -1,5 +1,6 @@
 //! One protocol, one file: parameters, state, equations with their citation, roles.
 
+pub mod cbc;
 pub mod cubic;
 pub mod d2tcp;
 pub mod d3;

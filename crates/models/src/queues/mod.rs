@@ -2,6 +2,7 @@
 
 pub mod hysteresis;
 pub mod red;
+pub mod shared_buffer;
 pub mod threshold;
 
 use alloc::boxed::Box;

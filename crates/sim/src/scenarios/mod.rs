@@ -3,6 +3,8 @@
 use crate::scenario::Scenario;
 
 mod bottleneck;
+mod control_sets;
+mod db_ftp;
 mod incast;
 mod join;
 mod long_flows;
@@ -28,4 +30,6 @@ pub const ALL: &[&Scenario] = &[
     &t1::T1,
     &parking_lot::PARKING_LOT,
     &poisson::POISSON,
+    &db_ftp::DB_FTP,
+    &control_sets::CONTROL_SETS,
 ];

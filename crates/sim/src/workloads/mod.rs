@@ -3,6 +3,7 @@
 use penstock_core::{FlowId, Stream};
 use penstock_units::Time;
 
+pub mod applications;
 pub mod block;
 pub mod closed;
 pub mod flows;

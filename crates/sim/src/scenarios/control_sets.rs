@@ -1,0 +1,117 @@
+//! A network in which the four ways to find a control set give four answers.
+//!
+//! One server feeds five connections; two links may be congested, each by its own file transfers:
+//!
+//! ```text
+//!  server, files ── core ═══ A ═══ edge1 ── host1 (connections 1, 2), host2 (connection 3)
+//!                     │               └──── edge3 ── host3 (connection 4)
+//!                     ╚═════ B ═══ edge2 ── host4 (connection 5)
+//! ```
+//!
+//! Link A concerns connections 1 to 4: the destination rule misses 3 and 4, the destination-router rule misses 4.
+//! Link B concerns connection 5 alone, which the performance rule throws together with the others.
+
+use super::db_ftp::{active, connection, sizes};
+use crate::engine::{Collective, Setup};
+use crate::scenario::{Common, RunId, Scenario};
+use crate::topology::{LinkSpec, Topology};
+use crate::workloads::applications::{FileLoad, FileTransfers, RequestResponse};
+use crate::workloads::Workload;
+use penstock_core::rng::Entity;
+use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_models::registry::host_controller;
+
+/// Four ways to find a control set.
+pub const CONTROL_SETS: Scenario = Scenario {
+    name: "control-sets",
+    text: "five database connections of one server and two congested links: which connections are controlled together?",
+    source: "kant-cbc section 3.1; the network is this project's",
+    params: &[
+        ParamSpec::new("link_rate", Kind::Rate, "10Mbps", "rate of links A and B; the others are ten times as fast", "kant-cbc section 4.1").range(1e3, 1e12),
+        ParamSpec::new("link_delay", Kind::Duration, "2ms", "propagation delay of every link", "chosen: RTT 16 to 20 ms, so that bursts alone are no congestion").range(0.0, 1.0),
+        ParamSpec::new("buffer", Kind::Amount, "60pkt", "buffer of a switch port", "kant-cbc section 4.1: AF21, full").range(1.0, 1e12),
+        ParamSpec::new("db", Kind::Rate, "1Mbps", "response traffic of connections 2, 3 and 4; 1 and 5 have twice as much", "chosen").range(1.0, 1e12),
+        ParamSpec::new("db_min", Kind::Size, "8KB", "smallest response", "kant-cbc section 4.1").range(1.0, 1e12),
+        ParamSpec::new("db_max", Kind::Size, "16KB", "largest response", "kant-cbc section 4.1").range(1.0, 1e12),
+        ParamSpec::new("db_start", Kind::Duration, "1s", "requests start", "chosen"),
+        ParamSpec::new("db_stop", Kind::Duration, "1000000s", "requests stop", "always on"),
+        ParamSpec::new("ftp", Kind::Rate, "8Mbps", "files offered over each link", "kant-cbc section 4.1").range(1.0, 1e12),
+        ParamSpec::new("ftp_streams", Kind::Count, "25", "parallel streams", "kant-cbc section 4.1").range(1.0, 1e5),
+        ParamSpec::new("ftp_min", Kind::Size, "5KB", "smallest file", "kant-cbc section 4.1").range(1.0, 1e12),
+        ParamSpec::new("ftp_max", Kind::Size, "35KB", "largest file", "kant-cbc section 4.1").range(1.0, 1e12),
+        ParamSpec::new("a_start", Kind::Duration, "20s", "files over link A start", "chosen"),
+        ParamSpec::new("a_stop", Kind::Duration, "60s", "files over link A stop", "chosen"),
+        ParamSpec::new("b_start", Kind::Duration, "40s", "files over link B start", "chosen: 20 s of A alone, of both, of B alone"),
+        ParamSpec::new("b_stop", Kind::Duration, "80s", "files over link B stop", "chosen"),
+        ParamSpec::new("control", Kind::Text, "cbc", "collective control of the server: none, or NAME:key=value,...", "kant-cbc section 3"),
+    ],
+    defaults: &[
+        ("duration", "90s", "10 s after the last files"),
+        ("framing", "ethernet", "kant-cbc section 4.1"),
+        ("rwnd", "64KB", "kant-cbc section 4.1"),
+        ("initial_window", "2", "RFC 2581, as in db-ftp"),
+        ("rto_min", "50ms", "as in db-ftp"),
+        ("rto_initial", "200ms", "as in db-ftp"),
+        ("delayed_ack", "1", "chosen: every mark is echoed with its label"),
+        ("sample", "100ms", "as in db-ftp"),
+        ("series", "true", "as in db-ftp"),
+    ],
+    build,
+};
+
+fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
+    let narrow = c.link(p.rate("link_rate"), p.dur("link_delay"), Some((p, "buffer")))?;
+    let wide = LinkSpec { rate: p.rate("link_rate") * 10, ..narrow.clone() };
+    let mut t = Topology::default();
+    let [core, edge1, edge2, edge3] = ["core", "edge1", "edge2", "edge3"].map(|name| t.switch(name));
+    let [server, files] = ["server", "files"].map(|name| t.host(name));
+    let [host1, host2, host3, host4] = ["host1", "host2", "host3", "host4"].map(|name| t.host(name));
+    let [sink_a, sink_b] = ["sink-a", "sink-b"].map(|name| t.host(name));
+    let (link_a, _) = t.connect(core, edge1, &narrow);
+    let (link_b, _) = t.connect(core, edge2, &narrow);
+    let outer = [
+        (server, core),
+        (files, core),
+        (host1, edge1),
+        (host2, edge1),
+        (edge3, edge1),
+        (host3, edge3),
+        (host4, edge2),
+        (sink_a, edge1),
+        (sink_b, edge2),
+    ];
+    for (a, b) in outer {
+        t.connect(a, b, &wide);
+    }
+
+    let stream = |i| Stream::new(id.seed, id.run, Entity::Workload, i);
+    let db_sizes = sizes(p, "db_min", "db_max", 0.0)?;
+    let db_active = active(p, "db_start", "db_stop")?;
+    let mut workloads: Vec<Box<dyn Workload>> = Vec::new();
+    for (client, share) in [(host1, 2.0), (host1, 1.0), (host2, 1.0), (host3, 1.0), (host4, 2.0)] {
+        let rng = stream(workloads.len() as u64);
+        let template = connection(server, client, 0);
+        let bps = share * p.float("db");
+        workloads.push(Box::new(RequestResponse::new(template, db_sizes, bps, db_active, None, rng)));
+    }
+    let load = FileLoad {
+        bps: p.float("ftp"),
+        gets: 1.0,
+        sizes: sizes(p, "ftp_min", "ftp_max", 0.0)?,
+        streams: p.count("ftp_streams"),
+    };
+    for (sink, start, stop) in [(sink_a, "a_start", "a_stop"), (sink_b, "b_start", "b_stop")] {
+        let rng = stream(workloads.len() as u64);
+        let (get, put) = (connection(files, sink, 0), connection(sink, files, 0));
+        workloads.push(Box::new(FileTransfers::new(get, put, load, active(p, start, stop)?, rng)));
+    }
+    let mut setup = c.setup(t, workloads, link_a, p.dur("link_delay") * 6, id);
+    if let Some(controller) = host_controller("control", p.text("control"))? {
+        setup.collectives.push(Collective { controller, workloads: (0..5).collect() });
+    }
+    setup.recorder.sampled_ports = vec![link_a, link_b];
+    setup.recorder.sampled_flows = 5;
+    setup.recorder.series_flows = 5;
+    setup.recorder.by_destination = true;
+    Ok(setup)
+}

@@ -1,0 +1,211 @@
+//! Two databases and file transfers over one link between two routers with shared buffers.
+
+use crate::engine::{Collective, Setup};
+use crate::pool::Pool;
+use crate::scenario::{Common, RunId, Scenario};
+use crate::topology::Topology;
+use crate::workloads::applications::{Active, FileLoad, FileTransfers, RequestResponse, Uniform};
+use crate::workloads::{FlowRequest, Workload};
+use penstock_core::rng::Entity;
+use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_models::queues::shared_buffer::{dscp, SharedBuffer};
+use penstock_models::registry::host_controller;
+use penstock_units::Time;
+
+/// The databases and the interfering file transfers.
+pub const DB_FTP: Scenario = Scenario {
+    name: "db-ftp",
+    text:
+        "two databases on permanent connections, disturbed by file transfers on the link between two routers",
+    source: "kant-cbc Fig 2, section 4.1",
+    params: &[
+        ParamSpec::new("link_rate", Kind::Rate, "10Mbps", "rate of every link", "section 4.1")
+            .range(1e3, 1e13),
+        ParamSpec::new(
+            "link_delay",
+            Kind::Duration,
+            "10us",
+            "propagation delay of every link",
+            "chosen: 2 km; OPNET's default is not given",
+        )
+        .range(0.0, 1.0),
+        ParamSpec::new("db1", Kind::Rate, "4.8Mbps", "response traffic of database 1", "section 4.1")
+            .range(1.0, 1e13),
+        ParamSpec::new("db2", Kind::Rate, "2.4Mbps", "response traffic of database 2", "section 4.1")
+            .range(1.0, 1e13),
+        ParamSpec::new("db_min", Kind::Size, "8KB", "smallest response", "section 4.1").range(1.0, 1e12),
+        ParamSpec::new("db_max", Kind::Size, "16KB", "largest response", "section 4.1").range(1.0, 1e12),
+        ParamSpec::new("db_start", Kind::Duration, "5s", "requests start", "section 4.1"),
+        ParamSpec::new("db_stop", Kind::Duration, "1000000s", "requests stop", "section 4.1: always on"),
+        ParamSpec::new(
+            "db_per_connection",
+            Kind::Count,
+            "",
+            "responses per connection; unset = permanent",
+            "section 4.1: permanent",
+        )
+        .range(1.0, 1e12),
+        ParamSpec::new("db_class", Kind::Text, "af21", "DSCP of the databases", "section 4.1"),
+        ParamSpec::new(
+            "ftp",
+            Kind::Rate,
+            "8Mbps",
+            "offered file traffic, gets and puts together",
+            "section 4.1: 2, 4 or 8 Mb/s",
+        )
+        .range(1.0, 1e13),
+        ParamSpec::new(
+            "ftp_gets",
+            Kind::Float,
+            "0.5",
+            "fraction of the files that are gets (through the congested direction)",
+            "section 4.1: 50-50",
+        )
+        .range(0.0, 1.0),
+        ParamSpec::new("ftp_streams", Kind::Count, "25", "parallel streams", "section 4.1").range(1.0, 1e5),
+        ParamSpec::new("ftp_min", Kind::Size, "5KB", "smallest file", "section 4.1").range(1.0, 1e12),
+        ParamSpec::new("ftp_max", Kind::Size, "35KB", "largest file", "section 4.1").range(1.0, 1e12),
+        ParamSpec::new("ftp_start", Kind::Duration, "30s", "file requests start", "section 4.1"),
+        ParamSpec::new("ftp_stop", Kind::Duration, "90s", "file requests stop", "section 4.1: 60 s later"),
+        ParamSpec::new("ftp_class", Kind::Text, "af31", "DSCP of the file transfers", "section 4.1"),
+        ParamSpec::new(
+            "overhead",
+            Kind::Float,
+            "0.04",
+            "application bytes per payload byte on top",
+            "chosen: with headers and framing about 10 % (section 4.1)",
+        )
+        .range(0.0, 10.0),
+        ParamSpec::new(
+            "limits",
+            Kind::Text,
+            "af31=120,af21=60",
+            "packets per class in a router's shared buffer (L_max), full size",
+            "section 4.1",
+        ),
+        ParamSpec::new(
+            "queues",
+            Kind::Choice(&["half", "full", "double"]),
+            "full",
+            "size of the limits",
+            "section 4.1; double: section 4.3",
+        ),
+        ParamSpec::new("red_min", Kind::Float, "0.5", "L_min as a fraction of L_max", "section 4.1")
+            .range(0.0, 1.0),
+        ParamSpec::new("red_drop", Kind::Float, "0.1", "drop probability above L_min (P_D)", "section 4.1")
+            .range(0.0, 1.0),
+        ParamSpec::new(
+            "control",
+            Kind::Text,
+            "none",
+            "collective control of the databases: none, or NAME:key=value,...",
+            "section 4.1: TCPv3 is none, TCPv4 is cbc",
+        ),
+    ],
+    defaults: &[
+        ("duration", "130s", "40 s after the file transfers stop"),
+        ("warmup", "10s", "chosen: estimates have settled"),
+        ("framing", "ethernet", "section 4.1: Ethernet"),
+        ("rwnd", "64KB", "section 4.1"),
+        ("initial_window", "2", "RFC 2581, the standard of the paper's time"),
+        ("rto_min", "50ms", "chosen: \"timers were reduced to correspond to data center environment\""),
+        ("rto_initial", "200ms", "chosen: as rto_min"),
+        ("delayed_ack", "2", "RFC 1122"),
+        (
+            "delayed_ack_timeout",
+            "2ms",
+            "chosen: longer than a segment takes (1.23 ms), short beside the base RTT of about 5 ms",
+        ),
+        ("limited_transmit", "false", "not in the paper's simulator"),
+        ("sample", "100ms", "chosen"),
+        ("series", "true", "the figures are time series"),
+    ],
+    build,
+};
+
+/// A template of connections from `src` to `dst`.
+pub(super) fn connection(src: u32, dst: u32, class: u8) -> FlowRequest {
+    FlowRequest { src, dst, protocol: 0, class, bytes: 0, close: false, due: Time::NEVER, tag: 0 }
+}
+
+/// Sizes from two keys.
+pub(super) fn sizes(p: &Params, min: &str, max: &str, overhead: f64) -> Result<Uniform, ParamError> {
+    if p.bytes(max) < p.bytes(min) {
+        return Err(p.error(max, format!("must not be below {min}")));
+    }
+    let with = |key: &str| (p.bytes(key).0 as f64 * (1.0 + overhead)) as u64;
+    Ok(Uniform { min: with(min), max: with(max) })
+}
+
+pub(super) fn active(p: &Params, start: &str, stop: &str) -> Result<Active, ParamError> {
+    if p.dur(stop) <= p.dur(start) {
+        return Err(p.error(stop, format!("must be after {start}")));
+    }
+    Ok(Active { start: Time::ZERO + p.dur(start), stop: Time::ZERO + p.dur(stop) })
+}
+
+fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
+    let link = c.link(p.rate("link_rate"), p.dur("link_delay"), None)?;
+    let mut t = Topology::default();
+    let [router1, router2] = ["router1", "router2"].map(|name| t.switch(name));
+    let [client1, client2, client3] = ["client1", "client2", "client3"].map(|name| t.host(name));
+    let [server1, server2] = ["server1", "server2"].map(|name| t.host(name));
+    for client in [client1, client2, client3] {
+        t.connect(client, router1, &link);
+    }
+    for server in [server1, server2] {
+        t.connect(server, router2, &link);
+    }
+    let (bottleneck, _) = t.connect(router2, router1, &link);
+
+    let overhead = p.float("overhead");
+    let (db_class, ftp_class) =
+        (dscp("db_class", p.text("db_class"))?, dscp("ftp_class", p.text("ftp_class"))?);
+    let db_sizes = sizes(p, "db_min", "db_max", overhead)?;
+    let db_active = active(p, "db_start", "db_stop")?;
+    let per_connection = p.is_set("db_per_connection").then(|| p.count("db_per_connection"));
+    let stream = |i| Stream::new(id.seed, id.run, Entity::Workload, i);
+    let database = |i: u64, client: u32, key: &str| -> Box<dyn Workload> {
+        let bps = p.float(key) * (1.0 + overhead);
+        let template = connection(server1, client, db_class);
+        Box::new(RequestResponse::new(template, db_sizes, bps, db_active, per_connection, stream(i)))
+    };
+    let load = FileLoad {
+        bps: p.float("ftp") * (1.0 + overhead),
+        gets: p.float("ftp_gets"),
+        sizes: sizes(p, "ftp_min", "ftp_max", overhead)?,
+        streams: p.count("ftp_streams"),
+    };
+    let files = FileTransfers::new(
+        connection(server2, client3, ftp_class),
+        connection(client3, server2, ftp_class),
+        load,
+        active(p, "ftp_start", "ftp_stop")?,
+        stream(2),
+    );
+    let workloads: Vec<Box<dyn Workload>> =
+        vec![database(0, client1, "db1"), database(1, client2, "db2"), Box::new(files)];
+
+    let scale = match p.text("queues") {
+        "half" => 0.5,
+        "double" => 2.0,
+        _ => 1.0,
+    };
+    let rule =
+        SharedBuffer::parse("limits", p.text("limits"), scale, p.float("red_min"), p.float("red_drop"))?;
+    let ports_of = |t: &Topology, node: u32| -> Vec<u32> {
+        (0..t.links.len() as u32).filter(|l| t.links[*l as usize].from == node).collect()
+    };
+    let pools = [router1, router2].map(|r| Pool::new(rule.clone(), ports_of(&t, r)));
+    let mut setup = c.setup(t, workloads, bottleneck, p.dur("link_delay") * 6, id);
+    let router2_ports = pools[1].ports().to_vec();
+    setup.pools = pools.into();
+    if let Some(controller) = host_controller("control", p.text("control"))? {
+        setup.collectives.push(Collective { controller, workloads: vec![0, 1] });
+    }
+    setup.recorder.sampled_ports = router2_ports;
+    setup.recorder.sampled_flows = 2;
+    setup.recorder.series_flows = 2;
+    setup.recorder.by_destination = true;
+    Ok(setup)
+}
