@@ -8,9 +8,11 @@ use std::time::Instant;
 fn main() {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_else(|| "incast".into());
-    let given: Vec<(String, String)> =
+    let mut given: Vec<(String, String)> =
         args.filter_map(|a| a.split_once('=').map(|(k, v)| (k.to_string(), v.to_string()))).collect();
-    let resolved = match Resolved::new(&name, &given, 1, serde_json::Value::Null) {
+    let seed = given.iter().position(|(k, _)| k == "seed").map(|i| given.remove(i).1);
+    let seed = seed.map_or(1, |s| s.parse().expect("seed is a whole number"));
+    let resolved = match Resolved::new(&name, &given, seed, serde_json::Value::Null) {
         Ok(r) => r,
         Err(e) => {
             eprintln!("{e}");

@@ -161,7 +161,7 @@ pub struct Sender {
     thread: ThreadTimer,
     thread_due: bool,
     compressor: HeaderCompressor,
-    last_sent: Time,
+    active_at: Time,
     last_timeout: Option<TimeoutRecord>,
     header_len: u32,
     acks_in_recovery: bool,
@@ -239,7 +239,7 @@ impl Sender {
             persist_at: Time::NEVER,
             persist_due: false,
             persist_backoff: 1,
-            last_sent: Time::ZERO,
+            active_at: Time::ZERO,
             last_timeout: None,
             header_len: cc.header_len(),
             acks_in_recovery: cc.acks_in_recovery(),
@@ -270,7 +270,7 @@ impl Sender {
         self.view.app_end += bytes;
         // RFC 5681 section 4.1: after an idle time of one RTO the window restarts.
         let idle = self.view.una == self.view.nxt && self.view.nxt > 0;
-        if self.cfg.restart_after_idle && idle && now.since(self.last_sent) > self.rtt.rto(&self.cfg) {
+        if self.cfg.restart_after_idle && idle && now.since(self.active_at) > self.rtt.rto(&self.cfg) {
             self.congestion(now, Congestion::Idle);
         }
     }
@@ -526,6 +526,9 @@ impl Sender {
         }
         // RFC 6298 (5.2), (5.3).
         if self.view.una >= self.view.max_sent {
+            // Idle begins here, not at the last segment sent (RFC 5681 section 4.1): where the timeout is about one
+            // RTT, the wait for this very ACK would count as idle.
+            self.active_at = now;
             self.rto_at = Time::NEVER;
             self.probe_at = Time::NEVER;
         } else {
@@ -1068,7 +1071,7 @@ impl Sender {
             v.nxt = v.nxt.max(end);
         }
         v.max_sent = v.max_sent.max(end);
-        self.last_sent = now;
+        self.active_at = now;
         if self.rto_at == Time::NEVER {
             self.rto_at = now + self.rtt.rto(&self.cfg);
         }

@@ -24,7 +24,7 @@ pub struct SynchronizedReads {
     /// Blocks still to be read; `u64::MAX` = until the end of the run.
     blocks: u64,
     rng: Stream,
-    flows: Vec<FlowId>,
+    flows: Vec<Option<FlowId>>,
     /// Requests on their way: when, to which server; in order of time.
     requests: Vec<(Time, usize)>,
     next: usize,
@@ -42,6 +42,7 @@ impl SynchronizedReads {
         blocks: u64,
         rng: Stream,
     ) -> SynchronizedReads {
+        let flows = vec![None; connections.len()];
         let mut reads = SynchronizedReads {
             connections,
             share,
@@ -49,7 +50,7 @@ impl SynchronizedReads {
             mode,
             blocks,
             rng,
-            flows: Vec::new(),
+            flows,
             requests: Vec::new(),
             next: 0,
             outstanding: 0,
@@ -82,12 +83,12 @@ impl Workload for SynchronizedReads {
         self.requests.get(self.next).map_or(Time::NEVER, |r| r.0)
     }
     fn on_event(&mut self, now: Time, actions: &mut Actions) {
-        if self.flows.is_empty() {
-            // All connections are opened together; data waits for its request.
-            self.flows = self.connections.iter().map(|c| actions.open(c.clone())).collect();
-        }
         while self.next_event() <= now {
-            actions.push(Action::Write(self.flows[self.requests[self.next].1], self.share));
+            let server = self.requests[self.next].1;
+            // A server is connected when it is first asked.
+            let flow =
+                *self.flows[server].get_or_insert_with(|| actions.open(self.connections[server].clone()));
+            actions.push(Action::Write(flow, self.share));
             self.next += 1;
         }
     }
