@@ -116,9 +116,17 @@ impl ParamError {
     }
 }
 
+/// Characters of a value that a message shows.
+const LONGEST_VALUE: usize = 120;
+
 impl core::fmt::Display for ParamError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{} = {:?}: {}", self.key, self.value, self.rule)
+        // One line, whatever was given.
+        if self.value.chars().count() <= LONGEST_VALUE {
+            return write!(f, "{} = {:?}: {}", self.key, self.value, self.rule);
+        }
+        let start: String = self.value.chars().take(LONGEST_VALUE).collect();
+        write!(f, "{} = {start:?}...: {}", self.key, self.rule)
     }
 }
 
@@ -213,6 +221,10 @@ impl Params {
     /// True when the key has a value (given or default).
     pub fn is_set(&self, key: &str) -> bool {
         self.entry(key).value.is_some()
+    }
+    /// Takes back that `key` was read: its value was looked at, but has no effect in this run.
+    pub fn no_effect(&self, key: &str) {
+        self.entry(key).read.store(false, Ordering::Relaxed);
     }
     /// True when the user gave the key.
     pub fn is_given(&self, key: &str) -> bool {

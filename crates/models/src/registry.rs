@@ -3,6 +3,7 @@
 use crate::protocols;
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use penstock_core::params::{edit_distance, parse_spec};
@@ -113,6 +114,17 @@ pub const PROTOCOLS: &[&Protocol] = &[
     &protocols::piqi_rcp::PIQI_RCP,
     &protocols::xcp::XCP,
 ];
+
+/// Parameters given to a protocol (`key:name`) that it did not look at: they have no effect.
+pub fn unread(key: &str, text: &str) -> Vec<String> {
+    let Ok((name, given)) = parse_spec(key, text) else { return Vec::new() };
+    let Some(found) = PROTOCOLS.iter().find(|p| p.name == name) else { return Vec::new() };
+    let Ok(params) = Params::parse(&name, found.params, &given) else { return Vec::new() };
+    if (found.build)(&params).is_err() {
+        return Vec::new();
+    }
+    params.without_effect().iter().map(|k| format!("{key}:{k}")).collect()
+}
 
 /// A receiver-side control as written in a scenario (`none`, `ictcp:alpha=0.9`), parsed.
 ///

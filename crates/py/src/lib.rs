@@ -96,6 +96,8 @@ fn tables<'py>(py: Python<'py>, e: &Engine) -> PyResult<Bound<'py, PyDict>> {
     column(py, &t, "flow", rows, |f| f.flow)?;
     t.set_item("src", rows.iter().map(|f| node(f.src)).collect::<Vec<_>>())?;
     t.set_item("dst", rows.iter().map(|f| node(f.dst)).collect::<Vec<_>>())?;
+    column(py, &t, "workload", rows, |f| f.workload)?;
+    t.set_item("protocol", rows.iter().map(|f| e.protocol_name(f.protocol)).collect::<Vec<_>>())?;
     column(py, &t, "start_s", rows, |f| f.opened.as_secs())?;
     column(py, &t, "end_s", rows, |f| f.closed.as_secs())?;
     column(py, &t, "complete", rows, |f| !f.open_at_end)?;

@@ -1,4 +1,5 @@
-//! Runs a scenario without Python: `cargo run --release --example run -- incast servers=32 duration=5s`.
+//! Runs a scenario without Python: `cargo run --release --example run -- incast servers=32 duration=5s`; a name that
+//! ends in `.toml` is a scenario file.
 //! For profiling the engine alone.
 
 use penstock_sim::engine::Progress;
@@ -11,8 +12,19 @@ fn main() {
     let mut given: Vec<(String, String)> =
         args.filter_map(|a| a.split_once('=').map(|(k, v)| (k.to_string(), v.to_string()))).collect();
     let seed = given.iter().position(|(k, _)| k == "seed").map(|i| given.remove(i).1);
-    let seed = seed.map_or(1, |s| s.parse().expect("seed is a whole number"));
-    let resolved = match Resolved::new(&name, &given, seed, serde_json::Value::Null) {
+    let seed: u64 = seed.map_or(1, |s| s.parse().expect("seed is a whole number"));
+    let found = if name.ends_with(".toml") {
+        let text = std::fs::read_to_string(&name).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let base =
+            std::path::Path::new(&name).parent().expect("a file has a folder").to_string_lossy().into_owned();
+        let set: serde_json::Map<_, _> = given.iter().map(|(k, v)| (k.clone(), v.clone().into())).collect();
+        penstock_sim::document::resolve(
+            &serde_json::json!({"toml": text, "base_dir": base, "set": set, "seed": seed}).to_string(),
+        )
+    } else {
+        Resolved::new(&name, &given, seed, serde_json::Value::Null)
+    };
+    let resolved = match found {
         Ok(r) => r,
         Err(e) => {
             eprintln!("{e}");

@@ -1,7 +1,8 @@
 //! The JSON documents at the edge: what to run, what there is, what was run.
 
 use crate::scenario::{Resolved, Scenario};
-use crate::scenarios;
+use crate::scenarios::{self, custom};
+use penstock_core::params::edit_distance;
 use penstock_core::{Kind, ParamError, ParamSpec};
 use penstock_models::queues::DISCIPLINES;
 use penstock_models::registry::PROTOCOLS;
@@ -15,7 +16,12 @@ use serde_json::{json, Map, Value};
 pub fn resolve(text: &str) -> Result<Resolved, ParamError> {
     let bad = |rule: String| ParamError::new("scenario", "", rule);
     let document: Value = serde_json::from_str(text).map_err(|e| bad(format!("not a JSON document: {e}")))?;
-    let seed = document.get("seed").and_then(Value::as_u64).unwrap_or(1);
+    let seed = match document.get("seed") {
+        None | Some(Value::Null) => 1,
+        Some(seed) => seed
+            .as_u64()
+            .ok_or_else(|| ParamError::new("seed", plain(seed), "must be a whole number of 0 to 2^64 - 1"))?,
+    };
     let mut given: Map<String, Value> = Map::new();
     let mut name = document.get("scenario").and_then(Value::as_str).map(str::to_owned);
     let base_dir = document.get("base_dir").cloned().unwrap_or(Value::Null);
@@ -28,7 +34,9 @@ pub fn resolve(text: &str) -> Result<Resolved, ParamError> {
         let table = parsed.as_object_mut().expect("a TOML document is a table");
         match table.remove("scenario") {
             Some(Value::String(n)) => name = Some(n),
-            Some(other) => return Err(ParamError::new("scenario", other, "must be the name of a scenario")),
+            Some(other) => {
+                return Err(ParamError::new("scenario", plain(&other), "must be the name of a scenario"))
+            }
             None => {
                 return Err(ParamError::new(
                     "scenario",
@@ -38,16 +46,26 @@ pub fn resolve(text: &str) -> Result<Resolved, ParamError> {
             }
         }
         let structure = ["hosts", "switches", "link", "workload"];
+        for (key, value) in table.iter().filter(|(k, v)| v.is_array() && !structure.contains(&k.as_str())) {
+            if let Some(near) = structure.iter().find(|s| edit_distance(s, key) <= 2) {
+                let rule = format!("unknown key of a scenario file; did you mean {near}?");
+                return Err(ParamError::new(key, plain(value), rule));
+            }
+        }
         let (tables, plain): (Map<_, _>, Map<_, _>) =
             std::mem::take(table).into_iter().partition(|(k, _)| structure.contains(&k.as_str()));
         given.extend(plain);
         file["tables"] = Value::Object(tables);
     }
-    if let Some(set) = document.get("set").and_then(Value::as_object) {
-        given.extend(set.clone());
+    match document.get("set") {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(set)) => given.extend(set.clone()),
+        Some(other) => {
+            return Err(ParamError::new("set", plain(other), "must be a table of keys and values"))
+        }
     }
     let name = name.ok_or_else(|| bad("no scenario is named".into()))?;
-    let pairs = given.into_iter().map(|(k, v)| plain(&k, v)).collect::<Result<Vec<_>, _>>()?;
+    let pairs: Vec<_> = given.into_iter().map(|(k, v)| (k, plain(&v))).collect();
     Resolved::new(&name, &pairs, seed, file)
 }
 
@@ -55,13 +73,11 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A value as its text: strings as they are, numbers and booleans as written.
-fn plain(key: &str, value: Value) -> Result<(String, String), ParamError> {
+/// A value as its text: strings as they are, anything else as written in JSON, for the parameter to judge.
+pub(crate) fn plain(value: &Value) -> String {
     match value {
-        Value::String(s) => Ok((key.to_owned(), s)),
-        Value::Number(n) => Ok((key.to_owned(), n.to_string())),
-        Value::Bool(b) => Ok((key.to_owned(), b.to_string())),
-        other => Err(ParamError::new(key, other, "must be a text, a number or true/false")),
+        Value::String(s) => s.clone(),
+        other => other.to_string(),
     }
 }
 
@@ -81,7 +97,7 @@ pub fn resolved(r: &Resolved) -> Value {
         "seed": r.seed,
         "set": values,
         "given": given,
-        "without_effect": r.params.without_effect(),
+        "without_effect": r.without_effect,
         "derived": r.facts.iter().map(|(k, v)| (k.to_string(), json!(v))).collect::<Map<_, _>>(),
         "file": r.file,
     })
@@ -110,7 +126,17 @@ fn spec(s: &ParamSpec) -> Value {
 pub fn catalogue() -> Value {
     let scenario = |s: &&Scenario| {
         let params: Vec<Value> = s.specs().iter().map(spec).collect();
-        json!({ "name": s.name, "text": s.text, "source": s.source, "params": params })
+        let mut about = json!({ "name": s.name, "text": s.text, "source": s.source, "params": params });
+        if s.name == "custom" {
+            about["tables"] = custom::TABLES
+                .iter()
+                .map(|t| {
+                    let params: Vec<Value> = t.params.iter().map(spec).collect();
+                    json!({ "name": t.name, "text": t.text, "nodes": t.nodes, "params": params })
+                })
+                .collect();
+        }
+        about
     };
     let protocols: Vec<Value> = PROTOCOLS
         .iter()

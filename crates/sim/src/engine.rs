@@ -39,6 +39,10 @@ pub struct Setup {
     pub topology: Topology,
     /// Protocols by position, each with its connection options.
     pub protocols: Vec<(Suite, Arc<TcpConfig>)>,
+    /// Their names, as written.
+    pub protocol_names: Vec<String>,
+    /// Keys of a scenario file that were given and have no effect.
+    pub unused: Vec<String>,
     /// Protocol whose router part runs on every switch port, when it has one.
     pub router: Option<usize>,
     /// Smallest round-trip time of the scenario, told to router controllers.
@@ -147,6 +151,7 @@ pub struct Engine {
 struct SetupRest {
     topology: Topology,
     protocols: Vec<(Suite, Arc<TcpConfig>)>,
+    protocol_names: Vec<String>,
     end: Time,
     warmup: Time,
     seed: u64,
@@ -237,6 +242,7 @@ impl Engine {
             setup: SetupRest {
                 topology,
                 protocols,
+                protocol_names: setup.protocol_names,
                 end: Time::ZERO + setup.duration,
                 warmup: Time::ZERO + setup.warmup,
                 seed,
@@ -666,6 +672,8 @@ impl Engine {
             flow: number,
             src: request.src,
             dst: request.dst,
+            workload,
+            protocol: request.protocol,
             opened: self.now,
             size: if endless { 0 } else { request.bytes },
             ..FlowRecord::default()
@@ -782,6 +790,10 @@ impl Engine {
     /// Ports, by number.
     pub fn ports(&self) -> &[Port] {
         &self.ports
+    }
+    /// Name of a protocol of the run, as written.
+    pub fn protocol_name(&self, number: u16) -> &str {
+        &self.setup.protocol_names[number as usize]
     }
     /// Network.
     pub fn topology(&self) -> &Topology {

@@ -70,6 +70,10 @@ pub struct FlowRecord {
     pub src: u32,
     /// Receiving host.
     pub dst: u32,
+    /// Position of its workload in the scenario.
+    pub workload: u32,
+    /// Its protocol, by position in the run's list.
+    pub protocol: u16,
     /// When it was opened.
     pub opened: Time,
     /// When it was over, or the end of the run.

@@ -11,10 +11,10 @@ use penstock_core::params::edit_distance;
 use penstock_core::tcp::{RetransmitThread, TcpConfig};
 use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
 use penstock_models::protocols::resizing::resizing;
-use penstock_models::registry::{protocol, receive_control, BuildReceive};
+use penstock_models::registry::{protocol, receive_control, unread, BuildReceive};
 use penstock_models::{Protocol, QueueSpec, Suite};
 use penstock_units::{Dur, Rate};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -278,13 +278,18 @@ pub const COMMON: &[ParamSpec] = &[
     ),
 ];
 
+/// A protocol with its connection options.
+pub type Part = (Suite, Arc<TcpConfig>);
+
 /// The common parameters, parsed.
 #[derive(Clone)]
 pub struct Common {
     /// Protocols of the run; position 0 is the scenario's own.
-    pub protocols: Vec<(Suite, Arc<TcpConfig>)>,
+    pub protocols: Vec<Part>,
     /// The scenario's own protocol.
     pub protocol: &'static Protocol,
+    /// It, as written.
+    pub protocol_name: String,
     /// Discipline of switch ports.
     pub queue: QueueSpec,
     /// End of the run.
@@ -307,11 +312,52 @@ pub struct Common {
     pub receive: Option<BuildReceive>,
     /// Where relative paths of files start.
     pub base_dir: PathBuf,
+    /// Network and workloads of a scenario file, by key.
+    pub tables: Map<String, Value>,
 }
 
 impl Common {
     fn parse(p: &Params, file: &Value) -> Result<Common, ParamError> {
-        let (registered, mut suite) = protocol("protocol", p.text("protocol"))?;
+        let (registered, part) = Common::part(p, "protocol", p.text("protocol"))?;
+        let (duration, warmup) = (p.dur("duration"), p.dur("warmup"));
+        if warmup >= duration {
+            return Err(p.error("warmup", format!("must be shorter than duration ({duration})")));
+        }
+        let sample = p.is_set("sample").then(|| p.dur("sample"));
+        let series = p.flag("series");
+        if series && sample.is_none() {
+            return Err(p.error("series", "needs a sampling interval: set sample"));
+        }
+        Ok(Common {
+            protocols: vec![part],
+            protocol: registered,
+            protocol_name: p.text("protocol").to_owned(),
+            queue: QueueSpec::parse("queue", p.text("queue"))?,
+            duration,
+            warmup,
+            framing: if p.text("framing") == "ethernet" { 38 } else { 0 },
+            ties: if p.text("ties") == "reversed" { Ties::Reversed } else { Ties::Forward },
+            sample,
+            series,
+            series_flows: if series { p.count("series_flows") as u32 } else { 0 },
+            loss_events: p.flag("loss_events"),
+            receive: receive_control("receive_control", p.text("receive_control"))?,
+            base_dir: file.get("base_dir").and_then(Value::as_str).unwrap_or_default().into(),
+            tables: file.get("tables").and_then(Value::as_object).cloned().unwrap_or_default(),
+        })
+    }
+    /// A protocol as written under `key`, with the connection options of the scenario.
+    ///
+    /// # Errors
+    /// An unknown protocol, a bad parameter, options that contradict each other or the protocol.
+    pub fn part(p: &Params, key: &str, text: &str) -> Result<(&'static Protocol, Part), ParamError> {
+        let (registered, mut suite) = protocol(key, text)?;
+        if p.declares("mtu") {
+            let headers = p.bytes("header").0 + if p.flag("timestamps") { 12 } else { 0 };
+            if p.bytes("mtu").0 <= headers {
+                return Err(p.error("mtu", format!("must be larger than the headers of {headers} bytes")));
+            }
+        }
         let cfg = tcp_config(p, &suite);
         if p.is_set("segment_start") {
             let start = p.bytes("segment_start").0;
@@ -326,35 +372,12 @@ impl Common {
         if cfg.rto_min > cfg.rto_max {
             return Err(p.error("rto_min", "must not be above rto_max"));
         }
-        let (duration, warmup) = (p.dur("duration"), p.dur("warmup"));
-        if warmup >= duration {
-            return Err(p.error("warmup", format!("must be shorter than duration ({duration})")));
-        }
         if cfg.tail_loss_probe && cfg.recovery != penstock_core::tcp::LossRecovery::Sack {
             let rule =
                 format!("needs selective acknowledgements, which protocol {} does not have", registered.name);
             return Err(p.error("tail_loss_probe", rule));
         }
-        let sample = p.is_set("sample").then(|| p.dur("sample"));
-        let series = p.flag("series");
-        if series && sample.is_none() {
-            return Err(p.error("series", "needs a sampling interval: set sample"));
-        }
-        Ok(Common {
-            protocols: vec![(suite, Arc::new(cfg))],
-            protocol: registered,
-            queue: QueueSpec::parse("queue", p.text("queue"))?,
-            duration,
-            warmup,
-            framing: if p.text("framing") == "ethernet" { 38 } else { 0 },
-            ties: if p.text("ties") == "reversed" { Ties::Reversed } else { Ties::Forward },
-            sample,
-            series,
-            series_flows: p.count("series_flows") as u32,
-            loss_events: p.flag("loss_events"),
-            receive: receive_control("receive_control", p.text("receive_control"))?,
-            base_dir: file.get("base_dir").and_then(Value::as_str).unwrap_or_default().into(),
-        })
+        Ok((registered, (suite, Arc::new(cfg))))
     }
     /// Wire length of a full data packet.
     pub fn packet(&self) -> u32 {
@@ -419,6 +442,8 @@ impl Common {
         Setup {
             topology,
             protocols: self.protocols.clone(),
+            protocol_names: vec![self.protocol_name.clone()],
+            unused: Vec::new(),
             router: self.protocols.iter().position(|p| p.0.router.is_some()),
             base_rtt,
             workloads,
@@ -460,7 +485,11 @@ pub fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         rto_granularity: p.dur("rto_granularity"),
         backoff_max: p.count("backoff_max") as u32,
         delayed_ack: p.count("delayed_ack") as u32,
-        delayed_ack_timeout: p.dur("delayed_ack_timeout"),
+        delayed_ack_timeout: if p.count("delayed_ack") > 1 {
+            p.dur("delayed_ack_timeout")
+        } else {
+            TcpConfig::default().delayed_ack_timeout
+        },
         rwnd: match p.amount("rwnd") {
             Amount::Bytes(b) => b.max(u64::from(mss)),
             Amount::Packets(n) => u64::from(n) * u64::from(mss),
@@ -524,6 +553,8 @@ pub struct Resolved {
     pub file: Value,
     /// Facts the build found: mean flow size, offered load and the like, by summary key.
     pub facts: Vec<(&'static str, f64)>,
+    /// Keys that were given but have no effect in this run.
+    pub without_effect: Vec<String>,
 }
 
 /// What a finished (or interrupted) run leaves.
@@ -549,8 +580,20 @@ impl Resolved {
     ) -> Result<Resolved, ParamError> {
         let scenario = find(name)?;
         let params = Params::parse(&format!("scenario {name}"), &scenario.specs(), given)?;
-        let mut resolved = Resolved { scenario, params, seed, file, facts: Vec::new() };
-        resolved.facts = resolved.setup(0)?.recorder.facts;
+        let tables = file.get("tables").and_then(Value::as_object);
+        if let Some(key) = tables.and_then(|t| t.keys().next()).filter(|_| scenario.name != "custom") {
+            let rule =
+                format!("scenario {name} has its own network and workloads; scenario custom takes them");
+            return Err(ParamError::new(key, "", rule));
+        }
+        let mut resolved =
+            Resolved { scenario, params, seed, file, facts: Vec::new(), without_effect: Vec::new() };
+        let setup = resolved.setup(0)?;
+        resolved.facts = setup.recorder.facts;
+        let p = &resolved.params;
+        resolved.without_effect = p.without_effect().iter().map(|k| (*k).to_owned()).collect();
+        resolved.without_effect.extend(setup.unused);
+        resolved.without_effect.extend(unread("protocol", p.text("protocol")));
         Ok(resolved)
     }
     /// Builds replication `run` without running it.

@@ -66,14 +66,17 @@ pub struct Topology {
     /// Links; a link's number is its port's number.
     pub links: Vec<Link>,
     out: Vec<Vec<u32>>,
+    names: BTreeMap<String, u32>,
 }
 
 impl Topology {
     /// Adds a node.
     pub fn add(&mut self, name: impl Into<String>, kind: NodeKind) -> u32 {
-        self.nodes.push(Node { name: name.into(), kind });
+        let (name, number) = (name.into(), self.nodes.len() as u32);
+        self.names.entry(name.clone()).or_insert(number);
+        self.nodes.push(Node { name, kind });
         self.out.push(Vec::new());
-        self.nodes.len() as u32 - 1
+        number
     }
     /// Adds a host.
     pub fn host(&mut self, name: impl Into<String>) -> u32 {
@@ -110,7 +113,7 @@ impl Topology {
     }
     /// The node of that name.
     pub fn find(&self, name: &str) -> Option<u32> {
-        self.nodes.iter().position(|n| n.name == name).map(|i| i as u32)
+        self.names.get(name).copied()
     }
     /// The link from one node to another.
     pub fn link_between(&self, from: u32, to: u32) -> Option<u32> {

@@ -4,6 +4,7 @@ use crate::scenario::Scenario;
 
 mod bottleneck;
 mod control_sets;
+pub mod custom;
 mod db_ftp;
 mod incast;
 mod join;
@@ -25,6 +26,7 @@ pub const ALL: &[&Scenario] = &[
     &mix::MIX,
     &multi_hop::MULTI_HOP,
     &permutation::PERMUTATION,
+    &custom::CUSTOM,
     &join::JOIN,
     &staggered::STAGGERED,
     &t1::T1,

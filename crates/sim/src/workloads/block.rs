@@ -23,6 +23,8 @@ pub struct SynchronizedReads {
     mode: JitterMode,
     /// Blocks still to be read; `u64::MAX` = until the end of the run.
     blocks: u64,
+    /// End the run after the last block.
+    stop: bool,
     rng: Stream,
     flows: Vec<Option<FlowId>>,
     /// Requests on their way: when, to which server; in order of time.
@@ -49,6 +51,7 @@ impl SynchronizedReads {
             jitter,
             mode,
             blocks,
+            stop: true,
             rng,
             flows,
             requests: Vec::new(),
@@ -58,6 +61,12 @@ impl SynchronizedReads {
         };
         reads.request_block(Time::ZERO);
         reads
+    }
+
+    /// The same, but the run goes on after the last block.
+    pub fn without_stop(mut self) -> SynchronizedReads {
+        self.stop = false;
+        self
     }
 
     fn request_block(&mut self, now: Time) {
@@ -99,10 +108,10 @@ impl Workload for SynchronizedReads {
         }
         actions.push(Action::Block { started: self.started, bytes: self.share * self.flows.len() as u64 });
         self.blocks -= 1;
-        if self.blocks == 0 {
-            actions.push(Action::Stop);
-        } else {
+        if self.blocks > 0 {
             self.request_block(now);
+        } else if self.stop {
+            actions.push(Action::Stop);
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod flows;
 pub mod open;
 pub mod query;
 pub mod sizes;
+pub mod trace;
 
 /// A connection to be opened.
 #[derive(Clone, Debug)]
