@@ -32,6 +32,7 @@ ONE_FLOW: dict[str, Any] = {
     "flows": 1,
     "protocol": "reno",
     "link_rate": "10Mbps",
+    "access_rate": "100Mbps",
     "rtt": "50ms",
     "buffer": "20pkt",
     "segment": f"{SEGMENT}B",
@@ -39,7 +40,7 @@ ONE_FLOW: dict[str, Any] = {
     "rto_min": "200ms",
     "send_jitter": "0s",
     "start_spread": "0s",
-    "duration": "60s",
+    "duration": "20s",
     "warmup": "0s",
     "sample": "2ms",
     "series": "true",
@@ -314,7 +315,8 @@ def _draw_block(
 def _range(values: Sequence[float], form: str) -> str:
     if not len(values):
         return "-"
-    return f"{min(values):{form}}..{max(values):{form}}"
+    low, high = f"{min(values):{form}}", f"{max(values):{form}}"
+    return low if low == high else f"{low}..{high}"
 
 
 ROWS: list[Row] = [
