@@ -24,11 +24,16 @@ from penstock.sweeps import sweep
 SERVERS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48)
 RUNS = 5
 SEED = 1
-DURATION = "8s"
+# The first seconds are left out: a SYN that is lost when many servers connect at once costs three of them.
+WARMUP, DURATION = "4s", "12s"
+SRU_BYTES = 256_000
 
 # The collapse starts at the first number of servers, past the best one, that gets less than half of the best
 # goodput.
 HALF = 0.5
+
+# Number of servers at which the causes of timeouts are counted: plain TCP has collapsed.
+KINDS_AT = 8
 
 
 @dataclass(frozen=True)
@@ -40,12 +45,12 @@ class Variant:
 
 
 VARIANTS = (
-    Variant("NewReno, RTOmin 200 ms", {"protocol": "newreno", "rto_min": "200ms"}),
-    Variant("NewReno, RTOmin 200 µs", {"protocol": "newreno", "rto_min": "200us"}),
+    Variant("NewReno 200 ms", {"protocol": "newreno", "rto_min": "200ms"}),
+    Variant("NewReno 200 µs", {"protocol": "newreno", "rto_min": "200us"}),
     Variant("SACK", {"protocol": "sack", "rto_min": "200ms"}),
     Variant("CUBIC", {"protocol": "cubic", "rto_min": "200ms"}),
     # K = 20 packets is the usual advice for 1 Gb/s; the buffer holds 32.
-    Variant("DCTCP, K = 20 packets", {"protocol": "dctcp", "queue": "threshold:k=20pkt", "rto_min": "200ms"}),
+    Variant("DCTCP K=20", {"protocol": "dctcp", "queue": "threshold:k=20pkt", "rto_min": "200ms"}),
 )
 
 
@@ -77,12 +82,9 @@ def onset(servers: Sequence[int], goodput: Sequence[float] | np.ndarray) -> int 
 
 def measure(jobs: int, on_progress: Callable[[float], None] | None = None) -> list[Curve]:
     """Run every variant at every number of servers, `RUNS` replications each, over `jobs` threads."""
-    points = [
-        ("incast", {"servers": n, "duration": DURATION, **variant.settings})
-        for variant in VARIANTS
-        for n in SERVERS
-    ]
-    sets = sweep(points, runs=RUNS, seed=SEED, jobs=jobs, on_progress=on_progress)
+    common = {"sru": SRU_BYTES, "warmup": WARMUP, "duration": DURATION}
+    points = [("incast", {"servers": n, **common, **v.settings}) for v in VARIANTS for n in SERVERS]
+    sets = sweep(points, runs=RUNS, seed=SEED, keep=["events"], jobs=jobs, on_progress=on_progress)
     width = len(SERVERS)
     return [Curve(variant, sets[i * width : (i + 1) * width]) for i, variant in enumerate(VARIANTS)]
 
@@ -105,11 +107,9 @@ def run(
         goodput = figures.write(goodput_figure(curves), out / "figures", "goodput")
         causes = figures.write(cause_figure(curves), out / "figures", "causes")
     if console is not None:
-        console.print(rich_table(curves))
-        for line in findings(curves):
-            console.print(line, style="dim", soft_wrap=True)
-    length = DURATION.rstrip("s")
-    caption = f"Mean of {RUNS} runs of {length} simulated seconds each; bands are 95 % intervals."
+        for table_ in (goodput_cells(curves), findings(curves)):
+            console.print(rich_table(table_))
+    caption = f"Mean of {RUNS} runs from {WARMUP} to {DURATION} of simulated time; bands are 95 % intervals of the mean."
     causes_caption = "Timeouts per block, and the share of packets dropped at the port towards the client."
     page = report.Page(
         title="TCP incast: what collapses, and what helps",
@@ -121,18 +121,21 @@ def run(
         sections=[
             report.Section(
                 "Goodput against the number of servers",
-                findings(curves),
-                [(goodput, caption)],
-                [goodput_cells(curves)],
+                figures=[(goodput, caption)],
+                tables=[findings(curves), goodput_cells(curves)],
             ),
             report.Section(
                 "Why: timeouts and drops",
                 [
                     "A block ends when the last server has delivered its part. One server in a "
                     "retransmission timeout keeps the link idle for the whole of it, so what counts is not "
-                    "how many packets are lost but how many timeouts a block has and how long each lasts."
+                    "how many packets are lost but how many timeouts a block has and how long each lasts.",
+                    "SACK and CUBIC repair several losses at once, which sends their retransmissions into a "
+                    "buffer that is still full; one that is lost again can only be mended by a timeout "
+                    "(RFC 6675). NewReno retransmits one segment per round trip and is spared that.",
                 ],
                 [(causes, causes_caption)],
+                [kinds(curves)],
             ),
         ],
         provenance={
@@ -166,22 +169,47 @@ def table(curves: Sequence[Curve]) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def findings(curves: Sequence[Curve]) -> list[str]:
-    """What the curves say, one sentence each, computed from them."""
-    lines = []
+def findings(curves: Sequence[Curve]) -> report.Table:
+    """What the curves say: best goodput, where it falls below half of that, the lowest from there on."""
+    rows = []
     for curve in curves:
         mean = curve.mean("goodput_bps") / 1e6
+        best = int(mean.argmax())
         start = onset(SERVERS, mean)
-        last = f"{mean[-1]:.0f} Mb/s with {SERVERS[-1]} servers"
-        peak = f"best {mean.max():.0f} Mb/s with {SERVERS[int(mean.argmax())]}"
-        if start is None:
-            lines.append(f"{curve.variant.label}: no collapse up to {SERVERS[-1]} servers ({peak}, {last}).")
-        else:
-            low = f"lowest {mean[SERVERS.index(start) :].min():.0f} Mb/s"
-            lines.append(
-                f"{curve.variant.label}: collapses at {start} servers ({peak}, {low} beyond, {last})."
-            )
-    return lines
+        rows.append(
+            [
+                curve.variant.label,
+                f"{mean[best]:.0f} (n = {SERVERS[best]})",
+                "none" if start is None else f"{start} servers",
+                "-" if start is None else f"{mean[SERVERS.index(start) :].min():.0f}",
+                f"{mean[-1]:.0f}",
+            ]
+        )
+    columns = ["", "best Mb/s", "below half of it from", "lowest after that", f"with {SERVERS[-1]} servers"]
+    return report.Table(columns, rows, caption="Collapse: where goodput falls below half of its best (Mb/s)")
+
+
+# What the engine calls a timeout, for the reader.
+KINDS = {
+    "timeout: window lost": "whole window lost",
+    "timeout: few dup acks": "too few duplicate ACKs",
+    "timeout: retransmit lost": "retransmission lost",
+    "timeout: repeated": "timed out again",
+    "timeout: syn": "SYN lost",
+}
+
+
+def kinds(curves: Sequence[Curve]) -> report.Table:
+    """Why the timeouts at `KINDS_AT` servers happened, as a share of all timeouts of the variant."""
+    at = SERVERS.index(KINDS_AT)
+    rows = []
+    for curve in curves:
+        events = curve.sets[at].events.filter(pl.col("what").str.starts_with("timeout"))
+        total = max(1, events.height)
+        shares = [events.filter(pl.col("what") == kind).height / total for kind in KINDS]
+        rows.append([curve.variant.label, str(events.height), *(f"{share:.0%}" for share in shares)])
+    caption = f"Why the timeouts with {KINDS_AT} servers happened ({RUNS} runs together)"
+    return report.Table(["", "timeouts", *KINDS.values()], rows, caption)
 
 
 def goodput_figure(curves: Sequence[Curve]) -> figures.Figure:
@@ -210,7 +238,7 @@ def cause_figure(curves: Sequence[Curve]) -> figures.Figure:
     """Timeouts per block and drop rate over the number of servers."""
     figure, (left, right) = figures.new(1, 2, width=8.6, height=4.2)
     for i, curve in enumerate(curves):
-        per_block = [_per_block(runs) for runs in curve.sets]
+        per_block = [_per_block(n, runs) for n, runs in zip(SERVERS, curve.sets, strict=True)]
         mean = np.array([values.mean() for values in per_block])
         half = np.array([_half(values) for values in per_block])
         figures.band(left, SERVERS, mean, half, curve.variant.label, i)
@@ -225,6 +253,8 @@ def cause_figure(curves: Sequence[Curve]) -> figures.Figure:
     left.set(
         xlabel="number of servers", ylabel="retransmission timeouts per block", xlim=(0, SERVERS[-1] + 1)
     )
+    # From none to hundreds per block: linear up to one, then logarithmic.
+    left.set_yscale("symlog", linthresh=1)
     left.set_ylim(bottom=0)
     left.set_title("Timeouts")
     right.set(xlabel="number of servers", ylabel="packets dropped (%)", xlim=(0, SERVERS[-1] + 1))
@@ -242,15 +272,12 @@ def goodput_cells(curves: Sequence[Curve]) -> report.Table:
     return report.Table(columns, rows, caption="Goodput in Mb/s, mean ± 95 % half-width")
 
 
-def rich_table(curves: Sequence[Curve]) -> RichTable:
-    """The same table for the terminal."""
-    table = RichTable(
-        box=box.SIMPLE_HEAD, pad_edge=False, title="goodput in Mb/s, mean ± 95 %", title_justify="left"
-    )
-    table.add_column("servers", justify="right")
-    for curve in curves:
-        table.add_column(curve.variant.label, justify="right")
-    for row in goodput_cells(curves).rows:
+def rich_table(cells: report.Table) -> RichTable:
+    """A table of the report for the terminal."""
+    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, title=cells.caption, title_justify="left")
+    for i, column in enumerate(cells.columns):
+        table.add_column(column, justify="right" if i else "left")
+    for row in cells.rows:
         table.add_row(*row)
     return table
 
@@ -259,9 +286,10 @@ def _cell(runs: RunSet) -> str:
     return f"{runs.mean('goodput_bps') / 1e6:.0f} ± {runs.ci95('goodput_bps') / 1e6:.0f}"
 
 
-def _per_block(runs: RunSet) -> np.ndarray:
-    # A run too short for one block has no timeouts per block to speak of.
-    return runs.values("timeouts") / np.maximum(runs.values("blocks"), 1)
+def _per_block(n: int, runs: RunSet) -> np.ndarray:
+    """Timeouts per block's worth of data, one value per run."""
+    delivered = runs.values("goodput_bps") / 8 * runs.values("measured_s")
+    return runs.values("timeouts") / (delivered / (n * SRU_BYTES))
 
 
 def _half(values: np.ndarray) -> float:
