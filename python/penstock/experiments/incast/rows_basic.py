@@ -76,8 +76,8 @@ def curves(
 ) -> list[Curve]:
     """One curve per variant (label, settings), all points in parallel.
 
-    Three runs of 40 s each (section 3.2); when quick, of 16 s. (Shorter ones are dominated by the SYNs that are
-    lost when many servers connect at once, each of which costs 3 s.)
+    Three runs of 40 s each (section 3.2); when quick, of 16 s. (Shorter ones are dominated by the SYNs that
+    are lost when many servers connect at once, each of which costs 3 s.)
     """
     length = {"duration": "16s" if lab.quick else "40s"}
     points = [("incast", given | length | {"servers": n}) for _, given in variants for n in servers]

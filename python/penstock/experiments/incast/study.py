@@ -109,7 +109,7 @@ def run(
     if console is not None:
         for table_ in (goodput_cells(curves), findings(curves)):
             console.print(rich_table(table_))
-    caption = f"Mean of {RUNS} runs from {WARMUP} to {DURATION} of simulated time; bands are 95 % intervals of the mean."
+    caption = f"Mean of {RUNS} runs from {WARMUP} to {DURATION} of simulated time; bands: 95 % intervals."
     causes_caption = "Timeouts per block, and the share of packets dropped at the port towards the client."
     page = report.Page(
         title="TCP incast: what collapses, and what helps",
