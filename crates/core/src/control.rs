@@ -92,6 +92,9 @@ pub enum Congestion {
         /// Consecutive timeouts of the same data.
         in_a_row: u32,
     },
+    /// The handshake took more than one SYN (RFC 5681 section 3.1: begin with one segment). Nothing is known about
+    /// the size of the window.
+    SynLost,
     /// ECN-Echo, reported at most once per window of data (RFC 3168 section 6.1.2).
     Ecn,
     /// Fast recovery has ended: everything outstanding at its start is acknowledged.

@@ -35,7 +35,8 @@ pub struct Receiver {
     /// Bytes in order but not yet read, and since when they have been counted.
     unread: u64,
     read_until: Time,
-    advertised: u64,
+    /// Right edge of the window promised so far, kept only when the application reads at a rate.
+    promised: u64,
     window_due: Time,
     /// A cap on the advertised window set by a receiver-side controller, in bytes.
     window_cap: u64,
@@ -72,7 +73,7 @@ impl Receiver {
             header_len,
             unread: 0,
             read_until: Time::ZERO,
-            advertised: cfg.rwnd,
+            promised: cfg.rwnd,
             window_due: Time::NEVER,
             window_cap: u64::MAX,
             compressor: HeaderCompressor::default(),
@@ -220,9 +221,18 @@ impl Receiver {
     }
 
     fn window(&mut self, now: Time) -> u64 {
-        self.read(now);
-        // RFC 1122 section 4.2.3.3: do not move the right edge left of what was promised.
-        (self.cfg.rwnd.saturating_sub(self.unread)).min(self.window_cap)
+        let mut window = self.cfg.rwnd;
+        if self.cfg.read_rate.is_some() {
+            self.read(now);
+            // RFC 1122 section 4.2.3.3: the right edge moves by at least a segment or half the buffer, never left.
+            let edge = self.next + self.cfg.rwnd.saturating_sub(self.unread);
+            let step = (self.cfg.rwnd / 2).min(self.cfg.mss as u64);
+            if self.unread == 0 || edge >= self.promised + step {
+                self.promised = self.promised.max(edge);
+            }
+            window = self.promised.saturating_sub(self.next);
+        }
+        window.min(self.window_cap)
     }
 
     /// Next time to wake up: a delayed ACK, or a window update.
@@ -250,7 +260,6 @@ impl Receiver {
         }
         *header = self.header;
         let window = self.window(now);
-        self.advertised = window;
         let header_len = if header.is_none() { 0 } else { self.header_len };
         let base_len = self.cfg.header_len() + header_len;
         *out = Packet {
@@ -271,7 +280,7 @@ impl Receiver {
             *header = answered;
             out.stamp = stamp;
             out.flags |= flag::PROBE;
-            out.wire_len = self.cfg.header_len() + self.header_len;
+            out.wire_len = self.cfg.header_len() + if answered.is_none() { 0 } else { self.header_len };
             return true;
         }
         if let Some(f) = self.flush.take() {

@@ -19,6 +19,7 @@ pub struct RttEstimator {
     /// Number of samples.
     pub samples: u64,
     backoff: u32,
+    syn_lost: bool,
 }
 
 impl Default for RttEstimator {
@@ -31,6 +32,7 @@ impl Default for RttEstimator {
             total: Dur::ZERO,
             samples: 0,
             backoff: 1,
+            syn_lost: false,
         }
     }
 }
@@ -59,7 +61,12 @@ impl RttEstimator {
     /// The timeout now, back-off included.
     pub fn rto(&self, cfg: &TcpConfig) -> Dur {
         let base = if self.smoothed == Dur::ZERO {
-            cfg.rto_initial
+            // RFC 6298 (2.1): 1 s; (5.7): 3 s when data transmission begins after a SYN was lost.
+            if self.syn_lost {
+                (cfg.rto_initial * 3).min(Dur::millis(3000)).max(cfg.rto_initial)
+            } else {
+                cfg.rto_initial
+            }
         } else {
             // RFC 6298 (2.3): RTO <- SRTT + max(G, 4 RTTVAR); (2.4) at least the floor
             let g = cfg.rto_granularity.0.max(1);
@@ -67,6 +74,12 @@ impl RttEstimator {
             Dur(raw.div_ceil(g) * g).max(cfg.rto_min)
         };
         (base * u64::from(self.backoff)).min(cfg.rto_max)
+    }
+    /// The handshake took more than one SYN: no sample (Karn), and the back-off of the SYN ends with it. The
+    /// timeout is three times the initial one, 3 s with the standard's 1 s (RFC 6298 (5.7)).
+    pub fn syn_was_lost(&mut self) {
+        self.syn_lost = true;
+        self.backoff = 1;
     }
     /// Doubles the timeout after it fired (RFC 6298 (5.5)), up to the largest factor.
     pub fn back_off(&mut self, cfg: &TcpConfig) {

@@ -117,9 +117,11 @@ pub struct Sender {
     /// What has happened since a host controller last asked; `None` = there is none.
     news: Option<Vec<News>>,
     pacing: Option<Rate>,
-    /// Window inflation by duplicate ACKs in Reno/NewReno recovery, in bytes.
-    inflation: u64,
+    /// Window inflation by duplicate ACKs in Reno/NewReno recovery, in bytes; partial ACKs may take it below 0.
+    inflation: i64,
     dup_acks: u32,
+    /// `nxt` at the first duplicate ACK: what limited transmit sends after it is not in FlightSize.
+    before_duplicates: u64,
     rto_at: Time,
     cc_at: Time,
     /// Highest byte sent when the last loss event began; `None` before the first.
@@ -208,6 +210,7 @@ impl Sender {
             pacing: None,
             inflation: 0,
             dup_acks: 0,
+            before_duplicates: 0,
             rto_at: Time::NEVER,
             cc_at: cc.deadline(),
             recover: None,
@@ -383,7 +386,7 @@ impl Sender {
     }
     fn congestion(&mut self, now: Time, event: Congestion) {
         self.view.in_flight =
-            if self.cfg.ssthresh_from_cwnd { self.cwnd.min(self.view.rwnd) } else { self.flight() };
+            if self.cfg.ssthresh_from_cwnd { self.cwnd.min(self.view.rwnd) } else { self.flight_size() };
         self.cc.on_congestion(now, &self.view, event);
         self.view.in_flight = self.flight();
         if let Some(news) = &mut self.news {
@@ -391,7 +394,13 @@ impl Sender {
         }
         self.refresh();
     }
-    /// FlightSize: sent and not acknowledged cumulatively (RFC 5681 section 2), SACKed bytes left out.
+    /// FlightSize: sent and not acknowledged cumulatively (RFC 5681 section 2), without what limited transmit
+    /// has sent (section 3.2 step 2).
+    fn flight_size(&self) -> u64 {
+        let sent = if self.dup_acks > 0 { self.view.nxt.min(self.before_duplicates) } else { self.view.nxt };
+        sent.saturating_sub(self.view.una)
+    }
+    /// What is sent and not acknowledged in any way: FlightSize without the SACKed bytes.
     #[inline]
     fn flight(&self) -> u64 {
         let sent = self.view.nxt - self.view.una;
@@ -432,6 +441,9 @@ impl Sender {
             self.refresh();
             return;
         }
+        if self.probe_end.is_some() {
+            self.end_probe(now, p);
+        }
         let new_sack = p.sack_count() > 0 && self.update_scoreboard(p);
         if ack > self.view.una {
             self.on_new_ack(now, p, header);
@@ -445,12 +457,6 @@ impl Sender {
                 LossRecovery::Sack => new_sack || self.cfg.retransmit_thread.is_some(),
                 _ => !window_changed,
             };
-            if let Some((end, true)) = self.probe_end {
-                // RFC 8985 section 7.4.2: the original and the probe both arrived; nothing was lost.
-                if p.sack_count() == 0 && ack == end {
-                    self.probe_end = None;
-                }
-            }
             if duplicate {
                 self.on_dup_ack(now);
             }
@@ -473,8 +479,9 @@ impl Sender {
             self.take_sample(sample);
             Some(sample)
         } else {
-            // RFC 5681 section 3.1: a lost SYN means an initial window of one segment.
-            self.congestion(now, Congestion::Timeout { in_a_row: 1 });
+            // RFC 5681 section 3.1: a lost SYN means an initial window of one segment; RFC 6298 (5.7).
+            self.rtt.syn_was_lost();
+            self.congestion(now, Congestion::SynLost);
             None
         };
         // Explicit protocols learn their first rate from the handshake.
@@ -518,7 +525,6 @@ impl Sender {
         }
         self.dup_acks = 0;
         self.timeouts_in_a_row = 0;
-        self.end_probe(now, ack);
         if self.phase == Phase::Open {
             self.grow(now, bytes, p, rtt, header);
         } else {
@@ -576,9 +582,9 @@ impl Sender {
             // RFC 6582 section 3.2 step 3: retransmit the next hole; deflate by what was acknowledged, add one
             // segment when at least one was.
             let segment = self.view.segment as u64;
-            self.inflation = self.inflation.saturating_sub(bytes);
+            self.inflation -= bytes as i64;
             if bytes >= segment {
-                self.inflation += segment;
+                self.inflation += segment as i64;
             }
             self.head_due = true;
         }
@@ -606,11 +612,14 @@ impl Sender {
     }
 
     fn on_dup_ack(&mut self, now: Time) {
+        if self.dup_acks == 0 {
+            self.before_duplicates = self.view.nxt;
+        }
         self.dup_acks += 1;
         match self.phase {
             // RFC 5681 section 3.2 step 4: each further duplicate means a segment has left the network.
             Phase::FastRecovery if self.cfg.recovery != LossRecovery::Sack => {
-                self.inflation += self.view.segment as u64;
+                self.inflation += i64::from(self.view.segment);
             }
             Phase::Open | Phase::Loss => {
                 let lost = self.dup_acks >= self.cfg.dup_thresh
@@ -637,24 +646,33 @@ impl Sender {
         if !reduced_already {
             self.congestion(now, Congestion::Loss);
         }
+        self.announce_reduction();
         self.timed = None;
         self.probe_at = Time::NEVER;
+        self.probe_end = None;
         self.head_due = true;
         self.high_rxt = self.view.una;
         self.rescue = None;
         if self.cfg.recovery != LossRecovery::Sack {
             // RFC 5681 section 3.2 step 3: the segments that caused the duplicates have left the network.
-            self.inflation = self.cfg.dup_thresh as u64 * self.view.segment as u64;
+            self.inflation = i64::from(self.cfg.dup_thresh) * i64::from(self.view.segment);
         }
         self.rto_at = now + self.rto();
     }
 
+    /// RFC 3168 section 6.1.2: after any reduction, loss included, the first new data carries CWR; without it
+    /// the receiver would go on echoing a mark of the window that was cut already.
+    fn announce_reduction(&mut self) {
+        self.cwr_due = self.cfg.ecn == EcnMode::Classic;
+    }
+
     fn on_ece(&mut self, now: Time) {
-        // RFC 3168 section 6.1.2: at most one reaction per window of data, none during loss recovery.
-        if self.cfg.ecn == EcnMode::Off || self.phase != Phase::Open || self.view.una < self.cwr_end {
+        // RFC 3168 section 6.1.2: at most one reaction per window of data, none during loss recovery. An echo that
+        // acknowledges exactly what had been sent at the last reaction still speaks of that window.
+        if self.cfg.ecn == EcnMode::Off || self.phase != Phase::Open || self.view.una <= self.cwr_end {
             return;
         }
-        self.cwr_end = self.view.nxt.max(self.view.una + 1);
+        self.cwr_end = self.view.nxt;
         self.cwr_due = true;
         self.congestion(now, Congestion::Ecn);
     }
@@ -766,7 +784,11 @@ impl Sender {
             self.syn_due = true;
             return;
         }
+        if self.phase == Phase::FastRecovery {
+            self.dup_acks = 0; // FlightSize is all that is outstanding again
+        }
         self.congestion(now, Congestion::Timeout { in_a_row });
+        self.announce_reduction();
         // RFC 5681 section 3.1, RFC 6582 section 4, RFC 2018 section 8: back to the first unacknowledged byte.
         self.recover = Some(self.view.max_sent);
         self.set_phase(Phase::Loss);
@@ -794,26 +816,33 @@ impl Sender {
         if idle || self.probe_end.is_some() || self.rtt.smoothed == Dur::ZERO {
             return;
         }
-        // RFC 8985 section 7.2: PTO = 2 SRTT, plus the peer's delayed-ACK time when one segment is out.
+        // RFC 8985 section 7.2: PTO = 2 SRTT, plus the peer's delayed-ACK time when one segment is out; a timeout
+        // that is due before becomes the probe.
         let mut pto = self.rtt.smoothed * 2;
         if outstanding <= self.view.segment as u64 && self.cfg.delayed_ack > 1 {
             pto += self.cfg.delayed_ack_timeout;
         }
-        let at = now + pto;
-        if at < self.rto_at {
-            self.probe_at = at;
-        }
+        self.probe_at = (now + pto).min(self.rto_at);
     }
-    fn end_probe(&mut self, now: Time, ack: u64) {
+    /// RFC 8985 section 7.4.2: what an ACK says about the outstanding probe.
+    #[cold]
+    fn end_probe(&mut self, now: Time, p: &Packet) {
         let Some((end, retransmitted)) = self.probe_end else { return };
-        if ack < end {
+        if p.seq < end {
             return;
         }
-        self.probe_end = None;
-        if retransmitted && ack > end && self.phase == Phase::Open {
-            // RFC 8985 section 7.4.2: the probe repaired a loss, which was a sign of congestion.
-            self.congestion(now, Congestion::Loss);
-            self.congestion(now, Congestion::Recovered);
+        if !retransmitted {
+            self.probe_end = None;
+        } else if p.seq > end {
+            // The probe repaired a loss, which was a sign of congestion.
+            self.probe_end = None;
+            if self.phase == Phase::Open {
+                self.congestion(now, Congestion::Loss);
+                self.congestion(now, Congestion::Recovered);
+            }
+        } else if p.seq == self.view.una && p.sack_count() == 0 {
+            // A plain duplicate: the original and the probe both arrived, nothing was lost.
+            self.probe_end = None;
         }
     }
 
@@ -846,10 +875,7 @@ impl Sender {
         if self.persist_due {
             self.persist_due = false;
             if self.view.nxt < self.seq_end() && self.view.nxt == self.view.una {
-                // RFC 1122 section 4.2.2.17: one byte beyond the window keeps the peer talking.
-                let seq = self.view.nxt;
-                self.emit(now, seq, 1, out, header);
-                out.flags |= flag::PROBE;
+                self.send_window_probe(now, out, header);
                 return true;
             }
         }
@@ -899,7 +925,7 @@ impl Sender {
         let segment = self.view.segment as u64;
         if self.phase == Phase::FastRecovery && self.cfg.recovery == LossRecovery::Sack {
             let pipe = self.pipe();
-            if self.cwnd.min(self.cap) < pipe + segment {
+            if self.cwnd.min(self.cap) < pipe + segment && pipe > 0 {
                 self.view.limit = Limit::Window;
                 return None;
             }
@@ -930,11 +956,16 @@ impl Sender {
             self.view.limit = Limit::Application;
             return None;
         }
-        let in_flight = self.flight();
-        let mut window = self.cwnd.min(self.cap).saturating_add(self.inflation);
-        if self.cfg.limited_transmit && self.phase == Phase::Open && self.dup_acks > 0 {
-            // RFC 3042: one new segment for each of the first two duplicate ACKs.
-            window = window.saturating_add(self.dup_acks.min(2) as u64 * segment);
+        let mut in_flight = self.flight();
+        let mut window = self.cwnd.min(self.cap).saturating_add_signed(self.inflation);
+        if self.phase == Phase::Open && self.dup_acks > 0 {
+            // RFC 3042: one new segment for each of the first two duplicate ACKs; with SACK what has left the
+            // network is counted instead (RFC 6675 section 5 step 3).
+            if !self.cfg.limited_transmit {
+                in_flight = self.view.nxt - self.view.una;
+            } else if self.cfg.recovery != LossRecovery::Sack {
+                window = window.saturating_add(self.dup_acks.min(2) as u64 * segment);
+            }
         }
         if in_flight + len > window && in_flight > 0 {
             self.view.limit = if self.cap < self.cwnd { Limit::Receiver } else { Limit::Window };
@@ -1058,7 +1089,8 @@ impl Sender {
             wire_len,
             payload: payload as u32,
             flags,
-            // RFC 3168 section 6.1.5: retransmissions are not ECN-capable; RFC 8257 section 3.4 allows DCTCP's.
+            // RFC 3168 section 6.1.5: retransmissions are not ECN-capable. RFC 8257 does not say; DCTCP's are, as in
+            // Linux and Windows (RFC 8311 section 4.3 permits it).
             ecn: match self.cfg.ecn {
                 EcnMode::Off => Ecn::NotEct,
                 EcnMode::Classic if again => Ecn::NotEct,
@@ -1084,6 +1116,28 @@ impl Sender {
             if self.view.limit == Limit::Pacing { self.pace_at().max(now - jitter).min(now) } else { now };
         self.stamp_header(now, out, header);
         self.paced = (scheduled, out.wire_len);
+    }
+
+    /// Asks for the receive window (RFC 9293 section 3.8.6.1). A window of less than a segment is used up, so
+    /// that a receiver with small windows only is served (RFC 1122 section 4.2.3.4, override timeout); an
+    /// empty one is asked without data, as Linux does: nothing is outstanding that could be taken for lost.
+    #[cold]
+    fn send_window_probe(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) {
+        let (seq, room) = (self.view.nxt, self.view.rwnd);
+        if room > 0 {
+            self.emit(now, seq, room.min(self.view.segment as u64).min(self.seq_end() - seq), out, header);
+            return;
+        }
+        *out = Packet {
+            seq,
+            stamp: now.0,
+            flow: self.flow,
+            wire_len: self.cfg.header_len(),
+            flags: flag::PROBE,
+            ..Packet::default()
+        };
+        out.set_class(self.class);
+        *header = CcHeader::NONE;
     }
 
     /// A packet without payload that only carries a congestion header.

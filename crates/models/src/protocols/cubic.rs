@@ -67,6 +67,8 @@ struct Cubic {
     w_est: f64,
     cwnd_prior: f64,
     epoch: Option<Time>,
+    /// Since when something else than the window has limited the sender.
+    paused: Option<Time>,
 }
 
 impl Cubic {
@@ -81,12 +83,17 @@ impl Cubic {
             w_est: 0.0,
             cwnd_prior: 0.0,
             epoch: None,
+            paused: None,
         }
     }
 
     fn avoid_congestion(&mut self, ack: &Ack<'_>, flow: &FlowView) {
         let segment = flow.segment as f64;
         let cwnd = self.window.cwnd / segment;
+        // RFC 9438 section 4.2: t leaves out the time in which the application limited the sender.
+        if let (Some(since), Some(epoch)) = (self.paused.take(), self.epoch.as_mut()) {
+            *epoch = *epoch + (ack.now - since);
+        }
         let epoch = *self.epoch.get_or_insert_with(|| {
             if cwnd < self.w_max {
                 // RFC 9438 eq. (2): K = cubic_root((W_max - cwnd_epoch) / C)
@@ -129,12 +136,14 @@ impl EndpointController for Cubic {
             self.window.grow(ack.bytes, flow);
         } else if flow.limit == Limit::Window || flow.limit == Limit::Pacing {
             self.avoid_congestion(ack, flow);
+        } else {
+            self.paused.get_or_insert(ack.now);
         }
     }
     fn on_congestion(&mut self, _now: Time, flow: &FlowView, event: Congestion) {
         let segment = flow.segment as f64;
         match event {
-            Congestion::Loss | Congestion::Ecn | Congestion::Timeout { in_a_row: 1 } => {
+            Congestion::Loss | Congestion::Ecn => {
                 let cwnd = self.window.cwnd / segment;
                 // RFC 9438 section 4.7: W_max <- cwnd (1 + beta) / 2 when the window had not come back.
                 self.w_max = if self.fast_convergence && cwnd < self.w_max {
@@ -144,7 +153,20 @@ impl EndpointController for Cubic {
                 };
                 self.cwnd_prior = cwnd;
                 self.epoch = None;
-                // RFC 9438 section 4.6: ssthresh = max(flight * beta, 2)
+                // RFC 9438 section 4.6: ssthresh = max(flight * beta, 2); after a mark cwnd may be 1.
+                self.window.reduce(flow, event, self.beta);
+                if event == Congestion::Ecn {
+                    self.window.cwnd = (flow.in_flight as f64 * self.beta).max(segment);
+                }
+            }
+            Congestion::Timeout { in_a_row } => {
+                // RFC 9438 section 4.8: ssthresh by beta, cwnd as RFC 5681; in the congestion avoidance that follows
+                // K = 0 and W_max is the window it begins with.
+                if in_a_row == 1 {
+                    self.cwnd_prior = self.window.cwnd / segment;
+                }
+                self.w_max = 0.0;
+                self.epoch = None;
                 self.window.reduce(flow, event, self.beta);
             }
             other => self.window.reduce(flow, other, self.beta),

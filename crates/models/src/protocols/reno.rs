@@ -105,6 +105,8 @@ impl RenoWindow {
             }
             // RFC 6582 section 3.2 step 3 (option 2), RFC 5681 section 3.2 step 6: deflate to ssthresh.
             Congestion::Recovered => self.cwnd = self.ssthresh.max(segment),
+            // RFC 5681 section 3.1: an initial window of one segment; ssthresh stays arbitrarily high.
+            Congestion::SynLost => self.cwnd = segment,
             // RFC 5681 section 4.1: restart window.
             Congestion::Idle => self.cwnd = self.cwnd.min(self.initial),
         }

@@ -299,7 +299,7 @@ impl EndpointController for Sender {
                 self.decrease(now, flow, beta);
             }
             // RFC 5681 section 3.1: start again from one segment, opening the window anew.
-            Congestion::Timeout { .. } => {
+            Congestion::Timeout { .. } | Congestion::SynLost => {
                 self.cwnd = flow.segment as f64;
                 self.opening = true;
             }

@@ -1,0 +1,91 @@
+//! When the receiver acknowledges (RFC 5681 section 4.2) and what it selects (RFC 2018 section 4).
+
+use crate::rig::{heard, ms, Ear};
+use penstock_core::packet::flag;
+use penstock_core::Ecn;
+
+#[test]
+fn rfc5681_section_4_2_every_second_segment_or_after_the_delay() {
+    let mut ear = Ear::new("newreno", |c| (c.delayed_ack, c.delayed_ack_timeout) = (2, ms(40)));
+    assert_eq!(heard(&ear.hear(0, Ecn::NotEct, 0)), []);
+    assert_eq!(ear.r.deadline().since(ear.now), ms(40));
+    assert_eq!(heard(&ear.hear(1, Ecn::NotEct, 0)), [(2, false, vec![])]);
+    assert_eq!(ear.r.deadline(), penstock_units::Time::NEVER);
+    assert_eq!(heard(&ear.hear(2, Ecn::NotEct, 0)), []);
+    ear.now = ear.now + ms(10);
+    assert_eq!(heard(&ear.tick()), [(3, false, vec![])]);
+    // The count starts again.
+    assert_eq!(heard(&ear.hear(3, Ecn::NotEct, 0)), []);
+}
+
+#[test]
+fn rfc5681_section_4_2_at_once_when_out_of_order_when_filling_a_gap_and_for_duplicates() {
+    let mut ear = Ear::new("newreno", |c| c.delayed_ack = 2);
+    for (segment, ack) in [
+        (1, 0), // out of order: a duplicate acknowledgement
+        (2, 0),
+        (4, 0),
+        (0, 3), // fills part of a gap
+        (3, 5), // fills the rest
+        (2, 5), // an old one again
+    ] {
+        assert_eq!(heard(&ear.hear(segment, Ecn::NotEct, 0)), [(ack, false, vec![])], "segment {segment}");
+    }
+    assert_eq!(heard(&ear.hear(5, Ecn::NotEct, 0)), []);
+    assert_eq!(ear.r.duplicate_bytes, 1000);
+}
+
+#[test]
+fn rfc2018_section_4_the_newest_block_first() {
+    let mut ear = Ear::new("sack", |_| ());
+    for (segment, ack, blocks) in [
+        (0, 1, vec![]),
+        (2, 1, vec![(2, 3)]),
+        (4, 1, vec![(4, 5), (2, 3)]),
+        (6, 1, vec![(6, 7), (4, 5), (2, 3)]),
+        (8, 1, vec![(8, 9), (6, 7), (4, 5)]),
+        // Joins two blocks.
+        (3, 1, vec![(2, 5), (8, 9), (6, 7)]),
+        (5, 1, vec![(2, 7), (8, 9)]),
+        (1, 7, vec![(8, 9)]),
+        (7, 9, vec![]),
+    ] {
+        assert_eq!(heard(&ear.hear(segment, Ecn::NotEct, 0)), [(ack, false, blocks)], "segment {segment}");
+    }
+    assert_eq!(ear.r.delivered(), 9000);
+}
+
+#[test]
+fn rfc2018_section_3_blocks_take_room_on_the_wire() {
+    let mut ear = Ear::new("sack", |_| ());
+    let mut length = |n| ear.hear(n, Ecn::NotEct, 0)[0].wire_len;
+    // Kind and length, eight bytes a block, padded to four.
+    assert_eq!([length(0), length(2), length(4), length(6), length(8)], [40, 52, 60, 68, 68]);
+    let mut with = Ear::new("sack", |c| c.timestamps = true);
+    assert_eq!(with.hear(1, Ecn::NotEct, 0)[0].wire_len, 64);
+}
+
+#[test]
+fn rfc2018_section_2_no_blocks_without_the_option() {
+    let mut ear = Ear::new("newreno", |_| ());
+    assert_eq!(heard(&ear.hear(5, Ecn::NotEct, 0)), [(0, false, vec![])]);
+}
+
+#[test]
+fn rfc7323_section_4_3_the_echoed_stamp_is_that_of_the_earliest_unacknowledged_segment() {
+    let mut ear = Ear::new("newreno", |c| c.delayed_ack = 2);
+    ear.now = ear.now + ms(1);
+    ear.hear(0, Ecn::NotEct, 0);
+    let first = ear.now.0;
+    ear.now = ear.now + ms(1);
+    assert_eq!(ear.hear(1, Ecn::NotEct, 0)[0].stamp, first);
+}
+
+#[test]
+fn rfc9293_section_3_6_fin_is_acknowledged_at_once_and_takes_one_number() {
+    let mut ear = Ear::new("newreno", |c| c.delayed_ack = 2);
+    let acks = ear.hear(0, Ecn::NotEct, flag::FIN);
+    assert_eq!(acks[0].seq, 1001);
+    assert!(ear.r.finished());
+    assert_eq!(ear.r.delivered(), 1000);
+}

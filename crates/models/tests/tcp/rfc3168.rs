@@ -1,0 +1,104 @@
+//! Explicit congestion notification in TCP.
+
+use crate::rig::{heard, Ear, Hand};
+use penstock_core::packet::flag;
+use penstock_core::tcp::Phase::{FastRecovery, Loss, Open};
+use penstock_core::Ecn;
+
+const NAMES: [&str; 3] = ["reno:ecn=true", "newreno:ecn=true", "sack:ecn=true"];
+
+#[test]
+fn section_6_1_1_the_syn_is_not_ecn_capable_and_data_is() {
+    for name in NAMES {
+        let h = Hand::busy(name, |_| ());
+        assert_eq!(h.sent[0].ecn, Ecn::NotEct);
+        assert!(h.sent[1..].iter().all(|p| p.ecn == Ecn::Ect0));
+        let h = Hand::busy(name, |c| c.ect_syn = true);
+        assert_eq!(h.sent[0].ecn, Ecn::Ect0);
+    }
+    assert!(Hand::busy("sack", |_| ()).sent.iter().all(|p| p.ecn == Ecn::NotEct));
+}
+
+#[test]
+fn section_6_1_2_one_reduction_per_window_and_no_growth_on_an_echo() {
+    for name in NAMES {
+        let mut h = Hand::busy(name, |_| ());
+        h.play(&[
+            ("ack 1", Open, 11.0, "10 11"),
+            // FlightSize is 11 before the echo acknowledges one: 12 sent, 2 acknowledged, 10 / 2.
+            ("ack 2 ece", Open, 5.0, ""),
+            ("ack 3 ece", Open, 5.0, ""),
+            ("ack 8", Open, 5.2, "12"),
+            ("ack 11 ece", Open, 5.2, "13 14 15"),
+            // Segments below 12 had been sent at the reduction: the last word on that window.
+            ("ack 12 ece", Open, 5.2, "16"),
+            // Segment 12 brought CWR: this is a new mark. Four segments are outstanding.
+            ("ack 13 ece", Open, 2.0, ""),
+            ("ack 17", Open, 2.5, "17 18"),
+        ]);
+        // CWR on the first new data after each.
+        let cwr: Vec<u64> = h.sent.iter().filter(|p| p.has(flag::CWR)).map(|p| p.seq / 1000).collect();
+        assert_eq!(cwr, [12, 17]);
+    }
+}
+
+#[test]
+fn section_6_1_2_cwr_after_a_loss_and_no_second_reduction_for_the_same_window() {
+    let mut h = Hand::busy("newreno:ecn=true", |c| c.limited_transmit = false);
+    h.play(&[
+        ("dup", Open, 10.0, ""),
+        ("dup", Open, 10.0, ""),
+        // A mark in the window that lost a packet: one reduction.
+        ("dup ece", FastRecovery, 5.0, "r0"),
+        ("dup ece", FastRecovery, 5.0, ""),
+        ("ack 10", Open, 5.0, "10 11 12 13 14"),
+    ]);
+    let cwr: Vec<u64> = h.sent.iter().filter(|p| p.has(flag::CWR)).map(|p| p.seq / 1000).collect();
+    assert_eq!(cwr, [10]);
+    let mut h = Hand::busy("newreno:ecn=true", |_| ());
+    h.play(&[("tick", Loss, 1.0, "r0"), ("ack 10", Open, 2.0, "10 11")]);
+    let cwr: Vec<u64> = h.sent.iter().filter(|p| p.has(flag::CWR)).map(|p| p.seq / 1000).collect();
+    assert_eq!(cwr, [10]);
+}
+
+#[test]
+fn section_6_1_2_a_loss_in_the_window_of_an_echo_does_not_reduce_again() {
+    let mut h = Hand::busy("newreno:ecn=true", |c| c.limited_transmit = false);
+    h.play(&[
+        ("ack 1 ece", Open, 4.5, ""),
+        ("dup", Open, 4.5, ""),
+        ("dup", Open, 4.5, ""),
+        ("dup", FastRecovery, 4.5, "r1"),
+        ("ack 10", Open, 4.5, "10 11 12 13"),
+    ]);
+}
+
+#[test]
+fn section_6_1_3_the_receiver_echoes_until_cwr() {
+    let mut ear = Ear::new("newreno:ecn=true", |_| ());
+    // Segment, ECN field, flags, echo.
+    for (n, ecn, flags, echo) in [
+        (0, Ecn::Ect0, 0, false),
+        (1, Ecn::Ce, 0, true),
+        (2, Ecn::Ect0, 0, true),
+        (3, Ecn::Ect0, 0, true),
+        (4, Ecn::Ect0, flag::CWR, false),
+        (5, Ecn::Ect0, 0, false),
+        (6, Ecn::Ce, flag::CWR, true),
+        (7, Ecn::Ect0, flag::CWR, false),
+    ] {
+        let acks = ear.hear(n, ecn, flags);
+        assert_eq!(heard(&acks), [(n + 1, echo, vec![])]);
+        // Section 6.1.4: pure acknowledgements are not ECN-capable.
+        assert_eq!(acks[0].ecn, Ecn::NotEct);
+    }
+}
+
+#[test]
+fn section_6_1_5_retransmissions_are_not_ecn_capable() {
+    let mut h = Hand::busy("newreno:ecn=true", |_| ());
+    h.event("tick");
+    assert_eq!(h.sent.last().map(|p| p.ecn), Some(Ecn::NotEct));
+    h.play(&[("ack 10", Open, 2.0, "10 11")]);
+    assert_eq!(h.sent.last().map(|p| p.ecn), Some(Ecn::Ect0));
+}

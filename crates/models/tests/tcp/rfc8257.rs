@@ -1,0 +1,130 @@
+//! DCTCP.
+
+use crate::rig::{heard, observed, Ear, Hand, Heard};
+use penstock_core::tcp::Phase::{FastRecovery, Loss, Open};
+use penstock_core::Ecn;
+
+fn alpha(h: &Hand) -> f64 {
+    observed(&h.s, "alpha")
+}
+
+#[test]
+fn section_3_2_figure_1_receiver_state_machine() {
+    // Per arriving segment: marked?, then the acknowledgements (number, echo) it causes at once.
+    type Line = (bool, &'static [(u64, bool)]);
+    let every_second: &[Line] = &[
+        (false, &[]),
+        (false, &[(2, false)]),
+        (false, &[]),
+        // DCTCP.CE changes with one segment waiting: it is acknowledged in the old state, then the new one.
+        (true, &[(3, false), (4, true)]),
+        (true, &[]),
+        (true, &[(6, true)]),
+        // A change with nothing waiting.
+        (false, &[(7, false)]),
+        (true, &[(8, true)]),
+        (true, &[]),
+        (false, &[(9, true), (10, false)]),
+        (false, &[]),
+        (false, &[(12, false)]),
+    ];
+    let every_one: &[Line] =
+        &[(false, &[(1, false)]), (true, &[(2, true)]), (true, &[(3, true)]), (false, &[(4, false)])];
+    for (n, lines) in [(2, every_second), (1, every_one)] {
+        let mut ear = Ear::new("dctcp", |c| c.delayed_ack = n);
+        for (i, (marked, expected)) in lines.iter().enumerate() {
+            let got = heard(&ear.hear(i as u64, if *marked { Ecn::Ce } else { Ecn::Ect0 }, 0));
+            let expected: Vec<Heard> = expected.iter().map(|(ack, echo)| (*ack, *echo, vec![])).collect();
+            assert_eq!(got, expected, "m = {n}, segment {i}");
+        }
+    }
+}
+
+#[test]
+fn section_3_2_cwr_does_not_stop_the_echo() {
+    let mut ear = Ear::new("dctcp", |_| ());
+    ear.hear(0, Ecn::Ce, 0);
+    let acks = ear.hear(1, Ecn::Ce, penstock_core::packet::flag::CWR);
+    assert_eq!(heard(&acks), [(2, true, vec![])]);
+}
+
+#[test]
+fn section_3_3_alpha_starts_at_one_and_is_updated_once_per_window() {
+    let mut h = Hand::busy("dctcp", |_| ());
+    assert_eq!(alpha(&h), 1.0);
+    // WindowEnd is SND.UNA at first: the first acknowledgement ends a window without marks. g = 1/16.
+    h.play(&[("ack 1", Open, 11.0, "10 11")]);
+    assert_eq!(alpha(&h), 0.9375);
+    // WindowEnd is now 10: three of the ten segments 2..=11 are marked.
+    h.event("ack 2 ece");
+    h.event("ack 4 ece");
+    h.event("ack 10");
+    assert_eq!(alpha(&h), 0.9375);
+    h.event("ack 11");
+    // 15/16 * 0.9375 + 1/16 * 3/10
+    assert!((alpha(&h) - 0.897_656_25).abs() < 1e-12, "{}", alpha(&h));
+}
+
+#[test]
+fn section_3_3_the_gain_and_the_first_alpha_are_parameters() {
+    let mut h = Hand::busy("dctcp:g=0.5,alpha=0.25", |_| ());
+    assert_eq!(alpha(&h), 0.25);
+    h.event("ack 1 ece");
+    assert_eq!(alpha(&h), 0.625);
+}
+
+#[test]
+fn section_3_3_one_cut_by_half_of_alpha_per_window() {
+    let mut h = Hand::busy("dctcp", |_| ());
+    h.play(&[
+        ("ack 1", Open, 11.0, "10 11"),
+        // 11 (1 - 0.9375 / 2); an echo does not grow the window.
+        ("ack 2 ece", Open, 5.84375, ""),
+        ("ack 3 ece", Open, 5.84375, ""),
+        ("ack 4 ece", Open, 5.84375, ""),
+        // Unmarked: congestion avoidance, 1 / 5.84375.
+        ("ack 11", Open, 6.015, "12 13 14 15 16"),
+        // Segments below 12 had been sent at the cut.
+        ("ack 12 ece", Open, 6.015, "17"),
+        // The windows of alpha end at 11 with M = 3/10 (0.89766) and here with M = 1: 15/16 0.89766 + 1/16 = 0.90405.
+        ("ack 13 ece", Open, 6.014_875 * (1.0 - 0.904_052_73 / 2.0), ""),
+    ]);
+}
+
+#[test]
+fn section_3_3_the_floor_of_the_window_is_a_parameter() {
+    for (name, floor) in [("dctcp", 1.0), ("dctcp:min_window=2", 2.0)] {
+        let mut h = Hand::busy(name, |c| c.initial_window = 2);
+        for ack in 1..40 {
+            h.event(&format!("ack {ack} ece"));
+        }
+        assert_eq!(h.cwnd(), floor);
+    }
+}
+
+#[test]
+fn section_3_5_a_loss_halves_the_flight_whatever_alpha() {
+    let mut h = Hand::busy("dctcp:alpha=0", |_| ());
+    h.play(&[
+        ("dup s 1-2", Open, 10.0, "10"),
+        ("dup s 1-3", Open, 10.0, "11"),
+        ("dup s 1-4", FastRecovery, 5.0, "r0"),
+        // A mark during recovery does not cut again; alpha still counts it.
+        ("dup ece s 1-9", FastRecovery, 5.0, "12"),
+        ("ack 12", Open, 5.0, "13 14 15 16"),
+    ]);
+}
+
+#[test]
+fn section_3_5_a_timeout_leaves_one_segment() {
+    let mut h = Hand::busy("dctcp:alpha=0", |_| ());
+    h.play(&[("tick", Loss, 1.0, "r0")]);
+    assert_eq!(h.ssthresh(), 5.0);
+}
+
+#[test]
+fn section_3_6_the_syn_is_not_ecn_capable() {
+    let h = Hand::busy("dctcp", |_| ());
+    assert_eq!(h.sent[0].ecn, Ecn::NotEct);
+    assert!(h.sent[1..].iter().all(|p| p.ecn == Ecn::Ect0));
+}
