@@ -106,7 +106,7 @@ impl EndpointController for Sender {
     fn on_congestion(&mut self, _: Time, _: &FlowView, event: Congestion) {
         match event {
             Congestion::Loss | Congestion::Ecn => self.cwnd = (self.cwnd / 2.0).max(self.segment),
-            Congestion::Timeout { .. } => self.cwnd = self.segment,
+            Congestion::Timeout { .. } | Congestion::SynLost => self.cwnd = self.segment,
             Congestion::Recovered | Congestion::Idle => {}
         }
     }
