@@ -320,6 +320,10 @@ impl Engine {
         let (id, next) = self.ports[port as usize].arrive(self.now, &mut self.arena);
         if let Some(at) = next {
             self.arrivals.push(at, port);
+            // In a large network the next port is not in the cache: fetch it while this packet is handled.
+            if let Some(next) = self.arrivals.upcoming() {
+                self.ports[next as usize].prefetch();
+            }
         }
         self.packet_hops += 1;
         let packet = &mut self.arena.packets[id as usize];

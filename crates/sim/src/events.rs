@@ -65,6 +65,12 @@ impl Arrivals {
         self.hole = true;
         ((self.keys[0] & PORT_MASK) ^ self.flip) as u32
     }
+    /// The port that will probably be next, for a prefetch; `None` when that is not known.
+    #[inline]
+    pub fn upcoming(&self) -> Option<u32> {
+        let key = self.keys.first().filter(|_| !self.hole)?;
+        Some(((key & PORT_MASK) ^ self.flip) as u32)
+    }
     /// Announces the next arrival of `port`.
     #[inline]
     pub fn push(&mut self, at: Time, port: u32) {
