@@ -153,7 +153,8 @@ impl Pacer {
     pub(super) fn control(&self, rate: f64, rtt: f64) -> Control {
         let per_rtt = rate / 8.0 * rtt;
         if rtt <= 0.0 || per_rtt >= self.mss + self.header {
-            return Control { window: None, pacing: Some(Rate::from_bps(rate.max(1.0))), segment: None };
+            let segment = Some(Bytes(self.mss as u64));
+            return Control { window: None, pacing: Some(Rate::from_bps(rate.max(1.0))), segment };
         }
         let payload = libm::floor(per_rtt - self.header).max(1.0);
         let pacing = rate.max((payload + self.header) * 8.0 / rtt);
@@ -603,7 +604,7 @@ mod tests {
         let cfg = TcpConfig { mss: 944, ..TcpConfig::default() };
         let pacer = Pacer::new(&cfg);
         // 1000 B on the wire per 100 ms is 80 kb/s: at and above it full segments.
-        assert_eq!(pacer.control(80_000.0, 0.1).segment, None);
+        assert_eq!(pacer.control(80_000.0, 0.1).segment, Some(Bytes(944)));
         // Half of it: 500 B per RTT, 444 of payload, still 40 kb/s.
         let half = pacer.control(40_000.0, 0.1);
         assert_eq!((half.segment, half.pacing), (Some(Bytes(444)), Some(Rate(40_000))));
