@@ -72,25 +72,30 @@ def _entry(console: Console, singular: str, entry: dict[str, Any]) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("key", style="cyan", no_wrap=True)
     table.add_column("default", no_wrap=True)
-    table.add_column("unit")
-    table.add_column("range")
-    table.add_column("what", ratio=3)
-    table.add_column("source", ratio=2, style="dim")
+    table.add_column("range", min_width=14, max_width=22)
+    table.add_column("what  (source of the default)", ratio=1)
     for p in parameters:
-        table.add_row(p["name"], str(p["default"]) or "-", p["unit"], span(p), p["text"], p["origin"])
+        what = Text(p["text"])
+        if p["origin"]:
+            what.append(f"  ({p['origin']})", style="dim")
+        table.add_row(p["name"], str(p["default"]) or "-", span(p), what)
     console.print(table)
 
 
 def span(parameter: dict[str, Any]) -> str:
-    """The legal values of a parameter: its words, or its range in base units."""
+    """The legal values of a parameter: its words, or its range with the unit."""
     if parameter.get("choices"):
         return " | ".join(parameter["choices"])
+    kind, unit = parameter.get("kind"), parameter["unit"]
     low, high = _bound(parameter.get("min"), -math.inf), _bound(parameter.get("max"), math.inf)
-    if parameter.get("kind") in ("text", "bool") or (low == -math.inf and high == math.inf):
-        return ""
-    if high == math.inf:
-        return f"≥ {low:g}"
-    return f"{low:g} .. {high:g}"
+    if kind in ("text", "bool") or (low == -math.inf and high == math.inf):
+        return unit
+    limits = f"{_short(low)} .. {_short(high)}" if high < math.inf else f"from {_short(low)}"
+    return f"{limits} {unit}".rstrip()
+
+
+def _short(value: float) -> str:
+    return f"{value:g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
 
 
 def _bound(value: Any, missing: float) -> float:

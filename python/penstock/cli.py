@@ -32,8 +32,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out_console = Console(highlight=False)
-err_console = Console(stderr=True, highlight=False)
+out_console = Console(highlight=False, markup=False)
+err_console = Console(stderr=True, highlight=False, markup=False)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, the rest on stderr.")]
 Jobs = Annotated[
@@ -369,7 +369,7 @@ def _complain(message: str) -> None:
 
 
 def _note(message: str) -> None:
-    err_console.print(message, soft_wrap=True, markup=False)
+    err_console.print(message, soft_wrap=True)
 
 
 if __name__ == "__main__":

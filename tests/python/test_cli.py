@@ -181,3 +181,74 @@ def test_settings_reach_the_engine(short):
     few = json.loads(penstock("run", *short, "--json").stdout)["mean"]
     many = json.loads(penstock("run", "incast", *settings(SHORT | {"servers": "8"}), "--json").stdout)["mean"]
     assert few["blocks"] > many["blocks"]
+
+
+NETWORK = """
+scenario = "custom"
+duration = "20ms"
+hosts = ["a", "b", "island"]
+switches = ["s"]
+[[link]]
+between = ["a", "s"]
+rate = "1Gbps"
+delay = "10us"
+[[link]]
+between = ["s", "b"]
+rate = "{rate}"
+delay = "10us"
+buffer = "{buffer}"
+[[workload]]
+kind = "flows"
+from = "{source}"
+to = "{target}"
+size = "{size}"
+"""
+GOOD = {"rate": "100Mbps", "buffer": "50pkt", "source": "a", "target": "b", "size": "100KB"}
+
+BAD_FILE = {
+    "a flow to itself": ({"target": "a"}, ["a", "itself"]),
+    "an unreachable host": ({"target": "island"}, ["island"]),
+    "a host that does not exist": ({"source": "c"}, ["c"]),
+    "wrong unit": ({"rate": "100MB"}, ["rate", "100MB"]),
+    "negative size": ({"size": "-1KB"}, ["size", "-1KB"]),
+    "buffer below one packet": ({"buffer": "1000B"}, ["buffer", "1000B", "packet"]),
+}
+
+
+def test_a_scenario_file_runs(tmp_path):
+    (tmp_path / "net.toml").write_text(NETWORK.format(**GOOD))
+    done = penstock("run", str(tmp_path / "net.toml"), "--json")
+    assert done.returncode == 0, done.stderr
+    mean = json.loads(done.stdout)["mean"]
+    # 100 KB at 100 Mb/s take 8 ms and a little for headers, handshake and path.
+    assert 8e-3 < mean["fct_mean_s"] < 10e-3
+    assert mean["flows_completed"] == 1
+
+
+@pytest.mark.parametrize("name", BAD_FILE)
+def test_a_wrong_scenario_file_is_one_line_and_exit_code_2(name, tmp_path):
+    change, expected = BAD_FILE[name]
+    (tmp_path / "net.toml").write_text(NETWORK.format(**(GOOD | change)))
+    done = penstock("run", str(tmp_path / "net.toml"))
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    for word in expected:
+        assert word in done.stderr
+
+
+def test_a_cdf_that_does_not_end_at_one_and_a_missing_one(tmp_path):
+    (tmp_path / "sizes.csv").write_text("size,cdf\n1000,0\n2000,0.5\n5000,0.9\n")
+    for name, expected in (("sizes.csv", ["cdf", "1"]), ("none.csv", ["none.csv"])):
+        done = penstock("run", "mix", "--set", f"sizes=cdf:{tmp_path / name}")
+        assert done.returncode == 2
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+        for word in ("sizes", *expected):
+            assert word in done.stderr
+
+
+def test_toml_that_cannot_be_read_names_the_line(tmp_path):
+    (tmp_path / "bad.toml").write_text("scenario = \nservers = 3\n")
+    done = penstock("run", str(tmp_path / "bad.toml"))
+    assert done.returncode == 2
+    assert "line 1" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
