@@ -1152,6 +1152,8 @@ impl Sender {
         };
         out.set_class(self.class);
         self.stamp_header(now, out, header);
+        // It is part of the pacing rate: the next data waits for it too.
+        self.paced.1 += out.wire_len;
     }
 
     /// Lets the controller write its header; a packet that gets none does not pay for it.

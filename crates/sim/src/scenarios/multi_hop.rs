@@ -25,6 +25,14 @@ pub const MULTI_HOP: Scenario = Scenario {
             "munir-sdc-racs section 3.5: 300 us",
         )
         .range(0.0, 1.0),
+        ParamSpec::new(
+            "core_delay",
+            Kind::Duration,
+            "",
+            "propagation delay of the links between switches; unset = link_delay",
+            "0s gives all flows the same round-trip time",
+        )
+        .range(0.0, 1.0),
         ParamSpec::new("buffer", Kind::Amount, "100pkt", "buffer of a port", "munir-sdc-racs section 3.5")
             .range(1.0, 1e12),
         ParamSpec::new(
@@ -59,7 +67,18 @@ const FLOWS: [(usize, usize); 4] = [(0, 1), (1, 2), (3, 2), (3, 4)];
 
 fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let spec = c.link(p.rate("link_rate"), p.dur("link_delay"), Some((p, "buffer")))?;
-    let (topology, hosts) = if p.text("fabric") == "shared" { shared(&spec) } else { links(&spec) };
+    let (mut topology, hosts) = if p.text("fabric") == "shared" { shared(&spec) } else { links(&spec) };
+    if p.is_set("core_delay") {
+        let switch = |n: u32| topology.nodes[n as usize].kind == NodeKind::Switch;
+        let core: Vec<usize> = (0..topology.links.len())
+            .filter(|l| switch(topology.links[*l].from) && switch(topology.links[*l].to))
+            .collect();
+        for l in core {
+            // A channel inside a switch has no length to begin with.
+            let delay = &mut topology.links[l].delay;
+            *delay = (*delay).min(p.dur("core_delay"));
+        }
+    }
     let mut rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
     let flows = FLOWS
         .iter()
