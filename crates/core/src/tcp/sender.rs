@@ -892,6 +892,10 @@ impl Sender {
         let recovery = (self.high_rxt, self.rescue);
         let Some((seq, len)) = self.choose(now) else {
             self.jitter_open = false;
+            if self.view.limit == Limit::Pacing {
+                // There is nothing to send when the pacing time comes: it is no reason to wake up any more.
+                self.view.limit = Limit::Application;
+            }
             return false;
         };
         if let Some(limit) = self.held_back(now) {

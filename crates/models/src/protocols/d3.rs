@@ -35,9 +35,9 @@ pub const D3: Protocol = Protocol {
         ParamSpec::new(
             "beta",
             Kind::Float,
-            "1",
+            "0.1",
             "gain of the capacity estimate on the queue",
-            "Wilson et al., capacity estimate",
+            "chosen: with 1, a burst that fills the buffer takes the whole capacity for milliseconds",
         )
         .range(0.0, 10.0),
         ParamSpec::new(

@@ -90,7 +90,7 @@ pub const RACS: Protocol = Protocol {
             configure: |c| c.recovery = LossRecovery::Sack,
             endpoint: Arc::new(move |_, _| {
                 let round = interval.unwrap_or(FIRST_ROUND);
-                Box::new(Sender { law, requests: Requester::new(round, true), weight: 0, rtt: Dur::ZERO })
+                Box::new(Sender { law, requests: Requester::new(round, true), weight: 0 })
             }),
             router: Some(Arc::new(move |facts| {
                 let given_out =
@@ -133,7 +133,7 @@ pub struct RateRequest {
     pub weight_prev: u32,
     /// The smallest offer so far, in kbit/s; `u32::MAX` = none.
     pub rate_kbps: u32,
-    /// The sender's latest round-trip time in nanoseconds; 0 = not known.
+    /// The sender's smoothed round-trip time in nanoseconds; 0 = not known.
     pub rtt_ns: u32,
     /// t_trans: the shortest measurement interval so far, in nanoseconds; `u32::MAX` = none.
     pub round_ns: u32,
@@ -165,14 +165,11 @@ struct Sender {
     requests: Requester,
     /// The weight of the last request.
     weight: u32,
-    rtt: Dur,
 }
 
 impl Sender {
     fn on_answer(&mut self, ack: &Ack<'_>) {
         let Some(h) = ack.header.get::<RateRequest>() else { return };
-        // The request that is answered left one round trip ago (an ACK echoes when its cause was sent).
-        self.rtt = ack.now.since(ack.sent_at);
         if h.weight == 0 {
             return; // A goodbye has no answer.
         }
@@ -205,7 +202,7 @@ impl EndpointController for Sender {
             weight,
             weight_prev,
             rate_kbps: u32::MAX,
-            rtt_ns: u32::try_from(self.rtt.0 / 1000).unwrap_or(u32::MAX),
+            rtt_ns: u32::try_from(flow.rtt_smoothed.0 / 1000).unwrap_or(u32::MAX),
             round_ns: u32::MAX,
         });
     }

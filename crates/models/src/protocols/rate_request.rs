@@ -92,7 +92,10 @@ impl Requester {
             return Some(self.ask(now, Request::Release));
         }
         if self.state == State::Out {
-            return Some(self.ask(now, Request::Open));
+            // What is sent again after the goodbye is little, and says nothing: a flow that opened anew for it
+            // would be done, and gone, before it could say goodbye again.
+            let again = !alone && packet.seq < flow.max_sent && flow.nxt >= flow.app_end;
+            return (!again).then(|| self.ask(now, Request::Open));
         }
         (now >= self.due).then(|| self.ask(now, Request::Renew))
     }
@@ -103,10 +106,7 @@ impl Requester {
                 self.state = State::Admitted;
                 self.rate = None;
             }
-            Request::Release => {
-                self.state = State::Out;
-                self.rate = None;
-            }
+            Request::Release => self.state = State::Out,
             Request::Renew => {}
         }
         // Keep to the grid of rounds unless a round or more was missed.
@@ -147,10 +147,8 @@ impl Requester {
     /// A request should leave alone, now.
     pub(super) fn wants_request(&self, now: Time, flow: &FlowView) -> bool {
         match self.state {
-            // Something to send again, or new data on an old connection.
-            State::Out => {
-                now >= self.due && flow.una < flow.app_end && (flow.nxt < flow.app_end || flow.in_recovery)
-            }
+            // New data on an old connection, or everything again after a timeout.
+            State::Out => now >= self.due && flow.una < flow.app_end && flow.nxt < flow.app_end,
             State::Admitted | State::Granted => self.asking,
         }
     }
@@ -173,14 +171,13 @@ impl Requester {
         }
     }
 
-    /// Paced at the granted rate. Without one nothing but requests may leave; after the goodbye a bare FIN may,
-    /// at the base rate of one header per round.
+    /// Paced at the granted rate. Without one nothing but requests may leave. After the goodbye the last rate serves
+    /// what has to be sent again, and a bare FIN.
     pub(super) fn control(&self) -> Control {
         let base = Bytes(u64::from(penstock_core::tcp::IP_TCP_HEADER)) / self.round;
         let pacing = match self.state {
-            State::Out => base,
             State::Admitted => Rate(0),
-            State::Granted => self.rate().max(base),
+            State::Out | State::Granted => self.rate().max(base),
         };
         Control { window: None, pacing: Some(pacing), segment: None }
     }
