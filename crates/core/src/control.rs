@@ -124,6 +124,10 @@ pub trait EndpointController: Send {
     }
     /// A sign of congestion.
     fn on_congestion(&mut self, now: Time, flow: &FlowView, event: Congestion);
+    /// The application has written on a connection that had nothing outstanding: a new transfer begins.
+    fn on_transfer(&mut self, now: Time, flow: &FlowView) {
+        let _ = (now, flow);
+    }
     /// The only output.
     fn control(&self) -> Control;
     /// A segment (SYN included) is about to leave: stamp headers. Called only when [`Self::header_len`] > 0.

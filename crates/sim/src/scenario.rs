@@ -8,9 +8,9 @@ use crate::scenarios;
 use crate::topology::{LinkSpec, Topology};
 use crate::workloads::Workload;
 use penstock_core::params::edit_distance;
-use penstock_core::tcp::{RetransmitThread, TcpConfig};
+use penstock_core::tcp::{RetransmitThread, TcpConfig, ThreadSegment};
 use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
-use penstock_models::protocols::resizing::resizing;
+use penstock_models::protocols::resizing::{resizing, ResizingOptions};
 use penstock_models::registry::{protocol, receive_control, unread, BuildReceive};
 use penstock_models::{Protocol, QueueSpec, Suite};
 use penstock_units::{Dur, Rate};
@@ -201,7 +201,7 @@ pub const COMMON: &[ParamSpec] = &[
         "retransmit_probability",
         Kind::Float,
         "0",
-        "chance that a run of the retransmit thread repeats the newest outstanding segment",
+        "chance that a run of the retransmit thread sends an outstanding segment again",
         "kulkarni-agrawal-incast algorithm 1; 0 = plain TCP",
     )
     .range(0.0, 1.0),
@@ -213,6 +213,20 @@ pub const COMMON: &[ParamSpec] = &[
         "kulkarni-agrawal-incast section 4.2.2",
     )
     .range(1e-9, 10.0),
+    ParamSpec::new(
+        "retransmit_segment",
+        Kind::Choice(&["newest", "oldest"]),
+        "newest",
+        "which outstanding segment the retransmit thread repeats",
+        "kulkarni-agrawal-incast algorithm 1: the highest unacknowledged; oldest: ns-2's highest_ack_ + 1",
+    ),
+    ParamSpec::new(
+        "retransmit_rests",
+        Kind::Bool,
+        "true",
+        "the retransmit thread rests from the third duplicate ACK until recovery ends",
+        "kulkarni-agrawal-incast algorithm 3: suspend retransmission thread",
+    ),
     ParamSpec::new(
         "segment_start",
         Kind::Size,
@@ -229,6 +243,13 @@ pub const COMMON: &[ParamSpec] = &[
         "kulkarni-agrawal-incast section 4.3.1",
     )
     .range(2.0, 1e6),
+    ParamSpec::new(
+        "resize_from",
+        Kind::Choice(&["transfer", "connection"]),
+        "transfer",
+        "what begins with the small segments: every write on an idle connection, or the connection",
+        "kulkarni-agrawal-incast section 4.3: begin its synchronized transfer",
+    ),
     ParamSpec::new(
         "header_compression",
         Kind::Bool,
@@ -367,7 +388,14 @@ impl Common {
                     format!("must not be above the full segment of {} bytes", cfg.mss),
                 ));
             }
-            suite.endpoint = resizing(suite.endpoint, start as u32, p.count("resize_window") as u32);
+            suite.endpoint = resizing(
+                suite.endpoint,
+                ResizingOptions {
+                    segment: start as u32,
+                    threshold: p.count("resize_window") as u32,
+                    every_transfer: p.text("resize_from") == "transfer",
+                },
+            );
         }
         if cfg.rto_min > cfg.rto_max {
             return Err(p.error("rto_min", "must not be above rto_max"));
@@ -503,6 +531,11 @@ pub fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         retransmit_thread: (p.float("retransmit_probability") > 0.0).then(|| RetransmitThread {
             probability: p.float("retransmit_probability"),
             every: p.dur("retransmit_every"),
+            segment: match p.text("retransmit_segment") {
+                "oldest" => ThreadSegment::Oldest,
+                _ => ThreadSegment::Newest,
+            },
+            rests_in_recovery: p.flag("retransmit_rests"),
         }),
         header_compression: p.flag("header_compression"),
         send_jitter: p.dur("send_jitter"),

@@ -75,7 +75,7 @@ pub struct TcpConfig {
     pub ect_syn: bool,
     /// Tail-loss probe (RFC 8985 section 7).
     pub tail_loss_probe: bool,
-    /// Retransmits the newest outstanding segment at random (Kulkarni and Agrawal 2014, section 4.2).
+    /// Retransmits an outstanding segment at random (Kulkarni and Agrawal 2014, section 4.2).
     pub retransmit_thread: Option<RetransmitThread>,
     /// Compressed TCP/IP headers (RFC 1144). Segments with options travel in full, as there.
     pub header_compression: bool,

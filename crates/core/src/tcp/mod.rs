@@ -21,4 +21,4 @@ pub use ranges::Ranges;
 pub use receiver::Receiver;
 pub use rtt::RttEstimator;
 pub use sender::{News, Phase, Sender, SenderStats, TimeoutKind, TimeoutRecord};
-pub use thread::RetransmitThread;
+pub use thread::{RetransmitThread, ThreadSegment};

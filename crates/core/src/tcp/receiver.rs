@@ -343,3 +343,34 @@ impl Receiver {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn acks(receiver: &mut Receiver, seq: u64, flags: u16) -> alloc::vec::Vec<u64> {
+        let p = Packet { seq, payload: 1000, wire_len: 1040, flags, ..Packet::default() };
+        receiver.on_packet(Time::ZERO, &p, &CcHeader::NONE);
+        let (mut out, mut header) = (Packet::default(), CcHeader::NONE);
+        let mut sent = alloc::vec::Vec::new();
+        while receiver.poll_transmit(Time::ZERO, &mut out, &mut header) {
+            sent.push(out.seq);
+        }
+        sent
+    }
+
+    /// Kulkarni and Agrawal, algorithm 2: a marked segment seen for the first time is answered by its ACK and
+    /// three duplicates of it, any other by one ACK.
+    #[test]
+    fn an_unseen_marked_segment_is_answered_four_times() {
+        let mut r = Receiver::new(Arc::new(TcpConfig::default()), 0, 0);
+        assert_eq!(acks(&mut r, 0, 0), [1000]);
+        // Seen already: ignored but for its ACK.
+        assert_eq!(acks(&mut r, 0, flag::MARKED), [1000]);
+        // Behind a gap, unseen, then seen.
+        assert_eq!(acks(&mut r, 4000, flag::MARKED), [1000; 4]);
+        assert_eq!(acks(&mut r, 4000, flag::MARKED), [1000]);
+        // In order and unseen: the whole window was lost.
+        assert_eq!(acks(&mut r, 1000, flag::MARKED), [2000; 4]);
+    }
+}

@@ -1,6 +1,6 @@
 //! The sending half of a connection: sequence space, loss detection and recovery, timers, pacing.
 
-use super::thread::ThreadTimer;
+use super::thread::{ThreadSegment, ThreadTimer};
 use super::{EcnMode, HeaderCompressor, LossRecovery, Ranges, RttEstimator, TcpConfig};
 use crate::control::{Ack, Congestion, Control, EndpointController, FlowView, Limit};
 use crate::header::CcHeader;
@@ -276,6 +276,10 @@ impl Sender {
         if self.cfg.restart_after_idle && idle && now.since(self.active_at) > self.rtt.rto(&self.cfg) {
             self.congestion(now, Congestion::Idle);
         }
+        if idle {
+            self.cc.on_transfer(now, &self.view);
+            self.refresh();
+        }
     }
     /// Keeps news for a host controller from now on.
     pub fn keep_news(&mut self) {
@@ -454,7 +458,7 @@ impl Sender {
             // RFC 5681 section 2: no data, no window change; with SACK: new information (RFC 6675 section 2),
             // except for the three that answer a marked segment.
             let duplicate = match self.cfg.recovery {
-                LossRecovery::Sack => new_sack || self.cfg.retransmit_thread.is_some(),
+                LossRecovery::Sack => new_sack || self.thread.options().is_some(),
                 _ => !window_changed,
             };
             if duplicate {
@@ -625,7 +629,9 @@ impl Sender {
                 let lost = self.dup_acks >= self.cfg.dup_thresh
                     || (self.cfg.recovery == LossRecovery::Sack && self.lost_edge() > self.view.una);
                 // RFC 6582 section 3.2 step 2, RFC 6675 section 5.1: not again for the same window.
+                // Algorithm 3 knows no such exception: with the retransmit thread a third duplicate always counts.
                 let covered = match self.cfg.recovery {
+                    _ if self.thread.options().is_some() => true,
                     LossRecovery::Sack => self.recover.is_none_or(|r| self.view.una >= r),
                     _ => self.recover.is_none_or(|r| self.view.una > r),
                 };
@@ -749,8 +755,9 @@ impl Sender {
         }
         if now >= self.thread.deadline() {
             self.thread.advance();
-            // Algorithm 3: the thread is suspended during fast retransmit and recovery.
-            self.thread_due = self.phase != Phase::FastRecovery;
+            // Algorithm 3: the thread is suspended when fast retransmit begins.
+            let rests = self.thread.options().is_some_and(|o| o.rests_in_recovery);
+            self.thread_due = !(rests && self.phase == Phase::FastRecovery);
         }
         if now >= self.rto_at {
             self.on_timeout(now);
@@ -1027,8 +1034,11 @@ impl Sender {
             return false;
         }
         let segment = self.view.segment as u64;
-        let seq = una + (nxt - una - 1) / segment * segment;
-        self.emit(now, seq, nxt - seq, out, header);
+        let seq = match self.thread.options().map(|o| o.segment) {
+            Some(ThreadSegment::Oldest) => una,
+            _ => una + (nxt - una - 1) / segment * segment,
+        };
+        self.emit(now, seq, (nxt - seq).min(segment), out, header);
         out.flags |= flag::MARKED;
         self.stats.thread_retransmits += 1;
         true

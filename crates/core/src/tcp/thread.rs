@@ -1,5 +1,10 @@
-//! The retransmit thread: now and then, the newest outstanding segment is sent a second time, so that loss
-//! of a whole window is noticed without a timeout (Kulkarni and Agrawal 2014, section 4.2, algorithms 1-3).
+//! The retransmit thread: now and then, an outstanding segment is sent a second time, so that loss of a whole
+//! window is noticed without a timeout (Kulkarni and Agrawal 2014, section 4.2, algorithms 1-3).
+//!
+//! Two things in the text can be read in two ways, and both are offered. "The highest unacknowledged segment"
+//! is the newest one, or the one above the highest acknowledgement (ns-2's `highest_ack_` + 1), the oldest.
+//! "Suspend retransmission thread", with no word on its return, is until recovery ends, or only while the
+//! third duplicate ACK is dealt with.
 
 use crate::rng::Stream;
 use penstock_units::{Dur, Time};
@@ -11,6 +16,19 @@ pub struct RetransmitThread {
     pub probability: f64,
     /// Time between two executions.
     pub every: Dur,
+    /// Which segment it sends again.
+    pub segment: ThreadSegment,
+    /// It rests from the third duplicate ACK to the end of fast recovery.
+    pub rests_in_recovery: bool,
+}
+
+/// The reading of "highest unacknowledged segment".
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ThreadSegment {
+    /// The newest segment of the transmit window.
+    Newest,
+    /// The one above the highest acknowledgement.
+    Oldest,
 }
 
 /// When the thread next decides to retransmit.
@@ -32,6 +50,10 @@ impl ThreadTimer {
     pub(super) fn start(&mut self, now: Time) {
         self.next = now;
         self.advance();
+    }
+    /// The options, when it ever retransmits.
+    pub(super) fn options(&self) -> Option<&RetransmitThread> {
+        self.options.as_ref()
     }
     /// The next execution that retransmits.
     #[inline]
@@ -64,8 +86,12 @@ mod tests {
     use super::*;
     use crate::rng::Entity;
 
+    fn thread(probability: f64) -> RetransmitThread {
+        let every = Dur::micros(20);
+        RetransmitThread { probability, every, segment: ThreadSegment::Newest, rests_in_recovery: true }
+    }
     fn gaps(probability: f64, n: usize) -> alloc::vec::Vec<u64> {
-        let options = RetransmitThread { probability, every: Dur::micros(20) };
+        let options = thread(probability);
         let mut t = ThreadTimer::new(Some(options), Stream::new(1, 0, Entity::Sender, 0));
         t.start(Time::ZERO);
         let mut before = Time::ZERO;
@@ -97,7 +123,7 @@ mod tests {
 
     #[test]
     fn never_at_probability_zero() {
-        for options in [None, Some(RetransmitThread { probability: 0.0, every: Dur::micros(20) })] {
+        for options in [None, Some(thread(0.0))] {
             let mut t = ThreadTimer::new(options, Stream::new(1, 0, Entity::Sender, 0));
             t.start(Time::ZERO);
             assert_eq!(t.deadline(), Time::NEVER);

@@ -3,6 +3,11 @@
 //!
 //! It goes round any window law. The window in bytes never changes at a resize, so only the segment is kept
 //! here; the law inside counts in segments of the size the connection has just then.
+//!
+//! Reading of the book (Kulkarni and Agrawal 2014, section 4.3). A sender "begins its synchronized transfer"
+//! with small segments. Read as every transfer, each write on an idle connection starts again with the first
+//! segment size and, as nothing is known of a window in segments of that size, with the initial window. Read as
+//! the connection, only the first transfer does; algorithm 4 itself never makes segments smaller.
 
 use crate::registry::BuildEndpoint;
 use alloc::boxed::Box;
@@ -12,13 +17,23 @@ use penstock_core::tcp::TcpConfig;
 use penstock_core::{Ack, CcHeader, Congestion, Control, EndpointController, FlowView};
 use penstock_units::{Bytes, Time};
 
-/// Puts segment resizing round the controllers that `inner` builds: `segment` is MSS_dsr in bytes at the
-/// start of a connection, `threshold` cwnd_dsr in segments, at least 2.
-pub fn resizing(inner: BuildEndpoint, segment: u32, threshold: u32) -> BuildEndpoint {
+/// Options of segment resizing.
+#[derive(Clone, Copy, Debug)]
+pub struct ResizingOptions {
+    /// MSS_dsr at the start, in bytes.
+    pub segment: u32,
+    /// cwnd_dsr in segments, at least 2.
+    pub threshold: u32,
+    /// Every transfer starts anew, not only the connection.
+    pub every_transfer: bool,
+}
+
+/// Puts segment resizing round the controllers that `inner` builds.
+pub fn resizing(inner: BuildEndpoint, options: ResizingOptions) -> BuildEndpoint {
     Arc::new(move |cfg, stream| {
         // The window law starts from segments of the size it will send.
-        let small = TcpConfig { mss: segment.min(cfg.mss), ..cfg.clone() };
-        Box::new(Resizing { inner: inner(&small, stream), segment: small.mss, mss: cfg.mss, threshold })
+        let small = TcpConfig { mss: options.segment.min(cfg.mss), ..cfg.clone() };
+        Box::new(Resizing { inner: inner(&small, stream), segment: small.mss, mss: cfg.mss, options })
     })
 }
 
@@ -27,8 +42,7 @@ struct Resizing {
     /// MSS_dsr in bytes.
     segment: u32,
     mss: u32,
-    /// cwnd_dsr in segments.
-    threshold: u32,
+    options: ResizingOptions,
 }
 
 impl Resizing {
@@ -37,8 +51,9 @@ impl Resizing {
         // Kulkarni and Agrawal, algorithm 4: if MSS_dsr < MSS and cwnd >= cwnd_dsr then
         // MSS_temp = min(MSS, cwnd MSS_dsr / (cwnd_dsr / 2)), cwnd = MSS_dsr cwnd / MSS_temp, MSS_dsr = MSS_temp;
         // cwnd there is in segments, so that cwnd MSS_dsr, the window in bytes, stays what it is.
-        if self.segment < self.mss && window.0 >= self.threshold as u64 * self.segment as u64 {
-            let larger = 2 * window.0 / self.threshold as u64;
+        let threshold = self.options.threshold as u64;
+        if self.segment < self.mss && window.0 >= threshold * self.segment as u64 {
+            let larger = 2 * window.0 / threshold;
             self.segment = larger.min(self.mss as u64) as u32;
         }
     }
@@ -55,6 +70,13 @@ impl EndpointController for Resizing {
     fn on_congestion(&mut self, now: Time, flow: &FlowView, event: Congestion) {
         self.inner.on_congestion(now, flow, event);
     }
+    fn on_transfer(&mut self, now: Time, flow: &FlowView) {
+        self.inner.on_transfer(now, flow);
+        if self.options.every_transfer && self.options.segment < self.mss {
+            self.segment = self.options.segment;
+            self.inner.on_congestion(now, flow, Congestion::Idle);
+        }
+    }
     fn control(&self) -> Control {
         Control { segment: Some(Bytes(self.segment as u64)), ..self.inner.control() }
     }
@@ -63,6 +85,9 @@ impl EndpointController for Resizing {
     }
     fn header_len(&self) -> u32 {
         self.inner.header_len()
+    }
+    fn wants_request(&self, now: Time, flow: &FlowView) -> bool {
+        self.inner.wants_request(now, flow)
     }
     fn acks_in_recovery(&self) -> bool {
         self.inner.acks_in_recovery()
@@ -76,5 +101,87 @@ impl EndpointController for Resizing {
     fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
         self.inner.observe(report);
         report("segment_bytes", self.segment as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocols::reno::NEWRENO;
+    use penstock_core::params::Params;
+    use penstock_core::rng::Entity;
+    use penstock_core::{Limit, Stream};
+    use penstock_units::Dur;
+
+    fn newreno(cfg: &TcpConfig, options: ResizingOptions) -> Box<dyn EndpointController> {
+        let params = Params::parse("protocol", NEWRENO.params, &[]).expect("defaults are valid");
+        let suite = (NEWRENO.build)(&params).expect("defaults are valid");
+        resizing(suite.endpoint, options)(cfg, Stream::new(1, 0, Entity::Host, 0))
+    }
+    fn flow(segment: u64) -> FlowView {
+        FlowView {
+            una: 0,
+            nxt: 0,
+            max_sent: 0,
+            app_end: 1 << 40,
+            in_flight: 0,
+            rwnd: 1 << 30,
+            segment: segment as u32,
+            mss: 1000,
+            rtt_latest: Dur::ZERO,
+            rtt_smoothed: Dur::ZERO,
+            rtt_min: Dur::MAX,
+            limit: Limit::Window,
+            in_recovery: false,
+            started: Time::ZERO,
+            size: 0,
+            due: Time::NEVER,
+        }
+    }
+    fn ack(bytes: u64) -> Ack<'static> {
+        let header = &CcHeader::NONE;
+        Ack { now: Time::ZERO, bytes, ece: false, sent_at: Time::ZERO, rtt: None, header }
+    }
+    const OPTIONS: ResizingOptions = ResizingOptions { segment: 50, threshold: 50, every_transfer: true };
+
+    /// Algorithm 4 by hand: 50 B and 50 segments. The window starts at 2 x 50 B and slow start adds one segment
+    /// per ACK; at 50 segments (2500 B) the segment becomes 50 * 50 / 25 = 100 B and the window 25 of them.
+    #[test]
+    fn segments_double_whenever_the_window_reaches_the_threshold() {
+        let cfg = TcpConfig { mss: 1000, initial_window: 2, ..TcpConfig::default() };
+        let mut c = newreno(&cfg, OPTIONS);
+        let mut sizes = alloc::vec![];
+        for _ in 0..400 {
+            let before = c.control();
+            let segment = before.segment.expect("always set").0;
+            c.on_ack(&ack(segment), &flow(segment));
+            let after = c.control();
+            if after.segment != before.segment {
+                let window = after.window.expect("a window law").0;
+                sizes.push((after.segment.expect("always set").0, window));
+            }
+        }
+        // The last step is cut at the MSS: 2 * 40000 / 50 = 1600 B would be next after 800 B.
+        assert_eq!(sizes, [(100, 2500), (200, 5000), (400, 10_000), (800, 20_000), (1000, 40_000)]);
+    }
+
+    #[test]
+    fn a_new_transfer_starts_small_again_when_asked() {
+        let cfg = TcpConfig { mss: 1000, initial_window: 2, ..TcpConfig::default() };
+        for every_transfer in [true, false] {
+            let mut c = newreno(&cfg, ResizingOptions { every_transfer, ..OPTIONS });
+            for _ in 0..60 {
+                let segment = c.control().segment.expect("always set").0;
+                c.on_ack(&ack(segment), &flow(segment));
+            }
+            let grown = c.control();
+            assert_eq!(grown.segment, Some(Bytes(100)));
+            c.on_transfer(Time::ZERO, &flow(100));
+            if every_transfer {
+                assert_eq!((c.control().segment, c.control().window), (Some(Bytes(50)), Some(Bytes(100))));
+            } else {
+                assert_eq!(c.control(), grown);
+            }
+        }
     }
 }

@@ -1,0 +1,106 @@
+//! Guards the remedies of the incast book as options of the transport: each does what its algorithm says, and
+//! each at its neutral value leaves plain TCP as it is, to the byte.
+
+use penstock_sim::engine::Progress;
+use penstock_sim::scenario::{Outcome, Resolved};
+
+fn resolve(settings: &[(&str, &str)]) -> Result<Resolved, String> {
+    let given: Vec<_> = settings.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    Resolved::new("incast", &given, 1, serde_json::Value::Null).map_err(|e| e.to_string())
+}
+
+fn run(settings: &[(&str, &str)]) -> Outcome {
+    let mut all = vec![("servers", "12"), ("duration", "1s"), ("loss_events", "true")];
+    all.extend_from_slice(settings);
+    resolve(&all).expect("a valid scenario").run(0, &Progress::default()).expect("a run")
+}
+
+/// Everything that happened, as text: summary, flows and events with their times in picoseconds.
+fn trace(o: &Outcome) -> String {
+    let r = &o.engine.recorder;
+    format!("{:?}\n{:?}\n{:?}\n{:?}", o.summary, r.flows, r.events, r.transfers)
+}
+
+#[test]
+fn neutral_values_reproduce_plain_tcp_to_the_byte() {
+    let plain = trace(&run(&[]));
+    for (what, settings) in [
+        ("p = 0", &[("retransmit_probability", "0"), ("retransmit_every", "20us")][..]),
+        ("MSS_dsr = MSS", &[("segment_start", "1000B"), ("resize_window", "50")][..]),
+        ("no receiver-side control", &[("receive_control", "none")][..]),
+    ] {
+        assert_eq!(trace(&run(settings)), plain, "{what}");
+    }
+    assert!(plain.contains("timeout"), "a run without losses would compare nothing");
+}
+
+#[test]
+fn the_thread_notices_whole_windows_without_a_timeout() {
+    let of_kind =
+        |o: &Outcome, what: &str| o.engine.recorder.events.iter().filter(|e| e.what == what).count();
+    let plain = run(&[("servers", "24"), ("duration", "3s")]);
+    let settings = [
+        ("servers", "24"),
+        ("duration", "3s"),
+        ("retransmit_probability", "0.01"),
+        ("retransmit_segment", "oldest"),
+        ("retransmit_rests", "false"),
+    ];
+    let thread = run(&settings);
+    assert!(of_kind(&plain, "timeout: window lost") > 5);
+    assert_eq!(of_kind(&thread, "timeout: window lost"), 0);
+    assert!(thread.summary["goodput_bps"] > 2.0 * plain.summary["goodput_bps"]);
+}
+
+#[test]
+fn every_combination_of_remedies_runs() {
+    for protocol in ["newreno", "sack", "dctcp"] {
+        let o = run(&[
+            ("protocol", protocol),
+            ("queue", "threshold:k=20pkt"),
+            ("rto_min", "200us"),
+            ("rto_granularity", "100us"),
+            ("tail_loss_probe", if protocol == "newreno" { "false" } else { "true" }),
+            ("retransmit_probability", "0.001"),
+            ("segment_start", "50B"),
+            ("header_compression", "true"),
+            ("receive_control", "ictcp"),
+        ]);
+        assert!(o.summary["blocks"] > 10.0, "{protocol}: {:?}", o.summary);
+    }
+}
+
+#[test]
+fn compressed_headers_save_bytes_on_the_wire() {
+    let one = [("servers", "1"), ("segment", "50B"), ("rwnd", "1000pkt")];
+    let plain = run(&one);
+    let compressed = run(&[&one[..], &[("header_compression", "true")]].concat());
+    // A saturated link: 50 of 90 bytes are payload, then 50 of 54.
+    let gain = compressed.summary["goodput_bps"] / plain.summary["goodput_bps"];
+    assert!((1.5..=90.0 / 54.0 + 0.01).contains(&gain), "{gain}");
+}
+
+#[test]
+fn ictcp_holds_the_windows_below_what_the_port_can_take() {
+    let drops = |n: &str, control: &str| {
+        let o = run(&[("servers", n), ("receive_control", control)]);
+        o.summary["drop_rate"]
+    };
+    assert!(drops("4", "ictcp") < 0.1 * drops("4", "none"), "{} {}", drops("4", "ictcp"), drops("4", "none"));
+}
+
+#[test]
+fn errors_name_key_value_and_rule() {
+    for (key, value, rule) in [
+        ("retransmit_probability", "1.5", "must be at most 1"),
+        ("retransmit_probability", "-0.1", "must be at least 0"),
+        ("segment_start", "2000B", "must not be above the full segment of 1000 bytes"),
+        ("resize_window", "1", "must be at least 2"),
+        ("receive_control", "magic", "unknown receiver-side control"),
+        ("receive_control", "ictcp:alpha=2", "must be at most 1"),
+        ("servers", "0", "must be at least 1"),
+    ] {
+        let Err(message) = resolve(&[(key, value)]) else { panic!("{key} = {value} was accepted") };
+        assert!(message.contains(key) && message.contains(rule), "{message}");
+    }
+}
