@@ -1,4 +1,4 @@
-"""The book's models beside the simulation: what section 3.2 does, for any setting of the `incast` scenario."""
+"""The book's models beside the simulation: section 3.2, for any setting of the `incast` scenario."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 #: Table 3.1: 1 KB segments on 1 Gb/s links. On the wire each has its TCP/IP header of 40 B too.
 SEGMENT_BITS_ON_WIRE = 8 * 1040
 LINK_BPS = 1e9
+#: Table 3.1; T_0 of a run without a timeout.
+RTO_MIN_S = 0.2
 
 #: Summary keys that `derive` adds; the rest of the name is the field of `Measured`.
 PREFIX = "model_"
@@ -52,6 +54,7 @@ def derive(run: Run) -> Mapping[str, float]:
         # The block that the end of the run cut short was begun too.
         blocks=int(run.summary["blocks"]) + 1,
         rtt=float(np.average(rtt, weights=sent)),
+        t0=RTO_MIN_S,
     )
     return {PREFIX + key: float(getattr(measured, key)) for key in FIELDS}
 
@@ -59,8 +62,8 @@ def derive(run: Run) -> Mapping[str, float]:
 def inputs(runs: RunSet) -> Measured:
     """The models' inputs of one point: each the mean over the runs (section 3.2)."""
     found = {key: mean(runs.values(PREFIX + key)) for key in FIELDS}
-    whole = {key: round(found.pop(key)) for key in ("n", "blocks", "packets")}
-    return Measured(**whole, **found)
+    n, blocks, packets = (round(found.pop(key)) for key in ("n", "blocks", "packets"))
+    return Measured(n=n, blocks=blocks, packets=packets, **found)
 
 
 @dataclass(frozen=True)

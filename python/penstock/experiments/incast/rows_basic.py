@@ -32,6 +32,7 @@ BASE: dict[str, Any] = {
     "rto_min": "200ms",
     "jitter": "20us",
     "jitter_mode": "cumulative",
+    "send_jitter": "1us",
     "protocol": "newreno",
 }
 # The same, with every fast retransmit in the event table: what the models of chapter 3 are fed with.

@@ -1,8 +1,8 @@
 """Section 3.2: the models fed with what the simulation shows, beside the simulation (Fig 3.8 to 3.21).
 
 Throughput is packets per second sent by all servers, as in the book's figures; every criterion stands in its
-check's docstring. How far off a model is, is said as a factor: exp of the mean |ln(model / simulation)| over the
-numbers of servers with loss (without loss the book's models have no limit).
+check's docstring. How far off a model is, is said as a factor: exp of the mean |ln(model / simulation)| over
+the numbers of servers with loss (without loss the book's models have no limit).
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def draw(lab: Lab, name: str, title: str, beside: Beside, models: Sequence[str])
 
 
 def full_model(lab: Lab) -> Finding:
-    """Confirmed when the full model follows the trend (rank correlation with the simulation over the number of
-    servers at least 0.7) and underestimates at most numbers of servers from ten on.
+    """Confirmed when the full model follows the trend (rank correlation with the simulation over the number
+    of servers at least 0.7) and underestimates at most numbers of servers from ten on.
 
     Both readings of L in Eq. (3.37) are drawn.
     """
@@ -77,7 +77,8 @@ def full_model(lab: Lab) -> Finding:
     many = beside.ratio(FULL, beside.servers >= MANY)
     measured = (
         f"rank correlation {rank:.2f}; model/simulation {_span(many)} from {MANY} servers on, below 1 at "
-        f"{np.count_nonzero(many < 1)} of {many.size}. Off by a factor of {beside.factor(FULL):.2f} with L of the "
+        f"{np.count_nonzero(many < 1)} of {many.size}. Off by a factor of {beside.factor(FULL):.2f} with L "
+        "of the "
         f"whole block, {beside.factor(FULL_PER_SERVER):.2f} with L of one server"
     )
     if rank >= 0.7 and np.count_nonzero(many < 1) > many.size / 2:
@@ -88,15 +89,17 @@ def full_model(lab: Lab) -> Finding:
 def _why_full(beside: Beside) -> str:
     few = beside.servers < MANY
     return (
-        "Q_ibtt of Eq. (3.34) takes everything behind the first loss of a window for lost, so that one loss event "
-        f"in {1 / _mean_q(beside, few):.0f} would be a timeout below {MANY} servers; in the simulation one in "
+        "Q_ibtt of Eq. (3.34) takes everything behind the first loss of a window for lost, so that one loss "
+        "event "
+        f"in {1 / _mean(_q_ibtt(beside), beside, few):.0f} would be a timeout below {MANY} servers; in the "
+        "simulation one in "
         f"{1 / _timeout_share(beside, few):.0f} is."
     )
 
 
 def td_only(lab: Lab) -> Finding:
-    """Confirmed when the TD-only model misses the collapse: from ten servers on it never falls below half of its
-    own smallest value for fewer servers, while the simulation falls below half of its peak.
+    """Confirmed when the TD-only model misses the collapse: from ten servers on it never falls below half of
+    its own smallest value for fewer servers, while the simulation falls below half of its peak.
     """
     beside = table_3_1(lab)
     path = draw(lab, "I-3.9", "TD-only model beside the simulation", beside, [TD_ONLY])
@@ -105,66 +108,72 @@ def td_only(lab: Lab) -> Finding:
     kept = model[many].min() / model[~many & lossy].min()
     fell = beside.throughput[many].max() / beside.throughput.max()
     measured = (
-        f"from {MANY} servers on the model has at least {kept:.1f} times its smallest value below, the simulation "
+        f"from {MANY} servers on the model has at least {kept:.1f} times its smallest value below, the "
+        "simulation "
         f"at most {fell:.2f} of its peak; off by a factor of {beside.factor(TD_ONLY, many):.0f} there"
     )
     if kept >= 0.5 and fell < 0.5:
         return Finding(True, measured, figures=(path,))
-    return Finding(False, measured, _shares(beside), (path,))
+    return Finding(False, measured, _counts(beside), (path,))
 
 
 def ibtt_only(lab: Lab) -> Finding:
-    """Confirmed when mid-block timeouts matter for few senders: at most numbers of servers below ten (with loss)
-    Q_ibtt exceeds Q_abtt and the IBTT-only model is nearer to the simulation than the TD-only model, and from
-    ten on the IBTT-only model no longer matches (it is farther off than below ten).
+    """Confirmed when, as section 3.2 says of figure 3.10, mid-block timeouts have the greater impact when the
+    senders are few (below ten, at most numbers with loss, Q_ibtt exceeds Q_abtt and most simulated timeouts
+    are mid-block ones), the model overestimates their impact from three to eight senders (it lies below the
+    simulation at most of them), and beyond eight no longer matches (it is off by more than a factor of 2).
     """
     beside = table_3_1(lab)
     path = draw(lab, "I-3.10", "Timeouts in mid block only", beside, [FULL, IBTT_ONLY])
-    few = beside.servers < MANY
-    more = _majority(_q_ibtt(beside)[few] > _q_abtt(beside)[few], beside, few)
-    nearer = beside.factor(IBTT_ONLY, few) < beside.factor(TD_ONLY, few)
-    worse = beside.factor(IBTT_ONLY, ~few) > beside.factor(IBTT_ONLY, few)
+    n = beside.servers
+    few, some, many = n < MANY, (n >= 3) & (n <= 8), n > 8
+    share = 1 - _start_share(beside)
+    matters = _majority((_q_ibtt(beside) > _q_abtt(beside))[few], beside, few)
+    matters &= _majority((share > 0.5)[few], beside, few)
+    over = beside.ratio(IBTT_ONLY, some)
     measured = (
-        f"below {MANY} servers {_shares(beside)}; IBTT-only off by a factor of {beside.factor(IBTT_ONLY, few):.2f} "
-        f"(TD-only {beside.factor(TD_ONLY, few):.2f}), from {MANY} on by {beside.factor(IBTT_ONLY, ~few):.2f}; "
-        f"3..8 servers: model/simulation {_span(beside.ratio(IBTT_ONLY, (beside.servers >= 3) & (beside.servers <= 8)))}"
+        f"below {MANY} servers Q_ibtt is {_mean(_q_ibtt(beside), beside, few):.3f} and Q_abtt "
+        f"{_mean(_q_abtt(beside), beside, few):.3f}, and {_mean(share, beside, few):.0%} of the simulated "
+        "timeouts "
+        f"are mid-block; model/simulation {_span(over)} from 3 to 8; off by a factor of "
+        f"{beside.factor(IBTT_ONLY, many):.2f} beyond"
     )
-    if more and nearer and worse:
+    if matters and np.count_nonzero(over < 1) > over.size / 2 and beside.factor(IBTT_ONLY, many) > 2:
         return Finding(True, measured, figures=(path,))
-    return Finding(False, measured, _why_kinds(beside), (path,))
+    return Finding(False, measured, _counts(beside), (path,))
 
 
 def abtt_only(lab: Lab) -> Finding:
-    """Confirmed when block-start timeouts dominate for many senders and not for few: the share of block-start
-    timeouts among those simulated is larger from ten servers on than below, Q_abtt exceeds Q_ibtt at most numbers
-    from ten on, and below ten the ABTT-only model stays within 10 % of the TD-only model at most of them.
+    """Confirmed when, as section 3.2 says of figure 3.11, block-start timeouts dominate when the senders are
+    many (from ten on, at most numbers, more than half of the simulated timeouts) and have little or no
+    impact on the model below ten (the ABTT-only model stays within 10 % of the TD-only model at most numbers
+    with loss).
     """
     beside = table_3_1(lab)
     path = draw(lab, "I-3.11", "Timeouts at the start of a block only", beside, [FULL, ABTT_ONLY, TD_ONLY])
     many = beside.servers >= MANY
-    lossy = beside.measured("p_c") > 0
-    share = beside.measured("delta") / np.maximum(beside.measured("delta") + beside.measured("iota"), 1e-12)
-    few_share, many_share = share[~many & lossy].mean(), share[many].mean()
-    dominates = _majority(_q_abtt(beside)[many] > _q_ibtt(beside)[many], beside, many)
+    share = _start_share(beside)
     with np.errstate(invalid="ignore"):
         untouched = beside.model(ABTT_ONLY) > 0.9 * beside.model(TD_ONLY)
-    little = _majority(untouched[~many], beside, ~many)
     measured = (
-        f"block-start timeouts are {few_share:.0%} of all below {MANY} servers and {many_share:.0%} from there on; "
-        f"Q_abtt above Q_ibtt at {np.count_nonzero((_q_abtt(beside) > _q_ibtt(beside))[many])} of "
-        f"{np.count_nonzero(many)}; ABTT-only within 10 % of TD-only at "
-        f"{np.count_nonzero(untouched[~many & lossy])} of {np.count_nonzero(~many & lossy)} below"
+        f"block-start timeouts are {_mean(share, beside, ~many):.0%} of all below {MANY} servers, "
+        f"{_mean(share, beside, many):.0%} from there on and more than half at "
+        f"{np.count_nonzero(share[many] > 0.5)} of {np.count_nonzero(many)}; ABTT-only within 10 % of "
+        "TD-only at "
+        f"{np.count_nonzero(untouched[~many & _lossy(beside)])} of "
+        f"{np.count_nonzero(~many & _lossy(beside))} below"
     )
-    if many_share > few_share and dominates and little:
+    if _majority((share > 0.5)[many], beside, many) and _majority(untouched[~many], beside, ~many):
         return Finding(True, measured, figures=(path,))
-    return Finding(False, measured, _why_kinds(beside), (path,))
+    return Finding(False, measured, _counts(beside), (path,))
 
 
 def split_model(lab: Lab) -> Finding:
-    """Confirmed when the split model with n* = 3 is off by a smaller factor than the full model, over all numbers
-    of servers.
+    """Confirmed when the split model with n* = 3 is off by a smaller factor than the full model, over all
+    numbers of servers.
 
-    The row also gives the errors of every model, and of penstock's own, over the settings of figures 3.8 to 3.20.
+    The row also gives the errors of every model, and of penstock's own, over the settings of figures 3.8 to
+    3.20.
     """
     beside = table_3_1(lab)
     every = everywhere(lab)
@@ -174,7 +183,8 @@ def split_model(lab: Lab) -> Finding:
     )
     overall = {model: _overall(every, model) for model in (FULL, SPLIT, SLOWEST)}
     measured = (
-        f"off by a factor of {beside.factor(SPLIT):.2f}, the full model by {beside.factor(FULL):.2f}. Over figures "
+        f"off by a factor of {beside.factor(SPLIT):.2f}, the full model by {beside.factor(FULL):.2f}. Over "
+        "figures "
         f"3.8 to 3.20: full {overall[FULL]:.2f}, split {overall[SPLIT]:.2f}, slowest sender (penstock) "
         f"{overall[SLOWEST]:.2f}"
     )
@@ -183,23 +193,26 @@ def split_model(lab: Lab) -> Finding:
     few = beside.servers < MANY
     best = min(range(1, 50), key=lambda n_star: _split_factor(beside, n_star))
     reason = (
-        f"Below {MANY} servers split {beside.factor(SPLIT, few):.2f}, full {beside.factor(FULL, few):.2f}; from "
-        f"there on {beside.factor(SPLIT, ~few):.2f} and {beside.factor(FULL, ~few):.2f}. The book read n* = 3 from "
+        f"Below {MANY} servers split {beside.factor(SPLIT, few):.2f}, full {beside.factor(FULL, few):.2f}; "
+        "from "
+        f"there on {beside.factor(SPLIT, ~few):.2f} and {beside.factor(FULL, ~few):.2f}. The book read n* = "
+        "3 from "
         f"its own traces; the best n* here is {best}, with {_split_factor(beside, best):.2f}."
     )
     return Finding(False, measured, reason, paths)
 
 
 def single_flow(lab: Lab) -> Finding:
-    """Confirmed when n times Padhye's equation is off by less than a factor of 3 below five servers, and by more
-    than a factor of 10 at the largest number of servers, upwards.
+    """Confirmed when n times Padhye's equation is off by less than a factor of 3 below five servers, and by
+    more than a factor of 10 at the largest number of servers, upwards.
     """
     beside = table_3_1(lab)
     path = draw(lab, "I-3.21", "n times the single-flow equation", beside, [PADHYE, FULL])
     few = beside.servers < 5
     ratio = beside.ratio(PADHYE)[-1]
     measured = (
-        f"off by a factor of {beside.factor(PADHYE, few):.2f} below 5 servers; {ratio:.2f} times the simulation at "
+        f"off by a factor of {beside.factor(PADHYE, few):.2f} below 5 servers; {ratio:.2f} times the "
+        "simulation at "
         f"{beside.servers[-1]} servers (largest ratio {beside.ratio(PADHYE).max():.2f})"
     )
     if beside.factor(PADHYE, few) < 3 and ratio > 10:
@@ -207,14 +220,16 @@ def single_flow(lab: Lab) -> Finding:
     m = beside.points[-1].measured
     ideal = float(incast.padhye_times_n(m.n, m.p_c, m.rtt, m.t0, window_max=1000)) / beside.throughput[-1]
     reason = (
-        f"At {m.n} servers p_r is {m.p_r:.3f}, where the equation's own timeouts already cost most of the rate: it "
-        f"charges {m.p_r * min(1, 3 * (3 * m.p_r / 8) ** 0.5) * (1 + 32 * m.p_r**2):.4f} T_0 per packet. With the "
+        f"At {m.n} servers p_r is {m.p_r:.3f}, where the equation's own timeouts already cost most of the "
+        "rate: it "
+        f"charges {m.p_r * min(1, 3 * (3 * m.p_r / 8) ** 0.5) * (1 + 32 * m.p_r**2):.4f} T_0 per packet. "
+        "With the "
         f"loss rate p_c = {m.p_c:.4f} of all flows together in its place it is {ideal:.0f} times too high."
     )
     return Finding(False, measured, reason, (path,))
 
 
-# --- parts ---------------------------------------------------------------------------------------------------
+# --- parts --------------------------------------------------------------------------------------------------
 
 
 def _rank(beside: Beside, model: str) -> float:
@@ -243,8 +258,18 @@ def _q_abtt(beside: Beside) -> np.ndarray:
     return q
 
 
-def _mean_q(beside: Beside, where: np.ndarray) -> float:
-    return float(_q_ibtt(beside)[where & (beside.measured("p_c") > 0)].mean())
+def _lossy(beside: Beside) -> np.ndarray:
+    return beside.measured("p_c") > 0
+
+
+def _mean(values: np.ndarray, beside: Beside, where: np.ndarray) -> float:
+    return float(values[where & _lossy(beside)].mean())
+
+
+def _start_share(beside: Beside) -> np.ndarray:
+    """Share of block-start timeouts among all simulated; 0 without timeouts."""
+    delta, iota = beside.measured("delta"), beside.measured("iota")
+    return delta / np.maximum(delta + iota, 1e-12)
 
 
 def _timeout_share(beside: Beside, where: np.ndarray) -> float:
@@ -259,19 +284,11 @@ def _majority(flags: np.ndarray, beside: Beside, where: np.ndarray) -> bool:
     return bool(np.count_nonzero(use) > use.size / 2)
 
 
-def _shares(beside: Beside) -> str:
-    few = (beside.servers < MANY) & (beside.measured("p_c") > 0)
-    return f"Q_ibtt {_q_ibtt(beside)[few].mean():.3f} and Q_abtt {_q_abtt(beside)[few].mean():.3f} on average"
-
-
-def _why_kinds(beside: Beside) -> str:
-    at = {n: i for i, n in enumerate(beside.servers)}
-    seen = [n for n in (4, 8, 16, 48) if n in at]
-    rows = "; ".join(
-        f"{n} servers {beside.measured('delta')[at[n]]:.2f} and {beside.measured('iota')[at[n]]:.2f}"
-        for n in seen
-    )
-    return f"Timeouts per block counted in the event tables, at its start and in its middle: {rows}."
+def _counts(beside: Beside) -> str:
+    at = {n: i for i, n in enumerate(beside.servers.tolist())}
+    delta, iota = beside.measured("delta"), beside.measured("iota")
+    rows = [f"{n} servers {delta[at[n]]:.2f} and {iota[at[n]]:.2f}" for n in (4, 8, 16, 48) if n in at]
+    return f"Timeouts per block in the event tables, at its start and in its middle: {'; '.join(rows)}."
 
 
 def _overall(every: dict[str, Beside], model: str) -> float:
