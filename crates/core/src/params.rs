@@ -122,11 +122,10 @@ const LONGEST_VALUE: usize = 120;
 impl core::fmt::Display for ParamError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         // One line, whatever was given.
-        if self.value.chars().count() <= LONGEST_VALUE {
-            return write!(f, "{} = {:?}: {}", self.key, self.value, self.rule);
-        }
+        let line = |text: &str| text.replace(char::is_control, " ");
         let start: String = self.value.chars().take(LONGEST_VALUE).collect();
-        write!(f, "{} = {start:?}...: {}", self.key, self.rule)
+        let more = if start.len() < self.value.len() { "..." } else { "" };
+        write!(f, "{} = {start:?}{more}: {}", line(&self.key), line(&self.rule))
     }
 }
 

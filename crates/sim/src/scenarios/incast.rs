@@ -7,7 +7,7 @@ use crate::workloads::block::{JitterMode, SynchronizedReads};
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 
 /// Incast.
 pub const INCAST: Scenario = Scenario {
@@ -59,6 +59,9 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         "independent" => JitterMode::Independent,
         _ => JitterMode::Cumulative,
     };
+    if p.dur("jitter") == Dur::ZERO {
+        p.no_effect("jitter_mode");
+    }
     let blocks = if p.is_set("blocks") { p.count("blocks") } else { u64::MAX };
     let rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
     let reads = SynchronizedReads::new(connections, p.bytes("sru").0, p.dur("jitter"), mode, blocks, rng);

@@ -64,7 +64,11 @@ pub fn parse_topology(key: &str, text: &str, link: &LinkSpec) -> Result<Topology
             Ok(fat_tree(*k, link))
         }
         ("leaf-spine", Some([leaves, spines, hosts])) => {
-            if *leaves == 0 || *spines == 0 || *hosts == 0 || leaves * (hosts + spines) > 200_000 {
+            if *leaves == 0
+                || *spines == 0
+                || *hosts == 0
+                || u64::from(*leaves) * (u64::from(*hosts) + u64::from(*spines)) > 200_000
+            {
                 return bad("leaf-spine:LEAVESxSPINESxHOSTS needs positive numbers and at most 200000 links");
             }
             Ok(leaf_spine(*leaves, *spines, *hosts, link, link))
