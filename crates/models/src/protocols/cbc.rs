@@ -534,6 +534,7 @@ impl HostController for Cbc {
         report("available_bps", c.est.available);
         report("base_rtt_s", c.est.base_rtt);
         report("current_rtt_s", c.est.current_rtt);
+        report("set", c.set.map_or(f64::NAN, f64::from));
         report("cap_bytes", self.cap(flow).map_or(f64::NAN, |b| b.0 as f64));
         report(
             "state",

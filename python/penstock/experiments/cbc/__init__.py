@@ -1,0 +1,1 @@
+"""Collective bandwidth control (K. Kant): every figure of the paper and the statements drawn from them."""

@@ -1,0 +1,191 @@
+"""What a run of `db-ftp` shows: curves of one second per point, and the numbers behind the statements.
+
+Times of the scenario (section 4.1): databases from 5 s on, files from 30 s to 90 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from penstock.runs import Run, RunSet
+
+FTP_START, FTP_STOP = 30.0, 90.0
+#: The first two seconds of the files are the onset; after it control has set in.
+STEADY = (FTP_START + 2.0, FTP_STOP)
+#: Undisturbed, after the first estimates.
+BEFORE = (12.0, FTP_START)
+
+#: Nodes of the scenario in declared order: destination of each kind of traffic.
+CLIENT1, CLIENT2, CLIENT3 = 2, 3, 4
+
+Array = NDArray[np.float64]
+
+
+def derive(run: Run) -> Mapping[str, float]:
+    """Curves (`name@second`) and numbers of one run, from its series and events.
+
+    Curves: `db1_bps`, `db2_bps`, `ftp_bps` (delivered payload), `drops` (router 2, per second), `retransmits`
+    (towards client 1, per second), `rtt_s` (database 1, mean of the samples), and with control `state` (the
+    highest of database 1: 0 uncongested, 1 controlling, 2 ready) and `available_bps`, `required_bps`.
+    Numbers: see `numbers`.
+    """
+    view = _View(run)
+    curves = {
+        "db1_bps": view.rate(CLIENT1),
+        "db2_bps": view.rate(CLIENT2),
+        "ftp_bps": view.rate(CLIENT3),
+        "drops": view.per_second(view.drops),
+        "retransmits": view.per_second(view.counter("host", CLIENT1, "retransmits")),
+        "rtt_s": view.mean("flow", 0, "rtt_s"),
+    }
+    for name in ("required_bps", "available_bps", "state"):
+        if view.has(name):
+            curves[name] = view.mean("flow", 0, name) if name != "state" else view.mode("flow", 0, name)
+    out = {f"{name}@{second}": float(v) for name, values in curves.items() for second, v in enumerate(values)}
+    return out | numbers(view, curves)
+
+
+def numbers(view: _View, curves: Mapping[str, Array]) -> dict[str, float]:
+    """The numbers behind the statements.
+
+    `ratio`: DB1 over DB2 while files are transferred, onset left out; `cv1`, `cv2`, `cvf`: standard deviation
+    over mean of the carried traffic per second, same time; `db1`, `db2`, `ftp`: its mean, bit/s; `before1`,
+    `before2`: the same before the files; `drops`, `drops_onset`, `drops_later`: at router 2 from the files'
+    start on, in their first two seconds, until they stop; `retransmits`: towards client 1 from the files'
+    start on; `rtt_mean`, `rtt_std`: of the samples, s; `latched`: frozen requirement of DB1 over DB2's, mean
+    over the files' time; `rtt_std_late`: from 20 s after the files' start on;
+    `by_timeout`: connections put under control by a timeout; `controlled`: share of that time DB1 is under
+    control; `early`: connections put under control per second before the files; `release`: seconds from the files' end to the first release,
+    `relapses`: connections put under control again after it; `back1`: seconds until DB1 carries its offered
+    rate or more over 3 s.
+    """
+    during = _window(*STEADY)
+    result = {
+        name: float(curves[curve][during].mean())
+        for name, curve in (("db1", "db1_bps"), ("db2", "db2_bps"), ("ftp", "ftp_bps"))
+    }
+    result |= {
+        name: float(curves[curve][during].std() / curves[curve][during].mean())
+        for name, curve in (("cv1", "db1_bps"), ("cv2", "db2_bps"), ("cvf", "ftp_bps"))
+    }
+    result["ratio"] = result["db1"] / result["db2"]
+    before = _window(*BEFORE)
+    result |= {
+        "before1": float(curves["db1_bps"][before].mean()),
+        "before2": float(curves["db2_bps"][before].mean()),
+    }
+    drops, retransmits = curves["drops"], curves["retransmits"]
+    result["drops"] = float(drops[int(FTP_START) :].sum())
+    result["drops_onset"] = float(drops[_window(FTP_START, STEADY[0])].sum())
+    result["drops_later"] = float(drops[during].sum())
+    result["retransmits"] = float(retransmits[int(FTP_START) :].sum())
+    rtt = view.between("flow", 0, "rtt_s", *STEADY)
+    result |= {"rtt_mean": float(rtt.mean()), "rtt_std": float(rtt.std())}
+    late = view.between("flow", 0, "rtt_s", FTP_START + 20.0, FTP_STOP)
+    result["rtt_std_late"] = float(late.std())
+    after = curves["db1_bps"][int(FTP_STOP) :]
+    smooth = np.convolve(after, np.ones(3) / 3, mode="valid")
+    reached = np.flatnonzero(smooth >= OFFERED1)
+    result["back1"] = float(reached[0]) if reached.size else float("nan")
+    if view.has("required_bps"):
+        required = [view.between("flow", i, "required_bps", *STEADY).mean() for i in (0, 1)]
+        result["latched"] = float(required[0] / required[1])
+        result["controlled"] = float(np.mean(view.between("flow", 0, "state", *STEADY) > 0))
+        set_at = view.events("controlling")
+        released = view.events("uncongested")
+        result["early"] = float(np.sum(set_at < FTP_START)) / (FTP_START - 5.0)
+        later = released[released > FTP_STOP]
+        result["release"] = float(later.min() - FTP_STOP) if later.size else float("nan")
+        result["by_timeout"] = float(view.events("controlling: timeout").size)
+        result["relapses"] = float(np.sum(set_at > later.min())) if later.size else float("nan")
+    return result
+
+
+def outside(run: Run) -> Mapping[str, float]:
+    """`ratio`, `cv1`, `cv2`, `drops`, `early` as in `numbers`: what needs no permanent connection."""
+    view = _View(run)
+    during = _window(*STEADY)
+    one, two = view.rate(CLIENT1)[during], view.rate(CLIENT2)[during]
+    return {
+        "ratio": float(one.mean() / two.mean()),
+        "cv1": float(one.std() / one.mean()),
+        "cv2": float(two.std() / two.mean()),
+        "drops": float(view.per_second(view.drops)[int(FTP_START) :].sum()),
+        "early": float(np.sum(view.events("controlling") < FTP_START)) / (FTP_START - 5.0),
+    }
+
+
+#: Offered by database 1 with its 4 % of application bytes, bit/s.
+OFFERED1 = 4.8e6 * 1.04
+
+
+def curve(runs: RunSet, name: str) -> Array:
+    """A derived curve of every run, shape (runs, seconds); point i covers [i, i+1) s."""
+    summary = runs.summaries[0]
+    seconds = 0
+    while f"{name}@{seconds}" in summary:
+        seconds += 1
+    return np.array([[s[f"{name}@{i}"] for i in range(seconds)] for s in runs.summaries], dtype=float)
+
+
+def _window(start: float, stop: float) -> slice:
+    return slice(int(start), int(stop))
+
+
+class _View:
+    """The tables of one run, by (entity, number, metric)."""
+
+    def __init__(self, run: Run) -> None:
+        self._parts = {
+            key: (part["time_s"].to_numpy(), part["value"].to_numpy())
+            for key, part in run.tables["series"]
+            .partition_by(["entity", "number", "metric"], as_dict=True, maintain_order=True)
+            .items()
+        }
+        self._events = run.tables["events"]
+        self._seconds = int(round(max(float(t[-1]) for t, _ in self._parts.values())))
+        ports = [key for key in self._parts if key[0] == "port" and key[2] == "drops"]
+        times = self._parts[ports[0]][0]
+        self.drops: tuple[Array, Array] = (times, np.sum([self._parts[key][1] for key in ports], axis=0))
+
+    def has(self, metric: str) -> bool:
+        return any(key[2] == metric for key in self._parts)
+
+    def counter(self, entity: str, number: int, metric: str) -> tuple[Array, Array]:
+        return self._parts.get((entity, number, metric), (np.zeros(1), np.zeros(1)))
+
+    def per_second(self, counter: tuple[Array, Array]) -> Array:
+        """Growth of a counter in each second; a counter starts at zero."""
+        times, values = counter
+        edges = np.arange(self._seconds + 1)
+        at = np.searchsorted(times, edges + 1e-9, side="right")
+        return np.diff(np.concatenate([[0.0], values])[at])
+
+    def rate(self, host: int) -> Array:
+        return self.per_second(self.counter("host", host, "delivered_bytes")) * 8.0
+
+    def between(self, entity: str, number: int, metric: str, start: float, stop: float) -> Array:
+        times, values = self.counter(entity, number, metric)
+        chosen: Array = values[(times > start) & (times <= stop)]
+        return chosen if chosen.size else np.full(1, np.nan)
+
+    def mean(self, entity: str, number: int, metric: str) -> Array:
+        return np.array(
+            [np.mean(self.between(entity, number, metric, s, s + 1)) for s in range(self._seconds)]
+        )
+
+    def mode(self, entity: str, number: int, metric: str) -> Array:
+        """The value seen most often in each second."""
+        out = np.zeros(self._seconds)
+        for s in range(self._seconds):
+            seen, times = np.unique(self.between(entity, number, metric, s, s + 1), return_counts=True)
+            out[s] = seen[np.argmax(times)]
+        return out
+
+    def events(self, prefix: str) -> Array:
+        what = pl.col("what").str.starts_with(prefix)
+        return self._events.filter(what)["time_s"].to_numpy()
