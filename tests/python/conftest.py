@@ -1,10 +1,14 @@
 """What the tests share: the program as a user starts it, and a scenario short enough for a test."""
 
+import contextlib
+import io
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from penstock import cli
 
 PENSTOCK = Path(sys.executable).with_name("penstock")
 
@@ -16,6 +20,16 @@ def penstock(*arguments: str, timeout: float = 60) -> subprocess.CompletedProces
     """Run the program to its end and return its exit code and output."""
     return subprocess.run(
         [str(PENSTOCK), *arguments], capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+def inline(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The same in this process: for the many calls that end before anything runs."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as end:
+        cli.main(list(arguments))
+    return subprocess.CompletedProcess(
+        list(arguments), int(end.value.code or 0), out.getvalue(), err.getvalue()
     )
 
 

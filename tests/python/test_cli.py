@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import pytest
-from conftest import PENSTOCK, SHORT, penstock, settings
+from conftest import PENSTOCK, SHORT, inline, penstock, settings
 
 SUMMARY_KEYS = {
     "goodput_bps",
@@ -117,7 +117,7 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_line_and_exit_code_2(name):
     arguments, expected = BAD[name]
-    done = penstock(*arguments)
+    done = inline(*arguments)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
@@ -125,6 +125,14 @@ def test_bad_input_is_one_line_and_exit_code_2(name):
     for word in expected:
         assert word in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_program_itself_ends_with_that_code_too():
+    done = penstock("run", "incast", "--set", "servers=many")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith('error: servers = "many": ')
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_an_unwritable_directory_is_bad_input(short, tmp_path):
@@ -172,7 +180,7 @@ def test_the_reader_of_the_output_may_go_away():
 def test_help_and_version():
     assert penstock("--version").stdout.startswith("penstock ")
     for command in ("run", "reproduce", "describe", "demo"):
-        done = penstock(command, "--help")
+        done = inline(command, "--help")
         assert done.returncode == 0
         assert done.stdout.strip()
 
@@ -229,7 +237,7 @@ def test_a_scenario_file_runs(tmp_path):
 def test_a_wrong_scenario_file_is_one_line_and_exit_code_2(name, tmp_path):
     change, expected = BAD_FILE[name]
     (tmp_path / "net.toml").write_text(NETWORK.format(**(GOOD | change)))
-    done = penstock("run", str(tmp_path / "net.toml"))
+    done = inline("run", str(tmp_path / "net.toml"))
     assert done.returncode == 2, done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     for word in expected:
@@ -239,7 +247,7 @@ def test_a_wrong_scenario_file_is_one_line_and_exit_code_2(name, tmp_path):
 def test_a_cdf_that_does_not_end_at_one_and_a_missing_one(tmp_path):
     (tmp_path / "sizes.csv").write_text("size,cdf\n1000,0\n2000,0.5\n5000,0.9\n")
     for name, expected in (("sizes.csv", ["cdf", "1"]), ("none.csv", ["none.csv"])):
-        done = penstock("run", "mix", "--set", f"sizes=cdf:{tmp_path / name}")
+        done = inline("run", "mix", "--set", f"sizes=cdf:{tmp_path / name}")
         assert done.returncode == 2
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr
         for word in ("sizes", *expected):
@@ -248,7 +256,7 @@ def test_a_cdf_that_does_not_end_at_one_and_a_missing_one(tmp_path):
 
 def test_toml_that_cannot_be_read_names_the_line(tmp_path):
     (tmp_path / "bad.toml").write_text("scenario = \nservers = 3\n")
-    done = penstock("run", str(tmp_path / "bad.toml"))
+    done = inline("run", str(tmp_path / "bad.toml"))
     assert done.returncode == 2
     assert "line 1" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

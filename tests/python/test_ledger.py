@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from conftest import SHORT, penstock
+from conftest import SHORT, inline
 
 from penstock import ScenarioError, ledger
 from penstock.ledger import Finding, Lab, Row
@@ -112,20 +112,20 @@ def test_every_row_has_an_id_of_its_own_and_says_what_is_stated():
 
 
 def test_unknown_rows_and_papers_are_named():
-    done = penstock("reproduce", "I-9.9")
+    done = inline("reproduce", "I-9.9")
     assert done.returncode == 2
     assert done.stdout == ""
     assert 'ID = "I-9.9": no such row' in done.stderr
-    done = penstock("reproduce", "--paper", "tolstoy")
+    done = inline("reproduce", "--paper", "tolstoy")
     assert done.returncode == 2
     assert '--paper = "tolstoy": must be one of incast' in done.stderr
 
 
 def test_reproduce_prints_one_json_document_and_writes_a_report(tmp_path):
-    done = penstock("reproduce", "I-1.5", "--quick", "--out", str(tmp_path), "--json", timeout=300)
+    done = inline("reproduce", "I-2.5", "--quick", "--out", str(tmp_path), "--json")
     assert done.returncode == 0, done.stderr
     (verdict,) = json.loads(done.stdout)
-    assert verdict["id"] == "I-1.5"
+    assert verdict["id"] == "I-2.5"
     assert verdict["verdict"] in ("confirmed", "differs")
     assert verdict["measured"]
     assert (tmp_path / "report.html").stat().st_size > 10_000
