@@ -331,7 +331,7 @@ def _verdict_line(verdict: Verdict) -> None:
         (f"{verdict.verdict:<10}", _STYLES[verdict.verdict]),
         f"{verdict.seconds:6.1f} s  {verdict.row.title}",
     )
-    err_console.print(line)
+    err_console.print(line, soft_wrap=True)
 
 
 def _print_verdicts(found: list[Verdict]) -> None:

@@ -214,7 +214,7 @@ size = "{size}"
 GOOD = {"rate": "100Mbps", "buffer": "50pkt", "source": "a", "target": "b", "size": "100KB"}
 
 BAD_FILE = {
-    "a flow to itself": ({"target": "a"}, ["a", "itself"]),
+    "a flow to itself": ({"target": "a"}, ["workload", "a", "another host"]),
     "an unreachable host": ({"target": "island"}, ["island"]),
     "a host that does not exist": ({"source": "c"}, ["c"]),
     "wrong unit": ({"rate": "100MB"}, ["rate", "100MB"]),
