@@ -16,7 +16,12 @@ from rich.text import Text
 
 from penstock import scenario
 
-_GROUPS = (("scenarios", "scenario"), ("protocols", "protocol"), ("queues", "queue"))
+_GROUPS = (
+    ("scenarios", "scenario"),
+    ("protocols", "protocol"),
+    ("host_controllers", "host controller"),
+    ("queues", "queue"),
+)
 
 
 def find(name: str | None) -> dict[str, Any]:
@@ -47,7 +52,7 @@ def show(console: Console, name: str | None) -> None:
         if not entries:
             continue
         if name is None:
-            console.print(Text(group, style="bold"))
+            console.print(Text(group.replace("_", " "), style="bold"))
             table = Table.grid(padding=(0, 2))
             table.add_column(no_wrap=True, style="cyan")
             table.add_column()

@@ -5,7 +5,7 @@ use crate::scenarios::{self, custom};
 use penstock_core::params::edit_distance;
 use penstock_core::{Kind, ParamError, ParamSpec};
 use penstock_models::queues::DISCIPLINES;
-use penstock_models::registry::PROTOCOLS;
+use penstock_models::registry::{HOST_PROTOCOLS, PROTOCOLS};
 use serde_json::{json, Map, Value};
 
 /// What to run, as a document: `{"scenario": NAME, "set": {...}, "seed": N}`, or `{"toml": TEXT, "base_dir":
@@ -122,7 +122,7 @@ fn spec(s: &ParamSpec) -> Value {
     })
 }
 
-/// Everything there is: scenarios, protocols and queue disciplines with their parameters.
+/// Everything there is: scenarios, protocols, host controllers and queue disciplines with their parameters.
 pub fn catalogue() -> Value {
     let scenario = |s: &&Scenario| {
         let params: Vec<Value> = s.specs().iter().map(spec).collect();
@@ -145,6 +145,13 @@ pub fn catalogue() -> Value {
             json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params })
         })
         .collect();
+    let hosts: Vec<Value> = HOST_PROTOCOLS
+        .iter()
+        .map(|p| {
+            let params: Vec<Value> = p.params.iter().map(spec).collect();
+            json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params })
+        })
+        .collect();
     let queues: Vec<Value> = DISCIPLINES
         .iter()
         .map(|d| {
@@ -155,6 +162,7 @@ pub fn catalogue() -> Value {
     json!({
         "scenarios": scenarios::ALL.iter().map(scenario).collect::<Vec<_>>(),
         "protocols": protocols,
+        "host_controllers": hosts,
         "queues": queues,
     })
 }

@@ -59,7 +59,8 @@ def numbers(view: _View, curves: Mapping[str, Array]) -> dict[str, float]:
     start on; `rtt_mean`, `rtt_std`: of the samples, s; `latched`: frozen requirement of DB1 over DB2's, mean
     over the files' time; `rtt_std_late`: from 20 s after the files' start on;
     `by_timeout`: connections put under control by a timeout; `controlled`: share of that time DB1 is under
-    control; `early`: connections put under control per second before the files; `release`: seconds from the files' end to the first release,
+    control; `early`: connections put under control per second before the files; `release`: seconds from
+    the files' end to the first release;
     `relapses`: connections put under control again after it; `back1`: seconds until DB1 carries its offered
     rate or more over 3 s.
     """
