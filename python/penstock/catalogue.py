@@ -70,10 +70,19 @@ def _entry(console: Console, singular: str, entry: dict[str, Any]) -> None:
     console.print(Text.assemble((entry["name"], "bold"), f"  ({singular})  {entry['text']}"))
     if entry.get("source"):
         console.print(f"source: {entry['source']}", style="dim", highlight=False)
-    parameters = entry.get("params", [])
-    if not parameters:
+    if entry.get("params"):
+        _parameters(console, entry["params"])
+    else:
         console.print("no parameters\n", style="dim")
-        return
+    for table in entry.get("tables", []):
+        head = "[[link]]" if table["name"] == "link" else f'[[workload]]  kind = "{table["name"]}"'
+        console.print(Text.assemble((head, "bold"), f"  {table['text']}"))
+        if table["nodes"]:
+            console.print(f"names of nodes: {', '.join(table['nodes'])}", style="dim", highlight=False)
+        _parameters(console, table["params"])
+
+
+def _parameters(console: Console, parameters: list[dict[str, Any]]) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("key", style="cyan", no_wrap=True)
     table.add_column("default", no_wrap=True)

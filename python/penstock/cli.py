@@ -127,6 +127,8 @@ def run(
         print(json.dumps(results.document(results.timed(found)), allow_nan=False))
     elif found.runs:
         _print_runs(results.timed(found))
+    for warning in found.warnings:
+        _note(f"warning: {warning}")
     if code == RUN_FAILED:
         _complain(reason)
     elif code == INTERRUPTED:

@@ -94,6 +94,7 @@ def manifest(runs: RunSet, state: str, reason: str = "") -> dict[str, Any]:
         **({"reason": reason} if reason else {}),
         "seed": runs.seed,
         "scenario": runs.scenario,
+        "warnings": runs.warnings,
         "runs": [
             {"run": run.run, "completed": run.completed, "timings": plain(run.timings)} for run in runs.runs
         ],

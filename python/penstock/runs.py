@@ -56,6 +56,23 @@ class RunSet:
         return self.runs[0].scenario if self.runs else {}
 
     @property
+    def warnings(self) -> list[str]:
+        """What to know before trusting the numbers, a line each: keys that had no effect, a run that ended
+        before its warm-up, tables that were full.
+        """
+        found = []
+        unused = self.scenario.get("without_effect", [])
+        if unused:
+            found.append(f"without effect in this run: {', '.join(unused)}")
+        for run in self.runs:
+            if not stats.number(run.summary.get("measured_s")) > 0:
+                found.append(f"run {run.run} ended before its warm-up: nothing was measured")
+            left_out = run.summary.get("rows_left_out", 0)
+            if left_out:
+                found.append(f"run {run.run}: {left_out} rows left out, because a table was full")
+        return found
+
+    @property
     def completed(self) -> bool:
         """Whether every run reached its end."""
         return all(run.completed for run in self.runs)

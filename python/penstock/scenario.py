@@ -67,7 +67,7 @@ def whole(key: str, value: object, *, least: int) -> int:
 
 def error(key: str, value: object, rule: str) -> ScenarioError:
     """A ScenarioError of the same form as the engine's: one line with key, value and rule."""
-    shown = value if isinstance(value, int | float) else f'"{value}"'
+    shown = value if isinstance(value, int | float) else f'"{" ".join(str(value).split())}"'
     problem = ScenarioError(f"{key} = {shown}: {rule}")
     problem.key, problem.value, problem.rule = key, str(value), rule
     return problem

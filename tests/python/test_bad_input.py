@@ -1,0 +1,142 @@
+"""Bad scenario files through the program, keys without effect, and the example of docs/scenario-files.md."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from conftest import penstock
+
+DOCS = Path(__file__).parents[2] / "docs" / "scenario-files.md"
+
+
+@pytest.fixture
+def example(tmp_path) -> Path:
+    """The worked example as files, under the names the text gives them."""
+    blocks = re.findall(r"```(toml|csv)\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    incast, custom, sizes = (text for _, text in blocks)
+    (tmp_path / "incast16.toml").write_text(incast)
+    (tmp_path / "sizes.csv").write_text(sizes)
+    path = tmp_path / "racks.toml"
+    path.write_text(custom)
+    return path
+
+
+def test_the_example_of_the_documentation_runs(example):
+    done = penstock("run", str(example), "--json", "--out", str(example.parent / "out"))
+    assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr
+    summary = json.loads(done.stdout)["mean"]
+    # 0.5 of 2000 bytes, 0.4 of 20000, 0.1 of 200000: the upper reading of sizes.csv.
+    assert summary["size_mean_bytes"] == pytest.approx(29_000)
+    assert summary["blocks"] > 20
+    assert 0.3 < summary["utilisation"] < 1
+
+    import polars as pl
+
+    flows = pl.read_parquet(example.parent / "out" / "flows.parquet")
+    assert set(flows.filter(pl.col("workload") == 0)["protocol"]) == {"cubic"}
+    assert set(flows.filter(pl.col("workload") > 0)["protocol"]) == {"dctcp"}
+    assert set(flows.filter(pl.col("workload") == 1)["dst"]) == {"b2"}
+
+
+def test_the_short_example_takes_settings_on_top(example):
+    short = example.with_name("incast16.toml")
+    done = penstock("run", str(short), "--set", "duration=100ms", "--json")
+    assert done.returncode == 0, done.stderr
+    values = json.loads(done.stdout)["scenario"]["set"]
+    assert (values["servers"], values["duration"]) == ("16", "100ms")
+
+
+BAD = {
+    "zero rate": ('rate = "2Gbps"', 'rate = "0bps"', 'link[3].rate = "0bps": must be at least 1000 bit/s'),
+    "wrong unit": (
+        'delay = "20us"',
+        'delay = "20KB"',
+        'link[3].delay = "20KB": must be a time with a unit (ns, us, ms, s), for example 100us',
+    ),
+    "small buffer": (
+        'buffer = "200pkt"',
+        'buffer = "1KB"',
+        'link[3].buffer = "1KB": must hold at least one packet of 1500 bytes',
+    ),
+    "flow to itself": (
+        'to = "b2"',
+        'to = "a1"',
+        'workload[2] = "a1": must lead to another host than its own',
+    ),
+    "unreachable": (
+        'between = ["left", "right"]',
+        'from = "left"\nto = "right"',
+        'workload[1] = "b0 -> a0": no path leads from b0 to a0',
+    ),
+    "contradiction": (
+        'total = "400KB"',
+        'total = "400KB"\nresponse = "1KB"',
+        'workload[2].total = "400KB": cannot be given together with response',
+    ),
+    "unknown key": (
+        "rate = 800",
+        "rat = 800",
+        'workload[3].rat = "800": unknown key of workload poisson; did you mean rate?',
+    ),
+    "no TOML": ("rate = 800", "rate = ", 'file = "": TOML parse error'),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_one_line_and_exit_code_2(example, name):
+    old, new, expected = BAD[name]
+    text = example.read_text()
+    assert old in text
+    example.write_text(text.replace(old, new, 1))
+    done = penstock("run", str(example))
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith(f"error: {expected}")
+
+
+def test_a_cdf_must_end_at_one(example):
+    example.with_name("sizes.csv").write_text("size,cdf\n2000,0.5\n20000,0.9\n")
+    done = penstock("run", str(example))
+    assert done.returncode == 2
+    rule = "the last cdf of the file must be 1, not 0.9"
+    assert done.stderr.strip() == f'error: workload[3].sizes = "cdf:sizes.csv": {rule}'
+
+
+def test_a_missing_file_is_named(example):
+    example.with_name("sizes.csv").unlink()
+    done = penstock("run", str(example))
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert "workload[3].sizes" in line and "sizes.csv cannot be read" in line
+
+
+def test_keys_without_effect_are_told_once(tmp_path):
+    arguments = [
+        "run",
+        "incast",
+        "--set",
+        "duration=50ms",
+        "--set",
+        "delayed_ack_timeout=10ms",
+        "--runs",
+        "2",
+    ]
+    done = penstock(*arguments, "--json", "--out", str(tmp_path / "out"))
+    assert done.returncode == 0
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("warning")]
+    assert warnings == ["warning: without effect in this run: delayed_ack_timeout"]
+    about = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert about["scenario"]["without_effect"] == ["delayed_ack_timeout"]
+    assert about["warnings"] == ["without effect in this run: delayed_ack_timeout"]
+    done = penstock(*arguments, "--set", "delayed_ack=2", "--json")
+    assert "warning" not in done.stderr
+
+
+def test_a_run_that_ends_before_its_warm_up_says_so():
+    few = ["run", "query", "--set", "repetitions=1", "--set", "warmup=1s"]
+    done = penstock(*few)
+    assert done.returncode == 0
+    assert "warning: run 0 ended before its warm-up: nothing was measured" in done.stderr
