@@ -127,7 +127,7 @@ def load(folder: str | Path) -> RunSet:
     runs = tuple(
         Run(
             run=entry["run"],
-            scenario=summary["scenario"],
+            scenario=about["scenario"],
             summary=entry["summary"],
             tables={name: t.filter(pl.col("run") == entry["run"]).drop("run") for name, t in tables.items()},
             timings=facts["timings"],

@@ -343,10 +343,7 @@ def timeout_floor(lab: Lab) -> Finding:
     between = [i for i, n in enumerate(servers) if start <= n <= 40]
     best = fast.goodput.max()
     restored = all(fast.goodput[i] > slow.goodput[i] and fast.goodput[i] > best / 2 for i in between)
-    peak = int(fast.goodput.argmax())
-    fall = next(
-        (n for n, g in list(zip(servers, fast.goodput, strict=True))[peak + 1 :] if g < 0.9 * best), None
-    )
+    fall = _fall(fast)
     gain = np.mean([fast.goodput[i] / slow.goodput[i] for i in between])
     measured = (
         f"from {start} to 40 servers 200 us gets {gain:.1f} times the goodput of 200 ms, at least "
@@ -355,7 +352,22 @@ def timeout_floor(lab: Lab) -> Finding:
     )
     if restored and fall is not None and 36 <= fall <= 48:
         return Finding(True, measured, figures=(path,))
-    return Finding(False, measured, "TODO", (path,))
+    (wider,) = curves(lab, [("64 KB", BASE | {"rto_min": "200us", "buffer": "64pkt"})], servers)
+    reason = "" if restored else "The goodput with 200 us is not above half of its best up to 40 servers. "
+    reason += (
+        f"The fall begins at {fall} servers, where the windows of all, down to a segment or two each, no "
+        f"longer fit the buffer of 32 packets and the {_path_packets(50e-6):.0f} on the path; with a buffer "
+        f"of 64 packets it begins at {_fall(wider) or f'more than {servers[-1]}'}: the number of servers is the "
+        "buffer's, not the timeout floor's."
+    )
+    return Finding(False, measured, reason, (path,))
+
+
+def _fall(curve: Curve) -> int | None:
+    """First number of servers past the best with less than 90 % of the best goodput."""
+    best = int(curve.goodput.argmax())
+    after = list(zip(curve.servers, curve.goodput, strict=True))[best + 1 :]
+    return next((n for n, goodput in after if goodput < 0.9 * curve.goodput[best]), None)
 
 
 def mbps(value: float) -> str:
