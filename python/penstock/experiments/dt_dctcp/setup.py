@@ -39,6 +39,7 @@ def long_flows(flows: int, queue: str, **more: Any) -> tuple[str, dict[str, Any]
         "protocol": f"dctcp:g={SIM['g']},min_window={SIM['min_window']}",
         "segment": f"{_PAYLOAD}B",
         "sample": ALPHA["interval"],
+        "ect_syn": "true" if SIM["ect_syn"] else "false",
     }
     keys = ("link_rate", "rtt", "buffer", "delayed_ack", "start_spread", "send_jitter", "warmup", "duration")
     settings.update({key: SIM[key] for key in keys})
