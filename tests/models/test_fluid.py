@@ -101,6 +101,25 @@ def test_senders_that_pause_on_marks_have_an_operating_point_at_every_window() -
     assert np.all(path.queue.mean(axis=0) < 80)
 
 
+def test_whole_packets_and_whole_cuts() -> None:
+    """While every packet is marked each flow cuts exactly once per round trip."""
+    link = Link.of(**LINK, flows=[10, 40])
+    # A threshold that is always exceeded: W falls by alpha/2 per round trip and never grows.
+    path = solve(
+        link,
+        Marking.single(1e-9),
+        growth="unmarked",
+        whole=True,
+        rtt="fixed",
+        alpha=1.0,
+        queue=1e4,
+        warmup=0,
+        round_trips=8,
+    )
+    per_trip = path.window[40::40] / path.window[:-40:40]
+    assert per_trip[2:] == pytest.approx(0.5, rel=0.02)
+
+
 def test_state_dependent_delay_changes_nothing_for_one_threshold() -> None:
     """Marks change only when the queue is K, and then the delay is d + K/C = R_0 exactly."""
     link = Link.of(**LINK, flows=[5, 10, 20, 40])

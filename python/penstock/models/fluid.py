@@ -120,6 +120,7 @@ def solve(
     rtt: str = "queue",
     delay: str = "fixed",
     growth: str = "always",
+    whole: bool = False,
     reference: ArrayLike | None = None,
     window: ArrayLike | None = None,
     queue: ArrayLike = 0.0,
@@ -137,6 +138,9 @@ def solve(
             queue the marked packet joined.
         growth: `always` as printed in (1); `unmarked` for senders that do not grow their window on marked
             ACKs (RFC 3168 section 6.1.2), dW/dt = (1 - p)/R - W alpha p/(2R).
+        whole: count what the equations round off in a real sender. It keeps whole packets in flight, on
+            average W - 1/2 of a window W; and it cuts at the first mark it hears, then once per round trip
+            while marks last, where (1) cuts at an even pace: L round trips of marks cost up to L + 1 cuts.
         reference: queue (packets) of R_0 = d + reference/C; the centre of the thresholds when omitted.
         window, queue, alpha: initial values (packets, packets, 0..1); the operating point, an empty queue,
             and the operating point when omitted.
@@ -201,8 +205,22 @@ def solve(
 
     pause = 0.0 if growth == "always" else 1.0
 
-    def rates(w: Floats, a: Floats, q: Floats, p: Floats) -> tuple[Floats, Floats, Floats]:
-        r = base_rtt + q / capacity if rtt == "queue" else r0
+    # Share of the flows that may cut (not within a round trip of their last cut), and each step's cuts.
+    ready, cuts = np.ones(cases), np.zeros((total if whole else 0, *cases))
+
+    def current(q: Floats) -> Floats:
+        return base_rtt + q / capacity if rtt == "queue" else r0
+
+    def rates(w: Floats, a: Floats, q: Floats, p: Floats, cut: Floats) -> tuple[Floats, Floats, Floats]:
+        r = current(q)
+        if whole:
+            sent = np.maximum(w - 0.5, 0.5)
+            return (
+                # One whole cut leaves 1 - alpha/2 of the window.
+                (1 - pause * p) * sent / w / r + w * np.log1p(-a / 2) * cut / h,
+                g * (p - a) / r,
+                flows * sent / r - capacity,
+            )
         return (
             (1 - pause * p - w * a * p / 2) / r,  # Eq. (1)
             g * (p - a) / r,  # Eq. (2)
@@ -236,8 +254,17 @@ def solve(
                 last = before * -heard[0]
             p = np.clip((now - last) / h, 0.0, 1.0)
             last = now
-        dw, da, dq = rates(w, a, q, p)
-        ew, ea, eq = rates(w + h * dw, a + h * da, np.maximum(q + h * dq, 0.0), p)
+        cut = p
+        if whole:
+            # Half a packet's spacing passes before a flow hears the first mark; flows whose round trip is
+            # over cut again with their next acknowledgement.
+            again = cuts[n - steps] if n >= steps else np.zeros(cases)
+            fresh = ready * -np.expm1(-2 * w * p * h / current(q))
+            cut = again * p + fresh
+            ready = ready - fresh + again * (1 - p)
+            cuts[n] = cut
+        dw, da, dq = rates(w, a, q, p, cut)
+        ew, ea, eq = rates(w + h * dw, a + h * da, np.maximum(q + h * dq, 0.0), p, cut)
         w = w + h / 2 * (dw + ew)
         a = a + h / 2 * (da + ea)
         raw = q + h / 2 * (dq + eq)

@@ -17,6 +17,7 @@ mod poisson;
 mod query;
 mod staggered;
 mod t1;
+mod testbed;
 
 /// Every scenario, in the order shown to a user.
 pub const ALL: &[&Scenario] = &[
@@ -34,4 +35,5 @@ pub const ALL: &[&Scenario] = &[
     &poisson::POISSON,
     &db_ftp::DB_FTP,
     &control_sets::CONTROL_SETS,
+    &testbed::TESTBED,
 ];

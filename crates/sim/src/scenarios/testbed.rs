@@ -1,0 +1,117 @@
+//! An aggregator behind a marking switch queries workers behind three drop-tail switches.
+
+use crate::engine::Setup;
+use crate::scenario::{Common, RunId, Scenario};
+use crate::topology::{drop_tail, LinkSpec, Topology};
+use crate::workloads::block::{JitterMode, SynchronizedReads};
+use crate::workloads::FlowRequest;
+use penstock_core::rng::Entity;
+use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_units::{Bytes, Time};
+
+/// Testbed.
+pub const TESTBED: Scenario = Scenario {
+    name: "testbed",
+    text: "an aggregator behind a marking switch queries workers behind drop-tail switches, one query after the other",
+    source: "dt-dctcp section VI.B, Fig 13",
+    params: &[
+        ParamSpec::new("servers", Kind::Count, "32", "workers; more than there are hosts share them in turn", "Fig 14")
+            .range(1.0, 100_000.0),
+        ParamSpec::new("response", Kind::Size, "64KB", "bytes each worker answers with", "section VI.B.1").range(1.0, 1e12),
+        ParamSpec::new("total", Kind::Size, "", "bytes of all answers together, instead of response", "section VI.B.2: 1 MB")
+            .range(1.0, 1e12),
+        ParamSpec::new("repetitions", Kind::Count, "100", "queries", "section VI.B").range(1.0, 1e9),
+        ParamSpec::new("connections", Kind::Choice(&["persistent", "fresh"]), "persistent", "one per worker for all queries, or a new one per worker and query", "chosen"),
+        ParamSpec::new("jitter", Kind::Duration, "20us", "a worker answers after U(0, this)", "chosen: hosts are not synchronised")
+            .range(0.0, 10.0),
+        ParamSpec::new("switches", Kind::Count, "3", "drop-tail switches around the marking one", "Fig 13").range(1.0, 1000.0),
+        ParamSpec::new("hosts", Kind::Count, "3", "workers' hosts at each of them", "Fig 13").range(1.0, 1000.0),
+        ParamSpec::new("link_rate", Kind::Rate, "1Gbps", "rate of every link", "section VI.B").range(1e3, 1e13),
+        ParamSpec::new(
+            "link_delay",
+            Kind::Duration,
+            "25us",
+            "propagation delay of every link",
+            "section VI.B: 100 us between two hosts of one switch",
+        )
+        .range(0.0, 1.0),
+        ParamSpec::new("root_buffer", Kind::Amount, "128KB", "buffer of a port of the marking switch", "section VI.B")
+            .range(1.0, 1e12),
+        ParamSpec::new("leaf_buffer", Kind::Amount, "512KB", "buffer of a port of the others", "section VI.B")
+            .range(1.0, 1e12),
+    ],
+    defaults: &[
+        ("protocol", "dctcp", "section VI.B"),
+        ("queue", "threshold:k=32KB", "section VI.B; only the marking switch has it"),
+        ("duration", "1000s", "not limiting: the run ends with its last query"),
+        ("initial_window", "3", "Linux 2.6.38: three segments of 1460 B (RFC 3390)"),
+        ("ect_syn", "true", "connections are open before the first query"),
+    ],
+    build,
+};
+
+fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
+    let (rate, delay) = (p.rate("link_rate"), p.dur("link_delay"));
+    let root_link = c.link(rate, delay, Some((p, "root_buffer")))?;
+    let leaf_link = LinkSpec { queue: drop_tail(), ..c.link(rate, delay, Some((p, "leaf_buffer")))? };
+
+    let mut t = Topology::default();
+    let root = t.switch("S1");
+    let aggregator = t.host("aggregator");
+    let (bottleneck, _) = t.connect(root, aggregator, &root_link);
+    let mut hosts = Vec::new();
+    for s in 0..p.count("switches") {
+        let leaf = t.switch(format!("S{}", s + 2));
+        // The root's port towards a leaf marks, the leaf's port towards the root does not.
+        let (down, up) = t.connect(root, leaf, &root_link);
+        t.links[up as usize].buffer = leaf_link.buffer;
+        t.links[up as usize].queue = drop_tail();
+        debug_assert_eq!(t.links[down as usize].from, root);
+        for _ in 0..p.count("hosts") {
+            let host = t.host(format!("worker{}", hosts.len()));
+            t.connect(host, leaf, &leaf_link);
+            hosts.push(host);
+        }
+    }
+
+    let servers = p.count("servers");
+    let share = if p.is_set("total") { Bytes(p.bytes("total").0 / servers) } else { p.bytes("response") };
+    if share == Bytes(0) {
+        return Err(p.error("total", format!("must give each of {servers} workers at least one byte")));
+    }
+    let connections = (0..servers)
+        .map(|i| FlowRequest {
+            // Neighbouring workers at different switches, so that the load is even for every count.
+            src: hosts[spread(i, p.count("switches"), p.count("hosts")) as usize],
+            dst: aggregator,
+            protocol: 0,
+            class: 0,
+            bytes: 0,
+            close: false,
+            due: Time::NEVER,
+            tag: 0,
+        })
+        .collect();
+    let rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
+    let (jitter, queries) = (p.dur("jitter"), p.count("repetitions"));
+    let reads = SynchronizedReads::new(connections, share.0, jitter, JitterMode::Independent, queries, rng);
+    let reads = if p.text("connections") == "fresh" { reads.fresh() } else { reads };
+    Ok(c.setup(t, vec![Box::new(reads)], bottleneck, delay * 6, id))
+}
+
+/// Host of worker `i`: switch by switch, then host by host, then from the start.
+fn spread(i: u64, switches: u64, hosts: u64) -> u64 {
+    let slot = i % (switches * hosts);
+    (slot % switches) * hosts + slot / switches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_are_spread_over_switches_first() {
+        let placed: Vec<u64> = (0..10).map(|i| spread(i, 3, 3)).collect();
+        assert_eq!(placed, [0, 3, 6, 1, 4, 7, 2, 5, 8, 0]);
+    }
+}
