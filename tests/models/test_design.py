@@ -12,7 +12,9 @@ from penstock.models.marking import Marking
 def test_answer_satisfies_its_conditions_in_a_finer_solution(band: float) -> None:
     advice = threshold_for(10e9, 100e-6, [5, 10, 40], band=band, buffer_packets=250)
     assert advice.marking is not None
-    path = solve(Link.of(10e9, 1500, 100e-6, [5, 10, 40]), advice.marking, growth="unmarked", steps=80)
+    path = solve(
+        Link.of(10e9, 1500, 100e-6, [5, 10, 40]), advice.marking, growth="unmarked", inflow="window", steps=80
+    )
     assert np.all(path.utilisation >= 0.99)
     assert np.all(path.queue.min(axis=0) > 0)
     assert np.all(path.queue.max(axis=0) < 250)
@@ -23,13 +25,13 @@ def test_half_the_answer_fails() -> None:
     advice = threshold_for(10e9, 100e-6, [5])
     assert advice.marking is not None
     k = float(advice.marking.k1)
-    small = solve(Link.of(10e9, 1500, 100e-6, 5), Marking.single(k / 2), growth="unmarked")
+    small = solve(Link.of(10e9, 1500, 100e-6, 5), Marking.single(k / 2), growth="unmarked", inflow="window")
     assert small.queue.min() < 3.0
 
 
 def test_many_flows_need_room_for_two_packets_each() -> None:
     """Equation (1) as printed keeps windows above two packets: K must exceed 2N - dC, here 117."""
-    advice = threshold_for(10e9, 100e-6, [100], growth="always")
+    advice = threshold_for(10e9, 100e-6, [100], growth="always", inflow="rate")
     assert advice.marking is not None
     assert float(advice.marking.k1) > 2 * 100 - 83.4
 

@@ -101,6 +101,18 @@ def test_senders_that_pause_on_marks_have_an_operating_point_at_every_window() -
     assert np.all(path.queue.mean(axis=0) < 80)
 
 
+def test_conserved_packets_are_in_the_pipe_or_in_the_queue() -> None:
+    """q = N W - C d while the queue falls no faster than it drains; idle capacity is what the pipe lacks."""
+    link = Link.of(**LINK, flows=[5, 20])
+    path = solve(link, Marking.single(40), growth="unmarked", inflow="window")
+    pipe = float(np.asarray(link.capacity)) * 100e-6
+    assert path.queue == pytest.approx(np.array([5, 20]) * path.window - pipe, abs=1e-9)
+    small = solve(link, Marking.single(2), growth="unmarked", inflow="window")
+    lacking = np.maximum(0.0, 1 - np.array([5, 20]) * small.window / pipe)
+    assert np.all(small.utilisation < 0.999)
+    assert small.utilisation == pytest.approx(1 - lacking.mean(axis=0), abs=1e-9)
+
+
 def test_whole_packets_and_whole_cuts() -> None:
     """While every packet is marked each flow cuts exactly once per round trip."""
     link = Link.of(**LINK, flows=[10, 40])
@@ -155,6 +167,7 @@ def test_hysteresis_order_decides_the_amplitude() -> None:
         (lambda: solve(Link(1e5, 1e-4, 2), Marking.single(4), rtt="x"), "rtt: got 'x'"),
         (lambda: solve(Link(1e5, 1e-4, 2), Marking.single(4), delay="x"), "delay: got 'x'"),
         (lambda: solve(Link(1e5, 1e-4, 2), Marking.single(4), growth="x"), "growth: got 'x'"),
+        (lambda: solve(Link(1e5, 1e-4, 2), Marking.single(4), inflow="x"), "inflow: got 'x'"),
         (lambda: solve(Link(1e5, 1e-4, 2), Marking.single(4), steps=1), "steps: got 1"),
         (lambda: solve(Link(1e5, 1e-4, 2), Marking.single(4), round_trips=0), "round_trips, warmup: got 0"),
     ],

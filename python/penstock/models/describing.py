@@ -17,8 +17,8 @@ horizontal half line above it (K1 < K2) or below it (K1 > K2). A single threshol
 always oscillates; a band with K1 < K2 can be crossed by an oscillation only where
 Im G(jw) reaches pi D / (4 sin^2(pi p_0)).
 
-The plant comes in two forms: equation (1) as printed, where the window grows on every ACK, and with windows
-that grow on unmarked ACKs only (`growth="unmarked"`), as DCTCP's senders do.
+The plant comes as printed, or with windows that grow on unmarked ACKs only (`growth="unmarked"`) and packets
+that are conserved (`inflow="window"`), as in a network of DCTCP senders.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from penstock.models.fluid import WINDOW_FLOOR, Link, operating_mark
+from penstock.models.fluid import INFLOW, WINDOW_FLOOR, Link, operating_mark
 from penstock.models.marking import Marking
 
 Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ Complex = NDArray[np.complex128]
 
 # Loci are sampled on this grid of w R_0 before roots are refined: from far below the slowest pole, g, to the
 # tenth turn of the delay.
-_GRID = np.geomspace(1e-4, 60.0, 24_000)
+_GRID = np.geomspace(1e-4, 60.0, 6_000)
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class Plant:
         g: weight of a new sample in alpha.
         growth: `always` for equation (1) as printed; `unmarked` for windows that do not grow on marked ACKs,
             see `penstock.models.fluid.solve`.
+        inflow: `rate` for equation (3); `window` for conserved packets, q = N W - C d, which takes the pole
+            1/R_0 out of (14) and leaves N.
 
     Raises:
         ValueError: a value that is not positive and finite, or an unknown `growth`.
@@ -64,12 +66,15 @@ class Plant:
     flows: float
     g: float = 1 / 16
     growth: str = "always"
+    inflow: str = "rate"
 
     def __post_init__(self) -> None:
         for name in ("capacity", "rtt", "flows", "g"):
             value = getattr(self, name)
             if not (np.isfinite(value) and value > 0):
                 raise ValueError(f"{name}: got {value!r}; must be positive and finite")
+        if self.inflow not in INFLOW:
+            raise ValueError(f"inflow: got {self.inflow!r}; must be one of {', '.join(INFLOW)}")
         operating_mark(self.window, self.growth)
 
     @property
@@ -82,8 +87,8 @@ class Plant:
         """p_0 = alpha_0, sqrt(2 / W_0) for growth `always`; above 1 there is no operating point."""
         return float(operating_mark(self.window, self.growth))
 
-    def _terms(self, misprint: bool = False) -> tuple[float, float, tuple[float, float, float]]:
-        """The rational part, gain (s + zero) / prod(s + pole): gain (packets/s^2), zero and poles (rad/s)."""
+    def _terms(self, misprint: bool = False) -> tuple[float, float, tuple[float, ...]]:
+        """The rational part, gain (s + zero) / prod(s + pole): gain, zero and poles (rad/s)."""
         r, n, g, p = self.rtt, self.flows, self.g, self.marked
         through_alpha = self.window * p / (2 * r)  # -dW'/d alpha; sqrt(C/(2NR_0)) for `always`
         direct = through_alpha + (1 / r if self.growth == "unmarked" else 0.0)  # -dW'/dp
@@ -92,7 +97,8 @@ class Plant:
         scale = direct * (g / r) / inner
         zero = inner * through_alpha / direct + g / r
         # -dW'/dW = alpha_0 p_0 / (2 R_0), which for `always` is N/(R_0^2 C).
-        return scale * n / r, zero, (g / r, p * p / (2 * r), 1 / r)
+        poles = (g / r, p * p / (2 * r))
+        return (scale * n / r, zero, (*poles, 1 / r)) if self.inflow == "rate" else (scale * n, zero, poles)
 
     def response(self, omega: ArrayLike, *, as_printed_in_15: bool = False) -> Complex:
         """G(jw) at angular frequencies `omega` (rad/s), packets per unit of marking; same shape.
@@ -102,8 +108,10 @@ class Plant:
         the negative feedback that (6) assumes.
         """
         s = 1j * np.asarray(omega, float)
-        gain, zero, (a, b, c) = self._terms(as_printed_in_15)
-        response: Complex = gain * (s + zero) / ((s + a) * (s + b) * (s + c)) * np.exp(-s * self.rtt)
+        gain, zero, poles = self._terms(as_printed_in_15)
+        response: Complex = gain * (s + zero) * np.exp(-s * self.rtt)
+        for pole in poles:
+            response = response / (s + pole)
         return response
 
     def slope(self, omega: ArrayLike) -> Complex:
@@ -123,9 +131,12 @@ class Plant:
         """The plant without its delay, equation (17), as a `control.TransferFunction`."""
         import control
 
-        gain, zero, (a, b, c) = self._terms()
+        gain, zero, poles = self._terms()
         s = control.tf("s")
-        return gain * (s + zero) / ((s + a) * (s + b) * (s + c))
+        transfer = gain * (s + zero)
+        for pole in poles:
+            transfer = transfer / (s + pole)
+        return transfer
 
     def _frequencies(self, target: Floats, values: Floats, function: Any) -> list[float]:
         """Roots w of `function` = `target` (both real, on the grid), refined by bisection."""
@@ -146,7 +157,7 @@ class Plant:
         return sorted((f for f in found if f[1] < 0), key=lambda f: f[1])
 
 
-def operating_plant(link: Link, queue: float, growth: str = "always") -> Plant:
+def operating_plant(link: Link, queue: float, growth: str = "always", inflow: str = "rate") -> Plant:
     """The plant of one `link` with R_0 = d + queue/C (queue in packets)."""
     return Plant(
         capacity=float(np.asarray(link.capacity)),
@@ -154,6 +165,7 @@ def operating_plant(link: Link, queue: float, growth: str = "always") -> Plant:
         flows=float(np.asarray(link.flows)),
         g=float(np.asarray(link.g)),
         growth=growth,
+        inflow=inflow,
     )
 
 
@@ -463,13 +475,15 @@ def _corrected_by_search(plant: Plant, marking: Marking) -> list[tuple[Intersect
     return found
 
 
-def analyse(link: Link, marking: Marking, *, growth: str = "always", start: str = "above") -> Verdict:
+def analyse(
+    link: Link, marking: Marking, *, growth: str = "always", inflow: str = "rate", start: str = "above"
+) -> Verdict:
     """Limit cycle and stability of one link's queue under a marking rule, by the corrected analysis.
 
     Args:
         link: one case (scalars).
         marking: thresholds (scalars).
-        growth: see `Plant`; `unmarked` is what DCTCP senders do.
+        growth, inflow: see `Plant`; `unmarked` and `window` are what DCTCP senders do.
         start: `above` or `below`: for K1 < K2, a queue that settles without crossing the band swings about
             K2 when it came from above (after slow start) and about K1 when it came from below.
 
@@ -505,7 +519,7 @@ def analyse(link: Link, marking: Marking, *, growth: str = "always", start: str 
     best: tuple[Intersection, bool] | None = None
     found: list[tuple[Intersection, bool]] = []
     for _ in range(200):
-        here = _corrected_at(operating_plant(link, queue, growth), marking)
+        here = _corrected_at(operating_plant(link, queue, growth, inflow), marking)
         chosen = choose(here)
         if chosen is None:
             # Stepped out of the region that has a cycle: go back half way to the last queue that had one.
@@ -519,7 +533,7 @@ def analyse(link: Link, marking: Marking, *, growth: str = "always", start: str 
             break
         queue = max(0.0, queue + change / 2)
     queue = good
-    plant = operating_plant(link, queue, growth)
+    plant = operating_plant(link, queue, growth, inflow)
     operating = plant.marked < 1
     omega = _GRID / plant.rtt
     crossings = plant.phase_crossings()

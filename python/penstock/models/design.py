@@ -70,6 +70,7 @@ def threshold_for(
     spare_packets: ArrayLike | None = None,
     turn: str = "hold",
     growth: str = "unmarked",
+    inflow: str = "window",
 ) -> Advice:
     """Smallest marking threshold that keeps the link busy and the queue stable.
 
@@ -86,7 +87,8 @@ def threshold_for(
             The fluid has no packets; real senders release theirs in bursts, so that the queue swings further.
             Default: a quarter of a flow's window W_0.
         turn: the rule for a queue that turns inside a leading band, see `Marking`.
-        growth: `unmarked`, what DCTCP senders do, or `always`, the paper's equation (1); see `solve`.
+        growth, inflow: `unmarked` and `window`, what DCTCP senders do; `always` and `rate` for the paper's
+            equations (1), (3). See `solve`.
 
     Returns:
         Advice. "Stable" means: the threshold governs (W_0 > 2 packets), the oscillation does not grow, and
@@ -123,7 +125,15 @@ def threshold_for(
     marking = Marking(kk1.ravel(), kk2.ravel(), turn)
     # A round of large windows is slow: sqrt(W_0/2) round trips and as many for the average 1/g.
     slow = float(np.sqrt(np.max(link.window_at(marking.centre))))
-    path = solve(link, marking, growth=growth, steps=20, warmup=100 + 10 * slow, round_trips=100 + 10 * slow)
+    path = solve(
+        link,
+        marking,
+        growth=growth,
+        inflow=inflow,
+        steps=20,
+        warmup=100 + 10 * slow,
+        round_trips=100 + 10 * slow,
+    )
     shape = kk1.shape
 
     def table(values: Floats) -> Floats:
@@ -181,6 +191,7 @@ def threshold_for(
         )
     best = Marking(float(k1[pick]), float(k2[pick]), turn)
     cycles = tuple(
-        analyse(Link.of(rate_bps, packet_bytes, base_rtt, float(c), g), best, growth=growth) for c in n
+        analyse(Link.of(rate_bps, packet_bytes, base_rtt, float(c), g), best, growth=growth, inflow=inflow)
+        for c in n
     )
     return Advice(chosen, n, candidates[pick], cycles, candidates, text)

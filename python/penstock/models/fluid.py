@@ -21,6 +21,10 @@ WINDOW_FLOOR = 2.0
 # Whether the window grows on every ACK, equation (1) as printed, or only on unmarked ones.
 GROWTH = ("always", "unmarked")
 
+# Packets arrive at rate N W/R, equation (3), or are conserved: N W are in flight, the pipe holds C d of them
+# and the queue the rest.
+INFLOW = ("rate", "window")
+
 
 def operating_mark(window: ArrayLike, growth: str = "always") -> Floats:
     """Marked share p_0 = alpha_0 at which a window (packets) stands still; above 1 there is no such point.
@@ -120,6 +124,7 @@ def solve(
     rtt: str = "queue",
     delay: str = "fixed",
     growth: str = "always",
+    inflow: str = "rate",
     whole: bool = False,
     reference: ArrayLike | None = None,
     window: ArrayLike | None = None,
@@ -138,6 +143,9 @@ def solve(
             queue the marked packet joined.
         growth: `always` as printed in (1); `unmarked` for senders that do not grow their window on marked
             ACKs (RFC 3168 section 6.1.2), dW/dt = (1 - p)/R - W alpha p/(2R).
+        inflow: `rate` for equation (3); `window` for packets that are conserved, q = N W - C d: a sender that
+            cuts its window falls silent until enough ACKs came, so the queue follows at once (at most as fast
+            as the link drains it) and not with the lag R_0 of (3). The initial queue follows the window.
         whole: count what the equations round off in a real sender. It keeps whole packets in flight, on
             average W - 1/2 of a window W; and it cuts at the first mark it hears, then once per round trip
             while marks last, where (1) cuts at an even pace: L round trips of marks cost up to L + 1 cuts.
@@ -160,6 +168,7 @@ def solve(
         ("rtt", rtt, ("queue", "fixed")),
         ("delay", delay, ("fixed", "queue")),
         ("growth", growth, GROWTH),
+        ("inflow", inflow, INFLOW),
     ):
         if value not in allowed:
             raise ValueError(f"{name}: got {value!r}; must be one of {', '.join(allowed)}")
@@ -187,6 +196,8 @@ def solve(
     q = np.broadcast_to(np.asarray(queue, float), cases).copy()
     first = np.minimum(1.0, operating_mark(w0, growth)) if alpha is None else alpha
     a = np.broadcast_to(np.asarray(first, float), cases).copy()
+    if inflow == "window":
+        q = np.maximum(0.0, flows * w - capacity * base_rtt)
     on = mark.start(q)
 
     skipped, kept = round(warmup * steps), max(1, round(round_trips * steps))
@@ -267,10 +278,16 @@ def solve(
         ew, ea, eq = rates(w + h * dw, a + h * da, np.maximum(q + h * dq, 0.0), p, cut)
         w = w + h / 2 * (dw + ew)
         a = a + h / 2 * (da + ea)
-        raw = q + h / 2 * (dq + eq)
-        after = np.maximum(raw, 0.0)
+        if inflow == "rate":
+            raw = q + h / 2 * (dq + eq)
+            after = np.maximum(raw, 0.0)
+            idle = after - raw
+        else:
+            raw = flows * (np.maximum(w - 0.5, 0.5) if whole else w) - capacity * base_rtt
+            after = np.maximum(np.maximum(raw, q - capacity * h), 0.0)
+            idle = np.maximum(-raw, 0.0) * h / base_rtt
         if n >= skipped:
-            lost += after - raw
+            lost += idle
         on, fraction = mark.advance(on, q, after)
         q = after
         reach = h if delay == "fixed" else h + 0 * q

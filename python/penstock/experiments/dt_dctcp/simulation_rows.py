@@ -76,7 +76,7 @@ def _oscillation(lab: Lab) -> Finding:
         swings.append((high - low) / 2)
     ratio = swings[1] / swings[0]
     stds = [float(q.std()) for q in samples]
-    fluid = solve(link([10, 100]), _SINGLE, growth="unmarked", whole=True).queue
+    fluid = solve(link([10, 100]), _SINGLE, growth="unmarked", inflow="window").queue
     theirs = float(np.ptp(fluid[:, 1]) / np.ptp(fluid[:, 0]))
     with figures.style():
         figure, axes = figures.new(2, 1, width=6.6, height=5.4, sharex=True, sharey=True)
@@ -92,7 +92,8 @@ def _oscillation(lab: Lab) -> Finding:
     path = lab.save(figure, "dt-dctcp-fig1-queue")
     measured = (
         f"amplitude (half the 1..99 % swing) {swings[0]:.1f} packets at N=10 and {swings[1]:.1f} at N=100, "
-        f"{ratio:.2f} times; standard deviation {stds[0]:.1f} and {stds[1]:.1f}: {stds[1] / stds[0]:.2f} times; "
+        f"{ratio:.2f} times; standard deviation {stds[0]:.1f} and {stds[1]:.1f}: "
+        f"{stds[1] / stds[0]:.2f} times; "
         f"fluid model {theirs:.2f} times"
     )
     # "3 or 4 times" read off a plot: what rounds to 3 or to 4.
@@ -112,10 +113,14 @@ def _mean_queue(lab: Lab) -> Finding:
     one, two = ratio["DCTCP"], ratio["DT-DCTCP"]
 
     models_n = np.array([2, 3, 5, 7, *FLOWS])
+    senders: dict[str, Any] = {"growth": "unmarked"}
     models = {
         "equations (1)-(3)": solve(link(models_n), _SINGLE),
-        "no growth on marks": solve(link(models_n), _SINGLE, growth="unmarked"),
-        "and whole packets, whole cuts": solve(link(models_n), _SINGLE, growth="unmarked", whole=True),
+        "no growth on marks": solve(link(models_n), _SINGLE, **senders),
+        "and conserved packets": solve(link(models_n), _SINGLE, **senders, inflow="window"),
+        "and whole packets, whole cuts": solve(
+            link(models_n), _SINGLE, **senders, inflow="window", whole=True
+        ),
     }
     fluid = {name: t.queue.mean(axis=0) for name, t in models.items()}
     few = lab.sweep([long_flows(int(m), SINGLE) for m in models_n[:4]], runs=replications(lab))
@@ -158,35 +163,42 @@ def _mean_queue(lab: Lab) -> Finding:
     columns.update({f"fluid: {name}": m for name, m in fluid.items()})
     save_table(lab, "dt-dctcp-fluid-mean-queue", columns)
 
-    good = {name: _within(models_n, e, 0.15) for name, e in error.items()}
-    names = list(error)
+    fits = "; ".join(
+        f"{name}: {_where(models_n, e, 0.15)}, largest error {np.max(np.abs(e)):.0%}"
+        for name, e in error.items()
+    )
     measured = (
         f"at N=10 {mean['DCTCP'][0]:.0f} packets (stated 32) and {mean['DT-DCTCP'][0]:.0f} (stated 42); "
         f"DCTCP {one[n >= 35].min():.2f}..{one[n >= 35].max():.2f} times that from N=35, steady to N=30: "
         f"{_yes(early)}, maximum at N={n[int(np.argmax(one))]}; DT-DCTCP {two[n <= 70].min():.2f}.."
         f"{two[n <= 70].max():.2f} times to N=70 (turn=direction: {_span(direction, n)}). "
-        f"Fluid mean within 15 % of packets: {names[0]} {good[names[0]]}, {names[1]} {good[names[1]]}, "
-        f"{names[2]} {good[names[2]]} (largest error there "
-        f"{np.max(np.abs(error[names[2]][models_n <= 80])):.0%} to N=80)"
+        f"Fluid mean within 15 % of the packets' at N = {fits}"
     )
+    locked = floor[-1].mean("queue_mean_packets")
+    no_point = models_n[np.argmax(np.asarray(link(models_n).window_at(SIM["k"])) < 2)]
     reason = (
-        "the rise has no maximum at 60: packets and the fluid with whole packets both rise on to N=100, as W_0 "
-        f"falls from {window[4]:.0f} to {window[-1]:.1f} packets and no window can fall below one. With a floor of "
-        f"two segments the queue locks at 2N - dC ({floor[-1].mean('queue_mean_packets'):.0f} packets at "
-        f"N={n[::3][-1]}), as the printed (1) does, which has no operating point from "
-        f"N={int(models_n[np.argmax(np.asarray(link(models_n).window_at(SIM['k'])) < 2)])} on (W_0 < 2). A DT-DCTCP "
-        "queue that swings about K2 alone has the stated 42 packets; here its swing at N=10 reaches below K1, "
-        "and it goes on about K1"
+        "the rise has no maximum at 60: packets and the fluid of DCTCP senders rise on to N=100, as "
+        "W_0 falls "
+        f"from {window[4]:.0f} to {window[-1]:.1f} packets and no window can fall below one. With a "
+        "floor of two "
+        f"segments the queue locks at 2N - dC ({locked:.0f} packets at N={n[::3][-1]}), as the printed "
+        "(1) does, "
+        f"which has no operating point from N={no_point} on (W_0 < 2). A DT-DCTCP queue that swings about K2 "
+        "alone has the stated 42 packets; here its swing at N=10 reaches below K1, and it goes on about K1"
     )
     return Finding(early and band and peak and flat, measured, reason, (path,))
 
 
-def _within(n: Any, error: Floats, limit: float) -> str:
-    ok = np.abs(error) <= limit
-    if ok.all():
-        return f"for all N={n[0]}..{n[-1]}"
-    last = int(n[np.argmin(ok) - 1]) if not ok.all() and np.argmin(ok) > 0 else None
-    return f"to N={last}" if last is not None else "nowhere from the first N on"
+def _where(n: Any, error: Floats, limit: float) -> str:
+    """The values of n at which the error is within the limit, as ranges."""
+    good = np.abs(error) <= limit
+    ranges: list[list[int]] = []
+    for i, value in enumerate(n):
+        if good[i] and i > 0 and good[i - 1]:
+            ranges[-1][1] = int(value)
+        elif good[i]:
+            ranges.append([int(value), int(value)])
+    return ", ".join(f"{a}..{b}" if b > a else f"{a}" for a, b in ranges) or "none"
 
 
 def _span(sets: list[RunSet], n: Any) -> str:
@@ -204,7 +216,7 @@ def _scaled(kind: str, centre: float) -> str:
     if kind == "threshold":
         return f"threshold:k={centre:.0f}pkt"
     if kind == "RED ramp":
-        # Marking probability from 0 to 1 over centre +- half of it, on the queue itself; no drops below 3 centre.
+        # Marked with a probability from 0 to 1 over centre +- half of it, on the queue itself.
         low, high = round(centre / 2), round(1.5 * centre)
         return f"red:min={low}pkt,max={high}pkt,max_p=1,wq=1,gentle=true,ecn=true,wait=false"
     low, high = round(0.75 * centre), round(1.25 * centre)
@@ -277,8 +289,10 @@ def _deviation(lab: Lab) -> Finding:
     )
     measured = (
         f"DCTCP {std['DCTCP'][0]:.1f} -> {std['DCTCP'][-1]:.1f}, DT-DCTCP {std['DT-DCTCP'][0]:.1f} -> "
-        f"{std['DT-DCTCP'][-1]:.1f} packets, both growing: {_yes(grows)}; DT lower at {int(lower.sum())} of {len(n)} N "
-        f"(turn=direction: {int((direction < std['DCTCP']).sum())}). Deviation at equal mean queue: {at_equal}. Without "
+        f"{std['DT-DCTCP'][-1]:.1f} packets, both growing: {_yes(grows)}; DT lower at "
+        f"{int(lower.sum())} of {len(n)} N "
+        f"(turn=direction: {int((direction < std['DCTCP']).sum())}). Deviation at equal mean queue: "
+        f"{at_equal}. Without "
         f"send jitter DCTCP has {', '.join(f'{x:.1f}' for x in steady)} at N=10, 40, 70, 100"
     )
     exceptions = ", ".join(
@@ -286,9 +300,12 @@ def _deviation(lab: Lab) -> Finding:
         for m, a, b in zip(n[~lower], std["DCTCP"][~lower], std["DT-DCTCP"][~lower], strict=True)
     )
     reason = (
-        f"not lower at {exceptions}. Where the swing does not cross the band, one threshold alone acts, and the "
-        f"lower deviation comes with a lower mean queue: at equal mean queue and N=10 there is no difference. "
-        f"A band that marks by direction gains at every N, K1 > K2 loses, a plain RED ramp gains most at few flows"
+        f"not lower at {exceptions}. Where the swing does not cross the band, one threshold alone "
+        "acts, and the "
+        f"lower deviation comes with a lower mean queue: at equal mean queue the band changes it by "
+        f"{', '.join(f'{x:+.1f}' for x in equal[:, 1] - equal[:, 0])} packets at N = "
+        f"{', '.join(map(str, counts))}, "
+        f"with turn=direction by {', '.join(f'{x:+.1f}' for x in equal[:, 2] - equal[:, 0])}"
     )
     return Finding(grows and bool(lower.all()), measured, reason, (path,))
 
@@ -328,12 +345,15 @@ def _alpha(lab: Lab) -> Finding:
     everywhere = bool(np.all(gap > 0))
     measured = (
         f"DCTCP {alpha['DCTCP'][0]:.2f} -> {alpha['DCTCP'][-1]:.2f}, DT-DCTCP {alpha['DT-DCTCP'][0]:.2f} -> "
-        f"{alpha['DT-DCTCP'][-1]:.2f}; DCTCP minus DT-DCTCP: mean {gap.mean():+.3f}, from {gap.min():+.3f} to "
+        f"{alpha['DT-DCTCP'][-1]:.2f}; DCTCP minus DT-DCTCP: mean {gap.mean():+.3f}, from "
+        f"{gap.min():+.3f} to "
         f"{gap.max():+.3f}; DT lower at {int((gap > 0).sum())} of {len(n)} N"
     )
     reason = (
-        "growth on unmarked packets balances cuts on marked ones at a share that the window W_0 = (dC + q)/N sets, "
-        f"not the rule: five rules with mean queues from {queue['DT-DCTCP'][here[0]]:.0f} packets up have alpha "
+        "growth on unmarked packets balances cuts on marked ones at a share that the window W_0 = (dC "
+        "+ q)/N sets, "
+        f"not the rule: five rules with mean queues from {queue['DT-DCTCP'][here[0]]:.0f} packets up "
+        "have alpha "
         f"{every[:, 0].min():.2f}..{every[:, 0].max():.2f} at N=20 and {every[:, 1].min():.2f}.."
         f"{every[:, 1].max():.2f} at N=40. Beyond N=45, with windows near one packet, DT-DCTCP is higher"
     )

@@ -98,7 +98,8 @@ def _incast(lab: Lab) -> Finding:
     save_table(lab, "dt-dctcp-fig14", {"servers": SERVERS, **{k: v / 1e6 for k, v in goodput.items()}})
     one, *two = found.values()
     said = ", ".join(f"{name} at {n or 'none'}" for name, n in found.items())
-    measured = f"collapse (less than half of the best goodput): {said}; best {max(g.max() for g in goodput.values()) / 1e6:.0f} Mb/s"
+    best = max(g.max() for g in goodput.values()) / 1e6
+    measured = f"collapse (less than half of the best goodput): {said}; best {best:.0f} Mb/s"
     scaling = "; ".join(
         f"{iw} segments: {a or 'none'} and {b or 'none'} (room / window {room / iw:.0f})"
         for iw, (a, b) in windows.items()
@@ -106,7 +107,8 @@ def _incast(lab: Lab) -> Finding:
     reads = "; ".join(f"{name}: {', '.join(str(x or 'none') for x in v)}" for name, v in readings.items())
     reason = (
         "the first windows of all flows arrive before any mark can return, so the onset is where n times the "
-        f"initial window exceeds the buffer and the pipe ({room:.0f} packets; {room / TESTBED['initial_window']:.0f} flows "
+        f"initial window exceeds the buffer and the pipe ({room:.0f} packets; "
+        f"{room / TESTBED['initial_window']:.0f} flows "
         f"at {TESTBED['initial_window']} segments), whatever the rule. With initial windows of {scaling} for "
         f"DCTCP and DT-DCTCP (34, 28). Other readings (DCTCP, (34, 28), (34, 30)): {reads}"
     )
@@ -155,7 +157,8 @@ def _completion(lab: Lab) -> Finding:
         ladder[buffer] = [int(n[np.argmax(x > 0)]) if np.any(x > 0) else None for x in t]
     said = ", ".join(f"{name} {x or 'none'}" for name, x in first.items())
     measured = (
-        f"least {least:.1f} ms, longest {burst:.0f} times that; first timeouts at n: {said}; spread of the mean "
+        f"least {least:.1f} ms, longest {burst:.0f} times that; first timeouts at n: {said}; spread of "
+        "the mean "
         f"from n=8 to 33: {', '.join(f'{name} {x:.1f} ms' for name, x in calm.items())}"
     )
     grown = "; ".join(f"{b}: {', '.join(str(x or 'none') for x in v)}" for b, v in ladder.items())
@@ -164,8 +167,10 @@ def _completion(lab: Lab) -> Finding:
         for name, t in persistent.items()
     )
     reason = (
-        "completion jumps with the first timeout, and timeouts start where the first windows of all flows overflow the "
-        f"port before a mark can act, at the same n for both rules and later only with more buffer (first timeouts of "
+        "completion jumps with the first timeout, and timeouts start where the first windows of all "
+        "flows overflow the "
+        "port before a mark can act, at the same n for both rules and later only with more buffer "
+        "(first timeouts of "
         f"DCTCP and DT-DCTCP (34, 28) with {grown}). With persistent connections timeouts are {kept}"
     )
     one, *two = first.values()
@@ -190,7 +195,8 @@ TESTBED_ROWS = [
         "D-15",
         PAPER,
         "Completion time of 1 MB over n workers (Fig 15)",
-        "minimum about 10 ms; DCTCP oscillates from 34 flows and times out at 40; DT-DCTCP is smooth from 35 and "
+        "minimum about 10 ms; DCTCP oscillates from 34 flows and times out at 40; DT-DCTCP is smooth "
+        "from 35 and "
         "times out at 42",
         _completion,
     ),
