@@ -409,16 +409,18 @@ def _corrected_at(plant: Plant, marking: Marking) -> list[tuple[Intersection, bo
         return _corrected_by_search(plant, marking)
     sine = np.sin(np.pi * p)
     needed = np.pi * (k2 - k1) / (4 * sine**2)
-    imaginary = plant.response(_GRID / plant.rtt).imag
+    # |d| < pi/2 puts G in the left half plane of its first turn. Meetings on later turns of the spiral lie
+    # inside the first, where the loop is unstable whatever their own sign says; they are no oscillations.
+    omega_grid = _GRID / plant.rtt
+    first_turn = int(np.argmax(plant.lag(omega_grid) > 1.5 * np.pi))
+    imaginary = plant.response(omega_grid[:first_turn]).imag
     roots = plant._frequencies(
         np.full_like(imaginary, needed), imaginary, lambda w: float(plant.response(w).imag) - needed
     )
     found = []
     for omega in roots:
         value = plant.response(omega)
-        # |d| < pi/2 puts G in the left half plane. Meetings on later turns of the spiral lie inside its first
-        # turn, where the loop is unstable whatever their own sign says; they are no oscillations.
-        if value.real >= 0 or plant.lag(omega) > 1.5 * np.pi:
+        if value.real >= 0:
             continue
         x = float(2 * sine * abs(value) / np.pi)
         _, mean = at_duty(x, marking, p)

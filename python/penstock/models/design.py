@@ -83,9 +83,9 @@ def threshold_for(
         packet_bytes: packet on the wire.
         buffer_packets: the port's buffer; the queue must stay below it. None: not bounded.
         g: DCTCP's gain.
-        spare_packets: how far the fluid queue must stay from empty and full, scalar or one per flow count.
-            The fluid has no packets; real senders release theirs in bursts, so that the queue swings further.
-            Default: a quarter of a flow's window W_0.
+        spare_packets: how far the fluid queue must stay from empty and full, scalar or one per flow
+            count. The fluid has no packets: each real sender rounds its window down to whole ones, which
+            costs half a packet on average. Default: half a packet per flow.
         turn: the rule for a queue that turns inside a leading band, see `Marking`.
         growth, inflow: `unmarked` and `window`, what DCTCP senders do; `always` and `rate` for the paper's
             equations (1), (3). See `solve`.
@@ -123,32 +123,29 @@ def threshold_for(
     kk2, _ = np.meshgrid(k2, n, indexing="ij")
     link = Link.of(rate_bps, packet_bytes, base_rtt, nn.ravel(), g)
     marking = Marking(kk1.ravel(), kk2.ravel(), turn)
+    shape = kk1.shape
     # A round of large windows is slow: sqrt(W_0/2) round trips and as many for the average 1/g.
     slow = float(np.sqrt(np.max(link.window_at(marking.centre))))
-    path = solve(
-        link,
-        marking,
-        growth=growth,
-        inflow=inflow,
-        steps=20,
-        warmup=100 + 10 * slow,
-        round_trips=100 + 10 * slow,
-    )
-    shape = kk1.shape
 
-    def table(values: Floats) -> Floats:
-        return values.reshape(shape)
+    def measure(marking: Marking) -> tuple[Floats, Floats, Floats, Floats, Floats, NDArray[np.bool_]]:
+        length = 100 + 10 * slow
+        path = solve(link, marking, growth=growth, inflow=inflow, steps=20, warmup=length, round_trips=length)
+        q = path.queue
+        half = q.shape[0] // 2
+        grows = q[half:].std(axis=0) > 1.1 * q[:half].std(axis=0) + 0.1
+        # With every packet marked the senders sit at W = 2 and the threshold no longer does anything.
+        steady = ~grows & (path.marked.mean(axis=0) < 0.99)
+        found = (path.utilisation, q.mean(axis=0), q.std(axis=0), q.min(axis=0), q.max(axis=0), steady)
+        return tuple(v.reshape(shape) for v in found)  # type: ignore[return-value]
 
-    half = path.queue.shape[0] // 2
-    early, late = path.queue[:half].std(axis=0), path.queue[half:].std(axis=0)
-    mean = path.queue.mean(axis=0)
-    spare = np.asarray(link.window_at(mean)) / 4 if spare_packets is None else spare_packets
-    spare = np.broadcast_to(np.asarray(spare, float), mean.shape if spare_packets is None else n.shape)
-    spare = table(spare) if spare_packets is None else np.broadcast_to(spare, shape)
-    # With every packet marked the senders sit at W = 2 and the threshold no longer does anything.
-    steady = table((late <= 1.1 * early + 0.1) & (path.marked.mean(axis=0) < 0.99))
-    used = table(path.utilisation)
-    low, high = table(path.queue.min(axis=0)), table(path.queue.max(axis=0))
+    used, mean, deviation, low, high, steady = measure(marking)
+    if band > 0:
+        # A swing that does not cross a leading band settles about either threshold, as history has it: the
+        # lower one must do as well.
+        u, _, _, least, most, calm = measure(Marking.single(kk1.ravel()))
+        used, low, high = np.minimum(used, u), np.minimum(low, least), np.maximum(high, most)
+        steady = steady & calm
+    spare = np.broadcast_to(np.asarray(n / 2 if spare_packets is None else spare_packets, float), shape)
     limit = np.inf if buffer_packets is None else buffer_packets
     conditions = {
         f"utilisation {utilisation:.1%}": used >= utilisation,
@@ -163,8 +160,8 @@ def threshold_for(
             float(k1[i]),
             float(k2[i]),
             used[i],
-            table(mean)[i],
-            table(path.queue.std(axis=0))[i],
+            mean[i],
+            deviation[i],
             low[i],
             high[i],
             steady[i],
@@ -178,7 +175,7 @@ def threshold_for(
         text = (
             f"{what} packets: utilisation at least {used[pick].min():.2%}, "
             f"queue between {low[pick].min():.0f} and {high[pick].max():.0f} packets, "
-            f"mean at most {table(mean)[pick].max():.0f}"
+            f"mean at most {mean[pick].max():.0f}"
         )
     else:
         chosen = None

@@ -3,11 +3,11 @@
 use crate::engine::Setup;
 use crate::scenario::{Common, RunId, Scenario};
 use crate::topology::{drop_tail, LinkSpec, Topology};
-use crate::workloads::block::{JitterMode, SynchronizedReads};
+use crate::workloads::query::{Plan, Queries};
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
-use penstock_units::{Bytes, Time};
+use penstock_units::{Dur, Time};
 
 /// Testbed.
 pub const TESTBED: Scenario = Scenario {
@@ -75,28 +75,31 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     }
 
     let servers = p.count("servers");
-    let share = if p.is_set("total") { Bytes(p.bytes("total").0 / servers) } else { p.bytes("response") };
-    if share == Bytes(0) {
-        return Err(p.error("total", format!("must give each of {servers} workers at least one byte")));
+    let bytes = |i: u64| match p.is_set("total").then(|| p.bytes("total").0) {
+        // What does not divide goes to the first workers, a byte each.
+        Some(total) => total / servers + u64::from(i < total % servers),
+        None => p.bytes("response").0,
+    };
+    if bytes(servers - 1) == 0 {
+        return Err(p.error("total", format!("must be at least one byte for each of the {servers} workers")));
     }
-    let connections = (0..servers)
-        .map(|i| FlowRequest {
-            // Neighbouring workers at different switches, so that the load is even for every count.
-            src: hosts[spread(i, p.count("switches"), p.count("hosts")) as usize],
-            dst: aggregator,
-            protocol: 0,
-            class: 0,
-            bytes: 0,
-            close: false,
-            due: Time::NEVER,
-            tag: 0,
-        })
-        .collect();
-    let rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
-    let (jitter, queries) = (p.dur("jitter"), p.count("repetitions"));
-    let reads = SynchronizedReads::new(connections, share.0, jitter, JitterMode::Independent, queries, rng);
-    let reads = if p.text("connections") == "fresh" { reads.fresh() } else { reads };
-    Ok(c.setup(t, vec![Box::new(reads)], bottleneck, delay * 6, id))
+    if p.is_set("total") && p.is_given("response") {
+        return Err(p.error("total", "cannot be given together with response"));
+    }
+    // Neighbouring workers at different switches, so that the load is even for every count.
+    let host = |i: u64| hosts[spread(i, p.count("switches"), p.count("hosts")) as usize];
+    let responses = (0..servers).map(|i| FlowRequest::new(host(i), aggregator, bytes(i))).collect();
+    let plan = Plan {
+        start: Time::ZERO,
+        repetitions: p.count("repetitions"),
+        jitter: p.dur("jitter"),
+        gap: Dur::ZERO,
+        deadline: None,
+        persistent: p.text("connections") == "persistent",
+        stop: true,
+    };
+    let queries = Queries::new(responses, plan, Stream::new(id.seed, id.run, Entity::Workload, 0));
+    Ok(c.setup(t, vec![Box::new(queries)], bottleneck, delay * 6, id))
 }
 
 /// Host of worker `i`: switch by switch, then host by host, then from the start.

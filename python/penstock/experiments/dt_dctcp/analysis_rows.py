@@ -104,12 +104,13 @@ def _meeting(lab: Lab) -> Finding:
         return f"hysteresis:k1={k1:.0f}pkt,k2={k2:.0f}pkt,turn={SIM['turn']}"
 
     runs = queue_runs(lab, [(n, rule(k1, k2)) for n, k1, k2 in CYCLES])
-    predicted, fluids, packets = [], [], []
+    flows, k1s, k2s = (np.array(v, float) for v in zip(*CYCLES, strict=True))
+    fluid = solve(link(flows), Marking(k1s, k2s), **CORRECTED).cycle()
+    fluids = np.stack([fluid.mean, np.sqrt(2) * fluid.std, fluid.frequency], axis=1)
+    predicted, packets = [], []
     for (n, k1, k2), r in zip(CYCLES, runs, strict=True):
         here = describing.analyse(link(float(n)), Marking(k1, k2), **CORRECTED).cycle
         predicted.append((here.mean, here.amplitude, here.frequency) if here else (np.nan,) * 3)
-        fluid = solve(link(float(n)), Marking(k1, k2), **CORRECTED).cycle()
-        fluids.append((fluid.mean[0], np.sqrt(2) * fluid.std[0], fluid.frequency[0]))
         line, samples = queue_cycle(r)
         # The oscillation wanders, which spreads its line: the amplitude is that of a sinusoid of equal power.
         packets.append((samples.mean(), np.sqrt(2) * samples.std(), float(line.frequency)))
