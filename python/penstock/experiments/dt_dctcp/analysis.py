@@ -109,9 +109,10 @@ def loci_figure() -> Figure:
         ):
             ax = axes[2 + column]
             height = {}
-            for i, n in enumerate((10, 20, 30, 40, 50, 60)):
-                plant = Plant(CAPACITY, RTT + float(marking.centre) / CAPACITY, n, G)
-                w = np.geomspace(0.2, 30, 3000) / plant.rtt
+            for i, n in enumerate((5, 10, 20, 40, 60, 100)):
+                rtt = RTT + float(marking.centre) / CAPACITY
+                plant = Plant(CAPACITY, rtt, n, G, growth="unmarked", inflow="window")
+                w = np.geomspace(0.2, 5, 3000) / plant.rtt
                 locus = plant.response(w)
                 ax.plot(locus.real, locus.imag, label=f"$G$, N = {n}", **figures.line(i))
                 height[n] = np.pi * (K2 - K1) / (4 * np.sin(np.pi * plant.marked) ** 2) if column else 0.0

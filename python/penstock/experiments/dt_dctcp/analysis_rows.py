@@ -66,7 +66,8 @@ def _describing_functions(lab: Lab) -> Finding:
         f"one maximum of its real part, {peaks[1]:.3f}"
     )
     good = error < 1e-9 and real_only and upper and one_peak
-    return Finding(good, measured, "a property of the loci does not hold, see the figures above", (path,))
+    reason = "" if good else "a property of the loci does not hold, see the figures above"
+    return Finding(good, measured, reason, (path,))
 
 
 def _meeting(lab: Lab) -> Finding:

@@ -167,11 +167,10 @@ def _completion(lab: Lab) -> Finding:
         for name, t in persistent.items()
     )
     reason = (
-        "completion jumps with the first timeout, and timeouts start where the first windows of all "
-        "flows overflow the "
-        "port before a mark can act, at the same n for both rules and later only with more buffer "
-        "(first timeouts of "
-        f"DCTCP and DT-DCTCP (34, 28) with {grown}). With persistent connections timeouts are {kept}"
+        "completion jumps with the first timeout, and timeouts start where the first windows of all flows "
+        "overflow the port before a mark can act; both come later only with more buffer (first "
+        "timeouts of DCTCP "
+        f"and DT-DCTCP (34, 28) with {grown}). With persistent connections timeouts are {kept}"
     )
     one, *two = first.values()
     good = (
