@@ -12,7 +12,7 @@ use penstock_core::tcp::{News, Receiver, Sender, TcpConfig};
 use penstock_core::{Ack, Amount, FlowId, HostController, ParamError, Peer, Stream, Verdict};
 use penstock_models::registry::{BuildReceive, LinkFacts};
 use penstock_models::Suite;
-use penstock_units::{Dur, Time};
+use penstock_units::{Bytes, Dur, Time};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -175,7 +175,9 @@ impl Engine {
             let packet = protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
             let controller = match setup.router {
                 Some(p) if l.controlled => {
-                    let facts = LinkFacts { capacity: l.rate, base_rtt: setup.base_rtt, packet };
+                    // No round trip is shorter than a packet's own transmission, whatever the distance.
+                    let base_rtt = setup.base_rtt.max(Bytes(u64::from(packet)) / l.rate);
+                    let facts = LinkFacts { capacity: l.rate, base_rtt, packet };
                     protocols[p].0.router.as_ref().map(|build| build(&facts))
                 }
                 _ => None,
@@ -206,7 +208,9 @@ impl Engine {
             receive.resize_with(topology.nodes.len(), || None);
             for l in &topology.links {
                 if topology.nodes[l.to as usize].kind == NodeKind::Host {
-                    let facts = LinkFacts { capacity: l.rate, base_rtt: setup.base_rtt, packet };
+                    // No round trip is shorter than a packet's own transmission, whatever the distance.
+                    let base_rtt = setup.base_rtt.max(Bytes(u64::from(packet)) / l.rate);
+                    let facts = LinkFacts { capacity: l.rate, base_rtt, packet };
                     receive[l.to as usize] = Some(build(&facts));
                 }
             }
