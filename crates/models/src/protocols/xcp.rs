@@ -271,3 +271,88 @@ impl<A: Arithmetic> LinkController for Router<A> {
         self.work.observe(report);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use penstock_units::Rate;
+
+    const LINK: LinkFacts =
+        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(100), packet: 1000 };
+    const IDLE: LinkView = LinkView {
+        capacity: LINK.capacity,
+        queue_packets: 0,
+        queue_bytes: 0,
+        arrived_bytes: 0,
+        departed_bytes: 0,
+    };
+    const INTERVAL: Time = Time(100_000_000_000);
+
+    fn packet(feedback: f32) -> (Packet, CcHeader) {
+        let mut header = CcHeader::NONE;
+        header.set(&XcpHeader { cwnd: 50_000.0, rtt: 0.1, feedback });
+        (Packet { wire_len: 1000, ..Packet::default() }, header)
+    }
+    fn after<A: Arithmetic>(packets: u32) -> Router<A> {
+        let mut r = Router::<A>::new(&Settings { alpha: 0.4, beta: 0.226, shuffle: 0.1 }, &LINK);
+        for _ in 0..packets {
+            let (mut p, mut h) = packet(f32::INFINITY);
+            r.on_arrival(Time::ZERO, &IDLE, &mut p, &mut h);
+        }
+        r.on_deadline(INTERVAL, &IDLE);
+        r
+    }
+    fn feedback<A: Arithmetic>(r: &mut Router<A>, wish: f32) -> f32 {
+        let (mut p, mut h) = packet(wish);
+        r.on_departure(INTERVAL, &IDLE, &mut p, &mut h);
+        h.get::<XcpHeader>().map_or(0.0, |h| h.feedback)
+    }
+
+    #[test]
+    fn spare_bandwidth_is_handed_out_in_full() {
+        // 500 packets in 0.1 s: y = 5 MB/s of 12.5; phi/d = 0.4 * 7.5 = 3 MB/s; sum rtt s/cwnd = 500 * 0.002 = 1.
+        // Each packet: 3e6 * 0.002 = 6 kB/s more, over 0.1 s a window of 600 B more.
+        let mut r = after::<Plain>(500);
+        assert!((feedback(&mut r, f32::INFINITY) - 600.0).abs() < 1e-3);
+        let given: f64 = (1..500).map(|_| feedback(&mut r, f32::INFINITY) as f64 / 0.1).sum::<f64>() + 6000.0;
+        assert!((given - 3e6).abs() < 100.0, "{given}");
+        // Nothing is left for a packet more than was counted.
+        assert!(feedback(&mut r, f32::INFINITY).abs() < 1e-2);
+    }
+
+    #[test]
+    fn overload_is_taken_back_in_proportion_to_bytes() {
+        // 2000 packets: y = 20 MB/s, phi/d = -3 MB/s over 2 MB: 1.5 per byte and second; 1000 B * 0.1 s * 1.5 = 150 B
+        let mut r = after::<Plain>(2000);
+        assert!((feedback(&mut r, f32::INFINITY) + 150.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn shuffling_moves_bandwidth_at_full_use() {
+        // y = C: phi = 0, h/d = 0.1 * 12.5 = 1.25 MB/s each way. p: 1.25e6 / 2.5 * 0.002 = 1 kB/s; n: the same for this flow.
+        let mut r = after::<Plain>(1250);
+        assert!((r.left_p - 1.25e6).abs() < 1.0 && (r.left_n - 1.25e6).abs() < 1.0);
+        assert!(feedback(&mut r, f32::INFINITY).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_tighter_router_upstream_is_left_alone_and_keeps_its_share_here() {
+        let mut r = after::<Plain>(500);
+        assert_eq!(feedback(&mut r, 100.0), 100.0);
+        // It takes 100 B / 0.1 s of the 3 MB/s, not the 6 kB/s offered.
+        assert!((r.left_p - (3e6 - 1000.0)).abs() < 1e-3);
+    }
+
+    #[test]
+    fn counted_work_per_packet() {
+        let mut r = after::<Counted>(10);
+        for _ in 0..10 {
+            feedback(&mut r, f32::INFINITY);
+        }
+        let mut seen = Vec::new();
+        r.observe(&mut |name, value| seen.push((name, value)));
+        // Section III of the PIQI-RCP paper says 6 additions for XCP.
+        assert!(seen.contains(&("additions_per_packet", 6.0)), "{seen:?}");
+    }
+}
