@@ -940,7 +940,11 @@ impl Sender {
                 self.view.limit = Limit::Window;
                 return None;
             }
-            let (seq, room, rescue) = self.next_seg()?;
+            let Some((seq, room, rescue)) = self.next_seg() else {
+                // Not pacing any more: a stale Pacing here would wake the sender at a time that has passed.
+                self.view.limit = Limit::Application;
+                return None;
+            };
             if seq == self.view.nxt && room == u64::MAX {
                 return Some((seq, segment.min(self.seq_end() - seq)));
             }
