@@ -155,7 +155,7 @@ def crowd_sizes(lab: Lab) -> Finding:
         else "RCP holds; PIQI does not level off: in the first round trip, before the router's answer "
         "arrives, each new "
         "sender has tau1 times the announced capacity, N tau1 C D in all, which grows with N for any tau1; "
-        "up to N = 100 "
+        "up to N = 50 "
         "the peak is set by the rate at which announcements recover and is flat"
     )
     return Finding(good, measured, reason, (lab.save(figure, "P-13a"),))
@@ -293,11 +293,9 @@ def header_and_work(lab: Lab) -> Finding:
     reason = (
         ""
         if good
-        else "sizes and additions agree; multiplications depend on where products are formed: RCP's mean RTT "
-        "needs one "
-        "per packet when it is divided once per interval, XCP's three are reached only if the sender puts "
-        "rtt s / cwnd "
-        "into the header instead of rtt and cwnd. That RCP does less than XCP holds"
+        else "sizes and additions agree; of XCP's 8 multiplications four form rtt s / cwnd (at arrival and departure)"
+        " and one weighs the mean RTT, the other three are the stated ones; RCP's mean RTT needs one per packet when"
+        " it is divided once per interval. That RCP does less than XCP holds"
     )
     return Finding(good, measured, reason)
 
