@@ -87,12 +87,10 @@ def queues(lab: Lab) -> Finding:
     reason = (
         ""
         if good
-        else "RCP's queues are 9 % above (a) and 27 % below (b) the stated ones. PIQI's are not empty: with the stated tau1 = 0.01 senders "
-        "need 1 s to "
-        "follow a falling rate, and until then new and old ones together exceed the link (with nimbler "
-        "senders the queue "
-        "of (b) changes as given); the paper counts the IP queue only and says the excess stayed in device "
-        "queues"
+        else f"RCP's queues are {a[0] / 9415 - 1:+.0%} (a), {b[0] / 11_000 - 1:+.0%} (b) off the stated. PIQI's"
+        " are not empty: with the stated tau1 = 0.01 senders need 1 s to follow a falling rate, and until then new"
+        " and old ones together exceed the link (with nimbler senders the queue of (b) changes as given); the paper"
+        " counts the IP queue only and says that the excess stayed in device queues"
     )
     return Finding(good, measured, reason, (lab.save(figure, "P-17"),))
 

@@ -293,9 +293,9 @@ def header_and_work(lab: Lab) -> Finding:
     reason = (
         ""
         if good
-        else "sizes and additions agree; of XCP's 8 multiplications four form rtt s / cwnd (at arrival and departure)"
-        " and one weighs the mean RTT, the other three are the stated ones; RCP's mean RTT needs one per packet when"
-        " it is divided once per interval. That RCP does less than XCP holds"
+        else "sizes and additions agree; of XCP's 8 multiplications four form rtt s / cwnd (at arrival and"
+        " departure) and one weighs the mean RTT, the other three are the stated ones; RCP's mean RTT needs one per"
+        " packet when it is divided once per interval. That RCP does less than XCP holds"
     )
     return Finding(good, measured, reason)
 
