@@ -155,9 +155,6 @@ impl EndpointController for Cubic {
                 self.epoch = None;
                 // RFC 9438 section 4.6: ssthresh = max(flight * beta, 2); after a mark cwnd may be 1.
                 self.window.reduce(flow, event, self.beta);
-                if event == Congestion::Ecn {
-                    self.window.cwnd = (flow.in_flight as f64 * self.beta).max(segment);
-                }
             }
             Congestion::Timeout { in_a_row } => {
                 // RFC 9438 section 4.8: ssthresh by beta, cwnd as RFC 5681; in the congestion avoidance that follows

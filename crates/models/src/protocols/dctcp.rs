@@ -5,7 +5,7 @@ use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::tcp::{EcnMode, LossRecovery};
-use penstock_core::{Ack, Congestion, Control, EndpointController, FlowView, Kind, ParamSpec};
+use penstock_core::{Ack, Congestion, Control, EndpointController, FlowView, Kind, Limit, ParamSpec};
 use penstock_units::Time;
 
 /// DCTCP.
@@ -38,8 +38,16 @@ pub const DCTCP: Protocol = Protocol {
             "RFC 3168 section 6.1.2",
         )
         .range(1.0, 1000.0),
+        ParamSpec::new(
+            "rules",
+            Kind::Choice(&["rfc", "linux"]),
+            "rfc",
+            "linux: alpha's window ends one ACK earlier, no growth in the round of a cut, growth by whole segments",
+            "RFC 8257 sections 3.3, 3.4; Linux tcp_dctcp.c and ns-3",
+        ),
     ],
     build: |p| {
+        let linux = p.text("rules") == "linux";
         let (g, alpha, min_window) = (p.float("g"), p.float("alpha"), p.float("min_window"));
         Ok(Suite {
             configure: |c| {
@@ -49,8 +57,9 @@ pub const DCTCP: Protocol = Protocol {
             endpoint: Arc::new(move |cfg, _| {
                 Box::new(Dctcp {
                     window: RenoWindow::new(cfg),
-                    estimate: MarkedFraction::new(g, alpha),
+                    estimate: MarkedFraction { at_end: linux, ..MarkedFraction::new(g, alpha) },
                     min_window,
+                    linux: linux.then(Linux::default),
                 })
             }),
             router: None,
@@ -67,12 +76,14 @@ pub struct MarkedFraction {
     acked: u64,
     marked: u64,
     window_end: u64,
+    /// The ACK of exactly the window's end closes it (Linux), not the one behind it (RFC 8257 section 3.3 step 4).
+    at_end: bool,
 }
 
 impl MarkedFraction {
     /// With gain `g`, starting at `alpha`.
     pub fn new(g: f64, alpha: f64) -> MarkedFraction {
-        MarkedFraction { alpha, g, acked: 0, marked: 0, window_end: 0 }
+        MarkedFraction { alpha, g, acked: 0, marked: 0, window_end: 0, at_end: false }
     }
     /// Counts an acknowledgement; true when an observation window ended and alpha was updated.
     #[inline]
@@ -82,7 +93,7 @@ impl MarkedFraction {
         if marked {
             self.marked += bytes;
         }
-        if flow.una <= self.window_end {
+        if flow.una < self.window_end || flow.una == self.window_end && !self.at_end {
             return false;
         }
         // Steps 4-7: M = bytes marked / bytes acked; alpha = alpha (1 - g) + g M; restart the window.
@@ -99,13 +110,44 @@ struct Dctcp {
     window: RenoWindow,
     estimate: MarkedFraction,
     min_window: f64,
+    linux: Option<Linux>,
+}
+
+/// What Linux and ns-3 do differently after a cut. It shows at windows of a few segments only.
+#[derive(Clone, Debug, Default)]
+struct Linux {
+    /// State CWR: the window is held until this is acknowledged.
+    hold: u64,
+    /// Segments acknowledged towards the next whole segment.
+    count: f64,
+}
+
+impl Linux {
+    fn grow(&mut self, window: &mut RenoWindow, ack: &Ack<'_>, flow: &FlowView) {
+        if flow.una <= self.hold {
+            return;
+        }
+        if window.cwnd < window.ssthresh || flow.limit != Limit::Window {
+            return window.grow(ack.bytes, flow);
+        }
+        // A segment more for every floor(cwnd) segments acknowledged.
+        let segment = flow.segment as f64;
+        let needed = libm::floor(window.cwnd / segment).max(1.0);
+        self.count += ack.bytes as f64 / segment;
+        let more = libm::floor(self.count / needed);
+        self.count -= more * needed;
+        window.cwnd += more * segment;
+    }
 }
 
 impl EndpointController for Dctcp {
     fn on_ack(&mut self, ack: &Ack<'_>, flow: &FlowView) {
         self.estimate.on_ack(ack.bytes, ack.ece, flow);
         if !ack.ece && !flow.in_recovery {
-            self.window.grow(ack.bytes, flow);
+            match &mut self.linux {
+                None => self.window.grow(ack.bytes, flow),
+                Some(linux) => linux.grow(&mut self.window, ack, flow),
+            }
         }
     }
     fn on_congestion(&mut self, _now: Time, flow: &FlowView, event: Congestion) {
@@ -115,6 +157,9 @@ impl EndpointController for Dctcp {
                 let floor = self.min_window * flow.segment as f64;
                 self.window.cwnd = (self.window.cwnd * (1.0 - self.estimate.alpha / 2.0)).max(floor);
                 self.window.ssthresh = self.window.cwnd;
+                if let Some(linux) = &mut self.linux {
+                    linux.hold = flow.nxt;
+                }
             }
             // RFC 8257 section 3.5: loss is answered as by any other TCP.
             other => self.window.reduce(flow, other, 0.5),

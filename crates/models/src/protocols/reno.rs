@@ -91,10 +91,16 @@ impl RenoWindow {
     pub fn reduce(&mut self, flow: &FlowView, event: Congestion, fraction: f64) {
         let segment = flow.segment as f64;
         match event {
-            Congestion::Loss | Congestion::Ecn => {
+            Congestion::Loss => {
                 // RFC 5681 eq. (4): ssthresh = max(FlightSize / 2, 2 SMSS)
                 self.ssthresh = (flow.in_flight as f64 * fraction).max(2.0 * segment);
                 self.cwnd = self.ssthresh;
+            }
+            Congestion::Ecn => {
+                // RFC 3168 section 6.1.2: halved like after a loss, but down to one segment (RFC 9438 section 4.6).
+                let left = flow.in_flight as f64 * fraction;
+                self.ssthresh = left.max(2.0 * segment);
+                self.cwnd = left.max(segment);
             }
             Congestion::Timeout { in_a_row } => {
                 if in_a_row == 1 {

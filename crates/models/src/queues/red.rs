@@ -28,6 +28,14 @@ pub const DISCIPLINE: Discipline = Discipline {
             "RFC 3168",
         ),
         ParamSpec::new(
+            "mark_p",
+            Kind::Float,
+            "1",
+            "with ecn: drop instead of marking from this probability on",
+            "RFC 3168 section 7 asks for drops above max; ns-2 has 0.1 (mark_p_)",
+        )
+        .range(0.0, 1.0),
+        ParamSpec::new(
             "wait",
             Kind::Bool,
             "true",
@@ -59,6 +67,7 @@ pub const DISCIPLINE: Discipline = Discipline {
             weight: p.float("wq"),
             gentle: p.flag("gentle"),
             ecn: p.flag("ecn"),
+            mark_p: p.float("mark_p"),
             wait: p.flag("wait"),
             byte_mode: p.flag("byte_mode"),
             mean_packet: packet,
@@ -77,6 +86,7 @@ struct Red {
     weight: f64,
     gentle: bool,
     ecn: bool,
+    mark_p: f64,
     wait: bool,
     byte_mode: bool,
     mean_packet: u32,
@@ -144,8 +154,7 @@ impl QueueDiscipline for Red {
         }
         self.count = 0.0;
         // Above the marking region congestion is too strong for marks to be trusted.
-        let hard = self.average >= if self.gentle { 2.0 * self.max } else { self.max };
-        if self.ecn && !hard {
+        if self.ecn && p_b < self.mark_p {
             Verdict::Mark
         } else {
             Verdict::Drop(DropCause::Early)
@@ -195,6 +204,7 @@ mod tests {
             weight: 0.002,
             gentle: true,
             ecn: true,
+            mark_p: 1.0,
             wait: true,
             byte_mode: false,
             mean_packet: 1000,

@@ -102,3 +102,10 @@ fn section_6_1_5_retransmissions_are_not_ecn_capable() {
     h.play(&[("ack 10", Open, 2.0, "10 11")]);
     assert_eq!(h.sent.last().map(|p| p.ecn), Some(Ecn::Ect0));
 }
+
+#[test]
+fn section_6_1_2_marks_reduce_the_window_to_one_segment_losses_to_two() {
+    let mut h = Hand::busy("sack:ecn=true", |c| c.initial_window = 2);
+    h.play(&[("ack 1 ece", Open, 1.0, ""), ("ack 2 ece", Open, 1.0, "2")]);
+    assert_eq!(h.ssthresh(), 2.0);
+}

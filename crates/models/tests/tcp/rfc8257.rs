@@ -128,3 +128,20 @@ fn section_3_6_the_syn_is_not_ecn_capable() {
     assert_eq!(h.sent[0].ecn, Ecn::NotEct);
     assert!(h.sent[1..].iter().all(|p| p.ecn == Ecn::Ect0));
 }
+
+#[test]
+fn linux_rules_differ_from_section_3_3_where_documented() {
+    let mut h = Hand::busy("dctcp:rules=linux", |_| ());
+    h.play(&[("ack 1", Open, 11.0, "10 11"), ("ack 2 ece", Open, 5.84375, "")]);
+    // The window of alpha ends at 10 and not behind it: one of nine segments is marked.
+    h.event("ack 10");
+    assert!((alpha(&h) - (0.9375 * 0.9375 + 1.0 / 9.0 / 16.0)).abs() < 1e-12);
+    h.play(&[
+        // Held until what had been sent at the cut is acknowledged.
+        ("ack 12", Open, 5.84375, "15 16"),
+        ("ack 13", Open, 5.84375, "17"),
+        ("ack 15", Open, 5.84375, "18 19"),
+        // Five of floor(5.84) segments: one more.
+        ("ack 17", Open, 6.84375, "20 21 22"),
+    ]);
+}
