@@ -357,7 +357,7 @@ def timeout_floor(lab: Lab) -> Finding:
     reason += (
         f"The fall begins at {fall} servers, where the windows of all, down to a segment or two each, no "
         f"longer fit the buffer of 32 packets and the {_path_packets(50e-6):.0f} on the path; with a buffer "
-        f"of 64 packets it begins at {_fall(wider) or f'more than {servers[-1]}'}: the number of servers is the "
+        f"of 64 packets it begins at {_fall(wider) or f'more than {servers[-1]}'}: the number is the "
         "buffer's, not the timeout floor's."
     )
     return Finding(False, measured, reason, (path,))
