@@ -16,7 +16,7 @@ def lab(tmp_path):
 
 
 def test_shares_of_the_classes_are_those_of_the_model(lab):
-    """Measured deviations: below 3 % at gain 2, 9 % at 5, 17 % at 10; the tolerance leaves room for another seed."""
+    """Measured deviations: below 3 % at gain 2, 9 % at 5, 17 % at 10; there is room for another seed."""
     for wanted in (2, 5, 10):
         a, b = model_rows.packet_gains(lab, wanted)
         assert a == pytest.approx(wanted, rel=0.25)

@@ -44,6 +44,7 @@ class Contender:
             "protocol": self.protocol,
             "queue": self.queue,
             "initial_window": _SIM["initial_window"],
+            "rwnd": _SIM["rwnd"],
             "rto_min": _SIM["rto_min"],
             "rto_initial": _SIM["rto_initial"],
             "send_jitter": _SIM["send_jitter"],
