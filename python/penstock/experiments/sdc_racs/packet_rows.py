@@ -180,7 +180,8 @@ def _utilisation(lab: Lab) -> Finding:
     )
     holds = bool((sdc >= 95).all()) and 1 <= gap <= 5
     reason = (
-        "SDC and drop tail are as stated; only RED/ECN does not fall with N, it stays full or rises: few senders halve "
+        "SDC and drop tail are as stated; only RED/ECN does not fall with N, it stays full or rises: few "
+        "senders halve "
         f"together and empty the short pipe, many do not. So it is with other thresholds ({slopes})."
         if holds
         else f"SDC's lowest utilisation is {sdc.min():.1f} %, and drop tail lies {gap:.1f} points above it."
@@ -361,7 +362,8 @@ def _incast_time(lab: Lab) -> Finding:
     measured = f"n = {_list(curves.x)}: SDC {_list(sdc)}, SACK {_list(sack)}, SACK + RED/ECN {_list(ecn)} ms"
     wins = [f"{n:.0f}" for n, a, b, c in zip(curves.x, sdc, sack, ecn, strict=True) if a < min(b, c)]
     reason = (
-        f"{'Alike for few servers, as stated' if alike else 'Not alike even for few servers'}; SDC is the fastest at "
+        f"{'Alike for few servers, as stated' if alike else 'Not alike even for few servers'}; SDC is the "
+        f"fastest at "
         f"n = {', '.join(wins) or 'none'} only. From about 40 servers on it loses packets itself (M-3.10): "
         "its advantage was to lose none."
     )
