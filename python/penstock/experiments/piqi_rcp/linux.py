@@ -47,7 +47,8 @@ def three_flows(lab: Lab) -> Finding:
             draw_flows(ax, r, [0, 1, 2], ["x1", "x2", "x3"], name)
     good = min(use) > 0.85 and max(spread) < 0.05
     measured = (
-        f"arrival rate over the run {use[0]:.1%} (RCP), {use[1]:.1%} (PIQI, gamma = 0.95) of 1 Gb/s; spread "
+        f"arrival rate over the run {use[0]:.1%} (RCP), {use[1]:.1%} (PIQI, gamma = 0.95) of 1 "
+        f"Gb/s; spread "
         f"of the three "
         f"rates {spread[0]:.1%}, {spread[1]:.1%}"
     )
@@ -80,16 +81,20 @@ def queues(lab: Lab) -> Finding:
     b = [r.mean("queue_max_packets") for r in crowd]
     good = abs(a[0] / 9415 - 1) < 0.25 and a[1] <= 10 and abs(b[0] / 11_000 - 1) < 0.25 and b[1] <= 10
     measured = (
-        f"(a) RCP {a[0]:,.0f} packets, PIQI {a[1]:,.0f}; (b) RCP {b[0]:,.0f}, PIQI {b[1]:,.0f}; (b) with "
+        f"(a) RCP {a[0]:,.0f} packets, PIQI {a[1]:,.0f}; (b) RCP {b[0]:,.0f}, PIQI {b[1]:,.0f}; "
+        f"(b) with "
         f"PIQI's senders of "
         f"section V {b[2]:,.0f}"
     )
     reason = (
         ""
         if good
-        else f"RCP's queues are {a[0] / 9415 - 1:+.0%} (a), {b[0] / 11_000 - 1:+.0%} (b) off the stated. PIQI's"
-        " are not empty: with the stated tau1 = 0.01 senders need 1 s to follow a falling rate, and until then new"
-        " and old ones together exceed the link (with nimbler senders the queue of (b) changes as given); the paper"
+        else f"RCP's queues are {a[0] / 9415 - 1:+.0%} (a), {b[0] / 11_000 - 1:+.0%} (b) off the "
+        f"stated. PIQI's"
+        " are not empty: with the stated tau1 = 0.01 senders need 1 s to follow a falling rate, "
+        "and until then new"
+        " and old ones together exceed the link (with nimbler senders the queue of (b) changes "
+        "as given); the paper"
         " counts the IP queue only and says that the excess stayed in device queues"
     )
     return Finding(good, measured, reason, (lab.save(figure, "P-17"),))
@@ -114,16 +119,19 @@ def abrupt_join(lab: Lab) -> Finding:
         ax.legend()
     good = low[0] < 15 and 4 < time_low[0] < 10 and time_low[1] < 0.5
     measured = (
-        f"RCP falls to {low[0]:.1f} Mb/s and stays below half the capacity for {time_low[0]:.1f} s; PIQI "
+        f"RCP falls to {low[0]:.1f} Mb/s and stays below half the capacity for {time_low[0]:.1f} "
+        f"s; PIQI "
         f"falls to "
         f"{low[1]:.1f} Mb/s, {time_low[1]:.1f} s below half"
     )
     reason = (
         ""
         if good
-        else "the collapse is there, its length and depth depend on the smallest rate of the router and on "
+        else "the collapse is there, its length and depth depend on the smallest rate of the "
+        "router and on "
         "the smoothing "
-        "of the RTT, which the paper does not give; PIQI with the stated senders overshoots too (P-17) and "
+        "of the RTT, which the paper does not give; PIQI with the stated senders overshoots too "
+        "(P-17) and "
         "pays for it"
     )
     return Finding(good, measured, reason, (lab.save(figure, "P-18"),))
@@ -166,14 +174,17 @@ def mice(lab: Lab) -> Finding:
         and swing[1][0] - swing[1][1] < 0.6 * (swing[0][0] - swing[0][1])
     )
     measured = (
-        f"RCP {swing[0][0]:+.0%} / {swing[0][1]:+.0%}, PIQI {swing[1][0]:+.0%} / {swing[1][1]:+.0%} of the "
+        f"RCP {swing[0][0]:+.0%} / {swing[0][1]:+.0%}, PIQI {swing[1][0]:+.0%} / "
+        f"{swing[1][1]:+.0%} of the "
         f"rate aimed at; "
-        f"utilisation {use[0]:.1%}, {use[1]:.1%}; peak queue {peak[0]:,.0f}, {peak[1]:,.0f} packets"
+        f"utilisation {use[0]:.1%}, {use[1]:.1%}; peak queue {peak[0]:,.0f}, {peak[1]:,.0f} "
+        f"packets"
     )
     reason = (
         ""
         if good
-        else "how far the rate swings follows from the largest mice drawn and from the announced rate they "
+        else "how far the rate swings follows from the largest mice drawn and from the announced "
+        "rate they "
         "start with; "
         "see the figure for both protocols under the same arrivals"
     )

@@ -1,4 +1,5 @@
-"""Transients: Fig 3, 11 to 13 (joins, queues, completion times), Fig 15 (parking lot) and the router's "
+"""Transients: Fig 3, 11 to 13 (joins, queues, completion times), Fig 15 (parking lot) and the "
+"router's "
 "work."""
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ WIRE = 1000 / 944
 
 
 def flash_crowd(lab: Lab) -> Finding:
-    """P-3: fifty flows join one; offered load, peak queue, time to drain; and the same with a buffer of one "
+    """P-3: fifty flows join one; offered load, peak queue, time to drain; and the same with a "
+    "buffer of one "
     "BDP."""
     base = {"duration": "40s", "sample": "10ms", "series_flows": 3, "protocol": "rcp"}
     free, finite = lab.sweep([("join", base), ("join", base | {"buffer": "1500pkt"})], keep=["series"])
@@ -46,7 +48,8 @@ def flash_crowd(lab: Lab) -> Finding:
     offered = y.max() / 1e9
     good = 4.6 < offered < 5.6 and abs(peak / 80_868 - 1) < 0.1 and 6.4 < drained < 8.5
     measured = (
-        f"{offered:.2f} Gb/s offered, peak queue {peak:,.0f} packets, drained {drained:.1f} s after the "
+        f"{offered:.2f} Gb/s offered, peak queue {peak:,.0f} packets, drained {drained:.1f} s "
+        f"after the "
         f"join; with a "
         f"buffer of one BDP (1,500 packets): {finite.mean('drops'):,.0f} drops, "
         f"{finite.mean('timeouts'):,.0f} "
@@ -82,8 +85,10 @@ def joins(lab: Lab) -> Finding:
             draw_flows(ax, r, [0, 1, 2, 5, 9], [f"x{f + 1}" for f in (0, 1, 2, 5, 9)], name)
     good = max(spread) < 0.02 and over[0].min() > 1.05 and over[1].max() < over[0].max()
     measured = (
-        f"spread of the ten rates {spread[0]:.2%} (RCP), {spread[1]:.2%} (PIQI); arrival rate after a join "
-        f"{over[0].min():.2f} to {over[0].max():.2f} of the capacity (RCP), {over[1].min():.2f} to "
+        f"spread of the ten rates {spread[0]:.2%} (RCP), {spread[1]:.2%} (PIQI); arrival rate "
+        f"after a join "
+        f"{over[0].min():.2f} to {over[0].max():.2f} of the capacity (RCP), {over[1].min():.2f} "
+        f"to "
         f"{over[1].max():.2f} (PIQI)"
     )
     reason = "" if good else "shares differ, or RCP does not overshoot at every join"
@@ -106,16 +111,19 @@ def join_queues(lab: Lab) -> Finding:
     peaks = [r.mean("queue_max_packets") for r in (rcp, ours, slower)]
     good = abs(peaks[0] / 3500 - 1) < 0.25 and abs(peaks[1] / 550 - 1) < 0.25
     measured = (
-        f"peak queue {peaks[0]:,.0f} packets (RCP), {peaks[1]:,.0f} (PIQI), {peaks[2]:,.0f} (PIQI with tau1 "
+        f"peak queue {peaks[0]:,.0f} packets (RCP), {peaks[1]:,.0f} (PIQI), {peaks[2]:,.0f} "
+        f"(PIQI with tau1 "
         f"= "
         f"{slow[0]}, tau2 = {slow[1]})"
     )
     reason = (
         ""
         if good
-        else "PIQI's peak is set by how fast a new sender climbs, and the paper leaves tau1, tau2 open: with "
+        else "PIQI's peak is set by how fast a new sender climbs, and the paper leaves tau1, "
+        "tau2 open: with "
         "the pair "
-        "for which bound (20) is exact it is above the stated one, with slower senders (third figure) near "
+        "for which bound (20) is exact it is above the stated one, with slower senders (third "
+        "figure) near "
         "or below it"
     )
     return Finding(good, measured, reason, (lab.save(figure, "P-12"),))
@@ -152,9 +160,11 @@ def crowd_sizes(lab: Lab) -> Finding:
     reason = (
         ""
         if good
-        else "RCP holds; PIQI does not level off: in the first round trip, before the router's answer "
+        else "RCP holds; PIQI does not level off: in the first round trip, before the router's "
+        "answer "
         "arrives, each new "
-        "sender has tau1 times the announced capacity, N tau1 C D in all, which grows with N for any tau1; "
+        "sender has tau1 times the announced capacity, N tau1 C D in all, which grows with N for "
+        "any tau1; "
         "up to N = 50 "
         "the peak is set by the rate at which announcements recover and is flat"
     )
@@ -162,7 +172,8 @@ def crowd_sizes(lab: Lab) -> Finding:
 
 
 def completion_times(lab: Lab) -> Finding:
-    """P-13b: AFCT at 90 % load; RCP, PIQI-RCP, XCP, TCP, and PS, SRPT, LAS on the same flows as bounds."""
+    """P-13b: AFCT at 90 % load; RCP, PIQI-RCP, XCP, TCP, and PS, SRPT, LAS on the same flows as "
+    "bounds."""
     seconds = 10 if lab.quick else 40
     capacity, rtt = 2.4e9, 0.1
     base = {"capacity": "2.4Gbps", "access_rate": "24Gbps", "duration": f"{seconds}s"}
@@ -261,7 +272,8 @@ def parking_lot(lab: Lab) -> Finding:
         + ", ".join(f"{s:.0f}" for s in shares[:3])
         + " (RCP), "
         + ", ".join(f"{s:.0f}" for s in shares[3:6])
-        + f" (PIQI, over gamma); largest arrival rate after a join {over[0]:.2f} (RCP), {over[1]:.2f} (PIQI) "
+        + f" (PIQI, over gamma); largest arrival rate after a join {over[0]:.2f} (RCP), "
+        f"{over[1]:.2f} (PIQI) "
         f"of capacity"
     )
     reason = "" if good else "a share is more than 1 % from max-min, or PIQI overshoots more than RCP"
@@ -293,8 +305,10 @@ def header_and_work(lab: Lab) -> Finding:
     reason = (
         ""
         if good
-        else "sizes and additions agree; of XCP's 8 multiplications four form rtt s / cwnd (at arrival and"
-        " departure) and one weighs the mean RTT, the other three are the stated ones; RCP's mean RTT needs one per"
+        else "sizes and additions agree; of XCP's 8 multiplications four form rtt s / cwnd (at "
+        "arrival and"
+        " departure) and one weighs the mean RTT, the other three are the stated ones; RCP's "
+        "mean RTT needs one per"
         " packet when it is divided once per interval. That RCP does less than XCP holds"
     )
     return Finding(good, measured, reason)
