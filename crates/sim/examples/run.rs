@@ -2,6 +2,9 @@
 //! ends in `.toml` is a scenario file.
 //! For profiling the engine alone.
 
+// The wall clock is what profiling is about.
+#![allow(clippy::disallowed_methods)]
+
 use penstock_sim::engine::Progress;
 use penstock_sim::scenario::Resolved;
 use std::time::Instant;

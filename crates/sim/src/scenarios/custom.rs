@@ -776,7 +776,7 @@ impl Builder<'_> {
                 .path(t, a, b, &mut route_stream(0, 0, 0))
                 .map_err(|e| ParamError { key: table.path.clone(), ..e })?;
             for l in path {
-                rtt = rtt + t.links[l as usize].delay;
+                rtt += t.links[l as usize].delay;
             }
         }
         self.base_rtt = Some(self.base_rtt.map_or(rtt, |r| r.min(rtt)));
