@@ -6,8 +6,9 @@ to its mean and to K. ns-3's SYN is ECN-capable. Its sender follows Linux where 
 
 from __future__ import annotations
 
-import penstock
 import pytest
+
+import penstock
 
 # Flows -> mean queue (without the two packets), its standard deviation, mean alpha.
 NS3 = {

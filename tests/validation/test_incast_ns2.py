@@ -9,8 +9,9 @@ what `send_jitter` (default 1 us) is here. docs/validation.md shows both beside 
 
 from __future__ import annotations
 
-import penstock
 import pytest
+
+import penstock
 
 EXACT = {10: 108.1, 12: 112.9, 16: 119.8, 20: 124.7, 24: 130.4, 32: 137.1, 40: 138.8}
 JITTER = {

@@ -6,8 +6,9 @@ waiting packets, ours at all: 21. Its RED drops instead of marking from a probab
 
 from __future__ import annotations
 
-import penstock
 import pytest
+
+import penstock
 
 RED = "red:min=20pkt,max=60pkt,ecn=true,mark_p=0.1"
 STEP = "threshold:k=21pkt"

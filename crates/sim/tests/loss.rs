@@ -95,7 +95,7 @@ impl Case {
         };
         let mut t = match self.shape {
             0 => star(3, &link).0,
-            1 => dumbbell(2, &[link.clone()], &link).0,
+            1 => dumbbell(2, std::slice::from_ref(&link), &link).0,
             2 => parking_lot(&link, &[link.clone(), link.clone()]).topology,
             _ => leaf_spine(2, 2, 2, &link, &link),
         };
