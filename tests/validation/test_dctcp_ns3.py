@@ -1,7 +1,8 @@
-"""DCTCP against ns-3 (TcpDctcp, optimised build): long flows, 10 Gb/s, RTT 100 us, K = 40, 1500 B, an ACK per packet.
+"""DCTCP against ns-3 (TcpDctcp, optimised build): long flows, 10 Gb/s, RTT 100 us, K = 40, an ACK per packet.
 
-ns-3 counts neither the packet in its device queue nor the one on the wire, penstock counts both: two packets are added
-to its mean and to K. ns-3's SYN is ECN-capable. Its sender follows Linux where RFC 8257 differs (`rules=linux`).
+ns-3 counts neither the packet in its device queue nor the one on the wire, penstock counts both: two packets
+are added to its mean and to K. ns-3's SYN is ECN-capable. Its sender follows Linux where RFC 8257 differs
+(`rules=linux`).
 """
 
 from __future__ import annotations
