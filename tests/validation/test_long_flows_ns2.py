@@ -1,7 +1,7 @@
 """Long flows against ns-2.35: SACK, 1 Gb/s, RTT 300 us, 100 packets of 1500 B, sends delayed by U(0, 12 us).
 
-ns-2's means leave out the packet in transmission: the utilisation is added. Its threshold (`step`, K = 20) looks
-at the waiting packets, ours at all: 21. Its RED drops instead of marking from a probability of 0.1 (`mark_p_`).
+ns-2's means leave out the packet in transmission: the utilisation is added. Its threshold (`step`, K = 20) sees
+the waiting packets, ours all: 21. Its RED drops instead of marking from a probability of 0.1 on (`mark_p_`).
 """
 
 from __future__ import annotations
