@@ -1,6 +1,6 @@
 """Long flows against ns-2.35: SACK, 1 Gb/s, RTT 300 us, 100 packets of 1500 B, sends delayed by U(0, 12 us).
 
-ns-2's means leave out the packet in transmission: the utilisation is added. Its threshold (`step`, K = 20) sees
+ns-2's means leave out the packet in transmission, so utilisation is added. The threshold (`step`, K=20) sees
 the waiting packets, ours all: 21. Its RED drops instead of marking from a probability of 0.1 on (`mark_p_`).
 """
 
