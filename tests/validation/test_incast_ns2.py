@@ -1,10 +1,11 @@
 """Incast against ns-2.35: guards TCP's loss recovery under synchronised senders.
 
-Reference: mean goodput in Mb/s over three seeds, NewReno, 1 Gb/s, 50 us links, 32-packet buffer, 256 segments of
-1000 B (1040 B on the wire) per server and block, RTOmin 200 ms unless said, initial window 2, receive window 1000.
-EXACT is ns-2 as it comes: all sending times are exact, so packets of different servers meet the full buffer at the
-very same instants and the order of equal times decides who loses. JITTER is ns-2 with `overhead_` 1 us, which is
-what `send_jitter` (default 1 us) is here. docs/validation.md shows both beside penstock.
+Reference: mean goodput in Mb/s over three seeds, NewReno, 1 Gb/s, 50 us links, 32-packet buffer, 256 segments
+of 1000 B (1040 B on the wire) per server and block, RTOmin 200 ms unless said, initial window 2, receive
+window 1000. EXACT is ns-2 as it comes: all sending times are exact, so packets of different servers meet the
+full buffer at the very same instants and the order of equal times decides who loses. JITTER is ns-2 with
+`overhead_` 1 us, which is what `send_jitter` (default 1 us) is here. docs/validation.md shows both beside
+penstock.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def test_one_server_within_3_percent() -> None:
 
 
 def test_collapse_begins_at_the_same_number_of_servers() -> None:
-    # ns-2's goodput is below half of the ceiling of 961.5 Mb/s for the first time at 3 servers (cumulative jitter).
+    # ns-2's goodput is below half of the ceiling of 961.5 Mb/s for the first time at 3 servers
+    # (cumulative jitter).
     curve = {n: goodput(n, runs=1, duration="20s") for n in range(1, 9)}
     onset = min(n for n, rate in curve.items() if rate < 961.5 / 2)
     assert abs(onset - 3) <= 2, curve
