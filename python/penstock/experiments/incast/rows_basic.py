@@ -355,10 +355,10 @@ def timeout_floor(lab: Lab) -> Finding:
     (wider,) = curves(lab, [("64 KB", BASE | {"rto_min": "200us", "buffer": "64pkt"})], servers)
     reason = "" if restored else "The goodput with 200 us is not above half of its best up to 40 servers. "
     reason += (
-        f"The fall begins at {fall} servers here and at 24 in ns-2.35 with the same settings (824 of 941 Mb/s), "
-        "so the simulator is not the cause. A buffer of 64 packets moves it to "
-        f"{_fall(wider) or f'more than {servers[-1]}'}: it depends on how many windows fit the path, and the book "
-        "does not say with which setting it is 40."
+        f"The fall begins at {fall} servers here and at 24 in ns-2.35 with the same settings (824 of 941 "
+        "Mb/s), so the simulator is not the cause. A buffer of 64 packets moves it to "
+        f"{_fall(wider) or f'more than {servers[-1]}'}: it depends on how many windows fit the path, and the "
+        "book does not say with which setting it is 40."
     )
     return Finding(False, measured, reason, (path,))
 
