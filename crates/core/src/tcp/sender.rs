@@ -129,6 +129,8 @@ pub struct Sender {
     /// ECN: no further reduction until this is acknowledged.
     cwr_end: u64,
     cwr_due: bool,
+    /// ECN at a window of one segment: nothing new leaves before this.
+    ecn_hold: Time,
     /// Retransmit the oldest segment now.
     head_due: bool,
     /// SYN to be sent.
@@ -216,6 +218,7 @@ impl Sender {
             recover: None,
             cwr_end: 0,
             cwr_due: false,
+            ecn_hold: Time::ZERO,
             head_due: false,
             syn_due: false,
             syn_sent: 0,
@@ -361,6 +364,9 @@ impl Sender {
         let mut t = self.rto_at.min(self.cc_at);
         if self.pacing.is_some() && self.view.limit == Limit::Pacing && self.jitter_at == Time::NEVER {
             t = t.min(self.pace_at());
+        }
+        if self.ecn_hold != Time::ZERO {
+            t = t.min(self.ecn_hold);
         }
         t.min(self.jitter_at).min(self.probe_at).min(self.persist_at).min(self.thread.deadline())
     }
@@ -678,6 +684,14 @@ impl Sender {
         if self.cfg.ecn == EcnMode::Off || self.phase != Phase::Open || self.view.una <= self.cwr_end {
             return;
         }
+        if self.cfg.ecn == EcnMode::Classic && self.cwnd <= self.view.segment as u64 {
+            // RFC 3168 section 6.1.2: at one segment the window cannot shrink; the retransmit timer is reset and the
+            // next packet leaves only when it expires.
+            self.ecn_hold = now + self.rto();
+            if self.view.una < self.view.max_sent {
+                self.rto_at = self.ecn_hold;
+            }
+        }
         self.cwr_end = self.view.nxt;
         self.cwr_due = true;
         self.congestion(now, Congestion::Ecn);
@@ -736,6 +750,9 @@ impl Sender {
 
     /// The deadline has come.
     pub fn on_deadline(&mut self, now: Time) {
+        if now >= self.ecn_hold {
+            self.ecn_hold = Time::ZERO;
+        }
         if now >= self.jitter_at {
             self.jitter_at = Time::NEVER;
             self.jitter_open = true;
@@ -915,9 +932,12 @@ impl Sender {
         true
     }
 
-    /// Pacing and send jitter: may a packet leave now?
+    /// Pacing, send jitter, and the pause after a mark at one segment: may a packet leave now?
     #[inline]
     fn held_back(&mut self, now: Time) -> Option<Limit> {
+        if now < self.ecn_hold {
+            return Some(Limit::Window);
+        }
         if self.pacing.is_some() && now < self.pace_at() {
             return Some(Limit::Pacing);
         }

@@ -43,6 +43,16 @@ fn section_6_1_2_one_reduction_per_window_and_no_growth_on_an_echo() {
 }
 
 #[test]
+fn section_6_1_2_an_echo_at_one_segment_waits_for_the_timer() {
+    for name in NAMES {
+        let mut h = Hand::busy(name, |c| c.initial_window = 1);
+        let before = h.s.stats.timeouts;
+        h.play(&[("ack 1 ece", Open, 1.0, ""), ("tick", Open, 1.0, "1")]);
+        assert_eq!(h.s.stats.timeouts, before, "nothing was lost");
+    }
+}
+
+#[test]
 fn section_6_1_2_cwr_after_a_loss_and_no_second_reduction_for_the_same_window() {
     let mut h = Hand::busy("newreno:ecn=true", |c| c.limited_transmit = false);
     h.play(&[

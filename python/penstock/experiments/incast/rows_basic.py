@@ -130,7 +130,12 @@ def collapse(lab: Lab) -> Finding:
     )
     if 1 <= round(math.log10(ratio)) <= 2:
         return Finding(True, measured, figures=(path,))
-    return Finding(False, measured, "", (path,))
+    (carried,) = curves(lab, [("window carried over", MEASURED | {"restart_after_idle": "false"})])
+    reason = (
+        "How deep the goodput falls depends on what an idle sender does with its window: carried over from block "
+        f"to block instead of restarted, the lowest goodput is {mbps(carried.goodput.min())} Mb/s."
+    )
+    return Finding(False, measured, reason, (path,))
 
 
 def doubling(lab: Lab) -> Finding:
