@@ -132,8 +132,8 @@ def collapse(lab: Lab) -> Finding:
         return Finding(True, measured, figures=(path,))
     (carried,) = curves(lab, [("window carried over", MEASURED | {"restart_after_idle": "false"})])
     reason = (
-        "How deep the goodput falls depends on what an idle sender does with its window: carried over from block "
-        f"to block instead of restarted, the lowest goodput is {mbps(carried.goodput.min())} Mb/s."
+        "How deep the goodput falls depends on what an idle sender does with its window: carried over from "
+        f"block to block instead of restarted, the lowest goodput is {mbps(carried.goodput.min())} Mb/s."
     )
     return Finding(False, measured, reason, (path,))
 
