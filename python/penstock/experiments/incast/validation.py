@@ -171,7 +171,15 @@ def abtt_only(lab: Lab) -> Finding:
     )
     if _majority((share > 0.5)[many], beside, many) and _majority(untouched[~many], beside, ~many):
         return Finding(True, measured, figures=(path,))
-    return Finding(False, measured, _counts(beside), (path,))
+    crowds = tuple(n for n in beside.servers.tolist() if n >= MANY)
+    [carried] = curves(lab, [("", MEASURED | {"restart_after_idle": "false"})], crowds)
+    bursts = _start_share(Beside.of(carried.servers, carried.sets, sru=256, window=1000))
+    reason = (
+        f"{_counts(beside)} What an idle sender does with its window decides the share at the start: carried "
+        f"over from block to block instead of restarted, it is {bursts.mean():.0%} from {MANY} servers on, "
+        f"more than half at {np.count_nonzero(bursts > 0.5)} of {bursts.size}."
+    )
+    return Finding(False, measured, reason, (path,))
 
 
 def split_model(lab: Lab) -> Finding:
