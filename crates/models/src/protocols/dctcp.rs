@@ -5,8 +5,10 @@ use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::tcp::{EcnMode, LossRecovery};
-use penstock_core::{Ack, Congestion, Control, EndpointController, FlowView, Kind, Limit, ParamSpec};
-use penstock_units::Time;
+use penstock_core::{
+    Ack, Congestion, Control, EndpointController, FlowView, Kind, Limit, ParamError, ParamSpec,
+};
+use penstock_units::{Bytes, Time};
 
 /// DCTCP.
 pub const DCTCP: Protocol = Protocol {
@@ -34,21 +36,25 @@ pub const DCTCP: Protocol = Protocol {
             "min_window",
             Kind::Float,
             "1",
-            "smallest window after a mark, in segments",
+            "smallest window after a mark, in segments; 2 in Linux; 0 (with rules=linux only) = none, as in ns-3",
             "RFC 3168 section 6.1.2",
         )
-        .range(1.0, 1000.0),
+        .range(0.0, 1000.0),
         ParamSpec::new(
             "rules",
             Kind::Choice(&["rfc", "linux"]),
             "rfc",
-            "linux: alpha's window ends one ACK earlier, no growth in the round of a cut, growth by whole segments",
-            "RFC 8257 sections 3.3, 3.4; Linux tcp_dctcp.c and ns-3",
+            "linux: alpha's window ends one ACK earlier, a cut spread over its round (PRR), growth by whole segments",
+            "RFC 8257 sections 3.3, 3.4; RFC 6937; Linux tcp_dctcp.c, tcp_input.c and ns-3",
         ),
     ],
     build: |p| {
         let linux = p.text("rules") == "linux";
         let (g, alpha, min_window) = (p.float("g"), p.float("alpha"), p.float("min_window"));
+        if min_window < 1.0 && !linux {
+            // Growth by SMSS * SMSS / cwnd has no meaning there.
+            return Err(ParamError::new("min_window", min_window, "must be at least 1 without rules=linux"));
+        }
         Ok(Suite {
             configure: |c| {
                 c.recovery = LossRecovery::Sack;
@@ -59,7 +65,7 @@ pub const DCTCP: Protocol = Protocol {
                     window: RenoWindow::new(cfg),
                     estimate: MarkedFraction { at_end: linux, ..MarkedFraction::new(g, alpha) },
                     min_window,
-                    linux: linux.then(Linux::default),
+                    linux: linux.then(Box::default),
                 })
             }),
             router: None,
@@ -110,29 +116,59 @@ struct Dctcp {
     window: RenoWindow,
     estimate: MarkedFraction,
     min_window: f64,
-    linux: Option<Linux>,
+    linux: Option<Box<Linux>>,
 }
 
 /// What Linux and ns-3 do differently after a cut. It shows at windows of a few segments only.
 #[derive(Clone, Debug, Default)]
 struct Linux {
-    /// State CWR: the window is held until this is acknowledged.
-    hold: u64,
+    /// State CWR lasts until more than this is acknowledged.
+    end: u64,
+    /// The window in state CWR, in bytes.
+    window: Option<f64>,
+    /// RFC 6937: RecoverFS and prr_delivered.
+    flight: f64,
+    delivered: u64,
+    /// Bytes the latest ACK acknowledged: those of the ACK that causes a cut count.
+    acked: u64,
     /// Segments acknowledged towards the next whole segment.
     count: f64,
 }
 
 impl Linux {
+    fn cut(&mut self, ssthresh: f64, flow: &FlowView) {
+        self.end = flow.nxt;
+        self.delivered = 0;
+        let pipe = flow.nxt - flow.una;
+        self.flight = (pipe + self.acked) as f64;
+        self.reduce(ssthresh, pipe, self.acked, flow);
+    }
+    /// RFC 6937 section 3.1: what an ACK in the round of a cut lets out, with the slow-start reduction bound.
+    fn reduce(&mut self, ssthresh: f64, pipe: u64, bytes: u64, flow: &FlowView) {
+        self.delivered += bytes;
+        let (pipe, segment) = (pipe as f64, flow.segment as f64);
+        let out = (flow.nxt - self.end) as f64;
+        let send = if pipe > ssthresh {
+            libm::ceil(self.delivered as f64 * ssthresh / self.flight) - out
+        } else {
+            let limit = (self.delivered as f64 - out).max(bytes as f64) + segment;
+            limit.min(ssthresh - pipe)
+        };
+        // A segment leaves in any case: the fast retransmit of RFC 6937. Linux and ns-3 do it after a mark too.
+        let least = if out > 0.0 { 0.0 } else { segment };
+        self.window = Some(pipe + send.max(least));
+    }
     fn grow(&mut self, window: &mut RenoWindow, ack: &Ack<'_>, flow: &FlowView) {
-        if flow.una <= self.hold {
-            return;
-        }
         if window.cwnd < window.ssthresh || flow.limit != Limit::Window {
             return window.grow(ack.bytes, flow);
         }
         // A segment more for every floor(cwnd) segments acknowledged.
         let segment = flow.segment as f64;
         let needed = libm::floor(window.cwnd / segment).max(1.0);
+        if self.count >= needed {
+            self.count = 0.0;
+            window.cwnd += segment;
+        }
         self.count += ack.bytes as f64 / segment;
         let more = libm::floor(self.count / needed);
         self.count -= more * needed;
@@ -143,11 +179,20 @@ impl Linux {
 impl EndpointController for Dctcp {
     fn on_ack(&mut self, ack: &Ack<'_>, flow: &FlowView) {
         self.estimate.on_ack(ack.bytes, ack.ece, flow);
-        if !ack.ece && !flow.in_recovery {
-            match &mut self.linux {
-                None => self.window.grow(ack.bytes, flow),
-                Some(linux) => linux.grow(&mut self.window, ack, flow),
+        let Some(linux) = &mut self.linux else {
+            if !ack.ece && !flow.in_recovery {
+                self.window.grow(ack.bytes, flow);
             }
+            return;
+        };
+        linux.acked = ack.bytes;
+        if linux.window.is_some() && flow.una <= linux.end {
+            linux.reduce(self.window.cwnd, flow.in_flight, ack.bytes, flow);
+            return;
+        }
+        linux.window = None;
+        if !ack.ece && !flow.in_recovery {
+            linux.grow(&mut self.window, ack, flow);
         }
     }
     fn on_congestion(&mut self, _now: Time, flow: &FlowView, event: Congestion) {
@@ -158,15 +203,24 @@ impl EndpointController for Dctcp {
                 self.window.cwnd = (self.window.cwnd * (1.0 - self.estimate.alpha / 2.0)).max(floor);
                 self.window.ssthresh = self.window.cwnd;
                 if let Some(linux) = &mut self.linux {
-                    linux.hold = flow.nxt;
+                    linux.cut(self.window.cwnd, flow);
                 }
             }
             // RFC 8257 section 3.5: loss is answered as by any other TCP.
-            other => self.window.reduce(flow, other, 0.5),
+            other => {
+                self.window.reduce(flow, other, 0.5);
+                if let Some(linux) = &mut self.linux {
+                    linux.window = None;
+                }
+            }
         }
     }
     fn control(&self) -> Control {
-        self.window.control()
+        let mut control = self.window.control();
+        if let Some(window) = self.linux.as_ref().and_then(|l| l.window) {
+            control.window = Some(Bytes(window as u64));
+        }
+        control
     }
     fn acks_in_recovery(&self) -> bool {
         true // alpha counts every acknowledged byte

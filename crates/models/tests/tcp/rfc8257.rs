@@ -130,18 +130,60 @@ fn section_3_6_the_syn_is_not_ecn_capable() {
 }
 
 #[test]
-fn linux_rules_differ_from_section_3_3_where_documented() {
+fn linux_rules_spread_a_cut_over_its_round() {
     let mut h = Hand::busy("dctcp:rules=linux", |_| ());
-    h.play(&[("ack 1", Open, 11.0, "10 11"), ("ack 2 ece", Open, 5.84375, "")]);
+    // 11 (1 - 0.9375 / 2) = 5.84375 of 11 segments: RFC 6937 lets out 0.53125 for each segment delivered, a first
+    // one at once.
+    h.play(&[
+        ("ack 1", Open, 11.0, "10 11"),
+        ("ack 2 ece", Open, 11.0, "12"),
+        ("ack 3 ece", Open, 10.0 + 0.0625, ""),
+        ("ack 4 ece", Open, 9.0 + 0.59375, ""),
+        ("ack 5", Open, 8.0 + 1.125, "13"),
+        // Three more delivered (3.71875 in all, 2 sent), and seven outstanding: still above 5.84.
+        ("ack 8", Open, 6.0 + 1.71875, "14"),
+        // Below it: back up to it, and no further.
+        ("ack 10", Open, 5.84375, ""),
+        ("ack 12", Open, 5.84375, "15 16"),
+        // Behind all that had been sent at the cut the round is over, and growth begins: a segment for every five.
+        ("ack 13", Open, 5.84375, "17"),
+        ("ack 16", Open, 5.84375, "18 19 20"),
+        ("ack 17", Open, 6.84375, "21 22"),
+    ]);
+}
+
+#[test]
+fn linux_rules_close_the_window_of_alpha_one_ack_earlier() {
+    let mut h = Hand::busy("dctcp:rules=linux", |_| ());
+    h.play(&[("ack 1", Open, 11.0, "10 11"), ("ack 2 ece", Open, 11.0, "12")]);
     // The window of alpha ends at 10 and not behind it: one of nine segments is marked.
     h.event("ack 10");
     assert!((alpha(&h) - (0.9375 * 0.9375 + 1.0 / 9.0 / 16.0)).abs() < 1e-12);
+}
+
+#[test]
+fn linux_rules_answer_a_loss_as_the_others_do() {
+    // After a timeout nothing is left of the round of a cut: slow start.
+    let mut h = Hand::busy("dctcp:rules=linux", |_| ());
     h.play(&[
-        // Held until what had been sent at the cut is acknowledged.
-        ("ack 12", Open, 5.84375, "15 16"),
-        ("ack 13", Open, 5.84375, "17"),
-        ("ack 15", Open, 5.84375, "18 19"),
-        // Five of floor(5.84) segments: one more.
-        ("ack 17", Open, 6.84375, "20 21 22"),
+        ("ack 1", Open, 11.0, "10 11"),
+        ("ack 2 ece", Open, 11.0, "12"),
+        ("tick", Loss, 1.0, "r2"),
+        ("ack 3", Loss, 2.0, "r3 r4"),
     ]);
+}
+
+#[test]
+fn without_a_floor_a_marked_window_goes_on_shrinking() {
+    // ns-3: 10 segments, cut once per round trip by alpha / 2.
+    let mut h = Hand::busy("dctcp:rules=linux,min_window=0", |c| c.initial_window = 1);
+    for ack in 1..10 {
+        // The one segment is always let out.
+        assert_eq!(h.event(&format!("ack {ack} ece")), format!("{ack}"));
+    }
+    // An unmarked ACK adds a whole segment to what is left of the window.
+    h.event("ack 10");
+    assert!(h.cwnd() > 1.0 && h.cwnd() < 1.1, "{}", h.cwnd());
+    let error = penstock_models::registry::protocol("protocol", "dctcp:min_window=0").err().unwrap();
+    assert_eq!(error.rule, "must be at least 1 without rules=linux");
 }
