@@ -182,7 +182,7 @@ int main(int argc, char** argv)
     Config::SetDefault("ns3::RedQueueDisc::QW", DoubleValue(1));
     Config::SetDefault("ns3::RedQueueDisc::MinTh", DoubleValue(threshold));
     Config::SetDefault("ns3::RedQueueDisc::MaxTh", DoubleValue(threshold));
-    Config::SetDefault("ns3::RedQueueDisc::MaxSize", QueueSizeValue(QueueSize("1000p")));
+    Config::SetDefault("ns3::RedQueueDisc::MaxSize", QueueSizeValue(QueueSize("2666p")));
 
     NodeContainer senders(flows), middle(1), sink(1);
     PointToPointHelper link;

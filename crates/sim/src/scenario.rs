@@ -184,6 +184,13 @@ pub const COMMON: &[ParamSpec] = &[
         "RFC 5681 eq. (4); cwnd: Linux, ns-2",
     ),
     ParamSpec::new(
+        "ecn_floor",
+        Kind::Choice(&["segment", "none"]),
+        "segment",
+        "smallest window after a mark (reno, newreno, sack with ecn=true); below a segment nothing is sent",
+        "RFC 3168 section 6.1.2; none: ns-2",
+    ),
+    ParamSpec::new(
         "ect_syn",
         Kind::Bool,
         "false",
@@ -526,6 +533,7 @@ pub fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         restart_after_idle: p.flag("restart_after_idle"),
         window_validation: p.flag("window_validation"),
         ssthresh_from_cwnd: p.text("ssthresh_from") == "cwnd",
+        ecn_floor: p.text("ecn_floor") == "segment",
         ect_syn: p.flag("ect_syn"),
         tail_loss_probe: p.flag("tail_loss_probe"),
         retransmit_thread: (p.float("retransmit_probability") > 0.0).then(|| RetransmitThread {

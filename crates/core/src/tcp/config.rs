@@ -69,6 +69,9 @@ pub struct TcpConfig {
     pub window_validation: bool,
     /// ssthresh after loss is half of the congestion window (Linux, ns-2) instead of half of the flight (RFC 5681).
     pub ssthresh_from_cwnd: bool,
+    /// A mark leaves a window of at least one segment (RFC 3168 section 6.1.2). Without this half a window may be
+    /// less; then nothing leaves until an unmarked ACK lets it grow again, or the retransmission timer expires (ns-2).
+    pub ecn_floor: bool,
     /// Explicit congestion notification.
     pub ecn: EcnMode,
     /// Also send SYN as ECN-capable (RFC 3168 forbids it; RFC 8311 experiments allow it).
@@ -105,6 +108,7 @@ impl Default for TcpConfig {
             restart_after_idle: true,
             window_validation: true,
             ssthresh_from_cwnd: false,
+            ecn_floor: true,
             ecn: EcnMode::Off,
             ect_syn: false,
             tail_loss_probe: false,

@@ -684,17 +684,19 @@ impl Sender {
         if self.cfg.ecn == EcnMode::Off || self.phase != Phase::Open || self.view.una <= self.cwr_end {
             return;
         }
-        if self.cfg.ecn == EcnMode::Classic && self.cwnd <= self.view.segment as u64 {
+        let before = self.cwnd;
+        self.cwr_end = self.view.nxt;
+        self.cwr_due = true;
+        self.congestion(now, Congestion::Ecn);
+        let segment = self.view.segment as u64;
+        if self.cfg.ecn == EcnMode::Classic && (before <= segment || self.cwnd < segment) {
             // RFC 3168 section 6.1.2: at one segment the window cannot shrink; the retransmit timer is reset and the
-            // next packet leaves only when it expires.
+            // next packet leaves only when it expires. (Below one segment the window is without `ecn_floor` only.)
             self.ecn_hold = now + self.rto();
             if self.view.una < self.view.max_sent {
                 self.rto_at = self.ecn_hold;
             }
         }
-        self.cwr_end = self.view.nxt;
-        self.cwr_due = true;
-        self.congestion(now, Congestion::Ecn);
     }
 
     // ---- RFC 6675 ------------------------------------------------------------------------------------
@@ -751,6 +753,10 @@ impl Sender {
     /// The deadline has come.
     pub fn on_deadline(&mut self, now: Time) {
         if now >= self.ecn_hold {
+            if self.ecn_hold != Time::ZERO && self.cwnd < self.view.segment as u64 {
+                // As after a timer that expires again: back to one segment, and ssthresh stays.
+                self.congestion(now, Congestion::Timeout { in_a_row: 2 });
+            }
             self.ecn_hold = Time::ZERO;
         }
         if now >= self.jitter_at {
@@ -935,7 +941,7 @@ impl Sender {
     /// Pacing, send jitter, and the pause after a mark at one segment: may a packet leave now?
     #[inline]
     fn held_back(&mut self, now: Time) -> Option<Limit> {
-        if now < self.ecn_hold {
+        if now < self.ecn_hold && (self.cfg.ecn_floor || self.cwnd < self.view.segment as u64) {
             return Some(Limit::Window);
         }
         if self.pacing.is_some() && now < self.pace_at() {

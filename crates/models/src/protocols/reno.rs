@@ -64,13 +64,14 @@ pub struct RenoWindow {
     /// Slow-start threshold in bytes.
     pub ssthresh: f64,
     initial: f64,
+    ecn_floor: bool,
 }
 
 impl RenoWindow {
     /// The initial window of `cfg`, ssthresh unlimited.
     pub fn new(cfg: &TcpConfig) -> RenoWindow {
         let initial = (cfg.initial_window * cfg.mss) as f64;
-        RenoWindow { cwnd: initial, ssthresh: f64::INFINITY, initial }
+        RenoWindow { cwnd: initial, ssthresh: f64::INFINITY, initial, ecn_floor: cfg.ecn_floor }
     }
     /// Growth on `bytes` newly acknowledged.
     #[inline]
@@ -100,7 +101,7 @@ impl RenoWindow {
                 // RFC 3168 section 6.1.2: halved like after a loss, but down to one segment (RFC 9438 section 4.6).
                 let left = flow.in_flight as f64 * fraction;
                 self.ssthresh = left.max(2.0 * segment);
-                self.cwnd = left.max(segment);
+                self.cwnd = if self.ecn_floor { left.max(segment) } else { left };
             }
             Congestion::Timeout { in_a_row } => {
                 if in_a_row == 1 {

@@ -53,6 +53,27 @@ fn section_6_1_2_an_echo_at_one_segment_waits_for_the_timer() {
 }
 
 #[test]
+fn section_6_1_2_without_the_floor_a_mark_below_two_segments_waits() {
+    for name in NAMES {
+        // ns-2: half of a segment. Nothing leaves until the timer expires; the window is one segment then.
+        let open = || Hand::busy(name, |c| (c.initial_window, c.ecn_floor) = (1, false));
+        let mut h = open();
+        let before = h.s.stats.timeouts;
+        h.play(&[
+            ("ack 1", Open, 2.0, "1 2"),
+            // One segment outstanding: half of it is left.
+            ("ack 2 ece", Open, 0.5, ""),
+            ("ack 3 ece", Open, 0.5, ""),
+            ("tick", Open, 1.0, "3"),
+            ("ack 4", Open, 2.0, "4 5"),
+        ]);
+        assert_eq!(h.s.stats.timeouts, before, "nothing was lost");
+        // An unmarked acknowledgement ends the wait too.
+        open().play(&[("ack 1", Open, 2.0, "1 2"), ("ack 2 ece", Open, 0.5, ""), ("ack 3", Open, 1.5, "3")]);
+    }
+}
+
+#[test]
 fn section_6_1_2_cwr_after_a_loss_and_no_second_reduction_for_the_same_window() {
     let mut h = Hand::busy("newreno:ecn=true", |c| c.limited_transmit = false);
     h.play(&[
