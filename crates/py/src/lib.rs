@@ -3,7 +3,8 @@
 use numpy::IntoPyArray;
 use penstock_core::ParamError;
 use penstock_sim::document;
-use penstock_sim::engine::{Engine, Progress as EngineProgress};
+use penstock_sim::engine::Progress as EngineProgress;
+use penstock_sim::results::Measured;
 use penstock_sim::scenario::Outcome;
 use penstock_units::Time;
 use pyo3::create_exception;
@@ -86,9 +87,9 @@ fn column<'py, R, T: numpy::Element>(
     into.set_item(name, rows.iter().map(f).collect::<Vec<T>>().into_pyarray(py))
 }
 
-fn tables<'py>(py: Python<'py>, e: &Engine) -> PyResult<Bound<'py, PyDict>> {
-    let r = &e.recorder;
-    let node = |n: u32| e.topology().nodes[n as usize].name.as_str();
+fn tables<'py>(py: Python<'py>, e: &Measured<'_>) -> PyResult<Bound<'py, PyDict>> {
+    let r = e.recorder;
+    let node = |n: u32| e.topology.nodes[n as usize].name.as_str();
     let out = PyDict::new(py);
 
     let t = PyDict::new(py);
@@ -97,7 +98,7 @@ fn tables<'py>(py: Python<'py>, e: &Engine) -> PyResult<Bound<'py, PyDict>> {
     t.set_item("src", rows.iter().map(|f| node(f.src)).collect::<Vec<_>>())?;
     t.set_item("dst", rows.iter().map(|f| node(f.dst)).collect::<Vec<_>>())?;
     column(py, &t, "workload", rows, |f| f.workload)?;
-    t.set_item("protocol", rows.iter().map(|f| e.protocol_name(f.protocol)).collect::<Vec<_>>())?;
+    t.set_item("protocol", rows.iter().map(|f| e.protocol_names[f.protocol as usize].as_str()).collect::<Vec<_>>())?;
     column(py, &t, "start_s", rows, |f| f.opened.as_secs())?;
     column(py, &t, "end_s", rows, |f| f.closed.as_secs())?;
     column(py, &t, "complete", rows, |f| !f.open_at_end)?;
@@ -140,15 +141,15 @@ fn tables<'py>(py: Python<'py>, e: &Engine) -> PyResult<Bound<'py, PyDict>> {
     out.set_item("transfers", t)?;
 
     let t = PyDict::new(py);
-    let rows: Vec<u32> = (0..e.ports().len() as u32).collect();
+    let rows: Vec<u32> = (0..e.ports.len() as u32).collect();
     let ps = r.until.since(r.from).as_secs() * 1e12;
-    let stats = |i: &u32| e.ports()[*i as usize].stats();
+    let stats = |i: &u32| e.ports[*i as usize].stats();
     column(py, &t, "port", &rows, |i| *i)?;
-    t.set_item("name", rows.iter().map(|i| e.topology().link_name(*i)).collect::<Vec<_>>())?;
-    column(py, &t, "bottleneck", &rows, |i| *i == e.bottleneck())?;
-    column(py, &t, "rate_bps", &rows, |i| e.ports()[*i as usize].rate().as_bps())?;
+    t.set_item("name", rows.iter().map(|i| e.topology.link_name(*i)).collect::<Vec<_>>())?;
+    column(py, &t, "bottleneck", &rows, |i| *i == e.bottleneck)?;
+    column(py, &t, "rate_bps", &rows, |i| e.ports[*i as usize].rate().as_bps())?;
     column(py, &t, "utilisation", &rows, |i| {
-        stats(i).departed_bytes as f64 * 8.0 / (e.ports()[*i as usize].rate().as_bps() * ps / 1e12)
+        stats(i).departed_bytes as f64 * 8.0 / (e.ports[*i as usize].rate().as_bps() * ps / 1e12)
     })?;
     column(py, &t, "queue_mean_packets", &rows, |i| stats(i).queue_integral / ps)?;
     column(py, &t, "queue_std_packets", &rows, |i| {
@@ -225,7 +226,7 @@ fn run(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyResu
     timings.set_item("packet_hops", engine.packet_hops)?;
     Ok(RunResult {
         summary: numbers.unbind(),
-        tables: tables(py, &engine)?.unbind(),
+        tables: tables(py, &engine.measured())?.unbind(),
         timings: timings.unbind(),
         completed,
         scenario: document::resolved(&resolved).to_string(),

@@ -3,6 +3,7 @@
 use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
 use crate::metrics::{FlowRecord, Recorder, Transfer};
 use crate::pool::Pool;
+use crate::results::Measured;
 use crate::port::{Arena, Offered, Port, PortConfig};
 use crate::topology::{route_stream, NodeKind, Routes, Topology};
 use crate::workloads::{Acked, Action, Actions, FlowRequest, Workload};
@@ -71,6 +72,52 @@ pub struct Setup {
     pub pools: Vec<Pool>,
     /// Host controllers.
     pub collectives: Vec<Collective>,
+}
+
+impl Setup {
+    /// True when packets of this run carry a congestion header.
+    pub fn uses_headers(&self) -> bool {
+        self.protocols.iter().any(|(suite, cfg)| {
+            let probe = Stream::new(self.seed, self.run, Entity::Sender, u64::MAX);
+            suite.router.is_some() || (suite.endpoint)(cfg, probe).header_len() > 0
+        })
+    }
+    /// The output ports of the network, one per link and in their order.
+    pub fn ports(&self) -> Vec<Port> {
+        let mut ports = Vec::with_capacity(self.topology.links.len());
+        for (i, l) in self.topology.links.iter().enumerate() {
+            let packet = self.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
+            let controller = match self.router {
+                Some(p) if l.controlled => {
+                    // No round trip is shorter than a packet's own transmission, whatever the distance.
+                    let base_rtt = self.base_rtt.max(Bytes(u64::from(packet)) / l.rate);
+                    let facts = LinkFacts { capacity: l.rate, base_rtt, packet };
+                    self.protocols[p].0.router.as_ref().map(|build| build(&facts))
+                }
+                _ => None,
+            };
+            let (limit_packets, limit_bytes) = match l.buffer {
+                None => (u32::MAX, u64::MAX),
+                Some(Amount::Packets(n)) => (n, u64::MAX),
+                Some(Amount::Bytes(b)) => (u32::MAX, b),
+            };
+            let config = PortConfig {
+                rate: l.rate,
+                delay: l.delay,
+                limit_packets,
+                limit_bytes,
+                framing: self.framing,
+                queue: l.queue.build(packet),
+                controller,
+                loss: l.loss,
+                // Integrals of thousands of ports nobody looks at would cost a sixth of the run.
+                measured: self.topology.links.len() <= MEASURE_ALL || i as u32 == self.bottleneck,
+            };
+            let stream = |kind| Stream::new(self.seed, self.run, kind, i as u64);
+            ports.push(Port::new(config, stream(Entity::Port), stream(Entity::Loss)));
+        }
+        ports
+    }
 }
 
 /// A connection with both its ends.
@@ -165,43 +212,9 @@ impl Engine {
     /// # Errors
     /// A link that is too long for the clock.
     pub fn new(setup: Setup) -> Result<Engine, ParamError> {
-        let Setup { topology, protocols, seed, run, framing, .. } = setup;
-        let uses_headers = protocols.iter().any(|(suite, cfg)| {
-            let probe = Stream::new(seed, run, Entity::Sender, u64::MAX);
-            suite.router.is_some() || (suite.endpoint)(cfg, probe).header_len() > 0
-        });
-        let mut ports = Vec::with_capacity(topology.links.len());
-        for (i, l) in topology.links.iter().enumerate() {
-            let packet = protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
-            let controller = match setup.router {
-                Some(p) if l.controlled => {
-                    // No round trip is shorter than a packet's own transmission, whatever the distance.
-                    let base_rtt = setup.base_rtt.max(Bytes(u64::from(packet)) / l.rate);
-                    let facts = LinkFacts { capacity: l.rate, base_rtt, packet };
-                    protocols[p].0.router.as_ref().map(|build| build(&facts))
-                }
-                _ => None,
-            };
-            let (limit_packets, limit_bytes) = match l.buffer {
-                None => (u32::MAX, u64::MAX),
-                Some(Amount::Packets(n)) => (n, u64::MAX),
-                Some(Amount::Bytes(b)) => (u32::MAX, b),
-            };
-            let config = PortConfig {
-                rate: l.rate,
-                delay: l.delay,
-                limit_packets,
-                limit_bytes,
-                framing,
-                queue: l.queue.build(packet),
-                controller,
-                loss: l.loss,
-                // Integrals of thousands of ports nobody looks at would cost a sixth of the run.
-                measured: topology.links.len() <= MEASURE_ALL || i as u32 == setup.bottleneck,
-            };
-            let stream = |kind| Stream::new(seed, run, kind, i as u64);
-            ports.push(Port::new(config, stream(Entity::Port), stream(Entity::Loss)));
-        }
+        let mut ports = setup.ports();
+        let uses_headers = setup.uses_headers();
+        let Setup { topology, protocols, seed, run, .. } = setup;
         let mut receive = Vec::new();
         if let Some(build) = &setup.receive {
             let packet = protocols.iter().map(|(_, c)| c.mss).max().unwrap_or(1500);
@@ -242,7 +255,7 @@ impl Engine {
             collectives: setup.collectives,
             news: Vec::new(),
             next_workload: Time::ZERO,
-            actions: Actions { list: Vec::new(), next_flow: 0 },
+            actions: Actions::default(),
             setup: SetupRest {
                 topology,
                 protocols,
@@ -604,7 +617,7 @@ impl Engine {
     }
 
     fn carry_out(&mut self, workload: u32) -> Result<(), ParamError> {
-        for action in std::mem::take(&mut self.actions.list) {
+        for action in self.actions.take() {
             match action {
                 Action::Open(request) => self.open(workload, &request)?,
                 Action::Write(flow, bytes) => {
@@ -799,17 +812,20 @@ impl Engine {
     pub fn ports(&self) -> &[Port] {
         &self.ports
     }
-    /// Name of a protocol of the run, as written.
-    pub fn protocol_name(&self, number: u16) -> &str {
-        &self.setup.protocol_names[number as usize]
-    }
     /// Network.
     pub fn topology(&self) -> &Topology {
         &self.setup.topology
     }
-    /// Number of the bottleneck port.
-    pub fn bottleneck(&self) -> u32 {
-        self.setup.bottleneck
+    /// What the run has measured so far.
+    pub fn measured(&self) -> Measured<'_> {
+        Measured {
+            topology: &self.setup.topology,
+            protocol_names: &self.setup.protocol_names,
+            ports: &self.ports,
+            bottleneck: self.setup.bottleneck,
+            recorder: &self.recorder,
+            packet_hops: self.packet_hops,
+        }
     }
 }
 

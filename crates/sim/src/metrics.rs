@@ -182,7 +182,8 @@ pub struct Mean {
 }
 
 impl Mean {
-    fn add(&mut self, x: f64) {
+    /// Counts a sample.
+    pub fn add(&mut self, x: f64) {
         if x.is_finite() {
             self.sum += x;
             self.n += 1;
@@ -368,6 +369,12 @@ impl Recorder {
                 drops: 0,
                 lost: 0,
             });
+        }
+    }
+    /// Adds a row to the series table, when there is one.
+    pub fn row(&mut self, sample: Sample) {
+        if self.keep_series && Self::room(&self.series, &mut self.rows_left_out) {
+            self.series.push(sample);
         }
     }
     /// Takes one sample of everything asked for.

@@ -1,7 +1,26 @@
 //! Summary of a run, from the engine's tables.
 
-use crate::engine::Engine;
+use crate::metrics::Recorder;
+use crate::port::Port;
+use crate::topology::Topology;
 use std::collections::BTreeMap;
+
+/// What a run leaves to be read, whoever drove it: virtual time or the wall clock.
+#[derive(Clone, Copy)]
+pub struct Measured<'a> {
+    /// Network.
+    pub topology: &'a Topology,
+    /// Protocols as written, by position.
+    pub protocol_names: &'a [String],
+    /// Ports, by number.
+    pub ports: &'a [Port],
+    /// Number of the bottleneck port.
+    pub bottleneck: u32,
+    /// What has been recorded.
+    pub recorder: &'a Recorder,
+    /// Packets delivered over one link.
+    pub packet_hops: u64,
+}
 
 /// Summary keys with their values; units are in the names.
 pub type Summary = BTreeMap<&'static str, f64>;
@@ -25,8 +44,8 @@ pub fn jain(values: &[f64]) -> f64 {
 }
 
 /// Summarises a finished run; quantities without meaning in it are left out.
-pub fn summarise(e: &Engine) -> Summary {
-    let r = &e.recorder;
+pub fn summarise(e: &Measured<'_>) -> Summary {
+    let r = e.recorder;
     let seconds = r.until.since(r.from).as_secs();
     let mut s = Summary::new();
     let mut put = |key: &'static str, value: f64| {
@@ -50,7 +69,7 @@ pub fn summarise(e: &Engine) -> Summary {
     put("flows", r.flows.len() as f64);
     put("blocks", r.blocks as f64);
 
-    let port = &e.ports()[e.bottleneck() as usize];
+    let port = &e.ports[e.bottleneck as usize];
     let st = port.stats();
     let ps = seconds * 1e12;
     let mean = st.queue_integral / ps;
@@ -62,7 +81,7 @@ pub fn summarise(e: &Engine) -> Summary {
     let bottleneck_drops: u64 = st.drops.iter().sum();
     put("drop_rate", bottleneck_drops as f64 / st.arrived_packets as f64);
     let all =
-        |f: fn(&crate::port::PortStats) -> u64| e.ports().iter().map(|p| f(&p.stats())).sum::<u64>() as f64;
+        |f: fn(&crate::port::PortStats) -> u64| e.ports.iter().map(|p| f(&p.stats())).sum::<u64>() as f64;
     put("drops", all(|p| p.drops.iter().sum()));
     put("ce_marks", all(|p| p.marks));
     put("packet_hops", e.packet_hops as f64);

@@ -652,7 +652,7 @@ impl Resolved {
     pub fn run(&self, run: u64, progress: &Progress) -> Result<Outcome, ParamError> {
         let mut engine = Engine::new(self.setup(run)?)?;
         let completed = engine.run(progress)?;
-        let summary = summarise(&engine);
+        let summary = summarise(&engine.measured());
         Ok(Outcome { engine, summary, completed })
     }
 }

@@ -114,12 +114,17 @@ pub enum Action {
 }
 
 /// The actions of one call.
+#[derive(Default)]
 pub struct Actions {
     pub(crate) list: Vec<Action>,
     pub(crate) next_flow: u32,
 }
 
 impl Actions {
+    /// Takes what has been asked for, to carry it out in this order.
+    pub fn take(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.list)
+    }
     /// Opens a connection and answers its number.
     pub fn open(&mut self, request: FlowRequest) -> FlowId {
         let id = FlowId(self.next_flow);
