@@ -2,9 +2,11 @@
 
 use numpy::IntoPyArray;
 use penstock_core::ParamError;
+use penstock_live::scenario::LiveScenario;
+use penstock_live::Failure;
 use penstock_sim::document;
 use penstock_sim::engine::Progress as EngineProgress;
-use penstock_sim::results::Measured;
+use penstock_sim::results::{Measured, Summary};
 use penstock_sim::scenario::Outcome;
 use penstock_units::Time;
 use pyo3::create_exception;
@@ -66,6 +68,9 @@ struct RunResult {
     completed: bool,
     #[pyo3(get)]
     scenario: String,
+    /// Live runs: why not to trust them, and what else to know.
+    #[pyo3(get)]
+    notes: Vec<String>,
 }
 
 fn secs(t: Time) -> f64 {
@@ -98,7 +103,10 @@ fn tables<'py>(py: Python<'py>, e: &Measured<'_>) -> PyResult<Bound<'py, PyDict>
     t.set_item("src", rows.iter().map(|f| node(f.src)).collect::<Vec<_>>())?;
     t.set_item("dst", rows.iter().map(|f| node(f.dst)).collect::<Vec<_>>())?;
     column(py, &t, "workload", rows, |f| f.workload)?;
-    t.set_item("protocol", rows.iter().map(|f| e.protocol_names[f.protocol as usize].as_str()).collect::<Vec<_>>())?;
+    t.set_item(
+        "protocol",
+        rows.iter().map(|f| e.protocol_names[f.protocol as usize].as_str()).collect::<Vec<_>>(),
+    )?;
     column(py, &t, "start_s", rows, |f| f.opened.as_secs())?;
     column(py, &t, "end_s", rows, |f| f.closed.as_secs())?;
     column(py, &t, "complete", rows, |f| !f.open_at_end)?;
@@ -212,15 +220,7 @@ fn run(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyResu
             return Err(PyRuntimeError::new_err(format!("the run failed: {text}")));
         }
     };
-    let numbers = PyDict::new(py);
-    for (key, value) in &summary {
-        // Counts are whole numbers for the reader too.
-        if value.fract() == 0.0 && value.abs() < 9e15 && !key.ends_with("_s") && !key.ends_with("_bps") {
-            numbers.set_item(*key, *value as i64)?;
-        } else {
-            numbers.set_item(*key, *value)?;
-        }
-    }
+    let numbers = numbers(py, &summary)?;
     let timings = PyDict::new(py);
     timings.set_item("cpu_s", cpu)?;
     timings.set_item("packet_hops", engine.packet_hops)?;
@@ -230,7 +230,67 @@ fn run(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyResu
         timings: timings.unbind(),
         completed,
         scenario: document::resolved(&resolved).to_string(),
+        notes: Vec::new(),
     })
+}
+
+/// A summary; counts are whole numbers for the reader too.
+fn numbers<'py>(py: Python<'py>, summary: &Summary) -> PyResult<Bound<'py, PyDict>> {
+    let out = PyDict::new(py);
+    for (key, value) in summary {
+        if value.fract() == 0.0 && value.abs() < 9e15 && !key.ends_with("_s") && !key.ends_with("_bps") {
+            out.set_item(*key, *value as i64)?;
+        } else {
+            out.set_item(*key, *value)?;
+        }
+    }
+    Ok(out)
+}
+
+/// Runs replication `run` of the scenario of the document with kernel sockets; releases the GIL meanwhile.
+#[pyfunction]
+fn live(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyResult<RunResult> {
+    let scenario = LiveScenario::new(spec_json).map_err(|e| scenario_error(py, &e))?;
+    let watch = progress.0.clone();
+    let outcome = py.detach(|| penstock_live::run(&scenario, run, watch)).map_err(|e| match e {
+        Failure::Input(e) => scenario_error(py, &e),
+        Failure::Run(text) => PyRuntimeError::new_err(format!("the run failed: {text}")),
+    })?;
+    let timings = PyDict::new(py);
+    timings.set_item("cpu_s", outcome.cpu_s)?;
+    timings.set_item("packet_hops", outcome.measured().packet_hops)?;
+    Ok(RunResult {
+        summary: numbers(py, &outcome.summary)?.unbind(),
+        tables: tables(py, &outcome.measured())?.unbind(),
+        timings: timings.unbind(),
+        completed: outcome.completed,
+        scenario: live_document(&scenario).to_string(),
+        notes: outcome.quality.notes,
+    })
+}
+
+fn live_document(scenario: &LiveScenario) -> serde_json::Value {
+    let mut out = document::resolved(&scenario.resolved);
+    let options: serde_json::Map<_, _> =
+        scenario.options.resolved().map(|(key, text, _)| (key.to_owned(), text.into())).collect();
+    out["live"] = options.into();
+    out["scale"] = scenario.scale.into();
+    out["without_counterpart"] = scenario.without_counterpart.clone().into();
+    out
+}
+
+/// The scenario of the document as a live run would have it, as a JSON document: that of [`resolve`] with the options
+/// under `live`, the factor under `scale`, and under `without_counterpart` the given keys that the kernel has not.
+#[pyfunction]
+fn live_resolve(py: Python<'_>, spec_json: &str) -> PyResult<String> {
+    let scenario = LiveScenario::new(spec_json).map_err(|e| scenario_error(py, &e))?;
+    Ok(live_document(&scenario).to_string())
+}
+
+/// What this machine has and lacks for live runs, as a JSON document.
+#[pyfunction]
+fn doctor() -> String {
+    penstock_live::doctor::document().to_string()
 }
 
 /// The scenario of the document with every value filled in, as a JSON document.
@@ -256,5 +316,8 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(run, m)?)?;
     m.add_function(wrap_pyfunction!(resolve, m)?)?;
     m.add_function(wrap_pyfunction!(describe, m)?)?;
+    m.add_function(wrap_pyfunction!(live, m)?)?;
+    m.add_function(wrap_pyfunction!(live_resolve, m)?)?;
+    m.add_function(wrap_pyfunction!(doctor, m)?)?;
     Ok(())
 }

@@ -3,8 +3,8 @@
 use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
 use crate::metrics::{FlowRecord, Recorder, Transfer};
 use crate::pool::Pool;
-use crate::results::Measured;
 use crate::port::{Arena, Offered, Port, PortConfig};
+use crate::results::Measured;
 use crate::topology::{route_stream, NodeKind, Routes, Topology};
 use crate::workloads::{Acked, Action, Actions, FlowRequest, Workload};
 use penstock_core::receive::ReceiveController;

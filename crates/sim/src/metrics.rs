@@ -252,6 +252,10 @@ impl Recorder {
         self.interval = Some(interval);
         self.next = Some(Time::ZERO + interval);
     }
+    /// A sample was taken at `at`: the next is due an interval later.
+    pub fn sampled(&mut self, at: Time) {
+        self.next = self.interval.map(|i| at + i);
+    }
     /// Warm-up is over.
     pub fn start(&mut self, now: Time) {
         self.from = now;
@@ -371,6 +375,17 @@ impl Recorder {
             });
         }
     }
+    /// An empty one that samples the same things.
+    pub fn like(&self) -> Recorder {
+        Recorder {
+            interval: self.interval,
+            sampled_ports: self.sampled_ports.clone(),
+            keep_series: self.keep_series,
+            sampled_flows: self.sampled_flows,
+            series_flows: self.series_flows,
+            ..Recorder::default()
+        }
+    }
     /// Adds a row to the series table, when there is one.
     pub fn row(&mut self, sample: Sample) {
         if self.keep_series && Self::room(&self.series, &mut self.rows_left_out) {
@@ -386,7 +401,7 @@ impl Recorder {
         flows: &[Option<Box<Flow>>],
         hosts: &[Collective],
     ) {
-        self.next = self.interval.map(|i| at + i);
+        self.sampled(at);
         let keep = self.keep_series;
         let Recorder {
             series,

@@ -177,6 +177,13 @@ pub const COMMON: &[ParamSpec] = &[
         "RFC 7661",
     ),
     ParamSpec::new(
+        "byte_counting",
+        Kind::Bool,
+        "false",
+        "the window grows by the bytes acknowledged, not by the ACKs that arrive; differs where ACKs are delayed",
+        "false: RFC 5681 eqs. (2), (3); true: RFC 3465, Linux",
+    ),
+    ParamSpec::new(
         "ssthresh_from",
         Kind::Choice(&["flight", "cwnd"]),
         "flight",
@@ -532,6 +539,7 @@ pub fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         read_rate: p.is_set("read_rate").then(|| p.rate("read_rate")),
         restart_after_idle: p.flag("restart_after_idle"),
         window_validation: p.flag("window_validation"),
+        byte_counting: p.flag("byte_counting"),
         ssthresh_from_cwnd: p.text("ssthresh_from") == "cwnd",
         ecn_floor: p.text("ecn_floor") == "segment",
         ect_syn: p.flag("ect_syn"),

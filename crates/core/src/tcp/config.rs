@@ -67,6 +67,8 @@ pub struct TcpConfig {
     pub restart_after_idle: bool,
     /// Grow the window only while it is what limits the sender (RFC 7661, Linux).
     pub window_validation: bool,
+    /// Grow the window by the bytes acknowledged (RFC 3465, Linux) instead of by the ACKs that arrive.
+    pub byte_counting: bool,
     /// ssthresh after loss is half of the congestion window (Linux, ns-2) instead of half of the flight (RFC 5681).
     pub ssthresh_from_cwnd: bool,
     /// A mark leaves a window of at least one segment (RFC 3168 section 6.1.2). Without this half a window may be
@@ -107,6 +109,7 @@ impl Default for TcpConfig {
             read_rate: None,
             restart_after_idle: true,
             window_validation: true,
+            byte_counting: false,
             ssthresh_from_cwnd: false,
             ecn_floor: true,
             ecn: EcnMode::Off,

@@ -65,13 +65,20 @@ pub struct RenoWindow {
     pub ssthresh: f64,
     initial: f64,
     ecn_floor: bool,
+    byte_counting: bool,
 }
 
 impl RenoWindow {
     /// The initial window of `cfg`, ssthresh unlimited.
     pub fn new(cfg: &TcpConfig) -> RenoWindow {
         let initial = (cfg.initial_window * cfg.mss) as f64;
-        RenoWindow { cwnd: initial, ssthresh: f64::INFINITY, initial, ecn_floor: cfg.ecn_floor }
+        RenoWindow {
+            cwnd: initial,
+            ssthresh: f64::INFINITY,
+            initial,
+            ecn_floor: cfg.ecn_floor,
+            byte_counting: cfg.byte_counting,
+        }
     }
     /// Growth on `bytes` newly acknowledged.
     #[inline]
@@ -80,7 +87,15 @@ impl RenoWindow {
             return; // RFC 7661: the window is not what limits the sender, so nothing was learnt about it.
         }
         let segment = flow.segment as f64;
-        if self.cwnd < self.ssthresh {
+        if self.byte_counting {
+            if self.cwnd < self.ssthresh {
+                // RFC 3465 section 2.2 with L = 2: cwnd += min(N, 2 SMSS)
+                self.cwnd += (bytes as f64).min(2.0 * segment);
+            } else {
+                // RFC 3465 section 2.1: one segment per window of bytes acknowledged
+                self.cwnd += segment * bytes as f64 / self.cwnd;
+            }
+        } else if self.cwnd < self.ssthresh {
             // RFC 5681 eq. (2): cwnd += min(N, SMSS)
             self.cwnd += (bytes as f64).min(segment);
         } else {
@@ -148,5 +163,49 @@ impl EndpointController for Reno {
     }
     fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
         self.window.observe(report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use penstock_units::{Dur, Time};
+
+    fn flow() -> FlowView {
+        FlowView {
+            una: 0,
+            nxt: 0,
+            max_sent: 0,
+            app_end: u64::MAX,
+            in_flight: 0,
+            rwnd: u64::MAX,
+            segment: 1000,
+            mss: 1000,
+            rtt_latest: Dur::ZERO,
+            rtt_smoothed: Dur::ZERO,
+            rtt_min: Dur::MAX,
+            limit: Limit::Window,
+            in_recovery: false,
+            started: Time::ZERO,
+            size: 0,
+            due: Time::NEVER,
+        }
+    }
+
+    /// RFC 3465: with an ACK for every second segment the window still doubles per round trip in slow start and grows
+    /// by a segment per window in congestion avoidance; counting ACKs (RFC 5681) it does half of that.
+    #[test]
+    fn rfc3465_2_bytes_not_acks_are_counted() {
+        for (byte_counting, slow_start, avoidance) in
+            [(false, 15_000.0, 10_490.4), (true, 20_000.0, 10_962.9)]
+        {
+            let cfg = TcpConfig { mss: 1000, initial_window: 10, byte_counting, ..TcpConfig::default() };
+            let mut w = RenoWindow::new(&cfg);
+            (0..5).for_each(|_| w.grow(2000, &flow()));
+            assert_eq!(w.cwnd, slow_start);
+            let mut w = RenoWindow { ssthresh: 1.0, ..RenoWindow::new(&cfg) };
+            (0..5).for_each(|_| w.grow(2000, &flow()));
+            assert!((w.cwnd - avoidance).abs() < 0.1, "{}", w.cwnd);
+        }
     }
 }

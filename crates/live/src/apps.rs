@@ -1,0 +1,569 @@
+//! The applications: the simulator's workloads on real sockets.
+//!
+//! A workload's actions are carried out on non-blocking sockets of the hosts' namespaces by one thread; it hears of
+//! a completed write when the kernel reports the acknowledgement of its last byte, as it would in the simulator.
+
+use crate::clock::Clock;
+use crate::edge::Opened;
+use crate::hosts::{self, Host};
+use crate::switch::Announced;
+use crate::sys::{self, Poll, Ready};
+use penstock_core::{FlowId, ParamError};
+use penstock_sim::engine::Progress;
+use penstock_sim::metrics::{FlowCounters, FlowRecord, Recorder, Sample, Transfer};
+use penstock_sim::workloads::{Acked, Action, Actions, FlowRequest, Workload};
+use penstock_units::{Dur, Time};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+/// Port the receivers listen on.
+pub const LISTEN: u16 = 5001;
+/// First source port, and how many there are.
+const FIRST_PORT: u16 = 10_000;
+const PORTS: u32 = 50_000;
+/// The longest sleep: a cancelled run ends within it.
+const NAP: Dur = Dur::millis(10);
+/// How often counters are checked for an acknowledgement whose report was lost.
+const CHECK: Dur = Dur::millis(50);
+/// Bytes handed to the kernel at once.
+const CHUNK: usize = 256 * 1024;
+/// Kernel counters that are summed over the hosts: entries into fast recovery with and without SACK, tail-loss probes.
+pub const COUNTERS: &[&str] = &["TCPSackRecovery", "TCPRenoRecovery", "TCPLossProbes"];
+
+const SENDER: u64 = 0;
+const RECEIVER: u64 = 1;
+const LISTENER: u64 = 2;
+const fn token(kind: u64, number: u32) -> u64 {
+    kind << 32 | number as u64
+}
+
+/// What the applications need of a run.
+pub struct Plan {
+    /// Hosts by node, `None` for switches.
+    pub hosts: Vec<Option<Host>>,
+    /// Workloads, in declared order.
+    pub workloads: Vec<Box<dyn Workload>>,
+    /// Names of the congestion controls by protocol, as the kernel knows them.
+    pub controls: Vec<String>,
+    /// That of the receivers.
+    pub receiver_control: String,
+    /// What is recorded.
+    pub recorder: Recorder,
+    /// For the switch.
+    pub announced: Arc<Announced>,
+    /// The run's clock.
+    pub clock: Clock,
+    /// End of warm-up and of the run.
+    pub warmup: Time,
+    /// See `warmup`.
+    pub end: Time,
+    /// Ours, or set by the switch when it dies.
+    pub stop: Arc<AtomicBool>,
+    /// For who watches the run.
+    pub progress: Arc<Progress>,
+    /// Paths are checked with this before a connection is announced.
+    pub check: Box<dyn FnMut(&FlowRequest, u32) -> Result<(), ParamError> + Send>,
+    /// Latest alpha of a connection of our DCTCP, by source port.
+    pub alpha: Option<Box<dyn Fn(u16) -> Option<f64> + Send>>,
+}
+
+struct Flow {
+    socket: Socket,
+    port: u16,
+    accepted: Option<Socket>,
+    workload: u32,
+    tag: u64,
+    record: FlowRecord,
+    writes: VecDeque<Transfer>,
+    /// Bytes the application has written, those the kernel took, and those the receiver has read.
+    written: u64,
+    handed: u64,
+    received: u64,
+    undelivered: usize,
+    closing: bool,
+    endless: bool,
+    due: Time,
+}
+
+/// What the applications leave.
+pub struct Applications {
+    /// The recorder with its tables.
+    pub recorder: Recorder,
+    /// Kernel counters since the end of warm-up, in the order of [`COUNTERS`].
+    pub counters: Vec<u64>,
+    /// Packets dropped by devices, over the whole run.
+    pub device_drops: u64,
+    /// False when it was cancelled.
+    pub completed: bool,
+    /// How late this thread's own timers were, at most.
+    pub timer_lag: Dur,
+    /// Acknowledgements found by looking, because no report came.
+    pub unreported: u64,
+}
+
+struct Apps {
+    plan: Plan,
+    poll: Poll,
+    flows: Vec<Option<Flow>>,
+    by_port: BTreeMap<u16, u32>,
+    listeners: Vec<(u32, Socket)>,
+    actions: Actions,
+    zeros: Vec<u8>,
+    measuring: bool,
+    stopped: bool,
+    timer_lag: Dur,
+    unreported: u64,
+    next_check: Time,
+    base_counters: Vec<u64>,
+}
+
+/// Runs the workloads to their end.
+///
+/// # Errors
+/// What the kernel refused; a workload that asks for an impossible flow as invalid input.
+pub fn run(plan: Plan, priority: i32) -> io::Result<Applications> {
+    let _ = sys::fifo_priority(priority);
+    sys::exact_timers();
+    let mut apps = Apps {
+        poll: Poll::new()?,
+        flows: Vec::new(),
+        by_port: BTreeMap::new(),
+        listeners: Vec::new(),
+        actions: Actions::default(),
+        zeros: vec![0; CHUNK],
+        measuring: plan.warmup == Time::ZERO,
+        stopped: false,
+        timer_lag: Dur::ZERO,
+        unreported: 0,
+        next_check: Time::ZERO + CHECK,
+        base_counters: vec![0; COUNTERS.len()],
+        plan,
+    };
+    apps.listen()?;
+    apps.plan.progress.end_ps.store(apps.plan.end.0, Ordering::Relaxed);
+    let result = apps.work();
+    apps.plan.stop.store(true, Ordering::Relaxed);
+    let completed = result?;
+    apps.finish(completed)
+}
+
+fn stream() -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    // Reset instead of a long farewell: a closed socket must not keep its namespace alive.
+    socket.set_linger(Some(std::time::Duration::ZERO))?;
+    Ok(socket)
+}
+
+fn address(ip: [u8; 4], port: u16) -> SockAddr {
+    SocketAddrV4::new(Ipv4Addr::from(ip), port).into()
+}
+
+impl Apps {
+    fn listen(&mut self) -> io::Result<()> {
+        for (node, host) in self.plan.hosts.iter().enumerate() {
+            let Some(host) = host else { continue };
+            sys::enter(&host.namespace)?;
+            let socket = stream()?;
+            socket.set_reuse_address(true)?;
+            socket.set_tcp_congestion(self.plan.receiver_control.as_bytes())?;
+            socket.bind(&address(host.address, LISTEN))?;
+            socket.listen(4096)?;
+            self.poll.add(socket.as_raw_fd(), token(LISTENER, self.listeners.len() as u32), false)?;
+            self.listeners.push((node as u32, socket));
+        }
+        Ok(())
+    }
+
+    /// The loop; true when it was not cancelled.
+    fn work(&mut self) -> io::Result<bool> {
+        let mut ready: Vec<Ready> = Vec::new();
+        while !self.stopped {
+            if self.plan.progress.cancelled.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            if self.plan.stop.load(Ordering::Relaxed) {
+                return Err(io::Error::other("the network has stopped"));
+            }
+            let now = self.plan.clock.now();
+            self.plan.progress.now_ps.store(now.0, Ordering::Relaxed);
+            if now >= self.plan.end {
+                break;
+            }
+            if !self.measuring && now >= self.plan.warmup {
+                self.end_warmup(now);
+            }
+            let due = self.plan.workloads.iter().map(|w| w.next_event()).min().unwrap_or(Time::NEVER);
+            if due <= now {
+                self.timer_lag = self.timer_lag.max(now.since(due));
+                self.on_workloads(now)?;
+                continue;
+            }
+            if self.plan.recorder.next_sample() <= now {
+                self.on_sample(now);
+            }
+            if self.next_check <= now {
+                self.check(now)?;
+            }
+            let sample = self.plan.recorder.next_sample();
+            let next = due.min(sample).min(self.next_check).min(self.plan.end).min(now + NAP);
+            let next = if self.measuring { next } else { next.min(self.plan.warmup.max(now)) };
+            let wait = next.since(self.plan.clock.now()).0 / 1000;
+            ready.clear();
+            ready.extend(self.poll.wait(wait)?);
+            for event in std::mem::take(&mut ready) {
+                self.on_ready(event)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn on_ready(&mut self, event: Ready) -> io::Result<()> {
+        let number = event.token as u32;
+        match event.token >> 32 {
+            LISTENER => self.on_accept(number),
+            RECEIVER => self.on_receive(number),
+            _ => {
+                if event.error {
+                    self.on_report(number)?;
+                }
+                if event.writable {
+                    self.push(number)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn on_accept(&mut self, listener: u32) -> io::Result<()> {
+        loop {
+            let (socket, peer) = match self.listeners[listener as usize].1.accept() {
+                Ok(x) => x,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                // The peer has gone already.
+                Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(e) => return Err(e),
+            };
+            let port = peer.as_socket_ipv4().map_or(0, |a| a.port());
+            let number = self.by_port.get(&port).copied();
+            let Some(flow) = number.and_then(|n| self.flows[n as usize].as_mut()) else { continue };
+            socket.set_nonblocking(true)?;
+            socket.set_linger(Some(std::time::Duration::ZERO))?;
+            self.poll.add(socket.as_raw_fd(), token(RECEIVER, flow.record.flow), false)?;
+            flow.accepted = Some(socket);
+        }
+    }
+
+    fn on_receive(&mut self, number: u32) -> io::Result<()> {
+        let now = self.plan.clock.now();
+        let Some(flow) = self.flows[number as usize].as_mut() else { return Ok(()) };
+        let Some(socket) = &flow.accepted else { return Ok(()) };
+        loop {
+            match sys::discard(socket.as_raw_fd()) {
+                Ok(None) => break,
+                Ok(Some(0)) | Err(_) => {
+                    // The sender has closed.
+                    flow.accepted = None;
+                    break;
+                }
+                Ok(Some(n)) => flow.received += n as u64,
+            }
+        }
+        while let Some(w) = flow.writes.get_mut(flow.undelivered).filter(|w| w.end <= flow.received) {
+            w.delivered = now;
+            flow.undelivered += 1;
+        }
+        Ok(())
+    }
+
+    /// The kernel says that something asked about was acknowledged.
+    fn on_report(&mut self, number: u32) -> io::Result<()> {
+        let Some(flow) = self.flows[number as usize].as_ref() else { return Ok(()) };
+        let fd = flow.socket.as_raw_fd();
+        while sys::take_report(fd) {}
+        if let Some(e) = flow.socket.take_error()? {
+            let port = flow.port;
+            return Err(io::Error::new(e.kind(), format!("connection {number} from port {port}: {e}")));
+        }
+        self.complete(number).map(drop)
+    }
+
+    /// Tells the workload of every write that is acknowledged to its last byte; true when there was one.
+    fn complete(&mut self, number: u32) -> io::Result<bool> {
+        let mut any = false;
+        loop {
+            let now = self.plan.clock.now();
+            let Some(flow) = self.flows[number as usize].as_mut() else { return Ok(any) };
+            let Some(write) = flow.writes.front().copied().filter(|w| w.end <= flow.handed) else {
+                return Ok(any);
+            };
+            if flow.handed - sys::unacknowledged(flow.socket.as_raw_fd())? < write.end {
+                return Ok(any);
+            }
+            any = true;
+            flow.writes.pop_front();
+            let delivered = if flow.undelivered > 0 { write.delivered } else { now };
+            flow.undelivered = flow.undelivered.saturating_sub(1);
+            flow.record.transfers += 1;
+            let write = Transfer { delivered, ..write };
+            if self.measuring {
+                self.plan.recorder.transfer(number, &write, now);
+            }
+            let (workload, tag) = (flow.workload, flow.tag);
+            let over = flow.closing && flow.writes.is_empty();
+            let acked = Acked { flow: FlowId(number), tag, started: write.started, bytes: write.bytes };
+            if over {
+                self.retire(number, now);
+            }
+            self.plan.workloads[workload as usize].on_acked(now, &acked, &mut self.actions);
+            self.carry_out(workload, now)?;
+        }
+    }
+
+    /// Looks for acknowledgements whose report was lost.
+    fn check(&mut self, now: Time) -> io::Result<()> {
+        self.next_check = now + CHECK;
+        for number in 0..self.flows.len() as u32 {
+            let waiting = self.flows[number as usize].as_ref().is_some_and(|f| !f.writes.is_empty());
+            if waiting && self.complete(number)? {
+                self.unreported += 1;
+            }
+        }
+        Ok(())
+    }
+
+    // ---- workloads -------------------------------------------------------------------------------------
+
+    fn on_workloads(&mut self, now: Time) -> io::Result<()> {
+        for i in 0..self.plan.workloads.len() {
+            if self.plan.workloads[i].next_event() <= now {
+                self.plan.workloads[i].on_event(now, &mut self.actions);
+                self.carry_out(i as u32, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, workload: u32, now: Time) -> io::Result<()> {
+        for action in self.actions.take() {
+            match action {
+                Action::Open(request) => self.open(workload, &request, now)?,
+                Action::Write(flow, bytes) => self.write(flow.0, bytes, now)?,
+                Action::Close(flow) => {
+                    if let Some(f) = self.flows[flow.0 as usize].as_mut() {
+                        f.closing = true;
+                        if f.writes.is_empty() {
+                            self.retire(flow.0, now);
+                        }
+                    }
+                }
+                Action::Leave(flow) => self.retire(flow.0, now),
+                Action::Block { started, bytes } => {
+                    if self.measuring {
+                        self.plan.recorder.block(started, now, bytes);
+                    }
+                }
+                Action::Stop => self.stopped = true,
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, workload: u32, request: &FlowRequest, now: Time) -> io::Result<()> {
+        let number = self.flows.len() as u32;
+        (self.plan.check)(request, number)
+            .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e.to_string()))?;
+        let port = FIRST_PORT + (number % PORTS) as u16;
+        let endless = request.bytes == u64::MAX;
+        let size = if endless { 0 } else { request.bytes };
+        let (src, dst) = (&self.plan.hosts[request.src as usize], &self.plan.hosts[request.dst as usize]);
+        let (Some(src), Some(dst)) = (src, dst) else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a flow ends at a switch"));
+        };
+        let opened = Opened {
+            flow: number,
+            src: request.src,
+            dst: request.dst,
+            protocol: request.protocol,
+            workload,
+            class: request.class,
+            size,
+            due: request.due,
+        };
+        self.plan.announced.lock().unwrap_or_else(|e| e.into_inner()).insert(port, opened);
+        sys::enter(&src.namespace)?;
+        let socket = stream()?;
+        socket.set_reuse_address(true)?;
+        socket.set_tcp_nodelay(true)?;
+        socket.set_tcp_congestion(self.plan.controls[request.protocol as usize].as_bytes())?;
+        if !endless {
+            sys::report_acknowledgements(socket.as_raw_fd())?;
+        }
+        socket.bind(&address(src.address, port))?;
+        self.by_port.insert(port, number);
+        self.poll.add(socket.as_raw_fd(), token(SENDER, number), true)?;
+        match socket.connect(&address(dst.address, LISTEN)) {
+            Ok(()) => {}
+            Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}
+            Err(e) => return Err(e),
+        }
+        let record = FlowRecord {
+            flow: number,
+            src: request.src,
+            dst: request.dst,
+            workload,
+            protocol: request.protocol,
+            opened: now,
+            size,
+            ..FlowRecord::default()
+        };
+        self.flows.push(Some(Flow {
+            socket,
+            port,
+            accepted: None,
+            workload,
+            tag: request.tag,
+            record,
+            writes: VecDeque::new(),
+            written: 0,
+            handed: 0,
+            received: 0,
+            undelivered: 0,
+            closing: request.close,
+            endless,
+            due: request.due,
+        }));
+        if endless {
+            if let Some(f) = self.flows[number as usize].as_mut() {
+                f.written = u64::MAX / 4;
+            }
+        } else if request.bytes > 0 {
+            self.write(number, request.bytes, now)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, number: u32, bytes: u64, now: Time) -> io::Result<()> {
+        let Some(flow) = self.flows[number as usize].as_mut() else { return Ok(()) };
+        flow.written += bytes;
+        let end = flow.written;
+        flow.writes.push_back(Transfer { end, started: now, bytes, delivered: Time::NEVER, due: flow.due });
+        self.push(number)
+    }
+
+    /// Hands the kernel what it takes.
+    fn push(&mut self, number: u32) -> io::Result<()> {
+        let Some(flow) = self.flows[number as usize].as_mut() else { return Ok(()) };
+        while flow.handed < flow.written {
+            // A report is asked for the last byte of each write.
+            let end = if flow.endless {
+                flow.written
+            } else {
+                flow.writes.iter().map(|w| w.end).find(|e| *e > flow.handed).unwrap_or(flow.written)
+            };
+            let left = end - flow.handed;
+            let chunk = left.min(CHUNK as u64) as usize;
+            let report = !flow.endless && chunk as u64 == left;
+            match sys::send(flow.socket.as_raw_fd(), &self.zeros[..chunk], report) {
+                Ok(Some(n)) => flow.handed += n as u64,
+                Ok(None) => break,
+                // Not connected yet: the poll tells when.
+                Err(e) if e.kind() == io::ErrorKind::NotConnected => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// A connection is over.
+    fn retire(&mut self, number: u32, now: Time) {
+        if let Some(mut flow) = self.flows[number as usize].take() {
+            flow.record.closed = now;
+            flow.record.totals = counters(&flow);
+            let info = sys::tcp_info(flow.socket.as_raw_fd()).unwrap_or_default();
+            flow.record.srtt = Dur::micros(u64::from(info.srtt_us));
+            flow.record.rtt_mean = flow.record.srtt;
+            self.by_port.remove(&flow.port);
+            self.plan.recorder.flow(flow.record);
+        }
+    }
+
+    // ---- measuring ---------------------------------------------------------------------------------------
+
+    fn end_warmup(&mut self, now: Time) {
+        self.measuring = true;
+        self.plan.recorder.start(self.plan.warmup.min(now));
+        for flow in self.flows.iter_mut().flatten() {
+            flow.record.baseline = counters(flow);
+        }
+        self.base_counters = hosts::counters(self.plan.hosts.iter().flatten(), COUNTERS);
+    }
+
+    fn on_sample(&mut self, now: Time) {
+        let recorder = &mut self.plan.recorder;
+        recorder.sampled(now);
+        for flow in self.flows.iter().flatten().take(recorder.sampled_flows as usize) {
+            let Ok(info) = sys::tcp_info(flow.socket.as_raw_fd()) else { continue };
+            let number = flow.record.flow;
+            let window = f64::from(info.cwnd) * f64::from(info.mss);
+            let alpha = self.plan.alpha.as_ref().and_then(|f| f(flow.port));
+            if self.measuring {
+                recorder.cwnd.add(window);
+                recorder.alpha.add(alpha.unwrap_or(f64::NAN));
+            }
+            if number < recorder.series_flows {
+                let mut row = |metric, value| {
+                    recorder.row(Sample { at: now, entity: "flow", number, metric, value });
+                };
+                row("cwnd_bytes", window);
+                row("acked_bytes", info.acked.saturating_sub(1) as f64);
+                row("srtt_s", f64::from(info.srtt_us) * 1e-6);
+                alpha.into_iter().for_each(|a| row("alpha", a));
+            }
+        }
+    }
+
+    fn finish(mut self, completed: bool) -> io::Result<Applications> {
+        let now = self.plan.clock.now().min(self.plan.end);
+        if !self.measuring {
+            self.end_warmup(now);
+        }
+        let totals = hosts::counters(self.plan.hosts.iter().flatten(), COUNTERS);
+        let device_drops = hosts::device_drops(self.plan.hosts.iter().flatten());
+        for number in 0..self.flows.len() as u32 {
+            if let Some(flow) = self.flows[number as usize].as_mut() {
+                flow.record.open_at_end = true;
+            }
+            self.retire(number, now);
+        }
+        let mut recorder = self.plan.recorder;
+        recorder.finish(now);
+        Ok(Applications {
+            recorder,
+            counters: totals.iter().zip(&self.base_counters).map(|(a, b)| a - b).collect(),
+            device_drops,
+            completed,
+            timer_lag: self.timer_lag,
+            unreported: self.unreported,
+        })
+    }
+}
+
+/// Counters of a connection so far; what the switch counts is added later.
+fn counters(flow: &Flow) -> FlowCounters {
+    let info = sys::tcp_info(flow.socket.as_raw_fd()).unwrap_or_default();
+    FlowCounters {
+        // The SYN counts as a byte.
+        acked_bytes: info.acked.saturating_sub(1),
+        delivered_bytes: flow.received,
+        data_packets: u64::from(info.data_segments),
+        retransmits: u64::from(info.retransmits),
+        timeouts: u64::from(info.timeouts),
+        ..FlowCounters::default()
+    }
+}

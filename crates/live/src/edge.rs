@@ -1,0 +1,333 @@
+//! What the switch knows of a connection at the edge of the network, and how a controller of the simulator
+//! steers a socket from there.
+//!
+//! The switch sees every packet just before the kernel does. Congestion headers therefore travel beside the
+//! kernel's packets, as in the simulator, and pay their bytes there; an acknowledgement is told to the
+//! controller before it is handed to the kernel, which finds the new window when it handles it.
+
+use crate::wire::{self, Segment};
+use penstock_core::packet::{flag, Packet};
+use penstock_core::tcp::{EcnMode, RttEstimator, TcpConfig};
+use penstock_core::{Ack, CcHeader, Congestion, EndpointController, FlowView, Limit};
+use penstock_live_bpf::{Seen, Steer, Steered};
+use penstock_units::{Dur, Time};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What the applications tell the switch of a connection before its SYN leaves.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// Number of the connection.
+    pub flow: u32,
+    /// Sending host.
+    pub src: u32,
+    /// Receiving host.
+    pub dst: u32,
+    /// Its protocol, by position.
+    pub protocol: u16,
+    /// Its workload, by position.
+    pub workload: u32,
+    /// Traffic class.
+    pub class: u8,
+    /// Bytes it was opened with, 0 = not known.
+    pub size: u64,
+    /// Deadline.
+    pub due: Time,
+}
+
+/// What the switch counted of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EdgeCounters {
+    /// Its packets dropped.
+    pub drops: u64,
+    /// ACKs with ECN-Echo that reached the sender.
+    pub ece_acks: u64,
+}
+
+/// A connection as the switch sees it.
+pub struct Edge {
+    /// What the applications said.
+    pub opened: Opened,
+    /// Start of the forward route, and of the way back.
+    pub route: u32,
+    /// See `route`.
+    pub back: u32,
+    /// Counters.
+    pub counters: EdgeCounters,
+    /// Its sender has closed or reset it.
+    pub closed: bool,
+    /// Source port, which names it to the kernel's congestion control.
+    port: u16,
+    cfg: Arc<TcpConfig>,
+    /// Sequence number of the SYN, once seen.
+    first: Option<u32>,
+    /// Window scale of the receiver.
+    scale: u8,
+    /// Facts for controllers.
+    pub view: FlowView,
+    rtt: RttEstimator,
+    /// End and time of every segment sent once; none of a range that was sent again (Karn).
+    sent: VecDeque<(u64, Time)>,
+    /// Congestion header of the last data packet delivered, for the ACKs to carry back.
+    echo: CcHeader,
+    controller: Option<Box<dyn EndpointController>>,
+    seen: Seen,
+    /// The kernel has sent something again: a loss, as far as can be seen from outside.
+    repaired: bool,
+    /// Recovery and reaction to marks last until this is acknowledged.
+    recovery_end: u64,
+    ecn_end: u64,
+}
+
+/// News of one acknowledgement, for a controller above connections.
+pub struct News {
+    /// Bytes newly acknowledged.
+    pub bytes: u64,
+    /// With ECN-Echo.
+    pub ece: bool,
+    /// A valid RTT sample.
+    pub rtt: Option<Dur>,
+    /// When the newest segment it covers was sent.
+    pub sent_at: Time,
+    /// A loss or timeout the kernel has reported since.
+    pub congestion: Option<Congestion>,
+}
+
+impl Edge {
+    /// A connection whose SYN is about to leave.
+    pub fn new(
+        opened: Opened,
+        port: u16,
+        cfg: Arc<TcpConfig>,
+        routes: (u32, u32),
+        controller: Option<Box<dyn EndpointController>>,
+        now: Time,
+    ) -> Edge {
+        let view = FlowView {
+            una: 0,
+            nxt: 0,
+            max_sent: 0,
+            app_end: u64::MAX / 4,
+            in_flight: 0,
+            rwnd: cfg.rwnd,
+            segment: cfg.mss,
+            mss: cfg.mss,
+            rtt_latest: Dur::ZERO,
+            rtt_smoothed: Dur::ZERO,
+            rtt_min: Dur::MAX,
+            limit: Limit::Window,
+            in_recovery: false,
+            started: now,
+            size: opened.size,
+            due: opened.due,
+        };
+        Edge {
+            opened,
+            route: routes.0,
+            back: routes.1,
+            counters: EdgeCounters::default(),
+            closed: false,
+            port,
+            rtt: RttEstimator::default(),
+            cfg,
+            first: None,
+            scale: 0,
+            view,
+            sent: VecDeque::new(),
+            echo: CcHeader::NONE,
+            controller,
+            seen: Seen::default(),
+            repaired: false,
+            recovery_end: 0,
+            ecn_end: 0,
+        }
+    }
+    /// When the controller wants to act by itself.
+    pub fn deadline(&self) -> Time {
+        self.controller.as_ref().map_or(Time::NEVER, |c| c.deadline())
+    }
+    /// That time has come.
+    pub fn on_deadline(&mut self, now: Time, steered: Option<&Steered>) {
+        if let Some(c) = &mut self.controller {
+            if c.deadline() <= now {
+                c.on_deadline(now, &self.view);
+            }
+        }
+        self.steer(steered);
+    }
+    /// Reports internal values of the controller by name.
+    pub fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        if let Some(c) = &self.controller {
+            c.observe(report);
+        }
+    }
+    /// Wire offset from the first byte of data, extended to 64 bits by what is known already.
+    fn offset(&self, seq: u32) -> u64 {
+        let first = self.first.unwrap_or(seq).wrapping_add(1);
+        let near = self.view.max_sent;
+        let low = seq.wrapping_sub(first);
+        // The value nearest to what was sent last, with these lower 32 bits.
+        let x = (near & !0xffff_ffff) | u64::from(low);
+        [x.wrapping_sub(1 << 32), x, x + (1 << 32)]
+            .into_iter()
+            .filter(|c| *c < u64::MAX / 2)
+            .min_by_key(|c| c.abs_diff(near))
+            .unwrap_or(x)
+    }
+    /// A packet of the sender is about to enter the network.
+    pub fn on_forward_out(&mut self, now: Time, s: &Segment, packet: &mut Packet, header: &mut CcHeader) {
+        *header = CcHeader::NONE;
+        if s.flags & flag::SYN != 0 {
+            self.first = Some(s.seq);
+        } else if s.payload > 0 {
+            let start = self.offset(s.seq);
+            let end = start + u64::from(s.payload);
+            if start < self.view.max_sent {
+                packet.flags |= flag::RETRANSMIT;
+                self.repaired |= self.view.una >= self.recovery_end;
+                self.sent.retain(|(e, _)| *e <= start || *e > end);
+            } else {
+                self.sent.push_back((end, now));
+            }
+            self.view.max_sent = self.view.max_sent.max(end);
+            self.view.nxt = self.view.max_sent;
+            self.view.in_flight = self.view.nxt.saturating_sub(self.view.una);
+        }
+        if let Some(c) = &mut self.controller {
+            // Pure ACKs of the sender's side carry nothing.
+            if c.header_len() > 0 && (s.payload > 0 || s.flags & flag::SYN != 0) {
+                c.on_send(now, &self.view, packet, header);
+                if !header.is_none() {
+                    packet.wire_len += c.header_len();
+                }
+            }
+        }
+    }
+    /// A packet of the sender has reached the receiver.
+    pub fn on_forward_in(&mut self, header: &CcHeader) {
+        if !header.is_none() {
+            self.echo = *header;
+        }
+    }
+    /// An acknowledgement is about to enter the network.
+    pub fn on_back_out(&mut self, frame: &[u8], s: &Segment, packet: &mut Packet, header: &mut CcHeader) {
+        *header = self.echo;
+        if s.flags & flag::SYN != 0 {
+            self.scale = wire::window_scale(frame, s);
+        }
+        if let Some(c) = self.controller.as_ref().filter(|_| !self.echo.is_none()) {
+            packet.wire_len += c.header_len();
+        }
+    }
+    /// Lowers the window an acknowledgement carries to `cap` bytes, never below one segment.
+    pub fn cap(&self, frame: &mut [u8], s: &Segment, cap: u64) {
+        if s.flags & flag::SYN != 0 {
+            return;
+        }
+        let window = (cap.max(u64::from(self.cfg.mss)) >> self.scale).min(0xffff) as u16;
+        if window < s.window {
+            wire::set_window(frame, s, window.max(1));
+        }
+    }
+    /// An acknowledgement is about to reach the sender.
+    pub fn on_back_in(
+        &mut self,
+        now: Time,
+        s: &Segment,
+        header: &CcHeader,
+        steered: Option<&Steered>,
+    ) -> News {
+        let mut news = News { bytes: 0, ece: false, rtt: None, sent_at: now, congestion: None };
+        if s.flags & flag::ACK == 0 || s.reset {
+            return news;
+        }
+        news.ece = s.flags & flag::ECE != 0 && s.flags & flag::SYN == 0;
+        if news.ece {
+            self.counters.ece_acks += 1;
+        }
+        let syn = s.flags & flag::SYN != 0;
+        let una = if syn { 0 } else { self.offset(s.ack) };
+        let duplicate = una == self.view.una;
+        if !syn {
+            self.view.rwnd = u64::from(s.window) << self.scale;
+        }
+        if una > self.view.una && una <= self.view.max_sent + 1 {
+            news.bytes = una - self.view.una;
+            self.view.una = una;
+            while let Some((end, at)) = self.sent.front().copied().filter(|(end, _)| *end <= una) {
+                self.sent.pop_front();
+                if end == una || self.sent.front().is_none_or(|(e, _)| *e > una) {
+                    news.sent_at = at;
+                    news.rtt = Some(now.since(at));
+                }
+            }
+            self.view.in_flight = self.view.nxt.saturating_sub(una);
+        } else if syn {
+            news.rtt = Some(now.since(self.view.started));
+            news.sent_at = self.view.started;
+        }
+        if let Some(sample) = news.rtt {
+            self.rtt.sample(sample, &self.cfg);
+            self.view.rtt_latest = sample;
+            self.view.rtt_smoothed = self.rtt.smoothed;
+            self.view.rtt_min = self.rtt.min;
+        }
+        if let Some(steered) = steered {
+            let seen = steered.seen(self.port);
+            if seen.timeouts != self.seen.timeouts {
+                news.congestion = Some(Congestion::Timeout { in_a_row: 1 });
+                self.view.in_recovery = false;
+            } else if seen.losses != self.seen.losses {
+                news.congestion = Some(Congestion::Loss);
+                self.view.in_recovery = true;
+            }
+            self.seen = seen;
+        } else if std::mem::take(&mut self.repaired) {
+            news.congestion = Some(Congestion::Loss);
+        }
+        if news.congestion.is_some() {
+            self.recovery_end = self.view.max_sent;
+        }
+        self.tell(now, &news, header, duplicate);
+        self.steer(steered);
+        news
+    }
+    /// Tells the controller, in the order of the simulator's sender.
+    fn tell(&mut self, now: Time, news: &News, header: &CcHeader, duplicate: bool) {
+        let Some(c) = &mut self.controller else { return };
+        let ack = Ack { now, bytes: news.bytes, ece: news.ece, sent_at: news.sent_at, rtt: news.rtt, header };
+        if let Some(event) = news.congestion {
+            c.on_congestion(now, &self.view, event);
+        }
+        if self.view.in_recovery && self.view.una >= self.recovery_end {
+            self.view.in_recovery = false;
+            c.on_congestion(now, &self.view, Congestion::Recovered);
+        }
+        if news.bytes > 0 {
+            if !self.view.in_recovery || c.acks_in_recovery() {
+                c.on_ack(&ack, &self.view);
+            }
+        } else if duplicate {
+            c.on_duplicate(&ack, &self.view);
+        }
+        // RFC 3168 section 6.1.2: once per window of data.
+        if news.ece && self.cfg.ecn != EcnMode::Off && self.view.una > self.ecn_end {
+            c.on_congestion(now, &self.view, Congestion::Ecn);
+            self.ecn_end = self.view.max_sent;
+        }
+    }
+    /// Passes the controller's answer to the kernel.
+    pub fn steer(&self, steered: Option<&Steered>) {
+        let (Some(c), Some(steered)) = (&self.controller, steered) else { return };
+        let control = c.control();
+        let segment = u64::from(self.view.segment);
+        // A sender uses whole segments, and never less than one.
+        let window = control.window.map_or(u64::from(u16::MAX), |w| (w.0 / segment).max(1));
+        let pacing = control.pacing.map_or(0, |rate| (rate.as_bytes_per_sec() as u64).max(1));
+        steered.set(self.port, Steer { window: window.min(1 << 20) as u32, pacing });
+    }
+    /// True for packets that travel from the connection's sender to its receiver.
+    pub fn is_forward(&self, s: &Segment) -> bool {
+        s.src_port == self.port
+    }
+}

@@ -1,0 +1,339 @@
+//! One live run from set-up to summary.
+
+use crate::apps::{self, Applications};
+use crate::clock::Clock;
+use crate::doctor;
+use crate::hosts::{self, Host, Settings};
+use crate::quality::LATE_SHARE;
+use crate::scenario::{controls, Control, LiveScenario};
+use crate::switch::{self, Network, Switch};
+use crate::sys;
+use crate::{Failure, Outcome, Quality};
+use penstock_core::tcp::{EcnMode, LossRecovery};
+use penstock_core::ParamError;
+use penstock_live_bpf::{Dctcp, DctcpOptions, Steered};
+use penstock_sim::engine::{Progress, Setup};
+use penstock_sim::results::summarise;
+use penstock_sim::topology::{route_stream, NodeKind, Routes};
+use penstock_units::{Bytes, Dur, Time};
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// Most hosts of a live run: each takes a namespace and a device.
+const MAX_HOSTS: usize = 512;
+/// Real-time priorities of the network and of the applications.
+const NETWORK_PRIORITY: i32 = 50;
+const APPLICATION_PRIORITY: i32 = 40;
+/// Time between set-up and the start of the clock, for the threads to be there.
+const HEAD_START_NS: u64 = 20_000_000;
+
+/// Our congestion controls, in the kernel while this lives.
+#[derive(Default)]
+struct Loaded {
+    dctcp: Option<Arc<Dctcp>>,
+    steered: Option<Arc<Steered>>,
+}
+
+fn load(scenario: &LiveScenario, setup: &Setup, owners: &[Control]) -> Result<Loaded, ParamError> {
+    let p = &scenario.resolved.params;
+    let lacking = |what: &str, reason: String| {
+        p.error("protocol", format!("needs {what} in the kernel, and that is not possible here: {reason}"))
+    };
+    let mut loaded = Loaded::default();
+    let ecn = setup.protocols[0].1.ecn;
+    let tag = format!("{:x}", std::process::id());
+    if owners.contains(&Control::Dctcp) || (ecn == EcnMode::Dctcp && owners.contains(&Control::Steered)) {
+        let dctcp = Dctcp::register(&tag, DctcpOptions::default());
+        loaded.dctcp = Some(Arc::new(dctcp.map_err(|e| lacking("our DCTCP", e.to_string()))?));
+    }
+    if owners.contains(&Control::Steered) {
+        let steered = Steered::register(&tag, ecn != EcnMode::Off);
+        loaded.steered =
+            Some(Arc::new(steered.map_err(|e| lacking("a steered congestion control", e.to_string()))?));
+    }
+    for owner in owners {
+        if let Control::Kernel(name) = owner {
+            let known = doctor::congestion_controls();
+            if !known.iter().any(|k| k == name) {
+                let rule = format!("must be one the kernel has ({}), dctcp or steered", known.join(", "));
+                return Err(ParamError::new("kernel", name, rule));
+            }
+        }
+    }
+    Ok(loaded)
+}
+
+fn settings(scenario: &LiveScenario, setup: &Setup) -> Settings {
+    let p = &scenario.resolved.params;
+    let cfg = &setup.protocols[0].1;
+    let segment = setup.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
+    Settings {
+        mtu: segment,
+        sack: cfg.recovery == LossRecovery::Sack,
+        timestamps: cfg.timestamps,
+        ecn: cfg.ecn == EcnMode::Classic,
+        restart_after_idle: cfg.restart_after_idle,
+        tail_loss_probe: cfg.tail_loss_probe,
+        rto_min_us: (cfg.rto_min.0 / 1_000_000).max(1),
+        rto_max_ms: p.is_given("rto_max").then_some(cfg.rto_max.0 / 1_000_000_000),
+        // Half of a receive buffer is bookkeeping (tcp_adv_win_scale).
+        receive_buffer: (cfg.rwnd * 2).clamp(1 << 16, 64 << 20),
+        initial_window: cfg.initial_window,
+        quick_ack: cfg.delayed_ack == 1,
+    }
+}
+
+/// Runs replication `run` of a scenario live.
+///
+/// # Errors
+/// What the machine lacks or the scenario must not ask for, as input; anything that fails on the way.
+pub fn run(scenario: &LiveScenario, run: u64, progress: Arc<Progress>) -> Result<Outcome, Failure> {
+    if let Some(missing) = doctor::missing() {
+        return Err(ParamError::new("live", "", format!("needs {missing}")).into());
+    }
+    let setup = scenario.resolved.setup(run)?;
+    let count = setup.topology.hosts().len();
+    if count > MAX_HOSTS {
+        let rule = format!("a live run takes at most {MAX_HOSTS} hosts; this scenario has {count}");
+        return Err(ParamError::new("scenario", scenario.resolved.scenario.name, rule).into());
+    }
+    let owners = controls(scenario, &setup)?;
+    let loaded = load(scenario, &setup, &owners)?;
+    let settings = settings(scenario, &setup);
+    let before = (sys::machine_cpu(), sys::process_cpu(), sys::monotonic_ns());
+    // A thread of its own: making namespaces moves it from one to the next.
+    let work = thread::Builder::new()
+        .name("penstock-apps".into())
+        .spawn(move || drive(setup, owners, loaded, &settings, &progress))
+        .map_err(|e| Failure::Run(e.to_string()))?;
+    let done = match work.join() {
+        Ok(done) => done?,
+        Err(panic) => return Err(Failure::Run(text_of(&panic))),
+    };
+    Ok(outcome(scenario, done, before))
+}
+
+fn text_of(panic: &Box<dyn std::any::Any + Send>) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()))
+        .unwrap_or_else(|| "a thread died".into())
+}
+
+struct Done {
+    network: Network,
+    applications: Applications,
+    protocol_names: Vec<String>,
+    bottleneck: u32,
+    round_trip: Dur,
+}
+
+/// Sets up the hosts, runs both threads, and takes everything down.
+fn drive(
+    mut setup: Setup,
+    owners: Vec<Control>,
+    loaded: Loaded,
+    settings: &Settings,
+    progress: &Arc<Progress>,
+) -> Result<Done, Failure> {
+    sys::raise_descriptor_limit();
+    let mut places: Vec<Option<Host>> = Vec::new();
+    let mut devices: Vec<Option<OwnedFd>> = Vec::new();
+    let mut addresses = BTreeMap::new();
+    for (node, n) in setup.topology.nodes.iter().enumerate() {
+        if n.kind == NodeKind::Switch {
+            places.push(None);
+            devices.push(None);
+            continue;
+        }
+        let made = hosts::host(node as u32 + 1, settings);
+        let (host, device) = made.map_err(|e| Failure::Run(format!("host {}: {e}", n.name)))?;
+        addresses.insert(host.address, node as u32);
+        places.push(Some(host));
+        devices.push(Some(device));
+    }
+    // No round trip is shorter than a packet's own transmission, whatever the distance.
+    let slowest = setup.topology.links.iter().map(|l| l.rate).min().expect("a network has links");
+    let round_trip = setup.base_rtt.max(Bytes(u64::from(settings.mtu)) / slowest);
+    setup.base_rtt = round_trip;
+    let (warmup, end) = (Time::ZERO + setup.warmup, Time::ZERO + setup.duration);
+    let workloads = std::mem::take(&mut setup.workloads);
+    let recorder = std::mem::take(&mut setup.recorder);
+    // The switch samples the queues at the same interval, but the tables are the applications'.
+    setup.recorder = recorder.like();
+    let names: Vec<String> = owners
+        .iter()
+        .map(|o| match o {
+            Control::Kernel(name) => name.clone(),
+            Control::Dctcp => loaded.dctcp.as_ref().map_or(String::new(), |d| d.name().to_owned()),
+            Control::Steered => loaded.steered.as_ref().map_or(String::new(), |s| s.name().to_owned()),
+        })
+        .collect();
+    // A receiver echoes marks by its own congestion control's rules: DCTCP's where that is the protocol.
+    let receiver_control = loaded.dctcp.as_ref().map_or_else(|| names[0].clone(), |d| d.name().to_owned());
+    let bottleneck = setup.bottleneck;
+    let protocol_names = setup.protocol_names.clone();
+    let check = {
+        let (topology, id) = (setup.topology.clone(), (setup.seed, setup.run));
+        let mut routes = Routes::new(&topology);
+        move |r: &penstock_sim::workloads::FlowRequest, flow| {
+            let mut rng = route_stream(id.0, id.1, flow);
+            routes.path(&topology, r.src, r.dst, &mut rng)?;
+            routes.path(&topology, r.dst, r.src, &mut rng).map(drop)
+        }
+    };
+    let clock = Clock::starting_in(HEAD_START_NS);
+    let stop = Arc::new(AtomicBool::new(false));
+    let announced: Arc<switch::Announced> = Arc::new(Mutex::new(BTreeMap::new()));
+    let switch = Switch::new(switch::Plan {
+        setup,
+        devices,
+        addresses,
+        listen: apps::LISTEN,
+        steered: owners.iter().map(|o| *o == Control::Steered).collect(),
+        handle: loaded.steered.clone(),
+        announced: announced.clone(),
+        clock,
+        stop: stop.clone(),
+    });
+    let ended = stop.clone();
+    let network = thread::Builder::new()
+        .name("penstock-net".into())
+        .spawn(move || {
+            // However this thread ends, the other one must not wait for it.
+            struct OnExit(Arc<AtomicBool>);
+            impl Drop for OnExit {
+                fn drop(&mut self) {
+                    self.0.store(true, Ordering::Relaxed);
+                }
+            }
+            let _guard = OnExit(ended);
+            switch.run(NETWORK_PRIORITY)
+        })
+        .map_err(|e| Failure::Run(e.to_string()))?;
+    let alpha = loaded.dctcp.clone().map(|d| Box::new(move |port| d.alpha(port)) as Box<_>);
+    let applications = apps::run(
+        apps::Plan {
+            hosts: places,
+            workloads,
+            controls: names,
+            receiver_control,
+            recorder,
+            announced,
+            clock,
+            warmup,
+            end,
+            stop: stop.clone(),
+            progress: progress.clone(),
+            check: Box::new(check),
+            alpha,
+        },
+        APPLICATION_PRIORITY,
+    );
+    stop.store(true, Ordering::Relaxed);
+    let network = match network.join() {
+        Ok(network) => network.map_err(|e| Failure::Run(format!("the network: {e}"))),
+        Err(panic) => Err(Failure::Run(text_of(&panic))),
+    };
+    // When the network has failed, that is the reason why the applications did.
+    let network = network?;
+    let applications = applications.map_err(|e| Failure::Run(e.to_string()))?;
+    Ok(Done { network, applications, protocol_names, bottleneck, round_trip })
+}
+
+fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64)) -> Outcome {
+    let Done { network, mut applications, protocol_names, bottleneck, round_trip } = done;
+    let cpu_s = sys::process_cpu() - before.1;
+    let elapsed = (sys::monotonic_ns() - before.2) as f64 * 1e-9;
+    let others = match (before.0, sys::machine_cpu()) {
+        (Some(a), Some(b)) => ((b - a - cpu_s) / elapsed).max(0.0),
+        _ => f64::NAN,
+    };
+    let recorder = &mut applications.recorder;
+    for f in &mut recorder.flows {
+        if let Some(seen) = network.counters.get(&f.flow) {
+            // The switch counts from the end of warm-up.
+            f.totals.drops = f.baseline.drops + seen.drops;
+            f.totals.ece_acks = f.baseline.ece_acks + seen.ece_acks;
+        }
+    }
+    for s in &network.samples {
+        if s.metric == "alpha" && s.at >= recorder.from {
+            recorder.alpha.add(s.value);
+        }
+        recorder.row(*s);
+    }
+    recorder.series.sort_by_key(|s| s.at);
+    for t in &network.transitions {
+        recorder.transition(t);
+    }
+    recorder.events.sort_by_key(|e| e.at);
+
+    let gate = scenario.options.float("gate");
+    let lag = &network.lag;
+    let p99 = lag.quantile(0.99);
+    let mut notes = Vec::new();
+    if lag.count() == 0 {
+        notes.push("no packet was delivered after the warm-up".to_owned());
+    } else if p99 > gate * round_trip.as_secs() {
+        notes.push(format!(
+            "99 % of packets were up to {:.0} us late: more than {} of the round trip of {round_trip}",
+            p99 * 1e6,
+            gate
+        ));
+    }
+    if lag.late_share() > LATE_SHARE {
+        notes.push(format!(
+            "in {:.1} % of all windows of 10 ms some packet was late by more than a round trip; {:.0} % may be",
+            lag.late_share() * 100.0,
+            LATE_SHARE * 100.0
+        ));
+    }
+    let device_drops = applications.device_drops + network.refused;
+    if device_drops > 0 {
+        notes.push(format!("devices dropped {device_drops} packets that no queue of the scenario dropped"));
+    }
+    let valid = notes.is_empty();
+    if !network.real_time {
+        notes.push("without real-time priority (needs root): lags are larger than they need be".to_owned());
+    }
+    if network.foreign > 0 {
+        notes.push(format!(
+            "{} packets that belong to no connection of the scenario were left out",
+            network.foreign
+        ));
+    }
+    let numbers = vec![
+        ("valid", f64::from(u8::from(valid))),
+        ("lag_p50_s", lag.quantile(0.5)),
+        ("lag_p99_s", p99),
+        ("lag_max_s", lag.max()),
+        ("late_windows", lag.late_share()),
+        ("timer_lag_max_s", applications.timer_lag.as_secs()),
+        ("device_drops", device_drops as f64),
+        ("other_cpu_cores", others),
+        ("unreported_acks", applications.unreported as f64),
+    ];
+    let mut out = Outcome {
+        topology: network.topology,
+        protocol_names,
+        ports: network.ports,
+        bottleneck,
+        recorder: applications.recorder,
+        packet_hops: network.packet_hops,
+        summary: Default::default(),
+        quality: Quality { valid, notes, numbers },
+        completed: applications.completed,
+        cpu_s,
+    };
+    out.summary = summarise(&out.measured());
+    for (key, value) in out.quality.numbers.iter().filter(|(_, v)| v.is_finite()) {
+        out.summary.insert(key, *value);
+    }
+    let [sack, reno, probes] = [0, 1, 2].map(|i| applications.counters[i] as f64);
+    out.summary.insert("fast_retransmits", sack + reno);
+    out.summary.insert("tail_loss_probes", probes);
+    out
+}

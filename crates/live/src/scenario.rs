@@ -1,0 +1,369 @@
+//! What to run live: a scenario with the defaults of this view, scaled by rule, and what the kernel is told of it.
+
+use penstock_core::params::parse_spec;
+use penstock_core::tcp::EcnMode;
+use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_models::queues::DISCIPLINES;
+use penstock_models::registry::PROTOCOLS;
+use penstock_sim::document;
+use penstock_sim::engine::Setup;
+use penstock_sim::scenario::{Resolved, COMMON};
+use penstock_units::Dur;
+use serde_json::{json, Map, Value};
+
+/// Options of the live view, beside the scenario's own keys.
+pub const OPTIONS: &[ParamSpec] = &[
+    ParamSpec::new(
+        "scale",
+        Kind::Text,
+        "none",
+        "none: live defaults (100 Mb/s, RTT 1 ms); auto, or a factor: the scenario with rates divided and times \
+         multiplied by it, buffers and sizes kept",
+        "chosen: auto brings the fastest link to 100 Mb/s",
+    ),
+    ParamSpec::new(
+        "kernel",
+        Kind::Text,
+        "",
+        "congestion control of the sockets: a name the kernel knows, dctcp (ours), or steered (the simulator's own \
+         controller sets the window); unset = by protocol",
+        "",
+    ),
+    ParamSpec::new(
+        "gate",
+        Kind::Float,
+        "0.1",
+        "a run is valid when 99 % of departures were late by at most this share of the round trip",
+        "chosen: a tenth is below what a queue of one packet adds",
+    )
+    .range(1e-6, 10.0),
+];
+
+/// Rate of the links a run gets by default, and the target of `scale=auto`, in bit/s.
+const RATE: f64 = 100e6;
+
+/// Defaults that differ from the simulator's because the kernel has them so, or its timers want it: key, value.
+/// They hold for the simulation beside a live run too.
+const KERNEL: &[(&str, &str)] = &[
+    ("timestamps", "true"),
+    ("initial_window", "10"),
+    ("rto_initial", "1s"),
+    ("rto_granularity", "4ms"),
+    ("delayed_ack", "2"),
+    ("byte_counting", "true"),
+    ("ssthresh_from", "cwnd"),
+    ("window_validation", "true"),
+    ("rwnd", "4MB"),
+];
+
+/// Defaults of the network and of timing noise when nothing is scaled: 100 Mb/s, a round trip of 1 ms, and noise
+/// that is ten times that at 1 Gb/s.
+const NETWORK: &[(&str, &str)] = &[
+    ("link_rate", "100Mbps"),
+    ("capacity", "100Mbps"),
+    ("rtt", "1ms"),
+    ("link_delay", "250us"),
+    ("rto_min", "200ms"),
+    ("jitter", "200us"),
+];
+
+/// How long a run lasts unless it says so: the wall clock does not run faster for longer ones.
+const LENGTH: &[(&str, &str)] = &[("duration", "10s"), ("warmup", "2s"), ("repetitions", "100")];
+
+/// Keys of the simulator that the kernel has no counterpart for: given ones are named in a warning.
+const WITHOUT_COUNTERPART: &[&str] = &[
+    "read_rate",
+    "rto_initial",
+    "rto_granularity",
+    "backoff_max",
+    "delayed_ack_timeout",
+    "dup_thresh",
+    "limited_transmit",
+    "window_validation",
+    "byte_counting",
+    "ssthresh_from",
+    "ect_syn",
+    "retransmit_probability",
+    "retransmit_every",
+    "retransmit_segment",
+    "retransmit_rests",
+    "segment_start",
+    "resize_window",
+    "resize_from",
+    "header_compression",
+    "send_jitter",
+    "loss_events",
+    "ties",
+];
+
+/// A scenario for the wall clock.
+pub struct LiveScenario {
+    /// The scenario with every value as it will be run; the simulator runs the same.
+    pub resolved: Resolved,
+    /// Options of this view.
+    pub options: Params,
+    /// Factor that rates were divided and times multiplied by.
+    pub scale: f64,
+    /// Keys that were given and that the kernel has no counterpart for.
+    pub without_counterpart: Vec<String>,
+}
+
+impl LiveScenario {
+    /// What to run, as a document: that of [`document::resolve`] with the options under `live`.
+    ///
+    /// # Errors
+    /// What [`document::resolve`] refuses, and a bad option.
+    pub fn new(text: &str) -> Result<LiveScenario, ParamError> {
+        let asked = document::resolve(text)?;
+        let mut given = Vec::new();
+        let parsed: Value = serde_json::from_str(text).unwrap_or(Value::Null);
+        for (key, value) in parsed.get("live").and_then(Value::as_object).into_iter().flatten() {
+            given.push((key.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned)));
+        }
+        let options = Params::parse("live", OPTIONS, &given)?;
+        let scale = scale(&options, &asked)?;
+        let mut set = Map::new();
+        for (key, value, was_given) in asked.params.resolved() {
+            if let Some(text) = live_value(&asked, key, value, was_given, scale)? {
+                set.insert(key.to_owned(), Value::String(text));
+            }
+        }
+        let mut document = json!({
+            "scenario": asked.scenario.name, "set": set, "seed": asked.seed,
+            "base_dir": asked.file.get("base_dir").cloned().unwrap_or(Value::Null),
+        });
+        if let Some(text) = parsed.get("toml") {
+            document["toml"] = text.clone();
+        }
+        let mut resolved = document::resolve(&document.to_string())?;
+        resolved.without_effect.retain(|k| asked.without_effect.contains(k));
+        let without_counterpart = asked
+            .params
+            .resolved()
+            .filter(|(key, _, given)| *given && WITHOUT_COUNTERPART.contains(key))
+            .map(|(key, ..)| key.to_owned())
+            .collect();
+        Ok(LiveScenario { resolved, options, scale: scale.unwrap_or(1.0), without_counterpart })
+    }
+}
+
+/// The factor of `scale`, `None` when nothing is scaled.
+fn scale(options: &Params, asked: &Resolved) -> Result<Option<f64>, ParamError> {
+    let fastest = || {
+        let keys = asked.scenario.specs();
+        let rates = keys.iter().filter(|s| s.kind == Kind::Rate && asked.params.is_set(s.name));
+        rates.map(|s| asked.params.rate(s.name).as_bps()).fold(0.0, f64::max)
+    };
+    let factor = match options.text("scale") {
+        "none" => return Ok(None),
+        "auto" => (fastest() / RATE).max(1.0),
+        text => match text.parse::<f64>() {
+            Ok(x) if (0.001..=1e6).contains(&x) => x,
+            _ => return Err(options.error("scale", "must be none, auto or a factor of 0.001 to 1e6")),
+        },
+    };
+    let tables = asked.file.get("tables").and_then(Value::as_object);
+    if tables.is_some_and(|t| !t.is_empty()) {
+        let rule =
+            "cannot scale the links and workloads of a file: write the rates and times to be run there";
+        return Err(options.error("scale", rule));
+    }
+    Ok(Some(factor))
+}
+
+/// The value a key has live, `None` = its default.
+fn live_value(
+    asked: &Resolved,
+    key: &str,
+    value: &str,
+    given: bool,
+    scale: Option<f64>,
+) -> Result<Option<String>, ParamError> {
+    let default = |table: &[(&str, &str)]| {
+        table.iter().find(|(k, _)| *k == key).filter(|_| !given).map(|(_, v)| (*v).to_owned())
+    };
+    if let Some(text) = default(KERNEL) {
+        return Ok(Some(text));
+    }
+    if let Some(text) = default(LENGTH) {
+        // Never longer than the scenario itself, and a scenario without warm-up keeps none.
+        let p = &asked.params;
+        let longer = match key {
+            "repetitions" => p.count(key) < 100,
+            _ => p.dur(key) < if key == "duration" { Dur::millis(10_000) } else { Dur::millis(2_000) },
+        };
+        return Ok(if longer { given.then(|| value.to_owned()) } else { Some(text) });
+    }
+    let Some(factor) = scale else {
+        if key == "send_jitter" && !given {
+            return scaled(&asked.params, key, Kind::Duration, 10.0).map(Some);
+        }
+        return Ok(default(NETWORK).or(given.then(|| value.to_owned())));
+    };
+    let kind = asked.scenario.specs().iter().find(|s| s.name == key).map(|s| s.kind);
+    match key {
+        // How long and how finely one looks is not part of the network.
+        "duration" | "warmup" | "sample" => Ok(given.then(|| value.to_owned())),
+        "protocol" => scaled_spec(key, value, factor, protocol_params).map(Some),
+        "queue" => scaled_spec(key, value, factor, queue_params).map(Some),
+        "arrivals" => Ok(Some(match value.split_once(':') {
+            Some(("poisson", rate)) => {
+                let rate = rate.trim().trim_end_matches("/s").trim();
+                rate.parse::<f64>().map_or(value.to_owned(), |r| format!("poisson:{}", r / factor))
+            }
+            _ => value.to_owned(),
+        })),
+        _ if !asked.params.is_set(key) => Ok(given.then(|| value.to_owned())),
+        _ => match kind {
+            Some(kind @ (Kind::Rate | Kind::Duration)) => scaled(&asked.params, key, kind, factor).map(Some),
+            _ => Ok(given.then(|| value.to_owned())),
+        },
+    }
+}
+
+fn scaled(p: &Params, key: &str, kind: Kind, factor: f64) -> Result<String, ParamError> {
+    Ok(match kind {
+        Kind::Rate => format!("{}bps", (p.rate(key).as_bps() / factor).round()),
+        _ => format!("{}ns", (p.dur(key).as_secs() * 1e9 * factor).round()),
+    })
+}
+
+fn protocol_params(name: &str) -> Option<&'static [ParamSpec]> {
+    PROTOCOLS.iter().find(|p| p.name == name).map(|p| p.params)
+}
+
+fn queue_params(name: &str) -> Option<&'static [ParamSpec]> {
+    DISCIPLINES.iter().find(|d| d.name == name).map(|d| d.params)
+}
+
+/// `name:key=value,...` with its rates and times scaled, defaults too.
+fn scaled_spec(
+    key: &str,
+    text: &str,
+    factor: f64,
+    params: fn(&str) -> Option<&'static [ParamSpec]>,
+) -> Result<String, ParamError> {
+    let (name, mut given) = parse_spec(key, text)?;
+    let Some(specs) = params(&name) else { return Ok(text.to_owned()) };
+    let p = Params::parse(&name, specs, &given)?;
+    for s in specs.iter().filter(|s| matches!(s.kind, Kind::Rate | Kind::Duration) && p.is_set(s.name)) {
+        let value = scaled(&p, s.name, s.kind, factor)?;
+        match given.iter_mut().find(|(k, _)| k == s.name) {
+            Some((_, v)) => *v = value,
+            None => given.push((s.name.to_owned(), value)),
+        }
+    }
+    let list: Vec<String> = given.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    Ok(if list.is_empty() { name } else { format!("{name}:{}", list.join(",")) })
+}
+
+/// Whose congestion control a connection has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// One the kernel has, by name.
+    Kernel(String),
+    /// Ours by RFC 8257, in the kernel.
+    Dctcp,
+    /// The simulator's controller sets the window of the socket.
+    Steered,
+}
+
+/// The congestion control of each protocol of the run.
+///
+/// # Errors
+/// An option that contradicts the protocol, protocols that cannot share a host.
+pub fn controls(scenario: &LiveScenario, setup: &Setup) -> Result<Vec<Control>, ParamError> {
+    let asked = scenario.options.text("kernel");
+    let p = &scenario.resolved.params;
+    let wrong = |key: &str, rule: &str| Err(p.error(key, rule));
+    let first = &setup.protocols[0].1;
+    let mut list = Vec::new();
+    for ((_, cfg), text) in setup.protocols.iter().zip(&setup.protocol_names) {
+        if (cfg.recovery, cfg.ecn) != (first.recovery, first.ecn) {
+            return wrong("protocol", "protocols of a live run must agree on loss recovery and on ECN");
+        }
+        let name = text.split(':').next().unwrap_or(text).trim();
+        list.push(match asked {
+            "dctcp" => Control::Dctcp,
+            "steered" => Control::Steered,
+            "" => match name {
+                "reno" | "newreno" | "sack" => Control::Kernel("reno".into()),
+                "cubic" => Control::Kernel("cubic".into()),
+                "dctcp" => Control::Dctcp,
+                _ => Control::Steered,
+            },
+            other => Control::Kernel(other.into()),
+        });
+    }
+    if list.contains(&Control::Dctcp) && first.ecn != EcnMode::Dctcp {
+        return Err(scenario
+            .options
+            .error("kernel", "dctcp needs protocol=dctcp, or the queue would not mark"));
+    }
+    if first.header != penstock_core::tcp::IP_TCP_HEADER {
+        return wrong("header", "must be 40B in a live run: the kernel's own headers");
+    }
+    if p.declares("delayed_ack") && !(1..=2).contains(&p.count("delayed_ack")) {
+        return wrong("delayed_ack", "must be 1 or 2 in a live run: the kernel knows no other");
+    }
+    debug_assert!(COMMON.iter().any(|s| s.name == "delayed_ack"));
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(live: &str, set: &str) -> LiveScenario {
+        let text = format!("{{\"scenario\":\"incast\",\"set\":{set},\"live\":{live}}}");
+        LiveScenario::new(&text).unwrap()
+    }
+
+    #[test]
+    fn without_a_scale_the_network_has_live_defaults_and_given_values_stay() {
+        let s = resolve("{}", "{\"rto_min\":\"10ms\",\"servers\":4}");
+        let p = &s.resolved.params;
+        assert_eq!(p.rate("link_rate").as_bps(), 100e6);
+        assert_eq!(p.dur("link_delay") * 4, Dur::millis(1));
+        assert_eq!((p.dur("rto_min"), p.count("servers")), (Dur::millis(10), 4));
+        assert_eq!((p.count("initial_window"), p.dur("duration")), (10, Dur::millis(10_000)));
+        assert_eq!(p.text("buffer"), "32pkt");
+    }
+
+    /// The rule: rates / s, times * s, buffers and sizes kept, the length of the run not touched.
+    #[test]
+    fn a_scale_divides_rates_and_multiplies_times() {
+        let s =
+            resolve("{\"scale\":\"auto\"}", "{\"rto_min\":\"20ms\",\"duration\":\"7s\",\"sru\":\"64KB\"}");
+        let p = &s.resolved.params;
+        assert_eq!(s.scale, 10.0);
+        assert_eq!(p.rate("link_rate").as_bps(), 100e6);
+        assert_eq!(p.dur("link_delay"), Dur::micros(500));
+        assert_eq!(p.dur("rto_min"), Dur::millis(200));
+        assert_eq!((p.dur("duration"), p.bytes("sru").0), (Dur::millis(7000), 64_000));
+    }
+
+    #[test]
+    fn parameters_of_protocols_are_scaled_too() {
+        let text = scaled_spec("protocol", "sdc:silence=5ms", 10.0, protocol_params).unwrap();
+        assert_eq!(text, "sdc:silence=50000000ns");
+        assert_eq!(scaled_spec("queue", "threshold:k=4pkt", 10.0, queue_params).unwrap(), "threshold:k=4pkt");
+    }
+
+    #[test]
+    fn bad_options_are_named() {
+        let bad = |live: &str| {
+            let text = format!("{{\"scenario\":\"incast\",\"live\":{live}}}");
+            LiveScenario::new(&text).err().map(|e| e.key)
+        };
+        assert_eq!(bad("{\"scale\":\"-1\"}").as_deref(), Some("scale"));
+        assert_eq!(bad("{\"gate\":\"none\"}").as_deref(), Some("gate"));
+        assert_eq!(bad("{\"wire\":\"1\"}").as_deref(), Some("wire"));
+    }
+
+    #[test]
+    fn keys_the_kernel_has_no_counterpart_for_are_known() {
+        let s = resolve("{}", "{\"dup_thresh\":4,\"sru\":\"10KB\"}");
+        assert_eq!(s.without_counterpart, ["dup_thresh"]);
+    }
+}

@@ -1,0 +1,648 @@
+//! The network between the hosts: the simulator's own ports, driven by the wall clock.
+//!
+//! A packet enters with the time it was read from its host's device; from there on every time is computed, as in
+//! the simulator: departures, drops and marks happen at virtual times, in their order. Only the last step, handing
+//! a packet to the receiving host, happens when this thread gets to it. How much later than due that was is the
+//! lag, and it is recorded for every packet.
+
+use crate::clock::Clock;
+use crate::edge::{Edge, EdgeCounters, Opened};
+use crate::quality::Lag;
+use crate::sys::{self, Poll};
+use crate::wire::{self, Segment};
+use penstock_core::packet::{Ecn, FlowId, Packet};
+use penstock_core::receive::ReceiveController;
+use penstock_core::rng::Entity;
+use penstock_core::tcp::TcpConfig;
+use penstock_core::{Ack, CcHeader, Peer, Stream};
+use penstock_live_bpf::Steered;
+use penstock_models::Suite;
+use penstock_sim::engine::{Collective, Conservation, Setup};
+use penstock_sim::events::{Arrivals, Deadlines, Pending, Wake};
+use penstock_sim::metrics::Sample;
+use penstock_sim::pool::Pool;
+use penstock_sim::port::{Arena, Offered, Port};
+use penstock_sim::topology::{route_stream, Routes, Topology};
+use penstock_units::{Dur, Time};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// End of a route.
+const END: u32 = u32::MAX;
+/// Sleeps end this early, and the rest is spent polling: a wake-up takes about as long.
+const SPIN_NS: u64 = 15_000;
+/// Without a sleep for so long, one of [`REST_NS`] is inserted: the kernel stops real-time threads that never sleep.
+const BUSY_NS: u64 = 2_000_000;
+const REST_NS: u64 = 150_000;
+/// The longest sleep: a cancelled run ends within it.
+const NAP_NS: u64 = 10_000_000;
+/// Packets read from one device before others get their turn.
+const BATCH: usize = 32;
+
+/// Connections announced by the applications, by source port.
+pub type Announced = Mutex<BTreeMap<u16, Opened>>;
+
+/// What the network is made of.
+pub struct Plan {
+    /// Everything the scenario says.
+    pub setup: Setup,
+    /// Device of each node, `None` for switches.
+    pub devices: Vec<Option<OwnedFd>>,
+    /// Addresses of the hosts.
+    pub addresses: BTreeMap<[u8; 4], u32>,
+    /// Port the receivers listen on.
+    pub listen: u16,
+    /// Per protocol: the socket is steered by the simulator's controller.
+    pub steered: Vec<bool>,
+    /// The kernel's end of steering.
+    pub handle: Option<Arc<Steered>>,
+    /// Connections to come.
+    pub announced: Arc<Announced>,
+    /// The run's clock.
+    pub clock: Clock,
+    /// Set by whoever ends the run.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// A packet's bytes, in the slot of its arena entry.
+struct Frame {
+    bytes: Vec<u8>,
+    len: usize,
+    segment: Segment,
+    /// Source port of its connection.
+    edge: u16,
+}
+
+/// What the network leaves.
+pub struct Network {
+    /// The scenario's network.
+    pub topology: Topology,
+    /// Ports with their statistics.
+    pub ports: Vec<Port>,
+    /// Packets delivered over one link.
+    pub packet_hops: u64,
+    /// Counters by connection since the end of warm-up.
+    pub counters: BTreeMap<u32, EdgeCounters>,
+    /// Lags of deliveries since the end of warm-up.
+    pub lag: Lag,
+    /// Samples of the queue.
+    pub samples: Vec<Sample>,
+    /// Packets a device did not take.
+    pub refused: u64,
+    /// Packets that were not TCP between hosts of the scenario.
+    pub foreign: u64,
+    /// The thread ran at real-time priority.
+    pub real_time: bool,
+    /// State changes under collective control.
+    pub transitions: Vec<penstock_core::host::Transition>,
+}
+
+/// The network at work.
+pub struct Switch {
+    clock: Clock,
+    stop: Arc<AtomicBool>,
+    topology: Topology,
+    protocols: Vec<(Suite, Arc<TcpConfig>)>,
+    steered: Vec<bool>,
+    handle: Option<Arc<Steered>>,
+    announced: Arc<Announced>,
+    devices: Vec<Option<OwnedFd>>,
+    addresses: BTreeMap<[u8; 4], u32>,
+    listen: u16,
+    seed: (u64, u64),
+    ports: Vec<Port>,
+    arrivals: Arrivals,
+    deadlines: Deadlines,
+    link_wake: Vec<Pending>,
+    edge_wake: BTreeMap<u16, Pending>,
+    arena: Arena,
+    frames: Vec<Frame>,
+    mtu: usize,
+    router: Routes,
+    routes: Vec<u32>,
+    route_index: BTreeMap<Vec<u32>, u32>,
+    edges: BTreeMap<u16, Edge>,
+    over: BTreeMap<u32, EdgeCounters>,
+    baseline: BTreeMap<u32, EdgeCounters>,
+    pools: Vec<(Pool, Stream)>,
+    pool_of: Vec<u32>,
+    receive: BTreeMap<u32, Box<dyn ReceiveController>>,
+    collectives: Vec<Collective>,
+    transitions: Vec<penstock_core::host::Transition>,
+    warmup: Time,
+    end: Time,
+    measuring: bool,
+    interval: Option<Dur>,
+    next_sample: Time,
+    sampled: Vec<u32>,
+    sampled_flows: u32,
+    samples: Vec<Sample>,
+    lag: Lag,
+    refused: u64,
+    foreign: u64,
+    packet_hops: u64,
+    conservation: Conservation,
+}
+
+impl Switch {
+    /// Builds the network; the applications keep the workloads.
+    pub fn new(plan: Plan) -> Switch {
+        let Plan { setup, devices, addresses, listen, steered, handle, announced, clock, stop } = plan;
+        let mut ports = setup.ports();
+        let uses_headers = setup.uses_headers();
+        let mut pool_of = vec![u32::MAX; ports.len()];
+        let mut pools = Vec::new();
+        for (i, pool) in setup.pools.into_iter().enumerate() {
+            for p in pool.ports() {
+                ports[*p as usize].share();
+                pool_of[*p as usize] = i as u32;
+            }
+            pools.push((pool, Stream::new(setup.seed, setup.run, Entity::Pool, i as u64)));
+        }
+        let mut receive = BTreeMap::new();
+        if let Some(build) = &setup.receive {
+            let packet = setup.protocols.iter().map(|(_, c)| c.mss).max().unwrap_or(1500);
+            for l in setup.topology.links.iter().filter(|l| devices[l.to as usize].is_some()) {
+                let base_rtt = setup.base_rtt.max(penstock_units::Bytes(u64::from(packet)) / l.rate);
+                let facts = penstock_models::registry::LinkFacts { capacity: l.rate, base_rtt, packet };
+                receive.insert(l.to, build(&facts));
+            }
+        }
+        let mtu = setup.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
+        let recorder = &setup.recorder;
+        let interval = recorder.interval.filter(|_| recorder.keep_series);
+        let window = setup.base_rtt;
+        let mut switch = Switch {
+            clock,
+            stop,
+            router: Routes::new(&setup.topology),
+            link_wake: vec![Pending::default(); ports.len()],
+            edge_wake: BTreeMap::new(),
+            arrivals: Arrivals::new(setup.ties),
+            deadlines: Deadlines::default(),
+            arena: Arena::new(uses_headers),
+            frames: Vec::new(),
+            mtu: mtu as usize,
+            routes: Vec::new(),
+            route_index: BTreeMap::new(),
+            edges: BTreeMap::new(),
+            over: BTreeMap::new(),
+            baseline: BTreeMap::new(),
+            pools,
+            pool_of,
+            receive,
+            collectives: setup.collectives,
+            transitions: Vec::new(),
+            warmup: Time::ZERO + setup.warmup,
+            end: Time::ZERO + setup.duration,
+            measuring: false,
+            interval,
+            next_sample: interval.map_or(Time::NEVER, |i| Time::ZERO + i),
+            sampled: recorder.sampled_ports.clone(),
+            sampled_flows: recorder.series_flows,
+            samples: Vec::new(),
+            lag: Lag::new(window),
+            refused: 0,
+            foreign: 0,
+            packet_hops: 0,
+            conservation: Conservation::default(),
+            topology: setup.topology,
+            protocols: setup.protocols,
+            steered,
+            handle,
+            announced,
+            devices,
+            addresses,
+            listen,
+            seed: (setup.seed, setup.run),
+            ports,
+        };
+        for port in 0..switch.ports.len() as u32 {
+            switch.arm_link(port);
+        }
+        switch
+    }
+
+    /// Runs until the end of the scenario, or until told to stop.
+    ///
+    /// # Errors
+    /// A device that cannot be read any more.
+    pub fn run(mut self, priority: i32) -> io::Result<Network> {
+        let real_time = sys::fifo_priority(priority).is_ok();
+        sys::exact_timers();
+        let mut poll = Poll::new()?;
+        for (node, device) in self.devices.iter().enumerate() {
+            if let Some(fd) = device {
+                poll.add(fd.as_raw_fd(), node as u64, false)?;
+            }
+        }
+        let mut slept_at = sys::monotonic_ns();
+        let mut ready = Vec::new();
+        while !self.stop.load(Ordering::Relaxed) {
+            let now = self.clock.now();
+            if now >= self.end {
+                break;
+            }
+            self.run_until(now);
+            let next = self.arrivals.peek().min(self.deadlines.peek()).min(self.next_sample).min(self.end);
+            let gap = next.since(self.clock.now()).0 / 1000;
+            let mut sleep = gap.saturating_sub(SPIN_NS).min(NAP_NS);
+            let awake = sys::monotonic_ns();
+            if sleep == 0 && awake - slept_at > BUSY_NS {
+                sys::sleep_ns(REST_NS);
+                sleep = 0;
+                slept_at = sys::monotonic_ns();
+            }
+            ready.clear();
+            ready.extend(poll.wait(sleep)?.map(|r| r.token as u32));
+            if sleep > 0 && sys::monotonic_ns() - awake > 5_000 {
+                slept_at = sys::monotonic_ns();
+            }
+            for node in &ready {
+                self.read(*node)?;
+            }
+        }
+        let now = self.clock.now().min(self.end);
+        self.run_until(now);
+        Ok(self.finish(now, real_time))
+    }
+
+    /// Does everything that was due up to `now`, each thing at its own time.
+    fn run_until(&mut self, now: Time) {
+        loop {
+            let arrival = self.arrivals.peek();
+            let deadline = self.deadlines.peek();
+            let next = arrival.min(deadline).min(self.next_sample);
+            if !self.measuring && self.warmup <= next.min(now) {
+                self.end_warmup();
+            }
+            if next > now {
+                return;
+            }
+            if arrival == next {
+                self.on_arrival(next);
+            } else if deadline == next {
+                self.on_deadline(next);
+            } else {
+                self.on_sample(next);
+            }
+        }
+    }
+
+    // ---- packets -------------------------------------------------------------------------------------
+
+    fn read(&mut self, node: u32) -> io::Result<()> {
+        for _ in 0..BATCH {
+            let id = self.arena.alloc();
+            if id as usize >= self.frames.len() {
+                // Packets of another MTU than the scenario's would be cut: leave room.
+                let bytes = vec![0; self.mtu.max(1500) + 100];
+                let segment = Segment::default();
+                self.frames.push(Frame { bytes, len: 0, segment, edge: 0 });
+            }
+            let frame = &mut self.frames[id as usize];
+            let device = self.devices[node as usize].as_ref();
+            let Some(len) = device.map_or(Ok(None), |d| sys::read(d, &mut frame.bytes))? else {
+                self.arena.release(id);
+                return Ok(());
+            };
+            let now = self.clock.now();
+            self.run_until(now);
+            let frame = &mut self.frames[id as usize];
+            frame.len = len;
+            let known = wire::parse(&frame.bytes[..len]);
+            frame.segment = known.unwrap_or_default();
+            match known.and_then(|_| self.enter(now, node, id)) {
+                Some(route) => {
+                    let out = self.routes[route as usize];
+                    self.arena.packets[id as usize].path = route + 1;
+                    self.conservation.sent += 1;
+                    self.transmit(now, out, id);
+                }
+                None => {
+                    self.foreign += 1;
+                    self.arena.release(id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills in the packet of a frame and finds its route; `None` when it belongs to no connection of the run.
+    fn enter(&mut self, now: Time, node: u32, id: u32) -> Option<u32> {
+        let frame = &mut self.frames[id as usize];
+        let s = frame.segment;
+        let forward = s.dst_port == self.listen;
+        let port = if forward { s.src_port } else { s.dst_port };
+        frame.edge = port;
+        if forward && s.flags & penstock_core::packet::flag::SYN != 0 {
+            self.admit(now, port);
+        }
+        let frame = &self.frames[id as usize];
+        let edge = self.edges.get_mut(&port)?;
+        let expected = if forward { edge.opened.src } else { edge.opened.dst };
+        if node != expected || self.addresses.get(&s.dst).is_none() {
+            return None;
+        }
+        let slot = self.arena.header_slot(id);
+        let packet = &mut self.arena.packets[id as usize];
+        *packet = Packet {
+            seq: u64::from(if forward { s.seq } else { s.ack }),
+            stamp: now.0,
+            flow: edge.opened.flow,
+            wire_len: frame.len as u32,
+            payload: s.payload,
+            window: u32::from(s.window),
+            flags: if forward { s.flags & !penstock_core::packet::flag::ACK } else { s.flags },
+            ecn: s.ecn,
+            ..Packet::default()
+        };
+        packet.set_class(edge.opened.class);
+        let header = &mut self.arena.headers[slot];
+        if forward {
+            edge.on_forward_out(now, &s, packet, header);
+        } else {
+            let bytes = &mut self.frames[id as usize].bytes;
+            edge.on_back_out(bytes, &s, packet, header);
+            if let Some(control) = self.receive.get(&edge.opened.dst) {
+                edge.cap(bytes, &s, control.window_cap(edge.opened.flow));
+            }
+        }
+        let (route, workload) = (if forward { edge.route } else { edge.back }, edge.opened.workload);
+        if forward && (s.reset || s.flags & penstock_core::packet::flag::FIN != 0) && !edge.closed {
+            edge.closed = true;
+            let flow = FlowId(edge.opened.flow);
+            self.tell_closed(now, workload, flow);
+        }
+        Some(route)
+    }
+
+    fn tell_closed(&mut self, now: Time, workload: u32, flow: FlowId) {
+        if let Some(c) = self.collectives.iter_mut().find(|c| c.workloads.contains(&workload)) {
+            c.controller.on_close(now, flow);
+            self.transitions.extend(c.controller.take_transitions());
+        }
+    }
+
+    /// A connection begins: its first SYN has been read.
+    fn admit(&mut self, now: Time, port: u16) {
+        let announced = self.announced.lock().unwrap_or_else(|e| e.into_inner()).remove(&port);
+        let Some(opened) = announced else { return };
+        if let Some(old) = self.edges.remove(&port) {
+            self.retire(now, &old);
+        }
+        let (seed, run) = self.seed;
+        let mut rng = route_stream(seed, run, opened.flow);
+        let paths = (
+            self.router.path(&self.topology, opened.src, opened.dst, &mut rng),
+            self.router.path(&self.topology, opened.dst, opened.src, &mut rng),
+        );
+        // The applications have found these paths before they announced the connection.
+        let (Ok(forward), Ok(back)) = paths else { return };
+        let (suite, cfg) = &self.protocols[opened.protocol as usize];
+        let stream = Stream::new(seed, run, Entity::Host, u64::from(opened.flow));
+        let controller = self.steered[opened.protocol as usize].then(|| (suite.endpoint)(cfg, stream));
+        let cfg = cfg.clone();
+        if let Some(c) = self.collectives.iter_mut().find(|c| c.workloads.contains(&opened.workload)) {
+            let router = self.topology.links[*forward.last().expect("a path has a link") as usize].from;
+            let peer = Peer { host: opened.dst, router, class: opened.class };
+            c.controller.on_open(now, FlowId(opened.flow), peer);
+            self.transitions.extend(c.controller.take_transitions());
+        }
+        let routes = (self.intern(forward), self.intern(back));
+        let edge = Edge::new(opened, port, cfg, routes, controller, now);
+        edge.steer(self.handle.as_deref());
+        let at = edge.deadline();
+        self.edges.insert(port, edge);
+        self.arm_edge(port, at);
+    }
+
+    fn retire(&mut self, now: Time, edge: &Edge) {
+        let total = self.over.entry(edge.opened.flow).or_default();
+        total.drops += edge.counters.drops;
+        total.ece_acks += edge.counters.ece_acks;
+        if !edge.closed {
+            self.tell_closed(now, edge.opened.workload, FlowId(edge.opened.flow));
+        }
+    }
+
+    /// Stores a route once; routes end with [`END`].
+    fn intern(&mut self, path: Vec<u32>) -> u32 {
+        if let Some(at) = self.route_index.get(&path) {
+            return *at;
+        }
+        let at = self.routes.len() as u32;
+        self.routes.extend_from_slice(&path);
+        self.routes.push(END);
+        self.route_index.insert(path, at);
+        at
+    }
+
+    fn transmit(&mut self, now: Time, port: u32, id: u32) {
+        let offered = if self.ports[port as usize].is_shared() {
+            let class = self.arena.packets[id as usize].class();
+            let (pool, rng) = &mut self.pools[self.pool_of[port as usize] as usize];
+            let verdict = pool.admit(now, class, &mut self.ports, &mut self.arena, rng);
+            self.ports[port as usize].offer_shared(now, id, &mut self.arena, verdict)
+        } else {
+            self.ports[port as usize].offer(now, id, &mut self.arena)
+        };
+        match offered {
+            Offered::Queued(None) => {}
+            Offered::Queued(Some(at)) => self.arrivals.push(at, port),
+            Offered::Dropped(_) => {
+                self.conservation.dropped += 1;
+                if let Some(edge) = self.edges.get_mut(&self.frames[id as usize].edge) {
+                    edge.counters.drops += 1;
+                }
+                self.arena.release(id);
+            }
+        }
+    }
+
+    fn on_arrival(&mut self, at: Time) {
+        let port = self.arrivals.take();
+        let (id, next) = self.ports[port as usize].arrive(at, &mut self.arena);
+        if let Some(next) = next {
+            self.arrivals.push(next, port);
+        }
+        self.packet_hops += 1;
+        let packet = &mut self.arena.packets[id as usize];
+        let out = self.routes[packet.path as usize];
+        if out == END {
+            let node = self.topology.links[port as usize].to;
+            self.deliver(at, node, id);
+        } else {
+            packet.path += 1;
+            self.transmit(at, out, id);
+        }
+    }
+
+    /// Hands a packet to the kernel of its host.
+    fn deliver(&mut self, at: Time, node: u32, id: u32) {
+        let slot = self.arena.header_slot(id);
+        let packet = self.arena.packets[id as usize];
+        let header: CcHeader = self.arena.headers[slot];
+        let frame = &mut self.frames[id as usize];
+        let s = frame.segment;
+        let mut wake = None;
+        if let Some(edge) = self.edges.get_mut(&frame.edge) {
+            if edge.is_forward(&s) {
+                edge.on_forward_in(&header);
+                if let Some(control) = self.receive.get_mut(&node).filter(|_| s.payload > 0) {
+                    control.on_data(at, edge.opened.flow, &packet);
+                }
+            } else {
+                let news = edge.on_back_in(at, &s, &header, self.handle.as_deref());
+                let workload = edge.opened.workload;
+                if let Some(c) = self.collectives.iter_mut().find(|c| c.workloads.contains(&workload)) {
+                    let (host, flow) = (&mut c.controller, FlowId(edge.opened.flow));
+                    if let Some(event) = news.congestion {
+                        host.on_congestion(at, flow, &edge.view, event);
+                    }
+                    if news.bytes > 0 {
+                        let (bytes, ece, rtt, sent_at) = (news.bytes, news.ece, news.rtt, news.sent_at);
+                        let ack = Ack { now: at, bytes, ece, sent_at, rtt, header: &header };
+                        host.on_ack(flow, &ack, &edge.view);
+                    }
+                    self.transitions.extend(host.take_transitions());
+                    if let Some(cap) = host.cap(flow) {
+                        edge.cap(&mut frame.bytes, &s, cap.0);
+                    }
+                }
+                wake = Some((frame.edge, edge.deadline()));
+            }
+        }
+        if packet.ecn == Ecn::Ce && s.ecn != Ecn::Ce {
+            wire::set_ce(&mut frame.bytes);
+        }
+        if self.measuring {
+            self.lag.record(at, self.clock.now());
+        }
+        let device = self.devices[node as usize].as_ref();
+        if !device.is_some_and(|d| sys::write(d, &frame.bytes[..frame.len])) {
+            self.refused += 1;
+        }
+        self.conservation.delivered += 1;
+        self.arena.release(id);
+        if let Some((port, at)) = wake {
+            self.arm_edge(port, at);
+        }
+    }
+
+    // ---- deadlines and samples -------------------------------------------------------------------------
+
+    fn arm_link(&mut self, port: u32) {
+        let at = self.ports[port as usize].deadline();
+        if at != Time::NEVER && self.link_wake[port as usize].arm(at) {
+            self.deadlines.push(at, Wake::Link, port);
+        }
+    }
+    fn arm_edge(&mut self, port: u16, at: Time) {
+        if at != Time::NEVER && self.edge_wake.entry(port).or_default().arm(at) {
+            self.deadlines.push(at, Wake::Sender, u32::from(port));
+        }
+    }
+    fn on_deadline(&mut self, now: Time) {
+        let Some((at, kind, number)) = self.deadlines.pop() else { return };
+        if kind == Wake::Link {
+            if self.link_wake[number as usize].fired(at) {
+                self.ports[number as usize].on_deadline(now, &mut self.arena);
+                self.arm_link(number);
+            }
+            return;
+        }
+        let port = number as u16;
+        if !self.edge_wake.entry(port).or_default().fired(at) {
+            return;
+        }
+        if let Some(edge) = self.edges.get_mut(&port) {
+            edge.on_deadline(now, self.handle.as_deref());
+            let next = edge.deadline();
+            self.arm_edge(port, next);
+        }
+    }
+
+    fn counters(&self) -> BTreeMap<u32, EdgeCounters> {
+        let mut all = self.over.clone();
+        for edge in self.edges.values() {
+            let total = all.entry(edge.opened.flow).or_default();
+            total.drops += edge.counters.drops;
+            total.ece_acks += edge.counters.ece_acks;
+        }
+        all
+    }
+    fn end_warmup(&mut self) {
+        self.measuring = true;
+        for port in &mut self.ports {
+            port.reset_stats(self.warmup, &mut self.arena);
+        }
+        self.baseline = self.counters();
+    }
+    fn on_sample(&mut self, at: Time) {
+        self.next_sample = self.interval.map_or(Time::NEVER, |i| at + i);
+        for p in &self.sampled {
+            let port = &mut self.ports[*p as usize];
+            port.advance(at, &mut self.arena);
+            let drops = port.stats().drops.iter().sum::<u64>() as f64;
+            let rows = [
+                ("queue_packets", f64::from(port.queue_packets())),
+                ("queue_bytes", port.queue_bytes() as f64),
+                ("drops", drops),
+            ];
+            let row = |(metric, value)| Sample { at, entity: "port", number: *p, metric, value };
+            self.samples.extend(rows.map(row));
+            if let Some(c) = port.controller() {
+                c.observe(&mut |name, value| self.samples.push(row((name, value))));
+            }
+        }
+        for edge in self.edges.values().filter(|e| e.opened.flow < self.sampled_flows) {
+            let (samples, number) = (&mut self.samples, edge.opened.flow);
+            edge.observe(&mut |metric, value| {
+                samples.push(Sample { at, entity: "flow", number, metric, value });
+            });
+        }
+    }
+
+    fn finish(mut self, now: Time, real_time: bool) -> Network {
+        if !self.measuring {
+            self.warmup = self.warmup.min(now);
+            self.end_warmup();
+        }
+        for port in &mut self.ports {
+            port.settle(now, &mut self.arena);
+        }
+        let held: u64 = self.ports.iter().map(|p| p.packets_held()).sum();
+        let c = self.conservation;
+        assert!(
+            c.sent == c.delivered + c.dropped + held && held == self.arena.live(),
+            "packets are not conserved: sent {}, delivered {}, dropped {}, held {held}, slots in use {}",
+            c.sent,
+            c.delivered,
+            c.dropped,
+            self.arena.live(),
+        );
+        let mut counters = self.counters();
+        for (flow, before) in &self.baseline {
+            if let Some(total) = counters.get_mut(flow) {
+                total.drops -= before.drops;
+                total.ece_acks -= before.ece_acks;
+            }
+        }
+        Network {
+            topology: self.topology,
+            ports: self.ports,
+            packet_hops: self.packet_hops,
+            counters,
+            lag: self.lag,
+            samples: self.samples,
+            refused: self.refused,
+            foreign: self.foreign,
+            real_time,
+            transitions: self.transitions,
+        }
+    }
+}
