@@ -1,4 +1,4 @@
-"""The command line: run, reproduce, describe, demo.
+"""The command line: run, live, reproduce, describe, demo, doctor.
 
 Exit codes: 0 done, 2 bad input (one line on stderr), 3 a run failed, 130 interrupted with partial results
 kept. With `--json` stdout carries exactly one JSON document; everything else goes to stderr.
@@ -231,6 +231,154 @@ def demo(
     with _Bar("incast study") as bar:
         path = study.run(out, jobs=workers, on_progress=bar, console=out_console)
     out_console.print(f"report: {path}", soft_wrap=True)
+    return DONE
+
+
+@app.command()
+def live(
+    scenario: Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="A built-in scenario or a file.")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Change a value, as in --set rto_min=10ms", metavar="KEY=VALUE"),
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Simulate the same beside it; figure and table of both.")
+    ] = False,
+    over: Annotated[
+        str | None,
+        typer.Option(help="With --compare: a point per value, as in servers=1,4,16", metavar="KEY=V1,V2,..."),
+    ] = None,
+    scale: Annotated[
+        str, typer.Option(help="none, auto or a factor: divide rates, multiply times.", metavar="FACTOR")
+    ] = "none",
+    kernel: Annotated[
+        str, typer.Option(help="The kernel's congestion control: its name, dctcp or steered.", metavar="NAME")
+    ] = "",
+    gate: Annotated[
+        str, typer.Option(help="Share of the round trip that 99 % of packets may be late by.", metavar="SHARE")
+    ] = "0.1",
+    seed: Annotated[str, typer.Option(help="Seed of all random streams.", metavar="N")] = "1",
+    runs: Annotated[str, typer.Option(help="Replications, one after the other.", metavar="N")] = "1",
+    out: Annotated[Path | None, typer.Option(help="Write the run directory here.", metavar="DIR")] = None,
+    as_json: Json = False,
+) -> int:
+    """Run a scenario with real kernel TCP across the simulator's own queues (Linux, root)."""
+    from penstock import live as lives
+    from penstock import results
+    from penstock import scenario as scenarios
+    from penstock.sweeps import Interrupted, RunFailed
+
+    chosen, count, number = _settings(settings or []), _whole("--runs", runs, 1), _whole("--seed", seed, 0)
+    if out is not None and out.exists() and not out.is_dir():
+        raise scenarios.error("--out", out, "is a file; a directory is needed")
+    if over is not None and not compare:
+        raise scenarios.error("--over", over, "needs --compare")
+    options: dict[str, Any] = {"scale": scale, "kernel": kernel, "gate": gate}
+    resolved = lives.resolve(scenario, chosen, seed=number, **options)
+    _become_root()
+    if compare:
+        return _compare(scenario, chosen, over, out, as_json, {**options, "seed": number, "runs": count})
+    if out is not None:
+        results.begin(out, scenario, resolved, number)
+    code, state, reason = DONE, "", ""
+    with _Bar(f"{scenario}, live") as bar:
+        try:
+            found = lives.run(scenario, seed=number, runs=count, on_progress=bar, **options, **chosen)
+        except Interrupted as stop:
+            found, code, state, reason = stop.results[0], INTERRUPTED, "partial", "interrupted"
+        except RunFailed as stop:
+            found, code, state, reason = stop.results[0], RUN_FAILED, "failed", str(stop)
+    if out is not None:
+        results.write(found, out, state=state, reason=reason)
+    if as_json:
+        print(json.dumps(results.document(results.timed(found)), allow_nan=False))
+    elif found.runs:
+        _print_runs(results.timed(found))
+    for warning in found.warnings:
+        _note(f"warning: {warning}")
+    late = sum(run.summary.get("valid") == 0 for run in found.runs)
+    if late:
+        _note(f"invalid: {late} of {len(found.runs)} runs did not pass the gate; do not trust their numbers")
+    if code == RUN_FAILED:
+        _complain(reason)
+    elif code == INTERRUPTED:
+        _note("interrupted: partial results kept")
+    return code
+
+
+def _compare(
+    scenario: str, chosen: dict[str, str], over: str | None, out: Path | None, as_json: bool, options: dict[str, Any]
+) -> int:
+    from penstock import figures
+    from penstock import live as lives
+    from penstock import scenario as scenarios
+
+    swept: tuple[str, list[str]] | None = None
+    if over is not None:
+        key, equals, values = over.partition("=")
+        wanted = [v.strip() for v in values.split(",") if v.strip()]
+        if not equals or not key.strip() or not wanted:
+            raise scenarios.error("--over", over, "must be KEY=V1,V2,...")
+        swept = (key.strip(), wanted)
+    with _Bar(f"{scenario}, live and simulated") as bar:
+        both = lives.compare(scenario, over=swept, on_progress=bar, **options, **chosen)
+    folder = out or Path("out/live")
+    path = figures.write(both.figure(), folder, f"{Path(scenario).stem}-kernel-and-packet")
+    (folder / "comparison.json").write_text(json.dumps(both.document(), indent=1), encoding="utf-8")
+    if as_json:
+        print(json.dumps(both.document(), allow_nan=False))
+    else:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for heading in (both.key, "", "kernel", "simulated", "ratio", ""):
+            table.add_column(heading, justify="left" if heading in ("", both.key) else "right")
+        from penstock.runs import show
+
+        for row in both.table().iter_rows(named=True):
+            verdict = "" if row["valid"] else "invalid: packets were late"
+            key, ratio = row["metric"], row["ratio"]
+            shown = "-" if ratio != ratio else f"{ratio:.3f}"
+            table.add_row(row["point"], key, show(key, row["kernel"]), show(key, row["packet"]), shown, verdict)
+        out_console.print(table)
+    warnings = [w for r in both.kernel for w in r.warnings]
+    for warning in dict.fromkeys(warnings):
+        _note(f"warning: {warning}")
+    _note(f"figure: {path}")
+    return DONE
+
+
+def _become_root() -> None:
+    """Continue in a user namespace where one may be root, when this is Linux and nobody is yet."""
+    import shutil
+
+    unshare = shutil.which("unshare")
+    if sys.platform != "linux" or os.geteuid() == 0 or unshare is None or "PENSTOCK_UNSHARED" in os.environ:
+        return
+    os.environ["PENSTOCK_UNSHARED"] = "1"
+    os.execv(unshare, [unshare, "--user", "--map-root-user", sys.executable, "-m", "penstock", *sys.argv[1:]])
+
+
+@app.command()
+def doctor(as_json: Json = False) -> int:
+    """What this machine has and lacks for live runs, and what to install."""
+    from penstock import live as lives
+
+    found = lives.doctor()
+    if as_json:
+        print(json.dumps(found))
+        return DONE
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("", "for live runs", "found"):
+        table.add_column(heading)
+    for item in found:
+        mark = Text("yes", "green") if item["found"] else Text("no", "red" if item["required"] else "yellow")
+        table.add_row(mark, item["what"], item["detail"])
+    out_console.print(table)
+    for item in found:
+        if not item["found"]:
+            need = "required" if item["required"] else "wanted"
+            out_console.print(f"{item['what']} ({need}): {item['remedy']}", soft_wrap=True)
+    possible = all(item["found"] for item in found if item["required"])
+    out_console.print("Live runs are possible here." if possible else "Live runs are not possible here.")
     return DONE
 
 

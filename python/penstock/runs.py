@@ -31,7 +31,7 @@ class Run:
 
     `summary` holds one number per key, the unit in the key's name; the same seed gives the same bytes. What
     depends on the machine (`cpu_s`) is in `timings`. `completed` is False when the run was stopped before its
-    end.
+    end. `notes` say why a live run is not to be trusted, and what else to know of it.
     """
 
     run: int
@@ -40,6 +40,7 @@ class Run:
     tables: dict[str, pl.DataFrame]
     timings: dict[str, float]
     completed: bool = True
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,11 @@ class RunSet:
         unused = self.scenario.get("without_effect", [])
         if unused:
             found.append(f"without effect in this run: {', '.join(unused)}")
+        uncounted = self.scenario.get("without_counterpart", [])
+        if uncounted:
+            found.append(f"the kernel has no counterpart of: {', '.join(uncounted)}")
         for run in self.runs:
+            found += [f"run {run.run}: {note}" for note in run.notes]
             if not stats.number(run.summary.get("measured_s")) > 0:
                 found.append(f"run {run.run} ended before its warm-up: nothing was measured")
             left_out = run.summary.get("rows_left_out", 0)

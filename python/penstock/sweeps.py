@@ -54,6 +54,8 @@ class Task:
     spec: str
     run: int
     keep: tuple[str, ...]
+    live: bool = False
+    """With sockets of the kernel instead of simulated ones (`penstock.live`)."""
 
 
 def execute(task: Task, progress: _engine.Progress | None = None) -> Run:
@@ -78,7 +80,7 @@ def execute(task: Task, progress: _engine.Progress | None = None) -> Run:
 def _call(task: Task, progress: _engine.Progress) -> Run:
     import json
 
-    result = _engine.run(task.spec, task.run, progress)
+    result = (_engine.live if task.live else _engine.run)(task.spec, task.run, progress)
     return Run(
         run=task.run,
         scenario=json.loads(result.scenario),
@@ -86,6 +88,7 @@ def _call(task: Task, progress: _engine.Progress) -> Run:
         tables=frames(result.tables, task.keep),
         timings=dict(result.timings),
         completed=result.completed,
+        notes=tuple(result.notes),
     )
 
 

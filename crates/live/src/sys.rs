@@ -433,8 +433,7 @@ pub fn unacknowledged(fd: RawFd) -> Result<u64> {
 
 /// Asks that [`send`] with `report` be answered on the error queue when its last byte is acknowledged.
 pub fn report_acknowledgements(fd: RawFd) -> Result<()> {
-    let flags =
-        libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_ID | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+    let flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_TSONLY;
     // SAFETY: the option is one unsigned int.
     check(unsafe {
         libc::setsockopt(

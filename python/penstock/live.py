@@ -1,0 +1,295 @@
+"""The kernel view: scenarios with real TCP sockets across the simulator's own ports (Linux, root).
+
+>>> from penstock import live
+>>> result = live.run("long-flows", flows=1, access_rate="1Gbps")
+>>> both = live.compare("incast", over=("servers", [1, 4, 8, 16]), rto_min="10ms")
+>>> print(both.table())
+
+Scenarios run at 100 Mb/s and a round trip of 1 ms unless they say otherwise, because a thread that is woken by
+a timer is tens of microseconds late; `scale` divides a scenario's rates and multiplies its times instead. A run whose
+packets were handed over too late is marked invalid (`valid` = 0 in its summary) and not drawn. See docs/live.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from penstock import _engine, figures
+from penstock import scenario as scenarios
+from penstock.runs import TABLES, RunSet
+from penstock.sweeps import Interrupted, RunFailed, Task, run_tasks, sweep, tables
+
+Over = tuple[str, Sequence[Any]]
+
+# What a comparison shows: summary key, heading, divisor.
+METRICS = (
+    ("goodput_bps", "goodput, Mb/s", 1e6),
+    ("queue_mean_packets", "mean queue, packets", 1.0),
+    ("drops", "drops", 1.0),
+    ("retransmits", "retransmissions", 1.0),
+    ("timeouts", "timeouts", 1.0),
+)
+
+
+def doctor() -> list[dict[str, Any]]:
+    """What this machine has and lacks for live runs: a list of `what`, `required`, `found`, `detail`,
+    `remedy`.
+    """
+    found: list[dict[str, Any]] = json.loads(_engine.doctor())
+    return found
+
+
+def resolve(
+    scenario: str | Path,
+    settings: dict[str, Any] | None = None,
+    *,
+    seed: int = 1,
+    scale: str | float = "none",
+    kernel: str = "",
+    gate: float = 0.1,
+) -> dict[str, Any]:
+    """The scenario as a live run would have it: live defaults filled in, scaled, checked.
+
+    `scale` is "none", "auto" (the fastest link becomes 100 Mb/s) or a factor; `kernel` a congestion control of
+    the kernel, "dctcp" or "steered" ("" = by protocol); `gate` the share of the round trip that 99 % of packets
+    may be late by. Raises ScenarioError naming what is wrong.
+    """
+    found: dict[str, Any] = json.loads(_engine.live_resolve(_spec(scenario, settings, seed, scale, kernel, gate)))
+    return found
+
+
+def run(
+    scenario: str | Path,
+    /,
+    *,
+    seed: int = 1,
+    runs: int = 1,
+    keep: Iterable[str] = TABLES,
+    scale: str | float = "none",
+    kernel: str = "",
+    gate: float = 0.1,
+    on_progress: Callable[[float], None] | None = None,
+    **settings: Any,
+) -> RunSet:
+    """Run a scenario with kernel sockets and return what was measured, in the tables and keys of `penstock.run`.
+
+    Takes as long as the scenario's `duration`, one run after the other. The summary has more keys: `valid`,
+    `lag_p50_s`, `lag_p99_s`, `lag_max_s`, `late_windows`, `device_drops`, `other_cpu_cores`, `tail_loss_probes`.
+    Raises ScenarioError for what is wrong or what the machine lacks; RunFailed and Interrupted as `penstock.run`.
+    """
+    points = [(scenario, settings)]
+    return _runs(points, seed, runs, keep, (scale, kernel, gate), on_progress)[0]
+
+
+def compare(
+    scenario: str | Path,
+    /,
+    *,
+    over: Over | None = None,
+    seed: int = 1,
+    runs: int = 1,
+    scale: str | float = "none",
+    kernel: str = "",
+    gate: float = 0.1,
+    on_progress: Callable[[float], None] | None = None,
+    **settings: Any,
+) -> Comparison:
+    """Run a scenario with kernel sockets and the very same scenario simulated.
+
+    `over` is a key and the values it takes, one point each. Without it the queue is sampled every millisecond
+    (unless `sample` says otherwise), to be drawn over time. Raises as `run`.
+    """
+    key, values = over if over is not None else ("", [None])
+    if over is not None and not values:
+        raise scenarios.error("over", key, "needs at least one value")
+    if over is None:
+        settings = {"sample": "1ms", "series": "true", **settings}
+    points = [(scenario, {**settings, key: value} if key else settings) for value in values]
+    options = (scale, kernel, gate)
+    packet = []
+    for name, chosen in points:
+        # The simulation has the live run's own values, whatever they come from.
+        resolved = resolve(name, chosen, seed=seed, scale=scale, kernel=kernel, gate=gate)
+        same = {k: resolved["set"][k] for k in resolved["given"]}
+        packet.append((name, same))
+
+    def progress(fraction: float) -> None:
+        if on_progress:
+            on_progress(fraction * 0.95)
+
+    live = _runs(points, seed, runs, TABLES if over is None else (), options, progress)
+    simulated = sweep(packet, runs=runs, seed=seed, keep=TABLES if over is None else ())
+    return Comparison(key, tuple(values), tuple(live), tuple(simulated))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The same points with kernel sockets and simulated; `key` is what was varied ("" = a single point)."""
+
+    key: str
+    values: tuple[Any, ...]
+    kernel: tuple[RunSet, ...]
+    packet: tuple[RunSet, ...]
+
+    def valid(self) -> NDArray[np.bool_]:
+        """Whether every live run of a point passed the gate, one per point."""
+        return np.array([bool(np.all(r.values("valid") == 1)) for r in self.kernel])
+
+    def table(self) -> pl.DataFrame:
+        """One row per point and metric: the metric's summary key, `kernel`, `packet`, their ratio, `valid`."""
+        rows = []
+        for value, live, sim, valid in zip(self.values, self.kernel, self.packet, self.valid(), strict=True):
+            for metric, _, _ in METRICS:
+                if metric not in live.summary or metric not in sim.summary:
+                    continue
+                a, b = live.mean(metric), sim.mean(metric)
+                ratio = a / b if b else float("nan")
+                point = "" if value is None else str(value)
+                rows.append({"point": point, "metric": metric, "kernel": a, "packet": b, "ratio": ratio, "valid": valid})
+        types = {"point": pl.String, "metric": pl.String, "valid": pl.Boolean}
+        return pl.DataFrame(rows, schema_overrides=types)
+
+    def document(self) -> dict[str, Any]:
+        """The comparison as one JSON document."""
+        from penstock import results
+
+        points = [
+            {"value": value, "valid": bool(valid), "kernel": results.document(a), "packet": results.document(b)}
+            for value, valid, a, b in zip(self.values, self.valid(), self.kernel, self.packet, strict=True)
+        ]
+        return {"key": self.key, "points": points}
+
+    def figure(self) -> Figure:
+        """Kernel and simulation in one figure: over the varied key, or the queue over time for a single point.
+
+        Points whose live run is invalid are left out of the kernel's curve and named in the title.
+        """
+        with figures.style():
+            return self._curves() if self.key else self._over_time()
+
+    def _curves(self) -> Figure:
+        figure, axes = figures.new(1, 2, width=9.6, height=4.0)
+        x = np.array([_number(v, i) for i, v in enumerate(self.values)])
+        good = self.valid()
+        for ax, (metric, label, unit) in zip(axes, (METRICS[0], METRICS[4]), strict=True):
+            for i, (name, sets) in enumerate((("kernel", self.kernel), ("simulated", self.packet))):
+                shown = good if name == "kernel" else np.ones_like(good)
+                mean = np.array([r.mean(metric) / unit for r in sets])
+                half = np.array([r.ci95(metric) / unit for r in sets])
+                figures.band(ax, x[shown], mean[shown], half[shown], name, i)
+            ax.set_xlabel(self.key)
+            ax.set_ylabel(label)
+            ax.set_ylim(bottom=0)
+        axes[0].legend()
+        left_out = [str(v) for v, ok in zip(self.values, good, strict=True) if not ok]
+        note = f" (late, not drawn: {', '.join(left_out)})" if left_out else ""
+        axes[0].set_title(f"{self.kernel[0].name}: kernel and simulation{note}")
+        return figure
+
+    def _over_time(self) -> Figure:
+        figure, axes = figures.new(2, 1, width=7.2, height=5.0, sharex=True)
+        live, sim = self.kernel[0], self.packet[0]
+        for ax, (name, runs) in zip(axes, (("kernel", live), ("simulated", sim)), strict=True):
+            series = runs.series.filter((pl.col("metric") == "queue_packets") & (pl.col("run") == runs.runs[0].run))
+            i = 0 if name == "kernel" else 1
+            valid = name != "kernel" or self.valid()[0]
+            if valid:
+                ax.plot(series["time_s"], series["value"], color=figures.PALETTE[i], linewidth=0.8)
+            mean = runs.mean("queue_mean_packets")
+            ax.axhline(mean, color=figures.INK, linestyle=":", linewidth=1.0)
+            goodput = runs.mean("goodput_bps") / 1e6
+            text = f"{name}: mean queue {mean:.1f} packets, goodput {goodput:.1f} Mb/s"
+            ax.set_title(text if valid else f"{name}: late packets, run invalid, not drawn")
+            ax.set_ylabel("queue, packets")
+            ax.set_ylim(bottom=0)
+        axes[1].set_xlabel("time, s")
+        return figure
+
+
+def period(runs: RunSet, flow: int = 0) -> float:
+    """Period of the sawtooth of one flow's window in seconds: the mean time between two cuts by a quarter or more,
+    after the warm-up; NaN when there are fewer than two. Needs a run with `sample` and `series`.
+    """
+    gaps: list[float] = []
+    warmup = float(runs.runs[0].summary["measured_s"])
+    for run in runs.runs:
+        rows = run.tables["series"].filter(
+            (pl.col("metric") == "cwnd_bytes") & (pl.col("entity") == "flow") & (pl.col("number") == flow)
+        )
+        time, window = rows["time_s"].to_numpy(), rows["value"].to_numpy()
+        measured = time >= time[-1] - warmup
+        time, window = time[measured], window[measured]
+        # A cut may take some samples (the kernel lowers its window packet by packet during recovery): it is counted
+        # where the window falls below three quarters of its largest value since the last cut.
+        peak, cuts = 0.0, []
+        for t, w in zip(time, window, strict=True):
+            peak = max(peak, w)
+            if w < 0.75 * peak:
+                cuts.append(t)
+                peak = w
+        # The window goes on falling for a while after a cut was noticed: cuts within a fifth of a second are one.
+        distinct = [t for i, t in enumerate(cuts) if i == 0 or t - cuts[i - 1] > 0.2]
+        gaps += list(np.diff(distinct))
+    return float(np.mean(gaps)) if gaps else float("nan")
+
+
+def _runs(
+    points: Sequence[tuple[str | Path, dict[str, Any]]],
+    seed: int,
+    runs: int,
+    keep: Iterable[str],
+    options: tuple[str | float, str, float],
+    on_progress: Callable[[float], None] | None,
+) -> list[RunSet]:
+    scenarios.whole("runs", runs, least=1)
+    kept = tables(keep)
+    tasks = []
+    for name, settings in points:
+        spec = _spec(name, settings, seed, *options)
+        _engine.live_resolve(spec)
+        tasks += [Task(str(name), spec, number, kept, live=True) for number in range(runs)]
+    # One after the other: two live runs at once would make each other late.
+    done, stop = run_tasks(tasks, jobs=1, on_progress=on_progress)
+    sets = [
+        RunSet(str(name), seed, tuple(r for r in done[i * runs : (i + 1) * runs] if r is not None))
+        for i, (name, _) in enumerate(points)
+    ]
+    if isinstance(stop, KeyboardInterrupt):
+        raise Interrupted(sets)
+    if stop is not None:
+        if isinstance(stop.__cause__, _engine.ScenarioError):
+            raise stop.__cause__
+        raise RunFailed(str(stop), sets) from stop.__cause__
+    return sets
+
+
+def _spec(
+    scenario: str | Path,
+    settings: dict[str, Any] | None,
+    seed: int,
+    scale: str | float,
+    kernel: str,
+    gate: float,
+) -> str:
+    document = json.loads(scenarios.spec(scenario, settings or {}, seed))
+    document["live"] = {"scale": str(scale), "kernel": kernel, "gate": str(gate)}
+    return json.dumps(document)
+
+
+def _number(value: Any, position: int) -> float:
+    """A swept value as a place on the x axis: its leading number, or its position."""
+    text = str(value)
+    digits = "".join(c for c in text if c.isdigit() or c in ".-")
+    try:
+        return float(digits)
+    except ValueError:
+        return float(position)
