@@ -255,7 +255,8 @@ def live(
         str, typer.Option(help="The kernel's congestion control: its name, dctcp or steered.", metavar="NAME")
     ] = "",
     gate: Annotated[
-        str, typer.Option(help="Share of the round trip that 99 % of packets may be late by.", metavar="SHARE")
+        str,
+        typer.Option(help="Share of the round trip that 99 % of packets may be late by.", metavar="SHARE"),
     ] = "0.1",
     seed: Annotated[str, typer.Option(help="Seed of all random streams.", metavar="N")] = "1",
     runs: Annotated[str, typer.Option(help="Replications, one after the other.", metavar="N")] = "1",
@@ -268,7 +269,8 @@ def live(
     from penstock import scenario as scenarios
     from penstock.sweeps import Interrupted, RunFailed
 
-    chosen, count, number = _settings(settings or []), _whole("--runs", runs, 1), _whole("--seed", seed, 0)
+    chosen: dict[str, Any] = dict(_settings(settings or []))
+    count, number = _whole("--runs", runs, 1), _whole("--seed", seed, 0)
     if out is not None and out.exists() and not out.is_dir():
         raise scenarios.error("--out", out, "is a file; a directory is needed")
     if over is not None and not compare:
@@ -307,7 +309,12 @@ def live(
 
 
 def _compare(
-    scenario: str, chosen: dict[str, str], over: str | None, out: Path | None, as_json: bool, options: dict[str, Any]
+    scenario: str,
+    chosen: dict[str, Any],
+    over: str | None,
+    out: Path | None,
+    as_json: bool,
+    options: dict[str, Any],
 ) -> int:
     from penstock import figures
     from penstock import live as lives
@@ -337,7 +344,9 @@ def _compare(
             verdict = "" if row["valid"] else "invalid: packets were late"
             key, ratio = row["metric"], row["ratio"]
             shown = "-" if ratio != ratio else f"{ratio:.3f}"
-            table.add_row(row["point"], key, show(key, row["kernel"]), show(key, row["packet"]), shown, verdict)
+            table.add_row(
+                row["point"], key, show(key, row["kernel"]), show(key, row["packet"]), shown, verdict
+            )
         out_console.print(table)
     warnings = [w for r in both.kernel for w in r.warnings]
     for warning in dict.fromkeys(warnings):

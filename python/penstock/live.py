@@ -5,9 +5,10 @@
 >>> both = live.compare("incast", over=("servers", [1, 4, 8, 16]), rto_min="10ms")
 >>> print(both.table())
 
-Scenarios run at 100 Mb/s and a round trip of 1 ms unless they say otherwise, because a thread that is woken by
-a timer is tens of microseconds late; `scale` divides a scenario's rates and multiplies its times instead. A run whose
-packets were handed over too late is marked invalid (`valid` = 0 in its summary) and not drawn. See docs/live.md.
+Scenarios run at 100 Mb/s and a round trip of 1 ms unless they say otherwise, because a thread that is woken
+by a timer is tens of microseconds late; `scale` divides a scenario's rates and multiplies its times instead.
+A run whose packets were handed over too late is marked invalid (`valid` = 0 in its summary) and not drawn.
+See docs/live.md.
 """
 
 from __future__ import annotations
@@ -59,11 +60,13 @@ def resolve(
 ) -> dict[str, Any]:
     """The scenario as a live run would have it: live defaults filled in, scaled, checked.
 
-    `scale` is "none", "auto" (the fastest link becomes 100 Mb/s) or a factor; `kernel` a congestion control of
-    the kernel, "dctcp" or "steered" ("" = by protocol); `gate` the share of the round trip that 99 % of packets
-    may be late by. Raises ScenarioError naming what is wrong.
+    `scale` is "none", "auto" (the fastest link becomes 100 Mb/s) or a factor; `kernel` a congestion control
+    of the kernel, "dctcp" or "steered" ("" = by protocol); `gate` the share of the round trip that 99 % of
+    packets may be late by. Raises ScenarioError naming what is wrong.
     """
-    found: dict[str, Any] = json.loads(_engine.live_resolve(_spec(scenario, settings, seed, scale, kernel, gate)))
+    found: dict[str, Any] = json.loads(
+        _engine.live_resolve(_spec(scenario, settings, seed, scale, kernel, gate))
+    )
     return found
 
 
@@ -80,11 +83,13 @@ def run(
     on_progress: Callable[[float], None] | None = None,
     **settings: Any,
 ) -> RunSet:
-    """Run a scenario with kernel sockets and return what was measured, in the tables and keys of `penstock.run`.
+    """Run a scenario with kernel sockets and return what was measured, in the tables and keys of
+    `penstock.run`.
 
     Takes as long as the scenario's `duration`, one run after the other. The summary has more keys: `valid`,
-    `lag_p50_s`, `lag_p99_s`, `lag_max_s`, `late_windows`, `device_drops`, `other_cpu_cores`, `tail_loss_probes`.
-    Raises ScenarioError for what is wrong or what the machine lacks; RunFailed and Interrupted as `penstock.run`.
+    `lag_p50_s`, `lag_p99_s`, `lag_max_s`, `late_windows`, `device_drops`, `other_cpu_cores`,
+    `tail_loss_probes`. Raises ScenarioError for what is wrong or what the machine lacks; RunFailed and
+    Interrupted as `penstock.run`.
     """
     points = [(scenario, settings)]
     return _runs(points, seed, runs, keep, (scale, kernel, gate), on_progress)[0]
@@ -145,7 +150,9 @@ class Comparison:
         return np.array([bool(np.all(r.values("valid") == 1)) for r in self.kernel])
 
     def table(self) -> pl.DataFrame:
-        """One row per point and metric: the metric's summary key, `kernel`, `packet`, their ratio, `valid`."""
+        """One row per point and metric: the metric's summary key, `kernel`, `packet`, their ratio,
+        `valid`.
+        """
         rows = []
         for value, live, sim, valid in zip(self.values, self.kernel, self.packet, self.valid(), strict=True):
             for metric, _, _ in METRICS:
@@ -154,7 +161,16 @@ class Comparison:
                 a, b = live.mean(metric), sim.mean(metric)
                 ratio = a / b if b else float("nan")
                 point = "" if value is None else str(value)
-                rows.append({"point": point, "metric": metric, "kernel": a, "packet": b, "ratio": ratio, "valid": valid})
+                rows.append(
+                    {
+                        "point": point,
+                        "metric": metric,
+                        "kernel": a,
+                        "packet": b,
+                        "ratio": ratio,
+                        "valid": valid,
+                    }
+                )
         types = {"point": pl.String, "metric": pl.String, "valid": pl.Boolean}
         return pl.DataFrame(rows, schema_overrides=types)
 
@@ -163,13 +179,18 @@ class Comparison:
         from penstock import results
 
         points = [
-            {"value": value, "valid": bool(valid), "kernel": results.document(a), "packet": results.document(b)}
+            {
+                "value": value,
+                "valid": bool(valid),
+                "kernel": results.document(a),
+                "packet": results.document(b),
+            }
             for value, valid, a, b in zip(self.values, self.valid(), self.kernel, self.packet, strict=True)
         ]
         return {"key": self.key, "points": points}
 
     def figure(self) -> Figure:
-        """Kernel and simulation in one figure: over the varied key, or the queue over time for a single point.
+        """Kernel and simulation in one figure: over the varied key, or the queue over time for one point.
 
         Points whose live run is invalid are left out of the kernel's curve and named in the title.
         """
@@ -199,7 +220,9 @@ class Comparison:
         figure, axes = figures.new(2, 1, width=7.2, height=5.0, sharex=True)
         live, sim = self.kernel[0], self.packet[0]
         for ax, (name, runs) in zip(axes, (("kernel", live), ("simulated", sim)), strict=True):
-            series = runs.series.filter((pl.col("metric") == "queue_packets") & (pl.col("run") == runs.runs[0].run))
+            series = runs.series.filter(
+                (pl.col("metric") == "queue_packets") & (pl.col("run") == runs.runs[0].run)
+            )
             i = 0 if name == "kernel" else 1
             valid = name != "kernel" or self.valid()[0]
             if valid:
@@ -216,8 +239,8 @@ class Comparison:
 
 
 def period(runs: RunSet, flow: int = 0) -> float:
-    """Period of the sawtooth of one flow's window in seconds: the mean time between two cuts by a quarter or more,
-    after the warm-up; NaN when there are fewer than two. Needs a run with `sample` and `series`.
+    """Period of the sawtooth of one flow's window in seconds: the mean time between two cuts by a quarter or
+    more, after the warm-up; NaN when there are fewer than two. Needs a run with `sample` and `series`.
     """
     gaps: list[float] = []
     warmup = float(runs.runs[0].summary["measured_s"])
@@ -228,17 +251,17 @@ def period(runs: RunSet, flow: int = 0) -> float:
         time, window = rows["time_s"].to_numpy(), rows["value"].to_numpy()
         measured = time >= time[-1] - warmup
         time, window = time[measured], window[measured]
-        # A cut may take some samples (the kernel lowers its window packet by packet during recovery): it is counted
-        # where the window falls below three quarters of its largest value since the last cut.
-        peak, cuts = 0.0, []
+        # The kernel lowers its window packet by packet during recovery: a cut lasts until the window grows.
+        peak, falling, cuts = 0.0, False, []
         for t, w in zip(time, window, strict=True):
-            peak = max(peak, w)
+            if falling and w <= peak:
+                peak = w
+                continue
+            peak, falling = max(peak, w), False
             if w < 0.75 * peak:
                 cuts.append(t)
-                peak = w
-        # The window goes on falling for a while after a cut was noticed: cuts within a fifth of a second are one.
-        distinct = [t for i, t in enumerate(cuts) if i == 0 or t - cuts[i - 1] > 0.2]
-        gaps += list(np.diff(distinct))
+                peak, falling = w, True
+        gaps += list(np.diff(cuts))
     return float(np.mean(gaps)) if gaps else float("nan")
 
 

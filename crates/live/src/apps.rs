@@ -42,6 +42,9 @@ const fn token(kind: u64, number: u32) -> u64 {
     kind << 32 | number as u64
 }
 
+/// Finds the paths of a connection, by its number.
+pub type Check = Box<dyn FnMut(&FlowRequest, u32) -> Result<(), ParamError> + Send>;
+
 /// What the applications need of a run.
 pub struct Plan {
     /// Hosts by node, `None` for switches.
@@ -67,7 +70,7 @@ pub struct Plan {
     /// For who watches the run.
     pub progress: Arc<Progress>,
     /// Paths are checked with this before a connection is announced.
-    pub check: Box<dyn FnMut(&FlowRequest, u32) -> Result<(), ParamError> + Send>,
+    pub check: Check,
     /// Latest alpha of a connection of our DCTCP, by source port.
     pub alpha: Option<Box<dyn Fn(u16) -> Option<f64> + Send>>,
 }

@@ -344,7 +344,7 @@ impl Switch {
         let frame = &self.frames[id as usize];
         let edge = self.edges.get_mut(&port)?;
         let expected = if forward { edge.opened.src } else { edge.opened.dst };
-        if node != expected || self.addresses.get(&s.dst).is_none() {
+        if node != expected || !self.addresses.contains_key(&s.dst) {
             return None;
         }
         let slot = self.arena.header_slot(id);
