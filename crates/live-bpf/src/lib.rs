@@ -86,11 +86,13 @@ pub struct DctcpOptions {
     pub g_shift: u32,
     /// alpha of a new connection, 0..=1. RFC 8257 section 3.3: 1.
     pub initial_alpha: f64,
+    /// Smallest window after a mark, packets; at least 1. Linux's own DCTCP: 2.
+    pub min_window: u32,
 }
 
 impl Default for DctcpOptions {
     fn default() -> DctcpOptions {
-        DctcpOptions { g_shift: 4, initial_alpha: 1.0 }
+        DctcpOptions { g_shift: 4, initial_alpha: 1.0, min_window: 1 }
     }
 }
 
@@ -141,6 +143,9 @@ fn check_options(o: &DctcpOptions) -> Result<(), Error> {
     if !(0.0..=1.0).contains(&o.initial_alpha) {
         return Err(Error::Invalid(format!("initial_alpha = {}: must be in 0..=1", o.initial_alpha)));
     }
+    if !(1..=1000).contains(&o.min_window) {
+        return Err(Error::Invalid(format!("min_window = {}: must be in 1..=1000", o.min_window)));
+    }
     Ok(())
 }
 
@@ -162,5 +167,6 @@ mod tests {
         for bad in [0, 17] {
             assert!(check_options(&DctcpOptions { g_shift: bad, ..Default::default() }).is_err());
         }
+        assert!(check_options(&DctcpOptions { min_window: 0, ..Default::default() }).is_err());
     }
 }

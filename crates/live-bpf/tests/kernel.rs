@@ -352,7 +352,7 @@ fn alpha_and_the_cut_are_those_of_rfc_8257() {
     // One segment per window of data: M is 0 or 1, and alpha follows by hand.
     let marks = [false, false, true, true, false, true, false, false, false, true];
     let g_shift = 3;
-    let options = DctcpOptions { g_shift, initial_alpha: 0.5 };
+    let options = DctcpOptions { g_shift, initial_alpha: 0.5, ..Default::default() };
     let dctcp = Arc::new(Dctcp::register("alpha", options).unwrap());
     let name = dctcp.name().to_string();
     assert_eq!(dctcp.alpha(40001), None, "nothing was here");
@@ -429,7 +429,8 @@ fn dctcp_halves_on_loss_whatever_alpha_says() {
         ),
     ];
     for (case, ask_first, fate, expected) in cases {
-        let dctcp = Dctcp::register("half", DctcpOptions { g_shift: 4, initial_alpha: 0.0 }).unwrap();
+        let dctcp =
+            Dctcp::register("half", DctcpOptions { initial_alpha: 0.0, ..Default::default() }).unwrap();
         let name = dctcp.name().to_string();
         let control = name.clone();
         let (after, _) = net::across_a_switch(

@@ -9,9 +9,11 @@ use crate::scenario::{controls, Control, LiveScenario};
 use crate::switch::{self, Network, Switch};
 use crate::sys;
 use crate::{Failure, Outcome, Quality};
+use penstock_core::params::parse_spec;
 use penstock_core::tcp::{EcnMode, LossRecovery};
-use penstock_core::ParamError;
+use penstock_core::{ParamError, Params};
 use penstock_live_bpf::{Dctcp, DctcpOptions, Steered};
+use penstock_models::protocols::dctcp::DCTCP;
 use penstock_sim::engine::{Progress, Setup};
 use penstock_sim::results::summarise;
 use penstock_sim::topology::{route_stream, NodeKind, Routes};
@@ -27,6 +29,8 @@ const MAX_HOSTS: usize = 512;
 /// Real-time priorities of the network and of the applications.
 const NETWORK_PRIORITY: i32 = 50;
 const APPLICATION_PRIORITY: i32 = 40;
+/// The kernel takes no larger ceiling of the retransmission timeout (TCP_RTO_MAX_SEC).
+const RTO_MAX_MS: u64 = 120_000;
 /// Time between set-up and the start of the clock, for the threads to be there.
 const HEAD_START_NS: u64 = 20_000_000;
 
@@ -46,7 +50,7 @@ fn load(scenario: &LiveScenario, setup: &Setup, owners: &[Control]) -> Result<Lo
     let ecn = setup.protocols[0].1.ecn;
     let tag = format!("{:x}", std::process::id());
     if owners.contains(&Control::Dctcp) || (ecn == EcnMode::Dctcp && owners.contains(&Control::Steered)) {
-        let dctcp = Dctcp::register(&tag, DctcpOptions::default());
+        let dctcp = Dctcp::register(&tag, dctcp_options(&setup.protocol_names)?);
         loaded.dctcp = Some(Arc::new(dctcp.map_err(|e| lacking("our DCTCP", e.to_string()))?));
     }
     if owners.contains(&Control::Steered) {
@@ -66,6 +70,32 @@ fn load(scenario: &LiveScenario, setup: &Setup, owners: &[Control]) -> Result<Lo
     Ok(loaded)
 }
 
+/// The parameters of protocol `dctcp` as the kernel's half of it takes them; its `rules` are the kernel's anyway.
+fn dctcp_options(protocols: &[String]) -> Result<DctcpOptions, ParamError> {
+    let mut found: Option<DctcpOptions> = None;
+    for text in protocols {
+        let (name, given) = parse_spec("protocol", text)?;
+        if name != DCTCP.name {
+            continue;
+        }
+        let p = Params::parse(DCTCP.name, DCTCP.params, &given)?;
+        let g_shift = -p.float("g").log2();
+        if g_shift.fract() != 0.0 || !(1.0..=16.0).contains(&g_shift) {
+            return Err(p.error("g", "must be a power of two of 2^-16 to 1/2 in the kernel"));
+        }
+        let min_window = p.float("min_window").max(1.0);
+        if min_window.fract() != 0.0 {
+            return Err(p.error("min_window", "must be whole in the kernel"));
+        }
+        let (g_shift, min_window) = (g_shift as u32, min_window as u32);
+        let options = DctcpOptions { g_shift, initial_alpha: p.float("alpha"), min_window };
+        if found.replace(options).is_some_and(|other| other != options) {
+            return Err(ParamError::new("protocol", text, "the kernel runs one kind of dctcp at a time"));
+        }
+    }
+    Ok(found.unwrap_or_default())
+}
+
 fn settings(scenario: &LiveScenario, setup: &Setup) -> Settings {
     let p = &scenario.resolved.params;
     let cfg = &setup.protocols[0].1;
@@ -78,7 +108,7 @@ fn settings(scenario: &LiveScenario, setup: &Setup) -> Settings {
         restart_after_idle: cfg.restart_after_idle,
         tail_loss_probe: cfg.tail_loss_probe,
         rto_min_us: (cfg.rto_min.0 / 1_000_000).max(1),
-        rto_max_ms: p.is_given("rto_max").then_some(cfg.rto_max.0 / 1_000_000_000),
+        rto_max_ms: p.is_given("rto_max").then_some((cfg.rto_max.0 / 1_000_000_000).min(RTO_MAX_MS)),
         // Half of a receive buffer is bookkeeping (tcp_adv_win_scale).
         receive_buffer: (cfg.rwnd * 2).clamp(1 << 16, 64 << 20),
         initial_window: cfg.initial_window,
@@ -336,4 +366,21 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
     out.summary.insert("fast_retransmits", sack + reno);
     out.summary.insert("tail_loss_probes", probes);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_s_dctcp_has_the_parameters_of_the_protocol() {
+        let of = |texts: &[&str]| dctcp_options(&texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>());
+        let plain = of(&["dctcp"]).unwrap();
+        assert_eq!(plain, DctcpOptions::default());
+        let set = of(&["sack", "dctcp:g=0.125,alpha=0,min_window=2"]).unwrap();
+        assert_eq!(set, DctcpOptions { g_shift: 3, initial_alpha: 0.0, min_window: 2 });
+        for bad in [&["dctcp:g=0.1"][..], &["dctcp:min_window=1.5"], &["dctcp", "dctcp:alpha=0"]] {
+            assert!(of(bad).is_err(), "{bad:?}");
+        }
+    }
 }

@@ -50,6 +50,7 @@ const KERNEL: &[(&str, &str)] = &[
     ("rto_initial", "1s"),
     ("rto_granularity", "4ms"),
     ("delayed_ack", "2"),
+    ("delayed_ack_timeout", "40ms"),
     ("byte_counting", "true"),
     ("ssthresh_from", "cwnd"),
     ("window_validation", "true"),

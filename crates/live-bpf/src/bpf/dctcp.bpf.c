@@ -12,7 +12,7 @@
  *                               as of that ACK, and not again until that window is acknowledged. The kernel brings
  *                               cwnd there in the course of the window (proportional rate reduction, RFC 6937) and
  *                               does not let it grow before the window's end. The fraction of a packet is kept in
- *                               snd_cwnd_cnt, to one part in cwnd. Smallest window: 1 packet
+ *                               snd_cwnd_cnt, to one part in cwnd. Smallest window: 1 packet (an option)
  *       CWR bit                 the kernel, on entering CWR
  *  3.4  growth                  tcp_reno_cong_avoid of the kernel (RFC 5681)
  *  3.5  loss                    half of cwnd, at least 2 packets, on entering Recovery or Loss (set_state, CA_EVENT_LOSS)
@@ -39,8 +39,9 @@ char licence_text[] SEC("license") = "Dual MIT/GPL";
 const volatile struct {
 	u32 g_shift;
 	u32 initial_alpha;
+	u32 min_window;
 	char fallback[8];
-} options SEC(".rodata") = { 4, ONE, "reno" };
+} options SEC(".rodata") = { 4, ONE, 1, "reno" };
 
 /* What user space may read, by port. */
 struct report {
@@ -167,8 +168,8 @@ SEC("struct_ops") u32 dctcp_ssthresh(u64 *args)
 	u64 cut = (window * kept) >> 17;
 	u32 whole = cut >> 16;
 
-	if (!whole)
-		return 1;
+	if (whole < options.min_window)
+		return options.min_window;
 	/* Rounded to nearest, so that many cuts of a small window do not add up to a smaller one. */
 	tp->snd_cwnd_cnt = ((cut & 0xffff) * whole + 0x8000) >> 16;
 	return whole;
