@@ -101,7 +101,7 @@ impl Default for DctcpOptions {
 pub struct Steer {
     /// Congestion window, packets; 0: the window the kernel began with (10 packets by default).
     pub window: u32,
-    /// Pacing rate, bytes of packets (with IP and TCP headers) per second; 0: unlimited.
+    /// Pacing rate, bytes of payload per second (the kernel's own pacing does not count headers); 0: unlimited.
     pub pacing: u64,
 }
 

@@ -16,7 +16,8 @@
  * (snd_cwnd_clamp) holds. A timeout retransmits one segment whatever the window, the rest follows with its ACK.
  *
  * Pacing: sk_pacing_rate, and sk_pacing_status NEEDED, with which the kernel paces by itself without the fq discipline.
- * The kernel does not pace the first ten segments of a connection. SO_MAX_PACING_RATE of the socket holds.
+ * It counts payload, not headers (measured: 2105 segments of 988 bytes a second at 2.08 MB/s), and does not pace the first
+ * ten segments of a connection. SO_MAX_PACING_RATE of the socket holds.
  *
  * With ECN, the receiver echoes like one of DCTCP (echo.h), so that ACKs with ECE stand for data with CE and not for all
  * data until CWR; delivered_ce over delivered is then the marked fraction. The kernel still enters CWR on ECE (it shows
@@ -28,7 +29,7 @@
 char licence_text[] SEC("license") = "Dual MIT/GPL";
 
 struct steer {
-	u64 pacing; /* bytes/s; 0: unlimited */
+	u64 pacing; /* bytes of payload per second; 0: unlimited */
 	u32 window; /* packets; 0: the initial window */
 	u32 unused;
 };

@@ -1,6 +1,7 @@
 //! Network namespaces, sockets and a two-host switch for the tests. Namespaces are anonymous: they belong to a thread
 //! and go with it.
 
+use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -59,6 +60,10 @@ fn set_address(code: libc::c_ulong, name: &str, ip: Ipv4Addr) {
     let a = address(ip, 0);
     r.ifr_ifru.ifru_addr = unsafe { std::mem::transmute::<libc::sockaddr_in, libc::sockaddr>(a) };
     configure(code, &r);
+}
+
+fn own_namespace() -> File {
+    File::open("/proc/thread-self/ns/net").unwrap()
 }
 
 /// A TUN device with this address (/24) in the thread's namespace; packets go in and out of the file without a header.
@@ -148,6 +153,12 @@ pub fn connect(from: SocketAddrV4, to: SocketAddrV4, control: &str, mss: i32) ->
     stream
 }
 
+/// Returns when the other side has closed or reset the connection.
+pub fn wait_for_hangup(stream: &TcpStream) {
+    let mut wait = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+    checked(unsafe { libc::poll(&mut wait, 1, PATIENCE.as_millis() as libc::c_int) });
+}
+
 /// What the switch does with a packet of the sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fate {
@@ -221,18 +232,19 @@ pub fn across_a_switch<R: Send + 'static>(
     let (ready, listening) = mpsc::channel();
     let control = control.to_string();
     let second = in_new_namespace(move || {
-        give_second.send((1, tun(RECEIVER))).unwrap();
+        give_second.send((1, tun(RECEIVER), own_namespace())).unwrap();
         let listener = listen(SocketAddrV4::new(RECEIVER, 5001), &control);
         ready.send(()).unwrap();
         receiver(listener)
     });
     let first = in_new_namespace(move || {
-        give.send((0, tun(SENDER))).unwrap();
+        give.send((0, tun(SENDER), own_namespace())).unwrap();
         listening.recv().unwrap();
         sender()
     });
-    let mut ends: Vec<(u8, OwnedFd)> = take.iter().take(2).collect();
-    ends.sort_by_key(|(which, _)| *which);
+    // The namespaces are held until the end: a connection's last words still get through.
+    let mut ends: Vec<(u8, OwnedFd, File)> = take.iter().take(2).collect();
+    ends.sort_by_key(|(which, ..)| *which);
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let switch = thread::spawn(move || {
@@ -240,7 +252,7 @@ pub fn across_a_switch<R: Send + 'static>(
         let mut numbered = 0;
         let mut bytes = [0u8; 2048];
         while !stopped.load(Ordering::Relaxed) {
-            let wait = |end: &(u8, OwnedFd)| libc::pollfd {
+            let wait = |end: &(u8, OwnedFd, File)| libc::pollfd {
                 fd: end.1.as_raw_fd(),
                 events: libc::POLLIN,
                 revents: 0,
