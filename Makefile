@@ -16,6 +16,7 @@ demo: setup  ## the incast study: table, figures and one HTML report, in about t
 
 test: setup  ## all tests but the long ones
 	@cargo test --workspace --exclude penstock-py --quiet
+	@! grep -q live-bpf .venv/penstock-engine || cargo test -p penstock-live-bpf --features bpf --quiet
 	@$(PY) -m pytest -m "not full"
 
 test-full: setup ## all tests, and every row of the ledger at full length

@@ -66,7 +66,23 @@ fi
 # --- engine -------------------------------------------------------------------------------------------------------
 # The Python sources are used in place; only a change on the Rust side needs a build.
 built=.venv/penstock-engine
-if [ -f "$built" ] && .venv/bin/python -c 'import penstock._engine' >/dev/null 2>&1 &&
+# Own congestion controls in the kernel (live runs only) are built where their tools are, and left out where not.
+features=()
+if [ "$(uname -s)" = Linux ]; then
+    without=""
+    command -v "${CLANG:-clang}" >/dev/null 2>&1 || without="$without clang"
+    command -v pkg-config >/dev/null 2>&1 || without="$without pkg-config"
+    for header in libelf.h zlib.h; do
+        printf '#include <%s>\n' "$header" | cc -E - >/dev/null 2>&1 || without="$without $header"
+    done
+    if [ -z "$without" ]; then
+        features=(--features live-bpf)
+    else
+        [ -f "$built" ] || say "without DCTCP and steered sockets in the kernel (penstock live): missing$without"
+        [ -f "$built" ] || say "         on Debian or Ubuntu: apt install clang libelf-dev zlib1g-dev pkg-config"
+    fi
+fi
+if [ -f "$built" ] && [ "$(cat "$built")" = "${features[*]}" ] && .venv/bin/python -c 'import penstock._engine' >/dev/null 2>&1 &&
     [ -z "$(find Cargo.toml Cargo.lock pyproject.toml constraints.txt crates -newer "$built" -type f -print -quit)" ]; then
     exit 0
 fi
@@ -75,10 +91,11 @@ started=$(mktemp)
 export PIP_CONSTRAINT="$PWD/constraints.txt" PIP_QUIET=1
 locked=()
 [ -f Cargo.lock ] && locked=(--locked)
-if ! .venv/bin/maturin develop --release --quiet "${locked[@]}" >&2; then
+if ! .venv/bin/maturin develop --release --quiet "${locked[@]}" "${features[@]}" >&2; then
     rm -f "$started"
     say "failed: the engine did not build (output above). Are the crates' registry and a C linker available?"
     exit 1
 fi
+echo "${features[*]}" >"$built"
 touch -r "$started" "$built"      # sources edited during the build count as newer
 rm -f "$started"

@@ -57,14 +57,15 @@ const KERNEL: &[(&str, &str)] = &[
     ("rwnd", "4MB"),
 ];
 
-/// Defaults of the network and of timing noise when nothing is scaled: 100 Mb/s, a round trip of 1 ms, and noise
-/// that is ten times that at 1 Gb/s.
+/// Defaults when nothing is scaled: 100 Mb/s and a round trip of 1 ms; noise that is ten times that at 1 Gb/s, and
+/// shares of a block that last as long as there (Table 3.1: 256 KB), or the kernel's floor of 200 ms would not matter.
 const NETWORK: &[(&str, &str)] = &[
     ("link_rate", "100Mbps"),
     ("capacity", "100Mbps"),
     ("rtt", "1ms"),
     ("link_delay", "250us"),
     ("rto_min", "200ms"),
+    ("sru", "25600B"),
     ("jitter", "200us"),
 ];
 
@@ -96,6 +97,9 @@ const WITHOUT_COUNTERPART: &[&str] = &[
     "loss_events",
     "ties",
 ];
+
+/// Protocols whose senders speak to routers in packets of their own before they have data to send.
+const ASK_WITHOUT_PAYLOAD: &[&str] = &["racs", "d3"];
 
 /// A scenario for the wall clock.
 pub struct LiveScenario {
@@ -295,6 +299,13 @@ pub fn controls(scenario: &LiveScenario, setup: &Setup) -> Result<Vec<Control>, 
             },
             other => Control::Kernel(other.into()),
         });
+    }
+    let silent = |text: &String| ASK_WITHOUT_PAYLOAD.contains(&text.split(':').next().unwrap_or(text).trim());
+    if let Some((text, _)) =
+        setup.protocol_names.iter().zip(&list).find(|(t, c)| **c == Control::Steered && silent(t))
+    {
+        let rule = "asks for its rate in packets without payload, which a kernel socket does not send";
+        return Err(ParamError::new("protocol", text, rule));
     }
     if list.contains(&Control::Dctcp) && first.ecn != EcnMode::Dctcp {
         return Err(scenario

@@ -1,0 +1,375 @@
+"""Live runs as a user makes them: real sockets, in real time. What the machine cannot do is skipped, and why.
+
+A live run on a busy machine may fail its gate; such a run says so and is made again. When the machine stays
+too busy the test is skipped: a late run is no evidence, for or against.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PENSTOCK, inline, penstock, settings
+
+from penstock import live
+
+LACKS = [f"{x['what']}: {x['detail']}" for x in live.doctor() if x["required"] and not x["found"]]
+BPF = next(x for x in live.doctor() if "BPF" in x["what"])
+needs_live = pytest.mark.skipif(bool(LACKS), reason=f"skipped: {'; '.join(LACKS)}")
+needs_bpf = pytest.mark.skipif(bool(LACKS) or not BPF["found"], reason=f"skipped: {BPF['detail']}")
+# One flow over a link that is faster than the bottleneck: the queue is the switch's.
+ONE = {"flows": "1", "protocol": "sack", "access_rate": "1Gbps"}
+
+
+def valid(make: Callable[[], Any], ok: Callable[[Any], bool]) -> Any:
+    """The first of three attempts that passed the gate."""
+    for _ in range(3):
+        found = make()
+        if ok(found):
+            return found
+    pytest.skip("skipped: the machine is too busy, three runs in a row were late")
+
+
+def compared(name: str, **chosen: Any) -> live.Comparison:
+    found = valid(lambda: live.compare(name, **chosen), lambda both: bool(both.valid().all()))
+    assert isinstance(found, live.Comparison)
+    return found
+
+
+# ---- what a run gives ---------------------------------
+
+
+@needs_live
+def test_a_live_run_has_the_tables_and_keys_of_a_simulated_one(tmp_path: Path) -> None:
+    chosen = settings({**ONE, "duration": "2s", "warmup": "500ms", "sample": "10ms", "series": "true"})
+    done = penstock("live", "long-flows", *chosen, "--json", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert set(document) == {"scenario", "seed", "runs", "mean", "ci95"}
+    summary = document["runs"][0]["summary"]
+    wanted = {"goodput_bps", "utilisation", "queue_mean_packets", "drops", "retransmits", "timeouts"}
+    assert set(summary) >= wanted | {"valid", "lag_p50_s", "lag_p99_s", "lag_max_s", "device_drops"}
+    # 1448 of 1500 bytes are payload: the ceiling is 96.5 Mb/s.
+    assert 80e6 < summary["goodput_bps"] < 96.6e6
+    assert summary["measured_s"] == pytest.approx(1.5, abs=0.05)
+    assert {p.name for p in tmp_path.iterdir()} >= {
+        "run.json",
+        "summary.json",
+        "flows.parquet",
+        "series.parquet",
+    }
+    import penstock as package
+
+    back = package.load(tmp_path)
+    assert {"queue_packets", "cwnd_bytes"} <= set(back.series["metric"])
+
+
+@needs_live
+def test_fresh_connections_complete_and_are_counted() -> None:
+    result = live.run("query", servers=4, response="20KB", repetitions=20, connections="fresh", duration="8s")
+    assert result.summary["blocks"] == 20
+    assert result.summary["flows_completed"] == 80
+    flows = result.flows
+    assert flows["complete"].all()
+    assert (flows["delivered_bytes"] == 20_000).all()
+    assert (flows["acked_bytes"] == 20_000).all()
+
+
+# ---- the kernel beside the simulation ---------------------------------
+
+
+@needs_live
+def test_reno_alone_agrees_with_its_simulation() -> None:
+    """100 Mb/s, 1 ms, 100 packets: goodput within 5 %, mean queue 10 %, period of the sawtooth 15 %."""
+    both = compared("long-flows", duration="12s", warmup="2s", **ONE)
+    kernel, packet = both.kernel[0], both.packet[0]
+    assert kernel.mean("goodput_bps") == pytest.approx(packet.mean("goodput_bps"), rel=0.05)
+    assert kernel.mean("queue_mean_packets") == pytest.approx(packet.mean("queue_mean_packets"), rel=0.10)
+    assert live.period(kernel) == pytest.approx(live.period(packet), rel=0.15)
+    # Nothing is lost but what the queue drops, and every drop is repaired.
+    assert kernel.mean("device_drops") == 0
+    assert kernel.mean("retransmits") == pytest.approx(kernel.mean("drops"), abs=5)
+
+
+@needs_bpf
+def test_dctcp_in_the_kernel_holds_the_queue_at_its_threshold() -> None:
+    chosen = {"flows": 2, "protocol": "dctcp", "queue": "threshold:k=20pkt", "access_rate": "1Gbps"}
+    both = compared("long-flows", duration="6s", warmup="2s", **chosen)
+    kernel, packet = both.kernel[0], both.packet[0]
+    assert kernel.mean("drops") == 0
+    assert kernel.mean("ce_marks") > 100
+    assert kernel.mean("queue_mean_packets") == pytest.approx(packet.mean("queue_mean_packets"), rel=0.20)
+    assert 10 < kernel.mean("queue_mean_packets") < 30
+    assert kernel.mean("goodput_bps") == pytest.approx(packet.mean("goodput_bps"), rel=0.05)
+
+
+@needs_bpf
+@pytest.mark.parametrize("protocol", ["sdc", "qi-rcp"])
+def test_controllers_of_the_simulator_steer_kernel_sockets(protocol: str) -> None:
+    chosen = {"flows": 2, "protocol": protocol, "access_rate": "1Gbps"}
+    both = compared("long-flows", duration="4s", warmup="1s", **chosen)
+    assert both.kernel[0].mean("goodput_bps") == pytest.approx(both.packet[0].mean("goodput_bps"), rel=0.10)
+    assert both.kernel[0].mean("drops") == 0
+    assert both.kernel[0].mean("jain") > 0.9
+
+
+@needs_live
+def test_incast_collapses_with_a_high_floor_and_recovers_with_a_low_one() -> None:
+    """32 KB of buffer, 256 KB per server: what the feasibility of the whole view rests on."""
+
+    def goodput(servers: int, rto_min: str) -> float:
+        chosen = {"servers": servers, "rto_min": rto_min, "buffer": "32KB", "duration": "4s"}
+        found = valid(lambda: live.run("incast", **chosen), lambda r: bool(r.summary["valid"]))
+        return float(found.summary["goodput_bps"])
+
+    alone, collapsed, recovered = goodput(1, "200ms"), goodput(16, "200ms"), goodput(16, "10ms")
+    assert alone > 70e6
+    assert collapsed < 0.5 * alone
+    assert recovered > 1.3 * collapsed
+
+
+# ---- nothing is touched, nothing is left ---------------------------------
+
+
+def outside() -> dict[str, str]:
+    """What a live run must not change: devices, routes, settings, congestion controls of this namespace."""
+    names = [
+        "tcp_sack",
+        "tcp_ecn",
+        "tcp_early_retrans",
+        "tcp_rmem",
+        "tcp_wmem",
+        "tcp_rto_min_us",
+        "tcp_timestamps",
+    ]
+    files = [Path("/proc/sys/net/ipv4") / name for name in names]
+    files += [Path("/proc/net/route")]
+    state = {str(f): f.read_text() for f in files if f.exists()}
+    state["controls"] = " ".join(c for c in controls() if not c.startswith("pk_"))
+    devices = Path("/proc/net/dev").read_text().splitlines()[2:]
+    state["devices"] = " ".join(sorted(line.split(":")[0].strip() for line in devices))
+    return state
+
+
+def controls() -> list[str]:
+    """Congestion controls the kernel lists; ours begin with pk_ and hold the process's number."""
+    return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+
+
+def namespaces() -> int | None:
+    """Network namespaces of the whole machine, as far as the kernel tells (root only)."""
+    try:
+        # Without this the table counts what lies in caches of freed objects too.
+        Path("/sys/kernel/slab/net_namespace/shrink").write_text("1")
+        rows = Path("/proc/slabinfo").read_text().splitlines()
+    except OSError:
+        return None
+    found = [int(row.split()[1]) for row in rows if row.startswith("net_namespace ")]
+    return found[0] if found else None
+
+
+def settle(before: dict[str, str], count: int | None) -> None:
+    """The kernel takes namespaces down in the background: wait for it, at most ten seconds."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        now = namespaces()
+        if outside() == before and (count is None or now is None or now <= count):
+            break
+        time.sleep(0.1)
+    assert outside() == before
+    now = namespaces()
+    assert count is None or now is None or now <= count
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    """A live run that is under way: its namespaces exist."""
+    count = namespaces()
+    run = subprocess.Popen(
+        [str(PENSTOCK), "live", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    end = time.monotonic() + 20
+    while time.monotonic() < end and run.poll() is None:
+        fds = Path(f"/proc/{run.pid}/fd")
+        links = []
+        with contextlib.suppress(OSError):
+            links = [os.readlink(f) for f in fds.iterdir()]
+        if sum("/dev/net/tun" in link for link in links) >= 3:
+            time.sleep(0.3)
+            assert count is None or (namespaces() or 0) > count
+            return run
+        time.sleep(0.02)
+    raise AssertionError(f"the run did not start: {run.communicate()}")
+
+
+@needs_live
+def test_a_run_that_succeeds_leaves_nothing() -> None:
+    before, count = outside(), namespaces()
+    assert penstock("live", "incast", *settings({"servers": "3", "duration": "1s"})).returncode == 0
+    settle(before, count)
+
+
+@needs_live
+def test_a_run_that_fails_leaves_nothing() -> None:
+    before, count = outside(), namespaces()
+    # No kernel takes an MTU of so many bytes.
+    done = penstock(
+        "live", "incast", *settings({"servers": "3", "duration": "1s", "segment": "65000B", "buffer": "1MB"})
+    )
+    assert done.returncode == 3, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+    settle(before, count)
+
+
+@needs_live
+@pytest.mark.parametrize("protocol", ["newreno", pytest.param("dctcp", marks=needs_bpf)])
+def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing(protocol: str, tmp_path: Path) -> None:
+    before, count = outside(), namespaces()
+    chosen = settings({"servers": "2", "duration": "60s", "protocol": protocol})
+    run = start("incast", *chosen, "--out", str(tmp_path))
+    asked = time.monotonic()
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=30)
+    assert run.returncode == 130, err
+    assert time.monotonic() - asked < 5
+    assert "Traceback" not in err
+    assert json.loads((tmp_path / "run.json").read_text())["state"] == "partial"
+    assert json.loads((tmp_path / "summary.json").read_text())["runs"][0]["summary"]["goodput_bps"] > 0
+    settle(before, count)
+
+
+@needs_live
+@pytest.mark.parametrize("protocol", ["newreno", pytest.param("dctcp", marks=needs_bpf)])
+def test_sigkill_leaves_nothing(protocol: str) -> None:
+    before, count = outside(), namespaces()
+    chosen = settings({"servers": "2", "duration": "60s", "protocol": protocol})
+    run = start("incast", *chosen)
+    # Its threads and nothing else: no helper process is left to hold a namespace.
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+    assert not children.exists() or children.read_text().strip() == ""
+    assert outside() == before
+    own = [c for c in controls() if f"{run.pid:x}" in c]
+    assert len(own) == (1 if protocol == "dctcp" else 0)
+    run.kill()
+    run.communicate(timeout=30)
+    settle(before, count)
+    assert not set(own) & set(controls())
+
+
+# ---- what is refused ---------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["--scale", "-3"], ["scale", "-3", "factor"]),
+        (["--gate", "0"], ["gate", "0", "at least"]),
+        (["--over", "servers=1,2"], ["--over", "needs --compare"]),
+        (["--compare", "--over", "servers"], ["--over", "servers", "KEY=V1,V2"]),
+        (["--set", "serverz=3"], ["serverz", "servers"]),
+        (["--set", "buffer=10B"], ["buffer", "10B", "packet"]),
+    ],
+)
+def test_bad_options_are_one_line_and_exit_2(arguments: list[str], names: list[str]) -> None:
+    done = inline("live", "incast", *arguments)
+    assert done.returncode == 2
+    assert done.stderr.strip().count("\n") == 0
+    assert "Traceback" not in done.stderr
+    assert all(name in done.stderr for name in names), done.stderr
+
+
+@needs_live
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["--kernel", "vegas9"], ["kernel", "vegas9", "reno"]),
+        (["--kernel", "dctcp"], ["kernel", "protocol=dctcp"]),
+        (["--set", "delayed_ack=3"], ["delayed_ack", "3", "1 or 2"]),
+        (["--set", "header=60B"], ["header", "40B"]),
+        (["--set", "servers=600"], ["512 hosts", "601"]),
+        (["--set", "protocol=racs"], ["protocol", "racs", "without payload"]),
+    ],
+)
+def test_what_the_kernel_cannot_do_is_one_line_and_exit_2(arguments: list[str], names: list[str]) -> None:
+    done = inline("live", "incast", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.strip().count("\n") == 0
+    assert all(name in done.stderr for name in names), done.stderr
+
+
+def without(*wrapper: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PENSTOCK_UNSHARED": "1"}
+    return subprocess.run(
+        [*wrapper, str(PENSTOCK), "live", "incast", "--set", "duration=1s"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment,
+    )
+
+
+@needs_live
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="skipped: only root can give rights away")
+def test_without_the_right_to_make_namespaces_it_says_so() -> None:
+    done = without(
+        "setpriv", "--bounding-set", "-sys_admin,-net_admin", "--inh-caps", "-sys_admin,-net_admin"
+    )
+    assert done.returncode == 2, done.stderr
+    assert "network namespaces" in done.stderr
+    assert "unshare -Ur" in done.stderr
+    assert done.stderr.strip().count("\n") == 0
+
+
+@needs_live
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="skipped: only root can hide a device")
+def test_without_tun_it_says_so() -> None:
+    hide = 'mount --bind /dev/null /dev/net/tun && exec "$@"'
+    done = without("unshare", "--mount", "sh", "-c", hide, "sh")
+    assert done.returncode == 2, done.stderr
+    assert "TUN" in done.stderr
+    assert done.stderr.strip().count("\n") == 0
+
+
+def test_keys_without_a_counterpart_in_the_kernel_are_named() -> None:
+    found = live.resolve("incast", {"dup_thresh": 5, "sru": "10KB"})
+    assert found["without_counterpart"] == ["dup_thresh"]
+
+
+def test_the_doctor_reports_and_its_document_is_complete() -> None:
+    done = inline("doctor")
+    assert done.returncode == 0
+    assert "namespaces" in done.stdout or sys.platform != "linux"
+    for item in json.loads(inline("doctor", "--json").stdout):
+        assert set(item) == {"what", "required", "found", "detail", "remedy"}
+
+
+# ---- scaling ---------------------------------
+
+
+def test_a_scaled_scenario_keeps_buffers_and_sizes() -> None:
+    found = live.resolve("incast", {"rto_min": "20ms"}, scale="auto")
+    assert found["scale"] == 10
+    chosen = found["set"]
+    assert (chosen["link_rate"], chosen["rto_min"]) == ("100000000bps", "200000000ns")
+    assert (chosen["buffer"], chosen["sru"]) == ("32pkt", "256KB")
+
+
+def test_the_simulation_beside_a_live_run_has_its_values() -> None:
+    """What `compare` hands to the simulator resolves to the same values, without a word about unused keys."""
+    import penstock as package
+
+    found = live.resolve("query", {"servers": 3})
+    same = {k: found["set"][k] for k in found["given"]}
+    again = package.resolve("query", same)
+    assert {k: again["set"][k] for k in found["set"]} == found["set"]
+    assert again["without_effect"] == []
