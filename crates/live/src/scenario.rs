@@ -50,7 +50,7 @@ const KERNEL: &[(&str, &str)] = &[
     ("rto_initial", "1s"),
     ("rto_granularity", "4ms"),
     ("delayed_ack", "2"),
-    ("delayed_ack_timeout", "40ms"),
+    ("quick_acks", "16"),
     ("byte_counting", "true"),
     ("ssthresh_from", "cwnd"),
     ("window_validation", "true"),
@@ -79,6 +79,7 @@ const WITHOUT_COUNTERPART: &[&str] = &[
     "rto_granularity",
     "backoff_max",
     "delayed_ack_timeout",
+    "quick_acks",
     "dup_thresh",
     "limited_transmit",
     "window_validation",
@@ -141,6 +142,11 @@ impl LiveScenario {
             document["toml"] = text.clone();
         }
         let mut resolved = document::resolve(&document.to_string())?;
+        if !asked.params.is_given("delayed_ack_timeout") {
+            let timeout = delayed_ack_timeout(resolved.params.dur("rto_min"));
+            document["set"]["delayed_ack_timeout"] = format!("{}us", timeout.0 / 1_000_000).into();
+            resolved = document::resolve(&document.to_string())?;
+        }
         resolved.without_effect.retain(|k| asked.without_effect.contains(k));
         let without_counterpart = asked
             .params
@@ -150,6 +156,14 @@ impl LiveScenario {
             .collect();
         Ok(LiveScenario { resolved, options, scale: scale.unwrap_or(1.0), without_counterpart })
     }
+}
+
+/// How long the kernel delays an ACK: 40 ms, or a tick less than the floor of the retransmission timeout (since Linux
+/// 6.8, `tcp_delack_max`), in ticks of 4 ms.
+fn delayed_ack_timeout(rto_min: Dur) -> Dur {
+    let tick = Dur::millis(4);
+    let ticks = rto_min.0.div_ceil(tick.0).max(2) - 1;
+    (tick * ticks).min(Dur::millis(40))
 }
 
 /// The factor of `scale`, `None` when nothing is scaled.
@@ -360,6 +374,15 @@ mod tests {
         let text = scaled_spec("protocol", "sdc:silence=5ms", 10.0, protocol_params).unwrap();
         assert_eq!(text, "sdc:silence=50000000ns");
         assert_eq!(scaled_spec("queue", "threshold:k=4pkt", 10.0, queue_params).unwrap(), "threshold:k=4pkt");
+    }
+
+    #[test]
+    fn acks_are_not_delayed_beyond_the_floor_of_the_timeout() {
+        let timeout = |rto: &str| {
+            let s = resolve("{}", &format!("{{\"rto_min\":\"{rto}\"}}"));
+            s.resolved.params.dur("delayed_ack_timeout")
+        };
+        assert_eq!([timeout("200ms"), timeout("10ms"), timeout("1ms")], [40, 8, 4].map(Dur::millis));
     }
 
     #[test]

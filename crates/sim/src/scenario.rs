@@ -146,6 +146,14 @@ pub const COMMON: &[ParamSpec] = &[
     )
     .range(1.0, 1000.0),
     ParamSpec::new(
+        "quick_acks",
+        Kind::Count,
+        "0",
+        "ACKs that are not delayed at the start, after a gap longer than rto_min and after a duplicate",
+        "0: RFC 5681 section 4.2; 16: Linux",
+    )
+    .range(0.0, 1e6),
+    ParamSpec::new(
         "delayed_ack_timeout",
         Kind::Duration,
         "40ms",
@@ -527,6 +535,7 @@ pub fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         rto_granularity: p.dur("rto_granularity"),
         backoff_max: p.count("backoff_max") as u32,
         delayed_ack: p.count("delayed_ack") as u32,
+        quick_acks: if p.count("delayed_ack") > 1 { p.count("quick_acks") as u32 } else { 0 },
         delayed_ack_timeout: if p.count("delayed_ack") > 1 {
             p.dur("delayed_ack_timeout")
         } else {

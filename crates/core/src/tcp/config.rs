@@ -57,6 +57,9 @@ pub struct TcpConfig {
     pub backoff_max: u32,
     /// Acknowledge every n-th full segment; 1 = every segment (RFC 5681 section 4.2).
     pub delayed_ack: u32,
+    /// ACKs that are not delayed at the start of a connection, after a gap longer than `rto_min` and after a duplicate
+    /// (Linux: 16). 0 = none.
+    pub quick_acks: u32,
     /// Longest an acknowledgement is delayed.
     pub delayed_ack_timeout: Dur,
     /// Receive buffer in bytes.
@@ -104,6 +107,7 @@ impl Default for TcpConfig {
             rto_granularity: Dur::ZERO,
             backoff_max: 64,
             delayed_ack: 1,
+            quick_acks: 0,
             delayed_ack_timeout: Dur::millis(40),
             rwnd: 1 << 30,
             read_rate: None,

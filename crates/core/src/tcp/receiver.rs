@@ -19,6 +19,9 @@ pub struct Receiver {
     /// Full segments received since the last ACK.
     unacknowledged: u32,
     delayed_until: Time,
+    /// ACKs that are still not to be delayed, and when data last arrived; used with `quick_acks` only.
+    quick: u32,
+    last_data: Time,
     /// ACKs to send now, all alike except for a flush.
     acks_due: u32,
     /// An ACK that describes the state before the latest segment (RFC 8257 section 3.2).
@@ -63,6 +66,8 @@ impl Receiver {
             recent: [0; MAX_SACK],
             unacknowledged: 0,
             delayed_until: Time::NEVER,
+            quick: cfg.quick_acks,
+            last_data: Time::NEVER,
             acks_due: 0,
             flush: None,
             syn_due: false,
@@ -189,11 +194,24 @@ impl Receiver {
             at_once = true;
             self.acks_due += 3;
         }
+        if self.cfg.quick_acks > 0 {
+            at_once |= self.is_quick(now, end <= start || self.duplicate_bytes > duplicates_before);
+        }
         if at_once {
             self.acks_due += 1;
         } else if self.delayed_until == Time::NEVER {
             self.delayed_until = now + self.cfg.delayed_ack_timeout;
         }
+    }
+
+    /// Linux acknowledges at once for a while when a sender may be in slow start or in trouble (`quickack` mode).
+    #[cold]
+    fn is_quick(&mut self, now: Time, duplicate: bool) -> bool {
+        if duplicate || now.since(self.last_data) > self.cfg.rto_min {
+            self.quick = self.cfg.quick_acks;
+        }
+        self.last_data = now;
+        self.quick > 0
     }
 
     #[inline]
@@ -290,6 +308,7 @@ impl Receiver {
             return true;
         }
         self.acks_due -= 1;
+        self.quick = self.quick.saturating_sub(1);
         self.unacknowledged = 0;
         self.delayed_until = Time::NEVER;
         if self.ce {

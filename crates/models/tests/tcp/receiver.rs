@@ -18,6 +18,30 @@ fn rfc5681_section_4_2_every_second_segment_or_after_the_delay() {
     assert_eq!(heard(&ear.hear(3, Ecn::NotEct, 0)), []);
 }
 
+/// Linux's quickack mode: two ACKs at once at the start, then every second segment; again after a gap longer than the
+/// floor of the timeout, and after a duplicate.
+#[test]
+fn linux_acknowledges_at_once_at_the_start_after_a_gap_and_after_a_duplicate() {
+    let mut ear = Ear::new("newreno", |c| (c.delayed_ack, c.quick_acks, c.rto_min) = (2, 2, ms(10)));
+    for (segment, later, acknowledged) in [
+        (0, 0, true),
+        (1, 0, true),
+        (2, 0, false),
+        (3, 0, true),   // the second of two
+        (4, 10, false), // not longer than the floor
+        (5, 11, true),  // a gap
+        (6, 0, true),
+        (7, 0, false),
+        (8, 0, true),
+        (8, 0, true), // a duplicate, acknowledged in any case
+        (9, 0, true), // and one more
+        (10, 0, false),
+    ] {
+        ear.now = ear.now + ms(later);
+        assert_eq!(!ear.hear(segment, Ecn::NotEct, 0).is_empty(), acknowledged, "segment {segment}");
+    }
+}
+
 #[test]
 fn rfc5681_section_4_2_at_once_when_out_of_order_when_filling_a_gap_and_for_duplicates() {
     let mut ear = Ear::new("newreno", |c| c.delayed_ack = 2);
