@@ -323,7 +323,10 @@ impl Edge {
         let segment = u64::from(self.view.segment);
         // A sender uses whole segments, and never less than one.
         let window = control.window.map_or(u64::from(u16::MAX), |w| (w.0 / segment).max(1));
-        let pacing = control.pacing.map_or(0, |rate| (rate.as_bytes_per_sec() as u64).max(1));
+        // The kernel paces payload, the simulator what is on the wire.
+        let wire = self.view.segment + self.cfg.header_len() + c.header_len();
+        let share = f64::from(self.view.segment) / f64::from(wire);
+        let pacing = control.pacing.map_or(0, |rate| ((rate.as_bytes_per_sec() * share) as u64).max(1));
         steered.set(self.port, Steer { window: window.min(1 << 20) as u32, pacing });
     }
     /// True for packets that travel from the connection's sender to its receiver.
