@@ -21,6 +21,7 @@ _GROUPS = (
     ("protocols", "protocol"),
     ("host_controllers", "host controller"),
     ("queues", "queue"),
+    ("views", "view"),
 )
 
 

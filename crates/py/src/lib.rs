@@ -303,7 +303,13 @@ fn resolve(py: Python<'_>, spec_json: &str) -> PyResult<String> {
 /// Everything there is, as a JSON document.
 #[pyfunction]
 fn describe() -> String {
-    document::catalogue().to_string()
+    let mut all = document::catalogue();
+    let options: Vec<_> = penstock_live::scenario::OPTIONS.iter().map(document::spec).collect();
+    all["views"] = serde_json::json!([{
+        "name": "live", "params": options, "source": "docs/live.md",
+        "text": "any scenario with kernel sockets across the simulator's ports (Linux): penstock live",
+    }]);
+    all.to_string()
 }
 
 /// The engine.

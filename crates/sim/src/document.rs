@@ -103,7 +103,8 @@ pub fn resolved(r: &Resolved) -> Value {
     })
 }
 
-fn spec(s: &ParamSpec) -> Value {
+/// A parameter as a document.
+pub fn spec(s: &ParamSpec) -> Value {
     let bound = |x: f64| if x.is_finite() { json!(x) } else { Value::Null };
     let (kind, choices) = match s.kind {
         Kind::Rate => ("rate", None),
