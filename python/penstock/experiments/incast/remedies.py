@@ -404,10 +404,12 @@ def resizing(lab: Lab) -> Finding:
     few = [dsr.sets[i].mean("measured_s") / dsr.sets[i].mean("blocks") for i in (0, 1)]
     tcp = [plain.sets[i].mean("measured_s") / plain.sets[i].mean("blocks") for i in (0, 1)]
     # As many bytes at the start of a transfer as plain TCP: two segments of 1000 B are 40 of 50 B.
-    (filled,) = compare(lab, {"": {"buffer": "32KB", "initial_window": 40} | variants[COMPRESSED]}).values()
-    again = filled.goodput / plain.goodput
+    begun = {"buffer": "32KB", "initial_window": 40} | variants[COMPRESSED]
+    (filled,) = compare(lab, {"": begun}, (1, 2, 4, 8, 16, 32, 48)).values()
+    also = [plain.servers.index(m) for m in filled.servers]
+    again, many = filled.goodput / plain.goodput[also], n[also] > 3
     once = found[ONCE].goodput / plain.goodput
-    clear = (filled.goodput - filled.half > plain.goodput + plain.half)[n > 3]
+    clear = (filled.goodput - filled.half > (plain.goodput + plain.half)[also])[many]
     reason = (
         "Every transfer spends about nine round trips on growing from two segments of 50 B to the full "
         f"size: a block takes {listed([f'{t * 1e3:.2f}' for t in few])} ms with 1 and 2 servers instead of "
@@ -415,7 +417,7 @@ def resizing(lab: Lab) -> Finding:
         "segments "
         f"of 50 B, initial_window=40), goodput over plain TCP is {again[0]:.2f} and {again[1]:.2f} with "
         "1 and 2 "
-        f"servers, {again[n > 3].min():.2f}..{again[n > 3].max():.2f} above 3 (separate intervals at "
+        f"servers, {again[many].min():.2f}..{again[many].max():.2f} above 3 (separate intervals at "
         f"{np.count_nonzero(clear)} of {clear.size}): slightly worse and far better, as stated. Small "
         "segments "
         f"only once per connection cost nothing with 1 server ({once[0]:.2f}) but do not help everywhere "
