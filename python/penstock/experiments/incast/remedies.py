@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from penstock import figures
-from penstock.experiments.incast.rows_basic import BASE, LINK_BPS, Curve, draw, listed, mbps
+from penstock.experiments.incast.rows_basic import BASE, LINK_BPS, Curve, beside_plot, draw, listed, mbps
 from penstock.ledger import Finding, Lab, Row
 
 #: "when the number of senders is greater than eight" (section 4.2.2).
@@ -129,13 +129,13 @@ def drops_with_p(lab: Lab) -> Finding:
     found = retransmission(lab)
     shown = [found[PLAIN], found[FAST_TIMER], *(found[_p(p)] for p in PROBABILITIES)]
     with figures.style():
-        figure, (ax,) = figures.new()
+        figure, (ax,) = figures.new(width=7.8)
         for i, curve in enumerate(shown):
             half = [runs.ci95("drop_rate") for runs in curve.sets]
             figures.band(ax, curve.servers, _drop_ratio(curve), half, curve.label, i)
         ax.set(xlabel="number of servers", ylabel="drop ratio (dropped / arrived packets)")
         ax.set_title("Effect of the retransmission probability on drops")
-        ax.legend()
+        beside_plot(ax)
     path = lab.save(figure, "I-4.5")
     curves = [found[_p(p)] for p in PROBABILITIES]
     drops = [_many(curve, _drop_ratio(curve)) for curve in curves]
@@ -352,16 +352,19 @@ def histogram_row(number: int, servers: int) -> Row:
 
 def _draw_histogram(lab: Lab, name: str, title: str, found: Sequence[Timeouts]) -> Path:
     with figures.style():
-        figure, (ax,) = figures.new()
+        figure, (ax,) = figures.new(width=7.4)
         top = max([float(t.lost.max()) for t in found if t.lost.size], default=1.0)
         edges = np.unique(np.round(np.geomspace(1, top + 1, 24)))
         for i, t in enumerate(found):
             count, _ = np.histogram(t.lost, edges)
             ax.plot(edges[:-1], count / t.blocks, label=f"{t.segment} B", **figures.look(i))
         ax.set_xscale("log")
+        ax.set_xticks([tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if tick <= top])
+        ax.xaxis.set_major_formatter("{x:.0f}")
+        ax.xaxis.set_minor_formatter("")
         ax.set(xlabel="packets lost in a timeout", ylabel="timeouts per block")
         ax.set_title(title)
-        ax.legend(title="segment")
+        beside_plot(ax, title="segment")
     return lab.save(figure, name)
 
 
@@ -479,7 +482,7 @@ def side_by_side(lab: Lab) -> Path:
             figures.band(ax, curve.servers, curve.goodput / 1e6, curve.half / 1e6, curve.label, i)
         ax.set(xlabel="number of servers", ylabel="goodput (Mb/s)", ylim=(0, 1000))
         ax.set_title("Remedies side by side")
-        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        beside_plot(ax)
     return lab.save(figure, "I-remedies")
 
 

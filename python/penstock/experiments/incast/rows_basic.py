@@ -98,15 +98,21 @@ def curves(
 
 def draw(lab: Lab, name: str, title: str, shown: Sequence[Curve]) -> Path:
     """Goodput in Mb/s over the number of servers, one line per curve with its 95 % band."""
+    crowded = len(shown) > 3
     with figures.style():
-        figure, (ax,) = figures.new()
+        figure, (ax,) = figures.new(width=7.8 if crowded else 6.6)
         for i, curve in enumerate(shown):
             figures.band(ax, curve.servers, curve.goodput / 1e6, curve.half / 1e6, curve.label, i)
         ax.set(xlabel="number of servers", ylabel="goodput (Mb/s)", ylim=(0, 1000))
         ax.set_xlim(0, max(max(curve.servers) for curve in shown) + 1)
         ax.set_title(title)
-        ax.legend()
+        beside_plot(ax) if crowded else ax.legend()
     return lab.save(figure, name)
+
+
+def beside_plot(ax: figures.Axes, **given: Any) -> None:
+    """The legend to the right of the axes: more than three curves leave no room between them."""
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **given)
 
 
 # --- collapse
@@ -199,74 +205,15 @@ BUFFERS = (16, 32, 64, 128)
 REQUESTS = (64, 128, 256, 512)
 
 
-def buffer_row(size: int) -> Row:
-    """One of figures 3.13 to 3.16: the buffer of `size` KB against its neighbour in the list."""
-
-    def check(lab: Lab) -> Finding:
-        """Confirmed when, of this buffer and the next smaller one (for the smallest: the next larger), the
-        larger has the higher goodput, averaged over all numbers of servers with separate 95 % intervals, and
-        the later onset.
-        """
-        found = dict(
-            zip(
-                BUFFERS,
-                curves(lab, [(f"{b} KB", MEASURED | {"buffer": f"{b}pkt"}) for b in BUFFERS]),
-                strict=True,
-            )
-        )
-        path = draw(lab, f"I-{_figure(size)}", "Goodput for four switch buffers", list(found.values()))
-        index = max(1, BUFFERS.index(size))
-        small, large = BUFFERS[index - 1], BUFFERS[index]
-        pair = (found[small], found[large])
-        return _compare(lab, "buffer", f"{small}pkt", f"{large}pkt", pair, path, later=True)
-
-    def _figure(value: int) -> str:
-        return f"3.{13 + BUFFERS.index(value)}"
-
-    return Row(
-        f"I-{_figure(size)}",
-        "incast",
-        f"Goodput with a switch buffer of {size} KB (Fig. {_figure(size)})",
-        "A larger switch buffer improves throughput and shifts the collapse to more servers.",
-        check,
-    )
-
-
-def request_row(size: int) -> Row:
-    """One of figures 3.17 to 3.20: requests of `size` KB per server against its neighbour in the list."""
-
-    def check(lab: Lab) -> Finding:
-        """Confirmed when, of this request size and the next smaller one (for the smallest: the next larger),
-        the larger has the higher goodput, averaged over all numbers of servers with separate 95 % intervals,
-        and their onsets lie within two servers of each other.
-        """
-        found = dict(
-            zip(
-                REQUESTS,
-                curves(lab, [(f"{r} KB", MEASURED | {"sru": f"{r}KB"}) for r in REQUESTS]),
-                strict=True,
-            )
-        )
-        path = draw(lab, f"I-{_figure(size)}", "Goodput for four request sizes", list(found.values()))
-        index = max(1, REQUESTS.index(size))
-        small, large = REQUESTS[index - 1], REQUESTS[index]
-        pair = (found[small], found[large])
-        return _compare(lab, "sru", f"{small}KB", f"{large}KB", pair, path, later=False)
-
-    def _figure(value: int) -> str:
-        return f"3.{17 + REQUESTS.index(value)}"
-
-    return Row(
-        f"I-{_figure(size)}",
-        "incast",
-        f"Goodput with {size} KB per server and block (Fig. {_figure(size)})",
-        "A larger request per server raises throughput and hardly moves the onset of the collapse.",
-        check,
-    )
-
-
-def _compare(
-    lab: Lab, key: str, less: str, more: str, pair: tuple[Curve, Curve], path: Path, *, later: bool
+def compare_pair(
+    lab: Lab,
+    key: str,
+    less: str,
+    more: str,
+    pair: tuple[Curve, Curve],
+    paths: tuple[Path, ...],
+    *,
+    later: bool,
 ) -> Finding:
     """The verdict on a larger buffer or request; a failure is tried again with independent request jitter."""
     small, large = pair
@@ -288,7 +235,7 @@ def _compare(
     else:
         moved_as_said = begins_large > begins if later else abs(begins_large - begins) <= 2
     if higher and moved_as_said:
-        return Finding(True, measured, figures=(path,))
+        return Finding(True, measured, figures=paths)
     reason = "; ".join(
         text
         for wrong, text in (
@@ -298,7 +245,7 @@ def _compare(
         if wrong
     )
     if worse and key == "sru":
-        return Finding(False, measured, f"{reason}. {_why_less(lab, pair, worse)}", (path,))
+        return Finding(False, measured, f"{reason}. {_why_less(lab, pair, worse)}", paths)
     spread = MEASURED | {"jitter_mode": "independent"}
     again = [_overall(c) for c in curves(lab, [(v, spread | {key: v}) for v in (less, more)])]
     gained = again[1][0] - again[1][1] > again[0][0] + again[0][1]
@@ -307,7 +254,7 @@ def _compare(
         f"{mbps(again[0][0])} ± {mbps(again[0][1])} and {mbps(again[1][0])} ± {mbps(again[1][1])} Mb/s, so "
         + ("the spread of the requests decides" if gained else "the spread of the requests is not the cause")
     )
-    return Finding(False, measured, reason, (path,))
+    return Finding(False, measured, reason, paths)
 
 
 def _why_less(lab: Lab, pair: tuple[Curve, Curve], worse: Sequence[int]) -> str:
@@ -480,8 +427,6 @@ ROWS: list[Row] = [
         "Doubling the switch buffer doubles the number of servers before the onset of the collapse.",
         doubling,
     ),
-    *(buffer_row(size) for size in BUFFERS),
-    *(request_row(size) for size in REQUESTS),
     Row(
         "I-4.2",
         "incast",

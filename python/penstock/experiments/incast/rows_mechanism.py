@@ -287,27 +287,35 @@ def _draw_block(
     ends = events.filter(pl.col("what") == "block")["time_s"].to_numpy()
     low, high = block.begin - 0.01, block.end + 0.01
     with figures.style():
-        figure, axes = figures.new(len(flows), 1, height=5.2, sharex=True)
+        figure, axes = figures.new(len(flows), 1, width=7.2, height=5.6, sharex=True)
         for i, (ax, flow) in enumerate(zip(axes, flows, strict=True)):
             time, cwnd = track(runs, "cwnd_bytes", flow)
             part = (time >= low) & (time <= high)
             ax.step(time[part], cwnd[part] / SEGMENT, where="post", **figures.line(i))
-            ax.set_ylabel(f"sender {flow + 1}\ncwnd (segments)")
-            ax.set_ylim(bottom=0)
+            ax.set_ylabel(f"sender {flow + 1}\ncwnd (seg.)")
+            ax.set_ylim(0, 1.3 * float(cwnd[part].max()) / SEGMENT)
             for end in ends[(ends >= low) & (ends <= high)]:
                 ax.axvline(end, color=figures.INK, linestyle=":", linewidth=1)
             for at in timeouts.filter(pl.col("flow") == flow)["time_s"].to_list():
                 if low <= at <= high:
                     ax.axvline(at, color=figures.PALETTE[1], linewidth=1.4)
+                    # Inside the axes: a timeout near the left edge has its word on the right.
+                    early = at < low + (high - low) / 4
                     ax.annotate(
-                        "timeout", (at, 0.9), xycoords=("data", "axes fraction"), fontsize=8.5, ha="right"
+                        "timeout",
+                        (at, 0.86),
+                        xytext=(4 if early else -4, 0),
+                        textcoords="offset points",
+                        xycoords=("data", "axes fraction"),
+                        fontsize=8.5,
+                        ha="left" if early else "right",
                     )
             if idle is not None:
                 ax.axvspan(idle[0], idle[0] + idle[1], color=figures.PALETTE[7], alpha=0.15, linewidth=0)
         axes[-1].set_xlabel("time (s)")
         axes[0].set_xlim(low, high)
         axes[0].set_title(
-            "Windows of three senders; dotted: a block is complete" + ("; shaded: link idle" if idle else "")
+            "Windows of three senders; dotted: block complete" + ("; shaded: link idle" if idle else "")
         )
     return lab.save(figure, name)
 

@@ -27,7 +27,15 @@ from penstock.experiments.incast.beside import (
     Beside,
     Point,
 )
-from penstock.experiments.incast.rows_basic import BUFFERS, MEASURED, REQUESTS, curves
+from penstock.experiments.incast.rows_basic import (
+    BUFFERS,
+    MEASURED,
+    REQUESTS,
+    beside_plot,
+    compare_pair,
+    curves,
+)
+from penstock.experiments.incast.rows_basic import draw as draw_goodput
 from penstock.ledger import Finding, Lab, Row
 from penstock.models import incast
 
@@ -62,15 +70,22 @@ def _beside(lab: Lab, *, buffer: int, sru: int) -> Beside:
 def draw(lab: Lab, name: str, title: str, beside: Beside, models: Sequence[str]) -> Path:
     """Throughput over the number of servers: the simulation with its 95 % band, the models over it."""
     with figures.style():
-        figure, (ax,) = figures.new()
+        figure, (ax,) = figures.new(width=8.2 if len(models) > 2 else 6.6)
         ax.set_yscale("log")
         figures.band(ax, beside.servers, beside.throughput, beside.half, "simulation", 0)
         for i, model in enumerate(models, start=1):
             ax.plot(beside.servers, beside.model(model), label=model, **figures.look(i))
         ax.set(xlabel="number of servers", ylabel="throughput (packets/s)")
         ax.set_title(title)
-        ax.legend()
+        beside_plot(ax) if len(models) > 2 else ax.legend()
     return lab.save(figure, name)
+
+
+def draw_models(lab: Lab, figure: str) -> Path:
+    """One of figures 3.13 to 3.20: the book's two models, and penstock's, beside the simulation."""
+    key = FIGURES[figure]
+    title = f"Models beside the simulation, {key}"
+    return draw(lab, f"I-{figure}-models", title, everywhere(lab)[key], BOOK_AND_OURS)
 
 
 def full_model(lab: Lab) -> Finding:
@@ -206,10 +221,6 @@ def split_model(lab: Lab) -> Finding:
     paths = (
         draw(lab, "I-3.12", "Split model beside the simulation", beside, [SPLIT, FULL, SLOWEST]),
         _draw_errors(lab, every),
-        *(
-            draw(lab, f"I-{figure}-models", f"Models beside the simulation, {key}", every[key], BOOK_AND_OURS)
-            for figure, key in FIGURES.items()
-        ),
     )
     overall = {model: _overall(every, model) for model in (FULL, SPLIT, SLOWEST)}
     measured = (
@@ -230,6 +241,84 @@ def split_model(lab: Lab) -> Finding:
         f"its own traces; the best n* here is {best}, with {_split_factor(beside, best):.2f}."
     )
     return Finding(False, measured, reason, paths)
+
+
+# --- buffers and requests (figures 3.13 to 3.20) ------------------------------------------------------------
+
+
+def buffer_row(size: int) -> Row:
+    """One of figures 3.13 to 3.16: the buffer of `size` KB against its neighbour in the list."""
+
+    def check(lab: Lab) -> Finding:
+        """Confirmed when, of this buffer and the next smaller one (for the smallest: the next larger), the
+        larger has the higher goodput, averaged over all numbers of servers with separate 95 % intervals, and
+        the later onset.
+        """
+        found = dict(
+            zip(
+                BUFFERS,
+                curves(lab, [(f"{b} KB", MEASURED | {"buffer": f"{b}pkt"}) for b in BUFFERS]),
+                strict=True,
+            )
+        )
+        paths = (
+            draw_models(lab, _figure(size)),
+            draw_goodput(lab, f"I-{_figure(size)}", "Goodput for four switch buffers", list(found.values())),
+        )
+        index = max(1, BUFFERS.index(size))
+        small, large = BUFFERS[index - 1], BUFFERS[index]
+        pair = (found[small], found[large])
+        return compare_pair(lab, "buffer", f"{small}pkt", f"{large}pkt", pair, paths, later=True)
+
+    def _figure(value: int) -> str:
+        return f"3.{13 + BUFFERS.index(value)}"
+
+    return Row(
+        f"I-{_figure(size)}",
+        "incast",
+        f"Goodput with a switch buffer of {size} KB (Fig. {_figure(size)})",
+        "A larger switch buffer improves throughput and shifts the collapse to more servers.",
+        check,
+    )
+
+
+def request_row(size: int) -> Row:
+    """One of figures 3.17 to 3.20: requests of `size` KB per server against its neighbour in the list."""
+
+    def check(lab: Lab) -> Finding:
+        """Confirmed when, of this request size and the next smaller one (for the smallest: the next larger),
+        the larger has the higher goodput, averaged over all numbers of servers with separate 95 % intervals,
+        and their onsets lie within two servers of each other.
+        """
+        found = dict(
+            zip(
+                REQUESTS,
+                curves(lab, [(f"{r} KB", MEASURED | {"sru": f"{r}KB"}) for r in REQUESTS]),
+                strict=True,
+            )
+        )
+        paths = (
+            draw_models(lab, _figure(size)),
+            draw_goodput(lab, f"I-{_figure(size)}", "Goodput for four request sizes", list(found.values())),
+        )
+        index = max(1, REQUESTS.index(size))
+        small, large = REQUESTS[index - 1], REQUESTS[index]
+        pair = (found[small], found[large])
+        return compare_pair(lab, "sru", f"{small}KB", f"{large}KB", pair, paths, later=False)
+
+    def _figure(value: int) -> str:
+        return f"3.{17 + REQUESTS.index(value)}"
+
+    return Row(
+        f"I-{_figure(size)}",
+        "incast",
+        f"Goodput with {size} KB per server and block (Fig. {_figure(size)})",
+        "A larger request per server raises throughput and hardly moves the onset of the collapse.",
+        check,
+    )
+
+
+# --- n single flows (figure 3.21) ---------------------------------------------------------------------------
 
 
 def single_flow(lab: Lab) -> Finding:
@@ -361,7 +450,7 @@ def _split_factor(beside: Beside, n_star: int) -> float:
 def _draw_errors(lab: Lab, every: dict[str, Beside]) -> Path:
     """The factor by which each model is off, in every setting of figures 3.8 to 3.20."""
     with figures.style():
-        figure, (ax,) = figures.new()
+        figure, (ax,) = figures.new(width=8.2)
         ax.set_yscale("log")
         places = np.arange(len(every))
         for i, model in enumerate((FULL, SPLIT, PADHYE, SLOWEST)):
@@ -369,7 +458,7 @@ def _draw_errors(lab: Lab, every: dict[str, Beside]) -> Path:
         ax.set_xticks(places, list(every), rotation=20)
         ax.set(ylabel="typical factor between model and simulation")
         ax.set_title("How far the models are off, figures 3.8 to 3.20")
-        ax.legend()
+        beside_plot(ax)
     return lab.save(figure, "I-3.12-errors")
 
 
@@ -409,6 +498,8 @@ ROWS: list[Row] = [
         "The split model characterises the simulation better than the full model.",
         split_model,
     ),
+    *(buffer_row(size) for size in BUFFERS),
+    *(request_row(size) for size in REQUESTS),
     Row(
         "I-3.21",
         "incast",
