@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import penstock
+from conftest import inline, penstock, settings
+
+from penstock import run as penstock_run
 
 DOCS = Path(__file__).parents[2] / "docs" / "scenario-files.md"
 
@@ -140,3 +142,63 @@ def test_a_run_that_ends_before_its_warm_up_says_so():
     done = penstock(*few)
     assert done.returncode == 0
     assert "warning: run 0 ended before its warm-up: nothing was measured" in done.stderr
+
+
+# Keys of the incast remedies: settings, then the key, value and rule that the one line of the error names.
+REMEDIES = [
+    ({"retransmit_probability": "-0.1"}, "retransmit_probability", "-0.1", "must be at least 0"),
+    ({"retransmit_probability": "1.1"}, "retransmit_probability", "1.1", "must be at most 1"),
+    ({"retransmit_probability": "nan"}, "retransmit_probability", "nan", "must be a number"),
+    ({"retransmit_every": "0us"}, "retransmit_every", "0us", "must be at least 0.000000001 s"),
+    ({"retransmit_every": "-1us"}, "retransmit_every", "-1us", "must be at least 0.000000001 s"),
+    ({"retransmit_every": "5"}, "retransmit_every", "5", "must be a time with a unit"),
+    ({"retransmit_segment": "middle"}, "retransmit_segment", "middle", "must be one of newest, oldest"),
+    ({"servers": "0"}, "servers", "0", "must be at least 1"),
+    ({"servers": "1.5"}, "servers", "1.5", "must be a whole number"),
+    ({"segment": "0B"}, "segment", "0B", "must be at least 1 bytes"),
+    ({"segment_start": "0B"}, "segment_start", "0B", "must be at least 1 bytes"),
+    (
+        {"segment_start": "1001B"},
+        "segment_start",
+        "1001B",
+        "must not be above the full segment of 1000 bytes",
+    ),
+    (
+        {"segment": "500B", "segment_start": "1000B"},
+        "segment_start",
+        "1000B",
+        "must not be above the full segment of 500 bytes",
+    ),
+    ({"segment_start": "50B", "resize_window": "1"}, "resize_window", "1", "must be at least 2"),
+    ({"resize_from": "block"}, "resize_from", "block", "must be one of transfer, connection"),
+    ({"header_compression": "perhaps"}, "header_compression", "perhaps", "must be true or false"),
+    ({"tail_loss_probe": "true"}, "tail_loss_probe", "true", "needs selective acknowledgements"),
+    ({"rto_granularity": "-1us"}, "rto_granularity", "-1us", "must be at least 0 s"),
+    ({"rto_min": "3s", "rto_max": "2s"}, "rto_min", "3s", "must not be above rto_max"),
+    ({"receive_control": "wishes"}, "receive_control", "wishes", "unknown receiver-side control"),
+    ({"receive_control": "ictcp:alpha=0"}, "receive_control:alpha", "0", "must be at least 0.01"),
+    ({"receive_control": "ictcp:alpha=1.5"}, "receive_control:alpha", "1.5", "must be at most 1"),
+    ({"receive_control": "ictcp:beta=1"}, "receive_control:beta", "1", "must be at most 0.999"),
+    ({"receive_control": "ictcp:gamma1=-1"}, "receive_control:gamma1", "-1", "must be at least 0"),
+    ({"receive_control": "ictcp:gamma1=0.6"}, "receive_control:gamma1", "0.6", "must not be above gamma2"),
+    ({"receive_control": "ictcp:gamma2=2"}, "receive_control:gamma2", "2", "must be at most 1"),
+    ({"receive_control": "ictcp:slot=0us"}, "receive_control:slot", "0us", "must be at least"),
+    ({"receive_control": "ictcp:delta=1"}, "receive_control:delta", "1", "unknown key"),
+    ({"remedy": "ictcp"}, "remedy", "ictcp", "unknown key of scenario incast"),
+]
+
+
+@pytest.mark.parametrize(("given", "key", "value", "rule"), REMEDIES)
+def test_a_bad_remedy_is_one_line_and_exit_code_2(given, key, value, rule):
+    done = inline("run", "incast", *settings(given))
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith(f'error: {key} = "{value}": {rule}')
+
+
+@pytest.mark.parametrize(("given", "key", "value", "rule"), REMEDIES)
+def test_a_bad_remedy_is_a_value_error_that_names_it(given, key, value, rule):
+    with pytest.raises(ValueError) as caught:
+        penstock_run("incast", **given)
+    assert str(caught.value).startswith(f'{key} = "{value}": {rule}')
+    assert caught.value.key == key

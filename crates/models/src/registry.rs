@@ -137,9 +137,9 @@ pub fn receive_control(key: &str, text: &str) -> Result<Option<BuildReceive>, Pa
         "ictcp" => protocols::ictcp::PARAMS,
         _ => return Err(ParamError::new(key, text, "unknown receiver-side control; known are none, ictcp")),
     };
-    let params = Params::parse(&format!("receiver-side control {name}"), specs, &given)
-        .map_err(|e| ParamError::new(format!("{key}:{}", e.key), e.value, e.rule))?;
-    Ok((name == "ictcp").then(|| protocols::ictcp::build(&params)))
+    let inner = |e: ParamError| ParamError::new(format!("{key}:{}", e.key), e.value, e.rule);
+    let params = Params::parse(&format!("receiver-side control {name}"), specs, &given).map_err(inner)?;
+    (name == "ictcp").then(|| protocols::ictcp::build(&params)).transpose().map_err(inner)
 }
 
 /// A protocol as written in a scenario (`dctcp:g=0.0625`), parsed and built.

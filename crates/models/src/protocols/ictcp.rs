@@ -1,9 +1,15 @@
 //! ICTCP (Wu, Feng, Guo and Zhang, CoNEXT 2010): a host that receives from many senders keeps them from
 //! overrunning its link by the windows it advertises. Senders and switches are unchanged.
 //!
+//! By section of the paper: 4.1 the available bandwidth, alpha = 0.9, and the slots of two halves, one to measure
+//! and one to grow; 4.2 the length of a half, and that a window grows at most once in two of its round trips;
+//! 4.3 the window law, gamma_1 = 0.1, gamma_2 = 0.5, three round trips of patience, at least two segments, slow
+//! start and congestion avoidance within the quota; 4.4 fairness below a spare share of 0.2.
+//!
 //! Reading of the paper. The round-trip time of a connection is the shortest time in which a whole advertised
 //! window arrived (the receiver's own way of measuring it without timestamps). beta, which the paper does not
-//! give, and the length of the first slot are chosen.
+//! give, and the length of the first slot are chosen. A connection long idle would begin with slow start again;
+//! how long is not said, and windows are kept over idle times here.
 
 use crate::registry::BuildReceive;
 use alloc::boxed::Box;
@@ -11,7 +17,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use penstock_core::packet::Packet;
 use penstock_core::receive::ReceiveController;
-use penstock_core::{Kind, ParamSpec, Params};
+use penstock_core::{Kind, ParamError, ParamSpec, Params};
 use penstock_units::{Dur, Rate, Time};
 
 /// Parameters of ICTCP.
@@ -47,7 +53,13 @@ pub const PARAMS: &[ParamSpec] = &[
 ];
 
 /// ICTCP on every host, with the gains of `p`.
-pub fn build(p: &Params) -> BuildReceive {
+///
+/// # Errors
+/// A window cannot have to grow and to shrink at the same throughput difference.
+pub fn build(p: &Params) -> Result<BuildReceive, ParamError> {
+    if p.float("gamma1") > p.float("gamma2") {
+        return Err(p.error("gamma1", "must not be above gamma2"));
+    }
     let gains = Gains {
         alpha: p.float("alpha"),
         beta: p.float("beta"),
@@ -55,7 +67,7 @@ pub fn build(p: &Params) -> BuildReceive {
         gamma2: p.float("gamma2"),
         slot: p.dur("slot"),
     };
-    Arc::new(move |facts| Box::new(Ictcp::new(gains, facts.capacity, facts.packet)))
+    Ok(Arc::new(move |facts| Box::new(Ictcp::new(gains, facts.capacity, facts.packet))))
 }
 
 /// Smallest window in segments (ICTCP section 4.3), also the first.
