@@ -8,21 +8,17 @@
 //! the rates in between had lain on a straight line. Otherwise slow senders would fall behind the router,
 //! whose rate then runs away from what they send.
 
-use super::qi_rcp::GAMMA;
-use super::rcp::{
-    announce, floor_rate, rate_paced, Gain, Meter, Pacer, Path, RcpHeader, FLOOR, INITIAL, WORK,
-};
-use crate::registry::{LinkFacts, Protocol, Suite};
-use crate::work::{Arithmetic, Counted, Plain};
+use super::qi_rcp::{router, Law, GAMMA};
+use super::rcp::{rate_paced, Gain, Pacer, Path, RcpHeader, FLOOR, INITIAL, WORK};
+use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::packet::Packet;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{
-    Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind, LinkController, LinkView,
-    ParamSpec,
+    Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind, ParamSpec,
 };
-use penstock_units::{Dur, Time};
+use penstock_units::Time;
 
 /// PIQI-RCP.
 pub const PIQI_RCP: Protocol = Protocol {
@@ -61,23 +57,31 @@ pub const PIQI_RCP: Protocol = Protocol {
         if !(tau1 + 2.0 * tau2 > 0.0 && tau1 + 2.0 * tau2 < 2.0) {
             return Err(p.error("tau2", "tau1 + 2 tau2 must lie between 0 and 2 (Theorem 2)"));
         }
-        let set = Settings {
-            gain: Gain::read(p),
-            gamma: p.float("gamma"),
-            initial: p.float("initial"),
-            floor: p.float("floor"),
-        };
+        let law = ProportionalIntegral { previous_error: 0.0 };
         Ok(Suite {
             configure: rate_paced,
             endpoint: Arc::new(move |cfg, _| Box::new(Smoothed::new(cfg, tau1, tau2))),
-            router: Some(if p.flag("work") {
-                Arc::new(move |link| Box::new(Router::<Counted>::new(&set, link)))
-            } else {
-                Arc::new(move |link| Box::new(Router::<Plain>::new(&set, link)))
-            }),
+            router: Some(router(p, law)),
         })
     },
 };
+
+/// The router's law: eq. (18) with kappa_1 = kappa_2.
+#[derive(Clone, Copy, Debug)]
+struct ProportionalIntegral {
+    previous_error: f64,
+}
+
+impl Law for ProportionalIntegral {
+    fn factor(&mut self, kappa: f64, error: f64) -> f64 {
+        // Eq. (20), or (35): half of QI-RCP's, because (18) has two error terms
+        let kappa = kappa / 2.0;
+        // Eq. (18): R = R(t-T) [1 + kappa e(t) + kappa e(t-T)]
+        let factor = 1.0 + kappa * error + kappa * self.previous_error;
+        self.previous_error = error;
+        factor
+    }
+}
 
 // --- The sender -------------------------------------------------------------------------------------
 
@@ -174,82 +178,14 @@ impl EndpointController for Smoothed {
     }
 }
 
-// --- The router -------------------------------------------------------------------------------------
-
-#[derive(Clone, Copy, Debug)]
-struct Settings {
-    gain: Gain,
-    gamma: f64,
-    initial: f64,
-    floor: f64,
-}
-
-/// The router of PIQI-RCP. Eq. (18) with kappa_1 = kappa_2.
-struct Router<A> {
-    set: Settings,
-    link: LinkFacts,
-    meter: Meter<A>,
-    rate: f64,
-    previous_error: f64,
-    epoch: u32,
-    due: Time,
-}
-
-impl<A: Arithmetic> Router<A> {
-    fn new(set: &Settings, link: &LinkFacts) -> Router<A> {
-        Router {
-            set: *set,
-            link: *link,
-            meter: Meter::new(link),
-            rate: set.initial * link.capacity.as_bps(),
-            previous_error: 0.0,
-            epoch: 1,
-            due: Time::ZERO + Dur::from_secs(set.gain.interval),
-        }
-    }
-}
-
-impl<A: Arithmetic> LinkController for Router<A> {
-    #[inline]
-    fn on_arrival(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
-        self.meter.arrival(packet, header);
-    }
-    #[inline]
-    fn on_departure(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
-        announce(&mut self.meter.work, self.rate, self.epoch, packet, header);
-    }
-    fn wants_departures(&self) -> bool {
-        true
-    }
-    fn deadline(&self) -> Time {
-        self.due
-    }
-    fn on_deadline(&mut self, now: Time, _: &LinkView) {
-        let y = self.meter.close(now);
-        let c = self.link.capacity.as_bps();
-        // Eq. (20), or (35): half of QI-RCP's bound, because (18) has two error terms
-        let kappa = self.set.gain.eta * self.set.gain.bound(self.meter.rtt) / 2.0;
-        // Eq. (3)
-        let error = 1.0 - y / (self.set.gamma * c);
-        // Eq. (18): R = R(t-T) [1 + kappa e(t) + kappa e(t-T)]
-        let next = self.rate * (1.0 + kappa * error + kappa * self.previous_error);
-        self.rate = next.clamp(floor_rate(self.set.floor, &self.link, self.meter.rtt), c);
-        self.previous_error = error;
-        self.epoch += 1;
-        self.due = now + Dur::from_secs(self.set.gain.interval);
-    }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
-        report("fair_rate_bps", self.rate);
-        report("arrival_rate_bps", self.meter.arrival_rate);
-        report("largest_rtt_s", self.meter.rtt);
-        self.meter.work.observe(report);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::qi_rcp::{Router, Settings};
     use super::*;
-    use penstock_units::Rate;
+    use crate::registry::LinkFacts;
+    use crate::work::Plain;
+    use penstock_core::{LinkController, LinkView};
+    use penstock_units::{Dur, Rate};
 
     const LINK: LinkFacts =
         LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(20), packet: 1000 };
@@ -266,7 +202,9 @@ mod tests {
         // D = 20 ms = 2 T: kappa = 0.5 sin(pi/6) = 0.25. y = 50 of 80 Mb/s, then 70: e = 0.375, 0.125.
         // R = 10 (1 + 0.09375) = 10.9375, then 10.9375 (1 + 0.25 * 0.5) = 12.3046875 Mb/s
         let gain = Gain { eta: 0.5, interval: 0.01, simple: false, lag: 0.0 };
-        let mut r = Router::<Plain>::new(&Settings { gain, gamma: 0.8, initial: 0.1, floor: 0.01 }, &LINK);
+        let law = ProportionalIntegral { previous_error: 0.0 };
+        let set = Settings { gain, gamma: 0.8, initial: 0.1, floor: 0.01 };
+        let mut r = Router::<Plain, _>::new(&set, law, &LINK);
         for (k, bytes) in [(1, 62_500), (2, 87_500)] {
             let mut header = CcHeader::NONE;
             header.set(&RcpHeader { rate: f32::INFINITY, rtt: 0.02, epoch: 0 });

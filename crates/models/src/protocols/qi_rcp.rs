@@ -4,12 +4,12 @@
 //! Equation numbers: "PIQI-RCP: design and analysis of rate-based explicit congestion control", section IV-A.
 
 use super::rcp::{announce, floor_rate, rate_paced, Announced, Gain, Meter, FLOOR, INITIAL, WORK};
-use crate::registry::{LinkFacts, Protocol, Suite};
+use crate::registry::{BuildRouter, LinkFacts, Protocol, Suite};
 use crate::work::{Arithmetic, Counted, Plain};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::packet::Packet;
-use penstock_core::{CcHeader, Kind, LinkController, LinkView, ParamSpec};
+use penstock_core::{CcHeader, Kind, LinkController, LinkView, ParamSpec, Params};
 use penstock_units::{Dur, Time};
 
 /// QI-RCP.
@@ -28,23 +28,25 @@ pub const QI_RCP: Protocol = Protocol {
         WORK,
     ],
     build: |p| {
-        let set = Settings {
-            gain: Gain::read(p),
-            gamma: p.float("gamma"),
-            initial: p.float("initial"),
-            floor: p.float("floor"),
-        };
         Ok(Suite {
             configure: rate_paced,
             endpoint: Arc::new(|cfg, _| Box::new(Announced::new(cfg))),
-            router: Some(if p.flag("work") {
-                Arc::new(move |link| Box::new(Router::<Counted>::new(&set, link)))
-            } else {
-                Arc::new(move |link| Box::new(Router::<Plain>::new(&set, link)))
-            }),
+            router: Some(router(p, Proportional)),
         })
     },
 };
+
+/// Eq. (4): R = R(t-T) [1 + kappa e].
+#[derive(Clone, Copy, Debug)]
+struct Proportional;
+
+impl Law for Proportional {
+    fn factor(&mut self, kappa: f64, error: f64) -> f64 {
+        1.0 + kappa * error
+    }
+}
+
+// --- What QI-RCP and PIQI-RCP share -------------------------------------------------------------------
 
 /// The virtual capacity's share of the real one.
 pub(super) const GAMMA: ParamSpec = ParamSpec::new(
@@ -56,28 +58,51 @@ pub(super) const GAMMA: ParamSpec = ParamSpec::new(
 )
 .range(0.01, 1.0);
 
-#[derive(Clone, Copy, Debug)]
-struct Settings {
-    gain: Gain,
-    gamma: f64,
-    initial: f64,
-    floor: f64,
+/// What a router makes of the rate mismatch: the two protocols differ in nothing else.
+pub(super) trait Law: Copy + Send + Sync + 'static {
+    /// R(t) / R(t-T), given QI-RCP's gain kappa = eta kappa* for the largest RTT and the error of eq. (3).
+    fn factor(&mut self, kappa: f64, error: f64) -> f64;
 }
 
-/// The router of QI-RCP. Eq. (4).
-struct Router<A> {
+/// The router part of a protocol whose law is `law`.
+pub(super) fn router<L: Law>(p: &Params, law: L) -> BuildRouter {
+    let set = Settings {
+        gain: Gain::read(p),
+        gamma: p.float("gamma"),
+        initial: p.float("initial"),
+        floor: p.float("floor"),
+    };
+    if p.flag("work") {
+        Arc::new(move |link| Box::new(Router::<Counted, L>::new(&set, law, link)))
+    } else {
+        Arc::new(move |link| Box::new(Router::<Plain, L>::new(&set, law, link)))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub gain: Gain,
+    pub gamma: f64,
+    pub initial: f64,
+    pub floor: f64,
+}
+
+/// The router of the queue-independent protocols: one multiplication by the law's factor per interval.
+pub(super) struct Router<A, L> {
     set: Settings,
+    law: L,
     link: LinkFacts,
     meter: Meter<A>,
-    rate: f64,
+    pub rate: f64,
     epoch: u32,
     due: Time,
 }
 
-impl<A: Arithmetic> Router<A> {
-    fn new(set: &Settings, link: &LinkFacts) -> Router<A> {
+impl<A: Arithmetic, L: Law> Router<A, L> {
+    pub fn new(set: &Settings, law: L, link: &LinkFacts) -> Router<A, L> {
         Router {
             set: *set,
+            law,
             link: *link,
             meter: Meter::new(link),
             rate: set.initial * link.capacity.as_bps(),
@@ -87,7 +112,7 @@ impl<A: Arithmetic> Router<A> {
     }
 }
 
-impl<A: Arithmetic> LinkController for Router<A> {
+impl<A: Arithmetic, L: Law> LinkController for Router<A, L> {
     #[inline]
     fn on_arrival(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
         self.meter.arrival(packet, header);
@@ -105,11 +130,10 @@ impl<A: Arithmetic> LinkController for Router<A> {
     fn on_deadline(&mut self, now: Time, _: &LinkView) {
         let y = self.meter.close(now);
         let c = self.link.capacity.as_bps();
-        let kappa = self.set.gain.eta * self.set.gain.bound(self.meter.rtt);
         // Eq. (3): e = 1 - y / (gamma C)
         let error = 1.0 - y / (self.set.gamma * c);
-        // Eq. (4): R = R(t-T) [1 + kappa e]
-        let next = self.rate * (1.0 + kappa * error);
+        let kappa = self.set.gain.eta * self.set.gain.bound(self.meter.rtt);
+        let next = self.rate * self.law.factor(kappa, error);
         self.rate = next.clamp(floor_rate(self.set.floor, &self.link, self.meter.rtt), c);
         self.epoch += 1;
         self.due = now + Dur::from_secs(self.set.gain.interval);
@@ -138,11 +162,11 @@ mod tests {
         departed_bytes: 0,
     };
 
-    fn router() -> Router<Plain> {
+    fn router() -> Router<Plain, Proportional> {
         let gain = Gain { eta: 0.5, interval: 0.01, simple: false, lag: 0.0 };
-        Router::new(&Settings { gain, gamma: 0.8, initial: 0.1, floor: 0.01 }, &LINK)
+        Router::new(&Settings { gain, gamma: 0.8, initial: 0.1, floor: 0.01 }, Proportional, &LINK)
     }
-    fn arrive(r: &mut Router<Plain>, bytes: u32, rtt: f32) {
+    fn arrive(r: &mut Router<Plain, Proportional>, bytes: u32, rtt: f32) {
         let mut header = CcHeader::NONE;
         header.set(&RcpHeader { rate: f32::INFINITY, rtt, epoch: 0 });
         let mut p = Packet { wire_len: bytes, ..Packet::default() };
