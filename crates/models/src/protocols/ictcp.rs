@@ -6,8 +6,8 @@
 //! 4.3 the window law, gamma_1 = 0.1, gamma_2 = 0.5, three round trips of patience, at least two segments, slow
 //! start and congestion avoidance within the quota; 4.4 fairness below a spare share of 0.2.
 //!
-//! Reading of the paper. The round-trip time of a connection is the shortest time in which a whole advertised
-//! window arrived (the receiver's own way of measuring it without timestamps). beta, which the paper does not
+//! Reading of the paper. The round-trip time of a connection is the shortest time from an ACK that moved the right
+//! edge of the window to the data up to that edge (the receiver's own way of measuring it without timestamps). beta, which the paper does not
 //! give, and the length of the first slot are chosen. A connection long idle would begin with slow start again;
 //! how long is not said, and windows are kept over idle times here.
 
@@ -115,7 +115,9 @@ struct Connection {
     window: u64,
     slow_start: bool,
     rtt: Dur,
-    /// The RTT being measured: everything below this arrived means a window has.
+    /// Right edge of the window: the most that was ever advertised.
+    advertised: u64,
+    /// The RTT being measured: a segment up to this edge answers the ACK sent at `edge_set`.
     edge: u64,
     edge_set: Time,
     /// Bytes since `since`.
@@ -135,6 +137,7 @@ impl Connection {
             window,
             slow_start: true,
             rtt: Dur::MAX,
+            advertised: 0,
             edge: 0,
             edge_set: Time::NEVER,
             received: 0,
@@ -262,11 +265,17 @@ impl ReceiveController for Ictcp {
         c.received += packet.payload as u64;
         c.in_slot += packet.payload as u64;
         let end = packet.seq + packet.payload as u64;
-        if c.edge_set == Time::NEVER {
-            (c.edge, c.edge_set) = (end + c.window, now);
-        } else if end >= c.edge {
+        if c.edge_set != Time::NEVER && end >= c.edge {
             c.rtt = c.rtt.min(now - c.edge_set);
-            (c.edge, c.edge_set) = (end + c.window, now);
+            c.edge_set = Time::NEVER;
+        }
+        // Only an ACK that moves the right edge is answered by data. After a window has shrunk the sender may
+        // still use up what it was allowed before, and that arrives without delay.
+        if end + c.window > c.advertised {
+            c.advertised = end + c.window;
+            if c.edge_set == Time::NEVER {
+                (c.edge, c.edge_set) = (c.advertised, now);
+            }
         }
         if c.rtt != Dur::MAX && now - c.since >= c.rtt {
             self.adjust(now, connection);
@@ -289,48 +298,82 @@ mod tests {
         Packet { seq, payload: MSS, wire_len: MSS + 40, ..Packet::default() }
     }
 
-    /// `n` connections over a 1 Gb/s link, each sending its advertised window once per 200 us: the host after
-    /// `rounds` rounds, with the time and the next sequence numbers.
-    fn drive(n: usize, rounds: u64) -> (Ictcp, Time, Vec<u64>) {
+    const RTT: Dur = Dur::micros(200);
+
+    /// `n` connections that send whatever their windows allow over a 1 Gb/s link, `RTT` from an ACK to the data
+    /// it allows plus the queue of the link: the host after `time`, the time, and the next sequence numbers.
+    fn drive(n: usize, time: Dur) -> (Ictcp, Time, Vec<u64>) {
         let mut host = Ictcp::new(GAINS, Rate(1_000_000_000), MSS);
-        let mut next = alloc::vec![0u64; n];
-        let mut at = Time::ZERO;
-        for round in 0..rounds {
-            at = at.max(Time::ZERO + Dur::micros(200) * (round + 1));
-            // Round robin between the connections, one segment time apart.
-            let quotas: Vec<u64> = (0..n).map(|i| host.window_cap(i as u32) / MSS as u64).collect();
-            for k in 0..*quotas.iter().max().unwrap() {
-                for i in (0..n).filter(|&i| k < quotas[i]) {
-                    at = at + Dur::nanos(8320);
-                    host.on_data(at, i as u32, &segment(next[i]));
-                    next[i] += MSS as u64;
-                }
+        let (mss, segment_time) = (MSS as u64, Dur::nanos(8320));
+        // Arrivals in the order of the link: when, whose, and where the segment begins.
+        let mut due: Vec<(Time, usize, u64)> = Vec::new();
+        let (mut next, mut free) = (alloc::vec![0u64; n], Time::ZERO);
+        let mut send = |due: &mut Vec<_>, next: &mut [u64], i: usize, edge: u64, at: Time| {
+            while next[i] + mss <= edge {
+                free = free.max(at) + segment_time;
+                due.push((free, i, next[i]));
+                next[i] += mss;
             }
+        };
+        for i in 0..n {
+            send(&mut due, &mut next, i, host.window_cap(i as u32), Time::ZERO + Dur::micros(10) * i as u64);
         }
-        (host, at, next)
+        let mut k = 0;
+        while due[k].0 < Time::ZERO + time {
+            let (at, i, seq) = due[k];
+            host.on_data(at, i as u32, &segment(seq));
+            let edge = seq + mss + host.window_cap(i as u32);
+            send(&mut due, &mut next, i, edge, at + RTT);
+            k += 1;
+        }
+        (host, due[k].0, next)
     }
-    fn windows(n: usize, rounds: u64) -> Vec<u64> {
-        let (host, ..) = drive(n, rounds);
+    fn windows(n: usize, time: Dur) -> Vec<u64> {
+        let (host, ..) = drive(n, time);
         (0..n).map(|i| host.window_cap(i as u32)).collect()
     }
 
     #[test]
     fn one_connection_grows_to_about_the_bandwidth_delay_product_and_stops() {
         // 0.9 Gb/s for 200 us is 22.5 kB.
-        let [window] = windows(1, 500)[..] else { panic!() };
+        let [window] = windows(1, Dur::millis(100))[..] else { panic!() };
         assert!((15_000..=30_000).contains(&window), "{window}");
     }
 
     #[test]
     fn many_connections_together_stay_near_the_link_and_above_their_floor() {
-        let w = windows(8, 500);
+        let w = windows(8, Dur::millis(100));
         assert!(w.iter().sum::<u64>() <= 30_000, "{w:?}");
         assert!(w.iter().all(|&w| w >= 2000), "{w:?}");
     }
 
     #[test]
+    fn the_round_trip_time_is_never_below_the_path_however_windows_move() {
+        for n in [1, 2, 4, 5, 8] {
+            let (host, ..) = drive(n, Dur::millis(100));
+            assert!(host.connections.values().all(|c| c.rtt >= RTT && c.rtt < RTT * 2), "{n}");
+        }
+        // The window shrinks to two segments when four more are allowed already.
+        let mut host = Ictcp::new(GAINS, Rate(1_000_000_000), MSS);
+        host.connections.insert(0, Connection::new(Time::ZERO, 4000));
+        let mut seq = 0;
+        // The first two ACKs of the second round open nothing.
+        let late = Dur::nanos(2 * 8320);
+        for (round, burst, after) in [(1, 4, Dur::ZERO), (2, 4, Dur::ZERO), (3, 2, late), (4, 2, late)] {
+            let mut at = Time::ZERO + RTT * round + after;
+            for _ in 0..burst {
+                host.on_data(at, 0, &segment(seq));
+                at = at + Dur::nanos(8320);
+                seq += MSS as u64;
+            }
+            host.connections.get_mut(&0).unwrap().window = 2000;
+        }
+        assert!(host.connections[&0].rtt >= RTT, "{:?}", host.connections[&0].rtt);
+    }
+
+    #[test]
     fn a_connection_that_does_not_use_its_window_gives_it_back_down_to_two_segments() {
-        let (mut host, mut at, next) = drive(1, 500);
+        let (mut host, mut at, next) = drive(1, Dur::millis(100));
         let mut seq = next[0];
         assert!(host.window_cap(0) > 10_000);
         for _ in 0..300 {
