@@ -74,6 +74,15 @@ def test_losses_of_data_and_feedback_are_repaired(protocol):
     assert late.mean("jain") > 0.95
 
 
+@pytest.mark.parametrize("protocol", ["rcp", "qi-rcp", "piqi-rcp"])
+def test_many_slow_senders_do_not_fill_the_link_with_headers(protocol):
+    # Ten flows on 10 Mb/s at an RTT below that of one full packet: 37 bytes per flow and RTT.
+    run = penstock.run(
+        "long-flows", flows=10, link_rate="10Mbps", rtt="100us", duration="2s", warmup="1s", protocol=protocol
+    )
+    assert run.mean("goodput_bps") > 2e6
+
+
 def test_short_flows_complete_through_a_small_buffer():
     runs = penstock.run("poisson", duration="40s", buffer="60pkt", load=0.6, protocol="rcp", keep=["flows"])
     early = runs.flows.filter((runs.flows["start_s"] < 10) & (runs.flows["size_bytes"] < 100_000))

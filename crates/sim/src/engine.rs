@@ -6,6 +6,8 @@ use crate::pool::Pool;
 use crate::port::{Arena, Offered, Port, PortConfig};
 use crate::results::Measured;
 use crate::topology::{route_stream, NodeKind, Routes, Topology};
+#[cfg(debug_assertions)]
+use crate::witness::Witness;
 use crate::workloads::{Acked, Action, Actions, FlowRequest, Workload};
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
@@ -137,6 +139,8 @@ pub(crate) struct Flow {
     writes: VecDeque<Transfer>,
     /// End of the oldest of them that is not yet delivered.
     undelivered: usize,
+    #[cfg(debug_assertions)]
+    witness: Witness,
     pub(crate) record: FlowRecord,
 }
 
@@ -399,6 +403,11 @@ impl Engine {
                 flow.receiver.set_window_cap(control.window_cap(number));
             }
             flow.receiver.on_packet(self.now, &packet, &self.arena.headers[slot]);
+            #[cfg(debug_assertions)]
+            {
+                flow.witness.arrive(&packet, flow.sender.view.app_end);
+                flow.witness.check(number, flow.receiver.delivered());
+            }
             if flow.undelivered < flow.writes.len() {
                 flow.note_delivered(self.now);
             }
@@ -711,6 +720,8 @@ impl Engine {
             tag: request.tag,
             writes: VecDeque::new(),
             undelivered: 0,
+            #[cfg(debug_assertions)]
+            witness: Witness::default(),
             record,
         })));
         if endless {

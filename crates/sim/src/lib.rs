@@ -11,4 +11,6 @@ pub mod results;
 pub mod scenario;
 pub mod scenarios;
 pub mod topology;
+#[cfg(debug_assertions)]
+mod witness;
 pub mod workloads;

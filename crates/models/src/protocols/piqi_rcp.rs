@@ -166,6 +166,9 @@ impl EndpointController for Smoothed {
     }
     fn on_send(&mut self, _: Time, _: &FlowView, _: &mut Packet, header: &mut CcHeader) {
         header.set(&RcpHeader { rate: f32::INFINITY, rtt: self.path.latest as f32, epoch: 0 });
+        if self.pacer.on_send(self.rate, self.path.smallest) {
+            self.control = self.pacer.control(self.rate, self.path.smallest);
+        }
     }
     fn header_len(&self) -> u32 {
         RcpHeader::WIRE_LEN

@@ -133,31 +133,54 @@ impl Header for RcpHeader {
 
 // --- The sender -------------------------------------------------------------------------------------
 
+/// Longest wait between two packets of a slow sender, in RTTs: as far as TCP's timer backs off (RFC 6298 section 5.7).
+const LONGEST_WAIT: f64 = 64.0;
+
 /// Turns a rate into what the connection may do: pacing, and a shorter segment when the rate is less than
 /// one full segment per RTT.
 ///
 /// A sender that waited for `segment / rate` would learn of a better rate only then. The public sender sends
 /// a header-only probe each RTT instead; a segment of `rate x RTT` bytes is the same probe that also
-/// carries what it may. At least one byte per smallest RTT is sent.
+/// carries what it may. When a round trip allows less than a header and as much payload, every packet doubles the
+/// wait until the rate allows that: news that comes soon is heard soon, but many slow senders do not fill the link with
+/// headers, which would keep their rate down for ever.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacer {
     header: f64,
     mss: f64,
+    /// RTTs between two packets while the sender is slow.
+    wait: f64,
 }
 
 impl Pacer {
     pub(super) fn new(cfg: &TcpConfig) -> Pacer {
-        Pacer { header: (cfg.header_len() + RcpHeader::WIRE_LEN) as f64, mss: cfg.mss as f64 }
+        let header = (cfg.header_len() + RcpHeader::WIRE_LEN) as f64;
+        Pacer { header, mss: cfg.mss as f64, wait: 1.0 }
+    }
+    /// A packet leaves: true when [`Self::control`] has changed. The rate is in bit/s, the smallest RTT in seconds.
+    #[inline]
+    pub(super) fn on_send(&mut self, rate: f64, rtt: f64) -> bool {
+        let slow = rtt > 0.0 && rate / 8.0 * rtt < 2.0 * self.header;
+        if slow {
+            self.wait = (2.0 * self.wait).min(LONGEST_WAIT);
+        }
+        slow
     }
     /// `rate` in bit/s, `rtt` the smallest RTT in seconds (zero when unknown).
-    pub(super) fn control(&self, rate: f64, rtt: f64) -> Control {
+    pub(super) fn control(&mut self, rate: f64, rtt: f64) -> Control {
         let per_rtt = rate / 8.0 * rtt;
+        let least = 2.0 * self.header;
+        if rtt <= 0.0 || per_rtt >= least {
+            self.wait = 1.0;
+        }
         if rtt <= 0.0 || per_rtt >= self.mss + self.header {
             let segment = Some(Bytes(self.mss as u64));
             return Control { window: None, pacing: Some(Rate::from_bps(rate.max(1.0))), segment };
         }
-        let payload = libm::floor(per_rtt - self.header).max(1.0);
-        let pacing = rate.max((payload + self.header) * 8.0 / rtt);
+        // Not longer than the rate asks for.
+        let wait = if per_rtt * self.wait > least { (least / per_rtt).max(1.0) } else { self.wait };
+        let payload = libm::floor(per_rtt * wait - self.header).max(1.0);
+        let pacing = rate.max((payload + self.header) * 8.0 / (wait * rtt));
         Control { window: None, pacing: Some(Rate::from_bps(pacing)), segment: Some(Bytes(payload as u64)) }
     }
 }
@@ -222,6 +245,9 @@ impl EndpointController for Announced {
     }
     fn on_send(&mut self, _: Time, _: &FlowView, _: &mut Packet, header: &mut CcHeader) {
         header.set(&RcpHeader { rate: f32::INFINITY, rtt: self.path.latest as f32, epoch: 0 });
+        if self.pacer.on_send(self.rate, self.path.smallest) {
+            self.control = self.pacer.control(self.rate, self.path.smallest);
+        }
     }
     fn header_len(&self) -> u32 {
         RcpHeader::WIRE_LEN
@@ -602,7 +628,7 @@ mod tests {
     #[test]
     fn slow_senders_send_short_segments_once_per_rtt() {
         let cfg = TcpConfig { mss: 944, ..TcpConfig::default() };
-        let pacer = Pacer::new(&cfg);
+        let mut pacer = Pacer::new(&cfg);
         // 1000 B on the wire per 100 ms is 80 kb/s: at and above it full segments.
         assert_eq!(pacer.control(80_000.0, 0.1).segment, Some(Bytes(944)));
         // Half of it: 500 B per RTT, 444 of payload, still 40 kb/s.
@@ -611,6 +637,30 @@ mod tests {
         // Next to nothing: one byte and its headers once per RTT.
         let probe = pacer.control(1.0, 0.1);
         assert_eq!((probe.segment, probe.pacing), (Some(Bytes(1)), Some(Rate(57 * 80))));
+    }
+
+    #[test]
+    fn very_slow_senders_wait_twice_as_long_each_time() {
+        let cfg = TcpConfig { mss: 944, ..TcpConfig::default() };
+        let mut pacer = Pacer::new(&cfg);
+        // 8 B per 100 ms: headers of 56 B and as much payload take 14 RTTs.
+        let mut next = |rate| {
+            let control = pacer.control(rate, 0.1);
+            pacer.on_send(rate, 0.1);
+            (control.segment.map(|b| b.0), control.pacing.map(|r| r.0))
+        };
+        let rate = 640.0;
+        for (wait, payload) in [(1, 1), (2, 1), (4, 1), (8, 8)] {
+            assert_eq!(next(rate), (Some(payload), Some((payload + 56) * 80 / wait)));
+        }
+        assert_eq!(next(rate), (Some(56), Some(640)));
+        assert_eq!(next(rate), (Some(56), Some(640)));
+        // A round trip's worth of 112 B again: from the beginning.
+        assert_eq!(next(112.0 * 80.0), (Some(56), Some(112 * 80)));
+        assert_eq!(next(rate), (Some(1), Some(57 * 80)));
+        // No rate at all: 64 RTTs at the longest.
+        let waits: Vec<_> = (0..10).map(|_| next(0.0)).collect();
+        assert_eq!(waits[9], (Some(1), Some(57 * 80 / 64)));
     }
 
     #[test]
