@@ -20,7 +20,7 @@ test: setup  ## all tests but the long ones
 	@$(PY) -m pytest -m "not full"
 
 test-full: setup ## all tests, and every row of the ledger at full length
-	@cargo test --workspace --exclude penstock-py --release --quiet -- --include-ignored
+	@cargo test --workspace --exclude penstock-py --quiet -- --include-ignored
 	@$(PY) -m pytest
 	@.venv/bin/penstock reproduce --all --full
 
