@@ -1,0 +1,96 @@
+//! Any network and any workloads, from the tables of a scenario file.
+
+mod network;
+mod tables;
+mod workloads;
+
+pub use tables::{TableSpec, TABLES};
+
+use crate::document::plain;
+use crate::engine::Setup;
+use crate::scenario::{Common, RunId, Scenario};
+use network::{bottleneck, network};
+use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_units::Dur;
+use serde_json::Value;
+use tables::Table;
+use workloads::Builder;
+
+/// Custom.
+pub const CUSTOM: Scenario = Scenario {
+    name: "custom",
+    text: "any network and workloads, from a file with hosts, switches, [[link]] and [[workload]]",
+    source: "the scenario file",
+    params: &[ParamSpec::new(
+        "bottleneck",
+        Kind::Text,
+        "",
+        "port that is reported and sampled, FROM->TO; unset = the slowest switch port, the first of equals",
+        "",
+    )],
+    defaults: &[],
+    build,
+};
+
+fn list<'a>(c: &'a Common, key: &str) -> Result<&'a [Value], ParamError> {
+    match c.tables.get(key) {
+        None => Ok(&[]),
+        Some(Value::Array(items)) => Ok(items),
+        Some(other) => Err(ParamError::new(key, other, format!("must be written [[{key}]]"))),
+    }
+}
+
+fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
+    let mut unused = Vec::new();
+    let topology = network(p, c, &mut unused)?;
+    let mut builder = Builder {
+        c,
+        p,
+        id,
+        topology,
+        routes: None,
+        base_rtt: None,
+        protocols: Vec::new(),
+        facts: Vec::new(),
+    };
+    let mut workloads = Vec::new();
+    let items = list(c, "workload")?;
+    if items.is_empty() {
+        return Err(ParamError::new("workload", "", "the file must have at least one [[workload]]"));
+    }
+    for (i, item) in items.iter().enumerate() {
+        let path = format!("workload[{}]", i + 1);
+        let kind = item.get("kind").map_or("flows".into(), plain);
+        let Some(spec) = TABLES[1..].iter().find(|s| s.name == kind) else {
+            let known: Vec<&str> = TABLES[1..].iter().map(|s| s.name).collect();
+            return Err(ParamError::new(
+                format!("{path}.kind"),
+                kind,
+                format!("must be one of {}", known.join(", ")),
+            ));
+        };
+        let table = Table::read(path, item, &format!("workload {kind}"), spec)?;
+        table.params.text("kind");
+        workloads.push(builder.workload(&table, &kind, i, items.len() == 1)?);
+        unused.extend(table.params.without_effect().iter().map(|k| format!("{}.{k}", table.path)));
+    }
+    let Builder { topology, base_rtt, protocols, facts, .. } = builder;
+    let bottleneck = bottleneck(p, &topology)?;
+    let mut setup = c.setup(topology, workloads, bottleneck, base_rtt.unwrap_or(Dur::ZERO), id);
+    setup.recorder.facts = facts;
+    for (name, text) in protocols.iter() {
+        let (registered, part) = Common::part(p, name, text)?;
+        if part.0.router.is_some() {
+            if setup.router.is_some() {
+                let rule =
+                    format!("{} needs the routers, and so does another protocol of the run", registered.name);
+                return Err(ParamError::new(name.as_str(), text, rule));
+            }
+            setup.router = Some(setup.protocols.len());
+        }
+        setup.protocols.push(part);
+        setup.protocol_names.push(text.clone());
+    }
+    setup.unused = unused;
+    Ok(setup)
+}

@@ -1,0 +1,152 @@
+//! Nodes and links of a scenario file.
+
+use super::list;
+use super::tables::{find_nodes, names, Table, MOST_NODES, TABLES};
+use crate::document::plain;
+use crate::scenario::Common;
+use crate::topology::{drop_tail, Link, NodeKind, Topology};
+use penstock_core::{ParamError, Params};
+use penstock_models::QueueSpec;
+use serde_json::Value;
+
+/// Most directed links a network may have.
+const MOST_LINKS: usize = 400_000;
+pub(super) fn network(p: &Params, c: &Common, unused: &mut Vec<String>) -> Result<Topology, ParamError> {
+    let mut t = Topology::default();
+    let mut seen = std::collections::BTreeSet::new();
+    for (key, kind) in [("hosts", NodeKind::Host), ("switches", NodeKind::Switch)] {
+        let Some(value) = c.tables.get(key) else {
+            if kind == NodeKind::Host {
+                return Err(ParamError::new(key, "", "the file must list its hosts: hosts = [\"a\", \"b\"]"));
+            }
+            continue;
+        };
+        if matches!(value, Value::Array(a) if a.is_empty()) {
+            continue;
+        }
+        for name in names(key, value)? {
+            if !seen.insert(name.clone()) {
+                return Err(ParamError::new(key, name, "is the name of another node already"));
+            }
+            t.add(name, kind);
+            if t.nodes.len() > MOST_NODES {
+                return Err(ParamError::new(
+                    key,
+                    t.nodes.len(),
+                    format!("at most {MOST_NODES} nodes are possible"),
+                ));
+            }
+        }
+    }
+    let links = list(c, "link")?;
+    if links.is_empty() {
+        return Err(ParamError::new("link", "", "the file must have at least one [[link]]"));
+    }
+    let mut default_queue_used = false;
+    for (i, item) in links.iter().enumerate() {
+        let table = Table::read(format!("link[{}]", i + 1), item, "link", &TABLES[0])?;
+        table.need("rate")?;
+        table.need("delay")?;
+        let q = &table.params;
+        let both = table.nodes.contains_key("between");
+        let (from, to) = if both {
+            let key = format!("{}.between", table.path);
+            if let Some(k) = ["from", "to"].into_iter().find(|k| table.nodes.contains_key(*k)) {
+                let value = plain(&table.nodes[k]);
+                let rule = "cannot be given together with between";
+                return Err(ParamError::new(format!("{}.{k}", table.path), value, rule));
+            }
+            match &table.nodes["between"] {
+                Value::Array(ends) if ends.len() == 2 => {
+                    (find_nodes(&t, &key, &ends[0])?, find_nodes(&t, &key, &ends[1])?)
+                }
+                other => {
+                    let rule = "must be a list of two names, such as [\"a\", \"s\"]";
+                    return Err(ParamError::new(key, plain(other), rule));
+                }
+            }
+        } else if table.nodes.is_empty() {
+            return Err(ParamError::new(&table.path, "", "must have between = [A, B], or from and to"));
+        } else {
+            (table.nodes(&t, "from")?, table.nodes(&t, "to")?)
+        };
+        let queue = if q.is_set("queue") {
+            Some(table.within(QueueSpec::parse("queue", q.text("queue")))?)
+        } else {
+            None
+        };
+        let (mut buffer_used, mut queue_used) = (false, false);
+        for a in &from {
+            for b in &to {
+                let name = |n: &u32| t.nodes[*n as usize].name.clone();
+                if a == b {
+                    return Err(ParamError::new(&table.path, name(a), "must join two different nodes"));
+                }
+                if t.links.len() + 2 > MOST_LINKS {
+                    let rule = format!("at most {MOST_LINKS} directed links are possible");
+                    return Err(ParamError::new(&table.path, t.links.len(), rule));
+                }
+                for (x, y) in [(*a, *b), (*b, *a)].into_iter().take(if both { 2 } else { 1 }) {
+                    let switch = t.nodes[x as usize].kind == NodeKind::Switch;
+                    // A host's own port is the sending computer's memory: no limit unless one is asked for.
+                    let limited = switch || (!both && q.is_given("buffer"));
+                    let managed = switch || (!both && q.is_given("queue"));
+                    let buffer = if limited {
+                        buffer_used = true;
+                        let amount = q.amount("buffer");
+                        c.check_buffer(amount, || table.error("buffer", String::new()))?;
+                        Some(amount)
+                    } else {
+                        None
+                    };
+                    let discipline = match &queue {
+                        Some(spec) if managed => {
+                            queue_used = true;
+                            spec.clone()
+                        }
+                        None if switch => {
+                            default_queue_used = true;
+                            c.queue.clone()
+                        }
+                        _ => drop_tail(),
+                    };
+                    t.add_link(Link {
+                        from: x,
+                        to: y,
+                        rate: q.rate("rate"),
+                        delay: q.dur("delay"),
+                        buffer,
+                        queue: discipline,
+                        loss: q.float("loss"),
+                        controlled: switch,
+                    });
+                }
+            }
+        }
+        if !buffer_used {
+            q.no_effect("buffer");
+        }
+        if !queue_used {
+            q.no_effect("queue");
+        }
+        unused.extend(q.without_effect().iter().map(|k| format!("{}.{k}", table.path)));
+    }
+    if !default_queue_used {
+        p.no_effect("queue");
+    }
+    Ok(t)
+}
+
+pub(super) fn bottleneck(p: &Params, t: &Topology) -> Result<u32, ParamError> {
+    if p.is_set("bottleneck") {
+        let ends = p.text("bottleneck").split_once("->").map(|(a, b)| (t.find(a.trim()), t.find(b.trim())));
+        let Some((Some(a), Some(b))) = ends else {
+            return Err(p.error("bottleneck", "must be FROM->TO with the names of two nodes"));
+        };
+        return t.link_between(a, b).ok_or_else(|| p.error("bottleneck", "there is no such link"));
+    }
+    let from_switch = |l: &Link| t.nodes[l.from as usize].kind == NodeKind::Switch;
+    let switches = (0..t.links.len() as u32).filter(|l| from_switch(&t.links[*l as usize]));
+    // Without a switch the first link stands for all.
+    Ok(switches.min_by_key(|l| t.links[*l as usize].rate).unwrap_or(0))
+}

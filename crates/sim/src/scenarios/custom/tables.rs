@@ -1,0 +1,332 @@
+//! The tables of a scenario file: which keys they have, and reading them.
+
+use crate::document::plain;
+use crate::topology::{NodeKind, Topology};
+use crate::workloads::sizes::FILE_PARAMS;
+use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_units::Dur;
+use serde_json::{Map, Value};
+
+/// A table of a scenario file with its keys.
+pub struct TableSpec {
+    /// `link`, or `workload` and its kind.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub text: &'static str,
+    /// Keys that take the name of a node or a list of names.
+    pub nodes: &'static [&'static str],
+    /// Other keys.
+    pub params: &'static [ParamSpec],
+}
+
+const RATE: ParamSpec = ParamSpec::new("rate", Kind::Rate, "", "rate; must be given", "").range(1e3, 1e13);
+const DELAY: ParamSpec =
+    ParamSpec::new("delay", Kind::Duration, "", "propagation delay; must be given", "").range(0.0, 1.0);
+const KIND: ParamSpec = ParamSpec::new(
+    "kind",
+    Kind::Choice(&["flows", "poisson", "closed", "query", "reads", "trace"]),
+    "flows",
+    "kind of workload",
+    "",
+);
+const PROTOCOL: ParamSpec =
+    ParamSpec::new("protocol", Kind::Text, "", "its congestion control; unset = the scenario's", "");
+const CLASS: ParamSpec = ParamSpec::new("class", Kind::Count, "0", "traffic class", "").range(0.0, 63.0);
+const START: ParamSpec = ParamSpec::new("start", Kind::Duration, "0s", "begins then", "").range(0.0, 1e6);
+const SPREAD: ParamSpec =
+    ParamSpec::new("spread", Kind::Duration, "0s", "each flow starts U(0, this) later", "").range(0.0, 1e6);
+const SIZES: ParamSpec = ParamSpec::new(
+    "sizes",
+    Kind::Text,
+    "",
+    "fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN or cdf:FILE; must be given",
+    "",
+);
+const COUNT: ParamSpec =
+    ParamSpec::new("count", Kind::Count, "", "flows in all; unset = until the end", "").range(1.0, 1e12);
+const DEADLINE: ParamSpec = ParamSpec::new(
+    "deadline",
+    Kind::Duration,
+    "",
+    "flows are due so long after they begin; unset = never",
+    "",
+)
+.range(1e-6, 1e4);
+const JITTER: ParamSpec =
+    ParamSpec::new("jitter", Kind::Duration, "0s", "each server answers after U(0, this)", "")
+        .range(0.0, 10.0);
+
+/// Every table a scenario file may have.
+pub const TABLES: [TableSpec; 7] = [
+    TableSpec {
+        name: "link",
+        text: "between = [A, B]: both directions, hosts queue without limit; or from, to: one direction",
+        nodes: &["between", "from", "to"],
+        params: &[
+            RATE,
+            DELAY,
+            ParamSpec::new(
+                "buffer",
+                Kind::Amount,
+                "100pkt",
+                "limit of the port: a switch's, or a host's when it is given with from and to",
+                "chosen",
+            )
+            .range(1.0, 1e12),
+            ParamSpec::new(
+                "queue",
+                Kind::Text,
+                "",
+                "discipline of the port: a switch's, or a host's when it is given with from and to; unset = the scenario's",
+                "",
+            ),
+            ParamSpec::new("loss", Kind::Float, "0", "probability that a packet is lost", "").range(0.0, 1.0),
+        ],
+    },
+    TableSpec {
+        name: "flows",
+        text: "one flow from every host of from to its partner in to (lists of equal length, or one host)",
+        nodes: &["from", "to"],
+        params: &[
+            KIND,
+            PROTOCOL,
+            CLASS,
+            START,
+            SPREAD,
+            ParamSpec::new("size", Kind::Size, "", "bytes of each flow; unset = without end", "").range(1.0, 1e15),
+            ParamSpec::new("count", Kind::Count, "1", "flows of each pair", "").range(1.0, 1e5),
+            ParamSpec::new("end", Kind::Duration, "", "the application leaves then; unset = it stays", "")
+                .range(0.0, 1e6),
+            DEADLINE,
+        ],
+    },
+    TableSpec {
+        name: "poisson",
+        text: "flows begin at random times between random hosts of from and to",
+        nodes: &["from", "to"],
+        params: &[
+            KIND,
+            PROTOCOL,
+            CLASS,
+            START,
+            ParamSpec::new("rate", Kind::Float, "", "flows per second in all; must be given", "").range(1e-6, 1e9),
+            SIZES,
+            FILE_PARAMS[0],
+            FILE_PARAMS[1],
+            COUNT,
+            DEADLINE,
+        ],
+    },
+    TableSpec {
+        name: "closed",
+        text: "every host of from has one flow at a time to a random host of to",
+        nodes: &["from", "to"],
+        params: &[
+            KIND,
+            PROTOCOL,
+            CLASS,
+            START,
+            SPREAD,
+            ParamSpec::new("think", Kind::Duration, "0s", "pause of a host between two flows", "").range(0.0, 1e4),
+            SIZES,
+            FILE_PARAMS[0],
+            FILE_PARAMS[1],
+            COUNT,
+            DEADLINE,
+        ],
+    },
+    TableSpec {
+        name: "query",
+        text: "client to asks all servers from at once, again when all have answered; alone, its end ends the run",
+        nodes: &["from", "to"],
+        params: &[
+            KIND,
+            PROTOCOL,
+            CLASS,
+            START,
+            ParamSpec::new("response", Kind::Size, "", "bytes of each answer; this or total must be given", "")
+                .range(1.0, 1e12),
+            ParamSpec::new("total", Kind::Size, "", "bytes of all answers together, split evenly", "")
+                .range(1.0, 1e12),
+            ParamSpec::new("repetitions", Kind::Count, "", "queries in all; unset = until the end", "")
+                .range(1.0, 1e12),
+            ParamSpec::new(
+                "connections",
+                Kind::Choice(&["fresh", "persistent"]),
+                "fresh",
+                "a connection per answer, or one per server",
+                "",
+            ),
+            ParamSpec::new("gap", Kind::Duration, "0s", "pause between two queries", "").range(0.0, 1e4),
+            JITTER,
+            DEADLINE,
+        ],
+    },
+    TableSpec {
+        name: "reads",
+        text: "client to reads blocks striped over servers from on persistent connections; alone, its end ends the run",
+        nodes: &["from", "to"],
+        params: &[
+            KIND,
+            PROTOCOL,
+            CLASS,
+            ParamSpec::new("sru", Kind::Size, "256KB", "bytes each server sends per block", "kulkarni-agrawal-incast Table 3.1")
+                .range(1.0, 1e12),
+            ParamSpec::new("blocks", Kind::Count, "", "blocks in all; unset = until the end", "").range(1.0, 1e12),
+            JITTER,
+            ParamSpec::new(
+                "jitter_mode",
+                Kind::Choice(&["cumulative", "independent"]),
+                "cumulative",
+                "delays between consecutive requests, or of each request",
+                "kulkarni-agrawal-incast section 3.2",
+            ),
+        ],
+    },
+    TableSpec {
+        name: "trace",
+        text: "the flows of a CSV file: start_s,src,dst,bytes and, if wanted, class,deadline_s",
+        nodes: &[],
+        params: &[
+            KIND,
+            PROTOCOL,
+            CLASS,
+            START,
+            ParamSpec::new("file", Kind::Text, "", "the file, from the scenario file's folder; must be given", ""),
+        ],
+    },
+];
+
+/// Most nodes, and most directed links, of a network.
+
+/// Most nodes a network may have.
+pub(super) const MOST_NODES: usize = 100_000;
+
+/// A table of the file, checked against its spec.
+pub(super) struct Table {
+    /// `link[3]`, counted from 1.
+    pub path: String,
+    pub nodes: Map<String, Value>,
+    pub params: Params,
+}
+
+impl Table {
+    pub fn read(path: String, value: &Value, owner: &str, spec: &TableSpec) -> Result<Table, ParamError> {
+        let Value::Object(map) = value else {
+            return Err(ParamError::new(path, value, "must be a table"));
+        };
+        let is_nodes = |k: &String| spec.nodes.contains(&k.as_str());
+        let nodes = map.iter().filter(|(k, _)| is_nodes(k)).map(|(k, v)| (k.clone(), v.clone())).collect();
+        let given: Vec<(String, String)> =
+            map.iter().filter(|(k, _)| !is_nodes(k)).map(|(k, v)| (k.clone(), plain(v))).collect();
+        let params = Params::parse(owner, spec.params, &given).map_err(|e| within(&path, e))?;
+        Ok(Table { path, nodes, params })
+    }
+    pub fn error(&self, key: &str, rule: impl Into<String>) -> ParamError {
+        within(&self.path, self.params.error(key, rule))
+    }
+    pub fn within<T>(&self, result: Result<T, ParamError>) -> Result<T, ParamError> {
+        result.map_err(|e| within(&self.path, e))
+    }
+    /// The parameter must have a value.
+    pub fn need(&self, key: &str) -> Result<(), ParamError> {
+        if self.params.is_set(key) {
+            return Ok(());
+        }
+        Err(self.error(key, "must be given"))
+    }
+    pub fn optional_dur(&self, key: &str) -> Option<Dur> {
+        self.params.is_set(key).then(|| self.params.dur(key))
+    }
+    /// The nodes a key names.
+    pub fn nodes(&self, t: &Topology, key: &str) -> Result<Vec<u32>, ParamError> {
+        match self.nodes.get(key) {
+            Some(value) => find_nodes(t, &format!("{}.{key}", self.path), value),
+            None => Err(ParamError::new(format!("{}.{key}", self.path), "", "must be given")),
+        }
+    }
+    /// The hosts a key names.
+    pub fn hosts(&self, t: &Topology, key: &str) -> Result<Vec<u32>, ParamError> {
+        let nodes = self.nodes(t, key)?;
+        match nodes.iter().find(|n| t.nodes[**n as usize].kind != NodeKind::Host) {
+            None => Ok(nodes),
+            Some(n) => {
+                let name = &t.nodes[*n as usize].name;
+                Err(ParamError::new(format!("{}.{key}", self.path), name, "is a switch; a host is needed"))
+            }
+        }
+    }
+    /// The one host a key names.
+    pub fn host(&self, t: &Topology, key: &str) -> Result<u32, ParamError> {
+        match self.hosts(t, key)?.as_slice() {
+            [one] => Ok(*one),
+            many => Err(ParamError::new(
+                format!("{}.{key}", self.path),
+                format!("{} hosts", many.len()),
+                "must be one host",
+            )),
+        }
+    }
+}
+
+pub(super) fn within(path: &str, e: ParamError) -> ParamError {
+    ParamError { key: format!("{path}.{}", e.key), ..e }
+}
+
+/// A name, or several: `h[0-3]` stands for h0, h1, h2, h3.
+pub(super) fn expand(key: &str, name: &str, into: &mut Vec<String>) -> Result<(), ParamError> {
+    let bad = |rule: &str| Err(ParamError::new(key, name, rule));
+    let Some((head, rest)) = name.split_once('[') else {
+        let legal = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
+        if name.is_empty() || !name.chars().all(legal) {
+            return bad("must be a name of letters, digits, _ . or -, or a range of names such as h[0-3]");
+        }
+        into.push(name.to_owned());
+        return Ok(());
+    };
+    let range = rest.split_once(']').and_then(|(range, tail)| {
+        let (a, b) = range.split_once('-')?;
+        Some((a.trim().parse::<u32>().ok()?, b.trim().parse::<u32>().ok()?, tail))
+    });
+    match range {
+        Some((a, b, tail)) if a <= b && ((b - a) as usize) < MOST_NODES => {
+            for i in a..=b {
+                if into.len() >= MOST_NODES {
+                    return bad("stands for more than 100000 names");
+                }
+                expand(key, &format!("{head}{i}{tail}"), into)?;
+            }
+            Ok(())
+        }
+        _ => bad("must have a range of numbers in brackets, such as h[0-3]"),
+    }
+}
+
+/// The names a value lists: a name, or a list of names.
+pub(super) fn names(key: &str, value: &Value) -> Result<Vec<String>, ParamError> {
+    let items = match value {
+        Value::Array(items) => items.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let mut found = Vec::new();
+    for item in items {
+        let Value::String(name) = item else {
+            return Err(ParamError::new(key, item, "must be a name or a list of names"));
+        };
+        expand(key, name, &mut found)?;
+    }
+    if found.is_empty() {
+        return Err(ParamError::new(key, value, "must name at least one node"));
+    }
+    Ok(found)
+}
+
+pub(super) fn find_nodes(t: &Topology, key: &str, value: &Value) -> Result<Vec<u32>, ParamError> {
+    names(key, value)?
+        .into_iter()
+        .map(|name| {
+            t.find(&name)
+                .ok_or_else(|| ParamError::new(key, &name, "is neither among hosts nor among switches"))
+        })
+        .collect()
+}

@@ -1,0 +1,259 @@
+//! Workloads of a scenario file.
+
+use super::tables::Table;
+use crate::scenario::{Common, RunId};
+use crate::topology::{route_stream, Routes, Topology};
+use crate::workloads::block::{JitterMode, SynchronizedReads};
+use crate::workloads::closed::{Closed, Loop};
+use crate::workloads::flows::FlowList;
+use crate::workloads::open::{Poisson, Rate};
+use crate::workloads::query::{Plan, Queries};
+use crate::workloads::sizes::Sizes;
+use crate::workloads::trace::read_trace;
+use crate::workloads::{FlowRequest, Pairs, Workload};
+use penstock_core::rng::Entity;
+use penstock_core::{ParamError, Params, Stream};
+use penstock_units::{Dur, Time};
+
+/// Most flows one table may begin.
+const MOST_FLOWS: usize = 1_000_000;
+/// About how many pairs of hosts of one table are tried for a path before the run.
+const MOST_CHECKS: usize = 20_000;
+/// Builds one workload after the other.
+pub(super) struct Builder<'a> {
+    pub c: &'a Common,
+    pub p: &'a Params,
+    pub id: RunId,
+    pub topology: Topology,
+    pub routes: Option<Routes>,
+    /// Smallest round-trip propagation time of all pairs.
+    pub base_rtt: Option<Dur>,
+    /// Protocols beside the scenario's own: where each was named first, and its text.
+    pub protocols: Vec<(String, String)>,
+    pub facts: Vec<(&'static str, f64)>,
+}
+
+impl Builder<'_> {
+    pub fn workload(
+        &mut self,
+        table: &Table,
+        kind: &str,
+        i: usize,
+        alone: bool,
+    ) -> Result<Box<dyn Workload>, ParamError> {
+        let q = &table.params;
+        let stream = (i as u64) << 32;
+        let mut rng = Stream::new(self.id.seed, self.id.run, Entity::Workload, stream);
+        let mut template = FlowRequest::new(0, 0, 0);
+        template.class = q.count("class") as u8;
+        if q.is_set("protocol") {
+            template.protocol = self.protocol(table)?;
+        }
+        if kind == "trace" {
+            return self.trace(table, &template);
+        }
+        let from = table.hosts(&self.topology, "from")?;
+        let deadline = if q.declares("deadline") { table.optional_dur("deadline") } else { None };
+        let count = |key: &str| if q.is_set(key) { q.count(key) } else { u64::MAX };
+        let start = if q.declares("start") { Time::ZERO + q.dur("start") } else { Time::ZERO };
+        Ok(match kind {
+            "flows" => {
+                let to = table.hosts(&self.topology, "to")?;
+                let n = from.len().max(to.len());
+                if from.len() != to.len() && from.len() != 1 && to.len() != 1 {
+                    let rule =
+                        format!("must have as many hosts as from ({}), or one of them one host", from.len());
+                    return Err(ParamError::new(
+                        format!("{}.to", table.path),
+                        format!("{} hosts", to.len()),
+                        rule,
+                    ));
+                }
+                if n * q.count("count") as usize > MOST_FLOWS {
+                    return Err(table.error("count", format!("makes more than {MOST_FLOWS} flows")));
+                }
+                let bytes = if q.is_set("size") { q.bytes("size").0 } else { u64::MAX };
+                let end = table.optional_dur("end").map_or(Time::NEVER, |d| Time::ZERO + d);
+                if end <= start + q.dur("spread") {
+                    return Err(table.error("end", "must be after start and spread"));
+                }
+                let mut flows = Vec::new();
+                for k in 0..n {
+                    let (src, dst) = (from[k % from.len()], to[k % to.len()]);
+                    self.check(table, src, dst)?;
+                    for _ in 0..q.count("count") {
+                        let at = start + rng.dur_below(q.dur("spread"));
+                        let due = deadline.map_or(Time::NEVER, |d| at + d);
+                        let close = bytes != u64::MAX;
+                        flows.push((
+                            at,
+                            end,
+                            FlowRequest { src, dst, bytes, close, due, ..template.clone() },
+                        ));
+                    }
+                }
+                Box::new(FlowList::leaving(flows))
+            }
+            "poisson" => {
+                table.need("rate")?;
+                let pairs = self.pairs(table, &from)?;
+                let sizes = self.sizes(table)?;
+                let rate = Rate { per_second: q.float("rate"), start, deadline, count: count("count") };
+                Box::new(Poisson::new(template, pairs, sizes, rate, rng))
+            }
+            "closed" => {
+                let sources = from.iter().map(|h| self.pairs(table, &[*h])).collect::<Result<Vec<_>, _>>()?;
+                let sizes = self.sizes(table)?;
+                let (spread, think) = (q.dur("spread"), q.dur("think"));
+                let plan = Loop { start, spread, think, deadline, count: count("count") };
+                Box::new(Closed::new(template, sources, sizes, plan, (self.id.seed, self.id.run, stream + 1)))
+            }
+            _ => {
+                let client = table.host(&self.topology, "to")?;
+                for server in &from {
+                    self.check(table, *server, client)?;
+                }
+                let n = from.len() as u64;
+                let request = |bytes: u64, i: u64| FlowRequest {
+                    src: from[i as usize],
+                    dst: client,
+                    bytes,
+                    close: false,
+                    ..template.clone()
+                };
+                if kind == "reads" {
+                    let mode = match q.text("jitter_mode") {
+                        "independent" => JitterMode::Independent,
+                        _ => JitterMode::Cumulative,
+                    };
+                    let jitter = q.dur("jitter");
+                    if jitter == Dur::ZERO {
+                        q.no_effect("jitter_mode");
+                    }
+                    let connections = (0..n).map(|i| request(0, i)).collect();
+                    let reads = SynchronizedReads::new(
+                        connections,
+                        q.bytes("sru").0,
+                        jitter,
+                        mode,
+                        count("blocks"),
+                        rng,
+                    );
+                    return Ok(Box::new(if alone { reads } else { reads.without_stop() }));
+                }
+                let bytes: Vec<u64> = match (q.is_set("response"), q.is_set("total")) {
+                    (true, true) => {
+                        return Err(table.error("total", "cannot be given together with response"))
+                    }
+                    (false, false) => return Err(table.error("response", "this or total must be given")),
+                    (true, false) => vec![q.bytes("response").0; n as usize],
+                    (false, true) => {
+                        let total = q.bytes("total").0;
+                        if total < n {
+                            let rule = format!("must be at least one byte for each of the {n} servers");
+                            return Err(table.error("total", rule));
+                        }
+                        (0..n).map(|i| total / n + u64::from(i < total % n)).collect()
+                    }
+                };
+                let persistent = q.text("connections") == "persistent";
+                if persistent && deadline.is_some() {
+                    return Err(table.error("deadline", "needs connections = \"fresh\""));
+                }
+                let plan = Plan {
+                    start,
+                    repetitions: count("repetitions"),
+                    jitter: q.dur("jitter"),
+                    gap: q.dur("gap"),
+                    deadline,
+                    persistent,
+                    stop: alone,
+                };
+                let responses = bytes.iter().zip(0..).map(|(b, i)| request(*b, i)).collect();
+                Box::new(Queries::new(responses, plan, rng))
+            }
+        })
+    }
+
+    /// Position of the table's protocol in the run's list; the scenario's own comes first.
+    fn protocol(&mut self, table: &Table) -> Result<u16, ParamError> {
+        let text = table.params.text("protocol");
+        if text == self.p.text("protocol") {
+            return Ok(0);
+        }
+        let known = self.protocols.iter().position(|(_, t)| t == text);
+        let position = match known {
+            Some(i) => i,
+            None => {
+                self.protocols.push((format!("{}.protocol", table.path), text.to_owned()));
+                self.protocols.len() - 1
+            }
+        };
+        u16::try_from(position + 1)
+            .map_err(|_| table.error("protocol", "at most 65535 protocols are possible"))
+    }
+
+    fn sizes(&mut self, table: &Table) -> Result<Sizes, ParamError> {
+        table.need("sizes")?;
+        let sizes = table.within(Sizes::parse(&table.params, "sizes", &self.c.base_dir))?;
+        // A summary has one such key: it belongs to the first workload with sizes.
+        if self.facts.is_empty() {
+            self.facts.push(("size_mean_bytes", sizes.mean()));
+        }
+        Ok(sizes)
+    }
+
+    fn pairs(&mut self, table: &Table, from: &[u32]) -> Result<Pairs, ParamError> {
+        let to = table.hosts(&self.topology, "to")?;
+        let Some(pairs) = Pairs::new(from.to_vec(), to.clone()) else {
+            let own = from.iter().find(|f| to.iter().all(|t| t == *f)).unwrap_or(&from[0]);
+            let name = &self.topology.nodes[*own as usize].name;
+            let rule = "must have a host other than the sender: no flow leads to its own host";
+            return Err(ParamError::new(format!("{}.to", table.path), name, rule));
+        };
+        // All pairs of a small network, an even sample of a large one: the engine tells the rest when they occur.
+        let step = (from.len() * to.len() / MOST_CHECKS).max(1);
+        for i in (0..from.len() * to.len()).step_by(step) {
+            let (src, dst) = (from[i / to.len()], to[i % to.len()]);
+            if src != dst {
+                self.check(table, src, dst)?;
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// Both directions of a pair must have a path; its propagation time counts for the smallest round trip.
+    fn check(&mut self, table: &Table, src: u32, dst: u32) -> Result<(), ParamError> {
+        let t = &self.topology;
+        let routes = self.routes.get_or_insert_with(|| Routes::new(t));
+        let mut rtt = Dur::ZERO;
+        for (a, b) in [(src, dst), (dst, src)] {
+            let path = routes
+                .path(t, a, b, &mut route_stream(0, 0, 0))
+                .map_err(|e| ParamError { key: table.path.clone(), ..e })?;
+            for l in path {
+                rtt += t.links[l as usize].delay;
+            }
+        }
+        self.base_rtt = Some(self.base_rtt.map_or(rtt, |r| r.min(rtt)));
+        Ok(())
+    }
+
+    fn trace(&mut self, table: &Table, template: &FlowRequest) -> Result<Box<dyn Workload>, ParamError> {
+        table.need("file")?;
+        let path = self.c.base_dir.join(table.params.text("file"));
+        let text = std::fs::read_to_string(&path)
+            .map_err(|e| table.error("file", format!("the file {} cannot be read: {e}", path.display())))?;
+        let mut flows =
+            read_trace(&text, &self.topology, template).map_err(|rule| table.error("file", rule))?;
+        for (at, request) in &mut flows {
+            self.check(table, request.src, request.dst)?;
+            let start = table.params.dur("start");
+            *at = *at + start;
+            if request.due != Time::NEVER {
+                request.due = request.due + start;
+            }
+        }
+        Ok(Box::new(FlowList::new(flows)))
+    }
+}
