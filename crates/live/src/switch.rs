@@ -98,6 +98,8 @@ pub struct Network {
     pub real_time: bool,
     /// State changes under collective control.
     pub transitions: Vec<penstock_core::host::Transition>,
+    /// The devices: as long as they are open, hosts whose counters are still to be read lose nothing more.
+    pub _devices: Vec<Option<OwnedFd>>,
 }
 
 /// The network at work.
@@ -523,7 +525,9 @@ impl Switch {
             self.lag.record(at, self.clock.now());
         }
         let device = self.devices[node as usize].as_ref();
-        if !device.is_some_and(|d| sys::write(d, &frame.bytes[..frame.len])) {
+        let taken = device.is_some_and(|d| sys::write(d, &frame.bytes[..frame.len]));
+        // Once the applications have stopped, their hosts go, and nobody misses what is still under way.
+        if !taken && !self.stop.load(Ordering::Relaxed) {
             self.refused += 1;
         }
         self.conservation.delivered += 1;
@@ -643,6 +647,7 @@ impl Switch {
             foreign: self.foreign,
             real_time,
             transitions: self.transitions,
+            _devices: self.devices,
         }
     }
 }
