@@ -152,6 +152,10 @@ def reproduce(
     ),
     as_json: Json = False,
     listing: Annotated[bool, typer.Option("--list", help="List the rows and stop.")] = False,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="The rows with kernel sockets too; alone, only those (Linux, root)."),
+    ] = False,
 ) -> int:
     """Judge published results: run their checks, print a verdict for each, write a report."""
     from penstock import _engine, ledger, report
@@ -159,16 +163,20 @@ def reproduce(
 
     workers = _workers(jobs)
     if listing:
-        return _list_rows()
+        return _list_rows(live)
     if quick and full:
         raise scenarios.error("--quick", "--full", "give one of the two")
     if everything and (ids or paper):
         raise scenarios.error("--all", " ".join([*(ids or []), *(paper or [])]), "names all rows already")
-    if not (everything or ids or paper):
-        raise scenarios.error("ID", "nothing", "name rows (I-4.1 ...), a paper (--paper incast) or --all")
+    if not (everything or ids or paper or live):
+        raise scenarios.error(
+            "ID", "nothing", "name rows (I-4.1 ...), a paper (--paper incast), --all or --live"
+        )
     if out.exists() and not out.is_dir():
         raise scenarios.error("--out", out, "is a file; a directory is needed")
-    chosen = ledger.select(ids or (), paper or ())
+    chosen = ledger.select(ids or (), paper or (), live=live)
+    if live and not (everything or ids or paper):
+        chosen = [row for row in chosen if row.view]
     bar = _Bar("")
     lab = ledger.Lab(out, quick=not full, jobs=workers, on_progress=bar)
 
@@ -182,6 +190,7 @@ def reproduce(
         found, interrupted = ledger.reproduce(chosen, lab, show)
     words = ["penstock", "reproduce", *(["--all"] if everything else []), *(ids or [])]
     words += [word for key in paper or [] for word in ("--paper", key)]
+    words += ["--live"] if live else []
     words.append("--full" if full else "--quick")
     provenance = {"command": " ".join(words), "penstock": _engine.__version__}
     path = report.verdicts(found, out / "report.html", quick=not full, provenance=provenance)
@@ -487,7 +496,7 @@ _STYLES = {"confirmed": "green", "differs": "yellow", "not run": "dim"}
 def _verdict_line(verdict: Verdict) -> None:
     line = Text.assemble(
         (f"{verdict.row.id:<10}", "bold"),
-        (f"{verdict.verdict:<10}", _STYLES[verdict.verdict]),
+        (f"{verdict.shown:<10}", _STYLES[verdict.verdict]),
         f"{verdict.seconds:6.1f} s  {verdict.row.title}",
     )
     err_console.print(line, soft_wrap=True)
@@ -504,20 +513,20 @@ def _print_verdicts(found: list[Verdict]) -> None:
         measured = Text(v.measured)
         if v.reason:
             measured.append(("\n" if v.measured else "") + v.reason, style="italic")
-        verdict = Text(v.verdict, style=_STYLES[v.verdict])
+        verdict = Text(v.shown, style=_STYLES[v.verdict])
         table.add_row(v.row.id, verdict, v.row.stated, measured, f"{v.seconds:.1f}")
     out_console.print(table)
     names = [v.verdict for v in found]
     out_console.print("  ".join(f"{names.count(name)} {name}" for name in _STYLES if name in names))
 
 
-def _list_rows() -> int:
+def _list_rows(live: bool) -> int:
     from penstock import ledger
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in ("row", "paper", "what"):
         table.add_column(heading, no_wrap=heading != "what")
-    for row in ledger.rows():
+    for row in ledger.rows(live=live):
         table.add_row(row.id, row.paper, row.title)
     out_console.print(table)
     return DONE

@@ -3,6 +3,9 @@
 Each paper's package under `penstock.experiments` has a module `rows` with a list `ROWS`. A row's check runs
 what it needs on a `Lab` and returns a `Finding`; the finding is the verdict, `confirmed` or `differs`. A row
 whose check does not end (it raised, or was interrupted) is `not run`.
+
+Rows in a module's `LIVE_ROWS` judge the same statements with kernel sockets (`penstock.live`). They take part
+only when asked for, and are `not run` where live runs are impossible or none passed the gate.
 """
 
 from __future__ import annotations
@@ -36,6 +39,11 @@ PAPERS = {
 
 CONFIRMED, DIFFERS, NOT_RUN = "confirmed", "differs", "not run"
 
+# Ending of a live row's id: that of the row it is the live variant of, and this.
+LIVE = "-live"
+# A live run that is beyond the gate is run again until there were so many.
+LIVE_TRIES = 3
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -65,6 +73,8 @@ class Row:
     title: str
     stated: str
     check: Callable[[Lab], Finding] = field(repr=False)
+    view: str = ""
+    """Another view than the simulation's, shown with the verdict: "live, scaled"."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +88,17 @@ class Verdict:
     seconds: float
     figures: tuple[Path, ...] = ()
 
+    @property
+    def shown(self) -> str:
+        """The verdict for readers: with its view, where something was judged in another than the
+        simulation's.
+        """
+        return (
+            f"{self.verdict} ({self.row.view})" if self.row.view and self.verdict != NOT_RUN else self.verdict
+        )
+
     def document(self) -> dict[str, Any]:
-        """The verdict as `reproduce --json` prints it."""
+        """The verdict as `reproduce --json` prints it; rows of another view than the simulation's name it."""
         return {
             "id": self.row.id,
             "verdict": self.verdict,
@@ -87,7 +106,12 @@ class Verdict:
             "measured": self.measured,
             "reason": self.reason,
             "seconds": round(self.seconds, 3),
+            **({"view": self.row.view} if self.row.view else {}),
         }
+
+
+class NotRun(Exception):
+    """Raised by a check that cannot judge; the message is the verdict's reason."""
 
 
 #: Numbers computed from the tables of a run, to be added to its summary.
@@ -115,6 +139,7 @@ class Lab:
         self._on_progress = on_progress
         self._memory: dict[tuple[str, int], Run] = {}
         self._derived: dict[tuple[str, int, Derive], Mapping[str, float]] = {}
+        self._live: dict[str, RunSet] = {}
 
     def runs(
         self,
@@ -178,6 +203,42 @@ class Lab:
             for i, (name, _) in enumerate(points)
         ]
 
+    def live(self, point: Point, *, scale: str | float = "none", seed: int = 1) -> RunSet:
+        """One run of a point with kernel sockets, with its series; nothing else runs meanwhile.
+
+        A run beyond the lag gate is run again up to twice. Raises NotRun with the lag when none is valid,
+        ScenarioError and RunFailed as `runs`.
+        """
+        from penstock import live
+
+        name, settings = point
+        chosen = dict(sorted(settings.items()))
+        key = json.dumps([str(name), chosen, str(scale), seed], default=str)
+        if key not in self._live:
+            for _ in range(LIVE_TRIES):
+                found = live.run(
+                    name, seed=seed, scale=scale, keep=["series"], on_progress=self._on_progress, **chosen
+                )
+                if found.runs[0].summary.get("valid") == 1:
+                    break
+            else:
+                why = "; ".join(found.runs[0].notes)
+                raise NotRun(f"{name}: {LIVE_TRIES} runs did not pass the gate, the last one because {why}")
+            self._live[key] = found
+        return self._live[key]
+
+    def beside(
+        self, points: Sequence[Point], *, scale: str | float = "none", runs: int = 1, keep: Iterable[str] = ()
+    ) -> list[RunSet]:
+        """The very scenarios that `live` runs for these points, simulated."""
+        from penstock import live
+
+        same: list[Point] = []
+        for name, settings in points:
+            resolved = live.resolve(name, dict(settings), scale=scale)
+            same.append((name, {key: resolved["set"][key] for key in resolved["given"]}))
+        return self.sweep(same, runs=runs, keep=keep)
+
     def save(self, figure: Figure, name: str) -> Path:
         """Write a matplotlib figure as PNG and SVG under `out`/figures and return the path of the PNG."""
         from penstock import figures
@@ -197,14 +258,17 @@ class Lab:
         return run is not None and set(task.keep) <= set(run.tables)
 
 
-def rows() -> list[Row]:
-    """Every row of every paper, papers in the order of `PAPERS`, rows in the order of their list."""
+def rows(*, live: bool = False) -> list[Row]:
+    """Every row of every paper, papers in the order of `PAPERS`, rows in the order of their list; with `live`
+    each paper's live rows after its others.
+    """
     found: list[Row] = []
     for paper, package in PAPERS.items():
         name = f"penstock.experiments.{package}"
         if importlib.util.find_spec(name) is None or importlib.util.find_spec(f"{name}.rows") is None:
             continue
-        for row in importlib.import_module(f"{name}.rows").ROWS:
+        module = importlib.import_module(f"{name}.rows")
+        for row in [*module.ROWS, *(getattr(module, "LIVE_ROWS", ()) if live else ())]:
             if row.paper != paper:
                 raise ValueError(f"row {row.id} says paper {row.paper!r} but lives with {paper!r}")
             found.append(row)
@@ -214,12 +278,13 @@ def rows() -> list[Row]:
     return found
 
 
-def select(ids: Sequence[str] = (), papers: Sequence[str] = ()) -> list[Row]:
+def select(ids: Sequence[str] = (), papers: Sequence[str] = (), *, live: bool = False) -> list[Row]:
     """The rows with these ids and of these papers; all rows when both are empty.
 
-    Raises ScenarioError naming an id or paper that does not exist.
+    Live rows are among them when `live` is set (of an id D-14, its live variant D-14-live) or when their own
+    id is given. Raises ScenarioError naming an id or paper that does not exist.
     """
-    everything = rows()
+    everything = rows(live=True)
     known = {row.id: row for row in everything}
     for name in ids:
         if name not in known:
@@ -229,9 +294,26 @@ def select(ids: Sequence[str] = (), papers: Sequence[str] = ()) -> list[Row]:
     for paper in papers:
         if paper not in PAPERS:
             raise scenarios.error("--paper", paper, f"must be one of {', '.join(PAPERS)}")
-    if not ids and not papers:
-        return everything
-    return [row for row in everything if row.id in ids or row.paper in papers]
+
+    def wanted(row: Row) -> bool:
+        if row.id in ids:
+            return True
+        if row.view and not live:
+            return False
+        everywhere = not ids and not papers
+        return everywhere or row.paper in papers or (bool(row.view) and row.id.removesuffix(LIVE) in ids)
+
+    return [row for row in everything if wanted(row)]
+
+
+def lacks() -> str:
+    """What this machine lacks for the ledger's live rows, in one line; "" = nothing."""
+    from penstock import live
+
+    # Their protocols are congestion controls of our own, which are loaded into the kernel.
+    needed = [item for item in live.doctor() if item["required"] or item["what"].startswith("own congestion")]
+    lines = [f"{i['what']}: {i['detail']} ({i['remedy']})" for i in needed if not i["found"]]
+    return "; ".join(lines)
 
 
 def judge(row: Row, lab: Lab) -> Verdict:
@@ -242,9 +324,14 @@ def judge(row: Row, lab: Lab) -> Verdict:
     """
     started = time.perf_counter()
     try:
+        lacking = lacks() if row.view else ""
+        if lacking:
+            raise NotRun(f"live runs are not possible here: {lacking}")
         finding = row.check(lab)
     except KeyboardInterrupt:
         raise
+    except NotRun as problem:
+        return Verdict(row, NOT_RUN, "", str(problem), time.perf_counter() - started)
     except BaseException as problem:  # the engine's panics do not derive from Exception
         if isinstance(problem, SystemExit | GeneratorExit):
             raise

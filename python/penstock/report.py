@@ -37,13 +37,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """One block of the page: paragraphs, then figures with captions, then tables; `verdict` is a badge."""
+    """One block of the page: paragraphs, then figures with captions, then tables.
+
+    `verdict` is the text of a badge, `kind` the verdict that colours it ("" = the text itself).
+    """
 
     title: str
     paragraphs: Sequence[str] = ()
     figures: Sequence[tuple[Path, str]] = ()
     tables: Sequence[Table] = ()
     verdict: str = ""
+    kind: str = ""
     anchor: str = ""
     facts: Sequence[tuple[str, str]] = ()
 
@@ -87,7 +91,8 @@ def verdicts(found: Sequence[Verdict], path: Path, *, quick: bool, provenance: d
     sections = [
         Section(
             title=f"{v.row.id}  {v.row.title}",
-            verdict=v.verdict,
+            verdict=v.shown,
+            kind=v.verdict,
             anchor=slug(v.row.id),
             facts=[
                 (name, text)

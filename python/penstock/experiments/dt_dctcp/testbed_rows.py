@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,11 +58,30 @@ def _sweep(lab: Lab, queue: str, **more: Any) -> list[RunSet]:
     return lab.sweep([query(n, queue, **more) for n in SERVERS], runs=_runs(lab))
 
 
-def onset(goodput: Floats) -> int | None:
-    """The number of servers at which the goodput collapses."""
+def onset(goodput: Floats, servers: Sequence[int] = SERVERS) -> int | None:
+    """The number of servers at which the goodput collapses; `goodput` at each of `servers`."""
     best = int(np.argmax(goodput))
     fallen = np.flatnonzero(goodput[best:] < HALF * goodput[best])
-    return int(SERVERS[best + fallen[0]]) if fallen.size else None
+    return int(servers[best + fallen[0]]) if fallen.size else None
+
+
+def like_figure_14(onsets: Sequence[int | None]) -> bool:
+    """Fig 14 holds: collapse of DCTCP at 32 flows, of both kinds of DT-DCTCP at 37."""
+    one, *two = onsets
+    return one is not None and abs(one - 32) <= 1 and all(t is not None and abs(t - 37) <= 1 for t in two)
+
+
+def like_figure_15(least: float, timeouts: Sequence[int | None]) -> bool:
+    """Fig 15 holds: a shortest query of about 10 ms; first timeouts of DCTCP at 40 flows, of both kinds of
+    DT-DCTCP at 42.
+    """
+    one, *two = timeouts
+    return (
+        abs(least - 10) <= 1.5
+        and one is not None
+        and abs(one - 40) <= 1
+        and all(t is not None and abs(t - 42) <= 1 for t in two)
+    )
 
 
 def _incast(lab: Lab) -> Finding:
@@ -96,7 +116,6 @@ def _incast(lab: Lab) -> Finding:
         axes[0].legend()
     path = lab.save(figure, "dt-dctcp-fig14-incast")
     save_table(lab, "dt-dctcp-fig14", {"servers": SERVERS, **{k: v / 1e6 for k, v in goodput.items()}})
-    one, *two = found.values()
     said = ", ".join(f"{name} at {n or 'none'}" for name, n in found.items())
     best = max(g.max() for g in goodput.values()) / 1e6
     measured = f"collapse (less than half of the best goodput): {said}; best {best:.0f} Mb/s"
@@ -112,8 +131,7 @@ def _incast(lab: Lab) -> Finding:
         f"at {TESTBED['initial_window']} segments), whatever the rule. With initial windows of {scaling} for "
         f"DCTCP and DT-DCTCP (34, 28). Other readings (DCTCP, (34, 28), (34, 30)): {reads}"
     )
-    good = one is not None and abs(one - 32) <= 1 and all(t is not None and abs(t - 37) <= 1 for t in two)
-    return Finding(good, measured, reason, (path,))
+    return Finding(like_figure_14(list(found.values())), measured, reason, (path,))
 
 
 def _completion(lab: Lab) -> Finding:
@@ -172,14 +190,7 @@ def _completion(lab: Lab) -> Finding:
         "timeouts of DCTCP "
         f"and DT-DCTCP (34, 28) with {grown}). With persistent connections timeouts are {kept}"
     )
-    one, *two = first.values()
-    good = (
-        abs(least - 10) <= 1.5
-        and one is not None
-        and abs(one - 40) <= 1
-        and all(t is not None and abs(t - 42) <= 1 for t in two)
-    )
-    return Finding(good, measured, reason, (path,))
+    return Finding(like_figure_15(least, list(first.values())), measured, reason, (path,))
 
 
 TESTBED_ROWS = [

@@ -16,36 +16,84 @@ from penstock.figures import line, new, style
 from penstock.ledger import Finding, Lab, Row
 from penstock.runs import RunSet
 
-_PATH = {"rtt": "50ms", "delay": "25ms", "access_rate": "1Gbps"}
+PATH = {"rtt": "50ms", "delay": "25ms", "access_rate": "1Gbps"}
 # The same senders with the constants of sections IV and V, to see what the stated ones do.
-_NIMBLE = "piqi-rcp:eta=1,bound=simple,tau1=0.05,tau2=0.88"
+NIMBLE = "piqi-rcp:eta=1,bound=simple,tau1=0.05,tau2=0.88"
 
 
 def _three(lab: Lab) -> list[RunSet]:
     every, lasting, end = (10, 30, 50) if lab.quick else (30, 90, 150)
-    settings = _PATH | {"capacity": "1Gbps", "flows": 3, "every": f"{every}s", "lasting": f"{lasting}s"}
+    settings = PATH | {"capacity": "1Gbps", "flows": 3, "every": f"{every}s", "lasting": f"{lasting}s"}
     settings |= {"duration": f"{end}s", "sample": "100ms"}
     points = [("staggered", settings | {"protocol": p}) for p in (RCP_VI, PIQI_VI)]
     return lab.sweep(points, keep=["series"])
 
 
-def three_flows(lab: Lab) -> Finding:
-    """P-16: three flows come 30 s apart and stay 90 s; throughput and shares."""
-    runs = _three(lab)
-    every = 10 if lab.quick else 30
+def shares(runs: list[RunSet], every: float, capacity: float) -> tuple[list[float], list[float]]:
+    """Use of the link over the flows' stay and spread of the three rates, one of each per run; flows come
+    `every` seconds, `capacity` in bit/s.
+    """
     use, spread = [], []
     for r in runs:
         sent = [flow_rates(r, f) for f in range(3)]
         t, y = fair_rate(r, metric="arrival_rate_bps")
-        use.append(y[(t > every / 2) & (t < 5 * every)].mean() / 1e9)
+        use.append(y[(t > every / 2) & (t < 5 * every)].mean() / capacity)
         both = (2.5 * every, 3 * every)
         rates = [v[(tf > both[0]) & (tf < both[1])].mean() for tf, v in sent]
         spread.append(float(np.ptp(rates) / np.mean(rates)))
+    return use, spread
+
+
+def kept(use: list[float], spread: list[float]) -> bool:
+    """Fig 16 holds: high throughput and equal shares."""
+    return min(use) > 0.85 and max(spread) < 0.05
+
+
+def like_figure_17(a: list[float], b: list[float], scale: float = 1.0) -> bool:
+    """Fig 17 holds: largest queues in packets, (RCP, PIQI), of (a) at 1 Gb/s / `scale` and of (b)."""
+    return abs(a[0] * scale / 9415 - 1) < 0.25 and a[1] <= 10 and abs(b[0] / 11_000 - 1) < 0.25 and b[1] <= 10
+
+
+def collapse(r: RunSet, since: float, until: float) -> tuple[float, float]:
+    """Least arrival rate in Mb/s and seconds below half the capacity of 100 Mb/s, between two times."""
+    t, y = fair_rate(r, metric="arrival_rate_bps")
+    after = (t > since) & (t < until)
+    return y[after].min() / MBPS, float((y[after] < 50e6).sum() * (t[1] - t[0]))
+
+
+def like_figure_18(low: list[float], time_low: list[float]) -> bool:
+    """Fig 18 holds: of (RCP, PIQI), only the first collapses."""
+    return low[0] < 15 and 4 < time_low[0] < 10 and time_low[1] < 0.5
+
+
+def swings(runs: list[RunSet], since: float, capacity: float) -> list[tuple[float, float]]:
+    """Largest excess and shortfall of the arrival rate from what (RCP, PIQI) aim at, as shares of it."""
+    found = []
+    for r, steady in zip(runs, (1.0, 0.95), strict=True):
+        t, y = fair_rate(r, metric="arrival_rate_bps")
+        late = y[t > since] / capacity / steady - 1
+        found.append((float(late.max()), float(late.min())))
+    return found
+
+
+def like_figure_19(swing: list[tuple[float, float]]) -> bool:
+    """Fig 19 holds: RCP swings as stated, PIQI much less."""
+    return (
+        0.2 < swing[0][0] < 0.6
+        and -0.4 < swing[0][1] < -0.12
+        and swing[1][0] - swing[1][1] < 0.6 * (swing[0][0] - swing[0][1])
+    )
+
+
+def three_flows(lab: Lab) -> Finding:
+    """P-16: three flows come 30 s apart and stay 90 s; throughput and shares."""
+    runs = _three(lab)
+    use, spread = shares(runs, 10 if lab.quick else 30, 1e9)
     with style():
         figure, axes = new(1, 2, width=10.5, height=3.8, sharey=True)
         for ax, r, name in zip(axes, runs, ("RCP, alpha = 0.1", "PIQI-RCP"), strict=True):
             draw_flows(ax, r, [0, 1, 2], ["x1", "x2", "x3"], name)
-    good = min(use) > 0.85 and max(spread) < 0.05
+    good = kept(use, spread)
     measured = (
         f"arrival rate over the run {use[0]:.1%} (RCP), {use[1]:.1%} (PIQI, gamma = 0.95) of 1 "
         f"Gb/s; spread "
@@ -57,9 +105,9 @@ def three_flows(lab: Lab) -> Finding:
 
 
 def _crowd(lab: Lab) -> list[RunSet]:
-    settings = _PATH | {"capacity": "100Mbps", "flows": 10, "join_at": "30s", "leave_at": "113s"}
+    settings = PATH | {"capacity": "100Mbps", "flows": 10, "join_at": "30s", "leave_at": "113s"}
     settings |= {"duration": "120s", "sample": "100ms"}
-    points = [("join", settings | {"protocol": p}) for p in (RCP_VI, PIQI_VI, _NIMBLE)]
+    points = [("join", settings | {"protocol": p}) for p in (RCP_VI, PIQI_VI, NIMBLE)]
     return lab.sweep(points, keep=["series"])
 
 
@@ -79,7 +127,7 @@ def queues(lab: Lab) -> Finding:
             ax.legend()
     a = [r.mean("queue_max_packets") for r in three]
     b = [r.mean("queue_max_packets") for r in crowd]
-    good = abs(a[0] / 9415 - 1) < 0.25 and a[1] <= 10 and abs(b[0] / 11_000 - 1) < 0.25 and b[1] <= 10
+    good = like_figure_17(a, b)
     measured = (
         f"(a) RCP {a[0]:,.0f} packets, PIQI {a[1]:,.0f}; (b) RCP {b[0]:,.0f}, PIQI {b[1]:,.0f}; "
         f"(b) with "
@@ -109,15 +157,15 @@ def abrupt_join(lab: Lab) -> Finding:
         for i, (r, name) in enumerate([(rcp, "RCP"), (ours, "PIQI-RCP")]):
             t, y = fair_rate(r, metric="arrival_rate_bps")
             ax.plot(t, y / MBPS, label=name, **line(i))
-            after = (t > 30.3) & (t < 60)
-            low.append(y[after].min() / MBPS)
-            time_low.append(float((y[after] < 50e6).sum() * (t[1] - t[0])))
+            least, seconds = collapse(r, 30.3, 60)
+            low.append(least)
+            time_low.append(seconds)
         ax.set(
             xlabel="time (s)", ylabel="arrival rate (Mb/s)", title="Ten flows join at 30 s, leave at 113 s"
         )
         ax.set(ylim=(0, 400))
         ax.legend()
-    good = low[0] < 15 and 4 < time_low[0] < 10 and time_low[1] < 0.5
+    good = like_figure_18(low, time_low)
     measured = (
         f"RCP falls to {low[0]:.1f} Mb/s and stays below half the capacity for {time_low[0]:.1f} "
         f"s; PIQI "
@@ -140,7 +188,7 @@ def abrupt_join(lab: Lab) -> Finding:
 def mice(lab: Lab) -> Finding:
     """P-19: one long flow and Pareto mice, five per second."""
     end = 45 if lab.quick else 120
-    settings = _PATH | {
+    settings = PATH | {
         "capacity": "1Gbps",
         "long_flows": 1,
         "arrivals": 5,
@@ -156,23 +204,16 @@ def mice(lab: Lab) -> Finding:
     }
     points = [("poisson", settings | {"protocol": p}) for p in (RCP_VI, PIQI_VI)]
     runs = lab.sweep(points, keep=["series"])
-    swing = []
+    swing = swings(runs, 15, 1e9)
     with style():
         figure, axes = new(1, 2, width=10.5, height=3.8, sharey=True)
         for ax, r, name in zip(axes, runs, ("RCP", "PIQI-RCP"), strict=True):
             t, y = fair_rate(r, metric="arrival_rate_bps")
             ax.plot(t, y / MBPS, **line(0))
             ax.set(xlabel="time (s)", ylabel="arrival rate (Mb/s)", title=name)
-            steady = 1.0 if name == "RCP" else 0.95
-            late = y[t > 15] / 1e9 / steady - 1
-            swing.append((float(late.max()), float(late.min())))
     use = [r.mean("utilisation") for r in runs]
     peak = [r.mean("queue_max_packets") for r in runs]
-    good = (
-        0.2 < swing[0][0] < 0.6
-        and -0.4 < swing[0][1] < -0.12
-        and swing[1][0] - swing[1][1] < 0.6 * (swing[0][0] - swing[0][1])
-    )
+    good = like_figure_19(swing)
     measured = (
         f"RCP {swing[0][0]:+.0%} / {swing[0][1]:+.0%}, PIQI {swing[1][0]:+.0%} / "
         f"{swing[1][1]:+.0%} of the "
