@@ -103,7 +103,7 @@ pub enum Congestion {
     Idle,
 }
 
-/// What the sender may do. `None` = not limited by this.
+/// What the sender may do. `None` = not limited by this; the segment keeps its last size.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Control {
     /// Congestion window in bytes.

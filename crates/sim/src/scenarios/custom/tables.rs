@@ -197,8 +197,6 @@ pub const TABLES: [TableSpec; 7] = [
     },
 ];
 
-/// Most nodes, and most directed links, of a network.
-
 /// Most nodes a network may have.
 pub(super) const MOST_NODES: usize = 100_000;
 
