@@ -1,0 +1,425 @@
+//! The sending half of a connection: sequence space, loss detection and recovery, timers, pacing.
+
+mod acks;
+mod sending;
+mod timers;
+
+use crate::control::{Congestion, Control, EndpointController, FlowView, Limit};
+use crate::rng::Stream;
+use crate::tcp::thread::ThreadTimer;
+use crate::tcp::{HeaderCompressor, Ranges, RttEstimator, TcpConfig};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use penstock_units::{Bytes, Dur, Rate, Time};
+
+/// Where the connection stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Not opened yet.
+    Closed,
+    /// SYN sent, no answer yet.
+    SynSent,
+    /// Nothing is known to be lost.
+    Open,
+    /// Fast recovery (RFC 5681, 6582, 6675).
+    FastRecovery,
+    /// After a retransmission timeout, until what was outstanding then is acknowledged.
+    Loss,
+}
+
+/// Why the retransmission timer had to fire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum TimeoutKind {
+    /// No acknowledgement at all since the outstanding data was sent: the whole window (or all its ACKs) was lost.
+    WindowLost = 0,
+    /// Duplicate acknowledgements came, but too few for fast retransmit.
+    FewDupAcks = 1,
+    /// In fast recovery: a retransmission was lost, or its ACK.
+    RetransmitLost = 2,
+    /// The timer fired again for the same data.
+    Repeated = 3,
+    /// The SYN or its answer was lost.
+    Syn = 4,
+}
+
+impl TimeoutKind {
+    /// The name used in result columns.
+    pub fn name(self) -> &'static str {
+        ["window lost", "few dup acks", "retransmit lost", "repeated", "syn"][self as usize]
+    }
+}
+
+/// One retransmission timeout, for the event table.
+#[derive(Clone, Copy, Debug)]
+pub struct TimeoutRecord {
+    /// Why.
+    pub kind: TimeoutKind,
+    /// True when nothing of the latest application write (block) was acknowledged yet.
+    pub block_start: bool,
+    /// Oldest unacknowledged byte, from the start of the latest write.
+    pub block_offset: u64,
+    /// Bytes outstanding.
+    pub outstanding: u64,
+    /// Congestion window before the timeout, in bytes.
+    pub cwnd: u64,
+    /// The timeout that has just run out.
+    pub rto: Dur,
+    /// Consecutive timeouts, 1 = first.
+    pub in_a_row: u32,
+}
+
+/// What a sender has to tell a [`crate::HostController`].
+#[derive(Clone, Copy, Debug)]
+pub enum News {
+    /// New data was acknowledged.
+    Acked {
+        /// Bytes newly acknowledged.
+        bytes: u64,
+        /// The ACK carried ECN-Echo.
+        ece: bool,
+        /// When the segment that caused the ACK was sent.
+        sent_at: Time,
+        /// RTT sample, when one was taken.
+        rtt: Option<Dur>,
+    },
+    /// A sign of congestion.
+    Congestion(Congestion),
+}
+
+/// Counters of a sender.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SenderStats {
+    /// Data segments sent, retransmissions included.
+    pub data_packets: u64,
+    /// Of these, retransmissions.
+    pub retransmits: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Fast retransmits (entries into fast recovery).
+    pub fast_retransmits: u64,
+    /// ACKs that carried ECN-Echo.
+    pub ece_acks: u64,
+    /// Tail-loss probes.
+    pub probes: u64,
+    /// Segments sent by the retransmit thread.
+    pub thread_retransmits: u64,
+}
+
+/// The sending half of a connection.
+pub struct Sender {
+    /// What controllers may see.
+    pub view: FlowView,
+    cfg: Arc<TcpConfig>,
+    phase: Phase,
+    cwnd: u64,
+    /// Window cap of a host controller in bytes; `u64::MAX` = none.
+    cap: u64,
+    /// What has happened since a host controller last asked; `None` = there is none.
+    news: Option<Vec<News>>,
+    pacing: Option<Rate>,
+    /// Window inflation by duplicate ACKs in Reno/NewReno recovery, in bytes; partial ACKs may take it below 0.
+    inflation: i64,
+    dup_acks: u32,
+    /// `nxt` at the first duplicate ACK: what limited transmit sends after it is not in FlightSize.
+    before_duplicates: u64,
+    rto_at: Time,
+    cc_at: Time,
+    /// Highest byte sent when the last loss event began; `None` before the first.
+    recover: Option<u64>,
+    /// ECN: no further reduction until this is acknowledged.
+    cwr_end: u64,
+    cwr_due: bool,
+    /// ECN at a window of one segment: nothing new leaves before this.
+    ecn_hold: Time,
+    /// Retransmit the oldest segment now.
+    head_due: bool,
+    /// SYN to be sent.
+    syn_due: bool,
+    syn_sent: u32,
+    close: bool,
+    block_start: u64,
+    timeouts_in_a_row: u32,
+    partial_acks: u32,
+    rtt: RttEstimator,
+    /// The segment being timed: its end, and when it was sent (Karn: one at a time, sent once).
+    timed: Option<(u64, Time)>,
+    sacked: Ranges,
+    /// RFC 6675 HighRxt: one past the highest byte retransmitted in this recovery.
+    high_rxt: u64,
+    /// RFC 6675 RescueRxt.
+    rescue: Option<u64>,
+    /// Everything not SACKed below this is lost (set by a tail-loss probe that was SACKed).
+    lost_below: u64,
+    /// Pacing: when the last packet left and how long it was.
+    paced: (Time, u32),
+    /// Send jitter: when the next burst may start; `NEVER` = not drawn.
+    jitter_at: Time,
+    jitter_open: bool,
+    jitter: Stream,
+    probe_at: Time,
+    probe_end: Option<(u64, bool)>,
+    probe_due: bool,
+    persist_at: Time,
+    persist_due: bool,
+    persist_backoff: u32,
+    thread: ThreadTimer,
+    thread_due: bool,
+    compressor: HeaderCompressor,
+    active_at: Time,
+    last_timeout: Option<TimeoutRecord>,
+    header_len: u32,
+    acks_in_recovery: bool,
+    flow: u32,
+    class: u8,
+    /// Counters.
+    pub stats: SenderStats,
+    cc: Box<dyn EndpointController>,
+}
+
+impl Sender {
+    /// A sender for connection `flow` in traffic class `class`.
+    pub fn new(
+        cfg: Arc<TcpConfig>,
+        cc: Box<dyn EndpointController>,
+        flow: u32,
+        class: u8,
+        jitter: Stream,
+    ) -> Sender {
+        let control = cc.control();
+        let mut sender = Sender {
+            view: FlowView {
+                una: 0,
+                nxt: 0,
+                max_sent: 0,
+                app_end: 0,
+                in_flight: 0,
+                rwnd: cfg.rwnd,
+                segment: cfg.mss,
+                mss: cfg.mss,
+                rtt_latest: Dur::ZERO,
+                rtt_smoothed: Dur::ZERO,
+                rtt_min: Dur::MAX,
+                limit: Limit::Application,
+                in_recovery: false,
+                started: Time::ZERO,
+                size: 0,
+                due: Time::NEVER,
+            },
+            phase: Phase::Closed,
+            cwnd: 0,
+            cap: u64::MAX,
+            news: None,
+            pacing: None,
+            inflation: 0,
+            dup_acks: 0,
+            before_duplicates: 0,
+            rto_at: Time::NEVER,
+            cc_at: cc.deadline(),
+            recover: None,
+            cwr_end: 0,
+            cwr_due: false,
+            ecn_hold: Time::ZERO,
+            head_due: false,
+            syn_due: false,
+            syn_sent: 0,
+            close: false,
+            block_start: 0,
+            timeouts_in_a_row: 0,
+            partial_acks: 0,
+            rtt: RttEstimator::default(),
+            timed: None,
+            sacked: Ranges::default(),
+            high_rxt: 0,
+            rescue: None,
+            lost_below: 0,
+            paced: (Time::ZERO, 0),
+            jitter_at: Time::NEVER,
+            jitter_open: false,
+            thread: ThreadTimer::new(cfg.retransmit_thread, jitter.split(1)),
+            thread_due: false,
+            compressor: HeaderCompressor::default(),
+            jitter,
+            probe_at: Time::NEVER,
+            probe_end: None,
+            probe_due: false,
+            persist_at: Time::NEVER,
+            persist_due: false,
+            persist_backoff: 1,
+            active_at: Time::ZERO,
+            last_timeout: None,
+            header_len: cc.header_len(),
+            acks_in_recovery: cc.acks_in_recovery(),
+            flow,
+            class,
+            stats: SenderStats::default(),
+            cfg,
+            cc,
+        };
+        sender.apply(control);
+        sender
+    }
+
+    // ---- commands ------------------------------------------------------------------------------------
+
+    /// Starts the handshake.
+    pub fn open(&mut self, now: Time) {
+        assert!(self.phase == Phase::Closed, "a connection is opened once");
+        self.phase = Phase::SynSent;
+        self.syn_due = true;
+        self.view.started = now;
+        self.thread.start(now);
+    }
+    /// The application writes `bytes` more: a new block.
+    pub fn write(&mut self, now: Time, bytes: u64) {
+        assert!(!self.close, "no data after close");
+        self.block_start = self.view.app_end;
+        self.view.app_end += bytes;
+        // RFC 5681 section 4.1: after an idle time of one RTO the window restarts.
+        let idle = self.view.una == self.view.nxt && self.view.nxt > 0;
+        if self.cfg.restart_after_idle && idle && now.since(self.active_at) > self.rtt.rto(&self.cfg) {
+            self.congestion(now, Congestion::Idle);
+        }
+        if idle {
+            self.cc.on_transfer(now, &self.view);
+            self.refresh();
+        }
+    }
+    /// Keeps news for a host controller from now on.
+    pub fn keep_news(&mut self) {
+        self.news = Some(Vec::new());
+    }
+    /// Moves the news into `into`, oldest first.
+    pub fn take_news(&mut self, into: &mut Vec<News>) {
+        into.clear();
+        if let Some(news) = &mut self.news {
+            core::mem::swap(news, into);
+        }
+    }
+    /// Caps the window; acts like a receive window, beside the congestion window and not instead of it.
+    pub fn set_cap(&mut self, cap: Option<Bytes>) {
+        self.cap = cap.map_or(u64::MAX, |b| b.0);
+    }
+    /// No more writes: FIN goes out with or after the last data.
+    pub fn close(&mut self) {
+        self.close = true;
+    }
+    /// Forgets what was written and not yet sent, and closes.
+    pub fn leave(&mut self) {
+        self.view.app_end = self.view.app_end.min(self.view.max_sent);
+        self.close = true;
+    }
+
+    // ---- getters -------------------------------------------------------------------------------------
+
+    /// One past the last sequence number there will be so far (FIN takes one).
+    #[inline]
+    fn seq_end(&self) -> u64 {
+        self.view.app_end + u64::from(self.close)
+    }
+    /// Everything written (and FIN, when closed) is acknowledged.
+    #[inline]
+    pub fn all_acked(&self) -> bool {
+        self.view.una >= self.seq_end() && self.phase != Phase::SynSent && self.phase != Phase::Closed
+    }
+    /// Closed and done: no packet of this connection matters any more.
+    #[inline]
+    pub fn finished(&self) -> bool {
+        self.close && self.all_acked()
+    }
+    /// Bytes acknowledged.
+    pub fn acked(&self) -> u64 {
+        self.view.una.min(self.view.app_end)
+    }
+    /// Phase now.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+    /// Congestion window in bytes, recovery inflation not included.
+    pub fn cwnd(&self) -> u64 {
+        self.cwnd
+    }
+    /// RTT estimator.
+    pub fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+    /// Retransmission timeout now.
+    pub fn rto(&self) -> Dur {
+        self.rtt.rto(&self.cfg)
+    }
+    /// Congestion header bytes on every packet.
+    pub fn header_len(&self) -> u32 {
+        self.header_len
+    }
+    /// Reports the controller's internal values.
+    pub fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        self.cc.observe(report);
+    }
+    /// The timeout that `on_deadline` has just handled.
+    pub fn take_timeout(&mut self) -> Option<TimeoutRecord> {
+        self.last_timeout.take()
+    }
+    /// Next time to wake up.
+    #[inline]
+    pub fn deadline(&self) -> Time {
+        let mut t = self.rto_at.min(self.cc_at);
+        if self.pacing.is_some() && self.view.limit == Limit::Pacing && self.jitter_at == Time::NEVER {
+            t = t.min(self.pace_at());
+        }
+        if self.ecn_hold != Time::ZERO {
+            t = t.min(self.ecn_hold);
+        }
+        t.min(self.jitter_at).min(self.probe_at).min(self.persist_at).min(self.thread.deadline())
+    }
+    #[inline]
+    fn pace_at(&self) -> Time {
+        match self.pacing {
+            Some(rate) => self.paced.0 + Bytes(self.paced.1 as u64) / rate,
+            None => Time::ZERO,
+        }
+    }
+
+    // ---- controller ----------------------------------------------------------------------------------
+
+    #[inline]
+    fn apply(&mut self, control: Control) {
+        self.cwnd = control.window.map_or(u64::MAX / 2, |w| w.0);
+        self.pacing = control.pacing;
+        if let Some(s) = control.segment {
+            self.view.segment = (s.0 as u32).clamp(1, self.view.mss);
+        }
+    }
+    #[inline]
+    fn refresh(&mut self) {
+        let control = self.cc.control();
+        self.apply(control);
+        self.cc_at = self.cc.deadline();
+    }
+    fn congestion(&mut self, now: Time, event: Congestion) {
+        self.view.in_flight =
+            if self.cfg.ssthresh_from_cwnd { self.cwnd.min(self.view.rwnd) } else { self.flight_size() };
+        self.cc.on_congestion(now, &self.view, event);
+        self.view.in_flight = self.flight();
+        if let Some(news) = &mut self.news {
+            news.push(News::Congestion(event));
+        }
+        self.refresh();
+    }
+    /// FlightSize: sent and not acknowledged cumulatively (RFC 5681 section 2), without what limited transmit
+    /// has sent (section 3.2 step 2).
+    fn flight_size(&self) -> u64 {
+        let sent = if self.dup_acks > 0 { self.view.nxt.min(self.before_duplicates) } else { self.view.nxt };
+        sent.saturating_sub(self.view.una)
+    }
+    /// What is sent and not acknowledged in any way: FlightSize without the SACKed bytes.
+    #[inline]
+    fn flight(&self) -> u64 {
+        let sent = self.view.nxt - self.view.una;
+        if self.sacked.is_empty() {
+            sent
+        } else {
+            sent - self.sacked.covered(self.view.una, self.view.nxt)
+        }
+    }
+}

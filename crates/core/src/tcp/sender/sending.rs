@@ -1,0 +1,346 @@
+//! What a sender sends next: new data, retransmissions, probes, and the packets themselves.
+
+use super::{Phase, Sender};
+use crate::control::Limit;
+use crate::header::CcHeader;
+use crate::packet::{flag, Ecn, Packet};
+use crate::tcp::thread::ThreadSegment;
+use crate::tcp::{EcnMode, LossRecovery};
+use penstock_units::{Dur, Time};
+
+impl Sender {
+    /// Writes the next packet into `out` and `header`; false when nothing may be sent now.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) -> bool {
+        if self.syn_due {
+            self.send_syn(now, out, header);
+            return true;
+        }
+        if matches!(self.phase, Phase::Closed | Phase::SynSent) {
+            return false;
+        }
+        if self.head_due {
+            self.head_due = false;
+            let una = self.view.una;
+            let len = self.retransmit_len(una);
+            self.high_rxt = self.high_rxt.max(una + len);
+            self.emit(now, una, len, out, header);
+            return true;
+        }
+        if self.probe_due {
+            self.probe_due = false;
+            if self.send_probe(now, out, header) {
+                return true;
+            }
+        }
+        if self.persist_due {
+            self.persist_due = false;
+            if self.view.nxt < self.seq_end() && self.view.nxt == self.view.una {
+                self.send_window_probe(now, out, header);
+                return true;
+            }
+        }
+        if self.thread_due {
+            self.thread_due = false;
+            if self.send_marked(now, out, header) {
+                return true;
+            }
+        }
+        if self.header_len > 0 && self.cc.wants_request(now, &self.view) {
+            self.send_request(now, out, header);
+            return true;
+        }
+        let recovery = (self.high_rxt, self.rescue);
+        let Some((seq, len)) = self.choose(now) else {
+            self.jitter_open = false;
+            if self.view.limit == Limit::Pacing {
+                // There is nothing to send when the pacing time comes: it is no reason to wake up any more.
+                self.view.limit = Limit::Application;
+            }
+            return false;
+        };
+        if let Some(limit) = self.held_back(now) {
+            self.view.limit = limit;
+            // Not sent: recovery has not got further either.
+            (self.high_rxt, self.rescue) = recovery;
+            return false;
+        }
+        self.emit(now, seq, len, out, header);
+        true
+    }
+
+    /// Pacing, send jitter, and the pause after a mark at one segment: may a packet leave now?
+    #[inline]
+    pub(super) fn held_back(&mut self, now: Time) -> Option<Limit> {
+        if now < self.ecn_hold && (self.cfg.ecn_floor || self.cwnd < self.view.segment as u64) {
+            return Some(Limit::Window);
+        }
+        if self.pacing.is_some() && now < self.pace_at() {
+            return Some(Limit::Pacing);
+        }
+        if self.cfg.send_jitter != Dur::ZERO && !self.jitter_open {
+            if self.jitter_at == Time::NEVER {
+                self.jitter_at = now + self.jitter.dur_below(self.cfg.send_jitter);
+            }
+            return Some(self.view.limit);
+        }
+        None
+    }
+
+    /// The next segment the windows allow: its start and its length in sequence space.
+    #[inline]
+    pub(super) fn choose(&mut self, now: Time) -> Option<(u64, u64)> {
+        let segment = self.view.segment as u64;
+        if self.phase == Phase::FastRecovery && self.cfg.recovery == LossRecovery::Sack {
+            let pipe = self.pipe();
+            if self.cwnd.min(self.cap) < pipe + segment && pipe > 0 {
+                self.view.limit = Limit::Window;
+                return None;
+            }
+            let Some((seq, room, rescue)) = self.next_seg() else {
+                // Not pacing any more: a stale Pacing here would wake the sender at a time that has passed.
+                self.view.limit = Limit::Application;
+                return None;
+            };
+            if seq == self.view.nxt && room == u64::MAX {
+                return Some((seq, segment.min(self.seq_end() - seq)));
+            }
+            if rescue {
+                self.rescue = self.recover;
+            } else {
+                self.high_rxt = seq + segment.min(room);
+            }
+            return Some((seq, segment.min(room)));
+        }
+        let mut seq = self.view.nxt;
+        let end = self.seq_end();
+        let mut len = segment.min(end.saturating_sub(seq));
+        if seq < self.view.max_sent {
+            // After a timeout: skip what the receiver has reported, do not run over a boundary already sent.
+            seq = self.sacked.first_gap(seq);
+            self.view.nxt = seq;
+            len = segment.min(end.saturating_sub(seq));
+            if let Some(next) = self.sacked.next_start(seq) {
+                len = len.min(next - seq);
+            }
+        }
+        if len == 0 {
+            self.view.limit = Limit::Application;
+            return None;
+        }
+        let mut in_flight = self.flight();
+        let mut window = self.cwnd.min(self.cap).saturating_add_signed(self.inflation);
+        if self.phase == Phase::Open && self.dup_acks > 0 {
+            // RFC 3042: one new segment for each of the first two duplicate ACKs; with SACK what has left the
+            // network is counted instead (RFC 6675 section 5 step 3).
+            if !self.cfg.limited_transmit {
+                in_flight = self.view.nxt - self.view.una;
+            } else if self.cfg.recovery != LossRecovery::Sack {
+                window = window.saturating_add(self.dup_acks.min(2) as u64 * segment);
+            }
+        }
+        if in_flight + len > window && in_flight > 0 {
+            self.view.limit = if self.cap < self.cwnd { Limit::Receiver } else { Limit::Window };
+            return None;
+        }
+        let room = (self.view.una + self.view.rwnd).saturating_sub(seq);
+        if room < len {
+            self.view.limit = Limit::Receiver;
+            if in_flight > 0 || room > 0 && room * 2 >= self.cfg.rwnd {
+                // Wait for acknowledgements rather than send small segments (RFC 1122 section 4.2.3.4).
+                return (room > 0 && in_flight == 0).then_some((seq, room));
+            }
+            if self.persist_at == Time::NEVER && !self.persist_due {
+                let wait = self.rtt.rto(&self.cfg) * u64::from(self.persist_backoff);
+                self.persist_at = now + wait.min(self.cfg.rto_max);
+                self.persist_backoff = (self.persist_backoff * 2).min(self.cfg.backoff_max);
+            }
+            return None;
+        }
+        Some((seq, len))
+    }
+
+    /// Length of the oldest segment when it is retransmitted.
+    pub(super) fn retransmit_len(&self, seq: u64) -> u64 {
+        let hole = self.sacked.next_start(seq).unwrap_or(self.view.max_sent) - seq;
+        (self.view.segment as u64).min(hole).max(1)
+    }
+
+    pub(super) fn send_probe(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) -> bool {
+        let v = &self.view;
+        if v.una == v.max_sent {
+            return false;
+        }
+        self.stats.probes += 1;
+        let segment = v.segment as u64;
+        let new = segment.min(self.seq_end().saturating_sub(v.nxt));
+        if new > 0 && v.nxt + new <= v.una + v.rwnd {
+            let seq = v.nxt;
+            self.emit(now, seq, new, out, header);
+            self.probe_end = Some((seq + new, false));
+        } else {
+            let seq = v.max_sent.saturating_sub(segment).max(v.una);
+            let len = v.max_sent - seq;
+            self.emit(now, seq, len, out, header);
+            self.probe_end = Some((seq + len, true));
+        }
+        self.probe_at = Time::NEVER;
+        true
+    }
+
+    /// Algorithm 1: marks and retransmits the highest unacknowledged segment of the transmit window.
+    pub(super) fn send_marked(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) -> bool {
+        let (una, nxt) = (self.view.una, self.view.nxt);
+        if una == nxt {
+            return false;
+        }
+        let segment = self.view.segment as u64;
+        let seq = match self.thread.options().map(|o| o.segment) {
+            Some(ThreadSegment::Oldest) => una,
+            _ => una + (nxt - una - 1) / segment * segment,
+        };
+        self.emit(now, seq, (nxt - seq).min(segment), out, header);
+        out.flags |= flag::MARKED;
+        self.stats.thread_retransmits += 1;
+        true
+    }
+
+    pub(super) fn send_syn(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) {
+        self.syn_due = false;
+        self.syn_sent += 1;
+        *out = Packet {
+            stamp: now.0,
+            flow: self.flow,
+            wire_len: self.cfg.header_len() + self.header_len,
+            flags: flag::SYN,
+            ecn: if self.cfg.ect_syn && self.cfg.ecn != EcnMode::Off { Ecn::Ect0 } else { Ecn::NotEct },
+            ..Packet::default()
+        };
+        out.set_class(self.class);
+        self.stamp_header(now, out, header);
+        if self.rto_at == Time::NEVER {
+            self.rto_at = now + self.rto();
+        }
+    }
+
+    #[inline]
+    pub(super) fn emit(&mut self, now: Time, seq: u64, len: u64, out: &mut Packet, header: &mut CcHeader) {
+        let v = &mut self.view;
+        let end = seq + len;
+        let fin = self.close && end > v.app_end;
+        let payload = len - u64::from(fin);
+        let again = seq < v.max_sent;
+        let mut flags = 0;
+        if fin {
+            flags |= flag::FIN;
+        }
+        if again {
+            flags |= flag::RETRANSMIT;
+            self.stats.retransmits += 1;
+            // Karn: a segment that overlaps a retransmission, or whose ACK may wait for it, is not timed.
+            if self.timed.is_some_and(|(timed_end, _)| seq < timed_end) {
+                self.timed = None;
+            }
+        } else {
+            if self.timed.is_none() {
+                self.timed = Some((end, now));
+            }
+            if self.cwr_due {
+                // RFC 3168 section 6.1.2: CWR on the first new data after the reduction.
+                flags |= flag::CWR;
+                self.cwr_due = false;
+            }
+        }
+        self.stats.data_packets += 1;
+        let mut wire_len = payload as u32 + self.cfg.header_len() + self.header_len;
+        if self.cfg.header_compression {
+            let irregular = self.cfg.timestamps || flags & !flag::RETRANSMIT != 0;
+            wire_len -= self.compressor.saved_on_data(seq, payload as u32, irregular);
+        }
+        *out = Packet {
+            seq,
+            stamp: now.0,
+            flow: self.flow,
+            wire_len,
+            payload: payload as u32,
+            flags,
+            // RFC 3168 section 6.1.5: retransmissions are not ECN-capable. RFC 8257 does not say; DCTCP's are, as in
+            // Linux and Windows (RFC 8311 section 4.3 permits it).
+            ecn: match self.cfg.ecn {
+                EcnMode::Off => Ecn::NotEct,
+                EcnMode::Classic if again => Ecn::NotEct,
+                _ => Ecn::Ect0,
+            },
+            ..Packet::default()
+        };
+        out.set_class(self.class);
+        if seq <= v.nxt {
+            v.nxt = v.nxt.max(end);
+        }
+        v.max_sent = v.max_sent.max(end);
+        self.active_at = now;
+        if self.rto_at == Time::NEVER {
+            self.rto_at = now + self.rtt.rto(&self.cfg);
+        }
+        if self.cfg.tail_loss_probe {
+            self.arm_probe(now);
+        }
+        // A send that only jitter has delayed does not delay the ones behind it: the rate stays what was asked.
+        let jitter = self.cfg.send_jitter;
+        let scheduled =
+            if self.view.limit == Limit::Pacing { self.pace_at().max(now - jitter).min(now) } else { now };
+        self.stamp_header(now, out, header);
+        self.paced = (scheduled, out.wire_len);
+    }
+
+    /// Asks for the receive window (RFC 9293 section 3.8.6.1). A window of less than a segment is used up, so
+    /// that a receiver with small windows only is served (RFC 1122 section 4.2.3.4, override timeout); an
+    /// empty one is asked without data, as Linux does: nothing is outstanding that could be taken for lost.
+    #[cold]
+    pub(super) fn send_window_probe(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) {
+        let (seq, room) = (self.view.nxt, self.view.rwnd);
+        if room > 0 {
+            self.emit(now, seq, room.min(self.view.segment as u64).min(self.seq_end() - seq), out, header);
+            return;
+        }
+        *out = Packet {
+            seq,
+            stamp: now.0,
+            flow: self.flow,
+            wire_len: self.cfg.header_len(),
+            flags: flag::PROBE,
+            ..Packet::default()
+        };
+        out.set_class(self.class);
+        *header = CcHeader::NONE;
+    }
+
+    /// A packet without payload that only carries a congestion header.
+    pub(super) fn send_request(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) {
+        *out = Packet {
+            seq: self.view.nxt,
+            stamp: now.0,
+            flow: self.flow,
+            wire_len: self.cfg.header_len() + self.header_len,
+            flags: flag::PROBE,
+            ..Packet::default()
+        };
+        out.set_class(self.class);
+        self.stamp_header(now, out, header);
+        // It is part of the pacing rate: the next data waits for it too.
+        self.paced.1 += out.wire_len;
+    }
+
+    /// Lets the controller write its header; a packet that gets none does not pay for it.
+    #[inline]
+    pub(super) fn stamp_header(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) {
+        *header = CcHeader::NONE;
+        if self.header_len > 0 {
+            self.cc.on_send(now, &self.view, out, header);
+            if header.is_none() {
+                out.wire_len -= self.header_len;
+            }
+            self.refresh();
+        }
+    }
+}
