@@ -305,8 +305,8 @@ def large_requests(lab: Lab) -> Finding:
     separate 95 % intervals. (The text says orders of magnitude; the figure measured here tells how much of
     that there can be.)
 
-    The two points that decide run for the book's three times 40 s when quick as well: with 1 MB a block lasts
-    a tenth of a second or, with a timeout, a third, and 5 s hold too few of them.
+    The two points that decide run for the book's three times 40 s when quick as well: with 1 MB a block takes
+    58 ms or, with a timeout, 0.26 s and more, and 5 s hold too few of them.
     """
     sizes = (64, 128, 256, 512, 1000)
     found = [(f"{r} KB", BASE | {"sru": f"{r}KB"}) for r in sizes]
