@@ -196,7 +196,8 @@ impl Apps {
             if self.plan.progress.cancelled.load(Ordering::Relaxed) {
                 return Ok(false);
             }
-            if self.plan.stop.load(Ordering::Relaxed) {
+            // The network ends at the same instant, and may be a moment earlier.
+            if self.plan.stop.load(Ordering::Relaxed) && self.plan.clock.now() < self.plan.end {
                 return Err(io::Error::other("the network has stopped"));
             }
             let now = self.plan.clock.now();
