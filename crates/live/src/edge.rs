@@ -323,9 +323,12 @@ impl Edge {
         let segment = u64::from(self.view.segment);
         // A sender uses whole segments, and never less than one.
         let window = control.window.map_or(u64::from(u16::MAX), |w| (w.0 / segment).max(1));
-        // The kernel paces payload, the simulator what is on the wire.
-        let wire = self.view.segment + self.cfg.header_len() + c.header_len();
-        let share = f64::from(self.view.segment) / f64::from(wire);
+        // The kernel paces payload, the simulator what is on the wire. A controller that asks for short segments wants
+        // one each round trip, to hear of a better rate; the kernel has whole ones only, and a wait that its pacing
+        // has begun is not shortened when the rate rises: it keeps the number of packets.
+        let asked = control.segment.map_or(segment, |s| s.0.clamp(1, segment));
+        let wire = asked + u64::from(self.cfg.header_len() + c.header_len());
+        let share = segment as f64 / wire as f64;
         let pacing = control.pacing.map_or(0, |rate| ((rate.as_bytes_per_sec() * share) as u64).max(1));
         steered.set(self.port, Steer { window: window.min(1 << 20) as u32, pacing });
     }

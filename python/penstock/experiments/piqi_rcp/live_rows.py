@@ -77,7 +77,7 @@ def _first_round(runs: RunSet) -> float:
     t, y = fair_rate(runs, metric="arrival_rate_bps")
     before = y[(t > JOIN - 0.1) & (t < JOIN)].mean()
     # The data leave a round trip after the SYN, and for another one nothing comes back.
-    during = (t > JOIN + 0.06) & (t < JOIN + 0.105)
+    during = (t > JOIN + 0.045) & (t < JOIN + 0.105)
     return float((y[during] - before).sum() * 0.01 / 8 / 10)
 
 
