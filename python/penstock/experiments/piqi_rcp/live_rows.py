@@ -72,6 +72,11 @@ def _quality(*sets: RunSet) -> str:
     return f"99 % of packets late by at most {worst * 1e6:.0f} us"
 
 
+def _at(runs: RunSet, time: float, metric: str) -> float:
+    t, y = fair_rate(runs, metric=metric)
+    return float(y[np.searchsorted(t, time)])
+
+
 def _first_round(runs: RunSet) -> float:
     """Bytes per joining flow that arrive between the handshake and the first acknowledgements."""
     t, y = fair_rate(runs, metric="arrival_rate_bps")
@@ -210,15 +215,16 @@ def abrupt_join(lab: Lab) -> Finding:
         f"{there[1][1]:.1f} s); {_quality(*kernel, again)}"
     )
     good = like_figure_18([low, calm], [short, still]) and like_figure_18([low_again, calm], [long, still])
-    t, announced = fair_rate(kernel[0])
-    least = float(announced[(t > JOIN) & (t < LEAVE)].min())
+    # RCP's rate grows the faster the smaller the mean RTT that the router knows.
+    slow, soon = (_at(r, JOIN + 2, "mean_rtt_s") for r in (kernel[0], packet[0]))
     reason = (
         ""
         if good
-        else f"the routers' least rate is {least / 1e3:.1f} kb/s, at which a whole segment takes "
-        f"{8000 / least:.1f} s. Simulated senders send a short segment each round trip then and hear of a "
-        "better rate at once; the kernel has only whole segments, and a wait that its pacing has begun is "
-        "not shortened: RCP is silent for as long as that takes, which differs from run to run"
+        else "where the routers grant less than a packet per round trip, a sender waits between two "
+        "packets. The kernel's pacing does not shorten a wait that it has begun, so fewer packets tell "
+        "the router that the queue is gone: two seconds after the join its mean RTT is still "
+        f"{slow * 1e3:.0f} ms (simulated {soon * 1e3:.0f} ms), and RCP's rate recovers in inverse "
+        "proportion to it. How long that takes differs from run to run"
     )
     return Finding(good, measured, reason, (lab.save(figure, "P-18-live"),))
 
@@ -267,7 +273,7 @@ def mice(lab: Lab) -> Finding:
             f"link for 105 s RCP's swings are, in {LONGER_RUNS} draws, {min(up):+.0%} to {max(up):+.0%} "
             f"and {max(down):+.0%} to {min(down):+.0%}, {sum(map(like_figure_19, each))} of them as "
             "stated; in 20 s few large mice come. Samples of 10 ms hold 125 packets here, so the kernel's "
-            "pacing shows in them"
+            "pacing and the machine's stalls show in them"
         )
     return Finding(good, measured, reason, (lab.save(figure, "P-19-live"),))
 
