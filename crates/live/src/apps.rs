@@ -486,7 +486,7 @@ impl Apps {
             let begins = flow.writes.iter().any(|w| w.end - w.bytes == flow.handed);
             let chunk = left.min(if begins { FIRST } else { CHUNK } as u64) as usize;
             let report = !flow.endless && chunk as u64 == left;
-            match sys::send(flow.socket.as_raw_fd(), &self.zeros[..chunk], report) {
+            match sys::send(flow.socket.as_raw_fd(), &self.zeros[..chunk], report, !report) {
                 Ok(Some(n)) => {
                     flow.handed += n as u64;
                     if begins && flow.handed < flow.written {

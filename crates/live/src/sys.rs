@@ -448,8 +448,8 @@ pub fn report_acknowledgements(fd: RawFd) -> Result<()> {
 }
 
 /// Sends what fits of `data`; with `report`, the acknowledgement of the last byte of a complete send is reported.
-/// `None` = no room.
-pub fn send(fd: RawFd, data: &[u8], report: bool) -> Result<Option<usize>> {
+/// With `more`, a segment that is not full waits for what follows. `None` = no room.
+pub fn send(fd: RawFd, data: &[u8], report: bool, more: bool) -> Result<Option<usize>> {
     let mut part = libc::iovec { iov_base: data.as_ptr() as *mut _, iov_len: data.len() };
     // Room for one control message, aligned as its header wants.
     let mut control = [0u64; 8];
@@ -458,6 +458,9 @@ pub fn send(fd: RawFd, data: &[u8], report: bool) -> Result<Option<usize>> {
     message.msg_iov = &mut part;
     message.msg_iovlen = 1;
     let mut flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    if more {
+        flags |= libc::MSG_MORE;
+    }
     if report {
         flags |= libc::MSG_EOR;
         let what: libc::c_uint = libc::SOF_TIMESTAMPING_TX_ACK;
