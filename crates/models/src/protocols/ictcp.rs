@@ -6,9 +6,13 @@
 //! 4.3 the window law, gamma_1 = 0.1, gamma_2 = 0.5, three round trips of patience, at least two segments, slow
 //! start and congestion avoidance within the quota; 4.4 fairness below a spare share of 0.2.
 //!
-//! Reading of the paper. The round-trip time of a connection is the shortest time from an ACK that moved the right
-//! edge of the window to the data up to that edge (the receiver's own way of measuring it without timestamps). beta, which the paper does not
-//! give, and the length of the first slot are chosen. A connection long idle would begin with slow start again;
+//! The paper's full text was not at hand. A public summary of it confirms alpha, the slots, the two round trips, both
+//! gammas, the three rounds and the quota; the least window, the spare share of 0.2, the cut for fairness and the section
+//! numbers are from memory: check them against the paper before relying on them.
+//!
+//! Reading. The round-trip time of a connection is the shortest time from an ACK that moved the right edge of the window
+//! to the data up to that edge (the receiver's own way of measuring it without timestamps). beta, which the paper does
+//! not give, and the length of the first slot are chosen. A connection long idle would begin with slow start again;
 //! how long is not said, and windows are kept over idle times here.
 
 use crate::registry::BuildReceive;
