@@ -131,7 +131,7 @@ pub struct Switch {
     baseline: BTreeMap<u32, EdgeCounters>,
     pools: Vec<(Pool, Stream)>,
     pool_of: Vec<u32>,
-    receive: BTreeMap<u32, Box<dyn ReceiveController>>,
+    receive: Vec<Option<Box<dyn ReceiveController>>>,
     collectives: Vec<Collective>,
     transitions: Vec<penstock_core::host::Transition>,
     warmup: Time,
@@ -155,6 +155,7 @@ impl Switch {
         let Plan { setup, devices, addresses, listen, steered, handle, announced, clock, stop } = plan;
         let mut ports = setup.ports();
         let uses_headers = setup.uses_headers();
+        let receive = setup.receive_controllers();
         let mut pool_of = vec![u32::MAX; ports.len()];
         let mut pools = Vec::new();
         for (i, pool) in setup.pools.into_iter().enumerate() {
@@ -163,15 +164,6 @@ impl Switch {
                 pool_of[*p as usize] = i as u32;
             }
             pools.push((pool, Stream::new(setup.seed, setup.run, Entity::Pool, i as u64)));
-        }
-        let mut receive = BTreeMap::new();
-        if let Some(build) = &setup.receive {
-            let packet = setup.protocols.iter().map(|(_, c)| c.mss).max().unwrap_or(1500);
-            for l in setup.topology.links.iter().filter(|l| devices[l.to as usize].is_some()) {
-                let base_rtt = setup.base_rtt.max(penstock_units::Bytes(u64::from(packet)) / l.rate);
-                let facts = penstock_models::registry::LinkFacts { capacity: l.rate, base_rtt, packet };
-                receive.insert(l.to, build(&facts));
-            }
         }
         let mtu = setup.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
         let recorder = &setup.recorder;
@@ -369,7 +361,7 @@ impl Switch {
         } else {
             let bytes = &mut self.frames[id as usize].bytes;
             edge.on_back_out(bytes, &s, packet, header);
-            if let Some(control) = self.receive.get(&edge.opened.dst) {
+            if let Some(control) = self.receive.get(edge.opened.dst as usize).and_then(Option::as_ref) {
                 edge.cap(bytes, &s, control.window_cap(edge.opened.flow));
             }
         }
@@ -494,7 +486,9 @@ impl Switch {
         if let Some(edge) = self.edges.get_mut(&frame.edge) {
             if edge.is_forward(&s) {
                 edge.on_forward_in(&header);
-                if let Some(control) = self.receive.get_mut(&node).filter(|_| s.payload > 0) {
+                if let Some(control) =
+                    self.receive.get_mut(node as usize).and_then(Option::as_mut).filter(|_| s.payload > 0)
+                {
                     control.on_data(at, edge.opened.flow, &packet);
                 }
             } else {
@@ -619,16 +613,7 @@ impl Switch {
         for port in &mut self.ports {
             port.settle(now, &mut self.arena);
         }
-        let held: u64 = self.ports.iter().map(|p| p.packets_held()).sum();
-        let c = self.conservation;
-        assert!(
-            c.sent == c.delivered + c.dropped + held && held == self.arena.live(),
-            "packets are not conserved: sent {}, delivered {}, dropped {}, held {held}, slots in use {}",
-            c.sent,
-            c.delivered,
-            c.dropped,
-            self.arena.live(),
-        );
+        self.conservation.check(&self.ports, &self.arena);
         let mut counters = self.counters();
         for (flow, before) in &self.baseline {
             if let Some(total) = counters.get_mut(flow) {

@@ -120,6 +120,22 @@ impl Setup {
         }
         ports
     }
+    /// Receiver-side controllers by node; empty when there are none.
+    pub fn receive_controllers(&self) -> Vec<Option<Box<dyn ReceiveController>>> {
+        let Some(build) = &self.receive else { return Vec::new() };
+        let mut receive = Vec::new();
+        receive.resize_with(self.topology.nodes.len(), || None);
+        let packet = self.protocols.iter().map(|(_, c)| c.mss).max().unwrap_or(1500);
+        for l in &self.topology.links {
+            if self.topology.nodes[l.to as usize].kind == NodeKind::Host {
+                // No round trip is shorter than a packet's own transmission, whatever the distance.
+                let base_rtt = self.base_rtt.max(Bytes(u64::from(packet)) / l.rate);
+                let facts = LinkFacts { capacity: l.rate, base_rtt, packet };
+                receive[l.to as usize] = Some(build(&facts));
+            }
+        }
+        receive
+    }
 }
 
 /// A connection with both its ends.
@@ -164,6 +180,24 @@ pub struct Conservation {
     pub delivered: u64,
     /// Packets dropped, whatever the cause.
     pub dropped: u64,
+}
+
+impl Conservation {
+    /// sent = delivered + dropped + held, and the arena agrees.
+    ///
+    /// # Panics
+    /// When it is not so: a violation is a crash with the numbers.
+    pub fn check(&self, ports: &[Port], arena: &Arena) {
+        let held: u64 = ports.iter().map(|p| p.packets_held()).sum();
+        assert!(
+            self.sent == self.delivered + self.dropped + held && held == arena.live(),
+            "packets are not conserved: sent {}, delivered {}, dropped {}, held {held}, slots in use {}",
+            self.sent,
+            self.delivered,
+            self.dropped,
+            arena.live(),
+        );
+    }
 }
 
 /// A run in progress.
@@ -218,20 +252,8 @@ impl Engine {
     pub fn new(setup: Setup) -> Result<Engine, ParamError> {
         let mut ports = setup.ports();
         let uses_headers = setup.uses_headers();
+        let receive = setup.receive_controllers();
         let Setup { topology, protocols, seed, run, .. } = setup;
-        let mut receive = Vec::new();
-        if let Some(build) = &setup.receive {
-            let packet = protocols.iter().map(|(_, c)| c.mss).max().unwrap_or(1500);
-            receive.resize_with(topology.nodes.len(), || None);
-            for l in &topology.links {
-                if topology.nodes[l.to as usize].kind == NodeKind::Host {
-                    // No round trip is shorter than a packet's own transmission, whatever the distance.
-                    let base_rtt = setup.base_rtt.max(Bytes(u64::from(packet)) / l.rate);
-                    let facts = LinkFacts { capacity: l.rate, base_rtt, packet };
-                    receive[l.to as usize] = Some(build(&facts));
-                }
-            }
-        }
         let mut pools = Vec::with_capacity(setup.pools.len());
         let mut pool_of = vec![u32::MAX; ports.len()];
         for (i, pool) in setup.pools.into_iter().enumerate() {
@@ -798,21 +820,7 @@ impl Engine {
             }
         }
         self.recorder.finish(now);
-        self.check_conservation();
-    }
-
-    /// sent = delivered + dropped + held, and the arena agrees.
-    fn check_conservation(&self) {
-        let held: u64 = self.ports.iter().map(|p| p.packets_held()).sum();
-        let c = self.conservation;
-        assert!(
-            c.sent == c.delivered + c.dropped + held && held == self.arena.live(),
-            "packets are not conserved: sent {}, delivered {}, dropped {}, held {held}, slots in use {}",
-            c.sent,
-            c.delivered,
-            c.dropped,
-            self.arena.live(),
-        );
+        self.conservation.check(&self.ports, &self.arena);
     }
 
     /// Time now.
