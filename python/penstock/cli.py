@@ -20,6 +20,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.ledger import Verdict
     from penstock.runs import RunSet
 
@@ -101,7 +103,7 @@ def run(
     from penstock import results
     from penstock import scenario as scenarios
     from penstock.runs import TABLES
-    from penstock.sweeps import Interrupted, RunFailed, sweep
+    from penstock.sweeps import sweep
 
     chosen = _settings(settings or [])
     count, workers = _whole("--runs", runs, 1), _workers(jobs)
@@ -111,32 +113,12 @@ def run(
     keep = TABLES if out is not None else ()
     if out is not None:
         results.begin(out, scenario, scenarios.resolve(scenario, chosen, number), number)
-    code, state, reason = DONE, "", ""
-    with _Bar(scenario) as bar:
-        try:
-            found = sweep(
-                [(scenario, chosen)], runs=count, seed=number, keep=keep, jobs=workers, on_progress=bar
-            )[0]
-        except Interrupted as stop:
-            found, code, state, reason = stop.results[0], INTERRUPTED, "partial", "interrupted"
-        except RunFailed as stop:
-            found, code, state, reason = stop.results[0], RUN_FAILED, "failed", str(stop)
-    if out is not None:
-        results.write(found, out, state=state, reason=reason)
-    if as_json:
-        print(json.dumps(results.document(results.timed(found)), allow_nan=False))
-    elif found.runs:
-        _print_runs(results.timed(found))
-    for warning in found.warnings:
-        _note(f"warning: {warning}")
-    if code == RUN_FAILED:
-        _complain(reason)
-    elif code == INTERRUPTED:
-        complete = sum(r.completed for r in found.runs)
-        _note(f"interrupted: {complete} of {count} runs complete, {len(found.runs) - complete} cut short")
-    if out is not None:
-        _note(f"run directory: {out}")
-    return code
+
+    def make(bar: _Bar) -> RunSet:
+        points = [(scenario, chosen)]
+        return sweep(points, runs=count, seed=number, keep=keep, jobs=workers, on_progress=bar)[0]
+
+    return _run_set(scenario, make, count, out, as_json)
 
 
 @app.command()
@@ -276,7 +258,6 @@ def live(
     from penstock import live as lives
     from penstock import results
     from penstock import scenario as scenarios
-    from penstock.sweeps import Interrupted, RunFailed
 
     chosen: dict[str, Any] = dict(_settings(settings or []))
     count, number = _whole("--runs", runs, 1), _whole("--seed", seed, 0)
@@ -291,30 +272,11 @@ def live(
         return _compare(scenario, chosen, over, out, as_json, {**options, "seed": number, "runs": count})
     if out is not None:
         results.begin(out, scenario, resolved, number)
-    code, state, reason = DONE, "", ""
-    with _Bar(f"{scenario}, live") as bar:
-        try:
-            found = lives.run(scenario, seed=number, runs=count, on_progress=bar, **options, **chosen)
-        except Interrupted as stop:
-            found, code, state, reason = stop.results[0], INTERRUPTED, "partial", "interrupted"
-        except RunFailed as stop:
-            found, code, state, reason = stop.results[0], RUN_FAILED, "failed", str(stop)
-    if out is not None:
-        results.write(found, out, state=state, reason=reason)
-    if as_json:
-        print(json.dumps(results.document(results.timed(found)), allow_nan=False))
-    elif found.runs:
-        _print_runs(results.timed(found))
-    for warning in found.warnings:
-        _note(f"warning: {warning}")
-    late = sum(run.summary.get("valid") == 0 for run in found.runs)
-    if late:
-        _note(f"invalid: {late} of {len(found.runs)} runs did not pass the gate; do not trust their numbers")
-    if code == RUN_FAILED:
-        _complain(reason)
-    elif code == INTERRUPTED:
-        _note("interrupted: partial results kept")
-    return code
+
+    def make(bar: _Bar) -> RunSet:
+        return lives.run(scenario, seed=number, runs=count, on_progress=bar, **options, **chosen)
+
+    return _run_set(f"{scenario}, live", make, count, out, as_json)
 
 
 def _compare(
@@ -325,9 +287,11 @@ def _compare(
     as_json: bool,
     options: dict[str, Any],
 ) -> int:
-    from penstock import figures
+    from penstock import figures, results
     from penstock import live as lives
     from penstock import scenario as scenarios
+    from penstock.runs import show
+    from penstock.sweeps import Interrupted, RunFailed
 
     swept: tuple[str, list[str]] | None = None
     if over is not None:
@@ -336,9 +300,19 @@ def _compare(
         if not equals or not key.strip() or not wanted:
             raise scenarios.error("--over", over, "must be KEY=V1,V2,...")
         swept = (key.strip(), wanted)
-    with _Bar(f"{scenario}, live and simulated") as bar:
-        both = lives.compare(scenario, over=swept, on_progress=bar, **options, **chosen)
     folder = out or Path("out/live")
+    with _Bar(f"{scenario}, live and simulated") as bar:
+        try:
+            both = lives.compare(scenario, over=swept, on_progress=bar, **options, **chosen)
+        except (Interrupted, RunFailed) as stop:
+            bar.stop()
+            folder.mkdir(parents=True, exist_ok=True)
+            ended = [results.document(found) for found in stop.results if found.runs]
+            (folder / "partial.json").write_text(json.dumps(ended, indent=1), encoding="utf-8")
+            if isinstance(stop, RunFailed):
+                _complain(str(stop))
+            _note(f"{len(ended)} points have runs: {folder / 'partial.json'}")
+            return RUN_FAILED if isinstance(stop, RunFailed) else INTERRUPTED
     path = figures.write(both.figure(), folder, f"{Path(scenario).stem}-kernel-and-packet")
     (folder / "comparison.json").write_text(json.dumps(both.document(), indent=1), encoding="utf-8")
     if as_json:
@@ -347,8 +321,6 @@ def _compare(
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for heading in (both.key, "", "kernel", "simulated", "ratio", ""):
             table.add_column(heading, justify="left" if heading in ("", both.key) else "right")
-        from penstock.runs import show
-
         for row in both.table().iter_rows(named=True):
             verdict = "" if row["valid"] else "invalid: packets were late"
             key, ratio = row["metric"], row["ratio"]
@@ -398,6 +370,40 @@ def doctor(as_json: Json = False) -> int:
     possible = all(item["found"] for item in found if item["required"])
     out_console.print("Live runs are possible here." if possible else "Live runs are not possible here.")
     return DONE
+
+
+def _run_set(label: str, make: Callable[[_Bar], RunSet], count: int, out: Path | None, as_json: bool) -> int:
+    """Make the runs of one scenario under a progress bar, write and print them; the exit code."""
+    from penstock import results
+    from penstock.sweeps import Interrupted, RunFailed
+
+    code, state, reason = DONE, "", ""
+    with _Bar(label) as bar:
+        try:
+            found = make(bar)
+        except Interrupted as stop:
+            found, code, state, reason = stop.results[0], INTERRUPTED, "partial", "interrupted"
+        except RunFailed as stop:
+            found, code, state, reason = stop.results[0], RUN_FAILED, "failed", str(stop)
+    if out is not None:
+        results.write(found, out, state=state, reason=reason)
+    if as_json:
+        print(json.dumps(results.document(results.timed(found)), allow_nan=False))
+    elif found.runs:
+        _print_runs(results.timed(found))
+    for warning in found.warnings:
+        _note(f"warning: {warning}")
+    late = sum(run.summary.get("valid") == 0 for run in found.runs)
+    if late:
+        _note(f"invalid: {late} of {len(found.runs)} runs did not pass the gate; do not trust their numbers")
+    if code == RUN_FAILED:
+        _complain(reason)
+    elif code == INTERRUPTED:
+        complete = sum(r.completed for r in found.runs)
+        _note(f"interrupted: {complete} of {count} runs complete, {len(found.runs) - complete} cut short")
+    if out is not None:
+        _note(f"run directory: {out}")
+    return code
 
 
 class _Bar:

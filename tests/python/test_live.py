@@ -260,6 +260,19 @@ def test_ctrl_c_keeps_what_was_measured_and_leaves_nothing(protocol: str, tmp_pa
 
 
 @needs_live
+def test_ctrl_c_during_a_comparison_keeps_the_points_that_have_runs(tmp_path: Path) -> None:
+    chosen = settings({"duration": "60s"})
+    run = start("incast", *chosen, "--compare", "--over", "servers=2,3", "--out", str(tmp_path))
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=30)
+    assert run.returncode == 130, err
+    assert "Traceback" not in err
+    ended = json.loads((tmp_path / "partial.json").read_text())
+    assert [point["scenario"]["set"]["servers"] for point in ended] == ["2"]
+    assert ended[0]["runs"][0]["summary"]["goodput_bps"] > 0
+
+
+@needs_live
 @pytest.mark.parametrize("protocol", ["newreno", pytest.param("dctcp", marks=needs_bpf)])
 def test_sigkill_leaves_nothing(protocol: str) -> None:
     before, count = outside(), namespaces()
