@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 export PATH := $(PATH):$(HOME)/.cargo/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup upgrade demo test test-full bench lint format clean
+.PHONY: help setup upgrade demo test test-full bench golden lint format clean
 
 help:        ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -26,6 +26,9 @@ test-full: setup ## all tests, and every row of the ledger at full length
 
 bench: setup ## nanoseconds per packet-hop and peak memory of the named jobs
 	@$(PY) tools/bench.py
+
+golden: setup ## compare the golden results; `tools/golden.py renew --reason LINE` writes them anew
+	@$(PY) tools/golden.py check
 
 lint: setup  ## rustfmt, clippy, ruff and mypy, all clean
 	@cargo fmt --all --check
