@@ -246,17 +246,27 @@ def run(
 
 
 def frames(
-    tables: dict[str, dict[str, NDArray[Any] | list[str]]], keep: Sequence[str]
+    tables: dict[str, dict[str, NDArray[Any] | tuple[NDArray[np.uint32], list[str]] | list[str]]],
+    keep: Sequence[str],
 ) -> dict[str, pl.DataFrame]:
-    """The engine's columns as DataFrames, without the tables nobody asked for."""
-    return {
-        name: pl.DataFrame(
-            [
-                # Texts come as lists; an empty one would have no type.
-                pl.Series(column, values, dtype=pl.String if isinstance(values, list) else None)
-                for column, values in columns.items()
-            ]
-        )
-        for name, columns in tables.items()
-        if name in keep
-    }
+    """The engine's columns as DataFrames, without the tables nobody asked for; empties `tables` as it goes,
+    so that no table is in memory twice.
+
+    A column is an array, a list of texts, or texts as (codes, names): names[code] in each row.
+    """
+    found = {}
+    for name in list(tables):
+        columns = tables.pop(name)
+        if name in keep:
+            found[name] = pl.DataFrame([_series(column, columns.pop(column)) for column in list(columns)])
+    return found
+
+
+def _series(
+    name: str, values: NDArray[Any] | tuple[NDArray[np.uint32], list[str]] | list[str]
+) -> pl.Series:
+    if isinstance(values, tuple):
+        codes, names = values
+        return pl.Series(name, names, dtype=pl.String).gather(pl.Series(codes))
+    # An empty list would have no type.
+    return pl.Series(name, values, dtype=pl.String if isinstance(values, list) else None)

@@ -10,11 +10,11 @@ use crate::switch::Announced;
 use crate::sys::{self, Poll, Ready};
 use penstock_core::{FlowId, ParamError};
 use penstock_sim::engine::Progress;
-use penstock_sim::metrics::{FlowCounters, FlowRecord, Recorder, Sample, Transfer};
+use penstock_sim::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Sample, Transfer};
 use penstock_sim::workloads::{Acked, Action, Actions, FlowRequest, Workload};
 use penstock_units::{Dur, Time};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsRawFd;
@@ -45,8 +45,16 @@ const fn token(kind: u64, number: u32) -> u64 {
     kind << 32 | number as u64
 }
 
-/// Finds the paths of a connection, by its number.
-pub type Check = Box<dyn FnMut(&FlowRequest, u32) -> Result<(), ParamError> + Send>;
+/// Times of a path that is idle, in seconds.
+pub struct Idle {
+    /// Its round trip.
+    pub round_trip: f64,
+    /// A transfer by its bytes.
+    pub transfer: Box<dyn Fn(u64) -> f64 + Send>,
+}
+
+/// Finds the paths of a connection, by its number, and answers what they take when they are idle.
+pub type Check = Box<dyn FnMut(&FlowRequest, u32) -> Result<Idle, ParamError> + Send>;
 
 /// What the applications need of a run.
 pub struct Plan {
@@ -94,6 +102,11 @@ struct Flow {
     closing: bool,
     endless: bool,
     due: Time,
+    idle: Idle,
+    /// Its samples are kept.
+    has_place: bool,
+    /// Counters at the end of warm-up.
+    baseline: FlowCounters,
 }
 
 /// What the applications leave.
@@ -106,6 +119,8 @@ pub struct Applications {
     pub device_drops: u64,
     /// False when it was cancelled.
     pub completed: bool,
+    /// A workload ended the run.
+    pub stopped: bool,
     /// How late this thread's own timers were, and connections begun, at most.
     pub timer_lag: Dur,
     /// Acknowledgements found by looking, because no report came.
@@ -116,6 +131,8 @@ struct Apps {
     plan: Plan,
     poll: Poll,
     flows: Vec<Option<Flow>>,
+    /// Numbers of the open ones: nothing walks flows that are over.
+    open: BTreeSet<u32>,
     by_port: BTreeMap<u16, u32>,
     listeners: Vec<(u32, Socket)>,
     actions: Actions,
@@ -140,6 +157,7 @@ pub fn run(plan: Plan, priority: i32) -> io::Result<Applications> {
     let mut apps = Apps {
         poll: Poll::new()?,
         flows: Vec::new(),
+        open: BTreeSet::new(),
         by_port: BTreeMap::new(),
         listeners: Vec::new(),
         actions: Actions::default(),
@@ -153,6 +171,9 @@ pub fn run(plan: Plan, priority: i32) -> io::Result<Applications> {
         base_counters: vec![0; COUNTERS.len()],
         plan,
     };
+    if apps.measuring {
+        apps.plan.recorder.start(Time::ZERO);
+    }
     apps.listen()?;
     apps.plan.progress.end_ps.store(apps.plan.end.0, Ordering::Relaxed);
     let result = apps.work();
@@ -323,7 +344,7 @@ impl Apps {
             flow.writes.pop_front();
             let delivered = if flow.undelivered > 0 { write.delivered } else { now };
             flow.undelivered = flow.undelivered.saturating_sub(1);
-            flow.record.transfers += 1;
+            flow.record.transfers = flow.record.transfers.saturating_add(1);
             let write = Transfer { delivered, ..write };
             if self.measuring {
                 self.plan.recorder.transfer(number, &write, now);
@@ -342,7 +363,10 @@ impl Apps {
     /// Looks for acknowledgements whose report was lost.
     fn check(&mut self, now: Time) -> io::Result<()> {
         self.next_check = now + CHECK;
-        for number in 0..self.flows.len() as u32 {
+        // In rounds: completing one opens and closes others.
+        let mut from = 0;
+        while let Some(number) = self.open.range(from..).next().copied() {
+            from = number + 1;
             let waiting = self.flows[number as usize].as_ref().is_some_and(|f| !f.writes.is_empty());
             if waiting && self.complete(number)? {
                 self.unreported += 1;
@@ -390,7 +414,7 @@ impl Apps {
 
     fn open(&mut self, workload: u32, request: &FlowRequest, now: Time) -> io::Result<()> {
         let number = self.flows.len() as u32;
-        (self.plan.check)(request, number)
+        let idle = (self.plan.check)(request, number)
             .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e.to_string()))?;
         let port = FIRST_PORT + (number % PORTS) as u16;
         let endless = request.bytes == u64::MAX;
@@ -436,8 +460,10 @@ impl Apps {
             protocol: request.protocol,
             opened: now,
             size,
+            ideal: idle.round_trip + (idle.transfer)(request.bytes),
             ..FlowRecord::default()
         };
+        self.open.insert(number);
         self.flows.push(Some(Flow {
             socket,
             port,
@@ -453,6 +479,9 @@ impl Apps {
             closing: request.close,
             endless,
             due: request.due,
+            idle,
+            has_place: self.plan.recorder.take_place(),
+            baseline: FlowCounters::default(),
         }));
         if endless {
             if let Some(f) = self.flows[number as usize].as_mut() {
@@ -468,7 +497,12 @@ impl Apps {
         let Some(flow) = self.flows[number as usize].as_mut() else { return Ok(()) };
         flow.written += bytes;
         let end = flow.written;
-        flow.writes.push_back(Transfer { end, started: now, bytes, delivered: Time::NEVER, due: flow.due });
+        // A write made as the connection is opened waits for the handshake.
+        let handshake = if flow.record.opened == now { flow.idle.round_trip } else { 0.0 };
+        let ideal = handshake + (flow.idle.transfer)(bytes);
+        let (delivered, due) = (Time::NEVER, flow.due);
+        flow.writes.push_back(Transfer { end, started: now, bytes, delivered, due, ideal });
+        self.plan.recorder.offer(flow.record.src, flow.record.dst, bytes);
         self.push(number)
     }
 
@@ -505,15 +539,36 @@ impl Apps {
 
     /// A connection is over.
     fn retire(&mut self, number: u32, now: Time) {
-        if let Some(mut flow) = self.flows[number as usize].take() {
-            flow.record.closed = now;
-            flow.record.totals = counters(&flow);
-            let info = sys::tcp_info(flow.socket.as_raw_fd()).unwrap_or_default();
-            flow.record.srtt = Dur::micros(u64::from(info.srtt_us));
-            flow.record.rtt_mean = flow.record.srtt;
-            self.by_port.remove(&flow.port);
-            self.plan.recorder.flow(flow.record);
+        self.keep(number, now, false);
+    }
+    /// Records a connection that is over, or was when the run ended.
+    fn keep(&mut self, number: u32, now: Time, open_at_end: bool) {
+        let Some(flow) = self.flows[number as usize].take() else { return };
+        self.open.remove(&number);
+        if flow.has_place {
+            self.plan.recorder.give_back();
         }
+        let (totals, established) = counters(&flow);
+        let info = sys::tcp_info(flow.socket.as_raw_fd()).unwrap_or_default();
+        let srtt = Dur::micros(u64::from(info.srtt_us));
+        let record = FlowRecord {
+            closed: now,
+            open_at_end,
+            complete: !open_at_end && flow.writes.is_empty(),
+            established,
+            srtt,
+            rtt_mean: srtt,
+            ..flow.record
+        };
+        let left = Leaving {
+            totals,
+            idle_rtt: flow.idle.round_trip,
+            owes: flow.endless || !flow.writes.is_empty(),
+            unfinished: flow.writes.len() as u64,
+            since: flow.writes.front().map_or(record.opened, |w| w.started),
+        };
+        self.by_port.remove(&flow.port);
+        self.plan.recorder.flow(record, &totals.since(&flow.baseline), &left);
     }
 
     // ---- measuring ---------------------------------------------------------------------------------------
@@ -521,8 +576,10 @@ impl Apps {
     fn end_warmup(&mut self, now: Time) {
         self.measuring = true;
         self.plan.recorder.start(self.plan.warmup.min(now));
-        for flow in self.flows.iter_mut().flatten() {
-            flow.record.baseline = counters(flow);
+        for number in &self.open {
+            if let Some(flow) = self.flows[*number as usize].as_mut() {
+                flow.baseline = counters(flow).0;
+            }
         }
         self.base_counters = hosts::counters(self.plan.hosts.iter().flatten(), COUNTERS);
     }
@@ -530,7 +587,7 @@ impl Apps {
     fn on_sample(&mut self, now: Time) {
         let recorder = &mut self.plan.recorder;
         recorder.sampled(now);
-        for flow in self.flows.iter().flatten().take(recorder.sampled_flows as usize) {
+        for flow in self.open.iter().filter_map(|number| self.flows[*number as usize].as_ref()) {
             let Ok(info) = sys::tcp_info(flow.socket.as_raw_fd()) else { continue };
             let number = flow.record.flow;
             let window = f64::from(info.cwnd) * f64::from(info.mss);
@@ -539,7 +596,7 @@ impl Apps {
                 recorder.cwnd.add(window);
                 recorder.alpha.add(alpha.unwrap_or(f64::NAN));
             }
-            if number < recorder.series_flows {
+            if flow.has_place {
                 let mut row = |metric, value| {
                     recorder.row(Sample { at: now, entity: "flow", number, metric, value });
                 };
@@ -558,11 +615,8 @@ impl Apps {
         }
         let totals = hosts::counters(self.plan.hosts.iter().flatten(), COUNTERS);
         let device_drops = hosts::device_drops(self.plan.hosts.iter().flatten());
-        for number in 0..self.flows.len() as u32 {
-            if let Some(flow) = self.flows[number as usize].as_mut() {
-                flow.record.open_at_end = true;
-            }
-            self.retire(number, now);
+        for number in std::mem::take(&mut self.open) {
+            self.keep(number, now, true);
         }
         let mut recorder = self.plan.recorder;
         recorder.finish(now);
@@ -571,16 +625,19 @@ impl Apps {
             counters: totals.iter().zip(&self.base_counters).map(|(a, b)| a - b).collect(),
             device_drops,
             completed,
+            stopped: self.stopped,
             timer_lag: self.timer_lag,
             unreported: self.unreported,
         })
     }
 }
 
-/// Counters of a connection so far; what the switch counts is added later.
-fn counters(flow: &Flow) -> FlowCounters {
+/// Counters of a connection so far, and whether it is established; what the switch counts is added later.
+fn counters(flow: &Flow) -> (FlowCounters, bool) {
     let info = sys::tcp_info(flow.socket.as_raw_fd()).unwrap_or_default();
-    FlowCounters {
+    // The answer of the SYN is the first round trip the kernel knows of.
+    let established = info.srtt_us > 0;
+    let counted = FlowCounters {
         // The SYN counts as a byte.
         acked_bytes: info.acked.saturating_sub(1),
         delivered_bytes: flow.received,
@@ -588,5 +645,6 @@ fn counters(flow: &Flow) -> FlowCounters {
         retransmits: u64::from(info.retransmits),
         timeouts: u64::from(info.timeouts),
         ..FlowCounters::default()
-    }
+    };
+    (counted, established)
 }

@@ -33,11 +33,14 @@ pub mod wire;
 #[cfg(target_os = "linux")]
 pub use run::run;
 
+use penstock_core::tcp::TcpConfig;
 use penstock_core::ParamError;
+use penstock_models::Suite;
 use penstock_sim::metrics::Recorder;
 use penstock_sim::port::Port;
-use penstock_sim::results::{Measured, Summary};
+use penstock_sim::results::{Bottleneck, Measured, Summary};
 use penstock_sim::topology::Topology;
+use std::sync::Arc;
 
 /// Why a run did not happen or did not end.
 #[derive(Debug)]
@@ -69,10 +72,15 @@ pub struct Quality {
 pub struct Outcome {
     topology: Topology,
     protocol_names: Vec<String>,
+    protocols: Vec<(Suite, Arc<TcpConfig>)>,
+    notes: Vec<String>,
     ports: Vec<Port>,
-    bottleneck: u32,
+    bottleneck: Bottleneck,
+    stopped: bool,
     recorder: Recorder,
     packet_hops: u64,
+    /// What to know before trusting the numbers, a line each; what the kernel adds is in [`Quality::notes`].
+    pub warnings: Vec<String>,
     /// Summary, with the keys of a simulated run and those of [`Quality::numbers`].
     pub summary: Summary,
     /// How far to trust it.
@@ -90,9 +98,13 @@ impl Outcome {
             topology: &self.topology,
             protocol_names: &self.protocol_names,
             ports: &self.ports,
-            bottleneck: self.bottleneck,
+            bottleneck: self.bottleneck.port(&self.topology, &self.ports),
+            candidate: self.bottleneck.candidate(),
             recorder: &self.recorder,
             packet_hops: self.packet_hops,
+            protocols: &self.protocols,
+            notes: &self.notes,
+            stopped: self.stopped,
         }
     }
 }

@@ -10,13 +10,16 @@ use crate::switch::{self, Network, Switch};
 use crate::sys;
 use crate::{Failure, Outcome, Quality};
 use penstock_core::params::parse_spec;
-use penstock_core::tcp::{EcnMode, LossRecovery};
+use penstock_core::tcp::{EcnMode, LossRecovery, TcpConfig};
 use penstock_core::{ParamError, Params};
 use penstock_live_bpf::{Dctcp, DctcpOptions, Steered};
 use penstock_models::protocols::dctcp::DCTCP;
+use penstock_models::Suite;
 use penstock_sim::engine::{Progress, Setup};
-use penstock_sim::results::summarise;
+use penstock_sim::ideal::{self, Lengths};
+use penstock_sim::results::{summarise, Bottleneck};
 use penstock_sim::topology::{route_stream, NodeKind, Routes};
+use penstock_sim::warnings::warnings;
 use penstock_units::{Bytes, Dur, Time};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -156,7 +159,9 @@ struct Done {
     network: Network,
     applications: Applications,
     protocol_names: Vec<String>,
-    bottleneck: u32,
+    protocols: Vec<(Suite, Arc<TcpConfig>)>,
+    notes: Vec<String>,
+    bottleneck: Bottleneck,
     round_trip: Dur,
 }
 
@@ -205,13 +210,22 @@ fn drive(
     let receiver_control = loaded.dctcp.as_ref().map_or_else(|| names[0].clone(), |d| d.name().to_owned());
     let bottleneck = setup.bottleneck;
     let protocol_names = setup.protocol_names.clone();
+    let (protocols, scenario_notes) = (setup.protocols.clone(), std::mem::take(&mut setup.notes));
     let check = {
         let (topology, id) = (setup.topology.clone(), (setup.seed, setup.run));
         let mut routes = Routes::new(&topology);
+        let protocols: Vec<_> = setup.protocols.iter().map(|(_, cfg)| cfg.clone()).collect();
+        let framing = setup.framing;
+        let topology = Arc::new(topology);
         move |r: &penstock_sim::workloads::FlowRequest, flow| {
             let mut rng = route_stream(id.0, id.1, flow);
-            routes.path(&topology, r.src, r.dst, &mut rng)?;
-            routes.path(&topology, r.dst, r.src, &mut rng).map(drop)
+            let forward = routes.path(&topology, r.src, r.dst, &mut rng)?;
+            let back = routes.path(&topology, r.dst, r.src, &mut rng)?;
+            let lengths = Lengths::new(&protocols[r.protocol as usize], 0, framing);
+            let round_trip = ideal::handshake(&topology, &forward, &back, &lengths);
+            let t = topology.clone();
+            let transfer = Box::new(move |bytes| ideal::transfer(&t, &forward, &back, &lengths, bytes));
+            Ok(apps::Idle { round_trip, transfer })
         }
     };
     let clock = Clock::starting_in(HEAD_START_NS);
@@ -270,11 +284,20 @@ fn drive(
     // When the network has failed, that is the reason why the applications did.
     let network = network?;
     let applications = applications.map_err(|e| Failure::Run(e.to_string()))?;
-    Ok(Done { network, applications, protocol_names, bottleneck, round_trip })
+    let notes = scenario_notes;
+    Ok(Done { network, applications, protocol_names, protocols, notes, bottleneck, round_trip })
 }
 
 fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64)) -> Outcome {
-    let Done { network, mut applications, protocol_names, bottleneck, round_trip } = done;
+    let Done {
+        network,
+        mut applications,
+        protocol_names,
+        protocols,
+        notes: scenario_notes,
+        bottleneck,
+        round_trip,
+    } = done;
     let cpu_s = sys::process_cpu() - before.1;
     let elapsed = (sys::monotonic_ns() - before.2) as f64 * 1e-9;
     let others = match (before.0, sys::machine_cpu()) {
@@ -285,14 +308,12 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
     for f in &mut recorder.flows {
         if let Some(seen) = network.counters.get(&f.flow) {
             // The switch counts from the end of warm-up.
-            f.totals.drops = f.baseline.drops + seen.drops;
-            f.totals.ece_acks = f.baseline.ece_acks + seen.ece_acks;
+            f.drops = u32::try_from(seen.drops).unwrap_or(u32::MAX);
+            f.ece_acks = seen.ece_acks;
         }
     }
+    recorder.alpha.join(&network.alpha);
     for s in &network.samples {
-        if s.metric == "alpha" && s.at >= recorder.from {
-            recorder.alpha.add(s.value);
-        }
         recorder.row(*s);
     }
     recorder.series.sort_by_key(|s| s.at);
@@ -349,16 +370,21 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
     let mut out = Outcome {
         topology: network.topology,
         protocol_names,
+        protocols,
+        notes: scenario_notes,
         ports: network.ports,
         bottleneck,
+        stopped: applications.stopped,
         recorder: applications.recorder,
         packet_hops: network.packet_hops,
         summary: Default::default(),
+        warnings: Vec::new(),
         quality: Quality { valid, notes, numbers },
         completed: applications.completed,
         cpu_s,
     };
     out.summary = summarise(&out.measured());
+    out.warnings = warnings(&out.measured());
     for (key, value) in out.quality.numbers.iter().filter(|(_, v)| v.is_finite()) {
         out.summary.insert(key, *value);
     }

@@ -19,12 +19,12 @@ use penstock_live_bpf::Steered;
 use penstock_models::Suite;
 use penstock_sim::engine::{Collective, Conservation, Setup};
 use penstock_sim::events::{Arrivals, Deadlines, Pending, Wake};
-use penstock_sim::metrics::Sample;
+use penstock_sim::metrics::{Mean, Sample};
 use penstock_sim::pool::Pool;
 use penstock_sim::port::{Arena, Offered, Port};
 use penstock_sim::topology::{route_stream, Routes, Topology};
 use penstock_units::{Dur, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,6 +90,8 @@ pub struct Network {
     pub lag: Lag,
     /// Samples of the queue.
     pub samples: Vec<Sample>,
+    /// Mean `alpha` of the controllers that steer, over open connections and samples since the end of warm-up.
+    pub alpha: Mean,
     /// Packets a device did not take.
     pub refused: u64,
     /// Packets that were not TCP between hosts of the scenario.
@@ -127,6 +129,9 @@ pub struct Switch {
     routes: Vec<u32>,
     route_index: BTreeMap<Vec<u32>, u32>,
     edges: BTreeMap<u16, Edge>,
+    /// Source ports of the open ones, and those of them whose samples are kept.
+    open: BTreeSet<u16>,
+    placed: BTreeSet<u16>,
     over: BTreeMap<u32, EdgeCounters>,
     baseline: BTreeMap<u32, EdgeCounters>,
     pools: Vec<(Pool, Stream)>,
@@ -140,8 +145,10 @@ pub struct Switch {
     interval: Option<Dur>,
     next_sample: Time,
     sampled: Vec<u32>,
-    sampled_flows: u32,
+    keep_series: bool,
+    series_flows: u32,
     samples: Vec<Sample>,
+    alpha: Mean,
     lag: Lag,
     refused: u64,
     foreign: u64,
@@ -167,7 +174,7 @@ impl Switch {
         }
         let mtu = setup.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
         let recorder = &setup.recorder;
-        let interval = recorder.interval.filter(|_| recorder.keep_series);
+        let interval = recorder.interval;
         let window = setup.base_rtt;
         let mut switch = Switch {
             clock,
@@ -175,14 +182,16 @@ impl Switch {
             router: Routes::new(&setup.topology),
             link_wake: vec![Pending::default(); ports.len()],
             edge_wake: BTreeMap::new(),
-            arrivals: Arrivals::new(setup.ties),
-            deadlines: Deadlines::default(),
+            arrivals: Arrivals::new(setup.ties, ports.len()),
+            deadlines: Deadlines::new(setup.ties),
             arena: Arena::new(uses_headers),
             frames: Vec::new(),
             mtu: mtu as usize,
             routes: Vec::new(),
             route_index: BTreeMap::new(),
             edges: BTreeMap::new(),
+            open: BTreeSet::new(),
+            placed: BTreeSet::new(),
             over: BTreeMap::new(),
             baseline: BTreeMap::new(),
             pools,
@@ -196,8 +205,10 @@ impl Switch {
             interval,
             next_sample: interval.map_or(Time::NEVER, |i| Time::ZERO + i),
             sampled: recorder.sampled_ports.clone(),
-            sampled_flows: recorder.series_flows,
+            keep_series: recorder.keep_series,
+            series_flows: recorder.series_flows,
             samples: Vec::new(),
+            alpha: Mean::default(),
             lag: Lag::new(window),
             refused: 0,
             foreign: 0,
@@ -369,6 +380,8 @@ impl Switch {
         if forward && (s.reset || s.flags & penstock_core::packet::flag::FIN != 0) && !edge.closed {
             edge.closed = true;
             let flow = FlowId(edge.opened.flow);
+            self.open.remove(&port);
+            self.placed.remove(&port);
             self.tell_closed(now, workload, flow);
         }
         Some(route)
@@ -411,6 +424,10 @@ impl Switch {
         edge.steer(self.handle.as_deref());
         let at = edge.deadline();
         self.edges.insert(port, edge);
+        self.open.insert(port);
+        if self.placed.len() < self.series_flows as usize {
+            self.placed.insert(port);
+        }
         self.arm_edge(port, at);
     }
 
@@ -582,6 +599,17 @@ impl Switch {
     }
     fn on_sample(&mut self, at: Time) {
         self.next_sample = self.interval.map_or(Time::NEVER, |i| at + i);
+        for edge in self.open.iter().filter_map(|port| self.edges.get(port)) {
+            let (alpha, measuring) = (&mut self.alpha, self.measuring);
+            edge.observe(&mut |metric, value| {
+                if measuring && metric == "alpha" {
+                    alpha.add(value);
+                }
+            });
+        }
+        if !self.keep_series {
+            return;
+        }
         for p in &self.sampled {
             let port = &mut self.ports[*p as usize];
             port.advance(at, &mut self.arena);
@@ -597,7 +625,7 @@ impl Switch {
                 c.observe(&mut |name, value| self.samples.push(row((name, value))));
             }
         }
-        for edge in self.edges.values().filter(|e| e.opened.flow < self.sampled_flows) {
+        for edge in self.placed.iter().filter_map(|port| self.edges.get(port)) {
             let (samples, number) = (&mut self.samples, edge.opened.flow);
             edge.observe(&mut |metric, value| {
                 samples.push(Sample { at, entity: "flow", number, metric, value });
@@ -628,6 +656,7 @@ impl Switch {
             counters,
             lag: self.lag,
             samples: self.samples,
+            alpha: self.alpha,
             refused: self.refused,
             foreign: self.foreign,
             real_time,

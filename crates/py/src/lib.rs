@@ -12,7 +12,8 @@ use penstock_units::Time;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
+use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -71,6 +72,12 @@ struct RunResult {
     /// Live runs: why not to trust them, and what else to know.
     #[pyo3(get)]
     notes: Vec<String>,
+    /// What to know before trusting the numbers, a line each.
+    #[pyo3(get)]
+    warnings: Vec<String>,
+    /// Name of the reported port.
+    #[pyo3(get)]
+    bottleneck: String,
 }
 
 fn secs(t: Time) -> f64 {
@@ -92,47 +99,71 @@ fn column<'py, R, T: numpy::Element>(
     into.set_item(name, rows.iter().map(f).collect::<Vec<T>>().into_pyarray(py))
 }
 
+/// A column of texts from the rows of a table: codes, and the list of names they number. A text per cell would take
+/// more memory than all else.
+fn texts<'py, R>(
+    py: Python<'py>,
+    into: &Bound<'py, PyDict>,
+    name: &str,
+    names: &Bound<'py, PyList>,
+    rows: &[R],
+    code: impl Fn(&R) -> u32,
+) -> PyResult<()> {
+    let codes = rows.iter().map(code).collect::<Vec<u32>>().into_pyarray(py);
+    into.set_item(name, (codes, names))
+}
+
+/// The same for words that are not numbered yet.
+fn words<'py, R>(
+    py: Python<'py>,
+    into: &Bound<'py, PyDict>,
+    name: &str,
+    rows: &[R],
+    word: impl Fn(&R) -> &'static str,
+) -> PyResult<()> {
+    let mut known: BTreeMap<&'static str, u32> = BTreeMap::new();
+    let mut names = Vec::new();
+    let codes: Vec<u32> = rows
+        .iter()
+        .map(|row| {
+            let word = word(row);
+            *known.entry(word).or_insert_with(|| {
+                names.push(word);
+                names.len() as u32 - 1
+            })
+        })
+        .collect();
+    into.set_item(name, (codes.into_pyarray(py), PyList::new(py, names)?))
+}
+
 fn tables<'py>(py: Python<'py>, e: &Measured<'_>) -> PyResult<Bound<'py, PyDict>> {
     let r = e.recorder;
-    let node = |n: u32| e.topology.nodes[n as usize].name.as_str();
     let out = PyDict::new(py);
 
     let t = PyDict::new(py);
     let rows = &r.flows[..];
+    let nodes = PyList::new(py, e.topology.nodes.iter().map(|n| n.name.as_str()))?;
     column(py, &t, "flow", rows, |f| f.flow)?;
-    t.set_item("src", rows.iter().map(|f| node(f.src)).collect::<Vec<_>>())?;
-    t.set_item("dst", rows.iter().map(|f| node(f.dst)).collect::<Vec<_>>())?;
-    column(py, &t, "workload", rows, |f| f.workload)?;
-    t.set_item(
-        "protocol",
-        rows.iter().map(|f| e.protocol_names[f.protocol as usize].as_str()).collect::<Vec<_>>(),
-    )?;
-    column(py, &t, "start_s", rows, |f| f.opened.as_secs())?;
-    column(py, &t, "end_s", rows, |f| f.closed.as_secs())?;
-    column(py, &t, "complete", rows, |f| !f.open_at_end)?;
-    column(
-        py,
-        &t,
-        "fct_s",
-        rows,
-        |f| {
-            if f.open_at_end {
-                f64::NAN
-            } else {
-                f.closed.since(f.opened).as_secs()
-            }
-        },
-    )?;
+    texts(py, &t, "src", &nodes, rows, |f| f.src)?;
+    texts(py, &t, "dst", &nodes, rows, |f| f.dst)?;
     column(py, &t, "size_bytes", rows, |f| f.size)?;
+    column(py, &t, "opened_s", rows, |f| f.opened.as_secs())?;
+    column(py, &t, "closed_s", rows, |f| if f.open_at_end { f64::NAN } else { f.closed.as_secs() })?;
+    column(py, &t, "fct_s", rows, |f| f.fct().unwrap_or(f64::NAN))?;
+    column(py, &t, "ideal_fct_s", rows, |f| f.ideal)?;
+    column(py, &t, "slowdown", rows, |f| f.slowdown())?;
+    texts(py, &t, "protocol", &PyList::new(py, e.protocol_names)?, rows, |f| u32::from(f.protocol))?;
+    column(py, &t, "workload", rows, |f| f.workload)?;
+    column(py, &t, "complete", rows, |f| f.complete)?;
     column(py, &t, "transfers", rows, |f| f.transfers)?;
-    column(py, &t, "acked_bytes", rows, |f| f.measured().acked_bytes)?;
-    column(py, &t, "delivered_bytes", rows, |f| f.measured().delivered_bytes)?;
-    column(py, &t, "packets_sent", rows, |f| f.measured().data_packets)?;
-    column(py, &t, "retransmits", rows, |f| f.measured().retransmits)?;
-    column(py, &t, "timeouts", rows, |f| f.measured().timeouts)?;
-    column(py, &t, "fast_retransmits", rows, |f| f.measured().fast_retransmits)?;
-    column(py, &t, "ece_acks", rows, |f| f.measured().ece_acks)?;
-    column(py, &t, "drops", rows, |f| f.measured().drops)?;
+    column(py, &t, "acked_bytes", rows, |f| f.acked_bytes)?;
+    column(py, &t, "delivered_bytes", rows, |f| f.delivered_bytes)?;
+    column(py, &t, "packets_sent", rows, |f| f.data_packets)?;
+    column(py, &t, "retransmits", rows, |f| f.retransmits)?;
+    column(py, &t, "timeouts", rows, |f| f.timeouts)?;
+    column(py, &t, "fast_retransmits", rows, |f| f.fast_retransmits)?;
+    column(py, &t, "ece_acks", rows, |f| f.ece_acks)?;
+    column(py, &t, "drops", rows, |f| f.drops)?;
     column(py, &t, "srtt_s", rows, |f| f.srtt.as_secs())?;
     column(py, &t, "rtt_mean_s", rows, |f| f.rtt_mean.as_secs())?;
     out.set_item("flows", t)?;
@@ -144,7 +175,9 @@ fn tables<'py>(py: Python<'py>, e: &Measured<'_>) -> PyResult<Bound<'py, PyDict>
     column(py, &t, "delivered_s", rows, |x| secs(x.delivered))?;
     column(py, &t, "acked_s", rows, |x| x.acked.as_secs())?;
     column(py, &t, "bytes", rows, |x| x.bytes)?;
-    column(py, &t, "fct_s", rows, |x| x.acked.since(x.started).as_secs())?;
+    column(py, &t, "fct_s", rows, |x| x.fct())?;
+    column(py, &t, "ideal_fct_s", rows, |x| x.ideal)?;
+    column(py, &t, "slowdown", rows, |x| x.fct() / x.ideal)?;
     column(py, &t, "due_s", rows, |x| secs(x.due))?;
     out.set_item("transfers", t)?;
 
@@ -159,10 +192,16 @@ fn tables<'py>(py: Python<'py>, e: &Measured<'_>) -> PyResult<Bound<'py, PyDict>
     column(py, &t, "utilisation", &rows, |i| {
         stats(i).departed_bytes as f64 * 8.0 / (e.ports[*i as usize].rate().as_bps() * ps / 1e12)
     })?;
-    column(py, &t, "queue_mean_packets", &rows, |i| stats(i).queue_integral / ps)?;
+    column(py, &t, "queue_mean_packets", &rows, |i| e.mean_queue(&stats(i)))?;
     column(py, &t, "queue_std_packets", &rows, |i| {
         let mean = stats(i).queue_integral / ps;
-        (stats(i).queue_square_integral / ps - mean * mean).max(0.0).sqrt()
+        let variance = stats(i).queue_square_integral / ps - mean * mean;
+        // NaN where it was not measured.
+        if variance < 0.0 {
+            0.0
+        } else {
+            variance.sqrt()
+        }
     })?;
     column(py, &t, "queue_max_packets", &rows, |i| stats(i).queue_max)?;
     column(py, &t, "queue_mean_bytes", &rows, |i| stats(i).byte_integral / ps)?;
@@ -178,7 +217,7 @@ fn tables<'py>(py: Python<'py>, e: &Measured<'_>) -> PyResult<Bound<'py, PyDict>
     let rows = &r.events[..];
     column(py, &t, "time_s", rows, |x| x.at.as_secs())?;
     column(py, &t, "flow", rows, |x| if x.flow == u32::MAX { -1 } else { i64::from(x.flow) })?;
-    t.set_item("what", rows.iter().map(|x| x.what).collect::<Vec<_>>())?;
+    words(py, &t, "what", rows, |x| x.what)?;
     column(py, &t, "block_start", rows, |x| x.block_start)?;
     column(py, &t, "offset_bytes", rows, |x| x.offset)?;
     column(py, &t, "outstanding_bytes", rows, |x| x.outstanding)?;
@@ -192,9 +231,9 @@ fn tables<'py>(py: Python<'py>, e: &Measured<'_>) -> PyResult<Bound<'py, PyDict>
     let t = PyDict::new(py);
     let rows = &r.series[..];
     column(py, &t, "time_s", rows, |x| x.at.as_secs())?;
-    t.set_item("entity", rows.iter().map(|x| x.entity).collect::<Vec<_>>())?;
+    words(py, &t, "entity", rows, |x| x.entity)?;
     column(py, &t, "number", rows, |x| x.number)?;
-    t.set_item("metric", rows.iter().map(|x| x.metric).collect::<Vec<_>>())?;
+    words(py, &t, "metric", rows, |x| x.metric)?;
     column(py, &t, "value", rows, |x| x.value)?;
     out.set_item("series", t)?;
     Ok(out)
@@ -209,7 +248,7 @@ fn run(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyResu
     let before: f64 = thread_time.call0()?.extract()?;
     let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(|| resolved.run(run, &watch))));
     let cpu: f64 = thread_time.call0()?.extract::<f64>()? - before;
-    let Outcome { engine, summary, completed } = match outcome {
+    let Outcome { engine, summary, completed, bottleneck, warnings } = match outcome {
         Ok(result) => result.map_err(|e| scenario_error(py, &e))?,
         Err(panic) => {
             let text = panic
@@ -231,6 +270,8 @@ fn run(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyResu
         completed,
         scenario: document::resolved(&resolved).to_string(),
         notes: Vec::new(),
+        warnings,
+        bottleneck,
     })
 }
 
@@ -265,6 +306,8 @@ fn live(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyRes
         timings: timings.unbind(),
         completed: outcome.completed,
         scenario: live_document(&scenario).to_string(),
+        bottleneck: outcome.measured().bottleneck_name(),
+        warnings: outcome.warnings,
         notes: outcome.quality.notes,
     })
 }

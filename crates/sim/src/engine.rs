@@ -1,26 +1,29 @@
 //! The loop: take the next event, let the object concerned handle it, re-arm its one deadline.
 
-use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
-use crate::metrics::{FlowRecord, Recorder, Transfer};
+use crate::events::{longest_flight_ps, Arrivals, Deadlines, Pending, Ties, Wake, MAX_PORTS};
+use crate::ideal::{self, Lengths};
+use crate::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Transfer};
 use crate::pool::Pool;
 use crate::port::{Arena, Offered, Port, PortConfig};
-use crate::results::Measured;
+use crate::results::{Bottleneck, Measured};
 use crate::topology::{route_stream, NodeKind, Routes, Topology};
 #[cfg(debug_assertions)]
 use crate::witness::Witness;
 use crate::workloads::{Acked, Action, Actions, FlowRequest, Workload};
+use penstock_core::packet::flag;
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
-use penstock_core::tcp::{News, Receiver, Sender, TcpConfig};
+use penstock_core::tcp::{News, Phase, Receiver, Sender, TcpConfig};
 use penstock_core::{Ack, Amount, FlowId, HostController, ParamError, Peer, Stream, Verdict};
 use penstock_models::registry::{BuildReceive, LinkFacts};
 use penstock_models::Suite;
 use penstock_units::{Bytes, Dur, Time};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// Networks of up to so many ports keep the queue integrals of all of them; larger ones of the bottleneck.
+/// Networks of up to so many ports keep the queue integrals of all of them; larger ones of the bottleneck, and of the
+/// others the mean queue in packets (Little's law).
 const MEASURE_ALL: usize = 512;
 /// End of a route.
 const END: u32 = u32::MAX;
@@ -62,10 +65,12 @@ pub struct Setup {
     pub seed: u64,
     /// Number of the replication.
     pub run: u64,
-    /// Order of simultaneous arrivals.
+    /// Order of simultaneous events.
     pub ties: Ties,
     /// The port reported as the bottleneck.
-    pub bottleneck: u32,
+    pub bottleneck: Bottleneck,
+    /// What was found out while this was built and whoever reads the results should know, a line each.
+    pub notes: Vec<String>,
     /// What is recorded beside the summary.
     pub recorder: Recorder,
     /// Receiver-side congestion control of every host, when there is one.
@@ -76,7 +81,57 @@ pub struct Setup {
     pub collectives: Vec<Collective>,
 }
 
+/// Longest time a packet may be held back beside its transmission and propagation.
+const MARGIN: Dur = Dur::millis(1000);
+
+/// A link that is too slow or too long for the clock of its network.
+#[derive(Clone, Copy, Debug)]
+pub struct TooLong {
+    /// The link.
+    pub link: u32,
+    /// Transmission of the largest packet of the run on it.
+    pub transmission: Dur,
+    /// Its propagation delay.
+    pub delay: Dur,
+    /// What both together may take.
+    pub most: Dur,
+}
+
+impl TooLong {
+    /// The error, under the key that set what is most of it.
+    pub fn error(&self, key: &str, value: &str) -> ParamError {
+        let rule = format!(
+            "a packet takes {} to send and {} to arrive; in a network of this size both together may take {}",
+            self.transmission, self.delay, self.most
+        );
+        ParamError::new(key, value, rule)
+    }
+}
+
 impl Setup {
+    /// The first link on which a packet would be longer under way than the event keys of this network can say.
+    pub fn too_long(&self) -> Option<TooLong> {
+        // Headers beside the usual ones: congestion header, SACK blocks.
+        let extra = 256;
+        let largest = self.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
+        let bytes = Bytes(u64::from(largest + self.framing + extra));
+        let most = Dur(longest_flight_ps(self.topology.links.len())) - MARGIN;
+        self.topology.links.iter().zip(0..).find_map(|(l, link)| {
+            let (transmission, delay) = (bytes / l.rate, l.delay);
+            (transmission + delay > most).then_some(TooLong { link, transmission, delay, most })
+        })
+    }
+    /// What must hold of every network.
+    ///
+    /// # Errors
+    /// Too many ports, a link that is too slow or too long for the clock, by the link's name.
+    pub fn check(&self) -> Result<(), ParamError> {
+        let ports = self.topology.links.len();
+        if ports > MAX_PORTS {
+            return Err(ParamError::new("network", ports, format!("at most {MAX_PORTS} ports are possible")));
+        }
+        self.too_long().map_or(Ok(()), |found| Err(found.error("link", &self.topology.link_name(found.link))))
+    }
     /// True when packets of this run carry a congestion header.
     pub fn uses_headers(&self) -> bool {
         self.protocols.iter().any(|(suite, cfg)| {
@@ -113,7 +168,7 @@ impl Setup {
                 controller,
                 loss: l.loss,
                 // Integrals of thousands of ports nobody looks at would cost a sixth of the run.
-                measured: self.topology.links.len() <= MEASURE_ALL || i as u32 == self.bottleneck,
+                measured: self.topology.links.len() <= MEASURE_ALL || i as u32 == self.bottleneck.candidate(),
             };
             let stream = |kind| Stream::new(self.seed, self.run, kind, i as u64);
             ports.push(Port::new(config, stream(Entity::Port), stream(Entity::Loss)));
@@ -157,6 +212,15 @@ pub(crate) struct Flow {
     undelivered: usize,
     #[cfg(debug_assertions)]
     witness: Witness,
+    /// Its samples are kept.
+    pub(crate) has_place: bool,
+    lengths: Lengths,
+    /// Round-trip time of its path when that is idle, seconds.
+    idle_rtt: f64,
+    /// Its packets dropped so far.
+    drops: u64,
+    /// Counters at the end of warm-up.
+    baseline: FlowCounters,
     pub(crate) record: FlowRecord,
 }
 
@@ -211,6 +275,8 @@ pub struct Engine {
     route_index: std::collections::BTreeMap<Vec<u32>, u32>,
     router: Routes,
     flows: Vec<Option<Box<Flow>>>,
+    /// Numbers of the open ones: nothing walks flows that are over.
+    open: BTreeSet<u32>,
     /// Receiver-side controllers by host; empty when there is none.
     receive: Vec<Option<Box<dyn ReceiveController>>>,
     link_wake: Vec<Pending>,
@@ -221,6 +287,9 @@ pub struct Engine {
     collectives: Vec<Collective>,
     news: Vec<News>,
     next_workload: Time,
+    /// When each workload acts next, and the same in order of time.
+    workload_at: Vec<Time>,
+    agenda: BTreeSet<(Time, u32)>,
     actions: Actions,
     setup: SetupRest,
     measuring: bool,
@@ -241,15 +310,19 @@ struct SetupRest {
     warmup: Time,
     seed: u64,
     run: u64,
-    bottleneck: u32,
+    framing: u32,
+    ties: Ties,
+    bottleneck: Bottleneck,
+    notes: Vec<String>,
 }
 
 impl Engine {
     /// Builds the network and asks every workload for its first event.
     ///
     /// # Errors
-    /// A link that is too long for the clock.
+    /// What [`Setup::check`] finds.
     pub fn new(setup: Setup) -> Result<Engine, ParamError> {
+        setup.check()?;
         let mut ports = setup.ports();
         let uses_headers = setup.uses_headers();
         let receive = setup.receive_controllers();
@@ -266,21 +339,24 @@ impl Engine {
         let mut engine = Engine {
             now: Time::ZERO,
             link_wake: vec![Pending::default(); ports.len()],
+            arrivals: Arrivals::new(setup.ties, ports.len()),
             ports,
-            arrivals: Arrivals::new(setup.ties),
-            deadlines: Deadlines::default(),
+            deadlines: Deadlines::new(setup.ties),
             arena: Arena::new(uses_headers),
             routes: Vec::new(),
             route_index: Default::default(),
             router: Routes::new(&topology),
             flows: Vec::new(),
+            open: BTreeSet::new(),
             receive,
+            workload_at: vec![Time::NEVER; setup.workloads.len()],
+            agenda: BTreeSet::new(),
             workloads: setup.workloads,
             pools,
             pool_of,
             collectives: setup.collectives,
             news: Vec::new(),
-            next_workload: Time::ZERO,
+            next_workload: Time::NEVER,
             actions: Actions::default(),
             setup: SetupRest {
                 topology,
@@ -290,7 +366,10 @@ impl Engine {
                 warmup: Time::ZERO + setup.warmup,
                 seed,
                 run,
+                framing: setup.framing,
+                ties: setup.ties,
                 bottleneck: setup.bottleneck,
+                notes: setup.notes,
             },
             measuring: setup.warmup == Dur::ZERO,
             stopped: false,
@@ -301,7 +380,12 @@ impl Engine {
         for port in 0..engine.ports.len() {
             engine.arm_link(port as u32);
         }
-        engine.find_next_workload();
+        for workload in 0..engine.workloads.len() {
+            engine.plan(workload as u32);
+        }
+        if engine.measuring {
+            engine.recorder.start(Time::ZERO);
+        }
         Ok(engine)
     }
 
@@ -392,9 +476,12 @@ impl Engine {
             Offered::Queued(Some(at)) => self.arrivals.push(at, port),
             Offered::Dropped(_) => {
                 self.conservation.dropped += 1;
-                let flow = self.arena.packets[id as usize].flow;
-                if let Some(f) = &mut self.flows[flow as usize] {
-                    f.record.drops += 1;
+                let packet = &self.arena.packets[id as usize];
+                if self.measuring && packet.has(flag::SYN) {
+                    self.recorder.syn_drops += 1;
+                }
+                if let Some(f) = &mut self.flows[packet.flow as usize] {
+                    f.drops += 1;
                 }
                 self.arena.release(id);
             }
@@ -461,7 +548,7 @@ impl Engine {
                 let (outstanding, cwnd) =
                     (flow.sender.view.max_sent - flow.sender.view.una, flow.sender.cwnd());
                 let lost = flow.receiver.missing_below(flow.sender.view.max_sent);
-                self.recorder.fast_retransmit(self.now, number, outstanding, cwnd, flow.record.drops, lost);
+                self.recorder.fast_retransmit(self.now, number, outstanding, cwnd, flow.drops, lost);
             }
             if flow.collective != ALONE {
                 self.tell_host(number, slot);
@@ -548,7 +635,7 @@ impl Engine {
             flow.writes.pop_front();
             flow.undelivered = flow.undelivered.saturating_sub(1);
             let (workload, tag) = (flow.workload, flow.tag);
-            flow.record.transfers += 1;
+            flow.record.transfers = flow.record.transfers.saturating_add(1);
             if self.measuring {
                 self.recorder.transfer(number, &write, self.now);
             }
@@ -579,7 +666,7 @@ impl Engine {
                     if let Some(t) = flow.sender.take_timeout() {
                         if self.measuring {
                             let lost = flow.receiver.missing_below(flow.sender.view.max_sent);
-                            self.recorder.timeout(self.now, number, &t, flow.record.drops, lost);
+                            self.recorder.timeout(self.now, number, &t, flow.drops, lost);
                         }
                     }
                     if flow.collective != ALONE {
@@ -632,18 +719,30 @@ impl Engine {
 
     // ---- workloads -----------------------------------------------------------------------------------
 
-    fn find_next_workload(&mut self) {
-        self.next_workload = self.workloads.iter().map(|w| w.next_event()).min().unwrap_or(Time::NEVER);
+    /// Notes when a workload acts next.
+    fn plan(&mut self, workload: u32) {
+        let next = self.workloads[workload as usize].next_event();
+        let known = std::mem::replace(&mut self.workload_at[workload as usize], next);
+        if known != next {
+            self.agenda.remove(&(known, workload));
+            if next != Time::NEVER {
+                self.agenda.insert((next, workload));
+            }
+            self.next_workload = self.agenda.first().map_or(Time::NEVER, |first| first.0);
+        }
     }
 
     fn on_workload(&mut self) -> Result<(), ParamError> {
-        for i in 0..self.workloads.len() {
-            if self.workloads[i].next_event() <= self.now {
-                self.workloads[i].on_event(self.now, &mut self.actions);
-                self.carry_out(i as u32)?;
-            }
+        let mut due: Vec<u32> =
+            self.agenda.iter().take_while(|(at, _)| *at <= self.now).map(|(_, workload)| *workload).collect();
+        due.sort_unstable();
+        if self.setup.ties == Ties::Reversed {
+            due.reverse();
         }
-        self.find_next_workload();
+        for workload in due {
+            self.workloads[workload as usize].on_event(self.now, &mut self.actions);
+            self.carry_out(workload)?;
+        }
         Ok(())
     }
 
@@ -676,20 +775,29 @@ impl Engine {
                 Action::Stop => self.stopped = true,
             }
         }
-        self.find_next_workload();
+        self.plan(workload);
         Ok(())
     }
 
     fn write(&mut self, number: u32, bytes: u64) -> bool {
         let Some(flow) = self.flows[number as usize].as_deref_mut() else { return false };
         flow.sender.write(self.now, bytes);
+        // A write made as the connection is opened waits for the handshake.
+        let handshake = if flow.record.opened == self.now { flow.idle_rtt } else { 0.0 };
+        let path = |start: u32| {
+            let from = &self.routes[start as usize..];
+            &from[..from.iter().position(|p| *p == END).expect("routes end")]
+        };
+        let (forward, back) = (path(flow.route), path(flow.back));
         flow.writes.push_back(Transfer {
             end: flow.sender.view.app_end,
             started: self.now,
             bytes,
             delivered: Time::NEVER,
             due: flow.sender.view.due,
+            ideal: handshake + ideal::transfer(&self.setup.topology, forward, back, &flow.lengths, bytes),
         });
+        self.recorder.offer(flow.record.src, flow.record.dst, bytes);
         true
     }
 
@@ -719,6 +827,9 @@ impl Engine {
             host.on_open(self.now, FlowId(number), peer);
             host.take_transitions().iter().for_each(|t| self.recorder.transition(t));
         }
+        let lengths = Lengths::new(cfg, sender.header_len(), self.setup.framing);
+        let idle_rtt = ideal::handshake(t, &forward, &back, &lengths);
+        let ideal = idle_rtt + ideal::transfer(t, &forward, &back, &lengths, request.bytes);
         let (route, back) = (self.intern(forward), self.intern(back));
         let record = FlowRecord {
             flow: number,
@@ -728,6 +839,7 @@ impl Engine {
             protocol: request.protocol,
             opened: self.now,
             size: if endless { 0 } else { request.bytes },
+            ideal,
             ..FlowRecord::default()
         };
         self.flows.push(Some(Box::new(Flow {
@@ -744,8 +856,14 @@ impl Engine {
             undelivered: 0,
             #[cfg(debug_assertions)]
             witness: Witness::default(),
+            has_place: self.recorder.take_place(),
+            lengths,
+            idle_rtt,
+            drops: 0,
+            baseline: FlowCounters::default(),
             record,
         })));
+        self.open.insert(number);
         if endless {
             let flow = self.flows[number as usize].as_deref_mut().expect("just pushed");
             flow.sender.write(self.now, u64::MAX / 4);
@@ -775,14 +893,40 @@ impl Engine {
     /// A connection is over: keep its record, free the rest.
     fn retire(&mut self, number: u32) {
         if let Some(flow) = self.flows[number as usize].take() {
-            let record = flow.closing_record(self.now);
-            self.recorder.flow(record);
+            self.open.remove(&number);
+            if flow.has_place {
+                self.recorder.give_back();
+            }
+            self.keep(&flow, false);
             if flow.collective != ALONE {
                 let host = &mut self.collectives[flow.collective as usize].controller;
                 host.on_close(self.now, FlowId(number));
                 host.take_transitions().iter().for_each(|t| self.recorder.transition(t));
             }
         }
+    }
+    /// Records a connection that is over, or was when the run ended.
+    fn keep(&mut self, flow: &Flow, open_at_end: bool) {
+        let totals = flow.counters();
+        let rtt = flow.sender.rtt();
+        let record = FlowRecord {
+            closed: self.now,
+            open_at_end,
+            complete: !open_at_end && totals.acked_bytes >= flow.record.size,
+            established: !matches!(flow.sender.phase(), Phase::Closed | Phase::SynSent),
+            srtt: rtt.smoothed,
+            rtt_mean: Dur(rtt.total.0 / rtt.samples.max(1)),
+            duplicate_bytes: flow.receiver.duplicate_bytes,
+            ..flow.record.clone()
+        };
+        let left = Leaving {
+            totals,
+            idle_rtt: flow.idle_rtt,
+            owes: flow.sender.view.una < flow.sender.view.app_end,
+            unfinished: flow.writes.len() as u64,
+            since: flow.writes.front().map_or(flow.record.opened, |w| w.started),
+        };
+        self.recorder.flow(record, &totals.since(&flow.baseline), &left);
     }
 
     // ---- measuring -----------------------------------------------------------------------------------
@@ -793,8 +937,9 @@ impl Engine {
         for port in &mut self.ports {
             port.reset_stats(at, &mut self.arena);
         }
-        for flow in self.flows.iter_mut().flatten() {
-            flow.record.baseline = flow.counters();
+        for number in &self.open {
+            let flow = self.flows[*number as usize].as_deref_mut().expect("it is open");
+            flow.baseline = flow.counters();
         }
         self.recorder.start(at);
     }
@@ -804,7 +949,9 @@ impl Engine {
             let p = self.recorder.sampled_ports[i];
             self.ports[p as usize].advance(self.now, &mut self.arena);
         }
-        self.recorder.sample(self.now, self.measuring, &self.ports, &self.flows, &self.collectives);
+        let flows = &self.flows;
+        let open = self.open.iter().map(|n| flows[*n as usize].as_deref().expect("it is open"));
+        self.recorder.sample(self.now, &self.ports, open, &self.collectives);
     }
 
     fn finish(&mut self) {
@@ -812,11 +959,9 @@ impl Engine {
         for port in &mut self.ports {
             port.settle(now, &mut self.arena);
         }
-        for i in 0..self.flows.len() {
-            if let Some(flow) = self.flows[i].as_deref() {
-                let mut record = flow.closing_record(now);
-                record.open_at_end = true;
-                self.recorder.flow(record);
+        for number in std::mem::take(&mut self.open) {
+            if let Some(flow) = self.flows[number as usize].take() {
+                self.keep(&flow, true);
             }
         }
         self.recorder.finish(now);
@@ -841,9 +986,13 @@ impl Engine {
             topology: &self.setup.topology,
             protocol_names: &self.setup.protocol_names,
             ports: &self.ports,
-            bottleneck: self.setup.bottleneck,
+            bottleneck: self.setup.bottleneck.port(&self.setup.topology, &self.ports),
+            candidate: self.setup.bottleneck.candidate(),
             recorder: &self.recorder,
             packet_hops: self.packet_hops,
+            protocols: &self.setup.protocols,
+            notes: &self.setup.notes,
+            stopped: self.stopped,
         }
     }
 }
@@ -859,9 +1008,9 @@ impl Flow {
             self.undelivered += 1;
         }
     }
-    pub(crate) fn counters(&self) -> crate::metrics::FlowCounters {
+    pub(crate) fn counters(&self) -> FlowCounters {
         let s = &self.sender.stats;
-        crate::metrics::FlowCounters {
+        FlowCounters {
             acked_bytes: self.sender.acked(),
             delivered_bytes: self.receiver.delivered(),
             data_packets: s.data_packets,
@@ -869,17 +1018,7 @@ impl Flow {
             timeouts: s.timeouts,
             fast_retransmits: s.fast_retransmits,
             ece_acks: s.ece_acks,
-            drops: self.record.drops,
+            drops: self.drops,
         }
-    }
-    fn closing_record(&self, now: Time) -> FlowRecord {
-        let mut record = self.record.clone();
-        record.closed = now;
-        record.totals = self.counters();
-        let rtt = self.sender.rtt();
-        record.srtt = rtt.smoothed;
-        record.rtt_mean = Dur(rtt.total.0 / rtt.samples.max(1));
-        record.duplicate_bytes = self.receiver.duplicate_bytes;
-        record
     }
 }

@@ -4,37 +4,55 @@
 //!
 //! 1. departures from a port happen before anything else looks at that port (a packet whose last bit leaves
 //!    at t makes room for a packet that arrives at t);
-//! 2. packet arrivals, by number of the port they left (or the reverse, see [`Ties`]);
+//! 2. packet arrivals, by number of the port they left;
 //! 3. deadlines: link controllers, senders, receivers, host-level wake-ups, each by number;
 //! 4. workloads, by position in the scenario;
 //! 5. the sampler.
+//!
+//! [`Ties::Reversed`] turns the order within 2, 3 and 4 round: arrivals by falling port number; deadlines by falling
+//! number, and host-level wake-ups, receivers, senders, link controllers; workloads from the last to the first. The
+//! steps themselves keep their order. Connections are numbered as they are opened and draw their random numbers by
+//! that number: where two workloads open some at the same picosecond, those numbers change places too. What one
+//! workload does at one time, it does in its own order.
 
 use penstock_units::Time;
 
-/// Order of arrivals at the same picosecond. Results that depend on it are artefacts: run both.
+/// Order of simultaneous events of a kind. Results that depend on it are artefacts: run both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ties {
-    /// Lower port number first.
+    /// Lower number first.
     #[default]
     Forward,
-    /// Higher port number first.
+    /// Higher number first.
     Reversed,
 }
 
-/// Bits of a key that hold the port.
-const PORT_BITS: u32 = 20;
 /// Most ports a network may have.
-pub const MAX_PORTS: usize = 1 << PORT_BITS;
-const PORT_MASK: u64 = (1 << PORT_BITS) - 1;
+pub const MAX_PORTS: usize = 1 << 20;
+
+/// Longest time, in picoseconds, from the moment a packet is the next of its port to its arrival at the other end, in
+/// a network of so many ports: then keys never overflow. 4.4 s with a million ports, 10 h with a hundred.
+pub fn longest_flight_ps(ports: usize) -> u64 {
+    span(port_bits(ports)) / 4
+}
+
+/// Bits of a key that hold the port.
+fn port_bits(ports: usize) -> u32 {
+    usize::BITS - ports.max(2).saturating_sub(1).leading_zeros()
+}
+
 /// Keys hold times up to this far beyond the epoch.
-const SPAN: u64 = 1 << (64 - PORT_BITS);
-/// Longest serialisation plus propagation a link may have, so that keys never overflow.
-pub const MAX_FLIGHT_PS: u64 = SPAN / 4;
+fn span(port_bits: u32) -> u64 {
+    1 << (64 - port_bits)
+}
 
 /// Next arrival of every port that has packets on its way: a 4-ary heap of packed `u64` keys (time since an
 /// epoch, port). A port has at most one entry, the head of its ring.
 pub struct Arrivals {
     keys: Vec<u64>,
+    /// Low bits of a key that hold the port: as few as the network needs, so that times reach far.
+    bits: u32,
+    mask: u64,
     epoch: u64,
     /// The root has been taken and not yet been replaced: the next push goes there, one sift instead of two.
     hole: bool,
@@ -42,10 +60,12 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// An empty heap.
-    pub fn new(ties: Ties) -> Arrivals {
-        let flip = if ties == Ties::Reversed { PORT_MASK } else { 0 };
-        Arrivals { keys: Vec::new(), epoch: 0, hole: false, flip }
+    /// An empty heap for a network of so many ports.
+    pub fn new(ties: Ties, ports: usize) -> Arrivals {
+        let bits = port_bits(ports);
+        let mask = (1 << bits) - 1;
+        let flip = if ties == Ties::Reversed { mask } else { 0 };
+        Arrivals { keys: Vec::new(), bits, mask, epoch: 0, hole: false, flip }
     }
     /// Time of the next arrival.
     #[inline]
@@ -54,7 +74,7 @@ impl Arrivals {
             self.close_hole();
         }
         match self.keys.first() {
-            Some(key) => Time(self.epoch + (key >> PORT_BITS)),
+            Some(key) => Time(self.epoch + (key >> self.bits)),
             None => Time::NEVER,
         }
     }
@@ -63,21 +83,21 @@ impl Arrivals {
     pub fn take(&mut self) -> u32 {
         debug_assert!(!self.hole);
         self.hole = true;
-        ((self.keys[0] & PORT_MASK) ^ self.flip) as u32
+        ((self.keys[0] & self.mask) ^ self.flip) as u32
     }
     /// The port that will probably be next, for a prefetch; `None` when that is not known.
     #[inline]
     pub fn upcoming(&self) -> Option<u32> {
         let key = self.keys.first().filter(|_| !self.hole)?;
-        Some(((key & PORT_MASK) ^ self.flip) as u32)
+        Some(((key & self.mask) ^ self.flip) as u32)
     }
     /// Announces the next arrival of `port`.
     #[inline]
     pub fn push(&mut self, at: Time, port: u32) {
-        if at.0 - self.epoch >= SPAN / 2 {
+        if at.0 - self.epoch >= span(self.bits) / 2 {
             self.rebase(at.0);
         }
-        let key = (at.0 - self.epoch) << PORT_BITS | (u64::from(port) ^ self.flip);
+        let key = (at.0 - self.epoch) << self.bits | (u64::from(port) ^ self.flip);
         if self.hole {
             self.hole = false;
             self.sift_down(0, key);
@@ -91,9 +111,9 @@ impl Arrivals {
         if self.hole {
             self.close_hole();
         }
-        // Every pending arrival lies within MAX_FLIGHT_PS of now, so the new epoch is below them all.
-        let to = at - SPAN / 4;
-        let by = (to - self.epoch) << PORT_BITS;
+        // Every pending arrival lies within the longest flight of now, so the new epoch is below them all.
+        let to = at - span(self.bits) / 4;
+        let by = (to - self.epoch) << self.bits;
         assert!(self.keys.iter().all(|k| *k >= by), "an arrival lies further ahead than a link may be long");
         for k in &mut self.keys {
             *k -= by;
@@ -168,12 +188,17 @@ pub enum Wake {
 }
 
 /// Wake-ups in order of (time, kind, number). Entries are never removed, only ignored when stale.
-#[derive(Default)]
 pub struct Deadlines {
     heap: std::collections::BinaryHeap<std::cmp::Reverse<u128>>,
+    /// What kind and number are combined with: all ones turn their order round.
+    flip: u64,
 }
 
 impl Deadlines {
+    /// No wake-ups yet.
+    pub fn new(ties: Ties) -> Deadlines {
+        Deadlines { heap: Default::default(), flip: if ties == Ties::Reversed { u64::MAX } else { 0 } }
+    }
     /// Time of the next wake-up.
     #[inline]
     pub fn peek(&self) -> Time {
@@ -181,20 +206,20 @@ impl Deadlines {
     }
     /// Asks for a wake-up.
     pub fn push(&mut self, at: Time, kind: Wake, number: u32) {
-        self.heap.push(std::cmp::Reverse(
-            u128::from(at.0) << 64 | u128::from(kind as u32) << 32 | u128::from(number),
-        ));
+        let who = (u64::from(kind as u32) << 32 | u64::from(number)) ^ self.flip;
+        self.heap.push(std::cmp::Reverse(u128::from(at.0) << 64 | u128::from(who)));
     }
     /// The next wake-up.
     pub fn pop(&mut self) -> Option<(Time, Wake, u32)> {
         let key = self.heap.pop()?.0;
-        let kind = match (key >> 32) as u32 {
+        let who = key as u64 ^ self.flip;
+        let kind = match (who >> 32) as u32 {
             0 => Wake::Link,
             1 => Wake::Sender,
             2 => Wake::Receiver,
             _ => Wake::Host,
         };
-        Some((Time((key >> 64) as u64), kind, key as u32))
+        Some((Time((key >> 64) as u64), kind, who as u32))
     }
 }
 
@@ -248,7 +273,7 @@ mod tests {
     proptest! {
         #[test]
         fn arrivals_come_in_order_of_time_and_port(times in prop::collection::vec(0u64..1_000_000, 1..200)) {
-            let mut heap = Arrivals::new(Ties::Forward);
+            let mut heap = Arrivals::new(Ties::Forward, times.len());
             let mut expected: Vec<(u64, u32)> = Vec::new();
             for (port, t) in times.iter().enumerate() {
                 heap.push(Time(*t), port as u32);
@@ -270,17 +295,59 @@ mod tests {
     }
     #[test]
     fn the_epoch_moves_without_changing_the_order() {
-        let mut heap = Arrivals::new(Ties::Forward);
-        let mut now = 0u64;
-        heap.push(Time(5), 1);
-        for step in 0..100u64 {
-            let at = heap.peek();
-            assert!(at.0 >= now);
-            now = at.0;
-            heap.take();
-            heap.push(Time(now + MAX_FLIGHT_PS - step), 1);
+        for ports in [2, 3, 100, MAX_PORTS] {
+            let flight = longest_flight_ps(ports);
+            let mut heap = Arrivals::new(Ties::Forward, ports);
+            let mut now = 0u64;
+            heap.push(Time(5), 1);
+            // Times end before 2^64 picoseconds.
+            for step in 0..100u64.min(u64::MAX / flight - 1) {
+                let at = heap.peek();
+                assert!(at.0 >= now);
+                now = at.0;
+                assert_eq!(heap.take(), 1);
+                heap.push(Time(now + flight - step), 1);
+            }
+            assert_eq!(heap.peek().0 - now, flight - 99u64.min(u64::MAX / flight - 2));
         }
-        assert!(now > 4 * SPAN);
+    }
+    #[test]
+    fn every_port_has_a_key_of_its_own_in_both_orders() {
+        for ports in [1, 2, 3, 4, 5, 64, 65] {
+            for (ties, order) in [(Ties::Forward, false), (Ties::Reversed, true)] {
+                let mut heap = Arrivals::new(ties, ports);
+                (0..ports as u32).for_each(|p| heap.push(Time(9), p));
+                let mut found: Vec<u32> = (0..ports)
+                    .map(|_| {
+                        assert_eq!(heap.peek(), Time(9));
+                        heap.take()
+                    })
+                    .collect();
+                if order {
+                    found.reverse();
+                }
+                assert_eq!(found, (0..ports as u32).collect::<Vec<_>>(), "{ports} ports, {ties:?}");
+            }
+        }
+    }
+    #[test]
+    fn reversed_ties_turn_simultaneous_deadlines_round_and_no_others() {
+        let all = [
+            (1, Wake::Link, 5),
+            (2, Wake::Link, 0),
+            (2, Wake::Sender, 3),
+            (2, Wake::Sender, 8),
+            (3, Wake::Host, 1),
+        ];
+        let order = |ties| {
+            let mut deadlines = Deadlines::new(ties);
+            all.iter().for_each(|(at, kind, n)| deadlines.push(Time(*at), *kind, *n));
+            let found: Vec<_> =
+                std::iter::from_fn(|| deadlines.pop()).map(|(at, kind, n)| (at.0, kind, n)).collect();
+            found
+        };
+        assert_eq!(order(Ties::Forward), all);
+        assert_eq!(order(Ties::Reversed), [all[0], all[3], all[2], all[1], all[4]]);
     }
     #[test]
     fn a_far_deadline_is_pushed_once() {

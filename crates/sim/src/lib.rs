@@ -4,6 +4,7 @@
 pub mod document;
 pub mod engine;
 pub mod events;
+pub mod ideal;
 pub mod metrics;
 pub mod pool;
 pub mod port;
@@ -11,6 +12,7 @@ pub mod results;
 pub mod scenario;
 pub mod scenarios;
 pub mod topology;
+pub mod warnings;
 #[cfg(debug_assertions)]
 mod witness;
 pub mod workloads;

@@ -24,10 +24,12 @@ pub struct Transfer {
     pub delivered: Time,
     /// Deadline; `NEVER` = none.
     pub due: Time,
+    /// Seconds it would take alone in the idle network; NaN = not known.
+    pub ideal: f64,
 }
 
-/// Counters of a connection.
-#[derive(Clone, Copy, Debug, Default)]
+/// Counters of a connection, or of many.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FlowCounters {
     /// Payload acknowledged.
     pub acked_bytes: u64,
@@ -59,9 +61,23 @@ impl FlowCounters {
         self.ece_acks += other.ece_acks;
         self.drops += other.drops;
     }
+    /// What has been counted since `earlier`.
+    pub fn since(&self, earlier: &FlowCounters) -> FlowCounters {
+        let (a, b) = (self, earlier);
+        FlowCounters {
+            acked_bytes: a.acked_bytes - b.acked_bytes,
+            delivered_bytes: a.delivered_bytes - b.delivered_bytes,
+            data_packets: a.data_packets - b.data_packets,
+            retransmits: a.retransmits - b.retransmits,
+            timeouts: a.timeouts - b.timeouts,
+            fast_retransmits: a.fast_retransmits - b.fast_retransmits,
+            ece_acks: a.ece_acks - b.ece_acks,
+            drops: a.drops - b.drops,
+        }
+    }
 }
 
-/// One row of the flow table.
+/// One row of the flow table. There may be millions: what happened is kept for the measured window only.
 #[derive(Clone, Debug, Default)]
 pub struct FlowRecord {
     /// Number.
@@ -82,36 +98,135 @@ pub struct FlowRecord {
     pub size: u64,
     /// Still open at the end of the run.
     pub open_at_end: bool,
+    /// Closed, and every byte it was opened with was acknowledged.
+    pub complete: bool,
+    /// Its SYN was answered.
+    pub established: bool,
     /// Writes completed.
-    pub transfers: u64,
-    /// Its packets dropped so far.
-    pub drops: u64,
-    /// Counters at the end of warm-up.
-    pub baseline: FlowCounters,
-    /// Counters at the end.
-    pub totals: FlowCounters,
+    pub transfers: u32,
+    /// Measured: payload acknowledged.
+    pub acked_bytes: u64,
+    /// Measured: payload delivered in order.
+    pub delivered_bytes: u64,
+    /// Measured: data segments sent, retransmissions included.
+    pub data_packets: u64,
+    /// Measured: ACKs with ECN-Echo.
+    pub ece_acks: u64,
+    /// Measured: retransmissions, at most 2^32 - 1 as the next three.
+    pub retransmits: u32,
+    /// Measured: retransmission timeouts.
+    pub timeouts: u32,
+    /// Measured: fast retransmits.
+    pub fast_retransmits: u32,
+    /// Measured: its packets dropped.
+    pub drops: u32,
     /// Smoothed RTT at the end.
     pub srtt: Dur,
     /// Mean of its RTT samples; zero without one.
     pub rtt_mean: Dur,
-    /// Payload that arrived more than once.
+    /// Payload that arrived more than once, in its whole life.
     pub duplicate_bytes: u64,
+    /// Seconds from opening to the last acknowledgement, alone in the idle network; NaN = its size is not known.
+    pub ideal: f64,
 }
 
 impl FlowRecord {
-    /// What happened since the end of warm-up.
-    pub fn measured(&self) -> FlowCounters {
-        let (a, b) = (&self.totals, &self.baseline);
-        FlowCounters {
-            acked_bytes: a.acked_bytes - b.acked_bytes,
-            delivered_bytes: a.delivered_bytes - b.delivered_bytes,
-            data_packets: a.data_packets - b.data_packets,
-            retransmits: a.retransmits - b.retransmits,
-            timeouts: a.timeouts - b.timeouts,
-            fast_retransmits: a.fast_retransmits - b.fast_retransmits,
-            ece_acks: a.ece_acks - b.ece_acks,
-            drops: a.drops - b.drops,
-        }
+    /// Takes over what was counted in the measured window.
+    pub fn count(&mut self, measured: &FlowCounters) {
+        let narrow = |x: u64| u32::try_from(x).unwrap_or(u32::MAX);
+        self.acked_bytes = measured.acked_bytes;
+        self.delivered_bytes = measured.delivered_bytes;
+        self.data_packets = measured.data_packets;
+        self.ece_acks = measured.ece_acks;
+        self.retransmits = narrow(measured.retransmits);
+        self.timeouts = narrow(measured.timeouts);
+        self.fast_retransmits = narrow(measured.fast_retransmits);
+        self.drops = narrow(measured.drops);
+    }
+    /// Seconds from opening to closing; `None` when it is not complete.
+    pub fn fct(&self) -> Option<f64> {
+        self.complete.then(|| self.closed.since(self.opened).as_secs())
+    }
+    /// Completion time over that in the idle network; NaN when it is not complete or its size is not known.
+    pub fn slowdown(&self) -> f64 {
+        self.fct().map_or(f64::NAN, |fct| fct / self.ideal)
+    }
+}
+
+/// What a connection leaves beside its row.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaving {
+    /// All it ever counted.
+    pub totals: FlowCounters,
+    /// Idle round-trip time of its path, seconds.
+    pub idle_rtt: f64,
+    /// Something written is not acknowledged.
+    pub owes: bool,
+    /// Writes not acknowledged to their last byte.
+    pub unfinished: u64,
+    /// When the oldest of them was made.
+    pub since: Time,
+}
+
+/// Sums over the connections that were open in the measured window, kept beside the table, which may be cut short.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FlowTotals {
+    /// Connections open at any time in the window.
+    pub flows: u64,
+    /// Of these, opened in the window.
+    pub opened: u64,
+    /// Of these, complete.
+    pub completed: u64,
+    /// Their counters.
+    pub counters: FlowCounters,
+    /// Sum of the squares of the bytes acknowledged.
+    pub squares: u128,
+    /// Opened for long and never established.
+    pub not_established: u64,
+    /// With something to send for long, and nothing acknowledged in the window.
+    pub starved: u64,
+    /// Longest round-trip time: idle or smoothed, seconds.
+    pub longest_rtt: f64,
+}
+
+/// Sums over the completed writes of the measured window, kept beside their table.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TransferTotals {
+    /// Completed.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Sum of their completion times, seconds.
+    pub seconds: f64,
+    /// Longest completion time, seconds.
+    pub longest: f64,
+    /// With a deadline.
+    pub due: u64,
+    /// Of these, done by then.
+    pub met: u64,
+    /// Not complete at the end of the run.
+    pub unfinished: u64,
+    /// Age of the oldest of these, seconds.
+    pub oldest: f64,
+}
+
+/// Rows left out because a table was full.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LeftOut {
+    /// Of the flow table.
+    pub flows: u64,
+    /// Of the transfer table.
+    pub transfers: u64,
+    /// Of the event table.
+    pub events: u64,
+    /// Of the series table.
+    pub series: u64,
+}
+
+impl LeftOut {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.flows + self.transfers + self.events + self.series
     }
 }
 
@@ -130,6 +245,15 @@ pub struct TransferRecord {
     pub bytes: u64,
     /// Deadline; `NEVER` = none.
     pub due: Time,
+    /// Seconds it would take alone in the idle network; NaN = not known.
+    pub ideal: f64,
+}
+
+impl TransferRecord {
+    /// Seconds from the write to the acknowledgement of its last byte.
+    pub fn fct(&self) -> f64 {
+        self.acked.since(self.started).as_secs()
+    }
 }
 
 /// A row of the event table.
@@ -189,6 +313,11 @@ impl Mean {
             self.n += 1;
         }
     }
+    /// Counts the samples of another one too.
+    pub fn join(&mut self, other: &Mean) {
+        self.sum += other.sum;
+        self.n += other.n;
+    }
     /// The mean, `None` without samples.
     pub fn value(&self) -> Option<f64> {
         (self.n > 0).then(|| self.sum / self.n as f64)
@@ -196,7 +325,6 @@ impl Mean {
 }
 
 /// Collects tables during a run.
-#[derive(Default)]
 pub struct Recorder {
     /// Sampling interval; `None` = no samples.
     pub interval: Option<Dur>,
@@ -204,10 +332,12 @@ pub struct Recorder {
     pub sampled_ports: Vec<u32>,
     /// Record the series table (otherwise samples only feed means).
     pub keep_series: bool,
-    /// Sample this many flows, by number.
-    pub sampled_flows: u32,
-    /// Keep rows of this many of them in the series table; the means count all sampled flows.
+    /// Places in the series table for flows that are open at the same time; the means count all open flows.
     pub series_flows: u32,
+    /// Places taken.
+    places: u32,
+    /// Flows that found no place.
+    pub without_place: u64,
     /// What the scenario found out while it was built, by summary key.
     pub facts: Vec<(&'static str, f64)>,
     /// Sample the counters of all flows, summed by the host they lead to.
@@ -215,31 +345,84 @@ pub struct Recorder {
     /// Counters of connections that are over, by destination.
     over: BTreeMap<u32, FlowCounters>,
     next: Option<Time>,
+    /// Warm-up is over.
+    measuring: bool,
     /// Start of the measured window.
     pub from: Time,
     /// End of the run.
     pub until: Time,
+    /// Most rows of each table.
+    pub max_rows: usize,
     /// Flow table.
     pub flows: Vec<FlowRecord>,
+    /// Sums over the flows of the window.
+    pub flow_totals: FlowTotals,
     /// Completed writes.
     pub transfers: Vec<TransferRecord>,
+    /// Sums over the completed writes of the window.
+    pub transfer_totals: TransferTotals,
     /// Event table.
     pub events: Vec<Event>,
     /// Series table.
     pub series: Vec<Sample>,
-    /// Completed blocks and their bytes.
+    /// Completed blocks.
     pub blocks: u64,
     /// Bytes of completed blocks.
     pub block_bytes: u64,
-    /// Mean of `alpha` over flows and samples.
+    /// Sum of the times they took, seconds.
+    pub block_seconds: f64,
+    /// Mean of `alpha` over open flows and samples.
     pub alpha: Mean,
-    /// Mean congestion window in bytes over flows and samples.
+    /// Mean congestion window in bytes over open flows and samples.
     pub cwnd: Mean,
     /// Rows left out because a table was full.
-    pub rows_left_out: u64,
+    pub left_out: LeftOut,
     /// Record fast retransmits as events, not only timeouts.
     pub keep_losses: bool,
+    /// SYNs dropped in the window.
+    pub syn_drops: u64,
+    /// Bytes written in the window and writes, by sending and by receiving host.
+    pub offered: [BTreeMap<u32, (u64, u64)>; 2],
 }
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Recorder {
+            interval: None,
+            sampled_ports: Vec::new(),
+            keep_series: false,
+            series_flows: 0,
+            places: 0,
+            without_place: 0,
+            facts: Vec::new(),
+            by_destination: false,
+            over: BTreeMap::new(),
+            next: None,
+            measuring: false,
+            from: Time::ZERO,
+            until: Time::ZERO,
+            max_rows: MAX_ROWS,
+            flows: Vec::new(),
+            flow_totals: FlowTotals::default(),
+            transfers: Vec::new(),
+            transfer_totals: TransferTotals::default(),
+            events: Vec::new(),
+            series: Vec::new(),
+            blocks: 0,
+            block_bytes: 0,
+            block_seconds: 0.0,
+            alpha: Mean::default(),
+            cwnd: Mean::default(),
+            left_out: LeftOut::default(),
+            keep_losses: false,
+            syn_drops: 0,
+            offered: Default::default(),
+        }
+    }
+}
+
+/// A flow that was opened so many idle round trips ago should be established, and have something acknowledged.
+const LONG: f64 = 10.0;
 
 impl Recorder {
     /// Next time a sample is due.
@@ -258,37 +441,100 @@ impl Recorder {
     }
     /// Warm-up is over.
     pub fn start(&mut self, now: Time) {
+        self.measuring = true;
         self.from = now;
     }
     /// The run is over.
     pub fn finish(&mut self, now: Time) {
         self.until = now;
-        self.flows.sort_by_key(|f| f.flow);
+        self.flows.sort_unstable_by_key(|f| f.flow);
     }
-    fn room<T>(table: &[T], left_out: &mut u64) -> bool {
-        if table.len() < MAX_ROWS {
+    fn room<T>(table: &[T], most: usize, left_out: &mut u64) -> bool {
+        if table.len() < most {
             return true;
         }
         *left_out += 1;
         false
     }
-    /// A connection is over.
-    pub fn flow(&mut self, record: FlowRecord) {
-        if self.by_destination {
-            self.over.entry(record.dst).or_default().add(&record.totals);
+    /// A connection is opened: true when it has a place in the series table, to be given back with
+    /// [`Self::give_back`].
+    pub fn take_place(&mut self) -> bool {
+        if !self.keep_series {
+            return false;
         }
-        self.flows.push(record);
+        let free = self.places < self.series_flows;
+        if free {
+            self.places += 1;
+        } else {
+            self.without_place += 1;
+        }
+        free
+    }
+    /// A connection with a place is over.
+    pub fn give_back(&mut self) {
+        self.places -= 1;
+    }
+    /// An application writes `bytes`.
+    pub fn offer(&mut self, src: u32, dst: u32, bytes: u64) {
+        if self.measuring {
+            for (sums, host) in self.offered.iter_mut().zip([src, dst]) {
+                let sum = sums.entry(host).or_default();
+                sum.0 += bytes;
+                sum.1 += 1;
+            }
+        }
+    }
+    /// A connection is over, or the run is. What ended before the warm-up did has a row, and counts nowhere.
+    pub fn flow(&mut self, mut record: FlowRecord, measured: &FlowCounters, left: &Leaving) {
+        if self.by_destination {
+            self.over.entry(record.dst).or_default().add(&left.totals);
+        }
+        if self.measuring {
+            record.count(measured);
+            let sums = &mut self.flow_totals;
+            sums.flows += 1;
+            sums.opened += u64::from(record.opened >= self.from);
+            sums.completed += u64::from(record.complete);
+            sums.counters.add(measured);
+            sums.squares += u128::from(measured.acked_bytes) * u128::from(measured.acked_bytes);
+            sums.longest_rtt = sums.longest_rtt.max(left.idle_rtt).max(record.srtt.as_secs());
+            let patience = LONG * left.idle_rtt;
+            if !record.established && record.closed.since(record.opened).as_secs() > patience {
+                sums.not_established += 1;
+            } else if record.open_at_end && left.owes && measured.acked_bytes == 0 {
+                let since = left.since.max(self.from).max(record.opened);
+                sums.starved += u64::from(record.closed.since(since).as_secs() > patience);
+            }
+            if record.open_at_end && left.unfinished > 0 {
+                let sums = &mut self.transfer_totals;
+                sums.unfinished += left.unfinished;
+                sums.oldest = sums.oldest.max(record.closed.since(left.since).as_secs());
+            }
+        }
+        if Self::room(&self.flows, self.max_rows, &mut self.left_out.flows) {
+            self.flows.push(record);
+        }
     }
     /// A write is acknowledged.
     pub fn transfer(&mut self, flow: u32, w: &Transfer, acked: Time) {
-        if Self::room(&self.transfers, &mut self.rows_left_out) {
-            let (started, delivered, bytes, due) = (w.started, w.delivered, w.bytes, w.due);
-            self.transfers.push(TransferRecord { flow, started, delivered, acked, bytes, due });
+        let (started, delivered, bytes, due, ideal) = (w.started, w.delivered, w.bytes, w.due, w.ideal);
+        let record = TransferRecord { flow, started, delivered, acked, bytes, due, ideal };
+        let sums = &mut self.transfer_totals;
+        sums.count += 1;
+        sums.bytes += bytes;
+        sums.seconds += record.fct();
+        sums.longest = sums.longest.max(record.fct());
+        if due != Time::NEVER {
+            sums.due += 1;
+            sums.met += u64::from(acked <= due);
+        }
+        if Self::room(&self.transfers, self.max_rows, &mut self.left_out.transfers) {
+            self.transfers.push(record);
         }
     }
     /// A timeout has fired.
     pub fn timeout(&mut self, at: Time, flow: u32, t: &TimeoutRecord, drops: u64, lost: u64) {
-        if Self::room(&self.events, &mut self.rows_left_out) {
+        if Self::room(&self.events, self.max_rows, &mut self.left_out.events) {
             let what = match t.kind {
                 TimeoutKind::WindowLost => "timeout: window lost",
                 TimeoutKind::FewDupAcks => "timeout: few dup acks",
@@ -321,7 +567,7 @@ impl Recorder {
         drops: u64,
         lost: u64,
     ) {
-        if self.keep_losses && Self::room(&self.events, &mut self.rows_left_out) {
+        if self.keep_losses && Self::room(&self.events, self.max_rows, &mut self.left_out.events) {
             self.events.push(Event {
                 at,
                 flow,
@@ -339,7 +585,7 @@ impl Recorder {
     }
     /// A connection has changed its state under collective control.
     pub fn transition(&mut self, t: &Transition) {
-        if Self::room(&self.events, &mut self.rows_left_out) {
+        if Self::room(&self.events, self.max_rows, &mut self.left_out.events) {
             self.events.push(Event {
                 at: t.at,
                 flow: t.flow.0,
@@ -359,7 +605,8 @@ impl Recorder {
     pub fn block(&mut self, started: Time, now: Time, bytes: u64) {
         self.blocks += 1;
         self.block_bytes += bytes;
-        if Self::room(&self.events, &mut self.rows_left_out) {
+        self.block_seconds += (now - started).as_secs();
+        if Self::room(&self.events, self.max_rows, &mut self.left_out.events) {
             self.events.push(Event {
                 at: now,
                 flow: u32::MAX,
@@ -381,42 +628,30 @@ impl Recorder {
             interval: self.interval,
             sampled_ports: self.sampled_ports.clone(),
             keep_series: self.keep_series,
-            sampled_flows: self.sampled_flows,
             series_flows: self.series_flows,
             ..Recorder::default()
         }
     }
     /// Adds a row to the series table, when there is one.
     pub fn row(&mut self, sample: Sample) {
-        if self.keep_series && Self::room(&self.series, &mut self.rows_left_out) {
+        if self.keep_series && Self::room(&self.series, self.max_rows, &mut self.left_out.series) {
             self.series.push(sample);
         }
     }
-    /// Takes one sample of everything asked for.
-    pub(crate) fn sample(
+    /// Takes one sample of everything asked for; `flows` are the open ones.
+    pub(crate) fn sample<'a>(
         &mut self,
         at: Time,
-        measuring: bool,
         ports: &[Port],
-        flows: &[Option<Box<Flow>>],
+        flows: impl Iterator<Item = &'a Flow> + Clone,
         hosts: &[Collective],
     ) {
         self.sampled(at);
         let keep = self.keep_series;
-        let Recorder {
-            series,
-            rows_left_out,
-            sampled_ports,
-            alpha,
-            cwnd,
-            sampled_flows,
-            series_flows,
-            by_destination,
-            over,
-            ..
-        } = self;
+        let Recorder { series, left_out, sampled_ports, alpha, cwnd, by_destination, over, .. } = self;
+        let (measuring, most) = (self.measuring, self.max_rows);
         let mut row = |entity, number, metric, value| {
-            if keep && Self::room(series, rows_left_out) {
+            if keep && Self::room(series, most, &mut left_out.series) {
                 series.push(Sample { at, entity, number, metric, value });
             }
         };
@@ -431,14 +666,13 @@ impl Recorder {
                 }
             }
         }
-        for (number, flow) in flows.iter().enumerate().take(*sampled_flows as usize) {
-            let Some(flow) = flow else { continue };
-            let number = number as u32;
+        for flow in flows.clone() {
+            let number = flow.record.flow;
             let window = flow.sender.cwnd();
             if measuring && window < u64::MAX / 4 {
                 cwnd.add(window as f64);
             }
-            let keep_flow = keep && number < *series_flows;
+            let keep_flow = flow.has_place;
             if keep_flow {
                 row("flow", number, "cwnd_bytes", window as f64);
                 row("flow", number, "acked_bytes", flow.sender.acked() as f64);
@@ -458,10 +692,9 @@ impl Recorder {
             return;
         }
         if !hosts.is_empty() {
-            for (number, flow) in flows.iter().enumerate() {
-                let charge = flow.as_ref().and_then(|f| hosts.get(f.collective as usize));
-                if let Some(host) = charge {
-                    let number = number as u32;
+            for flow in flows.clone() {
+                if let Some(host) = hosts.get(flow.collective as usize) {
+                    let number = flow.record.flow;
                     host.controller
                         .observe(FlowId(number), &mut |name, value| row("flow", number, name, value));
                 }
@@ -469,7 +702,7 @@ impl Recorder {
         }
         if *by_destination {
             let mut totals = over.clone();
-            for flow in flows.iter().flatten() {
+            for flow in flows {
                 totals.entry(flow.record.dst).or_default().add(&flow.counters());
             }
             for (host, c) in totals {

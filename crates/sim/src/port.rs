@@ -134,7 +134,9 @@ pub struct PortStats {
     pub marks: u64,
     /// Most packets in the port at once (waiting plus in service).
     pub queue_max: u32,
-    /// Time integral of the packets in the port, packet-picoseconds.
+    /// Sum of the times packets spent in the port, packet-picoseconds: by Little's law the mean queue, for all ports.
+    pub sojourn: u128,
+    /// Time integral of the packets in the port, packet-picoseconds; NaN where it is not kept, as the next two.
     pub queue_integral: f64,
     /// Time integral of its square.
     pub queue_square_integral: f64,
@@ -174,6 +176,8 @@ struct Totals {
     departed_bytes: u64,
     drops: [u64; 3],
     marks: u64,
+    /// Time in the port, of every accepted packet to its departure.
+    sojourn: u128,
 }
 
 /// Time integrals of the queue since the last reset.
@@ -217,6 +221,8 @@ pub struct Port {
     held: Option<Box<[u32; 64]>>,
     /// Totals at the last reset.
     base: Totals,
+    /// Part of [`Totals::sojourn`] that lay ahead at the last [`Self::settle`].
+    ahead: u128,
     rng: Stream,
     loss_rng: Stream,
 }
@@ -259,6 +265,7 @@ impl Port {
             queue_max: 0,
             totals: Totals::default(),
             base: Totals::default(),
+            ahead: 0,
             integrals: Integrals::default(),
             rng,
             loss_rng,
@@ -313,6 +320,7 @@ impl Port {
             drops: [0, 1, 2].map(|i| now.drops[i] - base.drops[i]),
             marks: now.marks - base.marks,
             queue_max: self.queue_max,
+            sojourn: now.sojourn - base.sojourn,
             queue_integral: self.integrals.packets + unmeasured,
             queue_square_integral: self.integrals.packets_squared + unmeasured,
             byte_integral: self.integrals.bytes + unmeasured,
@@ -322,6 +330,7 @@ impl Port {
         Totals {
             departed_packets: self.totals.accepted_packets - u64::from(self.queue_packets),
             departed_bytes: self.totals.accepted_bytes - self.queue_bytes,
+            sojourn: self.totals.sojourn - self.ahead,
             ..self.totals
         }
     }
@@ -336,6 +345,9 @@ impl Port {
     pub fn settle(&mut self, now: Time, arena: &mut Arena) {
         self.advance(now, arena);
         self.account(now.0);
+        let waiting = self.ring.tail.wrapping_sub(self.ring.departing);
+        let left = |i| u128::from(self.ring.at(self.ring.departing.wrapping_add(i)).finish - now.0);
+        self.ahead = (0..waiting).map(left).sum();
     }
 
     #[inline]
@@ -498,6 +510,7 @@ impl Port {
         self.queue_bytes += u64::from(bytes);
         self.totals.accepted_packets += 1;
         self.totals.accepted_bytes += u64::from(bytes);
+        self.totals.sojourn += u128::from(finish - now.0);
         self.queue_max = self.queue_max.max(self.queue_packets);
         Offered::Queued(first.then_some(Time(finish + self.delay)))
     }

@@ -1,9 +1,66 @@
 //! Summary of a run, from the engine's tables.
 
 use crate::metrics::Recorder;
-use crate::port::Port;
-use crate::topology::Topology;
+use crate::port::{Port, PortStats};
+use crate::topology::{NodeKind, Topology};
+use penstock_core::tcp::TcpConfig;
+use penstock_models::Suite;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Which port a run reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bottleneck {
+    /// This one.
+    Fixed(u32),
+    /// The switch port with the longest mean queue in the measured window, known at the end. Until then the candidate
+    /// stands for it: its queue is sampled, and in large networks its moments are the only ones that are kept.
+    Busiest {
+        /// The port the scenario expects.
+        candidate: u32,
+    },
+}
+
+impl Bottleneck {
+    /// The port known before the run.
+    pub fn candidate(self) -> u32 {
+        match self {
+            Bottleneck::Fixed(port) | Bottleneck::Busiest { candidate: port } => port,
+        }
+    }
+    /// The reported port, at the end of the run.
+    pub fn port(self, topology: &Topology, ports: &[Port]) -> u32 {
+        match self {
+            Bottleneck::Fixed(port) => port,
+            Bottleneck::Busiest { candidate } => {
+                longest(ports, |p| is_switch_port(topology, p)).unwrap_or(candidate)
+            }
+        }
+    }
+}
+
+impl From<u32> for Bottleneck {
+    fn from(port: u32) -> Bottleneck {
+        Bottleneck::Fixed(port)
+    }
+}
+
+/// True for the output ports of switches.
+pub(crate) fn is_switch_port(t: &Topology, port: u32) -> bool {
+    t.nodes[t.links[port as usize].from as usize].kind == NodeKind::Switch
+}
+
+/// The port with the longest mean queue among those asked for, the first of equals; `None` when all were empty.
+pub(crate) fn longest(ports: &[Port], among: impl Fn(u32) -> bool) -> Option<u32> {
+    let mut best = (0, None);
+    for p in (0..ports.len() as u32).filter(|p| among(*p)) {
+        let sojourn = ports[p as usize].stats().sojourn;
+        if sojourn > best.0 {
+            best = (sojourn, Some(p));
+        }
+    }
+    best.1
+}
 
 /// What a run leaves to be read, whoever drove it: virtual time or the wall clock.
 #[derive(Clone, Copy)]
@@ -14,12 +71,39 @@ pub struct Measured<'a> {
     pub protocol_names: &'a [String],
     /// Ports, by number.
     pub ports: &'a [Port],
-    /// Number of the bottleneck port.
+    /// Number of the reported port.
     pub bottleneck: u32,
+    /// The port that was expected to be it, and sampled.
+    pub candidate: u32,
     /// What has been recorded.
     pub recorder: &'a Recorder,
     /// Packets delivered over one link.
     pub packet_hops: u64,
+    /// Protocols with their connection options, by position.
+    pub protocols: &'a [(Suite, Arc<TcpConfig>)],
+    /// What was found out while the run was built, a line each.
+    pub notes: &'a [String],
+    /// A workload ended the run.
+    pub stopped: bool,
+}
+
+impl Measured<'_> {
+    /// Length of the measured window in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.recorder.until.since(self.recorder.from).as_secs()
+    }
+    /// Name of the reported port.
+    pub fn bottleneck_name(&self) -> String {
+        self.topology.link_name(self.bottleneck)
+    }
+    /// Mean queue of a port in packets, that in service included, by Little's law: known of every port.
+    pub fn mean_queue(&self, stats: &PortStats) -> f64 {
+        if stats.queue_integral.is_nan() {
+            stats.sojourn as f64 / (self.seconds() * 1e12)
+        } else {
+            stats.queue_integral / (self.seconds() * 1e12)
+        }
+    }
 }
 
 /// Summary keys with their values; units are in the names.
@@ -36,13 +120,6 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     sorted[i] + (sorted[j] - sorted[i]) * (x - i as f64)
 }
 
-/// Jain's index (sum x)^2 / (n sum x^2); NaN when there is nothing.
-pub fn jain(values: &[f64]) -> f64 {
-    let sum: f64 = values.iter().sum();
-    let squares: f64 = values.iter().map(|x| x * x).sum();
-    sum * sum / (values.len() as f64 * squares)
-}
-
 /// Summarises a finished run; quantities without meaning in it are left out.
 pub fn summarise(e: &Measured<'_>) -> Summary {
     let r = e.recorder;
@@ -57,25 +134,29 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     for (key, value) in &r.facts {
         put(key, *value);
     }
-    let measured: Vec<_> = r.flows.iter().map(|f| f.measured()).collect();
-    let total = |f: fn(&crate::metrics::FlowCounters) -> u64| measured.iter().map(f).sum::<u64>() as f64;
-    put("goodput_bps", total(|m| m.acked_bytes) * 8.0 / seconds);
-    put("packets_sent", total(|m| m.data_packets));
-    put("retransmits", total(|m| m.retransmits));
-    put("timeouts", total(|m| m.timeouts));
-    put("fast_retransmits", total(|m| m.fast_retransmits));
-    let rates: Vec<f64> = measured.iter().map(|m| m.acked_bytes as f64).collect();
-    put("jain", jain(&rates));
-    put("flows", r.flows.len() as f64);
+    let flows = &r.flow_totals;
+    let c = &flows.counters;
+    put("goodput_bps", c.acked_bytes as f64 * 8.0 / seconds);
+    put("packets_sent", c.data_packets as f64);
+    put("retransmits", c.retransmits as f64);
+    put("timeouts", c.timeouts as f64);
+    put("fast_retransmits", c.fast_retransmits as f64);
+    let sum = c.acked_bytes as f64;
+    put("jain", sum * sum / (flows.flows as f64 * flows.squares as f64));
+    put("flows", flows.flows as f64);
+    put("flows_opened", flows.opened as f64);
+    put("flows_completed", flows.completed as f64);
     put("blocks", r.blocks as f64);
 
     let port = &e.ports[e.bottleneck as usize];
     let st = port.stats();
     let ps = seconds * 1e12;
-    let mean = st.queue_integral / ps;
+    let mean = e.mean_queue(&st);
     put("utilisation", st.departed_bytes as f64 * 8.0 / (port.rate().as_bps() * seconds));
     put("queue_mean_packets", mean);
-    put("queue_std_packets", (st.queue_square_integral / ps - mean * mean).max(0.0).sqrt());
+    let variance = st.queue_square_integral / ps - mean * mean;
+    // `max` would turn what was not measured into a zero.
+    put("queue_std_packets", if variance < 0.0 { 0.0 } else { variance.sqrt() });
     put("queue_max_packets", f64::from(st.queue_max));
     put("queue_mean_bytes", st.byte_integral / ps);
     let bottleneck_drops: u64 = st.drops.iter().sum();
@@ -86,38 +167,34 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     put("ce_marks", all(|p| p.marks));
     put("packet_hops", e.packet_hops as f64);
 
-    let mut fct: Vec<f64> = r.transfers.iter().map(|t| (t.acked - t.started).as_secs()).collect();
-    put("transfers", fct.len() as f64);
-    put("flows_completed", fct.len() as f64);
-    if !fct.is_empty() {
-        put(
-            "transfer_mean_bytes",
-            r.transfers.iter().map(|t| t.bytes as f64).sum::<f64>() / fct.len() as f64,
-        );
-        put("fct_mean_s", fct.iter().sum::<f64>() / fct.len() as f64);
-        fct.sort_by(f64::total_cmp);
-        put("fct_p50_s", quantile(&fct, 0.5));
-        put("fct_p99_s", quantile(&fct, 0.99));
-        let due: Vec<_> = r.transfers.iter().filter(|t| t.due != penstock_units::Time::NEVER).collect();
-        if !due.is_empty() {
-            let met = due.iter().filter(|t| t.acked <= t.due).count();
-            put("deadlines_met", met as f64 / due.len() as f64);
-        }
-    }
-    let mut blocks: Vec<f64> =
-        r.events.iter().filter(|x| x.what == "block").map(|x| x.length.as_secs()).collect();
-    if !blocks.is_empty() {
-        blocks.sort_by(f64::total_cmp);
-        put("block_mean_s", blocks.iter().sum::<f64>() / blocks.len() as f64);
-        put("block_p50_s", quantile(&blocks, 0.5));
-        put("block_p99_s", quantile(&blocks, 0.99));
-    }
+    let sums = &r.transfer_totals;
+    let count = sums.count as f64;
+    put("transfers", count);
+    // Without one these are not finite, and left out.
+    put("transfer_mean_bytes", sums.bytes as f64 / count);
+    put("fct_mean_s", sums.seconds / count);
+    put("deadlines_met", sums.met as f64 / sums.due as f64);
+    let sorted = |mut values: Vec<f64>| {
+        values.retain(|x| !x.is_nan());
+        values.sort_unstable_by(f64::total_cmp);
+        values
+    };
+    let fct = sorted(r.transfers.iter().map(|t| t.fct()).collect());
+    put("fct_p50_s", quantile(&fct, 0.5));
+    put("fct_p99_s", quantile(&fct, 0.99));
+    let slowdown = sorted(r.transfers.iter().map(|t| t.fct() / t.ideal).collect());
+    put("slowdown_p50", quantile(&slowdown, 0.5));
+    put("slowdown_p99", quantile(&slowdown, 0.99));
+    let blocks = sorted(r.events.iter().filter(|x| x.what == "block").map(|x| x.length.as_secs()).collect());
+    put("block_mean_s", r.block_seconds / r.blocks as f64);
+    put("block_p50_s", quantile(&blocks, 0.5));
+    put("block_p99_s", quantile(&blocks, 0.99));
     if let Some(x) = r.alpha.value() {
         put("alpha_mean", x);
     }
     if let Some(x) = r.cwnd.value() {
         put("cwnd_mean_bytes", x);
     }
-    put("rows_left_out", r.rows_left_out as f64);
+    put("rows_left_out", r.left_out.total() as f64);
     s
 }

@@ -1,11 +1,12 @@
 //! A scenario: a name and its parameters, checked once and turned into a [`Setup`] that cannot be wrong.
 
-use crate::engine::{Engine, Progress, Setup};
+use crate::engine::{Engine, Progress, Setup, TooLong};
 use crate::events::Ties;
 use crate::metrics::Recorder;
-use crate::results::{summarise, Summary};
+use crate::results::{is_switch_port, summarise, Bottleneck, Summary};
 use crate::scenarios;
 use crate::topology::{LinkSpec, Topology};
+use crate::warnings::warnings;
 use crate::workloads::Workload;
 use penstock_core::params::edit_distance;
 use penstock_core::tcp::{RetransmitThread, TcpConfig, ThreadSegment};
@@ -316,7 +317,7 @@ pub const COMMON: &[ParamSpec] = &[
         "ties",
         Kind::Choice(&["forward", "reversed"]),
         "forward",
-        "order of simultaneous arrivals; a result that depends on it is an artefact",
+        "order of simultaneous events: arrivals, deadlines, workloads; a result that depends on it is an artefact",
         "",
     ),
 ];
@@ -341,7 +342,7 @@ pub struct Common {
     pub warmup: Dur,
     /// Framing bytes per packet.
     pub framing: u32,
-    /// Order of simultaneous arrivals.
+    /// Order of simultaneous events.
     pub ties: Ties,
     /// Sampling interval.
     pub sample: Option<Dur>,
@@ -476,13 +477,13 @@ impl Common {
         &self,
         topology: Topology,
         workloads: Vec<Box<dyn Workload>>,
-        bottleneck: u32,
+        bottleneck: impl Into<Bottleneck>,
         base_rtt: Dur,
         id: RunId,
     ) -> Setup {
         let mut recorder = Recorder::default();
-        recorder.sampled_ports = vec![bottleneck];
-        recorder.sampled_flows = self.series_flows.max(256);
+        let bottleneck = bottleneck.into();
+        recorder.sampled_ports = sampled_ports(bottleneck, &topology);
         recorder.series_flows = self.series_flows;
         recorder.keep_series = self.series;
         recorder.keep_losses = self.loss_events;
@@ -504,11 +505,25 @@ impl Common {
             run: id.run,
             ties: self.ties,
             bottleneck,
+            notes: Vec::new(),
             recorder,
             receive: self.receive.clone(),
             pools: Vec::new(),
             collectives: Vec::new(),
         }
+    }
+}
+
+/// Networks of up to so many switch ports sample all of them, where the reported one is found at the end.
+const SAMPLE_ALL: usize = 8;
+
+/// The ports whose queue is sampled.
+fn sampled_ports(bottleneck: Bottleneck, topology: &Topology) -> Vec<u32> {
+    let switches: Vec<u32> =
+        (0..topology.links.len() as u32).filter(|p| is_switch_port(topology, *p)).collect();
+    match bottleneck {
+        Bottleneck::Busiest { .. } if (1..=SAMPLE_ALL).contains(&switches.len()) => switches,
+        _ => vec![bottleneck.candidate()],
     }
 }
 
@@ -623,6 +638,10 @@ pub struct Outcome {
     pub summary: Summary,
     /// False when it was cancelled.
     pub completed: bool,
+    /// Name of the reported port.
+    pub bottleneck: String,
+    /// What to know before trusting the numbers, a line each.
+    pub warnings: Vec<String>,
 }
 
 impl Resolved {
@@ -660,7 +679,26 @@ impl Resolved {
     /// A bad value that only building can find.
     pub fn setup(&self, run: u64) -> Result<Setup, ParamError> {
         let common = Common::parse(&self.params, &self.file)?;
-        (self.scenario.build)(&self.params, &common, RunId { seed: self.seed, run })
+        let setup = (self.scenario.build)(&self.params, &common, RunId { seed: self.seed, run })?;
+        match setup.too_long() {
+            None => Ok(setup),
+            Some(found) => Err(self.too_long(&setup, &found)),
+        }
+    }
+    /// The error of a link that is too slow or too long, under the key that set its rate or its delay.
+    fn too_long(&self, setup: &Setup, found: &TooLong) -> ParamError {
+        let p = &self.params;
+        let link = &setup.topology.links[found.link as usize];
+        let slow = found.transmission > found.delay;
+        let sets = |spec: &ParamSpec| match spec.kind {
+            Kind::Rate if slow => p.is_set(spec.name) && p.rate(spec.name) == link.rate,
+            Kind::Duration if !slow => p.is_set(spec.name) && p.dur(spec.name) == link.delay,
+            _ => false,
+        };
+        match self.scenario.params.iter().find(|spec| sets(spec)) {
+            Some(spec) => found.error(spec.name, p.text(spec.name)),
+            None => found.error("link", &setup.topology.link_name(found.link)),
+        }
     }
     /// Runs replication `run`.
     ///
@@ -669,7 +707,9 @@ impl Resolved {
     pub fn run(&self, run: u64, progress: &Progress) -> Result<Outcome, ParamError> {
         let mut engine = Engine::new(self.setup(run)?)?;
         let completed = engine.run(progress)?;
-        let summary = summarise(&engine.measured());
-        Ok(Outcome { engine, summary, completed })
+        let measured = engine.measured();
+        let summary = summarise(&measured);
+        let (bottleneck, warnings) = (measured.bottleneck_name(), warnings(&measured));
+        Ok(Outcome { engine, summary, completed, bottleneck, warnings })
     }
 }

@@ -164,7 +164,7 @@ impl Case {
         setup.workloads = vec![Box::new(Flows { flows, next: 0, acked: 0, stop_at: Time::NEVER })];
         setup.topology = topology;
         setup.base_rtt = Dur::micros(self.delay_us * 4);
-        setup.bottleneck = 0;
+        setup.bottleneck = 0.into();
         setup.recorder.sampled_ports = vec![0];
         setup
     }
@@ -178,13 +178,13 @@ fn check(protocol: &str, case: &Case) -> Result<(), TestCaseError> {
     prop_assert!(engine.now() < end, "{protocol}: not done after {}", engine.now());
     prop_assert_eq!(engine.recorder.flows.len(), case.flows.len());
     let mut sizes: Vec<u64> = case.flows.iter().map(|f| f.2).collect();
-    let mut delivered: Vec<u64> = engine.recorder.flows.iter().map(|f| f.totals.delivered_bytes).collect();
+    let mut delivered: Vec<u64> = engine.recorder.flows.iter().map(|f| f.delivered_bytes).collect();
     for f in &engine.recorder.flows {
-        prop_assert_eq!(f.totals.delivered_bytes, f.size, "{}: flow {}", protocol, f.flow);
-        prop_assert_eq!(f.totals.acked_bytes, f.size, "{}: flow {}", protocol, f.flow);
+        prop_assert_eq!(f.delivered_bytes, f.size, "{}: flow {}", protocol, f.flow);
+        prop_assert_eq!(f.acked_bytes, f.size, "{}: flow {}", protocol, f.flow);
         prop_assert!(!f.open_at_end, "{protocol}: flow {} did not close", f.flow);
         // What arrived twice was sent twice.
-        let retransmitted = f.totals.retransmits * 1460;
+        let retransmitted = u64::from(f.retransmits) * 1460;
         prop_assert!(f.duplicate_bytes <= retransmitted, "{protocol}: flow {}", f.flow);
     }
     sizes.sort_unstable();

@@ -34,7 +34,7 @@ fn every_byte_arrives_exactly_once_under_random_loss() {
                 let what = format!("{protocol}, {connections}, loss {loss}");
                 assert_eq!(r.blocks, 15, "{what}: queries");
                 assert_eq!(r.transfers.len(), 90, "{what}: responses");
-                let delivered: u64 = r.flows.iter().map(|f| f.totals.delivered_bytes).sum();
+                let delivered: u64 = r.flows.iter().map(|f| f.delivered_bytes).sum();
                 assert_eq!(delivered, 90 * 25_000, "{what}: bytes delivered in order");
                 assert!(engine.conservation.dropped > 0 || loss == 0.0, "{what}: something was lost");
             }

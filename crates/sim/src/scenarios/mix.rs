@@ -118,10 +118,11 @@ fn place(p: &Params, link: &LinkSpec, rng: &mut Stream) -> Result<Place, ParamEr
         if hosts.len() < 2 {
             return Err(p.error("topology", "must have at least two hosts"));
         }
-        let any = Pairs::new(hosts.clone(), hosts.clone()).expect("two hosts at least");
+        let to: std::sync::Arc<[u32]> = hosts.clone().into();
+        let any = Pairs::new(hosts.clone(), to.clone()).expect("two hosts at least");
         let bottleneck = topology.links.iter().position(|l| l.to == hosts[0]).expect("hosts are connected");
         let short =
-            hosts.iter().map(|h| Pairs::new(vec![*h], hosts.clone()).expect("two hosts at least")).collect();
+            hosts.iter().map(|h| Pairs::new(vec![*h], to.clone()).expect("two hosts at least")).collect();
         let receiving = hosts.len() as u64;
         rng.shuffle(&mut hosts);
         let n = hosts.len();

@@ -1,6 +1,7 @@
 //! A permutation: every host of a data-centre network sends to one other host.
 
 use crate::engine::Setup;
+use crate::results::Bottleneck;
 use crate::scenario::{Common, RunId, Scenario};
 use crate::topology::{fat_tree, leaf_spine, LinkSpec, Topology};
 use crate::workloads::flows::FlowList;
@@ -104,9 +105,10 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         };
         flows.push((Time::ZERO + rng.dur_below(p.dur("link_delay")), request));
     }
-    // The port towards the first host stands for all.
+    // Until the run shows where the queue is, the port towards the first host stands for all.
     let first = hosts[0];
-    let bottleneck = topology.links.iter().position(|l| l.to == first).expect("hosts are connected") as u32;
+    let candidate = topology.links.iter().position(|l| l.to == first).expect("hosts are connected") as u32;
+    let bottleneck = Bottleneck::Busiest { candidate };
     let base_rtt = p.dur("link_delay") * 4;
     Ok(c.setup(topology, vec![Box::new(FlowList::new(flows))], bottleneck, base_rtt, id))
 }

@@ -2,6 +2,7 @@
 
 use penstock_core::{FlowId, Stream};
 use penstock_units::Time;
+use std::sync::Arc;
 
 pub mod applications;
 pub mod block;
@@ -53,12 +54,14 @@ impl FlowRequest {
 #[derive(Clone, Debug)]
 pub struct Pairs {
     from: Vec<u32>,
-    to: Vec<u32>,
+    /// Shared: sources that each have a list of senders of their own have their destinations in common.
+    to: Arc<[u32]>,
 }
 
 impl Pairs {
     /// `None` when some host of `from` could only send to itself.
-    pub fn new(from: Vec<u32>, to: Vec<u32>) -> Option<Pairs> {
+    pub fn new(from: Vec<u32>, to: impl Into<Arc<[u32]>>) -> Option<Pairs> {
+        let to = to.into();
         let possible = from.iter().all(|f| to.iter().any(|t| t != f));
         (possible && !from.is_empty()).then_some(Pairs { from, to })
     }
@@ -116,8 +119,8 @@ pub enum Action {
 /// The actions of one call.
 #[derive(Default)]
 pub struct Actions {
-    pub(crate) list: Vec<Action>,
-    pub(crate) next_flow: u32,
+    list: Vec<Action>,
+    next_flow: u32,
 }
 
 impl Actions {

@@ -25,7 +25,7 @@ pub const CUSTOM: Scenario = Scenario {
         "bottleneck",
         Kind::Text,
         "",
-        "port that is reported and sampled, FROM->TO; unset = the slowest switch port, the first of equals",
+        "port that is reported and sampled, FROM->TO; unset = the switch port with the longest mean queue",
         "",
     )],
     defaults: &[],

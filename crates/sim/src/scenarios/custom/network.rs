@@ -3,6 +3,7 @@
 use super::list;
 use super::tables::{find_nodes, names, Table, MOST_NODES, TABLES};
 use crate::document::plain;
+use crate::results::Bottleneck;
 use crate::scenario::Common;
 use crate::topology::{drop_tail, Link, NodeKind, Topology};
 use penstock_core::{ParamError, Params};
@@ -137,16 +138,18 @@ pub(super) fn network(p: &Params, c: &Common, unused: &mut Vec<String>) -> Resul
     Ok(t)
 }
 
-pub(super) fn bottleneck(p: &Params, t: &Topology) -> Result<u32, ParamError> {
+pub(super) fn bottleneck(p: &Params, t: &Topology) -> Result<Bottleneck, ParamError> {
     if p.is_set("bottleneck") {
         let ends = p.text("bottleneck").split_once("->").map(|(a, b)| (t.find(a.trim()), t.find(b.trim())));
         let Some((Some(a), Some(b))) = ends else {
             return Err(p.error("bottleneck", "must be FROM->TO with the names of two nodes"));
         };
-        return t.link_between(a, b).ok_or_else(|| p.error("bottleneck", "there is no such link"));
+        let link = t.link_between(a, b).ok_or_else(|| p.error("bottleneck", "there is no such link"));
+        return link.map(Bottleneck::Fixed);
     }
     let from_switch = |l: &Link| t.nodes[l.from as usize].kind == NodeKind::Switch;
     let switches = (0..t.links.len() as u32).filter(|l| from_switch(&t.links[*l as usize]));
     // Without a switch the first link stands for all.
-    Ok(switches.min_by_key(|l| t.links[*l as usize].rate).unwrap_or(0))
+    let candidate = switches.min_by_key(|l| t.links[*l as usize].rate).unwrap_or(0);
+    Ok(Bottleneck::Busiest { candidate })
 }

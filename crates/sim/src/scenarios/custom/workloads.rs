@@ -14,6 +14,7 @@ use crate::workloads::{FlowRequest, Pairs, Workload};
 use penstock_core::rng::Entity;
 use penstock_core::{ParamError, Params, Stream};
 use penstock_units::{Dur, Time};
+use std::sync::Arc;
 
 /// Most flows one table may begin.
 const MOST_FLOWS: usize = 1_000_000;
@@ -96,13 +97,13 @@ impl Builder<'_> {
             }
             "poisson" => {
                 table.need("rate")?;
-                let pairs = self.pairs(table, &from)?;
+                let pairs = self.pairs(table, &from, [from.clone()])?.remove(0);
                 let sizes = self.sizes(table)?;
                 let rate = Rate { per_second: q.float("rate"), start, deadline, count: count("count") };
                 Box::new(Poisson::new(template, pairs, sizes, rate, rng))
             }
             "closed" => {
-                let sources = from.iter().map(|h| self.pairs(table, &[*h])).collect::<Result<Vec<_>, _>>()?;
+                let sources = self.pairs(table, &from, from.iter().map(|h| vec![*h]))?;
                 let sizes = self.sizes(table)?;
                 let (spread, think) = (q.dur("spread"), q.dur("think"));
                 let plan = Loop { start, spread, think, deadline, count: count("count") };
@@ -203,9 +204,16 @@ impl Builder<'_> {
         Ok(sizes)
     }
 
-    fn pairs(&mut self, table: &Table, from: &[u32]) -> Result<Pairs, ParamError> {
-        let to = table.hosts(&self.topology, "to")?;
-        let Some(pairs) = Pairs::new(from.to_vec(), to.clone()) else {
+    /// Senders `from`, in these groups, and the destinations they have in common.
+    fn pairs(
+        &mut self,
+        table: &Table,
+        from: &[u32],
+        groups: impl IntoIterator<Item = Vec<u32>>,
+    ) -> Result<Vec<Pairs>, ParamError> {
+        let to: Arc<[u32]> = table.hosts(&self.topology, "to")?.into();
+        let pairs: Option<Vec<Pairs>> = groups.into_iter().map(|g| Pairs::new(g, to.clone())).collect();
+        let Some(pairs) = pairs else {
             let own = from.iter().find(|f| to.iter().all(|t| t == *f)).unwrap_or(&from[0]);
             let name = &self.topology.nodes[*own as usize].name;
             let rule = "must have a host other than the sender: no flow leads to its own host";

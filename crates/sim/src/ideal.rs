@@ -1,0 +1,155 @@
+//! The completion time a transfer would have alone in the idle network: what slowdowns are measured against.
+
+use crate::topology::Topology;
+use penstock_core::tcp::TcpConfig;
+
+/// Lengths on the wire of the packets of one connection, in bytes, framing included.
+#[derive(Clone, Copy, Debug)]
+pub struct Lengths {
+    /// Payload of a full segment.
+    pub segment: u32,
+    /// What a data segment has beside its payload: headers, congestion header, framing.
+    pub header: u32,
+    /// An acknowledgement.
+    pub ack: u32,
+    /// SYN or its answer.
+    pub syn: u32,
+}
+
+impl Lengths {
+    /// Those of a connection whose congestion header has `congestion` bytes, on links with `framing`. Header
+    /// compression is left out of account: with it a slowdown may be below one.
+    pub fn new(cfg: &TcpConfig, congestion: u32, framing: u32) -> Lengths {
+        let header = cfg.header_len() + congestion + framing;
+        Lengths { segment: cfg.mss, header, ack: header, syn: header }
+    }
+}
+
+/// Seconds a packet of `bytes` takes along `path`: transmission and propagation of every link.
+fn one_way(t: &Topology, path: &[u32], bytes: u32) -> f64 {
+    path.iter().map(|l| seconds(t, *l, bytes) + t.links[*l as usize].delay.as_secs()).sum()
+}
+
+fn seconds(t: &Topology, link: u32, bytes: u32) -> f64 {
+    f64::from(bytes) * 8.0 / t.links[link as usize].rate.as_bps()
+}
+
+/// Seconds from the opening of a connection to the answer of its SYN: the idle round trip.
+pub fn handshake(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths) -> f64 {
+    one_way(t, forward, lengths.syn) + one_way(t, back, lengths.syn)
+}
+
+/// Seconds from a write of `bytes` on an idle, open connection to the acknowledgement of its last byte: segments
+/// leave back to back at line rate whatever the windows, are stored and forwarded link by link, and the last one is
+/// acknowledged at once. NaN for an endless write.
+pub fn transfer(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths, bytes: u64) -> f64 {
+    if bytes == 0 || bytes == u64::MAX {
+        return f64::NAN;
+    }
+    let segment = u64::from(lengths.segment);
+    let packets = bytes.div_ceil(segment);
+    let last = (bytes - (packets - 1) * segment) as u32 + lengths.header;
+    let full = lengths.segment + lengths.header;
+    let seconds = |link: &u32, bytes: u32| seconds(t, *link, bytes);
+    // The last packet's way through links in series of which each carries one packet at a time: the longest of the
+    // chains "the first packet up to link j, all other full ones behind each other on the slowest link so far, the
+    // last one from link j on".
+    let arrival = if packets == 1 {
+        forward.iter().map(|l| seconds(l, last)).sum::<f64>()
+    } else {
+        let (mut before, mut slowest, mut longest) = (0.0, 0.0f64, 0.0f64);
+        let mut rest: f64 = forward.iter().map(|l| seconds(l, last)).sum();
+        for l in forward {
+            let own = seconds(l, full);
+            before += own;
+            slowest = slowest.max(own);
+            longest = longest.max(before + (packets - 2) as f64 * slowest + rest);
+            rest -= seconds(l, last);
+        }
+        longest
+    };
+    let propagation: f64 = forward.iter().map(|l| t.links[*l as usize].delay.as_secs()).sum();
+    arrival + propagation + one_way(t, back, lengths.ack)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{drop_tail, LinkSpec};
+    use penstock_units::{Dur, Rate};
+    use proptest::prelude::*;
+
+    /// Host, switch, host with these rates in Mb/s and 10 us each.
+    fn network(mbps: [u64; 2]) -> (Topology, [u32; 2], [u32; 2]) {
+        let spec = |m| LinkSpec {
+            rate: Rate(m * 1_000_000),
+            delay: Dur::micros(10),
+            buffer: None,
+            queue: drop_tail(),
+        };
+        let mut t = Topology::default();
+        let (a, s, b) = (t.host("a"), t.switch("s"), t.host("b"));
+        let (up, back1) = t.connect(a, s, &spec(mbps[0]));
+        let (down, back0) = t.connect(s, b, &spec(mbps[1]));
+        (t, [up, down], [back0, back1])
+    }
+    const PLAIN: Lengths = Lengths { segment: 1460, header: 40, ack: 40, syn: 40 };
+
+    fn close(x: f64, y: f64) {
+        assert!((x / y - 1.0).abs() < 1e-12, "{x} is not {y}");
+    }
+
+    #[test]
+    fn completion_times_by_hand() {
+        // 1 Gb/s then 100 Mb/s: a full packet takes 12 and 120 us, an ACK 3.2 and 0.32 us.
+        let (t, forward, back) = network([1000, 100]);
+        let us = |bytes| transfer(&t, &forward, &back, &PLAIN, bytes) * 1e6;
+        let round = 20.0 + 20.0 + 3.2 + 0.32;
+        close(handshake(&t, &forward, &back, &PLAIN) * 1e6, 40.0 + 2.0 * 3.52);
+        close(us(1460), 12.0 + 120.0 + round);
+        // A lone short packet: 500 + 40 bytes.
+        close(us(500), 4.32 + 43.2 + round);
+        close(us(14_600), 12.0 + 10.0 * 120.0 + round);
+        // 10 MB: 6849 full segments and one of 460 bytes (500 on the wire).
+        close(us(10_000_000), 12.0 + 6849.0 * 120.0 + 40.0 + round);
+        // The slow link first: its packets never wait at the fast one.
+        let (t, forward, back) = network([100, 1000]);
+        let us = |bytes| transfer(&t, &forward, &back, &PLAIN, bytes) * 1e6;
+        close(us(14_600), 10.0 * 120.0 + 12.0 + round);
+        // A short last packet is not behind a long one: 40 and 4 us.
+        close(us(10_000_000), 6849.0 * 120.0 + 40.0 + 4.0 + round);
+        assert!(transfer(&t, &forward, &back, &PLAIN, u64::MAX).is_nan());
+    }
+    proptest! {
+        #[test]
+        fn the_closed_form_is_that_of_packets_one_by_one(
+            mbps in prop::collection::vec(1u64..1000, 1..6), packets in 1usize..40, last in 1u32..1460,
+        ) {
+            let bytes = (packets as u64 - 1) * 1460 + u64::from(last);
+            let mut t = Topology::default();
+            let first = t.host("a");
+            let mut at = first;
+            let mut path = Vec::new();
+            for (i, m) in mbps.iter().enumerate() {
+                let next = t.switch(format!("s{i}"));
+                let rate = Rate(m * 1_000_000);
+                let spec = LinkSpec { rate, delay: Dur::ZERO, buffer: None, queue: drop_tail() };
+                path.push(t.connect(at, next, &spec).0);
+                at = next;
+            }
+            let mut free = vec![0.0f64; path.len()];
+            let mut done = 0.0;
+            for i in 0..packets {
+                let size = if i + 1 == packets { last } else { 1460 } + 40;
+                let mut now = 0.0f64;
+                for (link, free) in path.iter().zip(&mut free) {
+                    now = now.max(*free) + f64::from(size) * 8.0 / t.links[*link as usize].rate.as_bps();
+                    *free = now;
+                }
+                done = now;
+            }
+            let found = transfer(&t, &path, &[], &PLAIN, bytes);
+            prop_assert!((found / done - 1.0).abs() < 1e-9, "{found} is not {done}");
+        }
+    }
+}

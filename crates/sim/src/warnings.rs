@@ -1,0 +1,252 @@
+//! What to know before trusting the numbers of a run: one line each, from what was measured.
+
+use crate::metrics::LeftOut;
+use crate::results::{is_switch_port, longest, Measured};
+use penstock_core::tcp::EcnMode;
+use penstock_core::DropCause;
+use penstock_units::Dur;
+
+/// A measured window of fewer round trips says little about a congestion control: slow start alone takes ten.
+const ROUND_TRIPS: f64 = 20.0;
+/// Transfers that may be unfinished at the end without a word, as a share of all.
+const UNFINISHED: f64 = 0.01;
+/// More than this many bytes a second offered, per byte a second the host's link carries, is overload.
+const OVERLOAD: f64 = 1.02;
+/// Overload is only told where so many writes say so: a single one is a long transfer, not a load.
+const WRITES: u64 = 20;
+/// A port reports the longest queue, unless another one is longer by this factor and this many packets.
+const ELSEWHERE: (f64, f64) = (1.5, 2.0);
+/// Port with marking protocols and no marks: busy from this utilisation and this many packets at once on.
+const BUSY: (f64, u32) = (0.5, 20);
+
+/// The lines: notes of the scenario first, then what the measurement itself shows.
+pub fn warnings(m: &Measured<'_>) -> Vec<String> {
+    let mut found = m.notes.to_vec();
+    if m.seconds() <= 0.0 {
+        found.push("the run ended before its warm-up: nothing was measured".to_owned());
+        return found;
+    }
+    flows(m, &mut found);
+    load(m, &mut found);
+    length(m, &mut found);
+    marks(m, &mut found);
+    ports(m, &mut found);
+    tables(m, &mut found);
+    found
+}
+
+/// `1 flow`, `2 flows`.
+fn count(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+fn time(seconds: f64) -> String {
+    let (scale, unit) =
+        [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")].into_iter().find(|u| seconds >= u.0).unwrap_or((1e-9, "ns"));
+    format!("{} {unit}", rounded(seconds / scale))
+}
+
+/// Three significant digits.
+fn rounded(x: f64) -> String {
+    if x == 0.0 || !x.is_finite() {
+        return format!("{x}");
+    }
+    let digits = (2 - x.abs().log10().floor() as i32).max(0) as usize;
+    let text = format!("{x:.digits$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+fn flows(m: &Measured<'_>, found: &mut Vec<String>) {
+    let r = m.recorder;
+    let (f, t) = (&r.flow_totals, &r.transfer_totals);
+    if f.flows == 0 {
+        found.push("no flow was open in the measured time".to_owned());
+        return;
+    }
+    if f.counters.acked_bytes == 0 {
+        let flows = count(f.flows, "flow");
+        found
+            .push(format!("nothing was transferred in the measured time of {} ({flows})", time(m.seconds())));
+    }
+    if f.not_established > 0 {
+        found.push(format!(
+            "{} of {} opened and never established: rates and completion times are those of the others",
+            f.not_established,
+            count(f.flows, "flow")
+        ));
+    }
+    if f.starved > 0 && f.counters.acked_bytes > 0 {
+        found.push(format!(
+            "{} of {} had data to send and carried nothing in the measured time",
+            f.starved,
+            count(f.flows, "flow")
+        ));
+    }
+    let all = t.count + t.unfinished;
+    let many = t.unfinished as f64 > UNFINISHED * all as f64;
+    if t.unfinished > 0 && t.count > 0 && (many || t.oldest > t.longest) {
+        found.push(format!(
+            "completion statistics leave out {} of {} that were not complete at the end, the oldest for {} (longest \
+             counted: {})",
+            t.unfinished,
+            count(all, "transfer"),
+            time(t.oldest),
+            time(t.longest)
+        ));
+    }
+}
+
+fn load(m: &Measured<'_>, found: &mut Vec<String>) {
+    for (_, x) in m.recorder.facts.iter().filter(|(key, x)| *key == "offered_load" && *x > 1.0) {
+        found.push(format!(
+            "the offered load is {} of the capacity: queues and flows grow without end",
+            rounded(*x)
+        ));
+    }
+    // What hosts wrote, against what their own links carry; a closed loop cannot offer more than it gets done.
+    let mut worst: Option<(f64, u32, bool)> = None;
+    for (sums, sends) in m.recorder.offered.iter().zip([true, false]) {
+        for (host, (bytes, writes)) in sums.iter().filter(|(_, (_, writes))| *writes >= WRITES) {
+            let links = m.topology.links.iter().filter(|l| if sends { l.from } else { l.to } == *host);
+            let capacity: f64 = links.map(|l| l.rate.as_bps()).sum();
+            let load = *bytes as f64 * 8.0 / m.seconds() / capacity;
+            if *writes > 0 && load > OVERLOAD && worst.is_none_or(|w| load > w.0) {
+                worst = Some((load, *host, sends));
+            }
+        }
+    }
+    if let Some((load, host, sends)) = worst {
+        let name = &m.topology.nodes[host as usize].name;
+        let what = if sends { "to send by" } else { "for" };
+        found.push(format!(
+            "the load offered {what} host {name} is {} of its link's rate: queues and flows grow without end",
+            rounded(load)
+        ));
+    }
+}
+
+fn length(m: &Measured<'_>, found: &mut Vec<String>) {
+    let r = m.recorder;
+    let rtt = r.flow_totals.longest_rtt;
+    let seconds = m.seconds();
+    // A run that a workload has ended lasted as long as its work.
+    if !m.stopped && seconds < ROUND_TRIPS * rtt {
+        found.push(format!(
+            "the measured time of {} is shorter than {ROUND_TRIPS} of the longest round-trip time ({})",
+            time(seconds),
+            time(rtt)
+        ));
+    }
+    let longest = |f: fn(&penstock_core::tcp::TcpConfig) -> Dur| m.protocols.iter().map(|(_, c)| f(c)).max();
+    let drops: u64 = m.ports.iter().map(|p| p.stats().drops.iter().sum::<u64>()).sum();
+    let (rto_min, rto_initial) = (longest(|c| c.rto_min), longest(|c| c.rto_initial));
+    let shorter = |rto: Option<Dur>| rto.filter(|rto| seconds < rto.as_secs());
+    if let Some(rto) = shorter(rto_initial).filter(|_| r.syn_drops > 0 && !m.stopped) {
+        found.push(format!(
+            "{} were dropped, and the measured time of {} is shorter than their timeout (rto_initial {rto}): such \
+             connections are missing",
+            count(r.syn_drops, "SYN"),
+            time(seconds)
+        ));
+    }
+    if let Some(rto) = shorter(rto_min).filter(|_| drops > r.syn_drops && !m.stopped) {
+        found.push(format!(
+            "packets were dropped, and the measured time of {} is shorter than a retransmission timeout (rto_min \
+             {rto}): a flow that waits for one is not seen to recover",
+            time(seconds)
+        ));
+    }
+}
+
+fn marks(m: &Measured<'_>, found: &mut Vec<String>) {
+    let stats = m.ports[m.bottleneck as usize].stats();
+    let utilisation =
+        stats.departed_bytes as f64 * 8.0 / (m.ports[m.bottleneck as usize].rate().as_bps() * m.seconds());
+    let marks: u64 = m.ports.iter().map(|p| p.stats().marks).sum();
+    let echoes = m.protocols.iter().position(|(_, c)| c.ecn != EcnMode::Off);
+    if let Some(protocol) = echoes.filter(|_| marks == 0) {
+        let overflows = stats.drops[DropCause::Overflow as usize];
+        let busy = utilisation > BUSY.0 && stats.queue_max >= BUSY.1;
+        let queue = &m.topology.links[m.bottleneck as usize].queue.name;
+        let plain = queue.split(':').next() == Some("droptail");
+        if overflows > 0 || (busy && plain) {
+            found.push(format!(
+                "protocol {} depends on marks and no queue has marked a packet: {} ({queue}) held up to {} and dropped \
+                 {overflows}",
+                m.protocol_names[protocol],
+                m.bottleneck_name(),
+                count(u64::from(stats.queue_max), "packet"),
+            ));
+        }
+    }
+    if let Some(cause) = DropCause::ALL.iter().find(|c| c.name() == "nonect") {
+        let dropped: u64 = m.ports.iter().map(|p| p.stats().drops[*cause as usize]).sum();
+        if dropped > 0 {
+            found.push(format!(
+                "{} dropped where a queue marks, because they are not ECN-capable",
+                if dropped == 1 { "1 packet was".to_owned() } else { format!("{dropped} packets were") }
+            ));
+        }
+    }
+}
+
+fn ports(m: &Measured<'_>, found: &mut Vec<String>) {
+    let mean = |p: u32| m.mean_queue(&m.ports[p as usize].stats());
+    let packets = |p: u32| format!("{} packets", rounded(mean(p)));
+    if let Some(p) = longest(m.ports, |_| true).filter(|p| *p != m.bottleneck) {
+        if mean(p) > (ELSEWHERE.0 * mean(m.bottleneck)).max(mean(m.bottleneck) + ELSEWHERE.1) {
+            let whose = if is_switch_port(m.topology, p) { "" } else { "host port " };
+            found.push(format!(
+                "the longest mean queue stands at {whose}{} ({}), not at the reported port {} ({})",
+                m.topology.link_name(p),
+                packets(p),
+                m.bottleneck_name(),
+                packets(m.bottleneck)
+            ));
+        }
+    }
+    if m.ports[m.bottleneck as usize].stats().queue_integral.is_nan() {
+        found.push(format!(
+            "the network has {} ports: deviation and bytes of the queue of {} were not measured",
+            m.ports.len(),
+            m.bottleneck_name()
+        ));
+    }
+    let sampled = &m.recorder.sampled_ports;
+    if m.recorder.keep_series && !sampled.contains(&m.bottleneck) {
+        found.push(format!(
+            "the series table has the queue of {}, the summary that of {}",
+            m.topology.link_name(m.candidate),
+            m.bottleneck_name()
+        ));
+    }
+}
+
+fn tables(m: &Measured<'_>, found: &mut Vec<String>) {
+    let r = m.recorder;
+    let LeftOut { flows, transfers, events, series } = r.left_out;
+    for (rows, table) in [(flows, "flows"), (transfers, "transfers"), (events, "events"), (series, "series")]
+    {
+        if rows > 0 {
+            found.push(format!(
+                "{} left out of table {table}: it has room for {}",
+                count(rows, "row"),
+                r.max_rows
+            ));
+        }
+    }
+    if transfers > 0 || events > 0 {
+        found.push("quantiles are those of the rows that were kept".to_owned());
+    }
+    if r.without_place > 0 && r.series_flows > 0 {
+        found.push(format!(
+            "the series table leaves out {} that opened while {} others had its places (series_flows)",
+            count(r.without_place, "flow"),
+            r.series_flows
+        ));
+    }
+}
