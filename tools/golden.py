@@ -55,7 +55,7 @@ def purpose(name: str) -> str:
 
 def measure(name: str) -> dict[str, Any]:
     """Run a scenario, seed 1, replication 0: its main numbers and the fingerprint of everything it left."""
-    result = _engine.run(scenario.spec(FOLDER / f"{name}.toml", {}, 1), 0, _engine.Progress())
+    result = _engine.run(scenario.spec(FOLDER / f"{name}.toml", {}, 1), 0, _engine.Progress(), True)
     numbers = {key: result.summary[key] for key in NUMBERS if key in result.summary}
     return {"numbers": numbers, "fingerprint": result.fingerprint}
 

@@ -4,6 +4,7 @@
 pub mod document;
 pub mod engine;
 pub mod events;
+pub mod fingerprint;
 pub mod ideal;
 pub mod metrics;
 pub mod pool;
@@ -11,6 +12,7 @@ pub mod port;
 pub mod results;
 pub mod scenario;
 pub mod scenarios;
+pub mod tables;
 pub mod topology;
 pub mod warnings;
 #[cfg(debug_assertions)]
