@@ -4,6 +4,7 @@
 pub mod document;
 pub mod engine;
 pub mod events;
+mod host_queue;
 pub mod metrics;
 pub mod pool;
 pub mod port;

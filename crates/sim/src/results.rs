@@ -3,6 +3,7 @@
 use crate::metrics::Recorder;
 use crate::port::Port;
 use crate::topology::Topology;
+use penstock_core::DropCause;
 use std::collections::BTreeMap;
 
 /// What a run leaves to be read, whoever drove it: virtual time or the wall clock.
@@ -83,6 +84,7 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     let all =
         |f: fn(&crate::port::PortStats) -> u64| e.ports.iter().map(|p| f(&p.stats())).sum::<u64>() as f64;
     put("drops", all(|p| p.drops.iter().sum()));
+    put("drops_nonect", all(|p| p.drops[DropCause::NotEct as usize]));
     put("ce_marks", all(|p| p.marks));
     put("packet_hops", e.packet_hops as f64);
 
