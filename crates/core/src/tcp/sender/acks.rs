@@ -318,8 +318,10 @@ impl Sender {
     /// SetPipe() of RFC 6675 section 4.
     pub(super) fn pipe(&self) -> u64 {
         let v = &self.view;
-        let edge = self.lost_edge().clamp(v.una, v.max_sent);
-        self.unsacked(edge, v.max_sent) + self.unsacked(v.una, self.high_rxt.max(v.una))
+        // Payload, not the number of FIN: with it the last segment would be a byte too long for the window.
+        let sent = v.max_sent.min(v.app_end).max(v.una);
+        let edge = self.lost_edge().clamp(v.una, sent);
+        self.unsacked(edge, sent) + self.unsacked(v.una, self.high_rxt.max(v.una))
     }
     /// NextSeg() of RFC 6675 section 4: start and longest length of the next segment, and whether it is a rescue.
     pub(super) fn next_seg(&self) -> Option<(u64, u64, bool)> {

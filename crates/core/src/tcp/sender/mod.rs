@@ -429,8 +429,9 @@ impl Sender {
     /// FlightSize: sent and not acknowledged cumulatively (RFC 5681 section 2), without what limited transmit
     /// has sent (section 3.2 step 2).
     fn flight_size(&self) -> u64 {
-        let sent = if self.dup_acks > 0 { self.view.nxt.min(self.before_duplicates) } else { self.view.nxt };
-        sent.saturating_sub(self.view.una)
+        let sent = self.payload_end();
+        let counted = if self.dup_acks > 0 { sent.min(self.before_duplicates) } else { sent };
+        counted.saturating_sub(self.view.una)
     }
     /// What is in the network at a timeout during fast recovery. FlightSize to the letter (RFC 5681 section 2) still holds
     /// the segments that duplicate ACKs reported as gone: up to twice the window, which the timer's reaction would take for
@@ -443,11 +444,17 @@ impl Sender {
     /// What is sent and not acknowledged in any way: FlightSize without the SACKed bytes.
     #[inline]
     fn flight(&self) -> u64 {
-        let sent = self.view.nxt - self.view.una;
+        let sent = self.payload_end();
+        let flight = sent.saturating_sub(self.view.una);
         if self.sacked.is_empty() {
-            sent
+            flight
         } else {
-            sent - self.sacked.covered(self.view.una, self.view.nxt)
+            flight - self.sacked.covered(self.view.una, sent)
         }
+    }
+    /// One past the last byte of payload sent: the number of FIN is no byte in the network.
+    #[inline]
+    fn payload_end(&self) -> u64 {
+        self.view.nxt.min(self.view.app_end)
     }
 }

@@ -95,7 +95,7 @@ impl Sender {
         }
         self.probe_at = Time::NEVER;
         // Payload: FIN on a segment does not make two of it.
-        let outstanding = self.view.nxt.min(self.view.app_end).saturating_sub(self.view.una);
+        let outstanding = self.payload_end().saturating_sub(self.view.una);
         let idle = self.phase != Phase::Open || self.view.nxt == self.view.una || !self.sacked.is_empty();
         if idle || self.probe_end.is_some() || self.rtt.smoothed == Dur::ZERO {
             return;
