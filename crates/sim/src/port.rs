@@ -511,18 +511,15 @@ impl Port {
         }
         let forward = SPECIAL && packet.is_forward();
         self.account(now.0);
-        let idle = self.free_at <= now.0;
         let start = self.free_at.max(now.0);
         let mut finish = start + self.serialise(u64::from(bytes + self.framing));
         self.free_at = finish;
         if SPECIAL {
             if let Some(noise) = &mut self.noise {
                 if forward {
-                    // An idle host begins late. A busy one works on at its rate: a packet that had to wait comes late
-                    // without delaying those behind it, and capacity is not lost.
-                    let late = noise.rng.dur_below(noise.most).0;
-                    finish += late;
-                    self.free_at += if idle { late } else { 0 };
+                    // The packet comes late, the port's clock stays exact: a late packet delays none behind it, no capacity
+                    // is lost, and the noise of a burst does not add up.
+                    finish += noise.rng.dur_below(noise.most).0;
                 }
                 finish = finish.max(noise.left_at);
                 noise.left_at = finish;
