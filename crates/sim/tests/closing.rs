@@ -46,7 +46,7 @@ fn flow_and_transfer_times_agree_and_every_flow_closes() {
 fn the_completion_of_a_flow_that_fills_its_windows_is_that_of_its_data() {
     // Two segments of initial window at 1 Gb/s, four links of 75 us: the handshake, then windows of 2, 4, .. segments.
     // FIN in a packet of its own would wait for the last of these windows: 927 us instead of 734 for six segments.
-    let o = five_flows("newreno:", 6 * 1460);
+    let o = five_flows("newreno", 6 * 1460);
     let exact = run(&[
         ("protocol", "newreno"),
         ("long_flows", "0"),
