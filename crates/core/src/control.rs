@@ -19,6 +19,17 @@ pub enum Limit {
     Application,
     /// The receive window, or the cap of a host controller.
     Receiver,
+    /// As much of the connection as may stand in its own host's port stands there.
+    Host,
+}
+
+impl Limit {
+    /// True when the sender had to stop though the window would have let it go on, so that nothing was learnt about the
+    /// window (RFC 7661 section 4.1).
+    #[inline]
+    pub fn leaves_window_unused(self) -> bool {
+        matches!(self, Limit::Application | Limit::Receiver | Limit::Host)
+    }
 }
 
 /// Read-only facts about a connection; kept by the connection, never by a controller.

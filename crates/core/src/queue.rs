@@ -10,21 +10,27 @@ use penstock_units::{Rate, Time};
 pub enum DropCause {
     /// The port's own limit, or the shared pool, had no room.
     Overflow = 0,
-    /// An active queue management rule decided to drop (RED and its kin, or a packet it could not mark).
+    /// An active queue management rule that drops decided so (RED without ECN and its kin).
     Early = 1,
     /// Random loss asked for by the scenario.
     Random = 2,
+    /// A rule wanted to mark the packet, which is not ECN-capable (RFC 3168 section 5: dropped instead).
+    NotEct = 3,
 }
 
 impl DropCause {
     /// All causes, in the order of their numbers.
-    pub const ALL: [DropCause; 3] = [DropCause::Overflow, DropCause::Early, DropCause::Random];
+    pub const ALL: [DropCause; Self::COUNT] =
+        [DropCause::Overflow, DropCause::Early, DropCause::Random, DropCause::NotEct];
+    /// How many there are.
+    pub const COUNT: usize = 4;
     /// The name used in result columns.
     pub fn name(self) -> &'static str {
         match self {
             DropCause::Overflow => "overflow",
             DropCause::Early => "early",
             DropCause::Random => "random",
+            DropCause::NotEct => "nonect",
         }
     }
 }
@@ -47,7 +53,7 @@ pub struct Backlog {
 pub enum Verdict {
     /// Queue it.
     Accept,
-    /// Queue it and set CE; when the packet is not ECN-capable it is dropped as [`DropCause::Early`].
+    /// Queue it and set CE; when the packet is not ECN-capable it is dropped as [`DropCause::NotEct`].
     Mark,
     /// Drop it.
     Drop(DropCause),

@@ -7,7 +7,7 @@ use penstock_units::Dur;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Entity {
-    /// A sender (send jitter, protocol draws), by flow number.
+    /// A sender (protocol draws, retransmit thread), by flow number.
     Sender = 1,
     /// A receiver, by flow number.
     Receiver = 2,
@@ -23,6 +23,8 @@ pub enum Entity {
     Host = 7,
     /// A router's shared buffer, by position in the scenario.
     Pool = 8,
+    /// Timing noise of a host's output port, by port number.
+    Jitter = 9,
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): one step, used to spread a key over the state.

@@ -193,6 +193,8 @@ fn drive(
     let slowest = setup.topology.links.iter().map(|l| l.rate).min().expect("a network has links");
     let round_trip = setup.base_rtt.max(Bytes(u64::from(settings.mtu)) / slowest);
     setup.base_rtt = round_trip;
+    // The machine has noise of its own, and its kernels have their own small queues.
+    (setup.send_jitter, setup.host_queue) = (Dur::ZERO, None);
     let (warmup, end) = (Time::ZERO + setup.warmup, Time::ZERO + setup.duration);
     let workloads = std::mem::take(&mut setup.workloads);
     let recorder = std::mem::take(&mut setup.recorder);

@@ -95,6 +95,7 @@ const WITHOUT_COUNTERPART: &[&str] = &[
     "resize_from",
     "header_compression",
     "send_jitter",
+    "host_queue",
     "loss_events",
     "ties",
 ];
@@ -214,9 +215,6 @@ fn live_value(
         return Ok(if longer { given.then(|| value.to_owned()) } else { Some(text) });
     }
     let Some(factor) = scale else {
-        if key == "send_jitter" && !given {
-            return scaled(&asked.params, key, Kind::Duration, 10.0).map(Some);
-        }
         return Ok(default(NETWORK).or(given.then(|| value.to_owned())));
     };
     let kind = asked.scenario.specs().iter().find(|s| s.name == key).map(|s| s.kind);

@@ -91,6 +91,9 @@ pub fn resolved(r: &Resolved) -> Value {
             given.push(key);
         }
     }
+    let facts = r.facts.iter().map(|(k, v)| (k.to_string(), json!(v)));
+    let texts = r.derived.iter().map(|(k, v)| (k.to_string(), json!(v)));
+    let derived: Map<_, _> = facts.chain(texts).collect();
     json!({
         "scenario": r.scenario.name,
         "source": r.scenario.source,
@@ -98,7 +101,7 @@ pub fn resolved(r: &Resolved) -> Value {
         "set": values,
         "given": given,
         "without_effect": r.without_effect,
-        "derived": r.facts.iter().map(|(k, v)| (k.to_string(), json!(v))).collect::<Map<_, _>>(),
+        "derived": derived,
         "file": r.file,
     })
 }

@@ -3,6 +3,7 @@
 use crate::events::{longest_flight_ps, Arrivals, Deadlines, Pending, Ties, Wake, MAX_PORTS};
 use crate::ideal::{self, Lengths};
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Transfer};
+use crate::host_queue::HostShare;
 use crate::pool::Pool;
 use crate::port::{Arena, Offered, Port, PortConfig};
 use crate::results::{Bottleneck, Measured};
@@ -49,6 +50,8 @@ pub struct Setup {
     pub protocol_names: Vec<String>,
     /// Keys of a scenario file that were given and have no effect.
     pub unused: Vec<String>,
+    /// Values that follow from others where a key is unset, as text by key.
+    pub derived: Vec<(&'static str, String)>,
     /// Protocol whose router part runs on every switch port, when it has one.
     pub router: Option<usize>,
     /// Smallest round-trip time of the scenario, told to router controllers.
@@ -61,6 +64,10 @@ pub struct Setup {
     pub warmup: Dur,
     /// Framing bytes per packet on the wire.
     pub framing: u32,
+    /// Most that a packet of a sender leaves its host later than exact.
+    pub send_jitter: Dur,
+    /// How much of one connection may stand in its own host's port; `None` = any amount.
+    pub host_queue: Option<Amount>,
     /// Base seed.
     pub seed: u64,
     /// Number of the replication.
@@ -158,6 +165,8 @@ impl Setup {
                 Some(Amount::Packets(n)) => (n, u64::MAX),
                 Some(Amount::Bytes(b)) => (u32::MAX, b),
             };
+            let stream = |kind| Stream::new(self.seed, self.run, kind, i as u64);
+            let at_host = self.topology.nodes[l.from as usize].kind == NodeKind::Host;
             let config = PortConfig {
                 rate: l.rate,
                 delay: l.delay,
@@ -167,10 +176,10 @@ impl Setup {
                 queue: l.queue.build(packet),
                 controller,
                 loss: l.loss,
+                jitter: at_host.then(|| (self.send_jitter, stream(Entity::Jitter))),
                 // Integrals of thousands of ports nobody looks at would cost a sixth of the run.
                 measured: self.topology.links.len() <= MEASURE_ALL || i as u32 == self.bottleneck.candidate(),
             };
-            let stream = |kind| Stream::new(self.seed, self.run, kind, i as u64);
             ports.push(Port::new(config, stream(Entity::Port), stream(Entity::Loss)));
         }
         ports
@@ -202,6 +211,8 @@ pub(crate) struct Flow {
     back: u32,
     sender_wake: Pending,
     receiver_wake: Pending,
+    /// What stands in its host's port, where that is limited.
+    host: HostShare,
     workload: u32,
     /// Host controller in charge, or [`ALONE`].
     pub(crate) collective: u32,
@@ -314,6 +325,7 @@ struct SetupRest {
     ties: Ties,
     bottleneck: Bottleneck,
     notes: Vec<String>,
+    host_queue: Option<Amount>,
 }
 
 impl Engine {
@@ -370,6 +382,7 @@ impl Engine {
                 ties: setup.ties,
                 bottleneck: setup.bottleneck,
                 notes: setup.notes,
+                host_queue: setup.host_queue,
             },
             measuring: setup.warmup == Dur::ZERO,
             stopped: false,
@@ -463,17 +476,20 @@ impl Engine {
         Ok(())
     }
 
-    /// Offers a packet to an output port.
+    /// Offers a packet to an output port; true when it was queued.
     #[inline]
-    fn transmit(&mut self, port: u32, id: u32) {
+    fn transmit(&mut self, port: u32, id: u32) -> bool {
         let offered = if self.ports[port as usize].is_shared() {
             self.offer_shared(port, id)
         } else {
             self.ports[port as usize].offer(self.now, id, &mut self.arena)
         };
         match offered {
-            Offered::Queued(None) => {}
-            Offered::Queued(Some(at)) => self.arrivals.push(at, port),
+            Offered::Queued(None) => true,
+            Offered::Queued(Some(at)) => {
+                self.arrivals.push(at, port);
+                true
+            }
             Offered::Dropped(_) => {
                 self.conservation.dropped += 1;
                 let packet = &self.arena.packets[id as usize];
@@ -484,6 +500,7 @@ impl Engine {
                     f.drops += 1;
                 }
                 self.arena.release(id);
+                false
             }
         }
     }
@@ -610,6 +627,10 @@ impl Engine {
         loop {
             let id = self.arena.alloc();
             let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
+            if let Some(limit) = self.setup.host_queue {
+                let next = flow.sender.packet_len();
+                flow.sender.set_host_free_at(flow.host.free_at(self.now, limit, next));
+            }
             let (packet, header) = self.arena.get(id);
             if !flow.sender.poll_transmit(self.now, packet, header) {
                 self.arena.release(id);
@@ -620,9 +641,14 @@ impl Engine {
                 return;
             }
             packet.path = flow.route + 1;
+            let bytes = packet.wire_len;
             let first = self.routes[flow.route as usize];
             self.conservation.sent += 1;
-            self.transmit(first, id);
+            if self.transmit(first, id) && self.setup.host_queue.is_some() {
+                if let Some(flow) = self.flows[number as usize].as_deref_mut() {
+                    flow.host.take(self.ports[first as usize].free_at(), bytes);
+                }
+            }
         }
     }
 
@@ -849,6 +875,7 @@ impl Engine {
             back,
             sender_wake: Pending::default(),
             receiver_wake: Pending::default(),
+            host: HostShare::default(),
             workload,
             collective,
             tag: request.tag,

@@ -6,6 +6,7 @@ pub mod engine;
 pub mod events;
 pub mod fingerprint;
 pub mod ideal;
+mod host_queue;
 pub mod metrics;
 pub mod pool;
 pub mod port;

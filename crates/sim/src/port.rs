@@ -3,6 +3,10 @@
 //! On a FIFO port of fixed rate the departure of a packet is known when it arrives, `max(now, free) + size /
 //! rate`, so one event per packet and link is enough: departures are replayed, at the time they happened,
 //! when somebody next looks at the port.
+//!
+//! A host's port has timing noise: what its senders send leaves up to `send_jitter` later than that, in order. Without it
+//! hosts of equal rate stay in step for ever, and which of them finds the one free place in a full buffer is decided once
+//! and for all.
 
 use penstock_core::{Backlog, CcHeader, DropCause, Ecn, LinkController, LinkView, Packet, Stream, Verdict};
 use penstock_models::Queue;
@@ -129,8 +133,8 @@ pub struct PortStats {
     /// Their bytes, framing included.
     pub departed_bytes: u64,
     /// Drops by cause.
-    pub drops: [u64; 3],
-    /// Packets marked CE.
+    pub drops: [u64; DropCause::COUNT],
+    /// Packets marked CE and queued: one that is marked and then lost is a drop.
     pub marks: u64,
     /// Most packets in the port at once (waiting plus in service).
     pub queue_max: u32,
@@ -162,6 +166,8 @@ pub struct PortConfig {
     pub controller: Option<Box<dyn LinkController>>,
     /// Probability that a packet is lost at random.
     pub loss: f64,
+    /// Timing noise of a host: packets of its senders leave up to so much later than exact. Its own stream.
+    pub jitter: Option<(Dur, Stream)>,
     /// Keep time integrals of the queue; counters are kept always.
     pub measured: bool,
 }
@@ -174,7 +180,7 @@ struct Totals {
     dropped_bytes: u64,
     departed_packets: u64,
     departed_bytes: u64,
-    drops: [u64; 3],
+    drops: [u64; DropCause::COUNT],
     marks: u64,
     /// Time in the port, of every accepted packet to its departure.
     sojourn: u128,
@@ -188,6 +194,14 @@ struct Integrals {
     bytes: f64,
 }
 
+/// Timing noise of a host's port.
+struct Noise {
+    most: Dur,
+    rng: Stream,
+    /// When the latest packet leaves, so that the next one does not overtake it.
+    left_at: u64,
+}
+
 /// An output port and its link. Fields in the order a packet meets them, so that a plain port is three cache lines.
 #[repr(C, align(64))]
 pub struct Port {
@@ -198,7 +212,7 @@ pub struct Port {
     limit_packets: u32,
     queue_bytes: u64,
     /// Something beyond a plain FIFO has to be looked at for every packet: a controller, random loss, a shared
-    /// buffer. Plain ports run code compiled without these.
+    /// buffer, timing noise. Plain ports run code compiled without these.
     special: bool,
     measured: bool,
     hooks_departures: bool,
@@ -217,6 +231,7 @@ pub struct Port {
     /// Numerator carried by rates that do not divide: no drift at any rate.
     remainder: u64,
     controller: Option<Box<dyn LinkController>>,
+    noise: Option<Box<Noise>>,
     /// Packets in the port by class, where a shared buffer asks; `None` = nobody does.
     held: Option<Box<[u32; 64]>>,
     /// Totals at the last reset.
@@ -241,6 +256,8 @@ impl Port {
     pub fn new(c: PortConfig, rng: Stream, loss_rng: Stream) -> Port {
         let ps_per_8_bits = 8 * PS_PER_S;
         let has_controller = c.controller.is_some();
+        let noise = c.jitter.filter(|(most, _)| *most != Dur::ZERO);
+        let noise = noise.map(|(most, rng)| Box::new(Noise { most, rng, left_at: 0 }));
         let hooks_departures = c.controller.as_ref().is_some_and(|x| x.wants_departures());
         Port {
             ring: Ring::new(),
@@ -259,7 +276,8 @@ impl Port {
             queue: c.queue,
             controller: c.controller,
             hooks_departures,
-            special: has_controller || c.loss > 0.0,
+            special: has_controller || c.loss > 0.0 || noise.is_some(),
+            noise,
             held: None,
             measured: c.measured,
             queue_max: 0,
@@ -274,6 +292,10 @@ impl Port {
     /// Link rate.
     pub fn rate(&self) -> Rate {
         self.rate
+    }
+    /// When the port has sent all it has accepted, by its own exact clock: timing noise delays packets, not the port.
+    pub fn free_at(&self) -> Time {
+        Time(self.free_at)
     }
     /// Packets in the port (waiting plus in service) after the last [`Self::advance`].
     pub fn queue_packets(&self) -> u32 {
@@ -317,7 +339,7 @@ impl Port {
             departed_packets,
             departed_bytes: now.departed_bytes - base.departed_bytes
                 + departed_packets * u64::from(self.framing),
-            drops: [0, 1, 2].map(|i| now.drops[i] - base.drops[i]),
+            drops: std::array::from_fn(|i| now.drops[i] - base.drops[i]),
             marks: now.marks - base.marks,
             queue_max: self.queue_max,
             sojourn: now.sojourn - base.sojourn,
@@ -458,19 +480,22 @@ impl Port {
         let backlog = Backlog {
             packets: self.queue_packets,
             bytes: self.queue_bytes,
-            idle_since: Time(self.free_at),
+            idle_since: Time(match &self.noise {
+                Some(noise) if SPECIAL => self.free_at.max(noise.left_at),
+                _ => self.free_at,
+            }),
             rate: self.rate,
         };
         let mut cause = full.then_some(DropCause::Overflow);
+        let mut mark = false;
         match self.queue.admit(now, &backlog, packet, full, &mut self.rng) {
             Verdict::Accept => {}
             Verdict::Mark if full => {}
             Verdict::Mark => {
                 if packet.ecn == Ecn::NotEct {
-                    cause = Some(DropCause::Early);
+                    cause = Some(DropCause::NotEct);
                 } else {
-                    packet.ecn = Ecn::Ce;
-                    self.totals.marks += 1;
+                    mark = true;
                 }
             }
             Verdict::Drop(c) => cause = cause.or(Some(c)),
@@ -481,11 +506,8 @@ impl Port {
         match pool {
             Verdict::Accept => {}
             Verdict::Drop(c) => cause = cause.or(Some(c)),
-            Verdict::Mark if packet.ecn == Ecn::NotEct => cause = cause.or(Some(DropCause::Early)),
-            Verdict::Mark => {
-                packet.ecn = Ecn::Ce;
-                self.totals.marks += 1;
-            }
+            Verdict::Mark if packet.ecn == Ecn::NotEct => cause = cause.or(Some(DropCause::NotEct)),
+            Verdict::Mark => mark = true,
         }
         if let Some(cause) = cause {
             self.totals.drops[cause as usize] += 1;
@@ -495,10 +517,26 @@ impl Port {
             }
             return Offered::Dropped(cause);
         }
+        if mark {
+            packet.ecn = Ecn::Ce;
+            self.totals.marks += 1;
+        }
+        let forward = SPECIAL && packet.is_forward();
         self.account(now.0);
         let start = self.free_at.max(now.0);
-        let finish = start + self.serialise(u64::from(bytes + self.framing));
+        let mut finish = start + self.serialise(u64::from(bytes + self.framing));
         self.free_at = finish;
+        if SPECIAL {
+            if let Some(noise) = &mut self.noise {
+                if forward {
+                    // The packet comes late, the port's clock stays exact: a late packet delays none behind it, no capacity
+                    // is lost, and the noise of a burst does not add up.
+                    finish += noise.rng.dur_below(noise.most).0;
+                }
+                finish = finish.max(noise.left_at);
+                noise.left_at = finish;
+            }
+        }
         let first = self.ring.head == self.ring.tail;
         self.ring.push(Slot { finish, packet: id, bytes });
         self.queue_packets += 1;

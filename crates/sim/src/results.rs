@@ -4,6 +4,7 @@ use crate::metrics::Recorder;
 use crate::port::{Port, PortStats};
 use crate::topology::{NodeKind, Topology};
 use penstock_core::tcp::TcpConfig;
+use penstock_core::DropCause;
 use penstock_models::Suite;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -164,6 +165,7 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     let all =
         |f: fn(&crate::port::PortStats) -> u64| e.ports.iter().map(|p| f(&p.stats())).sum::<u64>() as f64;
     put("drops", all(|p| p.drops.iter().sum()));
+    put("drops_nonect", all(|p| p.drops[DropCause::NotEct as usize]));
     put("ce_marks", all(|p| p.marks));
     put("packet_hops", e.packet_hops as f64);
 

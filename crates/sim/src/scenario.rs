@@ -14,7 +14,7 @@ use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
 use penstock_models::protocols::resizing::{resizing, ResizingOptions};
 use penstock_models::registry::{protocol, receive_control, unread, BuildReceive};
 use penstock_models::{Protocol, QueueSpec, Suite};
-use penstock_units::{Dur, Rate};
+use penstock_units::{Bytes, Dur, Rate};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -209,9 +209,9 @@ pub const COMMON: &[ParamSpec] = &[
     ParamSpec::new(
         "ect_syn",
         Kind::Bool,
-        "false",
-        "SYN is ECN-capable too",
-        "RFC 3168 section 6.1.1 forbids it",
+        "",
+        "SYN and SYN-ACK are ECN-capable; unset = what the protocol says: yes for dctcp and d2tcp, no for classic ECN",
+        "RFC 8257 section 3.6; RFC 3168 section 6.1.1",
     ),
     ParamSpec::new(
         "tail_loss_probe",
@@ -297,11 +297,19 @@ pub const COMMON: &[ParamSpec] = &[
     ParamSpec::new(
         "send_jitter",
         Kind::Duration,
-        "0s",
-        "each chance to send is delayed by U(0, this)",
-        "ns-2 overhead_; breaks phase lock",
+        "",
+        "timing noise of a host: what its senders send leaves U(0, this) late; unset = one full packet's time at the \
+         bottleneck, 0s = exact clocks",
+        "chosen: breaks the phase lock of hosts of equal rate",
     )
     .range(0.0, 1.0),
+    ParamSpec::new(
+        "host_queue",
+        Kind::Text,
+        "unlimited",
+        "how much of one connection may stand in its own host's port: bytes, packets (pkt) or unlimited",
+        "unlimited: ns-2; 2pkt: about Linux's TCP small queues",
+    ),
     ParamSpec::new("sample", Kind::Duration, "", "sampling interval of queue, cwnd, alpha; unset = none", "")
         .range(1e-9, 1e6),
     ParamSpec::new("series", Kind::Bool, "false", "keep the samples as a table (bounded)", ""),
@@ -342,6 +350,10 @@ pub struct Common {
     pub warmup: Dur,
     /// Framing bytes per packet.
     pub framing: u32,
+    /// Timing noise of hosts; `None` = one packet's time at the bottleneck.
+    pub send_jitter: Option<Dur>,
+    /// How much of one connection may stand in its own host's port; `None` = any amount.
+    pub host_queue: Option<Amount>,
     /// Order of simultaneous events.
     pub ties: Ties,
     /// Sampling interval.
@@ -380,6 +392,8 @@ impl Common {
             duration,
             warmup,
             framing: if p.text("framing") == "ethernet" { 38 } else { 0 },
+            send_jitter: p.is_set("send_jitter").then(|| p.dur("send_jitter")),
+            host_queue: host_queue(p.text("host_queue"))?,
             ties: if p.text("ties") == "reversed" { Ties::Reversed } else { Ties::Forward },
             sample,
             series,
@@ -490,17 +504,27 @@ impl Common {
         if let Some(interval) = self.sample {
             recorder.sample_every(interval);
         }
+        let mut derived = Vec::new();
+        let send_jitter = self.send_jitter.unwrap_or_else(|| {
+            let wire = Bytes(u64::from(self.packet() + self.framing));
+            let packet = wire / topology.links[bottleneck as usize].rate;
+            derived.push(("send_jitter", packet.to_string()));
+            packet
+        });
         Setup {
             topology,
             protocols: self.protocols.clone(),
             protocol_names: vec![self.protocol_name.clone()],
             unused: Vec::new(),
+            derived,
             router: self.protocols.iter().position(|p| p.0.router.is_some()),
             base_rtt,
             workloads,
             duration: self.duration,
             warmup: self.warmup,
             framing: self.framing,
+            send_jitter,
+            host_queue: self.host_queue,
             seed: id.seed,
             run: id.run,
             ties: self.ties,
@@ -525,6 +549,18 @@ fn sampled_ports(bottleneck: Bottleneck, topology: &Topology) -> Vec<u32> {
         Bottleneck::Busiest { .. } if (1..=SAMPLE_ALL).contains(&switches.len()) => switches,
         _ => vec![bottleneck.candidate()],
     }
+}
+
+/// How much of one connection may stand in its own host's port, as written.
+fn host_queue(text: &str) -> Result<Option<Amount>, ParamError> {
+    const LIMIT: ParamSpec = ParamSpec::new("host_queue", Kind::Amount, "2pkt", "", "").range(1.0, 1e12);
+    if text.trim() == "unlimited" {
+        return Ok(None);
+    }
+    let given = [(LIMIT.name.to_owned(), text.to_owned())];
+    let p = Params::parse("host_queue", &[LIMIT], &given)
+        .map_err(|e| ParamError { rule: format!("{}, or unlimited", e.rule), ..e })?;
+    Ok(Some(p.amount(LIMIT.name)))
 }
 
 /// The connection options of a scenario, as `suite` wants them.
@@ -566,7 +602,7 @@ pub fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         byte_counting: p.flag("byte_counting"),
         ssthresh_from_cwnd: p.text("ssthresh_from") == "cwnd",
         ecn_floor: p.text("ecn_floor") == "segment",
-        ect_syn: p.flag("ect_syn"),
+        ect_syn: p.is_set("ect_syn").then(|| p.flag("ect_syn")),
         tail_loss_probe: p.flag("tail_loss_probe"),
         retransmit_thread: (p.float("retransmit_probability") > 0.0).then(|| RetransmitThread {
             probability: p.float("retransmit_probability"),
@@ -578,7 +614,6 @@ pub fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
             rests_in_recovery: p.flag("retransmit_rests"),
         }),
         header_compression: p.flag("header_compression"),
-        send_jitter: p.dur("send_jitter"),
         ..TcpConfig::default()
     };
     (suite.configure)(&mut cfg);
@@ -626,6 +661,8 @@ pub struct Resolved {
     pub file: Value,
     /// Facts the build found: mean flow size, offered load and the like, by summary key.
     pub facts: Vec<(&'static str, f64)>,
+    /// Values that follow from others where a key is unset, as text by key.
+    pub derived: Vec<(&'static str, String)>,
     /// Keys that were given but have no effect in this run.
     pub without_effect: Vec<String>,
 }
@@ -663,10 +700,18 @@ impl Resolved {
                 format!("scenario {name} has its own network and workloads; scenario custom takes them");
             return Err(ParamError::new(key, "", rule));
         }
-        let mut resolved =
-            Resolved { scenario, params, seed, file, facts: Vec::new(), without_effect: Vec::new() };
+        let mut resolved = Resolved {
+            scenario,
+            params,
+            seed,
+            file,
+            facts: Vec::new(),
+            derived: Vec::new(),
+            without_effect: Vec::new(),
+        };
         let setup = resolved.setup(0)?;
         resolved.facts = setup.recorder.facts;
+        resolved.derived = setup.derived;
         let p = &resolved.params;
         resolved.without_effect = p.without_effect().iter().map(|k| (*k).to_owned()).collect();
         resolved.without_effect.extend(setup.unused);

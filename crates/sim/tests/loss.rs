@@ -69,8 +69,8 @@ struct Case {
     /// From, to (indices of hosts), bytes, start in microseconds.
     flows: Vec<(usize, usize, u64, u64)>,
     delayed_ack: u32,
-    /// Options that are on: timestamps, limited transmit, restart after idle, send jitter.
-    options: [bool; 4],
+    /// Options that are on: timestamps, limited transmit, restart after idle, send jitter, host queue.
+    options: [bool; 5],
     seed: u64,
 }
 
@@ -86,7 +86,7 @@ fn case() -> impl Strategy<Value = Case> {
     )
         .prop_map(|(a, b, bytes, at)| (a.index(1 << 16), b.index(1 << 16), bytes, at));
     let flows = prop::collection::vec(flow, 1..6);
-    (network, loss, flows, 1u32..4, any::<[bool; 4]>(), any::<u64>()).prop_map(
+    (network, loss, flows, 1u32..4, any::<[bool; 5]>(), any::<u64>()).prop_map(
         |((shape, mbps, delay_us, buffer, queue), loss, flows, delayed_ack, options, seed)| Case {
             shape,
             mbps,
@@ -138,6 +138,7 @@ impl Case {
             ("limited_transmit", on(1)),
             ("restart_after_idle", on(2)),
             ("send_jitter", if self.options[3] { "10us".into() } else { "0s".into() }),
+            ("host_queue", if self.options[4] { "2pkt".into() } else { "unlimited".into() }),
         ];
         let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
         let resolved = Resolved::new("long-flows", &given, self.seed, serde_json::Value::Null).unwrap();

@@ -60,8 +60,9 @@ fn options(rng: &mut Stream) -> Map<String, Value> {
     maybe(rng, "ties", &["reversed"]);
     maybe(rng, "limited_transmit", &["false"]);
     maybe(rng, "restart_after_idle", &["false"]);
-    maybe(rng, "ect_syn", &["true"]);
-    maybe(rng, "send_jitter", &["1us", "50us"]);
+    maybe(rng, "ect_syn", &["true", "false"]);
+    maybe(rng, "send_jitter", &["0s", "1us", "50us", "5ms"]);
+    maybe(rng, "host_queue", &["unlimited", "1pkt", "2pkt", "3KB"]);
     maybe(rng, "header_compression", &["true"]);
     maybe(rng, "retransmit_probability", &["0.1"]);
     maybe(rng, "warmup", &["1ms"]);

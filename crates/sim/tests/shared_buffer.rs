@@ -22,6 +22,7 @@ fn port(i: u64, rate: u64) -> Port {
         queue: QueueSpec::parse("queue", "droptail").unwrap().build(1500),
         controller: None,
         loss: 0.0,
+        jitter: None,
         measured: true,
     };
     let mut port = Port::new(config, Stream::new(1, 0, Entity::Port, i), Stream::new(1, 0, Entity::Loss, i));

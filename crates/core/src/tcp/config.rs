@@ -1,6 +1,7 @@
 //! Options of a connection.
 
 use super::RetransmitThread;
+use crate::packet::Ecn;
 use penstock_units::{Dur, Rate};
 
 /// Bytes of IPv4 and TCP header without options.
@@ -20,11 +21,12 @@ pub enum LossRecovery {
 /// Whether and how congestion marks are echoed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcnMode {
-    /// Data is not ECN-capable.
+    /// Nothing is ECN-capable.
     Off,
-    /// ECE until CWR (RFC 3168).
+    /// ECE until CWR; new data is ECN-capable and nothing else (RFC 3168 sections 6.1.1, 6.1.4 and 6.1.5).
     Classic,
-    /// ECE mirrors CE packet by packet (RFC 8257 section 3.2).
+    /// ECE mirrors CE packet by packet (RFC 8257 section 3.2), and every packet is ECN-capable: SYN and SYN-ACK (section
+    /// 3.6), data, retransmissions, and pure ACKs and probes too, as in Linux.
     Dctcp,
 }
 
@@ -79,16 +81,15 @@ pub struct TcpConfig {
     pub ecn_floor: bool,
     /// Explicit congestion notification.
     pub ecn: EcnMode,
-    /// Also send SYN as ECN-capable (RFC 3168 forbids it; RFC 8311 experiments allow it).
-    pub ect_syn: bool,
+    /// SYN and SYN-ACK are ECN-capable. `None` = what the protocol says: yes by RFC 8257 section 3.6, no by RFC 3168
+    /// section 6.1.1 (RFC 8311 section 4.3 allows experiments).
+    pub ect_syn: Option<bool>,
     /// Tail-loss probe (RFC 8985 section 7).
     pub tail_loss_probe: bool,
     /// Retransmits an outstanding segment at random (Kulkarni and Agrawal 2014, section 4.2).
     pub retransmit_thread: Option<RetransmitThread>,
     /// Compressed TCP/IP headers (RFC 1144). Segments with options travel in full, as there.
     pub header_compression: bool,
-    /// Every chance to send is delayed by U(0, this): breaks the phase lock of deterministic senders.
-    pub send_jitter: Dur,
 }
 
 impl Default for TcpConfig {
@@ -117,11 +118,10 @@ impl Default for TcpConfig {
             ssthresh_from_cwnd: false,
             ecn_floor: true,
             ecn: EcnMode::Off,
-            ect_syn: false,
+            ect_syn: None,
             tail_loss_probe: false,
             retransmit_thread: None,
             header_compression: false,
-            send_jitter: Dur::ZERO,
         }
     }
 }
@@ -131,5 +131,25 @@ impl TcpConfig {
     #[inline]
     pub fn header_len(&self) -> u32 {
         self.header + if self.timestamps { 12 } else { 0 }
+    }
+    /// The ECN field of SYN and SYN-ACK.
+    #[inline]
+    pub(super) fn handshake_ecn(&self) -> Ecn {
+        let dctcp = self.ecn == EcnMode::Dctcp;
+        if self.ecn != EcnMode::Off && self.ect_syn.unwrap_or(dctcp) {
+            Ecn::Ect0
+        } else {
+            Ecn::NotEct
+        }
+    }
+    /// The ECN field of a packet without payload: a pure ACK, a probe. RFC 3168 section 6.1.4 forbids ECT there, since
+    /// nobody reacts to a mark on it; with DCTCP an ACK would be dropped wherever a queue marks.
+    #[inline]
+    pub(super) fn control_ecn(&self) -> Ecn {
+        if self.ecn == EcnMode::Dctcp {
+            Ecn::Ect0
+        } else {
+            Ecn::NotEct
+        }
     }
 }

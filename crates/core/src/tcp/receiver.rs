@@ -122,6 +122,8 @@ impl Receiver {
         }
         self.header = *header;
         if p.has(flag::SYN) {
+            // A mark on SYN has no echo: ECE on SYN-ACK is the negotiation (RFC 3168 section 6.1.1). It does not touch
+            // DCTCP.CE either, which begins as false (RFC 8257 section 3.2), so that the first data speaks for itself.
             self.syn_due = true;
             self.stamp = p.stamp;
             return;
@@ -287,11 +289,13 @@ impl Receiver {
             wire_len: base_len,
             window: window.min(u32::MAX as u64) as u32,
             flags: flag::ACK,
+            ecn: self.cfg.control_ecn(),
             ..Packet::default()
         };
         if self.syn_due {
             self.syn_due = false;
             out.flags |= flag::SYN;
+            out.ecn = self.cfg.handshake_ecn();
             return true;
         }
         if let Some((stamp, answered)) = self.answers.pop_front() {

@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::tcp::{LossRecovery, TcpConfig};
 use penstock_core::{
-    Ack, Congestion, Control, EndpointController, FlowView, Kind, Limit, ParamError, ParamSpec, Params,
+    Ack, Congestion, Control, EndpointController, FlowView, Kind, ParamError, ParamSpec, Params,
 };
 use penstock_units::Bytes;
 
@@ -83,7 +83,7 @@ impl RenoWindow {
     /// Growth on `bytes` newly acknowledged.
     #[inline]
     pub fn grow(&mut self, bytes: u64, flow: &FlowView) {
-        if flow.limit == Limit::Application || flow.limit == Limit::Receiver {
+        if flow.limit.leaves_window_unused() {
             return; // RFC 7661: the window is not what limits the sender, so nothing was learnt about it.
         }
         let segment = flow.segment as f64;
@@ -169,6 +169,7 @@ impl EndpointController for Reno {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use penstock_core::Limit;
     use penstock_units::{Dur, Time};
 
     fn flow() -> FlowView {

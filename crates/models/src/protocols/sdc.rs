@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use penstock_core::params::parse_number;
 use penstock_core::tcp::{LossRecovery, TcpConfig};
 use penstock_core::{
-    packet::flag, Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind, Limit,
+    packet::flag, Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind,
     LinkController, LinkView, Packet, ParamError, ParamSpec, Params,
 };
 use penstock_units::{Bytes, Dur, Time};
@@ -272,7 +272,7 @@ impl EndpointController for Sender {
             }
             return;
         }
-        if flow.in_recovery || matches!(flow.limit, Limit::Application | Limit::Receiver) {
+        if flow.in_recovery || flow.limit.leaves_window_unused() {
             return; // The window is not what limits the sender.
         }
         let rule = self.rule();
@@ -452,6 +452,7 @@ impl LinkController for Router {
 mod tests {
     use super::*;
     use alloc::string::ToString;
+    use penstock_core::Limit;
     use penstock_units::Rate;
 
     fn params(given: &[(&str, &str)]) -> Result<Params, ParamError> {

@@ -10,6 +10,7 @@ mod rfc6582;
 mod rfc6675;
 mod rfc8257;
 mod rfc8985;
+mod rfc9293_fin;
 mod rfc9293_window;
 mod rfc9438;
 mod rig;

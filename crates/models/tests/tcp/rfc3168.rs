@@ -3,7 +3,8 @@
 use crate::rig::{heard, Ear, Hand};
 use penstock_core::packet::flag;
 use penstock_core::tcp::Phase::{FastRecovery, Loss, Open};
-use penstock_core::Ecn;
+use penstock_core::tcp::TcpConfig;
+use penstock_core::{CcHeader, Ecn, Packet};
 
 const NAMES: [&str; 3] = ["reno:ecn=true", "newreno:ecn=true", "sack:ecn=true"];
 
@@ -13,8 +14,16 @@ fn section_6_1_1_the_syn_is_not_ecn_capable_and_data_is() {
         let h = Hand::busy(name, |_| ());
         assert_eq!(h.sent[0].ecn, Ecn::NotEct);
         assert!(h.sent[1..].iter().all(|p| p.ecn == Ecn::Ect0));
-        let h = Hand::busy(name, |c| c.ect_syn = true);
+        let h = Hand::busy(name, |c| c.ect_syn = Some(true));
         assert_eq!(h.sent[0].ecn, Ecn::Ect0);
+        let syn_ack = |tweak: fn(&mut TcpConfig)| {
+            let mut ear = Ear::new(name, tweak);
+            let syn = Packet { flags: flag::SYN, ..Packet::default() };
+            ear.r.on_packet(ear.now, &syn, &CcHeader::NONE);
+            ear.flush()[0].ecn
+        };
+        assert_eq!(syn_ack(|_| ()), Ecn::NotEct);
+        assert_eq!(syn_ack(|c| c.ect_syn = Some(true)), Ecn::Ect0);
     }
     assert!(Hand::busy("sack", |_| ()).sent.iter().all(|p| p.ecn == Ecn::NotEct));
 }

@@ -1,8 +1,9 @@
 //! DCTCP.
 
 use crate::rig::{heard, observed, Ear, Hand, Heard};
+use penstock_core::packet::flag;
 use penstock_core::tcp::Phase::{FastRecovery, Loss, Open};
-use penstock_core::Ecn;
+use penstock_core::{CcHeader, Ecn, Packet};
 
 fn alpha(h: &Hand) -> f64 {
     observed(&h.s, "alpha")
@@ -123,13 +124,6 @@ fn section_3_5_a_timeout_leaves_one_segment() {
 }
 
 #[test]
-fn section_3_6_the_syn_is_not_ecn_capable() {
-    let h = Hand::busy("dctcp", |_| ());
-    assert_eq!(h.sent[0].ecn, Ecn::NotEct);
-    assert!(h.sent[1..].iter().all(|p| p.ecn == Ecn::Ect0));
-}
-
-#[test]
 fn linux_rules_spread_a_cut_over_its_round() {
     let mut h = Hand::busy("dctcp:rules=linux", |_| ());
     // 11 (1 - 0.9375 / 2) = 5.84375 of 11 segments: RFC 6937 lets out 0.53125 for each segment delivered, a first
@@ -186,4 +180,51 @@ fn without_a_floor_a_marked_window_goes_on_shrinking() {
     assert!(h.cwnd() > 1.0 && h.cwnd() < 1.1, "{}", h.cwnd());
     let error = penstock_models::registry::protocol("protocol", "dctcp:min_window=0").err().unwrap();
     assert_eq!(error.rule, "must be at least 1 without rules=linux");
+}
+
+#[test]
+fn section_3_6_every_packet_of_a_connection_is_ecn_capable() {
+    for name in ["dctcp", "d2tcp"] {
+        let mut h = Hand::busy(name, |_| ());
+        // Retransmissions, and a probe of a closed window.
+        h.event("tick");
+        h.event("ack 10 w0");
+        h.event("tick");
+        assert!(h.sent.iter().any(|p| p.has(flag::RETRANSMIT)) && h.sent.iter().any(|p| p.has(flag::PROBE)));
+        assert!(h.sent.iter().all(|p| p.ecn == Ecn::Ect0), "{name}");
+        let mut ear = Ear::new(name, |_| ());
+        for flags in [flag::SYN, flag::PROBE, 0] {
+            let payload = if flags == 0 { 1000 } else { 0 };
+            let p = Packet { flags, payload, ecn: Ecn::Ect0, ..Packet::default() };
+            ear.r.on_packet(ear.now, &p, &CcHeader::NONE);
+            let answers = ear.flush();
+            assert!(answers.len() == 1 && answers[0].ecn == Ecn::Ect0, "{name}: {answers:?}");
+        }
+        // Unless the handshake is asked to be as RFC 3168 has it.
+        assert_eq!(Hand::busy(name, |c| c.ect_syn = Some(false)).sent[0].ecn, Ecn::NotEct);
+    }
+}
+
+#[test]
+fn section_3_3_a_mark_on_an_acknowledgement_causes_nothing_at_the_sender_of_data() {
+    let play = |ecn: Ecn| {
+        let mut h = Hand::busy("dctcp", |_| ());
+        for n in 1..30 {
+            let p = Packet { seq: n * 1000, flags: flag::ACK, window: 1 << 30, ecn, ..Packet::default() };
+            h.s.on_packet(h.now, &p, &CcHeader::NONE);
+            h.flush();
+        }
+        (h.cwnd(), alpha(&h), h.s.stats.ece_acks)
+    };
+    assert_eq!(play(Ecn::Ce), play(Ecn::Ect0));
+    assert_eq!(play(Ecn::Ce).2, 0);
+}
+
+#[test]
+fn section_3_2_a_mark_on_the_syn_is_not_echoed_on_data() {
+    let mut ear = Ear::new("dctcp", |_| ());
+    let syn = Packet { flags: flag::SYN, ecn: Ecn::Ce, ..Packet::default() };
+    ear.r.on_packet(ear.now, &syn, &CcHeader::NONE);
+    assert!(ear.flush().iter().all(|p| !p.has(flag::ECE)));
+    assert_eq!(heard(&ear.hear(0, Ecn::Ect0, 0)), [(1, false, vec![])]);
 }

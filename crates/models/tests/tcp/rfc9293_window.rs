@@ -88,3 +88,21 @@ fn rfc9293_section_3_8_6_the_receive_window_bounds_the_flight() {
         ("ack 2 w6", Open, 10.0, "5 6 7"),
     ]);
 }
+
+#[test]
+fn rfc9293_section_3_10_7_4_an_older_acknowledgement_does_not_change_the_window() {
+    let mut h = Hand::established("newreno", |c| c.initial_window = 40);
+    h.event("dup w10");
+    h.play(&[
+        ("write 50", Open, 40.0, "0 1 2 3 4 5 6 7 8 9"),
+        ("ack 6 w20", Open, 40.0, "10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25"),
+        // Overtaken on its way: neither its window nor its number says anything.
+        ("ack 4 w4", Open, 40.0, ""),
+        ("ack 8 w20", Open, 40.0, "26 27"),
+        ("ack 7 w60", Open, 40.0, ""),
+        // The newest number again with another window is an update.
+        ("dup w22", Open, 40.0, "28 29"),
+    ]);
+    assert_eq!(h.s.view.rwnd, 22 * MSS);
+    assert_eq!((h.s.stats.timeouts, h.s.stats.retransmits), (0, 0));
+}

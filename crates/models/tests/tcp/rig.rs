@@ -41,9 +41,10 @@ pub fn observed(s: &Sender, key: &str) -> f64 {
     found.unwrap_or_else(|| panic!("the controller does not report {key}"))
 }
 
-/// What a segment is called in a table: `7`, `r7` for a retransmission, `fin`, `probe`, `syn`.
+/// What a segment is called in a table: `7`, `r7` for a retransmission, `7f` with FIN on it, `fin` alone, `probe`, `syn`.
 fn name(p: &Packet) -> String {
     let again = if p.has(flag::RETRANSMIT) { "r" } else { "" };
+    let fin = if p.has(flag::FIN) { "f" } else { "" };
     if p.has(flag::SYN) {
         "syn".into()
     } else if p.has(flag::PROBE) {
@@ -51,9 +52,9 @@ fn name(p: &Packet) -> String {
     } else if p.payload == 0 {
         format!("{again}fin")
     } else if p.payload as u64 == MSS && p.seq.is_multiple_of(MSS) {
-        format!("{again}{}", p.seq / MSS)
+        format!("{again}{}{fin}", p.seq / MSS)
     } else {
-        format!("{again}{}+{}", p.seq, p.payload)
+        format!("{again}{}+{}{fin}", p.seq, p.payload)
     }
 }
 
@@ -121,7 +122,7 @@ impl Hand {
         self.s.cwnd() as f64 / MSS as f64
     }
     /// Lets `event` happen a millisecond later than the last one: `ack 7`, `dup` (same number again), both followed by
-    /// `ece`, `w5` (receive window in segments), `s 3-5 7-8` (SACK blocks); `tick`, `write 5`, `wait 30` (ms).
+    /// `ece`, `w5` (receive window in segments), `s 3-5 7-8` (SACK blocks); `tick`, `write 5`, `close`, `wait 30` (ms).
     pub fn event(&mut self, event: &str) -> String {
         self.now = self.now + ms(1);
         let mut words = event.split_whitespace();
@@ -135,6 +136,10 @@ impl Hand {
             "write" => {
                 let bytes = number(words.next()) * MSS;
                 self.s.write(self.now, bytes);
+                return self.flush();
+            }
+            "close" => {
+                self.s.close();
                 return self.flush();
             }
             "wait" => {

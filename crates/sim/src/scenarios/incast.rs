@@ -30,7 +30,6 @@ pub const INCAST: Scenario = Scenario {
         ("rwnd", "1000pkt", "Table 3.1"),
         ("initial_window", "2", "ns-2 default"),
         ("rto_initial", "3s", "ns-2 default; RFC 1122"),
-        ("send_jitter", "1us", "chosen: timing noise of a host, an eighth of a packet time; without it exact ties lock senders out"),
         ("window_validation", "false", "ns-2"),
         ("ssthresh_from", "cwnd", "ns-2"),
     ],

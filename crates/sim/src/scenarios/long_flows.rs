@@ -60,11 +60,6 @@ pub const LONG_FLOWS: Scenario = Scenario {
     defaults: &[
         ("warmup", "2s", "chosen: slow start is over"),
         ("rto_min", "10ms", "munir-sdc-racs section 3.5.1"),
-        (
-            "send_jitter",
-            "12us",
-            "one packet time at 1 Gb/s: breaks drop-tail lock-out between synchronised senders",
-        ),
     ],
     build,
 };

@@ -84,7 +84,6 @@ pub const MIX: Scenario = Scenario {
         ("warmup", "1s", "chosen: the long flows have settled"),
         ("rto_min", "10ms", "munir-sdc-racs section 3.5.2"),
         ("initial_window", "2", "ns-2"),
-        ("send_jitter", "12us", "one packet time at 1 Gb/s: breaks the phase lock of synchronised senders"),
     ],
     build,
 };

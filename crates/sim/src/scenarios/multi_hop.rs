@@ -57,7 +57,6 @@ pub const MULTI_HOP: Scenario = Scenario {
         ("rto_min", "10ms", "munir-sdc-racs section 3.5.2"),
         ("rto_initial", "3s", "ns-2"),
         ("initial_window", "2", "ns-2"),
-        ("send_jitter", "12us", "one packet time at 1 Gb/s: breaks the phase lock of synchronised senders"),
     ],
     build,
 };

@@ -45,6 +45,7 @@ pub const PERMUTATION: Scenario = Scenario {
         ("duration", "2ms", "chosen"),
         ("rto_min", "1ms", "chosen: about 50 base RTTs"),
         ("rto_initial", "10ms", "chosen"),
+        ("host_queue", "2pkt", "about Linux's TCP small queues: hosts do not queue whole windows"),
     ],
     build,
 };

@@ -70,7 +70,6 @@ pub const QUERY: Scenario = Scenario {
         ("duration", "600s", "chosen: the run ends with the last query"),
         ("rto_min", "10ms", "munir-sdc-racs section 3.5.2"),
         ("initial_window", "2", "ns-2"),
-        ("send_jitter", "12us", "one packet time at 1 Gb/s: breaks the phase lock of synchronised senders"),
     ],
     build,
 };

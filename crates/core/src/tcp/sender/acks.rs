@@ -19,7 +19,10 @@ impl Sender {
         if self.phase == Phase::Closed || self.phase == Phase::SynSent || ack > self.view.max_sent {
             return; // Not possible on a path that keeps order; ignored like any segment outside the window.
         }
-        let window = p.window as u64;
+        // RFC 9293 section 3.10.7.4: a segment older than the one the window was last taken from must not change it.
+        // ACKs of one-way data all carry the same sequence number (SND.WL1), so the acknowledgement number (SND.WL2)
+        // decides; one that repeats it may be a window update.
+        let window = if ack >= self.view.una { p.window as u64 } else { self.view.rwnd };
         let window_changed = window != self.view.rwnd;
         self.view.rwnd = window;
         if window >= self.view.segment as u64 {
@@ -144,7 +147,7 @@ impl Sender {
 
     #[inline]
     pub(super) fn grow(&mut self, now: Time, bytes: u64, p: &Packet, rtt: Option<Dur>, header: &CcHeader) {
-        if !self.cfg.window_validation {
+        if !self.cfg.window_validation && self.view.limit != Limit::Host {
             self.view.limit = Limit::Window;
         }
         self.view.in_flight = self.flight();
@@ -299,7 +302,8 @@ impl Sender {
         let mut segments = 0;
         let enough = (self.cfg.dup_thresh as u64 - 1) * self.view.segment as u64;
         for (start, end) in self.sacked.iter().rev() {
-            bytes += end - start;
+            // FIN rides on the last segment: its number is not a byte more that arrived.
+            bytes += end.min(self.view.app_end).saturating_sub(start);
             segments += 1;
             if bytes > enough || segments >= self.cfg.dup_thresh {
                 return start.max(self.lost_below);
@@ -314,8 +318,10 @@ impl Sender {
     /// SetPipe() of RFC 6675 section 4.
     pub(super) fn pipe(&self) -> u64 {
         let v = &self.view;
-        let edge = self.lost_edge().clamp(v.una, v.max_sent);
-        self.unsacked(edge, v.max_sent) + self.unsacked(v.una, self.high_rxt.max(v.una))
+        // Payload, not the number of FIN: with it the last segment would be a byte too long for the window.
+        let sent = v.max_sent.min(v.app_end).max(v.una);
+        let edge = self.lost_edge().clamp(v.una, sent);
+        self.unsacked(edge, sent) + self.unsacked(v.una, self.high_rxt.max(v.una))
     }
     /// NextSeg() of RFC 6675 section 4: start and longest length of the next segment, and whether it is a rescue.
     pub(super) fn next_seg(&self) -> Option<(u64, u64, bool)> {
@@ -334,7 +340,8 @@ impl Sender {
             return Some((from, hole(from), false));
         }
         if self.rescue.is_none_or(|r| v.una > r) && !self.sacked.is_empty() && highest < v.max_sent {
-            let start = highest.max(v.max_sent.saturating_sub(self.view.segment as u64));
+            let last = v.max_sent.min(v.app_end).saturating_sub(self.view.segment as u64);
+            let start = highest.max(last);
             return Some((start, v.max_sent - start, true));
         }
         None

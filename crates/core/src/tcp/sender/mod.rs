@@ -154,10 +154,8 @@ pub struct Sender {
     lost_below: u64,
     /// Pacing: when the last packet left and how long it was.
     paced: (Time, u32),
-    /// Send jitter: when the next burst may start; `NEVER` = not drawn.
-    jitter_at: Time,
-    jitter_open: bool,
-    jitter: Stream,
+    /// While the connection's share of its host's port is used up: when the oldest of it leaves. `ZERO` = there is room.
+    host_free_at: Time,
     probe_at: Time,
     probe_end: Option<(u64, bool)>,
     probe_due: bool,
@@ -185,7 +183,7 @@ impl Sender {
         cc: Box<dyn EndpointController>,
         flow: u32,
         class: u8,
-        jitter: Stream,
+        rng: Stream,
     ) -> Sender {
         let control = cc.control();
         let mut sender = Sender {
@@ -235,12 +233,10 @@ impl Sender {
             rescue: None,
             lost_below: 0,
             paced: (Time::ZERO, 0),
-            jitter_at: Time::NEVER,
-            jitter_open: false,
-            thread: ThreadTimer::new(cfg.retransmit_thread, jitter.split(1)),
+            host_free_at: Time::ZERO,
+            thread: ThreadTimer::new(cfg.retransmit_thread, rng.split(1)),
             thread_due: false,
             compressor: HeaderCompressor::default(),
-            jitter,
             probe_at: Time::NEVER,
             probe_end: None,
             probe_due: false,
@@ -301,7 +297,12 @@ impl Sender {
     pub fn set_cap(&mut self, cap: Option<Bytes>) {
         self.cap = cap.map_or(u64::MAX, |b| b.0);
     }
-    /// No more writes: FIN goes out with or after the last data.
+    /// The connection's share of its host's port is used up until `at`; [`Time::ZERO`] = there is room.
+    #[inline]
+    pub fn set_host_free_at(&mut self, at: Time) {
+        self.host_free_at = at;
+    }
+    /// No more writes: FIN rides on the last segment, or goes out alone when that has been sent.
     pub fn close(&mut self) {
         self.close = true;
     }
@@ -317,6 +318,13 @@ impl Sender {
     #[inline]
     fn seq_end(&self) -> u64 {
         self.view.app_end + u64::from(self.close)
+    }
+    /// End in sequence space of a segment at `seq` that does not run past `limit`: a full payload at most, and FIN rides on
+    /// the last byte.
+    #[inline]
+    fn segment_end(&self, seq: u64, limit: u64) -> u64 {
+        let end = (seq + self.view.segment as u64).min(limit);
+        end + u64::from(self.close && end == self.view.app_end && limit > end)
     }
     /// Everything written (and FIN, when closed) is acknowledged.
     #[inline]
@@ -348,6 +356,10 @@ impl Sender {
     pub fn rto(&self) -> Dur {
         self.rtt.rto(&self.cfg)
     }
+    /// Bytes on the wire of a full segment now.
+    pub fn packet_len(&self) -> u32 {
+        self.view.segment + self.cfg.header_len() + self.header_len
+    }
     /// Congestion header bytes on every packet.
     pub fn header_len(&self) -> u32 {
         self.header_len
@@ -364,13 +376,16 @@ impl Sender {
     #[inline]
     pub fn deadline(&self) -> Time {
         let mut t = self.rto_at.min(self.cc_at);
-        if self.pacing.is_some() && self.view.limit == Limit::Pacing && self.jitter_at == Time::NEVER {
+        if self.pacing.is_some() && self.view.limit == Limit::Pacing {
             t = t.min(self.pace_at());
+        }
+        if self.view.limit == Limit::Host && self.host_free_at != Time::ZERO {
+            t = t.min(self.host_free_at);
         }
         if self.ecn_hold != Time::ZERO {
             t = t.min(self.ecn_hold);
         }
-        t.min(self.jitter_at).min(self.probe_at).min(self.persist_at).min(self.thread.deadline())
+        t.min(self.probe_at).min(self.persist_at).min(self.thread.deadline())
     }
     #[inline]
     fn pace_at(&self) -> Time {
@@ -397,8 +412,13 @@ impl Sender {
         self.cc_at = self.cc.deadline();
     }
     fn congestion(&mut self, now: Time, event: Congestion) {
-        self.view.in_flight =
-            if self.cfg.ssthresh_from_cwnd { self.cwnd.min(self.view.rwnd) } else { self.flight_size() };
+        self.view.in_flight = if self.cfg.ssthresh_from_cwnd {
+            self.cwnd.min(self.view.rwnd)
+        } else if matches!(event, Congestion::Timeout { .. }) && self.phase == Phase::FastRecovery {
+            self.flight_in_recovery()
+        } else {
+            self.flight_size()
+        };
         self.cc.on_congestion(now, &self.view, event);
         self.view.in_flight = self.flight();
         if let Some(news) = &mut self.news {
@@ -409,17 +429,32 @@ impl Sender {
     /// FlightSize: sent and not acknowledged cumulatively (RFC 5681 section 2), without what limited transmit
     /// has sent (section 3.2 step 2).
     fn flight_size(&self) -> u64 {
-        let sent = if self.dup_acks > 0 { self.view.nxt.min(self.before_duplicates) } else { self.view.nxt };
-        sent.saturating_sub(self.view.una)
+        let sent = self.payload_end();
+        let counted = if self.dup_acks > 0 { sent.min(self.before_duplicates) } else { sent };
+        counted.saturating_sub(self.view.una)
+    }
+    /// What is in the network at a timeout during fast recovery. FlightSize to the letter (RFC 5681 section 2) still holds
+    /// the segments that duplicate ACKs reported as gone: up to twice the window, which the timer's reaction would take for
+    /// what the path holds, only to overrun it again. Eq. (4) asks for "no more than" half of it. By RFC 5681 section 3.2
+    /// step 4 each duplicate took a segment out of the network, and by step 3 of RFC 6582 section 3.2 a partial ACK deflates
+    /// by what it acknowledges: the inflation of the window is the count of what has left. With SACK the scoreboard has it.
+    fn flight_in_recovery(&self) -> u64 {
+        self.flight().saturating_sub(self.inflation.max(0) as u64)
     }
     /// What is sent and not acknowledged in any way: FlightSize without the SACKed bytes.
     #[inline]
     fn flight(&self) -> u64 {
-        let sent = self.view.nxt - self.view.una;
+        let sent = self.payload_end();
+        let flight = sent.saturating_sub(self.view.una);
         if self.sacked.is_empty() {
-            sent
+            flight
         } else {
-            sent - self.sacked.covered(self.view.una, self.view.nxt)
+            flight - self.sacked.covered(self.view.una, sent)
         }
+    }
+    /// One past the last byte of payload sent: the number of FIN is no byte in the network.
+    #[inline]
+    fn payload_end(&self) -> u64 {
+        self.view.nxt.min(self.view.app_end)
     }
 }

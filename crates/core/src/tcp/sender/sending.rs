@@ -6,7 +6,7 @@ use crate::header::CcHeader;
 use crate::packet::{flag, Ecn, Packet};
 use crate::tcp::thread::ThreadSegment;
 use crate::tcp::{EcnMode, LossRecovery};
-use penstock_units::{Dur, Time};
+use penstock_units::Time;
 
 impl Sender {
     /// Writes the next packet into `out` and `header`; false when nothing may be sent now.
@@ -52,7 +52,6 @@ impl Sender {
         }
         let recovery = (self.high_rxt, self.rescue);
         let Some((seq, len)) = self.choose(now) else {
-            self.jitter_open = false;
             if self.view.limit == Limit::Pacing {
                 // There is nothing to send when the pacing time comes: it is no reason to wake up any more.
                 self.view.limit = Limit::Application;
@@ -69,20 +68,17 @@ impl Sender {
         true
     }
 
-    /// Pacing, send jitter, and the pause after a mark at one segment: may a packet leave now?
+    /// The host's queue, pacing, and the pause after a mark at one segment: may a packet leave now?
     #[inline]
     pub(super) fn held_back(&mut self, now: Time) -> Option<Limit> {
         if now < self.ecn_hold && (self.cfg.ecn_floor || self.cwnd < self.view.segment as u64) {
             return Some(Limit::Window);
         }
+        if now < self.host_free_at {
+            return Some(Limit::Host);
+        }
         if self.pacing.is_some() && now < self.pace_at() {
             return Some(Limit::Pacing);
-        }
-        if self.cfg.send_jitter != Dur::ZERO && !self.jitter_open {
-            if self.jitter_at == Time::NEVER {
-                self.jitter_at = now + self.jitter.dur_below(self.cfg.send_jitter);
-            }
-            return Some(self.view.limit);
         }
         None
     }
@@ -103,31 +99,31 @@ impl Sender {
                 return None;
             };
             if seq == self.view.nxt && room == u64::MAX {
-                return Some((seq, segment.min(self.seq_end() - seq)));
+                return Some((seq, self.segment_end(seq, self.seq_end()) - seq));
             }
+            let end = self.segment_end(seq, seq + room);
             if rescue {
                 self.rescue = self.recover;
             } else {
-                self.high_rxt = seq + segment.min(room);
+                self.high_rxt = end;
             }
-            return Some((seq, segment.min(room)));
+            return Some((seq, end - seq));
         }
         let mut seq = self.view.nxt;
-        let end = self.seq_end();
-        let mut len = segment.min(end.saturating_sub(seq));
+        let mut limit = self.seq_end();
         if seq < self.view.max_sent {
             // After a timeout: skip what the receiver has reported, do not run over a boundary already sent.
             seq = self.sacked.first_gap(seq);
             self.view.nxt = seq;
-            len = segment.min(end.saturating_sub(seq));
-            if let Some(next) = self.sacked.next_start(seq) {
-                len = len.min(next - seq);
-            }
+            limit = limit.min(self.sacked.next_start(seq).unwrap_or(limit));
         }
-        if len == 0 {
+        if seq >= limit {
             self.view.limit = Limit::Application;
             return None;
         }
+        let span = self.segment_end(seq, limit) - seq;
+        // Windows count payload; FIN takes a number but no place.
+        let len = span.min(self.view.app_end.saturating_sub(seq));
         let mut in_flight = self.flight();
         let mut window = self.cwnd.min(self.cap).saturating_add_signed(self.inflation);
         if self.phase == Phase::Open && self.dup_acks > 0 {
@@ -139,7 +135,7 @@ impl Sender {
                 window = window.saturating_add(self.dup_acks.min(2) as u64 * segment);
             }
         }
-        if in_flight + len > window && in_flight > 0 {
+        if len > 0 && in_flight + len > window && in_flight > 0 {
             self.view.limit = if self.cap < self.cwnd { Limit::Receiver } else { Limit::Window };
             return None;
         }
@@ -157,13 +153,13 @@ impl Sender {
             }
             return None;
         }
-        Some((seq, len))
+        Some((seq, span))
     }
 
     /// Length of the oldest segment when it is retransmitted.
     pub(super) fn retransmit_len(&self, seq: u64) -> u64 {
-        let hole = self.sacked.next_start(seq).unwrap_or(self.view.max_sent) - seq;
-        (self.view.segment as u64).min(hole).max(1)
+        let hole = self.sacked.next_start(seq).unwrap_or(self.view.max_sent);
+        (self.segment_end(seq, hole) - seq).max(1)
     }
 
     pub(super) fn send_probe(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) -> bool {
@@ -172,17 +168,15 @@ impl Sender {
             return false;
         }
         self.stats.probes += 1;
-        let segment = v.segment as u64;
-        let new = segment.min(self.seq_end().saturating_sub(v.nxt));
-        if new > 0 && v.nxt + new <= v.una + v.rwnd {
-            let seq = v.nxt;
-            self.emit(now, seq, new, out, header);
-            self.probe_end = Some((seq + new, false));
+        let (seq, end) = (v.nxt, self.segment_end(v.nxt, self.seq_end()));
+        if end > seq && end.min(v.app_end) <= v.una + v.rwnd {
+            self.emit(now, seq, end - seq, out, header);
+            self.probe_end = Some((end, false));
         } else {
-            let seq = v.max_sent.saturating_sub(segment).max(v.una);
-            let len = v.max_sent - seq;
-            self.emit(now, seq, len, out, header);
-            self.probe_end = Some((seq + len, true));
+            let end = v.max_sent;
+            let seq = end.min(v.app_end).saturating_sub(v.segment as u64).max(v.una);
+            self.emit(now, seq, end - seq, out, header);
+            self.probe_end = Some((end, true));
         }
         self.probe_at = Time::NEVER;
         true
@@ -195,11 +189,13 @@ impl Sender {
             return false;
         }
         let segment = self.view.segment as u64;
+        let payload = nxt.min(self.view.app_end).saturating_sub(una);
         let seq = match self.thread.options().map(|o| o.segment) {
             Some(ThreadSegment::Oldest) => una,
-            _ => una + (nxt - una - 1) / segment * segment,
+            _ => una + payload.saturating_sub(1) / segment * segment,
         };
-        self.emit(now, seq, (nxt - seq).min(segment), out, header);
+        let end = self.segment_end(seq, nxt);
+        self.emit(now, seq, end - seq, out, header);
         out.flags |= flag::MARKED;
         self.stats.thread_retransmits += 1;
         true
@@ -213,7 +209,7 @@ impl Sender {
             flow: self.flow,
             wire_len: self.cfg.header_len() + self.header_len,
             flags: flag::SYN,
-            ecn: if self.cfg.ect_syn && self.cfg.ecn != EcnMode::Off { Ecn::Ect0 } else { Ecn::NotEct },
+            ecn: self.cfg.handshake_ecn(),
             ..Packet::default()
         };
         out.set_class(self.class);
@@ -285,12 +281,8 @@ impl Sender {
         if self.cfg.tail_loss_probe {
             self.arm_probe(now);
         }
-        // A send that only jitter has delayed does not delay the ones behind it: the rate stays what was asked.
-        let jitter = self.cfg.send_jitter;
-        let scheduled =
-            if self.view.limit == Limit::Pacing { self.pace_at().max(now - jitter).min(now) } else { now };
         self.stamp_header(now, out, header);
-        self.paced = (scheduled, out.wire_len);
+        self.paced = (now, out.wire_len);
     }
 
     /// Asks for the receive window (RFC 9293 section 3.8.6.1). A window of less than a segment is used up, so
@@ -300,7 +292,8 @@ impl Sender {
     pub(super) fn send_window_probe(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) {
         let (seq, room) = (self.view.nxt, self.view.rwnd);
         if room > 0 {
-            self.emit(now, seq, room.min(self.view.segment as u64).min(self.seq_end() - seq), out, header);
+            let end = self.segment_end(seq, self.seq_end().min(seq + room));
+            self.emit(now, seq, end - seq, out, header);
             return;
         }
         *out = Packet {
@@ -309,6 +302,7 @@ impl Sender {
             flow: self.flow,
             wire_len: self.cfg.header_len(),
             flags: flag::PROBE,
+            ecn: self.cfg.control_ecn(),
             ..Packet::default()
         };
         out.set_class(self.class);
@@ -323,6 +317,7 @@ impl Sender {
             flow: self.flow,
             wire_len: self.cfg.header_len() + self.header_len,
             flags: flag::PROBE,
+            ecn: self.cfg.control_ecn(),
             ..Packet::default()
         };
         out.set_class(self.class);

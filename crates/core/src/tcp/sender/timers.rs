@@ -16,10 +16,6 @@ impl Sender {
             }
             self.ecn_hold = Time::ZERO;
         }
-        if now >= self.jitter_at {
-            self.jitter_at = Time::NEVER;
-            self.jitter_open = true;
-        }
         if now >= self.cc_at {
             self.cc.on_deadline(now, &self.view);
             self.refresh();
@@ -98,8 +94,9 @@ impl Sender {
             return;
         }
         self.probe_at = Time::NEVER;
-        let outstanding = self.view.nxt - self.view.una;
-        let idle = self.phase != Phase::Open || outstanding == 0 || !self.sacked.is_empty();
+        // Payload: FIN on a segment does not make two of it.
+        let outstanding = self.payload_end().saturating_sub(self.view.una);
+        let idle = self.phase != Phase::Open || self.view.nxt == self.view.una || !self.sacked.is_empty();
         if idle || self.probe_end.is_some() || self.rtt.smoothed == Dur::ZERO {
             return;
         }

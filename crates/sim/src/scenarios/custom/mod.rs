@@ -28,7 +28,7 @@ pub const CUSTOM: Scenario = Scenario {
         "port that is reported and sampled, FROM->TO; unset = the switch port with the longest mean queue",
         "",
     )],
-    defaults: &[],
+    defaults: &[("host_queue", "2pkt", "about Linux's TCP small queues: hosts do not queue whole windows")],
     build,
 };
 
