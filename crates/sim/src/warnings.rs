@@ -110,7 +110,7 @@ fn load(m: &Measured<'_>, found: &mut Vec<String>) {
     // What was offered to the links of hosts; a closed loop cannot offer more than it gets done.
     let mut worst: Option<(f64, u32, bool)> = None;
     for (sums, sends) in m.recorder.offered.iter().zip([true, false]) {
-        for (host, (bytes, writes)) in sums.iter().filter(|(_, (_, writes))| *writes >= WRITES) {
+        for (host, (bytes, _)) in sums.iter().filter(|(_, (_, writes))| *writes >= WRITES) {
             let links = m.topology.links.iter().filter(|l| if sends { l.from } else { l.to } == *host);
             let capacity: f64 = links.map(|l| l.rate.as_bps()).sum();
             let load = *bytes as f64 * 8.0 / m.seconds() / capacity;
