@@ -246,7 +246,7 @@ def run(
 
 
 def frames(
-    tables: dict[str, dict[str, NDArray[Any] | tuple[NDArray[np.uint32], list[str]] | list[str]]],
+    tables: dict[str, dict[str, NDArray[Any] | tuple[NDArray[Any], list[str]] | list[str]]],
     keep: Sequence[str],
 ) -> dict[str, pl.DataFrame]:
     """The engine's columns as DataFrames, without the tables nobody asked for; empties `tables` as it goes,
@@ -263,7 +263,7 @@ def frames(
 
 
 def _series(
-    name: str, values: NDArray[Any] | tuple[NDArray[np.uint32], list[str]] | list[str]
+    name: str, values: NDArray[Any] | tuple[NDArray[Any], list[str]] | list[str]
 ) -> pl.Series:
     if isinstance(values, tuple):
         codes, names = values

@@ -85,7 +85,7 @@ def test_many_slow_senders_do_not_fill_the_link_with_headers(protocol):
 
 def test_short_flows_complete_through_a_small_buffer():
     runs = penstock.run("poisson", duration="40s", buffer="60pkt", load=0.6, protocol="rcp", keep=["flows"])
-    early = runs.flows.filter((runs.flows["start_s"] < 10) & (runs.flows["size_bytes"] < 100_000))
+    early = runs.flows.filter((runs.flows["opened_s"] < 10) & (runs.flows["size_bytes"] < 100_000))
     assert runs.mean("drops") > 0
     assert early["complete"].all()
 
@@ -100,7 +100,7 @@ def test_leaving_flows_close():
     runs = penstock.run("join", flows=3, join_at="2s", leave_at="5s", duration="10s", keep=["flows"])
     flows = runs.flows.sort("flow")
     assert flows["complete"].to_list() == [False, True, True, True]
-    assert np.all(flows["end_s"].to_numpy()[1:] < 6)
+    assert np.all(flows["closed_s"].to_numpy()[1:] < 6)
 
 
 @pytest.mark.parametrize(

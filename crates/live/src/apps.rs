@@ -502,7 +502,9 @@ impl Apps {
         let ideal = handshake + (flow.idle.transfer)(bytes);
         let (delivered, due) = (Time::NEVER, flow.due);
         flow.writes.push_back(Transfer { end, started: now, bytes, delivered, due, ideal });
-        self.plan.recorder.offer(flow.record.src, flow.record.dst, bytes);
+        if self.plan.workloads[flow.workload as usize].open_loop() {
+            self.plan.recorder.offer(flow.record.src, flow.record.dst, bytes);
+        }
         self.push(number)
     }
 

@@ -128,6 +128,7 @@ pub fn run(scenario: &LiveScenario, run: u64, progress: Arc<Progress>) -> Result
         return Err(ParamError::new("live", "", format!("needs {missing}")).into());
     }
     let setup = scenario.resolved.setup(run)?;
+    setup.check()?;
     let count = setup.topology.hosts().len();
     if count > MAX_HOSTS {
         let rule = format!("a live run takes at most {MAX_HOSTS} hosts; this scenario has {count}");

@@ -40,6 +40,10 @@ fn main() {
     for (key, value) in &outcome.summary {
         println!("{key:24} {value}");
     }
+    println!("{:24} {}", "bottleneck", outcome.bottleneck);
+    for line in &outcome.warnings {
+        println!("warning: {line}");
+    }
     let mut kinds = std::collections::BTreeMap::new();
     for e in &outcome.engine.recorder.events {
         *kinds.entry((e.what, e.block_start)).or_insert(0u64) += 1;

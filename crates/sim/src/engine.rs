@@ -823,7 +823,9 @@ impl Engine {
             due: flow.sender.view.due,
             ideal: handshake + ideal::transfer(&self.setup.topology, forward, back, &flow.lengths, bytes),
         });
-        self.recorder.offer(flow.record.src, flow.record.dst, bytes);
+        if self.workloads[flow.workload as usize].open_loop() {
+            self.recorder.offer(flow.record.src, flow.record.dst, bytes);
+        }
         true
     }
 

@@ -381,7 +381,7 @@ pub struct Recorder {
     pub keep_losses: bool,
     /// SYNs dropped in the window.
     pub syn_drops: u64,
-    /// Bytes written in the window and writes, by sending and by receiving host.
+    /// Bytes offered in the window by open loops, and in how many writes, by sending and by receiving host.
     pub offered: [BTreeMap<u32, (u64, u64)>; 2],
 }
 
@@ -474,7 +474,7 @@ impl Recorder {
     pub fn give_back(&mut self) {
         self.places -= 1;
     }
-    /// An application writes `bytes`.
+    /// An application that does not wait for its earlier writes makes one of `bytes`.
     pub fn offer(&mut self, src: u32, dst: u32, bytes: u64) {
         if self.measuring {
             for (sums, host) in self.offered.iter_mut().zip([src, dst]) {

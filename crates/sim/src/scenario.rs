@@ -507,7 +507,7 @@ impl Common {
         let mut derived = Vec::new();
         let send_jitter = self.send_jitter.unwrap_or_else(|| {
             let wire = Bytes(u64::from(self.packet() + self.framing));
-            let packet = wire / topology.links[bottleneck as usize].rate;
+            let packet = wire / topology.links[bottleneck.candidate() as usize].rate;
             derived.push(("send_jitter", packet.to_string()));
             packet
         });

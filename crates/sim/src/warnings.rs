@@ -103,18 +103,18 @@ fn flows(m: &Measured<'_>, found: &mut Vec<String>) {
 fn load(m: &Measured<'_>, found: &mut Vec<String>) {
     for (_, x) in m.recorder.facts.iter().filter(|(key, x)| *key == "offered_load" && *x > 1.0) {
         found.push(format!(
-            "the offered load is {} of the capacity: queues and flows grow without end",
+            "the offered load is {} of the capacity: queues and flows grow",
             rounded(*x)
         ));
     }
-    // What hosts wrote, against what their own links carry; a closed loop cannot offer more than it gets done.
+    // What was offered to the links of hosts; a closed loop cannot offer more than it gets done.
     let mut worst: Option<(f64, u32, bool)> = None;
     for (sums, sends) in m.recorder.offered.iter().zip([true, false]) {
-        for (host, (bytes, writes)) in sums.iter().filter(|(_, (_, writes))| *writes >= WRITES) {
+        for (host, (bytes, _)) in sums.iter().filter(|(_, (_, writes))| *writes >= WRITES) {
             let links = m.topology.links.iter().filter(|l| if sends { l.from } else { l.to } == *host);
             let capacity: f64 = links.map(|l| l.rate.as_bps()).sum();
             let load = *bytes as f64 * 8.0 / m.seconds() / capacity;
-            if *writes > 0 && load > OVERLOAD && worst.is_none_or(|w| load > w.0) {
+            if load > OVERLOAD && worst.is_none_or(|w| load > w.0) {
                 worst = Some((load, *host, sends));
             }
         }
@@ -123,7 +123,7 @@ fn load(m: &Measured<'_>, found: &mut Vec<String>) {
         let name = &m.topology.nodes[host as usize].name;
         let what = if sends { "to send by" } else { "for" };
         found.push(format!(
-            "the load offered {what} host {name} is {} of its link's rate: queues and flows grow without end",
+            "the load offered {what} host {name} in the measured time is {} of its link's rate: queues and flows grow",
             rounded(load)
         ));
     }

@@ -81,6 +81,9 @@ impl RequestResponse {
 }
 
 impl Workload for RequestResponse {
+    fn open_loop(&self) -> bool {
+        true
+    }
     fn next_event(&self) -> Time {
         if self.per_connection.is_none() && !self.opened {
             return Time::ZERO;

@@ -145,6 +145,10 @@ impl Actions {
 pub trait Workload: Send {
     /// Next time it wants to act by itself; [`Time::NEVER`] = when told.
     fn next_event(&self) -> Time;
+    /// What it offers does not depend on what became of the earlier: it can offer more than a link carries.
+    fn open_loop(&self) -> bool {
+        false
+    }
     /// That time has come.
     fn on_event(&mut self, now: Time, actions: &mut Actions);
     /// One of its writes was acknowledged to the last byte.

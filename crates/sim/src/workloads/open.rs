@@ -41,6 +41,9 @@ impl Poisson {
 }
 
 impl Workload for Poisson {
+    fn open_loop(&self) -> bool {
+        true
+    }
     fn next_event(&self) -> Time {
         if self.left == 0 {
             return Time::NEVER;

@@ -191,7 +191,7 @@ def completion_times(lab: Lab) -> Finding:
     for name, table in zip(names, done, strict=True):
         fct[name] = common.join(table, on="flow").sort("flow")
     flows = runs[0].tables(0)["flows"].sort("flow")
-    start, size = flows["start_s"].to_numpy(), flows["size_bytes"].to_numpy() * WIRE * 8
+    start, size = flows["opened_s"].to_numpy(), flows["size_bytes"].to_numpy() * WIRE * 8
     # An ideal scheduler still needs the handshake and the way there and back: two round trips.
     position = np.searchsorted(flows["flow"].to_numpy(), common.sort("flow")["flow"].to_numpy())
     ideal = {
