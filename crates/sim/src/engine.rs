@@ -93,7 +93,7 @@ impl Setup {
                 Some(p) if l.controlled => {
                     // No round trip is shorter than a packet's own transmission, whatever the distance.
                     let base_rtt = self.base_rtt.max(Bytes(u64::from(packet)) / l.rate);
-                    let facts = LinkFacts { capacity: l.rate, base_rtt, packet };
+                    let facts = LinkFacts { capacity: l.rate, base_rtt, packet, framing: self.framing };
                     self.protocols[p].0.router.as_ref().map(|build| build(&facts))
                 }
                 _ => None,
@@ -130,7 +130,7 @@ impl Setup {
             if self.topology.nodes[l.to as usize].kind == NodeKind::Host {
                 // No round trip is shorter than a packet's own transmission, whatever the distance.
                 let base_rtt = self.base_rtt.max(Bytes(u64::from(packet)) / l.rate);
-                let facts = LinkFacts { capacity: l.rate, base_rtt, packet };
+                let facts = LinkFacts { capacity: l.rate, base_rtt, packet, framing: self.framing };
                 receive[l.to as usize] = Some(build(&facts));
             }
         }
@@ -777,6 +777,9 @@ impl Engine {
         if let Some(flow) = self.flows[number as usize].take() {
             let record = flow.closing_record(self.now);
             self.recorder.flow(record);
+            if let Some(control) = self.receive.get_mut(flow.record.dst as usize).and_then(Option::as_mut) {
+                control.on_close(self.now, number);
+            }
             if flow.collective != ALONE {
                 let host = &mut self.collectives[flow.collective as usize].controller;
                 host.on_close(self.now, FlowId(number));

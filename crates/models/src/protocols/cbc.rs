@@ -295,21 +295,24 @@ impl Cbc {
             })
             .map(|(id, _)| *id)
             .collect();
-        for id in joining {
-            self.join(now, id, set, if id == flow { cause } else { Cause::Member });
-        }
+        self.join(now, &joining, set, |id| if id == flow { cause } else { Cause::Member });
     }
 
-    fn join(&mut self, now: Time, flow: FlowId, set: SetId, cause: Cause) {
-        if let Some(c) = self.connections.get_mut(&flow) {
+    /// Takes connections into a set: all of them first, then the averages and the windows once.
+    fn join(&mut self, now: Time, joining: &[FlowId], set: SetId, cause: impl Fn(FlowId) -> Cause) {
+        for id in joining {
+            let Some(c) = self.connections.get_mut(id) else { continue };
             c.set = Some(set);
             c.credit = 0.0;
-            self.go(now, flow, State::Controlling { normal_since: None }, cause);
-            self.share(set);
-            let members: Vec<FlowId> = self.members(set).map(|(id, _)| id).collect();
-            for id in members {
-                self.grant(id);
-            }
+            self.go(now, *id, State::Controlling { normal_since: None }, cause(*id));
+        }
+        if joining.is_empty() {
+            return;
+        }
+        self.share(set);
+        let members: Vec<FlowId> = self.members(set).map(|(id, _)| id).collect();
+        for id in members {
+            self.grant(id);
         }
     }
 
@@ -454,7 +457,7 @@ impl HostController for Cbc {
         if self.warm(&est) {
             let other = self.connections.values().find(|m| m.set.is_some() && self.concerns(m.peer, peer));
             if let Some(set) = other.and_then(|m| m.set) {
-                self.join(now, flow, set, Cause::Member);
+                self.join(now, &[flow], set, |_| Cause::Member);
             }
         }
     }
@@ -593,7 +596,7 @@ pub const ECN_LABEL: Protocol = Protocol {
         let router: BuildRouter = Arc::new(move |_| {
             // Ports are built in the order of their numbers: the name of a port never depends on the run.
             let point = points.fetch_add(1, Ordering::Relaxed) + 1;
-            Box::new(LabelRouter { point, k, every, marked: BTreeMap::new() })
+            Box::new(LabelRouter { point, k, every, marked: BTreeMap::new(), next_search: Time::ZERO })
         });
         let configure = |c: &mut TcpConfig| {
             c.recovery = LossRecovery::NewReno;
@@ -639,7 +642,10 @@ struct LabelRouter {
     k: u32,
     /// Time between marks of one pair; `None` = mark every packet.
     every: Option<Dur>,
+    /// When each connection was last marked; forgotten when it may be marked again.
     marked: BTreeMap<u32, Time>,
+    /// When old entries are next looked for.
+    next_search: Time,
 }
 
 impl LinkController for LabelRouter {
@@ -651,10 +657,18 @@ impl LinkController for LabelRouter {
             if self.marked.get(&packet.flow).is_some_and(|last| now.since(*last) < every) {
                 return;
             }
+            if now >= self.next_search {
+                // Once per interval, so that the work per mark does not grow with connections that are over.
+                self.next_search = now + every;
+                self.marked.retain(|_, last| now.since(*last) < every);
+            }
             self.marked.insert(packet.flow, now);
         }
         packet.ecn = Ecn::Ce;
         header.set(&Label { point: self.point });
+    }
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        report("marked_connections", self.marked.len() as f64);
     }
 }
 

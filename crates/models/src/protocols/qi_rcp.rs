@@ -114,8 +114,8 @@ impl<A: Arithmetic, L: Law> Router<A, L> {
 
 impl<A: Arithmetic, L: Law> LinkController for Router<A, L> {
     #[inline]
-    fn on_arrival(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
-        self.meter.arrival(packet, header);
+    fn on_arrival(&mut self, _: Time, link: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
+        self.meter.arrival(link, packet, header);
     }
     #[inline]
     fn on_departure(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
@@ -153,14 +153,8 @@ mod tests {
     use penstock_units::Rate;
 
     const LINK: LinkFacts =
-        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(20), packet: 1000 };
-    const IDLE: LinkView = LinkView {
-        capacity: LINK.capacity,
-        queue_packets: 0,
-        queue_bytes: 0,
-        arrived_bytes: 0,
-        departed_bytes: 0,
-    };
+        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(20), packet: 1000, framing: 0 };
+    const IDLE: LinkView = LinkView::idle(LINK.capacity);
 
     fn router() -> Router<Plain, Proportional> {
         let gain = Gain { eta: 0.5, interval: 0.01, simple: false, lag: 0.0 };

@@ -12,8 +12,8 @@
 use crate::registry::{LinkFacts, Protocol, Suite};
 use crate::work::{Arithmetic, Counted, Plain};
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use penstock_core::header::wire;
 use penstock_core::packet::Packet;
 use penstock_core::tcp::{LossRecovery, TcpConfig};
@@ -39,6 +39,13 @@ pub const RCP: Protocol = Protocol {
             "average RTT d_l: weighted by bytes (public routers) or one sample per flow and interval",
             "PIQI-RCP section III",
         ),
+        ParamSpec::new(
+            "rtt_average",
+            Kind::Choice(&["plain", "slow-fall"]),
+            "plain",
+            "moving average of d_l: the same gain both ways, or falls slowed by (R/C)(sample/d_l)",
+            "PIQI-RCP section III: a moving average; slow-fall: the public ns-2 router",
+        ),
         INITIAL,
         FLOOR,
         WORK,
@@ -49,6 +56,7 @@ pub const RCP: Protocol = Protocol {
             beta: p.float("beta"),
             interval: p.float("interval"),
             per_flow: p.text("mean") == "flows",
+            slow_fall: p.text("rtt_average") == "slow-fall",
             initial: p.float("initial"),
             floor: p.float("floor"),
         };
@@ -306,6 +314,7 @@ struct Settings {
     beta: f64,
     interval: f64,
     per_flow: bool,
+    slow_fall: bool,
     initial: f64,
     floor: f64,
 }
@@ -326,8 +335,8 @@ struct Router<A> {
     /// Sum of RTT x weight and of weights in this interval.
     rtt_sum: f64,
     weight: f64,
-    /// Interval in which each flow was last counted, for the mean over flows.
-    seen: Vec<u32>,
+    /// Flows counted in this interval, for the mean over flows.
+    seen: BTreeSet<u32>,
     epoch: u32,
     began: Time,
     due: Time,
@@ -346,26 +355,18 @@ impl<A: Arithmetic> Router<A> {
             bytes: 0.0,
             rtt_sum: 0.0,
             weight: 0.0,
-            seen: Vec::new(),
+            seen: BTreeSet::new(),
             epoch: 1,
             began: Time::ZERO,
             due: Time::ZERO + Dur::from_secs(set.interval.min(mean_rtt)),
         }
     }
-    /// True when this packet is the first of its flow in this interval.
-    fn first_of_flow(&mut self, flow: u32) -> bool {
-        let flow = flow as usize;
-        if flow >= self.seen.len() {
-            self.seen.resize(flow + 1, 0);
-        }
-        core::mem::replace(&mut self.seen[flow], self.epoch) != self.epoch
-    }
 }
 
 impl<A: Arithmetic> LinkController for Router<A> {
     #[inline]
-    fn on_arrival(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
-        let len = packet.wire_len as f64;
+    fn on_arrival(&mut self, _: Time, link: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
+        let len = f64::from(link.len(packet));
         self.bytes = self.work.add(self.bytes, len);
         if packet.is_forward() {
             self.work.packet();
@@ -377,7 +378,7 @@ impl<A: Arithmetic> LinkController for Router<A> {
                         self.rtt_sum = self.work.add(self.rtt_sum, weighted);
                         // The weights are the bytes already counted, but for packets without an RTT.
                         self.weight += len;
-                    } else if self.first_of_flow(packet.flow) {
+                    } else if self.seen.insert(packet.flow) {
                         self.rtt_sum = self.work.add(self.rtt_sum, rtt);
                         self.weight = self.work.add(self.weight, 1.0);
                     }
@@ -400,8 +401,13 @@ impl<A: Arithmetic> LinkController for Router<A> {
         let t = now.since(self.began).as_secs();
         if self.weight > 0.0 {
             // Moving average over about one RTT, as the public router does; no sample, no change.
-            let gain = (t / self.mean_rtt).min(1.0);
-            self.mean_rtt += gain * (self.rtt_sum / self.weight - self.mean_rtt);
+            let sample = self.rtt_sum / self.weight;
+            let mut gain = (t / self.mean_rtt).min(1.0);
+            if set.slow_fall && sample < self.mean_rtt {
+                // Public router (rcp.cc of Zhang and Dukkipati): gain (R/C)(sample/d)(T/d) where d would fall
+                gain *= self.rate / self.link.capacity.as_bps() * (sample / self.mean_rtt);
+            }
+            self.mean_rtt += gain * (sample - self.mean_rtt);
         }
         let d = self.mean_rtt;
         let c = self.link.capacity.as_bps();
@@ -414,6 +420,7 @@ impl<A: Arithmetic> LinkController for Router<A> {
         self.bytes = 0.0;
         self.rtt_sum = 0.0;
         self.weight = 0.0;
+        self.seen.clear();
         self.epoch += 1;
         self.began = now;
         self.due = now + Dur::from_secs(set.interval.min(d));
@@ -451,8 +458,8 @@ impl<A: Arithmetic> Meter<A> {
         }
     }
     #[inline]
-    pub(super) fn arrival(&mut self, packet: &Packet, header: &CcHeader) {
-        self.bytes = self.work.add(self.bytes, packet.wire_len as f64);
+    pub(super) fn arrival(&mut self, link: &LinkView, packet: &Packet, header: &CcHeader) {
+        self.bytes = self.work.add(self.bytes, f64::from(link.len(packet)));
         if packet.is_forward() {
             self.work.packet();
             if let Some(h) = header.get::<RcpHeader>() {
@@ -540,21 +547,17 @@ impl Gain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     pub(crate) const LINK: LinkFacts =
-        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(100), packet: 1000 };
+        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(100), packet: 1000, framing: 0 };
 
     fn view(queue_packets: u32) -> LinkView {
-        LinkView {
-            capacity: LINK.capacity,
-            queue_packets,
-            queue_bytes: queue_packets as u64 * 1000,
-            arrived_bytes: 0,
-            departed_bytes: 0,
-        }
+        let queue_bytes = u64::from(queue_packets) * 1000;
+        LinkView { queue_packets, queue_bytes, ..LinkView::idle(LINK.capacity) }
     }
     fn settings(per_flow: bool) -> Settings {
-        Settings { alpha: 0.4, beta: 1.0, interval: 0.01, per_flow, initial: 0.05, floor: 0.01 }
+        Settings { alpha: 0.4, beta: 1.0, interval: 0.01, per_flow, slow_fall: false, initial: 0.05, floor: 0.01 }
     }
     fn packet(flow: u32, rtt: f32) -> (Packet, CcHeader) {
         let mut header = CcHeader::NONE;

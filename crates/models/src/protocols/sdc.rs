@@ -123,6 +123,11 @@ enum ClassLimit {
 fn rules(p: &Params) -> Result<Vec<Rule>, ParamError> {
     let (gamma, alpha, beta) = (numbers(p, "gamma")?, numbers(p, "alpha")?, numbers(p, "beta")?);
     let classes = alpha.len();
+    if classes > SdcHeader::MOST_CLASSES {
+        let most = SdcHeader::MOST_CLASSES;
+        let rule = format!("must not have more than {most} classes, what a header has room for; has {classes}");
+        return Err(p.error("alpha", rule));
+    }
     for (key, values) in [("gamma", &gamma), ("alpha", &alpha), ("beta", &beta)] {
         if values.len() != classes {
             return Err(p.error(key, format!("must have one number per class; alpha has {classes}")));
@@ -182,6 +187,8 @@ impl SdcHeader {
     /// Load factor 1 in the header's unit.
     const FULL: u16 = 1024;
     const UNANSWERED: u8 = u8::MAX;
+    /// A class is a byte, and one value of it is no class.
+    const MOST_CLASSES: usize = SdcHeader::UNANSWERED as usize;
 }
 
 impl Header for SdcHeader {
@@ -428,7 +435,7 @@ impl Router {
 impl LinkController for Router {
     fn on_arrival(&mut self, now: Time, link: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
         self.advance(now, link.arrived_bytes);
-        self.queue = link.queue_bytes as f64 + f64::from(packet.wire_len);
+        self.queue = link.queue_bytes as f64 + f64::from(link.len(packet));
         if !packet.is_forward() {
             return;
         }
@@ -438,8 +445,8 @@ impl LinkController for Router {
         h.highest = h.highest.min(self.highest());
         header.set(&h);
     }
-    fn on_drop(&mut self, _now: Time, packet: &Packet, _header: &CcHeader) {
-        self.queue = (self.queue - f64::from(packet.wire_len)).max(0.0);
+    fn on_drop(&mut self, _now: Time, link: &LinkView, packet: &Packet, _header: &CcHeader) {
+        self.queue = (self.queue - f64::from(link.len(packet))).max(0.0);
     }
     fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
         report("load_factor", self.load);
@@ -545,18 +552,13 @@ mod tests {
     }
 
     fn router(quantised: bool) -> Router {
-        let facts = LinkFacts { capacity: Rate(8_000_000), base_rtt: Dur::millis(1), packet: 500 };
+        let facts = LinkFacts { capacity: Rate(8_000_000), base_rtt: Dur::millis(1), packet: 500, framing: 0 };
         // 1 MB/s, so C t_p = 1000 B.
         Router::new(&facts, 3, Dur::millis(1), Dur::millis(10), quantised)
     }
     fn pass(r: &mut Router, now: Time, arrived: u64, queue: u64, packet: Packet, class: u8) -> SdcHeader {
-        let link = LinkView {
-            capacity: Rate(8_000_000),
-            queue_packets: 0,
-            queue_bytes: queue,
-            arrived_bytes: arrived,
-            departed_bytes: 0,
-        };
+        let idle = LinkView::idle(Rate(8_000_000));
+        let link = LinkView { queue_bytes: queue, arrived_bytes: arrived, ..idle };
         let (mut p, mut h) = (packet, CcHeader::NONE);
         h.set(&SdcHeader { class, highest: SdcHeader::UNANSWERED, load: 0 });
         r.on_arrival(now, &link, &mut p, &mut h);
@@ -587,7 +589,7 @@ mod tests {
         let mut r = router(false);
         pass(&mut r, us(0), 0, 0, data(1), 0);
         pass(&mut r, us(0), 500, 500, data(2), 0);
-        r.on_drop(us(0), &data(2), &CcHeader::NONE);
+        r.on_drop(us(0), &LinkView::idle(Rate(8_000_000)), &data(2), &CcHeader::NONE);
         let h = pass(&mut r, us(1000), 1000, 0, data(1), 0);
         assert_eq!(h.load, ((1000.0 + 125.0) / 1000.0 * 1024.0) as u16);
     }

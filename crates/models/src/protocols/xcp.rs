@@ -182,9 +182,9 @@ impl<A: Arithmetic> Router<A> {
 
 impl<A: Arithmetic> LinkController for Router<A> {
     #[inline]
-    fn on_arrival(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
+    fn on_arrival(&mut self, _: Time, link: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
         let w = &mut self.work;
-        let len = packet.wire_len as f64;
+        let len = f64::from(link.len(packet));
         self.bytes = w.add(self.bytes, len);
         if !packet.is_forward() {
             return;
@@ -214,7 +214,7 @@ impl<A: Arithmetic> LinkController for Router<A> {
         if h.rtt <= 0.0 || h.cwnd <= 0.0 {
             return;
         }
-        let (rtt, len) = (h.rtt as f64, packet.wire_len as f64);
+        let (rtt, len) = (h.rtt as f64, f64::from(link.len(packet)));
         // Changes of the rate, p_i / rtt_i and n_i / rtt_i, never more than is left in this interval:
         // section 3.4, p_i = xi_p rtt_i^2 s_i / cwnd_i and n_i = xi_n rtt_i s_i
         let product = w.mul(rtt, len);
@@ -279,14 +279,8 @@ mod tests {
     use penstock_units::Rate;
 
     const LINK: LinkFacts =
-        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(100), packet: 1000 };
-    const IDLE: LinkView = LinkView {
-        capacity: LINK.capacity,
-        queue_packets: 0,
-        queue_bytes: 0,
-        arrived_bytes: 0,
-        departed_bytes: 0,
-    };
+        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(100), packet: 1000, framing: 0 };
+    const IDLE: LinkView = LinkView::idle(LINK.capacity);
     const INTERVAL: Time = Time(100_000_000_000);
 
     fn packet(feedback: f32) -> (Packet, CcHeader) {
