@@ -93,6 +93,7 @@ pub(super) struct Router<A, L> {
     law: L,
     link: LinkFacts,
     meter: Meter<A>,
+    /// R_l in bit/s on the link; senders are told the share of it that is packets.
     pub rate: f64,
     epoch: u32,
     due: Time,
@@ -119,7 +120,7 @@ impl<A: Arithmetic, L: Law> LinkController for Router<A, L> {
     }
     #[inline]
     fn on_departure(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
-        announce(&mut self.meter.work, self.rate, self.epoch, packet, header);
+        announce(&mut self.meter.work, self.rate * self.link.packet_share(), self.epoch, packet, header);
     }
     fn wants_departures(&self) -> bool {
         true

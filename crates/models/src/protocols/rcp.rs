@@ -302,9 +302,9 @@ pub(super) fn waiting(link: &LinkView) -> f64 {
     }
 }
 
-/// Smallest rate in bit/s that `floor` full packets per `rtt` make, never above the capacity.
+/// Smallest rate on the link in bit/s that `floor` full packets per `rtt` make, never above the capacity.
 pub(super) fn floor_rate(floor: f64, link: &LinkFacts, rtt: f64) -> f64 {
-    (floor * link.packet as f64 * 8.0 / rtt).min(link.capacity.as_bps())
+    (floor * f64::from(link.packet + link.framing) * 8.0 / rtt).min(link.capacity.as_bps())
 }
 
 /// Parameters of an RCP router.
@@ -324,7 +324,7 @@ struct Router<A> {
     set: Settings,
     link: LinkFacts,
     work: A,
-    /// R_l in bit/s.
+    /// R_l in bit/s on the link; senders are told the share of it that is packets.
     rate: f64,
     /// d_l in seconds.
     mean_rtt: f64,
@@ -388,7 +388,7 @@ impl<A: Arithmetic> LinkController for Router<A> {
     }
     #[inline]
     fn on_departure(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
-        announce(&mut self.work, self.rate, self.epoch, packet, header);
+        announce(&mut self.work, self.rate * self.link.packet_share(), self.epoch, packet, header);
     }
     fn wants_departures(&self) -> bool {
         true
@@ -586,6 +586,38 @@ mod tests {
         r.on_deadline(Time(10_000_000_000), &view(101));
         assert!((r.rate - 5e6 * 0.952).abs() < 1.0, "{}", r.rate);
         assert_eq!(r.deadline(), Time(20_000_000_000));
+    }
+
+    #[test]
+    fn the_average_rtt_falls_slowly_where_asked_and_rises_alike() {
+        // d = 0.1 s, T = 0.01 s, R/C = 0.05. Down to 40 ms: gain 0.1 as it is; 0.1 * 0.05 * 0.4 = 0.002 slowed.
+        // Up to 300 ms: gain 0.1 either way.
+        for (slow_fall, rtt, mean) in [
+            (false, 0.04, 0.1 - 0.1 * 0.06),
+            (true, 0.04, 0.1 - 0.002 * 0.06),
+            (false, 0.3, 0.1 + 0.1 * 0.2),
+            (true, 0.3, 0.1 + 0.1 * 0.2),
+        ] {
+            let mut r = Router::<Plain>::new(&Settings { slow_fall, ..settings(false) }, &LINK);
+            let (mut p, mut h) = packet(0, rtt);
+            r.on_arrival(Time::ZERO, &view(0), &mut p, &mut h);
+            r.on_deadline(Time(10_000_000_000), &view(0));
+            assert!((r.mean_rtt - mean).abs() < 1e-8, "{slow_fall} {rtt} {}", r.mean_rtt);
+        }
+    }
+
+    #[test]
+    fn flows_that_are_over_are_not_kept() {
+        let mut r = Router::<Plain>::new(&settings(true), &LINK);
+        for k in 1..=1000u64 {
+            for flow in 0..10 {
+                let (mut p, mut h) = packet(k as u32 * 10 + flow, 0.1);
+                r.on_arrival(Time::ZERO, &view(0), &mut p, &mut h);
+            }
+            assert_eq!(r.seen.len(), 10, "flows of this interval");
+            r.on_deadline(Time(k * 10_000_000_000), &view(0));
+        }
+        assert!(r.seen.is_empty());
     }
 
     #[test]
