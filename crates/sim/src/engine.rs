@@ -841,6 +841,10 @@ impl Engine {
     pub fn ports(&self) -> &[Port] {
         &self.ports
     }
+    /// The receiver-side controller of a node, where it has one.
+    pub fn receive_controller(&self, node: u32) -> Option<&dyn ReceiveController> {
+        self.receive.get(node as usize)?.as_deref()
+    }
     /// Network.
     pub fn topology(&self) -> &Topology {
         &self.setup.topology

@@ -229,6 +229,9 @@ pub struct Cbc {
     transitions: Vec<Transition>,
     /// Routers name themselves when they mark.
     labelled: bool,
+    /// Windows granted so far: the work of a set event.
+    #[cfg(test)]
+    grants: u64,
 }
 
 impl Cbc {
@@ -241,6 +244,8 @@ impl Cbc {
             legacy: BTreeMap::new(),
             transitions: Vec::new(),
             labelled: false,
+            #[cfg(test)]
+            grants: 0,
         }
     }
 
@@ -362,6 +367,10 @@ impl Cbc {
     /// only, and with windows of a few of them a cap rounded down would lose what eta adds; so the fraction is
     /// carried over, and the mean of the windows is equation (1).
     fn grant(&mut self, flow: FlowId) {
+        #[cfg(test)]
+        {
+            self.grants += 1;
+        }
         let (carry, min) = (self.config.carry, self.config.min_segments);
         let Some(window) = self.connections.get(&flow).and_then(|c| self.equation_1(c)) else { return };
         if let Some(c) = self.connections.get_mut(&flow) {
@@ -778,6 +787,45 @@ mod tests {
         close(est.required, 4.86e6);
         close(est.available, 5.04e6);
         close(est.base_rtt, 0.01005);
+    }
+
+    #[test]
+    fn a_set_event_grants_each_window_once_however_many_join() {
+        for n in [10usize, 400] {
+            let mut rig = Rig::new(&[("set", "router")], &alloc::vec![11; n]);
+            rig.rounds(60, &alloc::vec![6500; n], CALM);
+            rig.cbc.grants = 0;
+            rig.loss(0);
+            assert_eq!(rig.cbc.grants, n as u64);
+            assert_eq!(rig.states(), alloc::vec!["controlling"; n]);
+            // All require 5.2 Mb/s and have it: the cap is that times 10 ms, 6500 B, in whole segments.
+            assert!((0..n as u32).all(|flow| rig.cap(flow) == Some(6000)));
+        }
+    }
+
+    #[test]
+    fn a_labelling_port_forgets_connections_it_may_mark_again() {
+        let every = Dur::millis(100);
+        let mut port = LabelRouter {
+            point: 1,
+            k: 0,
+            every: Some(every),
+            marked: BTreeMap::new(),
+            next_search: Time::ZERO,
+        };
+        let link = LinkView::idle(penstock_units::Rate(1_000_000));
+        let mut marks = 0;
+        for flow in 0..10_000u32 {
+            // 1000 new connections per interval, of two packets each: the second is not marked.
+            let now = Time::ZERO + Dur::micros(100) * u64::from(flow);
+            for _ in 0..2 {
+                let mut packet = Packet { flow, ecn: Ecn::Ect0, ..Packet::default() };
+                port.on_arrival(now, &link, &mut packet, &mut CcHeader::NONE.clone());
+                marks += u32::from(packet.ecn == Ecn::Ce);
+            }
+            assert!(port.marked.len() <= 2001, "{}", port.marked.len());
+        }
+        assert_eq!(marks, 10_000);
     }
 
     #[test]

@@ -323,6 +323,22 @@ mod tests {
         assert_eq!(ask(&mut r, 3, 900), 1);
     }
     #[test]
+    fn ten_terabits_are_granted_in_full() {
+        let facts = LinkFacts {
+            capacity: Rate(10_000_000_000_000),
+            base_rtt: Dur::micros(300),
+            packet: 1500,
+            framing: 0,
+        };
+        let mut r = Router::new(&facts, 0.1, 1.0, 8.0);
+        let mut h = D3Request { desired: 6e12, granted: f32::INFINITY, goodbye: false };
+        r.on_request(Time(1), 1, &mut h);
+        assert_eq!(h.granted, 1e13);
+        let mut slot = CcHeader::NONE;
+        slot.set(&h);
+        assert_eq!(slot.get::<D3Request>(), Some(h));
+    }
+    #[test]
     fn without_deadlines_all_get_equal_shares() {
         let mut r = router();
         for _ in 0..3 {

@@ -385,6 +385,20 @@ mod tests {
     }
 
     #[test]
+    fn connections_that_are_over_are_forgotten() {
+        let mut host = Ictcp::new(GAINS, Rate(1_000_000_000), MSS, 0);
+        for i in 0..10_000u32 {
+            let now = Time::ZERO + Dur::micros(20) * u64::from(i);
+            host.on_data(now, i, &segment(0));
+            if i >= 3 {
+                host.on_close(now, i - 3);
+            }
+            assert!(host.connections.len() <= 4, "{}", host.connections.len());
+        }
+        assert_eq!(host.window_cap(0), 2000, "as for a connection never heard of");
+    }
+
+    #[test]
     fn a_connection_that_does_not_use_its_window_gives_it_back_down_to_two_segments() {
         let (mut host, mut at, next) = drive(1, Dur::millis(100));
         let mut seq = next[0];

@@ -646,4 +646,27 @@ mod tests {
         ]);
         assert_eq!(rules(&p.unwrap()).unwrap().len(), 4);
     }
+    #[test]
+    fn more_classes_than_a_header_can_name_are_refused() {
+        let classes = |n: usize| {
+            let ones = alloc::vec!["1"; n].join("/");
+            let halves = alloc::vec!["0.5"; n].join("/");
+            let sizes: Vec<_> = (1..n).map(|s| s.to_string()).collect();
+            let sizes = sizes.join("/");
+            let given = [("alpha", &*ones), ("gamma", &*ones), ("beta", &*halves), ("sizes", &*sizes)];
+            params(&given).and_then(|p| rules(&p))
+        };
+        assert_eq!(classes(255).unwrap().len(), 255);
+        let message = classes(256).unwrap_err().to_string();
+        assert!(message.ends_with("must not have more than 255 classes, what a header has room for; has 256"));
+        // The last of 255 classes is told apart from "no router has answered".
+        let mut r = Router::new(
+            &LinkFacts { capacity: Rate(8_000_000), base_rtt: Dur::millis(1), packet: 500, framing: 0 },
+            255,
+            Dur::millis(1),
+            Dur::millis(10),
+            false,
+        );
+        assert_eq!(pass(&mut r, us(0), 0, 0, data(1), 254).highest, 254);
+    }
 }
