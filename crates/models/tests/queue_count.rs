@@ -36,8 +36,8 @@ fn growing(spec: &str) -> Vec<bool> {
 
 #[test]
 fn thresholds_move_by_the_packet_in_service() {
-    // With wq=1 RED's average is the queue itself; without `gentle` it is a step at max (and its slope has no width).
-    let red = "red:min=2.9999KB,max=3KB,wq=1,gentle=false,max_p=0";
+    // With wq=1 the average is the queue itself; with max_p=0 and no slope above max, RED is a step at max.
+    let red = "red:min=2999B,max=3KB,wq=1,gentle=false,max_p=0";
     for (spec, from) in [
         ("threshold:k=3pkt", 3),
         ("threshold:k=3KB", 3),

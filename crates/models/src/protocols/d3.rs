@@ -299,7 +299,8 @@ mod tests {
     use super::*;
 
     fn router() -> Router {
-        let facts = LinkFacts { capacity: Rate(1_000_000_000), base_rtt: Dur::micros(300), packet: 1500, framing: 0 };
+        let facts =
+            LinkFacts { capacity: Rate(1_000_000_000), base_rtt: Dur::micros(300), packet: 1500, framing: 0 };
         Router::new(&facts, 0.1, 1.0, 8.0)
     }
     fn ask(r: &mut Router, flow: u32, desired_mbps: u16) -> u32 {

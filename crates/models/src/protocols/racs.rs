@@ -413,15 +413,15 @@ mod tests {
             ask(&mut r, us(10), 2, 3.0, 0.0);
             assert_eq!(r.weight_sum(), 4.0);
             // The next slot: 1/4 and 3/4 of 1 Gb/s.
-            assert_eq!(ask(&mut r, us(300), 1, 1.0, 1.0).rate, 250_000e3);
-            assert_eq!(ask(&mut r, us(310), 2, 3.0, 3.0).rate, 750_000e3);
+            assert_eq!(ask(&mut r, us(300), 1, 1.0, 1.0).rate, 250e6);
+            assert_eq!(ask(&mut r, us(310), 2, 3.0, 3.0).rate, 750e6);
             // Flow 2 gets heavier: W = 1 + 4, counted at once.
-            assert_eq!(ask(&mut r, us(610), 2, 4.0, 3.0).rate, 800_000e3);
+            assert_eq!(ask(&mut r, us(610), 2, 4.0, 3.0).rate, 800e6);
             // It ends: W falls now, the offers of the slot still use the larger W.
             ask(&mut r, us(700), 2, 0.0, 4.0);
             assert_eq!(r.weight_sum(), 1.0);
-            assert_eq!(ask(&mut r, us(710), 1, 1.0, 1.0).rate, 250_000e3);
-            assert_eq!(ask(&mut r, us(1010), 1, 1.0, 1.0).rate, 1_000_000e3);
+            assert_eq!(ask(&mut r, us(710), 1, 1.0, 1.0).rate, 250e6);
+            assert_eq!(ask(&mut r, us(1010), 1, 1.0, 1.0).rate, 1e9);
         }
     }
     #[test]

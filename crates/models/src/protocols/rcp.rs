@@ -557,7 +557,15 @@ mod tests {
         LinkView { queue_packets, queue_bytes, ..LinkView::idle(LINK.capacity) }
     }
     fn settings(per_flow: bool) -> Settings {
-        Settings { alpha: 0.4, beta: 1.0, interval: 0.01, per_flow, slow_fall: false, initial: 0.05, floor: 0.01 }
+        Settings {
+            alpha: 0.4,
+            beta: 1.0,
+            interval: 0.01,
+            per_flow,
+            slow_fall: false,
+            initial: 0.05,
+            floor: 0.01,
+        }
     }
     fn packet(flow: u32, rtt: f32) -> (Packet, CcHeader) {
         let mut header = CcHeader::NONE;

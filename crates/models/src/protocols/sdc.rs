@@ -79,9 +79,9 @@ pub const SDC: Protocol = Protocol {
         ParamSpec::new(
             "silence",
             Kind::Duration,
-            "10ms",
-            "a router forgets a flow it has not heard for this long",
-            "chosen: the RTO floor of section 3.5.2",
+            "",
+            "a router forgets a flow it has not heard for this long; empty: 10 ms, or 8 base round-trip times if longer",
+            "chosen: the RTO floor of section 3.5.2; a live flow of one segment per round trip must not be forgotten",
         )
         .range(1e-6, 1e3),
     ],
@@ -92,16 +92,23 @@ fn build(p: &Params) -> Result<Suite, ParamError> {
     let rules: Arc<[Rule]> = rules(p)?.into();
     let interval = p.is_set("interval").then(|| p.dur("interval"));
     let quantised = p.text("feedback") == "quantised";
-    let (window, silence) = (p.count("initial_window"), p.dur("silence"));
+    let window = p.count("initial_window");
+    let silence = p.is_set("silence").then(|| p.dur("silence"));
     let classes = rules.len();
     Ok(Suite {
         configure: |c| c.recovery = LossRecovery::Sack,
         endpoint: Arc::new(move |cfg, _| Box::new(Sender::new(rules.clone(), interval, window, cfg))),
         router: Some(Arc::new(move |facts| {
+            let silence = silence.unwrap_or(SHORTEST_SILENCE.max(facts.base_rtt * SILENT_ROUNDS));
             Box::new(Router::new(facts, classes, interval.unwrap_or(facts.base_rtt), silence, quantised))
         })),
     })
 }
+
+/// A flow is not forgotten sooner: the RTO floor of section 3.5.2, after which a lost window is sent again.
+const SHORTEST_SILENCE: Dur = Dur::millis(10);
+/// Nor after fewer base round-trip times: as for RACS, longer than the losses of a burst.
+const SILENT_ROUNDS: u64 = 8;
 
 /// One class: how its flows behave, and how large their remainder may be.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +132,8 @@ fn rules(p: &Params) -> Result<Vec<Rule>, ParamError> {
     let classes = alpha.len();
     if classes > SdcHeader::MOST_CLASSES {
         let most = SdcHeader::MOST_CLASSES;
-        let rule = format!("must not have more than {most} classes, what a header has room for; has {classes}");
+        let rule =
+            format!("must not have more than {most} classes, what a header has room for; has {classes}");
         return Err(p.error("alpha", rule));
     }
     for (key, values) in [("gamma", &gamma), ("alpha", &alpha), ("beta", &beta)] {
@@ -552,7 +560,8 @@ mod tests {
     }
 
     fn router(quantised: bool) -> Router {
-        let facts = LinkFacts { capacity: Rate(8_000_000), base_rtt: Dur::millis(1), packet: 500, framing: 0 };
+        let facts =
+            LinkFacts { capacity: Rate(8_000_000), base_rtt: Dur::millis(1), packet: 500, framing: 0 };
         // 1 MB/s, so C t_p = 1000 B.
         Router::new(&facts, 3, Dur::millis(1), Dur::millis(10), quantised)
     }
@@ -645,6 +654,23 @@ mod tests {
             ("sizes", "10KB/100KB/1MB"),
         ]);
         assert_eq!(rules(&p.unwrap()).unwrap().len(), 4);
+    }
+    #[test]
+    fn a_live_flow_over_a_long_path_is_not_forgotten() {
+        let suite = build(&params(&[]).unwrap()).unwrap();
+        let facts =
+            LinkFacts { capacity: Rate(8_000_000), base_rtt: Dur::millis(100), packet: 500, framing: 0 };
+        let mut r = suite.router.unwrap()(&facts);
+        // One packet per round trip of 100 ms.
+        for k in 0..20 {
+            let (mut p, mut h) = (data(1), CcHeader::NONE);
+            h.set(&SdcHeader { class: 0, highest: SdcHeader::UNANSWERED, load: 0 });
+            r.on_arrival(us(k * 100_000), &LinkView::idle(facts.capacity), &mut p, &mut h);
+            let (mut p, mut h) = (data(2), CcHeader::NONE);
+            h.set(&SdcHeader { class: 2, highest: SdcHeader::UNANSWERED, load: 0 });
+            r.on_arrival(us(k * 100_000 + 99_000), &LinkView::idle(facts.capacity), &mut p, &mut h);
+            assert_eq!(h.get::<SdcHeader>().unwrap().highest, 0, "flow 1 is of class A, and alive");
+        }
     }
     #[test]
     fn more_classes_than_a_header_can_name_are_refused() {

@@ -344,8 +344,7 @@ mod tests {
 
     #[test]
     fn the_first_intervals_last_what_is_asked_until_an_rtt_is_heard() {
-        let set =
-            Settings { alpha: 0.4, beta: 0.226, shuffle: 0.1, first: Some(Dur::millis(50)) };
+        let set = Settings { alpha: 0.4, beta: 0.226, shuffle: 0.1, first: Some(Dur::millis(50)) };
         let mut r = Router::<Plain>::new(&set, &LINK);
         let ms = |n| Time::ZERO + Dur::millis(n);
         assert_eq!(r.deadline(), ms(50));

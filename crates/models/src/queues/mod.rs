@@ -10,9 +10,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use penstock_core::params::{edit_distance, parse_spec};
-use penstock_core::{
-    Backlog, Kind, Packet, ParamError, ParamSpec, Params, QueueDiscipline, Stream, Verdict,
-};
+use penstock_core::{Backlog, Kind, Packet, ParamError, ParamSpec, Params, QueueDiscipline, Stream, Verdict};
 use penstock_units::Time;
 
 /// A registered queue discipline.

@@ -174,7 +174,13 @@ mod tests {
     use penstock_units::{Dur, Rate};
 
     fn backlog(packets: u32, idle_since: Time) -> Backlog {
-        Backlog { packets, bytes: packets as u64 * 1000, serving: 1000 * packets.min(1), idle_since, rate: Rate(8_000_000) }
+        Backlog {
+            packets,
+            bytes: packets as u64 * 1000,
+            serving: 1000 * packets.min(1),
+            idle_since,
+            rate: Rate(8_000_000),
+        }
     }
     fn red(args: &[(&str, &str)]) -> Queue {
         let given: vec::Vec<(String, String)> =
