@@ -5,18 +5,41 @@ use crate::packet::Packet;
 use penstock_units::{Rate, Time};
 
 /// Running totals of one output link; a controller takes differences over its own interval.
+///
+/// All bytes are bytes on the link, its framing included: what a router compares with its capacity.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkView {
     /// Link rate.
     pub capacity: Rate,
     /// Packets waiting plus the one in service.
     pub queue_packets: u32,
-    /// Their bytes on the wire.
+    /// Their bytes on the link.
     pub queue_bytes: u64,
     /// Bytes that have arrived, dropped ones included.
     pub arrived_bytes: u64,
     /// Bytes that have left.
     pub departed_bytes: u64,
+    /// Bytes of framing the link adds to every packet.
+    pub framing: u32,
+}
+
+impl LinkView {
+    /// A link of `capacity` that carries nothing and adds no framing, for tests of controllers.
+    pub const fn idle(capacity: Rate) -> LinkView {
+        LinkView {
+            capacity,
+            queue_packets: 0,
+            queue_bytes: 0,
+            arrived_bytes: 0,
+            departed_bytes: 0,
+            framing: 0,
+        }
+    }
+    /// What `packet` takes of the link in bytes, framing included.
+    #[inline]
+    pub fn len(&self, packet: &Packet) -> u32 {
+        packet.wire_len + self.framing
+    }
 }
 
 /// RCP, QI/PIQI-RCP, XCP, SDC, RACS: work per packet and a periodic update.
@@ -26,8 +49,8 @@ pub trait LinkController: Send {
     /// A packet arrives; `link` does not count it yet. Called before the queue decides about it.
     fn on_arrival(&mut self, now: Time, link: &LinkView, packet: &mut Packet, header: &mut CcHeader);
     /// The packet announced by the last `on_arrival` was dropped by this very port.
-    fn on_drop(&mut self, now: Time, packet: &Packet, header: &CcHeader) {
-        let _ = (now, packet, header);
+    fn on_drop(&mut self, now: Time, link: &LinkView, packet: &Packet, header: &CcHeader) {
+        let _ = (now, link, packet, header);
     }
     /// A packet has left the queue; `link` no longer counts it.
     fn on_departure(&mut self, now: Time, link: &LinkView, packet: &mut Packet, header: &mut CcHeader) {

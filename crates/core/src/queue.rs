@@ -42,6 +42,8 @@ pub struct Backlog {
     pub packets: u32,
     /// Their bytes on the wire.
     pub bytes: u64,
+    /// Bytes of the packet in service, 0 when the port is idle.
+    pub serving: u32,
     /// Since when the port has been idle; equal to the arrival time or later when it is busy.
     pub idle_since: Time,
     /// Link rate.

@@ -435,6 +435,9 @@ impl Switch {
         let total = self.over.entry(edge.opened.flow).or_default();
         total.drops += edge.counters.drops;
         total.ece_acks += edge.counters.ece_acks;
+        if let Some(control) = self.receive.get_mut(edge.opened.dst as usize).and_then(Option::as_mut) {
+            control.on_close(now, edge.opened.flow);
+        }
         if !edge.closed {
             self.tell_closed(now, edge.opened.workload, FlowId(edge.opened.flow));
         }
@@ -507,6 +510,13 @@ impl Switch {
                     self.receive.get_mut(node as usize).and_then(Option::as_mut).filter(|_| s.payload > 0)
                 {
                     control.on_data(at, edge.opened.flow, &packet);
+                }
+                // Queues are first in, first out: only what is sent again comes after this.
+                if s.reset || s.flags & penstock_core::packet::flag::FIN != 0 {
+                    let flow = edge.opened.flow;
+                    if let Some(control) = self.receive.get_mut(node as usize).and_then(Option::as_mut) {
+                        control.on_close(at, flow);
+                    }
                 }
             } else {
                 let news = edge.on_back_in(at, &s, &header, self.handle.as_deref());

@@ -21,8 +21,18 @@ pub struct LinkFacts {
     pub capacity: Rate,
     /// Smallest round-trip time the scenario promises for flows through the link.
     pub base_rtt: Dur,
-    /// Wire length of a full data packet in bytes.
+    /// Wire length of a full data packet in bytes, link framing not counted.
     pub packet: u32,
+    /// Bytes of framing the link adds to every packet.
+    pub framing: u32,
+}
+
+impl LinkFacts {
+    /// Share of the capacity that full packets have, the rest being framing. Senders count their rates in bits of
+    /// packets, as they cannot know the framing of every link, so a router hands out this share.
+    pub fn packet_share(&self) -> f64 {
+        f64::from(self.packet) / f64::from(self.packet + self.framing)
+    }
 }
 
 /// Builds the controller of one sender.

@@ -5,14 +5,13 @@
 //! router's W is exact after one round plus twice the allowed silence.
 
 use penstock_models::protocols::racs::{Accounting, RateRequest, Router};
-use penstock_models::registry::LinkFacts;
-use penstock_units::{Dur, Rate, Time};
+use penstock_units::{Dur, Time};
 use proptest::prelude::*;
 
 const HOPS: usize = 3;
 const ROUND: Dur = Dur::micros(300);
 const SILENCE_ROUNDS: u64 = 8;
-const CAPACITY: [u64; HOPS] = [1_000_000_000, 600_000_000, 2_500_000_000];
+const CAPACITY: [f64; HOPS] = [1e9, 600e6, 2.5e9];
 const ONE: u32 = 65536;
 
 /// What happens to one flow in one round.
@@ -51,8 +50,8 @@ struct Flow {
     id: u32,
     alive: bool,
     weight_prev: u32,
-    /// The smallest offer of the last request that got through, in kbit/s.
-    granted: u64,
+    /// The smallest offer of the last request that got through, in bit/s.
+    granted: f64,
     late: Option<RateRequest>,
 }
 
@@ -65,11 +64,8 @@ struct Net {
 
 impl Net {
     fn new(places: usize, accounting: Accounting) -> Net {
-        let router = |bps: &u64| {
-            let facts = LinkFacts { capacity: Rate(*bps), base_rtt: ROUND, packet: 1500 };
-            Router::new(&facts, ROUND, SILENCE_ROUNDS as f64, accounting)
-        };
-        let flow = Flow { id: 0, alive: false, weight_prev: 0, granted: 0, late: None };
+        let router = |bps: &f64| Router::new(*bps, ROUND, SILENCE_ROUNDS as f64, accounting);
+        let flow = Flow { id: 0, alive: false, weight_prev: 0, granted: 0.0, late: None };
         Net {
             routers: CAPACITY.iter().map(router).collect(),
             flows: vec![flow; places],
@@ -99,22 +95,22 @@ impl Net {
         let starts = matches!(act, Act::Start { .. });
         if starts && !f.alive {
             self.next_id += 1;
-            f = Flow { id: self.next_id, alive: true, weight_prev: 0, granted: 0, late: None };
+            f = Flow { id: self.next_id, alive: true, weight_prev: 0, granted: 0.0, late: None };
         }
         if f.alive {
             let ends = matches!(act, Act::End { .. });
             let mut h = RateRequest {
                 weight: if ends { 0 } else { weight },
                 weight_prev: f.weight_prev,
-                rate_kbps: u32::MAX,
-                rtt_ns: (ROUND.0 / 1000) as u32,
-                round_ns: u32::MAX,
+                rate: f32::INFINITY,
+                rtt: ROUND.as_secs() as f32,
+                round: f32::INFINITY,
             };
             f.weight_prev = h.weight;
             match act {
                 Act::Ask => {
                     self.pass(now, f.id, &mut h, HOPS);
-                    f.granted = u64::from(h.rate_kbps);
+                    f.granted = f64::from(h.rate);
                 }
                 Act::Lose { hops } | Act::Start { hops } => self.pass(now, f.id, &mut h, hops),
                 Act::End { hops } => {
@@ -169,9 +165,10 @@ proptest! {
         prop_assert_eq!(net.sums(), vec![truth; HOPS]);
         // Steady: nobody is offered what another has.
         net.round(|_| Act::Ask, |place| calm[place]);
-        let granted: u64 = net.flows.iter().filter(|f| f.alive).map(|f| f.granted * 1000).sum();
-        prop_assert!(granted <= CAPACITY[1], "{} > {}", granted, CAPACITY[1]);
-        prop_assert!(granted >= CAPACITY[1] - 6000, "the link is not shared out whole: {}", granted);
+        let granted: f64 = net.flows.iter().filter(|f| f.alive).map(|f| f.granted).sum();
+        // An f32 is exact to 6e-8.
+        prop_assert!(granted <= CAPACITY[1] * (1.0 + 6e-8), "{} > {}", granted, CAPACITY[1]);
+        prop_assert!(granted >= CAPACITY[1] * (1.0 - 6e-8), "the link is not shared out whole: {}", granted);
     }
 
     #[test]

@@ -149,13 +149,20 @@ impl Setup {
     /// The output ports of the network, one per link and in their order.
     pub fn ports(&self) -> Vec<Port> {
         let mut ports = Vec::with_capacity(self.topology.links.len());
+        // What a router's controller counts, its own protocol's header included.
+        let routed = self.router.map_or(0, |p| {
+            let (suite, cfg) = &self.protocols[p];
+            let probe = Stream::new(self.seed, self.run, Entity::Sender, u64::MAX);
+            cfg.mss + cfg.header_len() + (suite.endpoint)(cfg, probe).header_len()
+        });
         for (i, l) in self.topology.links.iter().enumerate() {
             let packet = self.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
             let controller = match self.router {
                 Some(p) if l.controlled => {
                     // No round trip is shorter than a packet's own transmission, whatever the distance.
-                    let base_rtt = self.base_rtt.max(Bytes(u64::from(packet)) / l.rate);
-                    let facts = LinkFacts { capacity: l.rate, base_rtt, packet };
+                    let base_rtt = self.base_rtt.max(Bytes(u64::from(routed + self.framing)) / l.rate);
+                    let facts =
+                        LinkFacts { capacity: l.rate, base_rtt, packet: routed, framing: self.framing };
                     self.protocols[p].0.router.as_ref().map(|build| build(&facts))
                 }
                 _ => None,
@@ -193,8 +200,8 @@ impl Setup {
         for l in &self.topology.links {
             if self.topology.nodes[l.to as usize].kind == NodeKind::Host {
                 // No round trip is shorter than a packet's own transmission, whatever the distance.
-                let base_rtt = self.base_rtt.max(Bytes(u64::from(packet)) / l.rate);
-                let facts = LinkFacts { capacity: l.rate, base_rtt, packet };
+                let base_rtt = self.base_rtt.max(Bytes(u64::from(packet + self.framing)) / l.rate);
+                let facts = LinkFacts { capacity: l.rate, base_rtt, packet, framing: self.framing };
                 receive[l.to as usize] = Some(build(&facts));
             }
         }
@@ -927,6 +934,9 @@ impl Engine {
                 self.recorder.give_back();
             }
             self.keep(&flow, false);
+            if let Some(control) = self.receive.get_mut(flow.dst as usize).and_then(Option::as_mut) {
+                control.on_close(self.now, number);
+            }
             if flow.collective != ALONE {
                 let host = &mut self.collectives[flow.collective as usize].controller;
                 host.on_close(self.now, FlowId(number));
@@ -1004,6 +1014,10 @@ impl Engine {
     /// Ports, by number.
     pub fn ports(&self) -> &[Port] {
         &self.ports
+    }
+    /// The receiver-side controller of a node, where it has one.
+    pub fn receive_controller(&self, node: u32) -> Option<&dyn ReceiveController> {
+        self.receive.get(node as usize)?.as_deref()
     }
     /// Network.
     pub fn topology(&self) -> &Topology {

@@ -386,13 +386,27 @@ impl Port {
         self.changed_at = t;
     }
 
+    /// Bytes of the packet in service, 0 when the port is idle.
+    #[inline]
+    fn serving(&self) -> u32 {
+        if self.ring.departing == self.ring.tail {
+            0
+        } else {
+            self.ring.at(self.ring.departing).bytes
+        }
+    }
+    /// What a link controller sees: bytes on the link, framing included.
     fn view(&self) -> LinkView {
+        let (t, framing) = (&self.totals, u64::from(self.framing));
+        let dropped = t.drops.iter().sum::<u64>();
         LinkView {
             capacity: self.rate,
             queue_packets: self.queue_packets,
-            queue_bytes: self.queue_bytes,
-            arrived_bytes: self.totals.accepted_bytes + self.totals.dropped_bytes,
-            departed_bytes: self.totals.accepted_bytes - self.queue_bytes,
+            queue_bytes: self.queue_bytes + framing * u64::from(self.queue_packets),
+            arrived_bytes: t.accepted_bytes + t.dropped_bytes + framing * (t.accepted_packets + dropped),
+            departed_bytes: t.accepted_bytes - self.queue_bytes
+                + framing * (t.accepted_packets - u64::from(self.queue_packets)),
+            framing: self.framing,
         }
     }
 
@@ -480,6 +494,7 @@ impl Port {
         let backlog = Backlog {
             packets: self.queue_packets,
             bytes: self.queue_bytes,
+            serving: self.serving(),
             idle_since: Time(match &self.noise {
                 Some(noise) if SPECIAL => self.free_at.max(noise.left_at),
                 _ => self.free_at,
@@ -512,8 +527,11 @@ impl Port {
         if let Some(cause) = cause {
             self.totals.drops[cause as usize] += 1;
             self.totals.dropped_bytes += u64::from(bytes);
-            if let Some(c) = &mut self.controller {
-                c.on_drop(now, packet, &arena.headers[slot]);
+            if self.controller.is_some() {
+                let view = self.view();
+                if let Some(c) = &mut self.controller {
+                    c.on_drop(now, &view, packet, &arena.headers[slot]);
+                }
             }
             return Offered::Dropped(cause);
         }

@@ -564,7 +564,7 @@ fn host_queue(text: &str) -> Result<Option<Amount>, ParamError> {
 }
 
 /// The connection options of a scenario, as `suite` wants them.
-pub fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
+fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
     let header = p.bytes("header").0 as u32;
     let timestamps = p.flag("timestamps");
     // A scenario that speaks of packets on the wire declares `mtu`; the others declare the payload.

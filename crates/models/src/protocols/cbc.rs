@@ -229,6 +229,9 @@ pub struct Cbc {
     transitions: Vec<Transition>,
     /// Routers name themselves when they mark.
     labelled: bool,
+    /// Windows granted so far: the work of a set event.
+    #[cfg(test)]
+    grants: u64,
 }
 
 impl Cbc {
@@ -241,6 +244,8 @@ impl Cbc {
             legacy: BTreeMap::new(),
             transitions: Vec::new(),
             labelled: false,
+            #[cfg(test)]
+            grants: 0,
         }
     }
 
@@ -295,21 +300,24 @@ impl Cbc {
             })
             .map(|(id, _)| *id)
             .collect();
-        for id in joining {
-            self.join(now, id, set, if id == flow { cause } else { Cause::Member });
-        }
+        self.join(now, &joining, set, |id| if id == flow { cause } else { Cause::Member });
     }
 
-    fn join(&mut self, now: Time, flow: FlowId, set: SetId, cause: Cause) {
-        if let Some(c) = self.connections.get_mut(&flow) {
+    /// Takes connections into a set: all of them first, then the averages and the windows once.
+    fn join(&mut self, now: Time, joining: &[FlowId], set: SetId, cause: impl Fn(FlowId) -> Cause) {
+        for id in joining {
+            let Some(c) = self.connections.get_mut(id) else { continue };
             c.set = Some(set);
             c.credit = 0.0;
-            self.go(now, flow, State::Controlling { normal_since: None }, cause);
-            self.share(set);
-            let members: Vec<FlowId> = self.members(set).map(|(id, _)| id).collect();
-            for id in members {
-                self.grant(id);
-            }
+            self.go(now, *id, State::Controlling { normal_since: None }, cause(*id));
+        }
+        if joining.is_empty() {
+            return;
+        }
+        self.share(set);
+        let members: Vec<FlowId> = self.members(set).map(|(id, _)| id).collect();
+        for id in members {
+            self.grant(id);
         }
     }
 
@@ -359,6 +367,10 @@ impl Cbc {
     /// only, and with windows of a few of them a cap rounded down would lose what eta adds; so the fraction is
     /// carried over, and the mean of the windows is equation (1).
     fn grant(&mut self, flow: FlowId) {
+        #[cfg(test)]
+        {
+            self.grants += 1;
+        }
         let (carry, min) = (self.config.carry, self.config.min_segments);
         let Some(window) = self.connections.get(&flow).and_then(|c| self.equation_1(c)) else { return };
         if let Some(c) = self.connections.get_mut(&flow) {
@@ -454,7 +466,7 @@ impl HostController for Cbc {
         if self.warm(&est) {
             let other = self.connections.values().find(|m| m.set.is_some() && self.concerns(m.peer, peer));
             if let Some(set) = other.and_then(|m| m.set) {
-                self.join(now, flow, set, Cause::Member);
+                self.join(now, &[flow], set, |_| Cause::Member);
             }
         }
     }
@@ -593,7 +605,7 @@ pub const ECN_LABEL: Protocol = Protocol {
         let router: BuildRouter = Arc::new(move |_| {
             // Ports are built in the order of their numbers: the name of a port never depends on the run.
             let point = points.fetch_add(1, Ordering::Relaxed) + 1;
-            Box::new(LabelRouter { point, k, every, marked: BTreeMap::new() })
+            Box::new(LabelRouter { point, k, every, marked: BTreeMap::new(), next_search: Time::ZERO })
         });
         let configure = |c: &mut TcpConfig| {
             c.recovery = LossRecovery::NewReno;
@@ -639,7 +651,10 @@ struct LabelRouter {
     k: u32,
     /// Time between marks of one pair; `None` = mark every packet.
     every: Option<Dur>,
+    /// When each connection was last marked; forgotten when it may be marked again.
     marked: BTreeMap<u32, Time>,
+    /// When old entries are next looked for.
+    next_search: Time,
 }
 
 impl LinkController for LabelRouter {
@@ -651,10 +666,18 @@ impl LinkController for LabelRouter {
             if self.marked.get(&packet.flow).is_some_and(|last| now.since(*last) < every) {
                 return;
             }
+            if now >= self.next_search {
+                // Once per interval, so that the work per mark does not grow with connections that are over.
+                self.next_search = now + every;
+                self.marked.retain(|_, last| now.since(*last) < every);
+            }
             self.marked.insert(packet.flow, now);
         }
         packet.ecn = Ecn::Ce;
         header.set(&Label { point: self.point });
+    }
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        report("marked_connections", self.marked.len() as f64);
     }
 }
 
@@ -764,6 +787,45 @@ mod tests {
         close(est.required, 4.86e6);
         close(est.available, 5.04e6);
         close(est.base_rtt, 0.01005);
+    }
+
+    #[test]
+    fn a_set_event_grants_each_window_once_however_many_join() {
+        for n in [10usize, 400] {
+            let mut rig = Rig::new(&[("set", "router")], &alloc::vec![11; n]);
+            rig.rounds(60, &alloc::vec![6500; n], CALM);
+            rig.cbc.grants = 0;
+            rig.loss(0);
+            assert_eq!(rig.cbc.grants, n as u64);
+            assert_eq!(rig.states(), alloc::vec!["controlling"; n]);
+            // All require 5.2 Mb/s and have it: the cap is that times 10 ms, 6500 B, in whole segments.
+            assert!((0..n as u32).all(|flow| rig.cap(flow) == Some(6000)));
+        }
+    }
+
+    #[test]
+    fn a_labelling_port_forgets_connections_it_may_mark_again() {
+        let every = Dur::millis(100);
+        let mut port = LabelRouter {
+            point: 1,
+            k: 0,
+            every: Some(every),
+            marked: BTreeMap::new(),
+            next_search: Time::ZERO,
+        };
+        let link = LinkView::idle(penstock_units::Rate(1_000_000));
+        let mut marks = 0;
+        for flow in 0..10_000u32 {
+            // 1000 new connections per interval, of two packets each: the second is not marked.
+            let now = Time::ZERO + Dur::micros(100) * u64::from(flow);
+            for _ in 0..2 {
+                let mut packet = Packet { flow, ecn: Ecn::Ect0, ..Packet::default() };
+                port.on_arrival(now, &link, &mut packet, &mut CcHeader::NONE.clone());
+                marks += u32::from(packet.ecn == Ecn::Ce);
+            }
+            assert!(port.marked.len() <= 2001, "{}", port.marked.len());
+        }
+        assert_eq!(marks, 10_000);
     }
 
     #[test]

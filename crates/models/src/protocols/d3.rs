@@ -67,13 +67,13 @@ pub const D3: Protocol = Protocol {
 /// The round of a sender that has no RTT sample: how often a lost first request is repeated.
 const FIRST_ROUND: Dur = Dur::millis(1);
 
-/// A rate request and its answer.
+/// A rate request and its answer. Floats have no largest rate that a link could exceed, and are exact to 6e-8.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct D3Request {
-    /// r: the rate the flow needs, in kbit/s; 0 without a deadline.
-    pub desired_kbps: u32,
-    /// a: the smallest allocation of the path so far, in kbit/s; `u32::MAX` = none.
-    pub granted_kbps: u32,
+    /// r: the rate the flow needs, in bit/s; 0 without a deadline.
+    pub desired: f32,
+    /// a: the smallest allocation of the path so far, in bit/s; infinite = none.
+    pub granted: f32,
     /// The flow says goodbye.
     pub goodbye: bool,
 }
@@ -82,14 +82,14 @@ impl Header for D3Request {
     const KIND: u8 = 12;
     const WIRE_LEN: u32 = 12;
     fn emit(&self, out: &mut [u8; CcHeader::ROOM]) {
-        wire::put_u32(out, 0, self.desired_kbps);
-        wire::put_u32(out, 4, self.granted_kbps);
+        wire::put_f32(out, 0, self.desired);
+        wire::put_f32(out, 4, self.granted);
         wire::put_u32(out, 8, u32::from(self.goodbye));
     }
     fn parse(raw: &[u8; CcHeader::ROOM]) -> D3Request {
         D3Request {
-            desired_kbps: wire::get_u32(raw, 0),
-            granted_kbps: wire::get_u32(raw, 4),
+            desired: wire::get_f32(raw, 0),
+            granted: wire::get_f32(raw, 4),
             goodbye: wire::get_u32(raw, 8) != 0,
         }
     }
@@ -129,7 +129,7 @@ impl Sender {
         if h.goodbye {
             return;
         }
-        let rate = (h.granted_kbps != u32::MAX).then(|| Rate(u64::from(h.granted_kbps) * 1000));
+        let rate = h.granted.is_finite().then(|| Rate::from_bps(f64::from(h.granted)));
         let round = (flow.rtt_smoothed > Dur::ZERO).then_some(flow.rtt_smoothed);
         self.requests.on_answer(ack.now, false, rate, round);
     }
@@ -148,8 +148,8 @@ impl EndpointController for Sender {
         let desired = self.desired(now, flow);
         let Some(request) = self.requests.on_send(now, flow, packet) else { return };
         header.set(&D3Request {
-            desired_kbps: (desired / 1000.0).min(f64::from(u32::MAX)) as u32,
-            granted_kbps: u32::MAX,
+            desired: desired as f32,
+            granted: f32::INFINITY,
             goodbye: request == Request::Release,
         });
     }
@@ -185,7 +185,10 @@ struct Grant {
 
 /// The allocations of one output link.
 struct Router {
+    /// What the link carries of full packets in bits per second: rates here are those senders count, without framing.
     link_rate: f64,
+    /// Bits per second of such a rate per byte per second on the link.
+    bits_per_byte: f64,
     /// The capacity that is given away: what the link has, less what drains the queue.
     capacity: f64,
     base_rate: f64,
@@ -204,10 +207,11 @@ struct Router {
 
 impl Router {
     fn new(facts: &LinkFacts, alpha: f64, beta: f64, silence: f64) -> Router {
-        let rate = facts.capacity.as_bps();
+        let rate = facts.capacity.as_bps() * facts.packet_share();
         let rtt = facts.base_rtt;
         Router {
             link_rate: rate,
+            bits_per_byte: 8.0 * facts.packet_share(),
             capacity: rate,
             // Wilson et al., base rate: a packet without payload per round trip.
             base_rate: f64::from(8 * (IP_TCP_HEADER + D3Request::WIRE_LEN)) / rtt.as_secs(),
@@ -225,11 +229,11 @@ impl Router {
 
     fn end_interval(&mut self, now: Time, link: &LinkView) {
         let span = (now.since(self.ends) + self.interval).as_secs();
-        let used = 8.0 * (link.departed_bytes - self.departed) as f64 / span;
+        let used = self.bits_per_byte * (link.departed_bytes - self.departed) as f64 / span;
         // Wilson et al., capacity estimate: C(t+T) = C(t) + alpha (C - u/T) - beta q/T. Never above the link, or an
         // idle link would promise without end. q is the standing queue: the instantaneous one counts the packet
         // in service and every burst, and then 50 flows get a third of the link.
-        let queue = 8.0 * self.standing.min(link.queue_bytes) as f64 / self.interval.as_secs();
+        let queue = self.bits_per_byte * self.standing.min(link.queue_bytes) as f64 / self.interval.as_secs();
         self.standing = u64::MAX;
         self.capacity += self.alpha * (self.link_rate - used) - self.beta * queue;
         self.capacity = self.capacity.clamp(0.1 * self.link_rate, self.link_rate);
@@ -254,7 +258,7 @@ impl Router {
         if h.goodbye {
             return;
         }
-        let desired = f64::from(h.desired_kbps) * 1000.0;
+        let desired = f64::from(h.desired);
         self.flows.hear(now, flow, old);
         self.demand += desired;
         let left = self.capacity - self.allocated;
@@ -265,7 +269,7 @@ impl Router {
         let allocated = granted.max(self.base_rate);
         self.flows.hear(now, flow, Grant { desired, allocated });
         self.allocated += allocated;
-        h.granted_kbps = h.granted_kbps.min((allocated / 1000.0) as u32);
+        h.granted = h.granted.min(allocated as f32);
     }
 }
 
@@ -295,13 +299,15 @@ mod tests {
     use super::*;
 
     fn router() -> Router {
-        let facts = LinkFacts { capacity: Rate(1_000_000_000), base_rtt: Dur::micros(300), packet: 1500 };
+        let facts =
+            LinkFacts { capacity: Rate(1_000_000_000), base_rtt: Dur::micros(300), packet: 1500, framing: 0 };
         Router::new(&facts, 0.1, 1.0, 8.0)
     }
-    fn ask(r: &mut Router, flow: u32, desired_mbps: u32) -> u32 {
-        let mut h = D3Request { desired_kbps: desired_mbps * 1000, granted_kbps: u32::MAX, goodbye: false };
+    fn ask(r: &mut Router, flow: u32, desired_mbps: u16) -> u32 {
+        let desired = f32::from(desired_mbps) * 1e6;
+        let mut h = D3Request { desired, granted: f32::INFINITY, goodbye: false };
         r.on_request(Time(1), flow, &mut h);
-        h.granted_kbps / 1000
+        (f64::from(h.granted) / 1e6) as u32
     }
 
     #[test]
@@ -318,6 +324,22 @@ mod tests {
         assert_eq!(ask(&mut r, 3, 900), 1);
     }
     #[test]
+    fn ten_terabits_are_granted_in_full() {
+        let facts = LinkFacts {
+            capacity: Rate(10_000_000_000_000),
+            base_rtt: Dur::micros(300),
+            packet: 1500,
+            framing: 0,
+        };
+        let mut r = Router::new(&facts, 0.1, 1.0, 8.0);
+        let mut h = D3Request { desired: 6e12, granted: f32::INFINITY, goodbye: false };
+        r.on_request(Time(1), 1, &mut h);
+        assert_eq!(h.granted, 1e13);
+        let mut slot = CcHeader::NONE;
+        slot.set(&h);
+        assert_eq!(slot.get::<D3Request>(), Some(h));
+    }
+    #[test]
     fn without_deadlines_all_get_equal_shares() {
         let mut r = router();
         for _ in 0..3 {
@@ -331,7 +353,7 @@ mod tests {
     fn a_goodbye_returns_everything() {
         let mut r = router();
         ask(&mut r, 1, 300);
-        let mut h = D3Request { desired_kbps: 0, granted_kbps: u32::MAX, goodbye: true };
+        let mut h = D3Request { desired: 0.0, granted: f32::INFINITY, goodbye: true };
         r.on_request(Time(2), 1, &mut h);
         r.on_request(Time(3), 1, &mut h);
         assert_eq!((r.flows.len(), r.demand, r.allocated), (0, 0.0, 0.0));
@@ -339,13 +361,8 @@ mod tests {
     #[test]
     fn a_queue_lowers_the_capacity_given_away_and_an_idle_link_restores_it() {
         let mut r = router();
-        let view = |queue_bytes, departed_bytes| LinkView {
-            capacity: Rate(1_000_000_000),
-            queue_packets: 0,
-            queue_bytes,
-            arrived_bytes: 0,
-            departed_bytes,
-        };
+        let idle = LinkView::idle(Rate(1_000_000_000));
+        let view = |queue_bytes, departed_bytes| LinkView { queue_bytes, departed_bytes, ..idle };
         // 3750 B wait and the link was full for 300 us: C - q/T = 1000 - 100 Mb/s.
         r.end_interval(Time::ZERO + Dur::micros(300), &view(3750, 37_500));
         assert!((r.capacity - 9e8).abs() < 1.0);

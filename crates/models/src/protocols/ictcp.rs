@@ -71,7 +71,7 @@ pub fn build(p: &Params) -> Result<BuildReceive, ParamError> {
         gamma2: p.float("gamma2"),
         slot: p.dur("slot"),
     };
-    Ok(Arc::new(move |facts| Box::new(Ictcp::new(gains, facts.capacity, facts.packet))))
+    Ok(Arc::new(move |facts| Box::new(Ictcp::new(gains, facts.capacity, facts.packet, facts.framing))))
 }
 
 /// Smallest window in segments (ICTCP section 4.3), also the first.
@@ -102,13 +102,15 @@ pub struct Ictcp {
     /// Link rate in bytes per second.
     capacity: f64,
     mss: u64,
+    /// Bytes the link adds to every packet.
+    framing: u64,
     connections: BTreeMap<u32, Connection>,
     /// Half a slot: the traffic-weighted mean RTT, seconds.
     half: Dur,
     half_end: Time,
     /// First half of a slot: the traffic is measured. Second half: windows may grow.
     measuring: bool,
-    /// Bytes on the wire in this half.
+    /// Bytes on the link in this half.
     arrived: u64,
     /// What the windows may still grow by in this slot, bytes per second.
     quota: f64,
@@ -155,11 +157,12 @@ impl Connection {
 }
 
 impl Ictcp {
-    /// For a host whose link has `capacity`, and segments of `mss` bytes.
-    pub fn new(gains: Gains, capacity: Rate, mss: u32) -> Ictcp {
+    /// For a host whose link has `capacity` and adds `framing` bytes to every packet, and segments of `mss` bytes.
+    pub fn new(gains: Gains, capacity: Rate, mss: u32, framing: u32) -> Ictcp {
         Ictcp {
             capacity: capacity.0 as f64 / 8.0,
             mss: mss as u64,
+            framing: u64::from(framing),
             connections: BTreeMap::new(),
             half: gains.slot,
             half_end: Time::ZERO,
@@ -263,7 +266,7 @@ impl Ictcp {
 impl ReceiveController for Ictcp {
     fn on_data(&mut self, now: Time, connection: u32, packet: &Packet) {
         self.tick(now);
-        self.arrived += packet.wire_len as u64;
+        self.arrived += u64::from(packet.wire_len) + self.framing;
         let first_window = MIN_WINDOW * self.mss;
         let c = self.connections.entry(connection).or_insert_with(|| Connection::new(now, first_window));
         c.received += packet.payload as u64;
@@ -288,6 +291,12 @@ impl ReceiveController for Ictcp {
     fn window_cap(&self, connection: u32) -> u64 {
         self.connections.get(&connection).map_or(MIN_WINDOW * self.mss, |c| c.window)
     }
+    fn on_close(&mut self, _: Time, connection: u32) {
+        self.connections.remove(&connection);
+    }
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        report("connections", self.connections.len() as f64);
+    }
 }
 
 #[cfg(test)]
@@ -307,7 +316,7 @@ mod tests {
     /// `n` connections that send whatever their windows allow over a 1 Gb/s link, `RTT` from an ACK to the data
     /// it allows plus the queue of the link: the host after `time`, the time, and the next sequence numbers.
     fn drive(n: usize, time: Dur) -> (Ictcp, Time, Vec<u64>) {
-        let mut host = Ictcp::new(GAINS, Rate(1_000_000_000), MSS);
+        let mut host = Ictcp::new(GAINS, Rate(1_000_000_000), MSS, 0);
         let (mss, segment_time) = (MSS as u64, Dur::nanos(8320));
         // Arrivals in the order of the link: when, whose, and where the segment begins.
         let mut due: Vec<(Time, usize, u64)> = Vec::new();
@@ -358,7 +367,7 @@ mod tests {
             assert!(host.connections.values().all(|c| c.rtt >= RTT && c.rtt < RTT * 2), "{n}");
         }
         // The window shrinks to two segments when four more are allowed already.
-        let mut host = Ictcp::new(GAINS, Rate(1_000_000_000), MSS);
+        let mut host = Ictcp::new(GAINS, Rate(1_000_000_000), MSS, 0);
         host.connections.insert(0, Connection::new(Time::ZERO, 4000));
         let mut seq = 0;
         // The first two ACKs of the second round open nothing.
@@ -373,6 +382,20 @@ mod tests {
             host.connections.get_mut(&0).unwrap().window = 2000;
         }
         assert!(host.connections[&0].rtt >= RTT, "{:?}", host.connections[&0].rtt);
+    }
+
+    #[test]
+    fn connections_that_are_over_are_forgotten() {
+        let mut host = Ictcp::new(GAINS, Rate(1_000_000_000), MSS, 0);
+        for i in 0..10_000u32 {
+            let now = Time::ZERO + Dur::micros(20) * u64::from(i);
+            host.on_data(now, i, &segment(0));
+            if i >= 3 {
+                host.on_close(now, i - 3);
+            }
+            assert!(host.connections.len() <= 4, "{}", host.connections.len());
+        }
+        assert_eq!(host.window_cap(0), 2000, "as for a connection never heard of");
     }
 
     #[test]

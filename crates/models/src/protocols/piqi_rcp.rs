@@ -191,14 +191,8 @@ mod tests {
     use penstock_units::{Dur, Rate};
 
     const LINK: LinkFacts =
-        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(20), packet: 1000 };
-    const IDLE: LinkView = LinkView {
-        capacity: LINK.capacity,
-        queue_packets: 0,
-        queue_bytes: 0,
-        arrived_bytes: 0,
-        departed_bytes: 0,
-    };
+        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(20), packet: 1000, framing: 0 };
+    const IDLE: LinkView = LinkView::idle(LINK.capacity);
 
     #[test]
     fn equation_18_by_hand() {

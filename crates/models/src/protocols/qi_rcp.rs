@@ -93,6 +93,7 @@ pub(super) struct Router<A, L> {
     law: L,
     link: LinkFacts,
     meter: Meter<A>,
+    /// R_l in bit/s on the link; senders are told the share of it that is packets.
     pub rate: f64,
     epoch: u32,
     due: Time,
@@ -114,12 +115,12 @@ impl<A: Arithmetic, L: Law> Router<A, L> {
 
 impl<A: Arithmetic, L: Law> LinkController for Router<A, L> {
     #[inline]
-    fn on_arrival(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
-        self.meter.arrival(packet, header);
+    fn on_arrival(&mut self, _: Time, link: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
+        self.meter.arrival(link, packet, header);
     }
     #[inline]
     fn on_departure(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
-        announce(&mut self.meter.work, self.rate, self.epoch, packet, header);
+        announce(&mut self.meter.work, self.rate * self.link.packet_share(), self.epoch, packet, header);
     }
     fn wants_departures(&self) -> bool {
         true
@@ -153,14 +154,8 @@ mod tests {
     use penstock_units::Rate;
 
     const LINK: LinkFacts =
-        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(20), packet: 1000 };
-    const IDLE: LinkView = LinkView {
-        capacity: LINK.capacity,
-        queue_packets: 0,
-        queue_bytes: 0,
-        arrived_bytes: 0,
-        departed_bytes: 0,
-    };
+        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(20), packet: 1000, framing: 0 };
+    const IDLE: LinkView = LinkView::idle(LINK.capacity);
 
     fn router() -> Router<Plain, Proportional> {
         let gain = Gain { eta: 0.5, interval: 0.01, simple: false, lag: 0.0 };

@@ -7,7 +7,7 @@
 
 use super::rate_request::{Request, Requester};
 use crate::active::ActiveFlows;
-use crate::registry::{LinkFacts, Protocol, Suite};
+use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::header::wire;
@@ -93,9 +93,9 @@ pub const RACS: Protocol = Protocol {
                 Box::new(Sender { law, requests: Requester::new(round, true), weight: 0 })
             }),
             router: Some(Arc::new(move |facts| {
-                let given_out =
-                    LinkFacts { capacity: Rate::from_bps(facts.capacity.as_bps() * target), ..*facts };
-                Box::new(Router::new(&given_out, interval.unwrap_or(facts.base_rtt), silence, accounting))
+                let given_out = facts.capacity.as_bps() * target * facts.packet_share();
+                let interval = interval.unwrap_or(facts.base_rtt);
+                Box::new(Router::new(given_out, interval, silence, accounting))
             })),
         })
     },
@@ -124,38 +124,39 @@ impl Weights {
     }
 }
 
-/// The rate request of Fig. 4.2: five fields of four bytes.
+/// The rate request of Fig. 4.2: five fields of four bytes. Floats have no largest rate or time that a link could
+/// exceed, and are exact to 6e-8.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateRequest {
     /// w_c: the weight of the coming round; 0 says goodbye.
     pub weight: u32,
     /// w_p: the weight of the last request; 0 in an opening request.
     pub weight_prev: u32,
-    /// The smallest offer so far, in kbit/s; `u32::MAX` = none.
-    pub rate_kbps: u32,
-    /// The sender's smoothed round-trip time in nanoseconds; 0 = not known.
-    pub rtt_ns: u32,
-    /// t_trans: the shortest measurement interval so far, in nanoseconds; `u32::MAX` = none.
-    pub round_ns: u32,
+    /// The smallest offer so far, in bit/s; infinite = none.
+    pub rate: f32,
+    /// The sender's smoothed round-trip time in seconds; 0 = not known.
+    pub rtt: f32,
+    /// t_trans: the shortest measurement interval so far, in seconds; infinite = none.
+    pub round: f32,
 }
 
 impl Header for RateRequest {
     const KIND: u8 = 11;
     const WIRE_LEN: u32 = 20;
     fn emit(&self, out: &mut [u8; CcHeader::ROOM]) {
-        let fields = [self.weight, self.weight_prev, self.rate_kbps, self.rtt_ns, self.round_ns];
-        for (i, field) in fields.into_iter().enumerate() {
-            wire::put_u32(out, 4 * i, field);
-        }
+        wire::put_u32(out, 0, self.weight);
+        wire::put_u32(out, 4, self.weight_prev);
+        wire::put_f32(out, 8, self.rate);
+        wire::put_f32(out, 12, self.rtt);
+        wire::put_f32(out, 16, self.round);
     }
     fn parse(raw: &[u8; CcHeader::ROOM]) -> RateRequest {
-        let field = |i: usize| wire::get_u32(raw, 4 * i);
         RateRequest {
-            weight: field(0),
-            weight_prev: field(1),
-            rate_kbps: field(2),
-            rtt_ns: field(3),
-            round_ns: field(4),
+            weight: wire::get_u32(raw, 0),
+            weight_prev: wire::get_u32(raw, 4),
+            rate: wire::get_f32(raw, 8),
+            rtt: wire::get_f32(raw, 12),
+            round: wire::get_f32(raw, 16),
         }
     }
 }
@@ -173,8 +174,8 @@ impl Sender {
         if h.weight == 0 {
             return; // A goodbye has no answer.
         }
-        let rate = (h.rate_kbps != u32::MAX).then(|| Rate(u64::from(h.rate_kbps) * 1000));
-        let round = (h.round_ns != u32::MAX).then(|| Dur::nanos(u64::from(h.round_ns)).max(SHORTEST_ROUND));
+        let rate = h.rate.is_finite().then(|| Rate::from_bps(f64::from(h.rate)));
+        let round = h.round.is_finite().then(|| Dur::from_secs(f64::from(h.round)).max(SHORTEST_ROUND));
         self.requests.on_answer(ack.now, h.weight_prev == 0, rate, round);
     }
 }
@@ -201,9 +202,9 @@ impl EndpointController for Sender {
         header.set(&RateRequest {
             weight,
             weight_prev,
-            rate_kbps: u32::MAX,
-            rtt_ns: u32::try_from(flow.rtt_smoothed.0 / 1000).unwrap_or(u32::MAX),
-            round_ns: u32::MAX,
+            rate: f32::INFINITY,
+            rtt: flow.rtt_smoothed.as_secs() as f32,
+            round: f32::INFINITY,
         });
     }
     fn wants_request(&self, now: Time, flow: &FlowView) -> bool {
@@ -264,15 +265,15 @@ pub struct Router {
     slot_ends: Time,
     /// t_p.
     interval: Dur,
-    /// Round-trip times reported in this slot: their sum in nanoseconds and their number.
-    rtts: (u64, u64),
+    /// Round-trip times reported in this slot: their sum in seconds and their number.
+    rtts: (f64, u32),
 }
 
 impl Router {
-    /// The router of a link, with a first measurement interval.
-    pub fn new(facts: &LinkFacts, interval: Dur, silence_rounds: f64, accounting: Accounting) -> Router {
+    /// The router of a link that gives out `capacity` bit/s, with a first measurement interval.
+    pub fn new(capacity: f64, interval: Dur, silence_rounds: f64, accounting: Accounting) -> Router {
         Router {
-            capacity: facts.capacity.as_bps(),
+            capacity,
             accounting,
             flows: ActiveFlows::new(Dur::from_secs(interval.as_secs() * silence_rounds)),
             silence_rounds,
@@ -280,7 +281,7 @@ impl Router {
             slot_sum: 0,
             slot_ends: Time::ZERO + interval,
             interval,
-            rtts: (0, 0),
+            rtts: (0.0, 0),
         }
     }
     /// W, in units of weight.
@@ -293,10 +294,10 @@ impl Router {
         let sum = &mut self.weight_sum;
         self.flows.sweep(now, |weight| *sum -= i64::from(weight));
         self.slot_sum = self.weight_sum;
-        if let Some(mean) = self.rtts.0.checked_div(self.rtts.1) {
+        if self.rtts.1 > 0 {
             // Section 4.2: t_p = average RTT.
-            self.interval = Dur::nanos(mean).max(SHORTEST_ROUND);
-            self.rtts = (0, 0);
+            self.interval = Dur::from_secs(self.rtts.0 / f64::from(self.rtts.1)).max(SHORTEST_ROUND);
+            self.rtts = (0.0, 0);
             self.flows.set_silence(Dur::from_secs(self.interval.as_secs() * self.silence_rounds));
         }
         self.slot_ends = now + self.interval;
@@ -325,8 +326,8 @@ impl Router {
         if now >= self.slot_ends {
             self.end_slot(now);
         }
-        if h.rtt_ns > 0 {
-            self.rtts.0 += u64::from(h.rtt_ns);
+        if h.rtt > 0.0 {
+            self.rtts.0 += f64::from(h.rtt);
             self.rtts.1 += 1;
         }
         self.count(now, flow, h);
@@ -337,8 +338,8 @@ impl Router {
         // shares offered from now on must leave room for it.
         let sum = self.slot_sum.max(self.weight_sum).max(i64::from(h.weight));
         let rate = f64::from(h.weight) / sum as f64 * self.capacity;
-        h.rate_kbps = h.rate_kbps.min((rate / 1000.0) as u32);
-        h.round_ns = h.round_ns.min(u32::try_from(self.interval.0 / 1000).unwrap_or(u32::MAX));
+        h.rate = h.rate.min(rate as f32);
+        h.round = h.round.min(self.interval.as_secs() as f32);
     }
 }
 
@@ -367,14 +368,13 @@ mod tests {
         RateRequest {
             weight: (weight * WEIGHT_ONE) as u32,
             weight_prev: (weight_prev * WEIGHT_ONE) as u32,
-            rate_kbps: u32::MAX,
-            rtt_ns: 0,
-            round_ns: u32::MAX,
+            rate: f32::INFINITY,
+            rtt: 0.0,
+            round: f32::INFINITY,
         }
     }
     fn router(accounting: Accounting) -> Router {
-        let facts = LinkFacts { capacity: Rate(1_000_000_000), base_rtt: Dur::micros(300), packet: 1500 };
-        Router::new(&facts, facts.base_rtt, 8.0, accounting)
+        Router::new(1e9, Dur::micros(300), 8.0, accounting)
     }
     fn us(n: u64) -> Time {
         Time::ZERO + Dur::micros(n)
@@ -396,13 +396,13 @@ mod tests {
     }
     #[test]
     fn the_header_is_twenty_bytes_of_five_fields() {
-        let h = RateRequest { weight: 1, weight_prev: 2, rate_kbps: 3, rtt_ns: 4, round_ns: 0x0102_0304 };
+        let h = RateRequest { weight: 1, weight_prev: 2, rate: 3e13, rtt: 4e-6, round: -1.5 };
         let mut slot = CcHeader::NONE;
         slot.set(&h);
         assert_eq!(slot.get::<RateRequest>(), Some(h));
         let mut raw = [0; CcHeader::ROOM];
         h.emit(&mut raw);
-        assert_eq!(raw[16..20], [1, 2, 3, 4]);
+        assert_eq!(raw[16..20], [0xBF, 0xC0, 0, 0]);
         assert!(raw[20..].iter().all(|b| *b == 0));
     }
     #[test]
@@ -413,37 +413,47 @@ mod tests {
             ask(&mut r, us(10), 2, 3.0, 0.0);
             assert_eq!(r.weight_sum(), 4.0);
             // The next slot: 1/4 and 3/4 of 1 Gb/s.
-            assert_eq!(ask(&mut r, us(300), 1, 1.0, 1.0).rate_kbps, 250_000);
-            assert_eq!(ask(&mut r, us(310), 2, 3.0, 3.0).rate_kbps, 750_000);
+            assert_eq!(ask(&mut r, us(300), 1, 1.0, 1.0).rate, 250e6);
+            assert_eq!(ask(&mut r, us(310), 2, 3.0, 3.0).rate, 750e6);
             // Flow 2 gets heavier: W = 1 + 4, counted at once.
-            assert_eq!(ask(&mut r, us(610), 2, 4.0, 3.0).rate_kbps, 800_000);
+            assert_eq!(ask(&mut r, us(610), 2, 4.0, 3.0).rate, 800e6);
             // It ends: W falls now, the offers of the slot still use the larger W.
             ask(&mut r, us(700), 2, 0.0, 4.0);
             assert_eq!(r.weight_sum(), 1.0);
-            assert_eq!(ask(&mut r, us(710), 1, 1.0, 1.0).rate_kbps, 250_000);
-            assert_eq!(ask(&mut r, us(1010), 1, 1.0, 1.0).rate_kbps, 1_000_000);
+            assert_eq!(ask(&mut r, us(710), 1, 1.0, 1.0).rate, 250e6);
+            assert_eq!(ask(&mut r, us(1010), 1, 1.0, 1.0).rate, 1e9);
         }
     }
     #[test]
     fn the_smallest_offer_and_the_shortest_interval_of_the_path_win() {
         let mut r = router(Accounting::Table);
-        let mut h = RateRequest { rate_kbps: 5, round_ns: 7, ..request(1.0, 0.0) };
+        let mut h = RateRequest { rate: 5e3, round: 7e-9, ..request(1.0, 0.0) };
         r.on_request(us(0), 1, &mut h);
-        assert_eq!((h.rate_kbps, h.round_ns), (5, 7));
+        assert_eq!((h.rate, h.round), (5e3, 7e-9));
         let mut h = request(1.0, 0.0);
         r.on_request(us(1), 1, &mut h);
-        assert_eq!((h.rate_kbps, h.round_ns), (1_000_000, 300_000));
+        assert_eq!((h.rate, h.round), (1e9, 300e-6));
+    }
+    #[test]
+    fn ten_terabits_are_offered_in_full() {
+        for accounting in [Accounting::Table, Accounting::Counter] {
+            let mut r = Router::new(1e13, Dur::micros(300), 8.0, accounting);
+            assert_eq!(ask(&mut r, us(0), 1, 1.0, 0.0).rate, 1e13);
+            ask(&mut r, us(10), 2, 1.0, 0.0);
+            assert_eq!(ask(&mut r, us(300), 1, 1.0, 1.0).rate, 5e12);
+        }
     }
     #[test]
     fn the_interval_is_the_mean_round_trip_time_of_the_slot() {
         let mut r = router(Accounting::Table);
-        for (flow, rtt_ns) in [(1, 200_000), (2, 600_000), (3, 0)] {
-            let mut h = RateRequest { rtt_ns, ..request(1.0, 0.0) };
+        for (flow, rtt) in [(1, 200e-6), (2, 600e-6), (3, 0.0)] {
+            let mut h = RateRequest { rtt, ..request(1.0, 0.0) };
             r.on_request(us(5), flow, &mut h);
         }
-        assert_eq!(ask(&mut r, us(300), 1, 1.0, 1.0).round_ns, 400_000);
+        let near = |round: f32| (f64::from(round) - 400e-6).abs() < 1e-10;
+        assert!(near(ask(&mut r, us(300), 1, 1.0, 1.0).round));
         // No report in a slot: the last value stays.
-        assert_eq!(ask(&mut r, us(700), 1, 1.0, 1.0).round_ns, 400_000);
+        assert!(near(ask(&mut r, us(700), 1, 1.0, 1.0).round));
     }
     #[test]
     fn a_lost_goodbye_stays_in_the_counter_and_leaves_the_table() {

@@ -12,8 +12,8 @@
 use crate::registry::{LinkFacts, Protocol, Suite};
 use crate::work::{Arithmetic, Counted, Plain};
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use penstock_core::header::wire;
 use penstock_core::packet::Packet;
 use penstock_core::tcp::{LossRecovery, TcpConfig};
@@ -39,6 +39,13 @@ pub const RCP: Protocol = Protocol {
             "average RTT d_l: weighted by bytes (public routers) or one sample per flow and interval",
             "PIQI-RCP section III",
         ),
+        ParamSpec::new(
+            "rtt_average",
+            Kind::Choice(&["plain", "slow-fall"]),
+            "plain",
+            "moving average of d_l: the same gain both ways, or falls slowed by (R/C)(sample/d_l)",
+            "PIQI-RCP section III: a moving average; slow-fall: the public ns-2 router",
+        ),
         INITIAL,
         FLOOR,
         WORK,
@@ -49,6 +56,7 @@ pub const RCP: Protocol = Protocol {
             beta: p.float("beta"),
             interval: p.float("interval"),
             per_flow: p.text("mean") == "flows",
+            slow_fall: p.text("rtt_average") == "slow-fall",
             initial: p.float("initial"),
             floor: p.float("floor"),
         };
@@ -294,9 +302,9 @@ pub(super) fn waiting(link: &LinkView) -> f64 {
     }
 }
 
-/// Smallest rate in bit/s that `floor` full packets per `rtt` make, never above the capacity.
+/// Smallest rate on the link in bit/s that `floor` full packets per `rtt` make, never above the capacity.
 pub(super) fn floor_rate(floor: f64, link: &LinkFacts, rtt: f64) -> f64 {
-    (floor * link.packet as f64 * 8.0 / rtt).min(link.capacity.as_bps())
+    (floor * f64::from(link.packet + link.framing) * 8.0 / rtt).min(link.capacity.as_bps())
 }
 
 /// Parameters of an RCP router.
@@ -306,6 +314,7 @@ struct Settings {
     beta: f64,
     interval: f64,
     per_flow: bool,
+    slow_fall: bool,
     initial: f64,
     floor: f64,
 }
@@ -315,7 +324,7 @@ struct Router<A> {
     set: Settings,
     link: LinkFacts,
     work: A,
-    /// R_l in bit/s.
+    /// R_l in bit/s on the link; senders are told the share of it that is packets.
     rate: f64,
     /// d_l in seconds.
     mean_rtt: f64,
@@ -326,8 +335,8 @@ struct Router<A> {
     /// Sum of RTT x weight and of weights in this interval.
     rtt_sum: f64,
     weight: f64,
-    /// Interval in which each flow was last counted, for the mean over flows.
-    seen: Vec<u32>,
+    /// Flows counted in this interval, for the mean over flows.
+    seen: BTreeSet<u32>,
     epoch: u32,
     began: Time,
     due: Time,
@@ -346,26 +355,18 @@ impl<A: Arithmetic> Router<A> {
             bytes: 0.0,
             rtt_sum: 0.0,
             weight: 0.0,
-            seen: Vec::new(),
+            seen: BTreeSet::new(),
             epoch: 1,
             began: Time::ZERO,
             due: Time::ZERO + Dur::from_secs(set.interval.min(mean_rtt)),
         }
     }
-    /// True when this packet is the first of its flow in this interval.
-    fn first_of_flow(&mut self, flow: u32) -> bool {
-        let flow = flow as usize;
-        if flow >= self.seen.len() {
-            self.seen.resize(flow + 1, 0);
-        }
-        core::mem::replace(&mut self.seen[flow], self.epoch) != self.epoch
-    }
 }
 
 impl<A: Arithmetic> LinkController for Router<A> {
     #[inline]
-    fn on_arrival(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
-        let len = packet.wire_len as f64;
+    fn on_arrival(&mut self, _: Time, link: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
+        let len = f64::from(link.len(packet));
         self.bytes = self.work.add(self.bytes, len);
         if packet.is_forward() {
             self.work.packet();
@@ -377,7 +378,7 @@ impl<A: Arithmetic> LinkController for Router<A> {
                         self.rtt_sum = self.work.add(self.rtt_sum, weighted);
                         // The weights are the bytes already counted, but for packets without an RTT.
                         self.weight += len;
-                    } else if self.first_of_flow(packet.flow) {
+                    } else if self.seen.insert(packet.flow) {
                         self.rtt_sum = self.work.add(self.rtt_sum, rtt);
                         self.weight = self.work.add(self.weight, 1.0);
                     }
@@ -387,7 +388,7 @@ impl<A: Arithmetic> LinkController for Router<A> {
     }
     #[inline]
     fn on_departure(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
-        announce(&mut self.work, self.rate, self.epoch, packet, header);
+        announce(&mut self.work, self.rate * self.link.packet_share(), self.epoch, packet, header);
     }
     fn wants_departures(&self) -> bool {
         true
@@ -400,8 +401,13 @@ impl<A: Arithmetic> LinkController for Router<A> {
         let t = now.since(self.began).as_secs();
         if self.weight > 0.0 {
             // Moving average over about one RTT, as the public router does; no sample, no change.
-            let gain = (t / self.mean_rtt).min(1.0);
-            self.mean_rtt += gain * (self.rtt_sum / self.weight - self.mean_rtt);
+            let sample = self.rtt_sum / self.weight;
+            let mut gain = (t / self.mean_rtt).min(1.0);
+            if set.slow_fall && sample < self.mean_rtt {
+                // Public router (rcp.cc of Zhang and Dukkipati): gain (R/C)(sample/d)(T/d) where d would fall
+                gain *= self.rate / self.link.capacity.as_bps() * (sample / self.mean_rtt);
+            }
+            self.mean_rtt += gain * (sample - self.mean_rtt);
         }
         let d = self.mean_rtt;
         let c = self.link.capacity.as_bps();
@@ -414,6 +420,7 @@ impl<A: Arithmetic> LinkController for Router<A> {
         self.bytes = 0.0;
         self.rtt_sum = 0.0;
         self.weight = 0.0;
+        self.seen.clear();
         self.epoch += 1;
         self.began = now;
         self.due = now + Dur::from_secs(set.interval.min(d));
@@ -451,8 +458,8 @@ impl<A: Arithmetic> Meter<A> {
         }
     }
     #[inline]
-    pub(super) fn arrival(&mut self, packet: &Packet, header: &CcHeader) {
-        self.bytes = self.work.add(self.bytes, packet.wire_len as f64);
+    pub(super) fn arrival(&mut self, link: &LinkView, packet: &Packet, header: &CcHeader) {
+        self.bytes = self.work.add(self.bytes, f64::from(link.len(packet)));
         if packet.is_forward() {
             self.work.packet();
             if let Some(h) = header.get::<RcpHeader>() {
@@ -540,21 +547,25 @@ impl Gain {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     pub(crate) const LINK: LinkFacts =
-        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(100), packet: 1000 };
+        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(100), packet: 1000, framing: 0 };
 
     fn view(queue_packets: u32) -> LinkView {
-        LinkView {
-            capacity: LINK.capacity,
-            queue_packets,
-            queue_bytes: queue_packets as u64 * 1000,
-            arrived_bytes: 0,
-            departed_bytes: 0,
-        }
+        let queue_bytes = u64::from(queue_packets) * 1000;
+        LinkView { queue_packets, queue_bytes, ..LinkView::idle(LINK.capacity) }
     }
     fn settings(per_flow: bool) -> Settings {
-        Settings { alpha: 0.4, beta: 1.0, interval: 0.01, per_flow, initial: 0.05, floor: 0.01 }
+        Settings {
+            alpha: 0.4,
+            beta: 1.0,
+            interval: 0.01,
+            per_flow,
+            slow_fall: false,
+            initial: 0.05,
+            floor: 0.01,
+        }
     }
     fn packet(flow: u32, rtt: f32) -> (Packet, CcHeader) {
         let mut header = CcHeader::NONE;
@@ -583,6 +594,38 @@ mod tests {
         r.on_deadline(Time(10_000_000_000), &view(101));
         assert!((r.rate - 5e6 * 0.952).abs() < 1.0, "{}", r.rate);
         assert_eq!(r.deadline(), Time(20_000_000_000));
+    }
+
+    #[test]
+    fn the_average_rtt_falls_slowly_where_asked_and_rises_alike() {
+        // d = 0.1 s, T = 0.01 s, R/C = 0.05. Down to 40 ms: gain 0.1 as it is; 0.1 * 0.05 * 0.4 = 0.002 slowed.
+        // Up to 300 ms: gain 0.1 either way.
+        for (slow_fall, rtt, mean) in [
+            (false, 0.04, 0.1 - 0.1 * 0.06),
+            (true, 0.04, 0.1 - 0.002 * 0.06),
+            (false, 0.3, 0.1 + 0.1 * 0.2),
+            (true, 0.3, 0.1 + 0.1 * 0.2),
+        ] {
+            let mut r = Router::<Plain>::new(&Settings { slow_fall, ..settings(false) }, &LINK);
+            let (mut p, mut h) = packet(0, rtt);
+            r.on_arrival(Time::ZERO, &view(0), &mut p, &mut h);
+            r.on_deadline(Time(10_000_000_000), &view(0));
+            assert!((r.mean_rtt - mean).abs() < 1e-8, "{slow_fall} {rtt} {}", r.mean_rtt);
+        }
+    }
+
+    #[test]
+    fn flows_that_are_over_are_not_kept() {
+        let mut r = Router::<Plain>::new(&settings(true), &LINK);
+        for k in 1..=1000u64 {
+            for flow in 0..10 {
+                let (mut p, mut h) = packet(k as u32 * 10 + flow, 0.1);
+                r.on_arrival(Time::ZERO, &view(0), &mut p, &mut h);
+            }
+            assert_eq!(r.seen.len(), 10, "flows of this interval");
+            r.on_deadline(Time(k * 10_000_000_000), &view(0));
+        }
+        assert!(r.seen.is_empty());
     }
 
     #[test]

@@ -79,9 +79,9 @@ pub const SDC: Protocol = Protocol {
         ParamSpec::new(
             "silence",
             Kind::Duration,
-            "10ms",
-            "a router forgets a flow it has not heard for this long",
-            "chosen: the RTO floor of section 3.5.2",
+            "",
+            "a router forgets a flow it has not heard for this long; empty: 10 ms, or 8 base round-trip times if longer",
+            "chosen: the RTO floor of section 3.5.2; a live flow of one segment per round trip must not be forgotten",
         )
         .range(1e-6, 1e3),
     ],
@@ -92,16 +92,23 @@ fn build(p: &Params) -> Result<Suite, ParamError> {
     let rules: Arc<[Rule]> = rules(p)?.into();
     let interval = p.is_set("interval").then(|| p.dur("interval"));
     let quantised = p.text("feedback") == "quantised";
-    let (window, silence) = (p.count("initial_window"), p.dur("silence"));
+    let window = p.count("initial_window");
+    let silence = p.is_set("silence").then(|| p.dur("silence"));
     let classes = rules.len();
     Ok(Suite {
         configure: |c| c.recovery = LossRecovery::Sack,
         endpoint: Arc::new(move |cfg, _| Box::new(Sender::new(rules.clone(), interval, window, cfg))),
         router: Some(Arc::new(move |facts| {
+            let silence = silence.unwrap_or(SHORTEST_SILENCE.max(facts.base_rtt * SILENT_ROUNDS));
             Box::new(Router::new(facts, classes, interval.unwrap_or(facts.base_rtt), silence, quantised))
         })),
     })
 }
+
+/// A flow is not forgotten sooner: the RTO floor of section 3.5.2, after which a lost window is sent again.
+const SHORTEST_SILENCE: Dur = Dur::millis(10);
+/// Nor after fewer base round-trip times: as for RACS, longer than the losses of a burst.
+const SILENT_ROUNDS: u64 = 8;
 
 /// One class: how its flows behave, and how large their remainder may be.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +130,12 @@ enum ClassLimit {
 fn rules(p: &Params) -> Result<Vec<Rule>, ParamError> {
     let (gamma, alpha, beta) = (numbers(p, "gamma")?, numbers(p, "alpha")?, numbers(p, "beta")?);
     let classes = alpha.len();
+    if classes > SdcHeader::MOST_CLASSES {
+        let most = SdcHeader::MOST_CLASSES;
+        let rule =
+            format!("must not have more than {most} classes, what a header has room for; has {classes}");
+        return Err(p.error("alpha", rule));
+    }
     for (key, values) in [("gamma", &gamma), ("alpha", &alpha), ("beta", &beta)] {
         if values.len() != classes {
             return Err(p.error(key, format!("must have one number per class; alpha has {classes}")));
@@ -182,6 +195,8 @@ impl SdcHeader {
     /// Load factor 1 in the header's unit.
     const FULL: u16 = 1024;
     const UNANSWERED: u8 = u8::MAX;
+    /// A class is a byte, and one value of it is no class.
+    const MOST_CLASSES: usize = SdcHeader::UNANSWERED as usize;
 }
 
 impl Header for SdcHeader {
@@ -428,7 +443,7 @@ impl Router {
 impl LinkController for Router {
     fn on_arrival(&mut self, now: Time, link: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
         self.advance(now, link.arrived_bytes);
-        self.queue = link.queue_bytes as f64 + f64::from(packet.wire_len);
+        self.queue = link.queue_bytes as f64 + f64::from(link.len(packet));
         if !packet.is_forward() {
             return;
         }
@@ -438,8 +453,8 @@ impl LinkController for Router {
         h.highest = h.highest.min(self.highest());
         header.set(&h);
     }
-    fn on_drop(&mut self, _now: Time, packet: &Packet, _header: &CcHeader) {
-        self.queue = (self.queue - f64::from(packet.wire_len)).max(0.0);
+    fn on_drop(&mut self, _now: Time, link: &LinkView, packet: &Packet, _header: &CcHeader) {
+        self.queue = (self.queue - f64::from(link.len(packet))).max(0.0);
     }
     fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
         report("load_factor", self.load);
@@ -546,18 +561,14 @@ mod tests {
     }
 
     fn router(quantised: bool) -> Router {
-        let facts = LinkFacts { capacity: Rate(8_000_000), base_rtt: Dur::millis(1), packet: 500 };
+        let facts =
+            LinkFacts { capacity: Rate(8_000_000), base_rtt: Dur::millis(1), packet: 500, framing: 0 };
         // 1 MB/s, so C t_p = 1000 B.
         Router::new(&facts, 3, Dur::millis(1), Dur::millis(10), quantised)
     }
     fn pass(r: &mut Router, now: Time, arrived: u64, queue: u64, packet: Packet, class: u8) -> SdcHeader {
-        let link = LinkView {
-            capacity: Rate(8_000_000),
-            queue_packets: 0,
-            queue_bytes: queue,
-            arrived_bytes: arrived,
-            departed_bytes: 0,
-        };
+        let idle = LinkView::idle(Rate(8_000_000));
+        let link = LinkView { queue_bytes: queue, arrived_bytes: arrived, ..idle };
         let (mut p, mut h) = (packet, CcHeader::NONE);
         h.set(&SdcHeader { class, highest: SdcHeader::UNANSWERED, load: 0 });
         r.on_arrival(now, &link, &mut p, &mut h);
@@ -588,7 +599,7 @@ mod tests {
         let mut r = router(false);
         pass(&mut r, us(0), 0, 0, data(1), 0);
         pass(&mut r, us(0), 500, 500, data(2), 0);
-        r.on_drop(us(0), &data(2), &CcHeader::NONE);
+        r.on_drop(us(0), &LinkView::idle(Rate(8_000_000)), &data(2), &CcHeader::NONE);
         let h = pass(&mut r, us(1000), 1000, 0, data(1), 0);
         assert_eq!(h.load, ((1000.0 + 125.0) / 1000.0 * 1024.0) as u16);
     }
@@ -644,5 +655,45 @@ mod tests {
             ("sizes", "10KB/100KB/1MB"),
         ]);
         assert_eq!(rules(&p.unwrap()).unwrap().len(), 4);
+    }
+    #[test]
+    fn a_live_flow_over_a_long_path_is_not_forgotten() {
+        let suite = build(&params(&[]).unwrap()).unwrap();
+        let facts =
+            LinkFacts { capacity: Rate(8_000_000), base_rtt: Dur::millis(100), packet: 500, framing: 0 };
+        let mut r = suite.router.unwrap()(&facts);
+        // One packet per round trip of 100 ms.
+        for k in 0..20 {
+            let (mut p, mut h) = (data(1), CcHeader::NONE);
+            h.set(&SdcHeader { class: 0, highest: SdcHeader::UNANSWERED, load: 0 });
+            r.on_arrival(us(k * 100_000), &LinkView::idle(facts.capacity), &mut p, &mut h);
+            let (mut p, mut h) = (data(2), CcHeader::NONE);
+            h.set(&SdcHeader { class: 2, highest: SdcHeader::UNANSWERED, load: 0 });
+            r.on_arrival(us(k * 100_000 + 99_000), &LinkView::idle(facts.capacity), &mut p, &mut h);
+            assert_eq!(h.get::<SdcHeader>().unwrap().highest, 0, "flow 1 is of class A, and alive");
+        }
+    }
+    #[test]
+    fn more_classes_than_a_header_can_name_are_refused() {
+        let classes = |n: usize| {
+            let ones = alloc::vec!["1"; n].join("/");
+            let halves = alloc::vec!["0.5"; n].join("/");
+            let sizes: Vec<_> = (1..n).map(|s| s.to_string()).collect();
+            let sizes = sizes.join("/");
+            let given = [("alpha", &*ones), ("gamma", &*ones), ("beta", &*halves), ("sizes", &*sizes)];
+            params(&given).and_then(|p| rules(&p))
+        };
+        assert_eq!(classes(255).unwrap().len(), 255);
+        let message = classes(256).unwrap_err().to_string();
+        assert!(message.ends_with("must not have more than 255 classes, what a header has room for; has 256"));
+        // The last of 255 classes is told apart from "no router has answered".
+        let mut r = Router::new(
+            &LinkFacts { capacity: Rate(8_000_000), base_rtt: Dur::millis(1), packet: 500, framing: 0 },
+            255,
+            Dur::millis(1),
+            Dur::millis(10),
+            false,
+        );
+        assert_eq!(pass(&mut r, us(0), 0, 0, data(1), 254).highest, 254);
     }
 }

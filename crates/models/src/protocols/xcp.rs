@@ -28,10 +28,13 @@ pub const XCP: Protocol = Protocol {
         ParamSpec::new("beta", Kind::Float, "0.226", "efficiency gain on the persistent queue", "Katabi et al. section 3.5"),
         ParamSpec::new("shuffle", Kind::Float, "0.1", "share of the traffic reallocated per interval", "Katabi et al. section 3.4")
             .range(0.0, 1.0),
+        ParamSpec::new("first_interval", Kind::Duration, "", "control interval of a router that has heard no RTT yet; unset: the base round-trip time", "open in Katabi et al.; ns-2: 50 ms")
+            .range(1e-6, 10.0),
         ParamSpec::new("work", Kind::Bool, "false", "count the router's arithmetic per packet", "PIQI-RCP section III"),
     ],
     build: |p| {
-        let set = Settings { alpha: p.float("alpha"), beta: p.float("beta"), shuffle: p.float("shuffle") };
+        let first = p.is_set("first_interval").then(|| p.dur("first_interval"));
+        let set = Settings { alpha: p.float("alpha"), beta: p.float("beta"), shuffle: p.float("shuffle"), first };
         Ok(Suite {
             configure: |c| {
                 c.recovery = LossRecovery::Sack;
@@ -129,6 +132,7 @@ struct Settings {
     alpha: f64,
     beta: f64,
     shuffle: f64,
+    first: Option<Dur>,
 }
 
 /// The router of XCP (sections 3.3 to 3.5). Bytes and seconds throughout.
@@ -159,7 +163,7 @@ struct Router<A> {
 
 impl<A: Arithmetic> Router<A> {
     fn new(set: &Settings, link: &LinkFacts) -> Router<A> {
-        let mean_rtt = link.base_rtt.as_secs().max(1e-6);
+        let mean_rtt = set.first.unwrap_or(link.base_rtt).as_secs().max(1e-6);
         Router {
             set: *set,
             work: A::default(),
@@ -182,9 +186,9 @@ impl<A: Arithmetic> Router<A> {
 
 impl<A: Arithmetic> LinkController for Router<A> {
     #[inline]
-    fn on_arrival(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
+    fn on_arrival(&mut self, _: Time, link: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
         let w = &mut self.work;
-        let len = packet.wire_len as f64;
+        let len = f64::from(link.len(packet));
         self.bytes = w.add(self.bytes, len);
         if !packet.is_forward() {
             return;
@@ -214,7 +218,7 @@ impl<A: Arithmetic> LinkController for Router<A> {
         if h.rtt <= 0.0 || h.cwnd <= 0.0 {
             return;
         }
-        let (rtt, len) = (h.rtt as f64, packet.wire_len as f64);
+        let (rtt, len) = (h.rtt as f64, f64::from(link.len(packet)));
         // Changes of the rate, p_i / rtt_i and n_i / rtt_i, never more than is left in this interval:
         // section 3.4, p_i = xi_p rtt_i^2 s_i / cwnd_i and n_i = xi_n rtt_i s_i
         let product = w.mul(rtt, len);
@@ -279,14 +283,8 @@ mod tests {
     use penstock_units::Rate;
 
     const LINK: LinkFacts =
-        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(100), packet: 1000 };
-    const IDLE: LinkView = LinkView {
-        capacity: LINK.capacity,
-        queue_packets: 0,
-        queue_bytes: 0,
-        arrived_bytes: 0,
-        departed_bytes: 0,
-    };
+        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(100), packet: 1000, framing: 0 };
+    const IDLE: LinkView = LinkView::idle(LINK.capacity);
     const INTERVAL: Time = Time(100_000_000_000);
 
     fn packet(feedback: f32) -> (Packet, CcHeader) {
@@ -295,7 +293,7 @@ mod tests {
         (Packet { wire_len: 1000, ..Packet::default() }, header)
     }
     fn after<A: Arithmetic>(packets: u32) -> Router<A> {
-        let mut r = Router::<A>::new(&Settings { alpha: 0.4, beta: 0.226, shuffle: 0.1 }, &LINK);
+        let mut r = Router::<A>::new(&Settings { alpha: 0.4, beta: 0.226, shuffle: 0.1, first: None }, &LINK);
         for _ in 0..packets {
             let (mut p, mut h) = packet(f32::INFINITY);
             r.on_arrival(Time::ZERO, &IDLE, &mut p, &mut h);
@@ -342,6 +340,21 @@ mod tests {
         assert_eq!(feedback(&mut r, 100.0), 100.0);
         // It takes 100 B / 0.1 s of the 3 MB/s, not the 6 kB/s offered.
         assert!((r.left_p - (3e6 - 1000.0)).abs() < 1e-3);
+    }
+
+    #[test]
+    fn the_first_intervals_last_what_is_asked_until_an_rtt_is_heard() {
+        let set = Settings { alpha: 0.4, beta: 0.226, shuffle: 0.1, first: Some(Dur::millis(50)) };
+        let mut r = Router::<Plain>::new(&set, &LINK);
+        let ms = |n| Time::ZERO + Dur::millis(n);
+        assert_eq!(r.deadline(), ms(50));
+        r.on_deadline(ms(50), &IDLE);
+        assert_eq!(r.deadline(), ms(100), "no RTT was heard");
+        let (mut p, mut h) = packet(f32::INFINITY);
+        r.on_arrival(ms(60), &IDLE, &mut p, &mut h);
+        r.on_deadline(ms(100), &IDLE);
+        // 0.1 s, as an f32.
+        assert!(r.deadline().since(ms(200)).as_secs() < 1e-8 && r.deadline() >= ms(200));
     }
 
     #[test]

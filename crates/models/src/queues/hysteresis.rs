@@ -1,6 +1,6 @@
 //! DT-DCTCP's double threshold: marking starts when the queue rises through K1 and stops when it falls through K2.
 
-use super::{Discipline, Queue};
+use super::{counting, Discipline, Queue, COUNT};
 use alloc::boxed::Box;
 use penstock_core::{Amount, Backlog, Kind, Packet, ParamSpec, QueueDiscipline, Stream, Verdict};
 use penstock_units::Time;
@@ -34,6 +34,7 @@ pub const DISCIPLINE: Discipline = Discipline {
             "a queue that turns between k1 < k2: hold the last decision, or mark while it rises",
             "open in the paper; see docs of the discipline",
         ),
+        COUNT,
     ],
     build: |p, _| {
         let (k1, k2, in_bytes) = match (p.amount("k1"), p.amount("k2")) {
@@ -41,7 +42,8 @@ pub const DISCIPLINE: Discipline = Discipline {
             (Amount::Bytes(a), Amount::Bytes(b)) => (a, b, true),
             _ => return Err(p.error("k2", "must be in the same unit as k1 (both packets or both bytes)")),
         };
-        Ok(Queue::Other(Box::new(Hysteresis::new(k1, k2, in_bytes, p.text("turn") == "direction"))))
+        let queue = Hysteresis::new(k1, k2, in_bytes, p.text("turn") == "direction");
+        Ok(counting(p, Queue::Other(Box::new(queue))))
     },
 };
 
@@ -169,6 +171,7 @@ mod tests {
                     let b = Backlog {
                         packets: q as u32,
                         bytes: q as u64 * 1500,
+                        serving: if q > 0 { 1500 } else { 0 },
                         idle_since: Time::ZERO,
                         rate: Rate(1_000_000_000),
                     };

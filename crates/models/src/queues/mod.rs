@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use penstock_core::params::{edit_distance, parse_spec};
-use penstock_core::{Backlog, Packet, ParamError, ParamSpec, Params, QueueDiscipline, Stream, Verdict};
+use penstock_core::{Backlog, Kind, Packet, ParamError, ParamSpec, Params, QueueDiscipline, Stream, Verdict};
 use penstock_units::Time;
 
 /// A registered queue discipline.
@@ -53,6 +53,33 @@ impl Queue {
             Queue::Threshold(t) => t.admit(now, q, packet, full, rng),
             Queue::Other(other) => other.admit(now, q, packet, full, rng),
         }
+    }
+}
+
+/// What a discipline compares with its thresholds.
+const COUNT: ParamSpec = ParamSpec::new(
+    "count",
+    Kind::Choice(&["port", "waiting"]),
+    "port",
+    "what is compared with the thresholds: waiting packets and the one in service, or waiting packets only",
+    "chosen: what the buffer holds; ns-2 leaves out the packet in service",
+);
+
+/// `queue` as its parameter [`COUNT`] says.
+fn counting(p: &Params, queue: Queue) -> Queue {
+    match p.text(COUNT.name) {
+        "waiting" => Queue::Other(Box::new(Waiting(queue))),
+        _ => queue,
+    }
+}
+
+/// Hides the packet in service from a discipline.
+struct Waiting(Queue);
+
+impl QueueDiscipline for Waiting {
+    fn admit(&mut self, now: Time, q: &Backlog, packet: &Packet, full: bool, rng: &mut Stream) -> Verdict {
+        let (packets, bytes) = (q.packets.saturating_sub(1), q.bytes - u64::from(q.serving));
+        self.0.admit(now, &Backlog { packets, bytes, ..*q }, packet, full, rng)
     }
 }
 

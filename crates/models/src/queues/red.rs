@@ -1,6 +1,6 @@
 //! RED: random early detection on an averaged queue (Floyd, Jacobson 1993), with the gentle slope.
 
-use super::{Discipline, Queue};
+use super::{counting, Discipline, Queue, COUNT};
 use alloc::boxed::Box;
 use penstock_core::{Amount, Backlog, DropCause, Kind, Packet, ParamSpec, QueueDiscipline, Stream, Verdict};
 use penstock_units::{Bytes, Time};
@@ -49,6 +49,7 @@ pub const DISCIPLINE: Discipline = Discipline {
             "probability in proportion to the packet's length",
             "Floyd, Jacobson 1993",
         ),
+        COUNT,
     ],
     build: |p, packet| {
         let (min, max) = match (p.amount("min"), p.amount("max")) {
@@ -59,7 +60,7 @@ pub const DISCIPLINE: Discipline = Discipline {
         if min >= max {
             return Err(p.error("max", "must be above min"));
         }
-        Ok(Queue::Other(Box::new(Red {
+        let red = Red {
             in_bytes: matches!(p.amount("min"), Amount::Bytes(_)),
             min,
             max,
@@ -73,7 +74,8 @@ pub const DISCIPLINE: Discipline = Discipline {
             mean_packet: packet,
             average: 0.0,
             count: -1.0,
-        })))
+        };
+        Ok(counting(p, Queue::Other(Box::new(red))))
     },
 };
 
@@ -172,7 +174,13 @@ mod tests {
     use penstock_units::{Dur, Rate};
 
     fn backlog(packets: u32, idle_since: Time) -> Backlog {
-        Backlog { packets, bytes: packets as u64 * 1000, idle_since, rate: Rate(8_000_000) }
+        Backlog {
+            packets,
+            bytes: packets as u64 * 1000,
+            serving: 1000 * packets.min(1),
+            idle_since,
+            rate: Rate(8_000_000),
+        }
     }
     fn red(args: &[(&str, &str)]) -> Queue {
         let given: vec::Vec<(String, String)> =

@@ -82,8 +82,9 @@ impl SharedBuffer {
                 return Err(ParamError::new(key, text, format!("names {name} twice")));
             }
             let number: Option<u32> = limit.strip_suffix("pkt").unwrap_or(&limit).parse().ok();
-            let scaled = number.map(|n| (f64::from(n) * scale) as u32).filter(|n| *n >= 1);
-            let limit = scaled.ok_or_else(|| {
+            let scaled =
+                number.map(|n| f64::from(n) * scale).filter(|n| (1.0..=f64::from(u32::MAX)).contains(n));
+            let limit = scaled.map(|n| n as u32).ok_or_else(|| {
                 let rule = format!("the limit of {name} must be a whole number of packets, at least 1");
                 ParamError::new(key, text, rule)
             })?;
@@ -91,6 +92,13 @@ impl SharedBuffer {
         }
         if classes.is_empty() {
             return Err(ParamError::new(key, text, "must name at least one class, for example af21=60"));
+        }
+        if classes.iter().map(|c| u64::from(c.limit)).sum::<u64>() > u64::from(u32::MAX) {
+            return Err(ParamError::new(
+                key,
+                text,
+                format!("must not add up to more than {} packets", u32::MAX),
+            ));
         }
         Ok(SharedBuffer::new(classes))
     }
@@ -175,6 +183,11 @@ mod tests {
             message("af31=0"),
             "limits = \"af31=0\": the limit of af31 must be a whole number of packets, at least 1"
         );
+        assert!(
+            message("af31=3000000000,af21=3000000000").contains("must not add up to more than 4294967295")
+        );
+        let scaled = SharedBuffer::parse("limits", "af31=3000000000", 2.0, 0.5, 0.1).unwrap_err();
+        assert!(scaled.rule.contains("must be a whole number of packets"));
         assert!(message("af99=10").contains("must be one of be, af11"));
         assert!(message("af21=10,af21=20").contains("names af21 twice"));
         assert!(message("").contains("must name at least one class"));

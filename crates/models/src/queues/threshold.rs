@@ -1,6 +1,6 @@
 //! Threshold marking: DCTCP's switch. A packet that finds K or more in the port is marked.
 
-use super::{Discipline, Queue};
+use super::{counting, Discipline, Queue, COUNT};
 use penstock_core::{Amount, Backlog, Kind, Packet, ParamSpec, QueueDiscipline, Stream, Verdict};
 use penstock_units::Time;
 
@@ -9,15 +9,12 @@ pub const DISCIPLINE: Discipline = Discipline {
     name: "threshold",
     text: "mark every packet that finds k or more in the port (waiting plus in service)",
     cites: "Alizadeh et al., SIGCOMM 2010, section 3.1; RFC 8257 section 3.1",
-    params: &[ParamSpec::new(
-        "k",
-        Kind::Amount,
-        "40pkt",
-        "marking threshold K",
-        "DT-DCTCP section VI (K = 40)",
-    )
-    .range(0.0, 1e12)],
-    build: |p, _| Ok(Queue::Threshold(Threshold { k: p.amount("k") })),
+    params: &[
+        ParamSpec::new("k", Kind::Amount, "40pkt", "marking threshold K", "DT-DCTCP section VI (K = 40)")
+            .range(0.0, 1e12),
+        COUNT,
+    ],
+    build: |p, _| Ok(counting(p, Queue::Threshold(Threshold { k: p.amount("k") }))),
 };
 
 /// Marks at and above K.

@@ -1,14 +1,12 @@
 //! What the scenarios of explicit rate control share: one bottleneck, and flows that come and go.
 
 use crate::engine::Setup;
-use crate::scenario::{tcp_config, Common, RunId};
+use crate::scenario::{Common, RunId};
 use crate::topology::{drop_tail, dumbbell, LinkSpec};
 use crate::workloads::flows::FlowList;
 use crate::workloads::FlowRequest;
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
-use penstock_models::registry::protocol;
 use penstock_units::{Dur, Rate, Time};
-use std::sync::Arc;
 
 /// Capacity of the bottleneck.
 pub(super) const CAPACITY: ParamSpec =
@@ -64,9 +62,8 @@ pub(super) fn with_interval(p: &Params, c: &Common) -> Result<Common, ParamError
         }
         let text = p.text("protocol");
         let joint = if text.contains(':') { "," } else { ":" };
-        let (_, suite) = protocol("protocol", &format!("{text}{joint}interval={}", p.text("interval")))?;
-        let cfg = tcp_config(p, &suite);
-        common.protocols[0] = (suite, Arc::new(cfg));
+        let joined = format!("{text}{joint}interval={}", p.text("interval"));
+        common.protocols[0] = Common::part(p, "protocol", &joined)?.1;
     }
     Ok(common)
 }
