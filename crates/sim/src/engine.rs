@@ -46,6 +46,10 @@ pub struct Setup {
     pub protocol_names: Vec<String>,
     /// Keys of a scenario file that were given and have no effect.
     pub unused: Vec<String>,
+    /// What is known before the run and would mislead a reader of its numbers, one line each.
+    pub notes: Vec<String>,
+    /// Values that follow from others where a key is unset, as text by key.
+    pub derived: Vec<(&'static str, String)>,
     /// Protocol whose router part runs on every switch port, when it has one.
     pub router: Option<usize>,
     /// Smallest round-trip time of the scenario, told to router controllers.
