@@ -515,13 +515,13 @@ pub fn parse_spec(key: &str, text: &str) -> Result<(String, Vec<(String, String)
 }
 
 /// The one of `known` that was probably meant by `text`: the same but for the case of letters, or with few letters
-/// wrong (half of it, three at most).
+/// wrong (half of it, three at most, not all).
 pub fn nearest<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let text = text.trim().to_lowercase();
     let most = (text.chars().count() / 2).clamp(1, 3);
     known
         .map(|name| (edit_distance(&name.to_lowercase(), &text), name))
-        .filter(|(distance, _)| *distance <= most)
+        .filter(|(distance, name)| *distance <= most && *distance < name.chars().count())
         .min()
         .map(|(_, name)| name)
 }

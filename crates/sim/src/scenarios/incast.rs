@@ -17,7 +17,7 @@ pub const INCAST: Scenario = Scenario {
     text: "a client reads blocks striped over servers behind one switch; the next block is requested when the last is complete",
     source: "kulkarni-agrawal-incast Fig 3.7, Table 3.1",
     params: &[
-        ParamSpec::new("profile", Kind::Choice(&["paper", "25g", "100g"]), "paper", "set of defaults", "Table 3.1"),
+        ParamSpec::new("profile", Kind::Choice(&["paper", "25g", "100g"]), "paper", "named set of defaults; a key that is given beats it", "Table 3.1"),
         ParamSpec::new("servers", Kind::Count, "32", "number of servers", "chosen").range(1.0, 100_000.0),
         ParamSpec::new("sru", Kind::Size, "256KB", "bytes each server sends per block", "Table 3.1").range(1.0, 1e12),
         ParamSpec::new("link_rate", Kind::Rate, "1Gbps", "rate of every link", "Table 3.1").range(1e3, 1e13),
