@@ -30,7 +30,9 @@ def spec(scenario: str | Path, settings: Mapping[str, Any], seed: int) -> str:
     path = Path(text)
     if text.endswith(".toml") or path.is_file():
         try:
-            document = {"toml": path.read_text(encoding="utf-8"), "base_dir": str(path.resolve().parent)}
+            # The name is for messages: an error says in which file it is.
+            document = {"toml": path.read_text(encoding="utf-8"), "name": text}
+            document["base_dir"] = str(path.resolve().parent)
         except FileNotFoundError:
             raise error("scenario", text, "the file does not exist") from None
         except (OSError, UnicodeDecodeError) as problem:

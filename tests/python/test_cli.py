@@ -258,5 +258,5 @@ def test_toml_that_cannot_be_read_names_the_line(tmp_path):
     (tmp_path / "bad.toml").write_text("scenario = \nservers = 3\n")
     done = inline("run", str(tmp_path / "bad.toml"))
     assert done.returncode == 2
-    assert "line 1" in done.stderr
+    assert "bad.toml:1: " in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -107,12 +107,14 @@ pub struct ParamError {
     pub value: String,
     /// The rule, as a sentence fragment ("must be at least 1").
     pub rule: String,
+    /// Where it stands in a scenario file (`my.toml:12`); empty = nowhere.
+    pub place: String,
 }
 
 impl ParamError {
     /// An error about `key`.
     pub fn new(key: impl Into<String>, value: impl ToString, rule: impl Into<String>) -> ParamError {
-        ParamError { key: key.into(), value: value.to_string(), rule: rule.into() }
+        ParamError { key: key.into(), value: value.to_string(), rule: rule.into(), place: String::new() }
     }
 }
 
@@ -125,6 +127,9 @@ impl core::fmt::Display for ParamError {
         let line = |text: &str| text.replace(char::is_control, " ");
         let start: String = self.value.chars().take(LONGEST_VALUE).collect();
         let more = if start.len() < self.value.len() { "..." } else { "" };
+        if !self.place.is_empty() {
+            write!(f, "{}: ", line(&self.place))?;
+        }
         write!(f, "{} = {start:?}{more}: {}", line(&self.key), line(&self.rule))
     }
 }
@@ -148,10 +153,15 @@ pub struct Params {
 
 #[derive(Debug)]
 struct Entry {
+    kind: Kind,
+    /// Smallest and largest legal value.
+    range: (f64, f64),
     value: Option<Value>,
     /// As written, for messages and the resolved scenario.
     text: String,
     given: bool,
+    /// What the value follows from, where it follows from others.
+    derived: String,
     /// Somebody has asked for it: the parameter can have an effect.
     read: AtomicBool,
 }
@@ -159,7 +169,22 @@ struct Entry {
 impl Clone for Entry {
     fn clone(&self) -> Entry {
         let read = AtomicBool::new(self.read.load(Ordering::Relaxed));
-        Entry { value: self.value.clone(), text: self.text.clone(), given: self.given, read }
+        let (value, text, derived) = (self.value.clone(), self.text.clone(), self.derived.clone());
+        Entry { value, text, derived, read, ..*self }
+    }
+}
+
+impl Entry {
+    fn new(spec: &ParamSpec, value: Option<Value>, text: &str, given: bool) -> Entry {
+        Entry {
+            kind: spec.kind,
+            range: (spec.min, spec.max),
+            value,
+            text: text.to_owned(),
+            given,
+            derived: String::new(),
+            read: AtomicBool::new(false),
+        }
     }
 }
 
@@ -172,16 +197,12 @@ impl Params {
         let mut values = BTreeMap::new();
         for spec in specs {
             let value = if spec.default.is_empty() { None } else { Some(parse_value(spec, spec.default)?) };
-            let entry =
-                Entry { value, text: spec.default.to_owned(), given: false, read: AtomicBool::new(false) };
-            values.insert(spec.name, entry);
+            values.insert(spec.name, Entry::new(spec, value, spec.default, false));
         }
         for (key, text) in given {
             let Some(spec) = specs.iter().find(|s| s.name == key) else {
                 let mut names: Vec<&str> = specs.iter().map(|s| s.name).collect();
-                names.sort_by_key(|name| (edit_distance(name, key), *name));
-                let near = names.first().filter(|n| edit_distance(n, key) <= 3);
-                let rule = match near {
+                let rule = match nearest(key, names.iter().copied()) {
                     Some(name) => format!("unknown key of {owner}; did you mean {name}?"),
                     None if names.is_empty() => format!("unknown key: {owner} takes no parameters"),
                     None => {
@@ -191,13 +212,8 @@ impl Params {
                 };
                 return Err(ParamError::new(key.as_str(), text, rule));
             };
-            let entry = Entry {
-                value: Some(parse_value(spec, text)?),
-                text: text.trim().to_owned(),
-                given: true,
-                read: AtomicBool::new(false),
-            };
-            values.insert(spec.name, entry);
+            let value = Some(parse_value(spec, text)?);
+            values.insert(spec.name, Entry::new(spec, value, text.trim(), true));
         }
         Ok(Params { values })
     }
@@ -271,6 +287,47 @@ impl Params {
     pub fn error(&self, key: &str, rule: impl Into<String>) -> ParamError {
         ParamError::new(key, &self.entry(key).text, rule)
     }
+    /// Gives a key that has no value the one that follows from others: `value` in base units (seconds, bits per second,
+    /// bytes), brought into the legal range; `why` says what it follows from. A key with a value keeps it.
+    ///
+    /// # Panics
+    /// A key of another kind than rate, duration, size, amount, or one that is not declared.
+    pub fn derive(&mut self, key: &str, value: f64, why: &str) {
+        let entry = self.values.get_mut(key).unwrap_or_else(|| panic!("parameter {key} is not declared"));
+        if entry.value.is_some() {
+            return;
+        }
+        let x = value.clamp(entry.range.0, entry.range.1);
+        // The value is what its text says, so that giving the text gives the same run.
+        let (text, units) = match entry.kind {
+            Kind::Rate => (Rate::from_bps(x).to_string(), RATE_UNITS),
+            Kind::Duration if x >= 1e-6 => (Dur::nanos(libm::round(x * 1e9) as u64).to_string(), TIME_UNITS),
+            Kind::Duration => (Dur::from_secs(x).to_string(), TIME_UNITS),
+            Kind::Size | Kind::Amount => (Bytes(libm::ceil(x) as u64).to_string(), SIZE_UNITS),
+            other => panic!("parameter {key} of kind {other:?} cannot be derived"),
+        };
+        let number = parse_number(&text, units).expect("written just now");
+        entry.value = Some(match entry.kind {
+            Kind::Amount => Value::Amount(Amount::Bytes(number as u64)),
+            _ => Value::Number(number),
+        });
+        entry.text = text;
+        why.clone_into(&mut entry.derived);
+    }
+    /// Takes over from `other` which keys have been read.
+    pub fn read_as(&mut self, other: &Params) {
+        for (key, entry) in &self.values {
+            let read = other.values.get(key).is_some_and(|e| e.read.load(Ordering::Relaxed));
+            entry.read.store(read, Ordering::Relaxed);
+        }
+    }
+    /// Keys whose values follow from others: value and what it follows from.
+    pub fn derived(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
+        self.values
+            .iter()
+            .filter(|(_, e)| !e.derived.is_empty())
+            .map(|(k, e)| (*k, e.text.as_str(), e.derived.as_str()))
+    }
     /// Every key with its value as written and whether the user gave it, in alphabetical order.
     pub fn resolved(&self) -> impl Iterator<Item = (&'static str, &str, bool)> {
         self.values.iter().map(|(k, e)| (*k, e.text.as_str(), e.given))
@@ -289,8 +346,10 @@ fn parse_value(spec: &ParamSpec, text: &str) -> Result<Value, ParamError> {
     let text = text.trim();
     let bad = |rule: String| ParamError::new(spec.name, text, rule);
     let number = |units: &[(&str, f64)], what: &str| -> Result<f64, ParamError> {
-        let x = parse_number(text, units)
-            .ok_or_else(|| bad(format!("must be {what}, for example {}", example(spec))))?;
+        let x = parse_number(text, units).ok_or_else(|| match other_case(text, units) {
+            Some(near) => bad(format!("must be {what}; did you mean {near}?")),
+            None => bad(format!("must be {what}, for example {}", example(spec))),
+        })?;
         check_range(spec, text, x)?;
         Ok(x)
     };
@@ -334,12 +393,22 @@ fn parse_value(spec: &ParamSpec, text: &str) -> Result<Value, ParamError> {
         },
         Kind::Choice(words) => {
             if !words.contains(&text) {
-                return Err(bad(format!("must be one of {}", words.join(", "))));
+                return Err(bad(one_of(text, words)));
             }
             Value::Text(text.to_owned())
         }
         Kind::Text => Value::Text(text.to_owned()),
     })
+}
+
+/// `text` with its unit in the case of one of `units`, where only that is wrong with it.
+fn other_case(text: &str, units: &[(&str, f64)]) -> Option<String> {
+    let same = |unit: &str| {
+        let head = text.len().checked_sub(unit.len()).filter(|i| text.is_char_boundary(*i))?;
+        let near = format!("{}{unit}", &text[..head]);
+        (text[head..].eq_ignore_ascii_case(unit) && parse_number(&near, units).is_some()).then_some(near)
+    };
+    units.iter().filter(|(unit, _)| !unit.is_empty()).find_map(|(unit, _)| same(unit))
 }
 
 fn check_range(spec: &ParamSpec, text: &str, x: f64) -> Result<(), ParamError> {
@@ -445,6 +514,36 @@ pub fn parse_spec(key: &str, text: &str) -> Result<(String, Vec<(String, String)
     Ok((name.to_owned(), given))
 }
 
+/// The one of `known` that was probably meant by `text`: the same but for the case of letters, or with few letters
+/// wrong (half of it, three at most, not all).
+pub fn nearest<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let text = text.trim().to_lowercase();
+    let most = (text.chars().count() / 2).clamp(1, 3);
+    known
+        .map(|name| (edit_distance(&name.to_lowercase(), &text), name))
+        .filter(|(distance, name)| *distance <= most && *distance < name.chars().count())
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// The rule that a word must be one of `known`, with the one that was probably meant by `text`.
+pub fn one_of(text: &str, known: &[&str]) -> String {
+    let list = known.join(", ");
+    match nearest(text, known.iter().copied()) {
+        Some(name) => format!("must be one of {list}; did you mean {name}?"),
+        None => format!("must be one of {list}"),
+    }
+}
+
+/// The rule that `text` is no known `what`: the one that was probably meant, and all there are.
+pub fn unknown(what: &str, text: &str, known: &[&str]) -> String {
+    let list = known.join(", ");
+    match nearest(text, known.iter().copied()) {
+        Some(name) => format!("unknown {what}; did you mean {name}? known are {list}"),
+        None => format!("unknown {what}; known are {list}"),
+    }
+}
+
 /// Levenshtein distance, for "did you mean".
 pub fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
@@ -496,6 +595,39 @@ mod tests {
         assert_eq!(message("g", "2"), "g = \"2\": must be at most 1");
         assert_eq!(message("mode", "c"), "mode = \"c\": must be one of a, b");
         assert_eq!(message("bufer", "1"), "bufer = \"1\": unknown key of test; did you mean buffer?");
+    }
+    #[test]
+    fn what_was_probably_meant_is_said_whatever_the_case() {
+        let message = |k: &str, v: &str| parse(k, v).unwrap_err().to_string();
+        assert_eq!(message("Rate", "1Gbps"), "Rate = \"1Gbps\": unknown key of test; did you mean rate?");
+        assert_eq!(message("mode", "A"), "mode = \"A\": must be one of a, b; did you mean a?");
+        assert_eq!(
+            message("rate", "10gbps"),
+            "rate = \"10gbps\": must be a rate with a unit (bps, kbps, Mbps, Gbps); did you mean 10Gbps?"
+        );
+        assert_eq!(nearest("DCTPC", ["dctcp", "d2tcp", "d3"].into_iter()), Some("dctcp"));
+        assert_eq!(nearest("DCTCP", ["d2tcp", "dctcp"].into_iter()), Some("dctcp"));
+        assert_eq!(nearest("xyz", ["d3"].into_iter()), None);
+    }
+    #[test]
+    fn a_derived_value_is_what_its_text_says_and_a_given_one_stays() {
+        let specs = [
+            ParamSpec::new("gap", Kind::Duration, "", "", "").range(0.0, 1.0),
+            ParamSpec::new("window", Kind::Amount, "", "", ""),
+        ];
+        let mut p = Params::parse("test", &specs, &[]).unwrap();
+        p.derive("gap", 20e-6, "the link");
+        p.derive("gap", 1.0, "something else");
+        p.derive("window", 1234.5, "the pipe");
+        assert_eq!((p.text("gap"), p.dur("gap"), p.is_given("gap")), ("20us", Dur::micros(20), false));
+        assert_eq!(p.amount("window"), Amount::Bytes(1235));
+        assert_eq!(p.derived().next(), Some(("gap", "20us", "the link")));
+        let mut p = Params::parse("test", &specs, &[("gap".into(), "1ms".into())]).unwrap();
+        p.derive("gap", 20e-6, "the link");
+        assert_eq!((p.dur("gap"), p.derived().count()), (Dur::millis(1), 0));
+        let mut p = Params::parse("test", &specs, &[]).unwrap();
+        p.derive("gap", 20.0, "a slow link");
+        assert_eq!(p.text("gap"), "1s");
     }
     #[test]
     fn keys_that_nothing_read_are_known() {

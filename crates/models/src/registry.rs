@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use penstock_core::params::{edit_distance, parse_spec};
+use penstock_core::params::{parse_spec, unknown};
 use penstock_core::receive::ReceiveController;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{
@@ -82,6 +82,23 @@ pub struct HostProtocol {
     pub build: fn(&Params) -> Result<Box<dyn HostController>, ParamError>,
 }
 
+/// A registered receiver-side control.
+pub struct ReceiveProtocol {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub text: &'static str,
+    /// Source: RFC or paper.
+    pub cites: &'static str,
+    /// Parameters.
+    pub params: &'static [ParamSpec],
+    /// Builds it.
+    pub build: fn(&Params) -> Result<BuildReceive, ParamError>,
+}
+
+/// Every receiver-side control, in the order shown to a user.
+pub const RECEIVE_PROTOCOLS: &[&ReceiveProtocol] = &[&protocols::ictcp::ICTCP];
+
 /// Every host controller, in the order shown to a user.
 pub const HOST_PROTOCOLS: &[&HostProtocol] = &[&protocols::cbc::CBC];
 
@@ -95,12 +112,8 @@ pub fn host_controller(key: &str, text: &str) -> Result<Option<Box<dyn HostContr
         return Ok(None);
     }
     let Some(found) = HOST_PROTOCOLS.iter().find(|p| p.name == name) else {
-        let names: Vec<&str> = HOST_PROTOCOLS.iter().map(|p| p.name).collect();
-        return Err(ParamError::new(
-            key,
-            text,
-            format!("unknown host controller; known are none, {}", names.join(", ")),
-        ));
+        let names: Vec<&str> = ["none"].into_iter().chain(HOST_PROTOCOLS.iter().map(|p| p.name)).collect();
+        return Err(ParamError::new(key, text, unknown("host controller", &name, &names)));
     };
     let inner = |e: ParamError| ParamError::new(format!("{key}:{}", e.key), e.value, e.rule);
     let params = Params::parse(&format!("host controller {name}"), found.params, &given).map_err(inner)?;
@@ -142,14 +155,17 @@ pub fn unread(key: &str, text: &str) -> Vec<String> {
 /// An unknown name or a bad parameter, naming `key`.
 pub fn receive_control(key: &str, text: &str) -> Result<Option<BuildReceive>, ParamError> {
     let (name, given) = parse_spec(key, text)?;
-    let specs = match name.as_str() {
-        "none" => &[],
-        "ictcp" => protocols::ictcp::PARAMS,
-        _ => return Err(ParamError::new(key, text, "unknown receiver-side control; known are none, ictcp")),
+    if name == "none" && given.is_empty() {
+        return Ok(None);
+    }
+    let Some(found) = RECEIVE_PROTOCOLS.iter().find(|p| p.name == name) else {
+        let names: Vec<&str> = ["none"].into_iter().chain(RECEIVE_PROTOCOLS.iter().map(|p| p.name)).collect();
+        return Err(ParamError::new(key, text, unknown("receiver-side control", &name, &names)));
     };
     let inner = |e: ParamError| ParamError::new(format!("{key}:{}", e.key), e.value, e.rule);
-    let params = Params::parse(&format!("receiver-side control {name}"), specs, &given).map_err(inner)?;
-    (name == "ictcp").then(|| protocols::ictcp::build(&params)).transpose().map_err(inner)
+    let params =
+        Params::parse(&format!("receiver-side control {name}"), found.params, &given).map_err(inner)?;
+    Ok(Some((found.build)(&params).map_err(inner)?))
 }
 
 /// A protocol as written in a scenario (`dctcp:g=0.0625`), parsed and built.
@@ -159,9 +175,8 @@ pub fn receive_control(key: &str, text: &str) -> Result<Option<BuildReceive>, Pa
 pub fn protocol(key: &str, text: &str) -> Result<(&'static Protocol, Suite), ParamError> {
     let (name, given) = parse_spec(key, text)?;
     let Some(found) = PROTOCOLS.iter().find(|p| p.name == name) else {
-        let mut names: Vec<&str> = PROTOCOLS.iter().map(|p| p.name).collect();
-        names.sort_by_key(|n| (edit_distance(n, &name), *n));
-        return Err(ParamError::new(key, text, format!("unknown protocol; known are {}", names.join(", "))));
+        let names: Vec<&str> = PROTOCOLS.iter().map(|p| p.name).collect();
+        return Err(ParamError::new(key, text, unknown("protocol", &name, &names)));
     };
     let params = Params::parse(&format!("protocol {name}"), found.params, &given)
         .map_err(|e| ParamError::new(format!("{key}:{}", e.key), e.value, e.rule))?;

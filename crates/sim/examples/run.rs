@@ -22,7 +22,8 @@ fn main() {
             std::path::Path::new(&name).parent().expect("a file has a folder").to_string_lossy().into_owned();
         let set: serde_json::Map<_, _> = given.iter().map(|(k, v)| (k.clone(), v.clone().into())).collect();
         penstock_sim::document::resolve(
-            &serde_json::json!({"toml": text, "base_dir": base, "set": set, "seed": seed}).to_string(),
+            &serde_json::json!({"toml": text, "name": name, "base_dir": base, "set": set, "seed": seed})
+                .to_string(),
         )
     } else {
         Resolved::new(&name, &given, seed, serde_json::Value::Null)
@@ -34,6 +35,12 @@ fn main() {
             std::process::exit(2);
         }
     };
+    for (key, text) in &resolved.derived {
+        println!("{key:24} {text}");
+    }
+    for note in &resolved.notes {
+        println!("note: {note}");
+    }
     let start = Instant::now();
     let outcome = resolved.run(0, &Progress::default()).expect("the scenario was checked");
     let seconds = start.elapsed().as_secs_f64();

@@ -1,18 +1,22 @@
 //! The JSON documents at the edge: what to run, what there is, what was run.
 
-use crate::scenario::{Resolved, Scenario};
+use crate::file::File;
+use crate::scenario::{Profile, Resolved, Scenario};
 use crate::scenarios::{self, custom};
-use penstock_core::params::edit_distance;
+use crate::summary_keys::{Quantity, SUMMARY_KEYS, TABLE_COLUMNS};
+use penstock_core::params::nearest;
 use penstock_core::{Kind, ParamError, ParamSpec};
 use penstock_models::queues::DISCIPLINES;
-use penstock_models::registry::{HOST_PROTOCOLS, PROTOCOLS};
+use penstock_models::registry::{HOST_PROTOCOLS, PROTOCOLS, RECEIVE_PROTOCOLS};
 use serde_json::{json, Map, Value};
+use std::collections::BTreeSet;
 
-/// What to run, as a document: `{"scenario": NAME, "set": {...}, "seed": N}`, or `{"toml": TEXT, "base_dir":
-/// DIR, "set": {...}, "seed": N}` where TEXT names the scenario and its values; `set` overrides both.
+/// What to run, as a document: `{"scenario": NAME, "set": {...}, "seed": N}`, or `{"toml": TEXT, "name": FILE, "base_dir":
+/// DIR, "set": {...}, "seed": N}` where TEXT names the scenario and its values and FILE is its name in messages; `set`
+/// overrides both.
 ///
 /// # Errors
-/// Anything that is not such a document, an unknown key, a bad value.
+/// Anything that is not such a document, an unknown key, a bad value; with the line of the file where it stands.
 pub fn resolve(text: &str) -> Result<Resolved, ParamError> {
     let bad = |rule: String| ParamError::new("scenario", "", rule);
     let document: Value = serde_json::from_str(text).map_err(|e| bad(format!("not a JSON document: {e}")))?;
@@ -22,55 +26,68 @@ pub fn resolve(text: &str) -> Result<Resolved, ParamError> {
             .as_u64()
             .ok_or_else(|| ParamError::new("seed", plain(seed), "must be a whole number of 0 to 2^64 - 1"))?,
     };
-    let mut given: Map<String, Value> = Map::new();
-    let mut name = document.get("scenario").and_then(Value::as_str).map(str::to_owned);
-    let base_dir = document.get("base_dir").cloned().unwrap_or(Value::Null);
-    let mut file = json!({ "tables": {}, "base_dir": base_dir });
-    if let Some(text) = document.get("toml").and_then(Value::as_str) {
-        let parsed: toml::Table = text
-            .parse()
-            .map_err(|e: toml::de::Error| ParamError::new("file", "", one_line(&e.to_string())))?;
-        let mut parsed = serde_json::to_value(parsed).map_err(|e| bad(e.to_string()))?;
-        let table = parsed.as_object_mut().expect("a TOML document is a table");
-        match table.remove("scenario") {
-            Some(Value::String(n)) => name = Some(n),
-            Some(other) => {
-                return Err(ParamError::new("scenario", plain(&other), "must be the name of a scenario"))
-            }
-            None => {
-                return Err(ParamError::new(
-                    "scenario",
-                    "",
-                    "the file must name a scenario: scenario = \"incast\"",
-                ))
-            }
-        }
-        let structure = ["hosts", "switches", "link", "workload"];
-        for (key, value) in table.iter().filter(|(k, v)| v.is_array() && !structure.contains(&k.as_str())) {
-            if let Some(near) = structure.iter().find(|s| edit_distance(s, key) <= 2) {
-                let rule = format!("unknown key of a scenario file; did you mean {near}?");
-                return Err(ParamError::new(key, plain(value), rule));
-            }
-        }
-        let (tables, plain): (Map<_, _>, Map<_, _>) =
-            std::mem::take(table).into_iter().partition(|(k, _)| structure.contains(&k.as_str()));
-        given.extend(plain);
-        file["tables"] = Value::Object(tables);
-    }
-    match document.get("set") {
-        None | Some(Value::Null) => {}
-        Some(Value::Object(set)) => given.extend(set.clone()),
+    let set = match document.get("set") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(set)) => set.clone(),
         Some(other) => {
             return Err(ParamError::new("set", plain(other), "must be a table of keys and values"))
         }
-    }
-    let name = name.ok_or_else(|| bad("no scenario is named".into()))?;
-    let pairs: Vec<_> = given.into_iter().map(|(k, v)| (k, plain(&v))).collect();
-    Resolved::new(&name, &pairs, seed, file)
+    };
+    let base_dir = document.get("base_dir").cloned().unwrap_or(Value::Null);
+    let Some(text) = document.get("toml").and_then(Value::as_str) else {
+        let name = document.get("scenario").and_then(Value::as_str);
+        let name = name.ok_or_else(|| bad("no scenario is named".into()))?;
+        let file = json!({ "tables": {}, "base_dir": base_dir });
+        return Resolved::new(name, &pairs(set), seed, file);
+    };
+    let name = document.get("name").and_then(Value::as_str).unwrap_or_default();
+    let file = File::parse(text, name)?;
+    from_file(&file, &set, seed, &base_dir).map_err(|e| file.locate(e, &set))
 }
 
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+/// The scenario of a file, with the keys of `set` on top.
+fn from_file(
+    file: &File,
+    set: &Map<String, Value>,
+    seed: u64,
+    base_dir: &Value,
+) -> Result<Resolved, ParamError> {
+    let mut table = file.table.clone();
+    let name = match table.remove("scenario") {
+        Some(Value::String(name)) => name,
+        Some(other) => {
+            return Err(ParamError::new("scenario", plain(&other), "must be the name of a scenario"))
+        }
+        None => {
+            let rule = "the file must name a scenario: scenario = \"incast\"";
+            return Err(ParamError::new("scenario", "", rule));
+        }
+    };
+    let structure = ["hosts", "switches", "link", "workload"];
+    let tables = |v: &Value| v.is_array() || v.is_object();
+    for (key, value) in table.iter().filter(|(k, v)| tables(v) && !structure.contains(&k.as_str())) {
+        if let Some(near) = nearest(key, structure.into_iter()) {
+            let rule = format!("unknown key of a scenario file; did you mean {near}?");
+            return Err(ParamError::new(key, shown(value), rule));
+        }
+    }
+    let (tables, mut given): (Map<_, _>, Map<_, _>) =
+        table.into_iter().partition(|(k, _)| structure.contains(&k.as_str()));
+    given.extend(set.clone());
+    Resolved::new(&name, &pairs(given), seed, json!({ "tables": tables, "base_dir": base_dir }))
+}
+
+fn pairs(given: Map<String, Value>) -> Vec<(String, String)> {
+    given.into_iter().map(|(k, v)| (k, plain(&v))).collect()
+}
+
+/// Tables are not repeated in a message.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Array(items) if items.iter().any(Value::is_object) => format!("{} tables", items.len()),
+        Value::Object(_) => "a table".to_owned(),
+        other => plain(other),
+    }
 }
 
 /// A value as its text: strings as they are, anything else as written in JSON, for the parameter to judge.
@@ -101,9 +118,15 @@ pub fn resolved(r: &Resolved) -> Value {
         "set": values,
         "given": given,
         "without_effect": r.without_effect,
+        "notes": r.notes,
         "derived": derived,
         "file": r.file,
     })
+}
+
+/// A measured quantity as a document.
+fn quantity(q: &Quantity) -> Value {
+    json!({ "name": q.name, "unit": q.unit, "text": q.text })
 }
 
 /// A parameter as a document.
@@ -126,11 +149,30 @@ pub fn spec(s: &ParamSpec) -> Value {
     })
 }
 
-/// Everything there is: scenarios, protocols, host controllers and queue disciplines with their parameters.
+/// The profiles of a scenario, each with every value that differs between them.
+fn profiles(s: &Scenario) -> Vec<Value> {
+    let keys: BTreeSet<&str> = s.profiles.iter().flat_map(|p| p.values).map(|v| v.0).collect();
+    let one = |p: &Profile| {
+        let specs = s.specs_of(p.name);
+        let values: Vec<Value> = specs
+            .iter()
+            .filter(|spec| keys.contains(spec.name))
+            .map(|spec| json!({ "key": spec.name, "value": spec.default, "origin": spec.origin }))
+            .collect();
+        json!({ "name": p.name, "text": p.text, "values": values })
+    };
+    s.profiles.iter().map(one).collect()
+}
+
+/// Everything there is: scenarios, protocols, receiver-side and host controllers and queue disciplines with their
+/// parameters, the keys of a summary and the columns of the tables.
 pub fn catalogue() -> Value {
     let scenario = |s: &&Scenario| {
         let params: Vec<Value> = s.specs().iter().map(spec).collect();
         let mut about = json!({ "name": s.name, "text": s.text, "source": s.source, "params": params });
+        if !s.profiles.is_empty() {
+            about["profiles"] = profiles(s).into();
+        }
         if s.name == "custom" {
             about["tables"] = custom::TABLES
                 .iter()
@@ -156,6 +198,13 @@ pub fn catalogue() -> Value {
             json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params })
         })
         .collect();
+    let receive: Vec<Value> = RECEIVE_PROTOCOLS
+        .iter()
+        .map(|p| {
+            let params: Vec<Value> = p.params.iter().map(spec).collect();
+            json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params })
+        })
+        .collect();
     let queues: Vec<Value> = DISCIPLINES
         .iter()
         .map(|d| {
@@ -167,6 +216,15 @@ pub fn catalogue() -> Value {
         "scenarios": scenarios::ALL.iter().map(scenario).collect::<Vec<_>>(),
         "protocols": protocols,
         "host_controllers": hosts,
+        "receive_controls": receive,
         "queues": queues,
+        "summary_keys": SUMMARY_KEYS.iter().map(quantity).collect::<Vec<_>>(),
+        "tables": TABLE_COLUMNS
+            .iter()
+            .map(|(table, text, columns)| {
+                let columns: Vec<Value> = columns.iter().map(quantity).collect();
+                json!({ "name": table, "text": text, "columns": columns })
+            })
+            .collect::<Vec<_>>(),
     })
 }

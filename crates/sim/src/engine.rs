@@ -934,7 +934,7 @@ impl Engine {
                 self.recorder.give_back();
             }
             self.keep(&flow, false);
-            if let Some(control) = self.receive.get_mut(flow.dst as usize).and_then(Option::as_mut) {
+            if let Some(control) = self.receive.get_mut(flow.record.dst as usize).and_then(Option::as_mut) {
                 control.on_close(self.now, number);
             }
             if flow.collective != ALONE {

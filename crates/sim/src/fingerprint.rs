@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 /// SHA-256, in hexadecimal, of the summary and of every table: names, values and order.
 pub fn fingerprint(measured: &Measured<'_>, summary: &Summary) -> String {
     let mut hash = Sha256::new();
-    let mut text = |hash: &mut Sha256, t: &str| {
+    let text = |hash: &mut Sha256, t: &str| {
         hash.update((t.len() as u64).to_le_bytes());
         hash.update(t.as_bytes());
     };

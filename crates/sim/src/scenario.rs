@@ -3,12 +3,13 @@
 use crate::engine::{Engine, Progress, Setup, TooLong};
 use crate::events::Ties;
 use crate::metrics::Recorder;
+use crate::notes::contradictions;
 use crate::results::{is_switch_port, summarise, Bottleneck, Summary};
 use crate::scenarios;
 use crate::topology::{LinkSpec, Topology};
 use crate::warnings::warnings;
 use crate::workloads::Workload;
-use penstock_core::params::edit_distance;
+use penstock_core::params::unknown;
 use penstock_core::tcp::{RetransmitThread, TcpConfig, ThreadSegment};
 use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
 use penstock_models::protocols::resizing::{resizing, ResizingOptions};
@@ -31,8 +32,22 @@ pub struct Scenario {
     pub params: &'static [ParamSpec],
     /// Defaults of common parameters that differ here: name, default, origin.
     pub defaults: &'static [(&'static str, &'static str, &'static str)],
+    /// Named sets of defaults, chosen by its key `profile`; empty = it has none. The first is the defaults above.
+    pub profiles: &'static [Profile],
+    /// Fills keys without a value with what follows from the others.
+    pub derive: fn(&mut Params),
     /// Builds one run of it.
     pub build: fn(&Params, &Common, RunId) -> Result<Setup, ParamError>,
+}
+
+/// A named set of defaults of a scenario.
+pub struct Profile {
+    /// Value of the key `profile`.
+    pub name: &'static str,
+    /// What it stands for, in one line.
+    pub text: &'static str,
+    /// Key, default, origin.
+    pub values: &'static [(&'static str, &'static str, &'static str)],
 }
 
 /// Base seed and number of the replication.
@@ -87,7 +102,7 @@ pub const COMMON: &[ParamSpec] = &[
         Kind::Amount,
         "1GB",
         "receive buffer, bytes or segments (pkt)",
-        "chosen: not limiting",
+        "chosen: not limiting; TCP has no larger window (RFC 7323 section 2.3)",
     )
     .range(1.0, 4e9),
     ParamSpec::new(
@@ -330,6 +345,21 @@ pub const COMMON: &[ParamSpec] = &[
     ),
 ];
 
+/// Most times anything periodic may happen in a run, and most flows an open loop may begin: hours of work, and with
+/// a row for each as much as a machine has memory.
+pub const MOST_REPEATS: f64 = 1e8;
+
+/// Refuses a `key` of which a run of `duration` would have too many.
+fn bounded(p: &Params, key: &str, duration: Dur, every: Dur, what: &str) -> Result<(), ParamError> {
+    let times = duration.as_secs() / every.as_secs();
+    if times <= MOST_REPEATS {
+        return Ok(());
+    }
+    let rule =
+        format!("means {times:.0} {what} in the {duration} of the run; at most {MOST_REPEATS} are possible");
+    Err(p.error(key, rule))
+}
+
 /// A protocol with its connection options.
 pub type Part = (Suite, Arc<TcpConfig>);
 
@@ -381,6 +411,18 @@ impl Common {
         }
         let sample = p.is_set("sample").then(|| p.dur("sample"));
         let series = p.flag("series");
+        if let Some(interval) = sample {
+            bounded(p, "sample", duration, interval, "samples")?;
+        }
+        if p.float("retransmit_probability") > 0.0 {
+            bounded(
+                p,
+                "retransmit_every",
+                duration,
+                p.dur("retransmit_every"),
+                "runs of the retransmit thread",
+            )?;
+        }
         if series && sample.is_none() {
             return Err(p.error("series", "needs a sampling interval: set sample"));
         }
@@ -448,6 +490,10 @@ impl Common {
     pub fn packet(&self) -> u32 {
         let (_, cfg) = &self.protocols[0];
         cfg.mss + cfg.header_len()
+    }
+    /// Bytes on the wire of `payload` in full segments of the scenario's protocol.
+    pub fn on_wire(&self, payload: f64) -> f64 {
+        payload * f64::from(self.packet() + self.framing) / f64::from(self.protocols[0].1.mss)
     }
     /// A link with the scenario's discipline; `buffer` is checked to hold one packet.
     ///
@@ -623,6 +669,20 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
 impl Scenario {
     /// Own and common parameters, with this scenario's defaults.
     pub fn specs(&self) -> Vec<ParamSpec> {
+        self.specs_of("")
+    }
+    /// The same with the defaults of a profile; those of the scenario itself when there is none of that name.
+    pub fn specs_of(&self, profile: &str) -> Vec<ParamSpec> {
+        let mut specs = self.own_specs();
+        let values = self.profiles.iter().find(|p| p.name == profile).map_or(&[][..], |p| p.values);
+        for spec in &mut specs {
+            if let Some((_, default, origin)) = values.iter().find(|v| v.0 == spec.name) {
+                *spec = spec.with_default(default, origin);
+            }
+        }
+        specs
+    }
+    fn own_specs(&self) -> Vec<ParamSpec> {
         let mut specs = self.params.to_vec();
         for common in COMMON {
             if self.params.iter().any(|s| s.name == common.name) {
@@ -643,9 +703,8 @@ impl Scenario {
 /// An unknown name.
 pub fn find(name: &str) -> Result<&'static Scenario, ParamError> {
     scenarios::ALL.iter().copied().find(|s| s.name == name).ok_or_else(|| {
-        let mut names: Vec<&str> = scenarios::ALL.iter().map(|s| s.name).collect();
-        names.sort_by_key(|n| (edit_distance(n, name), *n));
-        ParamError::new("scenario", name, format!("unknown scenario; known are {}", names.join(", ")))
+        let names: Vec<&str> = scenarios::ALL.iter().map(|s| s.name).collect();
+        ParamError::new("scenario", name, unknown("scenario", name, &names))
     })
 }
 
@@ -665,6 +724,8 @@ pub struct Resolved {
     pub derived: Vec<(&'static str, String)>,
     /// Keys that were given but have no effect in this run.
     pub without_effect: Vec<String>,
+    /// What is known before the run and would mislead a reader of its numbers.
+    pub notes: Vec<String>,
 }
 
 /// What a finished (or interrupted) run leaves.
@@ -693,7 +754,15 @@ impl Resolved {
         file: Value,
     ) -> Result<Resolved, ParamError> {
         let scenario = find(name)?;
-        let params = Params::parse(&format!("scenario {name}"), &scenario.specs(), given)?;
+        let profile = given.iter().find(|(key, _)| key == "profile").map_or("", |(_, text)| text.trim());
+        let mut params = Params::parse(&format!("scenario {name}"), &scenario.specs_of(profile), given)?;
+        if params.declares("profile") {
+            params.text("profile");
+        }
+        // What a default is derived from counts as read only when the run itself looks at it.
+        let read = params.clone();
+        (scenario.derive)(&mut params);
+        params.read_as(&read);
         let tables = file.get("tables").and_then(Value::as_object);
         if let Some(key) = tables.and_then(|t| t.keys().next()).filter(|_| scenario.name != "custom") {
             let rule =
@@ -706,12 +775,14 @@ impl Resolved {
             seed,
             file,
             facts: Vec::new(),
-            derived: Vec::new(),
             without_effect: Vec::new(),
+            derived: Vec::new(),
+            notes: Vec::new(),
         };
         let setup = resolved.setup(0)?;
         resolved.facts = setup.recorder.facts;
         resolved.derived = setup.derived;
+        resolved.notes = setup.notes;
         let p = &resolved.params;
         resolved.without_effect = p.without_effect().iter().map(|k| (*k).to_owned()).collect();
         resolved.without_effect.extend(setup.unused);
@@ -724,7 +795,9 @@ impl Resolved {
     /// A bad value that only building can find.
     pub fn setup(&self, run: u64) -> Result<Setup, ParamError> {
         let common = Common::parse(&self.params, &self.file)?;
-        let setup = (self.scenario.build)(&self.params, &common, RunId { seed: self.seed, run })?;
+        let mut setup = (self.scenario.build)(&self.params, &common, RunId { seed: self.seed, run })?;
+        setup.notes.extend(contradictions(&self.params, &common, &setup));
+        setup.derived.extend(self.params.derived().map(|(key, value, why)| (key, format!("{value}: {why}"))));
         match setup.too_long() {
             None => Ok(setup),
             Some(found) => Err(self.too_long(&setup, &found)),

@@ -62,10 +62,17 @@ fn file(text: &str) -> Result<Resolved, ParamError> {
     resolve(&json!({ "toml": text, "base_dir": "." }).to_string())
 }
 
-/// The message of [`FILE`] with `from` replaced by `to`.
+/// The message of [`FILE`] with `from` replaced by `to`, without the line in front.
 fn changed(from: &str, to: &str) -> String {
     assert!(FILE.contains(from), "{from}");
-    message(file(&FILE.replacen(from, to, 1)))
+    without_place(&message(file(&FILE.replacen(from, to, 1)))).to_owned()
+}
+
+fn without_place(text: &str) -> &str {
+    match text.strip_prefix("line ").and_then(|rest| rest.split_once(": ")) {
+        Some((line, rest)) if line.parse::<usize>().is_ok() => rest,
+        _ => text,
+    }
 }
 
 fn message(result: Result<Resolved, ParamError>) -> String {
@@ -90,7 +97,7 @@ fn values_of_named_scenarios() {
         ("incast", &[("rto_min", "2s"), ("rto_max", "1s")], "rto_min = \"2s\": must not be above rto_max"),
         ("incast", &[("series", "true")], "series = \"true\": needs a sampling interval: set sample"),
         ("incast", &[("tail_loss_probe", "true"), ("protocol", "newreno")], "tail_loss_probe = \"true\": needs selective acknowledgements, which protocol newreno does not have"),
-        ("incast", &[("protocol", "dctcp:h=1")], "protocol:h = \"1\": unknown key of protocol dctcp; did you mean g?"),
+        ("incast", &[("protocol", "dctcp:h=1")], "protocol:h = \"1\": unknown key of protocol dctcp; it takes"),
         ("incast", &[("protocol", "dctcp:g=2")], "protocol:g = \"2\": must be at most 1"),
         ("incast", &[("queue", "threshold:k")], "queue = \"threshold:k\": \"k\" must have the form key=value"),
         ("permutation", &[("mtu", "50B"), ("header", "60B")], "mtu = \"50B\": must be larger than the headers of 60 bytes"),
@@ -103,7 +110,17 @@ fn values_of_named_scenarios() {
         ("mix", &[("arrivals", "often")], "arrivals = \"often\": must be closed, poisson:RATE or load:SHARE"),
         ("mix", &[("sizes", "fixed:-5KB")], "sizes = \"fixed:-5KB\": size \"-5KB\" must be at least 1 byte"),
         ("mix", &[("sizes", "cdf:missing.csv")], "sizes = \"cdf:missing.csv\": the file missing.csv cannot be read: No such file or directory (os error 2)"),
-        ("incst", &[], "scenario = \"incst\": unknown scenario; known are incast"),
+        ("incst", &[], "scenario = \"incst\": unknown scenario; did you mean incast? known are incast, long-flows"),
+        ("incast", &[("protocol", "DCTCP")], "protocol = \"DCTCP\": unknown protocol; did you mean dctcp? known are reno"),
+        ("incast", &[("protocol", "d2ctp")], "protocol = \"d2ctp\": unknown protocol; did you mean d2tcp? known are reno"),
+        ("incast", &[("queue", "Threshold")], "queue = \"Threshold\": unknown queue discipline; did you mean threshold? known are droptail"),
+        ("incast", &[("receive_control", "ICTCP")], "receive_control = \"ICTCP\": unknown receiver-side control; did you mean ictcp? known are none, ictcp"),
+        ("db-ftp", &[("control", "cbs")], "control = \"cbs\": unknown host controller; did you mean cbc? known are none, cbc"),
+        ("incast", &[("jitter_mode", "Independent")], "jitter_mode = \"Independent\": must be one of cumulative, independent; did you mean independent?"),
+        ("incast", &[("Link_Rate", "1Gbps")], "Link_Rate = \"1Gbps\": unknown key of scenario incast; did you mean link_rate?"),
+        ("incast", &[("link_rate", "25gbps")], "link_rate = \"25gbps\": must be a rate with a unit (bps, kbps, Mbps, Gbps); did you mean 25Gbps?"),
+        ("incast", &[("profile", "50g")], "profile = \"50g\": must be one of paper, 25g, 100g"),
+        ("long-flows", &[("profile", "25g")], "profile = \"25g\": unknown key of scenario long-flows"),
     ] {
         let text = message(named(scenario, set));
         assert!(text.starts_with(expected), "{set:?}\n  says     {text}\n  expected {expected}");
@@ -141,12 +158,11 @@ fn the_document_itself() {
         text(json!({ "toml": "servers = 3" })),
         "scenario = \"\": the file must name a scenario: scenario = \"incast\""
     );
-    assert!(
-        text(json!({ "toml": "scenario = incast" })).starts_with("file = \"\": TOML parse error at line 1")
-    );
+    assert!(text(json!({ "toml": "scenario = incast" }))
+        .starts_with("line 1: file = \"scenario = incast\": is not TOML: "));
     assert_eq!(
         text(json!({ "toml": "scenario = \"incast\"\nhosts = [\"a\"]" })),
-        "hosts = \"\": scenario incast has its own network and workloads; scenario custom takes them"
+        "line 2: hosts = \"\": scenario incast has its own network and workloads; scenario custom takes them"
     );
     let long = "x".repeat(10_000);
     assert!(text(json!({ "scenario": "incast", "set": { "servers": long } })).len() < 300);
@@ -157,7 +173,8 @@ fn tables_of_a_file() {
     assert!(file(FILE).is_ok());
     for (from, to, expected) in [
         ("rate = 800", "rate = 0", "workload[3].rate = \"0\": must be at least 0.000001"),
-        ("rate = 800", "", "workload[3].rate = \"\": must be given"),
+        ("rate = 800", "", "workload[3].rate = \"\": this or load must be given"),
+        ("rate = 800", "rate = 800\nload = 0.5", "workload[3].load = \"0.5\": cannot be given together with rate"),
         (
             "rate = 800",
             "rat = 800",
@@ -166,7 +183,7 @@ fn tables_of_a_file() {
         (
             "kind = \"query\"",
             "kind = \"quary\"",
-            "workload[2].kind = \"quary\": must be one of flows, poisson, closed, query, reads, trace",
+            "workload[2].kind = \"quary\": must be one of flows, poisson, closed, query, reads, trace; did you mean query?",
         ),
         (
             "total = \"400KB\"",
@@ -190,7 +207,7 @@ fn tables_of_a_file() {
         (
             "buffer = \"200pkt\"",
             "queue = \"redd\"",
-            "link[3].queue = \"redd\": unknown queue discipline; known are",
+            "link[3].queue = \"redd\": unknown queue discipline; did you mean red? known are",
         ),
         (
             "between = [\"left\", \"right\"]",
@@ -225,7 +242,7 @@ fn tables_of_a_file() {
         (
             "protocol = \"cubic\"",
             "protocol = \"cubc\"",
-            "workload[1].protocol = \"cubc\": unknown protocol; known are",
+            "workload[1].protocol = \"cubc\": unknown protocol; did you mean cubic? known are",
         ),
         (
             "protocol = \"cubic\"",
@@ -246,12 +263,108 @@ fn tables_of_a_file() {
         .ends_with("unknown key of a scenario file; did you mean workload?"));
 }
 
+/// Number of the line of [`FILE`] that has `text`.
+fn line_of(text: &str) -> usize {
+    1 + FILE[..FILE.find(text).unwrap()].matches('\n').count()
+}
+
+#[test]
+fn an_error_in_a_file_names_the_file_and_the_line() {
+    let told = |text: &str, set: Value| {
+        message(resolve(&json!({ "toml": text, "name": "my.toml", "base_dir": ".", "set": set }).to_string()))
+    };
+    let text = "scenario = \"incast\"\n\n# rates\nlinkrate = \"10Gbps\"\n";
+    assert_eq!(
+        told(text, Value::Null),
+        "my.toml:4: linkrate = \"10Gbps\": unknown key of scenario incast; did you mean link_rate?"
+    );
+    let text = "scenario = \"incast\"\nservers = 4\nprotocol = \"dctcp:g=2\"\nwarmup = \"50s\"\n";
+    assert_eq!(told(text, Value::Null), "my.toml:3: protocol:g = \"2\": must be at most 1");
+    let fine = text.replace("g=2", "g=0.5");
+    assert!(told(&fine, Value::Null).starts_with("my.toml:4: warmup = \"50s\": must be shorter"));
+    assert_eq!(
+        told("servers = 3\n", Value::Null),
+        "my.toml: scenario = \"\": the file must name a scenario: scenario = \"incast\""
+    );
+    assert!(
+        told("scenario = \"incst\"\n", Value::Null).starts_with("my.toml:1: scenario = \"incst\": unknown")
+    );
+    // What was set on top of the file is not the file's.
+    assert!(told(&fine, json!({ "warmup": "60s" })).starts_with("warmup = \"60s\": must be shorter"));
+    // What is no TOML at all, by the line where reading failed.
+    for (broken, line) in
+        [("a = 1\nb = [1,\n", 2), ("a = 1\na = 2\n", 2), ("a = 1\n\nb = 12x\n", 3), ("[x\n", 1)]
+    {
+        let text = told(broken, Value::Null);
+        assert!(text.starts_with(&format!("my.toml:{line}: file = ")), "{broken:?}: {text}");
+    }
+    // Keys of tables, tables that lack a key, and whole tables.
+    for (from, to, line, rest) in [
+        (
+            "sizes = \"uniform:2KB:50KB\"",
+            "sizes = \"uniform:2KB\"",
+            line_of("sizes ="),
+            "workload[3].sizes = ",
+        ),
+        ("rate = 800", "rat = 800", line_of("rate = 800"), "workload[3].rat = \"800\": unknown key"),
+        (
+            "buffer = \"200pkt\"",
+            "buffer = \"1KB\"",
+            line_of("buffer ="),
+            "link[3].buffer = \"1KB\": must hold",
+        ),
+        ("rate = \"2Gbps\"\n", "", line_of("between = [\"left\"") - 1, "link[3].rate = \"\": must be given"),
+        ("to = \"b2\"", "to = \"alone\"", line_of("kind = \"query\"") - 1, "workload[2] = \"a0 -> alone\""),
+        ("\"alone\"", "\"a1\"", line_of("hosts ="), "hosts = \"a1\": is the name"),
+    ] {
+        let text = told(&FILE.replacen(from, to, 1), Value::Null);
+        assert!(
+            text.starts_with(&format!("my.toml:{line}: {rest}")),
+            "{text}\n  expected line {line}: {rest}"
+        );
+    }
+    let text = FILE.replace("[[workload]]", "[[workloads]]");
+    assert_eq!(
+        told(&text, Value::Null),
+        format!(
+            "my.toml:{}: workloads = \"3 tables\": unknown key of a scenario file; did you mean workload?",
+            line_of("[[workload]]")
+        )
+    );
+    let nothing = &FILE[..FILE.find("[[workload]]").unwrap()];
+    assert_eq!(
+        told(nothing, Value::Null),
+        "my.toml: workload = \"\": the file must have at least one [[workload]]"
+    );
+}
+
+#[test]
+fn what_would_take_for_ever_is_refused() {
+    for (scenario, set, expected) in [
+        ("poisson", &[("arrivals", "1e9")][..], "arrivals = \"1e9\": means about 2.000e10 arrivals (1.000e9 per second until 20s); at most 1e8 are possible"),
+        ("poisson", &[("load", "10"), ("capacity", "10Tbps"), ("duration", "1000s")], "load = \"10\": means about"),
+        ("mix", &[("arrivals", "poisson:1e9")], "arrivals = \"poisson:1e9\": means about 1.000e10 arrivals"),
+        ("db-ftp", &[("db1", "10Tbps")], "db1 = \"10Tbps\": means about"),
+        ("control-sets", &[("ftp", "1Tbps"), ("duration", "1000000s")], "ftp = \"1Tbps\": means about"),
+        ("incast", &[("sample", "1ns")], "sample = \"1ns\": means 40000000000 samples in the 40s of the run; at most 100000000 are possible"),
+        ("incast", &[("retransmit_probability", "0.1"), ("retransmit_every", "1ns")], "retransmit_every = \"1ns\": means 40000000000 runs"),
+    ] {
+        let text = message(named(scenario, set));
+        assert!(text.starts_with(expected), "{set:?}\n  says     {text}\n  expected {expected}");
+    }
+    // A number of flows that is small after all is no reason to refuse.
+    assert!(named("mix", &[("arrivals", "poisson:1e9"), ("short_flows", "1000")]).is_ok());
+    let long = FILE.replace("20ms", "20s").replace("rate = 800", "rate = 1e9");
+    assert!(without_place(&message(file(&long)))
+        .starts_with("workload[3].rate = \"1000000000.0\": means about 2.000e10"));
+}
+
 #[test]
 fn two_protocols_cannot_both_have_the_routers() {
     let both = FILE.replacen("\"dctcp\"", "\"rcp\"", 1).replacen("\"cubic\"", "\"sdc\"", 1);
     let text = message(file(&both));
     assert_eq!(
-        text,
+        without_place(&text),
         "workload[1].protocol = \"sdc\": sdc needs the routers, and so does another protocol of the run"
     );
 }
@@ -278,7 +391,8 @@ fn parameters_without_effect_are_named() {
         "to = \"b2\"\ncount = 1",
         1,
     );
-    assert!(message(file(&text)).starts_with("workload[2].count = \"1\": unknown key of workload query"));
+    assert!(without_place(&message(file(&text)))
+        .starts_with("workload[2].count = \"1\": unknown key of workload query"));
     // A link between two hosts has no switch port that could have a buffer.
     let text = "scenario = \"custom\"\nqueue = \"droptail\"\nhosts = [\"a\", \"b\"]\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Gbps\"\n\
                 delay = \"1us\"\nbuffer = \"9pkt\"\n[[workload]]\nfrom = \"a\"\nto = \"b\"\n";

@@ -36,7 +36,7 @@ fn flow_and_transfer_times_agree_and_every_flow_closes() {
                 let t = r.transfers.iter().find(|t| t.flow == f.flow).expect("its transfer");
                 assert_eq!(f.closed - f.opened, t.acked - t.started, "{protocol} {bytes}: flow {}", f.flow);
                 // No packet beyond those of the data.
-                assert_eq!(f.totals.data_packets, bytes.div_ceil(1460), "{protocol} {bytes}");
+                assert_eq!(f.data_packets, bytes.div_ceil(1460), "{protocol} {bytes}");
             }
         }
     }

@@ -15,7 +15,7 @@
 //! not give, and the length of the first slot are chosen. A connection long idle would begin with slow start again;
 //! how long is not said, and windows are kept over idle times here.
 
-use crate::registry::BuildReceive;
+use crate::registry::{BuildReceive, ReceiveProtocol};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -23,6 +23,15 @@ use penstock_core::packet::Packet;
 use penstock_core::receive::ReceiveController;
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
 use penstock_units::{Dur, Rate, Time};
+
+/// ICTCP.
+pub const ICTCP: ReceiveProtocol = ReceiveProtocol {
+    name: "ictcp",
+    text: "the receiving host shares its link: it announces windows that keep the sum of its connections' rates below it",
+    cites: "Wu, Feng, Guo, Zhang, ICTCP, CoNEXT 2010",
+    params: PARAMS,
+    build,
+};
 
 /// Parameters of ICTCP.
 pub const PARAMS: &[ParamSpec] = &[

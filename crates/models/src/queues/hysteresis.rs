@@ -8,7 +8,8 @@ use penstock_units::Time;
 /// Double-threshold marking.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "hysteresis",
-    text: "mark from when the port rises through k1 until it falls through k2 (waiting plus in service)",
+    text: "mark from when the port rises through k1 until it falls through k2 (waiting plus in service); a packet that is \
+           not ECN-capable is dropped there instead and counted as drops_nonect",
     cites: "Chen et al., Ease the Queue Oscillation: Analysis and Enhancement of DCTCP, section III",
     params: &[
         ParamSpec::new(
@@ -36,6 +37,7 @@ pub const DISCIPLINE: Discipline = Discipline {
         ),
         COUNT,
     ],
+    marks: |_| true,
     build: |p, _| {
         let (k1, k2, in_bytes) = match (p.amount("k1"), p.amount("k2")) {
             (Amount::Packets(a), Amount::Packets(b)) => (u64::from(a), u64::from(b), false),

@@ -9,8 +9,10 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use penstock_core::params::{edit_distance, parse_spec};
-use penstock_core::{Backlog, Kind, Packet, ParamError, ParamSpec, Params, QueueDiscipline, Stream, Verdict};
+use penstock_core::params::{parse_spec, unknown};
+use penstock_core::{
+    Amount, Backlog, Kind, Packet, ParamError, ParamSpec, Params, QueueDiscipline, Stream, Verdict,
+};
 use penstock_units::Time;
 
 /// A registered queue discipline.
@@ -23,6 +25,8 @@ pub struct Discipline {
     pub cites: &'static str,
     /// Parameters.
     pub params: &'static [ParamSpec],
+    /// True when it marks, with these parameters.
+    pub marks: fn(&Params) -> bool,
     /// Builds one for a port whose full data packets take `packet` bytes on the wire.
     pub build: fn(&Params, packet: u32) -> Result<Queue, ParamError>,
 }
@@ -90,6 +94,7 @@ pub const DISCIPLINES: &[&Discipline] = &[
         text: "first in, first out; a packet that finds no room is dropped",
         cites: "",
         params: &[],
+        marks: |_| false,
         build: |_, _| Ok(Queue::DropTail),
     },
     &threshold::DISCIPLINE,
@@ -120,16 +125,26 @@ impl QueueSpec {
     pub fn parse(key: &str, text: &str) -> Result<QueueSpec, ParamError> {
         let (name, given) = parse_spec(key, text)?;
         let Some(discipline) = DISCIPLINES.iter().find(|d| d.name == name) else {
-            let mut names: Vec<&str> = DISCIPLINES.iter().map(|d| d.name).collect();
-            names.sort_by_key(|n| (edit_distance(n, &name), *n));
-            let rule = format!("unknown queue discipline; known are {}", names.join(", "));
-            return Err(ParamError::new(key, text, rule));
+            let names: Vec<&str> = DISCIPLINES.iter().map(|d| d.name).collect();
+            return Err(ParamError::new(key, text, unknown("queue discipline", &name, &names)));
         };
         let inner = |e: ParamError| ParamError::new(format!("{key}:{}", e.key), e.value, e.rule);
         let params = Params::parse(&format!("queue {name}"), discipline.params, &given).map_err(inner)?;
         let spec = QueueSpec { name: text.to_string(), discipline, params };
         (spec.discipline.build)(&spec.params, 1500).map_err(inner)?;
         Ok(spec)
+    }
+    /// True when it marks packets that are ECN-capable, and so drops those that are not.
+    pub fn marks(&self) -> bool {
+        (self.discipline.marks)(&self.params)
+    }
+    /// Name of the discipline, without its parameters.
+    pub fn discipline(&self) -> &'static str {
+        self.discipline.name
+    }
+    /// The threshold K of a discipline that has one, and whether it was given.
+    pub fn threshold(&self) -> Option<(Amount, bool)> {
+        self.params.declares("k").then(|| (self.params.amount("k"), self.params.is_given("k")))
     }
     /// A queue for one port whose full data packets take `packet` bytes on the wire.
     pub fn build(&self, packet: u32) -> Queue {

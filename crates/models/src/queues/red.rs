@@ -8,7 +8,8 @@ use penstock_units::{Bytes, Time};
 /// RED.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "red",
-    text: "random early detection: drop or mark with a probability that grows with the averaged queue",
+    text: "random early detection: drop or mark with a probability that grows with the averaged queue; with ecn=true a \
+           packet that is not ECN-capable is dropped where others are marked and counted as drops_nonect",
     cites: "Floyd, Jacobson, ToN 1993; gentle: Floyd 2000",
     params: &[
         ParamSpec::new("min", Kind::Amount, "20pkt", "lower threshold min_th", "munir-sdc-racs baseline")
@@ -51,6 +52,7 @@ pub const DISCIPLINE: Discipline = Discipline {
         ),
         COUNT,
     ],
+    marks: |p| p.flag("ecn"),
     build: |p, packet| {
         let (min, max) = match (p.amount("min"), p.amount("max")) {
             (Amount::Packets(a), Amount::Packets(b)) => (f64::from(a), f64::from(b)),

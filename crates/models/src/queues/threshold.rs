@@ -7,13 +7,15 @@ use penstock_units::Time;
 /// Threshold marking.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "threshold",
-    text: "mark every packet that finds k or more in the port (waiting plus in service)",
+    text: "mark every packet that finds k or more in the port (waiting plus in service); one that is not ECN-capable \
+           is dropped there instead and counted as drops_nonect",
     cites: "Alizadeh et al., SIGCOMM 2010, section 3.1; RFC 8257 section 3.1",
     params: &[
         ParamSpec::new("k", Kind::Amount, "40pkt", "marking threshold K", "DT-DCTCP section VI (K = 40)")
             .range(0.0, 1e12),
         COUNT,
     ],
+    marks: |_| true,
     build: |p, _| Ok(counting(p, Queue::Threshold(Threshold { k: p.amount("k") }))),
 };
 

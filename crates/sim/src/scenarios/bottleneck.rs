@@ -13,9 +13,14 @@ pub(super) const CAPACITY: ParamSpec =
     ParamSpec::new("capacity", Kind::Rate, "100Mbps", "rate of the bottleneck", "PIQI-RCP section III")
         .range(1e3, 1e13);
 /// Rate of the outer links.
-pub(super) const ACCESS_RATE: ParamSpec =
-    ParamSpec::new("access_rate", Kind::Rate, "1Gbps", "rate of every host's link", "PIQI-RCP section IV")
-        .range(1e3, 1e13);
+pub(super) const ACCESS_RATE: ParamSpec = ParamSpec::new(
+    "access_rate",
+    Kind::Rate,
+    "",
+    "rate of every host's link; unset = ten times capacity, at least 1 Gb/s",
+    "PIQI-RCP section IV: 1 Gb/s beside 100 Mb/s",
+)
+.range(1e3, 1e13);
 /// Limit of the bottleneck's port.
 pub(super) const BUFFER: ParamSpec = ParamSpec::new(
     "buffer",
@@ -66,6 +71,12 @@ pub(super) fn with_interval(p: &Params, c: &Common) -> Result<Common, ParamError
         common.protocols[0] = Common::part(p, "protocol", &joined)?.1;
     }
     Ok(common)
+}
+
+/// Delay of the bottleneck, unset = what the round trips leave room for.
+pub(super) const fn delay(origin: &'static str) -> ParamSpec {
+    let text = "one-way delay of the bottleneck; unset = 50 ms, or 5/12 of the shortest rtt below 100 ms";
+    ParamSpec::new("delay", Kind::Duration, "", text, origin).range(0.0, 2.0)
 }
 
 /// Half of what a round-trip time leaves for the access links, after the bottleneck's both ways.

@@ -11,7 +11,7 @@
 //! Link A concerns connections 1 to 4: the destination rule misses 3 and 4, the destination-router rule misses 4.
 //! Link B concerns connection 5 alone, which the performance rule throws together with the others.
 
-use super::db_ftp::{active, connection, sizes};
+use super::db_ftp::{active, check_requests, connection, sizes};
 use crate::engine::{Collective, Setup};
 use crate::scenario::{Common, RunId, Scenario};
 use crate::topology::{LinkSpec, Topology};
@@ -56,6 +56,8 @@ pub const CONTROL_SETS: Scenario = Scenario {
         ("sample", "100ms", "as in db-ftp"),
         ("series", "true", "as in db-ftp"),
     ],
+    profiles: &[],
+    derive: |_| {},
     build,
 };
 
@@ -100,6 +102,8 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         sizes: sizes(p, "ftp_min", "ftp_max", 0.0)?,
         streams: p.count("ftp_streams"),
     };
+    check_requests(p, c, "db", 2.0 * p.float("db"), db_sizes)?;
+    check_requests(p, c, "ftp", load.bps, load.sizes)?;
     for (sink, start, stop) in [(sink_a, "a_start", "a_stop"), (sink_b, "b_start", "b_stop")] {
         let rng = stream(workloads.len() as u64);
         let (get, put) = (connection(files, sink, 0), connection(sink, files, 0));

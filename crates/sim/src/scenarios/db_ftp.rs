@@ -5,12 +5,13 @@ use crate::pool::Pool;
 use crate::scenario::{Common, RunId, Scenario};
 use crate::topology::Topology;
 use crate::workloads::applications::{Active, FileLoad, FileTransfers, RequestResponse, Uniform};
+use crate::workloads::open::check_arrivals;
 use crate::workloads::{FlowRequest, Workload};
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
 use penstock_models::queues::shared_buffer::{dscp, SharedBuffer};
 use penstock_models::registry::host_controller;
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 
 /// The databases and the interfering file transfers.
 pub const DB_FTP: Scenario = Scenario {
@@ -120,6 +121,8 @@ pub const DB_FTP: Scenario = Scenario {
         ("sample", "100ms", "chosen"),
         ("series", "true", "the figures are time series"),
     ],
+    profiles: &[],
+    derive: |_| {},
     build,
 };
 
@@ -135,6 +138,18 @@ pub(super) fn sizes(p: &Params, min: &str, max: &str, overhead: f64) -> Result<U
     }
     let with = |key: &str| (p.bytes(key).0 as f64 * (1.0 + overhead)) as u64;
     Ok(Uniform { min: with(min), max: with(max) })
+}
+
+/// Requests of `bps` bit/s in all until the end of the run must not be too many.
+pub(super) fn check_requests(
+    p: &Params,
+    c: &Common,
+    key: &str,
+    bps: f64,
+    sizes: Uniform,
+) -> Result<(), ParamError> {
+    check_arrivals(bps / 8.0 / sizes.mean(), c.duration, Dur::ZERO, u64::MAX)
+        .map_err(|rule| p.error(key, rule))
 }
 
 pub(super) fn active(p: &Params, start: &str, stop: &str) -> Result<Active, ParamError> {
@@ -176,6 +191,10 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         sizes: sizes(p, "ftp_min", "ftp_max", overhead)?,
         streams: p.count("ftp_streams"),
     };
+    for key in ["db1", "db2"] {
+        check_requests(p, c, key, p.float(key), db_sizes)?;
+    }
+    check_requests(p, c, "ftp", load.bps, load.sizes)?;
     let files = FileTransfers::new(
         connection(server2, client3, ftp_class),
         connection(client3, server2, ftp_class),

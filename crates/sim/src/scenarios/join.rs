@@ -1,6 +1,9 @@
 //! One flow fills a link; then many join it at once.
 
-use super::bottleneck::{access_delay, visits, Visit, ACCESS_RATE, BUFFER, CAPACITY, DEFAULTS, INTERVAL};
+use super::bottleneck::{
+    access_delay, delay, visits, Visit, ACCESS_RATE, BUFFER, CAPACITY, DEFAULTS, INTERVAL,
+};
+use crate::defaults::{access_rate, bottleneck_delay};
 use crate::engine::Setup;
 use crate::scenario::{Common, RunId, Scenario};
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
@@ -24,14 +27,7 @@ pub const JOIN: Scenario = Scenario {
             "PIQI-RCP section VI",
         )
         .range(0.0, 1e6),
-        ParamSpec::new(
-            "delay",
-            Kind::Duration,
-            "50ms",
-            "one-way delay of the bottleneck",
-            "PIQI-RCP section III",
-        )
-        .range(0.0, 2.0),
+        delay("PIQI-RCP section III: 50 ms"),
         ParamSpec::new(
             "rtt",
             Kind::Duration,
@@ -60,6 +56,13 @@ pub const JOIN: Scenario = Scenario {
         DEFAULTS[4],
         ("duration", "40s", "chosen"),
     ],
+    profiles: &[],
+    derive: |p| {
+        access_rate(p);
+        let shortest =
+            if p.is_set("rtt_joining") { p.float("rtt").min(p.float("rtt_joining")) } else { p.float("rtt") };
+        bottleneck_delay(p, shortest);
+    },
     build,
 };
 

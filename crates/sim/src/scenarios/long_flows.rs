@@ -1,5 +1,6 @@
 //! Long flows through one bottleneck.
 
+use crate::defaults::start_spread;
 use crate::engine::Setup;
 use crate::scenario::{Common, RunId, Scenario};
 use crate::topology::star;
@@ -51,9 +52,9 @@ pub const LONG_FLOWS: Scenario = Scenario {
         ParamSpec::new(
             "start_spread",
             Kind::Duration,
-            "1ms",
-            "flows start at U(0, this)",
-            "chosen: no two start together",
+            "",
+            "flows start at U(0, this); unset = 10/3 of rtt",
+            "chosen: no two start together; 1 ms at 300 us",
         )
         .range(0.0, 1e3),
     ],
@@ -61,6 +62,8 @@ pub const LONG_FLOWS: Scenario = Scenario {
         ("warmup", "2s", "chosen: slow start is over"),
         ("rto_min", "10ms", "munir-sdc-racs section 3.5.1"),
     ],
+    profiles: &[],
+    derive: |p| start_spread(p, p.float("rtt")),
     build,
 };
 

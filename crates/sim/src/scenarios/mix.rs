@@ -1,18 +1,19 @@
 //! Short flows beside long ones.
 
 use super::permutation::parse_topology;
+use crate::defaults::start_spread;
 use crate::engine::Setup;
 use crate::scenario::{Common, RunId, Scenario};
 use crate::topology::{four_switch_tree, star, LinkSpec, Topology};
 use crate::workloads::closed::{Closed, Loop};
 use crate::workloads::flows::FlowList;
-use crate::workloads::open::{Poisson, Rate};
+use crate::workloads::open::{check_arrivals, Poisson, Rate};
 use crate::workloads::sizes::{Sizes, FILE_PARAMS};
 use crate::workloads::{FlowRequest, Pairs, Workload};
 use penstock_core::params::parse_number;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 
 /// Mix.
 pub const MIX: Scenario = Scenario {
@@ -26,7 +27,7 @@ pub const MIX: Scenario = Scenario {
             "sizes",
             Kind::Text,
             "uniform:2KB:50KB",
-            "sizes of short flows: fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN, cdf:FILE",
+            "sizes of short flows: fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN, websearch, cdf:FILE",
             "section 3.5.2; section 3.5.3 has pareto:1.2:25KB",
         ),
         FILE_PARAMS[0],
@@ -74,9 +75,9 @@ pub const MIX: Scenario = Scenario {
         ParamSpec::new(
             "start_spread",
             Kind::Duration,
-            "1ms",
-            "long flows and the sources of a closed loop start at U(0, this)",
-            "chosen: no two start together",
+            "",
+            "long flows and the sources of a closed loop start at U(0, this); unset = 10/3 of four link_delay",
+            "chosen: no two start together; 1 ms at 75 us",
         )
         .range(0.0, 1e3),
     ],
@@ -85,6 +86,8 @@ pub const MIX: Scenario = Scenario {
         ("rto_min", "10ms", "munir-sdc-racs section 3.5.2"),
         ("initial_window", "2", "ns-2"),
     ],
+    profiles: &[],
+    derive: |p| start_spread(p, 4.0 * p.float("link_delay")),
     build,
 };
 
@@ -196,7 +199,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let mean = sizes.mean();
     let mut facts = vec![("size_mean_bytes", mean)];
     // Every segment carries a header; the mean number of segments is that of the mean size.
-    let wire = mean * f64::from(c.packet() + c.framing) / f64::from(c.protocols[0].1.mss);
+    let wire = c.on_wire(mean);
     let capacity = p.rate("link_rate").as_bps() * place.receiving as f64;
     let short: Box<dyn Workload> = match arrivals(p)? {
         Arrivals::Closed => {
@@ -215,6 +218,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
                 Arrivals::Poisson(rate) => rate,
                 Arrivals::Closed => unreachable!("handled above"),
             };
+            check_arrivals(rate, c.duration, Dur::ZERO, count).map_err(|rule| p.error("arrivals", rule))?;
             facts.push(("arrivals_per_s", rate));
             facts.push(("offered_load", rate * 8.0 * wire / capacity));
             let rng = Stream::new(id.seed, id.run, Entity::Workload, 1);

@@ -1,5 +1,6 @@
 //! Four long flows over two racks: several bottlenecks at once.
 
+use crate::defaults::start_spread;
 use crate::engine::Setup;
 use crate::scenario::{Common, RunId, Scenario};
 use crate::topology::{four_switch_tree, Link, LinkSpec, NodeKind, Topology};
@@ -45,9 +46,9 @@ pub const MULTI_HOP: Scenario = Scenario {
         ParamSpec::new(
             "start_spread",
             Kind::Duration,
-            "1ms",
-            "flows start at U(0, this)",
-            "chosen: no two start together",
+            "",
+            "flows start at U(0, this); unset = 10/3 of four link_delay",
+            "chosen: no two start together; 1 ms at 75 us",
         )
         .range(0.0, 1e3),
     ],
@@ -58,6 +59,8 @@ pub const MULTI_HOP: Scenario = Scenario {
         ("rto_initial", "3s", "ns-2"),
         ("initial_window", "2", "ns-2"),
     ],
+    profiles: &[],
+    derive: |p| start_spread(p, 4.0 * p.float("link_delay")),
     build,
 };
 

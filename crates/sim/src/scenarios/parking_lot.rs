@@ -50,6 +50,8 @@ pub const PARKING_LOT: Scenario = Scenario {
         ("duration", "60s", "chosen"),
         ("warmup", "50s", "chosen: the last join is over"),
     ],
+    profiles: &[],
+    derive: |_| {},
     build,
 };
 

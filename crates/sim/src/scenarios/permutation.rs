@@ -1,5 +1,6 @@
 //! A permutation: every host of a data-centre network sends to one other host.
 
+use crate::defaults::packet;
 use crate::engine::Setup;
 use crate::results::Bottleneck;
 use crate::scenario::{Common, RunId, Scenario};
@@ -42,13 +43,30 @@ pub const PERMUTATION: Scenario = Scenario {
     defaults: &[
         ("protocol", "dctcp", "htsim's standard case"),
         ("queue", "threshold:k=15pkt", "htsim's standard case"),
-        ("duration", "2ms", "chosen"),
-        ("rto_min", "1ms", "chosen: about 50 base RTTs"),
-        ("rto_initial", "10ms", "chosen"),
+        ("duration", "", "chosen: 2 ms, or 100 of the longest round trip where that is more"),
+        ("rto_min", "", "chosen: 1 ms, or 50 of the longest round trip where that is more"),
+        ("rto_initial", "", "chosen: as rto_min, so that a flow whose SYN is lost takes part"),
         ("host_queue", "2pkt", "about Linux's TCP small queues: hosts do not queue whole windows"),
     ],
+    profiles: &[],
+    derive,
     build,
 };
+
+fn derive(p: &mut Params) {
+    // A fat tree has six links between distant hosts, a leaf-spine network four.
+    let links = if p.text("topology").starts_with("leaf-spine") { 4.0 } else { 6.0 };
+    let rtt = links * (2.0 * p.float("link_delay") + packet(p) * 8.0 / p.float("link_rate"));
+    p.derive(
+        "duration",
+        (100.0 * rtt).max(2e-3),
+        "2 ms, or 100 of the longest round trip where that is more",
+    );
+    let floor = (50.0 * rtt).max(1e-3);
+    p.derive("rto_min", floor, "1 ms, or 50 of the longest round trip where that is more");
+    let floor = p.float("rto_min");
+    p.derive("rto_initial", floor, "as rto_min");
+}
 
 /// A network by name: `fat-tree:8`, `leaf-spine:4x4x8`.
 ///

@@ -1,13 +1,14 @@
 //! Flows of random size that arrive at random, beside long flows.
 
 use super::bottleneck::{
-    access_delay, endless, outer, with_interval, ACCESS_RATE, BUFFER, CAPACITY, DEFAULTS, INTERVAL,
+    access_delay, delay, endless, outer, with_interval, ACCESS_RATE, BUFFER, CAPACITY, DEFAULTS, INTERVAL,
 };
+use crate::defaults::{access_rate, bottleneck_delay};
 use crate::engine::Setup;
 use crate::scenario::{Common, RunId, Scenario};
 use crate::topology::dumbbell;
 use crate::workloads::flows::FlowList;
-use crate::workloads::open::{Poisson, Rate};
+use crate::workloads::open::{check_arrivals, Poisson, Rate};
 use crate::workloads::sizes::Sizes;
 use crate::workloads::{Pairs, Workload};
 use penstock_core::rng::Entity;
@@ -58,14 +59,7 @@ pub const POISSON: Scenario = Scenario {
             "chosen",
         )
         .range(1.0, 10_000.0),
-        ParamSpec::new(
-            "delay",
-            Kind::Duration,
-            "50ms",
-            "one-way delay of the bottleneck",
-            "PIQI-RCP section V",
-        )
-        .range(0.0, 2.0),
+        delay("PIQI-RCP section V: 50 ms"),
         ParamSpec::new(
             "rtt",
             Kind::Duration,
@@ -79,6 +73,11 @@ pub const POISSON: Scenario = Scenario {
         INTERVAL,
     ],
     defaults: &[DEFAULTS[0], DEFAULTS[1], DEFAULTS[2], ("duration", "20s", "chosen")],
+    profiles: &[],
+    derive: |p| {
+        access_rate(p);
+        bottleneck_delay(p, p.float("rtt"));
+    },
     build,
 };
 
@@ -97,6 +96,8 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     } else {
         p.float("load") * p.rate("capacity").as_bytes_per_sec() / mean
     };
+    let key = if p.is_set("arrivals") { "arrivals" } else { "load" };
+    check_arrivals(arrivals, c.duration, p.dur("from"), u64::MAX).map_err(|rule| p.error(key, rule))?;
     let stay: Vec<_> = pairs[..long].iter().map(|(s, d)| (Time::ZERO, endless(*s, *d))).collect();
     let (from, to): (Vec<u32>, Vec<u32>) = pairs[long..].iter().copied().unzip();
     let between = Pairs::new(from, to).expect("senders are not receivers");

@@ -1,6 +1,8 @@
 //! Queries: one client asks many servers at once.
 
+use crate::defaults::{bytes as bytes_of, request_jitter};
 use crate::engine::Setup;
+use crate::notes::Requests;
 use crate::scenario::{Common, RunId, Scenario};
 use crate::topology::star;
 use crate::workloads::query::{Plan, Queries};
@@ -40,9 +42,9 @@ pub const QUERY: Scenario = Scenario {
         ParamSpec::new(
             "jitter",
             Kind::Duration,
-            "20us",
-            "each server answers after U(0, this)",
-            "kulkarni-agrawal-incast section 3.2",
+            "",
+            "each server answers after U(0, this); unset = the time of 2500 B on a link",
+            "kulkarni-agrawal-incast section 3.2: 20 us at 1 Gb/s",
         )
         .range(0.0, 10.0),
         ParamSpec::new(
@@ -71,6 +73,8 @@ pub const QUERY: Scenario = Scenario {
         ("rto_min", "10ms", "munir-sdc-racs section 3.5.2"),
         ("initial_window", "2", "ns-2"),
     ],
+    profiles: &[],
+    derive: request_jitter,
     build,
 };
 
@@ -98,6 +102,13 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     if persistent && p.is_set("deadline") {
         return Err(p.error("deadline", "needs connections=fresh"));
     }
+    let requests = Requests {
+        spread: p.dur("jitter").as_secs(),
+        block: c.on_wire((0..n).map(|i| bytes(i) as f64).sum()),
+        rate: p.float("link_rate"),
+        buffer: bytes_of(p, "buffer"),
+        drop_tail: c.queue.discipline() == "droptail",
+    };
     let responses = servers.iter().zip(0..).map(|(s, i)| FlowRequest::new(*s, client, bytes(i))).collect();
     let plan = Plan {
         start: Time::ZERO,
@@ -110,5 +121,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     };
     let rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
     let queries = Queries::new(responses, plan, rng);
-    Ok(c.setup(topology, vec![Box::new(queries)], bottleneck, p.dur("link_delay") * 4, id))
+    let mut setup = c.setup(topology, vec![Box::new(queries)], bottleneck, p.dur("link_delay") * 4, id);
+    setup.notes = requests.notes("jitter", "buffer");
+    Ok(setup)
 }

@@ -1,6 +1,9 @@
 //! Flows that come one after the other.
 
-use super::bottleneck::{access_delay, visits, Visit, ACCESS_RATE, BUFFER, CAPACITY, DEFAULTS, INTERVAL};
+use super::bottleneck::{
+    access_delay, delay, visits, Visit, ACCESS_RATE, BUFFER, CAPACITY, DEFAULTS, INTERVAL,
+};
+use crate::defaults::{access_rate, bottleneck_delay};
 use crate::engine::Setup;
 use crate::scenario::{Common, RunId, Scenario};
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
@@ -16,7 +19,7 @@ pub const STAGGERED: Scenario = Scenario {
         ParamSpec::new("flows", Kind::Count, "10", "number of flows", "PIQI-RCP section IV").range(1.0, 10_000.0),
         ParamSpec::new("every", Kind::Duration, "10s", "time between two of them", "PIQI-RCP section IV").range(0.0, 1e6),
         ParamSpec::new("lasting", Kind::Duration, "", "how long each stays; unset = to the end", "PIQI-RCP section VI").range(1e-6, 1e6),
-        ParamSpec::new("delay", Kind::Duration, "50ms", "one-way delay of the bottleneck", "PIQI-RCP section IV").range(0.0, 2.0),
+        delay("PIQI-RCP section IV: 50 ms"),
         ParamSpec::new(
             "rtt",
             Kind::Text,
@@ -36,6 +39,13 @@ pub const STAGGERED: Scenario = Scenario {
         DEFAULTS[4],
         ("duration", "120s", "chosen"),
     ],
+    profiles: &[],
+    derive: |p| {
+        access_rate(p);
+        // A list that cannot be read is told when the scenario is built.
+        let rtts = times("rtt", p.text("rtt")).unwrap_or_default();
+        bottleneck_delay(p, rtts.iter().min().map_or(1.0, |rtt| rtt.as_secs()));
+    },
     build,
 };
 

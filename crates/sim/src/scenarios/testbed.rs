@@ -1,6 +1,8 @@
 //! An aggregator behind a marking switch queries workers behind three drop-tail switches.
 
+use crate::defaults::{bytes as bytes_of, request_jitter};
 use crate::engine::Setup;
+use crate::notes::Requests;
 use crate::scenario::{Common, RunId, Scenario};
 use crate::topology::{drop_tail, LinkSpec, Topology};
 use crate::workloads::query::{Plan, Queries};
@@ -22,7 +24,7 @@ pub const TESTBED: Scenario = Scenario {
             .range(1.0, 1e12),
         ParamSpec::new("repetitions", Kind::Count, "100", "queries", "section VI.B").range(1.0, 1e9),
         ParamSpec::new("connections", Kind::Choice(&["persistent", "fresh"]), "persistent", "one per worker for all queries, or a new one per worker and query", "chosen"),
-        ParamSpec::new("jitter", Kind::Duration, "20us", "a worker answers after U(0, this)", "chosen: hosts are not synchronised")
+        ParamSpec::new("jitter", Kind::Duration, "", "a worker answers after U(0, this); unset = the time of 2500 B on a link", "chosen: hosts are not synchronised; 20 us at 1 Gb/s")
             .range(0.0, 10.0),
         ParamSpec::new("switches", Kind::Count, "3", "drop-tail switches around the marking one", "Fig 13").range(1.0, 1000.0),
         ParamSpec::new("hosts", Kind::Count, "3", "workers' hosts at each of them", "Fig 13").range(1.0, 1000.0),
@@ -47,6 +49,8 @@ pub const TESTBED: Scenario = Scenario {
         ("initial_window", "3", "Linux 2.6.38: three segments of 1460 B (RFC 3390)"),
         ("ect_syn", "true", "connections are open before the first query"),
     ],
+    profiles: &[],
+    derive: request_jitter,
     build,
 };
 
@@ -88,6 +92,13 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     }
     // Neighbouring workers at different switches, so that the load is even for every count.
     let host = |i: u64| hosts[spread(i, p.count("switches"), p.count("hosts")) as usize];
+    let requests = Requests {
+        spread: p.dur("jitter").as_secs(),
+        block: c.on_wire((0..servers).map(|i| bytes(i) as f64).sum()),
+        rate: p.float("link_rate"),
+        buffer: bytes_of(p, "root_buffer"),
+        drop_tail: c.queue.discipline() == "droptail",
+    };
     let responses = (0..servers).map(|i| FlowRequest::new(host(i), aggregator, bytes(i))).collect();
     let plan = Plan {
         start: Time::ZERO,
@@ -99,7 +110,9 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         stop: true,
     };
     let queries = Queries::new(responses, plan, Stream::new(id.seed, id.run, Entity::Workload, 0));
-    Ok(c.setup(t, vec![Box::new(queries)], bottleneck, delay * 6, id))
+    let mut setup = c.setup(t, vec![Box::new(queries)], bottleneck, delay * 6, id);
+    setup.notes = requests.notes("jitter", "root_buffer");
+    Ok(setup)
 }
 
 /// Host of worker `i`: switch by switch, then host by host, then from the start.

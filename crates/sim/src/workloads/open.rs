@@ -2,6 +2,7 @@
 
 use super::sizes::Sizes;
 use super::{Actions, FlowRequest, Pairs, Workload};
+use crate::scenario::MOST_REPEATS;
 use penstock_core::Stream;
 use penstock_units::{Dur, Time};
 
@@ -29,6 +30,20 @@ pub struct Rate {
     pub deadline: Option<Dur>,
     /// Flows in all.
     pub count: u64,
+}
+
+/// An open loop of `per_second` from `start` to `end` of the run must not begin more than [`MOST_REPEATS`] flows.
+///
+/// # Errors
+/// The rule, when it would.
+pub fn check_arrivals(per_second: f64, end: Dur, start: Dur, count: u64) -> Result<(), String> {
+    let expected = (per_second * (end - start).as_secs()).min(count as f64);
+    if expected <= MOST_REPEATS {
+        return Ok(());
+    }
+    Err(format!(
+        "means about {expected:.3e} arrivals ({per_second:.3e} per second until {end}); at most {MOST_REPEATS:e} are possible"
+    ))
 }
 
 impl Poisson {

@@ -61,9 +61,26 @@ pub const FILE_PARAMS: [ParamSpec; 2] = [
         .range(1.0, 1e6),
 ];
 
+/// Flow sizes of the web-search cluster of DCTCP (Alizadeh et al., SIGCOMM 2010, Fig 4): bytes and share of flows that
+/// are not larger. The figure has no table; these are the points that HPCC's and TrafficGenerator's generators publish.
+const WEB_SEARCH: [(f64, f64); 12] = [
+    (0.0, 0.0),
+    (1e4, 0.15),
+    (2e4, 0.20),
+    (3e4, 0.30),
+    (5e4, 0.40),
+    (8e4, 0.53),
+    (2e5, 0.60),
+    (1e6, 0.70),
+    (2e6, 0.80),
+    (5e6, 0.90),
+    (1e7, 0.97),
+    (3e7, 1.0),
+];
+
 impl Sizes {
-    /// Reads parameter `key` of `p`: `fixed:SIZE`, `uniform:MIN:MAX`, `exponential:MEAN`, `pareto:SHAPE:MEAN` or
-    /// `cdf:FILE` (with [`FILE_PARAMS`]; a relative path starts at `base_dir`).
+    /// Reads parameter `key` of `p`: `fixed:SIZE`, `uniform:MIN:MAX`, `exponential:MEAN`, `pareto:SHAPE:MEAN`,
+    /// `websearch` (DCTCP, SIGCOMM 2010, Fig 4) or `cdf:FILE` (the last two with [`FILE_PARAMS`]; a relative path starts at `base_dir`).
     ///
     /// # Errors
     /// Any other form, a size below one byte, a shape not above 1, a file that is missing or no CDF.
@@ -85,7 +102,15 @@ impl Sizes {
         };
         let parts: Vec<&str> =
             if rest.is_empty() { Vec::new() } else { rest.split(':').map(str::trim).collect() };
+        let between = || match p.text("cdf_rule") {
+            "lower" => Between::Lower,
+            "upper" => Between::Upper,
+            _ => Between::Linear,
+        };
         Ok(match (name.trim(), parts.as_slice()) {
+            ("websearch", []) => {
+                Sizes::Points(WEB_SEARCH.map(|(size, cdf)| Point { size, cdf }).into(), between())
+            }
             ("fixed", [x]) => Sizes::Fixed(size(x)? as u64),
             ("uniform", [a, b]) => {
                 let (min, max) = (size(a)? as u64, size(b)? as u64);
@@ -103,23 +128,18 @@ impl Sizes {
                 Err(_) => return bad(format!("shape {shape:?} must be a number")),
             },
             ("cdf", parts) if !parts.is_empty() => {
-                let between = match p.text("cdf_rule") {
-                    "lower" => Between::Lower,
-                    "upper" => Between::Upper,
-                    _ => Between::Linear,
-                };
                 let unit = p.bytes("cdf_unit").0 as f64;
                 let path = base_dir.join(rest.trim());
                 let text = std::fs::read_to_string(&path)
                     .map_err(|e| p.error(key, format!("the file {} cannot be read: {e}", path.display())))?;
                 match read_cdf(&text, unit) {
-                    Ok(points) => Sizes::Points(points, between),
+                    Ok(points) => Sizes::Points(points, between()),
                     Err(rule) => return bad(rule),
                 }
             }
             _ => {
                 return bad(
-                    "must be fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN or cdf:FILE"
+                    "must be fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN, websearch or cdf:FILE"
                         .into(),
                 )
             }
@@ -276,6 +296,17 @@ mod tests {
             // The lower rule draws sizes of 0, which become 1 byte.
             assert!((sample_mean(&s) / mean - 1.0).abs() < 0.01, "{between:?}");
         }
+    }
+    /// The means that the published points have by reading rule.
+    #[test]
+    fn web_search_is_the_published_distribution() {
+        let mean = |rule: &str| {
+            let given = [("sizes".into(), "websearch".into()), ("cdf_rule".into(), rule.to_owned())];
+            let p = Params::parse("test", &SPECS, &given).unwrap();
+            Sizes::parse(&p, "sizes", Path::new(".")).unwrap().mean()
+        };
+        let means = ["lower", "linear", "upper"].map(|rule| mean(rule).round());
+        assert_eq!(means, [987_600.0, 1_711_250.0, 2_434_900.0]);
     }
     #[test]
     fn percent_files_and_files_in_packets_are_read() {

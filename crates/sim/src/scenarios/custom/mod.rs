@@ -10,6 +10,7 @@ use crate::document::plain;
 use crate::engine::Setup;
 use crate::scenario::{Common, RunId, Scenario};
 use network::{bottleneck, network};
+use penstock_core::params::one_of;
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
 use penstock_units::Dur;
 use serde_json::Value;
@@ -29,6 +30,8 @@ pub const CUSTOM: Scenario = Scenario {
         "",
     )],
     defaults: &[("host_queue", "2pkt", "about Linux's TCP small queues: hosts do not queue whole windows")],
+    profiles: &[],
+    derive: |_| {},
     build,
 };
 
@@ -52,6 +55,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         base_rtt: None,
         protocols: Vec::new(),
         facts: Vec::new(),
+        notes: Vec::new(),
     };
     let mut workloads = Vec::new();
     let items = list(c, "workload")?;
@@ -63,21 +67,19 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         let kind = item.get("kind").map_or("flows".into(), plain);
         let Some(spec) = TABLES[1..].iter().find(|s| s.name == kind) else {
             let known: Vec<&str> = TABLES[1..].iter().map(|s| s.name).collect();
-            return Err(ParamError::new(
-                format!("{path}.kind"),
-                kind,
-                format!("must be one of {}", known.join(", ")),
-            ));
+            let rule = one_of(&kind, &known);
+            return Err(ParamError::new(format!("{path}.kind"), kind, rule));
         };
         let table = Table::read(path, item, &format!("workload {kind}"), spec)?;
         table.params.text("kind");
         workloads.push(builder.workload(&table, &kind, i, items.len() == 1)?);
         unused.extend(table.params.without_effect().iter().map(|k| format!("{}.{k}", table.path)));
     }
-    let Builder { topology, base_rtt, protocols, facts, .. } = builder;
+    let Builder { topology, base_rtt, protocols, facts, notes, .. } = builder;
     let bottleneck = bottleneck(p, &topology)?;
     let mut setup = c.setup(topology, workloads, bottleneck, base_rtt.unwrap_or(Dur::ZERO), id);
     setup.recorder.facts = facts;
+    setup.notes = notes;
     for (name, text) in protocols.iter() {
         let (registered, part) = Common::part(p, name, text)?;
         if part.0.router.is_some() {

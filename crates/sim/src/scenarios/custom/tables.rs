@@ -39,7 +39,7 @@ const SIZES: ParamSpec = ParamSpec::new(
     "sizes",
     Kind::Text,
     "",
-    "fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN or cdf:FILE; must be given",
+    "fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN, websearch or cdf:FILE; must be given",
     "",
 );
 const COUNT: ParamSpec =
@@ -109,7 +109,9 @@ pub const TABLES: [TableSpec; 7] = [
             PROTOCOL,
             CLASS,
             START,
-            ParamSpec::new("rate", Kind::Float, "", "flows per second in all; must be given", "").range(1e-6, 1e9),
+            ParamSpec::new("rate", Kind::Float, "", "flows per second in all; this or load must be given", "").range(1e-6, 1e9),
+            ParamSpec::new("load", Kind::Float, "", "offered share of the links into the hosts of to, headers included; instead of rate", "")
+                .range(1e-6, 10.0),
             SIZES,
             FILE_PARAMS[0],
             FILE_PARAMS[1],

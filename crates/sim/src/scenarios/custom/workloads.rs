@@ -1,18 +1,19 @@
 //! Workloads of a scenario file.
 
 use super::tables::Table;
+use crate::notes::Requests;
 use crate::scenario::{Common, RunId};
 use crate::topology::{route_stream, Routes, Topology};
 use crate::workloads::block::{JitterMode, SynchronizedReads};
 use crate::workloads::closed::{Closed, Loop};
 use crate::workloads::flows::FlowList;
-use crate::workloads::open::{Poisson, Rate};
+use crate::workloads::open::{check_arrivals, Poisson, Rate};
 use crate::workloads::query::{Plan, Queries};
 use crate::workloads::sizes::Sizes;
 use crate::workloads::trace::read_trace;
 use crate::workloads::{FlowRequest, Pairs, Workload};
 use penstock_core::rng::Entity;
-use penstock_core::{ParamError, Params, Stream};
+use penstock_core::{Amount, ParamError, Params, Stream};
 use penstock_units::{Dur, Time};
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub(super) struct Builder<'a> {
     /// Protocols beside the scenario's own: where each was named first, and its text.
     pub protocols: Vec<(String, String)>,
     pub facts: Vec<(&'static str, f64)>,
+    /// What would mislead a reader of the numbers.
+    pub notes: Vec<String>,
 }
 
 impl Builder<'_> {
@@ -96,10 +99,13 @@ impl Builder<'_> {
                 Box::new(FlowList::leaving(flows))
             }
             "poisson" => {
-                table.need("rate")?;
                 let pairs = self.pairs(table, &from, [from.clone()])?.remove(0);
                 let sizes = self.sizes(table)?;
-                let rate = Rate { per_second: q.float("rate"), start, deadline, count: count("count") };
+                let (key, per_second) = self.arrivals(table, &template, &sizes)?;
+                let after = start.since(Time::ZERO);
+                check_arrivals(per_second, self.c.duration, after, count("count"))
+                    .map_err(|rule| table.error(key, rule))?;
+                let rate = Rate { per_second, start, deadline, count: count("count") };
                 Box::new(Poisson::new(template, pairs, sizes, rate, rng))
             }
             "closed" => {
@@ -131,7 +137,10 @@ impl Builder<'_> {
                     if jitter == Dur::ZERO {
                         q.no_effect("jitter_mode");
                     }
+                    let between = if mode == JitterMode::Cumulative { n as f64 / 2.0 } else { 1.0 };
+                    let bytes = n as f64 * q.float("sru");
                     let connections = (0..n).map(|i| request(0, i)).collect();
+                    self.requests(table, &template, client, bytes, jitter.as_secs() * between)?;
                     let reads = SynchronizedReads::new(
                         connections,
                         q.bytes("sru").0,
@@ -157,6 +166,8 @@ impl Builder<'_> {
                         (0..n).map(|i| total / n + u64::from(i < total % n)).collect()
                     }
                 };
+                let all = bytes.iter().sum::<u64>() as f64;
+                self.requests(table, &template, client, all, q.dur("jitter").as_secs())?;
                 let persistent = q.text("connections") == "persistent";
                 if persistent && deadline.is_some() {
                     return Err(table.error("deadline", "needs connections = \"fresh\""));
@@ -174,6 +185,75 @@ impl Builder<'_> {
                 Box::new(Queries::new(responses, plan, rng))
             }
         })
+    }
+
+    /// Flows per second of an open loop, from its rate or its load, and the key that says so.
+    fn arrivals(
+        &mut self,
+        table: &Table,
+        template: &FlowRequest,
+        sizes: &Sizes,
+    ) -> Result<(&'static str, f64), ParamError> {
+        let q = &table.params;
+        match (q.is_set("rate"), q.is_set("load")) {
+            (true, true) => Err(table.error("load", "cannot be given together with rate")),
+            (false, false) => Err(table.error("rate", "this or load must be given")),
+            (true, false) => Ok(("rate", q.float("rate"))),
+            (false, true) => {
+                let mut to = table.hosts(&self.topology, "to")?;
+                to.sort_unstable();
+                to.dedup();
+                let capacity: f64 = to.iter().map(|host| self.into_host(*host)).sum();
+                let wire = sizes.mean() * self.wire_factor(template)?;
+                let per_second = q.float("load") * capacity / (8.0 * wire);
+                // A summary has one such key: it belongs to the first workload with a load.
+                if !self.facts.iter().any(|f| f.0 == "offered_load") {
+                    self.facts.push(("arrivals_per_s", per_second));
+                    self.facts.push(("offered_load", q.float("load")));
+                }
+                Ok(("load", per_second))
+            }
+        }
+    }
+
+    /// Rate of all links that lead to a host, bit/s.
+    fn into_host(&self, host: u32) -> f64 {
+        self.topology.links.iter().filter(|l| l.to == host).map(|l| l.rate.as_bps()).sum()
+    }
+
+    /// Bytes on the wire per byte of payload, in full segments of the flows' protocol.
+    fn wire_factor(&self, template: &FlowRequest) -> Result<f64, ParamError> {
+        let part = match template.protocol {
+            0 => self.c.protocols[0].clone(),
+            n => {
+                let (key, text) = &self.protocols[n as usize - 1];
+                Common::part(self.p, key, text)?.1
+            }
+        };
+        let cfg = part.1;
+        Ok(f64::from(cfg.mss + cfg.header_len() + self.c.framing) / f64::from(cfg.mss))
+    }
+
+    /// What keeps requests of `bytes` in all from colliding at their client's port.
+    fn requests(
+        &mut self,
+        table: &Table,
+        template: &FlowRequest,
+        client: u32,
+        bytes: f64,
+        spread: f64,
+    ) -> Result<(), ParamError> {
+        let block = bytes * self.wire_factor(template)?;
+        let Some(port) = self.topology.links.iter().find(|l| l.to == client) else { return Ok(()) };
+        let buffer = match port.buffer {
+            Some(Amount::Bytes(b)) => b as f64,
+            Some(Amount::Packets(n)) => f64::from(n) * f64::from(self.c.packet()),
+            None => f64::INFINITY,
+        };
+        let drop_tail = port.queue.discipline() == "droptail" && buffer.is_finite();
+        let requests = Requests { spread, block, rate: self.into_host(client), buffer, drop_tail };
+        self.notes.extend(requests.notes(&format!("{}.jitter", table.path), "the link's buffer"));
+        Ok(())
     }
 
     /// Position of the table's protocol in the run's list; the scenario's own comes first.

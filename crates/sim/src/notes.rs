@@ -1,0 +1,155 @@
+//! What is known about a run before it starts and would mislead whoever reads its numbers: one line each.
+
+use crate::engine::Setup;
+use crate::scenario::Common;
+use penstock_core::tcp::EcnMode;
+use penstock_core::{Amount, Params};
+use std::collections::BTreeSet;
+
+/// Seconds as a person writes them.
+pub fn seconds(s: f64) -> String {
+    let (value, unit) = match s {
+        s if s >= 1.0 => (s, "s"),
+        s if s >= 1e-3 => (s * 1e3, "ms"),
+        s if s >= 1e-6 => (s * 1e6, "us"),
+        s => (s * 1e9, "ns"),
+    };
+    format!("{} {unit}", figures(value))
+}
+
+/// Bytes as a person writes them.
+pub fn size(bytes: f64) -> String {
+    let (value, unit) = match bytes {
+        b if b >= 1e9 => (b / 1e9, "GB"),
+        b if b >= 1e6 => (b / 1e6, "MB"),
+        b if b >= 1e3 => (b / 1e3, "KB"),
+        b => (b, "B"),
+    };
+    format!("{} {unit}", figures(value))
+}
+
+/// A rate as a person writes it.
+pub fn rate(bps: f64) -> String {
+    let (value, unit) = match bps {
+        r if r >= 1e9 => (r / 1e9, "Gb/s"),
+        r if r >= 1e6 => (r / 1e6, "Mb/s"),
+        r => (r / 1e3, "kb/s"),
+    };
+    format!("{} {unit}", figures(value))
+}
+
+/// Three significant figures, without zeros behind the point.
+fn figures(x: f64) -> String {
+    let digits = if x >= 100.0 { 0 } else { 2 - (x.max(0.01).log10().floor() as i32).clamp(0, 1) };
+    let text = format!("{x:.*}", digits.max(0) as usize);
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+/// Requests to many servers for one block, as far as they decide about an incast.
+pub struct Requests {
+    /// Mean time from the first request to the last, seconds.
+    pub spread: f64,
+    /// Bytes of a block on the wire.
+    pub block: f64,
+    /// Rate at which it can arrive, bit/s.
+    pub rate: f64,
+    /// Bytes the port can hold.
+    pub buffer: f64,
+    /// Nothing but a full buffer loses packets there.
+    pub drop_tail: bool,
+}
+
+impl Requests {
+    /// What keeps these requests from colliding, by the keys that say so.
+    pub fn notes(&self, spread_key: &str, buffer_key: &str) -> Vec<String> {
+        let least = self.block * 8.0 / self.rate;
+        let mut notes = Vec::new();
+        if self.spread > least {
+            notes.push(format!(
+                "requests are spread over {} ({spread_key}), longer than the {} a block of {} takes at {}: the servers take \
+                 turns, and there is no incast",
+                seconds(self.spread),
+                seconds(least),
+                size(self.block),
+                rate(self.rate)
+            ));
+        }
+        if self.drop_tail && self.block <= self.buffer {
+            notes.push(format!(
+                "a whole block of {} fits into the port's {} ({buffer_key}): it cannot overflow, and there is no incast",
+                size(self.block),
+                size(self.buffer)
+            ));
+        }
+        notes
+    }
+}
+
+/// Protocols and queues that contradict each other, and a marking threshold left at a default that is too low.
+pub fn contradictions(p: &Params, c: &Common, setup: &Setup) -> Vec<String> {
+    let mut notes = Vec::new();
+    let marking: BTreeSet<&str> =
+        setup.topology.links.iter().filter(|l| l.queue.marks()).map(|l| l.queue.discipline()).collect();
+    for ((_, cfg), name) in setup.protocols.iter().zip(&setup.protocol_names) {
+        if cfg.ecn == EcnMode::Off {
+            for queue in &marking {
+                notes.push(format!(
+                    "protocol {name} is not ECN-capable, but queue {queue} marks: it drops this protocol's packets where it marks \
+                     others' (drops_nonect)"
+                ));
+            }
+        } else if marking.is_empty() && setup.pools.is_empty() {
+            notes.push(format!(
+                "protocol {name} depends on ECN marks, but no queue marks (queue {}): it hears of congestion by losses alone; \
+                 queue=threshold marks",
+                c.queue.name
+            ));
+        }
+    }
+    notes.extend(low_threshold(p, setup));
+    notes
+}
+
+/// The default K beside a protocol that cuts by the share of marks, where the port needs more (DCTCP, SIGCOMM 2010,
+/// eq. 13: K > C RTT / 7).
+fn low_threshold(p: &Params, setup: &Setup) -> Option<String> {
+    let link = &setup.topology.links[setup.bottleneck.candidate() as usize];
+    let (k, given) = link.queue.threshold()?;
+    let dctcp = setup.protocols.iter().any(|(_, cfg)| cfg.ecn == EcnMode::Dctcp);
+    if !dctcp || (given && p.is_given("queue")) || (given && !p.declares("link_rate")) {
+        return None;
+    }
+    let packet = setup.protocols.iter().map(|(_, c)| f64::from(c.mss + c.header_len())).fold(1.0, f64::max);
+    let needed = link.rate.as_bytes_per_sec() * setup.base_rtt.as_secs() / 7.0 / packet;
+    let k = match k {
+        Amount::Packets(n) => f64::from(n),
+        Amount::Bytes(b) => b as f64 / packet,
+    };
+    (k < needed).then(|| {
+        format!(
+            "queue {} marks from {} packets on, its default; a seventh of the bandwidth-delay product is {}: below it the link is \
+             not kept busy (DCTCP eq. 13); set k",
+            link.queue.discipline(),
+            figures(k),
+            figures(needed.ceil())
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!(seconds(400e-6), "400 us");
+        assert_eq!(seconds(16e-6), "16 us");
+        assert_eq!(seconds(0.0125), "12.5 ms");
+        assert_eq!(size(1_040_000.0), "1.04 MB");
+        assert_eq!(rate(25e9), "25 Gb/s");
+    }
+}
