@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import scenario as scenarios
 from penstock.runs import Run, RunSet
-from penstock.sweeps import Interrupted, Point, RunFailed, Task, run_tasks, tables
+from penstock.sweeps import Interrupted, Point, RunFailed, Task, count_of_runs, run_tasks, tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -178,9 +178,7 @@ class Lab:
         tasks: list[Task] = []
         for name, settings in points:
             spec = scenarios.spec(name, dict(sorted(settings.items())), seed)
-            tasks += [
-                Task(str(name), spec, run, kept) for run in range(scenarios.whole("runs", runs, least=1))
-            ]
+            tasks += [Task(str(name), spec, run, kept) for run in range(count_of_runs("runs", runs))]
         missing = list(
             {(task.spec, task.run): task for task in tasks if not self._remembers(task, derive)}.values()
         )

@@ -71,6 +71,12 @@ struct RunResult {
     /// Live runs: why not to trust them, and what else to know.
     #[pyo3(get)]
     notes: Vec<String>,
+    /// What to know before trusting the numbers, a line each.
+    #[pyo3(get)]
+    warnings: Vec<String>,
+    /// Name of the port that the summary's queue and utilisation are of.
+    #[pyo3(get)]
+    bottleneck: String,
 }
 
 fn secs(t: Time) -> f64 {
@@ -231,7 +237,13 @@ fn run(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyResu
         completed,
         scenario: document::resolved(&resolved).to_string(),
         notes: Vec::new(),
+        warnings: Vec::new(),
+        bottleneck: bottleneck(&engine.measured()),
     })
+}
+
+fn bottleneck(of: &Measured<'_>) -> String {
+    of.topology.link_name(of.bottleneck)
 }
 
 /// A summary; counts are whole numbers for the reader too.
@@ -265,7 +277,9 @@ fn live(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyRes
         timings: timings.unbind(),
         completed: outcome.completed,
         scenario: live_document(&scenario).to_string(),
+        bottleneck: bottleneck(&outcome.measured()),
         notes: outcome.quality.notes,
+        warnings: Vec::new(),
     })
 }
 
@@ -312,6 +326,12 @@ fn describe() -> String {
     all.to_string()
 }
 
+/// A value as it is written ("200us", "32KB") as a number in base units and its unit; None when it is no number.
+#[pyfunction]
+fn quantity(text: &str) -> Option<(f64, &'static str)> {
+    penstock_core::params::quantity(text)
+}
+
 /// The engine.
 #[pymodule]
 fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -325,5 +345,6 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(live, m)?)?;
     m.add_function(wrap_pyfunction!(live_resolve, m)?)?;
     m.add_function(wrap_pyfunction!(doctor, m)?)?;
+    m.add_function(wrap_pyfunction!(quantity, m)?)?;
     Ok(())
 }
