@@ -30,6 +30,8 @@ _GROUPS = {
     "host_controllers": "host controller",
     "queues": "queue",
     "views": "view",
+    "summary_keys": "summary key",
+    "tables": "table of a result",
 }
 
 
@@ -67,8 +69,8 @@ def describe(name: str | None = None) -> Catalogue:
 def find(name: str | None) -> dict[str, Any]:
     """The whole catalogue, or the part that bears `name`, as `describe --json` prints it.
 
-    Beside the groups of the catalogue the part may have `parameters` (each with `of`: whose it is),
-    `summary_keys` and `columns`. Raises ScenarioError for a name that is nothing here.
+    Beside the groups of the catalogue the part may have `parameters` and `columns`, each with `of`: whose it
+    is. Raises ScenarioError for a name that is nothing here.
     """
     everything = scenario.describe()
     if name is None:
@@ -77,12 +79,7 @@ def find(name: str | None) -> dict[str, Any]:
         group: [entry for entry in everything.get(group, []) if entry["name"] == name] for group in _GROUPS
     }
     found["parameters"] = [{"of": of, **p} for of, p in _parameters_of(everything) if p["name"] == name]
-    found["summary_keys"] = [key for key in everything.get("summary_keys", []) if key["name"] == name]
-    found["columns"] = {
-        table: here
-        for table, columns in everything.get("columns", {}).items()
-        if (here := [column for column in columns if column["name"] == name])
-    }
+    found["columns"] = [{"of": of, **c} for of, c in _columns_of(everything) if c["name"] == name]
     found = {group: entries for group, entries in found.items() if entries}
     if not found:
         near = get_close_matches(name, index(everything), n=3, cutoff=0.5)
@@ -97,8 +94,7 @@ def index(everything: dict[str, Any] | None = None) -> dict[str, str]:
     everything = everything or scenario.describe()
     entries = [entry for group in _GROUPS for entry in everything.get(group, [])]
     entries += [parameter for _, parameter in _parameters_of(everything)]
-    entries += everything.get("summary_keys", [])
-    entries += [column for columns in everything.get("columns", {}).values() for column in columns]
+    entries += [column for _, column in _columns_of(everything)]
     found: dict[str, str] = {}
     for entry in entries:
         found.setdefault(entry["name"], entry["text"])
@@ -116,6 +112,12 @@ def _parameters_of(everything: dict[str, Any]) -> Iterator[tuple[str, dict[str, 
                     yield f"{singular} {entry['name']}, table {table['name']}", parameter
 
 
+def _columns_of(everything: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for table in everything.get("tables", []):
+        for column in table["columns"]:
+            yield table["name"], column
+
+
 def show(console: Console, name: str | None) -> None:
     """Print the catalogue: one line per entry, or all there is to say of the things that bear `name`."""
     _lay_out(console, find(name), name)
@@ -123,7 +125,7 @@ def show(console: Console, name: str | None) -> None:
 
 def _lay_out(console: Console, found: dict[str, Any], name: str | None) -> None:
     if name is None:
-        for group in (*_GROUPS, "summary_keys"):
+        for group in _GROUPS:
             entries = found.get(group, [])
             if entries:
                 console.print(Text(group.replace("_", " "), style="bold"))
@@ -133,15 +135,23 @@ def _lay_out(console: Console, found: dict[str, Any], name: str | None) -> None:
         return
     for group, singular in _GROUPS.items():
         for entry in found.get(group, []):
-            _entry(console, singular, entry)
+            if "params" in entry:
+                _entry(console, singular, entry)
+            else:
+                _quantity(console, singular, entry)
     if "parameters" in found:
         _same_parameter(console, name, found["parameters"])
-    for key in found.get("summary_keys", []):
-        unit = f", in {key['unit']}" if key.get("unit") else ""
-        console.print(Text.assemble((name, "bold"), f"  (summary key{unit})  {key['text']}\n"))
-    for table, columns in found.get("columns", {}).items():
-        for column in columns:
-            console.print(Text.assemble((name, "bold"), f"  (column of table {table})  {column['text']}\n"))
+    for column in found.get("columns", []):
+        _quantity(console, f"column of table {column['of']}", column)
+
+
+def _quantity(console: Console, what: str, entry: dict[str, Any]) -> None:
+    """A summary key, a column, or a table with its columns."""
+    kind = f"{what}, in {entry['unit']}" if entry.get("unit") else what
+    console.print(Text.assemble((entry["name"], "bold"), f"  ({kind})  {entry['text']}\n"))
+    if entry.get("columns"):
+        units = ((c["name"], f"{c['text']} ({c['unit']})" if c.get("unit") else c["text"]) for c in entry["columns"])
+        console.print(_lines(units))
 
 
 def _lines(pairs: Any) -> Table:

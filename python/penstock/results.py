@@ -19,6 +19,7 @@ import json
 import math
 import os
 import platform
+import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -209,7 +210,9 @@ def _unwritable(key: str, folder: Path, problem: OSError) -> scenario.ScenarioEr
 
 def _why(problem: BaseException) -> str:
     text = (problem.strerror if isinstance(problem, OSError) else "") or str(problem)
-    return " ".join(text.split())
+    # The Parquet writer tells of a full disk in its own words, with the system's number at the end.
+    number = re.search(r"\(os error (\d+)\)", text)
+    return os.strerror(int(number[1])) if number else " ".join(text.split())
 
 
 def manifest(

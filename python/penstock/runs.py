@@ -73,7 +73,7 @@ class RunSet:
             found.append(f"the kernel has no counterpart of: {', '.join(uncounted)}")
         by_text: dict[str, list[int]] = {}
         for run in self.runs:
-            for text in dict.fromkeys([*_own_warnings(run), *run.warnings, *run.notes]):
+            for text in dict.fromkeys([*run.warnings, *run.notes]):
                 by_text.setdefault(text, []).append(run.run)
         found += [_of_runs(runs, len(self.runs), text) for text, runs in by_text.items()]
         return list(dict.fromkeys(found))
@@ -221,16 +221,6 @@ class RunSet:
             "<table><thead><tr><th style='text-align:left'>key</th><th>mean</th><th>95 %</th></tr></thead>"
             f"<tbody>{rows}</tbody></table></div>"
         )
-
-
-def _own_warnings(run: Run) -> list[str]:
-    found = []
-    if not stats.number(run.summary.get("measured_s")) > 0:
-        found.append("the run ended before its warm-up: nothing was measured")
-    left_out = run.summary.get("rows_left_out", 0)
-    if left_out:
-        found.append(f"{left_out} rows left out, because a table was full")
-    return found
 
 
 def _of_runs(numbers: Sequence[int], total: int, text: str) -> str:

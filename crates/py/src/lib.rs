@@ -237,9 +237,21 @@ fn run(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyResu
         completed,
         scenario: document::resolved(&resolved).to_string(),
         notes: Vec::new(),
-        warnings: Vec::new(),
+        warnings: warnings(&summary),
         bottleneck: bottleneck(&engine.measured()),
     })
+}
+
+fn warnings(summary: &Summary) -> Vec<String> {
+    let of = |name: &str| summary.get(name).copied().unwrap_or(0.0);
+    let mut found = Vec::new();
+    if of("measured_s") <= 0.0 {
+        found.push("the run ended before its warm-up: nothing was measured".to_owned());
+    }
+    if of("rows_left_out") > 0.0 {
+        found.push(format!("{} rows left out, because a table was full", of("rows_left_out")));
+    }
+    found
 }
 
 fn bottleneck(of: &Measured<'_>) -> String {
@@ -278,8 +290,8 @@ fn live(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyRes
         completed: outcome.completed,
         scenario: live_document(&scenario).to_string(),
         bottleneck: bottleneck(&outcome.measured()),
+        warnings: warnings(&outcome.summary),
         notes: outcome.quality.notes,
-        warnings: Vec::new(),
     })
 }
 
