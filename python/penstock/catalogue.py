@@ -150,7 +150,10 @@ def _quantity(console: Console, what: str, entry: dict[str, Any]) -> None:
     kind = f"{what}, in {entry['unit']}" if entry.get("unit") else what
     console.print(Text.assemble((entry["name"], "bold"), f"  ({kind})  {entry['text']}\n"))
     if entry.get("columns"):
-        units = ((c["name"], f"{c['text']} ({c['unit']})" if c.get("unit") else c["text"]) for c in entry["columns"])
+        units = (
+            (c["name"], f"{c['text']} ({c['unit']})" if c.get("unit") else c["text"])
+            for c in entry["columns"]
+        )
         console.print(_lines(units))
 
 

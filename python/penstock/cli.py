@@ -541,7 +541,9 @@ def _settings(pairs: list[str], profile: str | None = None) -> dict[str, str]:
         if not equals:
             raise scenarios.error("--set", pair, "must be KEY=VALUE; there is no = in it")
         if not key or not value:
-            raise scenarios.error("--set", pair, f"must be KEY=VALUE; the {'value' if key else 'key'} is empty")
+            raise scenarios.error(
+                "--set", pair, f"must be KEY=VALUE; the {'value' if key else 'key'} is empty"
+            )
         chosen[key] = value
     if profile is not None:
         if chosen.get("profile", profile) != profile:

@@ -158,6 +158,13 @@ def lines(ax: Axes, series: Sequence[tuple[int, str, ArrayLike, ArrayLike]], wha
     bar.ax.yaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
 
 
+def log_x(ax: Axes) -> None:
+    """A log x axis with plain numbers, also between the powers of ten where there is room."""
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda x, _: f"{x:g}"))
+    ax.xaxis.set_minor_formatter(mpl.ticker.LogFormatter(minor_thresholds=(2, 0.4)))
+
+
 def places(ax: Axes, values: Sequence[Any], label: str) -> NDArray[np.float64]:
     """Where swept values stand on the x axis of `ax`, which gets its scale, ticks and `label`.
 

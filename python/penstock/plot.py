@@ -39,7 +39,7 @@ class Plot:
                     curves.append((run.run, f"run {run.run}", times * 1e3, share))
             figures.lines(ax, curves, "run", drawstyle="steps-post")
             ax.set(xlabel="completion time (ms)", ylabel="share of transfers", ylim=(0, 1.02))
-            ax.set_xscale("log")
+            figures.log_x(ax)
             ax.set_title(f"{self._runs.name}: completion times of transfers")
         return figure
 
@@ -56,8 +56,8 @@ class Plot:
     def metric(
         self, name: str, label: str | None = None, *, numbers: Sequence[int] | None = None, run: int = 0
     ) -> Figure:
-        """A sampled metric over time, one line per port or flow (`numbers` picks some). Raises KeyError if
-        not sampled.
+        """A sampled metric over time, one line per port or flow (`numbers` picks some), and their median when
+        they are too many to be told apart. Raises KeyError if not sampled.
         """
         series = self._runs.tables(run).get("series")
         if series is None or series.height == 0:
@@ -77,6 +77,10 @@ class Plot:
             ]
             entities = "/".join(dict.fromkeys(str(entity) for entity, _ in groups))
             figures.lines(ax, curves, entities)
+            if len(curves) > figures.MOST_TOLD_APART:
+                middle = chosen.group_by("time_s").agg(pl.col("value").median()).sort("time_s")
+                ax.plot(middle["time_s"], middle["value"], color=figures.INK, label="median of all")
+                ax.legend()
             ax.set(xlabel="time (s)", ylabel=label or name)
             ax.set_ylim(bottom=min(0.0, float(chosen["value"].min() or 0.0)))  # type: ignore[arg-type]
             ax.set_title(f"{self._runs.name}, run {run}")

@@ -81,7 +81,9 @@ def write(
     _refuse_other(folder, runs.scenario, runs.seed, len(runs.runs), force, key)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".writing-", dir=folder, ignore_cleanup_errors=True) as beside:
+        with tempfile.TemporaryDirectory(
+            prefix=".writing-", dir=folder, ignore_cleanup_errors=True
+        ) as beside:
             resolved = runs.scenario or (_held(folder) or {}).get("scenario", {})
             about = manifest(runs, state or ("done" if runs.completed else "partial"), reason, resolved)
             _fill(Path(beside), runs, about)

@@ -157,7 +157,9 @@ def count_of_runs(key: str, runs: object, points: int = 1) -> int:
     """`runs` per point as an int. Raises ScenarioError when it is none, or more than memory is made for."""
     count = scenario.whole(key, runs, least=1, most=scenario.MOST_RUNS)
     if count * points > scenario.MOST_RUNS:
-        rule = f"makes {count * points} runs of {points} points; at most {scenario.MOST_RUNS} are kept at once"
+        rule = (
+            f"makes {count * points} runs of {points} points; at most {scenario.MOST_RUNS} are kept at once"
+        )
         raise scenario.error(key, count, rule)
     return count
 

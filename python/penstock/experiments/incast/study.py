@@ -124,7 +124,9 @@ def run(
                 "Goodput against the number of servers",
                 figures=[(goodput, caption)],
                 tables=[findings(curves), goodput_cells(curves)],
-                facts=[("Bottleneck", ", ".join(dict.fromkeys(r.bottleneck for c in curves for r in c.sets)))],
+                facts=[
+                    ("Bottleneck", ", ".join(dict.fromkeys(r.bottleneck for c in curves for r in c.sets)))
+                ],
                 warnings=warnings(curves),
             ),
             report.Section(
