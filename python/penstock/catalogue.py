@@ -1,5 +1,5 @@
-"""What can be run and what is measured: scenarios, protocols, queues, their parameters, summary keys and table
-columns, for people.
+"""What can be run and what is measured: scenarios, protocols, queues, their parameters, summary keys and
+table columns, for people.
 
 Everything shown here is declared in the engine, once; this module only lays it out.
 
@@ -171,20 +171,30 @@ def _same_parameter(console: Console, name: str, parameters: list[dict[str, Any]
     console.print(Text.assemble((name, "bold"), "  (parameter)"))
     alike: dict[tuple[str, ...], list[str]] = {}
     for p in parameters:
-        facts = (str(p["default"]) or "-", p["unit"], span(p), p["text"], p["origin"])
+        facts = (p["text"], str(p["default"]) or "-", p["unit"], span(p), p["origin"])
         alike.setdefault(facts, []).append(p["of"])
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("default", no_wrap=True)
-    table.add_column("unit", no_wrap=True)
-    table.add_column("range", min_width=12, max_width=22)
-    table.add_column("what  (source of the default)", ratio=3)
-    table.add_column("of", ratio=2)
-    for (default, unit, limits, text, origin), owners in alike.items():
-        what = Text(text)
-        if origin:
-            what.append(f"  ({origin})", style="dim")
-        table.add_row(default, unit, limits, what, _owners(owners))
-    console.print(table)
+    for text, owners in _grouped(alike).items():
+        console.print(f"  {text}", soft_wrap=True)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=True)
+        table.add_column("default", no_wrap=True)
+        table.add_column("range", max_width=24)
+        table.add_column("of  (source of the default)", ratio=1)
+        for (_, default, unit, limits, origin), names in owners:
+            where = Text(_owners(names))
+            if origin:
+                where.append(f"  ({origin})", style="dim")
+            table.add_row(default, limits or unit, where)
+        console.print(table)
+
+
+def _grouped(
+    alike: dict[tuple[str, ...], list[str]],
+) -> dict[str, list[tuple[tuple[str, ...], list[str]]]]:
+    """Facts and owners by the text of the facts."""
+    found: dict[str, list[tuple[tuple[str, ...], list[str]]]] = {}
+    for facts, owners in alike.items():
+        found.setdefault(facts[0], []).append((facts, owners))
+    return found
 
 
 def _owners(owners: list[str]) -> str:

@@ -84,8 +84,9 @@ def main(arguments: list[str] | None = None) -> None:
     from penstock.sweeps import RunFailed
 
     try:
-        completion.join_bash_words()
-        code = app(args=arguments, standalone_mode=False) or DONE
+        code = DONE
+        if not completion.answer_bash():
+            code = app(args=arguments, standalone_mode=False) or DONE
         sys.stdout.flush()
     except typer.TyperException as problem:
         _complain(" ".join(problem.format_message().split()))

@@ -10,9 +10,9 @@ import os
 import shlex
 from typing import Any
 
-_ENVIRONMENT = "_PENSTOCK_COMPLETE"
-# Set when the shell will put the answer in the place of what follows the `=`, not of the whole word.
-_AFTER_EQUALS = "_PENSTOCK_COMPLETE_AFTER_EQUALS"
+_SHELL = "_PENSTOCK_COMPLETE"
+# Where the shells put the words so far.
+_WORDS = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 
 # Keys that take the name of something from the catalogue: key -> group.
 _NAMED = {"protocol": "protocols", "queue": "queues", "receive_control": "receive_controls"}
@@ -30,33 +30,33 @@ def names(incomplete: str) -> list[tuple[str, str]]:
     return [(name, text) for name, text in catalogue.index().items() if name.startswith(incomplete)]
 
 
-def profiles(ctx: Any, incomplete: str) -> list[tuple[str, str]]:
+def profiles(incomplete: str) -> list[tuple[str, str]]:
     """The profiles of the scenario that was given before."""
-    return _matching(_chosen(ctx).get("profiles", []), incomplete)
+    return _matching(_chosen().get("profiles", []), incomplete)
 
 
-def settings(ctx: Any, incomplete: str) -> list[tuple[str, str]]:
+def settings(incomplete: str) -> list[tuple[str, str]]:
     """`KEY=` of the scenario that was given before, or after the `=` the words the key can take."""
-    scenario = _chosen(ctx)
+    scenario = _chosen()
     key, equals, value = incomplete.partition("=")
     if not equals:
         return [(f"{name}=", text) for name, text in _matching(scenario.get("params", []), incomplete)]
-    before = "" if os.environ.get(_AFTER_EQUALS) else f"{key}="
-    return [(f"{before}{word}", text) for word, text in _words(scenario, key) if word.startswith(value)]
+    return [(f"{key}={word}", text) for word, text in _words(scenario, key) if word.startswith(value)]
 
 
-def join_bash_words() -> None:
-    """Put `KEY=VALUE` together again in the words that bash asks to complete.
+def answer_bash() -> bool:
+    """Complete what follows the `=` of a setting for bash, to which `=` is a word of its own; whether this
+    was that.
 
-    Bash takes `=` for a word of its own, and puts what it gets in the place of the part after it.
+    Anything else is left to typer, with `KEY=VALUE` put together again in the words so far.
     """
-    if os.environ.get(_ENVIRONMENT) != "complete_bash":
-        return
+    if os.environ.get(_SHELL) != "complete_bash":
+        return False
     try:
         words = shlex.split(os.environ["COMP_WORDS"])
         cursor = int(os.environ["COMP_CWORD"])
     except (KeyError, ValueError):
-        return
+        return False
     words = [*words[: cursor + 1], *([""] if cursor >= len(words) else [])]
     joined: list[str] = []
     for word in words:
@@ -64,10 +64,13 @@ def join_bash_words() -> None:
             joined[-1] += word
         else:
             joined.append(word)
-    if "=" in joined[-1]:
-        os.environ[_AFTER_EQUALS] = "yes"
     os.environ["COMP_WORDS"] = shlex.join(joined)
     os.environ["COMP_CWORD"] = str(len(joined) - 1)
+    if joined[-2:-1] != ["--set"] or "=" not in joined[-1]:
+        return False
+    # Bash puts the answer in the place of the part after the `=`.
+    print("\n".join(word.partition("=")[2] for word, _ in settings(joined[-1])))
+    return True
 
 
 def _words(scenario: dict[str, Any], key: str) -> list[tuple[str, str]]:
@@ -82,10 +85,14 @@ def _words(scenario: dict[str, Any], key: str) -> list[tuple[str, str]]:
     return []
 
 
-def _chosen(ctx: Any) -> dict[str, Any]:
-    """The catalogue's entry of the scenario on the command line; empty for a file."""
-    name = ctx.params.get("scenario")
-    return next((entry for entry in _catalogue("scenarios") if entry["name"] == name), {})
+def _chosen() -> dict[str, Any]:
+    """The catalogue's entry of the scenario on the command line; empty for a file.
+
+    From the shell's own words: the parser has no arguments while an option still lacks its value.
+    """
+    typed = next((os.environ[name] for name in _WORDS if name in os.environ), "")
+    known = {entry["name"]: entry for entry in _catalogue("scenarios")}
+    return next((known[word] for word in typed.split() if word in known), {})
 
 
 def _catalogue(group: str) -> list[dict[str, Any]]:

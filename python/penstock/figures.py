@@ -149,12 +149,13 @@ def lines(ax: Axes, series: Sequence[tuple[int, str, ArrayLike, ArrayLike]], wha
     numbers = [number for number, *_ in series]
     low, high = min(numbers), max(numbers)
     colours = mpl.colormaps[_MAP].resampled(256)(np.linspace(0, _MAP_END, 256))
-    scale = mpl.cm.ScalarMappable(mpl.colors.Normalize(low, high), mpl.colors.ListedColormap(colours))
+    scale, palette = mpl.colors.Normalize(low, high), mpl.colors.ListedColormap(colours)
     for number, _, x, y in series:
-        ax.plot(x, y, color=scale.to_rgba(number), linewidth=0.9, **how)
+        ax.plot(x, y, color=palette(float(scale(number))), linewidth=0.9, **how)
     figure = ax.get_figure()
     assert figure is not None
-    bar = figure.colorbar(scale, ax=ax, label=f"{what} ({len(series)} lines)", pad=0.02)
+    shades = mpl.cm.ScalarMappable(scale, palette)
+    bar = figure.colorbar(shades, ax=ax, label=f"{what} ({len(series)} lines)", pad=0.02)
     bar.ax.yaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
 
 

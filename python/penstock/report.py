@@ -39,8 +39,8 @@ class Table:
 class Section:
     """One block of the page: paragraphs, then figures with captions, then tables.
 
-    `verdict` is the text of a badge, `kind` the verdict that colours it ("" = the text itself); `warnings` are
-    what its runs warned of.
+    `verdict` is the text of a badge, `kind` the verdict that colours it ("" = the text itself); `warnings`
+    are what its runs warned of.
     """
 
     title: str

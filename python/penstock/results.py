@@ -6,9 +6,9 @@
 
 Everything but run.json has the same bytes for the same scenario and seed.
 
-A directory is of one run. All files are first written beside the old ones, in a folder of their own inside the
-directory, and then renamed over them, so a full disk leaves the old result whole. The directory itself is not
-exchanged: it may be a mount point or hold files of its owner, which stay as they are. While the files are
+A directory is of one run. All files are first written beside the old ones, in a folder of their own inside
+the directory, and then renamed over them, so a full disk leaves the old result whole. The directory itself is
+not exchanged: it may be a mount point or hold files of its owner, which stay as they are. While the files are
 renamed run.json says "running", as it does during the run: what a killed process leaves is never read as a
 result.
 """

@@ -233,8 +233,8 @@ def run_tasks(
             if not pending or stop is not None:
                 break
             for future in wait(pending, timeout=_POLL_S, return_when=FIRST_COMPLETED).done:
-                problem = take(future)
-                stop = stop or problem
+                died = take(future)
+                stop = stop or died
             if on_progress:
                 under_way = sum(watch.fraction for _, watch in pending.values() if watch)
                 on_progress((ended + under_way) / len(tasks))

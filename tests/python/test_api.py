@@ -163,9 +163,9 @@ def test_every_name_of_penstock_in_an_annotation_exists():
 def test_a_key_that_is_no_python_name_can_be_given(tmp_path):
     # `from` is a key of some scenarios, and a word of Python.
     for call in (penstock.run, penstock.resolve, penstock.live.resolve):
-        with pytest.raises(penstock.ScenarioError, match="from = .*unknown key"):
+        with pytest.raises(penstock.ScenarioError, match=r"from = .*unknown key"):
             call("incast", settings={"from": "a0"})
-    with pytest.raises(penstock.ScenarioError, match="from = .*unknown key"):
+    with pytest.raises(penstock.ScenarioError, match=r"from = .*unknown key"):
         penstock.sweep([("incast", {})], settings={"from": "a0"})
     assert penstock.resolve("incast", settings={"servers": 3})["set"]["servers"] == "3"
     assert penstock.resolve("incast", servers=3)["set"]["servers"] == "3"
@@ -194,11 +194,11 @@ def test_a_key_given_in_two_places_is_refused():
 
 @pytest.mark.parametrize("runs", [10**9, 10**30])
 def test_more_runs_than_memory_is_made_for_are_refused(runs):
-    with pytest.raises(penstock.ScenarioError, match="runs = .*at most 100000"):
+    with pytest.raises(penstock.ScenarioError, match=r"runs = .*at most 100000"):
         penstock.run("incast", runs=runs)
     with pytest.raises(penstock.ScenarioError, match="200000 runs of 2 points"):
         penstock.sweep([("incast", {})] * 2, runs=100_000)
-    with pytest.raises(penstock.ScenarioError, match="jobs = .*at most 1024"):
+    with pytest.raises(penstock.ScenarioError, match=r"jobs = .*at most 1024"):
         penstock.run("incast", jobs=runs)
 
 

@@ -9,7 +9,7 @@ from conftest import SHORT
 from matplotlib.image import imread
 
 import penstock
-from penstock import figures, live
+from penstock import live
 from penstock.runs import Run, RunSet
 
 PNG = b"\x89PNG\r\n\x1a\n"
