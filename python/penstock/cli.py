@@ -9,18 +9,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from penstock import completion
+from penstock.console import Bar, complain, err_console, note, out_console
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,8 +36,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out_console = Console(highlight=False, markup=False)
-err_console = Console(stderr=True, highlight=False, markup=False)
 
 Scenario = Annotated[
     str,
@@ -89,16 +86,16 @@ def main(arguments: list[str] | None = None) -> None:
             code = app(args=arguments, standalone_mode=False) or DONE
         sys.stdout.flush()
     except typer.TyperException as problem:
-        _complain(" ".join(problem.format_message().split()))
+        complain(" ".join(problem.format_message().split()))
         code = BAD_INPUT
     except ScenarioError as problem:
-        _complain(str(problem))
+        complain(str(problem))
         code = BAD_INPUT
     except RunFailed as problem:
-        _complain(str(problem))
+        complain(str(problem))
         code = RUN_FAILED
     except KeyboardInterrupt:
-        _note("interrupted")
+        note("interrupted")
         code = INTERRUPTED
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing left to say.
@@ -106,7 +103,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = DONE
     except OSError as problem:
         # A full disk, a folder that went away: what could be printed has been.
-        _complain(_cannot_write(problem))
+        complain(_cannot_write(problem))
         _drop_stdout()
         code = RUN_FAILED
     sys.exit(code)
@@ -168,7 +165,7 @@ def run(
         resolved = scenarios.resolve(scenario, chosen, number)
         results.begin(out, scenario, resolved, number, count, force=force)
 
-    def make(bar: _Bar) -> RunSet:
+    def make(bar: Bar) -> RunSet:
         points = [(scenario, chosen)]
         return sweep(points, runs=count, seed=number, keep=keep, jobs=workers, on_progress=bar)[0]
 
@@ -212,7 +209,7 @@ def reproduce(
     chosen = ledger.select(ids or (), paper or (), live=live)
     if live and not (everything or ids or paper):
         chosen = [row for row in chosen if row.view]
-    bar = _Bar("")
+    bar = Bar("")
     lab = ledger.Lab(out, quick=not full, jobs=workers, on_progress=bar)
 
     def show(verdict: Verdict) -> None:
@@ -235,14 +232,14 @@ def reproduce(
     # The verdicts are out: a disk that does not take the files loses none of them.
     ledger.write(found, out)
     path = report.verdicts(found, out / "report.html", quick=not full, provenance=provenance)
-    _note(f"report: {path}")
+    note(f"report: {path}")
     if interrupted:
         judged = sum(v.verdict != ledger.NOT_RUN for v in found)
-        _note(f"interrupted: {judged} of {len(found)} rows have a verdict")
+        note(f"interrupted: {judged} of {len(found)} rows have a verdict")
         return INTERRUPTED
     failed = [v for v in found if v.verdict == ledger.NOT_RUN]
     for verdict in failed:
-        _complain(f"{verdict.row.id}: {verdict.reason}")
+        complain(f"{verdict.row.id}: {verdict.reason}")
     return RUN_FAILED if failed else DONE
 
 
@@ -282,7 +279,7 @@ def demo(
 
     workers = _workers(jobs)
     results.writable(out)
-    with _Bar("incast study") as bar:
+    with Bar("incast study") as bar:
         try:
             path = study.run(out, jobs=workers, on_progress=bar, console=out_console)
         except (Interrupted, RunFailed) as stop:
@@ -337,7 +334,7 @@ def live(
     if out is not None:
         results.begin(out, scenario, resolved, number, count, force=force)
 
-    def make(bar: _Bar) -> RunSet:
+    def make(bar: Bar) -> RunSet:
         return lives.run(scenario, seed=number, runs=count, on_progress=bar, settings=chosen, **options)
 
     return _run_set(f"{scenario}, live", make, count, out, force, as_json)
@@ -366,7 +363,7 @@ def _compare(
         swept = (key.strip(), wanted)
     folder = out or Path("out/live")
     results.writable(folder)
-    with _Bar(f"{scenario}, live and simulated") as bar:
+    with Bar(f"{scenario}, live and simulated") as bar:
         try:
             both = lives.compare(scenario, over=swept, on_progress=bar, settings=chosen, **options)
         except (Interrupted, RunFailed) as stop:
@@ -388,10 +385,10 @@ def _compare(
         out_console.print(table)
     warnings = [w for r in both.kernel for w in r.warnings]
     for warning in dict.fromkeys(warnings):
-        _note(f"warning: {warning}")
+        note(f"warning: {warning}")
     path = figures.write(both.figure(), folder, f"{Path(scenario).stem}-kernel-and-packet")
     results.put(folder / "comparison.json", json.dumps(both.document(), indent=1))
-    _note(f"figure: {path}")
+    note(f"figure: {path}")
     return DONE
 
 
@@ -402,11 +399,11 @@ def _keep_partial(stop: Interrupted | RunFailed, folder: Path) -> int:
 
     failed = isinstance(stop, RunFailed)
     if failed:
-        _complain(str(stop))
+        complain(str(stop))
     ended = [results.document(found) for found in stop.results if found.runs]
     path = folder / "partial.json"
     results.put(path, json.dumps(ended, indent=1))
-    _note(f"{'' if failed else 'interrupted: '}{len(ended)} points have runs: {path}")
+    note(f"{'' if failed else 'interrupted: '}{len(ended)} points have runs: {path}")
     return RUN_FAILED if failed else INTERRUPTED
 
 
@@ -447,7 +444,7 @@ def doctor(as_json: Json = False) -> int:
 
 
 def _run_set(
-    label: str, make: Callable[[_Bar], RunSet], count: int, out: Path | None, force: bool, as_json: bool
+    label: str, make: Callable[[Bar], RunSet], count: int, out: Path | None, force: bool, as_json: bool
 ) -> int:
     """Make the runs of one scenario under a progress bar, print and write them; the exit code.
 
@@ -457,7 +454,7 @@ def _run_set(
     from penstock.sweeps import Interrupted, RunFailed
 
     code, state, reason = DONE, "", ""
-    with _Bar(label) as bar:
+    with Bar(label) as bar:
         try:
             found = make(bar)
         except Interrupted as stop:
@@ -469,67 +466,23 @@ def _run_set(
     elif found.runs:
         _print_runs(results.timed(found))
     for warning in found.warnings:
-        _note(f"warning: {warning}")
+        note(f"warning: {warning}")
     late = sum(run.summary.get("valid") == 0 for run in found.runs)
     if late:
-        _note(f"invalid: {late} of {len(found.runs)} runs did not pass the gate; do not trust their numbers")
+        note(f"invalid: {late} of {len(found.runs)} runs did not pass the gate; do not trust their numbers")
     if code == RUN_FAILED:
-        _complain(reason)
+        complain(reason)
     elif code == INTERRUPTED:
         complete = sum(r.completed for r in found.runs)
-        _note(f"interrupted: {complete} of {count} runs complete, {len(found.runs) - complete} cut short")
+        note(f"interrupted: {complete} of {count} runs complete, {len(found.runs) - complete} cut short")
     if out is not None:
         try:
             results.write(found, out, state=state, reason=reason, force=force, key="--out")
         except results.NotWritten as problem:
-            _complain(str(problem))
+            complain(str(problem))
             return RUN_FAILED
-        _note(f"run directory: {out}")
+        note(f"run directory: {out}")
     return code
-
-
-class _Bar:
-    """A progress bar on stderr, once a job has taken two seconds, and only on a terminal."""
-
-    def __init__(self, label: str) -> None:
-        self.label = label
-        self._bar: Any = None
-        self._task: Any = None
-        self._started = time.monotonic()
-
-    def __call__(self, fraction: float) -> None:
-        if not err_console.is_terminal:
-            return
-        if self._bar is None:
-            if time.monotonic() - self._started < 2.0 or fraction >= 1.0:
-                return
-            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TaskProgressColumn(),
-                TimeRemainingColumn(),
-                console=err_console,
-                transient=True,
-            )
-            self._bar.start()
-            self._task = self._bar.add_task(self.label, total=1.0)
-        self._bar.update(self._task, completed=fraction)
-
-    def stop(self) -> None:
-        """Take the bar away; the next two seconds start anew."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
-        self._started = time.monotonic()
-
-    def __enter__(self) -> _Bar:
-        self._started = time.monotonic()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
 
 def _settings(pairs: list[str], profile: str | None = None) -> dict[str, str]:
@@ -630,14 +583,6 @@ def _list_rows(live: bool) -> int:
         table.add_row(row.id, row.paper, row.title)
     out_console.print(table)
     return DONE
-
-
-def _complain(message: str) -> None:
-    err_console.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
-
-
-def _note(message: str) -> None:
-    err_console.print(message, soft_wrap=True)
 
 
 if __name__ == "__main__":
