@@ -11,13 +11,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock import figures as figures
+    from penstock import ledger as ledger
+    from penstock import live as live
+    from penstock import models as models
+    from penstock import plot as plot
+    from penstock import report as report
+    from penstock import results as results
+    from penstock import stats as stats
     from penstock._engine import ScenarioError as ScenarioError
     from penstock._engine import __version__ as __version__
+    from penstock.catalogue import describe as describe
     from penstock.results import load as load
     from penstock.runs import Run as Run
     from penstock.runs import RunSet as RunSet
     from penstock.runs import run as run
-    from penstock.scenario import describe as describe
     from penstock.scenario import resolve as resolve
     from penstock.sweeps import Interrupted as Interrupted
     from penstock.sweeps import RunFailed as RunFailed
@@ -31,12 +39,15 @@ _HOME = {
     "Run": "runs",
     "RunSet": "runs",
     "run": "runs",
-    "describe": "scenario",
+    "describe": "catalogue",
     "resolve": "scenario",
     "Interrupted": "sweeps",
     "RunFailed": "sweeps",
     "sweep": "sweeps",
 }
+
+# Modules of their own use, loaded on first use like the names above: `penstock.live.compare(...)`.
+_MODULES = ("figures", "ledger", "live", "models", "plot", "report", "results", "stats")
 
 __all__ = [
     "Interrupted",
@@ -54,10 +65,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"penstock.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'penstock' has no attribute {name!r}")
     return getattr(importlib.import_module(f"penstock.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, *_MODULES})

@@ -9,34 +9,66 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from penstock import completion
+from penstock.console import Bar, complain, err_console, note, out_console
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.ledger import Verdict
     from penstock.runs import RunSet
+    from penstock.sweeps import Interrupted, RunFailed
 
 DONE, BAD_INPUT, RUN_FAILED, INTERRUPTED = 0, 2, 3, 130
 
 app = typer.Typer(
     name="penstock",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out_console = Console(highlight=False, markup=False)
-err_console = Console(stderr=True, highlight=False, markup=False)
 
+Scenario = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME|FILE.toml",
+        help="A built-in scenario or a file.",
+        autocompletion=completion.scenarios,
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Change a value, as in --set rto_min=200us; of a key given twice the last counts.",
+        metavar="KEY=VALUE",
+        autocompletion=completion.settings,
+    ),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        help="A named set of defaults of the scenario (`describe` lists them); the same as "
+        "--set profile=NAME.",
+        metavar="NAME",
+        autocompletion=completion.profiles,
+    ),
+]
+RunDirectory = Annotated[
+    Path | None,
+    typer.Option(help="Write the run directory here; it must not hold another run.", metavar="DIR"),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace another run in the directory of --out.")]
+Seed = Annotated[str, typer.Option(help="Seed of all random streams.", metavar="N")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, the rest on stderr.")]
 Jobs = Annotated[
     str, typer.Option("--jobs", "-j", help="Runs at the same time; 0 = one per core.", metavar="N")
@@ -49,24 +81,45 @@ def main(arguments: list[str] | None = None) -> None:
     from penstock.sweeps import RunFailed
 
     try:
-        code = app(args=arguments, standalone_mode=False) or DONE
+        code = DONE
+        if not completion.answer_bash():
+            code = app(args=arguments, standalone_mode=False) or DONE
+        sys.stdout.flush()
     except typer.TyperException as problem:
-        _complain(" ".join(problem.format_message().split()))
+        complain(" ".join(problem.format_message().split()))
         code = BAD_INPUT
     except ScenarioError as problem:
-        _complain(str(problem))
+        complain(str(problem))
         code = BAD_INPUT
     except RunFailed as problem:
-        _complain(str(problem))
+        complain(str(problem))
         code = RUN_FAILED
     except KeyboardInterrupt:
-        _note("interrupted")
+        note("interrupted")
         code = INTERRUPTED
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing left to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
         code = DONE
+    except OSError as problem:
+        # A full disk, a folder that went away: what could be printed has been.
+        complain(_cannot_write(problem))
+        _drop_stdout()
+        code = RUN_FAILED
     sys.exit(code)
+
+
+def _drop_stdout() -> None:
+    """What is still in stdout's buffer cannot be written; without this the interpreter tries at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _cannot_write(problem: OSError) -> str:
+    if problem.errno is None:
+        return str(problem)
+    place = problem.filename or "the output"
+    return f"{place} cannot be written ({problem.strerror})"
 
 
 def _version(wanted: bool) -> None:
@@ -88,15 +141,14 @@ def root(
 
 @app.command()
 def run(
-    scenario: Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="A built-in scenario or a file.")],
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Change a value, as in --set rto_min=200us", metavar="KEY=VALUE"),
-    ] = None,
-    seed: Annotated[str, typer.Option(help="Seed of all random streams.", metavar="N")] = "1",
+    scenario: Scenario,
+    settings: Settings = None,
+    profile: Profile = None,
+    seed: Seed = "1",
     runs: Annotated[str, typer.Option(help="Replications, each with own random numbers.", metavar="N")] = "1",
     jobs: Jobs = "0",
-    out: Annotated[Path | None, typer.Option(help="Write the run directory here.", metavar="DIR")] = None,
+    out: RunDirectory = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> int:
     """Run a scenario and print what it measured: the mean over the runs and its 95 % interval."""
@@ -105,20 +157,19 @@ def run(
     from penstock.runs import TABLES
     from penstock.sweeps import sweep
 
-    chosen = _settings(settings or [])
-    count, workers = _whole("--runs", runs, 1), _workers(jobs)
+    chosen = _settings(settings or [], profile)
+    count, workers = _whole("--runs", runs, 1, scenarios.MOST_RUNS), _workers(jobs)
     number = _whole("--seed", seed, 0)
-    if out is not None and out.exists() and not out.is_dir():
-        raise scenarios.error("--out", out, "is a file; a directory is needed")
     keep = TABLES if out is not None else ()
     if out is not None:
-        results.begin(out, scenario, scenarios.resolve(scenario, chosen, number), number)
+        resolved = scenarios.resolve(scenario, chosen, number)
+        results.begin(out, scenario, resolved, number, count, force=force)
 
-    def make(bar: _Bar) -> RunSet:
+    def make(bar: Bar) -> RunSet:
         points = [(scenario, chosen)]
         return sweep(points, runs=count, seed=number, keep=keep, jobs=workers, on_progress=bar)[0]
 
-    return _run_set(scenario, make, count, out, as_json)
+    return _run_set(scenario, make, count, out, force, as_json)
 
 
 @app.command()
@@ -140,7 +191,7 @@ def reproduce(
     ] = False,
 ) -> int:
     """Judge published results: run their checks, print a verdict for each, write a report."""
-    from penstock import _engine, ledger, report
+    from penstock import _engine, ledger, report, results
     from penstock import scenario as scenarios
 
     workers = _workers(jobs)
@@ -154,12 +205,11 @@ def reproduce(
         raise scenarios.error(
             "ID", "nothing", "name rows (I-4.1 ...), a paper (--paper incast), --all or --live"
         )
-    if out.exists() and not out.is_dir():
-        raise scenarios.error("--out", out, "is a file; a directory is needed")
+    results.writable(out)
     chosen = ledger.select(ids or (), paper or (), live=live)
     if live and not (everything or ids or paper):
         chosen = [row for row in chosen if row.view]
-    bar = _Bar("")
+    bar = Bar("")
     lab = ledger.Lab(out, quick=not full, jobs=workers, on_progress=bar)
 
     def show(verdict: Verdict) -> None:
@@ -175,26 +225,33 @@ def reproduce(
     words += ["--live"] if live else []
     words.append("--full" if full else "--quick")
     provenance = {"command": " ".join(words), "penstock": _engine.__version__}
-    path = report.verdicts(found, out / "report.html", quick=not full, provenance=provenance)
     if as_json:
         print(json.dumps([verdict.document() for verdict in found]))
     else:
         _print_verdicts(found)
-    _note(f"report: {path}")
+    # The verdicts are out: a disk that does not take the files loses none of them.
+    ledger.write(found, out)
+    path = report.verdicts(found, out / "report.html", quick=not full, provenance=provenance)
+    note(f"report: {path}")
     if interrupted:
         judged = sum(v.verdict != ledger.NOT_RUN for v in found)
-        _note(f"interrupted: {judged} of {len(found)} rows have a verdict")
+        note(f"interrupted: {judged} of {len(found)} rows have a verdict")
         return INTERRUPTED
     failed = [v for v in found if v.verdict == ledger.NOT_RUN]
     for verdict in failed:
-        _complain(f"{verdict.row.id}: {verdict.reason}")
+        complain(f"{verdict.row.id}: {verdict.reason}")
     return RUN_FAILED if failed else DONE
 
 
 @app.command()
 def describe(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A scenario, protocol or queue; all without it.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="A scenario, protocol, queue, parameter, summary key or column; all without it.",
+            autocompletion=completion.names,
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -216,22 +273,27 @@ def demo(
     """The incast study: goodput against the number of servers for five kinds of TCP, with figures and a
     report.
     """
+    from penstock import results
     from penstock.experiments.incast import study
+    from penstock.sweeps import Interrupted, RunFailed
 
     workers = _workers(jobs)
-    with _Bar("incast study") as bar:
-        path = study.run(out, jobs=workers, on_progress=bar, console=out_console)
+    results.writable(out)
+    with Bar("incast study") as bar:
+        try:
+            path = study.run(out, jobs=workers, on_progress=bar, console=out_console)
+        except (Interrupted, RunFailed) as stop:
+            bar.stop()
+            return _keep_partial(stop, out)
     out_console.print(f"report: {path}", soft_wrap=True)
     return DONE
 
 
 @app.command()
 def live(
-    scenario: Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="A built-in scenario or a file.")],
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Change a value, as in --set rto_min=10ms", metavar="KEY=VALUE"),
-    ] = None,
+    scenario: Scenario,
+    settings: Settings = None,
+    profile: Profile = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Simulate the same beside it; figure and table of both.")
     ] = False,
@@ -249,9 +311,10 @@ def live(
         str,
         typer.Option(help="Share of the round trip that 99 % of packets may be late by.", metavar="SHARE"),
     ] = "0.1",
-    seed: Annotated[str, typer.Option(help="Seed of all random streams.", metavar="N")] = "1",
+    seed: Seed = "1",
     runs: Annotated[str, typer.Option(help="Replications, one after the other.", metavar="N")] = "1",
-    out: Annotated[Path | None, typer.Option(help="Write the run directory here.", metavar="DIR")] = None,
+    out: RunDirectory = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> int:
     """Run a scenario with real kernel TCP across the simulator's own queues (Linux, root)."""
@@ -259,10 +322,8 @@ def live(
     from penstock import results
     from penstock import scenario as scenarios
 
-    chosen: dict[str, Any] = dict(_settings(settings or []))
-    count, number = _whole("--runs", runs, 1), _whole("--seed", seed, 0)
-    if out is not None and out.exists() and not out.is_dir():
-        raise scenarios.error("--out", out, "is a file; a directory is needed")
+    chosen: dict[str, Any] = dict(_settings(settings or [], profile))
+    count, number = _whole("--runs", runs, 1, scenarios.MOST_RUNS), _whole("--seed", seed, 0)
     if over is not None and not compare:
         raise scenarios.error("--over", over, "needs --compare")
     options: dict[str, Any] = {"scale": scale, "kernel": kernel, "gate": gate}
@@ -271,12 +332,12 @@ def live(
     if compare:
         return _compare(scenario, chosen, over, out, as_json, {**options, "seed": number, "runs": count})
     if out is not None:
-        results.begin(out, scenario, resolved, number)
+        results.begin(out, scenario, resolved, number, count, force=force)
 
-    def make(bar: _Bar) -> RunSet:
-        return lives.run(scenario, seed=number, runs=count, on_progress=bar, **options, **chosen)
+    def make(bar: Bar) -> RunSet:
+        return lives.run(scenario, seed=number, runs=count, on_progress=bar, settings=chosen, **options)
 
-    return _run_set(f"{scenario}, live", make, count, out, as_json)
+    return _run_set(f"{scenario}, live", make, count, out, force, as_json)
 
 
 def _compare(
@@ -301,20 +362,13 @@ def _compare(
             raise scenarios.error("--over", over, "must be KEY=V1,V2,...")
         swept = (key.strip(), wanted)
     folder = out or Path("out/live")
-    with _Bar(f"{scenario}, live and simulated") as bar:
+    results.writable(folder)
+    with Bar(f"{scenario}, live and simulated") as bar:
         try:
-            both = lives.compare(scenario, over=swept, on_progress=bar, **options, **chosen)
+            both = lives.compare(scenario, over=swept, on_progress=bar, settings=chosen, **options)
         except (Interrupted, RunFailed) as stop:
             bar.stop()
-            folder.mkdir(parents=True, exist_ok=True)
-            ended = [results.document(found) for found in stop.results if found.runs]
-            (folder / "partial.json").write_text(json.dumps(ended, indent=1), encoding="utf-8")
-            if isinstance(stop, RunFailed):
-                _complain(str(stop))
-            _note(f"{len(ended)} points have runs: {folder / 'partial.json'}")
-            return RUN_FAILED if isinstance(stop, RunFailed) else INTERRUPTED
-    path = figures.write(both.figure(), folder, f"{Path(scenario).stem}-kernel-and-packet")
-    (folder / "comparison.json").write_text(json.dumps(both.document(), indent=1), encoding="utf-8")
+            return _keep_partial(stop, folder)
     if as_json:
         print(json.dumps(both.document(), allow_nan=False))
     else:
@@ -331,9 +385,26 @@ def _compare(
         out_console.print(table)
     warnings = [w for r in both.kernel for w in r.warnings]
     for warning in dict.fromkeys(warnings):
-        _note(f"warning: {warning}")
-    _note(f"figure: {path}")
+        note(f"warning: {warning}")
+    path = figures.write(both.figure(), folder, f"{Path(scenario).stem}-kernel-and-packet")
+    results.put(folder / "comparison.json", json.dumps(both.document(), indent=1))
+    note(f"figure: {path}")
     return DONE
+
+
+def _keep_partial(stop: Interrupted | RunFailed, folder: Path) -> int:
+    """Write what the points of a job that was stopped have so far, say where it is; the exit code."""
+    from penstock import results
+    from penstock.sweeps import RunFailed
+
+    failed = isinstance(stop, RunFailed)
+    if failed:
+        complain(str(stop))
+    ended = [results.document(found) for found in stop.results if found.runs]
+    path = folder / "partial.json"
+    results.put(path, json.dumps(ended, indent=1))
+    note(f"{'' if failed else 'interrupted: '}{len(ended)} points have runs: {path}")
+    return RUN_FAILED if failed else INTERRUPTED
 
 
 def _become_root() -> None:
@@ -372,109 +443,83 @@ def doctor(as_json: Json = False) -> int:
     return DONE
 
 
-def _run_set(label: str, make: Callable[[_Bar], RunSet], count: int, out: Path | None, as_json: bool) -> int:
-    """Make the runs of one scenario under a progress bar, write and print them; the exit code."""
+def _run_set(
+    label: str, make: Callable[[Bar], RunSet], count: int, out: Path | None, force: bool, as_json: bool
+) -> int:
+    """Make the runs of one scenario under a progress bar, print and write them; the exit code.
+
+    Printed first: a disk that does not take the files loses no result.
+    """
     from penstock import results
     from penstock.sweeps import Interrupted, RunFailed
 
     code, state, reason = DONE, "", ""
-    with _Bar(label) as bar:
+    with Bar(label) as bar:
         try:
             found = make(bar)
         except Interrupted as stop:
             found, code, state, reason = stop.results[0], INTERRUPTED, "partial", "interrupted"
         except RunFailed as stop:
             found, code, state, reason = stop.results[0], RUN_FAILED, "failed", str(stop)
-    if out is not None:
-        results.write(found, out, state=state, reason=reason)
     if as_json:
-        print(json.dumps(results.document(results.timed(found)), allow_nan=False))
+        print(json.dumps(results.document(results.timed(found)), allow_nan=False), flush=True)
     elif found.runs:
         _print_runs(results.timed(found))
     for warning in found.warnings:
-        _note(f"warning: {warning}")
+        note(f"warning: {warning}")
     late = sum(run.summary.get("valid") == 0 for run in found.runs)
     if late:
-        _note(f"invalid: {late} of {len(found.runs)} runs did not pass the gate; do not trust their numbers")
+        note(f"invalid: {late} of {len(found.runs)} runs did not pass the gate; do not trust their numbers")
     if code == RUN_FAILED:
-        _complain(reason)
+        complain(reason)
     elif code == INTERRUPTED:
         complete = sum(r.completed for r in found.runs)
-        _note(f"interrupted: {complete} of {count} runs complete, {len(found.runs) - complete} cut short")
+        note(f"interrupted: {complete} of {count} runs complete, {len(found.runs) - complete} cut short")
     if out is not None:
-        _note(f"run directory: {out}")
+        try:
+            results.write(found, out, state=state, reason=reason, force=force, key="--out")
+        except results.NotWritten as problem:
+            complain(str(problem))
+            return RUN_FAILED
+        note(f"run directory: {out}")
     return code
 
 
-class _Bar:
-    """A progress bar on stderr, once a job has taken two seconds, and only on a terminal."""
-
-    def __init__(self, label: str) -> None:
-        self.label = label
-        self._bar: Any = None
-        self._task: Any = None
-        self._started = time.monotonic()
-
-    def __call__(self, fraction: float) -> None:
-        if not err_console.is_terminal:
-            return
-        if self._bar is None:
-            if time.monotonic() - self._started < 2.0 or fraction >= 1.0:
-                return
-            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TaskProgressColumn(),
-                TimeRemainingColumn(),
-                console=err_console,
-                transient=True,
-            )
-            self._bar.start()
-            self._task = self._bar.add_task(self.label, total=1.0)
-        self._bar.update(self._task, completed=fraction)
-
-    def stop(self) -> None:
-        """Take the bar away; the next two seconds start anew."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
-        self._started = time.monotonic()
-
-    def __enter__(self) -> _Bar:
-        self._started = time.monotonic()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-
-def _settings(pairs: list[str]) -> dict[str, str]:
+def _settings(pairs: list[str], profile: str | None = None) -> dict[str, str]:
+    """`--set` options as a mapping, of a repeated key the last one; `--profile` is one of them."""
     from penstock import scenario as scenarios
 
     chosen: dict[str, str] = {}
     for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip() or not value.strip():
-            raise scenarios.error("--set", pair, "must be KEY=VALUE")
-        if key.strip() in chosen:
-            raise scenarios.error("--set", pair, f"{key.strip()} is given twice")
-        chosen[key.strip()] = value.strip()
+        key, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals:
+            raise scenarios.error("--set", pair, "must be KEY=VALUE; there is no = in it")
+        if not key or not value:
+            raise scenarios.error(
+                "--set", pair, f"must be KEY=VALUE; the {'value' if key else 'key'} is empty"
+            )
+        chosen[key] = value
+    if profile is not None:
+        if chosen.get("profile", profile) != profile:
+            raise scenarios.error("--profile", profile, f"contradicts --set profile={chosen['profile']}")
+        chosen["profile"] = profile
     return chosen
 
 
-def _whole(option: str, text: str, least: int) -> int:
+def _whole(option: str, text: str, least: int, most: int | None = None) -> int:
     from penstock import scenario as scenarios
 
     try:
-        return scenarios.whole(option, int(text), least=least)
+        number = int(text)
     except ValueError:
         raise scenarios.error(option, text, f"must be a whole number, at least {least}") from None
+    return scenarios.whole(option, number, least=least, most=most)
 
 
 def _workers(jobs: str) -> int:
-    return _whole("--jobs", jobs, 0) or os.cpu_count() or 1
+    from penstock import scenario as scenarios
+
+    return _whole("--jobs", jobs, 0, scenarios.MOST_JOBS) or os.cpu_count() or 1
 
 
 def _print_runs(found: RunSet) -> None:
@@ -485,14 +530,16 @@ def _print_runs(found: RunSet) -> None:
     out_console.print(Text.assemble((found.name, "bold"), f"  seed {found.seed}, {count} run{plural}"))
     given = ", ".join(f"{key}={value}" for key, value in headline(found.scenario))
     out_console.print(given or "all values are defaults", style="dim")
+    if found.bottleneck:
+        out_console.print(f"bottleneck: {found.bottleneck}", style="dim", soft_wrap=True)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     table.add_column("mean" if count > 1 else "value", justify="right")
     if count > 1:
         table.add_column("95 %", justify="right", style="dim")
-    for key, mean, half in found.statistics().iter_rows():
+    for key, mean in found.summary.items():
         row = [key, show(key, mean)]
-        table.add_row(*row, *([f"± {show(key, half)}"] if count > 1 else []))
+        table.add_row(*row, *([found.interval(key)] if count > 1 else []))
     out_console.print(table)
 
 
@@ -536,14 +583,6 @@ def _list_rows(live: bool) -> int:
         table.add_row(row.id, row.paper, row.title)
     out_console.print(table)
     return DONE
-
-
-def _complain(message: str) -> None:
-    err_console.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
-
-
-def _note(message: str) -> None:
-    err_console.print(message, soft_wrap=True)
 
 
 if __name__ == "__main__":

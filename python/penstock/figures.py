@@ -6,16 +6,22 @@ that a figure survives a greyscale printer. Uncertainty is a band.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.cm
+import matplotlib.colors
+import matplotlib.ticker
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+
+from penstock import _engine
 
 # Okabe and Ito's palette, ordered so that neighbours also differ in lightness.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7A5195", "#E69F00", "#56B4E9", "#5A5A5A")
@@ -31,8 +37,17 @@ DASHES: tuple[object, ...] = (
 )
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
+# Swept values that still have room for their texts below the axis.
+_MOST_TICKS = 10
+
 # Text and axes. The HTML report replaces it by the reader's own text colour (light or dark page).
 INK = "#1c1f24"
+
+# More lines than this cannot be told apart one by one: `lines` colours them by number instead.
+MOST_TOLD_APART = len(PALETTE)
+# Dark to light: the order of the lines survives a greyscale printer. Its last, palest part is left out.
+_MAP = "viridis"
+_MAP_END = 0.88
 
 _STYLE: dict[Any, Any] = {
     "figure.figsize": (6.6, 4.1),
@@ -73,11 +88,21 @@ def style() -> Iterator[None]:
         yield
 
 
+class Picture(Figure):
+    """A matplotlib figure that a notebook shows as a picture without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        image = io.BytesIO()
+        with style():
+            self.savefig(image, format="png", metadata={"Software": None})
+        return image.getvalue()
+
+
 def new(
     rows: int = 1, columns: int = 1, *, width: float = 6.6, height: float = 4.1, **kwargs: Any
 ) -> tuple[Figure, list[Axes]]:
     """A styled figure and its axes as a flat list; `width`, `height` in inches. Call inside `style()`."""
-    figure = Figure(figsize=(width, height))
+    figure = Picture(figsize=(width, height))
     axes = figure.subplots(rows, columns, squeeze=False, **kwargs)
     return figure, list(axes.ravel())
 
@@ -107,6 +132,64 @@ def band(ax: Axes, x: ArrayLike, mean: ArrayLike, half: ArrayLike, label: str, i
     ax.fill_between(
         np.asarray(x, dtype=float), low, m + h, color=PALETTE[i % len(PALETTE)], alpha=0.18, linewidth=0
     )
+
+
+def lines(ax: Axes, series: Sequence[tuple[int, str, ArrayLike, ArrayLike]], what: str, **how: Any) -> None:
+    """Draw (number, label, x, y) series, however many. Up to eight differ in colour and dash, with a legend;
+    more take a colour by their number on a scale from dark to light, with a colour bar named `what`.
+
+    `how` goes to `ax.plot`.
+    """
+    if len(series) <= MOST_TOLD_APART:
+        for i, (_, label, x, y) in enumerate(series):
+            ax.plot(x, y, label=label, **(line(i) | how))
+        if len(series) > 1:
+            ax.legend(ncols=1 + len(series) // 5)
+        return
+    numbers = [number for number, *_ in series]
+    low, high = min(numbers), max(numbers)
+    colours = mpl.colormaps[_MAP].resampled(256)(np.linspace(0, _MAP_END, 256))
+    scale, palette = mpl.colors.Normalize(low, high), mpl.colors.ListedColormap(colours)
+    for number, _, x, y in series:
+        ax.plot(x, y, color=palette(float(scale(number))), linewidth=0.9, **how)
+    figure = ax.get_figure()
+    assert figure is not None
+    shades = mpl.cm.ScalarMappable(scale, palette)
+    bar = figure.colorbar(shades, ax=ax, label=f"{what} ({len(series)} lines)", pad=0.02)
+    bar.ax.yaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
+
+
+def log_x(ax: Axes) -> None:
+    """A log x axis with plain numbers, also between the powers of ten where there is room."""
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda x, _: f"{x:g}"))
+    ax.xaxis.set_minor_formatter(mpl.ticker.LogFormatter(minor_thresholds=(2, 0.4)))
+
+
+def places(ax: Axes, values: Sequence[Any], label: str) -> NDArray[np.float64]:
+    """Where swept values stand on the x axis of `ax`, which gets its scale, ticks and `label`.
+
+    Numbers and texts of one kind with units ("200us", "10ms") stand at their value, on a log axis when they
+    span more than a factor of 30; anything else stands in the order given.
+    """
+    ax.set_xlabel(label)
+    texts = [str(value) for value in values]
+    found = [_engine.quantity(text) for text in texts]
+    quantities = [quantity for quantity in found if quantity is not None]
+    kinds = {unit for _, unit in quantities}
+    # A bare number beside sizes is a number of bytes; beside anything else it is no such thing.
+    if len(quantities) < len(texts) or len(kinds - {""} if kinds <= {"", "bytes"} else kinds) > 1:
+        ax.set_xticks(range(len(texts)), texts)
+        return np.arange(len(texts), dtype=float)
+    x = np.array([number for number, _ in quantities])
+    if x.min() > 0 and x.max() > 30 * x.min():
+        ax.set_xscale("log")
+    if len(texts) <= _MOST_TICKS:
+        ax.set_xticks(x, texts, minor=False)
+        ax.xaxis.set_minor_locator(mpl.ticker.NullLocator())
+    elif unit := (kinds - {""} or {""}).pop():
+        ax.set_xlabel(f"{label} ({unit})")
+    return x
 
 
 def write(figure: Figure, folder: Path, name: str) -> Path:

@@ -15,7 +15,9 @@ import importlib.util
 import json
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -23,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import scenario as scenarios
 from penstock.runs import Run, RunSet
-from penstock.sweeps import Interrupted, Point, RunFailed, Task, run_tasks, tables
+from penstock.sweeps import Interrupted, Point, RunFailed, Task, count_of_runs, run_tasks, tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -87,6 +89,10 @@ class Verdict:
     reason: str
     seconds: float
     figures: tuple[Path, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What the runs of the row warned of, for the report."""
+    bottlenecks: tuple[str, ...] = ()
+    """The ports that its runs measured queue and utilisation at."""
 
     @property
     def shown(self) -> str:
@@ -140,6 +146,12 @@ class Lab:
         self._memory: dict[tuple[str, int], Run] = {}
         self._derived: dict[tuple[str, int, Derive], Mapping[str, float]] = {}
         self._live: dict[str, RunSet] = {}
+        self._used: list[RunSet] = []
+
+    def used(self) -> list[RunSet]:
+        """The run sets handed out since this was last asked."""
+        found, self._used = self._used, []
+        return found
 
     def runs(
         self,
@@ -178,9 +190,7 @@ class Lab:
         tasks: list[Task] = []
         for name, settings in points:
             spec = scenarios.spec(name, dict(sorted(settings.items())), seed)
-            tasks += [
-                Task(str(name), spec, run, kept) for run in range(scenarios.whole("runs", runs, least=1))
-            ]
+            tasks += [Task(str(name), spec, run, kept) for run in range(count_of_runs("runs", runs))]
         missing = list(
             {(task.spec, task.run): task for task in tasks if not self._remembers(task, derive)}.values()
         )
@@ -198,10 +208,13 @@ class Lab:
                 raise stop.__cause__
             raise RunFailed(str(stop), []) from stop.__cause__
         found = [self._recall(task, derive) for task in tasks]
-        return [
+        sets = [
             RunSet(str(name), seed, tuple(found[i * runs : (i + 1) * runs]))
             for i, (name, _) in enumerate(points)
         ]
+        # Without the tables, which would not all fit the memory.
+        self._used += [RunSet(s.name, s.seed, tuple(replace(r, tables={}) for r in s.runs)) for s in sets]
+        return sets
 
     def live(self, point: Point, *, scale: str | float = "none", seed: int = 1) -> RunSet:
         """One run of a point with kernel sockets, with its series; nothing else runs meanwhile.
@@ -225,6 +238,7 @@ class Lab:
                 why = "; ".join(found.runs[0].notes)
                 raise NotRun(f"{name}: {LIVE_TRIES} runs did not pass the gate, the last one because {why}")
             self._live[key] = found
+        self._used.append(self._live[key])
         return self._live[key]
 
     def beside(
@@ -323,6 +337,7 @@ def judge(row: Row, lab: Lab) -> Verdict:
     `out`/failed-<id>.txt. KeyboardInterrupt passes through.
     """
     started = time.perf_counter()
+    lab.used()
     try:
         lacking = lacks() if row.view else ""
         if lacking:
@@ -335,11 +350,9 @@ def judge(row: Row, lab: Lab) -> Verdict:
     except BaseException as problem:  # the engine's panics do not derive from Exception
         if isinstance(problem, SystemExit | GeneratorExit):
             raise
-        lab.out.mkdir(parents=True, exist_ok=True)
-        log = lab.out / f"failed-{row.id.replace('/', '-')}.txt"
-        log.write_text(traceback.format_exc(), encoding="utf-8")
         line = " ".join(str(problem).split()) or "no message"
-        reason = f"the check failed: {type(problem).__name__}: {line} (traceback: {log})"
+        log = _logged(lab.out / f"failed-{row.id.replace('/', '-')}.txt", traceback.format_exc())
+        reason = f"the check failed: {type(problem).__name__}: {line} ({log})"
         return Verdict(row, NOT_RUN, "", reason, time.perf_counter() - started)
     return Verdict(
         row,
@@ -348,7 +361,26 @@ def judge(row: Row, lab: Lab) -> Verdict:
         finding.reason,
         time.perf_counter() - started,
         finding.figures,
+        *_told(lab.used()),
     )
+
+
+def _told(used: Sequence[RunSet]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a row's runs warned of, with how many of its points did, and the ports they measured."""
+    counts = Counter(text for runs in used for text in runs.warnings)
+    points = len(used)
+    warnings = [text if n == points else f"{n} of {points} points: {text}" for text, n in counts.items()]
+    return tuple(warnings), tuple(dict.fromkeys(runs.bottleneck for runs in used if runs.bottleneck))
+
+
+def _logged(path: Path, text: str) -> str:
+    """Write a traceback where it can be written; where it is, or why it is not."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        return f"its traceback cannot be written: {problem.strerror}"
+    return f"traceback: {path}"
 
 
 def reproduce(
@@ -356,8 +388,9 @@ def reproduce(
 ) -> tuple[list[Verdict], bool]:
     """Judge the rows in order; return their verdicts and whether Ctrl-C cut the list short.
 
-    After every row `out`/verdicts.json is written, so that what was finished outlives whatever happens next.
-    Rows that were not reached are `not run`.
+    After every row `out`/verdicts.json is written, so that what was finished outlives whatever happens next;
+    a disk that does not take it stops nothing, because the caller has the verdicts. Rows that were not
+    reached are `not run`.
     """
     verdicts: list[Verdict] = []
     interrupted = False
@@ -374,15 +407,18 @@ def reproduce(
                     row, NOT_RUN, "", "interrupted during this row", time.perf_counter() - started
                 )
         verdicts.append(verdict)
-        write(verdicts, lab.out)
+        with suppress(OSError):
+            write(verdicts, lab.out)
         if on_verdict:
             on_verdict(verdict)
     return verdicts, interrupted
 
 
 def write(verdicts: Sequence[Verdict], out: Path) -> Path:
-    """Write `out`/verdicts.json, the document of `reproduce --json`, and return its path."""
+    """Write `out`/verdicts.json, the document of `reproduce --json`, and return its path. Raises OSError."""
+    from penstock import results
+
     out.mkdir(parents=True, exist_ok=True)
     path = out / "verdicts.json"
-    path.write_text(json.dumps([v.document() for v in verdicts], indent=2) + "\n", encoding="utf-8")
+    results.put(path, json.dumps([v.document() for v in verdicts], indent=2) + "\n")
     return path

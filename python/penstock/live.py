@@ -14,7 +14,7 @@ See docs/live.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from penstock import _engine, figures
 from penstock import scenario as scenarios
 from penstock.runs import TABLES, RunSet
-from penstock.sweeps import Interrupted, RunFailed, Task, run_tasks, sweep, tables
+from penstock.sweeps import Interrupted, RunFailed, Task, count_of_runs, run_tasks, sweep, tables
 
 Over = tuple[str, Sequence[Any]]
 
@@ -51,7 +51,7 @@ def doctor() -> list[dict[str, Any]]:
 
 def resolve(
     scenario: str | Path,
-    settings: dict[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
     *,
     seed: int = 1,
     scale: str | float = "none",
@@ -81,17 +81,18 @@ def run(
     kernel: str = "",
     gate: float = 0.1,
     on_progress: Callable[[float], None] | None = None,
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> RunSet:
     """Run a scenario with kernel sockets and return what was measured, in the tables and keys of
     `penstock.run`.
 
-    Takes as long as the scenario's `duration`, one run after the other. The summary has more keys: `valid`,
-    `lag_p50_s`, `lag_p99_s`, `lag_max_s`, `late_windows`, `device_drops`, `other_cpu_cores`,
-    `tail_loss_probes`. Raises ScenarioError for what is wrong or what the machine lacks; RunFailed and
-    Interrupted as `penstock.run`.
+    Settings as with `penstock.run`. Takes as long as the scenario's `duration`, one run after the other. The
+    summary has more keys: `valid`, `lag_p50_s`, `lag_p99_s`, `lag_max_s`, `late_windows`, `device_drops`,
+    `other_cpu_cores`, `tail_loss_probes`. Raises ScenarioError for what is wrong or what the machine lacks;
+    RunFailed and Interrupted as `penstock.run`.
     """
-    points = [(scenario, settings)]
+    points = [(scenario, scenarios.merged(settings, more))]
     return _runs(points, seed, runs, keep, (scale, kernel, gate), on_progress)[0]
 
 
@@ -106,24 +107,26 @@ def compare(
     kernel: str = "",
     gate: float = 0.1,
     on_progress: Callable[[float], None] | None = None,
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> Comparison:
     """Run a scenario with kernel sockets and the very same scenario simulated.
 
     `over` is a key and the values it takes, one point each. Without it the queue is sampled every millisecond
     (unless `sample` says otherwise), to be drawn over time. Raises as `run`.
     """
+    chosen = scenarios.merged(settings, more)
     key, values = over if over is not None else ("", [None])
     if over is not None and not values:
         raise scenarios.error("over", key, "needs at least one value")
     if over is None:
-        settings = {"sample": "1ms", "series": "true", **settings}
-    points = [(scenario, {**settings, key: value} if key else settings) for value in values]
+        chosen = {"sample": "1ms", "series": "true", **chosen}
+    points = [(scenario, scenarios.merged(chosen, {key: value} if key else {})) for value in values]
     options = (scale, kernel, gate)
     packet = []
-    for name, chosen in points:
+    for name, point in points:
         # The simulation has the live run's own values, whatever they come from.
-        resolved = resolve(name, chosen, seed=seed, scale=scale, kernel=kernel, gate=gate)
+        resolved = resolve(name, point, seed=seed, scale=scale, kernel=kernel, gate=gate)
         same = {k: resolved["set"][k] for k in resolved["given"]}
         packet.append((name, same))
 
@@ -132,7 +135,12 @@ def compare(
             on_progress(fraction * 0.95)
 
     live = _runs(points, seed, runs, TABLES if over is None else (), options, progress)
-    simulated = sweep(packet, runs=runs, seed=seed, keep=TABLES if over is None else ())
+    try:
+        simulated = sweep(packet, runs=runs, seed=seed, keep=TABLES if over is None else ())
+    except (Interrupted, RunFailed) as stop:
+        # The kernel's runs took their own duration: they are not to be lost over a simulation.
+        stop.results = [*live, *stop.results]
+        raise
     return Comparison(key, tuple(values), tuple(live), tuple(simulated))
 
 
@@ -199,15 +207,16 @@ class Comparison:
 
     def _curves(self) -> Figure:
         figure, axes = figures.new(1, 2, width=9.6, height=4.0)
-        x = np.array([_number(v, i) for i, v in enumerate(self.values)])
         good = self.valid()
         for ax, (metric, label, unit) in zip(axes, (METRICS[0], METRICS[4]), strict=True):
+            x = figures.places(ax, self.values, self.key)
+            order = np.argsort(x, kind="stable")
             for i, (name, sets) in enumerate((("kernel", self.kernel), ("simulated", self.packet))):
                 shown = good if name == "kernel" else np.ones_like(good)
                 mean = np.array([r.mean(metric) / unit for r in sets])
                 half = np.array([r.ci95(metric) / unit for r in sets])
-                figures.band(ax, x[shown], mean[shown], half[shown], name, i)
-            ax.set_xlabel(self.key)
+                drawn = order[shown[order]]
+                figures.band(ax, x[drawn], mean[drawn], half[drawn], name, i)
             ax.set_ylabel(label)
             ax.set_ylim(bottom=0)
         axes[0].legend()
@@ -273,7 +282,7 @@ def _runs(
     options: tuple[str | float, str, float],
     on_progress: Callable[[float], None] | None,
 ) -> list[RunSet]:
-    scenarios.whole("runs", runs, least=1)
+    count_of_runs("runs", runs, len(points))
     kept = tables(keep)
     tasks = []
     for name, settings in points:
@@ -297,7 +306,7 @@ def _runs(
 
 def _spec(
     scenario: str | Path,
-    settings: dict[str, Any] | None,
+    settings: Mapping[str, Any] | None,
     seed: int,
     scale: str | float,
     kernel: str,
@@ -306,13 +315,3 @@ def _spec(
     document = json.loads(scenarios.spec(scenario, settings or {}, seed))
     document["live"] = {"scale": str(scale), "kernel": kernel, "gate": str(gate)}
     return json.dumps(document)
-
-
-def _number(value: Any, position: int) -> float:
-    """A swept value as a place on the x axis: its leading number, or its position."""
-    text = str(value)
-    digits = "".join(c for c in text if c.isdigit() or c in ".-")
-    try:
-        return float(digits)
-    except ValueError:
-        return float(position)

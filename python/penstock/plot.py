@@ -15,9 +15,6 @@ from matplotlib.figure import Figure
 from penstock import figures
 from penstock.runs import RunSet
 
-# More lines than this cannot be told apart.
-_MOST_LINES = 8
-
 
 class Plot:
     """The figures of a run set; reached as `result.plot`."""
@@ -26,23 +23,24 @@ class Plot:
         self._runs = runs
 
     def fct(self) -> Figure:
-        """Distribution of the completion times of all transfers, one line per run. Raises KeyError without
-        any.
+        """Distribution of the completion times of all transfers, one line per run, however many. Raises
+        KeyError without any.
         """
         transfers = self._runs.transfers
         with figures.style():
             figure, (ax,) = figures.new()
-            for i, run in enumerate(self._runs.runs[:_MOST_LINES]):
+            curves = []
+            for run in self._runs.runs:
                 times = np.sort(
                     transfers.filter(pl.col("run") == run.run)["fct_s"].drop_nulls().drop_nans().to_numpy()
                 )
                 if times.size:
                     share = np.arange(1, times.size + 1) / times.size
-                    ax.step(times * 1e3, share, where="post", label=f"run {run.run}", **figures.line(i))
+                    curves.append((run.run, f"run {run.run}", times * 1e3, share))
+            figures.lines(ax, curves, "run", drawstyle="steps-post")
             ax.set(xlabel="completion time (ms)", ylabel="share of transfers", ylim=(0, 1.02))
-            ax.set_xscale("log")
+            figures.log_x(ax)
             ax.set_title(f"{self._runs.name}: completion times of transfers")
-            ax.legend()
         return figure
 
     def queue(self, run: int = 0) -> Figure:
@@ -58,8 +56,8 @@ class Plot:
     def metric(
         self, name: str, label: str | None = None, *, numbers: Sequence[int] | None = None, run: int = 0
     ) -> Figure:
-        """A sampled metric over time, one line per port or flow (`numbers` picks some). Raises KeyError if
-        not sampled.
+        """A sampled metric over time, one line per port or flow (`numbers` picks some), and their median when
+        they are too many to be told apart. Raises KeyError if not sampled.
         """
         series = self._runs.tables(run).get("series")
         if series is None or series.height == 0:
@@ -73,13 +71,19 @@ class Plot:
         with figures.style():
             figure, (ax,) = figures.new()
             groups = chosen.partition_by("entity", "number", as_dict=True, maintain_order=True)
-            for i, ((entity, number), part) in enumerate(list(groups.items())[:_MOST_LINES]):
-                ax.plot(part["time_s"], part["value"], label=f"{entity} {number}", **figures.line(i))
+            curves = [
+                (number, f"{entity} {number}", part["time_s"].to_numpy(), part["value"].to_numpy())
+                for (entity, number), part in groups.items()
+            ]
+            entities = "/".join(dict.fromkeys(str(entity) for entity, _ in groups))
+            figures.lines(ax, curves, entities)
+            if len(curves) > figures.MOST_TOLD_APART:
+                middle = chosen.group_by("time_s").agg(pl.col("value").median()).sort("time_s")
+                ax.plot(middle["time_s"], middle["value"], color=figures.INK, label="median of all")
+                ax.legend()
             ax.set(xlabel="time (s)", ylabel=label or name)
             ax.set_ylim(bottom=min(0.0, float(chosen["value"].min() or 0.0)))  # type: ignore[arg-type]
             ax.set_title(f"{self._runs.name}, run {run}")
-            if len(groups) > 1:
-                ax.legend(ncols=2)
         return figure
 
     def timeouts(self, run: int = 0) -> Figure:

@@ -39,7 +39,8 @@ class Table:
 class Section:
     """One block of the page: paragraphs, then figures with captions, then tables.
 
-    `verdict` is the text of a badge, `kind` the verdict that colours it ("" = the text itself).
+    `verdict` is the text of a badge, `kind` the verdict that colours it ("" = the text itself); `warnings`
+    are what its runs warned of.
     """
 
     title: str
@@ -50,6 +51,7 @@ class Section:
     kind: str = ""
     anchor: str = ""
     facts: Sequence[tuple[str, str]] = ()
+    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,15 @@ def verdicts(found: Sequence[Verdict], path: Path, *, quick: bool, provenance: d
             anchor=slug(v.row.id),
             facts=[
                 (name, text)
-                for name, text in (("Stated", v.row.stated), ("Measured", v.measured), ("Reason", v.reason))
+                for name, text in (
+                    ("Stated", v.row.stated),
+                    ("Measured", v.measured),
+                    ("Reason", v.reason),
+                    ("Bottleneck", ", ".join(v.bottlenecks)),
+                )
                 if text
             ],
+            warnings=v.warnings,
             figures=[(figure, "") for figure in v.figures],
         )
         for key in keys

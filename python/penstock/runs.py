@@ -7,7 +7,7 @@ scenario.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +31,8 @@ class Run:
 
     `summary` holds one number per key, the unit in the key's name; the same seed gives the same bytes. What
     depends on the machine (`cpu_s`) is in `timings`. `completed` is False when the run was stopped before its
-    end. `notes` say why a live run is not to be trusted, and what else to know of it.
+    end. `notes` say why a live run is not to be trusted, and what else to know of it; `warnings` what to know
+    before trusting any run's numbers. `bottleneck` names the port that queue and utilisation are of.
     """
 
     run: int
@@ -41,6 +42,8 @@ class Run:
     timings: dict[str, float]
     completed: bool = True
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    bottleneck: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,8 @@ class RunSet:
 
     @property
     def warnings(self) -> list[str]:
-        """What to know before trusting the numbers, a line each: keys that had no effect, a run that ended
-        before its warm-up, tables that were full.
+        """What to know before trusting the numbers, a line each; a line that not all runs share names its
+        runs.
         """
         found = []
         unused = self.scenario.get("without_effect", [])
@@ -68,14 +71,17 @@ class RunSet:
         uncounted = self.scenario.get("without_counterpart", [])
         if uncounted:
             found.append(f"the kernel has no counterpart of: {', '.join(uncounted)}")
+        by_text: dict[str, list[int]] = {}
         for run in self.runs:
-            found += [f"run {run.run}: {note}" for note in run.notes]
-            if not stats.number(run.summary.get("measured_s")) > 0:
-                found.append(f"run {run.run} ended before its warm-up: nothing was measured")
-            left_out = run.summary.get("rows_left_out", 0)
-            if left_out:
-                found.append(f"run {run.run}: {left_out} rows left out, because a table was full")
-        return found
+            for text in dict.fromkeys([*run.warnings, *run.notes]):
+                by_text.setdefault(text, []).append(run.run)
+        found += [_of_runs(runs, len(self.runs), text) for text, runs in by_text.items()]
+        return list(dict.fromkeys(found))
+
+    @property
+    def bottleneck(self) -> str:
+        """Name of the port that the summary's queue and utilisation are of; several where the runs differ."""
+        return ", ".join(dict.fromkeys(run.bottleneck for run in self.runs if run.bottleneck))
 
     @property
     def completed(self) -> bool:
@@ -165,11 +171,29 @@ class RunSet:
 
         return Plot(self)
 
-    def save(self, folder: str | Path) -> Path:
-        """Write the run directory (run.json, summary.json, Parquet tables) and return its path."""
+    def interval(self, key: str) -> str:
+        """The 95 % interval of a summary key's mean for people: `± half-width`, or its two ends where the
+        half-width exceeds the mean of something that is never negative; "" with a single run.
+
+        Student's t knows nothing of a bound, so there the lower end is the bound, not what the formula gives.
+        """
+        mean, half = self._statistics[0].get(key, np.nan), self._statistics[1].get(key, np.nan)
+        if not np.isfinite(half):
+            return ""
+        # No key of the engine can be negative; one that was derived from tables may be.
+        if half <= mean or np.nanmin(self.values(key)) < 0:
+            return f"± {show(key, half)}"
+        return f"0 to {show(key, mean + half)}"
+
+    def save(self, folder: str | Path, *, force: bool = False) -> Path:
+        """Write the run directory (run.json, summary.json, Parquet tables) and return its path.
+
+        Raises ScenarioError when it holds another run, which `force` replaces; OSError when the disk does not
+        take it.
+        """
         from penstock import results
 
-        return results.write(self, Path(folder))
+        return results.write(self, Path(folder), force=force)
 
     @cached_property
     def _statistics(self) -> tuple[dict[str, float], dict[str, float]]:
@@ -184,18 +208,30 @@ class RunSet:
         given = ", ".join(f"{key} = {value}" for key, value in headline(self.scenario)) or "all defaults"
         count = f"{len(self.runs)} run{'s' if len(self.runs) != 1 else ''}"
         note = "" if self.completed else " <b>(stopped early: partial results)</b>"
-        means, halves = self._statistics
+        port = f"bottleneck: {html.escape(self.bottleneck)}<br>" if self.bottleneck else ""
         rows = "".join(
             f"<tr><td style='text-align:left'>{html.escape(key)}</td><td>{show(key, value)}</td>"
-            f"<td>{'± ' + show(key, halves[key]) if np.isfinite(halves[key]) else ''}</td></tr>"
-            for key, value in means.items()
+            f"<td>{self.interval(key)}</td></tr>"
+            for key, value in self.summary.items()
         )
+        warned = "".join(f"<div>&#9888; {html.escape(text)}</div>" for text in self.warnings)
         return (
             f"<div><b>{html.escape(self.name)}</b>, seed {self.seed}, {count}{note}<br>"
-            f"<small>{html.escape(given)}</small>"
+            f"<small>{html.escape(given)}<br>{port}</small>{warned}"
             "<table><thead><tr><th style='text-align:left'>key</th><th>mean</th><th>95 %</th></tr></thead>"
             f"<tbody>{rows}</tbody></table></div>"
         )
+
+
+def _of_runs(numbers: Sequence[int], total: int, text: str) -> str:
+    """`text` for the runs with these numbers: as it is when it is true of all, otherwise naming them."""
+    if len(numbers) == total:
+        return text
+    if len(numbers) == 1:
+        return f"run {numbers[0]}: {text}"
+    if len(numbers) <= 5:
+        return f"runs {', '.join(map(str, numbers))}: {text}"
+    return f"{len(numbers)} of {total} runs ({', '.join(map(str, numbers[:3]))}, ...): {text}"
 
 
 def headline(scenario: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -230,19 +266,23 @@ def run(
     runs: int = 1,
     keep: Iterable[str] = TABLES,
     jobs: int | None = None,
-    **settings: Any,
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> RunSet:
     """Run a scenario by name or TOML file and return what it measured.
 
-    Settings are keyword arguments: numbers, or strings with units ("10Gbps", "300us", "32KB", "100pkt").
+    Settings are keyword arguments: numbers, or strings with units ("10Gbps", "300us", "32KB", "100pkt"). A
+    key that is no Python name goes into the mapping `settings`: `settings={"from": "a0"}`.
     `runs` is the number of replications, spread over `jobs` threads (default: all cores); `keep` names the
     tables to hold on to. Raises ScenarioError (a ValueError) naming the argument, its value and the rule it
     breaks; RunFailed when a run dies; Interrupted (a KeyboardInterrupt) on Ctrl-C. The last two carry what
     was finished in `.results`.
     """
+    from penstock import scenario as scenarios
     from penstock.sweeps import sweep
 
-    return sweep([(scenario, settings)], runs=runs, seed=seed, keep=keep, jobs=jobs)[0]
+    chosen = scenarios.merged(settings, more)
+    return sweep([(scenario, chosen)], runs=runs, seed=seed, keep=keep, jobs=jobs)[0]
 
 
 def frames(

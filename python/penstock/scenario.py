@@ -15,6 +15,11 @@ from typing import Any
 from penstock import _engine
 from penstock._engine import ScenarioError
 
+# A run's numbers take some kilobytes each: so many of them still fit a small machine's memory.
+MOST_RUNS = 100_000
+# A run keeps one core busy; more workers than any machine has cores are a slip of the hand.
+MOST_JOBS = 1024
+
 type_names = "a string, a number or true/false"
 
 
@@ -44,11 +49,15 @@ def spec(scenario: str | Path, settings: Mapping[str, Any], seed: int) -> str:
     return json.dumps(document)
 
 
-def resolve(scenario: str | Path, settings: Mapping[str, Any] | None = None, seed: int = 1) -> dict[str, Any]:
+def resolve(
+    scenario: str | Path, settings: Mapping[str, Any] | None = None, seed: int = 1, **more: Any
+) -> dict[str, Any]:
     """The scenario with every value filled in and checked. Raises ScenarioError on the first value that
     breaks a rule.
+
+    Settings are given as arguments or, for keys that are no Python names, in the mapping `settings`.
     """
-    resolved: dict[str, Any] = json.loads(_engine.resolve(spec(scenario, settings or {}, seed)))
+    resolved: dict[str, Any] = json.loads(_engine.resolve(spec(scenario, merged(settings, more), seed)))
     return resolved
 
 
@@ -60,10 +69,22 @@ def describe() -> dict[str, Any]:
     return catalogue
 
 
-def whole(key: str, value: object, *, least: int) -> int:
-    """`value` as an int of at least `least`. Raises ScenarioError, naming `key`, when it is not."""
+def merged(settings: Mapping[str, Any] | None, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings from two places as one. Raises ScenarioError for a key that is in both."""
+    first = dict(settings or {})
+    for key in more:
+        if key in first:
+            both = f"{first[key]!r} and {more[key]!r}"
+            raise error(key, both, "is given twice, in `settings` and beside it")
+    return {**first, **more}
+
+
+def whole(key: str, value: object, *, least: int, most: int | None = None) -> int:
+    """`value` as an int of `least` to `most`. Raises ScenarioError, naming `key`, when it is not."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
         raise error(key, value, f"must be a whole number, at least {least}")
+    if most is not None and int(value) > most:
+        raise error(key, value, f"must be at most {most}")
     return int(value)
 
 

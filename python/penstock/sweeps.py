@@ -7,11 +7,23 @@ and its run number.
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +36,8 @@ Point = tuple[str | Path, Mapping[str, Any]]
 # milliseconds.
 _GRACE_S = 0.7
 _POLL_S = 0.05
+# Tasks handed to a foreign executor ahead of time, whose number of workers is unknown.
+_AHEAD = 10_000
 
 
 class Interrupted(KeyboardInterrupt):
@@ -78,18 +92,25 @@ def execute(task: Task, progress: _engine.Progress | None = None) -> Run:
 
 
 def _call(task: Task, progress: _engine.Progress) -> Run:
-    import json
-
     result = (_engine.live if task.live else _engine.run)(task.spec, task.run, progress)
     return Run(
         run=task.run,
-        scenario=json.loads(result.scenario),
-        summary=dict(result.summary),
+        scenario=_scenario(result.scenario),
+        # A hundred thousand runs share one copy of the keys, and of the scenario.
+        summary={sys.intern(key): value for key, value in result.summary.items()},
         tables=frames(result.tables, task.keep),
         timings=dict(result.timings),
         completed=result.completed,
         notes=tuple(result.notes),
+        warnings=tuple(result.warnings),
+        bottleneck=sys.intern(result.bottleneck),
     )
+
+
+@lru_cache(maxsize=64)
+def _scenario(text: str) -> dict[str, Any]:
+    resolved: dict[str, Any] = json.loads(text)
+    return resolved
 
 
 def sweep(
@@ -101,21 +122,23 @@ def sweep(
     executor: Executor | None = None,
     jobs: int | None = None,
     on_progress: Callable[[float], None] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> list[RunSet]:
     """Run every point `runs` times and return one RunSet per point, in the order given.
 
-    `points` are (scenario, settings) pairs. All points share seed and run numbers, so schemes are compared
-    under the same random arrivals and jitter. `executor` may be any concurrent.futures.Executor (a process
-    pool, a Dask client's); without one, `jobs` threads are used (default: all cores). `on_progress` hears the
-    finished fraction, 0 to 1. Raises ScenarioError before anything runs when a point is wrong; RunFailed and
-    Interrupted keep what was finished.
+    `points` are (scenario, settings) pairs; `settings` are common to all of them. All points share seed and
+    run numbers, so schemes are compared under the same random arrivals and jitter. `executor` may be any
+    concurrent.futures.Executor (a process pool, a Dask client's); without one, `jobs` threads are used
+    (default: all cores). `on_progress` hears the finished fraction, 0 to 1. Raises ScenarioError before
+    anything runs when a point is wrong; RunFailed and Interrupted keep what was finished.
     """
-    scenario.whole("runs", runs, least=1)
-    workers = scenario.whole("jobs", jobs, least=1) if jobs is not None else (os.cpu_count() or 1)
+    given = [(name, scenario.merged(settings, own)) for name, own in points]
+    workers = worker_count(jobs)
     kept = tables(keep)
+    count_of_runs("runs", runs, len(given))
     tasks: list[Task] = []
-    for name, settings in points:
-        spec = scenario.spec(name, settings, seed)
+    for name, own in given:
+        spec = scenario.spec(name, own, seed)
         _engine.resolve(spec)
         tasks += [Task(str(name), spec, run, kept) for run in range(runs)]
     done, stop = run_tasks(tasks, executor=executor, jobs=workers, on_progress=on_progress)
@@ -128,6 +151,24 @@ def sweep(
     if stop is not None:
         raise RunFailed(str(stop), sets) from stop.__cause__
     return sets
+
+
+def count_of_runs(key: str, runs: object, points: int = 1) -> int:
+    """`runs` per point as an int. Raises ScenarioError when it is none, or more than memory is made for."""
+    count = scenario.whole(key, runs, least=1, most=scenario.MOST_RUNS)
+    if count * points > scenario.MOST_RUNS:
+        rule = (
+            f"makes {count * points} runs of {points} points; at most {scenario.MOST_RUNS} are kept at once"
+        )
+        raise scenario.error(key, count, rule)
+    return count
+
+
+def worker_count(jobs: object, key: str = "jobs") -> int:
+    """`jobs` as an int, the number of cores when None. Raises ScenarioError when it is no such number."""
+    if jobs is None:
+        return os.cpu_count() or 1
+    return scenario.whole(key, jobs, least=1, most=scenario.MOST_JOBS)
 
 
 def tables(keep: Iterable[str]) -> tuple[str, ...]:
@@ -152,47 +193,81 @@ def run_tasks(
     """
     own = executor is None
     pool = executor or ThreadPoolExecutor(min(jobs, max(1, len(tasks))))
-    # A foreign executor may live in another process: its runs cannot be watched, only awaited or withdrawn.
-    watches = [_engine.Progress() if own else None for _ in tasks]
-    futures: list[Future[Run]] = []
+    # So many are handed over at a time: an executor's queue is never empty, and a long list of tasks costs no
+    # futures before its turn.
+    ahead = 2 * jobs if own else _AHEAD
+    done: list[Run | None] = [None] * len(tasks)
+    pending: dict[Future[Run], tuple[int, _engine.Progress | None]] = {}
+    ended = 0
     stop: BaseException | None = None
+
+    def take(future: Future[Run]) -> BaseException | None:
+        """Put a future's run into its place; what it raised instead, in one line that names it."""
+        nonlocal ended
+        index, _ = pending[future]
+        problem: BaseException | None
+        try:
+            problem = future.exception()
+        except CancelledError as withdrawn:
+            problem = withdrawn
+        if problem is None:
+            done[index] = future.result()
+            ended += 1
+        # Last, so that a Ctrl-C in between takes it once more.
+        del pending[future]
+        return None if problem is None else _died(tasks[index], problem)
+
+    waiting = iter(enumerate(tasks))
     try:
-        for task, watch in zip(tasks, watches, strict=True):
-            futures.append(pool.submit(execute, task, watch) if own else pool.submit(execute, task))
-        pending = set(futures)
-        while pending and stop is None:
-            done, pending = wait(pending, timeout=_POLL_S, return_when=FIRST_COMPLETED)
-            for future in done:
-                problem = future.exception()
-                if problem is not None and stop is None:
-                    task = tasks[futures.index(future)]
-                    stop = RuntimeError(f"{task.name}, run {task.run}: {_one_line(problem)}")
-                    stop.__cause__ = problem
+        while stop is None:
+            for index, task in islice(waiting, ahead - len(pending)):
+                # A foreign executor may live in another process: its runs cannot be watched, only awaited or
+                # withdrawn.
+                watch = _engine.Progress() if own else None
+                try:
+                    future = pool.submit(execute, task, watch) if own else pool.submit(execute, task)
+                except Exception as problem:  # an executor whose workers died takes no more
+                    stop = _died(task, problem)
+                    break
+                pending[future] = (index, watch)
+            if not pending or stop is not None:
+                break
+            for future in wait(pending, timeout=_POLL_S, return_when=FIRST_COMPLETED).done:
+                died = take(future)
+                stop = stop or died
             if on_progress:
-                on_progress(_fraction(futures, watches))
+                under_way = sum(watch.fraction for _, watch in pending.values() if watch)
+                on_progress((ended + under_way) / len(tasks))
     except KeyboardInterrupt as interrupt:
         stop = interrupt
     if stop is not None:
-        for future in futures:
-            future.cancel()
-        for watch in watches:
-            if watch is not None:
-                watch.cancel()
-        wait([f for f in futures if not f.cancelled()], timeout=_GRACE_S if own else None)
+        _end(pending)
+        for future in [future for future in pending if future.done()]:
+            take(future)
     if own:
         pool.shutdown(wait=stop is None)
-    finished = [
-        f.result() if f.done() and not f.cancelled() and f.exception() is None else None for f in futures
-    ]
-    return finished + [None] * (len(tasks) - len(finished)), stop
+    return done, stop
 
 
-def _fraction(futures: Sequence[Future[Run]], watches: Sequence[_engine.Progress | None]) -> float:
-    parts = (
-        1.0 if future.done() else (watch.fraction if watch else 0.0)
-        for future, watch in zip(futures, watches, strict=True)
-    )
-    return sum(parts) / max(1, len(futures))
+def _end(pending: Mapping[Future[Run], tuple[int, _engine.Progress | None]]) -> None:
+    """Withdraw what has not begun, stop what has, and give it a moment to hand back what it has so far.
+
+    A run in a foreign executor that nothing stops is not waited for: what is finished would wait with it.
+    """
+    for future in pending:
+        future.cancel()
+    for _, watch in pending.values():
+        if watch is not None:
+            watch.cancel()
+    # A second Ctrl-C ends the waiting, not the keeping.
+    with suppress(KeyboardInterrupt):
+        wait([future for future in pending if not future.cancelled()], timeout=_GRACE_S)
+
+
+def _died(task: Task, problem: BaseException) -> RuntimeError:
+    stop = RuntimeError(f"{task.name}, run {task.run}: {_one_line(problem)}")
+    stop.__cause__ = problem
+    return stop
 
 
 def _one_line(problem: BaseException) -> str:

@@ -144,7 +144,7 @@ def test_a_run_that_ends_before_its_warm_up_says_so():
     few = ["run", "query", "--set", "repetitions=1", "--set", "warmup=1s"]
     done = penstock(*few)
     assert done.returncode == 0
-    assert "warning: run 0 ended before its warm-up: nothing was measured" in done.stderr
+    assert "warning: the run ended before its warm-up: nothing was measured" in done.stderr
 
 
 # Keys of the incast remedies: settings, then the key, value and rule that the one line of the error names.

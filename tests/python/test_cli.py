@@ -1,6 +1,7 @@
 """The program as a user calls it: output, exit codes, and the text of every message."""
 
 import json
+import os
 import subprocess
 
 import pytest
@@ -33,12 +34,13 @@ def test_json_is_one_document_with_the_agreed_keys(short):
     done = penstock("run", *short, "--runs", "3", "--seed", "5", "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert set(document) == {"scenario", "seed", "runs", "mean", "ci95"}
+    assert set(document) == {"scenario", "seed", "runs", "mean", "ci95", "warnings"}
     assert document["seed"] == 5
     assert [run["run"] for run in document["runs"]] == [0, 1, 2]
     for run in document["runs"]:
         assert set(run) == {"run", "summary"}
         assert set(run["summary"]) >= SUMMARY_KEYS
+        assert run["summary"]["bottleneck"] == "switch->client"
     goodput = [run["summary"]["goodput_bps"] for run in document["runs"]]
     assert document["mean"]["goodput_bps"] == pytest.approx(sum(goodput) / 3)
     assert 0 < document["mean"]["goodput_bps"] < 1e9
@@ -100,7 +102,17 @@ BAD = {
     ),
     "missing file": (["run", "nowhere.toml"], ["nowhere.toml", "does not exist"]),
     "no equals sign": (["run", "incast", "--set", "servers"], ["--set", "servers", "KEY=VALUE"]),
-    "key twice": (["run", "incast", "--set", "sru=1KB", "--set", "sru=2KB"], ["sru", "twice"]),
+    "no value": (["run", "incast", "--set", "servers="], ["--set", "servers=", "value is empty"]),
+    "no key": (["run", "incast", "--set", "=3"], ["--set", "=3", "key is empty"]),
+    "two profiles": (
+        ["run", "incast", "--set", "profile=paper", "--profile", "25g"],
+        ["--profile", "25g", "contradicts", "paper"],
+    ),
+    "no such profile": (["run", "incast", "--profile", "nonsense"], ["profile", "nonsense"]),
+    "too many runs": (["run", "incast", "--runs", "1000000000"], ["--runs", "1000000000", "at most 100000"]),
+    "too many live runs": (["live", "incast", "--runs", "1000000000"], ["--runs", "at most 100000"]),
+    "runs beyond all numbers": (["run", "incast", "--runs", "9" * 5000], ["--runs", "whole number"]),
+    "too many jobs": (["run", "incast", "--jobs", "1000000"], ["--jobs", "1000000", "at most 1024"]),
     "seed": (["run", "incast", "--seed", "x"], ["--seed", "x", "whole number"]),
     "negative seed": (["run", "incast", "--seed=-1"], ["--seed", "-1", "at least 0"]),
     "no runs": (["run", "incast", "--runs", "0"], ["--runs", "0", "at least 1"]),
@@ -260,3 +272,94 @@ def test_toml_that_cannot_be_read_names_the_line(tmp_path):
     assert done.returncode == 2
     assert "bad.toml:1: " in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_of_a_key_given_twice_the_last_counts_and_help_says_so(short):
+    done = inline("run", *short, "--set", "servers=3", "--set", "servers=2", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["scenario"]["set"]["servers"] == "2"
+    words = " ".join(inline("run", "--help").stdout.replace("│", " ").split())
+    assert "of a key given twice the last counts" in words
+
+
+def test_the_bottleneck_is_named_in_the_table_and_in_every_document(short, tmp_path):
+    done = inline("run", *short, "--out", str(tmp_path))
+    assert "bottleneck: switch->client" in done.stdout
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["runs"][0]["summary"]["bottleneck"] == "switch->client"
+
+
+def test_a_warning_is_on_stderr_in_the_document_and_in_the_run_directory(short, tmp_path):
+    # A key that has no effect: the table's quiet companion.
+    unused = [*short, "--set", "delayed_ack_timeout=10ms", "--runs", "2"]
+    done = inline("run", *unused, "--json", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    about = json.loads((tmp_path / "run.json").read_text())
+    assert any("delayed_ack_timeout" in line for line in document["warnings"])
+    assert about["warnings"] == document["warnings"]
+    assert json.loads((tmp_path / "summary.json").read_text())["warnings"] == document["warnings"]
+    told = [line.removeprefix("warning: ") for line in done.stderr.splitlines() if line.startswith("warning")]
+    assert told == document["warnings"]
+
+
+def test_an_interval_of_something_positive_does_not_go_below_zero():
+    # Few timeouts, at chance: the formula's lower end is negative.
+    chosen = settings({"servers": "3", "duration": "150ms", "jitter": "1ms"})
+    done = inline("run", "incast", *chosen, "--runs", "3", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    wide = [key for key, mean in document["mean"].items() if (document["ci95"][key] or 0) > mean > 0]
+    assert wide, document
+    table = inline("run", "incast", *chosen, "--runs", "3").stdout
+    for key in wide:
+        (line,) = [line for line in table.splitlines() if line.split()[:1] == [key]]
+        assert " 0 to " in line and "±" not in line
+
+
+def test_describe_knows_a_parameter_wherever_there_is_one():
+    done = inline("describe", "rto_min")
+    assert done.returncode == 0, done.stderr
+    for word in ("parameter", "200ms", "long-flows", "incast", "RFC"):
+        assert word in done.stdout, word
+    found = json.loads(inline("describe", "rto_min", "--json").stdout)
+    assert {"name", "of", "default", "unit", "min", "max", "origin", "text"} <= set(found["parameters"][0])
+    # Of a table of the custom scenario only.
+    assert "custom" in inline("describe", "cdf_unit").stdout
+    assert "near it: rto_min" in inline("describe", "rto_mim").stderr
+
+
+@pytest.mark.parametrize("shell", ["zsh", "bash"])
+@pytest.mark.parametrize(
+    ("typed", "expected", "unexpected"),
+    [
+        (["run", "inc"], "incast", "long-flows"),
+        (["run", "incast", "--set", "rto_mi"], "rto_min=", "rto_max="),
+        (["run", "incast", "--set", "protocol=dct"], "dctcp", "newreno"),
+        (["run", "incast", "--set", "queue="], "droptail", "dctcp"),
+        (["run", "incast", "--set", "jitter_mode="], "independent", "droptail"),
+        (["describe", "rto_mi"], "rto_min", "rto_max"),
+    ],
+)
+def test_the_shell_completes(shell, typed, expected, unexpected):
+    if shell == "zsh":
+        given = {"_TYPER_COMPLETE_ARGS": " ".join(["penstock", *typed])}
+    else:
+        # Bash hands over the equals sign as a word of its own.
+        words = ["penstock"]
+        for word in typed:
+            key, equals, value = word.partition("=")
+            words += [key, *([equals] if equals else []), *([value] if value else [])]
+        given = {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
+    done = subprocess.run(
+        [str(PENSTOCK)],
+        env={**os.environ, **given, "_PENSTOCK_COMPLETE": f"complete_{shell}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    offered = done.stdout.split()
+    assert expected in done.stdout, (done.stdout, done.stderr)
+    assert unexpected not in done.stdout
+    if shell == "bash" and "=" in typed[-1]:
+        assert expected in offered, "bash puts it in the place of what follows the ="

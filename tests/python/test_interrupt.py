@@ -4,10 +4,15 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
-from conftest import PENSTOCK, settings
+import pytest
+from conftest import PENSTOCK, inline, settings
+
+import penstock
+from penstock import ledger, results, sweeps
 
 # Far longer than any test may take.
 LONG = {"servers": "8", "duration": "100000s", "protocol": "newreno"}
@@ -71,3 +76,149 @@ except penstock.Interrupted as stop:
     program.send_signal(signal.SIGINT)
     out, _ = program.communicate(timeout=20)
     assert json.loads(out.splitlines()[-1]) == [[True], [False]]
+
+
+FOREIGN = f"""
+import json, os, sys
+from concurrent.futures import ProcessPoolExecutor
+import penstock
+points = [("incast", {{"servers": 4, "duration": "10ms"}}), ("incast", {LONG!r}), ("incast", {LONG!r})]
+pool = ProcessPoolExecutor(1)
+try:
+    # The first of three is done.
+    penstock.sweep(points, executor=pool, on_progress=lambda done: print("ready" if done else "", flush=True))
+except penstock.Interrupted as stop:
+    print(json.dumps([[run.completed for run in runs.runs] for runs in stop.results]), flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("whole_group", [False, True], ids=["the caller alone", "the workers too"])
+def test_a_sweep_on_a_foreign_executor_keeps_what_is_finished(whole_group):
+    # From a terminal the workers hear Ctrl-C too; a cluster's do not, and their runs cannot be stopped.
+    program = subprocess.Popen(
+        [str(PENSTOCK.with_name("python")), "-c", FOREIGN],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    # The workers hold the pipe open: read to the line, not to the end.
+    watchdog = threading.Timer(60, os.killpg, (program.pid, signal.SIGKILL))
+    watchdog.start()
+    try:
+        assert program.stdout is not None
+        next(line for line in program.stdout if line == "ready\n")
+        time.sleep(0.5)
+        (os.killpg if whole_group else os.kill)(program.pid, signal.SIGINT)
+        kept = json.loads(next(line for line in program.stdout if line.startswith("[")))
+    finally:
+        watchdog.cancel()
+        os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
+    assert kept[0] == [True]
+    # The one under way is there, cut short, when its worker heard of it.
+    assert kept[1:] in ([[], []], [[False], []])
+
+
+def test_a_second_ctrl_c_ends_the_waiting_and_not_the_keeping(monkeypatch):
+    pressed = []
+
+    def wait(futures, timeout=None, return_when=None):
+        found = real(futures, timeout=5)
+        if found.done or pressed:
+            pressed.append(len(pressed))
+            raise KeyboardInterrupt
+        return found
+
+    real = sweeps.wait
+    monkeypatch.setattr(sweeps, "wait", wait)
+    with pytest.raises(penstock.Interrupted) as stop:
+        penstock.sweep([("incast", {"servers": 2, "duration": "10ms"})])
+    assert len(pressed) == 2
+    assert [run.completed for run in stop.value.results[0].runs] == [True]
+
+
+def test_an_executor_whose_workers_died_is_a_failed_run_with_the_others_kept():
+    from concurrent.futures import BrokenExecutor, Executor, Future
+
+    class Dying(Executor):
+        """Does one job and takes no second one."""
+
+        jobs = 0
+
+        def submit(self, fn, /, *args, **kwargs):
+            self.jobs += 1
+            if self.jobs > 1:
+                raise BrokenExecutor("the workers died")
+            future = Future()
+            future.set_result(fn(*args, **kwargs))
+            return future
+
+    with pytest.raises(penstock.RunFailed, match=r"incast, run 1: the workers died") as stop:
+        penstock.sweep([("incast", {"servers": 2, "duration": "10ms"})], runs=3, executor=Dying())
+    assert [run.run for run in stop.value.results[0].runs] == [0]
+
+
+def interrupted_sweep(*_args, **_more):
+    """A sweep of three points that was stopped in the second."""
+    ended = penstock.run("incast", servers=2, duration="10ms", keep=())
+    none = penstock.RunSet("incast", 1, ())
+    raise penstock.Interrupted([ended, none, none])
+
+
+def test_the_demo_keeps_the_points_that_have_runs(tmp_path, monkeypatch):
+    from penstock.experiments.incast import study
+
+    monkeypatch.setattr(study, "sweep", interrupted_sweep)
+    done = inline("demo", "--out", str(tmp_path))
+    assert done.returncode == 130
+    assert done.stderr == f"interrupted: 1 points have runs: {tmp_path / 'partial.json'}\n"
+    (kept,) = json.loads((tmp_path / "partial.json").read_text())
+    assert kept["runs"][0]["summary"]["goodput_bps"] > 0
+
+
+def test_reproduce_keeps_its_verdicts(tmp_path, monkeypatch):
+    def fine(lab):
+        return ledger.Finding(True, "1")
+
+    def cut(lab):
+        raise KeyboardInterrupt
+
+    rows = [
+        ledger.Row(name, "incast", name, "1", check) for name, check in (("A", fine), ("B", cut), ("C", fine))
+    ]
+    monkeypatch.setattr(ledger, "rows", lambda live=False: rows)
+    done = inline("reproduce", "--all", "--json", "--out", str(tmp_path))
+    assert done.returncode == 130
+    assert [v["verdict"] for v in json.loads(done.stdout)] == ["confirmed", "not run", "not run"]
+    assert json.loads((tmp_path / "verdicts.json").read_text()) == json.loads(done.stdout)
+    assert "interrupted: 1 of 3 rows have a verdict" in done.stderr
+    assert (tmp_path / "report.html").exists()
+
+
+def test_a_comparison_keeps_the_kernels_runs_when_the_simulation_is_stopped(monkeypatch):
+    from penstock import live
+
+    ran = penstock.run("incast", servers=2, duration="10ms", keep=())
+    monkeypatch.setattr(live, "_runs", lambda *args: [ran])
+    monkeypatch.setattr(live, "resolve", lambda *args, **more: ran.scenario)
+    monkeypatch.setattr(live, "sweep", interrupted_sweep)
+    with pytest.raises(penstock.Interrupted) as stop:
+        live.compare("incast", over=("servers", [2]))
+    assert stop.value.results[0] is ran
+    assert len(stop.value.results) == 4
+
+
+def test_ctrl_c_while_files_are_written_leaves_what_was_there(tmp_path, monkeypatch):
+    ran = penstock.run("incast", servers=2, duration="10ms")
+    ran.save(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def press(*_args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(results, "_json", press)
+    with pytest.raises(KeyboardInterrupt):
+        ran.save(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -110,3 +110,26 @@ def test_a_row_that_failed_is_in_the_report(tmp_path):
     path = report.verdicts([verdict], tmp_path / "report.html", quick=False, provenance={})
     assert "not run" in path.read_text()
     assert "ZeroDivisionError" in path.read_text()
+
+
+def test_a_row_shows_what_its_runs_warned_of_and_which_port_they_measured(tmp_path):
+    def check(lab):
+        common = {"servers": 2, "duration": "10ms"}
+        unused = {**common, "delayed_ack_timeout": "10ms"}
+        lab.sweep([("incast", common), ("incast", unused)])
+        return Finding(True, "1")
+
+    def silent(lab):
+        return Finding(True, "2")
+
+    lab = Lab(tmp_path)
+    first, second = (judge(Row(i, "incast", i, "1", f), lab) for i, f in (("X-1", check), ("X-2", silent)))
+    assert "1 of 2 points: without effect in this run: delayed_ack_timeout" in first.warnings
+    assert first.bottlenecks == ("switch->client",)
+    assert second.warnings == second.bottlenecks == ()
+    text = report.verdicts([first, second], tmp_path / "r.html", quick=True, provenance={}).read_text()
+    parsed = Page()
+    parsed.feed(text)
+    assert parsed.open == []
+    words = " ".join(parsed.text)
+    assert "delayed_ack_timeout" in words and "switch->client" in words

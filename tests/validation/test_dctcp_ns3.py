@@ -43,7 +43,7 @@ RFC: dict[int, Point] = {
 }
 
 
-def long_flows(flows: int, protocol: str, **changes: str) -> penstock.Result:
+def long_flows(flows: int, protocol: str, **changes: str) -> penstock.RunSet:
     options = {
         "flows": flows,
         "link_rate": "10Gbps",
@@ -60,7 +60,7 @@ def long_flows(flows: int, protocol: str, **changes: str) -> penstock.Result:
     return penstock.run("long-flows", **(options | changes))
 
 
-def agrees(result: penstock.Result, point: Point) -> None:
+def agrees(result: penstock.RunSet, point: Point) -> None:
     mean, deviation, alpha = point
     assert result.mean("queue_mean_packets") == pytest.approx(mean + 2, rel=0.10)
     assert result.mean("queue_std_packets") == pytest.approx(deviation, rel=0.15)

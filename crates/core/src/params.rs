@@ -475,6 +475,19 @@ pub fn parse_size(text: &str) -> Option<f64> {
     parse_number(text, SIZE_UNITS)
 }
 
+/// What a written value is worth: the number in base units, and the unit (`s`, `bit/s`, `bytes`, `packets`, or nothing).
+/// None for a text that is no number.
+pub fn quantity(text: &str) -> Option<(f64, &'static str)> {
+    let kinds: [(&[(&str, f64)], &str); 5] = [
+        (&[("", 1.0)], ""),
+        (TIME_UNITS, "s"),
+        (RATE_UNITS, "bit/s"),
+        (SIZE_UNITS, "bytes"),
+        (&[("pkt", 1.0)], "packets"),
+    ];
+    kinds.iter().find_map(|(units, name)| parse_number(text, units).map(|x| (x, *name)))
+}
+
 /// A finite number followed by one of `units` (blanks between them allowed), in base units.
 pub fn parse_number(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let text = text.trim();

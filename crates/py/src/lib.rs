@@ -230,6 +230,12 @@ fn describe() -> String {
     all.to_string()
 }
 
+/// A value as it is written ("200us", "32KB") as a number in base units and its unit; None when it is no number.
+#[pyfunction]
+fn quantity(text: &str) -> Option<(f64, &'static str)> {
+    penstock_core::params::quantity(text)
+}
+
 /// The engine.
 #[pymodule]
 fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -243,5 +249,6 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(live, m)?)?;
     m.add_function(wrap_pyfunction!(live_resolve, m)?)?;
     m.add_function(wrap_pyfunction!(doctor, m)?)?;
+    m.add_function(wrap_pyfunction!(quantity, m)?)?;
     Ok(())
 }

@@ -101,14 +101,15 @@ def run(
     Returns the path of the report.
     """
     curves = measure(jobs, on_progress)
+    # Printed first: a disk that does not take the files loses no result.
+    if console is not None:
+        for table_ in (goodput_cells(curves), findings(curves)):
+            console.print(rich_table(table_))
     out.mkdir(parents=True, exist_ok=True)
     table(curves).write_csv(out / "goodput.csv")
     with figures.style():
         goodput = figures.write(goodput_figure(curves), out / "figures", "goodput")
         causes = figures.write(cause_figure(curves), out / "figures", "causes")
-    if console is not None:
-        for table_ in (goodput_cells(curves), findings(curves)):
-            console.print(rich_table(table_))
     caption = f"Mean of {RUNS} runs from {WARMUP} to {DURATION} of simulated time; bands: 95 % intervals."
     causes_caption = "Timeouts per block, and the share of packets dropped at the port towards the client."
     page = report.Page(
@@ -123,6 +124,10 @@ def run(
                 "Goodput against the number of servers",
                 figures=[(goodput, caption)],
                 tables=[findings(curves), goodput_cells(curves)],
+                facts=[
+                    ("Bottleneck", ", ".join(dict.fromkeys(r.bottleneck for c in curves for r in c.sets)))
+                ],
+                warnings=warnings(curves),
             ),
             report.Section(
                 "Why: timeouts and drops",
@@ -148,6 +153,16 @@ def run(
         },
     )
     return report.write(page, out / "report.html")
+
+
+def warnings(curves: Sequence[Curve]) -> list[str]:
+    """What the runs warned of, with the curve and the number of servers."""
+    return [
+        f"{curve.variant.label}, {n} servers: {text}"
+        for curve in curves
+        for n, runs in zip(SERVERS, curve.sets, strict=True)
+        for text in runs.warnings
+    ]
 
 
 def table(curves: Sequence[Curve]) -> pl.DataFrame:
@@ -269,7 +284,7 @@ def goodput_cells(curves: Sequence[Curve]) -> report.Table:
     """The goodput table of the report: Mb/s, mean ± 95 % half-width."""
     columns = ["servers", *(curve.variant.label for curve in curves)]
     rows = [[str(n), *(_cell(curve.sets[i]) for curve in curves)] for i, n in enumerate(SERVERS)]
-    return report.Table(columns, rows, caption="Goodput in Mb/s, mean ± 95 % half-width")
+    return report.Table(columns, rows, caption="Goodput in Mb/s: mean and 95 % interval")
 
 
 def rich_table(cells: report.Table) -> RichTable:
@@ -283,7 +298,9 @@ def rich_table(cells: report.Table) -> RichTable:
 
 
 def _cell(runs: RunSet) -> str:
-    return f"{runs.mean('goodput_bps') / 1e6:.0f} ± {runs.ci95('goodput_bps') / 1e6:.0f}"
+    mean, half = runs.mean("goodput_bps") / 1e6, runs.ci95("goodput_bps") / 1e6
+    # Goodput is never negative, though the formula's lower end may be.
+    return f"{mean:.0f} ± {half:.0f}" if half <= mean else f"{mean:.0f} (0 to {mean + half:.0f})"
 
 
 def _per_block(n: int, runs: RunSet) -> np.ndarray:
