@@ -14,6 +14,7 @@ SUMMARY_KEYS = {
     "queue_std_packets",
     "queue_max_packets",
     "drops",
+    "drops_nonect",
     "drop_rate",
     "ce_marks",
     "timeouts",
