@@ -334,6 +334,8 @@ pub struct Recorder {
     pub keep_series: bool,
     /// Places in the series table for flows that are open at the same time; the means count all open flows.
     pub series_flows: u32,
+    /// The scenario has places for its own first flows only: that others have none is no news.
+    own_flows_only: bool,
     /// Places taken.
     places: u32,
     /// Flows that found no place.
@@ -392,6 +394,7 @@ impl Default for Recorder {
             sampled_ports: Vec::new(),
             keep_series: false,
             series_flows: 0,
+            own_flows_only: false,
             places: 0,
             without_place: 0,
             facts: Vec::new(),
@@ -456,6 +459,11 @@ impl Recorder {
         *left_out += 1;
         false
     }
+    /// Keeps samples of the first `flows` flows, which stay, and of no others.
+    pub fn keep_first(&mut self, flows: u32) {
+        self.series_flows = flows;
+        self.own_flows_only = true;
+    }
     /// A connection is opened: true when it has a place in the series table, to be given back with
     /// [`Self::give_back`].
     pub fn take_place(&mut self) -> bool {
@@ -465,7 +473,7 @@ impl Recorder {
         let free = self.places < self.series_flows;
         if free {
             self.places += 1;
-        } else {
+        } else if !self.own_flows_only {
             self.without_place += 1;
         }
         free
@@ -629,6 +637,7 @@ impl Recorder {
             sampled_ports: self.sampled_ports.clone(),
             keep_series: self.keep_series,
             series_flows: self.series_flows,
+            own_flows_only: self.own_flows_only,
             ..Recorder::default()
         }
     }

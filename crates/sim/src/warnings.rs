@@ -102,10 +102,7 @@ fn flows(m: &Measured<'_>, found: &mut Vec<String>) {
 
 fn load(m: &Measured<'_>, found: &mut Vec<String>) {
     for (_, x) in m.recorder.facts.iter().filter(|(key, x)| *key == "offered_load" && *x > 1.0) {
-        found.push(format!(
-            "the offered load is {} of the capacity: queues and flows grow",
-            rounded(*x)
-        ));
+        found.push(format!("the offered load is {} of the capacity: queues and flows grow", rounded(*x)));
     }
     // What was offered to the links of hosts; a closed loop cannot offer more than it gets done.
     let mut worst: Option<(f64, u32, bool)> = None;

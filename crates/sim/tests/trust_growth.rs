@@ -40,7 +40,11 @@ fn per_flow(flows: u64, many: bool, repetitions: u32) -> Option<f64> {
     for _ in 0..repetitions {
         let before = cpu_s()?;
         let o = star(flows, many, json!({}));
-        assert!((o.summary["flows_completed"] - flows as f64).abs() < 20.0, "{}", o.summary["flows_completed"]);
+        assert!(
+            (o.summary["flows_completed"] - flows as f64).abs() < 20.0,
+            "{}",
+            o.summary["flows_completed"]
+        );
         least = least.min((cpu_s()? - before) / flows as f64);
     }
     Some(least)

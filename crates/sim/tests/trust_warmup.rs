@@ -50,11 +50,17 @@ fn a_flow_that_ended_before_the_warm_up_counts_nowhere() {
     // The same flow inside the window.
     let o = run(ONE, json!({"duration": "1s"}));
     assert_eq!(o.summary["goodput_bps"], 4e6);
-    assert_eq!((o.summary["flows"], o.summary["flows_opened"], o.summary["flows_completed"]), (1.0, 1.0, 1.0));
+    assert_eq!(
+        (o.summary["flows"], o.summary["flows_opened"], o.summary["flows_completed"]),
+        (1.0, 1.0, 1.0)
+    );
     // Across the end of the warm-up: about half of it, and not opened in the window.
     let o = run(ONE, json!({"duration": "1s", "warmup": "200ms"}));
     assert!((2.0e6..3.0e6).contains(&(o.summary["goodput_bps"] * 0.8)), "{}", o.summary["goodput_bps"]);
-    assert_eq!((o.summary["flows"], o.summary["flows_opened"], o.summary["flows_completed"]), (1.0, 0.0, 1.0));
+    assert_eq!(
+        (o.summary["flows"], o.summary["flows_opened"], o.summary["flows_completed"]),
+        (1.0, 0.0, 1.0)
+    );
     assert_eq!(o.engine.recorder.flows[0].acked_bytes as f64 * 8.0 / 0.8, o.summary["goodput_bps"]);
 }
 
@@ -95,9 +101,14 @@ between = ["c", "s"]
 rate = "10Gbps"
 delay = "20us"
 "#;
-    let text = SHORT_THEN_LONG
-        .replace(r#"between = [["a", "b"], "s"]"#, "between = [\"a\", \"s\"]")
-        .replacen("[[workload]]", &format!("{links}[[link]]\nbetween = [\"b\", \"s\"]\nrate = \"1Gbps\"\ndelay = \"20us\"\n[[workload]]"), 1);
+    let text =
+        SHORT_THEN_LONG.replace(r#"between = [["a", "b"], "s"]"#, "between = [\"a\", \"s\"]").replacen(
+            "[[workload]]",
+            &format!(
+                "{links}[[link]]\nbetween = [\"b\", \"s\"]\nrate = \"1Gbps\"\ndelay = \"20us\"\n[[workload]]"
+            ),
+            1,
+        );
     let after = run(&text, json!({}));
     let alone = run(&text.replace("count = 300", "count = 1"), json!({}));
     assert_eq!(after.engine.recorder.flows.len(), 302);
@@ -144,7 +155,10 @@ fn reversed_ties_turn_simultaneous_workloads_round() {
 
 #[test]
 fn a_link_slower_than_a_packet_in_seconds_works() {
-    let o = scenario("long-flows", &[("link_rate", "1kbps"), ("rtt", "1s"), ("duration", "300s"), ("flows", "1")]);
+    let o = scenario(
+        "long-flows",
+        &[("link_rate", "1kbps"), ("rtt", "1s"), ("duration", "300s"), ("flows", "1")],
+    );
     assert!(o.summary["packets_sent"] >= 10.0);
     // In a network of many ports the clock of events is coarser: then the key is named.
     let set = [("topology", "leaf-spine:1x1x131072"), ("link_rate", "1kbps"), ("mtu", "60000B")];
@@ -215,7 +229,9 @@ fn a_flow_that_is_open_at_the_end_is_not_complete() {
     assert!(f.open_at_end && !f.complete && f.fct().is_none() && f.slowdown().is_nan());
     assert_eq!((o.summary["flows"], o.summary["flows_completed"], o.summary["transfers"]), (1.0, 0.0, 0.0));
     // A run that its last transfer ends: that flow is complete, and both tables agree on its time.
-    let text = PATH.replace("kind = \"flows\"", "kind = \"query\"").replace("size = \"SIZE\"", "response = \"10KB\"\nrepetitions = 3");
+    let text = PATH
+        .replace("kind = \"flows\"", "kind = \"query\"")
+        .replace("size = \"SIZE\"", "response = \"10KB\"\nrepetitions = 3");
     let o = run(&text, json!({}));
     let r = &o.engine.recorder;
     assert!(o.engine.now().as_secs() < 1.0 && o.summary["transfers"] == 3.0);

@@ -51,7 +51,10 @@ const LONG: &str = "[[workload]]\nkind = \"flows\"\nfrom = [\"a\", \"c\"]\nto = 
 
 #[test]
 fn a_quiet_run_says_nothing() {
-    let o = star(LONG, json!({"duration": "1s", "protocol": "dctcp", "queue": "threshold:k=20pkt", "ect_syn": true, "rwnd": "64KB"}));
+    let o = star(
+        LONG,
+        json!({"duration": "1s", "protocol": "dctcp", "queue": "threshold:k=20pkt", "ect_syn": true, "rwnd": "64KB"}),
+    );
     assert_eq!(o.warnings, [""; 0]);
     assert_eq!(o.bottleneck, "s->b");
 }
@@ -82,7 +85,9 @@ fn flows_that_were_never_established_are_counted() {
 
 #[test]
 fn unfinished_transfers_are_counted() {
-    let sized = format!("{LONG}size = \"10MB\"\n[[workload]]\nkind = \"flows\"\nfrom = \"a\"\nto = \"b\"\nsize = \"10KB\"\n");
+    let sized = format!(
+        "{LONG}size = \"10MB\"\n[[workload]]\nkind = \"flows\"\nfrom = \"a\"\nto = \"b\"\nsize = \"10KB\"\n"
+    );
     let o = star(&sized, json!({}));
     says(&o, "completion statistics leave out 2 of 3 transfers that were not complete at the end, the oldest for 100 ms");
     let o = star(&sized, json!({"duration": "3s", "queue": "droptail"}));
@@ -95,10 +100,14 @@ fn more_load_than_the_link_carries() {
     let poisson = |rate: u64| {
         format!("[[workload]]\nkind = \"poisson\"\nfrom = [\"a\", \"c\"]\nto = \"b\"\nsizes = \"fixed:50KB\"\nrate = {rate}\n")
     };
-    says(&star(&poisson(2500), json!({"duration": "1s"})), "the load offered for host b in the measured time is ");
+    says(
+        &star(&poisson(2500), json!({"duration": "1s"})),
+        "the load offered for host b in the measured time is ",
+    );
     does_not_say(&star(&poisson(500), json!({"duration": "1s"})), "load");
     // A closed loop offers what it gets done.
-    let closed = "[[workload]]\nkind = \"closed\"\nfrom = [\"a\", \"c\"]\nto = \"b\"\nsizes = \"fixed:50KB\"\n";
+    let closed =
+        "[[workload]]\nkind = \"closed\"\nfrom = [\"a\", \"c\"]\nto = \"b\"\nsizes = \"fixed:50KB\"\n";
     does_not_say(&star(closed, json!({"duration": "1s"})), "load");
 }
 
@@ -112,7 +121,10 @@ fn starved_flows_are_counted() {
         1,
     );
     // At 90 % loss its timeouts double until none falls into the short window.
-    let o = custom(&format!("{text}{LONG}"), json!({"duration": "40s", "warmup": "39900ms", "rto_initial": "10ms"}));
+    let o = custom(
+        &format!("{text}{LONG}"),
+        json!({"duration": "40s", "warmup": "39900ms", "rto_initial": "10ms"}),
+    );
     let c = &o.engine.recorder.flows[1];
     assert!(c.established && c.acked_bytes == 0, "{c:?}");
     says(&o, "1 of 2 flows had data to send and carried nothing in the measured time");
@@ -162,10 +174,16 @@ fn the_automatic_bottleneck_is_the_port_with_the_longest_queue() {
     let o = custom(&format!("{text}{LONG}"), json!({"duration": "500ms", "warmup": "100ms"}));
     assert_eq!(o.bottleneck, "s->b");
     assert!(o.summary["utilisation"] > 0.9, "{}", o.summary["utilisation"]);
-    let o = custom(&format!("bottleneck = \"s->a\"\n{text}{LONG}"), json!({"duration": "500ms", "warmup": "100ms"}));
+    let o = custom(
+        &format!("bottleneck = \"s->a\"\n{text}{LONG}"),
+        json!({"duration": "500ms", "warmup": "100ms"}),
+    );
     assert!(o.bottleneck == "s->a" && o.summary["utilisation"] < 0.1);
     says(&o, "the longest mean queue stands at");
-    let o = scenario("permutation", &[("topology", "leaf-spine:2x1x4"), ("duration", "500us"), ("link_rate", "10Gbps")]);
+    let o = scenario(
+        "permutation",
+        &[("topology", "leaf-spine:2x1x4"), ("duration", "500us"), ("link_rate", "10Gbps")],
+    );
     assert!(o.summary["utilisation"] > 0.9, "{} at {}", o.summary["utilisation"], o.bottleneck);
 }
 
@@ -209,11 +227,17 @@ fn tables_cut_short_are_named_and_the_summary_is_not() {
     let (cut, all) = (summarise(&engine.measured()), whole.summary);
     for (key, value) in &all {
         let quantile = key.ends_with("p50_s") || key.ends_with("p99_s") || key.starts_with("slowdown");
-        assert!(quantile || *key == "rows_left_out" || cut[key] == *value, "{key}: {} is not {value}", cut[key]);
+        assert!(
+            quantile || *key == "rows_left_out" || cut[key] == *value,
+            "{key}: {} is not {value}",
+            cut[key]
+        );
     }
     assert_eq!((cut["rows_left_out"], all["rows_left_out"]), (300.0, 0.0));
     let lines = warnings(&engine.measured());
-    for words in ["150 rows left out of table flows", "150 rows left out of table transfers", "quantiles are those"] {
+    for words in
+        ["150 rows left out of table flows", "150 rows left out of table transfers", "quantiles are those"]
+    {
         assert!(lines.iter().any(|w| w.contains(words)), "{words}: {lines:?}");
     }
 }
@@ -227,7 +251,8 @@ fn flows_without_a_place_in_the_series_table_are_counted() {
 
 #[test]
 fn a_run_that_ended_before_its_warm_up() {
-    let reads = "[[workload]]\nkind = \"reads\"\nfrom = [\"a\", \"c\"]\nto = \"b\"\nsru = \"10KB\"\nblocks = 1\n";
+    let reads =
+        "[[workload]]\nkind = \"reads\"\nfrom = [\"a\", \"c\"]\nto = \"b\"\nsru = \"10KB\"\nblocks = 1\n";
     let o = star(reads, json!({"warmup": "90ms"}));
     assert_eq!(o.warnings, ["the run ended before its warm-up: nothing was measured"]);
 }

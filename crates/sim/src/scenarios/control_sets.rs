@@ -114,7 +114,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         setup.collectives.push(Collective { controller, workloads: (0..5).collect() });
     }
     setup.recorder.sampled_ports = vec![link_a, link_b];
-    setup.recorder.series_flows = 5;
+    setup.recorder.keep_first(5);
     setup.recorder.by_destination = true;
     Ok(setup)
 }

@@ -223,7 +223,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         setup.collectives.push(Collective { controller, workloads: vec![0, 1] });
     }
     setup.recorder.sampled_ports = router2_ports;
-    setup.recorder.series_flows = 2;
+    setup.recorder.keep_first(2);
     setup.recorder.by_destination = true;
     Ok(setup)
 }
