@@ -213,7 +213,7 @@ fn ports(name: &str, sizes: Sizes, load: f64, packets: u64, width: f64) {
 /// Guards: the port's clock and its integrals, for packets of one size.
 #[test]
 fn m_d_1_at_a_port() {
-    for (load, packets) in [(0.5, 100_000), (0.8, 200_000), (0.95, 1_000_000)] {
+    for (load, packets) in [(0.5, 100_000), (0.8, 200_000), (0.95, 800_000)] {
         ports("M/D/1", Sizes::Fixed(1500), load, packets, 0.03);
     }
 }
@@ -221,7 +221,7 @@ fn m_d_1_at_a_port() {
 /// Guards: the same for sizes that are exponential.
 #[test]
 fn m_m_1_at_a_port() {
-    for (load, packets) in [(0.5, 100_000), (0.8, 300_000), (0.95, 1_200_000)] {
+    for (load, packets) in [(0.5, 100_000), (0.8, 300_000), (0.95, 1_000_000)] {
         ports("M/M/1", Sizes::Exponential { fixed: 0, mean: 10_000.0 }, load, packets, 0.04);
     }
 }
@@ -302,7 +302,7 @@ fn end_to_end(name: &str, payload: Sizes, load: f64, messages: u64, width: f64) 
 /// mean.
 #[test]
 fn m_d_1_end_to_end() {
-    for (load, messages) in [(0.5, 30_000), (0.8, 50_000), (0.95, 250_000)] {
+    for (load, messages) in [(0.5, 30_000), (0.8, 50_000), (0.95, 160_000)] {
         end_to_end("M/D/1", Sizes::Fixed(1460), load, messages, 0.05);
     }
 }
