@@ -20,7 +20,7 @@ SEGMENT = 1460  # payload of a full segment
 
 @cache
 def ideal_host() -> dict[str, str]:
-    """Settings of a host without noise and without a limit of its own, as far as the engine has such limits."""
+    """Settings of a host without noise and without a limit of its own, as far as the engine knows them."""
     (custom,) = catalogue.find("custom")["scenarios"]
     wanted = {"send_jitter": "0s", "host_queue": "unlimited"}
     known = {parameter["name"] for parameter in custom["params"]}
@@ -28,7 +28,7 @@ def ideal_host() -> dict[str, str]:
 
 
 def link(a: str, b: str, rate: float, delay: float, **more: str | float) -> Table:
-    """Both directions between two nodes: bit/s, seconds; a buffer that holds everything unless one is given."""
+    """Both directions between two nodes: bit/s, seconds; a buffer for everything unless one is given."""
     return {
         "between": [a, b],
         "rate": f"{rate!r}bps",

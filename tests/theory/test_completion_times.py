@@ -1,8 +1,8 @@
 """Completion times of a transfer that has an idle path to itself, worked out by hand, to 0.01 %.
 
-No event is simulated here. What is needed is that the connection is opened for the transfer (SYN and SYN + ACK
-of 40 B, RFC 9293 section 3.5), that every segment is acknowledged with 40 B at once, that slow start sends two
-segments for each acknowledgement (RFC 5681 eq. (2)), and that links are first come, first served:
+No event is simulated here. What is needed is that the connection is opened for the transfer (SYN and SYN +
+ACK of 40 B, RFC 9293 section 3.5), that every segment is acknowledged with 40 B at once, that slow start
+sends two segments for each acknowledgement (RFC 5681 eq. (2)), and that links are first come, first served:
 `clocked` does that arithmetic segment by segment, `closed_form` is the textbook's sum over rounds.
 """
 
@@ -17,8 +17,8 @@ import pytest
 from networks import HEADER, SEGMENT
 
 # A link: rate in bit/s, delay in seconds.
-Path_ = tuple[tuple[float, float], ...]
-PATHS: dict[str, Path_] = {
+Hops = tuple[tuple[float, float], ...]
+PATHS: dict[str, Hops] = {
     "slow, fast": ((100e6, 5e-3), (1e9, 1e-3)),
     "fast, slow": ((10e9, 10e-6), (1e9, 40e-6)),
     "three, the slow one between": ((10e9, 5e-6), (2.5e9, 20e-6), (25e9, 7e-6)),
@@ -33,12 +33,12 @@ def segments(size: int) -> list[int]:
     return [SEGMENT + HEADER] * whole + ([rest + HEADER] if rest else [])
 
 
-def one_way(path: Path_, size: int) -> float:
+def one_way(path: Hops, size: int) -> float:
     """Time of a single packet over a path that stores and forwards."""
     return sum(size * 8 / rate + delay for rate, delay in path)
 
 
-def clocked(path: Path_, size: int, initial_window: int) -> float:
+def clocked(path: Hops, size: int, initial_window: int) -> float:
     """Time from the write to the last acknowledgement."""
     handshake = 2 * one_way(path, HEADER)
     acked: list[float] = []
@@ -54,9 +54,9 @@ def clocked(path: Path_, size: int, initial_window: int) -> float:
     return acked[-1]
 
 
-def closed_form(path: Path_, size: int, initial_window: int) -> float:
-    """The same for a path whose first link is the slowest: as Kurose and Ross, Computer Networking, section 3.7 of
-    the older editions, with an initial window of w segments.
+def closed_form(path: Hops, size: int, initial_window: int) -> float:
+    """The same for a path whose first link is the slowest: as Kurose and Ross, Computer Networking, section
+    3.7 of the older editions (from memory), with an initial window of w segments.
 
     Round r sends w 2^r segments without a gap and then waits until the first of them is acknowledged.
     """
@@ -79,7 +79,7 @@ def closed_form(path: Path_, size: int, initial_window: int) -> float:
     return last + path[-1][1] + back
 
 
-def measured(folder: Path, path: Path_, size: int, initial_window: int) -> float:
+def measured(folder: Path, path: Hops, size: int, initial_window: int) -> float:
     nodes = ["a", *(f"s{i}" for i in range(1, len(path))), "b"]
     links = [
         networks.link(x, y, rate, delay) for x, y, (rate, delay) in zip(nodes, nodes[1:], path, strict=False)
@@ -113,7 +113,7 @@ def test_a_transfer_on_an_idle_path(tmp_path: Path, path: str, size: str, initia
 
 
 def test_one_packet_by_hand(tmp_path: Path) -> None:
-    """1460 B over 1 Gb/s and 10 us, 10 Gb/s and 20 us: 1500 B take 12 us and 1.2 us, 40 B 0.32 us and 0.032 us."""
+    """1460 B over 1 Gb/s and 10 us, 10 Gb/s and 20 us: 1500 B take 12 and 1.2 us, 40 B 0.32 and 0.032 us."""
     way_of_40 = 0.32 + 10 + 0.032 + 20
     by_hand = 2 * way_of_40 + (12 + 10 + 1.2 + 20) + way_of_40
     found = measured(tmp_path, ((1e9, 10e-6), (10e9, 20e-6)), 1460, 10)

@@ -1,8 +1,8 @@
 """Little's law over a whole network: packets in it = arrivals per second x their mean time in it.
 
-The left side is what the ports integrate over time plus what is on the wires, the right side what the senders
-measure: the round-trip times of all packets, by their timestamps. A packet counts from its sending to the arrival of
-its acknowledgement, first as data, then as the ACK that it is answered with.
+The left side is what the ports integrate over time plus what is on the wires, the right side what the
+senders measure: the round-trip times of all packets, by their timestamps. A packet counts from its sending
+to the arrival of its acknowledgement, first as data, then as the ACK that it is answered with.
 """
 
 from __future__ import annotations
@@ -76,5 +76,5 @@ def test_a_busy_network(tmp_path: Path, name: str) -> None:
         f" found {found:.3f} ({in_ports:.1f} in ports): {found / expected - 1:+.3%}"
     )
     assert in_ports > 10, "a busy network"
-    # What is under way at the end, a few hundred of some 10^5 packets, is in one side only, for half of its time.
+    # What is under way at the end, some hundred of 10^5 packets, is in one side only, for half of its time.
     assert found == pytest.approx(expected, rel=2e-3)

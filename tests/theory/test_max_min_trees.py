@@ -1,13 +1,13 @@
 """Explicit rates on random trees: long flows against the max-min fair allocation.
 
-The allocation is worked out here by water filling (Bertsekas and Gallager, Data Networks, section 6.5.2), apart
-from `penstock.models.maxmin`. A sender's acknowledgements load the way back: what they take of a link is not
-there for the flows that use it forwards, so the filling is repeated until both fit. Hosts' own links are too fast to
-matter, and every flow has hosts of its own.
+The allocation is worked out here by water filling (Bertsekas and Gallager, Data Networks, section 6.5.2),
+apart from `penstock.models.maxmin`. A sender's acknowledgements load the way back: what they take of a link
+is not there for the flows that use it forwards, so the filling is repeated until both fit. Hosts' own links
+are too fast to matter, and every flow has hosts of its own.
 
-RCP's rate rests where alpha (C - y) = beta q / d (its equation (2)): a queue q that random meetings of packets keep
-at a packet or two costs it beta / alpha q / (C d) of the link. Its trees are fast and long, so that this is below
-3 %. PIQI-RCP does not look at the queue and rests at gamma C exactly (its equation (18)).
+RCP's rate rests where alpha (C - y) = beta q / d (its equation (2)): a queue q that random meetings of
+packets keep at a packet or two costs it beta / alpha q / (C d) of the link. Its trees are fast and long, so
+that this is below 3 %. PIQI-RCP does not look at the queue and rests at gamma C exactly (its equation (18)).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import networks
@@ -37,7 +38,7 @@ class Tree:
 
     def ports(self, flow: int) -> list[Port]:
         path = self.flows[flow]
-        return list(zip(path, path[1:], strict=False))
+        return list(pairwise(path))
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,8 @@ def test_rates_on_a_random_tree(tmp_path: Path, name: str, seed: int) -> None:
     expected, found = allocation(tree, case.share), measured(tmp_path, tree, case.protocol)
     errors = [f / e - 1 for f, e in zip(found, expected, strict=True)]
     print(
-        f"{name}, tree {seed}: {len(errors)} flows, {min(expected) / 1e6:.2f} to {max(expected) / 1e6:.2f} Mb/s,"
+        f"{name}, tree {seed}: {len(errors)} flows, {min(expected) / 1e6:.2f} to"
+        f" {max(expected) / 1e6:.2f} Mb/s,"
         f" off by {min(errors):+.2%} to {max(errors):+.2%}"
     )
     assert found == pytest.approx(expected, rel=case.tolerance)

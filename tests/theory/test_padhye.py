@@ -1,10 +1,11 @@
-"""One flow with random loss against Padhye, Firoiu, Towsley and Kurose, Modeling TCP Reno performance: a simple
-model and its empirical validation, IEEE/ACM ToN 8 (2), 2000: the full formula of the sending rate, within 15 %.
+"""One flow with random loss against Padhye, Firoiu, Towsley and Kurose, Modeling TCP Reno performance: a
+simple model and its empirical validation, IEEE/ACM ToN 8 (2), 2000: the full formula of the sending rate,
+within 15 %.
 
-Packets are lost independently with probability p, so the model's p, the chance that a packet is lost when the one
-before it in its round was not, is the link's. The rate is that of everything sent, retransmissions included; what
-arrives is 1 - p of it. The model has no limited transmit (RFC 3042) and no delayed-ACK timer: the timer is one
-round trip here, so that a single segment, after a timeout, is answered in the next round.
+Packets are lost independently with probability p, so the model's p, the chance that a packet is lost when
+the one before it in its round was not, is the link's. The rate is that of everything sent, retransmissions
+included; what arrives is 1 - p of it. The model has no limited transmit (RFC 3042) and no delayed-ACK timer:
+the timer is one round trip here, so that a single segment, after a timeout, is answered in the next round.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ LOSSES = {0.001: 500, 0.003: 1000, 0.01: 2000, 0.02: 4000, 0.05: 16000}
 
 
 def sending_rate(p: float, acknowledged: int) -> float:
-    """Packets per second when every `acknowledged`-th packet is acknowledged (equation (28) to (32); the form from
-    memory)."""
+    """Packets per second when every `acknowledged`-th packet is acknowledged: equations (28) to (32), from
+    memory.
+    """
     b = acknowledged
     shift = (2 + b) / (3 * b)
     window = shift + math.sqrt(8 * (1 - p) / (3 * b * p) + shift**2)

@@ -1,14 +1,16 @@
 """One NewReno flow and a buffer that is smaller than the path: utilisation of the sawtooth, within 2 %.
 
-In packets: the path holds P when nothing waits (one in service included), the port b P more before it overflows. A
-loss is found at a window of (1 + b) P, the window is halved (RFC 5681 eq. (4)), then grows by a packet per round
-trip (eq. (3)). Below P a round trip takes R and the link is partly idle; above, W packets take W R / P. Over one tooth
+In packets: the path holds P when nothing waits (one in service included), the port b P more before it
+overflows. A loss is found at a window of (1 + b) P, the window is halved (RFC 5681 eq. (4)), then grows by a
+packet per round trip (eq. (3)). Below P a round trip takes R and the link is partly idle; above, W packets
+take W R / P. Over one tooth
 
     packets = integral of W dW from (1 + b) P / 2 to (1 + b) P = 3/8 (1 + b)^2 P^2
     time    = (P - (1 + b) P / 2) R + ((1 + b)^2 - 1) P^2 / 2 R / P
 
-so the utilisation is 3/4 (1 + b)^2 / (1 + b + b^2): 3/4 without a buffer, 1 with b = 1. The round trip in which the
-loss is repaired adds half a window of (1 + b) P / 2 packets and R of time, a correction of the order of 1 / P.
+so the utilisation is 3/4 (1 + b)^2 / (1 + b + b^2): 3/4 without a buffer, 1 with b = 1. The round trip in
+which the loss is repaired adds half a window of (1 + b) P / 2 packets and R of time, a correction of the
+order of 1 / P.
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
 """One NewReno flow against ns-2.35 (Debian 2.35+dfsg-5): 30 combinations of delay and buffer, within 1 %.
 
-20 Mb/s, buffers of 0.1, 0.25, 0.5, 1 and 2 bandwidth-delay products of 1500 B packets; utilisation and goodput over 40 s
-to 200 s. tools/ns2_newreno.tcl gives the numbers: Agent/TCP/Newreno with its defaults but for packetSize_ 1460,
-window_ 10^6, minrto_ 0.2 and tcpTick_ 10 us, a TCPSink that acknowledges every packet, DropTail. With a tick of 1 us
-ns-2's RTT variance overflows (its update is in 16 bits) once a sample is 33 ms off: the timeout after slow
-start is then 0.77 s instead of 0.24 s, and the teeth of the longest paths are out of step for minutes.
+20 Mb/s, buffers of 0.1, 0.25, 0.5, 1 and 2 bandwidth-delay products of 1500 B packets; utilisation and
+goodput over 40 s to 200 s. tools/ns2_newreno.tcl gives the numbers: Agent/TCP/Newreno with its defaults but
+for packetSize_ 1460, window_ 10^6, minrto_ 0.2 and tcpTick_ 10 us, a TCPSink that acknowledges every packet,
+DropTail. With a tick of 1 us ns-2's RTT variance overflows (its update is in 16 bits) once a sample is 33 ms
+off: the timeout after slow start is then 0.77 s instead of 0.24 s, and the teeth of the longest paths are
+out of step for minutes.
 
-Two rules differ. ns-2 halves its window, fractions included (`ssthresh_from=cwnd`); RFC 5681 eq. (4) halves what is
-outstanding, in whole segments: up to half a segment less, 1.4 % of the rate at 20 ms and 8 packets. And in
-ns-2 the acknowledgement that ends fast recovery also opens the window, by 1 / cwnd; RFC 6582 section 3.2 step 3 only
-sets it to ssthresh. With a window of nine segments after the loss that is an eighth of a segment per tooth: the
-0.6 to 0.8 % that penstock has less at 10 ms (test_the_window_of_ns2_opens_at_the_end_of_recovery).
+Two rules differ. ns-2 halves its window, fractions included (`ssthresh_from=cwnd`); RFC 5681 eq. (4) halves
+what is outstanding, in whole segments: 1.4 % of the rate at 20 ms and 8 packets. And in ns-2 the acknowledgement
+that ends fast recovery also opens the window, by 1 / cwnd; RFC 6582 section 3.2 step 3 only sets it to ssthresh.
+From nine segments after the loss that is an eighth of a segment per tooth: the 0.6 to 0.8 % that penstock has less
+at 10 ms. With that rule, in an experiment, all nine points at 10 and 20 ms were within 0.005 % of ns-2, with its
+number of losses.
 """
 
 from __future__ import annotations
@@ -104,8 +106,8 @@ def test_the_window_is_halved_as_in_ns2(tmp_path: Path, rtt: int, buffer: int) -
 
 @pytest.mark.parametrize("rtt, buffer", NS2)
 def test_the_flight_is_halved_as_in_rfc_5681(tmp_path: Path, rtt: int, buffer: int) -> None:
-    """Guards against a sender that is caught in timeouts after slow start: FlightSize has to be counted without the
-    segments that duplicate acknowledgements have reported as gone.
+    """Guards against a sender that is caught in timeouts after slow start: FlightSize has to be counted
+    without the segments that duplicate acknowledgements have reported as gone.
     """
     result = one_flow(tmp_path, rtt, buffer, "flight")
     found = (result.mean("utilisation"), result.mean("goodput_bps") / 1e6)
@@ -115,7 +117,7 @@ def test_the_flight_is_halved_as_in_rfc_5681(tmp_path: Path, rtt: int, buffer: i
 
 @pytest.mark.parametrize("rule", ["cwnd", "flight"])
 def test_half_a_product_at_100_mbps_and_100_ms(tmp_path: Path, rule: str) -> None:
-    """ns-2 over 20 s to 120 s: 0.8145 of the link, no loss, no timeout: one tooth that begins at the bottom."""
+    """ns-2 over 20 s to 120 s: 0.8145 of the link, no loss, no timeout; one tooth, begun at the bottom."""
     result = one_flow(tmp_path, 100, 417, rule, rate=100, warmup=20, duration=120)
     assert result.mean("utilisation") == pytest.approx(0.81453, rel=0.01)
     assert result.mean("goodput_bps") == pytest.approx(79.2159e6, rel=0.01)
