@@ -8,11 +8,11 @@ off: the timeout after slow start is then 0.77 s instead of 0.24 s, and the teet
 out of step for minutes.
 
 Two rules differ. ns-2 halves its window, fractions included (`ssthresh_from=cwnd`); RFC 5681 eq. (4) halves
-what is outstanding, in whole segments: 1.4 % of the rate at 20 ms and 8 packets. And in ns-2 the acknowledgement
-that ends fast recovery also opens the window, by 1 / cwnd; RFC 6582 section 3.2 step 3 only sets it to ssthresh.
-From nine segments after the loss that is an eighth of a segment per tooth: the 0.6 to 0.8 % that penstock has less
-at 10 ms. With that rule, in an experiment, all nine points at 10 and 20 ms were within 0.005 % of ns-2, with its
-number of losses.
+what is outstanding, in whole segments: 1.4 % of the rate at 20 ms and 8 packets. And in ns-2 the
+acknowledgement that ends fast recovery also opens the window, by 1 / cwnd; RFC 6582 section 3.2 step 3 only
+sets it to ssthresh. From nine segments after the loss that is an eighth of a segment per tooth: the 0.6 to
+0.8 % that penstock has less at 10 ms. With that rule, in an experiment, all nine points at 10 and 20 ms
+were within 0.005 % of ns-2, with its number of losses.
 """
 
 from __future__ import annotations
