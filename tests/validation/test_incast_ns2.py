@@ -5,7 +5,8 @@ of 1000 B (1040 B on the wire) per server and block, RTOmin 200 ms unless said, 
 window 1000. EXACT is ns-2 as it comes: all sending times are exact, so packets of different servers meet the
 full buffer at the very same instants and the order of equal times decides who loses. JITTER is ns-2 with
 `overhead_` 1 us: bursts are held back, but segments of limited transmit are not; `send_jitter` (one packet's
-time by default, 8.3 us) is noise on every packet in the host's port. docs/validation.md shows both beside penstock.
+time by default, 8.3 us) is noise on every packet in the host's port. docs/validation.md shows both beside
+penstock.
 """
 
 from __future__ import annotations
