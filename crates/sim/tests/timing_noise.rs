@@ -26,7 +26,7 @@ fn locked_out(scenario: &str, settings: &[(&str, &str)]) -> usize {
             .flows
             .iter()
             .filter(|f| f.size == 0)
-            .map(|f| f.measured().acked_bytes)
+            .map(|f| f.acked_bytes)
             .collect();
         assert!(long.len() >= 2, "{} long flows", long.len());
         let share = long.iter().sum::<u64>() / long.len() as u64;
@@ -83,7 +83,7 @@ fn uneven(rate_gbps: u64, rtt_us: u64, send_jitter: Option<&str>) -> Summary {
     ];
     settings.extend(send_jitter.map(|j| ("send_jitter", j)));
     let mut setup = resolved("long-flows", 1, &settings).setup(0).expect("checked");
-    let bottleneck = setup.bottleneck as usize;
+    let bottleneck = setup.bottleneck.candidate() as usize;
     let mut n = 0;
     for i in 0..setup.topology.links.len() {
         let l = &mut setup.topology.links[i];
@@ -202,7 +202,7 @@ fn packets_leave_a_noisy_host_in_order_and_none_is_lost() {
             ("rwnd", "200pkt"),
         ];
         let o = run("long-flows", 1, &settings);
-        let retransmitted = |f: &FlowRecord| f.totals.retransmits + f.totals.fast_retransmits;
+        let retransmitted = |f: &FlowRecord| f.retransmits + f.fast_retransmits;
         assert_eq!(o.engine.recorder.flows.iter().map(retransmitted).sum::<u64>(), 0, "{protocol}");
         assert!(o.summary["utilisation"] > 0.99, "{protocol}: noise must not cost capacity: {:?}", o.summary);
     }
