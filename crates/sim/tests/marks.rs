@@ -45,7 +45,8 @@ fn a_packet_that_is_marked_and_then_lost_is_no_mark() {
     assert!((400..600).contains(&marked), "{marked}");
     assert_eq!(lossy.stats().marks, marked);
     let mut shared = port(0.0);
-    let pool = |i: usize| if i % 2 == 0 { Verdict::Drop(DropCause::Overflow) } else { Verdict::Mark };
+    let pool =
+        |i: usize| if i.is_multiple_of(2) { Verdict::Drop(DropCause::Overflow) } else { Verdict::Mark };
     assert_eq!(offer(&mut shared, Ecn::Ect0, pool), 500);
     assert_eq!(shared.stats().marks, 500, "marked by the queue and by the pool is one mark");
 }
