@@ -302,9 +302,7 @@ def frames(
     return found
 
 
-def _series(
-    name: str, values: NDArray[Any] | tuple[NDArray[Any], list[str]] | list[str]
-) -> pl.Series:
+def _series(name: str, values: NDArray[Any] | tuple[NDArray[Any], list[str]] | list[str]) -> pl.Series:
     if isinstance(values, tuple):
         codes, names = values
         return pl.Series(name, names, dtype=pl.String).gather(pl.Series(codes))

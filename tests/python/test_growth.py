@@ -67,6 +67,9 @@ def test_rows_of_flows_take_some_hundred_bytes(at_a_time):
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
 @pytest.mark.parametrize("at_a_time", ["one", "many"])
 def test_a_million_flows_fit_into_a_gigabyte(at_a_time):
-    few, most = min((case(10_000, at_a_time) for _ in range(3)), key=lambda x: x["cpu_s"]), case(10**6, at_a_time)
+    # The least of three on both sides: others use the machine too.
+    few, most = (
+        min((case(n, at_a_time) for _ in range(3)), key=lambda x: x["cpu_s"]) for n in (10_000, 10**6)
+    )
     assert most["peak_mb"] < 1000, most
     assert most["cpu_s"] / 10**6 < 1.3 * few["cpu_s"] / 10_000, (few, most)
