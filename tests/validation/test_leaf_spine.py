@@ -1,4 +1,6 @@
-"""All-to-all web-search traffic at 60 % on a leaf-spine network (leaf_spine_websearch.toml): buffers of 4 MB never fill, so
+"""All-to-all web-search traffic at 60 % on a leaf-spine network (leaf_spine_websearch.toml).
+
+Buffers of 4 MB never fill, so
 DCTCP must lose nothing. Where control packets were not ECN-capable, the marking threshold dropped tens of thousands of
 acknowledgements and SYNs.
 """
