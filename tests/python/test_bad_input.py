@@ -37,7 +37,7 @@ def test_the_example_of_the_documentation_runs(example):
     import polars as pl
 
     flows = pl.read_parquet(example.parent / "out" / "flows.parquet")
-    assert set(flows.filter(pl.col("workload") == 0)["protocol"]) == {"cubic"}
+    assert set(flows.filter(pl.col("workload") == 0)["protocol"]) == {"cubic:ecn=true"}
     assert set(flows.filter(pl.col("workload") > 0)["protocol"]) == {"dctcp"}
     assert set(flows.filter(pl.col("workload") == 1)["dst"]) == {"b2"}
 

@@ -8,7 +8,9 @@ from penstock import scenario
 
 def test_every_column_of_every_table_is_described() -> None:
     described = {t["name"]: {c["name"] for c in t["columns"]} for t in scenario.describe()["tables"]}
-    found = penstock.run("incast", servers=4, duration="50ms", sample="5ms", series="true", loss_events="true")
+    found = penstock.run(
+        "incast", servers=4, duration="50ms", sample="5ms", series="true", loss_events="true"
+    )
     for name in ("flows", "transfers", "ports", "events", "series"):
         missing = set(getattr(found, name).columns) - described[name]
         assert not missing, f"table {name} has columns that describe does not know: {sorted(missing)}"

@@ -1,6 +1,7 @@
-"""All-to-all web-search traffic at 60 % on a leaf-spine network (leaf_spine_websearch.toml): buffers of 4 MB never fill, so
-DCTCP must lose nothing. Where control packets were not ECN-capable, the marking threshold dropped tens of thousands of
-acknowledgements and SYNs.
+"""All-to-all web-search traffic at 60 % on a leaf-spine network (leaf_spine_websearch.toml).
+
+Buffers of 4 MB never fill, so DCTCP must lose nothing. Where control packets were not ECN-capable, the
+marking threshold dropped tens of thousands of acknowledgements and SYNs.
 """
 
 from __future__ import annotations
