@@ -1,9 +1,9 @@
 //! The loop: take the next event, let the object concerned handle it, re-arm its one deadline.
 
 use crate::events::{longest_flight_ps, Arrivals, Deadlines, Pending, Ties, Wake, MAX_PORTS};
+use crate::host_queue::HostShare;
 use crate::ideal::{self, Lengths};
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Transfer};
-use crate::host_queue::HostShare;
 use crate::pool::Pool;
 use crate::port::{Arena, Offered, Port, PortConfig};
 use crate::results::{Bottleneck, Measured};

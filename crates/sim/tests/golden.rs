@@ -18,7 +18,8 @@ fn debug_and_release_builds_leave_the_same_bytes() {
         let document = json!({ "toml": text, "base_dir": folder.to_str().unwrap(), "seed": 1 });
         let resolved = document::resolve(&document.to_string()).unwrap_or_else(|e| panic!("{name}: {e}"));
         let outcome = resolved.run(0, &Progress::default()).unwrap();
-        if fingerprint(&outcome.engine.measured(), &outcome.summary) != entry["fingerprint"].as_str().unwrap() {
+        if fingerprint(&outcome.engine.measured(), &outcome.summary) != entry["fingerprint"].as_str().unwrap()
+        {
             moved.push(name.as_str());
         }
     }

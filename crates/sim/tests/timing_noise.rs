@@ -20,14 +20,8 @@ fn run(scenario: &str, seed: u64, settings: &[(&str, &str)]) -> Outcome {
 fn locked_out(scenario: &str, settings: &[(&str, &str)]) -> usize {
     let starved = |seed: &u64| {
         let o = run(scenario, *seed, settings);
-        let long: Vec<u64> = o
-            .engine
-            .recorder
-            .flows
-            .iter()
-            .filter(|f| f.size == 0)
-            .map(|f| f.acked_bytes)
-            .collect();
+        let long: Vec<u64> =
+            o.engine.recorder.flows.iter().filter(|f| f.size == 0).map(|f| f.acked_bytes).collect();
         assert!(long.len() >= 2, "{} long flows", long.len());
         let share = long.iter().sum::<u64>() / long.len() as u64;
         long.iter().any(|bytes| bytes * 20 < share)
@@ -203,7 +197,7 @@ fn packets_leave_a_noisy_host_in_order_and_none_is_lost() {
         ];
         let o = run("long-flows", 1, &settings);
         let retransmitted = |f: &FlowRecord| f.retransmits + f.fast_retransmits;
-        assert_eq!(o.engine.recorder.flows.iter().map(retransmitted).sum::<u64>(), 0, "{protocol}");
+        assert_eq!(o.engine.recorder.flows.iter().map(retransmitted).sum::<u32>(), 0, "{protocol}");
         assert!(o.summary["utilisation"] > 0.99, "{protocol}: noise must not cost capacity: {:?}", o.summary);
     }
 }

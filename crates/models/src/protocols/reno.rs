@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::tcp::{LossRecovery, TcpConfig};
 use penstock_core::{
-    Ack, Congestion, Control, EndpointController, FlowView, Kind, ParamError, ParamSpec, Params,
+    Ack, Congestion, Control, EndpointController, FlowView, Kind, Limit, ParamError, ParamSpec, Params,
 };
 use penstock_units::Bytes;
 
@@ -83,7 +83,12 @@ impl RenoWindow {
     /// Growth on `bytes` newly acknowledged.
     #[inline]
     pub fn grow(&mut self, bytes: u64, flow: &FlowView) {
-        if flow.limit.leaves_window_unused() {
+        // Linux (tcp_is_cwnd_limited, from memory): in slow start a sender that its own host holds back may open the window
+        // to twice what was out, so that it is there when the host lets go.
+        let opens = flow.limit == Limit::Host
+            && self.cwnd < self.ssthresh
+            && self.cwnd < 2.0 * (flow.in_flight + bytes) as f64;
+        if flow.limit.leaves_window_unused() && !opens {
             return; // RFC 7661: the window is not what limits the sender, so nothing was learnt about it.
         }
         let segment = flow.segment as f64;
@@ -169,7 +174,6 @@ impl EndpointController for Reno {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use penstock_core::Limit;
     use penstock_units::{Dur, Time};
 
     fn flow() -> FlowView {

@@ -45,6 +45,11 @@ pub(super) const DEFAULTS: &[(&str, &str, &str)] = &[
     ("protocol", "rcp", "PIQI-RCP"),
     ("segment", "944B", "1000 B on the wire: 40 B of IP and TCP, 16 B of RCP"),
     ("initial_window", "2", "ns-2"),
+    (
+        "send_jitter",
+        "0s",
+        "paced senders have no bursts that tie, and where the queue is a packet the noise would be the queue",
+    ),
     ("sample", "100ms", "chosen"),
     ("series", "true", "rates over time are what these scenarios are for"),
 ];

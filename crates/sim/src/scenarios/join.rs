@@ -54,6 +54,7 @@ pub const JOIN: Scenario = Scenario {
         DEFAULTS[2],
         DEFAULTS[3],
         DEFAULTS[4],
+        DEFAULTS[5],
         ("duration", "40s", "chosen"),
     ],
     profiles: &[],

@@ -47,6 +47,7 @@ pub const PARKING_LOT: Scenario = Scenario {
         DEFAULTS[2],
         DEFAULTS[3],
         DEFAULTS[4],
+        DEFAULTS[5],
         ("duration", "60s", "chosen"),
         ("warmup", "50s", "chosen: the last join is over"),
     ],

@@ -72,7 +72,7 @@ pub const POISSON: Scenario = Scenario {
         BUFFER,
         INTERVAL,
     ],
-    defaults: &[DEFAULTS[0], DEFAULTS[1], DEFAULTS[2], ("duration", "20s", "chosen")],
+    defaults: &[DEFAULTS[0], DEFAULTS[1], DEFAULTS[2], DEFAULTS[3], ("duration", "20s", "chosen")],
     profiles: &[],
     derive: |p| {
         access_rate(p);

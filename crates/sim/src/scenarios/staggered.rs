@@ -37,6 +37,7 @@ pub const STAGGERED: Scenario = Scenario {
         DEFAULTS[2],
         DEFAULTS[3],
         DEFAULTS[4],
+        DEFAULTS[5],
         ("duration", "120s", "chosen"),
     ],
     profiles: &[],

@@ -61,6 +61,7 @@ pub const T1: Scenario = Scenario {
         DEFAULTS[2],
         DEFAULTS[3],
         DEFAULTS[4],
+        DEFAULTS[5],
         ("duration", "100s", "chosen"),
         ("rwnd", "4GB", "the long path holds 14 MB and a queue beside it"),
     ],
