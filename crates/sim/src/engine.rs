@@ -423,7 +423,7 @@ impl Engine {
             let other = self.next_workload.min(self.recorder.next_sample());
             let next = arrival.min(deadline).min(other);
             if !self.measuring && next >= self.setup.warmup {
-                self.end_warmup();
+                self.end_warmup(self.setup.warmup);
             }
             if next > self.setup.end || next == Time::NEVER {
                 break;
@@ -452,7 +452,8 @@ impl Engine {
             self.now = self.setup.end;
         }
         if !self.measuring {
-            self.end_warmup();
+            // It ended before its warm-up: nothing is measured.
+            self.end_warmup(self.now);
         }
         self.finish();
         progress.now_ps.store(self.setup.end.0, Ordering::Relaxed);
@@ -970,9 +971,8 @@ impl Engine {
 
     // ---- measuring -----------------------------------------------------------------------------------
 
-    fn end_warmup(&mut self) {
+    fn end_warmup(&mut self, at: Time) {
         self.measuring = true;
-        let at = self.setup.warmup.min(self.setup.end).max(self.now.min(self.setup.warmup));
         for port in &mut self.ports {
             port.reset_stats(at, &mut self.arena);
         }

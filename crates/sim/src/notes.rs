@@ -66,26 +66,28 @@ pub struct Requests {
 impl Requests {
     /// What keeps these requests from colliding, by the keys that say so.
     pub fn notes(&self, spread_key: &str, buffer_key: &str) -> Vec<String> {
+        let fits = (self.drop_tail && self.block <= self.buffer).then(|| {
+            format!(
+                "a whole block of {} fits into the port's {} ({buffer_key}): it cannot overflow, and there is no incast",
+                size(self.block),
+                size(self.buffer)
+            )
+        });
+        self.spread_note(spread_key).into_iter().chain(fits).collect()
+    }
+    /// That they are spread over more time than their block takes, when they are.
+    pub fn spread_note(&self, key: &str) -> Option<String> {
         let least = self.block * 8.0 / self.rate;
-        let mut notes = Vec::new();
-        if self.spread > least {
-            notes.push(format!(
-                "requests are spread over {} ({spread_key}), longer than the {} a block of {} takes at {}: the servers take \
+        (self.spread > least).then(|| {
+            format!(
+                "requests are spread over {} ({key}), longer than the {} a block of {} takes at {}: the servers take \
                  turns, and there is no incast",
                 seconds(self.spread),
                 seconds(least),
                 size(self.block),
                 rate(self.rate)
-            ));
-        }
-        if self.drop_tail && self.block <= self.buffer {
-            notes.push(format!(
-                "a whole block of {} fits into the port's {} ({buffer_key}): it cannot overflow, and there is no incast",
-                size(self.block),
-                size(self.buffer)
-            ));
-        }
-        notes
+            )
+        })
     }
 }
 

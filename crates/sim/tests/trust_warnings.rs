@@ -123,7 +123,7 @@ fn starved_flows_are_counted() {
     // At 90 % loss its timeouts double until none falls into the short window.
     let o = custom(
         &format!("{text}{LONG}"),
-        json!({"duration": "40s", "warmup": "39900ms", "rto_initial": "10ms"}),
+        json!({"duration": "40s", "warmup": "39900ms", "rto_initial": "10ms", "rwnd": "64KB"}),
     );
     let c = &o.engine.recorder.flows[1];
     assert!(c.established && c.acked_bytes == 0, "{c:?}");
@@ -164,7 +164,7 @@ fn the_longest_queue_is_named_where_it_is_not_the_reported_one() {
     let set = if known { set } else { json!({"rwnd": "300KB"}) };
     let o = custom(&format!("{text}{one}"), set);
     says(&o, "the longest mean queue stands at host port a->s (");
-    says(&o, "not at the reported port s->b (0.99");
+    says(&o, "not at the reported port s->b (");
 }
 
 #[test]

@@ -252,7 +252,8 @@ impl Builder<'_> {
         };
         let drop_tail = port.queue.discipline() == "droptail" && buffer.is_finite();
         let requests = Requests { spread, block, rate: self.into_host(client), buffer, drop_tail };
-        self.notes.extend(requests.notes(&format!("{}.jitter", table.path), "the link's buffer"));
+        // Whether a block fits into the port says little here: others may use it too.
+        self.notes.extend(requests.spread_note(&format!("{}.jitter", table.path)));
         Ok(())
     }
 
