@@ -101,7 +101,7 @@ def ns2(seconds: int) -> list[float] | None:
         command = [program, str(NS2_SCRIPT), str(INCAST["servers"]), str(seconds)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         spent = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
-        data, acks = (int(word) for word in done.stdout.split())
+        data, acks, _ = (int(word) for word in done.stdout.split())
         costs.append(spent * 1e9 / (2 * (data + acks)))
     return costs
 

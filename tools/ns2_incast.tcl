@@ -1,20 +1,26 @@
 # The incast job of `make bench` for ns-2: n servers - switch - client, persistent NewReno connections, block after block.
-# usage: ns ns2_incast.tcl SERVERS SECONDS
-# Prints: data packets sent, acknowledgements received. A packet-hop is one packet over one link: 2 x (data + ACKs).
+# usage: ns ns2_incast.tcl SERVERS SECONDS [STEP [SEED [OVERHEAD]]]
+# STEP: the link of server i is 50 us + i STEP long, in seconds (0); OVERHEAD: overhead_, seconds (0).
+# Prints: data packets sent, acknowledgements received, blocks. A packet-hop is one packet over one link: 2 x (data + ACKs).
 set n [lindex $argv 0]
 set seconds [lindex $argv 1]
+set step [expr {[llength $argv] > 2 ? [lindex $argv 2] : 0}]
+set seed [expr {[llength $argv] > 3 ? [lindex $argv 3] : 1}]
+set overhead [expr {[llength $argv] > 4 ? [lindex $argv 4] : 0}]
 set sru 256            ;# segments of 1000 B: 256 KB
 set buffer 32          ;# packets on the port towards the client
 
 Agent/TCP set packetSize_ 1000
 Agent/TCP set window_ 1000
 Agent/TCP set minrto_ 0.2
+Agent/TCP set overhead_ $overhead
 Agent/TCP set tcpTick_ 0.000001
 
 set ns [new Simulator]
 $ns rtproto Static
 set rng [new RNG]
-$rng seed 1
+$rng seed $seed
+set blocks 0
 
 set switch [$ns node]
 set client [$ns node]
@@ -38,14 +44,14 @@ proc request {} {
 }
 
 proc server-done {} {
-    global ns waiting
+    global ns waiting blocks
     incr waiting -1
-    if {$waiting == 0} { $ns at [$ns now] request }
+    if {$waiting == 0} { incr blocks; $ns at [$ns now] request }
 }
 
 for {set i 0} {$i < $n} {incr i} {
     set server [$ns node]
-    $ns duplex-link $server $switch 1Gb 50us DropTail
+    $ns duplex-link $server $switch 1Gb [expr 50e-6 + $step * $i] DropTail
     $ns queue-limit $server $switch 10000
     set tcp($i) [new Agent/TCP/Newreno]
     set sink [new Agent/TCPSink]
@@ -55,14 +61,14 @@ for {set i 0} {$i < $n} {incr i} {
 }
 
 proc finish {} {
-    global n tcp
+    global n tcp blocks
     set data 0
     set acks 0
     for {set i 0} {$i < $n} {incr i} {
         incr data [$tcp($i) set ndatapack_]
         incr acks [$tcp($i) set nackpack_]
     }
-    puts "$data $acks"
+    puts "$data $acks $blocks"
     exit 0
 }
 

@@ -80,9 +80,9 @@ def test_advised_threshold_keeps_the_link_busy_in_packets(flows: list[int], band
 
 
 def test_alpha_and_queue_of_ten_flows() -> None:
-    """The figures that the rows and their reasons build on, at one point: 33 packets, alpha a quarter."""
+    """What the rows and their reasons build on, at one point: 33 packets, alpha 0.31 (ns-3: 0.308)."""
     name, values = long_flows(10, SINGLE, duration="200ms", warmup="50ms")
     result = penstock.run(name, **values)
     assert result.mean("queue_mean_packets") == pytest.approx(33, rel=0.1)
-    assert result.mean("alpha_mean") == pytest.approx(0.27, rel=0.15)
+    assert result.mean("alpha_mean") == pytest.approx(0.31, rel=0.1)
     assert result.mean("drops") == 0

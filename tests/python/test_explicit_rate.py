@@ -108,7 +108,7 @@ def test_leaving_flows_close():
     [
         ("join", {"protocol": "piqi-rcp:tau1=0.5,tau2=0.9"}, "protocol:tau2"),
         ("join", {"protocol": "newreno", "interval": "10ms"}, "interval"),
-        ("join", {"rtt": "50ms"}, "rtt"),
+        ("join", {"rtt": "50ms", "delay": "50ms"}, "rtt"),
         ("staggered", {"rtt": "120ms,fast"}, "rtt"),
         ("parking-lot", {"flows": "2-1@0s"}, "flows"),
         ("parking-lot", {"flows": "1-9@0s"}, "flows"),

@@ -39,7 +39,9 @@ def test_every_record_has_a_scenario_a_purpose_and_a_reason_in_the_changelog():
     assert sorted(recorded) == golden.names()
     for name, entry in recorded.items():
         assert entry["guards"] == golden.purpose(name)
-        assert entry["reason"] and entry["reason"] in changed, f"{name}: {entry['reason']!r} is not in CHANGELOG.md"
+        assert entry["reason"] and entry["reason"] in changed, (
+            f"{name}: {entry['reason']!r} is not in CHANGELOG.md"
+        )
 
 
 def test_a_changed_number_is_shown_with_its_old_value():

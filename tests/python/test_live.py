@@ -54,7 +54,7 @@ def test_a_live_run_has_the_tables_and_keys_of_a_simulated_one(tmp_path: Path) -
     done = penstock("live", "long-flows", *chosen, "--json", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert set(document) == {"scenario", "seed", "runs", "mean", "ci95"}
+    assert set(document) == {"scenario", "seed", "runs", "mean", "ci95", "warnings"}
     summary = document["runs"][0]["summary"]
     wanted = {"goodput_bps", "utilisation", "queue_mean_packets", "drops", "retransmits", "timeouts"}
     assert set(summary) >= wanted | {"valid", "lag_p50_s", "lag_p99_s", "lag_max_s", "device_drops"}
