@@ -4,7 +4,7 @@
 //! rate`, so one event per packet and link is enough: departures are replayed, at the time they happened,
 //! when somebody next looks at the port.
 //!
-//! A host's port has timing noise: what its senders send leaves up to `send_jitter` later than that, in order. Without it
+//! A host's port has timing noise: data leave up to `send_jitter` later than that, in order. Without it
 //! hosts of equal rate stay in step for ever, and which of them finds the one free place in a full buffer is decided once
 //! and for all.
 
@@ -539,14 +539,14 @@ impl Port {
             packet.ecn = Ecn::Ce;
             self.totals.marks += 1;
         }
-        let forward = SPECIAL && packet.is_forward();
+        let data = SPECIAL && packet.payload > 0;
         self.account(now.0);
         let start = self.free_at.max(now.0);
         let mut finish = start + self.serialise(u64::from(bytes + self.framing));
         self.free_at = finish;
         if SPECIAL {
             if let Some(noise) = &mut self.noise {
-                if forward {
+                if data {
                     // The packet comes late, the port's clock stays exact: a late packet delays none behind it, no capacity
                     // is lost, and the noise of a burst does not add up.
                     finish += noise.rng.dur_below(noise.most).0;

@@ -313,7 +313,7 @@ pub const COMMON: &[ParamSpec] = &[
         "send_jitter",
         Kind::Duration,
         "",
-        "timing noise of a host: what its senders send leaves U(0, this) late; unset = one full packet's time at the \
+        "timing noise of a host: a packet with payload leaves U(0, this) late, in order; unset = one full packet's time at the \
          bottleneck, 0s = exact clocks",
         "chosen: breaks the phase lock of hosts of equal rate",
     )
