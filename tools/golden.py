@@ -1,8 +1,8 @@
 """Golden results: small scenarios with contention whose numbers and result bytes are committed.
 
-`tests/golden/*.toml` are the scenarios, each with its purpose on the first line; `tests/golden/results.json` holds what
-they gave. `check` compares; `renew --reason LINE` writes anew what has changed, where LINE must stand in CHANGELOG.md
-under "Results changed".
+`tests/golden/*.toml` are the scenarios, each with its purpose on the first line; `tests/golden/results.json`
+holds what they gave. `check` compares; `renew --reason LINE` writes anew what has changed, where LINE must
+stand in CHANGELOG.md under "Results changed".
 """
 
 from __future__ import annotations

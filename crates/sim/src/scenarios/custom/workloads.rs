@@ -203,7 +203,7 @@ impl Builder<'_> {
                 let mut to = table.hosts(&self.topology, "to")?;
                 to.sort_unstable();
                 to.dedup();
-                let capacity: f64 = to.iter().map(|host| self.into_host(*host)).sum();
+                let capacity: f64 = to.iter().map(|host| self.rate_into(*host)).sum();
                 let wire = sizes.mean() * self.wire_factor(template)?;
                 let per_second = q.float("load") * capacity / (8.0 * wire);
                 // A summary has one such key: it belongs to the first workload with a load.
@@ -217,7 +217,7 @@ impl Builder<'_> {
     }
 
     /// Rate of all links that lead to a host, bit/s.
-    fn into_host(&self, host: u32) -> f64 {
+    fn rate_into(&self, host: u32) -> f64 {
         self.topology.links.iter().filter(|l| l.to == host).map(|l| l.rate.as_bps()).sum()
     }
 
@@ -251,7 +251,7 @@ impl Builder<'_> {
             None => f64::INFINITY,
         };
         let drop_tail = port.queue.discipline() == "droptail" && buffer.is_finite();
-        let requests = Requests { spread, block, rate: self.into_host(client), buffer, drop_tail };
+        let requests = Requests { spread, block, rate: self.rate_into(client), buffer, drop_tail };
         // Whether a block fits into the port says little here: others may use it too.
         self.notes.extend(requests.spread_note(&format!("{}.jitter", table.path)));
         Ok(())
