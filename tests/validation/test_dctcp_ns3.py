@@ -85,7 +85,7 @@ def test_the_rules_of_rfc_8257_do_the_same_in_both(flows: int) -> None:
 
 
 def test_forty_flows_with_every_key_but_k_at_its_default() -> None:
-    """Guards the defaults: somebody who sets only rate, RTT, number and K gets what the reference has at 40 flows."""
+    """Guards the defaults: who sets only rate, RTT, number and K gets what the reference has at 40 flows."""
     result = penstock.run(
         "long-flows",
         flows=40,
