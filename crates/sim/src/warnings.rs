@@ -167,7 +167,9 @@ fn marks(m: &Measured<'_>, found: &mut Vec<String>) {
         stats.departed_bytes as f64 * 8.0 / (m.ports[m.bottleneck as usize].rate().as_bps() * m.seconds());
     let marks: u64 = m.ports.iter().map(|p| p.stats().marks).sum();
     let echoes = m.protocols.iter().position(|(_, c)| c.ecn != EcnMode::Off);
-    if let Some(protocol) = echoes.filter(|_| marks == 0) {
+    // Where no queue can mark, a note says so before the run.
+    let some_could = m.topology.links.iter().any(|l| l.queue.marks());
+    if let Some(protocol) = echoes.filter(|_| marks == 0 && some_could) {
         let overflows = stats.drops[DropCause::Overflow as usize];
         let busy = utilisation > BUSY.0 && stats.queue_max >= BUSY.1;
         let queue = &m.topology.links[m.bottleneck as usize].queue.name;
@@ -182,14 +184,12 @@ fn marks(m: &Measured<'_>, found: &mut Vec<String>) {
             ));
         }
     }
-    if let Some(cause) = DropCause::ALL.iter().find(|c| c.name() == "nonect") {
-        let dropped: u64 = m.ports.iter().map(|p| p.stats().drops[*cause as usize]).sum();
-        if dropped > 0 {
-            found.push(format!(
-                "{} dropped where a queue marks, because they are not ECN-capable",
-                if dropped == 1 { "1 packet was".to_owned() } else { format!("{dropped} packets were") }
-            ));
-        }
+    let dropped: u64 = m.ports.iter().map(|p| p.stats().drops[DropCause::NotEct as usize]).sum();
+    if dropped > 0 {
+        found.push(format!(
+            "{} dropped where a queue marks, because they are not ECN-capable",
+            if dropped == 1 { "1 packet was".to_owned() } else { format!("{dropped} packets were") }
+        ));
     }
 }
 
