@@ -7,24 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 
 import penstock
-from penstock import catalogue
 
 Table = Mapping[str, str | int | float | Sequence[str]]
 HEADER = 40  # bytes of IP and TCP header
 SEGMENT = 1460  # payload of a full segment
 
 
-@cache
-def ideal_host() -> dict[str, str]:
-    """Settings of a host without noise and without a limit of its own, as far as the engine knows them."""
-    (custom,) = catalogue.find("custom")["scenarios"]
-    wanted = {"send_jitter": "0s", "host_queue": "unlimited"}
-    known = {parameter["name"] for parameter in custom["params"]}
-    return {key: value for key, value in wanted.items() if key in known}
+#: Settings of a host without noise and without a limit of its own.
+IDEAL_HOST = {"send_jitter": "0s", "host_queue": "unlimited"}
 
 
 def link(a: str, b: str, rate: float, delay: float, **more: str | float) -> Table:
@@ -62,4 +55,4 @@ def run(
             lines += [f"{key} = {json.dumps(value)}" for key, value in table.items()]
     path = folder / "network.toml"
     path.write_text("\n".join(lines) + "\n")
-    return penstock.run(path, seed=seed, runs=runs, keep=keep, **(ideal_host() | settings))
+    return penstock.run(path, seed=seed, runs=runs, keep=keep, **(IDEAL_HOST | settings))
