@@ -29,6 +29,7 @@ _GROUPS = {
     "receive_controls": "receiver-side control",
     "host_controllers": "host controller",
     "queues": "queue",
+    "topologies": "topology",
     "views": "view",
     "summary_keys": "summary key",
     "tables": "table of a result",

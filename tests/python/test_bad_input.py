@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "scenario-files.md"
 def example(tmp_path) -> Path:
     """The worked example as files, under the names the text gives them."""
     blocks = re.findall(r"```(toml|csv)\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-    incast, custom, sizes = (text for _, text in blocks)
+    incast, custom, sizes = (text for _, text in blocks[:3])
     (tmp_path / "incast16.toml").write_text(incast)
     (tmp_path / "sizes.csv").write_text(sizes)
     path = tmp_path / "racks.toml"
@@ -42,6 +42,23 @@ def test_the_example_of_the_documentation_runs(example):
     assert set(flows.filter(pl.col("workload") == 0)["protocol"]) == {"cubic:ecn=true"}
     assert set(flows.filter(pl.col("workload") > 0)["protocol"]) == {"dctcp"}
     assert set(flows.filter(pl.col("workload") == 1)["dst"]) == {"b2"}
+
+
+NAMED = [
+    t
+    for t in re.findall(r"```toml\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    if "topology" in t
+]
+
+
+@pytest.mark.parametrize("text", NAMED, ids=lambda t: re.search(r'topology = "([a-z-]+)', t)[1])
+def test_the_examples_of_networks_by_name_run(text, tmp_path):
+    path = tmp_path / "named.toml"
+    path.write_text(text)
+    done = penstock("run", str(path), "--json")
+    assert done.returncode == 0, done.stderr
+    assert "without effect" not in done.stderr
+    assert json.loads(done.stdout)["mean"]["flows_completed"] >= 32
 
 
 def test_the_short_example_takes_settings_on_top(example):

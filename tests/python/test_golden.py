@@ -63,5 +63,15 @@ def test_the_golden_scenarios_cover_every_protocol_queue_scenario_and_workload()
     wanted = {p["name"] for p in catalogue["protocols"]} | {q["name"] for q in catalogue["queues"]}
     assert not wanted - used, f"no golden scenario for {sorted(wanted - used)}"
     assert {s["name"] for s in catalogue["scenarios"]} == {r["scenario"] for r in resolved}
-    for kind in ("flows", "poisson", "closed", "query", "reads", "trace"):
+    for kind in (
+        "flows",
+        "poisson",
+        "closed",
+        "query",
+        "reads",
+        "trace",
+        "permutation",
+        "incast",
+        "all-to-all",
+    ):
         assert f'kind = "{kind}"' in text

@@ -4,6 +4,7 @@ use crate::file::File;
 use crate::scenario::{Profile, Resolved, Scenario};
 use crate::scenarios::{self, custom};
 use crate::summary_keys::{Quantity, SUMMARY_KEYS, TABLE_COLUMNS};
+use crate::topologies::FAMILIES;
 use penstock_core::params::nearest;
 use penstock_core::{Kind, ParamError, ParamSpec};
 use penstock_models::queues::DISCIPLINES;
@@ -225,6 +226,10 @@ pub fn catalogue() -> Value {
                 let columns: Vec<Value> = columns.iter().map(quantity).collect();
                 json!({ "name": table, "text": text, "columns": columns })
             })
+            .collect::<Vec<_>>(),
+        "topologies": FAMILIES
+            .iter()
+            .map(|f| json!({ "name": f.name, "text": format!("{}: {}", f.form, f.text), "source": f.source }))
             .collect::<Vec<_>>(),
     })
 }

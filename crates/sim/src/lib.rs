@@ -18,6 +18,7 @@ pub mod scenario;
 pub mod scenarios;
 pub mod summary_keys;
 pub mod tables;
+pub mod topologies;
 pub mod topology;
 pub mod warnings;
 #[cfg(debug_assertions)]

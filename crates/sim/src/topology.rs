@@ -358,54 +358,14 @@ pub fn four_switch_tree(hosts: &[u32; 3], spec: &LinkSpec) -> (Topology, [Vec<u3
     (t, groups, [s[0], s[1], s[2], s[3]])
 }
 
-/// Every leaf switch connected to every spine switch.
-pub fn leaf_spine(leaves: u32, spines: u32, hosts_per_leaf: u32, host: &LinkSpec, up: &LinkSpec) -> Topology {
-    let mut t = Topology::default();
-    let spines: Vec<u32> = (0..spines).map(|i| t.switch(format!("spine{i}"))).collect();
-    for leaf in 0..leaves {
-        let switch = t.switch(format!("leaf{leaf}"));
-        for i in 0..hosts_per_leaf {
-            let h = t.host(format!("h{}", leaf * hosts_per_leaf + i));
-            t.connect(h, switch, host);
-        }
-        for spine in &spines {
-            t.connect(switch, *spine, up);
-        }
-    }
-    t
-}
-
-/// The k-ary fat tree (Al-Fares et al., SIGCOMM 2008): k pods, k^3 / 4 hosts, full bisection bandwidth.
-pub fn fat_tree(k: u32, spec: &LinkSpec) -> Topology {
-    let mut t = Topology::default();
-    let half = k / 2;
-    let cores: Vec<u32> = (0..half * half).map(|i| t.switch(format!("core{i}"))).collect();
-    let mut host = 0;
-    for pod in 0..k {
-        let aggregations: Vec<u32> = (0..half).map(|i| t.switch(format!("agg{pod}.{i}"))).collect();
-        for (i, a) in aggregations.iter().enumerate() {
-            for core in &cores[i * half as usize..(i + 1) * half as usize] {
-                t.connect(*a, *core, spec);
-            }
-        }
-        for e in 0..half {
-            let edge = t.switch(format!("edge{pod}.{e}"));
-            for a in &aggregations {
-                t.connect(edge, *a, spec);
-            }
-            for _ in 0..half {
-                let h = t.host(format!("h{host}"));
-                host += 1;
-                t.connect(h, edge, spec);
-            }
-        }
-    }
-    t
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topologies::{leaf_spine, parse_topology};
+
+    fn fat_tree(k: u32, spec: &LinkSpec) -> Topology {
+        parse_topology("topology", &format!("fat-tree:{k}"), spec).unwrap()
+    }
 
     fn spec() -> LinkSpec {
         LinkSpec { rate: Rate(1_000_000_000), delay: Dur::micros(1), buffer: None, queue: drop_tail() }
@@ -459,6 +419,10 @@ mod tests {
         let s = spec();
         for t in
             [fat_tree(4, &s), leaf_spine(4, 3, 5, &s, &s), star(7, &s).0, four_switch_tree(&[3, 2, 4], &s).0]
+                .into_iter()
+                .chain(
+                    ["rail:3x4x2x2", "dragonfly:2,4,2"].map(|n| parse_topology("topology", n, &s).unwrap()),
+                )
         {
             let hosts = t.hosts();
             let mut routes = Routes::new(&t);

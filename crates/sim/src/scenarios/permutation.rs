@@ -4,8 +4,8 @@ use crate::defaults::packet;
 use crate::engine::Setup;
 use crate::results::Bottleneck;
 use crate::scenario::{Common, RunId, Scenario};
-use crate::topology::{fat_tree, leaf_spine, LinkSpec, Topology};
-use crate::workloads::flows::FlowList;
+use crate::topologies::{Named, FABRIC_RATE, OVERSUBSCRIPTION};
+use crate::workloads::flows::{cycle, FlowList};
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
@@ -21,10 +21,12 @@ pub const PERMUTATION: Scenario = Scenario {
             "topology",
             Kind::Text,
             "fat-tree:8",
-            "fat-tree:K or leaf-spine:LEAVESxSPINESxHOSTS (hosts per leaf)",
+            "fat-tree:K, leaf-spine:LEAVESxSPINESxHOSTS (hosts per leaf), rail:SERVERSxNICSxSPINES or dragonfly:P,A,H",
             "128 hosts",
         ),
-        ParamSpec::new("link_rate", Kind::Rate, "100Gbps", "rate of every link", "htsim").range(1e3, 1e13),
+        ParamSpec::new("link_rate", Kind::Rate, "100Gbps", "rate of every link, or of the hosts' where the others differ", "htsim").range(1e3, 1e13),
+        FABRIC_RATE,
+        OVERSUBSCRIPTION,
         ParamSpec::new("link_delay", Kind::Duration, "1us", "propagation delay of every link", "htsim")
             .range(0.0, 1.0),
         ParamSpec::new("buffer", Kind::Amount, "100pkt", "buffer of a switch port", "chosen")
@@ -54,9 +56,11 @@ pub const PERMUTATION: Scenario = Scenario {
 };
 
 fn derive(p: &mut Params) {
-    // A fat tree has six links between distant hosts, a leaf-spine network four.
-    let links = if p.text("topology").starts_with("leaf-spine") { 4.0 } else { 6.0 };
-    let rtt = links * (2.0 * p.float("link_delay") + packet(p) * 8.0 / p.float("link_rate"));
+    let named = Named::parse("topology", p.text("topology"));
+    let links = named.as_ref().map_or(6.0, |n| f64::from(n.family.longest));
+    // What is wrong with the keys is said when the network is built.
+    let fabric = named.and_then(|n| n.fabric_rate(p)).unwrap_or(f64::INFINITY);
+    let rtt = links * (2.0 * p.float("link_delay") + packet(p) * 8.0 / p.float("link_rate").min(fabric));
     p.derive(
         "duration",
         (100.0 * rtt).max(2e-3),
@@ -68,53 +72,17 @@ fn derive(p: &mut Params) {
     p.derive("rto_initial", floor, "as rto_min");
 }
 
-/// A network by name: `fat-tree:8`, `leaf-spine:4x4x8`.
-///
-/// # Errors
-/// An unknown name or impossible sizes, naming `key`.
-pub fn parse_topology(key: &str, text: &str, link: &LinkSpec) -> Result<Topology, ParamError> {
-    let (name, args) = text.split_once(':').unwrap_or((text, ""));
-    let numbers: Option<Vec<u32>> = args.split('x').map(|a| a.trim().parse().ok()).collect();
-    let bad = |rule: &str| Err(ParamError::new(key, text, rule));
-    match (name, numbers.as_deref()) {
-        ("fat-tree", Some([k])) => {
-            if *k < 2 || k % 2 != 0 || *k > 64 {
-                return bad("fat-tree:K needs an even K of 2 to 64");
-            }
-            Ok(fat_tree(*k, link))
-        }
-        ("leaf-spine", Some([leaves, spines, hosts])) => {
-            if *leaves == 0
-                || *spines == 0
-                || *hosts == 0
-                || u64::from(*leaves) * (u64::from(*hosts) + u64::from(*spines)) > 200_000
-            {
-                return bad("leaf-spine:LEAVESxSPINESxHOSTS needs positive numbers and at most 200000 links");
-            }
-            Ok(leaf_spine(*leaves, *spines, *hosts, link, link))
-        }
-        _ => bad("must be fat-tree:K or leaf-spine:LEAVESxSPINESxHOSTS"),
-    }
-}
-
 fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
-    let link = c.link(p.rate("link_rate"), p.dur("link_delay"), Some((p, "buffer")))?;
-    let topology = parse_topology("topology", p.text("topology"), &link)?;
+    let named = Named::parse("topology", p.text("topology"))?;
+    let topology = named.build(&named.tiers(p, c)?)?;
     let hosts = topology.hosts();
-    if hosts.len() < 2 {
-        return Err(p.error("topology", "must have at least two hosts"));
-    }
     let mut rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
-    // A random cyclic order: nobody sends to itself, everybody sends and receives once.
-    let mut order: Vec<usize> = (0..hosts.len()).collect();
-    rng.shuffle(&mut order);
     let mut flows: Vec<(Time, FlowRequest)> = Vec::with_capacity(hosts.len());
     let bytes = if p.is_set("flow_size") { p.bytes("flow_size").0 } else { u64::MAX };
-    for (i, from) in order.iter().enumerate() {
-        let to = order[(i + 1) % order.len()];
+    for (src, dst) in cycle(&hosts, &mut rng) {
         let request = FlowRequest {
-            src: hosts[*from],
-            dst: hosts[to],
+            src,
+            dst,
             protocol: 0,
             class: 0,
             bytes,

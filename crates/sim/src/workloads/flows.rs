@@ -1,7 +1,7 @@
 //! A list of flows with given start times: long flows, staggered joins, traces.
 
 use super::{Action, Actions, FlowRequest, Workload};
-use penstock_core::FlowId;
+use penstock_core::{FlowId, Stream};
 use penstock_units::Time;
 
 /// Opens each flow at its time, in the given order, and ends it at its time.
@@ -51,4 +51,11 @@ impl Workload for FlowList {
             }
         }
     }
+}
+
+/// Every host with one other, in a random cyclic order: nobody sends to itself, everybody sends and receives once.
+pub fn cycle(hosts: &[u32], rng: &mut Stream) -> Vec<(u32, u32)> {
+    let mut order = hosts.to_vec();
+    rng.shuffle(&mut order);
+    (0..order.len()).map(|i| (order[i], order[(i + 1) % order.len()])).collect()
 }

@@ -4,10 +4,12 @@ use penstock_core::{FlowId, Stream};
 use penstock_units::Time;
 use std::sync::Arc;
 
+pub mod all_to_all;
 pub mod applications;
 pub mod block;
 pub mod closed;
 pub mod flows;
+pub mod incast;
 pub mod open;
 pub mod query;
 pub mod sizes;

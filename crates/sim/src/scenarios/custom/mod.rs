@@ -9,6 +9,7 @@ pub use tables::{TableSpec, TABLES};
 use crate::document::plain;
 use crate::engine::Setup;
 use crate::scenario::{Common, RunId, Scenario};
+use crate::topologies::{FABRIC_RATE, OVERSUBSCRIPTION};
 use network::{bottleneck, network};
 use penstock_core::params::one_of;
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
@@ -20,15 +21,33 @@ use workloads::Builder;
 /// Custom.
 pub const CUSTOM: Scenario = Scenario {
     name: "custom",
-    text: "any network and workloads, from a file with hosts, switches, [[link]] and [[workload]]",
+    text: "any network and workloads, from a file with topology, or hosts, switches and [[link]], and with [[workload]]",
     source: "the scenario file",
-    params: &[ParamSpec::new(
-        "bottleneck",
-        Kind::Text,
-        "",
-        "port that is reported and sampled, FROM->TO; unset = the switch port with the longest mean queue",
-        "",
-    )],
+    params: &[
+        ParamSpec::new(
+            "bottleneck",
+            Kind::Text,
+            "",
+            "port that is reported and sampled, FROM->TO; unset = the switch port with the longest mean queue",
+            "",
+        ),
+        ParamSpec::new(
+            "topology",
+            Kind::Text,
+            "",
+            "a network by name instead of hosts, switches and [[link]]: fat-tree:K, leaf-spine:LEAVESxSPINESxHOSTS, \
+             rail:SERVERSxNICSxSPINES, dragonfly:P,A,H; hosts are h0, h1, ...",
+            "",
+        ),
+        ParamSpec::new("link_rate", Kind::Rate, "", "rate of the links to hosts of topology; must be given with it", "")
+            .range(1e3, 1e13),
+        FABRIC_RATE,
+        OVERSUBSCRIPTION,
+        ParamSpec::new("link_delay", Kind::Duration, "", "propagation delay of every link of topology; must be given with it", "")
+            .range(0.0, 1.0),
+        ParamSpec::new("buffer", Kind::Amount, "100pkt", "buffer of a switch port of topology", "chosen")
+            .range(1.0, 1e12),
+    ],
     defaults: &[("host_queue", "2pkt", "about Linux's TCP small queues: hosts do not queue whole windows")],
     profiles: &[],
     derive: |_| {},

@@ -5,6 +5,7 @@ use super::tables::{find_nodes, names, Table, MOST_NODES, TABLES};
 use crate::document::plain;
 use crate::results::Bottleneck;
 use crate::scenario::Common;
+use crate::topologies::Named;
 use crate::topology::{drop_tail, Link, NodeKind, Topology};
 use penstock_core::{ParamError, Params};
 use penstock_models::QueueSpec;
@@ -12,13 +13,36 @@ use serde_json::Value;
 
 /// Most directed links a network may have.
 const MOST_LINKS: usize = 400_000;
+
+/// The network of a file: by name, or by its tables.
 pub(super) fn network(p: &Params, c: &Common, unused: &mut Vec<String>) -> Result<Topology, ParamError> {
+    if !p.is_set("topology") {
+        return from_tables(p, c, unused);
+    }
+    if let Some(key) = ["hosts", "switches", "link"].into_iter().find(|k| c.tables.contains_key(*k)) {
+        let rule = format!("cannot be given together with topology = \"{}\"", p.text("topology"));
+        return Err(ParamError::new(key, "", rule));
+    }
+    let named = Named::parse("topology", p.text("topology"))?;
+    for key in ["link_rate", "link_delay"] {
+        if !p.is_set(key) {
+            return Err(p.error(key, "must be given with topology"));
+        }
+    }
+    named.build(&named.tiers(p, c)?)
+}
+
+fn from_tables(p: &Params, c: &Common, unused: &mut Vec<String>) -> Result<Topology, ParamError> {
     let mut t = Topology::default();
     let mut seen = std::collections::BTreeSet::new();
     for (key, kind) in [("hosts", NodeKind::Host), ("switches", NodeKind::Switch)] {
         let Some(value) = c.tables.get(key) else {
             if kind == NodeKind::Host {
-                return Err(ParamError::new(key, "", "the file must list its hosts: hosts = [\"a\", \"b\"]"));
+                return Err(ParamError::new(
+                    key,
+                    "",
+                    "the file must list its hosts, hosts = [\"a\", \"b\"], or name a topology",
+                ));
             }
             continue;
         };

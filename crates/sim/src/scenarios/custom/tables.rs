@@ -24,7 +24,17 @@ const DELAY: ParamSpec =
     ParamSpec::new("delay", Kind::Duration, "", "propagation delay; must be given", "").range(0.0, 1.0);
 const KIND: ParamSpec = ParamSpec::new(
     "kind",
-    Kind::Choice(&["flows", "poisson", "closed", "query", "reads", "trace"]),
+    Kind::Choice(&[
+        "flows",
+        "poisson",
+        "closed",
+        "query",
+        "reads",
+        "trace",
+        "permutation",
+        "incast",
+        "all-to-all",
+    ]),
     "flows",
     "kind of workload",
     "",
@@ -57,7 +67,7 @@ const JITTER: ParamSpec =
         .range(0.0, 10.0);
 
 /// Every table a scenario file may have.
-pub const TABLES: [TableSpec; 7] = [
+pub const TABLES: [TableSpec; 10] = [
     TableSpec {
         name: "link",
         text: "between = [A, B]: both directions, hosts queue without limit; or from, to: one direction",
@@ -197,6 +207,64 @@ pub const TABLES: [TableSpec; 7] = [
             ParamSpec::new("file", Kind::Text, "", "the file, from the scenario file's folder; must be given", ""),
         ],
     },
+    TableSpec {
+        name: "permutation",
+        text: "every one of hosts (unset = all) sends to one other and receives from one, in a random cyclic order",
+        nodes: &["hosts"],
+        params: &[
+            KIND,
+            PROTOCOL,
+            CLASS,
+            START,
+            SPREAD,
+            ParamSpec::new("size", Kind::Size, "", "bytes of each flow; unset = without end", "").range(1.0, 1e15),
+            DEADLINE,
+        ],
+    },
+    TableSpec {
+        name: "incast",
+        text: "hosts of from send to the one host of to at once, every so often, whatever became of the earlier",
+        nodes: &["from", "to"],
+        params: &[
+            KIND,
+            PROTOCOL,
+            CLASS,
+            START,
+            ParamSpec::new("servers", Kind::Count, "", "hosts of from that send, drawn anew each time; unset = all", "")
+                .range(1.0, 1e5),
+            ParamSpec::new("response", Kind::Size, "", "bytes each of them sends; must be given", "").range(1.0, 1e12),
+            ParamSpec::new("every", Kind::Duration, "", "from one incast to the next; this or rate must be given", "")
+                .range(1e-9, 1e6),
+            ParamSpec::new("rate", Kind::Float, "", "incasts per second at random times (Poisson); instead of every", "")
+                .range(1e-6, 1e9),
+            ParamSpec::new("count", Kind::Count, "", "incasts in all; unset = until the end", "").range(1.0, 1e12),
+            JITTER,
+            DEADLINE,
+        ],
+    },
+    TableSpec {
+        name: "all-to-all",
+        text: "every one of hosts (unset = all) sends to every other; alone, its end ends the run",
+        nodes: &["hosts"],
+        params: &[
+            KIND,
+            PROTOCOL,
+            CLASS,
+            START,
+            SPREAD,
+            ParamSpec::new("size", Kind::Size, "", "bytes from each host to each other; must be given", "").range(1.0, 1e12),
+            ParamSpec::new("window", Kind::Count, "1", "flows a host has open at once", "chosen").range(1.0, 1e5),
+            ParamSpec::new(
+                "order",
+                Kind::Choice(&["shift", "random"]),
+                "shift",
+                "host i sends to i+1, i+2, ... in turn, or each in a random order of its own",
+                "the pairwise exchange of MPI libraries (Thakur et al., 2005)",
+            ),
+            ParamSpec::new("repetitions", Kind::Count, "1", "how often; the next begins when all flows are complete", "")
+                .range(1.0, 1e12),
+        ],
+    },
 ];
 
 /// Most nodes a network may have.
@@ -245,8 +313,11 @@ impl Table {
             None => Err(ParamError::new(format!("{}.{key}", self.path), "", "must be given")),
         }
     }
-    /// The hosts a key names.
+    /// The hosts a key names; `all` are all of them, unless a node is called so.
     pub fn hosts(&self, t: &Topology, key: &str) -> Result<Vec<u32>, ParamError> {
+        if self.nodes.get(key).is_some_and(|v| v == "all") && t.find("all").is_none() {
+            return Ok(t.hosts());
+        }
         let nodes = self.nodes(t, key)?;
         match nodes.iter().find(|n| t.nodes[**n as usize].kind != NodeKind::Host) {
             None => Ok(nodes),
@@ -325,8 +396,24 @@ pub(super) fn find_nodes(t: &Topology, key: &str, value: &Value) -> Result<Vec<u
     names(key, value)?
         .into_iter()
         .map(|name| {
-            t.find(&name)
-                .ok_or_else(|| ParamError::new(key, &name, "is neither among hosts nor among switches"))
+            t.find(&name).ok_or_else(|| {
+                ParamError::new(
+                    key,
+                    &name,
+                    format!("is neither among hosts nor among switches{}", numbered(t)),
+                )
+            })
         })
         .collect()
+}
+
+/// What hosts there are, where they are h0, h1 and so on.
+fn numbered(t: &Topology) -> String {
+    let last = t.nodes.iter().filter(|n| n.kind == NodeKind::Host).count().saturating_sub(1);
+    let both = t.find("h0").is_some() && t.find(&format!("h{last}")).is_some();
+    if both {
+        format!("; hosts are h0 to h{last}")
+    } else {
+        String::new()
+    }
 }

@@ -4,9 +4,11 @@ use super::tables::Table;
 use crate::notes::Requests;
 use crate::scenario::{Common, RunId};
 use crate::topology::{route_stream, Routes, Topology};
+use crate::workloads::all_to_all::{self, AllToAll};
 use crate::workloads::block::{JitterMode, SynchronizedReads};
 use crate::workloads::closed::{Closed, Loop};
-use crate::workloads::flows::FlowList;
+use crate::workloads::flows::{cycle, FlowList};
+use crate::workloads::incast::{self, Incast};
 use crate::workloads::open::{check_arrivals, Poisson, Rate};
 use crate::workloads::query::{Plan, Queries};
 use crate::workloads::sizes::Sizes;
@@ -21,6 +23,12 @@ use std::sync::Arc;
 const MOST_FLOWS: usize = 1_000_000;
 /// About how many pairs of hosts of one table are tried for a path before the run.
 const MOST_CHECKS: usize = 20_000;
+
+/// A flow like `template`.
+fn like(template: &FlowRequest, src: u32, dst: u32, bytes: u64) -> FlowRequest {
+    FlowRequest { src, dst, bytes, close: bytes != u64::MAX, ..template.clone() }
+}
+
 /// Builds one workload after the other.
 pub(super) struct Builder<'a> {
     pub c: &'a Common,
@@ -56,7 +64,13 @@ impl Builder<'_> {
         if kind == "trace" {
             return self.trace(table, &template);
         }
+        if kind == "permutation" || kind == "all-to-all" {
+            return self.among(table, kind, template, alone, rng);
+        }
         let from = table.hosts(&self.topology, "from")?;
+        if kind == "incast" {
+            return self.incast(table, &from, &template, rng);
+        }
         let deadline = if q.declares("deadline") { table.optional_dur("deadline") } else { None };
         let count = |key: &str| if q.is_set(key) { q.count(key) } else { u64::MAX };
         let start = if q.declares("start") { Time::ZERO + q.dur("start") } else { Time::ZERO };
@@ -204,8 +218,9 @@ impl Builder<'_> {
                 to.sort_unstable();
                 to.dedup();
                 let capacity: f64 = to.iter().map(|host| self.rate_into(*host)).sum();
-                let wire = sizes.mean() * self.wire_factor(template)?;
-                let per_second = q.float("load") * capacity / (8.0 * wire);
+                let wire = 8.0 * sizes.mean() * self.wire_factor(template)?;
+                let per_second = q.float("load") * capacity / wire;
+                self.senders_note(table, per_second * wire);
                 // A summary has one such key: it belongs to the first workload with a load.
                 if !self.facts.iter().any(|f| f.0 == "offered_load") {
                     self.facts.push(("arrivals_per_s", per_second));
@@ -213,6 +228,22 @@ impl Builder<'_> {
                 }
                 Ok(("load", per_second))
             }
+        }
+    }
+
+    /// A load is a share of the receivers' links; the senders may have less.
+    fn senders_note(&mut self, table: &Table, offered: f64) {
+        let Ok(mut from) = table.hosts(&self.topology, "from") else { return };
+        from.sort_unstable();
+        from.dedup();
+        let links = self.topology.links.iter().filter(|l| from.binary_search(&l.from).is_ok());
+        let share = offered / links.map(|l| l.rate.as_bps()).sum::<f64>();
+        if share > 1.0 + 1e-9 {
+            let load = table.params.text("load");
+            self.notes.push(format!(
+                "{}.load = {load} of the links into the hosts of to is {share:.3} of the links of the hosts of from: they cannot send it",
+                table.path
+            ));
         }
     }
 
@@ -300,7 +331,12 @@ impl Builder<'_> {
             let rule = "must have a host other than the sender: no flow leads to its own host";
             return Err(ParamError::new(format!("{}.to", table.path), name, rule));
         };
-        // All pairs of a small network, an even sample of a large one: the engine tells the rest when they occur.
+        self.check_pairs(table, from, &to)?;
+        Ok(pairs)
+    }
+
+    /// All pairs of a small network, an even sample of a large one: the engine tells the rest when they occur.
+    fn check_pairs(&mut self, table: &Table, from: &[u32], to: &[u32]) -> Result<(), ParamError> {
         let step = (from.len() * to.len() / MOST_CHECKS).max(1);
         for i in (0..from.len() * to.len()).step_by(step) {
             let (src, dst) = (from[i / to.len()], to[i % to.len()]);
@@ -308,7 +344,7 @@ impl Builder<'_> {
                 self.check(table, src, dst)?;
             }
         }
-        Ok(pairs)
+        Ok(())
     }
 
     /// Both directions of a pair must have a path; its propagation time counts for the smallest round trip.
@@ -326,6 +362,113 @@ impl Builder<'_> {
         }
         self.base_rtt = Some(self.base_rtt.map_or(rtt, |r| r.min(rtt)));
         Ok(())
+    }
+
+    /// Workloads among hosts that all send and receive.
+    fn among(
+        &mut self,
+        table: &Table,
+        kind: &str,
+        template: FlowRequest,
+        alone: bool,
+        mut rng: Stream,
+    ) -> Result<Box<dyn Workload>, ParamError> {
+        let q = &table.params;
+        let named = table.nodes.contains_key("hosts");
+        let hosts = if named { table.hosts(&self.topology, "hosts")? } else { self.topology.hosts() };
+        let key = format!("{}.hosts", table.path);
+        let mut distinct = std::collections::BTreeSet::new();
+        if let Some(twice) = hosts.iter().find(|h| !distinct.insert(**h)) {
+            let name = &self.topology.nodes[*twice as usize].name;
+            return Err(ParamError::new(key, name, "is named twice"));
+        }
+        if hosts.len() < 2 {
+            return Err(ParamError::new(key, format!("{} host", hosts.len()), "must be at least two hosts"));
+        }
+        let start = Time::ZERO + q.dur("start");
+        if kind == "permutation" {
+            let deadline = table.optional_dur("deadline");
+            let bytes = if q.is_set("size") { q.bytes("size").0 } else { u64::MAX };
+            if deadline.is_some() && bytes == u64::MAX {
+                return Err(table.error("deadline", "needs a size: flows without end are never complete"));
+            }
+            let mut flows = Vec::with_capacity(hosts.len());
+            for (src, dst) in cycle(&hosts, &mut rng) {
+                self.check(table, src, dst)?;
+                let at = start + rng.dur_below(q.dur("spread"));
+                let due = deadline.map_or(Time::NEVER, |d| at + d);
+                flows.push((at, FlowRequest { due, ..like(&template, src, dst, bytes) }));
+            }
+            return Ok(Box::new(FlowList::new(flows)));
+        }
+        table.need("size")?;
+        let flows = hosts.len() * (hosts.len() - 1);
+        if flows > MOST_FLOWS {
+            let rule = format!("means {flows} flows; at most {MOST_FLOWS} are possible");
+            return Err(ParamError::new(key, format!("{} hosts", hosts.len()), rule));
+        }
+        self.check_pairs(table, &hosts, &hosts)?;
+        let plan = all_to_all::Plan {
+            start,
+            spread: q.dur("spread"),
+            window: q.count("window") as usize,
+            random: q.text("order") == "random",
+            repetitions: q.count("repetitions"),
+            stop: alone,
+        };
+        let template = FlowRequest { bytes: q.bytes("size").0, ..template };
+        Ok(Box::new(AllToAll::new(template, hosts, plan, rng)))
+    }
+
+    /// Incasts as an open loop.
+    fn incast(
+        &mut self,
+        table: &Table,
+        from: &[u32],
+        template: &FlowRequest,
+        rng: Stream,
+    ) -> Result<Box<dyn Workload>, ParamError> {
+        let q = &table.params;
+        let client = table.host(&self.topology, "to")?;
+        table.need("response")?;
+        let mut from: Vec<u32> = from.iter().copied().filter(|h| *h != client).collect();
+        from.sort_unstable();
+        from.dedup();
+        if from.is_empty() {
+            let name = &self.topology.nodes[client as usize].name;
+            let rule = "must have a host other than the sender: no flow leads to its own host";
+            return Err(ParamError::new(format!("{}.to", table.path), name, rule));
+        }
+        for server in &from {
+            self.check(table, *server, client)?;
+        }
+        let servers = if q.is_set("servers") { q.count("servers") as usize } else { from.len() };
+        if servers > from.len() {
+            let rule = format!("must be at most the {} hosts of from beside the client", from.len());
+            return Err(table.error("servers", rule));
+        }
+        let (key, per_second, times) = match (q.is_set("every"), q.is_set("rate")) {
+            (true, true) => return Err(table.error("rate", "cannot be given together with every")),
+            (false, false) => return Err(table.error("every", "this or rate must be given")),
+            (true, false) => ("every", 1.0 / q.float("every"), incast::Times::Every(q.dur("every"))),
+            (false, true) => ("rate", q.float("rate"), incast::Times::Poisson(q.float("rate"))),
+        };
+        let count = if q.is_set("count") { q.count("count") } else { u64::MAX };
+        let flows = per_second * servers as f64;
+        check_arrivals(flows, self.c.duration, q.dur("start"), count.saturating_mul(servers as u64))
+            .map_err(|rule| table.error(key, rule))?;
+        let plan = incast::Plan {
+            start: Time::ZERO + q.dur("start"),
+            times,
+            servers,
+            count,
+            jitter: q.dur("jitter"),
+            deadline: table.optional_dur("deadline"),
+        };
+        let bytes = q.bytes("response").0;
+        self.requests(table, template, client, bytes as f64 * servers as f64, q.dur("jitter").as_secs())?;
+        let responses = from.iter().map(|h| like(template, *h, client, bytes)).collect();
+        Ok(Box::new(Incast::new(responses, plan, rng)))
     }
 
     fn trace(&mut self, table: &Table, template: &FlowRequest) -> Result<Box<dyn Workload>, ParamError> {

@@ -1,0 +1,197 @@
+//! Networks by name: `fat-tree:8`, `leaf-spine:4x4x8`, `rail:32x8x4`, `dragonfly:2,4,2`. One file per family.
+//!
+//! Hosts are h0, h1, ...; what their switches are called stands in each family's file.
+
+mod dragonfly;
+mod fat_tree;
+mod leaf_spine;
+mod rail;
+
+pub use fat_tree::fat_tree;
+pub use leaf_spine::leaf_spine;
+
+use crate::scenario::Common;
+use crate::topology::{LinkSpec, Topology};
+use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_units::Rate;
+
+/// Most full-duplex links of a network by name.
+const MOST_LINKS: u128 = 200_000;
+/// Largest number in a name: products of four of them fit into the counts of a [`Size`].
+const MOST: u32 = 1_000_000;
+
+/// How many parts a network has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Size {
+    /// Hosts.
+    pub hosts: u128,
+    /// Switches.
+    pub switches: u128,
+    /// Full-duplex links.
+    pub links: u128,
+}
+
+/// What the links of a network by name look like.
+#[derive(Clone, Debug)]
+pub struct Tiers {
+    /// Between hosts and switches.
+    pub host: LinkSpec,
+    /// Between switches.
+    pub fabric: LinkSpec,
+}
+
+/// A kind of network with numbers in its name.
+pub struct Family {
+    /// Before the colon.
+    pub name: &'static str,
+    /// Its name in full, with letters or words for the numbers.
+    pub form: &'static str,
+    /// What it is, in one line.
+    pub text: &'static str,
+    /// Where it is described.
+    pub source: &'static str,
+    /// How many numbers it takes, least and most.
+    numbers: (usize, usize),
+    /// The rule the numbers break, if they do; they are positive.
+    rule: fn(&[u32]) -> Option<String>,
+    /// Counts of numbers that break no rule.
+    size: fn(&[u32]) -> Size,
+    /// Links of a switch with hosts towards hosts and towards switches; `None` = its switches are not in tiers.
+    ports: Option<fn(&[u32]) -> (u32, u32)>,
+    /// Most links between two hosts.
+    pub longest: u32,
+    build: fn(&[u32], &Tiers) -> Topology,
+}
+
+/// All families.
+pub const FAMILIES: [Family; 4] = [fat_tree::FAMILY, leaf_spine::FAMILY, rail::FAMILY, dragonfly::FAMILY];
+
+/// Key `fabric_rate` of a scenario whose network has a name.
+pub const FABRIC_RATE: ParamSpec = ParamSpec::new(
+    "fabric_rate",
+    Kind::Rate,
+    "",
+    "rate of the links between switches of a topology by name; unset = as oversubscription says, or link_rate",
+    "",
+)
+.range(1e3, 1e13);
+/// Key `oversubscription` of a scenario whose network has a name.
+pub const OVERSUBSCRIPTION: ParamSpec = ParamSpec::new(
+    "oversubscription",
+    Kind::Float,
+    "",
+    "of a switch with hosts in a topology by name: rate of all its links to hosts / rate of all its other links; \
+     unset = as the rates say",
+    "",
+)
+.range(1e-3, 1e3);
+
+/// A family with its numbers, which break no rule.
+pub struct Named {
+    /// Its family.
+    pub family: &'static Family,
+    key: String,
+    text: String,
+    numbers: Vec<u32>,
+}
+
+impl Named {
+    /// Reads a network's name, given under `key`.
+    ///
+    /// # Errors
+    /// An unknown family, numbers that are none or impossible, more than [`MOST_LINKS`].
+    pub fn parse(key: &str, text: &str) -> Result<Named, ParamError> {
+        let (name, args) = text.split_once(':').unwrap_or((text, ""));
+        let bad = |rule: String| ParamError::new(key, text, rule);
+        let forms = || FAMILIES.iter().map(|f| f.form).collect::<Vec<_>>().join(", ");
+        let family = FAMILIES.iter().find(|f| f.name == name.trim());
+        let family = family.ok_or_else(|| bad(format!("must be one of {}", forms())))?;
+        let numbers: Option<Vec<u32>> = args.split(['x', ',']).map(|a| a.trim().parse().ok()).collect();
+        let (least, most) = family.numbers;
+        let numbers = numbers.filter(|n| (least..=most).contains(&n.len()));
+        let numbers = numbers.ok_or_else(|| bad(format!("must be {} with whole numbers", family.form)))?;
+        let possible = numbers.iter().all(|n| (1..=MOST).contains(n));
+        if let Some(rule) = (family.rule)(&numbers).filter(|_| possible) {
+            return Err(bad(format!("{} {rule}", family.form)));
+        }
+        if !possible || (family.size)(&numbers).links > MOST_LINKS {
+            return Err(bad(format!(
+                "{} needs positive numbers and at most {MOST_LINKS} links",
+                family.form
+            )));
+        }
+        Ok(Named { family, key: key.into(), text: text.into(), numbers })
+    }
+    /// Hosts, switches and links.
+    pub fn size(&self) -> Size {
+        (self.family.size)(&self.numbers)
+    }
+    /// The network.
+    ///
+    /// # Errors
+    /// Fewer than two hosts.
+    pub fn build(&self, tiers: &Tiers) -> Result<Topology, ParamError> {
+        if self.size().hosts < 2 {
+            return Err(ParamError::new(&self.key, &self.text, "must have at least two hosts"));
+        }
+        Ok((self.family.build)(&self.numbers, tiers))
+    }
+    /// Rate of the links between switches, bit/s: as given, as oversubscription says, or the hosts' own rate.
+    ///
+    /// # Errors
+    /// Two keys that contradict each other; oversubscription where switches are not in tiers.
+    pub fn fabric_rate(&self, p: &Params) -> Result<f64, ParamError> {
+        let host = p.float("link_rate");
+        if !p.is_set("oversubscription") {
+            return Ok(if p.is_set("fabric_rate") { p.float("fabric_rate") } else { host });
+        }
+        let Some(ports) = self.family.ports else {
+            let rule = format!(
+                "is not defined for {}, whose switches are not in tiers: set fabric_rate",
+                self.family.name
+            );
+            return Err(p.error("oversubscription", rule));
+        };
+        let (down, up) = ports(&self.numbers);
+        let (asked, ratio) = (p.float("oversubscription"), f64::from(down) * host / f64::from(up));
+        if !p.is_set("fabric_rate") {
+            let rate = ratio / asked;
+            if !(1e3..=1e13).contains(&rate) {
+                let rule = format!(
+                    "would need links of {rate:.3e} bit/s between switches; 1e3 to 1e13 are possible"
+                );
+                return Err(p.error("oversubscription", rule));
+            }
+            return Ok(rate);
+        }
+        let given = p.float("fabric_rate");
+        if (ratio / given / asked - 1.0).abs() > 1e-6 {
+            let rule = format!(
+                "contradicts the rates: {down} x {} to hosts over {up} x {} are {}",
+                Rate::from_bps(host),
+                Rate::from_bps(given),
+                ratio / given
+            );
+            return Err(p.error("oversubscription", rule));
+        }
+        Ok(given)
+    }
+    /// The links, from the keys `link_rate`, `fabric_rate`, `oversubscription`, `link_delay` and `buffer`.
+    ///
+    /// # Errors
+    /// As [`Named::fabric_rate`]; a buffer smaller than one packet.
+    pub fn tiers(&self, p: &Params, c: &Common) -> Result<Tiers, ParamError> {
+        let fabric_rate = Rate::from_bps(self.fabric_rate(p)?);
+        let host = c.link(p.rate("link_rate"), p.dur("link_delay"), Some((p, "buffer")))?;
+        let fabric = LinkSpec { rate: fabric_rate, ..host.clone() };
+        Ok(Tiers { host, fabric })
+    }
+}
+
+/// A network by name with links that are all alike.
+///
+/// # Errors
+/// As [`Named::parse`] and [`Named::build`].
+pub fn parse_topology(key: &str, text: &str, link: &LinkSpec) -> Result<Topology, ParamError> {
+    Named::parse(key, text)?.build(&Tiers { host: link.clone(), fabric: link.clone() })
+}

@@ -1,0 +1,185 @@
+//! Incast as an open loop: now and then hosts send to one client at once, whatever became of the earlier times.
+
+use super::{Acked, Action, Actions, FlowRequest, Workload};
+use penstock_core::Stream;
+use penstock_units::{Dur, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Incasts of one client.
+pub struct Incast {
+    /// One per server that may take part.
+    responses: Vec<FlowRequest>,
+    plan: Plan,
+    rng: Stream,
+    /// Begin of the next incast.
+    next: Time,
+    /// Incasts begun.
+    begun: u64,
+    /// Responses still to be sent: when, number of the incast, server.
+    pending: BTreeSet<(Time, u64, usize)>,
+    /// Incasts that are not complete: begin, responses outstanding.
+    open: BTreeMap<u64, (Time, usize)>,
+}
+
+/// When how many send.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Nothing begins before.
+    pub start: Time,
+    /// When incasts begin.
+    pub times: Times,
+    /// Servers of each, drawn anew; all of them where there are no more.
+    pub servers: usize,
+    /// Incasts in all.
+    pub count: u64,
+    /// Servers send after U(0, this), independently.
+    pub jitter: Dur,
+    /// Responses should be complete so long after they begin; `None` = no deadline.
+    pub deadline: Option<Dur>,
+}
+
+/// When incasts begin.
+#[derive(Clone, Copy, Debug)]
+pub enum Times {
+    /// At the start and then every so often.
+    Every(Dur),
+    /// At random times, so many per second.
+    Poisson(f64),
+}
+
+impl Incast {
+    /// `responses` says who may send with how many bytes.
+    pub fn new(responses: Vec<FlowRequest>, plan: Plan, mut rng: Stream) -> Incast {
+        let next = match plan.times {
+            Times::Every(_) => plan.start,
+            Times::Poisson(rate) => plan.start + Dur::from_secs(rng.exponential(1.0 / rate)),
+        };
+        Incast { responses, plan, rng, next, begun: 0, pending: BTreeSet::new(), open: BTreeMap::new() }
+    }
+    fn next_begin(&self) -> Time {
+        if self.begun < self.plan.count {
+            self.next
+        } else {
+            Time::NEVER
+        }
+    }
+    fn begin(&mut self) {
+        let mut servers: Vec<usize> = (0..self.responses.len()).collect();
+        if self.plan.servers < servers.len() {
+            self.rng.shuffle(&mut servers);
+            servers.truncate(self.plan.servers);
+        }
+        let at = self.next;
+        self.open.insert(self.begun, (at, servers.len()));
+        for server in servers {
+            self.pending.insert((at + self.rng.dur_below(self.plan.jitter), self.begun, server));
+        }
+        self.begun += 1;
+        let gap = match self.plan.times {
+            Times::Every(gap) => gap,
+            Times::Poisson(rate) => Dur::from_secs(self.rng.exponential(1.0 / rate)),
+        };
+        self.next = at + gap;
+    }
+}
+
+impl Workload for Incast {
+    fn open_loop(&self) -> bool {
+        true
+    }
+    fn next_event(&self) -> Time {
+        self.next_begin().min(self.pending.first().map_or(Time::NEVER, |p| p.0))
+    }
+    fn on_event(&mut self, now: Time, actions: &mut Actions) {
+        while self.next_begin() <= now {
+            self.begin();
+        }
+        while let Some((at, incast, server)) = self.pending.first().copied() {
+            if at > now {
+                break;
+            }
+            self.pending.pop_first();
+            let due = self.plan.deadline.map_or(Time::NEVER, |d| now + d);
+            actions.open(FlowRequest { close: true, due, tag: incast, ..self.responses[server].clone() });
+        }
+    }
+    fn on_acked(&mut self, _now: Time, acked: &Acked, actions: &mut Actions) {
+        let Some((started, left)) = self.open.get_mut(&acked.tag) else { return };
+        *left -= 1;
+        if *left == 0 {
+            let started = *started;
+            self.open.remove(&acked.tag);
+            // Every server sends the same.
+            let servers = self.plan.servers.min(self.responses.len()) as u64;
+            actions.push(Action::Block { started, bytes: acked.bytes * servers });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use penstock_core::rng::Entity;
+    use penstock_core::FlowId;
+
+    fn incast(plan: Plan) -> Incast {
+        let responses = (0..10).map(|i| FlowRequest::new(i, 10, 2000)).collect();
+        Incast::new(responses, plan, Stream::new(1, 0, Entity::Workload, 0))
+    }
+    fn plan(times: Times, servers: usize, count: u64) -> Plan {
+        Plan { start: Time::ZERO + Dur::millis(1), times, servers, count, jitter: Dur::ZERO, deadline: None }
+    }
+    /// Every flow with the time it begins.
+    fn all(w: &mut Incast, until: Time) -> Vec<(Time, FlowRequest)> {
+        let mut found = Vec::new();
+        while w.next_event() <= until && w.next_event() != Time::NEVER {
+            let now = w.next_event();
+            let mut actions = Actions::default();
+            w.on_event(now, &mut actions);
+            found.extend(actions.take().into_iter().filter_map(|a| match a {
+                Action::Open(request) => Some((now, request)),
+                _ => None,
+            }));
+        }
+        found
+    }
+
+    #[test]
+    fn periodic_incasts_begin_on_time_with_servers_of_their_own() {
+        let mut w = incast(plan(Times::Every(Dur::micros(300)), 4, 3));
+        let flows = all(&mut w, Time::NEVER);
+        let starts: Vec<u64> =
+            flows.iter().map(|f| f.0.since(Time::ZERO).as_secs().mul_add(1e6, 0.5) as u64).collect();
+        assert_eq!(starts, [1000, 1000, 1000, 1000, 1300, 1300, 1300, 1300, 1600, 1600, 1600, 1600]);
+        assert!(flows.iter().all(|(_, f)| f.bytes == 2000 && f.dst == 10 && f.close));
+        let servers =
+            |i: u64| -> Vec<u32> { flows.iter().filter(|f| f.1.tag == i).map(|f| f.1.src).collect() };
+        assert!((0..3).all(|i| servers(i).windows(2).all(|w| w[0] < w[1])), "a server sends once");
+        assert!(servers(0) != servers(1) || servers(1) != servers(2), "drawn anew each time");
+    }
+    #[test]
+    fn overlapping_incasts_are_told_apart() {
+        let mut w = incast(plan(Times::Every(Dur::micros(1)), 2, 2));
+        assert_eq!(all(&mut w, Time::NEVER).len(), 4);
+        let mut told = Vec::new();
+        for tag in [0, 1, 1, 0] {
+            let mut actions = Actions::default();
+            let acked = Acked { flow: FlowId(0), tag, started: Time::ZERO, bytes: 2000 };
+            w.on_acked(Time::ZERO + Dur::millis(2), &acked, &mut actions);
+            told.push(match actions.take().as_slice() {
+                [Action::Block { started, bytes }] => Some((*started, *bytes)),
+                _ => None,
+            });
+        }
+        let begin = Time::ZERO + Dur::millis(1);
+        assert_eq!(told, [None, None, Some((begin + Dur::micros(1), 4000)), Some((begin, 4000))]);
+    }
+    #[test]
+    fn random_incasts_come_at_the_rate_asked_for() {
+        let mut w = incast(plan(Times::Poisson(1000.0), 10, u64::MAX));
+        // Ten thousand are expected in ten seconds; three standard deviations are 300.
+        let flows = all(&mut w, Time::ZERO + Dur::from_secs(10.001));
+        assert_eq!(flows.len() % 10, 0);
+        assert!((9_700..10_300).contains(&(flows.len() / 10)), "{}", flows.len() / 10);
+    }
+}
