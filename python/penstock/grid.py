@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from penstock import _engine, scenario
 
@@ -28,6 +29,7 @@ _FORM = "must be A..B:N or A..B:N:log, as in 5..80:6 or 100us..10ms:5:log"
 _PARAMETER = re.compile(r"[A-Za-z_]\w*=")
 # Of a bare sample so many digits are kept: more say nothing, and fewer would tie samples together.
 _DIGITS = 6
+_SUFFIX = {"": "", "bytes": "_bytes", "packets": "_packets", "s": "_s", "bit/s": "_bps"}
 
 
 @dataclass(frozen=True)
@@ -63,14 +65,14 @@ class Range:
         return f"{self.before}{number}{self.unit}" if self.before or self.unit else number
 
 
-def grid(over: Mapping[str, Values], kinds: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+def grid(over: Mapping[str, Values], declared: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """Every combination of the values, the last key fastest, in the order given.
 
-    `kinds` is what each key is by the engine's declaration. Raises ScenarioError for what is no list or
+    `declared` is what each key is by the engine's declaration. Raises ScenarioError for what is no list or
     range, a value given twice, or more points than runs are kept.
     """
     lists = {
-        str(key): _listed(str(key), given, (kinds or {}).get(str(key), "")) for key, given in over.items()
+        str(key): _listed(str(key), given, (declared or {}).get(str(key), "")) for key, given in over.items()
     }
     total = prod(len(found) for found in lists.values())
     if total > scenario.MOST_RUNS:
@@ -79,7 +81,7 @@ def grid(over: Mapping[str, Values], kinds: Mapping[str, str] | None = None) -> 
 
 
 def latin(
-    over: Mapping[str, Values], count: int, seed: int, kinds: Mapping[str, str] | None = None
+    over: Mapping[str, Values], count: int, seed: int, declared: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
     """`count` points of a Latin hypercube (McKay, Beckman and Conover, 1979; from memory) over ranges
     `A..B` or `A..B:log`; of a list every value as often as the others. The same for the same seed.
@@ -92,7 +94,7 @@ def latin(
     sources: dict[str, Range | list[Any]] = {}
     for name, given in over.items():
         key = str(name)
-        kind = (kinds or {}).get(key, "")
+        kind = (declared or {}).get(key, "")
         span = _range(key, given.strip(), kind) if isinstance(given, str) else None
         sources[key] = span or _listed(key, given, kind)
     shares = qmc.LatinHypercube(len(sources), seed=np.random.default_rng(seed)).random(number)
@@ -171,3 +173,29 @@ def _spread(key: str, text: str, span: Range) -> Sequence[Any]:
     if span.count is None or not 2 <= span.count <= scenario.MOST_RUNS:
         raise scenario.error(key, text, f"{_FORM}, N from 2 to {scenario.MOST_RUNS}")
     return list(dict.fromkeys(span.at(i / (span.count - 1)) for i in range(span.count)))
+
+
+def kinds(resolved: Mapping[str, Any]) -> dict[str, str]:
+    """What each key of a scenario is by the engine's declaration: count, size, duration, text, ..."""
+    for entry in scenario.describe()["scenarios"]:
+        if entry["name"] == resolved.get("scenario"):
+            return {parameter["name"]: parameter["kind"] for parameter in entry["params"]}
+    return {}
+
+
+def column(key: str, texts: Sequence[str], kind: str) -> pl.Series:
+    """Swept values as a column: numbers in one unit, which its name says, or texts."""
+    found = [_engine.quantity(text) for text in texts]
+    numbers = [quantity for quantity in found if quantity is not None]
+    units = {unit for _, unit in numbers}
+    if kind in ("size", "amount") and units <= {"", "bytes"}:
+        units = {"bytes"}  # a bare number is one of bytes there
+    if len(numbers) < len(texts) or len(units) != 1 or kind in ("choice", "bool"):
+        return pl.Series(key, texts, dtype=pl.String)
+    unit = units.pop()
+    values = [number for number, _ in numbers]
+    suffix = _SUFFIX.get(unit, "")
+    name = key if suffix and key.endswith(suffix) else f"{key}{suffix}"
+    if unit == "" and all(value == int(value) and abs(value) < 2**53 for value in values):
+        return pl.Series(name, [int(value) for value in values], dtype=pl.Int64)
+    return pl.Series(name, values, dtype=pl.Float64)

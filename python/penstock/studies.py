@@ -46,7 +46,6 @@ HEADLINE = (
     "fct_mean_s",
     "queue_max_packets",
 )
-_SUFFIX = {"": "", "bytes": "_bytes", "packets": "_packets", "s": "_s", "bit/s": "_bps"}
 _MOST_ROWS_SHOWN = 60
 _FIGURE = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?")
 
@@ -199,7 +198,7 @@ class Study:
         """The study for JSON: per point `point`, `mean`, `ci95`, `runs` (of `run`, `summary`), the CPU
         seconds of each run (`cpu_s`, measured when it was made) among its summary keys.
         """
-        found = []
+        found: list[dict[str, Any]] = []
         for point, runs in zip(self.points, self.sets, strict=True):
             whole = results.document(results.timed(runs))
             kept = {key: whole[key] for key in ("mean", "ci95", "runs")}
@@ -261,9 +260,9 @@ class Study:
 
     @cached_property
     def _swept(self) -> list[pl.Series]:
-        kinds = _kinds(next((found.scenario for found in self.sets if found.runs), {}))
+        kinds = grid.kinds(next((found.scenario for found in self.sets if found.runs), {}))
         taken = {"run", "runs", "reached", "bottleneck", *self._measured_keys}
-        found = [_column(key, self._words[key], kinds.get(key, "")) for key in self.keys]
+        found = [grid.column(key, self._words[key], kinds.get(key, "")) for key in self.keys]
         return [c.alias(f"set_{c.name}") if c.name in taken else c for c in found]
 
     @cached_property
@@ -342,9 +341,9 @@ def study(
     `share` of its mean.
 
     `store` is a directory that keeps every finished run: a study that was interrupted, killed or extended
-    runs only what is not there. `executor` as in `penstock.sweep`; `keep` names tables to hold on to. A progress
-    bar appears on a terminal unless `on_progress` hears the finished fraction. Raises ScenarioError before
-    anything runs when a point is wrong; RunFailed and Interrupted have the finished runs in `.study`.
+    runs only what is not there. `executor` as in `penstock.sweep`; `keep` names tables to hold on to. A
+    progress bar appears on a terminal unless `on_progress` hears the finished fraction. Raises ScenarioError
+    before anything runs when a point is wrong; RunFailed and Interrupted have the finished runs in `.study`.
     """
     plan = _plan(name, over, points, sample, runs, seed, settings, until)
     kept, workers = sweeps.tables(keep), sweeps.worker_count(jobs)
@@ -394,7 +393,7 @@ def _plan(
                     str(key), common[key], "is given twice, as a setting and as a key to sweep"
                 )
         # Checks the common settings too, before the points that stand on them.
-        kinds = _kinds(scenario.resolve(name, common, seed=least)) if _resolves(name, common) else {}
+        kinds = grid.kinds(scenario.resolve(name, common, seed=least)) if _resolves(name, common) else {}
         chosen = _combined(over, sample, least, kinds)
     else:
         if sample is not None:
@@ -584,32 +583,6 @@ def _missing(runs: RunSet, until: Until) -> int:
     if not math.isfinite(half) or mean == 0:
         return max(1, n)
     return max(1, min(n, math.ceil(n * ((half / (share * abs(mean))) ** 2 - 1))))
-
-
-def _kinds(resolved: Mapping[str, Any]) -> dict[str, str]:
-    """What each key of a scenario is by the engine's declaration: count, size, duration, text, ..."""
-    for entry in scenario.describe()["scenarios"]:
-        if entry["name"] == resolved.get("scenario"):
-            return {parameter["name"]: parameter["kind"] for parameter in entry["params"]}
-    return {}
-
-
-def _column(key: str, texts: Sequence[str], kind: str) -> pl.Series:
-    """Swept values as a column: numbers in one unit, which its name says, or texts."""
-    found = [_engine.quantity(text) for text in texts]
-    numbers = [quantity for quantity in found if quantity is not None]
-    units = {unit for _, unit in numbers}
-    if kind in ("size", "amount") and units <= {"", "bytes"}:
-        units = {"bytes"}  # a bare number is one of bytes there
-    if len(numbers) < len(texts) or len(units) != 1 or kind in ("choice", "bool"):
-        return pl.Series(key, texts, dtype=pl.String)
-    unit = units.pop()
-    values = [number for number, _ in numbers]
-    suffix = _SUFFIX.get(unit, "")
-    name = key if suffix and key.endswith(suffix) else f"{key}{suffix}"
-    if unit == "" and all(value == int(value) and abs(value) < 2**53 for value in values):
-        return pl.Series(name, [int(value) for value in values], dtype=pl.Int64)
-    return pl.Series(name, values, dtype=pl.Float64)
 
 
 def _measured(key: str, values: Sequence[Any]) -> pl.Series:

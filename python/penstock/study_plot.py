@@ -11,10 +11,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
+import matplotlib.ticker
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 from penstock import _engine, figures, scenario
+from penstock.runs import show
 
 if TYPE_CHECKING:
     from penstock.studies import Study
@@ -59,10 +63,12 @@ class StudyPlot:
                     half = [study.sets[i].ci95(y) for i in index]
                     figures.band(ax, place, mean, half, label, number)
             if len(groups) > figures.MOST_TOLD_APART:
-                figures.lines(ax, series, f"{self._words(by, [key])}, in the order given")
+                figures.lines(ax, series, self._words(by, [key]))
+                _name(figure.axes[-1], list(groups))
             elif len(groups) > 1:
                 ax.legend(title=self._words(by, [key]), ncols=1 + len(groups) // 5)
             ax.set_ylabel(y)
+            _with_units(ax.yaxis, y)
             means = [value for *_, values in series for value in values if math.isfinite(value)]
             if means and min(means) >= 0:
                 ax.set_ylim(bottom=0)
@@ -91,7 +97,7 @@ class StudyPlot:
                 step = max(1, math.ceil(len(values) / 16))
                 axis.set_ticks(range(0, len(values), step), values[::step])
                 axis.set_label_text(label)
-            figure.colorbar(image, ax=ax, label=z, pad=0.02)
+            _with_units(figure.colorbar(image, ax=ax, label=z, pad=0.02).ax.yaxis, z)
             if cells.size <= _MOST_WRITTEN:
                 for (row, column), value in np.ndenumerate(cells):
                     if np.isfinite(value):
@@ -129,14 +135,14 @@ class StudyPlot:
             ax.set_yticks(range(len(order)), order)
             ax.set_ylim(len(order) - 0.45, -0.55)
             ax.set(xlabel=key, ylabel=swept)
+            _with_units(ax.xaxis, key)
             others = self._words(None, [swept])
             if many:
                 shades = mpl.cm.ScalarMappable(
                     mpl.colors.Normalize(0, len(groups) - 1), mpl.colors.ListedColormap(colours)
                 )
-                figure.colorbar(
-                    shades, ax=ax, label=f"{others}, in the order given ({len(groups)})", pad=0.02
-                )
+                figure.colorbar(shades, ax=ax, label=others, pad=0.02)
+                _name(figure.axes[-1], list(groups))
             elif len(groups) > 1:
                 ax.legend(title=others, ncols=1 + len(groups) // 5)
             ax.set_title(f"{study.name}: {key}, 95 % intervals")
@@ -174,6 +180,18 @@ class StudyPlot:
         if any(quantity is None for quantity in found.values()):
             return texts
         return sorted(texts, key=lambda text: found[text][0])  # type: ignore[index]
+
+
+def _with_units(axis: Axis, key: str) -> None:
+    """Write rates and times on an axis as people do: 800 Mb/s, 5 ms."""
+    if key.endswith(("_bps", "_s")):
+        axis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: show(key, value)))
+
+
+def _name(bar: Axes, labels: Sequence[str]) -> None:
+    """Name the colours of a bar over 0, 1, 2, ..., as far as there is room."""
+    step = math.ceil(len(labels) / 12)
+    bar.set_yticks(range(0, len(labels), step), labels[::step])
 
 
 def _short(value: float) -> str:

@@ -37,7 +37,7 @@ def sweep(
     over: Annotated[
         list[str],
         typer.Option(
-            help="Values of a key: a list, or N values of a range, A..B:N or A..B:N:log, as in servers=4..32:8.",
+            help="Values of a key: a list, or N values of a range, A..B:N[:log], as in servers=4..32:8.",
             metavar="KEY=V1,V2,...",
             autocompletion=completion.values_over,
         ),
