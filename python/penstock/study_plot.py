@@ -136,10 +136,11 @@ class StudyPlot:
             ax.set_ylim(len(order) - 0.45, -0.55)
             ax.set(xlabel=key, ylabel=swept)
             _with_units(ax.xaxis, key)
+            ax.xaxis.set_major_locator(mpl.ticker.MaxNLocator(6))
             others = self._words(None, [swept])
             if many:
                 shades = mpl.cm.ScalarMappable(
-                    mpl.colors.Normalize(0, len(groups) - 1), mpl.colors.ListedColormap(colours)
+                    mpl.colors.Normalize(-0.5, len(groups) - 0.5), mpl.colors.ListedColormap(colours)
                 )
                 figure.colorbar(shades, ax=ax, label=others, pad=0.02)
                 _name(figure.axes[-1], list(groups))
