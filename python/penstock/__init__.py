@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from penstock.runs import RunSet as RunSet
     from penstock.runs import run as run
     from penstock.scenario import resolve as resolve
+    from penstock.studies import Study as Study
+    from penstock.studies import study as study
     from penstock.sweeps import Interrupted as Interrupted
     from penstock.sweeps import RunFailed as RunFailed
     from penstock.sweeps import sweep as sweep
@@ -41,6 +43,8 @@ _HOME = {
     "run": "runs",
     "describe": "catalogue",
     "resolve": "scenario",
+    "Study": "studies",
+    "study": "studies",
     "Interrupted": "sweeps",
     "RunFailed": "sweeps",
     "sweep": "sweeps",
@@ -55,11 +59,13 @@ __all__ = [
     "RunFailed",
     "RunSet",
     "ScenarioError",
+    "Study",
     "__version__",
     "describe",
     "load",
     "resolve",
     "run",
+    "study",
     "sweep",
 ]
 

@@ -1,4 +1,4 @@
-"""The command line: run, live, reproduce, describe, demo, doctor.
+"""The command line: run, sweep, live, reproduce, describe, demo, doctor.
 
 Exit codes: 0 done, 2 bad input (one line on stderr), 3 a run failed, 130 interrupted with partial results
 kept. With `--json` stdout carries exactly one JSON document; everything else goes to stderr.
@@ -20,6 +20,24 @@ from rich.text import Text
 
 from penstock import completion
 from penstock.console import Bar, complain, err_console, note, out_console
+from penstock.options import (
+    BAD_INPUT,
+    DONE,
+    INTERRUPTED,
+    RUN_FAILED,
+    Force,
+    Jobs,
+    Json,
+    Profile,
+    RunDirectory,
+    Scenario,
+    Seed,
+    Settings,
+    chosen_settings,
+    whole,
+    worker_count,
+)
+from penstock.sweep_command import sweep as sweep_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,51 +46,12 @@ if TYPE_CHECKING:
     from penstock.runs import RunSet
     from penstock.sweeps import Interrupted, RunFailed
 
-DONE, BAD_INPUT, RUN_FAILED, INTERRUPTED = 0, 2, 3, 130
-
 app = typer.Typer(
     name="penstock",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Scenario = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME|FILE.toml",
-        help="A built-in scenario or a file.",
-        autocompletion=completion.scenarios,
-    ),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        help="Change a value, as in --set rto_min=200us; of a key given twice the last counts.",
-        metavar="KEY=VALUE",
-        autocompletion=completion.settings,
-    ),
-]
-Profile = Annotated[
-    str | None,
-    typer.Option(
-        help="A named set of defaults of the scenario (`describe` lists them); the same as "
-        "--set profile=NAME.",
-        metavar="NAME",
-        autocompletion=completion.profiles,
-    ),
-]
-RunDirectory = Annotated[
-    Path | None,
-    typer.Option(help="Write the run directory here; it must not hold another run.", metavar="DIR"),
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace another run in the directory of --out.")]
-Seed = Annotated[str, typer.Option(help="Seed of all random streams.", metavar="N")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, the rest on stderr.")]
-Jobs = Annotated[
-    str, typer.Option("--jobs", "-j", help="Runs at the same time; 0 = one per core.", metavar="N")
-]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -157,9 +136,9 @@ def run(
     from penstock.runs import TABLES
     from penstock.sweeps import sweep
 
-    chosen = _settings(settings or [], profile)
-    count, workers = _whole("--runs", runs, 1, scenarios.MOST_RUNS), _workers(jobs)
-    number = _whole("--seed", seed, 0)
+    chosen = chosen_settings(settings or [], profile)
+    count, workers = whole("--runs", runs, 1, scenarios.MOST_RUNS), worker_count(jobs)
+    number = whole("--seed", seed, 0)
     keep = TABLES if out is not None else ()
     if out is not None:
         resolved = scenarios.resolve(scenario, chosen, number)
@@ -170,6 +149,9 @@ def run(
         return sweep(points, runs=count, seed=number, keep=keep, jobs=workers, on_progress=bar)[0]
 
     return _run_set(scenario, make, count, out, force, as_json)
+
+
+app.command("sweep")(sweep_points)
 
 
 @app.command()
@@ -194,7 +176,7 @@ def reproduce(
     from penstock import _engine, ledger, report, results
     from penstock import scenario as scenarios
 
-    workers = _workers(jobs)
+    workers = worker_count(jobs)
     if listing:
         return _list_rows(live)
     if quick and full:
@@ -277,7 +259,7 @@ def demo(
     from penstock.experiments.incast import study
     from penstock.sweeps import Interrupted, RunFailed
 
-    workers = _workers(jobs)
+    workers = worker_count(jobs)
     results.writable(out)
     with Bar("incast study") as bar:
         try:
@@ -322,8 +304,8 @@ def live(
     from penstock import results
     from penstock import scenario as scenarios
 
-    chosen: dict[str, Any] = dict(_settings(settings or [], profile))
-    count, number = _whole("--runs", runs, 1, scenarios.MOST_RUNS), _whole("--seed", seed, 0)
+    chosen: dict[str, Any] = dict(chosen_settings(settings or [], profile))
+    count, number = whole("--runs", runs, 1, scenarios.MOST_RUNS), whole("--seed", seed, 0)
     if over is not None and not compare:
         raise scenarios.error("--over", over, "needs --compare")
     options: dict[str, Any] = {"scale": scale, "kernel": kernel, "gate": gate}
@@ -483,43 +465,6 @@ def _run_set(
             return RUN_FAILED
         note(f"run directory: {out}")
     return code
-
-
-def _settings(pairs: list[str], profile: str | None = None) -> dict[str, str]:
-    """`--set` options as a mapping, of a repeated key the last one; `--profile` is one of them."""
-    from penstock import scenario as scenarios
-
-    chosen: dict[str, str] = {}
-    for pair in pairs:
-        key, equals, value = (part.strip() for part in pair.partition("="))
-        if not equals:
-            raise scenarios.error("--set", pair, "must be KEY=VALUE; there is no = in it")
-        if not key or not value:
-            raise scenarios.error(
-                "--set", pair, f"must be KEY=VALUE; the {'value' if key else 'key'} is empty"
-            )
-        chosen[key] = value
-    if profile is not None:
-        if chosen.get("profile", profile) != profile:
-            raise scenarios.error("--profile", profile, f"contradicts --set profile={chosen['profile']}")
-        chosen["profile"] = profile
-    return chosen
-
-
-def _whole(option: str, text: str, least: int, most: int | None = None) -> int:
-    from penstock import scenario as scenarios
-
-    try:
-        number = int(text)
-    except ValueError:
-        raise scenarios.error(option, text, f"must be a whole number, at least {least}") from None
-    return scenarios.whole(option, number, least=least, most=most)
-
-
-def _workers(jobs: str) -> int:
-    from penstock import scenario as scenarios
-
-    return _whole("--jobs", jobs, 0, scenarios.MOST_JOBS) or os.cpu_count() or 1
 
 
 def _print_runs(found: RunSet) -> None:

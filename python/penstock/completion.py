@@ -44,6 +44,16 @@ def settings(incomplete: str) -> list[tuple[str, str]]:
     return [(f"{key}={word}", text) for word, text in _words(scenario, key) if word.startswith(value)]
 
 
+def values_over(incomplete: str) -> list[tuple[str, str]]:
+    """As `settings`, for the last of several values between commas."""
+    before, comma, last = incomplete.rpartition(",")
+    key, equals, _ = incomplete.partition("=")
+    if not comma or not equals:
+        return settings(incomplete)
+    found = settings(f"{key}={last}")
+    return [(f"{before},{word.partition('=')[2]}", text) for word, text in found]
+
+
 def answer_bash() -> bool:
     """Complete what follows the `=` of a setting for bash, to which `=` is a word of its own; whether this
     was that.
@@ -66,10 +76,11 @@ def answer_bash() -> bool:
             joined.append(word)
     os.environ["COMP_WORDS"] = shlex.join(joined)
     os.environ["COMP_CWORD"] = str(len(joined) - 1)
-    if joined[-2:-1] != ["--set"] or "=" not in joined[-1]:
+    completes = {"--set": settings, "--over": values_over}.get(joined[-2] if len(joined) > 1 else "")
+    if completes is None or "=" not in joined[-1]:
         return False
     # Bash puts the answer in the place of the part after the `=`.
-    print("\n".join(word.partition("=")[2] for word, _ in settings(joined[-1])))
+    print("\n".join(word.partition("=")[2] for word, _ in completes(joined[-1])))
     return True
 
 

@@ -273,7 +273,7 @@ def load(folder: str | Path) -> RunSet:
     tables = {name: pl.read_parquet(path / f"{name}.parquet") for name in present}
     runs = []
     for entry, facts in zip(summary["runs"], about["runs"], strict=True):
-        numbers = _whole_again(entry["summary"])
+        numbers = whole_again(entry["summary"])
         runs.append(
             Run(
                 run=entry["run"],
@@ -281,7 +281,7 @@ def load(folder: str | Path) -> RunSet:
                 bottleneck=str(numbers.pop("bottleneck", "")),
                 summary=numbers,
                 tables={name: _of_run(table, entry["run"]) for name, table in tables.items()},
-                timings=_whole_again(facts["timings"]),
+                timings=whole_again(facts["timings"]),
                 completed=facts["completed"],
                 notes=tuple(facts.get("notes", ())),
                 warnings=tuple(facts.get("warnings", ())),
@@ -297,7 +297,7 @@ def _of_run(table: pl.DataFrame, run: int) -> pl.DataFrame:
     return table.slice(first, last - first).drop("run")
 
 
-def _whole_again(values: dict[str, Any]) -> dict[str, Any]:
+def whole_again(values: dict[str, Any]) -> dict[str, Any]:
     """The inverse of `plain`: what does not exist is NaN."""
     return {key: math.nan if value is None else value for key, value in values.items()}
 

@@ -25,10 +25,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock import _engine, scenario
 from penstock.runs import TABLES, Run, RunSet, frames
+
+if TYPE_CHECKING:
+    from penstock.studies import Study
 
 Point = tuple[str | Path, Mapping[str, Any]]
 
@@ -42,20 +45,24 @@ _AHEAD = 10_000
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during runs. `.results` has one RunSet per point with the runs that ended and, cut short, those
-    under way.
+    under way. Of a study `.study` has the runs that ended.
     """
 
-    def __init__(self, results: list[RunSet]) -> None:
+    def __init__(self, results: list[RunSet], study: Study | None = None) -> None:
         super().__init__("interrupted")
         self.results = results
+        self.study = study
 
 
 class RunFailed(RuntimeError):
-    """A run died; the message names it. `.results` has one RunSet per point with the runs that ended."""
+    """A run died; the message names it. `.results` has one RunSet per point with the runs that ended, of a
+    study `.study` has them.
+    """
 
-    def __init__(self, message: str, results: list[RunSet]) -> None:
+    def __init__(self, message: str, results: list[RunSet], study: Study | None = None) -> None:
         super().__init__(message)
         self.results = results
+        self.study = study
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,7 @@ def _call(task: Task, progress: _engine.Progress) -> Run:
     result = (_engine.live if task.live else _engine.run)(task.spec, task.run, progress)
     return Run(
         run=task.run,
-        scenario=_scenario(result.scenario),
+        scenario=resolved(result.scenario),
         # A hundred thousand runs share one copy of the keys, and of the scenario.
         summary={sys.intern(key): value for key, value in result.summary.items()},
         tables=frames(result.tables, task.keep),
@@ -108,9 +115,10 @@ def _call(task: Task, progress: _engine.Progress) -> Run:
 
 
 @lru_cache(maxsize=64)
-def _scenario(text: str) -> dict[str, Any]:
-    resolved: dict[str, Any] = json.loads(text)
-    return resolved
+def resolved(text: str) -> dict[str, Any]:
+    """The engine's resolved scenario as a mapping; the same one for the same text."""
+    found: dict[str, Any] = json.loads(text)
+    return found
 
 
 def sweep(
@@ -185,11 +193,13 @@ def run_tasks(
     jobs: int,
     executor: Executor | None = None,
     on_progress: Callable[[float], None] | None = None,
+    on_run: Callable[[int, Run], None] | None = None,
 ) -> tuple[list[Run | None], BaseException | None]:
     """Execute tasks in parallel; return their runs in the same order and what stopped them early, if
     anything.
 
-    A run that was not started is None; one that Ctrl-C cut short is there with `completed` False.
+    A run that was not started is None; one that Ctrl-C cut short is there with `completed` False. `on_run`
+    hears of each run as it comes in, with the number of its task.
     """
     own = executor is None
     pool = executor or ThreadPoolExecutor(min(jobs, max(1, len(tasks))))
@@ -213,6 +223,8 @@ def run_tasks(
         if problem is None:
             done[index] = future.result()
             ended += 1
+            if on_run:
+                on_run(index, future.result())
         # Last, so that a Ctrl-C in between takes it once more.
         del pending[future]
         return None if problem is None else _died(tasks[index], problem)

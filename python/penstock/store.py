@@ -1,0 +1,203 @@
+"""The store of finished runs: a directory in which a run is found by what it is.
+
+    store.json                 the format's version
+    runs/ab/abcdef....json     one finished run: summary, warnings, bottleneck, timings, and a checksum
+    runs/ab/abcdef....*.parquet  its tables, where they were asked for; their checksums are in the JSON file
+
+The name is a hash of everything the run depends on: the resolved scenario with the content of its files,
+seed, run number, and the engine itself (version and file, so that a rebuilt one is another). Files are
+written under another name and renamed, the JSON file last: what a killed process leaves is nothing or a whole
+entry.
+An entry that a full disk or a fault cut short does not match its checksum and counts as none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from penstock import _engine, results, scenario
+from penstock.runs import Run
+
+FORMAT = 1
+# Temporary files older than this belong to no process that still writes.
+_STALE_S = 3600.0
+
+
+@lru_cache(maxsize=1)
+def engine() -> str:
+    """Version of the engine and hash of its file."""
+    content = Path(str(_engine.__file__)).read_bytes()
+    return f"{_engine.__version__}-{hashlib.sha256(content).hexdigest()}"
+
+
+def identity(spec: str, resolved: Mapping[str, Any]) -> str:
+    """What a point is, as a hash: same identity, same bytes for the same run number.
+
+    `spec` is the document given to the engine, `resolved` what the engine made of it. What was given and
+    what is a default makes no difference, nor does where a file lies; what a file holds does.
+    """
+    document = json.loads(spec)
+    file = dict(resolved.get("file") or {})
+    base = Path(file.pop("base_dir", None) or document.get("base_dir") or ".")
+    file.pop("name", None)
+    kept = {key: value for key, value in resolved.items() if key not in ("given", "without_effect", "file")}
+    what = {
+        "format": FORMAT,
+        "engine": engine(),
+        "resolved": kept,
+        "file": file,
+        "content": {text: _file_hash(path) for text, path in sorted(_files([kept, file], base))},
+    }
+    return _hash(what)
+
+
+def _files(value: Any, base: Path) -> Iterator[tuple[str, Path]]:
+    """The files that values name, as in `cdf:sizes.csv`."""
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _files(item, base)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _files(item, base)
+    elif isinstance(value, str):
+        for text in {value.strip(), value.partition(":")[2].strip()} - {""}:
+            with suppress(OSError, ValueError):
+                if (base / text).is_file():
+                    yield text, base / text
+
+
+def _file_hash(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as problem:
+        return f"unreadable: {problem.errno}"
+
+
+def _hash(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Store:
+    """Finished runs in `folder`, which is made when it is not there.
+
+    Raises ScenarioError, naming `key`, when the folder cannot be written, holds a run, or was made by a
+    penstock with another format.
+    """
+
+    def __init__(self, folder: str | Path, key: str = "store") -> None:
+        self.folder = Path(folder)
+        self.damaged = 0
+        """Entries that were there and could not be read."""
+        results.writable(self.folder, key)
+        if (self.folder / "run.json").exists():
+            raise scenario.error(key, folder, "holds a run, not a study; name another directory")
+        self._check_format(key)
+        self._sweep_up()
+
+    def get(self, point: str, number: int, keep: Sequence[str], resolved: dict[str, Any]) -> Run | None:
+        """Run `number` of the point with this identity, with the tables of `keep`; None when it is not there,
+        not whole, or without those tables.
+        """
+        path = self._path(point, number)
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            entry = document["entry"]
+            if _hash(entry) != document["sha256"]:
+                raise ValueError("the checksum does not match")
+            if not set(keep) <= set(entry["tables"]):
+                return None
+            tables = {name: self._table(path, name, entry["tables"][name]) for name in keep}
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError):
+            self.damaged += 1
+            return None
+        return Run(
+            run=number,
+            scenario=resolved,
+            summary=results.whole_again(entry["summary"]),
+            tables=tables,
+            timings=results.whole_again(entry["timings"]),
+            notes=tuple(entry["notes"]),
+            warnings=tuple(entry["warnings"]),
+            bottleneck=entry["bottleneck"],
+        )
+
+    def put(self, point: str, run: Run, seed: int) -> None:
+        """Store a finished run. Raises OSError when the disk does not take it, which leaves no entry."""
+        path = self._path(point, run.run)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tables = {}
+        for name, table in run.tables.items():
+            beside = self._beside(path, name)
+            try:
+                table.write_parquet(beside, compression="zstd", statistics=True)
+                tables[name] = _file_hash(beside)
+                os.replace(beside, self._table_path(path, name))
+            except pl.exceptions.PolarsError as problem:
+                raise OSError(str(problem)) from problem
+            finally:
+                beside.unlink(missing_ok=True)
+        entry = {
+            "scenario": run.scenario.get("scenario", ""),
+            "set": run.scenario.get("set", {}),
+            "seed": seed,
+            "run": run.run,
+            "engine": engine(),
+            "summary": results.plain(run.summary),
+            "timings": results.plain(run.timings),
+            "bottleneck": run.bottleneck,
+            "warnings": list(run.warnings),
+            "notes": list(run.notes),
+            "tables": tables,
+        }
+        text = json.dumps({"sha256": _hash(entry), "entry": entry}, indent=1, allow_nan=False)
+        results.put(path, text + "\n")
+
+    def _path(self, point: str, number: int) -> Path:
+        name = hashlib.sha256(f"{point} {number}".encode()).hexdigest()
+        return self.folder / "runs" / name[:2] / f"{name}.json"
+
+    def _table(self, path: Path, name: str, checksum: str) -> pl.DataFrame:
+        file = self._table_path(path, name)
+        if _file_hash(file) != checksum:
+            raise ValueError("the checksum does not match")
+        return pl.read_parquet(file)
+
+    def _table_path(self, path: Path, name: str) -> Path:
+        return path.with_suffix(f".{name}.parquet")
+
+    def _beside(self, path: Path, name: str) -> Path:
+        return path.with_name(f".{path.stem}.{name}.{os.getpid()}")
+
+    def _check_format(self, key: str) -> None:
+        path = self.folder / "store.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            version = found["format"]
+        except FileNotFoundError:
+            results.put(path, json.dumps({"penstock": "store of finished runs", "format": FORMAT}) + "\n")
+            return
+        except (OSError, ValueError, KeyError, TypeError):
+            raise scenario.error(key, self.folder, "holds a store.json that cannot be read") from None
+        if version != FORMAT:
+            rule = f"is a store of format {version}; this penstock reads and writes format {FORMAT}"
+            raise scenario.error(key, self.folder, rule)
+
+    def _sweep_up(self) -> None:
+        """Remove what killed processes left half written."""
+        for left in (self.folder / "runs").glob("*/.*"):
+            with suppress(OSError):
+                if time.time() - left.stat().st_mtime > _STALE_S:
+                    left.unlink()

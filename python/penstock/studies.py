@@ -1,0 +1,597 @@
+"""Studies: one scenario at many points, with a store, so that what is finished is never run again.
+
+>>> study = penstock.study("incast", over={"servers": "4..32:8", "protocol": "newreno,dctcp"}, runs=5,
+...                        store="out/incast")
+>>> study.mean()                                        # a polars DataFrame, one row per point
+>>> study.plot.curve("servers", "goodput_bps", by="protocol")
+
+All points share seed and run numbers (common random numbers), so `Study.paired` compares them run by run.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from penstock import _engine, grid, results, scenario, stats, store, sweeps
+from penstock.console import Bar
+from penstock.runs import Run, RunSet, show
+
+if TYPE_CHECKING:
+    from penstock.study_plot import StudyPlot
+
+Until = tuple[str, float, int]
+
+# Replications of each point before adaptive replication judges an interval for the first time: a variance
+# of fewer says little.
+_FIRST_RUNS = 5
+# What a table for people shows of the summary, as far as it is there.
+HEADLINE = (
+    "goodput_bps",
+    "fct_p99_s",
+    "queue_mean_packets",
+    "timeouts",
+    "drops",
+    "utilisation",
+    "fct_mean_s",
+    "queue_max_packets",
+)
+_MOST_ROWS_SHOWN = 60
+_FIGURE = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Study:
+    """What the points of a study measured. `points` are the swept values as given, `sets` the runs of each.
+
+    `ran` runs were made for it, of which the disk did not take `unstored`; `stored` came from its store;
+    `problems` say what went wrong beside the runs (entries that were damaged, a disk that took no more).
+    """
+
+    name: str
+    seed: int
+    keys: tuple[str, ...]
+    points: tuple[dict[str, Any], ...]
+    sets: tuple[RunSet, ...] = field(repr=False)
+    until: Until | None = None
+    ran: int = 0
+    stored: int = 0
+    unstored: int = 0
+    problems: tuple[str, ...] = ()
+
+    @cached_property
+    def columns(self) -> dict[str, str]:
+        """The column of each swept key: its name, with the unit where its values are numbers of one."""
+        return {key: column.name for key, column in zip(self.keys, self._swept, strict=True)}
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """One row per point and run: the swept keys, `run`, every summary key, `bottleneck`; `reached` under
+        adaptive replication.
+
+        A swept key is a number where all its values are numbers of one unit, which its column's name then
+        ends with (`rto_min_s`), and text otherwise; `set_` goes before it where a summary key bears its name.
+        """
+        rows = [(i, run) for i, found in enumerate(self.sets) for run in found.runs]
+        index = pl.Series([i for i, _ in rows], dtype=pl.UInt32)
+        columns = [column.gather(index) for column in self._swept]
+        columns.append(pl.Series("run", [run.run for _, run in rows], dtype=pl.Int64))
+        if self.until is not None:
+            columns.append(pl.Series("reached", [self._reached[i] for i, _ in rows], dtype=pl.Boolean))
+        columns += [_measured(key, [run.summary.get(key) for _, run in rows]) for key in self._measured_keys]
+        columns.append(pl.Series("bottleneck", [run.bottleneck for _, run in rows], dtype=pl.String))
+        return pl.DataFrame(columns)
+
+    def mean(self) -> pl.DataFrame:
+        """One row per point: the swept keys, `runs`, and of every numeric summary key its mean and the
+        half-width of its 95 % Student-t interval (`KEY_ci95`); NaN where there is none.
+        """
+        columns = list(self._swept)
+        columns.append(pl.Series("runs", [len(found.runs) for found in self.sets], dtype=pl.Int64))
+        if self.until is not None:
+            columns.append(pl.Series("reached", self._reached, dtype=pl.Boolean))
+        both = [stats.over_runs(found.summaries) for found in self.sets]
+        for key in self._measured_keys:
+            if any(key in means for means, _ in both):
+                nan = math.nan
+                columns.append(pl.Series(key, [m.get(key, nan) for m, _ in both], dtype=pl.Float64))
+                columns.append(pl.Series(f"{key}_ci95", [h.get(key, nan) for _, h in both], dtype=pl.Float64))
+        return pl.DataFrame(columns)
+
+    def to_pandas(self) -> Any:
+        """`frame` as a pandas DataFrame. Raises ImportError, naming the extra, where pandas is missing."""
+        try:
+            import pandas as pd  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        except ImportError:
+            raise ImportError("pandas is not installed: pip install 'penstock[pandas]'") from None
+        return pd.DataFrame(self.frame.to_dict(as_series=False))
+
+    def where(self, **chosen: Any) -> Study:
+        """The points at which the swept keys have these values. Raises ScenarioError where there are none."""
+        index = range(len(self.points))
+        for key, value in chosen.items():
+            texts = self.texts(key)
+            index = [i for i in index if texts[i] == str(value)]  # type: ignore[assignment]
+            if not index:
+                known = ", ".join(dict.fromkeys(texts))
+                raise scenario.error(key, value, f"is at none of these points; there are: {known}")
+        points = tuple(self.points[i] for i in index)
+        return replace(self, points=points, sets=tuple(self.sets[i] for i in index))
+
+    def paired(self, key: str, by: str, baseline: Any) -> pl.DataFrame:
+        """Differences of the summary key `key` to the points where the swept key `by` is `baseline`.
+
+        Common random numbers: run i of a point is compared with run i of the baseline point that has the same
+        values of all other swept keys. One row per point that is no baseline: swept keys, mean `difference`,
+        half-width `ci95` of its 95 % Student-t interval, its ends `low` and `high`, and `n` pairs. Raises
+        ScenarioError for an unknown key or value.
+        """
+        self.known(key)
+        swept = self.swept_key(by, "by")
+        texts = self.texts(swept)
+        if str(baseline) not in texts:
+            known = ", ".join(dict.fromkeys(texts))
+            raise scenario.error("baseline", baseline, f"is no value of {by} here; there are: {known}")
+        others = list(zip(*(self.texts(k) for k in self.keys if k != swept), strict=True))
+        others = others or [()] * len(self.points)
+        bases = {others[i]: self.sets[i] for i, text in enumerate(texts) if text == str(baseline)}
+        index, rows = [], []
+        for i, found in enumerate(self.sets):
+            if texts[i] == str(baseline) or others[i] not in bases:
+                continue
+            base = {run.run: stats.number(run.summary.get(key)) for run in bases[others[i]].runs}
+            pairs = [
+                stats.number(run.summary.get(key)) - base[run.run] for run in found.runs if run.run in base
+            ]
+            pairs = [difference for difference in pairs if math.isfinite(difference)]
+            mean, half = stats.mean(pairs), stats.ci95(pairs)
+            index.append(i)
+            rows.append((mean, half, mean - half, mean + half, len(pairs)))
+        names = ("difference", "ci95", "low", "high")
+        columns = [column.gather(pl.Series(index, dtype=pl.UInt32)) for column in self._swept]
+        columns += [
+            pl.Series(name, [row[j] for row in rows], dtype=pl.Float64) for j, name in enumerate(names)
+        ]
+        return pl.DataFrame([*columns, pl.Series("n", [row[4] for row in rows], dtype=pl.Int64)])
+
+    @property
+    def warnings(self) -> list[str]:
+        """What to know before trusting the numbers, a line each; a line that not all points share names its
+        points, one that differs in its figures alone stands once. First the points that adaptive replication
+        gave up on.
+        """
+        found: list[str] = list(self.problems)
+        if self.until is not None:
+            key, share, most = self.until
+            late = [i for i, reached in enumerate(self._reached) if not reached]
+            if late:
+                rule = f"the 95 % interval of {key} is wider than {share:g} of the mean after {most} runs"
+                found.append(self._of_points(late, rule))
+        # Lines that differ in their figures alone are one warning, told as its first point has it.
+        alike: dict[str, tuple[str, list[int]]] = {}
+        for i, runs in enumerate(self.sets):
+            for run in runs.runs:
+                for text in replace(runs, runs=(run,)).warnings:
+                    _, index = alike.setdefault(_FIGURE.sub("#", text), (text, []))
+                    if not index or index[-1] != i:
+                        index.append(i)
+        return found + [self._of_points(index, text) for text, index in alike.values()]
+
+    @property
+    def plot(self) -> StudyPlot:
+        """Figures: `.plot.curve(x, y, by)`, `.plot.heatmap(x, y, z)`, `.plot.compare(key, by)`."""
+        from penstock.study_plot import StudyPlot
+
+        return StudyPlot(self)
+
+    def document(self) -> list[dict[str, Any]]:
+        """The study for JSON: per point `point`, `mean`, `ci95`, `runs` (of `run`, `summary`), the CPU
+        seconds of each run (`cpu_s`, measured when it was made) among its summary keys.
+        """
+        found: list[dict[str, Any]] = []
+        for point, runs in zip(self.points, self.sets, strict=True):
+            whole = results.document(results.timed(runs))
+            kept = {key: whole[key] for key in ("mean", "ci95", "runs")}
+            reached = {"reached": self._reached[len(found)]} if self.until is not None else {}
+            found.append({"point": point, **kept, **reached})
+        return found
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `frame` as summary.parquet and summary.csv into `folder`, and return its path. Raises
+        OSError.
+        """
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        beside = path / f".summary.{os.getpid()}"
+        try:
+            self.frame.write_parquet(beside)
+            os.replace(beside, path / "summary.parquet")
+        except (OSError, pl.exceptions.PolarsError) as problem:
+            beside.unlink(missing_ok=True)
+            raise results.NotWritten(f"{path / 'summary.parquet'} cannot be written ({problem})") from problem
+        results.put(path / "summary.csv", self.frame.write_csv())
+        return path
+
+    def label(self, i: int, keys: Sequence[str] | None = None) -> str:
+        """The values of point `i` in words, of all swept keys or of `keys`."""
+        return ", ".join(f"{key} = {self.texts(key)[i]}" for key in (self.keys if keys is None else keys))
+
+    def known(self, key: str, role: str = "key") -> None:
+        """Raise ScenarioError when no run has the summary key `key`."""
+        if key not in self._measured_keys:
+            rule = f"is no summary key here; there are: {', '.join(self._measured_keys)}"
+            raise scenario.error(role, key, rule)
+
+    def texts(self, key: str) -> list[str]:
+        """The values of a swept key in words, by point."""
+        return self._words[self.swept_key(key, "key")]
+
+    def swept_key(self, name: str, role: str) -> str:
+        """The swept key of this name or of this column. Raises ScenarioError naming `role` without one."""
+        for key, column in self.columns.items():
+            if name in (key, column):
+                return key
+        raise scenario.error(role, name, f"was not varied; varied are: {', '.join(self.keys)}")
+
+    @cached_property
+    def _values(self) -> dict[str, list[Any]]:
+        # A list of points need not name every key everywhere: there the scenario's own value holds.
+        return {
+            key: [
+                point[key] if key in point else runs.scenario.get("set", {}).get(key, "")
+                for point, runs in zip(self.points, self.sets, strict=True)
+            ]
+            for key in self.keys
+        }
+
+    @cached_property
+    def _words(self) -> dict[str, list[str]]:
+        return {key: [_word(value) for value in values] for key, values in self._values.items()}
+
+    @cached_property
+    def _swept(self) -> list[pl.Series]:
+        kinds = grid.kinds(next((found.scenario for found in self.sets if found.runs), {}))
+        taken = {"run", "runs", "reached", "bottleneck", *self._measured_keys}
+        found = [grid.column(key, self._words[key], kinds.get(key, "")) for key in self.keys]
+        return [c.alias(f"set_{c.name}") if c.name in taken else c for c in found]
+
+    @cached_property
+    def _measured_keys(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(key for found in self.sets for run in found.runs for key in run.summary))
+
+    @cached_property
+    def _reached(self) -> list[bool]:
+        return [self.until is not None and _missing(runs, self.until) == 0 for runs in self.sets]
+
+    def _of_points(self, index: Sequence[int], text: str) -> str:
+        if len(index) == len(self.points):
+            return text
+        varied = [key for key in self.keys if len(set(self._words[key])) > 1]
+        for key in varied:
+            values = {self._words[key][i] for i in index}
+            if len(values) == 1 and self._words[key].count(value := values.pop()) == len(index):
+                return f"{key} = {value}: {text}"
+        if len(index) <= 3:
+            return f"{'; '.join(self.label(i, varied) for i in index)}: {text}"
+        return f"{len(index)} of {len(self.points)} points ({self.label(index[0], varied)}; ...): {text}"
+
+    def rows(self) -> tuple[list[str], list[list[str]]]:
+        """The means for people: headings and one row of texts per point."""
+        shown = [key for key in HEADLINE if key in self._measured_keys]
+        if self.until is not None and self.until[0] not in shown:
+            shown.insert(0, self.until[0])
+        rows = []
+        for i, found in enumerate(self.sets):
+            row = [self._words[key][i] for key in self.keys] + [str(len(found.runs))]
+            for key in shown:
+                interval = found.interval(key) if found.runs else ""
+                row.append(f"{show(key, found.summary.get(key, math.nan))} {interval}".strip())
+            rows.append(row)
+        return [*self.keys, "runs", *shown], rows
+
+    def _repr_html_(self) -> str:
+        headings, rows = self.rows()
+        head = "".join(f"<th>{html.escape(text)}</th>" for text in headings)
+        body = "".join(
+            f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in row)}</tr>"
+            for row in rows[:_MOST_ROWS_SHOWN]
+        )
+        more = len(rows) - _MOST_ROWS_SHOWN
+        left = f"<div>{more} more points: see <code>.mean()</code></div>" if more > 0 else ""
+        warned = "".join(f"<div>&#9888; {html.escape(text)}</div>" for text in self.warnings)
+        return (
+            f"<div><b>{html.escape(self.name)}</b>, {len(self.points)} points, seed {self.seed}{warned}"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{left}</div>"
+        )
+
+
+def study(
+    name: str | Path,
+    over: Mapping[str, grid.Values] | None = None,
+    *,
+    points: Iterable[Mapping[str, Any]] | None = None,
+    sample: tuple[str, int] | None = None,
+    runs: int | None = None,
+    seed: int = 1,
+    settings: Mapping[str, Any] | None = None,
+    store: str | Path | None = None,
+    executor: Executor | None = None,
+    jobs: int | None = None,
+    until: Until | None = None,
+    keep: Iterable[str] = (),
+    on_progress: Callable[[float], None] | None = None,
+) -> Study:
+    """Run a scenario (name or TOML file) at many points and return what all of them measured.
+
+    `over` gives each key its values: a list, "V1,V2", or a range "A..B:N" ("100us..10ms:5:log") of N values
+    in A's unit; the points are all combinations, the last key fastest. `sample=("latin", n)` draws n points
+    of a Latin hypercube over ranges "A..B" instead. `points` is a list of settings in place of `over`.
+    `settings` hold at every point. Each point runs `runs` times (1), or, with `until=(key, share, most)`, at
+    least five and at most `most` times until the 95 % interval's half-width of the summary key is at most
+    `share` of its mean.
+
+    `store` is a directory that keeps every finished run: a study that was interrupted, killed or extended
+    runs only what is not there. `executor` as in `penstock.sweep`; `keep` names tables to hold on to. A
+    progress bar appears on a terminal unless `on_progress` hears the finished fraction. Raises ScenarioError
+    before anything runs when a point is wrong; RunFailed and Interrupted have the finished runs in `.study`.
+    """
+    plan = _plan(name, over, points, sample, runs, seed, settings, until)
+    kept, workers = sweeps.tables(keep), sweeps.worker_count(jobs)
+    work = _Work(plan, _opened(store), kept)
+    with Bar(str(name)) as bar:
+        stop = work.fill(executor, workers, on_progress or bar)
+    found = work.study()
+    if isinstance(stop, KeyboardInterrupt):
+        raise sweeps.Interrupted(list(found.sets), found)
+    if stop is not None:
+        raise sweeps.RunFailed(str(stop), list(found.sets), found) from stop.__cause__
+    return found
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A study whose every point has been resolved."""
+
+    name: str
+    seed: int
+    keys: tuple[str, ...]
+    points: tuple[dict[str, Any], ...]
+    specs: tuple[str, ...]
+    resolved: tuple[dict[str, Any], ...]
+    runs: int
+    until: Until | None
+
+
+def _plan(
+    name: str | Path,
+    over: Mapping[str, grid.Values] | None,
+    points: Iterable[Mapping[str, Any]] | None,
+    sample: tuple[str, int] | None,
+    runs: int | None,
+    seed: int,
+    settings: Mapping[str, Any] | None,
+    until: Until | None,
+) -> _Plan:
+    if (over is None or not len(over)) == (points is None):
+        raise scenario.error("over", over or "nothing", "give either `over` or a list of `points`")
+    least = scenario.whole("seed", seed, least=0)
+    common = dict(settings or {})
+    if over is not None and points is None:
+        for key in over:
+            if key in common:
+                raise scenario.error(
+                    str(key), common[key], "is given twice, as a setting and as a key to sweep"
+                )
+        # Checks the common settings too, before the points that stand on them.
+        kinds = grid.kinds(scenario.resolve(name, common, seed=least)) if _resolves(name, common) else {}
+        chosen = _combined(over, sample, least, kinds)
+    else:
+        if sample is not None:
+            raise scenario.error("sample", sample, "needs ranges in `over`, not a list of points")
+        chosen = [dict(point) for point in points or ()]
+    if not chosen:
+        raise scenario.error("points", "[]", "a study needs at least one point")
+    keys = tuple(dict.fromkeys(str(key) for point in chosen for key in point))
+    checked = _until(until, len(chosen))
+    first = min(_FIRST_RUNS, checked[2]) if checked else 1
+    count = sweeps.count_of_runs("runs", first if runs is None else runs, len(chosen))
+    if checked and not 2 <= count <= checked[2]:
+        raise scenario.error("runs", count, f"must be from 2 to {checked[2]} with `until`")
+    specs = [scenario.spec(name, scenario.merged(common, point), least) for point in chosen]
+    resolved = [sweeps.resolved(_engine.resolve(text)) for text in specs]
+    return _Plan(str(name), least, keys, tuple(chosen), tuple(specs), tuple(resolved), count, checked)
+
+
+def _resolves(name: str | Path, common: Mapping[str, Any]) -> bool:
+    """Whether the scenario stands without the swept keys; a file may leave them out."""
+    try:
+        scenario.resolve(name, common)
+    except scenario.ScenarioError:
+        return False
+    return True
+
+
+def _combined(
+    over: Mapping[str, grid.Values], sample: tuple[str, int] | None, seed: int, kinds: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    if sample is None:
+        return grid.grid(over, kinds)
+    if not isinstance(sample, tuple | list) or len(sample) != 2 or sample[0] != "latin":
+        raise scenario.error("sample", sample, 'must be ("latin", number of points)')
+    return grid.latin(over, sample[1], seed, kinds)
+
+
+def _until(until: Until | None, points: int) -> Until | None:
+    """`until` checked. Raises ScenarioError."""
+    if until is None:
+        return None
+    if not isinstance(until, tuple | list) or len(until) != 3:
+        raise scenario.error("until", until, "must be (summary key, share of the mean, most runs)")
+    key, share, most = until
+    known = [entry["name"] for entry in scenario.describe()["summary_keys"]]
+    if key not in known:
+        raise scenario.error("until", key, f"is no summary key; there are: {', '.join(known)}")
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < math.inf:
+        raise scenario.error("until", share, "the share of the mean must be a number above 0, as in 0.05")
+    if scenario.whole("until", most, least=2) * points > scenario.MOST_RUNS:
+        rule = f"most runs: makes {most * points} runs of {points} points; at most {scenario.MOST_RUNS}"
+        raise scenario.error("until", most, rule)
+    return (str(key), float(share), int(most))
+
+
+def _opened(folder: str | Path | None) -> store.Store | None:
+    return None if folder is None else store.Store(folder)
+
+
+class _Work:
+    """The runs of a study as they come in, from its store or from workers."""
+
+    def __init__(self, plan: _Plan, kept_in: store.Store | None, keep: tuple[str, ...]) -> None:
+        self.plan, self.store, self.keep = plan, kept_in, keep
+        self.runs: list[dict[int, Run]] = [{} for _ in plan.points]
+        self.identities = [
+            store.identity(text, found) for text, found in zip(plan.specs, plan.resolved, strict=True)
+        ]
+        self.ran = self.from_store = self.unstored = 0
+        self.problem = ""
+
+    def fill(
+        self, executor: Executor | None, jobs: int, on_progress: Callable[[float], None]
+    ) -> BaseException | None:
+        """Make every run that is wanted; what stopped it early, if anything."""
+        wanted = [self.plan.runs] * len(self.plan.points)
+        while True:
+            stop = self._round(wanted, executor, jobs, on_progress)
+            if stop is not None or self.plan.until is None:
+                return stop
+            # From the numbers alone: the same for any number of workers, resumed or not.
+            more = [_missing(self._set(i), self.plan.until) for i in range(len(wanted))]
+            if not any(more):
+                return None
+            before, most = wanted, self.plan.until[2]
+            wanted = [min(most, n + extra) for n, extra in zip(wanted, more, strict=True)]
+            if wanted == before:
+                return None
+
+    def _round(
+        self,
+        wanted: Sequence[int],
+        executor: Executor | None,
+        jobs: int,
+        on_progress: Callable[[float], None],
+    ) -> BaseException | None:
+        # Points that come to the same scenario share their runs.
+        todo: dict[tuple[str, int], list[int]] = {}
+        try:
+            for i, count in enumerate(wanted):
+                for number in (n for n in range(count) if n not in self.runs[i]):
+                    what = (self.identities[i], number)
+                    found = None
+                    if self.store is not None and what not in todo:
+                        found = self.store.get(*what, self.keep, self.plan.resolved[i])
+                    if found is None:
+                        todo.setdefault(what, []).append(i)
+                    else:
+                        self.from_store += 1
+                        self.runs[i][number] = found
+        except KeyboardInterrupt as interrupt:
+            return interrupt
+        places = list(todo.items())
+        tasks = [
+            sweeps.Task(self.plan.name, self.plan.specs[at[0]], number, self.keep)
+            for (_, number), at in places
+        ]
+
+        def finished(index: int, run: Run) -> None:
+            if run.completed:
+                (identity, number), at = places[index]
+                self._take(identity, number, at, run)
+
+        if not tasks:
+            return None
+        ready, total = sum(map(len, self.runs)), sum(wanted)
+        _, stop = sweeps.run_tasks(
+            tasks,
+            jobs=jobs,
+            executor=executor,
+            on_progress=lambda done: on_progress((ready + done * (total - ready)) / total),
+            on_run=finished,
+        )
+        return stop
+
+    def _take(self, identity: str, number: int, at: Sequence[int], run: Run) -> None:
+        # As it would come out of the store, so that a study that was resumed has the same bytes.
+        numbers = results.whole_again(results.plain(run.summary))
+        if self.store is not None:
+            try:
+                self.store.put(identity, run, self.plan.seed)
+            except OSError as problem:
+                self.unstored += 1
+                self.problem = self.problem or problem.strerror or str(problem)
+        self.ran += 1
+        for i in at:
+            self.runs[i][number] = replace(run, summary=numbers, scenario=self.plan.resolved[i])
+
+    def _set(self, i: int) -> RunSet:
+        runs = self.runs[i]
+        return RunSet(self.plan.name, self.plan.seed, tuple(runs[number] for number in sorted(runs)))
+
+    def study(self) -> Study:
+        """What there is so far."""
+        problems = []
+        if self.store is not None and self.store.damaged:
+            problems.append(f"{self.store.damaged} entries of the store were damaged and were run again")
+        if self.unstored:
+            problems.append(f"{self.unstored} runs could not be stored ({self.problem})")
+        plan = self.plan
+        sets = tuple(self._set(i) for i in range(len(plan.points)))
+        return Study(
+            plan.name,
+            plan.seed,
+            plan.keys,
+            plan.points,
+            sets,
+            plan.until,
+            self.ran,
+            self.from_store,
+            self.unstored,
+            tuple(problems),
+        )
+
+
+def _missing(runs: RunSet, until: Until) -> int:
+    """How many more runs the interval of the named key needs: 0 when it is narrow enough.
+
+    The half-width falls with the square root of the number; at most twice as many at a time, because the
+    variance of a few runs is itself a guess.
+    """
+    key, share, _ = until
+    values = [stats.number(run.summary.get(key)) for run in runs.runs]
+    mean, half, n = stats.mean(values), stats.ci95(values), len(values)
+    if math.isfinite(half) and half <= share * abs(mean):
+        return 0
+    if not math.isfinite(half) or mean == 0:
+        return max(1, n)
+    return max(1, min(n, math.ceil(n * ((half / (share * abs(mean))) ** 2 - 1))))
+
+
+def _measured(key: str, values: Sequence[Any]) -> pl.Series:
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+        return pl.Series(key, values, dtype=pl.Int64)
+    if all(value is None or isinstance(value, bool | int | float) for value in values):
+        return pl.Series(key, [stats.number(value) for value in values], dtype=pl.Float64)
+    return pl.Series(key, [None if value is None else str(value) for value in values], dtype=pl.String)
+
+
+def _word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

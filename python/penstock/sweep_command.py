@@ -1,0 +1,162 @@
+"""`penstock sweep`: a scenario at many points (`penstock.study` from the shell)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from penstock import completion
+from penstock.console import Bar, complain, note, out_console
+from penstock.options import (
+    DONE,
+    INTERRUPTED,
+    RUN_FAILED,
+    Jobs,
+    Json,
+    Profile,
+    Scenario,
+    Seed,
+    Settings,
+    chosen_settings,
+    whole,
+    worker_count,
+)
+
+if TYPE_CHECKING:
+    from penstock.studies import Study, Until
+
+
+def sweep(
+    scenario: Scenario,
+    over: Annotated[
+        list[str],
+        typer.Option(
+            help="Values of a key: a list, or N values of a range, A..B:N[:log], as in servers=4..32:8.",
+            metavar="KEY=V1,V2,...",
+            autocompletion=completion.values_over,
+        ),
+    ],
+    settings: Settings = None,
+    profile: Profile = None,
+    runs: Annotated[
+        str | None, typer.Option(help="Replications of each point (1; with --until 5).", metavar="N")
+    ] = None,
+    seed: Seed = "1",
+    jobs: Jobs = "0",
+    latin: Annotated[
+        str | None,
+        typer.Option(
+            help="So many points of a Latin hypercube over ranges A..B in place of all combinations.",
+            metavar="N",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="Replicate until the 95 % interval of KEY is at most SHARE of the mean, at most MAX times.",
+            metavar="KEY:SHARE:MAX",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep every finished run here, and summary.parquet and .csv; run only what is not there.",
+            metavar="DIR",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Run a scenario at every combination of values: means and 95 % intervals, a row per point."""
+    from penstock import scenario as scenarios
+    from penstock import studies
+    from penstock.sweeps import Interrupted, RunFailed
+
+    chosen = chosen_settings(settings or [], profile)
+    count = None if runs is None else whole("--runs", runs, 1, scenarios.MOST_RUNS)
+    code = DONE
+    with Bar(scenario) as bar:
+        try:
+            found = studies.study(
+                scenario,
+                _over(over, chosen),
+                sample=None if latin is None else ("latin", whole("--latin", latin, 1, scenarios.MOST_RUNS)),
+                runs=count,
+                seed=whole("--seed", seed, 0),
+                settings=chosen,
+                store=out,
+                jobs=worker_count(jobs),
+                until=None if until is None else _until(until),
+                on_progress=bar,
+            )
+        except (Interrupted, RunFailed) as stop:
+            bar.stop()
+            assert stop.study is not None
+            found, code = stop.study, INTERRUPTED
+            if isinstance(stop, RunFailed):
+                complain(str(stop))
+                code = RUN_FAILED
+    if as_json:
+        print(json.dumps(found.document(), allow_nan=False), flush=True)
+    else:
+        _print(found)
+    for warning in found.warnings:
+        note(f"warning: {warning}")
+    if code != DONE:
+        ended = sum(len(runs.runs) for runs in found.sets)
+        kept = f"; the same command goes on from {out}" if out is not None else ""
+        note(f"{'interrupted: ' if code == INTERRUPTED else ''}{ended} runs are finished{kept}")
+    if out is not None:
+        found.save(out)
+        note(f"study: {out} ({found.ran} runs made now, {found.stored} from the store)")
+    return RUN_FAILED if found.unstored else code
+
+
+def _over(options: list[str], chosen: dict[str, str]) -> dict[str, str]:
+    """`--over` options as a mapping."""
+    from penstock import scenario as scenarios
+
+    found: dict[str, str] = {}
+    for text in options:
+        key, equals, values = (part.strip() for part in text.partition("="))
+        if not equals or not key or not values:
+            raise scenarios.error("--over", text, "must be KEY=V1,V2,... or KEY=A..B:N")
+        if key in found:
+            raise scenarios.error("--over", text, f"gives {key} a second time")
+        if key in chosen:
+            raise scenarios.error("--over", text, f"contradicts --set {key}={chosen[key]}")
+        found[key] = values
+    return found
+
+
+def _until(text: str) -> Until:
+    from penstock import scenario as scenarios
+
+    parts = text.split(":")
+    try:
+        key, share, most = parts
+        return key.strip(), float(share), int(most)
+    except ValueError:
+        raise scenarios.error("--until", text, "must be KEY:SHARE:MAX, as in goodput_bps:0.05:50") from None
+
+
+def _print(found: Study) -> None:
+    points = f"{len(found.points)} point{'s' if len(found.points) != 1 else ''}"
+    out_console.print(Text.assemble((found.name, "bold"), f"  seed {found.seed}, {points}"))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    headings, rows = found.rows()
+    # As many columns as the terminal has room for, but at least one that was measured.
+    widths = [max(map(len, column)) + 2 for column in zip(headings, *rows, strict=True)]
+    room, least = out_console.width, len(found.keys) + 2
+    shown = max(least, sum(sum(widths[: i + 1]) <= room + 2 for i in range(len(widths))))
+    headings, rows = headings[:shown], [row[:shown] for row in rows]
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in found.keys else "right")
+    for row in rows:
+        table.add_row(*row)
+    out_console.print(table)
