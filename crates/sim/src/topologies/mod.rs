@@ -40,6 +40,9 @@ pub struct Tiers {
     pub fabric: LinkSpec,
 }
 
+/// Links of a switch with hosts: towards hosts, towards switches.
+type Ports = fn(&[u32]) -> (u32, u32);
+
 /// A kind of network with numbers in its name.
 pub struct Family {
     /// Before the colon.
@@ -56,8 +59,8 @@ pub struct Family {
     rule: fn(&[u32]) -> Option<String>,
     /// Counts of numbers that break no rule.
     size: fn(&[u32]) -> Size,
-    /// Links of a switch with hosts towards hosts and towards switches; `None` = its switches are not in tiers.
-    ports: Option<fn(&[u32]) -> (u32, u32)>,
+    /// `None` = its switches are not in tiers.
+    ports: Option<Ports>,
     /// Most links between two hosts.
     pub longest: u32,
     build: fn(&[u32], &Tiers) -> Topology,
