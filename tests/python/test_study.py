@@ -394,6 +394,35 @@ def test_figures_of_a_study(tmp_path):
     assert "<table>" in one._repr_html_()
 
 
+def test_slowdown_by_size_is_the_quantile_of_each_class(tmp_path):
+    import numpy as np
+
+    given = {"duration": "2s"}
+    found = lab.study("poisson", {"load": [0.3, 0.6]}, settings=given, runs=2, keep=["flows"])
+    figure = found.plot.slowdown(bins=3)
+    figure.savefig(tmp_path / "slowdown.png")
+    median, tail = figure.axes
+    assert [line.get_label() for line in median.lines] == ["0.3", "0.6"]
+    done = [
+        [run.tables["flows"].filter(run.tables["flows"]["slowdown"].is_finite()) for run in runs.runs]
+        for runs in found.sets
+    ]
+    sizes = np.concatenate([part["size_bytes"].to_numpy() for point in done for part in point])
+    smallest = np.unique(np.quantile(sizes, [1 / 3, 2 / 3], method="nearest"))[0]
+    for line, point in zip(tail.lines, done, strict=True):
+        chosen = [part.filter(part["size_bytes"] <= smallest)["slowdown"].to_numpy() for part in point]
+        worst = np.mean([np.quantile(values, 0.99) for values in chosen if values.size])
+        assert line.get_ydata()[0] == pytest.approx(worst)
+    with pytest.raises(KeyError, match="was kept"):
+        brief(runs=1).plot.slowdown()
+
+
+def test_run_takes_an_executor():
+    with ProcessPoolExecutor(1) as pool:
+        apart = lab.run("incast", settings=BRIEF, runs=2, executor=pool, keep=())
+    assert apart.summaries == lab.run("incast", settings=BRIEF, runs=2, keep=()).summaries
+
+
 def test_without_pandas_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"penstock\[pandas\]"):
