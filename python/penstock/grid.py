@@ -96,6 +96,10 @@ def latin(
         key = str(name)
         kind = (declared or {}).get(key, "")
         span = _range(key, given.strip(), kind) if isinstance(given, str) else None
+        if span is not None and span.count is not None:
+            raise scenario.error(
+                key, given, "is a range for a sample: A..B or A..B:log, without a number of values"
+            )
         sources[key] = span or _listed(key, given, kind)
     shares = qmc.LatinHypercube(len(sources), seed=np.random.default_rng(seed)).random(number)
     return [

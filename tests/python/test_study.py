@@ -82,6 +82,11 @@ def test_a_latin_hypercube_has_one_point_in_every_slice():
     assert points != grid.latin({"a": "0..10", "t": "1ms..100ms:log", "p": ["x", "y"]}, 10, 8)
 
 
+def test_a_range_to_sample_takes_no_number_of_values():
+    with pytest.raises(lab.ScenarioError, match="without a number of values"):
+        grid.latin({"a": "0..10:3"}, 10, 7)
+
+
 def test_a_point_of_a_study_is_what_run_gives():
     found = brief()
     for point, runs in zip(found.points, found.sets, strict=True):
@@ -276,6 +281,31 @@ def test_interrupted_in_python_has_the_study(monkeypatch):
     assert stop.value.study is not None
     assert 4 <= stop.value.study.frame.height < 8
     assert all(runs.completed for runs in stop.value.results)
+
+
+def test_a_study_whose_workers_die_goes_on_from_what_was_stored(tmp_path):
+    from concurrent.futures import BrokenExecutor, Executor, Future
+
+    class Dying(Executor):
+        """Does three jobs and takes no fourth."""
+
+        jobs = 0
+
+        def submit(self, fn, /, *args, **kwargs):
+            self.jobs += 1
+            if self.jobs > 3:
+                raise BrokenExecutor("the workers died")
+            future = Future()
+            future.set_result(fn(*args, **kwargs))
+            return future
+
+    with pytest.raises(lab.RunFailed, match="the workers died") as stop:
+        brief(store=tmp_path, executor=Dying())
+    assert stop.value.study is not None
+    assert stop.value.study.frame.height == len(entries(tmp_path)) == 3
+    rest = brief(store=tmp_path)
+    assert (rest.ran, rest.stored) == (5, 3)
+    assert rest.frame.equals(brief().frame)
 
 
 def test_worker_processes_give_the_same_frame():
@@ -474,6 +504,13 @@ BAD = {
     "no over": ([], "--over"),
     "bad setting": (["--over", "servers=2,4", "--set", "durration=1s"], "durration"),
 }
+
+
+def test_a_directory_of_a_run_is_refused_by_the_options_name(tmp_path):
+    lab.run("incast", settings=BRIEF, keep=(), servers=2).save(tmp_path)
+    done = inline("sweep", "incast", "--over", "servers=2,4", "--out", str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: --out = ")
 
 
 @pytest.mark.parametrize("name", BAD)
