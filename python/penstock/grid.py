@@ -96,6 +96,10 @@ def latin(
         key = str(name)
         kind = (declared or {}).get(key, "")
         span = _range(key, given.strip(), kind) if isinstance(given, str) else None
+        if span is not None and span.count is not None:
+            raise scenario.error(
+                key, given, "is a range for a sample: A..B or A..B:log, without a number of values"
+            )
         sources[key] = span or _listed(key, given, kind)
     shares = qmc.LatinHypercube(len(sources), seed=np.random.default_rng(seed)).random(number)
     return [
@@ -120,10 +124,11 @@ def _listed(key: str, given: Values, kind: str) -> list[Any]:
         found = [given]
     if not found:
         raise scenario.error(key, given, "has no values to sweep")
-    texts = [str(value) for value in found]
-    twice = next((text for text in texts if texts.count(text) > 1), None) if len(texts) < 1000 else None
-    if twice is not None:
-        raise scenario.error(key, twice, "is given twice in the values to sweep")
+    seen: set[str] = set()
+    for text in map(str, found):
+        if text in seen:
+            raise scenario.error(key, text, "is given twice in the values to sweep")
+        seen.add(text)
     return found
 
 

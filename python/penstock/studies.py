@@ -21,11 +21,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
-from penstock import _engine, grid, results, scenario, stats, store, sweeps
+from penstock import _engine, grid, results, scenario, stats, sweeps
 from penstock.console import Bar
 from penstock.runs import Run, RunSet, show
+from penstock.store import Store, identity
 
 if TYPE_CHECKING:
     from penstock.study_plot import StudyPlot
@@ -121,7 +123,7 @@ class Study:
         index = range(len(self.points))
         for key, value in chosen.items():
             texts = self.texts(key)
-            index = [i for i in index if texts[i] == str(value)]  # type: ignore[assignment]
+            index = [i for i in index if texts[i] == _word(value)]  # type: ignore[assignment]
             if not index:
                 known = ", ".join(dict.fromkeys(texts))
                 raise scenario.error(key, value, f"is at none of these points; there are: {known}")
@@ -139,15 +141,15 @@ class Study:
         self.known(key)
         swept = self.swept_key(by, "by")
         texts = self.texts(swept)
-        if str(baseline) not in texts:
+        if _word(baseline) not in texts:
             known = ", ".join(dict.fromkeys(texts))
             raise scenario.error("baseline", baseline, f"is no value of {by} here; there are: {known}")
         others = list(zip(*(self.texts(k) for k in self.keys if k != swept), strict=True))
         others = others or [()] * len(self.points)
-        bases = {others[i]: self.sets[i] for i, text in enumerate(texts) if text == str(baseline)}
+        bases = {others[i]: self.sets[i] for i, text in enumerate(texts) if text == _word(baseline)}
         index, rows = [], []
         for i, found in enumerate(self.sets):
-            if texts[i] == str(baseline) or others[i] not in bases:
+            if texts[i] == _word(baseline) or others[i] not in bases:
                 continue
             base = {run.run: stats.number(run.summary.get(key)) for run in bases[others[i]].runs}
             pairs = [
@@ -347,7 +349,7 @@ def study(
     """
     plan = _plan(name, over, points, sample, runs, seed, settings, until)
     kept, workers = sweeps.tables(keep), sweeps.worker_count(jobs)
-    work = _Work(plan, _opened(store), kept)
+    work = _Work(plan, Store(store) if store is not None else None, kept)
     with Bar(str(name)) as bar:
         stop = work.fill(executor, workers, on_progress or bar)
     found = work.study()
@@ -398,7 +400,7 @@ def _plan(
     else:
         if sample is not None:
             raise scenario.error("sample", sample, "needs ranges in `over`, not a list of points")
-        chosen = [dict(point) for point in points or ()]
+        chosen = [{str(key): _plain(value) for key, value in point.items()} for point in points or ()]
     if not chosen:
         raise scenario.error("points", "[]", "a study needs at least one point")
     keys = tuple(dict.fromkeys(str(key) for point in chosen for key in point))
@@ -449,18 +451,14 @@ def _until(until: Until | None, points: int) -> Until | None:
     return (str(key), float(share), int(most))
 
 
-def _opened(folder: str | Path | None) -> store.Store | None:
-    return None if folder is None else store.Store(folder)
-
-
 class _Work:
     """The runs of a study as they come in, from its store or from workers."""
 
-    def __init__(self, plan: _Plan, kept_in: store.Store | None, keep: tuple[str, ...]) -> None:
+    def __init__(self, plan: _Plan, kept_in: Store | None, keep: tuple[str, ...]) -> None:
         self.plan, self.store, self.keep = plan, kept_in, keep
         self.runs: list[dict[int, Run]] = [{} for _ in plan.points]
         self.identities = [
-            store.identity(text, found) for text, found in zip(plan.specs, plan.resolved, strict=True)
+            identity(text, found) for text, found in zip(plan.specs, plan.resolved, strict=True)
         ]
         self.ran = self.from_store = self.unstored = 0
         self.problem = ""
@@ -514,8 +512,8 @@ class _Work:
 
         def finished(index: int, run: Run) -> None:
             if run.completed:
-                (identity, number), at = places[index]
-                self._take(identity, number, at, run)
+                (what, number), at = places[index]
+                self._take(what, number, at, run)
 
         if not tasks:
             return None
@@ -529,12 +527,12 @@ class _Work:
         )
         return stop
 
-    def _take(self, identity: str, number: int, at: Sequence[int], run: Run) -> None:
+    def _take(self, what: str, number: int, at: Sequence[int], run: Run) -> None:
         # As it would come out of the store, so that a study that was resumed has the same bytes.
         numbers = results.whole_again(results.plain(run.summary))
         if self.store is not None:
             try:
-                self.store.put(identity, run, self.plan.seed)
+                self.store.put(what, run, self.plan.seed)
             except OSError as problem:
                 self.unstored += 1
                 self.problem = self.problem or problem.strerror or str(problem)
@@ -595,3 +593,8 @@ def _measured(key: str, values: Sequence[Any]) -> pl.Series:
 
 def _word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as the Python value it is."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,4 +1,5 @@
-"""Figures of a study: `study.plot.curve(x, y, by)`, `.heatmap(x, y, z)`, `.compare(key, by)`.
+"""Figures of a study: `study.plot.curve(x, y, by)`, `.heatmap(x, y, z)`, `.compare(key, by)`,
+`.slowdown(by)`.
 
 Each returns a matplotlib Figure, which a notebook shows by itself. Lines and bands are means and 95 %
 Student-t intervals over the replications.
@@ -13,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import matplotlib.ticker
 import numpy as np
+import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
-from penstock import _engine, figures, scenario
+from penstock import _engine, figures, scenario, stats
 from penstock.runs import show
 
 if TYPE_CHECKING:
@@ -149,6 +152,46 @@ class StudyPlot:
             ax.set_title(f"{study.name}: {key}, 95 % intervals")
         return figure
 
+    def slowdown(self, by: By = None, *, bins: int = 10, table: str = "flows") -> Figure:
+        """Slowdown (completion time over that of the same transfer alone) by size: median and 99th percentile
+        in `bins` classes of equally many flows, with 95 % bands over the runs, a line per value of `by` (all
+        swept keys when None). `table` is "flows" or "transfers"; the study must have kept it.
+
+        Raises KeyError when it was not kept or nothing of it was completed; ScenarioError as `curve` does.
+        """
+        study, groups = self._study, self._groups([], by)
+        found = {
+            i: runs.table(table)
+            .filter(pl.col("slowdown").is_finite())
+            .select("run", "size_bytes", "slowdown")
+            for i, runs in enumerate(study.sets)
+        }
+        sizes = np.concatenate([part["size_bytes"].to_numpy() for part in found.values()])
+        if not sizes.size:
+            raise KeyError(f"no completed {table} of known size in these runs")
+        # Most workloads repeat a few sizes: an edge that comes twice is one.
+        edges = np.unique(np.quantile(sizes, np.linspace(0, 1, bins + 1)[1:-1], method="nearest"))
+        with figures.style():
+            figure, axes = figures.new(1, 2, width=9.4, sharex=True)
+            for ax, share, title in zip(axes, (0.5, 0.99), ("median", "99th percentile"), strict=True):
+                series = []
+                for number, (label, index) in enumerate(groups.items()):
+                    rows = pl.concat(
+                        [found[i].with_columns(pl.lit(i, dtype=pl.Int64).alias("point")) for i in index]
+                    )
+                    place, mean, half = _by_size(rows, edges, share)
+                    series.append((number, label, place, mean))
+                    if len(groups) <= figures.MOST_TOLD_APART:
+                        figures.band(ax, place, mean, half, label, number)
+                if len(groups) > figures.MOST_TOLD_APART:
+                    figures.lines(ax, series, self._words(by, []))
+                    _name(figure.axes[-1], list(groups))
+                elif len(groups) > 1 and ax is axes[0]:
+                    ax.legend(title=self._words(by, []), ncols=1 + len(groups) // 5)
+                figures.log_x(ax)
+                ax.set(xlabel="size (bytes)", ylabel="slowdown", title=f"{study.name}: {title}")
+        return figure
+
     def _groups(self, axes: Sequence[str], by: By) -> dict[str, list[int]]:
         """Numbers of the points by the values of `by` (all keys but `axes` when None), in the order given.
 
@@ -181,6 +224,24 @@ class StudyPlot:
         if any(quantity is None for quantity in found.values()):
             return texts
         return sorted(texts, key=lambda text: found[text][0])  # type: ignore[index]
+
+
+def _by_size(
+    rows: pl.DataFrame, edges: NDArray[Any], share: float
+) -> tuple[list[float], list[float], list[float]]:
+    """Per class of sizes: its median, and mean and 95 % half-width over runs of a quantile of slowdown."""
+    classes = np.searchsorted(edges, rows["size_bytes"].to_numpy(), side="left")
+    rows = rows.with_columns(pl.Series("class", classes))
+    place, mean, half = [], [], []
+    for (_,), part in rows.group_by("class", maintain_order=True):
+        quantiles = part.group_by("point", "run", maintain_order=True).agg(
+            pl.col("slowdown").quantile(share, interpolation="linear")
+        )["slowdown"]
+        place.append(float(np.median(part["size_bytes"].to_numpy())))
+        mean.append(stats.mean(quantiles))
+        half.append(stats.ci95(quantiles))
+    order = np.argsort(place)
+    return ([place[i] for i in order], [mean[i] for i in order], [half[i] for i in order])
 
 
 def _with_units(axis: Axis, key: str) -> None:

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from penstock.studies import Study, Until
 
 
+# Arguments of `study` that have another name here.
+_OPTIONS = {"store": "--out", "sample": "--latin", "until": "--until", "runs": "--runs"}
+
+
 def sweep(
     scenario: Scenario,
     over: Annotated[
@@ -94,6 +98,10 @@ def sweep(
                 until=None if until is None else _until(until),
                 on_progress=bar,
             )
+        except scenarios.ScenarioError as problem:
+            if problem.key in _OPTIONS and problem.key not in chosen:
+                raise scenarios.error(_OPTIONS[problem.key], problem.value, problem.rule) from None
+            raise
         except (Interrupted, RunFailed) as stop:
             bar.stop()
             assert stop.study is not None
@@ -151,9 +159,9 @@ def _print(found: Study) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     headings, rows = found.rows()
     # As many columns as the terminal has room for, but at least one that was measured.
-    widths = [max(map(len, column)) + 2 for column in zip(headings, *rows, strict=True)]
+    widths = [max(map(len, column)) + 3 for column in zip(headings, *rows, strict=True)]
     room, least = out_console.width, len(found.keys) + 2
-    shown = max(least, sum(sum(widths[: i + 1]) <= room + 2 for i in range(len(widths))))
+    shown = max(least, sum(sum(widths[: i + 1]) <= room for i in range(len(widths))))
     headings, rows = headings[:shown], [row[:shown] for row in rows]
     for heading in headings:
         table.add_column(heading, justify="left" if heading in found.keys else "right")

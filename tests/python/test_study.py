@@ -82,6 +82,11 @@ def test_a_latin_hypercube_has_one_point_in_every_slice():
     assert points != grid.latin({"a": "0..10", "t": "1ms..100ms:log", "p": ["x", "y"]}, 10, 8)
 
 
+def test_a_range_to_sample_takes_no_number_of_values():
+    with pytest.raises(lab.ScenarioError, match="without a number of values"):
+        grid.latin({"a": "0..10:3"}, 10, 7)
+
+
 def test_a_point_of_a_study_is_what_run_gives():
     found = brief()
     for point, runs in zip(found.points, found.sets, strict=True):
@@ -278,6 +283,31 @@ def test_interrupted_in_python_has_the_study(monkeypatch):
     assert all(runs.completed for runs in stop.value.results)
 
 
+def test_a_study_whose_workers_die_goes_on_from_what_was_stored(tmp_path):
+    from concurrent.futures import BrokenExecutor, Executor, Future
+
+    class Dying(Executor):
+        """Does three jobs and takes no fourth."""
+
+        jobs = 0
+
+        def submit(self, fn, /, *args, **kwargs):
+            self.jobs += 1
+            if self.jobs > 3:
+                raise BrokenExecutor("the workers died")
+            future = Future()
+            future.set_result(fn(*args, **kwargs))
+            return future
+
+    with pytest.raises(lab.RunFailed, match="the workers died") as stop:
+        brief(store=tmp_path, executor=Dying())
+    assert stop.value.study is not None
+    assert stop.value.study.frame.height == len(entries(tmp_path)) == 3
+    rest = brief(store=tmp_path)
+    assert (rest.ran, rest.stored) == (5, 3)
+    assert rest.frame.equals(brief().frame)
+
+
 def test_worker_processes_give_the_same_frame():
     with ProcessPoolExecutor(2) as pool:
         processes = brief(executor=pool)
@@ -394,6 +424,35 @@ def test_figures_of_a_study(tmp_path):
     assert "<table>" in one._repr_html_()
 
 
+def test_slowdown_by_size_is_the_quantile_of_each_class(tmp_path):
+    import numpy as np
+
+    given = {"duration": "2s"}
+    found = lab.study("poisson", {"load": [0.3, 0.6]}, settings=given, runs=2, keep=["flows"])
+    figure = found.plot.slowdown(bins=3)
+    figure.savefig(tmp_path / "slowdown.png")
+    median, tail = figure.axes
+    assert [line.get_label() for line in median.lines] == ["0.3", "0.6"]
+    done = [
+        [run.tables["flows"].filter(run.tables["flows"]["slowdown"].is_finite()) for run in runs.runs]
+        for runs in found.sets
+    ]
+    sizes = np.concatenate([part["size_bytes"].to_numpy() for point in done for part in point])
+    smallest = np.unique(np.quantile(sizes, [1 / 3, 2 / 3], method="nearest"))[0]
+    for line, point in zip(tail.lines, done, strict=True):
+        chosen = [part.filter(part["size_bytes"] <= smallest)["slowdown"].to_numpy() for part in point]
+        worst = np.mean([np.quantile(values, 0.99) for values in chosen if values.size])
+        assert line.get_ydata()[0] == pytest.approx(worst)
+    with pytest.raises(KeyError, match="was kept"):
+        brief(runs=1).plot.slowdown()
+
+
+def test_run_takes_an_executor():
+    with ProcessPoolExecutor(1) as pool:
+        apart = lab.run("incast", settings=BRIEF, runs=2, executor=pool, keep=())
+    assert apart.summaries == lab.run("incast", settings=BRIEF, runs=2, keep=()).summaries
+
+
 def test_without_pandas_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"penstock\[pandas\]"):
@@ -445,6 +504,13 @@ BAD = {
     "no over": ([], "--over"),
     "bad setting": (["--over", "servers=2,4", "--set", "durration=1s"], "durration"),
 }
+
+
+def test_a_directory_of_a_run_is_refused_by_the_options_name(tmp_path):
+    lab.run("incast", settings=BRIEF, keep=(), servers=2).save(tmp_path)
+    done = inline("sweep", "incast", "--over", "servers=2,4", "--out", str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: --out = ")
 
 
 @pytest.mark.parametrize("name", BAD)
