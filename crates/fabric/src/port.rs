@@ -1,0 +1,604 @@
+//! An output port: what waits, what is in service, what is on the wire behind it.
+//!
+//! This file has the port itself and its FIFO half, where a departure is known on arrival. The half that chooses
+//! among waiting packets is in `served.rs`.
+
+use crate::arena::{Effects, Hop, Loss, Offered, Segments};
+use crate::cell::{Cell, PRIORITIES};
+use crate::config::PortConfig;
+use crate::link::{Clock, HeldUp, Noise};
+use crate::ring::Ring;
+use crate::rule::Rule;
+use crate::served::Served;
+use crate::stats::{class_difference, ClassStats, Integrals, PortStats, Totals};
+use alloc::boxed::Box;
+use penstock_core::{Backlog, DropCause, Ecn, LinkController, LinkView, ParamError, Stream, Verdict};
+use penstock_units::{Dur, Rate, Time};
+
+/// Cause of the drop of a packet that a rule would have marked and that is not ECN-capable.
+pub(crate) const NOT_ECT: DropCause = DropCause::Early;
+
+/// What a port has to look at for every packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// A FIFO and its rule, nothing else: code compiled without the rest.
+    Plain,
+    /// A FIFO with a controller, a shared buffer, random loss, noise, reordering or telemetry.
+    Special,
+    /// It chooses among waiting packets.
+    Served,
+}
+
+/// What a shared buffer says about a packet, and about its header should it be trimmed.
+#[derive(Clone, Copy)]
+pub(crate) struct Room {
+    pub packet: Verdict,
+    pub header: Verdict,
+}
+
+impl Room {
+    pub const FREE: Room = Room { packet: Verdict::Accept, header: Verdict::Accept };
+}
+
+/// What plain ports have not.
+pub(crate) struct Extra {
+    pub controller: Option<Box<dyn LinkController>>,
+    pub hooks_departures: bool,
+    pub loss: Option<(f64, Stream)>,
+    pub noise: Option<Noise>,
+    pub held_up: Option<HeldUp>,
+    pub telemetry: bool,
+    /// The port draws on a shared buffer: departures are noted for it.
+    pub managed: bool,
+    pub served: Option<Served>,
+}
+
+/// An output port and its link. Fields in the order a packet meets them, so that a plain port is three cache lines.
+#[repr(C, align(64))]
+pub struct Port {
+    pub(crate) ring: Ring,
+    /// When the server has sent all it has taken on, by its own exact clock.
+    pub(crate) free_at: u64,
+    pub(crate) delay: u64,
+    pub(crate) queue_packets: u32,
+    pub(crate) limit_packets: u32,
+    pub(crate) queue_bytes: u64,
+    // Second line.
+    pub(crate) mode: Mode,
+    measured: bool,
+    /// Number of this link at the node it leads to.
+    pub(crate) ingress: u16,
+    pub(crate) framing: u32,
+    pub(crate) limit_bytes: u64,
+    pub(crate) clock: Clock,
+    pub(crate) rule: Rule,
+    // Third line.
+    pub(crate) sojourn: u128,
+    pub(crate) accepted_packets: u64,
+    pub(crate) accepted_bytes: u64,
+    pub(crate) queue_max: u32,
+    pub(crate) number: u32,
+    /// Node whose shared buffer it draws on, and its number there.
+    pub(crate) node: u32,
+    pub(crate) local: u16,
+    changed_at: u64,
+    integrals: Integrals,
+    pub(crate) extra: Box<Extra>,
+    pub(crate) rng: Stream,
+    /// Counters that a plain packet does not touch.
+    pub(crate) totals: Totals,
+    base: Totals,
+    base_classes: [ClassStats; PRIORITIES],
+    /// Sojourn times of what waits so far, minus what lies ahead of those whose departure is counted already.
+    unsettled: i128,
+}
+
+impl Port {
+    /// A port with number `number`.
+    ///
+    /// # Errors
+    /// A configuration that cannot work.
+    pub fn new(number: u32, c: PortConfig) -> Result<Port, ParamError> {
+        c.check()?;
+        let noise = c.noise.filter(|(most, _)| *most != Dur::ZERO);
+        let noise = noise.map(|(most, rng)| Noise { most, rng, left_at: 0 });
+        let extra = Extra {
+            hooks_departures: c.controller.as_ref().is_some_and(|x| x.wants_departures()),
+            controller: c.controller,
+            loss: c.loss.filter(|(p, _)| *p > 0.0),
+            noise,
+            held_up: c.reorder.map(|(rule, rng)| HeldUp::new(rule, rng)),
+            telemetry: c.telemetry,
+            managed: false,
+            served: c.service.map(|s| Served::new(*s)),
+        };
+        let mut port = Port {
+            ring: Ring::new(),
+            free_at: 0,
+            delay: c.delay.0,
+            queue_packets: 0,
+            limit_packets: c.limit_packets,
+            queue_bytes: 0,
+            mode: Mode::Plain,
+            measured: c.measured,
+            ingress: 0,
+            framing: c.framing,
+            limit_bytes: c.limit_bytes,
+            clock: Clock::new(c.rate),
+            rule: c.rule,
+            sojourn: 0,
+            accepted_packets: 0,
+            accepted_bytes: 0,
+            queue_max: 0,
+            number,
+            node: u32::MAX,
+            local: 0,
+            changed_at: 0,
+            integrals: Integrals::default(),
+            extra: Box::new(extra),
+            rng: c.rng,
+            totals: Totals::default(),
+            base: Totals::default(),
+            base_classes: Default::default(),
+            unsettled: 0,
+        };
+        if port.extra.served.is_none() && port.rule.wants_dequeue() {
+            port.extra.served = Some(Served::new(Default::default()));
+        }
+        port.find_mode();
+        Ok(port)
+    }
+    pub(crate) fn find_mode(&mut self) {
+        let x = &self.extra;
+        self.mode = if x.served.is_some() {
+            Mode::Served
+        } else if x.controller.is_some()
+            || x.loss.is_some()
+            || x.noise.is_some()
+            || x.held_up.is_some()
+            || x.telemetry
+            || x.managed
+        {
+            Mode::Special
+        } else {
+            Mode::Plain
+        };
+    }
+
+    // ---- what others may see -----------------------------------------------------------------------------
+
+    /// Link rate.
+    pub fn rate(&self) -> Rate {
+        self.clock.rate()
+    }
+    /// Propagation delay.
+    pub fn delay(&self) -> Dur {
+        Dur(self.delay)
+    }
+    /// Packets in the port (waiting plus in service) after the last [`Self::advance`].
+    pub fn queue_packets(&self) -> u32 {
+        self.queue_packets
+    }
+    /// Bytes in the port after the last [`Self::advance`].
+    pub fn queue_bytes(&self) -> u64 {
+        self.queue_bytes
+    }
+    /// Packets and bytes of `priority` in the port; of all where the port does not schedule.
+    pub fn class_backlog(&self, priority: u8) -> (u32, u64) {
+        match &self.extra.served {
+            Some(s) => (s.packets[usize::from(priority)], s.bytes[usize::from(priority)]),
+            None => (self.queue_packets, self.queue_bytes),
+        }
+    }
+    /// When the port has sent all it has taken on, by its own exact clock: timing noise delays packets, not the port. What
+    /// waits for a scheduler is not in it.
+    pub fn free_at(&self) -> Time {
+        Time(self.free_at)
+    }
+    /// When the packet in service has left, [`Time::NEVER`] when there is none; after the last [`Self::advance`].
+    #[inline]
+    pub fn next_departure(&self) -> Time {
+        if self.ring.is_busy() {
+            Time(self.ring.at(self.ring.departing).time)
+        } else {
+            Time::NEVER
+        }
+    }
+    /// Packets in the port or on the wire.
+    pub fn packets_held(&self) -> u64 {
+        let waiting = self.extra.served.as_ref().map_or(0, |s| s.waiting.len());
+        let held_up = self.extra.held_up.as_ref().map_or(0, HeldUp::len);
+        u64::from(self.ring.len()) + waiting + held_up
+    }
+    /// Packets in the port: in service and waiting, in no particular order.
+    pub fn cells(&self) -> impl Iterator<Item = &Cell> {
+        let waiting = self.extra.served.iter().flat_map(|s| s.waiting.cells());
+        self.ring.cells_from(self.ring.departing).chain(waiting)
+    }
+    /// Packets that wait for a scheduler.
+    pub fn waiting(&self) -> impl Iterator<Item = &Cell> {
+        self.extra.served.iter().flat_map(|s| s.waiting.cells())
+    }
+    /// What would remain of a packet if the port cut its payload off; `None` when it would not.
+    pub(crate) fn header_of(&self, cell: &Cell) -> Option<Cell> {
+        let trim = self.extra.served.as_ref()?.trim?;
+        let mut header = *cell;
+        header.trim(trim.bytes, trim.priority);
+        (cell.has_payload() && cell.bytes > trim.bytes).then_some(header)
+    }
+    /// The router's controller.
+    pub fn controller(&self) -> Option<&dyn LinkController> {
+        self.extra.controller.as_deref()
+    }
+    /// Counters and integrals since the last reset, as of the last [`Self::settle`].
+    pub fn stats(&self) -> PortStats {
+        let (now, base) = (self.totals_now(), &self.base);
+        let unmeasured = if self.measured { 0.0 } else { f64::NAN };
+        let departed_packets = now.departed_packets - base.departed_packets;
+        PortStats {
+            arrived_packets: now.accepted_packets + now.lost() - base.accepted_packets - base.lost(),
+            arrived_bytes: now.accepted_bytes + now.dropped_bytes - base.accepted_bytes - base.dropped_bytes,
+            departed_packets,
+            departed_bytes: now.departed_bytes - base.departed_bytes
+                + departed_packets * u64::from(self.framing),
+            drops: core::array::from_fn(|i| now.drops[i] - base.drops[i]),
+            down: now.down - base.down,
+            marks: now.marks - base.marks,
+            trims: now.trims - base.trims,
+            queue_max: self.queue_max,
+            sojourn: now.sojourn - base.sojourn,
+            queue_integral: self.integrals.packets + unmeasured,
+            queue_square_integral: self.integrals.packets_squared + unmeasured,
+            byte_integral: self.integrals.bytes + unmeasured,
+            pauses: now.pauses - base.pauses,
+            paused: now.paused - base.paused,
+        }
+    }
+    /// Counters by priority since the last reset; `None` where the port does not schedule.
+    pub fn class_stats(&self) -> Option<[ClassStats; PRIORITIES]> {
+        let served = self.extra.served.as_ref()?;
+        Some(class_difference(&served.stats, &self.base_classes))
+    }
+    fn totals_now(&self) -> Totals {
+        Totals {
+            accepted_packets: self.accepted_packets,
+            accepted_bytes: self.accepted_bytes,
+            departed_packets: self.accepted_packets - u64::from(self.queue_packets),
+            departed_bytes: self.accepted_bytes - self.queue_bytes,
+            sojourn: (self.sojourn as i128 + self.unsettled) as u128,
+            ..self.totals
+        }
+    }
+    /// Starts counting anew: everything before `now` is warm-up.
+    pub fn reset_stats<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
+        self.settle(now, seg, fx);
+        self.base = self.totals_now();
+        if let Some(served) = &self.extra.served {
+            self.base_classes = served.stats;
+        }
+        self.integrals = Integrals::default();
+        self.queue_max = self.queue_packets;
+    }
+    /// Brings the integrals up to `now`.
+    pub fn settle<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
+        self.advance(now, seg, fx);
+        self.account(now.0);
+        let ahead = |c: &Cell| i128::from(c.time) - i128::from(now.0);
+        self.unsettled = -self.ring.cells_from(self.ring.departing).map(ahead).sum::<i128>();
+        if let Some(served) = &mut self.extra.served {
+            self.unsettled -= served.waiting.cells().map(ahead).sum::<i128>();
+            self.totals.paused += served.paused_until(now.0);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn account(&mut self, t: u64) {
+        if !self.measured {
+            return;
+        }
+        // Through i64: a signed conversion is one instruction, and no run is half of u64 long.
+        let dt = (t - self.changed_at) as i64 as f64;
+        let q = f64::from(self.queue_packets as i32);
+        self.integrals.packets += q * dt;
+        self.integrals.packets_squared += q * q * dt;
+        self.integrals.bytes += self.queue_bytes as i64 as f64 * dt;
+        self.changed_at = t;
+    }
+    fn view(&self) -> LinkView {
+        LinkView {
+            capacity: self.rate(),
+            queue_packets: self.queue_packets,
+            queue_bytes: self.queue_bytes,
+            arrived_bytes: self.accepted_bytes + self.totals.dropped_bytes,
+            departed_bytes: self.accepted_bytes - self.queue_bytes,
+        }
+    }
+    #[inline]
+    pub(crate) fn backlog(&self, packets: u32, bytes: u64, idle_since: u64) -> Backlog {
+        Backlog { packets, bytes, idle_since: Time(idle_since), rate: self.rate() }
+    }
+
+    // ---- departures --------------------------------------------------------------------------------------
+
+    /// Replays everything that happened up to and including `now`: departures, and choices of a scheduler.
+    #[inline]
+    pub fn advance<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
+        match self.mode {
+            Mode::Plain => self.advance_fifo::<false, S>(now.0, seg, fx),
+            Mode::Special => self.advance_fifo::<true, S>(now.0, seg, fx),
+            Mode::Served => self.advance_served(now.0, seg, fx),
+        }
+    }
+    #[inline(always)]
+    fn advance_fifo<const SPECIAL: bool, S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
+        while self.ring.is_busy() && self.ring.at(self.ring.departing).time <= now {
+            self.depart::<SPECIAL, S>(seg, fx);
+        }
+    }
+    /// The packet in service leaves.
+    #[inline(always)]
+    pub(crate) fn depart<const SPECIAL: bool, S: Segments>(&mut self, seg: &mut S, fx: &mut Effects) {
+        let at = self.ring.departing;
+        let (time, bytes) = (self.ring.at(at).time, self.ring.at(at).bytes);
+        self.account(time);
+        self.queue_packets -= 1;
+        self.queue_bytes -= u64::from(bytes);
+        self.ring.departing = at.wrapping_add(1);
+        if SPECIAL {
+            self.after_departure(at, seg, fx);
+        }
+    }
+    fn after_departure<S: Segments>(&mut self, at: u32, seg: &mut S, fx: &mut Effects) {
+        let cell = *self.ring.at(at);
+        if self.extra.managed {
+            fx.released.push((cell.time, cell));
+        }
+        if let Some(served) = &mut self.extra.served {
+            served.count_departure(&cell);
+        }
+        if self.extra.telemetry {
+            let hop = Hop {
+                port: self.number,
+                at: Time(cell.time),
+                queue_bytes: self.queue_bytes,
+                sent_bytes: self.accepted_bytes - self.queue_bytes,
+                rate: self.rate(),
+            };
+            seg.on_hop(cell.packet, &hop);
+        }
+        if self.extra.hooks_departures {
+            let view = self.view();
+            let (packet, header) = seg.segment(cell.packet);
+            packet.ecn = cell.ecn();
+            if let Some(c) = &mut self.extra.controller {
+                c.on_departure(Time(cell.time), &view, packet, header);
+            }
+            self.ring.at_mut(at).set_ecn(packet.ecn);
+        }
+    }
+
+    // ---- arrivals ----------------------------------------------------------------------------------------
+
+    /// A packet arrives at the port.
+    #[inline]
+    pub fn offer<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S, fx: &mut Effects) -> Offered {
+        self.offer_with(now, cell, Room::FREE, seg, fx)
+    }
+    #[inline]
+    pub(crate) fn offer_with<S: Segments>(
+        &mut self,
+        now: Time,
+        cell: Cell,
+        room: Room,
+        seg: &mut S,
+        fx: &mut Effects,
+    ) -> Offered {
+        match self.mode {
+            Mode::Plain => self.offer_fifo::<false, S>(now, cell, room, seg, fx),
+            Mode::Special => self.offer_fifo::<true, S>(now, cell, room, seg, fx),
+            Mode::Served => self.offer_served(now, cell, room, seg, fx),
+        }
+    }
+    #[inline(always)]
+    fn offer_fifo<const SPECIAL: bool, S: Segments>(
+        &mut self,
+        now: Time,
+        mut cell: Cell,
+        room: Room,
+        seg: &mut S,
+        fx: &mut Effects,
+    ) -> Offered {
+        self.advance_fifo::<SPECIAL, S>(now.0, seg, fx);
+        if SPECIAL {
+            self.tell_arrival(now, &mut cell, seg);
+        }
+        let full = self.queue_packets >= self.limit_packets
+            || self.queue_bytes + u64::from(cell.bytes) > self.limit_bytes;
+        match self.judge::<SPECIAL, S>(now, &cell, full, room.packet, seg) {
+            Ok(true) => {
+                cell.set_ecn(Ecn::Ce);
+                self.totals.marks += 1;
+            }
+            Ok(false) => {}
+            Err(cause) => {
+                self.note_drop::<SPECIAL, S>(now, &cell, cause, seg);
+                return Offered::Dropped(Loss::Queue(cause));
+            }
+        }
+        self.account(now.0);
+        let idle = self.free_at <= now.0;
+        let mut finish =
+            self.free_at.max(now.0) + self.clock.time(u64::from(cell.bytes) + u64::from(self.framing));
+        self.free_at = finish;
+        if SPECIAL {
+            if let Some(noise) = &mut self.extra.noise {
+                let late;
+                (finish, late) = noise.shift(finish, idle, cell.is_noisy());
+                self.free_at += late;
+            }
+        }
+        cell.time = finish;
+        let first = self.ring.is_empty();
+        self.queue_packets += 1;
+        self.queue_bytes += u64::from(cell.bytes);
+        self.accepted_packets += 1;
+        self.accepted_bytes += u64::from(cell.bytes);
+        self.sojourn += u128::from(finish - now.0);
+        self.queue_max = self.queue_max.max(self.queue_packets);
+        self.ring.push(cell);
+        Offered::Queued(first.then_some(Time(finish + self.delay)))
+    }
+    /// The controller sees the packet.
+    #[inline]
+    pub(crate) fn tell_arrival<S: Segments>(&mut self, now: Time, cell: &mut Cell, seg: &mut S) {
+        if self.extra.controller.is_some() {
+            let view = self.view();
+            let (packet, header) = seg.segment(cell.packet);
+            packet.ecn = cell.ecn();
+            if let Some(c) = &mut self.extra.controller {
+                c.on_arrival(now, &view, packet, header);
+            }
+            cell.set_ecn(packet.ecn);
+        }
+    }
+    /// Whether the packet is to be marked, or why it is dropped. All rules are asked, so that averages see every packet.
+    #[inline(always)]
+    pub(crate) fn judge<const SPECIAL: bool, S: Segments>(
+        &mut self,
+        now: Time,
+        cell: &Cell,
+        full: bool,
+        pool: Verdict,
+        seg: &mut S,
+    ) -> Result<bool, DropCause> {
+        let idle_since = match &self.extra.noise {
+            Some(noise) if SPECIAL => self.free_at.max(noise.left_at),
+            _ => self.free_at,
+        };
+        let backlog = self.backlog(self.queue_packets, self.queue_bytes, idle_since);
+        let mut cause = full.then_some(DropCause::Overflow);
+        let mut mark = false;
+        match self.rule.admit(now, &backlog, (cell.packet, seg), full, &mut self.rng) {
+            Verdict::Accept => {}
+            Verdict::Mark if full => {}
+            Verdict::Mark if cell.ecn() == Ecn::NotEct => cause = Some(NOT_ECT),
+            Verdict::Mark => mark = true,
+            Verdict::Drop(c) => cause = cause.or(Some(c)),
+        }
+        if SPECIAL {
+            if let (Some((p, rng)), None) = (&mut self.extra.loss, cause) {
+                if rng.uniform() < *p {
+                    cause = Some(DropCause::Random);
+                }
+            }
+            match pool {
+                Verdict::Accept => {}
+                Verdict::Drop(c) => cause = cause.or(Some(c)),
+                Verdict::Mark if cell.ecn() == Ecn::NotEct => cause = cause.or(Some(NOT_ECT)),
+                Verdict::Mark => mark = true,
+            }
+        }
+        cause.map_or(Ok(mark), Err)
+    }
+    #[inline]
+    pub(crate) fn note_drop<const SPECIAL: bool, S: Segments>(
+        &mut self,
+        now: Time,
+        cell: &Cell,
+        cause: DropCause,
+        seg: &mut S,
+    ) {
+        self.totals.drops[cause as usize] += 1;
+        self.totals.dropped_bytes += u64::from(cell.bytes);
+        if SPECIAL {
+            if let Some(c) = &mut self.extra.controller {
+                let (packet, header) = seg.segment(cell.packet);
+                c.on_drop(now, packet, header);
+            }
+        }
+    }
+
+    // ---- the other end -----------------------------------------------------------------------------------
+
+    /// The event announced for `now`: the packet that arrives at the other end, and when the one behind it will.
+    ///
+    /// No packet: it is held up and has an event of its own ([`Effects::heads`]), or the link failed meanwhile.
+    #[inline]
+    pub fn arrive<S: Segments>(
+        &mut self,
+        now: Time,
+        seg: &mut S,
+        fx: &mut Effects,
+    ) -> (Option<Cell>, Option<Time>) {
+        if self.mode != Mode::Plain {
+            return self.arrive_special(now, seg, fx);
+        }
+        if self.ring.departing == self.ring.head {
+            self.advance_fifo::<false, S>(now.0, seg, fx);
+        }
+        debug_assert_eq!(self.ring.at(self.ring.head).time + self.delay, now.0);
+        let mut cell = self.ring.pop();
+        cell.ingress = self.ingress;
+        (Some(cell), self.next_arrival())
+    }
+    #[inline]
+    pub(crate) fn next_arrival(&self) -> Option<Time> {
+        (!self.ring.is_empty()).then(|| Time(self.ring.at(self.ring.head).time + self.delay))
+    }
+    fn arrive_special<S: Segments>(
+        &mut self,
+        now: Time,
+        seg: &mut S,
+        fx: &mut Effects,
+    ) -> (Option<Cell>, Option<Time>) {
+        self.advance(now, seg, fx);
+        if let Some(mut cell) = self.extra.held_up.as_mut().and_then(|h| h.due(now.0)) {
+            cell.ingress = self.ingress;
+            return (Some(cell), None);
+        }
+        if self.next_arrival() != Some(now) || self.ring.head == self.ring.departing {
+            return (None, None);
+        }
+        let mut cell = self.ring.pop();
+        let next = self.next_arrival();
+        if let Some(held_up) = &mut self.extra.held_up {
+            if let Some(extra) = held_up.draw() {
+                held_up.push(now.0 + extra.0, cell);
+                fx.heads.push((now + extra, self.number));
+                return (None, next);
+            }
+        }
+        cell.ingress = self.ingress;
+        (Some(cell), next)
+    }
+
+    /// Asks the processor to fetch what the next event on this port will touch.
+    #[inline]
+    pub fn prefetch(&self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a prefetch is a hint; it reads nothing and cannot fault.
+        unsafe {
+            use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+            let first = (self as *const Port).cast::<i8>();
+            _mm_prefetch::<_MM_HINT_T0>(first);
+            _mm_prefetch::<_MM_HINT_T0>(first.add(64));
+        }
+    }
+
+    // ---- the controller's clock --------------------------------------------------------------------------
+
+    /// Next time the controller wants to act.
+    pub fn deadline(&self) -> Time {
+        self.extra.controller.as_ref().map_or(Time::NEVER, |c| c.deadline())
+    }
+    /// The controller's deadline has come.
+    pub fn on_deadline<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
+        self.advance(now, seg, fx);
+        let view = self.view();
+        if let Some(c) = &mut self.extra.controller {
+            if c.deadline() <= now {
+                c.on_deadline(now, &view);
+            }
+        }
+    }
+}
