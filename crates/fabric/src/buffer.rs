@@ -422,7 +422,7 @@ mod tests {
         }
     }
     fn from(ingress: u16, bytes: u32) -> Cell {
-        Cell { ingress, ..Cell::new(0, bytes).with_priority(3) }
+        Cell::new(0, bytes).with_priority(3).with_ingress(ingress)
     }
 
     #[test]
@@ -487,7 +487,7 @@ mod tests {
         let mut paused_at = 0;
         'all: for n in 1..100 {
             for ingress in 0..16 {
-                if b.charge(16, &Cell { ingress, ..Cell::new(0, 1048) }).is_some() {
+                if b.charge(16, &Cell::new(0, 1048).with_ingress(ingress)).is_some() {
                     paused_at = n;
                     break 'all;
                 }

@@ -76,6 +76,20 @@ impl Cell {
         self.bits |= NOISY;
         self
     }
+    /// Of flow `flow`, with `rank`.
+    #[inline]
+    #[must_use]
+    pub fn with_rank(mut self, rank: u32, flow: u32) -> Cell {
+        (self.rank, self.entropy) = (rank, flow);
+        self
+    }
+    /// As if it had come in by link `ingress`.
+    #[inline]
+    #[must_use]
+    pub fn with_ingress(mut self, ingress: u16) -> Cell {
+        self.ingress = ingress;
+        self
+    }
     /// Priority, 0..8.
     #[inline]
     pub fn priority(&self) -> u8 {

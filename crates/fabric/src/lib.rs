@@ -2,6 +2,7 @@
 #![no_std]
 extern crate alloc;
 
+pub mod aqm;
 pub mod arena;
 pub mod buffer;
 mod calendar;

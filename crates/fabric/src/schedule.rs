@@ -265,7 +265,7 @@ mod tests {
         let mut w = Waiting::new(Scheduler::Rank);
         // Flow 7 has ranks 30 then 20: its first packet goes first although the second has the smaller rank.
         for (packet, rank, flow) in [(0, 90, 5), (1, 30, 7), (2, 20, 7), (3, 25, 9), (4, 90, 6)] {
-            w.push(Cell { rank, entropy: flow, ..Cell::new(packet, 1000) });
+            w.push(Cell::new(packet, 1000).with_rank(rank, flow));
         }
         assert_eq!(w.take_worst().unwrap().packet, 4, "the later of two equal ones");
         assert_eq!(serve(&mut w, 0xff), [1, 2, 3, 0]);

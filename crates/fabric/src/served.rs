@@ -360,7 +360,8 @@ impl Port {
     }
     /// Cuts the last waiting packet of the priority of `cell` where that makes room for it.
     fn cut_last(&mut self, now: Time, cell: &Cell, trim: &Trim, fx: &mut Effects) -> bool {
-        let Some(whole) = self.served().waiting.last(cell.priority()) else { return false };
+        let last = self.served().waiting.last(cell.priority());
+        let Some(whole) = last.filter(|c| c.bytes > trim.bytes) else { return false };
         let mut header = whole;
         header.trim(trim.bytes, trim.priority);
         // All is as if the whole packet were gone; then its header and the arriving packet must both fit.
