@@ -110,6 +110,10 @@ impl Fabric {
         let mut bytes = BTreeMap::new();
         for s in stuck {
             let port = &self.ports()[s.port as usize];
+            // What waits at a host takes no room in a buffer.
+            if port.node == u32::MAX {
+                continue;
+            }
             for cell in port.waiting().filter(|c| c.priority() == s.priority) {
                 *bytes.entry((port.node, cell.ingress, s.priority)).or_default() += u64::from(cell.bytes);
             }
