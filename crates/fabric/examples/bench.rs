@@ -182,14 +182,14 @@ fn run_fabric(kind: &str, n: u32, hops: u64) -> u64 {
     while done < hops {
         let now = heap.peek();
         let port = heap.take();
-        let (cell, next) = fabric.arrive(now, port, &mut seg);
-        if let Some(at) = next {
-            heap.push(at, port);
+        let arrival = fabric.arrive(now, port, &mut seg);
+        if arrival.next != Time::NEVER {
+            heap.push(arrival.next, port);
             if let Some(next) = heap.upcoming() {
                 fabric.ports()[next as usize].prefetch();
             }
         }
-        if let Some(mut cell) = cell {
+        if let Some(mut cell) = arrival.packet() {
             done += 1;
             let out = routes[cell.to as usize];
             cell.to = onwards(cell.to);
@@ -247,11 +247,11 @@ fn run_chains(pfc: bool, n: u32, hops: u64) -> u64 {
         let other = others.peek().map_or(Time::NEVER, |o| o.0 .0);
         if now <= other {
             let port = heap.take();
-            let (cell, next) = fabric.arrive(now, port, &mut seg);
-            if let Some(at) = next {
-                heap.push(at, port);
+            let arrival = fabric.arrive(now, port, &mut seg);
+            if arrival.next != Time::NEVER {
+                heap.push(arrival.next, port);
             }
-            if let Some(cell) = cell {
+            if let Some(cell) = arrival.packet() {
                 done += 1;
                 let out = if port % 3 == 0 { port + 1 } else { port - 1 };
                 if let Offered::Queued(Some(at)) = fabric.offer(now, out, cell, &mut seg) {

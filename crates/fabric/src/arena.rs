@@ -107,6 +107,31 @@ pub enum Offered {
     Dropped(Loss),
 }
 
+/// What an event of a port brings.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    cell: Cell,
+    is_packet: bool,
+    /// When the next event of the port is; [`Time::NEVER`] when none is known.
+    pub next: Time,
+}
+
+impl Arrival {
+    pub(crate) fn none(next: Time) -> Arrival {
+        Arrival { cell: Cell::default(), is_packet: false, next }
+    }
+    #[inline]
+    pub(crate) fn of(cell: Cell, next: Time) -> Arrival {
+        Arrival { cell, is_packet: true, next }
+    }
+    /// The packet that arrives at the other end; none when it is held up and has an event of its own ([`Effects::heads`]), or
+    /// when the link failed meanwhile.
+    #[inline]
+    pub fn packet(&self) -> Option<Cell> {
+        self.is_packet.then_some(self.cell)
+    }
+}
+
 /// A packet lost otherwise than in the answer to its own offer.
 #[derive(Clone, Copy, Debug)]
 pub struct Lost {
@@ -148,18 +173,22 @@ pub struct Effects {
     pub wakes: Vec<(Time, u32)>,
     /// Cells that no longer take room in the buffer of their node; the fabric itself reads it.
     pub(crate) released: Vec<(u64, Cell)>,
+    pub(crate) any: bool,
 }
 
 impl Effects {
     /// True when there is something to drain.
     #[inline]
     pub fn any(&self) -> bool {
-        let n = self.lost.len()
-            + self.trimmed.len()
-            + self.heads.len()
-            + self.pauses.len()
-            + self.wakes.len();
-        n > 0
+        self.any
+    }
+    pub(crate) fn lose(&mut self, lost: Lost) {
+        self.any = true;
+        self.lost.push(lost);
+    }
+    pub(crate) fn announce(&mut self, at: Time, port: u32) {
+        self.any = true;
+        self.heads.push((at, port));
     }
     /// Forgets all.
     pub fn clear(&mut self) {
@@ -168,5 +197,6 @@ impl Effects {
         self.heads.clear();
         self.pauses.clear();
         self.wakes.clear();
+        self.any = false;
     }
 }

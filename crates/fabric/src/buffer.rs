@@ -167,7 +167,6 @@ pub struct Buffer {
     lanes: Vec<Lane>,
     queues: Vec<u64>,
     used: u64,
-    used_max: u64,
     packets: u32,
     /// Packets by traffic class, where a rule asks.
     classes: Option<Box<[u32; 64]>>,
@@ -189,7 +188,6 @@ impl Buffer {
             lanes: vec![Lane::default(); usize::from(config.ingresses) * PRIORITIES],
             queues: vec![0; usize::from(config.ports) * PRIORITIES],
             used: 0,
-            used_max: 0,
             packets: 0,
             classes: config.rule.is_some().then(|| Box::new([0; 64])),
             paused_lanes: 0,
@@ -198,13 +196,9 @@ impl Buffer {
             config,
         })
     }
-    /// Bytes held.
+    /// Bytes held; as all that follows after [`crate::Fabric::look`].
     pub fn used(&self) -> u64 {
         self.used
-    }
-    /// Most bytes held so far.
-    pub fn used_max(&self) -> u64 {
-        self.used_max
     }
     /// Bytes of the shared pool, and how many of them are in use.
     pub fn pool(&self) -> (u64, u64) {
@@ -287,6 +281,26 @@ impl Buffer {
         let queue = self.queues[lane_of(port, priority)];
         (queue < self.limit(priority) && bytes <= self.free()).then_some(Place::Pool)
     }
+    /// True when a packet is admitted and pauses nothing even if nothing had left since the departures of some ports were last
+    /// looked at: all counts are then upper bounds, thresholds lower bounds, and the answer is the exact one.
+    #[inline]
+    pub(crate) fn is_clear(&self, port: u16, cell: &Cell) -> bool {
+        let (bytes, p) = (u64::from(cell.bytes), cell.priority());
+        if self.paused_lanes > 0 || self.classes.is_some() || bytes > self.free() {
+            return false;
+        }
+        if self.is_lossless(p) {
+            let lane = &self.lanes[lane_of(cell.ingress, p)];
+            // After the packet, and with the threshold that the packet leaves.
+            let xoff = match self.config.pause {
+                PauseAt::Static { xoff, .. } => xoff,
+                PauseAt::Dynamic { alpha, .. } => scaled(alpha, self.free() - bytes),
+            };
+            lane.headroom == 0 && (lane.bytes + bytes).saturating_sub(self.config.reserve) < xoff
+        } else {
+            self.queues[lane_of(port, p)] < self.limit(p)
+        }
+    }
     /// What becomes of a packet that arrives for `port`, for all the buffer knows; draws from `rng` where a rule does.
     #[inline]
     pub fn admit(&self, port: u16, cell: &Cell, rng: &mut Stream) -> Verdict {
@@ -301,13 +315,28 @@ impl Buffer {
             _ => by_rule,
         }
     }
+    /// Takes in a packet that is clear.
+    #[inline]
+    pub(crate) fn charge_clear(&mut self, port: u16, cell: &Cell) {
+        let (bytes, p) = (u64::from(cell.bytes), cell.priority());
+        self.used += bytes;
+        self.packets += 1;
+        self.queues[lane_of(port, p)] += bytes;
+        if !self.is_lossless(p) {
+            self.pool_used += bytes;
+            return;
+        }
+        let reserve = self.config.reserve;
+        let lane = &mut self.lanes[lane_of(cell.ingress, p)];
+        let before = lane.bytes.saturating_sub(reserve);
+        lane.bytes += bytes;
+        self.pool_used += lane.bytes.saturating_sub(reserve) - before;
+    }
     /// Takes in a packet that was admitted; answers a lane that has to be paused.
     #[inline]
     pub fn charge(&mut self, port: u16, cell: &Cell) -> Option<Signal> {
         let (bytes, p) = (u64::from(cell.bytes), cell.priority());
-        let place = self.place(port, cell.ingress, p, bytes);
         self.used += bytes;
-        self.used_max = self.used_max.max(self.used);
         self.packets += 1;
         self.queues[lane_of(port, p)] += bytes;
         if let Some(classes) = &mut self.classes {
@@ -318,6 +347,7 @@ impl Buffer {
             return None;
         }
         let i = lane_of(cell.ingress, p);
+        let place = self.place(port, cell.ingress, p, bytes);
         let mut lane = self.lanes[i];
         if place == Some(Place::Headroom) {
             lane.headroom += bytes;
@@ -389,7 +419,6 @@ impl Buffer {
     }
     /// Counters start anew.
     pub fn reset_stats(&mut self) {
-        self.used_max = self.used;
         (self.xoffs, self.xons) = (0, 0);
     }
 }

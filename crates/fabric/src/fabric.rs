@@ -1,11 +1,11 @@
 //! Ports and nodes together: what a driver calls.
 
-use crate::arena::{Effects, Offered, Pause, Segments};
+use crate::arena::{Arrival, Effects, Offered, Pause, Segments};
 use crate::buffer::{Buffer, BufferConfig, Signal};
 use crate::calendar::Calendar;
 use crate::cell::Cell;
 use crate::pfc::PAUSE_FRAME;
-use crate::port::{Mode, Port, Room};
+use crate::port::{hook, Mode, Port, Room};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -81,12 +81,12 @@ impl Fabric {
             if port.node != NONE {
                 return Err(refuse("shares another buffer already"));
             }
-            if port.extra.served.as_ref().and_then(|s| s.trim).is_some_and(|t| t.tail > 0.0) {
+            if port.served.as_ref().and_then(|s| s.trim).is_some_and(|t| t.tail > 0.0) {
                 return Err(refuse("must not share a buffer and trim packets that wait"));
             }
             port.node = number;
             port.local = i as u16;
-            port.extra.managed = true;
+            port.hooks |= hook::SHARED;
             port.find_mode();
         }
         for (i, ingress) in config.ingresses.iter().enumerate() {
@@ -132,67 +132,91 @@ impl Fabric {
     #[inline]
     pub fn offer<S: Segments>(&mut self, now: Time, port: u32, cell: Cell, seg: &mut S) -> Offered {
         let p = &mut self.ports[port as usize];
-        if p.mode == Mode::Plain || p.node == NONE {
+        if p.mode == Mode::Plain || p.hooks & hook::SHARED == 0 {
             return p.offer(now, cell, seg, &mut self.fx);
         }
         self.offer_shared(now, port, cell, seg)
     }
     fn offer_shared<S: Segments>(&mut self, now: Time, port: u32, cell: Cell, seg: &mut S) -> Offered {
         let Fabric { ports, nodes, fx, .. } = self;
-        let at = ports[port as usize].node;
-        let node = &mut nodes[at as usize];
-        node.advance(now.0, ports, seg, fx);
         let p = &mut ports[port as usize];
+        let at = p.node;
+        let node = &mut nodes[at as usize];
+        // What may be trimmed is decided with exact counts of both priorities.
         let header = p.header_of(&cell);
-        let room = Room {
-            packet: node.buffer.admit(p.local, &cell, &mut node.rng),
-            header: header.map_or(Verdict::Accept, |h| node.buffer.admit(p.local, &h, &mut node.rng)),
-        };
-        let idle = p.next_departure() == Time::NEVER;
+        let clear = header.is_none() && node.buffer.is_clear(p.local, &cell);
+        if !clear {
+            node.look(now.0, ports, seg, fx);
+        }
+        let p = &mut ports[port as usize];
+        let mut room = Room::FREE;
+        if !clear {
+            room.packet = node.buffer.admit(p.local, &cell, &mut node.rng);
+            room.header = header.map_or(Verdict::Accept, |h| node.buffer.admit(p.local, &h, &mut node.rng));
+        }
         let offered = p.offer_with(now, cell, room, seg, fx);
+        let local = p.local;
+        node.list(p);
+        if !fx.released.is_empty() {
+            node.release(local, ports, fx);
+        }
         let queued = match offered {
             Offered::Queued(_) => Some(cell),
             Offered::Trimmed(_) => header,
             Offered::Dropped(_) => None,
         };
-        let (local, next) = (p.local, p.next_departure());
-        if idle && next != Time::NEVER {
-            node.calendar.push(next.0, local);
-        }
-        if !fx.released.is_empty() {
-            node.release(local, ports, fx);
-        }
-        if let Some(signal) = queued.and_then(|c| node.buffer.charge(local, &c)) {
-            node.signal(now.0, signal, ports, fx);
-        }
-        node.ask_to_wake(at, fx);
-        offered
-    }
-    /// The event of `port` at `now`: the packet that arrives at the other end, and when the next event of the port is. There
-    /// is no packet when it is held up on the wire or was lost with its link.
-    #[inline]
-    pub fn arrive<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) -> (Option<Cell>, Option<Time>) {
-        let p = &mut self.ports[port as usize];
-        if p.mode != Mode::Plain && p.node != NONE {
-            self.advance_node(now, port, seg);
-        }
-        self.ports[port as usize].arrive(now, seg, &mut self.fx)
-    }
-    fn advance_node<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) {
-        let Fabric { ports, nodes, fx, .. } = self;
-        let at = ports[port as usize].node;
-        if at != NONE {
-            let node = &mut nodes[at as usize];
-            if node.calendar.first().is_some_and(|(t, _)| t <= now.0) {
-                node.advance(now.0, ports, seg, fx);
+        match queued {
+            Some(cell) if clear => node.buffer.charge_clear(local, &cell),
+            Some(cell) => {
+                if let Some(signal) = node.buffer.charge(local, &cell) {
+                    node.signal(now.0, signal, ports, fx);
+                }
                 node.ask_to_wake(at, fx);
             }
+            None => {}
+        }
+        offered
+    }
+    /// The event of `port` at `now`: the packet that arrives at the other end, and when the next event of the port is.
+    #[inline]
+    pub fn arrive<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) -> Arrival {
+        let p = &mut self.ports[port as usize];
+        if p.mode == Mode::Plain || p.hooks & hook::SHARED == 0 {
+            return p.arrive(now, seg, &mut self.fx);
+        }
+        self.arrive_shared(now, port, seg)
+    }
+    fn arrive_shared<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) -> Arrival {
+        self.look_if_paused(now, port, seg);
+        let Fabric { ports, nodes, fx, .. } = self;
+        let p = &mut ports[port as usize];
+        let arrival = p.arrive(now, seg, fx);
+        if !fx.released.is_empty() {
+            let (at, local) = (p.node, p.local);
+            nodes[at as usize].release(local, ports, fx);
+        }
+        arrival
+    }
+    /// While a lane of its node is paused, nothing may be replayed at a port before what happened earlier at others.
+    fn look_if_paused<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) {
+        let Fabric { ports, nodes, fx, .. } = self;
+        let at = ports[port as usize].node;
+        if at != NONE && nodes[at as usize].buffer.pausing() {
+            let node = &mut nodes[at as usize];
+            node.look(now.0, ports, seg, fx);
+            node.ask_to_wake(at, fx);
         }
     }
     /// Replays what happened at a port up to `now`, so that its queue can be read.
     pub fn advance<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) {
-        self.advance_node(now, port, seg);
-        self.ports[port as usize].advance(now, seg, &mut self.fx);
+        self.touch(now, port, seg, |p, seg, fx| p.advance(now, seg, fx));
+    }
+    /// Replays what happened at a node up to `now`, so that its buffer can be read.
+    pub fn look<S: Segments>(&mut self, now: Time, node: u32, seg: &mut S) {
+        let Fabric { ports, nodes, fx, .. } = self;
+        let n = &mut nodes[node as usize];
+        n.look(now.0, ports, seg, fx);
+        n.ask_to_wake(node, fx);
     }
     /// A node wanted a look at this time ([`Effects::wakes`]).
     pub fn wake<S: Segments>(&mut self, now: Time, node: u32, seg: &mut S) {
@@ -202,27 +226,30 @@ impl Fabric {
             return;
         }
         n.wake_at = u64::MAX;
-        n.advance(now.0, ports, seg, fx);
+        n.look(now.0, ports, seg, fx);
         n.ask_to_wake(node, fx);
     }
 
     // ---- pause, failures, controllers ----------------------------------------------------------------------
 
     /// Something is done to a port, between a look at its node before and after.
-    fn touch<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S, act: impl FnOnce(&mut Port, &mut S, &mut Effects)) {
-        self.advance_node(now, port, seg);
+    fn touch<S: Segments>(
+        &mut self,
+        now: Time,
+        port: u32,
+        seg: &mut S,
+        act: impl FnOnce(&mut Port, &mut S, &mut Effects),
+    ) {
+        self.look_if_paused(now, port, seg);
         let Fabric { ports, nodes, fx, .. } = self;
         let p = &mut ports[port as usize];
-        let before = p.next_departure();
         act(p, seg, fx);
-        let (at, local, next) = (p.node, p.local, p.next_departure());
+        let (at, local) = (p.node, p.local);
         if at == NONE {
             return;
         }
         let node = &mut nodes[at as usize];
-        if next != before && next != Time::NEVER {
-            node.calendar.push(next.0, local);
-        }
+        node.list(p);
         if !fx.released.is_empty() {
             node.release(local, ports, fx);
         }
@@ -253,9 +280,11 @@ impl Fabric {
 
     /// Brings all counters and integrals up to `now`.
     pub fn settle<S: Segments>(&mut self, now: Time, seg: &mut S) {
-        for port in 0..self.ports.len() as u32 {
-            self.advance_node(now, port, seg);
-            self.ports[port as usize].settle(now, seg, &mut self.fx);
+        for node in 0..self.nodes.len() as u32 {
+            self.look(now, node, seg);
+        }
+        for port in &mut self.ports {
+            port.settle(now, seg, &mut self.fx);
         }
     }
     /// Starts counting anew: everything before `now` is warm-up.
@@ -271,23 +300,29 @@ impl Fabric {
 }
 
 impl Node {
-    /// Replays the departures of all ports up to `now`, in their order.
-    #[inline]
-    fn advance<S: Segments>(&mut self, now: u64, ports: &mut [Port], seg: &mut S, fx: &mut Effects) {
+    /// Replays all that happened at the node up to `now`, in its order. The calendar's entry of a port is its next departure, or
+    /// earlier where the port was looked at by itself meanwhile.
+    fn look<S: Segments>(&mut self, now: u64, ports: &mut [Port], seg: &mut S, fx: &mut Effects) {
         while let Some((at, local)) = self.calendar.first() {
             if at > now {
                 return;
             }
             let port = &mut ports[self.ports[usize::from(local)] as usize];
-            if port.next_departure().0 != at {
-                // The link failed while the packet was in service.
-                self.calendar.replace(None);
-                continue;
+            if port.next_departure().0 == at {
+                port.advance(Time(at), seg, fx);
             }
-            port.advance(Time(at), seg, fx);
             let next = port.next_departure();
-            self.calendar.replace((next != Time::NEVER).then_some((next.0, local)));
+            port.listed = next != Time::NEVER;
+            self.calendar.replace(port.listed.then_some((next.0, local)));
             self.release(local, ports, fx);
+        }
+    }
+    /// Sees to it that a busy port is in the calendar.
+    #[inline]
+    fn list(&mut self, port: &mut Port) {
+        if !port.listed && port.ring.is_busy() {
+            port.listed = true;
+            self.calendar.push(port.next_departure().0, port.local);
         }
     }
     /// Gives back the room of packets that have left `local`.
@@ -311,6 +346,7 @@ impl Node {
         let start = at.max(*last).max(in_service.map_or(0, |t| t.0));
         *last = start + (Bytes(u64::from(PAUSE_FRAME + way.framing)) / way.rate()).0;
         let at = Time(*last) + way.delay() + self.response;
+        fx.any = true;
         fx.pauses.push(Pause { at, port: ingress.upstream, priority: signal.priority, on: signal.on });
     }
     /// While a lane is paused, the departure that releases it must be seen when it happens.
@@ -322,6 +358,7 @@ impl Node {
         if let Some((at, _)) = self.calendar.first() {
             if at < self.wake_at {
                 self.wake_at = at;
+                fx.any = true;
                 fx.wakes.push((Time(at), number));
             }
         }

@@ -3,7 +3,7 @@
 //! This file has the port itself and its FIFO half, where a departure is known on arrival. The half that chooses
 //! among waiting packets is in `served.rs`.
 
-use crate::arena::{Effects, Hop, Loss, Offered, Segments};
+use crate::arena::{Arrival, Effects, Hop, Loss, Offered, Segments};
 use crate::cell::{Cell, PRIORITIES};
 use crate::config::PortConfig;
 use crate::link::{Clock, HeldUp, Noise};
@@ -29,6 +29,20 @@ pub(crate) enum Mode {
     Served,
 }
 
+/// What a port that is not plain has to look at, a bit each.
+pub(crate) mod hook {
+    pub const CONTROLLER: u8 = 1;
+    pub const DEPARTURES: u8 = 2;
+    pub const TELEMETRY: u8 = 4;
+    /// The port draws on a shared buffer: departures are noted for it.
+    pub const SHARED: u8 = 8;
+    pub const LOSS: u8 = 16;
+    pub const NOISE: u8 = 32;
+    pub const HELD_UP: u8 = 64;
+    /// A rule decides at dequeue.
+    pub const DEQUEUE: u8 = 128;
+}
+
 /// What a shared buffer says about a packet, and about its header should it be trimmed.
 #[derive(Clone, Copy)]
 pub(crate) struct Room {
@@ -43,14 +57,9 @@ impl Room {
 /// What plain ports have not.
 pub(crate) struct Extra {
     pub controller: Option<Box<dyn LinkController>>,
-    pub hooks_departures: bool,
     pub loss: Option<(f64, Stream)>,
     pub noise: Option<Noise>,
     pub held_up: Option<HeldUp>,
-    pub telemetry: bool,
-    /// The port draws on a shared buffer: departures are noted for it.
-    pub managed: bool,
-    pub served: Option<Served>,
 }
 
 /// An output port and its link. Fields in the order a packet meets them, so that a plain port is three cache lines.
@@ -65,7 +74,11 @@ pub struct Port {
     pub(crate) queue_bytes: u64,
     // Second line.
     pub(crate) mode: Mode,
+    /// Bits of [`hook`].
+    pub(crate) hooks: u8,
     measured: bool,
+    /// The node's calendar has an entry for it.
+    pub(crate) listed: bool,
     /// Number of this link at the node it leads to.
     pub(crate) ingress: u16,
     pub(crate) framing: u32,
@@ -83,6 +96,7 @@ pub struct Port {
     pub(crate) local: u16,
     changed_at: u64,
     integrals: Integrals,
+    pub(crate) served: Option<Box<Served>>,
     pub(crate) extra: Box<Extra>,
     pub(crate) rng: Stream,
     /// Counters that a plain packet does not touch.
@@ -103,15 +117,12 @@ impl Port {
         let noise = c.noise.filter(|(most, _)| *most != Dur::ZERO);
         let noise = noise.map(|(most, rng)| Noise { most, rng, left_at: 0 });
         let extra = Extra {
-            hooks_departures: c.controller.as_ref().is_some_and(|x| x.wants_departures()),
             controller: c.controller,
             loss: c.loss.filter(|(p, _)| *p > 0.0),
             noise,
             held_up: c.reorder.map(|(rule, rng)| HeldUp::new(rule, rng)),
-            telemetry: c.telemetry,
-            managed: false,
-            served: c.service.map(|s| Served::new(*s)),
         };
+        let departures = extra.controller.as_ref().is_some_and(|x| x.wants_departures());
         let mut port = Port {
             ring: Ring::new(),
             free_at: 0,
@@ -120,7 +131,9 @@ impl Port {
             limit_packets: c.limit_packets,
             queue_bytes: 0,
             mode: Mode::Plain,
+            hooks: if departures { hook::DEPARTURES } else { 0 } | if c.telemetry { hook::TELEMETRY } else { 0 },
             measured: c.measured,
+            listed: false,
             ingress: 0,
             framing: c.framing,
             limit_bytes: c.limit_bytes,
@@ -135,6 +148,7 @@ impl Port {
             local: 0,
             changed_at: 0,
             integrals: Integrals::default(),
+            served: c.service.map(|s| Box::new(Served::new(*s))),
             extra: Box::new(extra),
             rng: c.rng,
             totals: Totals::default(),
@@ -142,23 +156,27 @@ impl Port {
             base_classes: Default::default(),
             unsettled: 0,
         };
-        if port.extra.served.is_none() && port.rule.wants_dequeue() {
-            port.extra.served = Some(Served::new(Default::default()));
+        if port.served.is_none() && port.rule.wants_dequeue() {
+            port.served = Some(Box::new(Served::new(Default::default())));
         }
         port.find_mode();
         Ok(port)
     }
     pub(crate) fn find_mode(&mut self) {
         let x = &self.extra;
-        self.mode = if x.served.is_some() {
+        let dequeue = self.rule.wants_dequeue() || self.served.as_ref().is_some_and(|s| s.dequeue_rules);
+        for (bit, there) in [
+            (hook::CONTROLLER, x.controller.is_some()),
+            (hook::LOSS, x.loss.is_some()),
+            (hook::NOISE, x.noise.is_some()),
+            (hook::HELD_UP, x.held_up.is_some()),
+            (hook::DEQUEUE, dequeue),
+        ] {
+            self.hooks |= if there { bit } else { 0 };
+        }
+        self.mode = if self.served.is_some() {
             Mode::Served
-        } else if x.controller.is_some()
-            || x.loss.is_some()
-            || x.noise.is_some()
-            || x.held_up.is_some()
-            || x.telemetry
-            || x.managed
-        {
+        } else if self.hooks != 0 {
             Mode::Special
         } else {
             Mode::Plain
@@ -185,7 +203,7 @@ impl Port {
     }
     /// Packets and bytes of `priority` in the port; of all where the port does not schedule.
     pub fn class_backlog(&self, priority: u8) -> (u32, u64) {
-        match &self.extra.served {
+        match &self.served {
             Some(s) => (s.packets[usize::from(priority)], s.bytes[usize::from(priority)]),
             None => (self.queue_packets, self.queue_bytes),
         }
@@ -206,22 +224,22 @@ impl Port {
     }
     /// Packets in the port or on the wire.
     pub fn packets_held(&self) -> u64 {
-        let waiting = self.extra.served.as_ref().map_or(0, |s| s.waiting.len());
+        let waiting = self.served.as_ref().map_or(0, |s| s.waiting.len());
         let held_up = self.extra.held_up.as_ref().map_or(0, HeldUp::len);
         u64::from(self.ring.len()) + waiting + held_up
     }
     /// Packets in the port: in service and waiting, in no particular order.
     pub fn cells(&self) -> impl Iterator<Item = &Cell> {
-        let waiting = self.extra.served.iter().flat_map(|s| s.waiting.cells());
+        let waiting = self.served.iter().flat_map(|s| s.waiting.cells());
         self.ring.cells_from(self.ring.departing).chain(waiting)
     }
     /// Packets that wait for a scheduler.
     pub fn waiting(&self) -> impl Iterator<Item = &Cell> {
-        self.extra.served.iter().flat_map(|s| s.waiting.cells())
+        self.served.iter().flat_map(|s| s.waiting.cells())
     }
     /// What would remain of a packet if the port cut its payload off; `None` when it would not.
     pub(crate) fn header_of(&self, cell: &Cell) -> Option<Cell> {
-        let trim = self.extra.served.as_ref()?.trim?;
+        let trim = self.served.as_ref()?.trim?;
         let mut header = *cell;
         header.trim(trim.bytes, trim.priority);
         (cell.has_payload() && cell.bytes > trim.bytes).then_some(header)
@@ -256,7 +274,7 @@ impl Port {
     }
     /// Counters by priority since the last reset; `None` where the port does not schedule.
     pub fn class_stats(&self) -> Option<[ClassStats; PRIORITIES]> {
-        let served = self.extra.served.as_ref()?;
+        let served = self.served.as_ref()?;
         Some(class_difference(&served.stats, &self.base_classes))
     }
     fn totals_now(&self) -> Totals {
@@ -273,7 +291,7 @@ impl Port {
     pub fn reset_stats<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
         self.settle(now, seg, fx);
         self.base = self.totals_now();
-        if let Some(served) = &self.extra.served {
+        if let Some(served) = &self.served {
             self.base_classes = served.stats;
         }
         self.integrals = Integrals::default();
@@ -285,7 +303,7 @@ impl Port {
         self.account(now.0);
         let ahead = |c: &Cell| i128::from(c.time) - i128::from(now.0);
         self.unsettled = -self.ring.cells_from(self.ring.departing).map(ahead).sum::<i128>();
-        if let Some(served) = &mut self.extra.served {
+        if let Some(served) = &mut self.served {
             self.unsettled -= served.waiting.cells().map(ahead).sum::<i128>();
             self.totals.paused += served.paused_until(now.0);
         }
@@ -345,18 +363,20 @@ impl Port {
         self.queue_bytes -= u64::from(bytes);
         self.ring.departing = at.wrapping_add(1);
         if SPECIAL {
-            self.after_departure(at, seg, fx);
+            if let Some(served) = &mut self.served {
+                served.count_departure(self.ring.at(at));
+            }
+            if self.hooks & (hook::SHARED | hook::TELEMETRY | hook::DEPARTURES) != 0 {
+                self.after_departure(at, seg, fx);
+            }
         }
     }
     fn after_departure<S: Segments>(&mut self, at: u32, seg: &mut S, fx: &mut Effects) {
         let cell = *self.ring.at(at);
-        if self.extra.managed {
+        if self.hooks & hook::SHARED != 0 {
             fx.released.push((cell.time, cell));
         }
-        if let Some(served) = &mut self.extra.served {
-            served.count_departure(&cell);
-        }
-        if self.extra.telemetry {
+        if self.hooks & hook::TELEMETRY != 0 {
             let hop = Hop {
                 port: self.number,
                 at: Time(cell.time),
@@ -366,7 +386,7 @@ impl Port {
             };
             seg.on_hop(cell.packet, &hop);
         }
-        if self.extra.hooks_departures {
+        if self.hooks & hook::DEPARTURES != 0 {
             let view = self.view();
             let (packet, header) = seg.segment(cell.packet);
             packet.ecn = cell.ecn();
@@ -430,7 +450,7 @@ impl Port {
         let mut finish =
             self.free_at.max(now.0) + self.clock.time(u64::from(cell.bytes) + u64::from(self.framing));
         self.free_at = finish;
-        if SPECIAL {
+        if SPECIAL && self.hooks & hook::NOISE != 0 {
             if let Some(noise) = &mut self.extra.noise {
                 let late;
                 (finish, late) = noise.shift(finish, idle, cell.is_noisy());
@@ -451,7 +471,7 @@ impl Port {
     /// The controller sees the packet.
     #[inline]
     pub(crate) fn tell_arrival<S: Segments>(&mut self, now: Time, cell: &mut Cell, seg: &mut S) {
-        if self.extra.controller.is_some() {
+        if self.hooks & hook::CONTROLLER != 0 {
             let view = self.view();
             let (packet, header) = seg.segment(cell.packet);
             packet.ecn = cell.ecn();
@@ -471,10 +491,10 @@ impl Port {
         pool: Verdict,
         seg: &mut S,
     ) -> Result<bool, DropCause> {
-        let idle_since = match &self.extra.noise {
-            Some(noise) if SPECIAL => self.free_at.max(noise.left_at),
-            _ => self.free_at,
-        };
+        let mut idle_since = self.free_at;
+        if SPECIAL && self.hooks & hook::NOISE != 0 {
+            idle_since = idle_since.max(self.extra.noise.as_ref().map_or(0, |n| n.left_at));
+        }
         let backlog = self.backlog(self.queue_packets, self.queue_bytes, idle_since);
         let mut cause = full.then_some(DropCause::Overflow);
         let mut mark = false;
@@ -486,9 +506,9 @@ impl Port {
             Verdict::Drop(c) => cause = cause.or(Some(c)),
         }
         if SPECIAL {
-            if let (Some((p, rng)), None) = (&mut self.extra.loss, cause) {
-                if rng.uniform() < *p {
-                    cause = Some(DropCause::Random);
+            if self.hooks & hook::LOSS != 0 && cause.is_none() {
+                if let Some((p, rng)) = &mut self.extra.loss {
+                    cause = (rng.uniform() < *p).then_some(DropCause::Random);
                 }
             }
             match pool {
@@ -520,16 +540,9 @@ impl Port {
 
     // ---- the other end -----------------------------------------------------------------------------------
 
-    /// The event announced for `now`: the packet that arrives at the other end, and when the one behind it will.
-    ///
-    /// No packet: it is held up and has an event of its own ([`Effects::heads`]), or the link failed meanwhile.
+    /// The event announced for `now`.
     #[inline]
-    pub fn arrive<S: Segments>(
-        &mut self,
-        now: Time,
-        seg: &mut S,
-        fx: &mut Effects,
-    ) -> (Option<Cell>, Option<Time>) {
+    pub fn arrive<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) -> Arrival {
         if self.mode != Mode::Plain {
             return self.arrive_special(now, seg, fx);
         }
@@ -539,37 +552,39 @@ impl Port {
         debug_assert_eq!(self.ring.at(self.ring.head).time + self.delay, now.0);
         let mut cell = self.ring.pop();
         cell.ingress = self.ingress;
-        (Some(cell), self.next_arrival())
+        Arrival::of(cell, self.next_arrival())
     }
+    /// When the head of the ring arrives at the other end.
     #[inline]
-    pub(crate) fn next_arrival(&self) -> Option<Time> {
-        (!self.ring.is_empty()).then(|| Time(self.ring.at(self.ring.head).time + self.delay))
-    }
-    fn arrive_special<S: Segments>(
-        &mut self,
-        now: Time,
-        seg: &mut S,
-        fx: &mut Effects,
-    ) -> (Option<Cell>, Option<Time>) {
-        self.advance(now, seg, fx);
-        if let Some(mut cell) = self.extra.held_up.as_mut().and_then(|h| h.due(now.0)) {
-            cell.ingress = self.ingress;
-            return (Some(cell), None);
+    fn next_arrival(&self) -> Time {
+        if self.ring.is_empty() {
+            Time::NEVER
+        } else {
+            Time(self.ring.at(self.ring.head).time + self.delay)
         }
-        if self.next_arrival() != Some(now) || self.ring.head == self.ring.departing {
-            return (None, None);
+    }
+    fn arrive_special<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) -> Arrival {
+        self.advance(now, seg, fx);
+        if self.hooks & hook::HELD_UP != 0 {
+            if let Some(mut cell) = self.extra.held_up.as_mut().and_then(|h| h.due(now.0)) {
+                cell.ingress = self.ingress;
+                return Arrival::of(cell, Time::NEVER);
+            }
+        }
+        if self.next_arrival() != now || self.ring.head == self.ring.departing {
+            return Arrival::none(Time::NEVER);
         }
         let mut cell = self.ring.pop();
         let next = self.next_arrival();
-        if let Some(held_up) = &mut self.extra.held_up {
+        if let (true, Some(held_up)) = (self.hooks & hook::HELD_UP != 0, &mut self.extra.held_up) {
             if let Some(extra) = held_up.draw() {
                 held_up.push(now.0 + extra.0, cell);
-                fx.heads.push((now + extra, self.number));
-                return (None, next);
+                fx.announce(now + extra, self.number);
+                return Arrival::none(next);
             }
         }
         cell.ingress = self.ingress;
-        (Some(cell), next)
+        Arrival::of(cell, next)
     }
 
     /// Asks the processor to fetch what the next event on this port will touch.

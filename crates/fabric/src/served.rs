@@ -4,10 +4,11 @@ use crate::arena::{Effects, Loss, Lost, Offered, Segments};
 use crate::cell::{Cell, PRIORITIES};
 use crate::config::{ClassConfig, Service, Trim};
 use crate::link::Clock;
-use crate::port::{Mode, Port, Room};
+use crate::port::{hook, Port, Room};
 use crate::rule::Rule;
 use crate::schedule::{Scheduler, Waiting};
 use crate::stats::ClassStats;
+use alloc::boxed::Box;
 use penstock_core::{DropCause, Ecn, Verdict};
 use penstock_units::{Dur, Rate, Time};
 
@@ -17,7 +18,7 @@ pub(crate) struct Served {
     classes: [ClassConfig; PRIORITIES],
     pub trim: Option<Trim>,
     /// The port's rule, or one of a class, decides at dequeue too.
-    dequeue_rules: bool,
+    pub dequeue_rules: bool,
     class_rules: bool,
     class_limits: bool,
     /// Bit per priority that is paused.
@@ -100,7 +101,7 @@ impl Port {
     /// The scheduling half, made when a plain port is first asked for what it cannot do: from here on it is a FIFO that
     /// decides at departure. What waits keeps its order; for rules at dequeue it arrived now.
     fn serve(&mut self, now: u64) -> &mut Served {
-        if self.extra.served.is_none() {
+        if self.served.is_none() {
             let mut served = Served::new(Service { scheduler: Scheduler::Fifo, ..Service::default() });
             let mut in_service = None;
             for (i, cell) in self.ring.cells_from(self.ring.departing).enumerate() {
@@ -118,21 +119,38 @@ impl Port {
                 self.ring.tail = self.ring.departing.wrapping_add(1);
                 self.free_at = finish;
             }
-            served.dequeue_rules = self.rule.wants_dequeue();
-            self.extra.served = Some(served);
-            self.mode = Mode::Served;
+            self.served = Some(Box::new(served));
+            self.find_mode();
         }
         self.served()
     }
     #[inline]
     fn served(&mut self) -> &mut Served {
-        self.extra.served.as_mut().expect("the port schedules")
+        self.served.as_mut().expect("the port schedules")
     }
 
     /// Replays departures and the scheduler's choices in their order up to `now`; a departure before a choice at the same
     /// instant.
     #[inline]
     pub(crate) fn advance_served<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
+        if self.hooks & hook::NOISE != 0 {
+            return self.advance_noisy(now, seg, fx);
+        }
+        // Without noise the packet in service leaves at the instant the server is free again.
+        while self.free_at <= now {
+            if self.ring.is_busy() {
+                self.depart::<true, S>(seg, fx);
+            }
+            let served = self.served();
+            if !served.waiting.any(served.open()) {
+                return;
+            }
+            if let Some(head) = self.start(self.free_at, false, seg, fx) {
+                fx.announce(head, self.number);
+            }
+        }
+    }
+    fn advance_noisy<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
         loop {
             let leaves =
                 if self.ring.is_busy() { self.ring.at(self.ring.departing).time } else { u64::MAX };
@@ -144,26 +162,27 @@ impl Port {
             }
             if leaves <= starts {
                 self.depart::<true, S>(seg, fx);
-            } else {
-                self.start(starts, false, seg, fx);
+            } else if let Some(head) = self.start(starts, false, seg, fx) {
+                fx.announce(head, self.number);
             }
         }
     }
 
-    /// The server is free at `t` and takes the next packet, when there is one; `idle` when it did not have to wait.
+    /// The server is free at `t` and takes the next packet, when there is one; `idle` when it did not have to wait. Answers its
+    /// arrival at the other end when nothing else is under way there.
     #[inline]
-    fn start<S: Segments>(&mut self, t: u64, idle: bool, seg: &mut S, fx: &mut Effects) {
-        let dequeue_rules = self.rule.wants_dequeue();
+    fn start<S: Segments>(&mut self, t: u64, idle: bool, seg: &mut S, fx: &mut Effects) -> Option<Time> {
         loop {
-            let served = self.extra.served.as_mut().expect("the port schedules");
-            let Some(mut cell) = served.waiting.pick(served.open()) else { return };
-            if dequeue_rules || served.dequeue_rules {
+            let served = self.served.as_mut().expect("the port schedules");
+            let mut cell = served.waiting.pick(served.open())?;
+            let i = usize::from(cell.priority());
+            if self.hooks & hook::DEQUEUE != 0 {
                 match self.ask_at_dequeue(t, &cell) {
                     Ok(false) => {}
                     Ok(true) => {
                         cell.set_ecn(Ecn::Ce);
                         self.totals.marks += 1;
-                        self.served().stats[usize::from(cell.priority())].marks += 1;
+                        self.served().stats[i].marks += 1;
                     }
                     Err(cause) => {
                         self.lose_waiting(t, cell, Loss::Queue(cause), seg, fx);
@@ -173,20 +192,18 @@ impl Port {
             }
             let mut finish = t + self.clock.time(u64::from(cell.bytes) + u64::from(self.framing));
             self.free_at = finish;
-            if let Some(noise) = &mut self.extra.noise {
+            if let (true, Some(noise)) = (self.hooks & hook::NOISE != 0, &mut self.extra.noise) {
                 let late;
                 (finish, late) = noise.shift(finish, idle, cell.is_noisy());
                 self.free_at += late;
             }
             let sojourn = u128::from(finish - cell.time);
             self.sojourn += sojourn;
-            self.served().stats[usize::from(cell.priority())].sojourn += sojourn;
+            self.served().stats[i].sojourn += sojourn;
             cell.time = finish;
-            if self.ring.is_empty() {
-                fx.heads.push((Time(finish + self.delay), self.number));
-            }
+            let first = self.ring.is_empty();
             self.ring.push(cell);
-            return;
+            return first.then_some(Time(finish + self.delay));
         }
     }
     /// Rules at dequeue: whether to mark, or why to drop.
@@ -196,7 +213,7 @@ impl Port {
         let left = self.backlog(packets, bytes, self.free_at);
         let i = usize::from(cell.priority());
         let of_port = self.rule.on_dequeue(now, sojourn, &left, &mut self.rng);
-        let served = self.extra.served.as_mut().expect("the port schedules");
+        let served = self.served.as_mut().expect("the port schedules");
         let left = penstock_core::Backlog {
             packets: served.packets[i] - 1,
             bytes: served.bytes[i] - u64::from(cell.bytes),
@@ -221,7 +238,7 @@ impl Port {
         self.accepted_bytes -= u64::from(cell.bytes);
         self.sojourn += u128::from(t - cell.time);
         self.count_loss(Time(t), &cell, loss, seg);
-        fx.lost.push(Lost { at: Time(t), port: self.number, cell, loss });
+        fx.lose(Lost { at: Time(t), port: self.number, cell, loss });
     }
     /// Takes a packet out of all counts of what the port holds.
     fn remove(&mut self, t: u64, cell: &Cell, fx: &mut Effects) {
@@ -229,7 +246,7 @@ impl Port {
         self.queue_packets -= 1;
         self.queue_bytes -= u64::from(cell.bytes);
         self.served().count_out(cell);
-        if self.extra.managed {
+        if self.hooks & hook::SHARED != 0 {
             fx.released.push((t, *cell));
         }
     }
@@ -255,7 +272,6 @@ impl Port {
     ) -> Offered {
         self.advance_served(now.0, seg, fx);
         self.tell_arrival(now, &mut cell, seg);
-        let heads = fx.heads.len();
         let p = cell.priority();
         let served = self.served();
         served.stats[usize::from(p)].arrived_packets += 1;
@@ -264,7 +280,11 @@ impl Port {
             return Offered::Dropped(Loss::Down);
         }
         let full = self.make_room(now, &cell, seg, fx);
-        let of_port = self.judge::<true, S>(now, &cell, full, room.packet, seg);
+        let special = self.hooks & (hook::LOSS | hook::NOISE) != 0 || room.packet != Verdict::Accept;
+        let of_port = match special {
+            true => self.judge::<true, S>(now, &cell, full, room.packet, seg),
+            false => self.judge::<false, S>(now, &cell, full, room.packet, seg),
+        };
         let mut trimmed = false;
         match self.judge_class(now, &cell, full, of_port, seg) {
             Ok(true) => {
@@ -283,12 +303,11 @@ impl Port {
             }
         }
         self.enqueue(now, cell);
-        let served = self.extra.served.as_ref().expect("the port schedules");
+        let served = self.served.as_ref().expect("the port schedules");
+        let mut next = None;
         if self.free_at <= now.0 && served.waiting.any(served.open()) {
-            self.start(now.0, true, seg, fx);
+            next = self.start(now.0, true, seg, fx);
         }
-        // The event of a packet that went straight into service is part of the answer.
-        let next = (fx.heads.len() > heads).then(|| fx.heads.pop().expect("just counted").0);
         if trimmed {
             Offered::Trimmed(next)
         } else {
@@ -322,7 +341,7 @@ impl Port {
         seg: &mut S,
     ) -> Result<bool, DropCause> {
         let i = usize::from(cell.priority());
-        let served = self.extra.served.as_mut().expect("the port schedules");
+        let served = self.served.as_mut().expect("the port schedules");
         if !served.class_rules {
             return of_port;
         }
@@ -395,6 +414,7 @@ impl Port {
         self.totals.dropped_bytes += cut;
         self.totals.trims += 1;
         fx.trimmed.push((header.packet, header.bytes));
+        fx.any = true;
         true
     }
     fn enqueue(&mut self, now: Time, mut cell: Cell) {
@@ -433,11 +453,13 @@ impl Port {
     }
     /// Priorities that are paused, a bit each.
     pub fn paused(&self) -> u8 {
-        self.extra.served.as_ref().map_or(0, |s| s.paused)
+        self.served.as_ref().map_or(0, |s| s.paused)
     }
     fn go_on<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
         if self.free_at <= now {
-            self.start(now, true, seg, fx);
+            if let Some(head) = self.start(now, true, seg, fx) {
+                fx.announce(head, self.number);
+            }
         }
     }
     /// The link fails: what is on the wire or in service is lost. What waits is kept for its recovery, or lost with all that
@@ -447,10 +469,10 @@ impl Port {
         self.serve(now.0);
         let lost = |cell| Lost { at: now, port: self.number, cell, loss: Loss::Down };
         while self.ring.head != self.ring.departing {
-            fx.lost.push(lost(self.ring.pop()));
+            fx.lose(lost(self.ring.pop()));
         }
         if let Some(held_up) = &mut self.extra.held_up {
-            fx.lost.extend(core::iter::from_fn(|| held_up.due(u64::MAX)).map(lost));
+            core::iter::from_fn(|| held_up.due(u64::MAX)).for_each(|cell| fx.lose(lost(cell)));
         }
         let mut gone = alloc::vec::Vec::new();
         while !self.ring.is_empty() {
@@ -481,7 +503,7 @@ impl Port {
     }
     /// True while the link is down.
     pub fn is_down(&self) -> bool {
-        self.extra.served.as_ref().is_some_and(|s| s.down)
+        self.served.as_ref().is_some_and(|s| s.down)
     }
     /// The link has another rate from the next packet on. `rate` is above zero.
     pub fn set_rate<S: Segments>(&mut self, now: Time, rate: Rate, seg: &mut S, fx: &mut Effects) {

@@ -35,9 +35,9 @@ fn waiting(mut port: Port, load: f64, high: f64, exponential: bool, rng: &mut St
         t += rng.exponential(SERVICE / load);
         let now = Time((t * 1000.0) as u64);
         while let Some(at) = event.filter(|e| *e <= now) {
-            let (cell, next) = port.arrive(at, &mut seg, &mut fx);
-            let cell = cell.unwrap();
-            event = next;
+            let arrival = port.arrive(at, &mut seg, &mut fx);
+            let cell = arrival.packet().unwrap();
+            event = Some(arrival.next).filter(|t| *t != Time::NEVER);
             if cell.packet >= WARM {
                 let slot = cell.packet as usize & 0x1ffff;
                 let class = usize::from(cell.priority() == 7);

@@ -265,10 +265,10 @@ fn run_port(case: &Case) -> Outcome {
         }
         if due < next || (due == next && case.events_first) {
             let now = event.take().unwrap();
-            let (cell, following) = port.arrive(now, &mut seg, &mut fx);
-            let cell = cell.expect("an announced packet arrives");
+            let arrival = port.arrive(now, &mut seg, &mut fx);
+            let cell = arrival.packet().expect("an announced packet arrives");
             out.delivered.push((cell.packet, cell.bytes, cell.priority(), now.0));
-            event = following;
+            event = Some(arrival.next).filter(|t| *t != Time::NEVER);
         } else {
             let (at, input) = inputs.next().unwrap();
             match input {

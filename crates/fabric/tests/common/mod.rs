@@ -99,11 +99,11 @@ impl Net {
         let mut step = Step::Inner;
         match what {
             What::Arrival(port) => {
-                let (cell, next) = self.fabric.arrive(now, port, &mut self.seg);
-                if let Some(at) = next {
-                    self.heap.push(Reverse((at.0, What::Arrival(port))));
+                let arrival = self.fabric.arrive(now, port, &mut self.seg);
+                if arrival.next != Time::NEVER {
+                    self.heap.push(Reverse((arrival.next.0, What::Arrival(port))));
                 }
-                if let Some(cell) = cell {
+                if let Some(cell) = arrival.packet() {
                     self.hops += 1;
                     step = Step::Arrived(port, cell);
                 }
