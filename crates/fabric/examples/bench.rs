@@ -15,7 +15,8 @@ use events::{Arrivals, Ties};
 use penstock_core::rng::Entity;
 use penstock_core::Stream;
 use penstock_fabric::{
-    Arena, BufferConfig, Cell, Fabric, Ingress, NodeConfig, Offered, PauseAt, Port, PortConfig, Scheduler, Service,
+    Arena, BufferConfig, Cell, Fabric, Ingress, NodeConfig, Offered, PauseAt, Port, PortConfig, Scheduler,
+    Service,
 };
 use penstock_units::{Dur, Rate, Time};
 use std::time::Instant;
@@ -233,7 +234,8 @@ fn run_chains(pfc: bool, n: u32, hops: u64) -> u64 {
     }
     let mut seg = Arena::new(false);
     let mut heap = Arrivals::new(Ties::Forward);
-    let mut others: std::collections::BinaryHeap<std::cmp::Reverse<(Time, u32, u32, bool)>> = Default::default();
+    let mut others: std::collections::BinaryHeap<std::cmp::Reverse<(Time, u32, u32, bool)>> =
+        Default::default();
     for i in 0..chains * 40 {
         let port = i % chains * 3;
         let cell = Cell::new(i, 1500).with_priority(3);

@@ -215,9 +215,8 @@ mod tests {
         assert_eq!([at(1000), at(1001)], [Verdict::Accept, Verdict::Mark]);
         let mut rule = DequeueMark { min: 1000, max: 3000, max_p: 0.2 };
         let n = 100_000;
-        let hits = (0..n).filter(|_| {
-            rule.on_dequeue(Time::ZERO, Dur::ZERO, &left(2000), &mut rng) == Verdict::Mark
-        });
+        let hits =
+            (0..n).filter(|_| rule.on_dequeue(Time::ZERO, Dur::ZERO, &left(2000), &mut rng) == Verdict::Mark);
         // Half way: 0.1; binomial standard deviation 95.
         let hits = hits.count();
         assert!((9_600..10_400).contains(&hits), "{hits} of {n}");

@@ -112,7 +112,11 @@ impl BufferConfig {
         }
         match self.pause {
             PauseAt::Static { xoff, xon } if xon > xoff => {
-                return Err(ParamError::new("xon", format!("{xon}"), format!("must not be above xoff ({xoff})")));
+                return Err(ParamError::new(
+                    "xon",
+                    format!("{xon}"),
+                    format!("must not be above xoff ({xoff})"),
+                ));
             }
             PauseAt::Dynamic { alpha: a, .. } => alpha("pause_alpha", a)?,
             PauseAt::Static { .. } => {}
@@ -479,7 +483,10 @@ mod tests {
             let expected = alpha * total as f64 / (1.0 + alpha * f64::from(queues));
             for q in 0..queues {
                 let held = buffer.queues[lane_of(q, 0)] as f64;
-                assert!((held - expected).abs() <= f64::from(size) * (1.0 + alpha), "{held} against {expected}");
+                assert!(
+                    (held - expected).abs() <= f64::from(size) * (1.0 + alpha),
+                    "{held} against {expected}"
+                );
             }
         }
     }

@@ -131,7 +131,8 @@ impl Port {
             limit_packets: c.limit_packets,
             queue_bytes: 0,
             mode: Mode::Plain,
-            hooks: if departures { hook::DEPARTURES } else { 0 } | if c.telemetry { hook::TELEMETRY } else { 0 },
+            hooks: if departures { hook::DEPARTURES } else { 0 }
+                | if c.telemetry { hook::TELEMETRY } else { 0 },
             measured: c.measured,
             listed: false,
             ingress: 0,

@@ -99,14 +99,18 @@ impl Served {
 
 impl Port {
     /// The scheduling half, made when a plain port is first asked for what it cannot do: from here on it is a FIFO that
-    /// decides at departure. What waits keeps its order; for rules at dequeue it arrived now.
+    /// decides at departure. What waits keeps its order; for rules at
+    /// dequeue and counters by priority all it holds arrived now.
     fn serve(&mut self, now: u64) -> &mut Served {
         if self.served.is_none() {
             let mut served = Served::new(Service { scheduler: Scheduler::Fifo, ..Service::default() });
             let mut in_service = None;
             for (i, cell) in self.ring.cells_from(self.ring.departing).enumerate() {
                 served.count_in(cell);
+                let stats = &mut served.stats[usize::from(cell.priority())];
+                stats.arrived_packets += 1;
                 if i == 0 {
+                    stats.sojourn += u128::from(cell.time - now);
                     in_service = Some(cell.time);
                 } else {
                     self.sojourn -= u128::from(cell.time - now);
@@ -152,8 +156,7 @@ impl Port {
     }
     fn advance_noisy<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
         loop {
-            let leaves =
-                if self.ring.is_busy() { self.ring.at(self.ring.departing).time } else { u64::MAX };
+            let leaves = if self.ring.is_busy() { self.ring.at(self.ring.departing).time } else { u64::MAX };
             let free_at = self.free_at;
             let served = self.served();
             let starts = if served.waiting.any(served.open()) { free_at } else { u64::MAX };
@@ -294,7 +297,8 @@ impl Port {
             }
             Ok(false) => {}
             Err(cause) => {
-                let cut = if cause == DropCause::Overflow { self.cut(now, &mut cell, room, fx) } else { None };
+                let cut =
+                    if cause == DropCause::Overflow { self.cut(now, &mut cell, room, fx) } else { None };
                 let Some(arriving) = cut else {
                     self.count_loss(now, &cell, Loss::Queue(cause), seg);
                     return Offered::Dropped(Loss::Queue(cause));

@@ -4,7 +4,8 @@ mod common;
 
 use common::{stream, Net, Step};
 use penstock_fabric::{
-    BufferConfig, Cable, Cell, Fabric, Ingress, NodeConfig, Offered, PauseAt, Port, PortConfig, Scheduler, Service,
+    BufferConfig, Cable, Cell, Fabric, Ingress, NodeConfig, Offered, PauseAt, Port, PortConfig, Scheduler,
+    Service,
 };
 use penstock_units::{Dur, Rate, Time};
 use proptest::prelude::*;
@@ -15,7 +16,10 @@ const LOSSLESS: u8 = 3;
 
 fn port(number: u32, rate: Rate, delay: Dur) -> Port {
     let service = Service { scheduler: Scheduler::Strict, ..Service::default() };
-    let config = PortConfig { service: Some(Box::new(service)), ..PortConfig::plain(rate, delay, stream(number.into())) };
+    let config = PortConfig {
+        service: Some(Box::new(service)),
+        ..PortConfig::plain(rate, delay, stream(number.into()))
+    };
     Port::new(number, config).unwrap()
 }
 
@@ -43,7 +47,8 @@ struct Outcome {
 fn run(chain: &Chain) -> Outcome {
     let c = chain.cable;
     let out = Rate(c.rate.0 * chain.out_percent / 100);
-    let mut fabric = Fabric::new(vec![port(0, c.rate, c.delay), port(1, out, Dur::ZERO), port(2, c.rate, c.delay)]);
+    let mut fabric =
+        Fabric::new(vec![port(0, c.rate, c.delay), port(1, out, Dur::ZERO), port(2, c.rate, c.delay)]);
     let dynamic = matches!(chain.pause, PauseAt::Dynamic { .. });
     let headroom = c.headroom(dynamic).0 - chain.missing;
     let node = fabric.add_node(NodeConfig {
@@ -107,14 +112,16 @@ fn chain() -> impl Strategy<Value = Chain> {
     let dynamic = (1u32..40, 0u64..3000)
         .prop_map(|(alpha, gap)| PauseAt::Dynamic { alpha: f64::from(alpha) / 1000.0, gap });
     let gaps = prop::collection::vec(0u64..20_000_000, 0..60);
-    (cable, 5u64..95, prop_oneof![fixed, dynamic], gaps).prop_map(|(cable, out_percent, pause, reverse_gaps)| Chain {
-        cable,
-        out_percent,
-        pause,
-        reverse_gaps,
-        packets: 400,
-        missing: 0,
-    })
+    (cable, 5u64..95, prop_oneof![fixed, dynamic], gaps).prop_map(
+        |(cable, out_percent, pause, reverse_gaps)| Chain {
+            cable,
+            out_percent,
+            pause,
+            reverse_gaps,
+            packets: 400,
+            missing: 0,
+        },
+    )
 }
 
 proptest! {
@@ -130,8 +137,13 @@ proptest! {
 fn one_packet_less_of_headroom_is_lost() {
     // 10 Gb/s, 800 ns per packet, 1.37 us of cable. The switch drains at a tenth of that, so its way back is seldom idle at the
     // moment of a pause: packets of full length there at all phases make the pause frame wait for anything up to 800 ns.
-    let cable =
-        Cable { rate: Rate(10_000_000_000), delay: Dur(1_370_000), mtu: MTU, framing: 0, response: Dur::ZERO };
+    let cable = Cable {
+        rate: Rate(10_000_000_000),
+        delay: Dur(1_370_000),
+        mtu: MTU,
+        framing: 0,
+        response: Dur::ZERO,
+    };
     let trial = |phase: u64, missing| {
         run(&Chain {
             cable,
@@ -155,7 +167,8 @@ fn a_pause_stops_and_releases_at_the_computed_times() {
     // arrive at 2, 3, 4 us ... and leave at 4, 6, 8 .... At 3 us 2000 bytes: XOFF, 64 ns of frame, 1 us of cable: 4.064 us. The
     // host has begun its fifth packet at 4 us, which arrives at 6. They are gone at 4, 6, 8, 10, 12 us: XON at 12, at the host at
     // 13.064; its sixth packet takes 1 us and the cable: 15.064.
-    let cable = Cable { rate: Rate(8_000_000_000), delay: Dur::micros(1), mtu: MTU, framing: 0, response: Dur::ZERO };
+    let cable =
+        Cable { rate: Rate(8_000_000_000), delay: Dur::micros(1), mtu: MTU, framing: 0, response: Dur::ZERO };
     let chain = Chain {
         cable,
         out_percent: 50,

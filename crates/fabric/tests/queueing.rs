@@ -89,9 +89,8 @@ fn strict_priorities_wait_as_long_as_cobham_says() {
     // Cobham 1954, without preemption: W_high = W0 / (1 - rho_high), W_low = W0 / ((1 - rho_high) (1 - rho)), W0 = rho / 2.
     for (load, high) in [(0.8, 0.3), (0.95, 0.5)] {
         let strict = || Some(Service { scheduler: Scheduler::Strict, ..Service::default() });
-        let runs: Vec<[f64; 2]> = (0..RUNS)
-            .map(|i| waiting(port(strict()), load, high, false, &mut stream(200 + i)))
-            .collect();
+        let runs: Vec<[f64; 2]> =
+            (0..RUNS).map(|i| waiting(port(strict()), load, high, false, &mut stream(200 + i))).collect();
         let (w0, rho_high) = (load / 2.0, load * high);
         let of = |class: usize| runs.iter().map(|r| r[class]).collect::<Vec<_>>();
         check(&format!("high of {load}"), &of(1), w0 / (1.0 - rho_high));

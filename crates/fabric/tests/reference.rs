@@ -84,9 +84,10 @@ impl Naive {
         let first = |p: u8| self.waiting.iter().position(|w| w.priority == p);
         match case.scheduler.unwrap_or_default() {
             Scheduler::Fifo => self.waiting.iter().position(open),
-            Scheduler::Strict => {
-                (0..8).rev().find(|p| self.waiting.iter().any(|w| w.priority == *p && open(w))).and_then(first)
-            }
+            Scheduler::Strict => (0..8)
+                .rev()
+                .find(|p| self.waiting.iter().any(|w| w.priority == *p && open(w)))
+                .and_then(first),
             Scheduler::Rank => {
                 let best = self.waiting.iter().filter(|w| open(w)).map(|w| w.rank).min()?;
                 let flow = self.waiting.iter().find(|w| open(w) && w.rank == best)?.flow;
@@ -131,7 +132,14 @@ impl Naive {
             }
         }
     }
-    fn fits(&self, case: &Case, bytes: u32, priority: u8, without: Option<u32>, with: Option<(u32, u8)>) -> bool {
+    fn fits(
+        &self,
+        case: &Case,
+        bytes: u32,
+        priority: u8,
+        without: Option<u32>,
+        with: Option<(u32, u8)>,
+    ) -> bool {
         let held: Vec<(u32, u8)> = self
             .held()
             .filter(|p| Some(p.id) != without)
@@ -152,7 +160,9 @@ impl Naive {
     fn arrive(&mut self, mut p: Packet, case: &Case) {
         if case.scheduler == Some(Scheduler::Rank) {
             while !self.fits(case, p.bytes, p.priority, None, None) {
-                let Some(worst) = self.waiting.iter().map(|w| w.rank).max().filter(|w| *w > p.rank) else { break };
+                let Some(worst) = self.waiting.iter().map(|w| w.rank).max().filter(|w| *w > p.rank) else {
+                    break;
+                };
                 let at = self.waiting.iter().rposition(|w| w.rank == worst).unwrap();
                 let lost = self.leave(at);
                 self.out.lost.push(lost.id);
@@ -273,7 +283,8 @@ fn run_port(case: &Case) -> Outcome {
             let (at, input) = inputs.next().unwrap();
             match input {
                 Input::Packet { bytes, priority, rank, flow } => {
-                    let cell = Cell::new(id, bytes).with_priority(priority).with_payload().with_rank(rank, flow);
+                    let cell =
+                        Cell::new(id, bytes).with_priority(priority).with_payload().with_rank(rank, flow);
                     match port.offer(Time(at), cell, &mut seg, &mut fx) {
                         Offered::Queued(head) => event = event.or(head),
                         Offered::Trimmed(head) => {
@@ -315,8 +326,12 @@ fn run_port(case: &Case) -> Outcome {
 
 fn inputs(packets_only: bool) -> impl Strategy<Value = Vec<(u64, Input)>> {
     // A coarse grid of times and sizes: many things happen at one instant.
-    let packet = (1u32..12, 0u8..8, 0u32..5, 0u32..3)
-        .prop_map(|(n, priority, rank, flow)| Input::Packet { bytes: 4 * n - FRAMING, priority, rank, flow });
+    let packet = (1u32..12, 0u8..8, 0u32..5, 0u32..3).prop_map(|(n, priority, rank, flow)| Input::Packet {
+        bytes: 4 * n - FRAMING,
+        priority,
+        rank,
+        flow,
+    });
     let pause = (0u8..8, any::<bool>()).prop_map(|(priority, on)| Input::Pause { priority, on });
     let input = if packets_only { packet.boxed() } else { prop_oneof![5 => packet, 1 => pause].boxed() };
     prop::collection::vec(((0u64..12).prop_map(|g| 4 * g), input), 1..150)
