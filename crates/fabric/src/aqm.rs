@@ -56,7 +56,7 @@ impl CoDel {
     }
     /// As a port's rule.
     pub fn rule(self) -> Rule {
-        Rule::Other(Box::new(self))
+        Rule::AtDequeue(Box::new(self))
     }
     /// `t + interval / sqrt(count)` (RFC 8289 section 5.3).
     fn control_law(&self, t: u64) -> u64 {
@@ -141,7 +141,7 @@ pub struct DequeueMark {
 impl DequeueMark {
     /// As a port's rule.
     pub fn rule(self) -> Rule {
-        Rule::Other(Box::new(self))
+        Rule::AtDequeue(Box::new(self))
     }
 }
 

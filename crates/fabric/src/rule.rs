@@ -13,7 +13,9 @@ pub enum Rule {
     DropTail,
     /// Mark a packet that finds this much or more in the port.
     Threshold(Amount),
-    /// Anything else; it sees the segment.
+    /// Accept on arrival, decide at dequeue.
+    AtDequeue(Box<dyn QueueDiscipline + Send>),
+    /// Anything else; it sees the segment of every packet that arrives.
     Other(Box<dyn QueueDiscipline + Send>),
 }
 
@@ -29,7 +31,7 @@ impl Rule {
         rng: &mut Stream,
     ) -> Verdict {
         match self {
-            Rule::DropTail => Verdict::Accept,
+            Rule::DropTail | Rule::AtDequeue(_) => Verdict::Accept,
             Rule::Threshold(k) => {
                 let above = match *k {
                     Amount::Packets(k) => q.packets >= k,
@@ -48,12 +50,16 @@ impl Rule {
     #[inline]
     pub(crate) fn on_dequeue(&mut self, now: Time, sojourn: Dur, q: &Backlog, rng: &mut Stream) -> Verdict {
         match self {
-            Rule::Other(other) => other.on_dequeue(now, sojourn, q, rng),
+            Rule::AtDequeue(other) | Rule::Other(other) => other.on_dequeue(now, sojourn, q, rng),
             _ => Verdict::Accept,
         }
     }
     /// True when the rule decides at the start of transmission too.
     pub(crate) fn wants_dequeue(&self) -> bool {
-        matches!(self, Rule::Other(other) if other.wants_dequeue())
+        match self {
+            Rule::AtDequeue(_) => true,
+            Rule::Other(other) => other.wants_dequeue(),
+            _ => false,
+        }
     }
 }

@@ -17,10 +17,7 @@ const RATE: Rate = Rate(8_000_000_000);
 const NS: u64 = 1000;
 
 fn one(config: PortConfig) -> Net {
-    let mut net = Net::new(Fabric::new(vec![Port::new(0, config).unwrap()]));
-    // Rules may look into segments; here they are all empty.
-    net.seg.packets.resize(1_000_000, Packet::default());
-    net
+    Net::new(Fabric::new(vec![Port::new(0, config).unwrap()]))
 }
 fn plain() -> PortConfig {
     PortConfig::plain(RATE, Dur::nanos(500), stream(0))
