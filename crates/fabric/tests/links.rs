@@ -242,8 +242,8 @@ fn aimd(rule: Rule) -> (f64, f64) {
             Step::Inner => {}
         }
         for lost in std::mem::take(&mut net.lost) {
+            // The sender learns of it, and may send another, a round trip later.
             let flow = lost.cell.packet as usize % FLOWS;
-            flight[flow] -= 1.0;
             if t >= cut_at[flow] {
                 window[flow] = (window[flow] / 2.0).max(1.0);
                 cut_at[flow] = t + 100_000;
