@@ -205,7 +205,7 @@ impl Port {
     /// Packets and bytes of `priority` in the port; of all where the port does not schedule.
     pub fn class_backlog(&self, priority: u8) -> (u32, u64) {
         match &self.served {
-            Some(s) => (s.packets[usize::from(priority)], s.bytes[usize::from(priority)]),
+            Some(s) => s.held(priority),
             None => (self.queue_packets, self.queue_bytes),
         }
     }
@@ -276,7 +276,7 @@ impl Port {
     /// Counters by priority since the last reset; `None` where the port does not schedule.
     pub fn class_stats(&self) -> Option<[ClassStats; PRIORITIES]> {
         let served = self.served.as_ref()?;
-        Some(class_difference(&served.stats, &self.base_classes))
+        Some(class_difference(&served.stats(), &self.base_classes))
     }
     fn totals_now(&self) -> Totals {
         Totals {
@@ -293,7 +293,7 @@ impl Port {
         self.settle(now, seg, fx);
         self.base = self.totals_now();
         if let Some(served) = &self.served {
-            self.base_classes = served.stats;
+            self.base_classes = served.stats();
         }
         self.integrals = Integrals::default();
         self.queue_max = self.queue_packets;
@@ -565,7 +565,10 @@ impl Port {
         }
     }
     fn arrive_special<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) -> Arrival {
-        self.advance(now, seg, fx);
+        match self.mode {
+            Mode::Served => self.advance_served(now.0, seg, fx),
+            _ => self.advance_fifo::<true, S>(now.0, seg, fx),
+        }
         if self.hooks & hook::HELD_UP != 0 {
             if let Some(mut cell) = self.extra.held_up.as_mut().and_then(|h| h.due(now.0)) {
                 cell.ingress = self.ingress;

@@ -76,3 +76,69 @@ impl Ring {
         self.slots = bigger.into();
     }
 }
+
+/// Cells that wait, first in first out, with a look into the middle for those who need it.
+#[derive(Default)]
+pub(crate) struct Line {
+    slots: Box<[Cell]>,
+    head: u32,
+    tail: u32,
+}
+
+impl Line {
+    #[inline]
+    fn slot(&self, i: u32) -> usize {
+        i as usize & (self.slots.len().wrapping_sub(1))
+    }
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.tail.wrapping_sub(self.head) as usize
+    }
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+    #[inline]
+    pub fn push(&mut self, cell: Cell) {
+        if self.len() == self.slots.len() {
+            self.grow();
+        }
+        let slot = self.slot(self.tail);
+        self.slots[slot] = cell;
+        self.tail = self.tail.wrapping_add(1);
+    }
+    #[cold]
+    fn grow(&mut self) {
+        let mut bigger = vec![Cell::default(); (self.slots.len() * 2).max(4)];
+        for (new, old) in bigger.iter_mut().zip(self.iter()) {
+            *new = *old;
+        }
+        (self.head, self.tail) = (0, self.len() as u32);
+        self.slots = bigger.into();
+    }
+    /// The first cell; there must be one.
+    #[inline]
+    pub fn first(&self) -> &Cell {
+        &self.slots[self.slot(self.head)]
+    }
+    /// Takes the first cell; there must be one.
+    #[inline]
+    pub fn pop(&mut self) -> Cell {
+        let cell = *self.first();
+        self.head = self.head.wrapping_add(1);
+        cell
+    }
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Cell> + ExactSizeIterator {
+        (0..self.len() as u32).map(|i| &self.slots[self.slot(self.head.wrapping_add(i))])
+    }
+    /// Takes the cell at position `at`, keeping the order of the others.
+    pub fn remove(&mut self, at: usize) -> Cell {
+        let mut next = *self.first();
+        for i in 1..=at as u32 {
+            let slot = self.slot(self.head.wrapping_add(i));
+            core::mem::swap(&mut next, &mut self.slots[slot]);
+        }
+        self.head = self.head.wrapping_add(1);
+        next
+    }
+}

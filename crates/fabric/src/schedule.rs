@@ -1,6 +1,7 @@
 //! Which of the waiting packets is served next.
 
 use crate::cell::{Cell, PRIORITIES};
+use crate::ring::Line;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use penstock_core::ParamError;
@@ -46,14 +47,34 @@ struct Rounds {
     granted: u8,
 }
 
+/// One priority of a port: a cache line that every packet of it meets.
+#[derive(Default)]
+#[repr(C, align(64))]
+pub(crate) struct Lane {
+    /// What waits.
+    line: Line,
+    /// What the port holds, the packet in service included.
+    pub packets: u32,
+    /// How many wait, where all wait in one line.
+    waiting: u32,
+    /// Bytes the port holds.
+    pub bytes: u64,
+    pub departed_packets: u64,
+    pub departed_bytes: u64,
+    /// Sum of times from arrival to departure, picoseconds.
+    pub sojourn: f64,
+}
+const _: () = assert!(core::mem::size_of::<Lane>() == 64);
+
 /// Packets that wait in a port that schedules.
 pub(crate) struct Waiting {
     scheduler: Scheduler,
-    /// By priority; FIFO and rank use the first only.
-    queues: [VecDeque<Cell>; PRIORITIES],
-    counts: [u32; PRIORITIES],
+    /// All wait in the first line, whatever their priority.
+    mixed: bool,
     /// Bit per priority of which packets wait.
     occupied: u8,
+    /// By priority.
+    pub lanes: [Lane; PRIORITIES],
     rounds: Rounds,
 }
 
@@ -61,17 +82,14 @@ impl Waiting {
     pub fn new(scheduler: Scheduler) -> Waiting {
         Waiting {
             scheduler,
-            queues: Default::default(),
-            counts: [0; PRIORITIES],
+            mixed: matches!(scheduler, Scheduler::Fifo | Scheduler::Rank),
             occupied: 0,
+            lanes: Default::default(),
             rounds: Rounds::default(),
         }
     }
     pub fn scheduler(&self) -> Scheduler {
         self.scheduler
-    }
-    fn mixed(&self) -> bool {
-        matches!(self.scheduler, Scheduler::Fifo | Scheduler::Rank)
     }
     /// True when a packet of one of the `allowed` priorities (a bit each) waits.
     #[inline]
@@ -80,24 +98,26 @@ impl Waiting {
     }
     /// All packets that wait.
     pub fn cells(&self) -> impl Iterator<Item = &Cell> {
-        self.queues.iter().flatten()
+        self.lanes.iter().flat_map(|l| l.line.iter())
     }
     /// Packets that wait.
     pub fn len(&self) -> u64 {
-        self.counts.iter().map(|n| u64::from(*n)).sum()
+        self.lanes.iter().map(|l| l.line.len() as u64).sum()
     }
     #[inline]
     pub fn push(&mut self, cell: Cell) {
         let p = cell.priority();
-        if self.occupied & (1 << p) == 0 {
-            self.occupied |= 1 << p;
-            if matches!(self.scheduler, Scheduler::Drr(_)) {
-                self.rounds.active.push_back(p);
-            }
+        let bit = 1 << p;
+        if self.occupied & bit == 0 && matches!(self.scheduler, Scheduler::Drr(_)) {
+            self.rounds.active.push_back(p);
         }
-        self.counts[usize::from(p)] += 1;
-        let queue = if self.mixed() { 0 } else { p };
-        self.queues[usize::from(queue)].push_back(cell);
+        self.occupied |= bit;
+        if self.mixed {
+            self.lanes[usize::from(p)].waiting += 1;
+            self.lanes[0].line.push(cell);
+        } else {
+            self.lanes[usize::from(p)].line.push(cell);
+        }
     }
     /// Takes the packet to be served next among the `allowed` priorities.
     #[inline]
@@ -107,18 +127,28 @@ impl Waiting {
             return None;
         }
         match self.scheduler {
-            Scheduler::Fifo if open == self.occupied => self.take(0, 0),
-            Scheduler::Fifo => {
-                let at = self.queues[0].iter().position(|c| open & (1 << c.priority()) != 0)?;
-                self.take(0, at)
-            }
-            Scheduler::Strict => self.take(7 - open.leading_zeros() as usize, 0),
-            Scheduler::Drr(quanta) => self.pick_in_turn(open, &quanta),
+            Scheduler::Strict => Some(self.take(7 - (open.leading_zeros() as usize & 7), 0)),
+            Scheduler::Fifo if open == self.occupied => Some(self.take(0, 0)),
+            _ => self.pick_by_rule(open),
+        }
+    }
+    fn pick_by_rule(&mut self, open: u8) -> Option<Cell> {
+        let may = |c: &&Cell| open & (1 << c.priority()) != 0;
+        let mut all = self.lanes[0].line.iter();
+        match self.scheduler {
             Scheduler::Rank => {
-                let may = |c: &&Cell| open & (1 << c.priority()) != 0;
-                let flow = self.queues[0].iter().filter(may).min_by_key(|c| c.rank)?.entropy;
-                let at = self.queues[0].iter().position(|c| c.entropy == flow && may(&c))?;
-                self.take(0, at)
+                let flow = all.filter(may).min_by_key(|c| c.rank)?.entropy;
+                let at = self.lanes[0].line.iter().position(|c| c.entropy == flow && may(&c))?;
+                Some(self.take(0, at))
+            }
+            Scheduler::Drr(quanta) => {
+                drop(all);
+                self.pick_in_turn(open, &quanta)
+            }
+            _ => {
+                let at = all.position(|c| may(&c))?;
+                drop(all);
+                Some(self.take(0, at))
             }
         }
     }
@@ -132,68 +162,73 @@ impl Waiting {
                     self.rounds.granted |= bit;
                     self.rounds.deficit[i] += u64::from(quanta[i]);
                 }
-                let need = u64::from(self.queues[i].front()?.bytes);
+                let need = u64::from(self.lanes[i].line.first().bytes);
                 if need <= self.rounds.deficit[i] {
                     self.rounds.deficit[i] -= need;
-                    return self.take(i, 0);
+                    return Some(self.take(i, 0));
                 }
                 self.rounds.granted &= !bit;
             }
-            self.rounds.active.rotate_left(1);
+            self.rounds.active.pop_front();
+            self.rounds.active.push_back(p);
         }
     }
-    /// Removes packet `at` of a queue.
+    /// Removes packet `at` of a line.
     #[inline]
-    fn take(&mut self, queue: usize, at: usize) -> Option<Cell> {
-        let cell = match at {
-            0 => self.queues[queue].pop_front()?,
-            _ => self.queues[queue].remove(at)?,
+    fn take(&mut self, line: usize, at: usize) -> Cell {
+        let line = &mut self.lanes[line].line;
+        let cell = if at == 0 { line.pop() } else { line.remove(at) };
+        let p = cell.priority();
+        let lane = &mut self.lanes[usize::from(p)];
+        let left = if self.mixed {
+            lane.waiting -= 1;
+            lane.waiting > 0
+        } else {
+            !lane.line.is_empty()
         };
-        self.note_removal(cell.priority());
-        Some(cell)
-    }
-    #[inline]
-    fn note_removal(&mut self, priority: u8) {
-        let i = usize::from(priority);
-        self.counts[i] -= 1;
-        if self.counts[i] == 0 {
-            self.occupied &= !(1 << priority);
+        if !left {
+            self.occupied &= !(1 << p);
             if matches!(self.scheduler, Scheduler::Drr(_)) {
-                self.rounds.active.retain(|p| *p != priority);
-                self.rounds.deficit[i] = 0;
-                self.rounds.granted &= !(1 << priority);
+                self.rounds.active.retain(|a| *a != p);
+                self.rounds.deficit[usize::from(p)] = 0;
+                self.rounds.granted &= !(1 << p);
             }
         }
+        cell
     }
     fn find_last(&self, priority: u8) -> Option<(usize, usize)> {
-        let queue = if self.mixed() { 0 } else { usize::from(priority) };
+        let line = if self.mixed { 0 } else { usize::from(priority) };
         let may = |c: &Cell| c.priority() == priority && c.has_payload();
-        Some((queue, self.queues[queue].iter().rposition(may)?))
+        Some((line, self.lanes[line].line.iter().rposition(may)?))
     }
     /// The latest packet of `priority` that has payload, for trimming.
     pub fn last(&self, priority: u8) -> Option<Cell> {
-        self.find_last(priority).map(|(queue, at)| self.queues[queue][at])
+        let (line, at) = self.find_last(priority)?;
+        self.lanes[line].line.iter().nth(at).copied()
     }
     /// Removes the packet that [`Self::last`] shows.
     pub fn take_last(&mut self, priority: u8) -> Option<Cell> {
-        let (queue, at) = self.find_last(priority)?;
-        self.take(queue, at)
+        let (line, at) = self.find_last(priority)?;
+        Some(self.take(line, at))
     }
     /// Largest rank that waits.
     pub fn worst_rank(&self) -> Option<u32> {
-        self.queues[0].iter().map(|c| c.rank).max()
+        self.lanes[0].line.iter().map(|c| c.rank).max()
     }
     /// Removes the packet of the largest rank, the latest of several.
     pub fn take_worst(&mut self) -> Option<Cell> {
         let worst = self.worst_rank()?;
-        let at = self.queues[0].iter().rposition(|c| c.rank == worst)?;
-        self.take(0, at)
+        let at = self.lanes[0].line.iter().rposition(|c| c.rank == worst)?;
+        Some(self.take(0, at))
     }
     /// Removes everything.
     pub fn drain(&mut self) -> Vec<Cell> {
-        let all = self.queues.iter_mut().flat_map(|q| q.drain(..)).collect();
-        *self = Waiting::new(self.scheduler);
-        all
+        (0..PRIORITIES)
+            .flat_map(|line| core::iter::repeat_n(line, self.lanes[line].line.len()))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|line| self.take(line, 0))
+            .collect()
     }
 }
 

@@ -6,7 +6,7 @@ use crate::config::{ClassConfig, Service, Trim};
 use crate::link::Clock;
 use crate::port::{hook, Port, Room};
 use crate::rule::Rule;
-use crate::schedule::{Scheduler, Waiting};
+use crate::schedule::{Lane, Scheduler, Waiting};
 use crate::stats::ClassStats;
 use alloc::boxed::Box;
 use penstock_core::{DropCause, Ecn, Verdict};
@@ -27,10 +27,9 @@ pub(crate) struct Served {
     down: bool,
     /// While the link is down, packets that arrive are lost instead of waiting for it.
     refuse: bool,
-    /// In the port by priority, the packet in service included.
-    pub packets: [u32; PRIORITIES],
-    pub bytes: [u64; PRIORITIES],
-    pub stats: [ClassStats; PRIORITIES],
+    /// Drops and marks by priority.
+    lost: [u64; PRIORITIES],
+    marked: [u64; PRIORITIES],
 }
 
 impl Served {
@@ -47,9 +46,8 @@ impl Served {
             paused_since: [0; PRIORITIES],
             down: false,
             refuse: false,
-            packets: [0; PRIORITIES],
-            bytes: [0; PRIORITIES],
-            stats: Default::default(),
+            lost: [0; PRIORITIES],
+            marked: [0; PRIORITIES],
         }
     }
     /// Priorities that may be served, a bit each.
@@ -62,28 +60,52 @@ impl Served {
         }
     }
     fn count_in(&mut self, cell: &Cell) {
-        let i = usize::from(cell.priority());
-        self.packets[i] += 1;
-        self.bytes[i] += u64::from(cell.bytes);
+        let lane = self.lane_mut(cell);
+        lane.packets += 1;
+        lane.bytes += u64::from(cell.bytes);
     }
     fn count_out(&mut self, cell: &Cell) {
-        let i = usize::from(cell.priority());
-        self.packets[i] -= 1;
-        self.bytes[i] -= u64::from(cell.bytes);
+        let lane = self.lane_mut(cell);
+        lane.packets -= 1;
+        lane.bytes -= u64::from(cell.bytes);
     }
     #[inline]
     pub fn count_departure(&mut self, cell: &Cell) {
-        self.count_out(cell);
-        let stats = &mut self.stats[usize::from(cell.priority())];
-        stats.departed_packets += 1;
-        stats.departed_bytes += u64::from(cell.bytes);
+        let lane = self.lane_mut(cell);
+        lane.packets -= 1;
+        lane.bytes -= u64::from(cell.bytes);
+        lane.departed_packets += 1;
+        lane.departed_bytes += u64::from(cell.bytes);
+    }
+    #[inline]
+    fn lane_mut(&mut self, cell: &Cell) -> &mut Lane {
+        &mut self.waiting.lanes[usize::from(cell.priority())]
+    }
+    /// Packets and bytes of a priority in the port.
+    pub fn held(&self, priority: u8) -> (u32, u64) {
+        let lane = &self.waiting.lanes[usize::from(priority)];
+        (lane.packets, lane.bytes)
+    }
+    /// Counters by priority.
+    pub fn stats(&self) -> [ClassStats; PRIORITIES] {
+        core::array::from_fn(|i| {
+            let lane = &self.waiting.lanes[i];
+            ClassStats {
+                arrived_packets: lane.departed_packets + u64::from(lane.packets) + self.lost[i],
+                departed_packets: lane.departed_packets,
+                departed_bytes: lane.departed_bytes,
+                drops: self.lost[i],
+                marks: self.marked[i],
+                sojourn: lane.sojourn,
+            }
+        })
     }
     #[inline]
     fn class_full(&self, priority: u8, bytes: u32) -> bool {
         let i = usize::from(priority);
         self.class_limits
-            && (self.packets[i] >= self.classes[i].limit_packets
-                || self.bytes[i] + u64::from(bytes) > self.classes[i].limit_bytes)
+            && (self.waiting.lanes[i].packets >= self.classes[i].limit_packets
+                || self.waiting.lanes[i].bytes + u64::from(bytes) > self.classes[i].limit_bytes)
     }
     /// Time paused since the last call, and starts counting anew.
     pub fn paused_until(&mut self, now: u64) -> u64 {
@@ -107,10 +129,8 @@ impl Port {
             let mut in_service = None;
             for (i, cell) in self.ring.cells_from(self.ring.departing).enumerate() {
                 served.count_in(cell);
-                let stats = &mut served.stats[usize::from(cell.priority())];
-                stats.arrived_packets += 1;
                 if i == 0 {
-                    stats.sojourn += u128::from(cell.time - now);
+                    served.lane_mut(cell).sojourn += (cell.time - now) as f64;
                     in_service = Some(cell.time);
                 } else {
                     self.sojourn -= u128::from(cell.time - now);
@@ -185,7 +205,7 @@ impl Port {
                     Ok(true) => {
                         cell.set_ecn(Ecn::Ce);
                         self.totals.marks += 1;
-                        self.served().stats[i].marks += 1;
+                        self.served().marked[i] += 1;
                     }
                     Err(cause) => {
                         self.lose_waiting(t, cell, Loss::Queue(cause), seg, fx);
@@ -193,21 +213,27 @@ impl Port {
                     }
                 }
             }
-            let mut finish = t + self.clock.time(u64::from(cell.bytes) + u64::from(self.framing));
-            self.free_at = finish;
-            if let (true, Some(noise)) = (self.hooks & hook::NOISE != 0, &mut self.extra.noise) {
-                let late;
-                (finish, late) = noise.shift(finish, idle, cell.is_noisy());
-                self.free_at += late;
-            }
-            let sojourn = u128::from(finish - cell.time);
-            self.sojourn += sojourn;
-            self.served().stats[i].sojourn += sojourn;
-            cell.time = finish;
-            let first = self.ring.is_empty();
-            self.ring.push(cell);
-            return first.then_some(Time(finish + self.delay));
+            return self.launch(t, idle, cell);
         }
+    }
+    /// Transmission of a packet begins.
+    #[inline]
+    fn launch(&mut self, t: u64, idle: bool, mut cell: Cell) -> Option<Time> {
+        let mut finish = t + self.clock.time(u64::from(cell.bytes) + u64::from(self.framing));
+        self.free_at = finish;
+        if let (true, Some(noise)) = (self.hooks & hook::NOISE != 0, &mut self.extra.noise) {
+            let late;
+            (finish, late) = noise.shift(finish, idle, cell.is_noisy());
+            self.free_at += late;
+        }
+        let sojourn = finish - cell.time;
+        self.sojourn += u128::from(sojourn);
+        // Through i64: a signed conversion is one instruction.
+        self.served().lane_mut(&cell).sojourn += sojourn as i64 as f64;
+        cell.time = finish;
+        let first = self.ring.is_empty();
+        self.ring.push(cell);
+        first.then_some(Time(finish + self.delay))
     }
     /// Rules at dequeue: whether to mark, or why to drop.
     fn ask_at_dequeue(&mut self, t: u64, cell: &Cell) -> Result<bool, DropCause> {
@@ -218,8 +244,8 @@ impl Port {
         let of_port = self.rule.on_dequeue(now, sojourn, &left, &mut self.rng);
         let served = self.served.as_mut().expect("the port schedules");
         let left = penstock_core::Backlog {
-            packets: served.packets[i] - 1,
-            bytes: served.bytes[i] - u64::from(cell.bytes),
+            packets: served.waiting.lanes[i].packets - 1,
+            bytes: served.waiting.lanes[i].bytes - u64::from(cell.bytes),
             ..left
         };
         let of_class = served.classes[i].rule.on_dequeue(now, sojourn, &left, &mut self.rng);
@@ -254,7 +280,7 @@ impl Port {
         }
     }
     fn count_loss<S: Segments>(&mut self, now: Time, cell: &Cell, loss: Loss, seg: &mut S) {
-        self.served().stats[usize::from(cell.priority())].drops += 1;
+        self.served().lost[usize::from(cell.priority())] += 1;
         match loss {
             Loss::Queue(cause) => self.note_drop::<true, S>(now, cell, cause, seg),
             Loss::Down => {
@@ -277,7 +303,6 @@ impl Port {
         self.tell_arrival(now, &mut cell, seg);
         let p = cell.priority();
         let served = self.served();
-        served.stats[usize::from(p)].arrived_packets += 1;
         if served.down && served.refuse {
             self.count_loss(now, &cell, Loss::Down, seg);
             return Offered::Dropped(Loss::Down);
@@ -293,7 +318,7 @@ impl Port {
             Ok(true) => {
                 cell.set_ecn(Ecn::Ce);
                 self.totals.marks += 1;
-                self.served().stats[usize::from(p)].marks += 1;
+                self.served().marked[usize::from(p)] += 1;
             }
             Ok(false) => {}
             Err(cause) => {
@@ -306,12 +331,29 @@ impl Port {
                 trimmed = arriving;
             }
         }
-        self.enqueue(now, cell);
-        let served = self.served.as_ref().expect("the port schedules");
-        let mut next = None;
-        if self.free_at <= now.0 && served.waiting.any(served.open()) {
-            next = self.start(now.0, true, seg, fx);
-        }
+        self.account(now.0);
+        cell.time = now.0;
+        self.queue_packets += 1;
+        self.queue_bytes += u64::from(cell.bytes);
+        self.accepted_packets += 1;
+        self.accepted_bytes += u64::from(cell.bytes);
+        self.queue_max = self.queue_max.max(self.queue_packets);
+        let (idle, asked) = (self.free_at <= now.0, self.hooks & hook::DEQUEUE != 0);
+        let served = self.served();
+        served.count_in(&cell);
+        let open = served.open() & (1 << cell.priority()) != 0;
+        // After the replay an idle server has nothing that it may serve but this packet.
+        let next = if idle && open && !asked {
+            self.launch(now.0, true, cell)
+        } else {
+            served.waiting.push(cell);
+            // Also when it is paused itself: the header of another packet may have got into an open priority.
+            if idle && served.waiting.any(served.open()) {
+                self.start(now.0, true, seg, fx)
+            } else {
+                None
+            }
+        };
         if trimmed {
             Offered::Trimmed(next)
         } else {
@@ -349,7 +391,7 @@ impl Port {
         if !served.class_rules {
             return of_port;
         }
-        let (packets, bytes) = (served.packets[i], served.bytes[i]);
+        let (packets, bytes) = served.held(cell.priority());
         let backlog = penstock_core::Backlog {
             packets,
             bytes,
@@ -421,19 +463,6 @@ impl Port {
         fx.any = true;
         true
     }
-    fn enqueue(&mut self, now: Time, mut cell: Cell) {
-        self.account(now.0);
-        cell.time = now.0;
-        self.queue_packets += 1;
-        self.queue_bytes += u64::from(cell.bytes);
-        self.accepted_packets += 1;
-        self.accepted_bytes += u64::from(cell.bytes);
-        self.queue_max = self.queue_max.max(self.queue_packets);
-        let served = self.served();
-        served.count_in(&cell);
-        served.waiting.push(cell);
-    }
-
     // ---- pause and failures --------------------------------------------------------------------------------
 
     /// Stops a priority or lets it go on, as a pause frame does (IEEE 802.1Qbb). A packet in service is sent to its end. When
@@ -484,7 +513,7 @@ impl Port {
             self.ring.departing = self.ring.head;
             // Its departure had been counted as if it took place.
             self.sojourn -= u128::from(cell.time - now.0);
-            self.served().stats[usize::from(cell.priority())].sojourn -= u128::from(cell.time - now.0);
+            self.served().lane_mut(&cell).sojourn -= (cell.time - now.0) as f64;
             cell.time = now.0;
             gone.push(cell);
         }

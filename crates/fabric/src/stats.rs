@@ -44,9 +44,9 @@ pub struct PortStats {
 }
 
 /// Counters of one priority since the last reset.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClassStats {
-    /// Packets that arrived, dropped ones included.
+    /// Packets that arrived, dropped ones included; a trimmed one counts for the priority of what remained.
     pub arrived_packets: u64,
     /// Packets that left.
     pub departed_packets: u64,
@@ -57,7 +57,7 @@ pub struct ClassStats {
     /// Packets marked CE.
     pub marks: u64,
     /// Sum of the times from arrival to departure of the packets served, picoseconds.
-    pub sojourn: u128,
+    pub sojourn: f64,
 }
 
 /// Counters that only grow, or move between accepted and dropped.
