@@ -5,7 +5,7 @@ use crate::buffer::{Buffer, BufferConfig, Signal};
 use crate::calendar::Calendar;
 use crate::cell::Cell;
 use crate::pfc::PAUSE_FRAME;
-use crate::port::{hook, Mode, Port, Room};
+use crate::port::{hook, Port, Room};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -129,14 +129,15 @@ impl Fabric {
     // ---- packets -----------------------------------------------------------------------------------------
 
     /// Offers a packet to a port. A time in the answer is that of an event for [`Self::arrive`].
-    #[inline]
+    #[inline(always)]
     pub fn offer<S: Segments>(&mut self, now: Time, port: u32, cell: Cell, seg: &mut S) -> Offered {
         let p = &mut self.ports[port as usize];
-        if p.mode == Mode::Plain || p.hooks & hook::SHARED == 0 {
+        if p.hooks & hook::SHARED == 0 {
             return p.offer(now, cell, seg, &mut self.fx);
         }
         self.offer_shared(now, port, cell, seg)
     }
+    #[inline(never)]
     fn offer_shared<S: Segments>(&mut self, now: Time, port: u32, cell: Cell, seg: &mut S) -> Offered {
         let Fabric { ports, nodes, fx, .. } = self;
         let p = &mut ports[port as usize];
@@ -178,14 +179,15 @@ impl Fabric {
         offered
     }
     /// The event of `port` at `now`: the packet that arrives at the other end, and when the next event of the port is.
-    #[inline]
+    #[inline(always)]
     pub fn arrive<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) -> Arrival {
         let p = &mut self.ports[port as usize];
-        if p.mode == Mode::Plain || p.hooks & hook::SHARED == 0 {
+        if p.hooks & hook::SHARED == 0 {
             return p.arrive(now, seg, &mut self.fx);
         }
         self.arrive_shared(now, port, seg)
     }
+    #[inline(never)]
     fn arrive_shared<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) -> Arrival {
         self.look_if_paused(now, port, seg);
         let Fabric { ports, nodes, fx, .. } = self;

@@ -350,15 +350,24 @@ impl Port {
     }
     #[inline(always)]
     fn advance_fifo<const SPECIAL: bool, S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
-        while self.ring.is_busy() && self.ring.at(self.ring.departing).time <= now {
-            self.depart::<SPECIAL, S>(seg, fx);
+        while self.ring.is_busy() {
+            let Cell { time, bytes, .. } = *self.ring.at(self.ring.departing);
+            if time > now {
+                return;
+            }
+            self.depart::<SPECIAL, S>(time, bytes, seg, fx);
         }
     }
-    /// The packet in service leaves.
+    /// The packet in service, of so many bytes, leaves.
     #[inline(always)]
-    pub(crate) fn depart<const SPECIAL: bool, S: Segments>(&mut self, seg: &mut S, fx: &mut Effects) {
+    pub(crate) fn depart<const SPECIAL: bool, S: Segments>(
+        &mut self,
+        time: u64,
+        bytes: u32,
+        seg: &mut S,
+        fx: &mut Effects,
+    ) {
         let at = self.ring.departing;
-        let (time, bytes) = (self.ring.at(at).time, self.ring.at(at).bytes);
         self.account(time);
         self.queue_packets -= 1;
         self.queue_bytes -= u64::from(bytes);
@@ -401,11 +410,18 @@ impl Port {
     // ---- arrivals ----------------------------------------------------------------------------------------
 
     /// A packet arrives at the port.
-    #[inline]
+    #[inline(always)]
     pub fn offer<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S, fx: &mut Effects) -> Offered {
-        self.offer_with(now, cell, Room::FREE, seg, fx)
+        match self.mode {
+            Mode::Plain => self.offer_plain(now, cell, seg, fx),
+            _ => self.offer_with(now, cell, Room::FREE, seg, fx),
+        }
     }
-    #[inline]
+    #[inline(never)]
+    fn offer_plain<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S, fx: &mut Effects) -> Offered {
+        self.offer_fifo::<false, S>(now, cell, Room::FREE, seg, fx)
+    }
+    #[inline(never)]
     pub(crate) fn offer_with<S: Segments>(
         &mut self,
         now: Time,
@@ -415,9 +431,8 @@ impl Port {
         fx: &mut Effects,
     ) -> Offered {
         match self.mode {
-            Mode::Plain => self.offer_fifo::<false, S>(now, cell, room, seg, fx),
-            Mode::Special => self.offer_fifo::<true, S>(now, cell, room, seg, fx),
             Mode::Served => self.offer_served(now, cell, room, seg, fx),
+            _ => self.offer_fifo::<true, S>(now, cell, room, seg, fx),
         }
     }
     #[inline(always)]
@@ -542,7 +557,7 @@ impl Port {
     // ---- the other end -----------------------------------------------------------------------------------
 
     /// The event announced for `now`.
-    #[inline]
+    #[inline(always)]
     pub fn arrive<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) -> Arrival {
         if self.mode != Mode::Plain {
             return self.arrive_special(now, seg, fx);
@@ -551,9 +566,7 @@ impl Port {
             self.advance_fifo::<false, S>(now.0, seg, fx);
         }
         debug_assert_eq!(self.ring.at(self.ring.head).time + self.delay, now.0);
-        let mut cell = self.ring.pop();
-        cell.ingress = self.ingress;
-        Arrival::of(cell, self.next_arrival())
+        Arrival::of(self.ring.pop().with_ingress(self.ingress), self.next_arrival())
     }
     /// When the head of the ring arrives at the other end.
     #[inline]
@@ -564,6 +577,7 @@ impl Port {
             Time(self.ring.at(self.ring.head).time + self.delay)
         }
     }
+    #[inline(never)]
     fn arrive_special<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) -> Arrival {
         match self.mode {
             Mode::Served => self.advance_served(now.0, seg, fx),

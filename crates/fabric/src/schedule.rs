@@ -104,7 +104,7 @@ impl Waiting {
     pub fn len(&self) -> u64 {
         self.lanes.iter().map(|l| l.line.len() as u64).sum()
     }
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, cell: Cell) {
         let p = cell.priority();
         let bit = 1 << p;

@@ -155,15 +155,21 @@ impl Port {
 
     /// Replays departures and the scheduler's choices in their order up to `now`; a departure before a choice at the same
     /// instant.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advance_served<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
         if self.hooks & hook::NOISE != 0 {
-            return self.advance_noisy(now, seg, fx);
+            self.advance_noisy(now, seg, fx);
+        } else if self.free_at <= now {
+            self.advance_exact(now, seg, fx);
         }
-        // Without noise the packet in service leaves at the instant the server is free again.
+    }
+    /// Without noise the packet in service leaves at the instant the server is free again.
+    #[inline(never)]
+    fn advance_exact<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
         while self.free_at <= now {
             if self.ring.is_busy() {
-                self.depart::<true, S>(seg, fx);
+                let Cell { time, bytes, .. } = *self.ring.at(self.ring.departing);
+                self.depart::<true, S>(time, bytes, seg, fx);
             }
             let served = self.served();
             if !served.waiting.any(served.open()) {
@@ -184,7 +190,8 @@ impl Port {
                 return;
             }
             if leaves <= starts {
-                self.depart::<true, S>(seg, fx);
+                let bytes = self.ring.at(self.ring.departing).bytes;
+                self.depart::<true, S>(leaves, bytes, seg, fx);
             } else if let Some(head) = self.start(starts, false, seg, fx) {
                 fx.announce(head, self.number);
             }
@@ -193,7 +200,7 @@ impl Port {
 
     /// The server is free at `t` and takes the next packet, when there is one; `idle` when it did not have to wait. Answers its
     /// arrival at the other end when nothing else is under way there.
-    #[inline]
+    #[inline(always)]
     fn start<S: Segments>(&mut self, t: u64, idle: bool, seg: &mut S, fx: &mut Effects) -> Option<Time> {
         loop {
             let served = self.served.as_mut().expect("the port schedules");
@@ -217,7 +224,7 @@ impl Port {
         }
     }
     /// Transmission of a packet begins.
-    #[inline]
+    #[inline(always)]
     fn launch(&mut self, t: u64, idle: bool, mut cell: Cell) -> Option<Time> {
         let mut finish = t + self.clock.time(u64::from(cell.bytes) + u64::from(self.framing));
         self.free_at = finish;
