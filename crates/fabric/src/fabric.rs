@@ -192,9 +192,16 @@ impl Fabric {
         self.look_if_paused(now, port, seg);
         let Fabric { ports, nodes, fx, .. } = self;
         let p = &mut ports[port as usize];
+        let head = p.ring.head;
         let arrival = p.arrive(now, seg, fx);
+        let (at, local) = (p.node, p.local);
+        if p.ring.head != head && p.ring.unreleased == head {
+            // No lane is paused: when exactly it left does not matter.
+            p.ring.unreleased = head.wrapping_add(1);
+            let signal = nodes[at as usize].buffer.release(local, p.ring.at(head));
+            debug_assert_eq!(signal, None);
+        }
         if !fx.released.is_empty() {
-            let (at, local) = (p.node, p.local);
             nodes[at as usize].release(local, ports, fx);
         }
         arrival
@@ -316,7 +323,19 @@ impl Node {
             let next = port.next_departure();
             port.listed = next != Time::NEVER;
             self.calendar.replace(port.listed.then_some((next.0, local)));
-            self.release(local, ports, fx);
+            // With a lane paused every departure is looked at by itself, so that there is one signal at most.
+            let (buffer, mut found) = (&mut self.buffer, None);
+            port.take_departed(|cell| {
+                let signal = buffer.release(local, cell).map(|signal| (cell.time, signal));
+                debug_assert!(found.is_none() || signal.is_none());
+                found = signal.or(found);
+            });
+            if let Some((at, signal)) = found {
+                self.signal(at, signal, ports, fx);
+            }
+            if !fx.released.is_empty() {
+                self.release(local, ports, fx);
+            }
         }
     }
     /// Sees to it that a busy port is in the calendar.

@@ -77,6 +77,8 @@ pub struct Port {
     /// Bits of [`hook`].
     pub(crate) hooks: u8,
     measured: bool,
+    /// A port that schedules and has no rule but its port limit and a static discipline.
+    pub(crate) simple: bool,
     /// The node's calendar has an entry for it.
     pub(crate) listed: bool,
     /// Number of this link at the node it leads to.
@@ -134,6 +136,7 @@ impl Port {
             hooks: if departures { hook::DEPARTURES } else { 0 }
                 | if c.telemetry { hook::TELEMETRY } else { 0 },
             measured: c.measured,
+            simple: false,
             listed: false,
             ingress: 0,
             framing: c.framing,
@@ -175,6 +178,8 @@ impl Port {
         ] {
             self.hooks |= if there { bit } else { 0 };
         }
+        let asks = hook::CONTROLLER | hook::LOSS | hook::NOISE | hook::DEQUEUE;
+        self.simple = self.hooks & asks == 0 && self.served.as_ref().is_some_and(|s| s.is_simple());
         self.mode = if self.served.is_some() {
             Mode::Served
         } else if self.hooks != 0 {
@@ -343,30 +348,24 @@ impl Port {
     #[inline]
     pub fn advance<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
         match self.mode {
-            Mode::Plain => self.advance_fifo::<false, S>(now.0, seg, fx),
-            Mode::Special => self.advance_fifo::<true, S>(now.0, seg, fx),
+            Mode::Plain => self.advance_fifo::<false, S>(now.0, seg),
+            Mode::Special => self.advance_fifo::<true, S>(now.0, seg),
             Mode::Served => self.advance_served(now.0, seg, fx),
         }
     }
     #[inline(always)]
-    fn advance_fifo<const SPECIAL: bool, S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
+    fn advance_fifo<const SPECIAL: bool, S: Segments>(&mut self, now: u64, seg: &mut S) {
         while self.ring.is_busy() {
             let Cell { time, bytes, .. } = *self.ring.at(self.ring.departing);
             if time > now {
                 return;
             }
-            self.depart::<SPECIAL, S>(time, bytes, seg, fx);
+            self.depart::<SPECIAL, S>(time, bytes, seg);
         }
     }
     /// The packet in service, of so many bytes, leaves.
     #[inline(always)]
-    pub(crate) fn depart<const SPECIAL: bool, S: Segments>(
-        &mut self,
-        time: u64,
-        bytes: u32,
-        seg: &mut S,
-        fx: &mut Effects,
-    ) {
+    pub(crate) fn depart<const SPECIAL: bool, S: Segments>(&mut self, time: u64, bytes: u32, seg: &mut S) {
         let at = self.ring.departing;
         self.account(time);
         self.queue_packets -= 1;
@@ -376,16 +375,14 @@ impl Port {
             if let Some(served) = &mut self.served {
                 served.count_departure(self.ring.at(at));
             }
-            if self.hooks & (hook::SHARED | hook::TELEMETRY | hook::DEPARTURES) != 0 {
-                self.after_departure(at, seg, fx);
+            if self.hooks & (hook::TELEMETRY | hook::DEPARTURES) != 0 {
+                self.after_departure(at, seg);
             }
         }
     }
-    fn after_departure<S: Segments>(&mut self, at: u32, seg: &mut S, fx: &mut Effects) {
+    #[inline(never)]
+    fn after_departure<S: Segments>(&mut self, at: u32, seg: &mut S) {
         let cell = *self.ring.at(at);
-        if self.hooks & hook::SHARED != 0 {
-            fx.released.push((cell.time, cell));
-        }
         if self.hooks & hook::TELEMETRY != 0 {
             let hop = Hop {
                 port: self.number,
@@ -413,15 +410,19 @@ impl Port {
     #[inline(always)]
     pub fn offer<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S, fx: &mut Effects) -> Offered {
         match self.mode {
-            Mode::Plain => self.offer_plain(now, cell, seg, fx),
+            Mode::Plain => self.offer_plain(now, cell, seg),
             _ => self.offer_with(now, cell, Room::FREE, seg, fx),
         }
     }
     #[inline(never)]
-    fn offer_plain<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S, fx: &mut Effects) -> Offered {
-        self.offer_fifo::<false, S>(now, cell, Room::FREE, seg, fx)
+    fn offer_plain<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S) -> Offered {
+        self.offer_fifo::<false, S>(now, cell, Room::FREE, seg)
     }
     #[inline(never)]
+    fn offer_special<S: Segments>(&mut self, now: Time, cell: Cell, room: Room, seg: &mut S) -> Offered {
+        self.offer_fifo::<true, S>(now, cell, room, seg)
+    }
+    #[inline(always)]
     pub(crate) fn offer_with<S: Segments>(
         &mut self,
         now: Time,
@@ -432,7 +433,7 @@ impl Port {
     ) -> Offered {
         match self.mode {
             Mode::Served => self.offer_served(now, cell, room, seg, fx),
-            _ => self.offer_fifo::<true, S>(now, cell, room, seg, fx),
+            _ => self.offer_special(now, cell, room, seg),
         }
     }
     #[inline(always)]
@@ -442,9 +443,8 @@ impl Port {
         mut cell: Cell,
         room: Room,
         seg: &mut S,
-        fx: &mut Effects,
     ) -> Offered {
-        self.advance_fifo::<SPECIAL, S>(now.0, seg, fx);
+        self.advance_fifo::<SPECIAL, S>(now.0, seg);
         if SPECIAL {
             self.tell_arrival(now, &mut cell, seg);
         }
@@ -563,7 +563,7 @@ impl Port {
             return self.arrive_special(now, seg, fx);
         }
         if self.ring.departing == self.ring.head {
-            self.advance_fifo::<false, S>(now.0, seg, fx);
+            self.advance_fifo::<false, S>(now.0, seg);
         }
         debug_assert_eq!(self.ring.at(self.ring.head).time + self.delay, now.0);
         Arrival::of(self.ring.pop().with_ingress(self.ingress), self.next_arrival())
@@ -581,7 +581,7 @@ impl Port {
     fn arrive_special<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) -> Arrival {
         match self.mode {
             Mode::Served => self.advance_served(now.0, seg, fx),
-            _ => self.advance_fifo::<true, S>(now.0, seg, fx),
+            _ => self.advance_fifo::<true, S>(now.0, seg),
         }
         if self.hooks & hook::HELD_UP != 0 {
             if let Some(mut cell) = self.extra.held_up.as_mut().and_then(|h| h.due(now.0)) {
@@ -603,6 +603,14 @@ impl Port {
         }
         cell.ingress = self.ingress;
         Arrival::of(cell, next)
+    }
+
+    /// Packets that have left and still take room in the shared buffer; they do no longer.
+    pub(crate) fn take_departed(&mut self, mut release: impl FnMut(&Cell)) {
+        while self.ring.unreleased != self.ring.departing {
+            release(self.ring.at(self.ring.unreleased));
+            self.ring.unreleased = self.ring.unreleased.wrapping_add(1);
+        }
     }
 
     /// Asks the processor to fetch what the next event on this port will touch.

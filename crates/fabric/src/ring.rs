@@ -14,11 +14,13 @@ pub(crate) struct Ring {
     pub departing: u32,
     /// One past the last cell.
     pub tail: u32,
+    /// First cell whose room in a shared buffer has not been given back; between head and departing.
+    pub unreleased: u32,
 }
 
 impl Ring {
     pub fn new() -> Ring {
-        Ring { slots: vec![Cell::default(); 8].into(), head: 0, departing: 0, tail: 0 }
+        Ring { slots: vec![Cell::default(); 8].into(), head: 0, departing: 0, tail: 0, unreleased: 0 }
     }
     #[inline]
     pub fn at(&self, i: u32) -> &Cell {
@@ -72,6 +74,7 @@ impl Ring {
         }
         self.tail = self.len();
         self.departing = self.departing.wrapping_sub(self.head);
+        self.unreleased = self.unreleased.wrapping_sub(self.head);
         self.head = 0;
         self.slots = bigger.into();
     }

@@ -120,7 +120,7 @@ impl Waiting {
         }
     }
     /// Takes the packet to be served next among the `allowed` priorities.
-    #[inline]
+    #[inline(always)]
     pub fn pick(&mut self, allowed: u8) -> Option<Cell> {
         let open = self.occupied & allowed;
         if open == 0 {
@@ -132,6 +132,7 @@ impl Waiting {
             _ => self.pick_by_rule(open),
         }
     }
+    #[inline(never)]
     fn pick_by_rule(&mut self, open: u8) -> Option<Cell> {
         let may = |c: &&Cell| open & (1 << c.priority()) != 0;
         let mut all = self.lanes[0].line.iter();
@@ -174,7 +175,7 @@ impl Waiting {
         }
     }
     /// Removes packet `at` of a line.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, line: usize, at: usize) -> Cell {
         let line = &mut self.lanes[line].line;
         let cell = if at == 0 { line.pop() } else { line.remove(at) };
@@ -189,12 +190,16 @@ impl Waiting {
         if !left {
             self.occupied &= !(1 << p);
             if matches!(self.scheduler, Scheduler::Drr(_)) {
-                self.rounds.active.retain(|a| *a != p);
-                self.rounds.deficit[usize::from(p)] = 0;
-                self.rounds.granted &= !(1 << p);
+                self.end_turns(p);
             }
         }
         cell
+    }
+    #[inline(never)]
+    fn end_turns(&mut self, priority: u8) {
+        self.rounds.active.retain(|a| *a != priority);
+        self.rounds.deficit[usize::from(priority)] = 0;
+        self.rounds.granted &= !(1 << priority);
     }
     fn find_last(&self, priority: u8) -> Option<(usize, usize)> {
         let line = if self.mixed { 0 } else { usize::from(priority) };

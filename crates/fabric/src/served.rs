@@ -9,7 +9,7 @@ use crate::rule::Rule;
 use crate::schedule::{Lane, Scheduler, Waiting};
 use crate::stats::ClassStats;
 use alloc::boxed::Box;
-use penstock_core::{DropCause, Ecn, Verdict};
+use penstock_core::{Amount, DropCause, Ecn, Verdict};
 use penstock_units::{Dur, Rate, Time};
 
 /// State of a port that schedules.
@@ -100,6 +100,10 @@ impl Served {
             }
         })
     }
+    /// No rules and limits by priority, and the link is up.
+    pub fn is_simple(&self) -> bool {
+        !self.class_rules && !self.class_limits && !self.down
+    }
     #[inline]
     fn class_full(&self, priority: u8, bytes: u32) -> bool {
         let i = usize::from(priority);
@@ -169,7 +173,7 @@ impl Port {
         while self.free_at <= now {
             if self.ring.is_busy() {
                 let Cell { time, bytes, .. } = *self.ring.at(self.ring.departing);
-                self.depart::<true, S>(time, bytes, seg, fx);
+                self.depart::<true, S>(time, bytes, seg);
             }
             let served = self.served();
             if !served.waiting.any(served.open()) {
@@ -191,7 +195,7 @@ impl Port {
             }
             if leaves <= starts {
                 let bytes = self.ring.at(self.ring.departing).bytes;
-                self.depart::<true, S>(leaves, bytes, seg, fx);
+                self.depart::<true, S>(leaves, bytes, seg);
             } else if let Some(head) = self.start(starts, false, seg, fx) {
                 fx.announce(head, self.number);
             }
@@ -298,6 +302,7 @@ impl Port {
     }
 
     /// A packet arrives at a port that schedules.
+    #[inline(never)]
     pub(crate) fn offer_served<S: Segments>(
         &mut self,
         now: Time,
@@ -307,6 +312,47 @@ impl Port {
         fx: &mut Effects,
     ) -> Offered {
         self.advance_served(now.0, seg, fx);
+        let plain = self.simple && room.packet == Verdict::Accept && !self.port_full(cell.bytes);
+        let marks = match self.rule {
+            Rule::DropTail => false,
+            Rule::Threshold(Amount::Packets(k)) => self.queue_packets >= k,
+            Rule::Threshold(Amount::Bytes(k)) => self.queue_bytes >= k,
+            _ => true,
+        };
+        if !plain || marks {
+            return self.offer_with_care(now, cell, room, seg, fx);
+        }
+        self.take_in(now, &mut cell);
+        let idle = self.free_at <= now.0;
+        let served = self.served();
+        // After the replay an idle server has nothing that it may serve but this packet.
+        if idle && served.open() & (1 << cell.priority()) != 0 {
+            return Offered::Queued(self.launch(now.0, true, cell));
+        }
+        served.waiting.push(cell);
+        Offered::Queued(None)
+    }
+    #[inline(always)]
+    fn take_in(&mut self, now: Time, cell: &mut Cell) {
+        self.account(now.0);
+        cell.time = now.0;
+        self.queue_packets += 1;
+        self.queue_bytes += u64::from(cell.bytes);
+        self.accepted_packets += 1;
+        self.accepted_bytes += u64::from(cell.bytes);
+        self.queue_max = self.queue_max.max(self.queue_packets);
+        self.served().count_in(cell);
+    }
+    /// The same where anything may be said about the packet.
+    #[inline(never)]
+    fn offer_with_care<S: Segments>(
+        &mut self,
+        now: Time,
+        mut cell: Cell,
+        room: Room,
+        seg: &mut S,
+        fx: &mut Effects,
+    ) -> Offered {
         self.tell_arrival(now, &mut cell, seg);
         let p = cell.priority();
         let served = self.served();
@@ -338,29 +384,13 @@ impl Port {
                 trimmed = arriving;
             }
         }
-        self.account(now.0);
-        cell.time = now.0;
-        self.queue_packets += 1;
-        self.queue_bytes += u64::from(cell.bytes);
-        self.accepted_packets += 1;
-        self.accepted_bytes += u64::from(cell.bytes);
-        self.queue_max = self.queue_max.max(self.queue_packets);
-        let (idle, asked) = (self.free_at <= now.0, self.hooks & hook::DEQUEUE != 0);
+        self.take_in(now, &mut cell);
+        let idle = self.free_at <= now.0;
         let served = self.served();
-        served.count_in(&cell);
-        let open = served.open() & (1 << cell.priority()) != 0;
-        // After the replay an idle server has nothing that it may serve but this packet.
-        let next = if idle && open && !asked {
-            self.launch(now.0, true, cell)
-        } else {
-            served.waiting.push(cell);
-            // Also when it is paused itself: the header of another packet may have got into an open priority.
-            if idle && served.waiting.any(served.open()) {
-                self.start(now.0, true, seg, fx)
-            } else {
-                None
-            }
-        };
+        served.waiting.push(cell);
+        // Also when the packet is paused itself: the header of another one may have got into an open priority.
+        let next =
+            if idle && served.waiting.any(served.open()) { self.start(now.0, true, seg, fx) } else { None };
         if trimmed {
             Offered::Trimmed(next)
         } else {
@@ -507,7 +537,11 @@ impl Port {
     pub fn fail<S: Segments>(&mut self, now: Time, lose_waiting: bool, seg: &mut S, fx: &mut Effects) {
         self.advance(now, seg, fx);
         self.serve(now.0);
-        let lost = |cell| Lost { at: now, port: self.number, cell, loss: Loss::Down };
+        let number = self.number;
+        let lost = |cell| Lost { at: now, port: number, cell, loss: Loss::Down };
+        if self.hooks & hook::SHARED != 0 {
+            self.take_departed(|cell| fx.released.push((cell.time, *cell)));
+        }
         while self.ring.head != self.ring.departing {
             fx.lose(lost(self.ring.pop()));
         }
@@ -517,7 +551,7 @@ impl Port {
         let mut gone = alloc::vec::Vec::new();
         while !self.ring.is_empty() {
             let mut cell = self.ring.pop();
-            self.ring.departing = self.ring.head;
+            (self.ring.departing, self.ring.unreleased) = (self.ring.head, self.ring.head);
             // Its departure had been counted as if it took place.
             self.sojourn -= u128::from(cell.time - now.0);
             self.served().lane_mut(&cell).sojourn -= (cell.time - now.0) as f64;
@@ -527,8 +561,9 @@ impl Port {
         let served = self.served();
         served.down = true;
         served.refuse = lose_waiting;
+        self.simple = false;
         if lose_waiting {
-            gone.extend(served.waiting.drain());
+            gone.extend(self.served().waiting.drain());
         }
         for cell in gone {
             self.lose_waiting(now.0, cell, Loss::Down, seg, fx);
@@ -539,6 +574,7 @@ impl Port {
     pub fn recover<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
         self.advance(now, seg, fx);
         self.serve(now.0).down = false;
+        self.find_mode();
         self.go_on(now.0, seg, fx);
     }
     /// True while the link is down.

@@ -306,7 +306,7 @@ fn run_port(case: &Case) -> Outcome {
         event = event.or(fx.heads.first().map(|h| h.0));
         fx.clear();
     }
-    let end = Time(out.delivered.last().map_or(0, |d| d.3));
+    let end = Time(out.delivered.last().map_or(0, |d| d.3).max(t + 50_000 * NS));
     port.settle(end, &mut seg, &mut fx);
     let stats = port.stats();
     out.queue_max = stats.queue_max;
