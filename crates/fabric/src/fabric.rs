@@ -192,6 +192,8 @@ impl Fabric {
         self.look_if_paused(now, port, seg);
         let Fabric { ports, nodes, fx, .. } = self;
         let p = &mut ports[port as usize];
+        // First what may move the ring's indices: a start grows it.
+        p.advance(now, seg, fx);
         let head = p.ring.head;
         let arrival = p.arrive(now, seg, fx);
         let (at, local) = (p.node, p.local);
