@@ -255,7 +255,7 @@ fn run_chains(pfc: bool, n: u32, hops: u64) -> u64 {
             }
             if let Some(cell) = arrival.packet() {
                 done += 1;
-                let out = if port % 3 == 0 { port + 1 } else { port - 1 };
+                let out = if port.is_multiple_of(3) { port + 1 } else { port - 1 };
                 if let Offered::Queued(Some(at)) = fabric.offer(now, out, cell, &mut seg) {
                     heap.push(at, out);
                 }

@@ -168,6 +168,8 @@ pub struct Buffer {
     config: BufferConfig,
     pool: u64,
     pool_used: u64,
+    /// Alpha of the pause threshold times 2^32, rounded down.
+    pause_alpha: u64,
     lanes: Vec<Lane>,
     queues: Vec<u64>,
     used: u64,
@@ -189,6 +191,10 @@ impl Buffer {
         Ok(Buffer {
             pool,
             pool_used: 0,
+            pause_alpha: match config.pause {
+                PauseAt::Dynamic { alpha, .. } => (alpha * (1u64 << 32) as f64) as u64,
+                PauseAt::Static { .. } => 0,
+            },
             lanes: vec![Lane::default(); usize::from(config.ingresses) * PRIORITIES],
             queues: vec![0; usize::from(config.ports) * PRIORITIES],
             used: 0,
@@ -298,12 +304,17 @@ impl Buffer {
             // After the packet, and with the threshold that the packet leaves.
             let xoff = match self.config.pause {
                 PauseAt::Static { xoff, .. } => xoff,
-                PauseAt::Dynamic { alpha, .. } => scaled(alpha, self.free() - bytes),
+                PauseAt::Dynamic { .. } => self.least_xoff(self.free() - bytes),
             };
             lane.headroom == 0 && (lane.bytes + bytes).saturating_sub(self.config.reserve) < xoff
         } else {
             self.queues[lane_of(port, p)] < self.limit(p)
         }
+    }
+    /// A lower bound of the dynamic threshold, in whole numbers: this is asked for every packet.
+    #[inline]
+    fn least_xoff(&self, free: u64) -> u64 {
+        ((u128::from(self.pause_alpha) * u128::from(free)) >> 32).saturating_sub(1) as u64
     }
     /// What becomes of a packet that arrives for `port`, for all the buffer knows; draws from `rng` where a rule does.
     #[inline]

@@ -132,3 +132,34 @@ impl PortConfig {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::Port;
+    use alloc::string::{String, ToString};
+    use penstock_core::rng::Entity;
+
+    #[test]
+    fn bad_ports_are_refused_by_name() {
+        let stream = || Stream::new(1, 0, Entity::Port, 0);
+        let plain = || PortConfig::plain(Rate(1_000_000), Dur::ZERO, stream());
+        let message = |c: PortConfig| -> String { Port::new(0, c).err().expect("refused").to_string() };
+        let service = |scheduler, trim| Some(Box::new(Service { scheduler, trim, ..Service::default() }));
+        assert_eq!(message(PortConfig { rate: Rate(0), ..plain() }), "rate = \"0bps\": must be above 0");
+        let loss = Some((1.5, stream()));
+        assert_eq!(
+            message(PortConfig { loss, ..plain() }),
+            "loss = \"1.5\": must be a probability of 0 to 1"
+        );
+        let drr = service(Scheduler::Drr([0; PRIORITIES]), None);
+        assert!(message(PortConfig { service: drr, ..plain() }).starts_with("quantum = \"0\": must be"));
+        let trim = service(Scheduler::Strict, Some(Trim { bytes: 64, priority: 9, tail: 0.0 }));
+        assert_eq!(
+            message(PortConfig { service: trim, ..plain() }),
+            "trim_priority = \"9\": must be a priority of 0 to 7"
+        );
+        let reorder = Some((Reordering { share: 0.1, extra: Dur::ZERO }, stream()));
+        assert!(message(PortConfig { reorder, ..plain() }).starts_with("reorder_delay = \"0s\""));
+    }
+}

@@ -195,7 +195,7 @@ impl Fabric {
         // First what may move the ring's indices: a start grows it.
         p.advance(now, seg, fx);
         let head = p.ring.head;
-        let arrival = p.arrive(now, seg, fx);
+        let arrival = p.pop(now, fx);
         let (at, local) = (p.node, p.local);
         if p.ring.head != head && p.ring.unreleased == head {
             // No lane is paused: when exactly it left does not matter.

@@ -579,10 +579,12 @@ impl Port {
     }
     #[inline(never)]
     fn arrive_special<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) -> Arrival {
-        match self.mode {
-            Mode::Served => self.advance_served(now.0, seg, fx),
-            _ => self.advance_fifo::<true, S>(now.0, seg),
-        }
+        self.advance(now, seg, fx);
+        self.pop(now, fx)
+    }
+    /// The same after [`Self::advance`].
+    #[inline(always)]
+    pub(crate) fn pop(&mut self, now: Time, fx: &mut Effects) -> Arrival {
         if self.hooks & hook::HELD_UP != 0 {
             if let Some(mut cell) = self.extra.held_up.as_mut().and_then(|h| h.due(now.0)) {
                 cell.ingress = self.ingress;
