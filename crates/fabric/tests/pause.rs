@@ -48,7 +48,7 @@ fn run(chain: &Chain) -> Outcome {
     let c = chain.cable;
     let out = Rate(c.rate.0 * chain.out_percent / 100);
     let mut fabric =
-        Fabric::new(vec![port(0, c.rate, c.delay), port(1, out, Dur::ZERO), port(2, c.rate, c.delay)]);
+        Fabric::new(vec![port(0, c.rate, c.delay), port(1, out, c.delay * 3), port(2, c.rate, c.delay)]);
     let dynamic = matches!(chain.pause, PauseAt::Dynamic { .. });
     let headroom = c.headroom(dynamic).0 - chain.missing;
     let node = fabric.add_node(NodeConfig {

@@ -43,6 +43,7 @@ pub struct Net {
     pub hops: u64,
     heap: BinaryHeap<Reverse<(u64, What)>>,
     count: u64,
+    now: Time,
 }
 
 impl Net {
@@ -56,6 +57,7 @@ impl Net {
             hops: 0,
             heap: BinaryHeap::new(),
             count: 0,
+            now: Time::ZERO,
         }
     }
     pub fn at(&mut self, t: Time, tag: u32) {
@@ -96,6 +98,9 @@ impl Net {
     pub fn step(&mut self) -> Option<(Time, Step)> {
         let Reverse((t, what)) = self.heap.pop()?;
         let now = Time(t);
+        // What the fabric asks for must lie ahead: a pause frame that is found late would come too late.
+        assert!(now >= self.now, "an event of {now} at {}", self.now);
+        self.now = now;
         let mut step = Step::Inner;
         match what {
             What::Arrival(port) => {
