@@ -7,7 +7,7 @@
 //! | file | what |
 //! |---|---|
 //! | `cell`, `ring`, `arena` | what travels, where it is kept, what a driver is told |
-//! | `port`, `served` | a port: FIFO with departures known on arrival, and the half that chooses among waiting packets |
+//! | `port`, `served`, `readings` | a port: FIFO with departures known on arrival; the half that chooses among waiting packets; counters |
 //! | `schedule`, `rule`, `aqm` | order of service; rules on arrival and at dequeue |
 //! | `buffer`, `calendar`, `fabric`, `pfc` | shared buffers, nodes, pause frames, headroom, deadlock |
 //! | `link`, `config`, `stats` | clock, noise, reordering; configuration; counters |
@@ -63,6 +63,7 @@ pub mod fabric;
 pub mod link;
 pub mod pfc;
 pub mod port;
+mod readings;
 mod ring;
 pub mod rule;
 pub mod schedule;
