@@ -2,7 +2,7 @@
 
 use crate::packet::Packet;
 use crate::rng::Stream;
-use penstock_units::{Rate, Time};
+use penstock_units::{Dur, Rate, Time};
 
 /// Why a packet was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -76,4 +76,14 @@ pub trait QueueDiscipline {
         full: bool,
         rng: &mut Stream,
     ) -> Verdict;
+    /// Decides about a packet whose transmission begins after it has waited for `sojourn`; `left` is what it leaves
+    /// behind. After [`Verdict::Drop`] the next packet is asked about at the same instant.
+    fn on_dequeue(&mut self, now: Time, sojourn: Dur, left: &Backlog, rng: &mut Stream) -> Verdict {
+        let _ = (now, sojourn, left, rng);
+        Verdict::Accept
+    }
+    /// True when `on_dequeue` does something (asked once): such a port decides when a packet leaves, not when it comes.
+    fn wants_dequeue(&self) -> bool {
+        false
+    }
 }

@@ -1,0 +1,202 @@
+//! The driver's side: where the segments are, and what it is told beside the answers to its calls.
+
+use crate::cell::Cell;
+use alloc::vec;
+use alloc::vec::Vec;
+use penstock_core::{CcHeader, DropCause, Packet};
+use penstock_units::{Rate, Time};
+
+/// Where a fabric finds the segment of a cell. Only link controllers, and disciplines that look into packets, ask.
+pub trait Segments {
+    /// Segment and congestion header in `slot`.
+    fn segment(&mut self, slot: u32) -> (&mut Packet, &mut CcHeader);
+    /// The segment in `slot` has left a port that keeps telemetry.
+    fn on_hop(&mut self, slot: u32, hop: &Hop) {
+        let _ = (slot, hop);
+    }
+}
+
+/// What in-band telemetry says about a port at the departure of a packet (HPCC, SIGCOMM 2019, section 3.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hop {
+    /// The port.
+    pub port: u32,
+    /// When the last bit left.
+    pub at: Time,
+    /// Bytes left behind in the port.
+    pub queue_bytes: u64,
+    /// Bytes the port has sent since the start of the run, this packet included, framing not.
+    pub sent_bytes: u64,
+    /// Rate of the link.
+    pub rate: Rate,
+}
+
+/// Segments and their headers, by slot. Slots are recycled, so memory follows the packets in flight.
+#[derive(Default)]
+pub struct Arena {
+    /// Segments.
+    pub packets: Vec<Packet>,
+    /// Congestion headers, in the same slots; one shared entry when no protocol of the run uses them.
+    pub headers: Vec<CcHeader>,
+    free: Vec<u32>,
+    with_headers: bool,
+}
+
+impl Arena {
+    /// An empty arena; headers are kept per packet only when asked for.
+    pub fn new(with_headers: bool) -> Arena {
+        Arena { packets: Vec::new(), headers: vec![CcHeader::NONE], free: Vec::new(), with_headers }
+    }
+    /// A free slot.
+    #[inline]
+    pub fn alloc(&mut self) -> u32 {
+        if let Some(id) = self.free.pop() {
+            return id;
+        }
+        self.packets.push(Packet::default());
+        if self.with_headers {
+            self.headers.push(CcHeader::NONE);
+        }
+        self.packets.len() as u32 - 1
+    }
+    /// Gives a slot back.
+    #[inline]
+    pub fn release(&mut self, id: u32) {
+        self.free.push(id);
+    }
+    /// Slot of the header of packet `id`.
+    #[inline]
+    pub fn header_slot(&self, id: u32) -> usize {
+        if self.with_headers {
+            id as usize + 1
+        } else {
+            0
+        }
+    }
+    /// Packets in use.
+    pub fn live(&self) -> u64 {
+        (self.packets.len() - self.free.len()) as u64
+    }
+}
+
+impl Segments for Arena {
+    #[inline]
+    fn segment(&mut self, slot: u32) -> (&mut Packet, &mut CcHeader) {
+        let header = self.header_slot(slot);
+        (&mut self.packets[slot as usize], &mut self.headers[header])
+    }
+}
+
+/// Why a packet is no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loss {
+    /// A port or a buffer dropped it.
+    Queue(DropCause),
+    /// It was on a link, or waited for one, when the link failed; or it came to a port whose link is down.
+    Down,
+}
+
+/// What became of a packet offered to a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offered {
+    /// Queued; the time is given when the packet is the next to arrive at the other end.
+    Queued(Option<Time>),
+    /// Queued without its payload: the driver shortens the segment. The time as above.
+    Trimmed(Option<Time>),
+    /// Lost.
+    Dropped(Loss),
+}
+
+/// What an event of a port brings.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    cell: Cell,
+    is_packet: bool,
+    /// When the next event of the port is; [`Time::NEVER`] when none is known.
+    pub next: Time,
+}
+
+impl Arrival {
+    pub(crate) fn none(next: Time) -> Arrival {
+        Arrival { cell: Cell::default(), is_packet: false, next }
+    }
+    #[inline]
+    pub(crate) fn of(cell: Cell, next: Time) -> Arrival {
+        Arrival { cell, is_packet: true, next }
+    }
+    /// The packet that arrives at the other end; none when it is held up and has an event of its own ([`Effects::heads`]), or
+    /// when the link failed meanwhile.
+    #[inline]
+    pub fn packet(&self) -> Option<Cell> {
+        self.is_packet.then_some(self.cell)
+    }
+}
+
+/// A packet lost otherwise than in the answer to its own offer.
+#[derive(Clone, Copy, Debug)]
+pub struct Lost {
+    /// When.
+    pub at: Time,
+    /// Port that held it.
+    pub port: u32,
+    /// The packet.
+    pub cell: Cell,
+    /// Why.
+    pub loss: Loss,
+}
+
+/// A pause frame that reaches a port (IEEE 802.1Qbb): the driver calls [`crate::Fabric::pause`] with it when it is due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pause {
+    /// When it takes effect there.
+    pub at: Time,
+    /// The port it stops or releases.
+    pub port: u32,
+    /// Priority.
+    pub priority: u8,
+    /// Stop (XOFF) or go on (XON).
+    pub on: bool,
+}
+
+/// What happened beside the answer to a call. The driver drains it after a call when [`Effects::any`].
+#[derive(Default)]
+pub struct Effects {
+    /// Packets lost while they waited or were on a wire; the driver frees their slots.
+    pub lost: Vec<Lost>,
+    /// Packets that were trimmed while they waited: slot and bytes that remain.
+    pub trimmed: Vec<(u32, u32)>,
+    /// Ports whose next arrival at the other end became known: an event for the driver to keep.
+    pub heads: Vec<(Time, u32)>,
+    /// Pause frames on their way.
+    pub pauses: Vec<Pause>,
+    /// Nodes that want a look at a time ([`crate::Fabric::wake`]).
+    pub wakes: Vec<(Time, u32)>,
+    /// Cells that no longer take room in the buffer of their node; the fabric itself reads it.
+    pub(crate) released: Vec<(u64, Cell)>,
+    pub(crate) any: bool,
+}
+
+impl Effects {
+    /// True when there is something to drain.
+    #[inline]
+    pub fn any(&self) -> bool {
+        self.any
+    }
+    pub(crate) fn lose(&mut self, lost: Lost) {
+        self.any = true;
+        self.lost.push(lost);
+    }
+    pub(crate) fn announce(&mut self, at: Time, port: u32) {
+        self.any = true;
+        self.heads.push((at, port));
+    }
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.lost.clear();
+        self.trimmed.clear();
+        self.heads.clear();
+        self.pauses.clear();
+        self.wakes.clear();
+        self.any = false;
+    }
+}

@@ -1,0 +1,144 @@
+//! The cell: what a switch moves. 32 bytes, half a cache line, kept in the rings themselves.
+
+use penstock_core::Ecn;
+
+/// Priorities a port tells apart. 7 is served first, as in IEEE 802.1Q; 0 is the default.
+pub const PRIORITIES: usize = 8;
+
+/// One packet as ports see it. The segment proper stays with the driver, in slot [`Cell::packet`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C, align(32))]
+pub struct Cell {
+    /// Picoseconds. While it waits for a scheduler: when it arrived. Afterwards: when its last bit leaves.
+    pub time: u64,
+    /// Slot of the segment in the driver's arena.
+    pub packet: u32,
+    /// Length on the wire, all headers included, framing not.
+    pub bytes: u32,
+    /// Forwarding state: a destination, or a cursor into a route. Ports carry it and never read it.
+    pub to: u32,
+    /// Chosen by the sender for the choice among equal-cost paths; tells flows apart where a rank queue has to.
+    pub entropy: u32,
+    /// Smaller is served first and dropped last, where a port serves by rank.
+    pub rank: u32,
+    /// Number, at the node that holds it, of the link it came in by.
+    pub ingress: u16,
+    /// Bits 0..3: priority; 3: subject to timing noise; 4: has payload; 5: was trimmed.
+    bits: u8,
+    /// Bits 0..2: ECN; 2..8: traffic class.
+    tag: u8,
+}
+
+const _: () = assert!(core::mem::size_of::<Cell>() == 32, "two cells fill one cache line");
+
+const NOISY: u8 = 8;
+const PAYLOAD: u8 = 16;
+const TRIMMED: u8 = 32;
+
+impl Cell {
+    /// A cell of `bytes` on the wire for the segment in slot `packet`, of priority 0 and not ECN-capable.
+    #[inline]
+    pub fn new(packet: u32, bytes: u32) -> Cell {
+        Cell { packet, bytes, ..Cell::default() }
+    }
+    /// With a priority, 0..8.
+    #[inline]
+    #[must_use]
+    pub fn with_priority(mut self, priority: u8) -> Cell {
+        self.set_priority(priority);
+        self
+    }
+    /// With an ECN field.
+    #[inline]
+    #[must_use]
+    pub fn with_ecn(mut self, ecn: Ecn) -> Cell {
+        self.set_ecn(ecn);
+        self
+    }
+    /// With a traffic class (DSCP group), 0..64.
+    #[inline]
+    #[must_use]
+    pub fn with_class(mut self, class: u8) -> Cell {
+        self.tag = (self.tag & 3) | (class << 2);
+        self
+    }
+    /// With payload: a switch that trims may shorten it.
+    #[inline]
+    #[must_use]
+    pub fn with_payload(mut self) -> Cell {
+        self.bits |= PAYLOAD;
+        self
+    }
+    /// Sent by a sender: it is subject to the timing noise of its host.
+    #[inline]
+    #[must_use]
+    pub fn with_noise(mut self) -> Cell {
+        self.bits |= NOISY;
+        self
+    }
+    /// Of flow `flow`, with `rank`.
+    #[inline]
+    #[must_use]
+    pub fn with_rank(mut self, rank: u32, flow: u32) -> Cell {
+        (self.rank, self.entropy) = (rank, flow);
+        self
+    }
+    /// As if it had come in by link `ingress`.
+    #[inline]
+    #[must_use]
+    pub fn with_ingress(mut self, ingress: u16) -> Cell {
+        self.ingress = ingress;
+        self
+    }
+    /// Priority, 0..8.
+    #[inline]
+    pub fn priority(&self) -> u8 {
+        self.bits & 7
+    }
+    /// Sets the priority, 0..8.
+    #[inline]
+    pub fn set_priority(&mut self, priority: u8) {
+        debug_assert!(usize::from(priority) < PRIORITIES);
+        self.bits = (self.bits & !7) | (priority & 7);
+    }
+    /// ECN field.
+    #[inline]
+    pub fn ecn(&self) -> Ecn {
+        match self.tag & 3 {
+            0 => Ecn::NotEct,
+            3 => Ecn::Ce,
+            _ => Ecn::Ect0,
+        }
+    }
+    /// Sets the ECN field.
+    #[inline]
+    pub fn set_ecn(&mut self, ecn: Ecn) {
+        self.tag = (self.tag & !3) | ecn as u8;
+    }
+    /// Traffic class, 0..64.
+    #[inline]
+    pub fn class(&self) -> u8 {
+        self.tag >> 2
+    }
+    /// True when it is subject to its host's timing noise.
+    #[inline]
+    pub fn is_noisy(&self) -> bool {
+        self.bits & NOISY != 0
+    }
+    /// True when it has payload that a switch may cut off.
+    #[inline]
+    pub fn has_payload(&self) -> bool {
+        self.bits & PAYLOAD != 0
+    }
+    /// True when a switch has cut its payload off.
+    #[inline]
+    pub fn is_trimmed(&self) -> bool {
+        self.bits & TRIMMED != 0
+    }
+    /// Cuts the payload off: `bytes` of header remain, in `priority`.
+    pub fn trim(&mut self, bytes: u32, priority: u8) {
+        self.bytes = self.bytes.min(bytes);
+        self.bits = (self.bits & !PAYLOAD) | TRIMMED;
+        self.set_priority(priority);
+    }
+}

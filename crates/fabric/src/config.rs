@@ -1,0 +1,165 @@
+//! What a port is made of.
+
+use crate::cell::PRIORITIES;
+use crate::link::{format_f64, Reordering};
+use crate::rule::Rule;
+use crate::schedule::Scheduler;
+use alloc::boxed::Box;
+use alloc::format;
+use penstock_core::{LinkController, ParamError, Stream};
+use penstock_units::{Dur, Rate};
+
+/// Limit and rule of one priority of a port that schedules.
+pub struct ClassConfig {
+    /// Most packets of the priority in the port.
+    pub limit_packets: u32,
+    /// Most bytes of the priority in the port.
+    pub limit_bytes: u64,
+    /// A rule that sees what the port holds of this priority only, beside the port's own.
+    pub rule: Rule,
+}
+
+impl Default for ClassConfig {
+    fn default() -> Self {
+        ClassConfig { limit_packets: u32::MAX, limit_bytes: u64::MAX, rule: Rule::DropTail }
+    }
+}
+
+/// Cutting payload instead of packets (Cut Payload, Cheng et al., NSDI 2014; NDP, SIGCOMM 2017, section 3.1).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Trim {
+    /// Bytes on the wire that remain.
+    pub bytes: u32,
+    /// Priority of what remains; its limits apply to it.
+    pub priority: u8,
+    /// Probability that the last waiting packet is cut and the arriving one takes its place, instead of the arriving one
+    /// (NDP: 0.5, against phase effects).
+    pub tail: f64,
+}
+
+/// What makes a port choose among waiting packets, instead of knowing every departure at arrival.
+#[derive(Default)]
+pub struct Service {
+    /// Order of service.
+    pub scheduler: Scheduler,
+    /// By priority.
+    pub classes: [ClassConfig; PRIORITIES],
+    /// Cut payload where a packet with payload finds no room.
+    pub trim: Option<Trim>,
+}
+
+/// Limits and behaviour of a port and its link.
+pub struct PortConfig {
+    /// Link rate.
+    pub rate: Rate,
+    /// Propagation delay.
+    pub delay: Dur,
+    /// Most packets in the port (waiting plus in service).
+    pub limit_packets: u32,
+    /// Most bytes in the port.
+    pub limit_bytes: u64,
+    /// Bytes of framing per packet on the wire (38 for Ethernet: preamble, header, FCS, gap).
+    pub framing: u32,
+    /// Queue discipline.
+    pub rule: Rule,
+    /// Stream of the discipline.
+    pub rng: Stream,
+    /// Router's controller.
+    pub controller: Option<Box<dyn LinkController>>,
+    /// Probability that a packet is lost at random, and the stream that draws it.
+    pub loss: Option<(f64, Stream)>,
+    /// Timing noise of a host: packets of its senders leave up to so much later than exact.
+    pub noise: Option<(Dur, Stream)>,
+    /// Some packets take longer on the wire.
+    pub reorder: Option<(Reordering, Stream)>,
+    /// Tell [`crate::Segments::on_hop`] about every departure.
+    pub telemetry: bool,
+    /// Scheduler, classes, trimming; `None` is a plain FIFO. A plain port that is paused, fails or changes its rate becomes
+    /// one that schedules, in FIFO order.
+    pub service: Option<Box<Service>>,
+    /// Keep time integrals of the queue; counters and the sum of sojourn times are kept always.
+    pub measured: bool,
+}
+
+impl PortConfig {
+    /// A plain FIFO port without limit; `rng` feeds its discipline.
+    pub fn plain(rate: Rate, delay: Dur, rng: Stream) -> PortConfig {
+        PortConfig {
+            rate,
+            delay,
+            limit_packets: u32::MAX,
+            limit_bytes: u64::MAX,
+            framing: 0,
+            rule: Rule::DropTail,
+            rng,
+            controller: None,
+            loss: None,
+            noise: None,
+            reorder: None,
+            telemetry: false,
+            service: None,
+            measured: false,
+        }
+    }
+    /// Refuses what cannot work.
+    ///
+    /// # Errors
+    /// The first bad value, by the name of its key.
+    pub fn check(&self) -> Result<(), ParamError> {
+        let share = |key: &str, p: f64| match (0.0..=1.0).contains(&p) {
+            true => Ok(()),
+            false => Err(ParamError::new(key, format_f64(p), "must be a probability of 0 to 1")),
+        };
+        if self.rate.0 == 0 {
+            return Err(ParamError::new("rate", "0bps", "must be above 0"));
+        }
+        if let Some((p, _)) = &self.loss {
+            share("loss", *p)?;
+        }
+        if let Some((reorder, _)) = &self.reorder {
+            reorder.check()?;
+        }
+        if let Some(service) = &self.service {
+            service.scheduler.check()?;
+            if let Some(trim) = &service.trim {
+                share("trim_tail", trim.tail)?;
+                if usize::from(trim.priority) >= PRIORITIES {
+                    let rule = format!("must be a priority of 0 to {}", PRIORITIES - 1);
+                    return Err(ParamError::new("trim_priority", format!("{}", trim.priority), rule));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::Port;
+    use alloc::string::{String, ToString};
+    use penstock_core::rng::Entity;
+
+    #[test]
+    fn bad_ports_are_refused_by_name() {
+        let stream = || Stream::new(1, 0, Entity::Port, 0);
+        let plain = || PortConfig::plain(Rate(1_000_000), Dur::ZERO, stream());
+        let message = |c: PortConfig| -> String { Port::new(0, c).err().expect("refused").to_string() };
+        let service = |scheduler, trim| Some(Box::new(Service { scheduler, trim, ..Service::default() }));
+        assert_eq!(message(PortConfig { rate: Rate(0), ..plain() }), "rate = \"0bps\": must be above 0");
+        let loss = Some((1.5, stream()));
+        assert_eq!(
+            message(PortConfig { loss, ..plain() }),
+            "loss = \"1.5\": must be a probability of 0 to 1"
+        );
+        let drr = service(Scheduler::Drr([0; PRIORITIES]), None);
+        assert!(message(PortConfig { service: drr, ..plain() }).starts_with("quantum = \"0\": must be"));
+        let trim = service(Scheduler::Strict, Some(Trim { bytes: 64, priority: 9, tail: 0.0 }));
+        assert_eq!(
+            message(PortConfig { service: trim, ..plain() }),
+            "trim_priority = \"9\": must be a priority of 0 to 7"
+        );
+        let reorder = Some((Reordering { share: 0.1, extra: Dur::ZERO }, stream()));
+        assert!(message(PortConfig { reorder, ..plain() }).starts_with("reorder_delay = \"0s\""));
+    }
+}

@@ -1,0 +1,138 @@
+//! The link behind a port: its clock, timing noise, random loss, reordering.
+
+use crate::cell::Cell;
+use alloc::collections::BinaryHeap;
+use core::cmp::Reverse;
+use penstock_core::{ParamError, Stream};
+use penstock_units::{Dur, Rate, PS_PER_S};
+
+/// Turns bytes into picoseconds without drift at any rate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    /// Picoseconds per byte when they are whole, else 0.
+    ps_per_byte: u64,
+    rate: Rate,
+    /// Numerator carried by rates that do not divide.
+    remainder: u64,
+}
+
+impl Clock {
+    pub fn new(rate: Rate) -> Clock {
+        let ps_per_8_bits = 8 * PS_PER_S;
+        let whole = ps_per_8_bits.is_multiple_of(rate.0);
+        Clock { ps_per_byte: if whole { ps_per_8_bits / rate.0 } else { 0 }, rate, remainder: 0 }
+    }
+    #[inline]
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+    /// Picoseconds that `bytes` take on the link.
+    #[inline]
+    pub fn time(&mut self, bytes: u64) -> u64 {
+        if self.ps_per_byte != 0 {
+            return bytes * self.ps_per_byte;
+        }
+        let work = u128::from(bytes) * u128::from(8 * PS_PER_S) + u128::from(self.remainder);
+        self.remainder = (work % u128::from(self.rate.0)) as u64;
+        (work / u128::from(self.rate.0)) as u64
+    }
+}
+
+/// Timing noise of a host's port: packets of its senders leave up to `most` later than exact, in order.
+pub(crate) struct Noise {
+    pub most: Dur,
+    pub rng: Stream,
+    /// When the latest packet leaves, so that the next one does not overtake it.
+    pub left_at: u64,
+}
+
+impl Noise {
+    /// Moves an exact departure: when the packet leaves, and by how much the port's own clock is delayed.
+    ///
+    /// An idle host begins late. A busy one works on at its rate: a packet that had to wait comes late without delaying those
+    /// behind it, and capacity is not lost.
+    #[inline]
+    pub fn shift(&mut self, finish: u64, idle: bool, noisy: bool) -> (u64, u64) {
+        let late = if noisy { self.rng.dur_below(self.most).0 } else { 0 };
+        self.left_at = self.left_at.max(finish + late);
+        (self.left_at, if idle { late } else { 0 })
+    }
+}
+
+/// A share of the packets takes longer on the wire than the others and may be overtaken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reordering {
+    /// Probability that a packet is held up.
+    pub share: f64,
+    /// It is held up for a time uniform on `[0, extra)`.
+    pub extra: Dur,
+}
+
+impl Reordering {
+    /// Refuses what cannot work.
+    ///
+    /// # Errors
+    /// A share outside 0..1, or no extra delay.
+    pub fn check(&self) -> Result<(), ParamError> {
+        if !(0.0..=1.0).contains(&self.share) {
+            return Err(ParamError::new("reorder", format_f64(self.share), "must be a share of 0 to 1"));
+        }
+        if self.extra == Dur::ZERO {
+            return Err(ParamError::new("reorder_delay", "0s", "must be above 0"));
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn format_f64(x: f64) -> alloc::string::String {
+    alloc::format!("{x}")
+}
+
+/// Packets held up on the wire, by the time they arrive.
+pub(crate) struct HeldUp {
+    pub rule: Reordering,
+    pub rng: Stream,
+    heap: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    cells: alloc::vec::Vec<Cell>,
+    free: alloc::vec::Vec<usize>,
+    count: u64,
+}
+
+impl HeldUp {
+    pub fn new(rule: Reordering, rng: Stream) -> HeldUp {
+        HeldUp {
+            rule,
+            rng,
+            heap: BinaryHeap::new(),
+            cells: alloc::vec::Vec::new(),
+            free: alloc::vec::Vec::new(),
+            count: 0,
+        }
+    }
+    /// Draws whether a packet that would arrive now is held up, and how much.
+    pub fn draw(&mut self) -> Option<Dur> {
+        (self.rng.uniform() < self.rule.share).then(|| self.rng.dur_below(self.rule.extra))
+    }
+    pub fn push(&mut self, at: u64, cell: Cell) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.cells.push(Cell::default());
+            self.cells.len() - 1
+        });
+        self.cells[slot] = cell;
+        self.heap.push(Reverse((at, self.count, slot)));
+        self.count += 1;
+    }
+    /// The packet that arrives at `now`, when there is one.
+    pub fn due(&mut self, now: u64) -> Option<Cell> {
+        let Reverse((at, _, slot)) = *self.heap.peek()?;
+        if at > now {
+            return None;
+        }
+        self.heap.pop();
+        self.free.push(slot);
+        Some(self.cells[slot])
+    }
+    pub fn len(&self) -> u64 {
+        self.heap.len() as u64
+    }
+}

@@ -1,0 +1,154 @@
+//! Priority flow control (IEEE 802.1Qbb): headroom, and cycles of ports that wait for each other.
+
+use crate::fabric::Fabric;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use alloc::vec::Vec;
+use penstock_units::{Bytes, Dur, Rate};
+
+/// Bytes of a pause frame: the minimum Ethernet frame.
+pub const PAUSE_FRAME: u32 = 64;
+
+/// What decides how much still arrives after a lane is told to stop.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cable {
+    /// Rate, the same both ways.
+    pub rate: Rate,
+    /// Propagation delay one way.
+    pub delay: Dur,
+    /// Largest packet in bytes, framing included, of any priority and both ways.
+    pub mtu: u32,
+    /// Framing of a packet, the pause frame's too.
+    pub framing: u32,
+    /// Time the other end takes to obey a pause frame that has arrived.
+    pub response: Dur,
+}
+
+impl Cable {
+    /// Headroom of one lane: what may still arrive behind the packet that made its pause necessary.
+    ///
+    /// rate x (2 delay + response) + pause frame + 2 MTU: a packet that the pause frame finds in service on its own way
+    /// (MTU), the frame itself, twice the cable, the response time, and a packet that the other end has just begun (MTU).
+    /// One more MTU where thresholds are dynamic: other lanes may have used up the pool, and the packet that makes the pause
+    /// necessary is then itself the first to need headroom; with a static threshold it finds its lane below XOFF and is charged
+    /// to the pool (which has to hold XOFF of every lane for that).
+    ///
+    /// Source: from memory of IEEE 802.1Qbb-2011 annex O (its interface and higher-layer delays are `response` here).
+    pub fn headroom(&self, dynamic: bool) -> Bytes {
+        let in_flight = |d: Dur| {
+            let bit_ps = u128::from(self.rate.0) * u128::from(d.0);
+            bit_ps.div_ceil(8 * u128::from(penstock_units::PS_PER_S)) as u64
+        };
+        let packets = if dynamic { 3 } else { 2 };
+        Bytes(
+            in_flight(self.delay * 2 + self.response)
+                + u64::from(PAUSE_FRAME + self.framing)
+                + packets * u64::from(self.mtu),
+        )
+    }
+}
+
+/// A port and a priority of it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Stuck {
+    /// The port.
+    pub port: u32,
+    /// Its paused priority.
+    pub priority: u8,
+}
+
+impl Fabric {
+    /// A cycle of ports that are paused for each other with packets waiting, so that none of them will ever go on.
+    ///
+    /// A paused port is stuck when the lane that paused it would stay above XON even if everything left that is not itself
+    /// waiting in a stuck port: the largest set of ports for which that holds is deadlocked (with dynamic thresholds: also if all
+    /// the pool that the others use were free). The time taken is that of a walk over all waiting packets; a driver asks when
+    /// nothing moves, or now and then.
+    pub fn deadlock(&self) -> Option<Vec<Stuck>> {
+        let mut stuck: BTreeSet<Stuck> = BTreeSet::new();
+        for (number, port) in self.ports().iter().enumerate() {
+            for priority in (0..8u8).filter(|p| port.paused() & (1 << p) != 0) {
+                let at = Stuck { port: number as u32, priority };
+                let lane_paused = self
+                    .node_behind(at.port)
+                    .is_some_and(|n| self.buffer(n).is_paused(port.ingress, priority));
+                if lane_paused && port.waiting().any(|c| c.priority() == priority) {
+                    stuck.insert(at);
+                }
+            }
+        }
+        loop {
+            let waiting = self.stuck_bytes(&stuck);
+            let mut pool_used: BTreeMap<u32, u64> = BTreeMap::new();
+            for ((node, ingress, _), bytes) in &waiting {
+                *pool_used.entry(*node).or_default() += self.buffer(*node).least_pool(*ingress, *bytes);
+            }
+            let before = stuck.len();
+            stuck.retain(|s| {
+                let Some(node) = self.node_behind(s.port) else { return false };
+                let lane = (node, self.ports()[s.port as usize].ingress, s.priority);
+                let bytes = waiting.get(&lane).copied().unwrap_or(0);
+                !self.buffer(node).would_release(bytes, pool_used.get(&node).copied().unwrap_or(0))
+            });
+            if stuck.len() == before {
+                break;
+            }
+        }
+        // From any stuck port a stuck one behind it can be reached, so this walk comes round.
+        let mut walk = vec![*stuck.first()?];
+        loop {
+            let last = *walk.last().expect("it has a first step");
+            let next = self.waits_for(last, &stuck)?;
+            if let Some(first) = walk.iter().position(|s| *s == next) {
+                return Some(walk.split_off(first));
+            }
+            walk.push(next);
+        }
+    }
+    /// Bytes of each lane (node, ingress, priority) that wait in stuck ports.
+    fn stuck_bytes(&self, stuck: &BTreeSet<Stuck>) -> BTreeMap<(u32, u16, u8), u64> {
+        let mut bytes = BTreeMap::new();
+        for s in stuck {
+            let port = &self.ports()[s.port as usize];
+            // What waits at a host takes no room in a buffer.
+            if port.node == u32::MAX {
+                continue;
+            }
+            for cell in port.waiting().filter(|c| c.priority() == s.priority) {
+                *bytes.entry((port.node, cell.ingress, s.priority)).or_default() += u64::from(cell.bytes);
+            }
+        }
+        bytes
+    }
+    /// A stuck port in which packets wait that came by way of `from`.
+    fn waits_for(&self, from: Stuck, stuck: &BTreeSet<Stuck>) -> Option<Stuck> {
+        let (node, ingress) = (self.node_behind(from.port)?, self.ports()[from.port as usize].ingress);
+        let holds = |s: &&Stuck| {
+            let port = &self.ports()[s.port as usize];
+            let mine = |c: &crate::cell::Cell| c.priority() == from.priority && c.ingress == ingress;
+            s.priority == from.priority && port.node == node && port.waiting().any(mine)
+        };
+        stuck.iter().find(holds).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headroom_by_hand() {
+        // 100 Gb/s, 1 us: 2 x 12 500 bytes of cable; 1 us of response 12 500; frame 64 + 38; two packets of 1538.
+        let mut cable = Cable {
+            rate: Rate(100_000_000_000),
+            delay: Dur::micros(1),
+            mtu: 1538,
+            framing: 38,
+            response: Dur::ZERO,
+        };
+        assert_eq!(cable.headroom(false), Bytes(25_000 + 102 + 3076));
+        cable.response = Dur::micros(1);
+        assert_eq!(cable.headroom(false), Bytes(37_500 + 102 + 3076));
+        assert_eq!(cable.headroom(true), Bytes(37_500 + 102 + 4614));
+    }
+}

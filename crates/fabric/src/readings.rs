@@ -1,0 +1,135 @@
+//! What can be read off a port: its queue, its counters, its integrals.
+
+use crate::arena::{Effects, Segments};
+use crate::cell::{Cell, PRIORITIES};
+use crate::link::HeldUp;
+use crate::port::Port;
+use crate::stats::{class_difference, ClassStats, Integrals, PortStats, Totals};
+use penstock_core::LinkController;
+use penstock_units::{Dur, Rate, Time};
+
+impl Port {
+    /// Link rate.
+    pub fn rate(&self) -> Rate {
+        self.clock.rate()
+    }
+    /// Propagation delay.
+    pub fn delay(&self) -> Dur {
+        Dur(self.delay)
+    }
+    /// Packets in the port (waiting plus in service) after the last [`Self::advance`].
+    pub fn queue_packets(&self) -> u32 {
+        self.queue_packets
+    }
+    /// Bytes in the port after the last [`Self::advance`].
+    pub fn queue_bytes(&self) -> u64 {
+        self.queue_bytes
+    }
+    /// Packets and bytes of `priority` in the port; of all where the port does not schedule.
+    pub fn class_backlog(&self, priority: u8) -> (u32, u64) {
+        match &self.served {
+            Some(s) => s.held(priority),
+            None => (self.queue_packets, self.queue_bytes),
+        }
+    }
+    /// When the port has sent all it has taken on, by its own exact clock: timing noise delays packets, not the port. What
+    /// waits for a scheduler is not in it.
+    pub fn free_at(&self) -> Time {
+        Time(self.free_at)
+    }
+    /// When the packet in service has left, [`Time::NEVER`] when there is none; after the last [`Self::advance`].
+    #[inline]
+    pub fn next_departure(&self) -> Time {
+        if self.ring.is_busy() {
+            Time(self.ring.at(self.ring.departing).time)
+        } else {
+            Time::NEVER
+        }
+    }
+    /// Packets in the port or on the wire.
+    pub fn packets_held(&self) -> u64 {
+        let waiting = self.served.as_ref().map_or(0, |s| s.waiting.len());
+        let held_up = self.extra.held_up.as_ref().map_or(0, HeldUp::len);
+        u64::from(self.ring.len()) + waiting + held_up
+    }
+    /// Packets in the port: in service and waiting, in no particular order.
+    pub fn cells(&self) -> impl Iterator<Item = &Cell> {
+        let waiting = self.served.iter().flat_map(|s| s.waiting.cells());
+        self.ring.cells_from(self.ring.departing).chain(waiting)
+    }
+    /// Packets that wait for a scheduler.
+    pub fn waiting(&self) -> impl Iterator<Item = &Cell> {
+        self.served.iter().flat_map(|s| s.waiting.cells())
+    }
+    /// What would remain of a packet if the port cut its payload off; `None` when it would not.
+    pub(crate) fn header_of(&self, cell: &Cell) -> Option<Cell> {
+        let trim = self.served.as_ref()?.trim?;
+        let mut header = *cell;
+        header.trim(trim.bytes, trim.priority);
+        (cell.has_payload() && cell.bytes > trim.bytes).then_some(header)
+    }
+    /// The router's controller.
+    pub fn controller(&self) -> Option<&dyn LinkController> {
+        self.extra.controller.as_deref()
+    }
+    /// Counters and integrals since the last reset, as of the last [`Self::settle`].
+    pub fn stats(&self) -> PortStats {
+        let (now, base) = (self.totals_now(), &self.base);
+        let unmeasured = if self.measured { 0.0 } else { f64::NAN };
+        let departed_packets = now.departed_packets - base.departed_packets;
+        PortStats {
+            arrived_packets: now.accepted_packets + now.lost() - base.accepted_packets - base.lost(),
+            arrived_bytes: now.accepted_bytes + now.dropped_bytes - base.accepted_bytes - base.dropped_bytes,
+            departed_packets,
+            departed_bytes: now.departed_bytes - base.departed_bytes
+                + departed_packets * u64::from(self.framing),
+            drops: core::array::from_fn(|i| now.drops[i] - base.drops[i]),
+            down: now.down - base.down,
+            marks: now.marks - base.marks,
+            trims: now.trims - base.trims,
+            queue_max: self.queue_max,
+            sojourn: now.sojourn - base.sojourn,
+            queue_integral: self.integrals.packets + unmeasured,
+            queue_square_integral: self.integrals.packets_squared + unmeasured,
+            byte_integral: self.integrals.bytes + unmeasured,
+            pauses: now.pauses - base.pauses,
+            paused: now.paused - base.paused,
+        }
+    }
+    /// Counters by priority since the last reset; `None` where the port does not schedule.
+    pub fn class_stats(&self) -> Option<[ClassStats; PRIORITIES]> {
+        let served = self.served.as_ref()?;
+        Some(class_difference(&served.stats(), &self.base_classes))
+    }
+    fn totals_now(&self) -> Totals {
+        Totals {
+            accepted_packets: self.accepted_packets,
+            accepted_bytes: self.accepted_bytes,
+            departed_packets: self.accepted_packets - u64::from(self.queue_packets),
+            departed_bytes: self.accepted_bytes - self.queue_bytes,
+            sojourn: (self.sojourn as i128 + self.unsettled) as u128,
+            ..self.totals
+        }
+    }
+    /// Starts counting anew: everything before `now` is warm-up.
+    pub fn reset_stats<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
+        self.settle(now, seg, fx);
+        self.base = self.totals_now();
+        if let Some(served) = &self.served {
+            self.base_classes = served.stats();
+        }
+        self.integrals = Integrals::default();
+        self.queue_max = self.queue_packets;
+    }
+    /// Brings the integrals up to `now`.
+    pub fn settle<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
+        self.advance(now, seg, fx);
+        self.account(now.0);
+        let ahead = |c: &Cell| i128::from(c.time) - i128::from(now.0);
+        self.unsettled = -self.ring.cells_from(self.ring.departing).map(ahead).sum::<i128>();
+        if let Some(served) = &mut self.served {
+            self.unsettled -= served.waiting.cells().map(ahead).sum::<i128>();
+            self.totals.paused += served.paused_until(now.0);
+        }
+    }
+}
