@@ -81,7 +81,9 @@ class Space:
                 name, given = f"{table}.{key}", entry["range"]
                 if not str(entry.get("range_origin", "")).strip():
                     raise ValueError(f"{path}: {name} has a range without its range_origin")
-                kind = "count" if isinstance(given, str) and _WHOLE.fullmatch(given) else ""
+                # Whole ends of a whole number: there is no half segment.
+                whole = isinstance(given, str) and isinstance(entry["value"], int) and _WHOLE.fullmatch(given)
+                kind = "count" if whole else ""
                 source = grid.source(name, given, kind)
                 found.append(Parameter(name, entry["value"], given, entry["range_origin"], source))
         return cls(found)
