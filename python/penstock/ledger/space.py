@@ -30,7 +30,10 @@ _WHOLE = re.compile(r"-?\d+\.\.-?\d+(:log)?")
 
 @dataclass(frozen=True)
 class Parameter:
-    """One open parameter: its name ("table.key"), the chosen value, and the values it might have had."""
+    """One open parameter: its name, the chosen value, and the values it might have had.
+
+    The name is "table.key", or "table" of an entry that is a table of its own.
+    """
 
     name: str
     value: Any
@@ -75,10 +78,13 @@ class Space:
         """
         found: list[Parameter] = []
         for table, entries in tomllib.loads(path.read_text(encoding="utf-8")).items():
-            for key, entry in entries.items():
+            # Either a table of entries, or one entry as a table of its own, whose name is the parameter's.
+            alone = "value" in entries and not isinstance(entries["value"], Mapping)
+            named = {table: entries} if alone else {f"{table}.{key}": e for key, e in entries.items()}
+            for name, entry in named.items():
                 if not isinstance(entry, Mapping) or "range" not in entry:
                     continue
-                name, given = f"{table}.{key}", entry["range"]
+                given = entry["range"]
                 if not str(entry.get("range_origin", "")).strip():
                     raise ValueError(f"{path}: {name} has a range without its range_origin")
                 # Whole ends of a whole number: there is no half segment.
