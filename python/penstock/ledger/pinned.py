@@ -20,6 +20,8 @@ from penstock.ledger.selection import folder
 FILE = "pinned.json"
 # A number that was pinned without an interval may move by this share of itself: another machine's libm.
 EXACT = 1e-6
+# What is left of exact arithmetic is zero.
+ROUNDING = 1e-9
 
 
 def load(paper: str, path: Path | None = None) -> dict[str, dict[str, Any]]:
@@ -85,7 +87,7 @@ def _changes(before: Any, now: Any, place: str = "") -> list[str]:
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         if set(before) == {"mean", "low", "high"} == set(now):
             low, high, mean = (_number(before[key]) for key in ("low", "high", "mean"))
-            room = EXACT * abs(mean)
+            room = EXACT * abs(mean) + ROUNDING
             if low - room <= _number(now["mean"]) <= high + room or before["mean"] == now["mean"]:
                 return []
             return [f"{place}was {before['mean']} ({before['low']} to {before['high']}), is {now['mean']}"]
@@ -95,7 +97,9 @@ def _changes(before: Any, now: Any, place: str = "") -> list[str]:
         if len(before) == len(now):
             return [line for a, b in zip(before, now, strict=True) for line in _changes(a, b, place)]
     elif isinstance(before, int | float) and isinstance(now, int | float):
-        return [] if abs(now - before) <= EXACT * abs(before) else [f"{place}was {before}, is {now}"]
+        return (
+            [] if abs(now - before) <= EXACT * abs(before) + ROUNDING else [f"{place}was {before}, is {now}"]
+        )
     elif before == now:
         return []
     return [f"{place}was {before}, is {now}"]

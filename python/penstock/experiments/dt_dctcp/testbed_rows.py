@@ -257,8 +257,8 @@ D_14 = Row(
     draw=_draw_incast,
     causes=(
         Cause(
-            "the first windows of all flows arrive before any mark can return, so the collapse comes where they "
-            "exceed the buffer and the pipe, whatever the rule",
+            "the first windows of all flows arrive before any mark can return, so the collapse comes where "
+            "they exceed the buffer and the pipe, whatever the rule",
             holds=_follows_windows,
             evidence=_told_windows,
         ),
@@ -274,7 +274,7 @@ TOTAL = "1MB"
 
 
 def _times(sets: Sequence[RunSet]) -> list[Estimate]:
-    """Mean time of a query (ms): queries run one after the other, so it is a run's length over its queries."""
+    """Mean time of a query (ms): queries follow each other, so it is a run's length over its queries."""
     return [Estimate.of(s.values("measured_s") / s.values("blocks") * 1e3) for s in sets]
 
 
@@ -471,8 +471,8 @@ D_15 = Row(
     draw=_draw_completion,
     causes=(
         Cause(
-            "completion jumps with the first timeout, and timeouts begin where the first windows of all flows "
-            "overflow the port before a mark can act: more buffer postpones them with either rule",
+            "completion jumps with the first timeout, and timeouts begin where the first windows of all "
+            "flows overflow the port before a mark can act: more buffer postpones them with either rule",
             holds=_more_buffer_later,
             evidence=_told_buffer,
             of=("timeouts-dctcp", "timeouts-dt-dctcp", "oscillates", "smooth"),
