@@ -407,4 +407,8 @@ impl<S: Stack> Nic<S> {
     pub fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
         self.seats[self.seat(conn)].stack.observe(conn, report);
     }
+    /// The same of a controller above connections.
+    pub fn observe_group(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+        self.seats[self.seat(conn)].stack.observe_group(conn, report);
+    }
 }

@@ -149,6 +149,8 @@ pub enum News {
 /// Totals of one connection since it was opened; what an end does not know is 0 there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
+    /// Bytes accepted from the application and not forgotten since (sender).
+    pub accepted_bytes: u64,
     /// Bytes known to be delivered (sender).
     pub acked_bytes: u64,
     /// Bytes handed to the application, in order where the transport promises it (receiver).
@@ -165,6 +167,12 @@ pub struct Counters {
     pub fast_retransmits: u64,
     /// Signs of marked packets that reached the sender.
     pub ece_acks: u64,
+    /// The other end has answered (sender).
+    pub established: bool,
+    /// Smoothed round-trip time (sender).
+    pub srtt: Dur,
+    /// Mean of the samples of the round-trip time (sender).
+    pub rtt_mean: Dur,
 }
 
 /// Which of a host's connections is asked first.
@@ -251,6 +259,10 @@ pub trait Stack: Send {
     fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
         let _ = (conn, report);
     }
+    /// Reports what a controller above connections knows of a sending end, for recording only.
+    fn observe_group(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+        let _ = (conn, report);
+    }
 }
 
 impl<S: Stack + ?Sized> Stack for Box<S> {
@@ -304,5 +316,8 @@ impl<S: Stack + ?Sized> Stack for Box<S> {
     }
     fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
         (**self).observe(conn, report);
+    }
+    fn observe_group(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+        (**self).observe_group(conn, report);
     }
 }

@@ -659,6 +659,10 @@ impl Lab {
     fn counters(hosts: &[Nic], o: &Opening) -> Counters {
         let (s, r) = (hosts[o.src as usize].counters(o.at_src), hosts[o.dst as usize].counters(o.at_dst));
         Counters {
+            accepted_bytes: s.accepted_bytes,
+            established: s.established,
+            srtt: s.srtt,
+            rtt_mean: s.rtt_mean,
             acked_bytes: s.acked_bytes + r.acked_bytes,
             delivered_bytes: s.delivered_bytes + r.delivered_bytes,
             duplicate_bytes: s.duplicate_bytes + r.duplicate_bytes,
