@@ -97,8 +97,12 @@ fn run(name: &str) -> Vec<Outcome> {
     let tcp = tcp(protocol, config);
     let control = ictcp.then(|| receive_control("receive_control", "ictcp").unwrap().unwrap());
     let mut lab = Lab::new(lab, |facts: &HostFacts| {
-        let link =
-            LinkFacts { capacity: facts.rate, base_rtt: Dur::micros(40), packet: 1460, framing: facts.framing };
+        let link = LinkFacts {
+            capacity: facts.rate,
+            base_rtt: Dur::micros(40),
+            packet: 1460,
+            framing: facts.framing,
+        };
         let receive = control.as_ref().map(|build| build(&link));
         let protocols = vec![tcp.clone()];
         let options = TcpOptions { protocols, endless: true, host_queue, receive, ..TcpOptions::default() };
