@@ -117,12 +117,12 @@ impl Packet {
     /// Handle of the connection at the host the packet is for.
     #[inline]
     pub fn conn(&self) -> u32 {
-        self.path
+        self.conn
     }
     /// Sets the handle of the connection at the host the packet is for.
     #[inline]
     pub fn set_conn(&mut self, conn: u32) {
-        self.path = conn;
+        self.conn = conn;
     }
     /// Word `i`, 0..6, of the room that TCP's ACKs use for SACK blocks: for the headers of other transports.
     #[inline]
