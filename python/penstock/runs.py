@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from penstock import stats
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from penstock.plot import Plot
+    from penstock.sweeps import Workers
 
 TABLES = ("flows", "transfers", "ports", "series", "events")
 
@@ -268,7 +267,7 @@ def run(
     runs: int = 1,
     keep: Iterable[str] = TABLES,
     jobs: int | None = None,
-    executor: Executor | None = None,
+    executor: Workers | None = None,
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> RunSet:
@@ -277,9 +276,10 @@ def run(
     Settings are keyword arguments: numbers, or strings with units ("10Gbps", "300us", "32KB", "100pkt"). A
     key that is no Python name goes into the mapping `settings`: `settings={"from": "a0"}`.
     `runs` is the number of replications, spread over `jobs` threads (default: all cores) or the workers of
-    `executor`, any concurrent.futures.Executor; `keep` names the tables to hold on to. Raises ScenarioError
-    (a ValueError) naming the argument, its value and the rule it breaks; RunFailed when a run dies;
-    Interrupted (a KeyboardInterrupt) on Ctrl-C. The last two carry what was finished in `.results`.
+    `executor`, any concurrent.futures.Executor or a Dask client; `keep` names the tables to hold on to.
+    Raises ScenarioError (a ValueError) naming the argument, its value and the rule it breaks; RunFailed when
+    a run dies; Interrupted (a KeyboardInterrupt) on Ctrl-C. The last two carry what was finished in
+    `.results`.
     """
     from penstock import scenario as scenarios
     from penstock.sweeps import sweep

@@ -15,7 +15,6 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -327,7 +326,7 @@ def study(
     seed: int = 1,
     settings: Mapping[str, Any] | None = None,
     store: str | Path | None = None,
-    executor: Executor | None = None,
+    executor: sweeps.Workers | None = None,
     jobs: int | None = None,
     until: Until | None = None,
     keep: Iterable[str] = (),
@@ -464,7 +463,7 @@ class _Work:
         self.problem = ""
 
     def fill(
-        self, executor: Executor | None, jobs: int, on_progress: Callable[[float], None]
+        self, executor: sweeps.Workers | None, jobs: int, on_progress: Callable[[float], None]
     ) -> BaseException | None:
         """Make every run that is wanted; what stopped it early, if anything."""
         wanted = [self.plan.runs] * len(self.plan.points)
@@ -484,7 +483,7 @@ class _Work:
     def _round(
         self,
         wanted: Sequence[int],
-        executor: Executor | None,
+        executor: sweeps.Workers | None,
         jobs: int,
         on_progress: Callable[[float], None],
     ) -> BaseException | None:
