@@ -405,14 +405,18 @@ def test_figures_of_a_study(tmp_path):
     )
     few = found.plot.curve("servers", "goodput_bps", by="protocol")
     assert [text.get_text() for text in few.axes[0].get_legend().get_texts()] == ["newreno", "cubic"]
-    # Nine lines: a colour bar that names them in place of a legend.
+    # Nine lines: a panel each, with its name and the other eight behind it in pale.
     many = found.plot.curve("protocol", "goodput_bps")
-    assert len(many.axes[0].lines) == 9
-    assert many.axes[0].get_legend() is None
-    assert [t.get_text() for t in many.axes[1].get_yticklabels()] == [str(n) for n in range(2, 11)]
+    assert [ax.get_title(loc="left") for ax in many.axes if ax.get_visible()] == [str(n) for n in range(2, 11)]
+    assert all(len(ax.lines) == 9 for ax in many.axes)
+    mean = found.where(servers=4).mean()["goodput_bps"].to_list()
+    assert list(many.axes[2].lines[-1].get_ydata()) == mean
     heat = found.plot.heatmap("servers", "protocol", "drops")
     assert heat.axes[0].images[0].get_array().shape == (2, 9)
-    assert len(found.plot.compare("goodput_bps", "protocol").axes) == 2
+    compared = found.plot.compare("goodput_bps", "protocol")
+    assert len(compared.axes) == 1
+    names = [text.get_text() for text in compared.legends[0].get_texts()]
+    assert names == [str(n) for n in range(2, 11)]
     for figure in (few, many, heat):
         figure.savefig(tmp_path / "figure.png")
     with pytest.raises(lab.ScenarioError, match="varies too"):
