@@ -153,7 +153,7 @@ class Nothing:
 
 def clock(seconds: float) -> str:
     """A time to wait for people: 45 s, 3:05 min, 2:10 h."""
-    whole = math.ceil(seconds)
+    whole = math.ceil(seconds - 1e-6)
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:

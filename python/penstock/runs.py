@@ -205,17 +205,17 @@ class RunSet:
     def _lacking(self, name: str) -> str:
         """Why there is no table of this name, and what to add to have it."""
         if name not in TABLES:
-            return f"no table {name!r}; there are: {', '.join(TABLES)}"
+            return f'no table "{name}"; there are: {", ".join(TABLES)}'
         if not self.runs:
-            return f"no table {name!r}: no run came to anything"
+            return f'no table "{name}": no run came to anything'
         chosen = self.scenario.get("set", {})
         lacks = [] if chosen.get("sample") else ['sample="100us" (or another interval)']
         lacks += [] if chosen.get("series") == "true" else ["series=True"]
         if name == "series" and lacks:
             return f"nothing was sampled in these runs: add {' and '.join(lacks)}"
         if not any(name in run.tables for run in self.runs):
-            return f'table {name!r} was not kept: add keep=["{name}"]'
-        return f"table {name!r} is empty: the run ended before its first sample"
+            return f'table "{name}" was not kept: add keep=["{name}"]'
+        return f'table "{name}" is empty: the run ended before its first sample'
 
     def to_pandas(self, table: str) -> Any:
         """A table of all runs as a pandas DataFrame. Raises NotRecorded, and ImportError, naming the extra,

@@ -407,7 +407,9 @@ def test_figures_of_a_study(tmp_path):
     assert [text.get_text() for text in few.axes[0].get_legend().get_texts()] == ["newreno", "cubic"]
     # Nine lines: a panel each, with its name and the other eight behind it in pale.
     many = found.plot.curve("protocol", "goodput_bps")
-    assert [ax.get_title(loc="left") for ax in many.axes if ax.get_visible()] == [str(n) for n in range(2, 11)]
+    assert [ax.get_title(loc="left") for ax in many.axes if ax.get_visible()] == [
+        str(n) for n in range(2, 11)
+    ]
     assert all(len(ax.lines) == 9 for ax in many.axes)
     mean = found.where(servers=4).mean()["goodput_bps"].to_list()
     assert list(many.axes[2].lines[-1].get_ydata()) == mean
