@@ -154,15 +154,9 @@ def by_size(ax: Axes, classes: pl.DataFrame, key: str, label: str, i: int, runs:
     share = float(key.rpartition("_p")[2]) / 100
     few = classes["flows"].to_numpy() * (1 - share) < runs * (1 - 1e-9)
     colour, mark = PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]
-    ax.plot(
-        x[few],
-        y[few],
-        marker=mark,
-        linestyle="none",
-        markeredgecolor=colour,
-        markerfacecolor="white",
-        zorder=3,
-    )
+    if few.any():
+        how = {"markeredgecolor": colour, "markerfacecolor": "white", "zorder": 3}
+        ax.plot(x[few], y[few], marker=mark, linestyle="none", **how)
     if len(x) == 1:
         # A band of one point would not be seen.
         half = np.nan_to_num(classes[f"{key}_ci95"].to_numpy())
