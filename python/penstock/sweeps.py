@@ -21,7 +21,7 @@ from concurrent.futures import (
     wait,
 )
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 Point = tuple[str | Path, Mapping[str, Any]]
 # A concurrent.futures.Executor or a Dask client, whose package need not be there.
 Workers = Executor | Any
+
+#: Numbers computed from the tables of a run, to be added to its summary.
+Derive = Callable[[Run], Mapping[str, float]]
 
 # How long a stopped run may take to hand back what it has; the engine looks at the flag every few
 # milliseconds.
@@ -80,6 +83,8 @@ class Task:
     keep: tuple[str, ...]
     live: bool = False
     """With sockets of the kernel instead of simulated ones (`penstock.live`)."""
+    derive: Derive | None = None
+    """Computed where the run is made; the tables it needs, `keep`, go no further."""
 
 
 def execute(task: Task, progress: _engine.Progress | None = None) -> Run:
@@ -116,7 +121,7 @@ def execute_there(task: Task, engine: str) -> Run:
 
 def _call(task: Task, progress: _engine.Progress) -> Run:
     result = (_engine.live if task.live else _engine.run)(task.spec, task.run, progress)
-    return Run(
+    run = Run(
         run=task.run,
         scenario=resolved(result.scenario),
         # A hundred thousand runs share one copy of the keys, and of the scenario.
@@ -128,6 +133,9 @@ def _call(task: Task, progress: _engine.Progress) -> Run:
         warnings=tuple(result.warnings),
         bottleneck=sys.intern(result.bottleneck),
     )
+    if task.derive is None or not run.completed:
+        return run
+    return replace(run, summary={**run.summary, **task.derive(run)}, tables={})
 
 
 @lru_cache(maxsize=64)

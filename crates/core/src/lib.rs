@@ -18,7 +18,7 @@ pub mod tcp;
 
 pub use control::{Ack, Congestion, Control, EndpointController, FlowView, Limit};
 pub use header::{CcHeader, Header};
-pub use host::{HostController, Peer};
+pub use host::{HostController, Peer, Transition};
 pub use link::{LinkController, LinkView};
 pub use packet::{Ecn, FlowId, Packet};
 pub use params::{Amount, Kind, ParamError, ParamSpec, Params};
