@@ -155,7 +155,7 @@ def by_size(ax: Axes, classes: pl.DataFrame, key: str, label: str, i: int, runs:
     few = classes["flows"].to_numpy() * (1 - share) < runs * (1 - 1e-9)
     colour, mark = PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]
     if few.any():
-        how = {"markeredgecolor": colour, "markerfacecolor": "white", "zorder": 3}
+        how: dict[str, Any] = {"markeredgecolor": colour, "markerfacecolor": "white", "zorder": 3}
         ax.plot(x[few], y[few], marker=mark, linestyle="none", **how)
     if len(x) == 1:
         # A band of one point would not be seen.

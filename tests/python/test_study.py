@@ -450,7 +450,7 @@ def test_slowdown_by_size_is_the_quantile_of_each_class(tmp_path):
         chosen = [part.filter(part["size_bytes"] <= smallest)["slowdown"].to_numpy() for part in point]
         worst = np.mean([np.quantile(values, 0.99) for values in chosen if values.size])
         assert line.get_ydata()[0] == pytest.approx(worst)
-    with pytest.raises(KeyError, match="was kept"):
+    with pytest.raises(KeyError, match="was not kept: add keep="):
         brief(runs=1).plot.slowdown()
 
 
