@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock._engine import __version__ as __version__
     from penstock.catalogue import describe as describe
     from penstock.results import load as load
+    from penstock.runs import NotRecorded as NotRecorded
     from penstock.runs import Run as Run
     from penstock.runs import RunSet as RunSet
     from penstock.runs import run as run
@@ -38,6 +39,7 @@ _HOME = {
     "ScenarioError": "_engine",
     "__version__": "_engine",
     "load": "results",
+    "NotRecorded": "runs",
     "Run": "runs",
     "RunSet": "runs",
     "run": "runs",
@@ -55,6 +57,7 @@ _MODULES = ("figures", "ledger", "live", "models", "plot", "report", "results", 
 
 __all__ = [
     "Interrupted",
+    "NotRecorded",
     "Run",
     "RunFailed",
     "RunSet",
