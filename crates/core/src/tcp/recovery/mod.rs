@@ -11,7 +11,7 @@
 //! A protocol that wants another one gives its connections a builder ([`super::Roles::recovery`]). What others need is here:
 //!
 //! - **Go-back-N**: [`Act::GoBack`] from [`Recovery::on_duplicate`] begins recovery and takes sending back to the first
-//!   unacknowledged byte; [`Recovery::choose`] stays at its default. `crates/models/tests/tcp/recovery.rs` has one.
+//!   unacknowledged byte; [`Recovery::choose`] stays at its default. `crates/models/tests/tcp/roles.rs` has one.
 //! - **RACK-TLP** (RFC 8985): [`Recovery::wants_segments`] gives the time each segment was last sent
 //!   ([`Connection::segments`]); [`Recovery::hears_all`] calls `on_ack` for every ACK, where RACK.segment is found and the
 //!   set of lost bytes (a [`super::Ranges`] of its own) grows; [`Control::deadline`] is the reordering timer, and

@@ -45,7 +45,7 @@ impl Sender {
         let mut facts = Facts { flight_before: self.flight(), ..Facts::default() };
         if p.has(flag::PROBE) {
             // The answer to a packet without payload: news for the law, none about data.
-            self.tell(now, p, header, &facts);
+            self.tell_rare(now, p, header, &facts);
             return;
         }
         let blocks = p.sack_count();
@@ -62,7 +62,7 @@ impl Sender {
             let outstanding = ack == self.view.una && self.view.max_sent > ack;
             let duplicate = outstanding && self.recovery.is_duplicate(facts.sacked > 0, window_changed);
             let outcome = if duplicate { self.on_dup_ack(now) } else { Outcome::NONE };
-            self.tell(now, p, header, &facts);
+            self.tell_rare(now, p, header, &facts);
             if duplicate {
                 self.act(now, outcome.act);
             }
@@ -72,8 +72,13 @@ impl Sender {
         }
     }
 
+    /// As [`Self::tell`], for ACKs of anything but new data: out of the way of those.
+    #[inline(never)]
+    fn tell_rare(&mut self, now: Time, p: &Packet, header: &CcHeader, facts: &Facts) {
+        self.tell(now, p, header, facts);
+    }
     /// Tells the law of an ACK, its one record.
-    #[inline]
+    #[inline(always)]
     fn tell(&mut self, now: Time, p: &Packet, header: &CcHeader, facts: &Facts) {
         let limit = self.view.limit;
         if facts.acked > 0 && !self.cfg.window_validation && limit != Limit::Host {
@@ -81,14 +86,12 @@ impl Sender {
         }
         let flight_after = self.flight();
         self.view.in_flight = flight_after;
-        let rtt_min = if self.view.rtt_min == Dur::MAX { Dur::ZERO } else { self.view.rtt_min };
-        let rate = self.log.as_mut().and_then(|log| log.sample(rtt_min, self.lost));
         let record = AckRecord {
             now,
             acked: facts.acked,
             sacked: facts.sacked,
             lost: core::mem::take(&mut self.lost_unheard),
-            rate: rate.as_ref(),
+            rate: None,
             rtt: facts.rtt,
             ece: p.has(flag::ECE),
             sent_at: p.sent_at(),
@@ -97,8 +100,19 @@ impl Sender {
             flight_before: facts.flight_before,
             flight_after,
         };
-        self.cc.on_ack(&record, &self.view);
+        if self.log.is_some() {
+            self.tell_rate(record);
+        } else {
+            self.cc.on_ack(&record, &self.view);
+        }
         self.refresh();
+    }
+    /// The record of a law that asked for the delivery rate, or whose recovery keeps the segments.
+    #[cold]
+    fn tell_rate(&mut self, record: AckRecord<'_>) {
+        let rtt_min = if self.view.rtt_min == Dur::MAX { Dur::ZERO } else { self.view.rtt_min };
+        let rate = self.log.as_mut().and_then(|log| log.sample(rtt_min, self.lost));
+        self.cc.on_ack(&AckRecord { rate: rate.as_ref(), ..record }, &self.view);
     }
 
     pub(super) fn on_syn_ack(&mut self, now: Time, p: &Packet, header: &CcHeader) {
@@ -120,7 +134,7 @@ impl Sender {
             self.congestion(now, Congestion::SynLost);
         }
         // Explicit protocols learn their first rate from the handshake.
-        self.tell(now, p, header, &facts);
+        self.tell_rare(now, p, header, &facts);
     }
 
     pub(super) fn take_sample(&mut self, sample: Dur) {
