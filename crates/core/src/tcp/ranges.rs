@@ -88,6 +88,16 @@ impl Ranges {
         let i = self.v.partition_point(|r| r.0 <= seq);
         self.v.get(i).map(|r| r.0)
     }
+    /// What of `[from, to)` is not covered, in ascending order.
+    pub fn gaps(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut at = from;
+        core::iter::from_fn(move || {
+            let start = self.first_gap(at);
+            let end = self.next_start(start).unwrap_or(to).min(to);
+            at = end;
+            (start < end).then_some((start, end))
+        })
+    }
     /// Covered bytes within `[from, to)`.
     pub fn covered(&self, from: u64, to: u64) -> u64 {
         // Mostly the question is about all of them.
@@ -116,6 +126,10 @@ mod tests {
         assert_eq!((r.covered(35, 55), r.covered(10, 60), r.covered(0, 100)), (10, 40, 40));
         assert_eq!((r.insert(45, 70), r.total()), (15, 55));
         assert_eq!((r.insert(0, 5), r.total()), (5, 60));
+        // [0, 5), [10, 40) and [45, 70) are covered.
+        let gaps = |from, to| r.gaps(from, to).collect::<Vec<_>>();
+        assert_eq!(gaps(2, 80), [(5, 10), (40, 45), (70, 80)]);
+        assert_eq!((gaps(42, 44), gaps(12, 20), gaps(41, 45)), (vec![(42, 44)], vec![], vec![(41, 45)]));
         r.remove_below(35);
         assert_eq!(r.v, vec![(35, 40), (45, 70)]);
         assert_eq!((r.total(), r.highest()), (30, Some(70)));

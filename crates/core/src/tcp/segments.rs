@@ -121,7 +121,9 @@ impl SegmentLog {
         // Sent again, perhaps cut differently: what lies in `[start, end)` is as new.
         self.cut(start);
         self.cut(end);
-        for old in self.segments.iter_mut().filter(|s| s.start >= start && s.end <= end && !s.sacked) {
+        let from = self.segments.partition_point(|s| s.start < start);
+        let below = self.segments.partition_point(|s| s.end <= end);
+        for old in self.segments.range_mut(from..below.max(from)).filter(|s| !s.sacked) {
             *old = Segment { start: old.start, end: old.end, retransmitted: true, ..segment };
         }
         if end > highest {

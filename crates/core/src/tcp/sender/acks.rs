@@ -213,7 +213,9 @@ impl Sender {
         for block in &p.sack[..p.sack_count()] {
             let (start, end) = (p.seq + block.start as u64, p.seq + block.end as u64);
             if let Some(log) = &mut self.log {
-                log.on_sacked(now, start, end.min(self.view.app_end));
+                for (from, to) in self.sacked.gaps(start, end.min(self.view.app_end)) {
+                    log.on_sacked(now, from, to);
+                }
             }
             news += self.sacked.insert(start, end);
         }
