@@ -18,7 +18,7 @@ pub mod tcp;
 
 pub use control::{AckRecord, Congestion, Control, FlowView, Limit, WindowLaw};
 pub use header::{CcHeader, Header};
-pub use host::{Ack, HostController, Peer};
+pub use host::{Ack, HostController, Peer, Transition};
 pub use link::{LinkController, LinkView};
 pub use packet::{Ecn, FlowId, Packet};
 pub use params::{Amount, Kind, ParamError, ParamSpec, Params};
