@@ -171,7 +171,7 @@ impl Sender {
         if let Some(log) = &mut self.log {
             log.on_acked(now, ack.min(self.view.app_end));
         }
-        let concerns_recovery = self.hears_all || self.dup_acks > 0 || self.phase != Phase::Open;
+        let concerns_recovery = self.hears_all || self.dup_acks > 0 || self.phase == Phase::FastRecovery;
         self.dup_acks = 0;
         self.timeouts_in_a_row = 0;
         (facts.acked, facts.rtt) = (bytes, rtt);
@@ -179,9 +179,9 @@ impl Sender {
         if concerns_recovery {
             outcome = self.recovery.on_ack(&connection!(self, now), bytes);
             self.count_lost(outcome.lost);
-            if self.phase == Phase::Loss && self.recover.is_none_or(|r| ack >= r) {
-                self.set_phase(Phase::Open);
-            }
+        }
+        if self.phase == Phase::Loss && self.recover.is_none_or(|r| ack >= r) {
+            self.set_phase(Phase::Open);
         }
         self.tell(now, p, header, &facts);
         if concerns_recovery {
