@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A protocol of the registry with these options.
 fn tcp(name: &str, mut config: TcpConfig) -> TcpProtocol {
     let (_, suite) = protocol("protocol", name).unwrap();
-    (suite.configure)(&mut config);
+    suite.set_up(&mut config);
     TcpProtocol { config: Arc::new(config), control: suite.endpoint }
 }
 

@@ -29,14 +29,14 @@ use alloc::vec::Vec;
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{self, Phase, Receiver, Sender, TcpConfig};
-use penstock_core::{Ack, Amount, EndpointController, FlowId, HostController, Peer, Stream};
+use penstock_core::{Ack, Amount, FlowId, HostController, Peer, Stream, WindowLaw};
 use penstock_fabric::{Arena, Cell, Segments};
 use penstock_units::{Dur, Time};
 use ready::Ready;
 use share::HostShare;
 
 /// Builds the congestion controller of a sender.
-pub type BuildControl = Arc<dyn Fn(&TcpConfig, Stream) -> Box<dyn EndpointController> + Send + Sync>;
+pub type BuildControl = Arc<dyn Fn(&TcpConfig, Stream) -> Box<dyn WindowLaw> + Send + Sync>;
 
 /// A congestion control with its options of a connection.
 #[derive(Clone)]
