@@ -224,7 +224,7 @@ impl TcpStack {
                 let id = io.arena.alloc();
                 let (packet, header) = io.arena.segment(id);
                 if end.sender.poll_transmit(now, packet, header) {
-                    let cell = dispatch(&end.way, io.arena, id, priority).with_noise();
+                    let cell = dispatch(&end.way, io.arena, id, priority);
                     self.last = (conn, cell.bytes);
                     return Some(cell);
                 }
@@ -316,7 +316,8 @@ fn dispatch(way: &Way, arena: &mut Arena, id: u32, priority: u8) -> Cell {
     packet.set_conn(way.peer);
     let mut cell = Cell::new(id, packet.wire_len).with_ecn(packet.ecn).with_class(packet.class());
     if packet.payload > 0 {
-        cell = cell.with_payload();
+        // Only data is subject to a host's timing noise.
+        cell = cell.with_payload().with_noise();
     }
     (cell.to, cell.entropy) = (way.to, way.entropy);
     cell.with_priority(priority)
