@@ -40,22 +40,38 @@ pub struct Arena {
     pub headers: Vec<CcHeader>,
     free: Vec<u32>,
     with_headers: bool,
+    /// What the ports wrote into the packet in each slot; empty without telemetry.
+    hops: Vec<Vec<Hop>>,
+    with_telemetry: bool,
 }
 
 impl Arena {
     /// An empty arena; headers are kept per packet only when asked for.
     pub fn new(with_headers: bool) -> Arena {
-        Arena { packets: Vec::new(), headers: vec![CcHeader::NONE], free: Vec::new(), with_headers }
+        let headers = vec![CcHeader::NONE];
+        Arena { headers, with_headers, ..Arena::default() }
+    }
+    /// Keeps what ports with telemetry write into packets.
+    #[must_use]
+    pub fn with_telemetry(mut self) -> Arena {
+        self.with_telemetry = true;
+        self
     }
     /// A free slot.
     #[inline]
     pub fn alloc(&mut self) -> u32 {
         if let Some(id) = self.free.pop() {
+            if self.with_telemetry {
+                self.hops[id as usize].clear();
+            }
             return id;
         }
         self.packets.push(Packet::default());
         if self.with_headers {
             self.headers.push(CcHeader::NONE);
+        }
+        if self.with_telemetry {
+            self.hops.push(Vec::new());
         }
         self.packets.len() as u32 - 1
     }
@@ -73,6 +89,18 @@ impl Arena {
             0
         }
     }
+    /// What ports have written into the packet in `slot`, in the order of its way.
+    #[inline]
+    pub fn hops(&self, slot: u32) -> &[Hop] {
+        self.hops.get(slot as usize).map_or(&[], Vec::as_slice)
+    }
+    /// A receiver's answer in slot `to` takes over what was written into the packet in slot `from`.
+    #[inline]
+    pub fn move_hops(&mut self, from: u32, to: u32) {
+        if self.with_telemetry {
+            self.hops.swap(from as usize, to as usize);
+        }
+    }
     /// Packets in use.
     pub fn live(&self) -> u64 {
         (self.packets.len() - self.free.len()) as u64
@@ -84,6 +112,12 @@ impl Segments for Arena {
     fn segment(&mut self, slot: u32) -> (&mut Packet, &mut CcHeader) {
         let header = self.header_slot(slot);
         (&mut self.packets[slot as usize], &mut self.headers[header])
+    }
+    fn on_hop(&mut self, slot: u32, hop: &Hop) {
+        // An answer brings back what was written on the way there.
+        if self.with_telemetry && self.packets[slot as usize].is_forward() {
+            self.hops[slot as usize].push(*hop);
+        }
     }
 }
 

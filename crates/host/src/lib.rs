@@ -8,6 +8,8 @@
 #![warn(missing_docs)]
 extern crate alloc;
 
+pub mod ends;
+pub mod rdma;
 pub mod stack;
 
 pub use stack::{Counters, HostFacts, Io, News, Opening, Order, Stack};

@@ -612,7 +612,7 @@ pub const ECN_LABEL: Protocol = Protocol {
             c.ecn = EcnMode::Classic;
         };
         let endpoint: BuildEndpoint = Arc::new(|cfg, _| Box::new(LabelSender { window: RenoWindow::new(cfg) }));
-        Ok(Suite { configure, endpoint, router: Some(router) })
+        Ok(Suite { configure, endpoint, router: Some(router), ..Suite::tcp() })
     },
 };
 

@@ -56,7 +56,7 @@ pub const D2TCP: Protocol = Protocol {
                     d_max,
                 })
             }),
-            router: None,
+            router: None,            ..Suite::tcp()
         })
     },
 };

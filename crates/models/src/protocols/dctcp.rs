@@ -68,7 +68,7 @@ pub const DCTCP: Protocol = Protocol {
                     linux: linux.then(Box::default),
                 })
             }),
-            router: None,
+            router: None,            ..Suite::tcp()
         })
     },
 };

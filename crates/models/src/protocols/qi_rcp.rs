@@ -31,7 +31,7 @@ pub const QI_RCP: Protocol = Protocol {
         Ok(Suite {
             configure: rate_paced,
             endpoint: Arc::new(|cfg, _| Box::new(Announced::new(cfg))),
-            router: Some(router(p, Proportional)),
+            router: Some(router(p, Proportional)),            ..Suite::tcp()
         })
     },
 };

@@ -46,7 +46,8 @@ pub const XCP: Protocol = Protocol {
             } else {
                 Arc::new(move |link| Box::new(Router::<Plain>::new(&set, link)))
             }),
-        })
+..Suite::tcp()
+})
     },
 };
 

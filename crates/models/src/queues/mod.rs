@@ -60,6 +60,21 @@ impl Queue {
     }
 }
 
+impl QueueDiscipline for Queue {
+    fn admit(&mut self, now: Time, q: &Backlog, packet: &Packet, full: bool, rng: &mut Stream) -> Verdict {
+        Queue::admit(self, now, q, packet, full, rng)
+    }
+}
+
+impl From<Queue> for penstock_fabric::Rule {
+    fn from(queue: Queue) -> Self {
+        match queue {
+            Queue::DropTail => penstock_fabric::Rule::DropTail,
+            other => penstock_fabric::Rule::Other(Box::new(other)),
+        }
+    }
+}
+
 /// What a discipline compares with its thresholds.
 const COUNT: ParamSpec = ParamSpec::new(
     "count",
@@ -123,9 +138,16 @@ impl QueueSpec {
     /// # Errors
     /// An unknown discipline or a bad parameter, naming `key`.
     pub fn parse(key: &str, text: &str) -> Result<QueueSpec, ParamError> {
+        QueueSpec::among(DISCIPLINES, key, text)
+    }
+    /// The same among `known` disciplines.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn among(known: &[&'static Discipline], key: &str, text: &str) -> Result<QueueSpec, ParamError> {
         let (name, given) = parse_spec(key, text)?;
-        let Some(discipline) = DISCIPLINES.iter().find(|d| d.name == name) else {
-            let names: Vec<&str> = DISCIPLINES.iter().map(|d| d.name).collect();
+        let Some(discipline) = known.iter().copied().find(|d| d.name == name) else {
+            let names: Vec<&str> = known.iter().map(|d| d.name).collect();
             return Err(ParamError::new(key, text, unknown("queue discipline", &name, &names)));
         };
         let inner = |e: ParamError| ParamError::new(format!("{key}:{}", e.key), e.value, e.rule);
