@@ -126,7 +126,7 @@ impl Packet {
     #[inline]
     pub fn word(&self, i: usize) -> u32 {
         let block = &self.sack[i / 2];
-        if i % 2 == 0 {
+        if i & 1 == 0 {
             block.start
         } else {
             block.end
@@ -136,7 +136,7 @@ impl Packet {
     #[inline]
     pub fn set_word(&mut self, i: usize, value: u32) {
         let block = &mut self.sack[i / 2];
-        *(if i % 2 == 0 { &mut block.start } else { &mut block.end }) = value;
+        *(if i & 1 == 0 { &mut block.start } else { &mut block.end }) = value;
     }
     /// When this copy (or the segment an ACK answers) was sent.
     #[inline]

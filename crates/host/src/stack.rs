@@ -17,9 +17,13 @@
 //! arrival of that packet at the other end of the link at the latest, first replays the pulls that were due (`Nic`). A stack therefore
 //! sees pulls and events in order of their own times, and there is one event per packet and link.
 //!
-//! Where a paper's hosts have an endless queue below the transport, the driver pulls as long as there is something
+//! Where a paper's hosts have an endless queue below the transport, the network card pulls as long as there is something
 //! ([`Stack::pull`] until `None`), after every call.
+//!
+//! A pull may be replayed late, up to the delay of the host's link. What follows from it at the host is exact nevertheless: a deadline
+//! that it sets is replayed too, at its own time and in order. Only news would reach the driver late, so a pull tells none.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use penstock_core::tcp::TimeoutRecord;
 use penstock_core::{FlowId, Transition};
@@ -38,7 +42,8 @@ pub struct Io<'a> {
     pub paused: u8,
 }
 
-/// A connection (or a message on its own) to be, as the driver announces it to both ends.
+/// A connection (or a message on its own) to be, as the driver announces it to both ends. The default has no deadline and belongs to
+/// no set of applications: `Opening { flow, src, dst, ..Opening::default() }`.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
     /// Its number in the run, never used again.
@@ -61,6 +66,37 @@ pub struct Opening {
     pub forth: u32,
     /// The same on the way back.
     pub back: u32,
+    /// Which of the stack's protocols, where a stack has several.
+    pub protocol: u32,
+    /// Set of applications at `src` that a host controller has in its charge; [`Opening::ALONE`] = none.
+    pub group: u32,
+    /// The switch that `dst` is attached to, by the driver's count, for host controllers that tell flows apart by it.
+    pub router: u32,
+}
+
+impl Opening {
+    /// In no host controller's charge.
+    pub const ALONE: u32 = u32::MAX;
+}
+
+impl Default for Opening {
+    fn default() -> Self {
+        Opening {
+            flow: FlowId(0),
+            src: 0,
+            dst: 0,
+            at_src: 0,
+            at_dst: 0,
+            bytes: 0,
+            class: 0,
+            due: Time::NEVER,
+            forth: 0,
+            back: 0,
+            protocol: 0,
+            group: Opening::ALONE,
+            router: 0,
+        }
+    }
 }
 
 /// What a stack tells its driver.
@@ -113,6 +149,8 @@ pub enum News {
 /// Totals of one connection since it was opened; what an end does not know is 0 there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
+    /// Bytes accepted from the application and not forgotten since (sender).
+    pub accepted_bytes: u64,
     /// Bytes known to be delivered (sender).
     pub acked_bytes: u64,
     /// Bytes handed to the application, in order where the transport promises it (receiver).
@@ -129,6 +167,12 @@ pub struct Counters {
     pub fast_retransmits: u64,
     /// Signs of marked packets that reached the sender.
     pub ece_acks: u64,
+    /// The other end has answered (sender).
+    pub established: bool,
+    /// Smoothed round-trip time (sender).
+    pub srtt: Dur,
+    /// Mean of the samples of the round-trip time (sender).
+    pub rtt_mean: Dur,
 }
 
 /// Which of a host's connections is asked first.
@@ -181,15 +225,27 @@ pub trait Stack: Send {
 
     /// A packet has arrived; its slot belongs to the stack.
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell);
-    /// The link can take a packet: the next one, [`Cell::to`] set to the host it is for; `None` = nothing may be sent now.
+    /// The link can take a packet: the next one, [`Cell::to`] set to the host it is for; `None` = nothing may be sent now. Tells
+    /// no news.
     fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell>;
+    /// The same of one connection only. Asked where the queue below the transport is endless, so that an action of the application is
+    /// carried out before the next one.
+    fn pull_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
+        let _ = conn;
+        self.pull(io)
+    }
+    /// What was pulled last leaves the host at `at`; said where the queue below the transport is endless.
+    fn departs(&mut self, at: Time) {
+        let _ = at;
+    }
     /// From when on [`Self::pull`] may have something: `now` or earlier, a time (pacing), or [`Time::NEVER`] (until the next
-    /// call). May be too early, never too late.
+    /// call). May be too early, never too late: where a pull was answered with `None` and this is not later than that pull, the
+    /// stack is asked again only after the next call (a packet, a deadline, a pause that ends).
     fn ready(&self) -> Time;
 
     /// When the stack wants to act by itself; [`Time::NEVER`] = when something comes.
     fn deadline(&self) -> Time;
-    /// That time has come.
+    /// That time has come: handles what is due, or the first of it.
     fn on_deadline(&mut self, io: &mut Io<'_>);
 
     /// Totals of an end.
@@ -202,5 +258,66 @@ pub trait Stack: Send {
     /// Reports internal values of an end by name and unit (`cwnd_bytes`, `rate_bps`), for recording only.
     fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
         let _ = (conn, report);
+    }
+    /// Reports what a controller above connections knows of a sending end, for recording only.
+    fn observe_group(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+        let _ = (conn, report);
+    }
+}
+
+impl<S: Stack + ?Sized> Stack for Box<S> {
+    fn open(&mut self, io: &mut Io<'_>, opening: &Opening) {
+        (**self).open(io, opening);
+    }
+    fn listen(&mut self, io: &mut Io<'_>, opening: &Opening) {
+        (**self).listen(io, opening);
+    }
+    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
+        (**self).accept(io, conn, bytes);
+    }
+    fn expect(&mut self, conn: u32, end: u64) {
+        (**self).expect(conn, end);
+    }
+    fn close(&mut self, io: &mut Io<'_>, conn: u32) {
+        (**self).close(io, conn);
+    }
+    fn leave(&mut self, io: &mut Io<'_>, conn: u32) {
+        (**self).leave(io, conn);
+    }
+    fn forget(&mut self, io: &mut Io<'_>, conn: u32) {
+        (**self).forget(io, conn);
+    }
+    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
+        (**self).receive(io, cell);
+    }
+    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        (**self).pull(io)
+    }
+    fn pull_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
+        (**self).pull_of(io, conn)
+    }
+    fn departs(&mut self, at: Time) {
+        (**self).departs(at);
+    }
+    fn ready(&self) -> Time {
+        (**self).ready()
+    }
+    fn deadline(&self) -> Time {
+        (**self).deadline()
+    }
+    fn on_deadline(&mut self, io: &mut Io<'_>) {
+        (**self).on_deadline(io);
+    }
+    fn counters(&self, conn: u32) -> Counters {
+        (**self).counters(conn)
+    }
+    fn missing_below(&self, conn: u32, end: u64) -> u64 {
+        (**self).missing_below(conn, end)
+    }
+    fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+        (**self).observe(conn, report);
+    }
+    fn observe_group(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+        (**self).observe_group(conn, report);
     }
 }
