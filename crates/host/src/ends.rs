@@ -279,7 +279,10 @@ mod tests {
         }
         alarms.set(0, Time::NEVER);
         assert_eq!((alarms.first(), alarms.due(Time(39))), (Time(40), None));
-        assert_eq!((alarms.due(Time(60)), alarms.due(Time(60)), alarms.due(Time(60))), (Some(2), Some(1), None));
+        assert_eq!(
+            (alarms.due(Time(60)), alarms.due(Time(60)), alarms.due(Time(60))),
+            (Some(2), Some(1), None)
+        );
         assert_eq!(alarms.first(), Time::NEVER);
     }
 }

@@ -48,9 +48,14 @@ impl RdmaConfig {
     /// # Errors
     /// The first bad value, by the name of its key.
     pub fn check(&self) -> Result<(), ParamError> {
-        for (key, priority) in [("priority", self.data_priority), ("control_priority", self.control_priority)] {
+        for (key, priority) in [("priority", self.data_priority), ("control_priority", self.control_priority)]
+        {
             if usize::from(priority) >= PRIORITIES {
-                return Err(ParamError::new(key, priority, alloc::format!("must be 0 to {}", PRIORITIES - 1)));
+                return Err(ParamError::new(
+                    key,
+                    priority,
+                    alloc::format!("must be 0 to {}", PRIORITIES - 1),
+                ));
             }
         }
         if self.ack_every == 0 {

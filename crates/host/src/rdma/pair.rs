@@ -212,7 +212,14 @@ impl Receiving {
         }
     }
     /// A data packet has arrived; what has to be sent back is put into `out`.
-    pub fn receive(&mut self, io: &mut Io<'_>, packet: &Packet, cell: &Cell, c: &RdmaConfig, out: &mut impl Extend<Cell>) {
+    pub fn receive(
+        &mut self,
+        io: &mut Io<'_>,
+        packet: &Packet,
+        cell: &Cell,
+        c: &RdmaConfig,
+        out: &mut impl Extend<Cell>,
+    ) {
         if cell.ecn() == Ecn::Ce {
             self.marked = true;
             self.note_marked(io, packet, c, out);

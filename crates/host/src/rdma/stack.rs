@@ -134,7 +134,9 @@ impl Stack for RdmaStack {
         let packet = io.arena.packets[cell.packet as usize];
         let conn = packet.conn();
         match self.ends.get_mut(conn) {
-            Some(End::Sending(pair)) if pair.out.opening.flow.0 == packet.flow && packet.word(0) != kind::DATA => {
+            Some(End::Sending(pair))
+                if pair.out.opening.flow.0 == packet.flow && packet.word(0) != kind::DATA =>
+            {
                 pair.receive(io, &packet, cell.packet, &self.config);
                 self.settle(conn, io.now);
             }
@@ -167,9 +169,12 @@ impl Stack for RdmaStack {
             }
         }
         let conn = self.next_in_line()?;
-        let Some(End::Sending(pair)) = self.ends.get_mut(conn) else { unreachable!("only senders stand in line") };
+        let Some(End::Sending(pair)) = self.ends.get_mut(conn) else {
+            unreachable!("only senders stand in line")
+        };
         pair.place = Place::Idle;
-        let payload = pair.next_payload(self.facts.mss).expect("it was given its place after the last change");
+        let payload =
+            pair.next_payload(self.facts.mss).expect("it was given its place after the last change");
         let cell = pair.send(io, &self.config, payload, self.facts.framing, self.facts.rate);
         self.settle(conn, io.now);
         Some(cell)

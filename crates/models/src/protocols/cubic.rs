@@ -51,7 +51,8 @@ pub const CUBIC: Protocol = Protocol {
                 |c| c.recovery = LossRecovery::Sack
             },
             endpoint: Arc::new(move |cfg, _| Box::new(Cubic::new(RenoWindow::new(cfg), c, beta, fast))),
-            router: None,            ..Suite::tcp()
+            router: None,
+            ..Suite::tcp()
         })
     },
 };

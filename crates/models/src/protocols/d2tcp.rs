@@ -56,7 +56,8 @@ pub const D2TCP: Protocol = Protocol {
                     d_max,
                 })
             }),
-            router: None,            ..Suite::tcp()
+            router: None,
+            ..Suite::tcp()
         })
     },
 };

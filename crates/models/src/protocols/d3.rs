@@ -59,7 +59,8 @@ pub const D3: Protocol = Protocol {
                     wire_per_payload: f64::from(cfg.mss + cfg.header_len()) / f64::from(cfg.mss),
                 })
             }),
-            router: Some(Arc::new(move |facts| Box::new(Router::new(facts, alpha, beta, silence)))),            ..Suite::tcp()
+            router: Some(Arc::new(move |facts| Box::new(Router::new(facts, alpha, beta, silence)))),
+            ..Suite::tcp()
         })
     },
 };

@@ -397,7 +397,8 @@ impl Ndp {
             }
             _ => {
                 // Only the latest copy counts.
-                let latest = s.sent.get_mut(&packet.seq).filter(|sent| !sent.lost && sent.at.0 == packet.stamp);
+                let latest =
+                    s.sent.get_mut(&packet.seq).filter(|sent| !sent.lost && sent.at.0 == packet.stamp);
                 if let Some(sent) = latest {
                     sent.lost = true;
                     s.in_flight -= 1;
@@ -437,7 +438,10 @@ impl Stack for Ndp {
     }
     fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
         let incoming = Incoming::new(opening);
-        self.ends.put(opening.at_dst, End::Receiving(Box::new(Receiving { incoming, highest: 0, is_end: false, pulls: 0, owed: 0 })));
+        self.ends.put(
+            opening.at_dst,
+            End::Receiving(Box::new(Receiving { incoming, highest: 0, is_end: false, pulls: 0, owed: 0 })),
+        );
     }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
@@ -494,13 +498,15 @@ impl Stack for Ndp {
                 return Some(cell);
             }
         }
-        while data {
+        if !data {
+            return None;
+        }
+        loop {
             let conn = self.next_in_line()?;
             if let Some(cell) = self.send(io, conn) {
                 return Some(cell);
             }
         }
-        None
     }
     fn ready(&self) -> Time {
         if !self.control.is_empty() || !self.line.is_empty() {
@@ -520,7 +526,9 @@ impl Stack for Ndp {
             // A packet of which nothing was heard, not even that it was trimmed.
             while let Some((at, seq)) = s.clock.front().copied().filter(|(at, _)| *at + self.rto <= io.now) {
                 s.clock.pop_front();
-                let Some(sent) = s.sent.get_mut(&seq).filter(|sent| !sent.lost && sent.at == at) else { continue };
+                let Some(sent) = s.sent.get_mut(&seq).filter(|sent| !sent.lost && sent.at == at) else {
+                    continue;
+                };
                 sent.lost = true;
                 s.in_flight -= 1;
                 s.again.push_back(seq);

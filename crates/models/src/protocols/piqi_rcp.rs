@@ -61,7 +61,8 @@ pub const PIQI_RCP: Protocol = Protocol {
         Ok(Suite {
             configure: rate_paced,
             endpoint: Arc::new(move |cfg, _| Box::new(Smoothed::new(cfg, tau1, tau2))),
-            router: Some(router(p, law)),            ..Suite::tcp()
+            router: Some(router(p, law)),
+            ..Suite::tcp()
         })
     },
 };

@@ -31,7 +31,8 @@ pub const QI_RCP: Protocol = Protocol {
         Ok(Suite {
             configure: rate_paced,
             endpoint: Arc::new(|cfg, _| Box::new(Announced::new(cfg))),
-            router: Some(router(p, Proportional)),            ..Suite::tcp()
+            router: Some(router(p, Proportional)),
+            ..Suite::tcp()
         })
     },
 };

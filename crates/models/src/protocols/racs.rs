@@ -97,8 +97,8 @@ pub const RACS: Protocol = Protocol {
                 let interval = interval.unwrap_or(facts.base_rtt);
                 Box::new(Router::new(given_out, interval, silence, accounting))
             })),
-..Suite::tcp()
-})
+            ..Suite::tcp()
+        })
     },
 };
 

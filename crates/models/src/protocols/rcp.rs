@@ -68,8 +68,8 @@ pub const RCP: Protocol = Protocol {
             } else {
                 Arc::new(move |link| Box::new(Router::<Plain>::new(&settings, link)))
             }),
-..Suite::tcp()
-})
+            ..Suite::tcp()
+        })
     },
 };
 

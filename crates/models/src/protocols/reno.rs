@@ -52,7 +52,8 @@ fn build(p: &Params, plain: fn(&mut TcpConfig), ecn: fn(&mut TcpConfig)) -> Resu
     Ok(Suite {
         configure: if p.flag("ecn") { ecn } else { plain },
         endpoint: Arc::new(|cfg, _| Box::new(Reno { window: RenoWindow::new(cfg) })),
-        router: None,        ..Suite::tcp()
+        router: None,
+        ..Suite::tcp()
     })
 }
 

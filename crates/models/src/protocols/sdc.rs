@@ -102,8 +102,8 @@ fn build(p: &Params) -> Result<Suite, ParamError> {
             let silence = silence.unwrap_or(SHORTEST_SILENCE.max(facts.base_rtt * SILENT_ROUNDS));
             Box::new(Router::new(facts, classes, interval.unwrap_or(facts.base_rtt), silence, quantised))
         })),
-..Suite::tcp()
-})
+        ..Suite::tcp()
+    })
 }
 
 /// A flow is not forgotten sooner: the RTO floor of section 3.5.2, after which a lost window is sent again.

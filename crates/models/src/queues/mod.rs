@@ -1,6 +1,7 @@
 //! Queue disciplines, one file each; one line per discipline in the table at the end.
 
 pub mod hysteresis;
+pub mod ramp;
 pub mod red;
 pub mod shared_buffer;
 pub mod threshold;
@@ -64,6 +65,21 @@ impl QueueDiscipline for Queue {
     fn admit(&mut self, now: Time, q: &Backlog, packet: &Packet, full: bool, rng: &mut Stream) -> Verdict {
         Queue::admit(self, now, q, packet, full, rng)
     }
+    fn on_dequeue(
+        &mut self,
+        now: Time,
+        sojourn: penstock_units::Dur,
+        left: &Backlog,
+        rng: &mut Stream,
+    ) -> Verdict {
+        match self {
+            Queue::Other(other) => other.on_dequeue(now, sojourn, left, rng),
+            _ => Verdict::Accept,
+        }
+    }
+    fn wants_dequeue(&self) -> bool {
+        matches!(self, Queue::Other(other) if other.wants_dequeue())
+    }
 }
 
 impl From<Queue> for penstock_fabric::Rule {
@@ -115,6 +131,7 @@ pub const DISCIPLINES: &[&Discipline] = &[
     &threshold::DISCIPLINE,
     &hysteresis::DISCIPLINE,
     &red::DISCIPLINE,
+    &ramp::DISCIPLINE,
 ];
 
 /// A discipline with its parameters, ready to build one queue per port.

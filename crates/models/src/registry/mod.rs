@@ -207,8 +207,7 @@ impl Registry {
             let names: Vec<&str> = self.protocols.iter().map(|p| p.name).collect();
             return Err(ParamError::new(key, text, unknown("protocol", &name, &names)));
         };
-        let params =
-            Params::parse(&format!("protocol {name}"), found.params, &given).map_err(inner(key))?;
+        let params = Params::parse(&format!("protocol {name}"), found.params, &given).map_err(inner(key))?;
         let suite = (found.build)(&params).map_err(inner(key))?;
         Ok((found, suite))
     }
