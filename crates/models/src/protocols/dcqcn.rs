@@ -16,41 +16,137 @@ const PAPER_RATE: f64 = 40e9;
 /// DCQCN.
 pub const DCQCN: Protocol = Protocol {
     name: "dcqcn",
-    text: "DCQCN: RDMA with go-back-N, a rate per queue pair cut by congestion notifications; lossless by pause frames",
+    text: "DCQCN: RDMA with go-back-N, a rate per queue pair cut by congestion \
+             notifications; lossless by pause frames",
     cites: "Zhu et al., SIGCOMM 2015 (from memory)",
     params: &[
-        ParamSpec::new("g", Kind::Float, "0.00390625", "gain of alpha", "section 5.2: 1/256").range(1e-6, 1.0),
-        ParamSpec::new("cnp_interval", Kind::Duration, "50us", "a receiver sends at most one CNP per queue pair in this time", "section 3.1")
-            .range(1e-7, 1.0),
-        ParamSpec::new("alpha_timer", Kind::Duration, "55us", "alpha decays when no CNP came for so long; above cnp_interval", "section 3.1")
-            .range(1e-7, 1.0),
-        ParamSpec::new("timer", Kind::Duration, "55us", "period of the rate increase timer", "section 5.2").range(1e-7, 10.0),
-        ParamSpec::new("byte_counter", Kind::Size, "10MB", "bytes sent from one rate increase to the next", "section 5.2").range(1e3, 1e12),
-        ParamSpec::new("fast_recovery", Kind::Count, "5", "increases of a counter before additive increase (F)", "section 3.1")
-            .range(1.0, 1000.0),
-        ParamSpec::new("rate_ai", Kind::Rate, "", "additive increase; unset = 1/1000 of the link", "section 3.1: 40 Mb/s at 40 Gb/s")
-            .range(1.0, 1e12),
-        ParamSpec::new("rate_hai", Kind::Rate, "", "hyper increase; unset = 1/200 of the link", "the authors' simulator: 200 Mb/s at 40 Gb/s")
-            .range(1.0, 1e12),
-        ParamSpec::new("rate_min", Kind::Rate, "", "smallest rate; unset = 1/400 of the link", "the authors' simulator: 100 Mb/s at 40 Gb/s")
-            .range(1.0, 1e12),
-        ParamSpec::new("kmin", Kind::Size, "", "queue from which packets are marked; unset = 5 KB for each 40 Gb/s, at least one packet", "section 5.2")
-            .range(0.0, 1e12),
-        ParamSpec::new("kmax", Kind::Size, "", "queue from which all packets are marked; unset = 200 KB for each 40 Gb/s, at least twice kmin", "section 5.2")
-            .range(1.0, 1e12),
-        ParamSpec::new("pmax", Kind::Float, "0.01", "probability of a mark just below kmax", "section 5.2").range(0.0, 1.0),
-        ParamSpec::new("ack_every", Kind::Count, "1", "packets in order for each ACK", "chosen; network cards coalesce").range(1.0, 1e4),
-        ParamSpec::new("rto", Kind::Duration, "", "go back when nothing was acknowledged for so long; unset = 4.096 us x 2^n, the first above \
-             1 ms and 20 base round trips", "InfiniBand: 4.096 us x 2^n; n chosen")
-            .range(1e-6, 100.0),
-        ParamSpec::new("header", Kind::Size, "44", "headers of a data packet, link framing not counted", "RoCEv2: IP 20, UDP 8, BTH 12, ICRC 4")
+        ParamSpec::new("g", Kind::Float, "0.00390625", "gain of alpha", "section 5.2: 1/256")
+            .range(1e-6, 1.0),
+        ParamSpec::new(
+            "cnp_interval",
+            Kind::Duration,
+            "50us",
+            "a receiver sends at most one CNP per queue pair in this time",
+            "section 3.1",
+        )
+        .range(1e-7, 1.0),
+        ParamSpec::new(
+            "alpha_timer",
+            Kind::Duration,
+            "55us",
+            "alpha decays when no CNP came for so long; above cnp_interval",
+            "section 3.1",
+        )
+        .range(1e-7, 1.0),
+        ParamSpec::new("timer", Kind::Duration, "55us", "period of the rate increase timer", "section 5.2")
+            .range(1e-7, 10.0),
+        ParamSpec::new(
+            "byte_counter",
+            Kind::Size,
+            "10MB",
+            "bytes sent from one rate increase to the next",
+            "section 5.2",
+        )
+        .range(1e3, 1e12),
+        ParamSpec::new(
+            "fast_recovery",
+            Kind::Count,
+            "5",
+            "increases of a counter before additive increase (F)",
+            "section 3.1",
+        )
+        .range(1.0, 1000.0),
+        ParamSpec::new(
+            "rate_ai",
+            Kind::Rate,
+            "",
+            "additive increase; unset = 1/1000 of the link",
+            "section 3.1: 40 Mb/s at 40 Gb/s",
+        )
+        .range(1.0, 1e12),
+        ParamSpec::new(
+            "rate_hai",
+            Kind::Rate,
+            "",
+            "hyper increase; unset = 1/200 of the link",
+            "the authors' simulator: 200 Mb/s at 40 Gb/s",
+        )
+        .range(1.0, 1e12),
+        ParamSpec::new(
+            "rate_min",
+            Kind::Rate,
+            "",
+            "smallest rate; unset = 1/400 of the link",
+            "the authors' simulator: 100 Mb/s at 40 Gb/s",
+        )
+        .range(1.0, 1e12),
+        ParamSpec::new(
+            "kmin",
+            Kind::Size,
+            "",
+            "queue from which packets are marked; unset = 5 KB for each 40 Gb/s, at least \
+             one packet",
+            "section 5.2",
+        )
+        .range(0.0, 1e12),
+        ParamSpec::new(
+            "kmax",
+            Kind::Size,
+            "",
+            "queue from which all packets are marked; unset = 200 KB for each 40 Gb/s, at \
+             least twice kmin",
+            "section 5.2",
+        )
+        .range(1.0, 1e12),
+        ParamSpec::new("pmax", Kind::Float, "0.01", "probability of a mark just below kmax", "section 5.2")
+            .range(0.0, 1.0),
+        ParamSpec::new(
+            "ack_every",
+            Kind::Count,
+            "1",
+            "packets in order for each ACK",
+            "chosen; network cards coalesce",
+        )
+        .range(1.0, 1e4),
+        ParamSpec::new(
+            "rto",
+            Kind::Duration,
+            "",
+            "go back when nothing was acknowledged for so long; unset = 4.096 us x 2^n, the \
+             first above 1 ms and 20 base round trips",
+            "InfiniBand: 4.096 us x 2^n; n chosen",
+        )
+        .range(1e-6, 100.0),
+        ParamSpec::new(
+            "header",
+            Kind::Size,
+            "44",
+            "headers of a data packet, link framing not counted",
+            "RoCEv2: IP 20, UDP 8, BTH 12, ICRC 4",
+        )
+        .range(20.0, 1000.0),
+        ParamSpec::new("ack", Kind::Size, "48", "an ACK or NACK", "RoCEv2: the same and AETH 4")
             .range(20.0, 1000.0),
-        ParamSpec::new("ack", Kind::Size, "48", "an ACK or NACK", "RoCEv2: the same and AETH 4").range(20.0, 1000.0),
-        ParamSpec::new("cnp", Kind::Size, "60", "a CNP", "RoCEv2 annex A17: the same and 16 reserved").range(20.0, 1000.0),
-        ParamSpec::new("priority", Kind::Count, "3", "priority of data, lossless", "chosen: the usual one").range(0.0, 7.0),
-        ParamSpec::new("control_priority", Kind::Count, "6", "priority of ACK, NACK and CNP", "section 5: CNPs have high priority").range(0.0, 7.0),
-        ParamSpec::new("pfc_alpha", Kind::Float, "0.125", "a lane is paused at this share of the free buffer", "section 4: beta = 8")
-            .range(1e-6, 64.0),
+        ParamSpec::new("cnp", Kind::Size, "60", "a CNP", "RoCEv2 annex A17: the same and 16 reserved")
+            .range(20.0, 1000.0),
+        ParamSpec::new("priority", Kind::Count, "3", "priority of data, lossless", "chosen: the usual one")
+            .range(0.0, 7.0),
+        ParamSpec::new(
+            "control_priority",
+            Kind::Count,
+            "6",
+            "priority of ACK, NACK and CNP",
+            "section 5: CNPs have high priority",
+        )
+        .range(0.0, 7.0),
+        ParamSpec::new(
+            "pfc_alpha",
+            Kind::Float,
+            "0.125",
+            "a lane is paused at this share of the free buffer",
+            "section 4: beta = 8",
+        )
+        .range(1e-6, 64.0),
     ],
     build: |p| {
         let set = |key: &str| p.is_set(key);
@@ -66,7 +162,10 @@ pub const DCQCN: Protocol = Protocol {
         };
         config.check()?;
         if p.dur("alpha_timer") <= p.dur("cnp_interval") {
-            return Err(p.error("alpha_timer", "must be above cnp_interval, or alpha decays between CNPs that come on time"));
+            return Err(p.error(
+                "alpha_timer",
+                "must be above cnp_interval, or alpha decays between CNPs that come on time",
+            ));
         }
         let (ai, hai, min) = (
             set("rate_ai").then(|| p.rate("rate_ai").as_bps()),
@@ -85,12 +184,15 @@ pub const DCQCN: Protocol = Protocol {
         };
         let build: penstock_host::rdma::BuildLaw = Arc::new(move |facts: &LawFacts| {
             let line = facts.line.as_bps();
-            Box::new(Dcqcn::new(line, Settings {
-                ai: ai.unwrap_or(line / 1000.0),
-                hai: hai.unwrap_or(line / 200.0),
-                min: min.unwrap_or(line / 400.0).min(line),
-                ..settings
-            }))
+            Box::new(Dcqcn::new(
+                line,
+                Settings {
+                    ai: ai.unwrap_or(line / 1000.0),
+                    hai: hai.unwrap_or(line / 200.0),
+                    min: min.unwrap_or(line / 400.0).min(line),
+                    ..settings
+                },
+            ))
         });
         let (kmin, kmax) = (set("kmin").then(|| p.bytes("kmin").0), set("kmax").then(|| p.bytes("kmax").0));
         if let (Some(kmin), Some(kmax)) = (kmin, kmax) {
@@ -113,7 +215,7 @@ pub const DCQCN: Protocol = Protocol {
                 let share = facts.capacity.as_bps() / PAPER_RATE;
                 let kmin = kmin.unwrap_or(((5e3 * share) as u64).max(u64::from(facts.packet)));
                 let kmax = kmax.unwrap_or(((200e3 * share) as u64).max(2 * kmin));
-let ramp = format!("ramp:kmin={kmin}B,kmax={kmax}B,pmax={pmax}");
+                let ramp = format!("ramp:kmin={kmin}B,kmax={kmax}B,pmax={pmax}");
                 let lossless = Lossless {
                     priorities: 1 << data,
                     pause: PauseAt::Dynamic { alpha, gap: 2 * u64::from(facts.packet) },

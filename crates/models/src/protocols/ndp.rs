@@ -24,40 +24,87 @@ const HEADERS: u8 = 7;
 /// NDP.
 pub const NDP: Protocol = Protocol {
     name: "ndp",
-    text: "NDP: a first window at line rate, then the receiver pulls; full queues trim packets to headers",
+    text: "NDP: a first window at line rate, then the receiver pulls; full queues trim \
+             packets to headers",
     cites: "Handley et al., SIGCOMM 2017 (from memory)",
     params: &[
-        ParamSpec::new("queue", Kind::Count, "8", "data packets that a port holds before it trims", "section 3.1")
-            .range(1.0, 1e6),
-        ParamSpec::new("tail", Kind::Float, "0.5", "probability that the last waiting packet is trimmed in place of the arriving one", "section 3.1")
-            .range(0.0, 1.0),
-        ParamSpec::new("weight", Kind::Count, "10", "headers served for one data packet while both wait", "section 3.1")
-            .range(1.0, 1e5),
-        ParamSpec::new("header_queue", Kind::Size, "", "bytes of headers that a port holds; unset = as many as data", "section 3.1: equal memory")
-            .range(64.0, 1e9),
-        ParamSpec::new("header", Kind::Size, "64", "headers of a packet, link framing not counted", "section 3.1 (trimmed packets of 64 bytes)")
-            .range(20.0, 1000.0),
-        ParamSpec::new("window", Kind::Count, "", "packets sent before the first pull; unset = the pipe at line rate and 6 more, one for each link \
-             of a fat tree, that stores them", "section 3.2: a bandwidth-delay product")
-            .range(1.0, 1e6),
-        ParamSpec::new("paths", Kind::Count, "64", "values of the permutation from which packets take their paths", "chosen: the paths between pods of a \
-             fat tree of 16")
-            .range(1.0, 65536.0),
-        ParamSpec::new("rto", Kind::Duration, "", "time after which a packet neither acknowledged nor trimmed is sent again; unset = 1ms, or 8 base \
-             round trips where that is more", "section 3.2: 1 ms, as queues are short")
-            .range(1e-6, 100.0),
+        ParamSpec::new(
+            "queue",
+            Kind::Count,
+            "8",
+            "data packets that a port holds before it trims",
+            "section 3.1",
+        )
+        .range(1.0, 1e6),
+        ParamSpec::new(
+            "tail",
+            Kind::Float,
+            "0.5",
+            "probability that the last waiting packet is trimmed in place of the arriving one",
+            "section 3.1",
+        )
+        .range(0.0, 1.0),
+        ParamSpec::new(
+            "weight",
+            Kind::Count,
+            "10",
+            "headers served for one data packet while both wait",
+            "section 3.1",
+        )
+        .range(1.0, 1e5),
+        ParamSpec::new(
+            "header_queue",
+            Kind::Size,
+            "72KB",
+            "bytes of headers that a port holds",
+            "section 3.1: the memory of eight packets of 9 KB",
+        )
+        .range(64.0, 1e9),
+        ParamSpec::new(
+            "header",
+            Kind::Size,
+            "64",
+            "headers of a packet, link framing not counted",
+            "section 3.1 (trimmed packets of 64 bytes)",
+        )
+        .range(20.0, 1000.0),
+        ParamSpec::new(
+            "window",
+            Kind::Count,
+            "",
+            "packets sent before the first pull; unset = the pipe at line rate and 6 more, \
+             one for each link of a fat tree, that stores them",
+            "section 3.2: a bandwidth-delay product",
+        )
+        .range(1.0, 1e6),
+        ParamSpec::new(
+            "paths",
+            Kind::Count,
+            "64",
+            "values of the permutation from which packets take their paths",
+            "chosen: the paths between pods of a fat tree of 16",
+        )
+        .range(1.0, 65536.0),
+        ParamSpec::new(
+            "rto",
+            Kind::Duration,
+            "",
+            "time after which a packet neither acknowledged nor trimmed is sent again; unset \
+             = 1ms, or 8 base round trips where that is more",
+            "section 3.2: 1 ms, as queues are short",
+        )
+        .range(1e-6, 100.0),
     ],
     build: |p| {
-        let unset = |key: &str| (!p.is_set(key)).then_some(());
         let header = p.bytes("header").0 as u32;
         let settings = Settings {
             header,
-            window: unset("window").map_or_else(|| Some(p.count("window") as u32), |()| None),
+            window: p.is_set("window").then(|| p.count("window") as u32),
             paths: p.count("paths") as u32,
-            rto: unset("rto").map_or_else(|| Some(p.dur("rto")), |()| None),
+            rto: p.is_set("rto").then(|| p.dur("rto")),
         };
         let (queue, tail, weight) = (p.count("queue") as u32, p.float("tail"), p.count("weight") as u32);
-        let headers = unset("header_queue").map_or_else(|| Some(p.bytes("header_queue").0), |()| None);
+        let headers = p.bytes("header_queue").0;
         Ok(Suite::own(
             Arc::new(move |facts| Box::new(Ndp::new(facts, settings))),
             Some(Arc::new(move |facts| {
@@ -66,8 +113,7 @@ pub const NDP: Protocol = Protocol {
                 quanta[usize::from(HEADERS)] = weight.saturating_mul(header);
                 let mut classes = [None; PRIORITIES];
                 classes[usize::from(DATA)] = Some(Amount::Packets(queue));
-                let same = u64::from(queue) * u64::from(facts.packet);
-                classes[usize::from(HEADERS)] = Some(Amount::Bytes(headers.unwrap_or(same)));
+                classes[usize::from(HEADERS)] = Some(Amount::Bytes(headers));
                 LinkNeeds {
                     scheduler: Scheduler::Drr(quanta),
                     classes,

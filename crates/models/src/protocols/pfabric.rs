@@ -19,15 +19,16 @@ const HOPS: u32 = 6;
 /// pFabric.
 pub const PFABRIC: Protocol = Protocol {
     name: "pfabric",
-    text:
-        "pFabric: the flow with the least left to send goes first and is dropped last; minimal rate control",
+    text: "pFabric: the flow with the least left to send goes first and is dropped last; \
+             minimal rate control",
     cites: "Alizadeh et al., SIGCOMM 2013 (from memory)",
     params: &[
         ParamSpec::new(
             "window",
             Kind::Count,
             "",
-            "first and largest window in packets; unset = the pipe at line rate and 6 more, one for each link of a fat tree, that stores them",
+            "first and largest window in packets; unset = the pipe at line rate and 6 more, \
+             one for each link of a fat tree, that stores them",
             "section 4.3: a bandwidth-delay product",
         )
         .range(1.0, 1e6),
@@ -35,7 +36,8 @@ pub const PFABRIC: Protocol = Protocol {
             "rto",
             Kind::Duration,
             "",
-            "retransmission timeout, never backed off; unset = 3 round trips, each the base one and 6 packets",
+            "retransmission timeout, never backed off; unset = 3 round trips, each the base \
+             one and 6 packets",
             "section 5: 45 us where the round trip is 14.6 us",
         )
         .range(1e-6, 100.0),

@@ -8,15 +8,30 @@ use penstock_units::{Dur, Time};
 /// Marking on a ramp.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "ramp",
-    text: "mark with a probability that grows from 0 at kmin to pmax at kmax and is 1 from there, by the bytes in the queue as they are, \
-           packet by packet; one that is not ECN-capable is dropped instead and counted as drops_nonect",
+    text: "mark with a probability that grows from 0 at kmin to pmax at kmax and is 1 from \
+             there, by the bytes in the queue as they are, packet by packet; one \
+             that is not ECN-capable is dropped instead and counted as \
+             drops_nonect",
     cites: "Zhu et al., SIGCOMM 2015, section 3.1, figure 5",
     params: &[
-        ParamSpec::new("kmin", Kind::Size, "5KB", "queue from which packets are marked", "DCQCN section 5.2, at 40 Gb/s")
-            .range(0.0, 1e12),
-        ParamSpec::new("kmax", Kind::Size, "200KB", "queue from which every packet is marked", "DCQCN section 5.2, at 40 Gb/s")
-            .range(1.0, 1e12),
-        ParamSpec::new("pmax", Kind::Float, "0.01", "probability just below kmax", "DCQCN section 5.2").range(0.0, 1.0),
+        ParamSpec::new(
+            "kmin",
+            Kind::Size,
+            "5KB",
+            "queue from which packets are marked",
+            "DCQCN section 5.2, at 40 Gb/s",
+        )
+        .range(0.0, 1e12),
+        ParamSpec::new(
+            "kmax",
+            Kind::Size,
+            "200KB",
+            "queue from which every packet is marked",
+            "DCQCN section 5.2, at 40 Gb/s",
+        )
+        .range(1.0, 1e12),
+        ParamSpec::new("pmax", Kind::Float, "0.01", "probability just below kmax", "DCQCN section 5.2")
+            .range(0.0, 1.0),
         ParamSpec::new(
             "at",
             Kind::Choice(&["arrival", "dequeue"]),

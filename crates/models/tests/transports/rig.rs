@@ -76,7 +76,7 @@ impl Rig {
                 if pause {
                     lossless
                 } else {
-                    BufferConfig::pool(bytes / 16, ports, ingresses)
+                    BufferConfig::pool(bytes, ports, ingresses)
                 }
             }));
             assert!(lossless.priorities != 0);
