@@ -70,7 +70,7 @@ pub mod schedule;
 mod served;
 pub mod stats;
 
-pub use arena::{Arena, Arrival, Effects, Hop, Loss, Lost, Offered, Pause, Segments};
+pub use arena::{Arena, Arrival, Effects, Hop, Loss, Lost, Offered, Pause, Segments, MAX_HOPS};
 pub use buffer::{Buffer, BufferConfig, Limit, PauseAt, PoolRule};
 pub use cell::{Cell, PRIORITIES};
 pub use config::{ClassConfig, PortConfig, Service, Trim};

@@ -159,7 +159,7 @@ impl<S: Stack> Nic<S> {
         let mut ready = Time::NEVER;
         for seat in &self.seats {
             if !seat.dry {
-                ready = ready.min(seat.stack.ready());
+                ready = ready.min(seat.stack.ready(self.paused));
             }
         }
         if ready == Time::NEVER || !self.up {
@@ -204,12 +204,12 @@ impl<S: Stack> Nic<S> {
         let n = self.seats.len();
         for k in 0..n {
             let i = if n == 1 { 0 } else { (self.turn + k) % n };
-            if self.seats[i].dry || self.seats[i].stack.ready() > t {
+            if self.seats[i].dry || self.seats[i].stack.ready(self.paused) > t {
                 continue;
             }
             let Some(cell) = self.call(t, i, net, |s, io| s.pull(io)) else {
                 let seat = &mut self.seats[i];
-                seat.dry = seat.stack.ready() <= t;
+                seat.dry = seat.stack.ready(self.paused) <= t;
                 continue;
             };
             self.turn = if n == 1 { 0 } else { (i + 1) % n };

@@ -238,10 +238,10 @@ pub trait Stack: Send {
     fn departs(&mut self, at: Time) {
         let _ = at;
     }
-    /// From when on [`Self::pull`] may have something: `now` or earlier, a time (pacing), or [`Time::NEVER`] (until the next
-    /// call). May be too early, never too late: where a pull was answered with `None` and this is not later than that pull, the
-    /// stack is asked again only after the next call (a packet, a deadline, a pause that ends).
-    fn ready(&self) -> Time;
+    /// From when on [`Self::pull`] may have something that is not `paused` (bits as in [`Io::paused`]): `now` or earlier, a time
+    /// (pacing), or [`Time::NEVER`] (until the next call). May be too early, never too late: where a pull was answered with `None` and
+    /// this is not later than that pull, the stack is asked again only after the next call (a packet, a deadline, a pause that ends).
+    fn ready(&self, paused: u8) -> Time;
 
     /// When the stack wants to act by itself; [`Time::NEVER`] = when something comes.
     fn deadline(&self) -> Time;
@@ -299,8 +299,8 @@ impl<S: Stack + ?Sized> Stack for Box<S> {
     fn departs(&mut self, at: Time) {
         (**self).departs(at);
     }
-    fn ready(&self) -> Time {
-        (**self).ready()
+    fn ready(&self, paused: u8) -> Time {
+        (**self).ready(paused)
     }
     fn deadline(&self) -> Time {
         (**self).deadline()

@@ -73,6 +73,8 @@ pub struct LabConfig {
     pub processing: Dur,
     /// Congestion headers are kept per packet.
     pub headers: bool,
+    /// Telemetry is kept per packet; [`Self::port`] says which ports write it.
+    pub telemetry: bool,
     /// Bytes are delivered in order: no more than what has arrived without a gap.
     pub in_order: bool,
     /// Seed of all random streams.
@@ -98,6 +100,7 @@ impl LabConfig {
             receive_delay: Dur::ZERO,
             processing: Dur::ZERO,
             headers: false,
+            telemetry: false,
             in_order: true,
             seed: 1,
         }
@@ -367,7 +370,10 @@ impl Lab {
             steps: 0,
             wire: Wire {
                 fabric,
-                arena: Arena::new(config.headers),
+                arena: match config.telemetry {
+                    true => Arena::new(config.headers).with_telemetry(),
+                    false => Arena::new(config.headers),
+                },
                 heap: BinaryHeap::new(),
                 told: Vec::new(),
                 pauses: Vec::new(),

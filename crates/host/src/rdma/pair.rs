@@ -80,6 +80,7 @@ impl Sending {
         let wants_ack = last || self.law.control().window.is_some_and(|window| ahead > window);
         let (flow, dst, at_dst, class, entropy) = (o.flow.0, o.dst, o.at_dst, o.class, o.forth);
         let slot = io.arena.alloc();
+        io.arena.ask_telemetry(slot);
         let again = self.out.count_sent(self.nxt + u64::from(payload));
         let packet = &mut io.arena.packets[slot as usize];
         *packet = Packet {
@@ -268,7 +269,7 @@ impl Receiving {
     /// An ACK or NACK with the next byte expected; takes over the telemetry of the packet in `slot`.
     fn answer(&mut self, io: &mut Io<'_>, cause: &Packet, slot: u32, kind: u32, c: &RdmaConfig) -> Cell {
         let cell = self.packet_back(io.arena, c.ack, kind, Time(cause.stamp), c);
-        io.arena.move_hops(slot, cell.packet);
+        io.arena.carry_hops(slot, cell.packet);
         if core::mem::take(&mut self.marked) {
             io.arena.packets[cell.packet as usize].flags |= flag::ECE;
         }

@@ -179,8 +179,15 @@ impl Stack for RdmaStack {
         self.settle(conn, io.now);
         Some(cell)
     }
-    fn ready(&self) -> Time {
-        if !self.control.is_empty() || !self.line.is_empty() {
+    fn ready(&self, paused: u8) -> Time {
+        let open = |priority: u8| paused & (1 << priority) == 0;
+        if !self.control.is_empty() && open(self.config.control_priority) {
+            return Time::ZERO;
+        }
+        if !open(self.config.data_priority) {
+            return Time::NEVER;
+        }
+        if !self.line.is_empty() {
             return Time::ZERO;
         }
         self.asleep.first().map_or(Time::NEVER, |(at, _)| *at)

@@ -454,8 +454,8 @@ impl Stack for TcpStack {
         }
     }
     #[inline]
-    fn ready(&self) -> Time {
-        if self.ready.is_empty() {
+    fn ready(&self, paused: u8) -> Time {
+        if self.ready.is_empty() || paused & (1 << self.options.priority) != 0 {
             Time::NEVER
         } else {
             Time::ZERO

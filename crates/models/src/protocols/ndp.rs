@@ -554,10 +554,11 @@ impl Stack for Ndp {
             }
         }
     }
-    fn ready(&self) -> Time {
-        if !self.control.is_empty() || !self.line.is_empty() {
+    fn ready(&self, paused: u8) -> Time {
+        let (headers, data) = (paused & (1 << HEADERS) == 0, paused & (1 << DATA) == 0);
+        if headers && !self.control.is_empty() || data && !self.line.is_empty() {
             Time::ZERO
-        } else if !self.pull_line.is_empty() {
+        } else if headers && !self.pull_line.is_empty() {
             self.pull_at
         } else {
             Time::NEVER

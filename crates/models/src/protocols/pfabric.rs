@@ -339,8 +339,8 @@ impl Stack for PFabric {
         let (_, conn) = *self.line.first()?;
         self.send(io, conn)
     }
-    fn ready(&self) -> Time {
-        if self.acks.is_empty() && self.line.is_empty() {
+    fn ready(&self, paused: u8) -> Time {
+        if paused & 1 != 0 || self.acks.is_empty() && self.line.is_empty() {
             Time::NEVER
         } else {
             Time::ZERO
