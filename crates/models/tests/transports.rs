@@ -7,6 +7,7 @@ use penstock_fabric::Reordering;
 use penstock_host::lab::{Flow, Outcome};
 use penstock_host::{Lab, Network};
 use penstock_units::{Bytes, Dur, Rate, Time};
+use proptest::prelude::*;
 use rig::{Rig, FRAMING, MSS};
 
 const GBPS: u64 = 1_000_000_000;
@@ -220,4 +221,97 @@ fn go_back_n_repairs_a_random_loss() {
     lab.run(ms(500));
     let f = all_done(&lab)[0];
     assert!(f.drops == 0 && f.counters.retransmits > 0 && f.counters.timeouts == 0, "{f:?}");
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    network: Network,
+    /// From, to, bytes, start in us.
+    flows: Vec<(u32, u32, u64, u64)>,
+    loss: f64,
+    reorder: Option<(f64, u64)>,
+    trim_at: Option<u32>,
+    /// Port, when in us, for how long, and whether what waits is lost.
+    failures: Vec<(u32, u64, u64, bool)>,
+    seed: u64,
+}
+
+fn network() -> impl Strategy<Value = Network> {
+    prop_oneof![
+        (2u32..6).prop_map(|hosts| Network::Star { hosts }),
+        (1u32..4, 1u32..4, 2u32..4).prop_map(|(leaves, spines, hosts_per_leaf)| Network::LeafSpine {
+            leaves,
+            spines,
+            hosts_per_leaf
+        }),
+    ]
+}
+fn case() -> impl Strategy<Value = Case> {
+    let flow = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1u64..300_000, 0u64..500);
+    let failure = (any::<prop::sample::Index>(), 0u64..1500, 1u64..2000, any::<bool>());
+    let reorder = prop::option::of((0.01f64..0.3, 1u64..50));
+    let loss = prop_oneof![Just(0.0), 0.0f64..0.05];
+    let trim_at = prop::option::of(1u32..12);
+    (
+        network(),
+        prop::collection::vec(flow, 1..12),
+        loss,
+        reorder,
+        trim_at,
+        prop::collection::vec(failure, 0..4),
+        any::<u64>(),
+    )
+        .prop_map(|(network, flows, loss, reorder, trim_at, failures, seed)| {
+            let n = network.hosts() as usize;
+            let pair = |(a, b, bytes, start): (prop::sample::Index, prop::sample::Index, u64, u64)| {
+                let (src, ahead) = (a.index(n), 1 + b.index(n - 1));
+                (src as u32, ((src + ahead) % n) as u32, bytes, start)
+            };
+            let port = |(p, at, long, lose): (prop::sample::Index, u64, u64, bool)| {
+                (p.index(network.ports() as usize) as u32, at, long, lose)
+            };
+            let (flows, failures) =
+                (flows.into_iter().map(pair).collect(), failures.into_iter().map(port).collect());
+            Case { network, flows, loss, reorder, trim_at, failures, seed }
+        })
+}
+
+/// The lab itself checks that no packet and no byte comes from nowhere, is delivered twice or out of order.
+fn every_byte_arrives(protocol: &str, case: &Case) {
+    let mut lab = Rig {
+        loss: case.loss,
+        reorder: case.reorder.map(|(share, us)| Reordering { share, extra: Dur::micros(us) }),
+        trim_at: case.trim_at,
+        seed: case.seed,
+        ..Rig::new(case.network, protocol)
+    }
+    .build();
+    case.flows.iter().for_each(|(src, dst, bytes, start)| {
+        lab.start(Flow::new(*src, *dst, *bytes).at(us(*start)));
+    });
+    for (port, at, long, lose) in &case.failures {
+        lab.fail(us(*at), *port, *lose);
+        lab.recover(us(at + long), *port);
+    }
+    lab.run(ms(3000));
+    for f in all_done(&lab) {
+        assert!(f.closed != Time::NEVER, "{protocol}: the sender does not know: {f:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn pfabric_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("pfabric", &case);
+    }
+    #[test]
+    fn ndp_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("ndp", &case);
+    }
+    #[test]
+    fn rdma_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("dcqcn", &case);
+        every_byte_arrives("dcqcn:ack_every=4", &case);
+    }
 }

@@ -112,6 +112,7 @@ impl Sending {
             .with_priority(c.data_priority)
             .with_ecn(Ecn::Ect0)
             .with_class(class)
+            .with_payload()
             .with_noise();
         (cell.to, cell.entropy) = (dst, entropy);
         cell

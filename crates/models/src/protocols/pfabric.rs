@@ -211,6 +211,9 @@ impl PFabric {
         packet.set_conn(o.at_dst);
         packet.set_class(o.class);
         let mut cell = Cell::new(slot, wire).with_class(o.class).with_noise().with_rank(s.rank(), o.forth);
+        if payload > 0 {
+            cell = cell.with_payload();
+        }
         cell.to = o.dst;
         self.settle(conn);
         Some(cell)

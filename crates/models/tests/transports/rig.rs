@@ -3,7 +3,7 @@
 
 use penstock_core::rng::Entity;
 use penstock_core::Stream;
-use penstock_fabric::{BufferConfig, Cable, Reordering};
+use penstock_fabric::{BufferConfig, Cable, Reordering, Trim};
 use penstock_host::lab::Spread;
 use penstock_host::{Lab, LabConfig, Network};
 use penstock_models::registry::{protocol, LinkFacts, Paths};
@@ -26,7 +26,7 @@ pub struct Rig {
     /// At every port of a switch.
     pub loss: f64,
     pub reorder: Option<Reordering>,
-    /// Every port of a switch trims when its data queue is full, whatever the protocol.
+    /// Every port of a switch trims data beyond so many packets, whatever the protocol.
     pub trim_at: Option<u32>,
     pub seed: u64,
 }
@@ -93,9 +93,11 @@ impl Rig {
             }
             port.reorder = reorder.map(|r| (r, stream(Entity::Jitter)));
             if let (Some(at), Some(service)) = (trim_at, &mut port.service) {
-                if let Some(class) = service.classes.first_mut().filter(|_| service.trim.is_some()) {
-                    class.limit_packets = at;
-                }
+                let data = needs.lossless.map_or(0, |l| l.priorities.trailing_zeros() as usize);
+                service.classes[data].limit_packets = at;
+                // Where a buffer is shared, only what arrives is cut.
+                let tail = if needs.lossless.is_some() { 0.0 } else { 0.5 };
+                service.trim = Some(Trim { bytes: 64, priority: 7, tail });
             }
         });
         Lab::new(c, move |facts| stack(facts))
