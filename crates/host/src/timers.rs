@@ -13,19 +13,20 @@ const HANDLE_BITS: u32 = 30;
 
 /// The entries of an end.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
+pub(crate) struct Pending {
     near: Time,
     far: Time,
     /// The flow that has the handle now: entries of an earlier one are stale.
     flow: u32,
 }
 
-const NONE: Pending = Pending { near: Time::NEVER, far: Time::NEVER, flow: 0 };
-
 impl Pending {
+    /// No entries.
+    pub const NONE: Pending = Pending { near: Time::NEVER, far: Time::NEVER, flow: 0 };
+
     /// True when a new entry is needed for a deadline at `at`.
     #[inline]
-    fn arm(&mut self, at: Time) -> bool {
+    pub fn arm(&mut self, at: Time) -> bool {
         if at >= self.near {
             return false;
         }
@@ -36,7 +37,7 @@ impl Pending {
         true
     }
     /// True when the entry that has come at `at` is one of those pending.
-    fn fired(&mut self, at: Time) -> bool {
+    pub fn fired(&mut self, at: Time) -> bool {
         if at == self.near {
             (self.near, self.far) = (self.far, Time::NEVER);
             true
@@ -78,11 +79,11 @@ impl Timers {
     pub fn arm(&mut self, at: Time, kind: u8, flow: u32, conn: u32) {
         let i = conn as usize;
         if i >= self.pending.len() {
-            self.pending.resize(i + 1, NONE);
+            self.pending.resize(i + 1, Pending::NONE);
         }
         let pending = &mut self.pending[i];
         if pending.flow != flow {
-            *pending = Pending { flow, ..NONE };
+            *pending = Pending { flow, ..Pending::NONE };
         }
         if pending.arm(at) {
             debug_assert!(kind < 4 && conn < 1 << HANDLE_BITS);

@@ -27,6 +27,7 @@ pub use witness::Witness;
 
 use crate::nic::{Net, Nic, NicConfig};
 use crate::stack::{Counters, HostFacts, News, Opening, Order, Stack};
+use crate::timers::Pending;
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
 use alloc::vec;
@@ -301,8 +302,8 @@ pub struct Lab {
     config: LabConfig,
     wire: Wire,
     hosts: Vec<Nic>,
-    /// When each host is next woken up, so far.
-    armed: Vec<Time>,
+    /// When each host is woken up, so far.
+    wakes: Vec<Pending>,
     /// Handles of each host that may be used again, and the first never used.
     handles: Vec<(Vec<u32>, u32)>,
     flows: Vec<Running>,
@@ -361,7 +362,7 @@ impl Lab {
         Lab {
             now: Time::ZERO,
             hosts: hosts.collect(),
-            armed: vec![Time::NEVER; n as usize],
+            wakes: vec![Pending::NONE; n as usize],
             handles: vec![(Vec::new(), 0); n as usize],
             flows: Vec::new(),
             changes: Vec::new(),
@@ -481,9 +482,7 @@ impl Lab {
                     self.wire.drain();
                 }
                 kind::HOST => {
-                    // An entry that a nearer one has overtaken.
-                    if self.armed[number as usize] == at {
-                        self.armed[number as usize] = Time::NEVER;
+                    if self.wakes[number as usize].fired(at) {
                         self.hosts[number as usize].wake(at, &mut self.wire);
                         self.settle(number);
                     }
@@ -591,8 +590,7 @@ impl Lab {
     }
     fn arm(&mut self, host: u32) {
         let at = self.hosts[host as usize].deadline().max(self.now);
-        if at < self.armed[host as usize] {
-            self.armed[host as usize] = at;
+        if self.wakes[host as usize].arm(at) {
             self.wire.push(at, kind::HOST, host);
         }
     }
