@@ -228,18 +228,7 @@ mod tests {
     use penstock_core::FlowId;
 
     fn opening() -> Opening {
-        Opening {
-            flow: FlowId(3),
-            src: 0,
-            dst: 1,
-            at_src: 0,
-            at_dst: 0,
-            bytes: 0,
-            class: 0,
-            due: Time::NEVER,
-            forth: 0,
-            back: 0,
-        }
+        Opening { flow: FlowId(3), dst: 1, ..Opening::default() }
     }
 
     #[test]

@@ -144,10 +144,7 @@ fn a_receiver_sends_one_nack_for_each_gap_and_acknowledges_repetitions() {
 fn every_fourth_packet_or_the_one_that_asks_is_acknowledged() {
     let mut host = Host::receiver(RdmaConfig { ack_every: 4, ..config() });
     (0..6).for_each(|n| host.data(n, n, if n == 5 { Ecn::Ce } else { Ecn::Ect0 }));
-    assert_eq!(
-        host.answers(6),
-        [(CNP, 5), (1, 4)].map(|(k, n)| if k == CNP { (1, 4) } else { (CNP, n + 1) })
-    );
+    assert_eq!(host.answers(6), [(1, 4), (CNP, 5)]);
     let last = Packet { seq: 6 * 956, payload: 10, wire_len: 54, ..Packet::default() };
     host.give(7, last, 0, true, Ecn::Ect0);
     let (_, ack) = host.pull(7).unwrap();
@@ -192,12 +189,12 @@ fn a_pause_stops_data_and_not_control() {
     let mut host = Host::sender(1, 10, RateControl::default(), Order::RoundRobin);
     host.call(0, |s, io| s.listen(io, &Host::opened(9, 9)));
     host.paused = 1 << 3;
-    assert_eq!((host.pull(0), host.stack.ready(1 << 3)), (None, Time::NEVER));
+    assert!(host.pull(0).is_none() && host.stack.ready(1 << 3) == Time::NEVER);
     let mut packet = Packet { payload: 956, wire_len: 1000, flow: 9, ..Packet::default() };
     packet.set_conn(9);
     host.give(0, packet, 0, false, Ecn::Ect0);
     assert_eq!(host.pull(0).unwrap().0.priority(), 6);
-    assert_eq!(host.pull(0), None);
+    assert!(host.pull(0).is_none());
     host.paused = 0;
     assert_eq!(host.pull(0).unwrap().0.priority(), 3);
 }

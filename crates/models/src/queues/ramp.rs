@@ -1,8 +1,9 @@
 //! Marking on a ramp: the switch of DCQCN, HPCC and other transports for RDMA. RED's line, but on the queue as it is.
 
-use super::{Discipline, Queue};
+use super::Discipline;
 use alloc::boxed::Box;
 use penstock_core::{Backlog, Kind, Packet, ParamSpec, QueueDiscipline, Stream, Verdict};
+use penstock_fabric::Rule;
 use penstock_units::{Dur, Time};
 
 /// Marking on a ramp.
@@ -47,7 +48,12 @@ pub const DISCIPLINE: Discipline = Discipline {
             return Err(p.error("kmax", "must be above kmin"));
         }
         let dequeue = p.text("at") == "dequeue";
-        Ok(Queue::Other(Box::new(Ramp { min, max, pmax: p.float("pmax"), dequeue })))
+        Ok(if dequeue { Rule::AtDequeue } else { Rule::Other }(Box::new(Ramp {
+            min,
+            max,
+            pmax: p.float("pmax"),
+            dequeue,
+        })))
     },
 };
 

@@ -105,8 +105,7 @@ impl LinkNeeds {
             }
         }
         if let Some((priority, text)) = &self.queue {
-            classes[usize::from(*priority)].rule =
-                QueueSpec::parse("queue", text)?.build(facts.packet).into();
+            classes[usize::from(*priority)].rule = QueueSpec::parse("queue", text)?.build(facts.packet);
         }
         port.service = Some(Box::new(Service { scheduler: self.scheduler, classes, trim: self.trim }));
         port.telemetry |= self.telemetry;
