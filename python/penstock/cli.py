@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock import completion
-from penstock.console import Bar, complain, err_console, note, out_console
+from penstock.console import Bar, complain, note, out_console
 from penstock.options import (
     BAD_INPUT,
     DONE,
@@ -37,12 +37,12 @@ from penstock.options import (
     whole,
     worker_count,
 )
+from penstock.reproduce_command import reproduce as reproduce_rows
 from penstock.sweep_command import sweep as sweep_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.ledger import Verdict
     from penstock.runs import RunSet
     from penstock.sweeps import Interrupted, RunFailed
 
@@ -154,75 +154,7 @@ def run(
 app.command("sweep")(sweep_points)
 
 
-@app.command()
-def reproduce(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Rows by id (I-4.1).")] = None,
-    paper: Annotated[list[str] | None, typer.Option(help="All rows of a paper.", metavar="KEY")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All rows.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer points and replications (default).")] = False,
-    full: Annotated[bool, typer.Option("--full", help="The published lengths.")] = False,
-    jobs: Jobs = "0",
-    out: Annotated[Path, typer.Option(help="Figures, verdicts.json, report.html.", metavar="DIR")] = Path(
-        "out/ledger"
-    ),
-    as_json: Json = False,
-    listing: Annotated[bool, typer.Option("--list", help="List the rows and stop.")] = False,
-    live: Annotated[
-        bool,
-        typer.Option("--live", help="The rows with kernel sockets too; alone, only those (Linux, root)."),
-    ] = False,
-) -> int:
-    """Judge published results: run their checks, print a verdict for each, write a report."""
-    from penstock import _engine, ledger, report, results
-    from penstock import scenario as scenarios
-
-    workers = worker_count(jobs)
-    if listing:
-        return _list_rows(live)
-    if quick and full:
-        raise scenarios.error("--quick", "--full", "give one of the two")
-    if everything and (ids or paper):
-        raise scenarios.error("--all", " ".join([*(ids or []), *(paper or [])]), "names all rows already")
-    if not (everything or ids or paper or live):
-        raise scenarios.error(
-            "ID", "nothing", "name rows (I-4.1 ...), a paper (--paper incast), --all or --live"
-        )
-    results.writable(out)
-    chosen = ledger.select(ids or (), paper or (), live=live)
-    if live and not (everything or ids or paper):
-        chosen = [row for row in chosen if row.view]
-    bar = Bar("")
-    lab = ledger.Lab(out, quick=not full, jobs=workers, on_progress=bar)
-
-    def show(verdict: Verdict) -> None:
-        bar.stop()
-        if err_console.is_terminal or as_json:
-            _verdict_line(verdict)
-
-    with bar:
-        bar.label = "rows"
-        found, interrupted = ledger.reproduce(chosen, lab, show)
-    words = ["penstock", "reproduce", *(["--all"] if everything else []), *(ids or [])]
-    words += [word for key in paper or [] for word in ("--paper", key)]
-    words += ["--live"] if live else []
-    words.append("--full" if full else "--quick")
-    provenance = {"command": " ".join(words), "penstock": _engine.__version__}
-    if as_json:
-        print(json.dumps([verdict.document() for verdict in found]))
-    else:
-        _print_verdicts(found)
-    # The verdicts are out: a disk that does not take the files loses none of them.
-    ledger.write(found, out)
-    path = report.verdicts(found, out / "report.html", quick=not full, provenance=provenance)
-    note(f"report: {path}")
-    if interrupted:
-        judged = sum(v.verdict != ledger.NOT_RUN for v in found)
-        note(f"interrupted: {judged} of {len(found)} rows have a verdict")
-        return INTERRUPTED
-    failed = [v for v in found if v.verdict == ledger.NOT_RUN]
-    for verdict in failed:
-        complain(f"{verdict.row.id}: {verdict.reason}")
-    return RUN_FAILED if failed else DONE
+app.command("reproduce")(reproduce_rows)
 
 
 @app.command()
@@ -486,48 +418,6 @@ def _print_runs(found: RunSet) -> None:
         row = [key, show(key, mean)]
         table.add_row(*row, *([found.interval(key)] if count > 1 else []))
     out_console.print(table)
-
-
-_STYLES = {"confirmed": "green", "differs": "yellow", "not run": "dim"}
-
-
-def _verdict_line(verdict: Verdict) -> None:
-    line = Text.assemble(
-        (f"{verdict.row.id:<10}", "bold"),
-        (f"{verdict.shown:<10}", _STYLES[verdict.verdict]),
-        f"{verdict.seconds:6.1f} s  {verdict.row.title}",
-    )
-    err_console.print(line, soft_wrap=True)
-
-
-def _print_verdicts(found: list[Verdict]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True)
-    table.add_column("row", style="bold", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("stated", ratio=2)
-    table.add_column("measured", ratio=3)
-    table.add_column("s", justify="right", no_wrap=True)
-    for v in found:
-        measured = Text(v.measured)
-        if v.reason:
-            measured.append(("\n" if v.measured else "") + v.reason, style="italic")
-        verdict = Text(v.shown, style=_STYLES[v.verdict])
-        table.add_row(v.row.id, verdict, v.row.stated, measured, f"{v.seconds:.1f}")
-    out_console.print(table)
-    names = [v.verdict for v in found]
-    out_console.print("  ".join(f"{names.count(name)} {name}" for name in _STYLES if name in names))
-
-
-def _list_rows(live: bool) -> int:
-    from penstock import ledger
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("row", "paper", "what"):
-        table.add_column(heading, no_wrap=heading != "what")
-    for row in ledger.rows(live=live):
-        table.add_row(row.id, row.paper, row.title)
-    out_console.print(table)
-    return DONE
 
 
 if __name__ == "__main__":

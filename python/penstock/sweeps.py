@@ -21,7 +21,7 @@ from concurrent.futures import (
     wait,
 )
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from penstock.studies import Study
 
 Point = tuple[str | Path, Mapping[str, Any]]
+
+#: Numbers computed from the tables of a run, to be added to its summary.
+Derive = Callable[[Run], Mapping[str, float]]
 
 # How long a stopped run may take to hand back what it has; the engine looks at the flag every few
 # milliseconds.
@@ -77,6 +80,8 @@ class Task:
     keep: tuple[str, ...]
     live: bool = False
     """With sockets of the kernel instead of simulated ones (`penstock.live`)."""
+    derive: Derive | None = None
+    """Computed where the run is made; the tables it needs, `keep`, go no further."""
 
 
 def execute(task: Task, progress: _engine.Progress | None = None) -> Run:
@@ -100,7 +105,7 @@ def execute(task: Task, progress: _engine.Progress | None = None) -> Run:
 
 def _call(task: Task, progress: _engine.Progress) -> Run:
     result = (_engine.live if task.live else _engine.run)(task.spec, task.run, progress)
-    return Run(
+    run = Run(
         run=task.run,
         scenario=resolved(result.scenario),
         # A hundred thousand runs share one copy of the keys, and of the scenario.
@@ -112,6 +117,9 @@ def _call(task: Task, progress: _engine.Progress) -> Run:
         warnings=tuple(result.warnings),
         bottleneck=sys.intern(result.bottleneck),
     )
+    if task.derive is None or not run.completed:
+        return run
+    return replace(run, summary={**run.summary, **task.derive(run)}, tables={})
 
 
 @lru_cache(maxsize=64)
