@@ -6,9 +6,9 @@
 //! | `pair.rs` | the two ends of a queue pair: go-back-N, acknowledgements, congestion notification |
 //! | `stack.rs` | the network card: control first, then queue pairs in turn, each when its limiter and its window allow |
 //!
-//! As RoCEv2 does it (InfiniBand Architecture Specification volume 1, section 9.7, from memory), with two liberties: sequence numbers
-//! count bytes where the PSN counts packets, and write and send requests are not told apart, so that their extra headers (RETH) are
-//! not on the wire. A queue pair begins without a handshake.
+//! As RoCEv2 does it (InfiniBand Architecture Specification volume 1, section 9.7, from memory), with two liberties:
+//! sequence numbers count bytes where the PSN counts packets, and write and send requests are not told apart, so that
+//! their extra headers (RETH) are not on the wire. A queue pair begins without a handshake.
 
 mod pair;
 mod stack;

@@ -247,8 +247,8 @@ impl Receiving {
         self.unacked = 0;
         out.extend([self.answer(io, packet, cell.packet, kind::ACK, c)]);
     }
-    /// The notification point (Zhu et al., SIGCOMM 2015, section 3.1, figure 6): a marked packet is answered by a CNP at once when
-    /// none was sent for a CNP interval; otherwise one follows at the end of the interval.
+    /// The notification point (Zhu et al., SIGCOMM 2015, section 3.1, figure 6): a marked packet is answered by a CNP
+    /// at once when none was sent for a CNP interval; otherwise one follows at the end of the interval.
     fn note_marked(&mut self, io: &mut Io<'_>, packet: &Packet, c: &RdmaConfig, out: &mut impl Extend<Cell>) {
         let Some(interval) = c.cnp_interval else { return };
         if io.now < self.cnp_at {

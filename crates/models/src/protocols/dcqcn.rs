@@ -1,5 +1,5 @@
-//! DCQCN: a rate per queue pair, cut by congestion notification packets, raised by a timer and a byte counter (Zhu et al., SIGCOMM 2015;
-//! read from memory). The queue pairs themselves are [`penstock_host::rdma`].
+//! DCQCN: a rate per queue pair, cut by congestion notification packets, raised by a timer and a byte counter (Zhu et
+//! al., SIGCOMM 2015; read from memory). The queue pairs themselves are [`penstock_host::rdma`].
 
 use crate::registry::{LinkNeeds, Lossless, Protocol, Suite};
 use alloc::boxed::Box;
@@ -280,8 +280,8 @@ impl Dcqcn {
             sent: 0,
         }
     }
-    /// Equation 2: alpha <- (1 - g) alpha whenever no CNP came for an alpha timer. Nothing reads alpha between CNPs, so it is done for
-    /// all periods that have passed when it is asked for.
+    /// Equation 2: alpha <- (1 - g) alpha whenever no CNP came for an alpha timer. Nothing reads alpha between CNPs, so
+    /// it is done for all periods that have passed when it is asked for.
     fn alpha_now(&self, now: Time) -> (f64, Time) {
         if !self.reacting {
             return (self.alpha, now);

@@ -1,7 +1,9 @@
 //! NDP: switches trim, senders spray, receivers pull (Handley et al., SIGCOMM 2017; read from memory).
 //!
-//! Left out: return-to-sender (section 3.2.4), for which a switch would have to turn headers round, and the sender's scoreboard that
-//! takes bad paths out of the permutation (section 3.2.3).
+//! Left out: return-to-sender (section 3.2.4), for which a switch would have to turn headers round, and the sender's
+//! scoreboard that takes bad paths out of the permutation (section 3.2.3).
+//!
+//! Above 600 lines: a protocol is one file, and this one is a whole transport.
 
 use crate::registry::{LinkNeeds, Paths, Protocol, Suite};
 use alloc::boxed::Box;
@@ -361,7 +363,8 @@ impl Ndp {
         (cell.to, cell.entropy) = (o.src, o.back.wrapping_add(slot));
         cell
     }
-    /// A PULL, when one is owed and its time has come: so that what it brings keeps the link of this host just busy (section 3.2).
+    /// A PULL, when one is owed and its time has come: so that what it brings keeps the link of this host just busy
+    /// (section 3.2).
     fn send_pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
         while self.pull_at <= io.now {
             let conn = self.pull_line.pop_front()?;

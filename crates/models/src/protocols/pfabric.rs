@@ -1,5 +1,5 @@
-//! pFabric: switches serve and keep the packets of the flows with the least left to send; hosts begin at line rate and only time out
-//! (Alizadeh et al., SIGCOMM 2013; read from memory).
+//! pFabric: switches serve and keep the packets of the flows with the least left to send; hosts begin at line rate and
+//! only time out (Alizadeh et al., SIGCOMM 2013; read from memory).
 
 use crate::registry::{LinkNeeds, Protocol, Suite};
 use alloc::boxed::Box;
@@ -151,7 +151,8 @@ struct PFabric {
     ends: Seats<End>,
     alarms: Alarms,
     acks: VecDeque<Cell>,
-    /// Senders that may send, by what they have left: a host serves as its switches do (section 4.3), whatever the scenario's order.
+    /// Senders that may send, by what they have left: a host serves as its switches do (section 4.3), whatever the
+    /// scenario's order.
     line: BTreeSet<(u64, u32)>,
 }
 
