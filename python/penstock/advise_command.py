@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,6 +40,8 @@ _OPTIONS = {
     "fresh": "--fresh",
     "store": "--out",
 }
+# Columns of a terminal from which on the whole table fits.
+_WIDE = 130
 _STYLES = {"better": "green", "worse": "yellow", "no difference": "dim", "undecided": "cyan"}
 
 
@@ -79,7 +82,7 @@ def advise(
     """Say what to change: every lever alone, the best together, confirmed with fresh seeds; with a report."""
     from penstock import advice, results
     from penstock import scenario as scenarios
-    from penstock.sweeps import Interrupted, RunFailed
+    from penstock.sweeps import RunFailed
 
     chosen = chosen_settings(settings or [], profile)
     workers = worker_count(jobs)
@@ -98,7 +101,7 @@ def advise(
             results.writable(folder, "--out")
             try:
                 session.work(folder, None, workers, advice.staged(bar))
-            except (Interrupted, RunFailed) as stop:
+            except (KeyboardInterrupt, RunFailed) as stop:
                 bar.stop()
                 code = INTERRUPTED
                 if isinstance(stop, RunFailed):
@@ -141,26 +144,32 @@ def _print(found: Advice) -> None:
             "run length: " + ", ".join(f"{k}={v}" for k, v in found.length.items()), style="dim"
         )
     if found.alone:
-        headings, rows = found.rows(
-            sorted(found.alone, key=lambda t: -(t.difference.mean if t.difference else 0))
-        )
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        # The sentences below repeat what has no room here.
-        room = 5 if out_console.width < 120 else len(headings)
-        left = ("lever", "change", "verdict")
-        for heading in headings[:room]:
-            table.add_column(
-                heading, justify="left" if heading in left else "right", no_wrap=heading == "verdict"
-            )
-        for row in rows:
-            cells = [
-                Text(cell, _STYLES.get(cell, "")) if i == 2 else Text(cell) for i, cell in enumerate(row)
-            ]
-            table.add_row(*cells[:room])
-        out_console.print(table)
+        out_console.print(_table(found))
     for text in found.sentences:
         out_console.print(text + "\n")
     if found.best is not None:
         out_console.print(
             "again: " + found.command(found.best.settings, found.best.sets), soft_wrap=True, style="dim"
         )
+
+
+def _table(found: Advice) -> Table:
+    """Every change alone, the best first, in as many columns as the terminal has room for."""
+    ranked = sorted(found.alone, key=lambda trial: -trial.mean if math.isfinite(trial.mean) else math.inf)
+    headings, rows = found.rows(ranked)
+    # Narrow: the change, its verdict, and what it brings. Lever, runs and the rest are in the report.
+    kept = list(range(len(headings)))
+    if out_console.width < _WIDE:
+        kept = [headings.index(name) for name in ("change", "verdict", "times (95 %)")]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i in kept:
+        words = headings[i] in ("lever", "change", "verdict")
+        table.add_column(
+            headings[i],
+            justify="left" if words else "right",
+            no_wrap=headings[i] in ("lever", "verdict", "times (95 %)"),
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*(Text(row[i], _STYLES.get(row[i], "")) for i in kept))
+    return table

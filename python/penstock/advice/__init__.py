@@ -243,7 +243,7 @@ class Advice:
         kinds: dict[str, list[Trial]] = {}
         for trial in self.alone:
             kinds.setdefault(trial.verdict, []).append(trial)
-        better = sorted(kinds.get(BETTER, []), key=lambda t: -(t.difference.mean if t.difference else 0.0))
+        better = sorted(kinds.get(BETTER, []), key=lambda trial: -trial.mean)
         if better:
             # Of each lever the best: the table has them all.
             first: dict[str, Trial] = {}

@@ -208,10 +208,9 @@ def _buffer(at: Facts, measured: Mapping[str, Any]) -> Iterator[Candidate]:
     now = _engine.quantity(at.values.get(key) or "")
     if now is None or now[1] not in ("packets", "bytes", ""):
         return
-    unit, size = ("pkt", at.packet) if now[1] == "packets" else ("B", 1.0)
 
     def to(held: float) -> dict[str, str]:
-        return {key: f"{_round_up(held / size)}{unit}"}
+        return {key: f"{_round_up(held / at.packet)}pkt" if now[1] == "packets" else _bytes(_round_up(held))}
 
     if math.isfinite(at.burst) and at.buffer < at.burst < 1000 * at.buffer:
         why = (
@@ -327,7 +326,10 @@ def _recovery(at: Facts, measured: Mapping[str, Any]) -> Iterator[Candidate]:
         yield Candidate("delayed ACKs", {"delayed_ack": "1"}, why)
     probe = {"true": "false", "false": "true"}.get(at.values.get("tail_loss_probe", ""))
     if probe and at.protocol not in ("reno", "newreno"):
-        yield Candidate("tail-loss probe", {"tail_loss_probe": probe}, "RFC 8985 section 7")
+        # From memory: tcp_schedule_loss_probe adds TCP_TIMEOUT_MIN, two clock ticks.
+        beware = "penstock probes after 2 SRTT, as RFC 8985 says; Linux waits some 2 ms longer"
+        why = "RFC 8985 section 7"
+        yield Candidate("tail-loss probe", {"tail_loss_probe": probe}, why, SETTING, None, beware)
 
 
 def seconds(value: float) -> str:
@@ -336,6 +338,14 @@ def seconds(value: float) -> str:
         if value >= scale:
             return f"{value / scale:.6g}{unit}"
     return f"{value / 1e-9:.6g}ns"
+
+
+def _bytes(value: int) -> str:
+    """A size as a setting: `200KB`, `1.1MB`."""
+    for scale, unit in ((1e6, "MB"), (1e3, "KB")):
+        if value >= scale:
+            return f"{value / scale:.6g}{unit}"
+    return f"{value}B"
 
 
 def _nice(value: float) -> float:

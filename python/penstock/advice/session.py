@@ -65,6 +65,11 @@ class Trial:
     limits: dict[str, str] = field(default_factory=dict)
 
     @property
+    def mean(self) -> float:
+        """Mean log ratio of the score; NaN without one."""
+        return self.difference.mean if self.difference else math.nan
+
+    @property
     def verdict(self) -> str:
         """better, worse, no difference or undecided."""
         return self.difference.word if self.difference else ""
