@@ -43,7 +43,7 @@ def test_one_text_with_commas_is_the_same():
 
 def test_a_limit_alone_stands_beside_the_usual_goal():
     found = goals.parse("queue_max_packets<50pkt", "query", MEASURED)
-    assert [a.key for a in found.aims] == ["fct_p99_s"]
+    assert [a.key for a in found.aims] == ["block_p99_s"]
     assert found.limits[0].value == 50
 
 
@@ -164,6 +164,15 @@ def test_of_changes_that_bring_the_same_the_cheaper_is_picked():
     far = [{0: 2.0, 1: 2.01, 2: 1.99}, near[1]]
     assert judge.pick(far, [2, 0], [0, 1], MARGIN) == 0
     assert judge.pick(far, [2, 0], [], MARGIN) is None
+
+
+def test_a_change_that_breaks_a_limit_is_not_recommended():
+    kept, broken = {"a<1": "met", "b<1": "undecided"}, {"a<1": "not met", "b<1": "met"}
+    assert judge.eligible([BETTER, BETTER, SAME], [broken, kept, kept], kept) == [1]
+    assert judge.eligible([BETTER], [broken], kept) == []
+    # Broken as it is: better is better, until a change mends it.
+    assert judge.eligible([BETTER, WORSE], [broken, kept], broken) == [0]
+    assert judge.eligible([BETTER, BETTER], [broken, kept], broken) == [1]
 
 
 # --- Levers ---------------------------------------------------------------------------------------------

@@ -145,7 +145,7 @@ class Advice:
                     trial.change.text,
                     trial.verdict,
                     *(_value(trial, key) for key in keys),
-                    self._times(trial),
+                    self._times(trial.effects),
                     *(trial.limits[text] for text in limits),
                     str(len(trial.sets.runs)),
                     show(*trial.change.forecast) if trial.change.forecast else "",
@@ -223,7 +223,7 @@ class Advice:
         changes = _and([_with_cost(step) for step in self.steps])
         found = [f"Change {changes}: {self._measured(self.best)}; {self._effects(self.best)}."]
         if len(self.steps) > 1:
-            shares = [f"{step.change.text} {self._gain(step.gain)}" for step in self.steps]
+            shares = [f"{step.change.text} {self._times(step.effects)} times" for step in self.steps]
             found.append(f"One after the other they bring: {'; then '.join(shares)}.")
         found += [f"Beware of {s.change.text}: {s.change.beware}." for s in self.steps if s.change.beware]
         for limit in self.goals.limits:
@@ -249,7 +249,7 @@ class Advice:
             first: dict[str, Trial] = {}
             for trial in better:
                 first.setdefault(trial.change.lever if trial.change else "", trial)
-            shown = "; ".join(f"{_text(t)} {self._times(t)} times" for t in first.values())
+            shown = "; ".join(map(self._brief, first.values()))
             found.append(f"Better, the best of each lever alone: {shown}.")
         levers = list(dict.fromkeys(trial.change.lever for trial in self.alone if trial.change))
         idle = [
@@ -264,11 +264,11 @@ class Advice:
         if same:
             found.append(f"No difference (within {self.options.margin:.0%}): {'; '.join(map(_text, same))}.")
         if WORSE in kinds:
-            shown = "; ".join(f"{_text(t)} {self._times(t)} times" for t in kinds[WORSE])
+            shown = "; ".join(map(self._brief, kinds[WORSE]))
             found.append(f"Worse: {shown}.")
         if UNDECIDED in kinds:
             most = max(len(t.sets.runs) for t in kinds[UNDECIDED])
-            shown = "; ".join(f"{_text(t)} {self._times(t)} times" for t in kinds[UNDECIDED])
+            shown = "; ".join(map(self._brief, kinds[UNDECIDED]))
             found.append(f"Undecided after {most} runs: {shown}.")
         if self.model:
             found.append(f"For long flows the fluid model says: {self.model}.")
@@ -291,17 +291,18 @@ class Advice:
             return f"{trial.effects[aims[0]].text} times what it was"
         return _and([f"{key} {trial.effects[key].text} times" for key in aims]) + " what they were"
 
-    def _gain(self, gain: Difference) -> str:
-        assert self.goals is not None
-        if len(self.goals.aims) == 1 and self.goals.aims[0].sign > 0 and not self.goals.limits:
-            return f"{gain.text} times"
-        return f"{gain.text} times in the score"
-
-    def _times(self, trial: Trial) -> str:
+    def _times(self, effects: Mapping[str, Difference]) -> str:
+        """What the aims come to, as ratios."""
         assert self.goals is not None
         if len(self.goals.aims) == 1:
-            return trial.effects[self.goals.aims[0].key].text
-        return _and([f"{aim.key} {trial.effects[aim.key].text}" for aim in self.goals.aims])
+            return effects[self.goals.aims[0].key].text
+        return _and([f"{aim.key} {effects[aim.key].text}" for aim in self.goals.aims])
+
+    def _brief(self, trial: Trial) -> str:
+        """A change with its ratios, and the limits that it breaks."""
+        broken = [text for text, word in trial.limits.items() if word == NOT_MET]
+        breaks = f" (breaks {_and(broken)})" if broken else ""
+        return f"{_text(trial)} {self._times(trial.effects)} times{breaks}"
 
     def _kept(self, text: str) -> bool:
         return self.best is not None and self.best.limits.get(text) == MET

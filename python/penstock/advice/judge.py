@@ -96,6 +96,18 @@ def keeps(limit: Limit, values: Sequence[float]) -> str:
     return OPEN
 
 
+def eligible(
+    verdicts: Sequence[str], limits: Sequence[Mapping[str, str]], baseline: Mapping[str, str]
+) -> list[int]:
+    """The indices of the changes that may be recommended: `better`, and no limit broken; where none keeps
+    them all, those that break no limit but ones that the baseline breaks too.
+    """
+    better = [i for i, word in enumerate(verdicts) if word == BETTER]
+    broken = [{text for text, word in of.items() if word == NOT_MET} for of in limits]
+    before = {text for text, word in baseline.items() if word == NOT_MET}
+    return [i for i in better if not broken[i]] or [i for i in better if broken[i] <= before]
+
+
 def pick(
     scores: Sequence[Mapping[int, float]], costs: Sequence[int], allowed: Sequence[int], margin: float
 ) -> int | None:

@@ -255,7 +255,7 @@ def _goodput(at: Facts, measured: Mapping[str, Any], floor: float) -> tuple[str,
     per_packet = min(1.0, losses / sent)
     found = incast.slowest_sender(
         at.senders,
-        at.number("sru") / segment,
+        at.burst / at.senders / at.packet,
         per_packet / at.senders,
         per_packet,
         0.0,
@@ -315,7 +315,7 @@ def _spread(at: Facts, measured: Mapping[str, Any]) -> Iterator[Candidate]:
             needs = seconds(_nice(block))
             why = f"requests spread over {factor:g} times the {needs} that the link needs for all of it"
             beware = (
-                f"the last request leaves some {seconds(_nice(factor * block))} late, even on an idle link"
+                f"the last request leaves some {seconds(_nice(factor * block))} late, which no fct counts"
             )
             yield Candidate("request spread", {"jitter": seconds(value)}, why, APPLICATION, None, beware)
 

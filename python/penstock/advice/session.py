@@ -22,7 +22,7 @@ from typing import Any
 from penstock import _engine, scenario, stats, studies, sweeps
 from penstock.advice import goals as goal
 from penstock.advice import levers
-from penstock.advice.judge import BETTER, NOT_MET, UNDECIDED, Difference, compare, keeps, pick
+from penstock.advice.judge import UNDECIDED, Difference, compare, eligible, keeps, pick
 from penstock.runs import RunSet
 
 # Packet-hops a run should take, as the baseline lets expect: some hundred runs fit into three minutes of
@@ -81,6 +81,7 @@ class Step:
 
     change: levers.Candidate
     gain: Difference
+    effects: dict[str, Difference]
 
 
 class Session:
@@ -183,7 +184,7 @@ class Session:
                 break
             found = trials[chosen]
             assert found.change is not None and found.difference is not None
-            self.steps.append(Step(found.change, found.difference))
+            self.steps.append(Step(found.change, found.difference, found.effects))
             here = found.settings
             at = levers.facts(scenario.resolve(self.name, here, self.seed))
             taken = {step.change.lever for step in self.steps}
@@ -303,7 +304,9 @@ class Session:
         return {run.run: self.goals.score(run.summary) for run in trial.sets.runs}
 
     def _best(self, trials: Sequence[Trial]) -> int | None:
-        allowed = [i for i, trial in enumerate(trials) if trial.verdict == BETTER]
+        assert self.baseline is not None
+        words = [trial.verdict for trial in trials]
+        allowed = eligible(words, [trial.limits for trial in trials], self.baseline.limits)
         costs = [trial.change.cost if trial.change else 0 for trial in trials]
         return pick([self._scores(trial) for trial in trials], costs, allowed, self.options.margin)
 
@@ -332,12 +335,6 @@ class Session:
     def runs(self) -> list[RunSet]:
         """Everything that was run."""
         return [sets for kept in self._runs.values() for sets in kept.values()]
-
-    @property
-    def limits_kept(self) -> bool:
-        """Whether no limit is broken by the best setting so far."""
-        trial = self.best or self.baseline
-        return trial is not None and NOT_MET not in trial.limits.values()
 
 
 def run_length(resolved: Mapping[str, Any], summary: Mapping[str, Any]) -> dict[str, str]:
