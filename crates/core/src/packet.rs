@@ -37,6 +37,8 @@ pub mod flag {
     pub const PROBE: u16 = 64;
     /// A bit a protocol may use for itself (a reserved bit of the TCP header).
     pub const MARKED: u16 = 128;
+    /// A switch has cut the payload off: `payload` is 0, `seq` says which data are missing.
+    pub const TRIMMED: u16 = 256;
 }
 
 /// At most three SACK blocks fit beside a timestamp option (RFC 2018 section 3).
@@ -63,8 +65,8 @@ pub struct Packet {
     pub sack: [SackBlock; MAX_SACK],
     /// The connection.
     pub flow: u32,
-    /// Cursor into the route table: the next output port. Owned by the engine.
-    pub path: u32,
+    /// Handle of the connection at the host the packet is for.
+    pub conn: u32,
     /// Length on the wire in bytes, all headers included.
     pub wire_len: u32,
     /// Payload in bytes.

@@ -1,4 +1,4 @@
-//! Cost of a packet-hop: this crate's ports against the simulator's present one, in the same small engine.
+//! Cost of a packet-hop by kind of port, in a small engine.
 //!
 //! `cargo run --profile fast --example bench -p penstock-fabric [KIND [PORTS [HOPS]]]`; without KIND all of them. Packets go round
 //! on random routes over PORTS ports of 10 Gb/s and 1 us, eight per port, until HOPS packet-hops are done. For instructions run one
@@ -7,9 +7,6 @@
 
 #[path = "../../sim/src/events.rs"]
 mod events;
-/// The simulator's port as it is.
-#[path = "../../sim/src/port.rs"]
-mod today;
 
 use events::{Arrivals, Ties};
 use penstock_core::rng::Entity;
@@ -53,59 +50,6 @@ fn onwards(at: u32) -> u32 {
 }
 fn sizes(i: u32) -> u32 {
     [1500, 1500, 1500, 40][i as usize % 4]
-}
-
-fn run_today(n: u32, hops: u64) -> u64 {
-    let mut arena = today::Arena::new(false);
-    let mut ports: Vec<today::Port> = (0..n)
-        .map(|i| {
-            let config = today::PortConfig {
-                rate: RATE,
-                delay: DELAY,
-                limit_packets: u32::MAX,
-                limit_bytes: u64::MAX,
-                framing: 38,
-                queue: penstock_models::Queue::DropTail,
-                controller: None,
-                loss: 0.0,
-                jitter: None,
-                measured: n <= 512,
-            };
-            today::Port::new(config, stream(u64::from(i)), stream(u64::from(i)))
-        })
-        .collect();
-    let routes = routes(n);
-    let mut heap = Arrivals::new(Ties::Forward, n as usize);
-    for i in 0..n * PER_PORT {
-        let id = arena.alloc();
-        let path = i % (n * LENGTH as u32);
-        let p = &mut arena.packets[id as usize];
-        (p.wire_len, p.path) = (sizes(i), onwards(path));
-        let out = routes[path as usize];
-        if let today::Offered::Queued(Some(at)) = ports[out as usize].offer(Time::ZERO, id, &mut arena) {
-            heap.push(at, out);
-        }
-    }
-    let mut done = 0;
-    while done < hops {
-        let now = heap.peek();
-        let port = heap.take();
-        let (id, next) = ports[port as usize].arrive(now, &mut arena);
-        if let Some(at) = next {
-            heap.push(at, port);
-            if let Some(next) = heap.upcoming() {
-                ports[next as usize].prefetch();
-            }
-        }
-        done += 1;
-        let p = &mut arena.packets[id as usize];
-        let out = routes[p.path as usize];
-        p.path = onwards(p.path);
-        if let today::Offered::Queued(Some(at)) = ports[out as usize].offer(now, id, &mut arena) {
-            heap.push(at, out);
-        }
-    }
-    done
 }
 
 fn config(i: u32, n: u32, service: Option<Service>) -> PortConfig {
@@ -287,11 +231,10 @@ fn run_chains(pfc: bool, n: u32, hops: u64) -> u64 {
 }
 
 const KINDS: &[&str] =
-    &["today", "fifo", "served-fifo", "strict8", "drr8", "pool-fifo", "pfc", "chain-fifo", "chain-pfc"];
+    &["fifo", "served-fifo", "strict8", "drr8", "pool-fifo", "pfc", "chain-fifo", "chain-pfc"];
 
 fn run(kind: &str, n: u32, hops: u64) -> u64 {
     match kind {
-        "today" => run_today(n, hops),
         "chain-fifo" => run_chains(false, n, hops),
         "chain-pfc" => run_chains(true, n, hops),
         _ if KINDS.contains(&kind) => run_fabric(kind, n, hops),

@@ -101,7 +101,7 @@ pub enum Loss {
 pub enum Offered {
     /// Queued; the time is given when the packet is the next to arrive at the other end.
     Queued(Option<Time>),
-    /// Queued without its payload: the driver shortens the segment. The time as above.
+    /// Queued without its payload, see [`Effects::trimmed`]. The time as above.
     Trimmed(Option<Time>),
     /// Lost.
     Dropped(Loss),
@@ -163,7 +163,7 @@ pub struct Pause {
 pub struct Effects {
     /// Packets lost while they waited or were on a wire; the driver frees their slots.
     pub lost: Vec<Lost>,
-    /// Packets that were trimmed while they waited: slot and bytes that remain.
+    /// Packets that were trimmed on arrival or while they waited: slot and bytes that remain. The driver shortens the segments.
     pub trimmed: Vec<(u32, u32)>,
     /// Ports whose next arrival at the other end became known: an event for the driver to keep.
     pub heads: Vec<(Time, u32)>,
@@ -185,6 +185,10 @@ impl Effects {
     pub(crate) fn lose(&mut self, lost: Lost) {
         self.any = true;
         self.lost.push(lost);
+    }
+    pub(crate) fn trim(&mut self, header: &Cell) {
+        self.any = true;
+        self.trimmed.push((header.packet, header.bytes));
     }
     pub(crate) fn announce(&mut self, at: Time, port: u32) {
         self.any = true;

@@ -17,7 +17,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
-use penstock_core::{DropCause, ParamError, Stream, Verdict};
+use penstock_core::{DropCause, ParamError, Stream};
 
 /// Most bytes of a queue in a shared buffer.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -52,8 +52,8 @@ pub enum PauseAt {
 
 /// A rule about packets by traffic class, over all ports of the node.
 pub trait PoolRule: Send {
-    /// Decides about a packet of `class`; the buffer holds `of_class` packets of its class, `all` in total.
-    fn admit(&self, class: u8, of_class: u32, all: u32, rng: &mut Stream) -> Verdict;
+    /// Why a packet of `class` is dropped, if it is; the buffer holds `of_class` packets of its class, `all` in total.
+    fn refuse(&self, class: u8, of_class: u32, all: u32, rng: &mut Stream) -> Option<DropCause>;
 }
 
 /// A shared buffer.
@@ -316,19 +316,17 @@ impl Buffer {
     fn least_xoff(&self, free: u64) -> u64 {
         ((u128::from(self.pause_alpha) * u128::from(free)) >> 32).saturating_sub(1) as u64
     }
-    /// What becomes of a packet that arrives for `port`, for all the buffer knows; draws from `rng` where a rule does.
+    /// Why a packet that arrives for `port` is dropped, if it is, for all the buffer knows; draws from `rng` where a rule does.
     #[inline]
-    pub fn admit(&self, port: u16, cell: &Cell, rng: &mut Stream) -> Verdict {
+    pub fn refuse(&self, port: u16, cell: &Cell, rng: &mut Stream) -> Option<DropCause> {
         let by_rule = match (&self.config.rule, &self.classes) {
             (Some(rule), Some(classes)) => {
-                rule.admit(cell.class(), classes[usize::from(cell.class())], self.packets, rng)
+                rule.refuse(cell.class(), classes[usize::from(cell.class())], self.packets, rng)
             }
-            _ => Verdict::Accept,
+            _ => None,
         };
-        match self.place(port, cell.ingress, cell.priority(), u64::from(cell.bytes)) {
-            None if !matches!(by_rule, Verdict::Drop(_)) => Verdict::Drop(DropCause::Overflow),
-            _ => by_rule,
-        }
+        let place = self.place(port, cell.ingress, cell.priority(), u64::from(cell.bytes));
+        by_rule.or(place.is_none().then_some(DropCause::Overflow))
     }
     /// Takes in a packet that is clear.
     #[inline]
@@ -485,8 +483,8 @@ mod tests {
             while refused < queues {
                 refused = 0;
                 for q in 0..queues {
-                    match buffer.admit(q, &cell, &mut rng) {
-                        Verdict::Accept => assert_eq!(buffer.charge(q, &cell), None),
+                    match buffer.refuse(q, &cell, &mut rng) {
+                        None => assert_eq!(buffer.charge(q, &cell), None),
                         _ => refused += 1,
                     }
                 }
@@ -510,11 +508,11 @@ mod tests {
         assert_eq!([b.charge(0, &cell), b.charge(0, &cell)], [None, None]);
         assert_eq!(b.charge(1, &cell), signal(true), "3000 bytes reach XOFF");
         // Two packets of headroom, then loss; the other lane is not concerned.
-        assert_eq!(b.admit(0, &cell, &mut stream()), Verdict::Accept);
+        assert_eq!(b.refuse(0, &cell, &mut stream()), None);
         assert_eq!([b.charge(0, &cell), b.charge(0, &cell)], [None, None]);
         assert_eq!(b.lane(1, 3), (5000, 2000));
-        assert_eq!(b.admit(0, &cell, &mut stream()), Verdict::Drop(DropCause::Overflow));
-        assert_eq!(b.admit(0, &from(0, 1000), &mut stream()), Verdict::Accept);
+        assert_eq!(b.refuse(0, &cell, &mut stream()), Some(DropCause::Overflow));
+        assert_eq!(b.refuse(0, &from(0, 1000), &mut stream()), None);
         assert_eq!([b.release(0, &cell), b.release(0, &cell), b.release(0, &cell)], [None, None, None]);
         assert_eq!(b.release(0, &cell), signal(false), "1000 bytes are XON");
         assert_eq!((b.release(1, &cell), b.used(), b.pool()), (None, 0, (16_000, 0)));

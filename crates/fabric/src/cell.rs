@@ -1,6 +1,6 @@
 //! The cell: what a switch moves. 32 bytes, half a cache line, kept in the rings themselves.
 
-use penstock_core::Ecn;
+use penstock_core::{Ecn, Packet};
 
 /// Priorities a port tells apart. 7 is served first, as in IEEE 802.1Q; 0 is the default.
 pub const PRIORITIES: usize = 8;
@@ -40,6 +40,18 @@ impl Cell {
     #[inline]
     pub fn new(packet: u32, bytes: u32) -> Cell {
         Cell { packet, bytes, ..Cell::default() }
+    }
+    /// The cell of a segment in slot `slot`, of priority 0. What carries payload has timing noise where its host has.
+    #[inline]
+    pub fn carrying(slot: u32, segment: &Packet) -> Cell {
+        Cell {
+            packet: slot,
+            bytes: segment.wire_len,
+            entropy: segment.flow,
+            bits: if segment.payload > 0 { PAYLOAD | NOISY } else { 0 },
+            tag: segment.class() << 2 | segment.ecn as u8,
+            ..Cell::default()
+        }
     }
     /// With a priority, 0..8.
     #[inline]

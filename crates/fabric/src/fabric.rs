@@ -9,7 +9,7 @@ use crate::port::{hook, Port, Room};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
-use penstock_core::{ParamError, Stream, Verdict};
+use penstock_core::{ParamError, Stream};
 use penstock_units::{Bytes, Dur, Rate, Time};
 
 /// No node.
@@ -108,6 +108,10 @@ impl Fabric {
     pub fn ports(&self) -> &[Port] {
         &self.ports
     }
+    /// The ports alone, at the end of a run.
+    pub fn into_ports(self) -> Vec<Port> {
+        self.ports
+    }
     /// The shared buffer of a node.
     pub fn buffer(&self, node: u32) -> &Buffer {
         &self.nodes[node as usize].buffer
@@ -152,8 +156,8 @@ impl Fabric {
         let p = &mut ports[port as usize];
         let mut room = Room::FREE;
         if !clear {
-            room.packet = node.buffer.admit(p.local, &cell, &mut node.rng);
-            room.header = header.map_or(Verdict::Accept, |h| node.buffer.admit(p.local, &h, &mut node.rng));
+            room.packet = node.buffer.refuse(p.local, &cell, &mut node.rng);
+            room.header = header.and_then(|h| node.buffer.refuse(p.local, &h, &mut node.rng));
         }
         let offered = p.offer_with(now, cell, room, seg, fx);
         let local = p.local;

@@ -47,15 +47,15 @@ pub(crate) struct Noise {
 }
 
 impl Noise {
-    /// Moves an exact departure: when the packet leaves, and by how much the port's own clock is delayed.
+    /// When a packet leaves whose exact departure would be `finish`.
     ///
-    /// An idle host begins late. A busy one works on at its rate: a packet that had to wait comes late without delaying those
-    /// behind it, and capacity is not lost.
+    /// The packet comes late, the port's clock stays exact: a late packet delays none behind it, no capacity is lost, and the
+    /// noise of a burst does not add up.
     #[inline]
-    pub fn shift(&mut self, finish: u64, idle: bool, noisy: bool) -> (u64, u64) {
+    pub fn shift(&mut self, finish: u64, noisy: bool) -> u64 {
         let late = if noisy { self.rng.dur_below(self.most).0 } else { 0 };
         self.left_at = self.left_at.max(finish + late);
-        (self.left_at, if idle { late } else { 0 })
+        self.left_at
     }
 }
 

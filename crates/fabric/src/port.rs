@@ -12,11 +12,10 @@ use crate::rule::Rule;
 use crate::served::Served;
 use crate::stats::{ClassStats, Integrals, Totals};
 use alloc::boxed::Box;
-use penstock_core::{Backlog, DropCause, Ecn, LinkController, LinkView, ParamError, Stream, Verdict};
+use penstock_core::{
+    Backlog, DropCause, Ecn, LinkController, LinkView, ParamError, QueueDiscipline, Stream, Verdict,
+};
 use penstock_units::{Dur, Time};
-
-/// Cause of the drop of a packet that a rule would have marked and that is not ECN-capable.
-pub(crate) const NOT_ECT: DropCause = DropCause::NotEct;
 
 /// What a port has to look at for every packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,15 +42,15 @@ pub(crate) mod hook {
     pub const DEQUEUE: u8 = 128;
 }
 
-/// What a shared buffer says about a packet, and about its header should it be trimmed.
+/// Why a shared buffer drops a packet, if it does, and its header should it be trimmed.
 #[derive(Clone, Copy)]
 pub(crate) struct Room {
-    pub packet: Verdict,
-    pub header: Verdict,
+    pub packet: Option<DropCause>,
+    pub header: Option<DropCause>,
 }
 
 impl Room {
-    pub const FREE: Room = Room { packet: Verdict::Accept, header: Verdict::Accept };
+    pub const FREE: Room = Room { packet: None, header: None };
 }
 
 /// What plain ports have not.
@@ -349,15 +348,12 @@ impl Port {
             }
         }
         self.account(now.0);
-        let idle = self.free_at <= now.0;
         let mut finish =
             self.free_at.max(now.0) + self.clock.time(u64::from(cell.bytes) + u64::from(self.framing));
         self.free_at = finish;
         if SPECIAL && self.hooks & hook::NOISE != 0 {
             if let Some(noise) = &mut self.extra.noise {
-                let late;
-                (finish, late) = noise.shift(finish, idle, cell.is_noisy());
-                self.free_at += late;
+                finish = noise.shift(finish, cell.is_noisy());
             }
         }
         cell.time = finish;
@@ -391,7 +387,7 @@ impl Port {
         now: Time,
         cell: &Cell,
         full: bool,
-        pool: Verdict,
+        pool: Option<DropCause>,
         seg: &mut S,
     ) -> Result<bool, DropCause> {
         let mut idle_since = self.free_at;
@@ -401,10 +397,10 @@ impl Port {
         let backlog = self.backlog(self.queue_packets, self.queue_bytes, idle_since);
         let mut cause = full.then_some(DropCause::Overflow);
         let mut mark = false;
-        match self.rule.admit(now, &backlog, (cell.packet, seg), full, &mut self.rng) {
+        match self.rule.ask(now, &backlog, (cell.packet, seg), full, &mut self.rng) {
             Verdict::Accept => {}
             Verdict::Mark if full => {}
-            Verdict::Mark if cell.ecn() == Ecn::NotEct => cause = Some(NOT_ECT),
+            Verdict::Mark if cell.ecn() == Ecn::NotEct => cause = Some(DropCause::NotEct),
             Verdict::Mark => mark = true,
             Verdict::Drop(c) => cause = cause.or(Some(c)),
         }
@@ -414,12 +410,7 @@ impl Port {
                     cause = (rng.uniform() < *p).then_some(DropCause::Random);
                 }
             }
-            match pool {
-                Verdict::Accept => {}
-                Verdict::Drop(c) => cause = cause.or(Some(c)),
-                Verdict::Mark if cell.ecn() == Ecn::NotEct => cause = cause.or(Some(NOT_ECT)),
-                Verdict::Mark => mark = true,
-            }
+            cause = cause.or(pool);
         }
         cause.map_or(Ok(mark), Err)
     }

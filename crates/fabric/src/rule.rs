@@ -2,7 +2,7 @@
 
 use crate::arena::Segments;
 use alloc::boxed::Box;
-use penstock_core::{Amount, Backlog, QueueDiscipline, Stream, Verdict};
+use penstock_core::{Amount, Backlog, Packet, QueueDiscipline, Stream, Verdict};
 use penstock_units::{Dur, Time};
 
 /// A queue discipline as a port holds it. The two that decide at once are static: this is called per hop.
@@ -22,7 +22,7 @@ pub enum Rule {
 impl Rule {
     /// See [`QueueDiscipline::admit`]; the segment is fetched only for rules that look into it.
     #[inline]
-    pub(crate) fn admit<S: Segments>(
+    pub(crate) fn ask<S: Segments>(
         &mut self,
         now: Time,
         q: &Backlog,
@@ -32,30 +32,41 @@ impl Rule {
     ) -> Verdict {
         match self {
             Rule::DropTail | Rule::AtDequeue(_) => Verdict::Accept,
-            Rule::Threshold(k) => {
-                let above = match *k {
-                    Amount::Packets(k) => q.packets >= k,
-                    Amount::Bytes(k) => q.bytes >= k,
-                };
-                if above {
-                    Verdict::Mark
-                } else {
-                    Verdict::Accept
-                }
-            }
+            Rule::Threshold(k) => above(*k, q),
             Rule::Other(other) => other.admit(now, q, seg.segment(slot).0, full, rng),
         }
     }
-    /// See [`QueueDiscipline::on_dequeue`].
+}
+
+#[inline]
+fn above(k: Amount, q: &Backlog) -> Verdict {
+    let above = match k {
+        Amount::Packets(k) => q.packets >= k,
+        Amount::Bytes(k) => q.bytes >= k,
+    };
+    if above {
+        Verdict::Mark
+    } else {
+        Verdict::Accept
+    }
+}
+
+impl QueueDiscipline for Rule {
+    fn admit(&mut self, now: Time, q: &Backlog, packet: &Packet, full: bool, rng: &mut Stream) -> Verdict {
+        match self {
+            Rule::DropTail | Rule::AtDequeue(_) => Verdict::Accept,
+            Rule::Threshold(k) => above(*k, q),
+            Rule::Other(other) => other.admit(now, q, packet, full, rng),
+        }
+    }
     #[inline]
-    pub(crate) fn on_dequeue(&mut self, now: Time, sojourn: Dur, q: &Backlog, rng: &mut Stream) -> Verdict {
+    fn on_dequeue(&mut self, now: Time, sojourn: Dur, q: &Backlog, rng: &mut Stream) -> Verdict {
         match self {
             Rule::AtDequeue(other) | Rule::Other(other) => other.on_dequeue(now, sojourn, q, rng),
             _ => Verdict::Accept,
         }
     }
-    /// True when the rule decides at the start of transmission too.
-    pub(crate) fn wants_dequeue(&self) -> bool {
+    fn wants_dequeue(&self) -> bool {
         match self {
             Rule::AtDequeue(_) => true,
             Rule::Other(other) => other.wants_dequeue(),

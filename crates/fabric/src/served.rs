@@ -9,7 +9,7 @@ use crate::rule::Rule;
 use crate::schedule::{Lane, Scheduler, Waiting};
 use crate::stats::ClassStats;
 use alloc::boxed::Box;
-use penstock_core::{Amount, DropCause, Ecn, Verdict};
+use penstock_core::{Amount, DropCause, Ecn, QueueDiscipline, Verdict};
 use penstock_units::{Dur, Rate, Time};
 
 /// State of a port that schedules.
@@ -179,7 +179,7 @@ impl Port {
             if !served.waiting.any(served.open()) {
                 return;
             }
-            if let Some(head) = self.start(self.free_at, false, seg, fx) {
+            if let Some(head) = self.start(self.free_at, seg, fx) {
                 fx.announce(head, self.number);
             }
         }
@@ -196,16 +196,16 @@ impl Port {
             if leaves <= starts {
                 let bytes = self.ring.at(self.ring.departing).bytes;
                 self.depart::<true, S>(leaves, bytes, seg);
-            } else if let Some(head) = self.start(starts, false, seg, fx) {
+            } else if let Some(head) = self.start(starts, seg, fx) {
                 fx.announce(head, self.number);
             }
         }
     }
 
-    /// The server is free at `t` and takes the next packet, when there is one; `idle` when it did not have to wait. Answers its
-    /// arrival at the other end when nothing else is under way there.
+    /// The server is free at `t` and takes the next packet, when there is one. Answers its arrival at the other end when
+    /// nothing else is under way there.
     #[inline(always)]
-    fn start<S: Segments>(&mut self, t: u64, idle: bool, seg: &mut S, fx: &mut Effects) -> Option<Time> {
+    fn start<S: Segments>(&mut self, t: u64, seg: &mut S, fx: &mut Effects) -> Option<Time> {
         loop {
             let served = self.served.as_mut().expect("the port schedules");
             let mut cell = served.waiting.pick(served.open())?;
@@ -224,18 +224,16 @@ impl Port {
                     }
                 }
             }
-            return self.launch(t, idle, cell);
+            return self.launch(t, cell);
         }
     }
     /// Transmission of a packet begins.
     #[inline(always)]
-    fn launch(&mut self, t: u64, idle: bool, mut cell: Cell) -> Option<Time> {
+    fn launch(&mut self, t: u64, mut cell: Cell) -> Option<Time> {
         let mut finish = t + self.clock.time(u64::from(cell.bytes) + u64::from(self.framing));
         self.free_at = finish;
         if let (true, Some(noise)) = (self.hooks & hook::NOISE != 0, &mut self.extra.noise) {
-            let late;
-            (finish, late) = noise.shift(finish, idle, cell.is_noisy());
-            self.free_at += late;
+            finish = noise.shift(finish, cell.is_noisy());
         }
         let sojourn = finish - cell.time;
         self.sojourn += u128::from(sojourn);
@@ -264,7 +262,7 @@ impl Port {
         for verdict in [of_port, of_class] {
             match verdict {
                 Verdict::Accept => {}
-                Verdict::Mark if cell.ecn() == Ecn::NotEct => return Err(crate::port::NOT_ECT),
+                Verdict::Mark if cell.ecn() == Ecn::NotEct => return Err(DropCause::NotEct),
                 Verdict::Mark => mark = true,
                 Verdict::Drop(cause) => return Err(cause),
             }
@@ -312,7 +310,7 @@ impl Port {
         fx: &mut Effects,
     ) -> Offered {
         self.advance_served(now.0, seg, fx);
-        let plain = self.simple && room.packet == Verdict::Accept && !self.port_full(cell.bytes);
+        let plain = self.simple && room.packet.is_none() && !self.port_full(cell.bytes);
         let marks = match self.rule {
             Rule::DropTail => false,
             Rule::Threshold(Amount::Packets(k)) => self.queue_packets >= k,
@@ -327,7 +325,7 @@ impl Port {
         let served = self.served();
         // After the replay an idle server has nothing that it may serve but this packet.
         if idle && served.open() & (1 << cell.priority()) != 0 {
-            return Offered::Queued(self.launch(now.0, true, cell));
+            return Offered::Queued(self.launch(now.0, cell));
         }
         served.waiting.push(cell);
         Offered::Queued(None)
@@ -361,7 +359,7 @@ impl Port {
             return Offered::Dropped(Loss::Down);
         }
         let full = self.make_room(now, &cell, seg, fx);
-        let special = self.hooks & (hook::LOSS | hook::NOISE) != 0 || room.packet != Verdict::Accept;
+        let special = self.hooks & (hook::LOSS | hook::NOISE) != 0 || room.packet.is_some();
         let of_port = match special {
             true => self.judge::<true, S>(now, &cell, full, room.packet, seg),
             false => self.judge::<false, S>(now, &cell, full, room.packet, seg),
@@ -389,9 +387,9 @@ impl Port {
         let served = self.served();
         served.waiting.push(cell);
         // Also when the packet is paused itself: the header of another one may have got into an open priority.
-        let next =
-            if idle && served.waiting.any(served.open()) { self.start(now.0, true, seg, fx) } else { None };
+        let next = if idle && served.waiting.any(served.open()) { self.start(now.0, seg, fx) } else { None };
         if trimmed {
+            fx.trim(&cell);
             Offered::Trimmed(next)
         } else {
             Offered::Queued(next)
@@ -440,11 +438,11 @@ impl Port {
             idle_since: Time(self.free_at),
             rate: self.clock.rate(),
         };
-        let verdict = served.classes[i].rule.admit(now, &backlog, (cell.packet, seg), full, &mut self.rng);
+        let verdict = served.classes[i].rule.ask(now, &backlog, (cell.packet, seg), full, &mut self.rng);
         match (of_port, verdict) {
             (Err(cause), _) => Err(cause),
             (Ok(mark), Verdict::Accept) => Ok(mark),
-            (Ok(_), Verdict::Mark) if cell.ecn() == Ecn::NotEct => Err(crate::port::NOT_ECT),
+            (Ok(_), Verdict::Mark) if cell.ecn() == Ecn::NotEct => Err(DropCause::NotEct),
             (Ok(_), Verdict::Mark) => Ok(true),
             (Ok(_), Verdict::Drop(cause)) => Err(cause),
         }
@@ -458,7 +456,7 @@ impl Port {
             return Some(false);
         }
         let full = self.port_full(header.bytes) || self.served().class_full(trim.priority, header.bytes);
-        if full || room.header != Verdict::Accept {
+        if full || room.header.is_some() {
             return None;
         }
         *cell = header;
@@ -501,8 +499,7 @@ impl Port {
         self.accepted_bytes -= cut;
         self.totals.dropped_bytes += cut;
         self.totals.trims += 1;
-        fx.trimmed.push((header.packet, header.bytes));
-        fx.any = true;
+        fx.trim(&header);
         true
     }
     // ---- pause and failures --------------------------------------------------------------------------------
@@ -532,7 +529,7 @@ impl Port {
     }
     fn go_on<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
         if self.free_at <= now {
-            if let Some(head) = self.start(now, true, seg, fx) {
+            if let Some(head) = self.start(now, seg, fx) {
                 fx.announce(head, self.number);
             }
         }

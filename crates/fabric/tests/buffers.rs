@@ -4,7 +4,7 @@
 mod common;
 
 use common::{stream, Net, Step};
-use penstock_core::{Stream, Verdict};
+use penstock_core::{DropCause, Stream};
 use penstock_fabric::{
     BufferConfig, Cell, Fabric, Ingress, Limit, NodeConfig, Offered, PauseAt, PoolRule, Port, PortConfig,
     Scheduler, Service,
@@ -281,13 +281,9 @@ proptest! {
 struct ByClass([u32; 2]);
 
 impl PoolRule for ByClass {
-    fn admit(&self, class: u8, of_class: u32, all: u32, _: &mut Stream) -> Verdict {
+    fn refuse(&self, class: u8, of_class: u32, all: u32, _: &mut Stream) -> Option<DropCause> {
         assert!(of_class <= all);
-        if of_class >= self.0[usize::from(class)] {
-            Verdict::Drop(penstock_core::DropCause::Overflow)
-        } else {
-            Verdict::Accept
-        }
+        (of_class >= self.0[usize::from(class)]).then_some(DropCause::Overflow)
     }
 }
 

@@ -156,16 +156,12 @@ fn timing_noise_delays_packets_in_order_and_takes_no_capacity() {
         // A pure ACK keeps its exact time behind a saturated port, but does not overtake.
         net.send(ns(0), 0, Cell::new(n, 100));
         let arrived = finish(&mut net);
-        let first = arrived[0].1 - 600;
-        assert!(first < 80);
         let late: Vec<u64> = arrived.iter().map(|(i, t)| t - (600 + u64::from(*i) * 100)).collect();
-        // The idle port begins late by the first draw; from there on its own clock is exact.
-        assert!(late.iter().all(|l| (first..first + 80).contains(l)), "{first}");
-        assert!(late[1..].iter().any(|l| *l > first + 60) && late[1..].iter().any(|l| *l < first + 20));
+        assert!(late.iter().all(|l| *l < 80), "packets come late, one by one, and the clock is exact");
+        assert!(late.iter().any(|l| *l > 60) && late[..1000].iter().any(|l| *l < 20));
         assert!(arrived.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 <= w[1].1));
-        // All that the server has done is 100 ns per packet, from the late beginning on.
-        let begin = net.fabric.ports()[0].free_at().0 - u64::from(n + 1) * 100 * NS;
-        assert_eq!(begin / NS, first);
+        // All that the server has done is 100 ns per packet.
+        assert_eq!(net.fabric.ports()[0].free_at().0, u64::from(n + 1) * 100 * NS);
     }
 }
 

@@ -286,11 +286,7 @@ fn run_port(case: &Case) -> Outcome {
                     let cell =
                         Cell::new(id, bytes).with_priority(priority).with_payload().with_rank(rank, flow);
                     match port.offer(Time(at), cell, &mut seg, &mut fx) {
-                        Offered::Queued(head) => event = event.or(head),
-                        Offered::Trimmed(head) => {
-                            out.trimmed.push(id);
-                            event = event.or(head);
-                        }
+                        Offered::Queued(head) | Offered::Trimmed(head) => event = event.or(head),
                         Offered::Dropped(_) => out.lost.push(id),
                     }
                     id += 1;

@@ -35,9 +35,9 @@ pub use run::run;
 
 use penstock_core::tcp::TcpConfig;
 use penstock_core::ParamError;
+use penstock_fabric::Port;
 use penstock_models::Suite;
 use penstock_sim::metrics::Recorder;
-use penstock_sim::port::Port;
 use penstock_sim::results::{Bottleneck, Measured, Summary};
 use penstock_sim::topology::Topology;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use crate::doctor;
 use crate::hosts::{self, Host, Settings};
 use crate::quality::LATE_SHARE;
 use crate::scenario::{controls, Control, LiveScenario};
-use crate::switch::{self, Network, Switch};
+use crate::switch::{self, Remains, Switch};
 use crate::sys;
 use crate::{Failure, Outcome, Quality};
 use penstock_core::params::parse_spec;
@@ -15,9 +15,10 @@ use penstock_core::{ParamError, Params};
 use penstock_live_bpf::{Dctcp, DctcpOptions, Steered};
 use penstock_models::protocols::dctcp::DCTCP;
 use penstock_models::Suite;
-use penstock_sim::engine::{Progress, Setup};
+use penstock_sim::engine::Progress;
 use penstock_sim::ideal::{self, Lengths};
 use penstock_sim::results::{summarise, Bottleneck};
+use penstock_sim::setup::Setup;
 use penstock_sim::topology::{route_stream, NodeKind, Routes};
 use penstock_sim::warnings::warnings;
 use penstock_units::{Bytes, Dur, Time};
@@ -157,7 +158,7 @@ fn text_of(panic: &Box<dyn std::any::Any + Send>) -> String {
 }
 
 struct Done {
-    network: Network,
+    network: Remains,
     applications: Applications,
     protocol_names: Vec<String>,
     protocols: Vec<(Suite, Arc<TcpConfig>)>,
@@ -244,7 +245,7 @@ fn drive(
         announced: announced.clone(),
         clock,
         stop: stop.clone(),
-    });
+    })?;
     let ended = stop.clone();
     let network = thread::Builder::new()
         .name("penstock-net".into())

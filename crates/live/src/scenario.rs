@@ -6,8 +6,8 @@ use penstock_core::{Kind, ParamError, ParamSpec, Params};
 use penstock_models::queues::DISCIPLINES;
 use penstock_models::registry::PROTOCOLS;
 use penstock_sim::document;
-use penstock_sim::engine::Setup;
 use penstock_sim::scenario::Resolved;
+use penstock_sim::setup::Setup;
 use penstock_units::Dur;
 use serde_json::{json, Map, Value};
 

@@ -14,15 +14,15 @@ use penstock_core::packet::{Ecn, FlowId, Packet};
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
-use penstock_core::{Ack, CcHeader, Peer, Stream};
+use penstock_core::{Ack, CcHeader, ParamError, Peer, Stream};
+use penstock_fabric::{Port, Segments};
 use penstock_live_bpf::Steered;
 use penstock_models::Suite;
-use penstock_sim::engine::{Collective, Conservation, Setup};
-use penstock_sim::events::{Arrivals, Deadlines, Pending, Wake};
+use penstock_sim::events::{Pending, Wake};
 use penstock_sim::metrics::{Mean, Sample};
-use penstock_sim::pool::Pool;
-use penstock_sim::port::{Arena, Offered, Port};
-use penstock_sim::topology::{route_stream, Routes, Topology};
+use penstock_sim::network::{Arrived, Network};
+use penstock_sim::setup::{Collective, Setup};
+use penstock_sim::topology::{route_stream, Topology};
 use penstock_units::{Dur, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -30,8 +30,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// End of a route.
-const END: u32 = u32::MAX;
 /// Sleeps end this early, and the rest is spent polling: a wake-up takes about as long.
 const SPIN_NS: u64 = 15_000;
 /// Without a sleep for so long, one of [`REST_NS`] is inserted: the kernel stops real-time threads that never sleep.
@@ -77,7 +75,7 @@ struct Frame {
 }
 
 /// What the network leaves.
-pub struct Network {
+pub struct Remains {
     /// The scenario's network.
     pub topology: Topology,
     /// Ports with their statistics.
@@ -117,25 +115,16 @@ pub struct Switch {
     addresses: BTreeMap<[u8; 4], u32>,
     listen: u16,
     seed: (u64, u64),
-    ports: Vec<Port>,
-    arrivals: Arrivals,
-    deadlines: Deadlines,
-    link_wake: Vec<Pending>,
+    net: Network,
     edge_wake: BTreeMap<u16, Pending>,
-    arena: Arena,
     frames: Vec<Frame>,
     mtu: usize,
-    router: Routes,
-    routes: Vec<u32>,
-    route_index: BTreeMap<Vec<u32>, u32>,
     edges: BTreeMap<u16, Edge>,
     /// Source ports of the open ones, and those of them whose samples are kept.
     open: BTreeSet<u16>,
     placed: BTreeSet<u16>,
     over: BTreeMap<u32, EdgeCounters>,
     baseline: BTreeMap<u32, EdgeCounters>,
-    pools: Vec<(Pool, Stream)>,
-    pool_of: Vec<u32>,
     receive: Vec<Option<Box<dyn ReceiveController>>>,
     collectives: Vec<Collective>,
     transitions: Vec<penstock_core::host::Transition>,
@@ -152,50 +141,33 @@ pub struct Switch {
     lag: Lag,
     refused: u64,
     foreign: u64,
-    packet_hops: u64,
-    conservation: Conservation,
 }
 
 impl Switch {
     /// Builds the network; the applications keep the workloads.
-    pub fn new(plan: Plan) -> Switch {
+    ///
+    /// # Errors
+    /// A port or a buffer that cannot work.
+    pub fn new(plan: Plan) -> Result<Switch, ParamError> {
         let Plan { setup, devices, addresses, listen, steered, handle, announced, clock, stop } = plan;
-        let mut ports = setup.ports();
-        let uses_headers = setup.uses_headers();
+        let net = Network::new(&setup)?;
         let receive = setup.receive_controllers();
-        let mut pool_of = vec![u32::MAX; ports.len()];
-        let mut pools = Vec::new();
-        for (i, pool) in setup.pools.into_iter().enumerate() {
-            for p in pool.ports() {
-                ports[*p as usize].share();
-                pool_of[*p as usize] = i as u32;
-            }
-            pools.push((pool, Stream::new(setup.seed, setup.run, Entity::Pool, i as u64)));
-        }
         let mtu = setup.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
         let recorder = &setup.recorder;
         let interval = recorder.interval;
         let window = setup.base_rtt;
-        let mut switch = Switch {
+        Ok(Switch {
             clock,
             stop,
-            router: Routes::new(&setup.topology),
-            link_wake: vec![Pending::default(); ports.len()],
+            net,
             edge_wake: BTreeMap::new(),
-            arrivals: Arrivals::new(setup.ties, ports.len()),
-            deadlines: Deadlines::new(setup.ties),
-            arena: Arena::new(uses_headers),
             frames: Vec::new(),
             mtu: mtu as usize,
-            routes: Vec::new(),
-            route_index: BTreeMap::new(),
             edges: BTreeMap::new(),
             open: BTreeSet::new(),
             placed: BTreeSet::new(),
             over: BTreeMap::new(),
             baseline: BTreeMap::new(),
-            pools,
-            pool_of,
             receive,
             collectives: setup.collectives,
             transitions: Vec::new(),
@@ -212,8 +184,6 @@ impl Switch {
             lag: Lag::new(window),
             refused: 0,
             foreign: 0,
-            packet_hops: 0,
-            conservation: Conservation::default(),
             topology: setup.topology,
             protocols: setup.protocols,
             steered,
@@ -223,19 +193,14 @@ impl Switch {
             addresses,
             listen,
             seed: (setup.seed, setup.run),
-            ports,
-        };
-        for port in 0..switch.ports.len() as u32 {
-            switch.arm_link(port);
-        }
-        switch
+        })
     }
 
     /// Runs until the end of the scenario, or until told to stop.
     ///
     /// # Errors
     /// A device that cannot be read any more.
-    pub fn run(mut self, priority: i32) -> io::Result<Network> {
+    pub fn run(mut self, priority: i32) -> io::Result<Remains> {
         let real_time = sys::fifo_priority(priority).is_ok();
         sys::exact_timers();
         let mut poll = Poll::new()?;
@@ -252,7 +217,8 @@ impl Switch {
                 break;
             }
             self.run_until(now);
-            let next = self.arrivals.peek().min(self.deadlines.peek()).min(self.next_sample).min(self.end);
+            let next =
+                self.net.next_arrival().min(self.net.deadlines.peek()).min(self.next_sample).min(self.end);
             let gap = next.since(self.clock.now()).0 / 1000;
             let mut sleep = gap.saturating_sub(SPIN_NS).min(NAP_NS);
             let awake = sys::monotonic_ns();
@@ -278,8 +244,8 @@ impl Switch {
     /// Does everything that was due up to `now`, each thing at its own time.
     fn run_until(&mut self, now: Time) {
         loop {
-            let arrival = self.arrivals.peek();
-            let deadline = self.deadlines.peek();
+            let arrival = self.net.next_arrival();
+            let deadline = self.net.deadlines.peek();
             let next = arrival.min(deadline).min(self.next_sample);
             if !self.measuring && self.warmup <= next.min(now) {
                 self.end_warmup();
@@ -301,7 +267,7 @@ impl Switch {
 
     fn read(&mut self, node: u32) -> io::Result<()> {
         for _ in 0..BATCH {
-            let id = self.arena.alloc();
+            let id = self.net.arena.alloc();
             if id as usize >= self.frames.len() {
                 // Packets of another MTU than the scenario's would be cut: leave room.
                 let bytes = vec![0; self.mtu.max(1500) + 100];
@@ -311,7 +277,7 @@ impl Switch {
             let frame = &mut self.frames[id as usize];
             let device = self.devices[node as usize].as_ref();
             let Some(len) = device.map_or(Ok(None), |d| sys::read(d, &mut frame.bytes))? else {
-                self.arena.release(id);
+                self.net.arena.release(id);
                 return Ok(());
             };
             let now = self.clock.now();
@@ -322,14 +288,12 @@ impl Switch {
             frame.segment = known.unwrap_or_default();
             match known.and_then(|_| self.enter(now, node, id)) {
                 Some(route) => {
-                    let out = self.routes[route as usize];
-                    self.arena.packets[id as usize].path = route + 1;
-                    self.conservation.sent += 1;
-                    self.transmit(now, out, id);
+                    self.net.send(now, route, id);
+                    self.take_lost();
                 }
                 None => {
                     self.foreign += 1;
-                    self.arena.release(id);
+                    self.net.arena.release(id);
                 }
             }
         }
@@ -352,8 +316,7 @@ impl Switch {
         if node != expected || !self.addresses.contains_key(&s.dst) {
             return None;
         }
-        let slot = self.arena.header_slot(id);
-        let packet = &mut self.arena.packets[id as usize];
+        let (packet, header) = self.net.arena.segment(id);
         *packet = Packet {
             seq: u64::from(if forward { s.seq } else { s.ack }),
             stamp: now.0,
@@ -366,7 +329,6 @@ impl Switch {
             ..Packet::default()
         };
         packet.set_class(edge.opened.class);
-        let header = &mut self.arena.headers[slot];
         if forward {
             edge.on_forward_out(now, &s, packet, header);
         } else {
@@ -404,8 +366,8 @@ impl Switch {
         let (seed, run) = self.seed;
         let mut rng = route_stream(seed, run, opened.flow);
         let paths = (
-            self.router.path(&self.topology, opened.src, opened.dst, &mut rng),
-            self.router.path(&self.topology, opened.dst, opened.src, &mut rng),
+            self.net.path(&self.topology, opened.src, opened.dst, &mut rng),
+            self.net.path(&self.topology, opened.dst, opened.src, &mut rng),
         );
         // The applications have found these paths before they announced the connection.
         let (Ok(forward), Ok(back)) = paths else { return };
@@ -419,7 +381,7 @@ impl Switch {
             c.controller.on_open(now, FlowId(opened.flow), peer);
             self.transitions.extend(c.controller.take_transitions());
         }
-        let routes = (self.intern(forward), self.intern(back));
+        let routes = (self.net.intern(forward), self.net.intern(back));
         let edge = Edge::new(opened, port, cfg, routes, controller, now);
         edge.steer(self.handle.as_deref());
         let at = edge.deadline();
@@ -443,63 +405,29 @@ impl Switch {
         }
     }
 
-    /// Stores a route once; routes end with [`END`].
-    fn intern(&mut self, path: Vec<u32>) -> u32 {
-        if let Some(at) = self.route_index.get(&path) {
-            return *at;
-        }
-        let at = self.routes.len() as u32;
-        self.routes.extend_from_slice(&path);
-        self.routes.push(END);
-        self.route_index.insert(path, at);
-        at
-    }
-
-    fn transmit(&mut self, now: Time, port: u32, id: u32) {
-        let offered = if self.ports[port as usize].is_shared() {
-            let class = self.arena.packets[id as usize].class();
-            let (pool, rng) = &mut self.pools[self.pool_of[port as usize] as usize];
-            let verdict = pool.admit(now, class, &mut self.ports, &mut self.arena, rng);
-            self.ports[port as usize].offer_shared(now, id, &mut self.arena, verdict)
-        } else {
-            self.ports[port as usize].offer(now, id, &mut self.arena)
-        };
-        match offered {
-            Offered::Queued(None) => {}
-            Offered::Queued(Some(at)) => self.arrivals.push(at, port),
-            Offered::Dropped(_) => {
-                self.conservation.dropped += 1;
-                if let Some(edge) = self.edges.get_mut(&self.frames[id as usize].edge) {
-                    edge.counters.drops += 1;
-                }
-                self.arena.release(id);
+    /// Counts lost packets with their connections and frees their slots.
+    fn take_lost(&mut self) {
+        while let Some(id) = self.net.next_lost() {
+            if let Some(edge) = self.edges.get_mut(&self.frames[id as usize].edge) {
+                edge.counters.drops += 1;
             }
+            self.net.arena.release(id);
         }
     }
 
     fn on_arrival(&mut self, at: Time) {
-        let port = self.arrivals.take();
-        let (id, next) = self.ports[port as usize].arrive(at, &mut self.arena);
-        if let Some(next) = next {
-            self.arrivals.push(next, port);
-        }
-        self.packet_hops += 1;
-        let packet = &mut self.arena.packets[id as usize];
-        let out = self.routes[packet.path as usize];
-        if out == END {
+        let arrived = self.net.arrive(at);
+        self.take_lost();
+        if let Some(Arrived { slot, port }) = arrived {
             let node = self.topology.links[port as usize].to;
-            self.deliver(at, node, id);
-        } else {
-            packet.path += 1;
-            self.transmit(at, out, id);
+            self.deliver(at, node, slot);
         }
     }
 
     /// Hands a packet to the kernel of its host.
     fn deliver(&mut self, at: Time, node: u32, id: u32) {
-        let slot = self.arena.header_slot(id);
-        let packet = self.arena.packets[id as usize];
-        let header: CcHeader = self.arena.headers[slot];
+        let (packet, header) = self.net.arena.segment(id);
+        let (packet, header): (Packet, CcHeader) = (*packet, *header);
         let frame = &mut self.frames[id as usize];
         let s = frame.segment;
         let mut wake = None;
@@ -551,8 +479,7 @@ impl Switch {
         if !taken && !self.stop.load(Ordering::Relaxed) {
             self.refused += 1;
         }
-        self.conservation.delivered += 1;
-        self.arena.release(id);
+        self.net.arena.release(id);
         if let Some((port, at)) = wake {
             self.arm_edge(port, at);
         }
@@ -560,24 +487,16 @@ impl Switch {
 
     // ---- deadlines and samples -------------------------------------------------------------------------
 
-    fn arm_link(&mut self, port: u32) {
-        let at = self.ports[port as usize].deadline();
-        if at != Time::NEVER && self.link_wake[port as usize].arm(at) {
-            self.deadlines.push(at, Wake::Link, port);
-        }
-    }
     fn arm_edge(&mut self, port: u16, at: Time) {
         if at != Time::NEVER && self.edge_wake.entry(port).or_default().arm(at) {
-            self.deadlines.push(at, Wake::Sender, u32::from(port));
+            self.net.deadlines.push(at, Wake::Sender, u32::from(port));
         }
     }
     fn on_deadline(&mut self, now: Time) {
-        let Some((at, kind, number)) = self.deadlines.pop() else { return };
-        if kind == Wake::Link {
-            if self.link_wake[number as usize].fired(at) {
-                self.ports[number as usize].on_deadline(now, &mut self.arena);
-                self.arm_link(number);
-            }
+        let Some((at, kind, number)) = self.net.deadlines.pop() else { return };
+        if kind != Wake::Sender {
+            self.net.on_deadline(now, kind, number);
+            self.take_lost();
             return;
         }
         let port = number as u16;
@@ -602,9 +521,8 @@ impl Switch {
     }
     fn end_warmup(&mut self) {
         self.measuring = true;
-        for port in &mut self.ports {
-            port.reset_stats(self.warmup, &mut self.arena);
-        }
+        self.net.reset_stats(self.warmup);
+        self.take_lost();
         self.baseline = self.counters();
     }
     fn on_sample(&mut self, at: Time) {
@@ -621,8 +539,8 @@ impl Switch {
             return;
         }
         for p in &self.sampled {
-            let port = &mut self.ports[*p as usize];
-            port.advance(at, &mut self.arena);
+            self.net.look(at, *p);
+            let port = &self.net.ports()[*p as usize];
             let drops = port.stats().drops.iter().sum::<u64>() as f64;
             let rows = [
                 ("queue_packets", f64::from(port.queue_packets())),
@@ -635,6 +553,7 @@ impl Switch {
                 c.observe(&mut |name, value| self.samples.push(row((name, value))));
             }
         }
+        self.take_lost();
         for edge in self.placed.iter().filter_map(|port| self.edges.get(port)) {
             let (samples, number) = (&mut self.samples, edge.opened.flow);
             edge.observe(&mut |metric, value| {
@@ -643,15 +562,14 @@ impl Switch {
         }
     }
 
-    fn finish(mut self, now: Time, real_time: bool) -> Network {
+    fn finish(mut self, now: Time, real_time: bool) -> Remains {
         if !self.measuring {
             self.warmup = self.warmup.min(now);
             self.end_warmup();
         }
-        for port in &mut self.ports {
-            port.settle(now, &mut self.arena);
-        }
-        self.conservation.check(&self.ports, &self.arena);
+        self.net.settle(now);
+        self.take_lost();
+        self.net.check();
         let mut counters = self.counters();
         for (flow, before) in &self.baseline {
             if let Some(total) = counters.get_mut(flow) {
@@ -659,10 +577,10 @@ impl Switch {
                 total.ece_acks -= before.ece_acks;
             }
         }
-        Network {
+        Remains {
             topology: self.topology,
-            ports: self.ports,
-            packet_hops: self.packet_hops,
+            packet_hops: self.net.packet_hops,
+            ports: self.net.into_ports(),
             counters,
             lag: self.lag,
             samples: self.samples,

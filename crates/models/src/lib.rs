@@ -8,5 +8,5 @@ pub mod queues;
 pub mod registry;
 pub mod work;
 
-pub use queues::{Queue, QueueSpec};
+pub use queues::QueueSpec;
 pub use registry::{protocol, Protocol, Suite};

@@ -1,7 +1,7 @@
 //! `count=waiting`: thresholds compare with what waits, the packet in service left out.
 
 use penstock_core::rng::Entity;
-use penstock_core::{Backlog, DropCause, Packet, Stream, Verdict};
+use penstock_core::{Backlog, DropCause, Packet, QueueDiscipline, Stream, Verdict};
 use penstock_models::QueueSpec;
 use penstock_units::{Rate, Time};
 

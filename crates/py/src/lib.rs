@@ -135,7 +135,7 @@ fn run(
     let numbers = numbers(py, &summary)?;
     let timings = PyDict::new(py);
     timings.set_item("cpu_s", cpu)?;
-    timings.set_item("packet_hops", engine.packet_hops)?;
+    timings.set_item("packet_hops", engine.packet_hops())?;
     Ok(RunResult {
         summary: numbers.unbind(),
         tables: tables(py, &engine.measured())?.unbind(),

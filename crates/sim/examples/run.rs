@@ -74,5 +74,5 @@ fn main() {
         println!("{what}{:8} {n}", if at_start { " (block start)" } else { "" });
     }
     println!("{:24} {seconds:.3}", "wall_s");
-    println!("{:24} {:.1}", "ns_per_hop", seconds * 1e9 / outcome.engine.packet_hops as f64);
+    println!("{:24} {:.1}", "ns_per_hop", seconds * 1e9 / outcome.engine.packet_hops() as f64);
 }

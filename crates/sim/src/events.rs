@@ -5,12 +5,12 @@
 //! 1. departures from a port happen before anything else looks at that port (a packet whose last bit leaves
 //!    at t makes room for a packet that arrives at t);
 //! 2. packet arrivals, by number of the port they left;
-//! 3. deadlines: link controllers, senders, receivers, host-level wake-ups, each by number;
+//! 3. deadlines: link controllers, pause frames, shared buffers, senders, receivers, each by number;
 //! 4. workloads, by position in the scenario;
 //! 5. the sampler.
 //!
 //! [`Ties::Reversed`] turns the order within 2, 3 and 4 round: arrivals by falling port number; deadlines by falling
-//! number, and host-level wake-ups, receivers, senders, link controllers; workloads from the last to the first. The
+//! number, and receivers, senders, shared buffers, pause frames, link controllers; workloads from the last to the first. The
 //! steps themselves keep their order. Connections are numbered as they are opened and draw their random numbers by
 //! that number: where two workloads open some at the same picosecond, those numbers change places too. What one
 //! workload does at one time, it does in its own order.
@@ -179,12 +179,14 @@ impl Arrivals {
 pub enum Wake {
     /// Link controller of a port.
     Link = 0,
+    /// A pause frame that takes effect at a port.
+    Pause = 1,
+    /// A node whose shared buffer wants a look.
+    Node = 2,
     /// Sender of a connection.
-    Sender = 1,
+    Sender = 3,
     /// Receiver of a connection.
-    Receiver = 2,
-    /// A controller above connections.
-    Host = 3,
+    Receiver = 4,
 }
 
 /// Wake-ups in order of (time, kind, number). Entries are never removed, only ignored when stale.
@@ -215,9 +217,10 @@ impl Deadlines {
         let who = key as u64 ^ self.flip;
         let kind = match (who >> 32) as u32 {
             0 => Wake::Link,
-            1 => Wake::Sender,
-            2 => Wake::Receiver,
-            _ => Wake::Host,
+            1 => Wake::Pause,
+            2 => Wake::Node,
+            3 => Wake::Sender,
+            _ => Wake::Receiver,
         };
         Some((Time((key >> 64) as u64), kind, who as u32))
     }
@@ -337,7 +340,7 @@ mod tests {
             (2, Wake::Link, 0),
             (2, Wake::Sender, 3),
             (2, Wake::Sender, 8),
-            (3, Wake::Host, 1),
+            (3, Wake::Receiver, 1),
         ];
         let order = |ties| {
             let mut deadlines = Deadlines::new(ties);

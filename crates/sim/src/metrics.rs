@@ -1,10 +1,11 @@
 //! What is recorded during a run, bounded by default.
 
-use crate::engine::{Collective, Flow};
-use crate::port::Port;
+use crate::flow::Flow;
+use crate::setup::Collective;
 use penstock_core::host::Transition;
 use penstock_core::tcp::{TimeoutKind, TimeoutRecord};
 use penstock_core::FlowId;
+use penstock_fabric::Port;
 use penstock_units::{Dur, Time};
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! What is known about a run before it starts and would mislead whoever reads its numbers: one line each.
 
-use crate::engine::Setup;
 use crate::scenario::Common;
+use crate::setup::Setup;
 use penstock_core::tcp::EcnMode;
 use penstock_core::{Amount, Params};
 use std::collections::BTreeSet;

@@ -1,10 +1,10 @@
 //! Summary of a run, from the engine's tables.
 
 use crate::metrics::Recorder;
-use crate::port::{Port, PortStats};
 use crate::topology::{NodeKind, Topology};
 use penstock_core::tcp::TcpConfig;
 use penstock_core::DropCause;
+use penstock_fabric::{Port, PortStats};
 use penstock_models::Suite;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -162,8 +162,7 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     put("queue_mean_bytes", st.byte_integral / ps);
     let bottleneck_drops: u64 = st.drops.iter().sum();
     put("drop_rate", bottleneck_drops as f64 / st.arrived_packets as f64);
-    let all =
-        |f: fn(&crate::port::PortStats) -> u64| e.ports.iter().map(|p| f(&p.stats())).sum::<u64>() as f64;
+    let all = |f: fn(&PortStats) -> u64| e.ports.iter().map(|p| f(&p.stats())).sum::<u64>() as f64;
     put("drops", all(|p| p.drops.iter().sum()));
     put("drops_nonect", all(|p| p.drops[DropCause::NotEct as usize]));
     put("ce_marks", all(|p| p.marks));

@@ -1,11 +1,12 @@
 //! A scenario: a name and its parameters, checked once and turned into a [`Setup`] that cannot be wrong.
 
-use crate::engine::{Engine, Progress, Setup, TooLong};
+use crate::engine::{Engine, Progress};
 use crate::events::Ties;
 use crate::metrics::Recorder;
 use crate::notes::contradictions;
 use crate::results::{is_switch_port, summarise, Bottleneck, Summary};
 use crate::scenarios;
+use crate::setup::{Setup, TooLong};
 use crate::topology::{LinkSpec, Topology};
 use crate::warnings::warnings;
 use crate::workloads::Workload;

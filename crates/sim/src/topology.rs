@@ -119,6 +119,10 @@ impl Topology {
     pub fn link_between(&self, from: u32, to: u32) -> Option<u32> {
         self.out[from as usize].iter().copied().find(|l| self.links[*l as usize].to == to)
     }
+    /// The output ports of a node, in declared order.
+    pub fn ports_of(&self, node: u32) -> Vec<u32> {
+        self.out[node as usize].clone()
+    }
     /// All hosts, in declared order.
     pub fn hosts(&self) -> Vec<u32> {
         (0..self.nodes.len() as u32).filter(|n| self.nodes[*n as usize].kind == NodeKind::Host).collect()

@@ -1,7 +1,8 @@
 //! Workloads of scenario files: what they offer against what was asked for, by driving them without a network.
 
 use penstock_sim::document;
-use penstock_sim::engine::{Progress, Setup};
+use penstock_sim::engine::Progress;
+use penstock_sim::setup::Setup;
 use penstock_sim::workloads::{Action, Actions, FlowRequest};
 use penstock_units::{Dur, Time};
 use serde_json::json;

@@ -15,8 +15,9 @@
 use penstock_core::Amount;
 use penstock_models::registry::PROTOCOLS;
 use penstock_models::QueueSpec;
-use penstock_sim::engine::{Engine, Progress, Setup};
+use penstock_sim::engine::{Engine, Progress};
 use penstock_sim::scenario::Resolved;
+use penstock_sim::setup::Setup;
 use penstock_sim::topologies::leaf_spine;
 use penstock_sim::topology::{dumbbell, parking_lot, star, LinkSpec, Topology};
 use penstock_sim::workloads::{Acked, Action, Actions, FlowRequest, Workload};

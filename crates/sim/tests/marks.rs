@@ -1,64 +1,77 @@
 //! Guards: a mark is counted for a packet that is queued, and a packet that could not be marked has a counter of its own.
 
 use penstock_core::rng::Entity;
-use penstock_core::{DropCause, Ecn, Packet, Stream, Verdict};
+use penstock_core::{DropCause, Ecn, Stream};
+use penstock_fabric::{Arena, BufferConfig, Cell, Fabric, NodeConfig, Offered, PoolRule, Port, PortConfig};
 use penstock_models::QueueSpec;
 use penstock_sim::engine::Progress;
-use penstock_sim::port::{Arena, Offered, Port, PortConfig};
 use penstock_sim::scenario::Resolved;
 use penstock_units::{Dur, Rate, Time};
 
 fn port(loss: f64) -> Port {
     let config = PortConfig {
-        rate: Rate(1_000_000),
-        delay: Dur::ZERO,
-        limit_packets: u32::MAX,
-        limit_bytes: u64::MAX,
-        framing: 0,
-        queue: QueueSpec::parse("queue", "threshold:k=1pkt").unwrap().build(1500),
-        controller: None,
-        loss,
-        jitter: None,
-        measured: true,
+        rule: QueueSpec::parse("queue", "threshold:k=1pkt").unwrap().build(1500),
+        loss: Some((loss, Stream::new(1, 0, Entity::Loss, 0))),
+        ..PortConfig::plain(Rate(1_000_000), Dur::ZERO, Stream::new(1, 0, Entity::Port, 0))
     };
-    Port::new(config, Stream::new(1, 0, Entity::Port, 0), Stream::new(1, 0, Entity::Loss, 0))
+    Port::new(0, config).unwrap()
 }
 
-/// Offers 1000 packets at once; how many were queued with a mark.
-fn offer(port: &mut Port, ecn: Ecn, pool: impl Fn(usize) -> Verdict) -> u64 {
-    let mut arena = Arena::new(false);
-    let mut marked = 0;
-    for i in 0..1000 {
-        let id = arena.alloc();
-        *arena.get(id).0 = Packet { wire_len: 1500, payload: 1460, ecn, ..Packet::default() };
-        if let Offered::Queued(_) = port.offer_shared(Time::ZERO, id, &mut arena, pool(i)) {
-            marked += u64::from(arena.get(id).0.ecn == Ecn::Ce);
-        }
+/// Drops a packet with probability 1/2.
+struct Half;
+impl PoolRule for Half {
+    fn refuse(&self, _: u8, _: u32, _: u32, rng: &mut Stream) -> Option<DropCause> {
+        (rng.uniform() < 0.5).then_some(DropCause::Overflow)
     }
-    marked
+}
+
+/// A port, alone or with a shared buffer that drops half of the packets.
+fn fabric(loss: f64, pool: bool) -> Fabric {
+    let mut fabric = Fabric::new(vec![port(loss)]);
+    if pool {
+        let rule: Option<Box<dyn PoolRule>> = Some(Box::new(Half));
+        let node = NodeConfig {
+            ports: vec![0],
+            ingresses: Vec::new(),
+            buffer: BufferConfig { rule, ..BufferConfig::pool(u64::MAX, 0, 0) },
+            response: Dur::ZERO,
+            rng: Stream::new(1, 0, Entity::Pool, 0),
+        };
+        fabric.add_node(node).unwrap();
+    }
+    fabric
+}
+
+/// Offers 1000 packets at once; how many were queued, the marked ones in the port.
+fn offer(fabric: &mut Fabric, ecn: Ecn) -> (u64, u64) {
+    let mut arena = Arena::new(false);
+    let mut queued = 0;
+    for i in 0..1000 {
+        let cell = Cell::new(i, 1500).with_ecn(ecn).with_payload();
+        queued += u64::from(matches!(fabric.offer(Time::ZERO, 0, cell, &mut arena), Offered::Queued(_)));
+    }
+    let marked = fabric.ports()[0].cells().filter(|c| c.ecn() == Ecn::Ce).count();
+    (queued, marked as u64)
 }
 
 #[test]
 fn a_packet_that_is_marked_and_then_lost_is_no_mark() {
-    let mut lossy = port(0.5);
-    let marked = offer(&mut lossy, Ecn::Ect0, |_| Verdict::Accept);
-    assert!((400..600).contains(&marked), "{marked}");
-    assert_eq!(lossy.stats().marks, marked);
-    let mut shared = port(0.0);
-    let pool =
-        |i: usize| if i.is_multiple_of(2) { Verdict::Drop(DropCause::Overflow) } else { Verdict::Mark };
-    assert_eq!(offer(&mut shared, Ecn::Ect0, pool), 500);
-    assert_eq!(shared.stats().marks, 500, "marked by the queue and by the pool is one mark");
+    for (loss, pool) in [(0.5, false), (0.0, true)] {
+        let mut lossy = fabric(loss, pool);
+        let (queued, marked) = offer(&mut lossy, Ecn::Ect0);
+        assert!((400..600).contains(&queued), "{queued}");
+        // The first that is queued finds an empty port.
+        assert_eq!((lossy.ports()[0].stats().marks, marked), (queued - 1, queued - 1));
+    }
 }
 
 #[test]
 fn what_cannot_be_marked_has_its_own_counter() {
-    let mut p = port(0.0);
-    assert_eq!(offer(&mut p, Ecn::NotEct, |_| Verdict::Accept), 0);
-    let drops = p.stats().drops;
-    assert_eq!(drops[DropCause::Early as usize], 0);
-    assert!(drops[DropCause::NotEct as usize] >= 998, "{drops:?}");
-    assert_eq!(drops.iter().sum::<u64>(), drops[DropCause::NotEct as usize]);
+    let mut f = fabric(0.0, false);
+    assert_eq!(offer(&mut f, Ecn::NotEct), (1, 0));
+    let drops = f.ports()[0].stats().drops;
+    assert_eq!(drops[DropCause::NotEct as usize], 999, "{drops:?}");
+    assert_eq!(drops.iter().sum::<u64>(), 999);
 }
 
 fn leaf_spine(settings: &[(&str, &str)]) -> penstock_sim::results::Summary {

@@ -182,7 +182,7 @@ fn watched(resolved: &Resolved) -> Outcome {
 
 fn check(outcome: &Outcome) {
     assert!(outcome.completed);
-    let c = outcome.engine.conservation;
+    let c = outcome.engine.conservation();
     assert!(c.sent >= c.delivered + c.dropped, "{c:?}");
     let r = &outcome.engine.recorder;
     for f in &r.flows {

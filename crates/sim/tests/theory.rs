@@ -8,10 +8,10 @@
 //! nothing; the theory must lie in the interval that a correct simulator misses once in 10^5 times. Seeds are fixed.
 
 use penstock_core::rng::Entity;
-use penstock_core::{FlowId, Packet, Stream};
+use penstock_core::{FlowId, Stream};
+use penstock_fabric::{Arena, Cell, Effects, Offered, Port};
 use penstock_sim::document::resolve;
 use penstock_sim::engine::{Engine, Progress};
-use penstock_sim::port::{Arena, Offered, Port};
 use penstock_sim::results::summarise;
 use penstock_sim::workloads::{Action, Actions, FlowRequest, Workload};
 use penstock_units::{Dur, Time};
@@ -85,7 +85,7 @@ const PS_PER_BYTE: u64 = 80_000;
 const SEGMENT: u32 = 60_000;
 
 /// Many senders behind fast links, one switch, one sink behind the port under test. Its SYNs pass during the warm-up.
-fn network(senders: u32, warmup: f64, duration: f64, run: u64) -> (penstock_sim::engine::Setup, u32) {
+fn network(senders: u32, warmup: f64, duration: f64, run: u64) -> (penstock_sim::setup::Setup, u32) {
     let text = format!(
         r#"
 scenario = "custom"
@@ -138,7 +138,7 @@ struct AtPort {
 fn offer(port: &mut Port, sizes: Sizes, load: f64, packets: u64, run: u64) -> AtPort {
     let mut rng = Stream::new(1, run, Entity::Workload, 0);
     let service = sizes.moments().0 * PS_PER_BYTE as f64;
-    let mut arena = Arena::new(false);
+    let (mut arena, mut fx) = (Arena::new(false), Effects::default());
     let (mut now, mut next) = (0.0, None);
     let warmup = packets / 10;
     let (mut from, mut found, mut sojourn, mut free_at) = (0u64, 0u64, 0.0, 0u64);
@@ -150,26 +150,23 @@ fn offer(port: &mut Port, sizes: Sizes, load: f64, packets: u64, run: u64) -> At
         now += rng.exponential(service / load);
         let at = Time(now as u64);
         while let Some(t) = next.filter(|t| *t <= at) {
-            let (id, following) = port.arrive(t, &mut arena);
-            arena.release(id);
-            next = following;
+            let arrival = port.arrive(t, &mut arena, &mut fx);
+            next = Some(arrival.next).filter(|t| *t != Time::NEVER);
         }
         while leaving.front().is_some_and(|f| *f <= at.0) {
             leaving.pop_front();
         }
         if n == warmup {
-            port.reset_stats(at, &mut arena);
+            port.reset_stats(at, &mut arena, &mut fx);
             from = at.0;
             at_start = left(&leaving, at.0);
         }
-        let id = arena.alloc();
         let wire_len = sizes.draw(&mut rng);
-        arena.packets[id as usize] = Packet { wire_len, ..Packet::default() };
-        port.advance(at, &mut arena);
+        port.advance(at, &mut arena, &mut fx);
         let queue = port.queue_packets();
-        match port.offer(at, id, &mut arena) {
+        match port.offer(at, Cell::new(0, wire_len), &mut arena, &mut fx) {
             Offered::Queued(first) => next = next.or(first),
-            Offered::Dropped(cause) => panic!("an unlimited port dropped: {cause:?}"),
+            other => panic!("an unlimited port did not queue: {other:?}"),
         }
         // Lindley's recursion, apart from the port's own clock.
         free_at = free_at.max(at.0) + u64::from(wire_len) * PS_PER_BYTE;
@@ -180,7 +177,7 @@ fn offer(port: &mut Port, sizes: Sizes, load: f64, packets: u64, run: u64) -> At
         }
     }
     let end = now as u64;
-    port.settle(Time(end), &mut arena);
+    port.settle(Time(end), &mut arena, &mut fx);
     let (length, count) = ((end - from) as f64, packets as f64);
     AtPort {
         over_time: port.stats().queue_integral / length,
@@ -195,7 +192,7 @@ fn ports(name: &str, sizes: Sizes, load: f64, packets: u64, width: f64) {
     let runs: Vec<AtPort> = (0..RUNS)
         .map(|run| {
             let (setup, number) = network(2, 0.0, 1.0, run);
-            offer(&mut setup.ports()[number as usize], sizes, load, packets, run)
+            offer(&mut setup.ports().expect("ports")[number as usize], sizes, load, packets, run)
         })
         .collect();
     let theory = sizes.in_system(load);

@@ -1,10 +1,11 @@
 //! Guards: hosts of equal rate do not stay in step for ever (a lock-out: one sender wins every free place in a full
 //! buffer), and what breaks their step is small against what is measured.
 
-use penstock_sim::engine::{Engine, Progress, Setup};
+use penstock_sim::engine::{Engine, Progress};
 use penstock_sim::metrics::FlowRecord;
 use penstock_sim::results::{summarise, Summary};
 use penstock_sim::scenario::{Outcome, Resolved};
+use penstock_sim::setup::Setup;
 use penstock_sim::topology::NodeKind;
 use penstock_units::{Dur, Rate};
 

@@ -2,8 +2,8 @@
 
 use penstock_models::QueueSpec;
 use penstock_sim::document;
-use penstock_sim::engine::Setup;
 use penstock_sim::scenario::Resolved;
+use penstock_sim::setup::Setup;
 use penstock_sim::topologies::{Named, Tiers, FAMILIES};
 use penstock_sim::topology::{route_stream, LinkSpec, NodeKind, Routes, Topology};
 use penstock_units::{Dur, Rate};

@@ -1,8 +1,9 @@
 //! DT-DCTCP's double threshold: marking starts when the queue rises through K1 and stops when it falls through K2.
 
-use super::{counting, Discipline, Queue, COUNT};
+use super::{counting, Discipline, COUNT};
 use alloc::boxed::Box;
 use penstock_core::{Amount, Backlog, Kind, Packet, ParamSpec, QueueDiscipline, Stream, Verdict};
+use penstock_fabric::Rule;
 use penstock_units::Time;
 
 /// Double-threshold marking.
@@ -45,7 +46,7 @@ pub const DISCIPLINE: Discipline = Discipline {
             _ => return Err(p.error("k2", "must be in the same unit as k1 (both packets or both bytes)")),
         };
         let queue = Hysteresis::new(k1, k2, in_bytes, p.text("turn") == "direction");
-        Ok(counting(p, Queue::Other(Box::new(queue))))
+        Ok(counting(p, Rule::Other(Box::new(queue))))
     },
 };
 

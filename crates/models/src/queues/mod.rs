@@ -13,6 +13,7 @@ use penstock_core::params::{parse_spec, unknown};
 use penstock_core::{
     Amount, Backlog, Kind, Packet, ParamError, ParamSpec, Params, QueueDiscipline, Stream, Verdict,
 };
+use penstock_fabric::Rule;
 use penstock_units::Time;
 
 /// A registered queue discipline.
@@ -28,36 +29,7 @@ pub struct Discipline {
     /// True when it marks, with these parameters.
     pub marks: fn(&Params) -> bool,
     /// Builds one for a port whose full data packets take `packet` bytes on the wire.
-    pub build: fn(&Params, packet: u32) -> Result<Queue, ParamError>,
-}
-
-/// A queue discipline as a port holds it. The two that decide at once are static: this is called per hop.
-pub enum Queue {
-    /// Nothing but the port's limit.
-    DropTail,
-    /// Mark above a threshold.
-    Threshold(threshold::Threshold),
-    /// Anything else.
-    Other(Box<dyn QueueDiscipline + Send>),
-}
-
-impl Queue {
-    /// See [`QueueDiscipline::admit`].
-    #[inline]
-    pub fn admit(
-        &mut self,
-        now: Time,
-        q: &Backlog,
-        packet: &Packet,
-        full: bool,
-        rng: &mut Stream,
-    ) -> Verdict {
-        match self {
-            Queue::DropTail => Verdict::Accept,
-            Queue::Threshold(t) => t.admit(now, q, packet, full, rng),
-            Queue::Other(other) => other.admit(now, q, packet, full, rng),
-        }
-    }
+    pub build: fn(&Params, packet: u32) -> Result<Rule, ParamError>,
 }
 
 /// What a discipline compares with its thresholds.
@@ -69,16 +41,16 @@ const COUNT: ParamSpec = ParamSpec::new(
     "chosen: what the buffer holds; ns-2 leaves out the packet in service",
 );
 
-/// `queue` as its parameter [`COUNT`] says.
-fn counting(p: &Params, queue: Queue) -> Queue {
+/// `rule` as its parameter [`COUNT`] says.
+fn counting(p: &Params, rule: Rule) -> Rule {
     match p.text(COUNT.name) {
-        "waiting" => Queue::Other(Box::new(Waiting(queue))),
-        _ => queue,
+        "waiting" => Rule::Other(Box::new(Waiting(rule))),
+        _ => rule,
     }
 }
 
 /// Hides the packet in service from a discipline.
-struct Waiting(Queue);
+struct Waiting(Rule);
 
 impl QueueDiscipline for Waiting {
     fn admit(&mut self, now: Time, q: &Backlog, packet: &Packet, full: bool, rng: &mut Stream) -> Verdict {
@@ -95,7 +67,7 @@ pub const DISCIPLINES: &[&Discipline] = &[
         cites: "",
         params: &[],
         marks: |_| false,
-        build: |_, _| Ok(Queue::DropTail),
+        build: |_, _| Ok(Rule::DropTail),
     },
     &threshold::DISCIPLINE,
     &hysteresis::DISCIPLINE,
@@ -147,7 +119,7 @@ impl QueueSpec {
         self.params.declares("k").then(|| (self.params.amount("k"), self.params.is_given("k")))
     }
     /// A queue for one port whose full data packets take `packet` bytes on the wire.
-    pub fn build(&self, packet: u32) -> Queue {
+    pub fn build(&self, packet: u32) -> Rule {
         (self.discipline.build)(&self.params, packet).expect("parameters were checked by parse")
     }
 }

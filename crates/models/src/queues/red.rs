@@ -1,8 +1,9 @@
 //! RED: random early detection on an averaged queue (Floyd, Jacobson 1993), with the gentle slope.
 
-use super::{counting, Discipline, Queue, COUNT};
+use super::{counting, Discipline, COUNT};
 use alloc::boxed::Box;
 use penstock_core::{Amount, Backlog, DropCause, Kind, Packet, ParamSpec, QueueDiscipline, Stream, Verdict};
+use penstock_fabric::Rule;
 use penstock_units::{Bytes, Time};
 
 /// RED.
@@ -77,7 +78,7 @@ pub const DISCIPLINE: Discipline = Discipline {
             average: 0.0,
             count: -1.0,
         };
-        Ok(counting(p, Queue::Other(Box::new(red))))
+        Ok(counting(p, Rule::Other(Box::new(red))))
     },
 };
 
@@ -184,7 +185,7 @@ mod tests {
             rate: Rate(8_000_000),
         }
     }
-    fn red(args: &[(&str, &str)]) -> Queue {
+    fn red(args: &[(&str, &str)]) -> Rule {
         let given: vec::Vec<(String, String)> =
             args.iter().map(|(a, b)| ((*a).into(), (*b).into())).collect();
         let params = penstock_core::Params::parse("red", DISCIPLINE.params, &given).unwrap();

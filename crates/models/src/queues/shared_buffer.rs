@@ -4,14 +4,14 @@
 //! limit per DSCP, and per class "drop P_D % of the packets when the L_min threshold is exceeded, and drop all
 //! packets when L_max is exceeded", L_max being the limit.
 //!
-//! The buffer keeps no count of its own: what a class holds is counted from the ports' rings at every arrival,
-//! so there is nothing that could leak.
+//! Who holds how much is the business of the fabric's buffer ([`penstock_fabric::Buffer`]), which asks this rule.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use penstock_core::params::parse_spec;
-use penstock_core::{DropCause, ParamError, Stream, Verdict};
+use penstock_core::{DropCause, ParamError, Stream};
+use penstock_fabric::PoolRule;
 
 /// Assured-forwarding code points a scenario may name (RFC 2597), and default forwarding.
 pub const DSCP: &[(&str, u8)] = &[
@@ -115,23 +115,25 @@ impl SharedBuffer {
         let smallest = || self.classes.iter().min_by_key(|c| c.limit);
         *self.classes.iter().find(|c| c.class == class).or_else(smallest).expect("parse wants one class")
     }
-    /// Decides about a packet of `class`; `held` are the packets of its class in the buffer, `pool` all.
-    pub fn admit(&self, class: u8, held: u32, pool: u32, rng: &mut Stream) -> Verdict {
-        let limit = self.limit_of(class);
-        if held >= limit.limit || pool >= self.total {
-            return Verdict::Drop(DropCause::Overflow);
-        }
-        if f64::from(held) > limit.min && rng.uniform() < limit.drop {
-            return Verdict::Drop(DropCause::Early);
-        }
-        Verdict::Accept
-    }
     /// As written in a scenario.
     pub fn describe(&self) -> String {
         let name = |class: u8| DSCP.iter().find(|(_, c)| *c == class).map_or("?", |(n, _)| n);
         let parts: Vec<String> =
             self.classes.iter().map(|c| format!("{}={}", name(c.class), c.limit)).collect();
         parts.join(",")
+    }
+}
+
+impl PoolRule for SharedBuffer {
+    fn refuse(&self, class: u8, of_class: u32, all: u32, rng: &mut Stream) -> Option<DropCause> {
+        let limit = self.limit_of(class);
+        if of_class >= limit.limit || all >= self.total {
+            return Some(DropCause::Overflow);
+        }
+        if f64::from(of_class) > limit.min && rng.uniform() < limit.drop {
+            return Some(DropCause::Early);
+        }
+        None
     }
 }
 
@@ -158,22 +160,16 @@ mod tests {
         let buffer = paper(1.0);
         let mut rng = Stream::new(1, 0, Entity::Port, 0);
         let mut early = |held| {
-            (0..100_000)
-                .filter(|_| buffer.admit(18, held, held, &mut rng) == Verdict::Drop(DropCause::Early))
-                .count()
+            (0..100_000).filter(|_| buffer.refuse(18, held, held, &mut rng) == Some(DropCause::Early)).count()
         };
         assert_eq!(early(30), 0, "L_min itself is not exceeded");
         let dropped = early(31);
         // Binomial: 10,000 with a standard deviation of 95.
         assert!((9_600..10_400).contains(&dropped), "{dropped} of 100,000");
-        assert_eq!(buffer.admit(18, 60, 60, &mut rng), Verdict::Drop(DropCause::Overflow));
-        assert_eq!(
-            buffer.admit(26, 0, 180, &mut rng),
-            Verdict::Drop(DropCause::Overflow),
-            "the pool is full"
-        );
+        assert_eq!(buffer.refuse(18, 60, 60, &mut rng), Some(DropCause::Overflow));
+        assert_eq!(buffer.refuse(26, 0, 180, &mut rng), Some(DropCause::Overflow), "the pool is full");
         // A class without a limit of its own gets the smallest.
-        assert_eq!(buffer.admit(0, 60, 60, &mut rng), Verdict::Drop(DropCause::Overflow));
+        assert_eq!(buffer.refuse(0, 60, 60, &mut rng), Some(DropCause::Overflow));
     }
     #[test]
     fn bad_limits_are_refused_by_name() {

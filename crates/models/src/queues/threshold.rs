@@ -1,8 +1,8 @@
 //! Threshold marking: DCTCP's switch. A packet that finds K or more in the port is marked.
 
-use super::{counting, Discipline, Queue, COUNT};
-use penstock_core::{Amount, Backlog, Kind, Packet, ParamSpec, QueueDiscipline, Stream, Verdict};
-use penstock_units::Time;
+use super::{counting, Discipline, COUNT};
+use penstock_core::{Kind, ParamSpec};
+use penstock_fabric::Rule;
 
 /// Threshold marking.
 pub const DISCIPLINE: Discipline = Discipline {
@@ -16,26 +16,5 @@ pub const DISCIPLINE: Discipline = Discipline {
         COUNT,
     ],
     marks: |_| true,
-    build: |p, _| Ok(counting(p, Queue::Threshold(Threshold { k: p.amount("k") }))),
+    build: |p, _| Ok(counting(p, Rule::Threshold(p.amount("k")))),
 };
-
-/// Marks at and above K.
-#[derive(Clone, Debug)]
-pub struct Threshold {
-    k: Amount,
-}
-
-impl QueueDiscipline for Threshold {
-    #[inline]
-    fn admit(&mut self, _: Time, q: &Backlog, _: &Packet, _full: bool, _: &mut Stream) -> Verdict {
-        let above = match self.k {
-            Amount::Packets(k) => q.packets >= k,
-            Amount::Bytes(k) => q.bytes >= k,
-        };
-        if above {
-            Verdict::Mark
-        } else {
-            Verdict::Accept
-        }
-    }
-}

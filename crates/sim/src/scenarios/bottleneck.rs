@@ -1,7 +1,7 @@
 //! What the scenarios of explicit rate control share: one bottleneck, and flows that come and go.
 
-use crate::engine::Setup;
 use crate::scenario::{Common, RunId};
+use crate::setup::Setup;
 use crate::topology::{drop_tail, dumbbell, LinkSpec};
 use crate::workloads::flows::FlowList;
 use crate::workloads::FlowRequest;

@@ -12,8 +12,8 @@
 //! Link B concerns connection 5 alone, which the performance rule throws together with the others.
 
 use super::db_ftp::{active, check_requests, connection, sizes};
-use crate::engine::{Collective, Setup};
 use crate::scenario::{Common, RunId, Scenario};
+use crate::setup::{Collective, Setup};
 use crate::topology::{LinkSpec, Topology};
 use crate::workloads::applications::{FileLoad, FileTransfers, RequestResponse};
 use crate::workloads::Workload;

@@ -1,8 +1,7 @@
 //! Two databases and file transfers over one link between two routers with shared buffers.
 
-use crate::engine::{Collective, Setup};
-use crate::pool::Pool;
 use crate::scenario::{Common, RunId, Scenario};
+use crate::setup::{Collective, Pool, Setup};
 use crate::topology::Topology;
 use crate::workloads::applications::{Active, FileLoad, FileTransfers, RequestResponse, Uniform};
 use crate::workloads::open::check_arrivals;
@@ -212,13 +211,9 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     };
     let rule =
         SharedBuffer::parse("limits", p.text("limits"), scale, p.float("red_min"), p.float("red_drop"))?;
-    let ports_of = |t: &Topology, node: u32| -> Vec<u32> {
-        (0..t.links.len() as u32).filter(|l| t.links[*l as usize].from == node).collect()
-    };
-    let pools = [router1, router2].map(|r| Pool::new(rule.clone(), ports_of(&t, r)));
+    let router2_ports = t.ports_of(router2);
     let mut setup = c.setup(t, workloads, bottleneck, p.dur("link_delay") * 6, id);
-    let router2_ports = pools[1].ports().to_vec();
-    setup.pools = pools.into();
+    setup.pools = [router1, router2].map(|node| Pool { node, rule: rule.clone() }).into();
     if let Some(controller) = host_controller("control", p.text("control"))? {
         setup.collectives.push(Collective { controller, workloads: vec![0, 1] });
     }

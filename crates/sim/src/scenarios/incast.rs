@@ -1,9 +1,9 @@
 //! TCP incast: synchronized reads from many servers through one switch port.
 
 use crate::defaults::{bytes, request_jitter};
-use crate::engine::Setup;
 use crate::notes::Requests;
 use crate::scenario::{Common, Profile, RunId, Scenario};
+use crate::setup::Setup;
 use crate::topology::star;
 use crate::workloads::block::{JitterMode, SynchronizedReads};
 use crate::workloads::FlowRequest;

@@ -1,8 +1,8 @@
 //! Long flows through one bottleneck.
 
 use crate::defaults::start_spread;
-use crate::engine::Setup;
 use crate::scenario::{Common, RunId, Scenario};
+use crate::setup::Setup;
 use crate::topology::star;
 use crate::workloads::flows::FlowList;
 use crate::workloads::FlowRequest;

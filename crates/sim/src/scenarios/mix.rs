@@ -1,8 +1,8 @@
 //! Short flows beside long ones.
 
 use crate::defaults::start_spread;
-use crate::engine::Setup;
 use crate::scenario::{Common, RunId, Scenario};
+use crate::setup::Setup;
 use crate::topologies::parse_topology;
 use crate::topology::{four_switch_tree, star, LinkSpec, Topology};
 use crate::workloads::closed::{Closed, Loop};

@@ -1,8 +1,8 @@
 //! Four long flows over two racks: several bottlenecks at once.
 
 use crate::defaults::start_spread;
-use crate::engine::Setup;
 use crate::scenario::{Common, RunId, Scenario};
+use crate::setup::Setup;
 use crate::topology::{four_switch_tree, Link, LinkSpec, NodeKind, Topology};
 use crate::workloads::flows::FlowList;
 use crate::workloads::FlowRequest;

@@ -1,9 +1,9 @@
 //! A permutation: every host of a data-centre network sends to one other host.
 
 use crate::defaults::packet;
-use crate::engine::Setup;
 use crate::results::Bottleneck;
 use crate::scenario::{Common, RunId, Scenario};
+use crate::setup::Setup;
 use crate::topologies::{Named, FABRIC_RATE, OVERSUBSCRIPTION};
 use crate::workloads::flows::{cycle, FlowList};
 use crate::workloads::FlowRequest;

@@ -4,8 +4,8 @@ use super::bottleneck::{
     access_delay, delay, endless, outer, with_interval, ACCESS_RATE, BUFFER, CAPACITY, DEFAULTS, INTERVAL,
 };
 use crate::defaults::{access_rate, bottleneck_delay};
-use crate::engine::Setup;
 use crate::scenario::{Common, RunId, Scenario};
+use crate::setup::Setup;
 use crate::topology::dumbbell;
 use crate::workloads::flows::FlowList;
 use crate::workloads::open::{check_arrivals, Poisson, Rate};

@@ -1,9 +1,9 @@
 //! Queries: one client asks many servers at once.
 
 use crate::defaults::{bytes as bytes_of, request_jitter};
-use crate::engine::Setup;
 use crate::notes::Requests;
 use crate::scenario::{Common, RunId, Scenario};
+use crate::setup::Setup;
 use crate::topology::star;
 use crate::workloads::query::{Plan, Queries};
 use crate::workloads::FlowRequest;

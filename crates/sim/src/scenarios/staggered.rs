@@ -4,8 +4,8 @@ use super::bottleneck::{
     access_delay, delay, visits, Visit, ACCESS_RATE, BUFFER, CAPACITY, DEFAULTS, INTERVAL,
 };
 use crate::defaults::{access_rate, bottleneck_delay};
-use crate::engine::Setup;
 use crate::scenario::{Common, RunId, Scenario};
+use crate::setup::Setup;
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
 use penstock_units::{Dur, Time};
 

@@ -1,8 +1,8 @@
 //! Topology T1: a router whose mean RTT says nothing about the flow it controls.
 
 use super::bottleneck::{endless, outer, with_interval, BUFFER, DEFAULTS, INTERVAL};
-use crate::engine::Setup;
 use crate::scenario::{Common, RunId, Scenario};
+use crate::setup::Setup;
 use crate::topology::Topology;
 use crate::workloads::flows::FlowList;
 use penstock_core::{Kind, ParamError, ParamSpec, Params};

@@ -1,9 +1,9 @@
 //! An aggregator behind a marking switch queries workers behind three drop-tail switches.
 
 use crate::defaults::{bytes as bytes_of, request_jitter};
-use crate::engine::Setup;
 use crate::notes::Requests;
 use crate::scenario::{Common, RunId, Scenario};
+use crate::setup::Setup;
 use crate::topology::{drop_tail, LinkSpec, Topology};
 use crate::workloads::query::{Plan, Queries};
 use crate::workloads::FlowRequest;

@@ -7,8 +7,8 @@ mod workloads;
 pub use tables::{TableSpec, TABLES};
 
 use crate::document::plain;
-use crate::engine::Setup;
 use crate::scenario::{Common, RunId, Scenario};
+use crate::setup::Setup;
 use crate::topologies::{FABRIC_RATE, OVERSUBSCRIPTION};
 use network::{bottleneck, network};
 use penstock_core::params::one_of;

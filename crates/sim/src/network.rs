@@ -1,0 +1,303 @@
+//! The network at work, as both of its drivers have it: fabric, segments, routes, and the events of the ports.
+//!
+//! The engine drives it by virtual time, the kernel view by the wall clock. What only one of them knows (connections, devices) is
+//! not here: a packet goes in by [`Network::send`] and comes out by [`Network::arrive`], or is lost ([`Network::next_lost`]).
+
+use crate::events::{Arrivals, Deadlines, Pending, Wake};
+use crate::setup::Setup;
+use crate::topology::{Routes, Topology};
+use penstock_core::packet::flag;
+use penstock_core::{ParamError, Stream};
+use penstock_fabric::{Arena, Cell, Fabric, Offered, Pause, Port};
+use penstock_units::Time;
+use std::collections::BTreeMap;
+
+/// Packets accounted for. At any time `sent = delivered + dropped + held`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Conservation {
+    /// Packets handed to a host's own port.
+    pub sent: u64,
+    /// Packets that reached the host they were for.
+    pub delivered: u64,
+    /// Packets dropped, whatever the cause.
+    pub dropped: u64,
+}
+
+/// End of a route.
+const END: u32 = u32::MAX;
+
+/// Routes, each stored once as a run of port numbers that ends with [`END`]; a cell carries a cursor into them.
+struct RouteTable {
+    ports: Vec<u32>,
+    index: BTreeMap<Vec<u32>, u32>,
+    paths: Routes,
+}
+
+impl RouteTable {
+    fn intern(&mut self, path: Vec<u32>) -> u32 {
+        if let Some(at) = self.index.get(&path) {
+            return *at;
+        }
+        let at = self.ports.len() as u32;
+        self.ports.extend_from_slice(&path);
+        self.ports.push(END);
+        self.index.insert(path, at);
+        at
+    }
+    fn path(&self, route: u32) -> &[u32] {
+        let from = &self.ports[route as usize..];
+        &from[..from.iter().position(|p| *p == END).expect("routes end")]
+    }
+}
+
+/// A packet that has reached the end of its route.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived {
+    /// Its slot in the arena.
+    pub slot: u32,
+    /// The link it came by.
+    pub port: u32,
+}
+
+/// Fabric, segments, routes and events.
+pub struct Network {
+    fabric: Fabric,
+    /// The segments; whoever takes a packet out releases its slot or reuses it.
+    pub arena: Arena,
+    routes: RouteTable,
+    arrivals: Arrivals,
+    /// Everything but packet arrivals, the hosts' own deadlines included.
+    pub deadlines: Deadlines,
+    link_wake: Vec<Pending>,
+    lost: Vec<u32>,
+    /// Packets delivered over one link.
+    pub packet_hops: u64,
+    /// Packets accounted for.
+    pub conservation: Conservation,
+}
+
+impl Network {
+    /// The network of a run, with the deadlines of its routers armed.
+    ///
+    /// # Errors
+    /// A port or a buffer that cannot work.
+    pub fn new(setup: &Setup) -> Result<Network, ParamError> {
+        let fabric = setup.fabric()?;
+        let ports = fabric.ports().len();
+        let mut network = Network {
+            fabric,
+            arena: Arena::new(setup.uses_headers()),
+            routes: RouteTable {
+                ports: Vec::new(),
+                index: BTreeMap::new(),
+                paths: Routes::new(&setup.topology),
+            },
+            arrivals: Arrivals::new(setup.ties, ports),
+            deadlines: Deadlines::new(setup.ties),
+            link_wake: vec![Pending::default(); ports],
+            lost: Vec::new(),
+            packet_hops: 0,
+            conservation: Conservation::default(),
+        };
+        (0..ports as u32).for_each(|port| network.arm_link(port));
+        Ok(network)
+    }
+
+    // ---- routes --------------------------------------------------------------------------------------
+
+    /// The ports of a shortest path; equal-cost choices are drawn from `rng`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn path(
+        &mut self,
+        t: &Topology,
+        src: u32,
+        dst: u32,
+        rng: &mut Stream,
+    ) -> Result<Vec<u32>, ParamError> {
+        self.routes.paths.path(t, src, dst, rng)
+    }
+    /// The route of a path, for [`Self::send`].
+    pub fn intern(&mut self, path: Vec<u32>) -> u32 {
+        self.routes.intern(path)
+    }
+    /// The path of a route.
+    pub fn path_of(&self, route: u32) -> &[u32] {
+        self.routes.path(route)
+    }
+
+    // ---- packets -------------------------------------------------------------------------------------
+
+    /// The packet in `slot` begins its way on `route`; false when the first port has dropped it.
+    #[inline]
+    pub fn send(&mut self, now: Time, route: u32, slot: u32) -> bool {
+        self.conservation.sent += 1;
+        let mut cell = Cell::carrying(slot, &self.arena.packets[slot as usize]);
+        cell.to = route + 1;
+        let queued = self.offer(now, self.routes.ports[route as usize], cell);
+        self.take_effects();
+        queued
+    }
+    /// When the next packet arrives at the other end of a link.
+    #[inline]
+    pub fn next_arrival(&mut self) -> Time {
+        self.arrivals.peek()
+    }
+    /// Carries out that arrival: a packet at the end of its route comes out, any other goes on to its next port.
+    #[inline]
+    pub fn arrive(&mut self, now: Time) -> Option<Arrived> {
+        let port = self.arrivals.take();
+        let arrival = self.fabric.arrive(now, port, &mut self.arena);
+        if arrival.next != Time::NEVER {
+            self.arrivals.push(arrival.next, port);
+            // In a large network the next port is not in the cache: fetch it while this packet is handled.
+            if let Some(next) = self.arrivals.upcoming() {
+                self.fabric.ports()[next as usize].prefetch();
+            }
+        }
+        let mut arrived = None;
+        if let Some(mut cell) = arrival.packet() {
+            self.packet_hops += 1;
+            let out = self.routes.ports[cell.to as usize];
+            if out == END {
+                self.conservation.delivered += 1;
+                self.arena.packets[cell.packet as usize].ecn = cell.ecn();
+                arrived = Some(Arrived { slot: cell.packet, port });
+            } else {
+                cell.to += 1;
+                self.offer(now, out, cell);
+            }
+        }
+        self.take_effects();
+        arrived
+    }
+    #[inline]
+    fn offer(&mut self, now: Time, port: u32, cell: Cell) -> bool {
+        match self.fabric.offer(now, port, cell, &mut self.arena) {
+            Offered::Queued(None) | Offered::Trimmed(None) => true,
+            Offered::Queued(Some(at)) | Offered::Trimmed(Some(at)) => {
+                self.arrivals.push(at, port);
+                true
+            }
+            Offered::Dropped(_) => {
+                self.lose(cell.packet);
+                false
+            }
+        }
+    }
+    fn lose(&mut self, slot: u32) {
+        self.conservation.dropped += 1;
+        self.lost.push(slot);
+    }
+    /// A packet that was lost since the last call. Its slot still has the segment; the driver releases it.
+    #[inline]
+    pub fn next_lost(&mut self) -> Option<u32> {
+        self.lost.pop()
+    }
+    /// What happened in the fabric beside the answers to calls.
+    #[inline]
+    fn take_effects(&mut self) {
+        if self.fabric.effects().any() {
+            self.drain_effects();
+        }
+    }
+    #[cold]
+    fn drain_effects(&mut self) {
+        let fx = self.fabric.effects();
+        for (slot, bytes) in fx.trimmed.drain(..) {
+            let packet = &mut self.arena.packets[slot as usize];
+            (packet.wire_len, packet.payload) = (bytes, 0);
+            packet.flags |= flag::TRIMMED;
+        }
+        for lost in fx.lost.drain(..) {
+            self.conservation.dropped += 1;
+            self.lost.push(lost.cell.packet);
+        }
+        fx.heads.drain(..).for_each(|(at, port)| self.arrivals.push(at, port));
+        for pause in fx.pauses.drain(..) {
+            self.deadlines.push(pause.at, Wake::Pause, number_of(&pause));
+        }
+        fx.wakes.drain(..).for_each(|(at, node)| self.deadlines.push(at, Wake::Node, node));
+        fx.clear();
+    }
+
+    // ---- deadlines -----------------------------------------------------------------------------------
+
+    /// A deadline of the network's own that has come: one of a router's controller, a pause frame, a shared buffer.
+    ///
+    /// # Panics
+    /// When it is one of a host.
+    pub fn on_deadline(&mut self, now: Time, kind: Wake, number: u32) {
+        match kind {
+            Wake::Link => {
+                if self.link_wake[number as usize].fired(now) {
+                    self.fabric.on_deadline(now, number, &mut self.arena);
+                    self.arm_link(number);
+                }
+            }
+            Wake::Pause => self.fabric.pause(now, &pause_of(now, number), &mut self.arena),
+            Wake::Node => self.fabric.wake(now, number, &mut self.arena),
+            Wake::Sender | Wake::Receiver => unreachable!("hosts are the driver's"),
+        }
+        self.take_effects();
+    }
+    fn arm_link(&mut self, port: u32) {
+        let at = self.fabric.ports()[port as usize].deadline();
+        if at != Time::NEVER && self.link_wake[port as usize].arm(at) {
+            self.deadlines.push(at, Wake::Link, port);
+        }
+    }
+
+    // ---- measuring -----------------------------------------------------------------------------------
+
+    /// Ports, by number.
+    pub fn ports(&self) -> &[Port] {
+        self.fabric.ports()
+    }
+    /// The first port of a route.
+    pub fn first_port(&self, route: u32) -> &Port {
+        &self.fabric.ports()[self.routes.ports[route as usize] as usize]
+    }
+    /// Replays what happened at a port up to `now`, so that its queue can be read.
+    pub fn look(&mut self, now: Time, port: u32) {
+        self.fabric.advance(now, port, &mut self.arena);
+        self.take_effects();
+    }
+    /// Starts counting anew: everything before `now` is warm-up.
+    pub fn reset_stats(&mut self, now: Time) {
+        self.fabric.reset_stats(now, &mut self.arena);
+        self.take_effects();
+    }
+    /// Brings all counters and integrals up to `now`.
+    pub fn settle(&mut self, now: Time) {
+        self.fabric.settle(now, &mut self.arena);
+        self.take_effects();
+    }
+    /// sent = delivered + dropped + held, and the arena agrees; after the lost packets have been taken.
+    ///
+    /// # Panics
+    /// When it is not so: a violation is a crash with the numbers.
+    pub fn check(&self) {
+        let (c, held, live) = (&self.conservation, self.fabric.packets_held(), self.arena.live());
+        assert!(
+            c.sent == c.delivered + c.dropped + held && held == live,
+            "packets are not conserved: sent {}, delivered {}, dropped {}, held {held}, slots in use {live}",
+            c.sent,
+            c.delivered,
+            c.dropped,
+        );
+    }
+    /// The ports alone, at the end of a run.
+    pub fn into_ports(self) -> Vec<Port> {
+        self.fabric.into_ports()
+    }
+}
+
+/// A pause frame as the number of a deadline: port, priority, stop or go on.
+fn number_of(pause: &Pause) -> u32 {
+    pause.port << 4 | u32::from(pause.priority) << 1 | u32::from(pause.on)
+}
+fn pause_of(at: Time, number: u32) -> Pause {
+    Pause { at, port: number >> 4, priority: (number >> 1) as u8 & 7, on: number & 1 == 1 }
+}
