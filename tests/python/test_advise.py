@@ -186,7 +186,15 @@ def proposed(name="incast", measured=None, **given):
 def test_every_lever_of_the_fabric_is_there():
     _, found = proposed(profile="25g", servers=40)
     assert {c.lever for c in found} == {
-        *("protocol", "buffer", "timeout floor", "initial window", "receive window", "request spread"),
+        *(
+            "protocol",
+            "buffer",
+            "shared buffer",
+            "timeout floor",
+            "initial window",
+            "receive window",
+            "request spread",
+        ),
         *("delayed ACKs", "tail-loss probe"),
     }
     _, found = proposed(protocol="dctcp", queue="threshold:k=20pkt")
@@ -203,6 +211,25 @@ def test_models_propose_what_arithmetic_says():
     assert "110us" in timeouts
     spread = [c.settings["jitter"] for c in found if c.lever == "request spread"]
     assert spread == ["8.5us", "17us", "34us"]  # half, once, twice 336 us, over 40/2 delays
+
+
+def test_of_a_shared_buffer_one_port_counts_on_its_part():
+    at, found = proposed(profile="25g", sru="25KB", servers=40, buffer="4MB", sharing="shared:alpha=1")
+    assert at.buffer == 2e6
+    alphas = [c.settings["sharing"] for c in found if c.lever == "shared-buffer alpha"]
+    # 1.05 MB of 4 MB: 1.05/(4 - 1.05), and 5 %.
+    assert alphas == ["shared:alpha=0.25", "shared:alpha=0.38", "shared:alpha=4"]
+    _, found = proposed(servers=9, buffer="100KB")
+    assert {"sharing": "shared:alpha=1", "buffer": "1MB"} in [c.settings for c in found]
+
+
+def test_a_shared_buffer_holds_what_a_fixed_one_of_its_part_holds():
+    given = {"servers": 16, "sru": "64KB", "duration": "100ms", "rto_min": "1ms"}
+    shared = lab.run("incast", buffer="128KB", sharing="shared:alpha=1", settings=given)
+    own = lab.run("incast", buffer="64KB", settings=given)
+    # The packet that passes the threshold makes a difference of one.
+    assert abs(shared.mean("queue_max_packets") - own.mean("queue_max_packets")) <= 1
+    assert shared.mean("drops") > 0
 
 
 def test_no_candidate_is_what_is_there_already():

@@ -67,6 +67,7 @@ class Facts:
     rtt: float
     packet: float
     buffer: float
+    """Bytes that the busy port can hold."""
     senders: float
     burst: float
     """Bytes on the wire that all senders send at once: a block, the responses of a query."""
@@ -120,13 +121,31 @@ def facts(resolved: Mapping[str, Any]) -> Facts:
     rate = known.number("link_rate")
     if resolved.get("scenario") == "custom":
         rate = rtt = math.nan  # every link has its own
-    return Facts(values, rate, rtt, on_wire, known.number(buffer), senders, burst)
+    return Facts(values, rate, rtt, on_wire, alone(known.number(buffer), values), senders, burst)
+
+
+def alone(buffer: float, values: Mapping[str, str]) -> float:
+    """Bytes that one busy port can hold: its own buffer, or of one of B bytes that all share alpha B/(1 + alpha).
+
+    Source: Choudhury, Hahne, ToN 1998: the port grows while it holds less than alpha times what is free.
+    """
+    alpha = _alpha(values)
+    return buffer if math.isnan(alpha) else buffer * alpha / (1 + alpha)
+
+
+def _alpha(values: Mapping[str, str]) -> float:
+    """alpha of a shared buffer; NaN where the ports do not share."""
+    name, _, given = values.get("sharing", "none").partition(":")
+    if name != "shared":
+        return math.nan
+    quantity = _engine.quantity(given.partition("=")[2])
+    return quantity[0] if quantity else 1.0
 
 
 def candidates(at: Facts, measured: Mapping[str, Any]) -> list[Candidate]:
     """Every change worth trying from here, lever by lever. `measured` is the mean summary of the baseline."""
     found: list[Candidate] = []
-    for make in (_protocol, _marking, _buffer, _timeout, _window, _receive_window, _spread, _recovery):
+    for make in _LEVERS:
         found += make(at, measured)
     present = at.values
     known = [c for c in found if all(key in present for key in c.settings)]
@@ -212,15 +231,44 @@ def _buffer(at: Facts, measured: Mapping[str, Any]) -> Iterator[Candidate]:
     def to(held: float) -> dict[str, str]:
         return {key: f"{_round_up(held / at.packet)}pkt" if now[1] == "packets" else _bytes(_round_up(held))}
 
+    # Of a shared buffer so many bytes for each that the busy port gets.
+    held = at.number(key)
+    whole = held / at.buffer
     if math.isfinite(at.burst) and at.buffer < at.burst < 1000 * at.buffer:
         why = (
             f"holds all that {at.senders:.0f} senders send at once ({at.burst / 1e6:.3g} MB on the wire): "
             "nothing is lost"
         )
-        yield Candidate("buffer", to(at.burst), why, HARDWARE)
+        yield Candidate("buffer", to(whole * at.burst), why, HARDWARE)
     for factor in (0.5, 2.0, 4.0):
         cost = HARDWARE if factor > 1 else SETTING
-        yield Candidate("buffer", to(factor * at.buffer), f"{factor:g} times the present one (chosen)", cost)
+        yield Candidate("buffer", to(factor * held), f"{factor:g} times the present one (chosen)", cost)
+
+
+def _sharing(at: Facts, measured: Mapping[str, Any]) -> Iterator[Candidate]:
+    if "sharing" not in at.values:
+        return
+    now = _alpha(at.values)
+    beware = "what one busy port takes, the others lack"
+    if math.isnan(now):
+        ports = at.senders + 1
+        total = at.number("buffer")
+        for alpha in (1, 8):
+            change = {"sharing": f"shared:alpha={alpha}", "buffer": _bytes(round(ports * total))}
+            why = f"what {ports:.0f} ports have for themselves, in one buffer (dynamic threshold)"
+            yield Candidate("shared buffer", change, why, SETTING, None, beware)
+        return
+    total = at.number("buffer")
+    found = {0.25 * now: "a quarter of the present alpha (chosen)", 4 * now: "four times (chosen)"}
+    if at.burst < total:
+        # alpha B/(1 + alpha) = what they send.
+        fits = at.burst / (total - at.burst)
+        found[_nice(1.05 * fits)] = "the least alpha at which a port holds all that is sent at once, and 5 %"
+    for value, why in sorted(found.items()):
+        if 1 / 1024 <= value <= 1024:
+            lent = value > now
+            change = {"sharing": f"shared:alpha={value:.6g}"}
+            yield Candidate("shared-buffer alpha", change, why, SETTING, None, beware if lent else "")
 
 
 def _timeout(at: Facts, measured: Mapping[str, Any]) -> Iterator[Candidate]:
@@ -362,3 +410,16 @@ def _round_up(value: float) -> int:
 def _equal(at: Facts, key: str, value: str) -> bool:
     now, then = _engine.quantity(at.values.get(key, "")), _engine.quantity(value)
     return at.values.get(key) == value or (now is not None and now == then)
+
+
+_LEVERS = (
+    _protocol,
+    _marking,
+    _buffer,
+    _sharing,
+    _timeout,
+    _window,
+    _receive_window,
+    _spread,
+    _recovery,
+)
