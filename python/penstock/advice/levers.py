@@ -125,7 +125,7 @@ def facts(resolved: Mapping[str, Any]) -> Facts:
 
 
 def alone(buffer: float, values: Mapping[str, str]) -> float:
-    """Bytes that one busy port can hold: its own buffer, or of one of B bytes that all share alpha B/(1 + alpha).
+    """Bytes that one busy port can hold: its own buffer, or alpha B/(1 + alpha) of B bytes that all share.
 
     Source: Choudhury, Hahne, ToN 1998: the port grows while it holds less than alpha times what is free.
     """
