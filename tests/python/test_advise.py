@@ -3,13 +3,14 @@
 import json
 import math
 import os
+import shlex
 import signal
 import subprocess
 import time
 from dataclasses import replace
 
 import pytest
-from conftest import PENSTOCK, inline, penstock, settings
+from conftest import PENSTOCK, inline, settings
 
 import penstock as lab
 from penstock import scenario
@@ -18,7 +19,7 @@ from penstock.advice.judge import BETTER, SAME, UNDECIDED, WORSE
 
 MARGIN = 0.02
 # Four servers into a port of eight packets: plain TCP times out, a low timeout floor mends it.
-TINY = {"servers": "4", "sru": "16KB", "buffer": "8pkt", "duration": "300ms", "rto_min": "20ms"}
+TINY = {"servers": "4", "sru": "16KB", "buffer": "8pkt", "duration": "100ms", "rto_min": "10ms"}
 QUICK = {"runs": 3, "most": 3, "fresh": 3}
 MEASURED = {"goodput_bps": 5e8, "fct_p99_s": 0.01, "queue_max_packets": 8.0, "timeouts": 3.0, "drops": 0.0}
 
@@ -178,12 +179,18 @@ def test_a_change_that_breaks_a_limit_is_not_recommended():
 # --- Levers ---------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def quick_model(monkeypatch):
+    """The fluid model has its own tests (test_design); here it would take a second for each network."""
+    monkeypatch.setattr(levers, "_threshold", lambda *_: (12.0, "K = 12 packets"))
+
+
 def proposed(name="incast", measured=None, **given):
     at = levers.facts(scenario.resolve(name, given))
     return at, levers.candidates(at, measured or {})
 
 
-def test_every_lever_of_the_fabric_is_there():
+def test_every_lever_of_the_fabric_is_there(quick_model):
     _, found = proposed(profile="25g", servers=40)
     assert {c.lever for c in found} == {
         *(
@@ -201,7 +208,7 @@ def test_every_lever_of_the_fabric_is_there():
     assert {"queue": "threshold:k=40pkt"} in [c.settings for c in found if c.lever == "marking threshold"]
 
 
-def test_models_propose_what_arithmetic_says():
+def test_models_propose_what_arithmetic_says(quick_model):
     at, found = proposed(profile="25g", servers=40, sru="25KB", link_delay="5us", buffer="100KB")
     # 40 x 25 kB in 18 segments each, with 40 + 12 + 18 bytes of headers.
     assert at.burst == 40 * (25_000 + 18 * 70)
@@ -213,7 +220,7 @@ def test_models_propose_what_arithmetic_says():
     assert spread == ["8.5us", "17us", "34us"]  # half, once, twice 336 us, over 40/2 delays
 
 
-def test_of_a_shared_buffer_one_port_counts_on_its_part():
+def test_of_a_shared_buffer_one_port_counts_on_its_part(quick_model):
     at, found = proposed(profile="25g", sru="25KB", servers=40, buffer="4MB", sharing="shared:alpha=1")
     assert at.buffer == 2e6
     alphas = [c.settings["sharing"] for c in found if c.lever == "shared-buffer alpha"]
@@ -232,7 +239,7 @@ def test_a_shared_buffer_holds_what_a_fixed_one_of_its_part_holds():
     assert shared.mean("drops") > 0
 
 
-def test_no_candidate_is_what_is_there_already():
+def test_no_candidate_is_what_is_there_already(quick_model):
     for given in ({"profile": "25g"}, {"protocol": "dctcp", "queue": "threshold:k=20pkt"}, {}):
         at, found = proposed(**given)
         assert len({c.text for c in found}) == len(found)
@@ -241,7 +248,7 @@ def test_no_candidate_is_what_is_there_already():
 
 
 @pytest.mark.parametrize("name", [entry["name"] for entry in scenario.describe()["scenarios"]])
-def test_every_scenario_has_levers_that_it_understands(name):
+def test_every_scenario_has_levers_that_it_understands(name, quick_model):
     if name == "custom":
         pytest.skip("needs a file")
     _, found = proposed(name)
@@ -269,7 +276,7 @@ def test_a_run_gets_shorter_only_when_nobody_gave_a_length():
 def told(tmp_path_factory):
     folder = tmp_path_factory.mktemp("advice")
     command = ["advise", "incast", *settings(TINY), "--out", str(folder), "--fix", "receive_control"]
-    return folder, penstock(*command, *(w for k, v in QUICK.items() for w in (f"--{k}", str(v))), "--json")
+    return folder, inline(*command, *(w for k, v in QUICK.items() for w in (f"--{k}", str(v))), "--json")
 
 
 def test_json_is_one_document_with_every_lever_and_its_interval(told):
@@ -294,8 +301,6 @@ def test_a_command_of_the_advice_gives_its_figure_again(told):
     _, program = told
     document = json.loads(program.stdout)
     entry = document["recommendation"]["measured"]
-    import shlex
-
     again = inline(*shlex.split(entry["command"])[1:], "--json")
     assert json.loads(again.stdout)["mean"]["goodput_bps"] == entry["mean"]["goodput_bps"]
 
@@ -324,11 +329,11 @@ def test_the_same_command_again_runs_nothing(told):
 
 def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(tmp_path):
     # Long enough to be caught in the middle of it.
-    given = {**TINY, "duration": "2s"}
+    given = {**TINY, "duration": "1s"}
     command = [str(PENSTOCK), "advise", "incast", *settings(given), "--out", str(tmp_path), "--json"]
     command += [word for key, value in QUICK.items() for word in (f"--{key}", str(value))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while len(list(tmp_path.glob("runs/*/*.json"))) < 6 and time.monotonic() < until:
             assert program.poll() is None, program.communicate()
             time.sleep(0.01)
