@@ -22,7 +22,7 @@ test: setup  ## all tests but the long ones
 test-full: setup ## all tests, and every row of the ledger at full length
 	@cargo test --workspace --exclude penstock-py --quiet -- --include-ignored
 	@$(PY) -m pytest
-	@.venv/bin/penstock reproduce --all --full
+	@.venv/bin/penstock reproduce --all --full --check
 
 bench: setup ## nanoseconds per packet-hop and peak memory of the named jobs
 	@$(PY) tools/bench.py

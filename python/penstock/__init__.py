@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.advice import advise as advise
     from penstock.catalogue import describe as describe
     from penstock.results import load as load
+    from penstock.runs import NotRecorded as NotRecorded
     from penstock.runs import Run as Run
     from penstock.runs import RunSet as RunSet
     from penstock.runs import run as run
@@ -42,6 +43,7 @@ _HOME = {
     "ScenarioError": "_engine",
     "__version__": "_engine",
     "load": "results",
+    "NotRecorded": "runs",
     "Run": "runs",
     "RunSet": "runs",
     "run": "runs",
@@ -60,6 +62,7 @@ _MODULES = ("figures", "ledger", "live", "models", "plot", "report", "results", 
 __all__ = [
     "Advice",
     "Interrupted",
+    "NotRecorded",
     "Run",
     "RunFailed",
     "RunSet",

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from penstock import completion
 from penstock.advise_command import advise as advise_on
-from penstock.console import Bar, complain, err_console, note, out_console
+from penstock.console import Bar, complain, note, out_console
 from penstock.options import (
     BAD_INPUT,
     DONE,
@@ -38,12 +38,12 @@ from penstock.options import (
     whole,
     worker_count,
 )
+from penstock.reproduce_command import reproduce as reproduce_rows
 from penstock.sweep_command import sweep as sweep_points
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from penstock.ledger import Verdict
     from penstock.runs import RunSet
     from penstock.sweeps import Interrupted, RunFailed
 
@@ -129,6 +129,14 @@ def run(
     jobs: Jobs = "0",
     out: RunDirectory = None,
     force: Force = False,
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            help="Figures to draw into DIR/figures, as in queue,cwnd,fct; needs --out.",
+            metavar="FIGURE,...",
+            autocompletion=completion.figures,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Run a scenario and print what it measured: the mean over the runs and its 95 % interval."""
@@ -141,90 +149,29 @@ def run(
     count, workers = whole("--runs", runs, 1, scenarios.MOST_RUNS), worker_count(jobs)
     number = whole("--seed", seed, 0)
     keep = TABLES if out is not None else ()
+    drawn: list[str] = []
     if out is not None:
         resolved = scenarios.resolve(scenario, chosen, number)
+        if plot is not None:
+            from penstock.plot import chosen as chosen_figures
+
+            drawn = chosen_figures(plot, resolved)
         results.begin(out, scenario, resolved, number, count, force=force)
+    elif plot is not None:
+        raise scenarios.error("--plot", plot, "needs --out DIR, where the figures go")
 
     def make(bar: Bar) -> RunSet:
         points = [(scenario, chosen)]
         return sweep(points, runs=count, seed=number, keep=keep, jobs=workers, on_progress=bar)[0]
 
-    return _run_set(scenario, make, count, out, force, as_json)
+    return _run_set(scenario, make, count, out, force, as_json, drawn)
 
 
 app.command("sweep")(sweep_points)
 app.command("advise")(advise_on)
 
 
-@app.command()
-def reproduce(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Rows by id (I-4.1).")] = None,
-    paper: Annotated[list[str] | None, typer.Option(help="All rows of a paper.", metavar="KEY")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All rows.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer points and replications (default).")] = False,
-    full: Annotated[bool, typer.Option("--full", help="The published lengths.")] = False,
-    jobs: Jobs = "0",
-    out: Annotated[Path, typer.Option(help="Figures, verdicts.json, report.html.", metavar="DIR")] = Path(
-        "out/ledger"
-    ),
-    as_json: Json = False,
-    listing: Annotated[bool, typer.Option("--list", help="List the rows and stop.")] = False,
-    live: Annotated[
-        bool,
-        typer.Option("--live", help="The rows with kernel sockets too; alone, only those (Linux, root)."),
-    ] = False,
-) -> int:
-    """Judge published results: run their checks, print a verdict for each, write a report."""
-    from penstock import _engine, ledger, report, results
-    from penstock import scenario as scenarios
-
-    workers = worker_count(jobs)
-    if listing:
-        return _list_rows(live)
-    if quick and full:
-        raise scenarios.error("--quick", "--full", "give one of the two")
-    if everything and (ids or paper):
-        raise scenarios.error("--all", " ".join([*(ids or []), *(paper or [])]), "names all rows already")
-    if not (everything or ids or paper or live):
-        raise scenarios.error(
-            "ID", "nothing", "name rows (I-4.1 ...), a paper (--paper incast), --all or --live"
-        )
-    results.writable(out)
-    chosen = ledger.select(ids or (), paper or (), live=live)
-    if live and not (everything or ids or paper):
-        chosen = [row for row in chosen if row.view]
-    bar = Bar("")
-    lab = ledger.Lab(out, quick=not full, jobs=workers, on_progress=bar)
-
-    def show(verdict: Verdict) -> None:
-        bar.stop()
-        if err_console.is_terminal or as_json:
-            _verdict_line(verdict)
-
-    with bar:
-        bar.label = "rows"
-        found, interrupted = ledger.reproduce(chosen, lab, show)
-    words = ["penstock", "reproduce", *(["--all"] if everything else []), *(ids or [])]
-    words += [word for key in paper or [] for word in ("--paper", key)]
-    words += ["--live"] if live else []
-    words.append("--full" if full else "--quick")
-    provenance = {"command": " ".join(words), "penstock": _engine.__version__}
-    if as_json:
-        print(json.dumps([verdict.document() for verdict in found]))
-    else:
-        _print_verdicts(found)
-    # The verdicts are out: a disk that does not take the files loses none of them.
-    ledger.write(found, out)
-    path = report.verdicts(found, out / "report.html", quick=not full, provenance=provenance)
-    note(f"report: {path}")
-    if interrupted:
-        judged = sum(v.verdict != ledger.NOT_RUN for v in found)
-        note(f"interrupted: {judged} of {len(found)} rows have a verdict")
-        return INTERRUPTED
-    failed = [v for v in found if v.verdict == ledger.NOT_RUN]
-    for verdict in failed:
-        complain(f"{verdict.row.id}: {verdict.reason}")
-    return RUN_FAILED if failed else DONE
+app.command("reproduce")(reproduce_rows)
 
 
 @app.command()
@@ -428,7 +375,13 @@ def doctor(as_json: Json = False) -> int:
 
 
 def _run_set(
-    label: str, make: Callable[[Bar], RunSet], count: int, out: Path | None, force: bool, as_json: bool
+    label: str,
+    make: Callable[[Bar], RunSet],
+    count: int,
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+    drawn: Sequence[str] = (),
 ) -> int:
     """Make the runs of one scenario under a progress bar, print and write them; the exit code.
 
@@ -466,7 +419,22 @@ def _run_set(
             complain(str(problem))
             return RUN_FAILED
         note(f"run directory: {out}")
+        _draw(found, drawn, out / "figures")
     return code
+
+
+def _draw(found: RunSet, names: Sequence[str], folder: Path) -> None:
+    """Draw the named figures of a run set that has come to something."""
+    if not names or not found.runs:
+        return
+    from penstock import figures, plot
+    from penstock.runs import NotRecorded
+
+    for name in names:
+        try:
+            note(f"figure: {figures.write(plot.draw(found, name), folder, name)}")
+        except NotRecorded as problem:
+            note(f"warning: no figure {name}: {problem}")
 
 
 def _print_runs(found: RunSet) -> None:
@@ -488,48 +456,6 @@ def _print_runs(found: RunSet) -> None:
         row = [key, show(key, mean)]
         table.add_row(*row, *([found.interval(key)] if count > 1 else []))
     out_console.print(table)
-
-
-_STYLES = {"confirmed": "green", "differs": "yellow", "not run": "dim"}
-
-
-def _verdict_line(verdict: Verdict) -> None:
-    line = Text.assemble(
-        (f"{verdict.row.id:<10}", "bold"),
-        (f"{verdict.shown:<10}", _STYLES[verdict.verdict]),
-        f"{verdict.seconds:6.1f} s  {verdict.row.title}",
-    )
-    err_console.print(line, soft_wrap=True)
-
-
-def _print_verdicts(found: list[Verdict]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True)
-    table.add_column("row", style="bold", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("stated", ratio=2)
-    table.add_column("measured", ratio=3)
-    table.add_column("s", justify="right", no_wrap=True)
-    for v in found:
-        measured = Text(v.measured)
-        if v.reason:
-            measured.append(("\n" if v.measured else "") + v.reason, style="italic")
-        verdict = Text(v.shown, style=_STYLES[v.verdict])
-        table.add_row(v.row.id, verdict, v.row.stated, measured, f"{v.seconds:.1f}")
-    out_console.print(table)
-    names = [v.verdict for v in found]
-    out_console.print("  ".join(f"{names.count(name)} {name}" for name in _STYLES if name in names))
-
-
-def _list_rows(live: bool) -> int:
-    from penstock import ledger
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("row", "paper", "what"):
-        table.add_column(heading, no_wrap=heading != "what")
-    for row in ledger.rows(live=live):
-        table.add_row(row.id, row.paper, row.title)
-    out_console.print(table)
-    return DONE
 
 
 if __name__ == "__main__":

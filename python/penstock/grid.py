@@ -94,13 +94,7 @@ def latin(
     sources: dict[str, Range | list[Any]] = {}
     for name, given in over.items():
         key = str(name)
-        kind = (declared or {}).get(key, "")
-        span = _range(key, given.strip(), kind) if isinstance(given, str) else None
-        if span is not None and span.count is not None:
-            raise scenario.error(
-                key, given, "is a range for a sample: A..B or A..B:log, without a number of values"
-            )
-        sources[key] = span or _listed(key, given, kind)
+        sources[key] = source(key, given, (declared or {}).get(key, ""))
     shares = qmc.LatinHypercube(len(sources), seed=np.random.default_rng(seed)).random(number)
     return [
         {
@@ -109,6 +103,16 @@ def latin(
         }
         for row in shares.tolist()
     ]
+
+
+def source(key: str, given: Values, kind: str = "") -> Range | list[Any]:
+    """What values of a key are drawn from: a range `A..B` or `A..B:log`, or a list. Raises ScenarioError."""
+    span = _range(key, given.strip(), kind) if isinstance(given, str) else None
+    if span is not None and span.count is not None:
+        raise scenario.error(
+            key, given, "is a range for a sample: A..B or A..B:log, without a number of values"
+        )
+    return span or _listed(key, given, kind)
 
 
 def _listed(key: str, given: Values, kind: str) -> list[Any]:

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from penstock import results
 from penstock.figures import INK
-from penstock.ledger import CONFIRMED, DIFFERS, NOT_RUN, PAPERS, Verdict
+from penstock.ledger import PAPERS, VERDICTS, Verdict
 
 # Beyond this a browser is slow to draw a figure: a few thousand points.
 _SVG_LIMIT_BYTES = 400_000
@@ -89,7 +89,7 @@ def write(page: Page, path: Path) -> Path:
 
 def verdicts(found: Sequence[Verdict], path: Path, *, quick: bool, provenance: dict[str, Any]) -> Path:
     """The ledger's report: the verdict table, then one section per row with statement and finding."""
-    counts = [(name, sum(v.verdict == name for v in found)) for name in (CONFIRMED, DIFFERS, NOT_RUN)]
+    counts = [(name, sum(v.verdict == name for v in found)) for name in VERDICTS]
     keys = [key for key in PAPERS if any(v.row.paper == key for v in found)]
     sections = [
         Section(
@@ -100,14 +100,16 @@ def verdicts(found: Sequence[Verdict], path: Path, *, quick: bool, provenance: d
             facts=[
                 (name, text)
                 for name, text in (
-                    ("Stated", v.row.stated),
-                    ("Measured", v.measured),
-                    ("Reason", v.reason),
+                    # Of a row with claims the table says it, claim by claim.
+                    ("Stated", "" if v.row.claims else v.row.stated),
+                    ("Measured", "" if v.row.claims else v.measured),
+                    ("Reason", "" if v.row.claims and v.claims else v.reason),
                     ("Bottleneck", ", ".join(v.bottlenecks)),
                 )
                 if text
             ],
             warnings=v.warnings,
+            tables=[_claims(v)] if v.row.claims and v.claims else [],
             figures=[(figure, "") for figure in v.figures],
         )
         for key in keys
@@ -121,6 +123,23 @@ def verdicts(found: Sequence[Verdict], path: Path, *, quick: bool, provenance: d
     )
     page = Page("penstock: the ledger", lead, sections, provenance, counts=[c for c in counts if c[1]])
     return write(page, path)
+
+
+def _claims(verdict: Verdict) -> Table:
+    """The claims of a row: what is stated, where, what was measured and how it was judged."""
+    rows = [
+        (
+            one.claim.text + (f" (as {one.claim.same_as})" if one.claim.same_as else ""),
+            one.verdict,
+            f"“{one.claim.quote}”, {one.claim.where}" if one.claim.quote else one.claim.where,
+            "\n".join(text for text in (one.measured, one.reason) if text),
+            f"{one.claim.criterion.text}" + (f": {one.claim.why}" if one.claim.why else ""),
+            one.holds_when,
+        )
+        for one in verdict.claims
+    ]
+    columns = ("claim", "verdict", "the paper", "measured", "criterion", "over the open parameters")
+    return Table(columns, rows, numbers=False)
 
 
 def embed(figure: Path, number: int) -> Markup:

@@ -13,6 +13,7 @@ from conftest import PENSTOCK, inline, settings
 
 import penstock
 from penstock import ledger, results, sweeps
+from penstock.ledger import selection
 
 # Far longer than any test may take.
 LONG = {"servers": "8", "duration": "100000s", "protocol": "newreno"}
@@ -188,7 +189,7 @@ def test_reproduce_keeps_its_verdicts(tmp_path, monkeypatch):
     rows = [
         ledger.Row(name, "incast", name, "1", check) for name, check in (("A", fine), ("B", cut), ("C", fine))
     ]
-    monkeypatch.setattr(ledger, "rows", lambda live=False: rows)
+    monkeypatch.setattr(selection, "rows", lambda live=False: rows)
     done = inline("reproduce", "--all", "--json", "--out", str(tmp_path))
     assert done.returncode == 130
     assert [v["verdict"] for v in json.loads(done.stdout)] == ["confirmed", "not run", "not run"]

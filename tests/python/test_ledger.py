@@ -29,7 +29,7 @@ def test_verdicts_follow_the_findings(tmp_path):
     assert [v.verdict for v in found] == ["confirmed", "differs"]
     document = json.loads((tmp_path / "verdicts.json").read_text())
     assert [sorted(entry) for entry in document] == [
-        ["id", "measured", "reason", "seconds", "stated", "verdict"]
+        ["claims", "id", "measured", "reason", "seconds", "stated", "verdict"]
     ] * 2
     assert document[1]["reason"] == "because of x"
 

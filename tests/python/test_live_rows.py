@@ -87,7 +87,15 @@ def test_the_view_shows_with_the_verdict(tmp_path, monkeypatch, confirmed, word)
 def test_a_row_of_the_simulation_has_no_view():
     verdict = Verdict(Row("X", "incast", "t", "s", lambda lab: Finding(True, "")), "confirmed", "1", "", 0.0)
     assert verdict.shown == "confirmed"
-    assert sorted(verdict.document()) == ["id", "measured", "reason", "seconds", "stated", "verdict"]
+    assert sorted(verdict.document()) == [
+        "claims",
+        "id",
+        "measured",
+        "reason",
+        "seconds",
+        "stated",
+        "verdict",
+    ]
 
 
 # ---- where it is impossible -------------------------------------------------------------------------------

@@ -114,6 +114,32 @@ impl Packet {
     pub fn set_class(&mut self, class: u8) {
         self.class_sacks = (self.class_sacks & 3) | (class << 2);
     }
+    /// Handle of the connection at the host the packet is for.
+    #[inline]
+    pub fn conn(&self) -> u32 {
+        self.conn
+    }
+    /// Sets the handle of the connection at the host the packet is for.
+    #[inline]
+    pub fn set_conn(&mut self, conn: u32) {
+        self.conn = conn;
+    }
+    /// Word `i`, 0..6, of the room that TCP's ACKs use for SACK blocks: for the headers of other transports.
+    #[inline]
+    pub fn word(&self, i: usize) -> u32 {
+        let block = &self.sack[i / 2];
+        if i & 1 == 0 {
+            block.start
+        } else {
+            block.end
+        }
+    }
+    /// Sets word `i`, 0..6.
+    #[inline]
+    pub fn set_word(&mut self, i: usize, value: u32) {
+        let block = &mut self.sack[i / 2];
+        *(if i & 1 == 0 { &mut block.start } else { &mut block.end }) = value;
+    }
     /// When this copy (or the segment an ACK answers) was sent.
     #[inline]
     pub fn sent_at(&self) -> Time {

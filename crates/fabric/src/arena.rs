@@ -31,6 +31,26 @@ pub struct Hop {
     pub rate: Rate,
 }
 
+/// Most hops that are written down for a packet; more are passed without a trace.
+pub const MAX_HOPS: usize = 8;
+
+/// What telemetry has been written down for a packet.
+#[derive(Clone, Copy)]
+struct Hops {
+    /// The packet asks for it; one that only carries another's does not.
+    wanted: bool,
+    len: u8,
+    list: [Hop; MAX_HOPS],
+}
+
+impl Hops {
+    const NONE: Hops = Hops {
+        wanted: false,
+        len: 0,
+        list: [Hop { port: 0, at: Time::ZERO, queue_bytes: 0, sent_bytes: 0, rate: Rate(0) }; MAX_HOPS],
+    };
+}
+
 /// Segments and their headers, by slot. Slots are recycled, so memory follows the packets in flight.
 #[derive(Default)]
 pub struct Arena {
@@ -40,20 +60,36 @@ pub struct Arena {
     pub headers: Vec<CcHeader>,
     free: Vec<u32>,
     with_headers: bool,
+    /// Telemetry, in the same slots; empty when it is not kept.
+    hops: Vec<Hops>,
+    with_telemetry: bool,
 }
 
 impl Arena {
     /// An empty arena; headers are kept per packet only when asked for.
     pub fn new(with_headers: bool) -> Arena {
-        Arena { packets: Vec::new(), headers: vec![CcHeader::NONE], free: Vec::new(), with_headers }
+        Arena { headers: vec![CcHeader::NONE], with_headers, ..Arena::default() }
+    }
+    /// Keeps telemetry of packets too, 8 hops each.
+    #[must_use]
+    pub fn with_telemetry(mut self) -> Arena {
+        assert!(self.packets.is_empty(), "a packet is there already");
+        self.with_telemetry = true;
+        self
     }
     /// A free slot.
     #[inline]
     pub fn alloc(&mut self) -> u32 {
         if let Some(id) = self.free.pop() {
+            if self.with_telemetry {
+                (self.hops[id as usize].wanted, self.hops[id as usize].len) = (false, 0);
+            }
             return id;
         }
         self.packets.push(Packet::default());
+        if self.with_telemetry {
+            self.hops.push(Hops::NONE);
+        }
         if self.with_headers {
             self.headers.push(CcHeader::NONE);
         }
@@ -73,6 +109,26 @@ impl Arena {
             0
         }
     }
+    /// The packet in `slot` asks the ports on its way for telemetry, from now on; nothing where none is kept.
+    #[inline]
+    pub fn ask_telemetry(&mut self, slot: u32) {
+        if let Some(hops) = self.hops.get_mut(slot as usize) {
+            (hops.wanted, hops.len) = (true, 0);
+        }
+    }
+    /// What the packet in `slot` carries of it, in the order of its hops: its own, or that of the packet it answers.
+    #[inline]
+    pub fn hops(&self, slot: u32) -> &[Hop] {
+        self.hops.get(slot as usize).map_or(&[], |hops| &hops.list[..usize::from(hops.len)])
+    }
+    /// The packet in `slot` carries `hops` back and asks for none of its own; of more than [`MAX_HOPS`] the first.
+    pub fn set_hops(&mut self, slot: u32, hops: &[Hop]) {
+        if let Some(own) = self.hops.get_mut(slot as usize) {
+            let n = hops.len().min(MAX_HOPS);
+            (own.wanted, own.len) = (false, n as u8);
+            own.list[..n].copy_from_slice(&hops[..n]);
+        }
+    }
     /// Packets in use.
     pub fn live(&self) -> u64 {
         (self.packets.len() - self.free.len()) as u64
@@ -84,6 +140,14 @@ impl Segments for Arena {
     fn segment(&mut self, slot: u32) -> (&mut Packet, &mut CcHeader) {
         let header = self.header_slot(slot);
         (&mut self.packets[slot as usize], &mut self.headers[header])
+    }
+    fn on_hop(&mut self, slot: u32, hop: &Hop) {
+        if let Some(hops) = self.hops.get_mut(slot as usize) {
+            if hops.wanted && usize::from(hops.len) < MAX_HOPS {
+                hops.list[usize::from(hops.len)] = *hop;
+                hops.len += 1;
+            }
+        }
     }
 }
 
@@ -202,5 +266,45 @@ impl Effects {
         self.pauses.clear();
         self.wakes.clear();
         self.any = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hop(port: u32) -> Hop {
+        Hop { port, at: Time(u64::from(port)), queue_bytes: 1, sent_bytes: 2, rate: Rate(3) }
+    }
+
+    #[test]
+    fn telemetry_is_kept_for_packets_that_ask_and_is_gone_with_them() {
+        let mut arena = Arena::new(false).with_telemetry();
+        let (asks, other) = (arena.alloc(), arena.alloc());
+        arena.ask_telemetry(asks);
+        for port in 0..10 {
+            arena.on_hop(asks, &hop(port));
+            arena.on_hop(other, &hop(port));
+        }
+        assert_eq!(arena.hops(asks), (0..8).map(hop).collect::<Vec<_>>());
+        assert_eq!(arena.hops(other), []);
+        // An answer brings it back and collects nothing on its way.
+        let hops = arena.hops(asks).to_vec();
+        arena.set_hops(other, &hops[..2]);
+        arena.on_hop(other, &hop(9));
+        assert_eq!(arena.hops(other), [hop(0), hop(1)]);
+        arena.release(asks);
+        let again = arena.alloc();
+        arena.on_hop(again, &hop(9));
+        assert_eq!((again, arena.hops(again)), (asks, &[][..]));
+    }
+    #[test]
+    fn without_telemetry_nothing_is_kept() {
+        let mut arena = Arena::new(false);
+        let slot = arena.alloc();
+        arena.ask_telemetry(slot);
+        arena.on_hop(slot, &hop(1));
+        arena.set_hops(slot, &[hop(2)]);
+        assert_eq!(arena.hops(slot), []);
     }
 }

@@ -10,6 +10,7 @@
 //! | `port`, `served`, `readings` | a port: FIFO with departures known on arrival; the half that chooses among waiting packets; counters |
 //! | `schedule`, `rule`, `aqm` | order of service; rules on arrival and at dequeue |
 //! | `buffer`, `calendar`, `fabric`, `pfc` | shared buffers, nodes, pause frames, headroom, deadlock |
+//! | `forward` | from destinations to ports: groups of equal cost, spread rules |
 //! | `link`, `config`, `stats` | clock, noise, reordering; configuration; counters |
 //!
 //! # One event per packet and link
@@ -60,6 +61,7 @@ mod calendar;
 pub mod cell;
 pub mod config;
 pub mod fabric;
+pub mod forward;
 pub mod link;
 pub mod pfc;
 pub mod port;
@@ -70,11 +72,12 @@ pub mod schedule;
 mod served;
 pub mod stats;
 
-pub use arena::{Arena, Arrival, Effects, Hop, Loss, Lost, Offered, Pause, Segments};
+pub use arena::{Arena, Arrival, Effects, Hop, Loss, Lost, Offered, Pause, Segments, MAX_HOPS};
 pub use buffer::{Buffer, BufferConfig, Limit, PauseAt, PoolRule};
 pub use cell::{Cell, PRIORITIES};
 pub use config::{ClassConfig, PortConfig, Service, Trim};
 pub use fabric::{Fabric, Ingress, NodeConfig};
+pub use forward::{Edge, Forwarding, ForwardingConfig, Graph, Reroute, RouteError, Spread};
 pub use link::Reordering;
 pub use pfc::{Cable, Stuck};
 pub use port::Port;

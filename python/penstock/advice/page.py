@@ -13,7 +13,6 @@ from matplotlib.lines import Line2D
 from penstock import _engine, figures, report
 from penstock.advice.judge import BETTER, SAME, UNDECIDED, WORSE
 from penstock.advice.levers import NOT_CONSIDERED
-from penstock.study_plot import _with_units
 
 if TYPE_CHECKING:
     from penstock.advice import Advice
@@ -137,7 +136,7 @@ def figure(advice: Advice) -> Figure:
         ax.set_yticks(range(len(rows)), [text for text, _ in rows])
         ax.set_ylim(len(rows) - 0.4, -0.6)
         ax.set_xlabel(key)
-        _with_units(ax.xaxis, key)
+        figures.units(ax.xaxis, key)
         words = [word for word in _LOOKS if any(t.verdict == word for _, t in rows)]
         marks = [
             Line2D([], [], color=_LOOKS[w][0], marker=_LOOKS[w][1], linestyle="none", label=w) for w in words

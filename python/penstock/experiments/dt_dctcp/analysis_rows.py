@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +12,9 @@ from scipy.integrate import quad
 
 from penstock import figures
 from penstock.experiments.dt_dctcp import analysis
-from penstock.experiments.dt_dctcp.setup import SIM, link, save_table
-from penstock.experiments.dt_dctcp.simulation_rows import queue_cycle, queue_runs
-from penstock.ledger import Finding, Row
+from penstock.experiments.dt_dctcp.mean_queue_rows import queue_cycle, queue_runs
+from penstock.experiments.dt_dctcp.setup import PAPER, SIM, link, save_table
+from penstock.ledger import Cause, Claim, Finding, Measurement, Row, at_least, at_most, within
 from penstock.models import describing
 from penstock.models.fluid import solve
 from penstock.models.marking import Marking
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from penstock.ledger import Lab
 
 Floats = NDArray[np.float64]
-PAPER = "dt-dctcp"
 K, K1, K2 = analysis.K, analysis.K1, analysis.K2
 
 # The corrected model: windows do not grow on marks, packets are conserved.
@@ -48,26 +48,119 @@ def _fourier_error() -> float:
     return worst
 
 
-def _describing_functions(lab: Lab) -> Finding:
-    error = _fourier_error()
+def _measure_functions(lab: Lab) -> Measurement:
     u = np.linspace(0.9999, 0.05, 20_000)
-    single = -1 / describing.printed_relative(K / u, K)
-    double = -1 / describing.printed_relative(K2 / u, K1, K2)
-    real_only = bool(np.max(np.abs(single.imag)) < 1e-12)
-    upper = bool(np.all(double.imag > 0))
-    peaks = float(single.real.max()), float(double.real.max())
-    one_peak = all(int(np.sum(np.diff(np.sign(np.diff(s.real))) != 0)) == 1 for s in (single, double))
-    path = lab.save(analysis.loci_figure(), "dt-dctcp-fig7-fig9-loci")
-    measured = (
-        f"(22) and (27) are the Fourier coefficients to {error:.0e}; -1/N0 of DCTCP is real: "
-        f"{real_only}, with "
-        f"one maximum, {peaks[0]:.3f}, at X = K sqrt(2); -1/N0 of DT-DCTCP lies above the axis: "
-        f"{upper}, with "
-        f"one maximum of its real part, {peaks[1]:.3f}"
-    )
-    good = error < 1e-9 and real_only and upper and one_peak
-    reason = "" if good else "a property of the loci does not hold, see the figures above"
-    return Finding(good, measured, reason, (path,))
+    one = -1 / describing.printed_relative(K / u, K)
+    two = -1 / describing.printed_relative(K2 / u, K1, K2)
+
+    def turns(x: Floats) -> int:
+        return int(np.sum(np.diff(np.sign(np.diff(x))) != 0))
+
+    return {
+        "fourier": _fourier_error(),
+        "off the axis": float(np.max(np.abs(one.imag))),
+        "above the axis": float(np.min(two.imag)),
+        "turns": [turns(one.real), turns(two.real)],
+        "peaks": [float(one.real.max()), float(two.real.max())],
+        "peak at": float(1 / u[int(np.argmax(one.real))]),
+    }
+
+
+def _draw_functions(m: Measurement, lab: Lab) -> list[Path]:
+    return [lab.save(analysis.loci_figure(), "dt-dctcp-fig7-fig9-loci")]
+
+
+_FIG_7 = "section V, Fig 7"
+_CONVEX = "a convex function of amplitude X, which means when X increases to a certain value"
+
+D_7 = Row(
+    "D-7",
+    PAPER,
+    "Describing functions and their loci (Fig 7)",
+    claims=(
+        Claim(
+            "fourier",
+            "(22) and (27) are the first Fourier coefficients of the marks over a sinusoidal queue",
+            "equal",
+            "(20), (21), (25), (26)",
+            "fourier",
+            at_most(1e-9),
+            quote="Substituting Eq. (20) and (21) into Eq. (5), we get the DF of DCTCP",
+            where="section V.B and C",
+            why="arithmetic: what quadrature leaves",
+            say=lambda m: f"equal to {m['fourier']:.0e}",
+        ),
+        Claim(
+            "real",
+            "-1/N0 of DCTCP lies on the real axis",
+            "shape",
+            "no imaginary part",
+            "off the axis",
+            at_most(1e-12),
+            quote="lies only in the real axis",
+            where=_FIG_7,
+            why="arithmetic",
+            say=lambda m: f"imaginary part at most {m['off the axis']:.0e}",
+        ),
+        Claim(
+            "maximum",
+            "-1/N0 of DCTCP has one maximum over the amplitude",
+            "shape",
+            "one maximum",
+            lambda m: m["turns"][0],
+            within(1),
+            quote=_CONVEX,
+            where=_FIG_7,
+            say=lambda m: f"{m['turns'][0]}: {m['peaks'][0]:.3f} at X = {m['peak at']:.3f} K",
+        ),
+        Claim(
+            "upper",
+            "-1/N0 of DT-DCTCP has a positive imaginary part",
+            "shape",
+            "above the real axis",
+            "above the axis",
+            at_least(1e-12),
+            quote="has the positive imaginary part",
+            where="section V.D",
+            say=lambda m: f"imaginary part at least {m['above the axis']:.3f}",
+        ),
+        Claim(
+            "maximum-dt",
+            "the real part of -1/N0 of DT-DCTCP has one maximum over the amplitude",
+            "shape",
+            "one maximum",
+            lambda m: m["turns"][1],
+            within(1),
+            quote="it is a convex function of amplitude X",
+            where=_FIG_7,
+            say=lambda m: f"{m['turns'][1]}: {m['peaks'][1]:.3f}",
+        ),
+        Claim(
+            "same-maximum",
+            "the largest real parts of both are almost the same",
+            "ratio",
+            "almost the same",
+            lambda m: m["peaks"][1] / m["peaks"][0],
+            within(1, 0.1),
+            quote="the max values in real axis of them are almost the same",
+            where="section V.D",
+            why="almost: a tenth",
+            say=lambda m: f"{m['peaks'][0]:.3f} and {m['peaks'][1]:.3f}",
+        ),
+    ),
+    measure=_measure_functions,
+    draw=_draw_functions,
+    causes=(
+        Cause(
+            "the describing functions themselves have the same maximum; the relative ones, which the figure "
+            "shows, are those over K and over K2, and differ by that",
+            holds=lambda m: abs(m["peaks"][1] * K2 / (m["peaks"][0] * K) - 1) < 0.1,
+            evidence=lambda m: f"-1/N: {m['peaks'][0] * K:.1f} and {m['peaks'][1] * K2:.1f} packets",
+            of=("same-maximum",),
+        ),
+    ),
+    cheap=True,
+)
 
 
 def _meeting(lab: Lab) -> Finding:
@@ -177,14 +270,7 @@ def _meeting(lab: Lab) -> Finding:
 
 
 ANALYSIS_ROWS = [
-    Row(
-        "D-7",
-        PAPER,
-        "Describing functions and their loci (Fig 7)",
-        "-1/N0 of DCTCP lies on the real axis and has a maximum; -1/N0 of DT-DCTCP has a positive "
-        "imaginary part",
-        _describing_functions,
-    ),
+    D_7,
     Row(
         "D-9",
         PAPER,

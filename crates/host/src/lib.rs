@@ -1,0 +1,29 @@
+//! Hosts at the edge of a fabric: what sends, what receives, and the network card between them and the first link.
+//!
+//! A transport is a [`Stack`]. A driver (the simulator's engine, a test) knows hosts by that trait only: it opens both ends of a
+//! connection, hands over packets that arrived, and lets the host's network card pull packets when its link can take one.
+//!
+//! | file | what |
+//! |---|---|
+//! | `stack` | the trait, and what passes between a transport and its driver |
+//! | `nic` | the network card: pulls, replayed late; pause; several stacks; receive delays |
+//! | `tcp` | TCP: all senders and receivers of a host |
+//! | `timers` | deadlines of a stack's connections |
+//! | `lab` | a small driver for tests and examples of a transport: a few hosts and switches, and an account of every byte |
+//!
+//! Sans-IO like the fabric: calls with a `now` that never decreases at one host; packets, [`News`] and one deadline out.
+#![no_std]
+#![warn(missing_docs)]
+extern crate alloc;
+
+pub mod lab;
+pub mod nic;
+pub mod stack;
+pub mod tcp;
+pub mod timers;
+
+pub use lab::{Lab, LabConfig, Network};
+pub use nic::{Net, Nic, NicConfig};
+pub use stack::{Counters, HostFacts, Io, News, Opening, Order, Stack};
+pub use tcp::{TcpOptions, TcpProtocol, TcpStack};
+pub use timers::Timers;

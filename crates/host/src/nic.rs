@@ -1,0 +1,445 @@
+//! The network card of a host: asks its stacks for packets when the link can take one, and replays late what it was not called for.
+//!
+//! # When it pulls
+//!
+//! The link can take a packet at the departure of the one before, at `t_k`. That is no event. Every call first replays what was due
+//! before it, in order of time: pulls, and deadlines that a replayed pull has set. Nobody can tell the difference:
+//!
+//! 1. whatever could change a choice at the host comes by a call, so between two calls a pull sees what it would have seen at its time;
+//! 2. the packet pulled at `t_k` is behind the one that left at `t_k` on the same wire, so nobody needs it before that one has
+//!    arrived, and that arrival is the port's announced event: the driver calls [`Nic::advance`] before it takes the packet off.
+//!
+//! An event of the card's own is therefore needed only where nothing is on the wire when a paced stack may go on; [`Nic::deadline`]
+//! says when, together with the stacks' own deadlines. One event per packet and link stays.
+//!
+//! At one instant pulls come first: what arrives at `t_k` is not seen by the pull at `t_k`, as in a port that schedules.
+//!
+//! # What a driver does
+//!
+//! - an event of the host's own port: [`Nic::advance`], then the event;
+//! - a packet for the host: [`Nic::receive`];
+//! - an action of the application: [`Nic::open`] and its like;
+//! - the time of [`Nic::deadline`]: [`Nic::wake`];
+//!
+//! and after each of them it takes the news, acts on them, calls [`Nic::kick`], and looks at [`Nic::deadline`] again. Nested calls (an
+//! application that writes when its last write is acknowledged) are fine.
+//!
+//! # Endless queue
+//!
+//! Where hosts have an endless queue below the transport ([`NicConfig::endless`]), the card does not wait for the link: it pulls until
+//! there is nothing. An action is followed by the packets of its connection, at once; [`Nic::kick`] pulls those of all others.
+
+use crate::stack::{Counters, Io, News, Opening, Stack};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use penstock_fabric::{Arena, Cell};
+use penstock_units::{Bytes, Dur, Rate, Time};
+
+/// What a network card needs of its driver.
+pub trait Net {
+    /// Segments.
+    fn arena(&mut self) -> &mut Arena;
+    /// Offers a packet to the host's own port, at a time that may lie before the driver's own. Answers when the port can take the
+    /// next one ([`penstock_fabric::Port::free_at`]), `None` when the packet is lost there.
+    fn transmit(&mut self, at: Time, port: u32, cell: Cell) -> Option<Time>;
+    /// A stack told this at `at`. The driver acts on it after the call.
+    fn tell(&mut self, at: Time, news: News);
+}
+
+/// What a network card is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct NicConfig {
+    /// The host's output port. It is a plain FIFO: who is next, the card has chosen. It must not share a buffer.
+    pub port: u32,
+    /// Rate of the port.
+    pub rate: Rate,
+    /// Propagation delay of the port's link.
+    pub delay: Dur,
+    /// Bytes of framing that the link adds to every packet.
+    pub framing: u32,
+    /// The queue below the transport is endless.
+    pub endless: bool,
+    /// A packet reaches its stack so much later.
+    pub receive_delay: Dur,
+    /// The host takes so long for a packet that has arrived, one at a time, before its stack sees it.
+    pub processing: Dur,
+}
+
+struct Seat<S> {
+    stack: S,
+    /// It had nothing at a time at which it had said that it may: not asked again before the next call.
+    dry: bool,
+}
+
+/// Times that lie in a row at one instant before it is taken for a stack that does not get on.
+const STUCK: u32 = 1 << 22;
+
+/// The network card of a host, with the host's stacks.
+pub struct Nic<S = Box<dyn Stack>> {
+    seats: Vec<Seat<S>>,
+    /// Stack of each handle; used with several stacks only.
+    stack_of: Vec<u8>,
+    /// The stack that is asked first.
+    turn: usize,
+    /// Time of the last call.
+    now: Time,
+    /// When the link can take a packet; stays in the past where the queue is endless.
+    free_at: Time,
+    /// Up to here an event of the port is sure to come.
+    covered: Time,
+    paused: u8,
+    up: bool,
+    config: NicConfig,
+    /// Packets on their way through the host, with the times at which a stack sees them.
+    inbox: VecDeque<(Time, Cell)>,
+    news: Vec<News>,
+    /// When the next pull and the next deadline are due, as of the last [`Self::kick`]; asked anew where a stack was called since.
+    next: (Time, Time),
+    fresh: bool,
+}
+
+impl<S: Stack> Nic<S> {
+    /// A card for `stacks`, one per transport of the host.
+    pub fn new(config: NicConfig, stacks: Vec<S>) -> Nic<S> {
+        assert!(!stacks.is_empty() && stacks.len() < 256, "a host has 1 to 255 stacks");
+        Nic {
+            seats: stacks.into_iter().map(|stack| Seat { stack, dry: false }).collect(),
+            stack_of: Vec::new(),
+            turn: 0,
+            now: Time::ZERO,
+            free_at: Time::ZERO,
+            covered: Time::ZERO,
+            paused: 0,
+            up: true,
+            config,
+            inbox: VecDeque::new(),
+            news: Vec::new(),
+            next: (Time::NEVER, Time::NEVER),
+            fresh: false,
+        }
+    }
+    /// Configuration.
+    pub fn config(&self) -> &NicConfig {
+        &self.config
+    }
+    /// Stack `i`.
+    pub fn stack(&self, i: usize) -> &S {
+        &self.seats[i].stack
+    }
+    /// Packets that have arrived and that no stack has seen yet.
+    pub fn packets_held(&self) -> u64 {
+        self.inbox.len() as u64
+    }
+    /// Priorities that are paused, a bit each.
+    pub fn paused(&self) -> u8 {
+        self.paused
+    }
+    /// The stack that has `handle`.
+    #[inline]
+    fn seat(&self, handle: u32) -> usize {
+        if self.seats.len() == 1 {
+            0
+        } else {
+            usize::from(self.stack_of.get(handle as usize).copied().unwrap_or(0))
+        }
+    }
+    /// The end with `handle` belongs to stack `seat`.
+    fn place(&mut self, handle: u32, seat: usize) {
+        assert!(seat < self.seats.len(), "stack {seat} of {}", self.seats.len());
+        if self.seats.len() > 1 {
+            let i = handle as usize;
+            if self.stack_of.len() <= i {
+                self.stack_of.resize(i + 1, 0);
+            }
+            self.stack_of[i] = seat as u8;
+        }
+    }
+
+    // ---- replay ------------------------------------------------------------------------------------------
+
+    /// When the next pull is due.
+    #[inline]
+    fn next_pull(&self) -> Time {
+        let mut ready = Time::NEVER;
+        for seat in &self.seats {
+            if !seat.dry {
+                ready = ready.min(seat.stack.ready(self.paused));
+            }
+        }
+        if ready == Time::NEVER || !self.up {
+            return Time::NEVER;
+        }
+        ready.max(self.free_at).max(self.now)
+    }
+    #[inline]
+    fn next_deadline(&self) -> (Time, usize) {
+        let mut first = (Time::NEVER, 0);
+        for (i, seat) in self.seats.iter().enumerate() {
+            let at = seat.stack.deadline();
+            if at < first.0 {
+                first = (at, i);
+            }
+        }
+        first
+    }
+    /// Calls a stack.
+    #[inline]
+    fn call<N: Net, T>(
+        &mut self,
+        at: Time,
+        i: usize,
+        net: &mut N,
+        act: impl FnOnce(&mut S, &mut Io<'_>) -> T,
+    ) -> T {
+        debug_assert!(at >= self.now, "a call at {at} after one at {}", self.now);
+        self.now = at;
+        self.fresh = false;
+        let seat = &mut self.seats[i];
+        seat.dry = false;
+        let mut io = Io { now: at, arena: net.arena(), news: &mut self.news, paused: self.paused };
+        let answer = act(&mut seat.stack, &mut io);
+        if !self.news.is_empty() {
+            self.news.drain(..).for_each(|news| net.tell(at, news));
+        }
+        answer
+    }
+    /// Asks the stacks in turn for a packet at `t` and sends it.
+    #[inline]
+    fn pull<N: Net>(&mut self, t: Time, net: &mut N) {
+        let n = self.seats.len();
+        for k in 0..n {
+            let i = if n == 1 { 0 } else { (self.turn + k) % n };
+            if self.seats[i].dry || self.seats[i].stack.ready(self.paused) > t {
+                continue;
+            }
+            let Some(cell) = self.call(t, i, net, |s, io| s.pull(io)) else {
+                let seat = &mut self.seats[i];
+                seat.dry = seat.stack.ready(self.paused) <= t;
+                continue;
+            };
+            self.turn = if n == 1 { 0 } else { (i + 1) % n };
+            self.send(t, cell, net);
+            return;
+        }
+    }
+    #[inline]
+    fn send<N: Net>(&mut self, t: Time, cell: Cell, net: &mut N) {
+        match net.transmit(t, self.config.port, cell) {
+            Some(at) => {
+                self.free_at = at;
+                self.covered = at + self.config.delay;
+            }
+            // It was sent all the same, and lost on the link.
+            None => self.free_at = t + Bytes(u64::from(cell.bytes + self.config.framing)) / self.config.rate,
+        }
+    }
+    /// Sends all that `pull` has of stack `i`, where the queue is endless.
+    #[inline]
+    fn drain<N: Net>(
+        &mut self,
+        now: Time,
+        i: usize,
+        net: &mut N,
+        mut pull: impl FnMut(&mut S, &mut Io<'_>) -> Option<Cell>,
+    ) {
+        let Nic { seats, news, paused, config, .. } = self;
+        let seat = &mut seats[i];
+        loop {
+            let mut io = Io { now, arena: net.arena(), news, paused: *paused };
+            let Some(cell) = pull(&mut seat.stack, &mut io) else { break };
+            if let Some(at) = net.transmit(now, config.port, cell) {
+                seat.stack.departs(at);
+            }
+        }
+        debug_assert!(news.is_empty(), "a pull tells no news");
+    }
+    /// Everything that was due: pulls up to and including `now`, deadlines before it.
+    fn replay<N: Net>(&mut self, now: Time, net: &mut N) {
+        let mut at_once = (Time::ZERO, 0);
+        loop {
+            let pull = self.next_pull();
+            let (deadline, i) = self.next_deadline();
+            let t = pull.min(deadline.max(self.now));
+            if pull > now && deadline >= now {
+                return;
+            }
+            at_once = if at_once.0 == t { (t, at_once.1 + 1) } else { (t, 0) };
+            assert!(
+                at_once.1 < STUCK,
+                "a stack of the host at port {} stands still at {t}",
+                self.config.port
+            );
+            if pull <= deadline {
+                self.pull(pull, net);
+            } else {
+                self.call(t, i, net, |s, io| s.on_deadline(io));
+            }
+        }
+    }
+
+    // ---- what a driver calls -----------------------------------------------------------------------------
+
+    /// Replays what was due: before an event of the host's port, and before anything about the host is read.
+    #[inline]
+    pub fn advance<N: Net>(&mut self, now: Time, net: &mut N) {
+        // An endless queue has been given everything, and every deadline is an event.
+        let due = !self.fresh || self.next.0 <= now || self.next.1 < now;
+        if due && !self.config.endless {
+            self.replay(now, net);
+            self.now = now;
+        }
+    }
+    /// Sends what may be sent now; after every other call, when the news of it have been acted on.
+    #[inline]
+    pub fn kick<N: Net>(&mut self, now: Time, net: &mut N) {
+        if self.fresh && self.next.0 > now {
+            return;
+        }
+        self.now = now;
+        if self.config.endless {
+            for i in 0..self.seats.len() {
+                self.drain(now, i, net, |s, io| s.pull(io));
+                let seat = &mut self.seats[i];
+                seat.dry = seat.stack.ready(self.paused) <= now;
+            }
+        }
+        loop {
+            let pull = self.next_pull();
+            if pull > now {
+                self.next = (pull, self.next_deadline().0);
+                self.fresh = true;
+                return;
+            }
+            self.pull(pull, net);
+        }
+    }
+    /// When [`Self::wake`] is to be called; [`Time::NEVER`] = not before something else happens here.
+    #[inline]
+    pub fn deadline(&self) -> Time {
+        let (pull, mut at) = if self.fresh { self.next } else { (self.next_pull(), self.next_deadline().0) };
+        if let Some((due, _)) = self.inbox.front() {
+            at = at.min(*due);
+        }
+        if pull > self.covered {
+            at = at.min(pull);
+        }
+        at
+    }
+    /// The time of [`Self::deadline`] has come. Handles the first of what is due; what is left is due at once.
+    pub fn wake<N: Net>(&mut self, now: Time, net: &mut N) {
+        self.advance(now, net);
+        if self.inbox.front().is_some_and(|(at, _)| *at <= now) {
+            let (_, cell) = self.inbox.pop_front().expect("just looked");
+            self.hand_over(now, &cell, net);
+            return;
+        }
+        let (at, i) = self.next_deadline();
+        if at <= now {
+            self.call(now, i, net, |s, io| s.on_deadline(io));
+        }
+    }
+    /// A packet for this host has arrived; its segment names its end's handle here.
+    #[inline]
+    pub fn receive<N: Net>(&mut self, now: Time, cell: &Cell, net: &mut N) {
+        self.advance(now, net);
+        let (delay, processing) = (self.config.receive_delay, self.config.processing);
+        if delay == Dur::ZERO && processing == Dur::ZERO {
+            return self.hand_over(now, cell, net);
+        }
+        let before = self.inbox.back().map_or(Time::ZERO, |last| last.0);
+        let at = if processing == Dur::ZERO { now + delay } else { before.max(now + delay) + processing };
+        self.inbox.push_back((at, *cell));
+    }
+    #[inline]
+    fn hand_over<N: Net>(&mut self, now: Time, cell: &Cell, net: &mut N) {
+        let mut i = 0;
+        if self.seats.len() > 1 {
+            i = self.seat(net.arena().packets[cell.packet as usize].conn());
+        }
+        self.call(now, i, net, |s, io| s.receive(io, cell));
+    }
+    /// The other end of the link stops (PFC) a priority of this host, or lets it go on.
+    pub fn pause<N: Net>(&mut self, now: Time, priority: u8, on: bool, net: &mut N) {
+        self.advance(now, net);
+        self.now = now;
+        let bit = 1 << priority;
+        self.paused = if on { self.paused | bit } else { self.paused & !bit };
+        self.fresh = false;
+        self.seats.iter_mut().for_each(|seat| seat.dry = false);
+    }
+    /// The link has failed, or works again: the driver calls [`Self::advance`], tells the port, then this. While the link is down
+    /// nothing is pulled.
+    pub fn set_link<N: Net>(&mut self, now: Time, up: bool, net: &mut N) {
+        self.advance(now, net);
+        self.now = now;
+        self.up = up;
+        self.fresh = false;
+        if !up {
+            (self.free_at, self.covered) = (self.free_at.min(now), Time::ZERO);
+        }
+    }
+
+    /// The receiving end of a connection, at stack `seat`.
+    pub fn listen<N: Net>(&mut self, now: Time, seat: usize, opening: &Opening, net: &mut N) {
+        self.advance(now, net);
+        self.place(opening.at_dst, seat);
+        self.call(now, seat, net, |s, io| s.listen(io, opening));
+    }
+    /// The sending end of a connection, at stack `seat`. Nothing of it leaves before [`Self::kick`], or the next action on it.
+    pub fn open<N: Net>(&mut self, now: Time, seat: usize, opening: &Opening, net: &mut N) {
+        self.advance(now, net);
+        self.place(opening.at_src, seat);
+        self.call(now, seat, net, |s, io| s.open(io, opening));
+    }
+    /// The application has so many bytes more.
+    pub fn accept<N: Net>(&mut self, now: Time, conn: u32, bytes: u64, net: &mut N) {
+        self.advance(now, net);
+        self.call(now, self.seat(conn), net, |s, io| s.accept(io, conn, bytes));
+    }
+    /// Nothing more will be accepted.
+    pub fn close<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
+        self.advance(now, net);
+        self.call(now, self.seat(conn), net, |s, io| s.close(io, conn));
+    }
+    /// The application goes away.
+    pub fn leave<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
+        self.advance(now, net);
+        self.call(now, self.seat(conn), net, |s, io| s.leave(io, conn));
+    }
+    /// Sends what `conn` may send now, and nothing else, where the queue is endless: after an action on it, so that it is carried out
+    /// before the next one. Elsewhere what may leave is sent by [`Self::kick`].
+    #[inline]
+    pub fn flush<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
+        if self.config.endless {
+            self.fresh = false;
+            self.drain(now, self.seat(conn), net, |s, io| s.pull_of(io, conn));
+        }
+    }
+    /// The driver wants to hear when this receiving end has delivered everything up to `end`.
+    pub fn expect(&mut self, conn: u32, end: u64) {
+        let i = self.seat(conn);
+        self.seats[i].stack.expect(conn, end);
+    }
+    /// The connection is over; the handle will be used again.
+    pub fn forget<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
+        self.advance(now, net);
+        self.call(now, self.seat(conn), net, |s, io| s.forget(io, conn));
+    }
+    /// Totals of an end, as of the last call.
+    pub fn counters(&self, conn: u32) -> Counters {
+        self.seats[self.seat(conn)].stack.counters(conn)
+    }
+    /// Bytes below `end` that have not arrived at a receiving end.
+    pub fn missing_below(&self, conn: u32, end: u64) -> u64 {
+        self.seats[self.seat(conn)].stack.missing_below(conn, end)
+    }
+    /// Reports internal values of an end, as of the last call.
+    pub fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+        self.seats[self.seat(conn)].stack.observe(conn, report);
+    }
+    /// The same of a controller above connections.
+    pub fn observe_group(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+        self.seats[self.seat(conn)].stack.observe_group(conn, report);
+    }
+}

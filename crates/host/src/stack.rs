@@ -1,0 +1,323 @@
+//! The stack: one per host and transport, owner of all its senders and receivers there.
+//!
+//! What a driver promises:
+//!
+//! - times of calls at one host never decrease; a call at `now` comes after every pull that was due before `now`
+//!   ("the network card pulls", below);
+//! - a connection has a handle at each of its hosts, a small number that the driver chooses and uses again after
+//!   [`Stack::forget`]. Packets name the handle at the host they are for ([`penstock_core::Packet::conn`]) and the number of the flow,
+//!   which is never used again: a late packet of an earlier connection is told by it and dropped;
+//! - what a packet carries of its journey is in its [`Cell`]: ECN, trimming, priority. The segment is in `io.arena`, slot
+//!   [`Cell::packet`], and belongs to the stack from [`Stack::receive`] on: it gives the slot back or sends it again.
+//!
+//! # The network card pulls
+//!
+//! A stack does not send; it is asked for a packet ([`Stack::pull`]) when the link of its host can take one. That moment is the
+//! departure of the packet before, which is known when that one is pulled, so it needs no event: whoever touches the host next, and the
+//! arrival of that packet at the other end of the link at the latest, first replays the pulls that were due (`Nic`). A stack therefore
+//! sees pulls and events in order of their own times, and there is one event per packet and link.
+//!
+//! Where a paper's hosts have an endless queue below the transport, the network card pulls as long as there is something
+//! ([`Stack::pull`] until `None`), after every call.
+//!
+//! A pull may be replayed late, up to the delay of the host's link. What follows from it at the host is exact nevertheless: a deadline
+//! that it sets is replayed too, at its own time and in order. Only news would reach the driver late, so a pull tells none.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use penstock_core::tcp::TimeoutRecord;
+use penstock_core::{FlowId, Transition};
+use penstock_fabric::{Arena, Cell};
+use penstock_units::{Dur, Rate, Time};
+
+/// What a stack is called with.
+pub struct Io<'a> {
+    /// When.
+    pub now: Time,
+    /// Segments; the stack takes slots for what it sends and gives back those of what it received.
+    pub arena: &'a mut Arena,
+    /// What the driver is told.
+    pub news: &'a mut Vec<News>,
+    /// Priorities that the other end of the host's link has paused, a bit each: [`Stack::pull`] must not hand out a packet of these.
+    pub paused: u8,
+}
+
+/// A connection (or a message on its own) to be, as the driver announces it to both ends. The default has no deadline and belongs to
+/// no set of applications: `Opening { flow, src, dst, ..Opening::default() }`.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    /// Its number in the run, never used again.
+    pub flow: FlowId,
+    /// Position of the sending host.
+    pub src: u32,
+    /// Position of the receiving host.
+    pub dst: u32,
+    /// Handle of its sending end, at `src`.
+    pub at_src: u32,
+    /// Handle of its receiving end, at `dst`.
+    pub at_dst: u32,
+    /// Bytes in all when known in advance, for size-aware transports; 0 = not known.
+    pub bytes: u64,
+    /// Traffic class, 0..64.
+    pub class: u8,
+    /// When it should be done; [`Time::NEVER`] = no deadline.
+    pub due: Time,
+    /// Entropy of its packets towards the receiver, where a path is chosen per flow ([`Cell::entropy`]).
+    pub forth: u32,
+    /// The same on the way back.
+    pub back: u32,
+    /// Which of the stack's protocols, where a stack has several.
+    pub protocol: u32,
+    /// Set of applications at `src` that a host controller has in its charge; [`Opening::ALONE`] = none.
+    pub group: u32,
+    /// The switch that `dst` is attached to, by the driver's count, for host controllers that tell flows apart by it.
+    pub router: u32,
+}
+
+impl Opening {
+    /// In no host controller's charge.
+    pub const ALONE: u32 = u32::MAX;
+}
+
+impl Default for Opening {
+    fn default() -> Self {
+        Opening {
+            flow: FlowId(0),
+            src: 0,
+            dst: 0,
+            at_src: 0,
+            at_dst: 0,
+            bytes: 0,
+            class: 0,
+            due: Time::NEVER,
+            forth: 0,
+            back: 0,
+            protocol: 0,
+            group: Opening::ALONE,
+            router: 0,
+        }
+    }
+}
+
+/// What a stack tells its driver.
+#[derive(Clone, Copy, Debug)]
+pub enum News {
+    /// The sender knows that everything up to byte `end`, an end of something accepted, was delivered.
+    Acked {
+        /// The connection.
+        flow: FlowId,
+        /// One past the last byte.
+        end: u64,
+    },
+    /// The receiver has handed everything up to byte `end` to the application; said when an end announced by
+    /// [`Stack::expect`] is reached.
+    Delivered {
+        /// The connection.
+        flow: FlowId,
+        /// One past the last byte.
+        end: u64,
+    },
+    /// The sending end is over: nothing is owed and nothing will be sent. The driver forgets both ends.
+    Closed {
+        /// The connection.
+        flow: FlowId,
+    },
+    /// A retransmission timeout.
+    Timeout {
+        /// The connection.
+        flow: FlowId,
+        /// One past the highest byte ever sent.
+        max_sent: u64,
+        /// What and why.
+        record: TimeoutRecord,
+    },
+    /// A loss was noticed and is repaired without a timeout.
+    FastRetransmit {
+        /// The connection.
+        flow: FlowId,
+        /// One past the highest byte ever sent.
+        max_sent: u64,
+        /// Bytes outstanding.
+        outstanding: u64,
+        /// Window after the reaction, in bytes.
+        cwnd: u64,
+    },
+    /// A host controller has changed a connection's state.
+    Transition(Transition),
+}
+
+/// Totals of one connection since it was opened; what an end does not know is 0 there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Bytes accepted from the application and not forgotten since (sender).
+    pub accepted_bytes: u64,
+    /// Bytes known to be delivered (sender).
+    pub acked_bytes: u64,
+    /// Bytes handed to the application, in order where the transport promises it (receiver).
+    pub delivered_bytes: u64,
+    /// Payload bytes that arrived more than once (receiver).
+    pub duplicate_bytes: u64,
+    /// Data packets sent, repetitions included.
+    pub data_packets: u64,
+    /// Of these, repetitions.
+    pub retransmits: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Losses repaired without a timeout.
+    pub fast_retransmits: u64,
+    /// Signs of marked packets that reached the sender.
+    pub ece_acks: u64,
+    /// The other end has answered (sender).
+    pub established: bool,
+    /// Smoothed round-trip time (sender).
+    pub srtt: Dur,
+    /// Mean of the samples of the round-trip time (sender).
+    pub rtt_mean: Dur,
+}
+
+/// Which of a host's connections is asked first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// In turn, a packet each.
+    #[default]
+    RoundRobin,
+    /// The one opened first, as long as it has something.
+    Strict,
+}
+
+/// What a stack is built from.
+#[derive(Clone, Copy, Debug)]
+pub struct HostFacts {
+    /// Position of the host.
+    pub host: u32,
+    /// Rate of its link.
+    pub rate: Rate,
+    /// Smallest round-trip time that the scenario promises.
+    pub base_rtt: Dur,
+    /// Largest payload of a packet in bytes.
+    pub mss: u32,
+    /// Bytes of framing a link adds to every packet.
+    pub framing: u32,
+    /// Which connection is asked first.
+    pub order: Order,
+    /// Seed and number of the run: random streams are made from these and a connection's number, never from a shared one.
+    pub seed: u64,
+    /// Number of the replication.
+    pub run: u64,
+}
+
+/// A transport at one host.
+pub trait Stack: Send {
+    /// The sending end of a connection, with handle `opening.at_src`; it begins to connect if the transport does.
+    fn open(&mut self, io: &mut Io<'_>, opening: &Opening);
+    /// The receiving end, with handle `opening.at_dst`; called before [`Self::open`] at the other host.
+    fn listen(&mut self, io: &mut Io<'_>, opening: &Opening);
+    /// The application has `bytes` more to send on a sending end (`u64::MAX / 4` = without end).
+    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64);
+    /// The driver wants to hear when a receiving end has delivered everything up to byte `end`. Ends come in order.
+    fn expect(&mut self, conn: u32, end: u64);
+    /// Nothing more will be accepted on a sending end.
+    fn close(&mut self, io: &mut Io<'_>, conn: u32);
+    /// The application of a sending end goes away: what was sent is delivered, the rest is forgotten.
+    fn leave(&mut self, io: &mut Io<'_>, conn: u32);
+    /// The connection is over; the handle (of either end) will be used again.
+    fn forget(&mut self, io: &mut Io<'_>, conn: u32);
+
+    /// A packet has arrived; its slot belongs to the stack.
+    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell);
+    /// The link can take a packet: the next one, [`Cell::to`] set to the host it is for; `None` = nothing may be sent now. Tells
+    /// no news.
+    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell>;
+    /// The same of one connection only. Asked where the queue below the transport is endless, so that an action of the application is
+    /// carried out before the next one.
+    fn pull_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
+        let _ = conn;
+        self.pull(io)
+    }
+    /// What was pulled last leaves the host at `at`; said where the queue below the transport is endless.
+    fn departs(&mut self, at: Time) {
+        let _ = at;
+    }
+    /// From when on [`Self::pull`] may have something that is not `paused` (bits as in [`Io::paused`]): `now` or earlier, a time
+    /// (pacing), or [`Time::NEVER`] (until the next call). May be too early, never too late: where a pull was answered with `None` and
+    /// this is not later than that pull, the stack is asked again only after the next call (a packet, a deadline, a pause that ends).
+    fn ready(&self, paused: u8) -> Time;
+
+    /// When the stack wants to act by itself; [`Time::NEVER`] = when something comes.
+    fn deadline(&self) -> Time;
+    /// That time has come: handles what is due, or the first of it.
+    fn on_deadline(&mut self, io: &mut Io<'_>);
+
+    /// Totals of an end.
+    fn counters(&self, conn: u32) -> Counters;
+    /// Bytes below `end` that have not arrived at a receiving end: for telling needless timeouts, never for a protocol.
+    fn missing_below(&self, conn: u32, end: u64) -> u64 {
+        let _ = (conn, end);
+        0
+    }
+    /// Reports internal values of an end by name and unit (`cwnd_bytes`, `rate_bps`), for recording only.
+    fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+        let _ = (conn, report);
+    }
+    /// Reports what a controller above connections knows of a sending end, for recording only.
+    fn observe_group(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+        let _ = (conn, report);
+    }
+}
+
+impl<S: Stack + ?Sized> Stack for Box<S> {
+    fn open(&mut self, io: &mut Io<'_>, opening: &Opening) {
+        (**self).open(io, opening);
+    }
+    fn listen(&mut self, io: &mut Io<'_>, opening: &Opening) {
+        (**self).listen(io, opening);
+    }
+    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
+        (**self).accept(io, conn, bytes);
+    }
+    fn expect(&mut self, conn: u32, end: u64) {
+        (**self).expect(conn, end);
+    }
+    fn close(&mut self, io: &mut Io<'_>, conn: u32) {
+        (**self).close(io, conn);
+    }
+    fn leave(&mut self, io: &mut Io<'_>, conn: u32) {
+        (**self).leave(io, conn);
+    }
+    fn forget(&mut self, io: &mut Io<'_>, conn: u32) {
+        (**self).forget(io, conn);
+    }
+    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
+        (**self).receive(io, cell);
+    }
+    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        (**self).pull(io)
+    }
+    fn pull_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
+        (**self).pull_of(io, conn)
+    }
+    fn departs(&mut self, at: Time) {
+        (**self).departs(at);
+    }
+    fn ready(&self, paused: u8) -> Time {
+        (**self).ready(paused)
+    }
+    fn deadline(&self) -> Time {
+        (**self).deadline()
+    }
+    fn on_deadline(&mut self, io: &mut Io<'_>) {
+        (**self).on_deadline(io);
+    }
+    fn counters(&self, conn: u32) -> Counters {
+        (**self).counters(conn)
+    }
+    fn missing_below(&self, conn: u32, end: u64) -> u64 {
+        (**self).missing_below(conn, end)
+    }
+    fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+        (**self).observe(conn, report);
+    }
+    fn observe_group(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+        (**self).observe_group(conn, report);
+    }
+}

@@ -1,0 +1,218 @@
+//! The deadlines of a stack's connections: one next time for the driver.
+//!
+//! Entries are never removed from the heap, only ignored when stale. An end has two at most, a near one and a far one: a retransmission
+//! timer restarted by every acknowledgement costs nothing, and a near deadline (pacing) does not pile up copies of a far one.
+
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use penstock_units::Time;
+
+/// Bits of a key that hold the handle; 2 hold the kind and 32 the flow.
+const HANDLE_BITS: u32 = 30;
+
+/// The entries of an end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pending {
+    near: Time,
+    far: Time,
+    /// The flow that has the handle now: entries of an earlier one are stale.
+    flow: u32,
+}
+
+impl Pending {
+    /// No entries.
+    pub const NONE: Pending = Pending { near: Time::NEVER, far: Time::NEVER, flow: 0 };
+
+    /// True when a new entry is needed for a deadline at `at`.
+    #[inline]
+    pub fn arm(&mut self, at: Time) -> bool {
+        if at >= self.near {
+            return false;
+        }
+        if self.far == Time::NEVER {
+            self.far = self.near;
+        }
+        self.near = at;
+        true
+    }
+    /// True when the entry that has come at `at` is one of those pending.
+    pub fn fired(&mut self, at: Time) -> bool {
+        if at == self.near {
+            (self.near, self.far) = (self.far, Time::NEVER);
+            true
+        } else if at == self.far {
+            self.far = Time::NEVER;
+            true
+        } else {
+            false
+        }
+    }
+}
+
+/// Deadlines by connection, in order of (time, kind, flow).
+///
+/// A deadline that moves later needs no call: when the old time comes, the stack looks at the end, finds that nothing is due, and arms
+/// the new one.
+#[derive(Debug)]
+pub struct Timers {
+    heap: BinaryHeap<Reverse<u128>>,
+    pending: Vec<Pending>,
+    /// What kind and flow are combined with: all ones turn their order round.
+    flip: u64,
+}
+
+impl Default for Timers {
+    fn default() -> Timers {
+        Timers::new(false)
+    }
+}
+
+impl Timers {
+    /// No deadlines yet; `reversed` turns the order of simultaneous ones round.
+    pub fn new(reversed: bool) -> Timers {
+        Timers { heap: BinaryHeap::new(), pending: Vec::new(), flip: if reversed { u64::MAX } else { 0 } }
+    }
+    /// The end of `flow` with handle `conn` wants to be called at `at` or earlier; [`Time::NEVER`] is no wish. `kind`, 0..4, only orders
+    /// what comes at the same time.
+    #[inline]
+    pub fn arm(&mut self, at: Time, kind: u8, flow: u32, conn: u32) {
+        let i = conn as usize;
+        if i >= self.pending.len() {
+            self.pending.resize(i + 1, Pending::NONE);
+        }
+        let pending = &mut self.pending[i];
+        if pending.flow != flow {
+            *pending = Pending { flow, ..Pending::NONE };
+        }
+        if pending.arm(at) {
+            debug_assert!(kind < 4 && conn < 1 << HANDLE_BITS);
+            let order = (u64::from(kind) << 32 | u64::from(flow)) ^ (self.flip >> HANDLE_BITS);
+            let who = order << HANDLE_BITS | u64::from(conn);
+            self.heap.push(Reverse(u128::from(at.0) << 64 | u128::from(who)));
+        }
+    }
+    /// When the next entry comes.
+    #[inline]
+    pub fn next(&self) -> Time {
+        self.heap.peek().map_or(Time::NEVER, |key| Time((key.0 >> 64) as u64))
+    }
+    /// The next entry: when it comes, its kind and flow; [`Time::NEVER`] when there is none.
+    pub fn first(&self) -> (Time, u8, u32) {
+        let Some(Reverse(key)) = self.heap.peek() else { return (Time::NEVER, 0, 0) };
+        let order = (*key as u64 >> HANDLE_BITS) ^ (self.flip >> HANDLE_BITS);
+        (Time((*key >> 64) as u64), (order >> 32) as u8, order as u32)
+    }
+    /// Takes the first entry that has come by `now`: its kind and handle. `None` when it was stale, or there is none.
+    pub fn due(&mut self, now: Time) -> Option<(u8, u32)> {
+        let at = self.next();
+        if at > now {
+            return None;
+        }
+        let who = self.heap.pop()?.0 as u64;
+        let order = (who >> HANDLE_BITS) ^ (self.flip >> HANDLE_BITS);
+        let conn = (who & ((1 << HANDLE_BITS) - 1)) as u32;
+        let pending = &mut self.pending[conn as usize];
+        (pending.flow == order as u32 && pending.fired(at)).then_some(((order >> 32) as u8, conn))
+    }
+    /// The end is over: what it wanted is stale.
+    pub fn forget(&mut self, conn: u32) {
+        if let Some(pending) = self.pending.get_mut(conn as usize) {
+            (pending.near, pending.far) = (Time::NEVER, Time::NEVER);
+        }
+    }
+    /// Entries kept, stale ones included.
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    /// All that comes by the end, with the time of each call, as a driver does it.
+    fn drain(timers: &mut Timers) -> Vec<(u64, u8, u32)> {
+        let mut found = Vec::new();
+        while timers.next() != Time::NEVER {
+            let at = timers.next();
+            found.extend(timers.due(at).map(|(kind, conn)| (at.0, kind, conn)));
+        }
+        found
+    }
+
+    #[test]
+    fn simultaneous_deadlines_come_by_kind_and_flow_and_the_other_way_round() {
+        let all = [(1, 0, 5, 9), (2, 0, 3, 8), (2, 0, 8, 1), (2, 1, 1, 0), (3, 1, 2, 2)];
+        let order = |reversed| {
+            let mut timers = Timers::new(reversed);
+            all.iter().for_each(|(at, kind, flow, conn)| timers.arm(Time(*at), *kind, *flow, *conn));
+            drain(&mut timers).iter().map(|(at, _, conn)| (*at, *conn)).collect::<Vec<_>>()
+        };
+        assert_eq!(order(false), [(1, 9), (2, 8), (2, 1), (2, 0), (3, 2)]);
+        assert_eq!(order(true), [(1, 9), (2, 0), (2, 1), (2, 8), (3, 2)]);
+    }
+    #[test]
+    fn a_timer_restarted_by_every_ack_has_one_entry() {
+        let mut timers = Timers::default();
+        timers.arm(Time(200), 0, 0, 0);
+        for t in 1..100 {
+            timers.arm(Time(t), 0, 0, 0);
+            assert_eq!(timers.due(Time(t)), Some((0, 0)), "the near one is new");
+            timers.arm(Time(200 + t), 0, 0, 0);
+            assert_eq!(timers.len(), 1, "the far one is still there");
+        }
+        assert_eq!(timers.due(Time(200)), Some((0, 0)));
+        assert!(timers.is_empty());
+    }
+    #[test]
+    fn a_handle_used_again_does_not_hear_of_the_flow_before() {
+        let mut timers = Timers::default();
+        timers.arm(Time(5), 0, 7, 3);
+        timers.forget(3);
+        timers.arm(Time(9), 0, 8, 3);
+        assert_eq!(timers.due(Time(5)), None);
+        assert_eq!(timers.due(Time(9)), Some((0, 3)));
+        // Also when both wanted the same time.
+        timers.arm(Time(20), 0, 8, 3);
+        timers.forget(3);
+        timers.arm(Time(20), 0, 9, 3);
+        assert_eq!(drain(&mut timers), vec![(20, 0, 3)]);
+    }
+
+    proptest! {
+        /// Ends whose deadlines move at random, and that look what is due when they are called: no deadline is missed or late, and an
+        /// end keeps two entries at most.
+        #[test]
+        fn no_deadline_is_missed(moves in prop::collection::vec((0u64..50, 0u32..4, 1u64..300), 1..200)) {
+            let mut timers = Timers::default();
+            let mut wanted = [u64::MAX; 4];
+            let mut now = 0;
+            for (step, conn, ahead) in moves {
+                let until = now + step;
+                while timers.next().0 <= until {
+                    now = timers.next().0;
+                    prop_assert!(wanted.iter().all(|at| *at >= now), "late: {wanted:?} at {now}");
+                    if let Some((_, conn)) = timers.due(Time(now)) {
+                        let at = &mut wanted[conn as usize];
+                        if *at <= now {
+                            *at = u64::MAX;
+                        }
+                        timers.arm(Time(*at), 0, conn, conn);
+                    }
+                }
+                now = until;
+                prop_assert!(wanted.iter().all(|at| *at > now));
+                wanted[conn as usize] = now + ahead;
+                timers.arm(Time(now + ahead), 0, conn, conn);
+                prop_assert!(timers.len() <= 4 * 3);
+            }
+        }
+    }
+}

@@ -1,0 +1,285 @@
+"""Claims: one statement of a paper each, with its own criterion and verdict; causes, printed only when they
+hold; rows, which measure, draw and judge in separate functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.ledger.criteria import (
+    CONFIRMED,
+    DIFFERS,
+    UNDECIDED,
+    Criterion,
+    Estimate,
+    is_so,
+)
+
+if TYPE_CHECKING:
+    from penstock.ledger.lab import Lab
+
+NOT_RUN, IN_PART = "not run", "in part"
+UNEXPLAINED = "unexplained"
+
+# What a statement is about. `whole`: a row that has not been taken apart yet.
+KINDS = ("number", "bound", "ratio", "order", "shape", "onset", "equal", "none lost", "whole")
+
+Measurement = Mapping[str, Any]
+"""What a row measured: numbers, `Estimate`s, texts, and lists, arrays and mappings of them. No simulation is
+needed to judge it or to draw it.
+"""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of a paper.
+
+    `id` is short and stays as it is (D-10/rise is the claim `rise` of D-10). `text` says it in our words,
+    `quote` in the paper's, `where` names figure or section. `of` gives the numbers to judge: a key of the
+    measurement or a function of it. `criterion` is fixed before the run, `why` says where its tolerance comes
+    from. `say` puts the measured numbers in words; without it they are shown with `unit`. `same_as` names the
+    claim that this one repeats: it is shown here and counted there.
+    """
+
+    id: str
+    text: str
+    kind: str
+    stated: str
+    of: str | Callable[[Measurement], Any] = field(repr=False)
+    criterion: Criterion = field(repr=False)
+    quote: str = ""
+    where: str = ""
+    why: str = ""
+    unit: str = ""
+    say: Callable[[Measurement], str] | None = field(default=None, repr=False)
+    same_as: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"claim {self.id}: kind {self.kind!r} is none of {', '.join(KINDS)}")
+
+    def value(self, measurement: Measurement) -> Any:
+        """The numbers that the claim is judged by. Raises KeyError where the measurement lacks them."""
+        return measurement[self.of] if isinstance(self.of, str) else self.of(measurement)
+
+    def judge(self, measurement: Measurement) -> Judged:
+        """The claim's verdict on these numbers alone. Raises ValueError, naming the claim, for numbers that
+        cannot be judged.
+        """
+        value = self.value(measurement)
+        try:
+            verdict = self.criterion.judge(value)
+        except ValueError as problem:
+            raise ValueError(f"claim {self.id}: {problem}") from None
+        said = self.say(measurement) if self.say else show(value, self.unit)
+        return Judged(self, verdict, said, value)
+
+
+def repeated(claim: Claim, row: str, where: str) -> Claim:
+    """The claim of another row shown once more, under another figure."""
+    return replace(claim, where=where, same_as=f"{row}/{claim.id}")
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why claims do not hold: a sentence that is printed only where its own experiment supports it.
+
+    `text` holds in general and names no number; `evidence` has the numbers of this run, which `holds`
+    compares. `of` are the claims it explains, all of the row when empty.
+    """
+
+    text: str
+    holds: Callable[[Measurement], bool] = field(repr=False)
+    evidence: Callable[[Measurement], str] = field(repr=False)
+    of: tuple[str, ...] = ()
+
+    def said(self, measurement: Measurement) -> str:
+        """The sentence with its evidence, or "" where the experiment does not support it."""
+        return f"{self.text} ({self.evidence(measurement)})" if self.holds(measurement) else ""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim with its verdict; `value` are the numbers it rests on."""
+
+    claim: Claim
+    verdict: str
+    measured: str
+    value: Any = None
+    reason: str = ""
+    holds_when: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """The claim as `reproduce --json` prints it."""
+        return {
+            "id": self.claim.id,
+            "text": self.claim.text,
+            "kind": self.claim.kind,
+            "verdict": self.verdict,
+            "stated": self.claim.stated,
+            "measured": self.measured,
+            "holds_when": self.holds_when,
+            "criterion": self.claim.criterion.text,
+            "where": self.claim.where,
+            "quote": self.claim.quote,
+            "reason": self.reason,
+            **({"same_as": self.claim.same_as} if self.claim.same_as else {}),
+            "value": plain(self.value),
+        }
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the check of a row that has not been taken apart found.
+
+    `measured` puts our numbers beside the stated ones. `reason` is mandatory when the statement is not
+    confirmed: why, found by an experiment that the row runs or names. `figures` are paths returned by
+    `Lab.save`.
+    """
+
+    confirmed: bool
+    measured: str
+    reason: str = ""
+    figures: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.confirmed and not self.reason.strip():
+            raise ValueError("a finding that differs needs its reason")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure or table of a paper and its claims.
+
+    `measure(lab)` runs and returns numbers, `draw(measurement, lab)` makes the figures, the claims judge.
+    `causes` explain claims that do not hold. A claim that is undecided has the row measured again with twice
+    the replications, up to `budget` times those of the first measurement.
+
+    For the search over open parameters: `matters` names those the row depends on ("table.key" of the
+    paper's choices.toml), `probe(lab, settings)` measures, cheaply, the numbers of the claims at one point of
+    the space (of some claims where the others would cost too much; `settings` has a value for every name in
+    `matters`).
+
+    `cheap` rows are judged in every `make test`. `check` is the form of rows that have not been taken apart:
+    it counts as one claim of kind `whole`.
+    """
+
+    id: str
+    paper: str
+    title: str
+    stated: str = ""
+    check: Callable[[Lab], Finding] | None = field(default=None, repr=False)
+    view: str = ""
+    """Another view than the simulation's, shown with the verdict: "live, scaled"."""
+    claims: tuple[Claim, ...] = field(default=(), repr=False)
+    measure: Callable[[Lab], Measurement] | None = field(default=None, repr=False)
+    draw: Callable[[Measurement, Lab], Sequence[Path]] | None = field(default=None, repr=False)
+    causes: tuple[Cause, ...] = field(default=(), repr=False)
+    budget: int = 8
+    matters: tuple[str, ...] = ()
+    probe: Callable[[Lab, Mapping[str, Any]], Measurement] | None = field(default=None, repr=False)
+    cheap: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.check is None) == (self.measure is None):
+            raise ValueError(f"row {self.id}: needs either `measure` with claims or `check`")
+        if self.measure is not None and not self.claims:
+            raise ValueError(f"row {self.id}: has no claims")
+        names = [claim.id for claim in self.claims]
+        if len(set(names)) < len(names):
+            raise ValueError(f"row {self.id}: two claims have the same id")
+        unknown = {name for cause in self.causes for name in cause.of} - set(names)
+        if unknown:
+            raise ValueError(f"row {self.id}: a cause explains no claim of it: {', '.join(sorted(unknown))}")
+        if not self.stated and self.claims:
+            object.__setattr__(self, "stated", "; ".join(claim.text for claim in self.claims))
+
+    def judge(self, measurement: Measurement) -> list[Judged]:
+        """Every claim's verdict and, where it does not hold, its causes; on numbers alone."""
+        found = [claim.judge(measurement) for claim in self.claims]
+        return [
+            one if one.verdict == CONFIRMED else replace(one, reason=self._reason(one, measurement))
+            for one in found
+        ]
+
+    def _reason(self, judged: Judged, measurement: Measurement) -> str:
+        if judged.verdict == UNDECIDED:
+            return "the interval of the measurement straddles the criterion"
+        fitting = [cause for cause in self.causes if not cause.of or judged.claim.id in cause.of]
+        said = [text for text in (cause.said(measurement) for cause in fitting) if text]
+        return "; ".join(said) or UNEXPLAINED
+
+
+def whole(row: Row, finding: Finding) -> Judged:
+    """The finding of a row that has not been taken apart, as its one claim."""
+    claim = Claim("whole", row.stated, "whole", row.stated, lambda m: m["confirmed"], is_so)
+    verdict = CONFIRMED if finding.confirmed else DIFFERS
+    return Judged(claim, verdict, finding.measured, finding.confirmed, finding.reason)
+
+
+def verdict_of(judged: Sequence[Judged]) -> str:
+    """The verdict of a row: `confirmed` when all claims are, `undecided` when none differs, `in part` when
+    some are confirmed, otherwise `differs`.
+    """
+    verdicts = [one.verdict for one in judged]
+    if all(v == CONFIRMED for v in verdicts):
+        return CONFIRMED
+    if DIFFERS not in verdicts:
+        return UNDECIDED
+    return IN_PART if CONFIRMED in verdicts else DIFFERS
+
+
+def show(value: Any, unit: str = "") -> str:
+    """Numbers in words: an estimate with its interval, several with commas, a mapping with its names."""
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, Estimate):
+        return value.show(unit=unit)
+    if value is None:
+        return "none"
+    if isinstance(value, int | float | np.number):
+        return Estimate.exact(float(value)).show(unit=unit)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {show(item, unit)}" for name, item in value.items())
+    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
+        inner = ", ".join(show(item) for item in value)
+        return f"{inner} {unit}".rstrip()
+    return str(value)
+
+
+def plain(value: Any) -> Any:
+    """A measurement, or a part of it, fit for JSON: an estimate as `{"mean", "low", "high"}`, what is no
+    finite number as text. The inverse is `from_plain`.
+    """
+    if isinstance(value, Estimate):
+        return {name: plain(getattr(value, name)) for name in ("mean", "low", "high")}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"a measurement holds numbers and texts, not {type(value).__name__}")
+
+
+def from_plain(value: Any) -> Any:
+    """A measurement as `plain` wrote it; arrays come back as lists."""
+    if isinstance(value, Mapping):
+        if set(value) == {"mean", "low", "high"}:
+            return Estimate(*(float(value[name]) for name in ("mean", "low", "high")))
+        return {key: from_plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [from_plain(item) for item in value]
+    return float(value) if value in ("nan", "inf", "-inf") else value

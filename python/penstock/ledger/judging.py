@@ -1,0 +1,247 @@
+"""Judging rows: measure, judge the claims, measure again with more runs while one is undecided, draw.
+
+A row that does not end (it raised, or was interrupted) is `not run`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from penstock import results
+from penstock.ledger import holding
+from penstock.ledger.claims import (
+    IN_PART,
+    NOT_RUN,
+    Judged,
+    Measurement,
+    Row,
+    plain,
+    verdict_of,
+    whole,
+)
+from penstock.ledger.criteria import CONFIRMED, UNDECIDED
+from penstock.ledger.lab import Lab, NotRun
+from penstock.ledger.selection import lacks
+from penstock.runs import RunSet
+
+# A quick reproduction spends less on what is undecided.
+_QUICK_BUDGET = 2
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of one row; `seconds` is wall time, runs shared with an earlier row not counted again."""
+
+    row: Row
+    verdict: str
+    measured: str
+    reason: str
+    seconds: float
+    figures: tuple[Path, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What the runs of the row warned of, for the report."""
+    bottlenecks: tuple[str, ...] = ()
+    """The ports that its runs measured queue and utilisation at."""
+    claims: tuple[Judged, ...] = ()
+    measurement: Measurement | None = None
+
+    @property
+    def shown(self) -> str:
+        """The verdict for readers: how many claims hold where not all do, and the view, where something was
+        judged in another than the simulation's.
+        """
+        text = self.verdict
+        if text == IN_PART:
+            held = sum(one.verdict == CONFIRMED for one in self.claims)
+            text = f"{text} ({held} of {len(self.claims)})"
+        return f"{text} ({self.row.view})" if self.row.view and self.verdict != NOT_RUN else text
+
+    def document(self) -> dict[str, Any]:
+        """The verdict as `reproduce --json` prints it; rows of another view than the simulation's name it."""
+        return {
+            "id": self.row.id,
+            "verdict": self.verdict,
+            "stated": self.row.stated,
+            "measured": self.measured,
+            "reason": self.reason,
+            "seconds": round(self.seconds, 3),
+            "claims": [one.document() for one in self.claims],
+            **({"view": self.row.view} if self.row.view else {}),
+        }
+
+
+def counts(verdicts: Sequence[Verdict]) -> Counter[str]:
+    """Claims by verdict; one that repeats another is not counted, one of a row not run is `not run`."""
+    found: Counter[str] = Counter()
+    for v in verdicts:
+        if v.verdict == NOT_RUN:
+            found[NOT_RUN] += sum(not claim.same_as for claim in v.row.claims) or 1
+        found.update(one.verdict for one in v.claims if not one.claim.same_as)
+    return found
+
+
+def judge(row: Row, lab: Lab) -> Verdict:
+    """Measure one row, judge its claims, draw its figures.
+
+    A row that raises is `not run` with the exception in one line as reason, and its traceback in
+    `out`/failed-<id>.txt. KeyboardInterrupt passes through.
+    """
+    started = time.perf_counter()
+    lab.used()
+    measurement: Measurement | None = None
+    claims: tuple[Judged, ...]
+    try:
+        lacking = lacks() if row.view else ""
+        if lacking:
+            raise NotRun(f"live runs are not possible here: {lacking}")
+        if row.check is not None:
+            finding = row.check(lab)
+            claims, figures = (whole(row, finding),), finding.figures
+        else:
+            measurement, claims = settle(row, lab)
+            figures = tuple(row.draw(measurement, lab)) if row.draw is not None else ()
+            figures += _maps(row, lab)
+    except KeyboardInterrupt:
+        raise
+    except NotRun as problem:
+        return Verdict(row, NOT_RUN, "", str(problem), time.perf_counter() - started)
+    except BaseException as problem:  # the engine's panics do not derive from Exception
+        if isinstance(problem, SystemExit | GeneratorExit):
+            raise
+        line = " ".join(str(problem).split()) or "no message"
+        log = _logged(lab.out / f"failed-{row.id.replace('/', '-')}.txt", traceback.format_exc())
+        reason = f"the check failed: {type(problem).__name__}: {line} ({log})"
+        return Verdict(row, NOT_RUN, "", reason, time.perf_counter() - started)
+    return Verdict(
+        row,
+        verdict_of(claims),
+        _measured(row, claims),
+        _reason(row, claims),
+        time.perf_counter() - started,
+        figures,
+        *_told(lab.used()),
+        claims=claims,
+        measurement=measurement,
+    )
+
+
+def settle(row: Row, lab: Lab) -> tuple[Measurement, tuple[Judged, ...]]:
+    """Measure a row until none of its claims is undecided, or its budget of replications is spent.
+
+    Each time with twice the replications, the first of which are those of before. That a claim is judged more
+    than once makes a wrong verdict somewhat likelier than the 5 % of a single look.
+    """
+    assert row.measure is not None
+    most = min(row.budget, _QUICK_BUDGET) if lab.quick else row.budget
+    lab.effort = 1
+    try:
+        while True:
+            measurement = lab.measured(row.measure)
+            judged = row.judge(measurement)
+            done = all(one.verdict != UNDECIDED for one in judged)
+            if done or lab.smallest or not lab.replicates or 2 * lab.effort > most:
+                break
+            lab.effort *= 2
+    finally:
+        lab.effort = 1
+    claims = tuple(replace(one, holds_when=holding.words(row, one.claim.id)) for one in judged)
+    return measurement, claims
+
+
+def _maps(row: Row, lab: Lab) -> tuple[Path, ...]:
+    """The maps of where its claims hold, of those that were searched."""
+    found = []
+    for claim in row.claims:
+        figure = holding.figure(row, claim.id)
+        if figure is not None:
+            found.append(lab.save(figure, f"holds-{row.id}-{claim.id}"))
+    return tuple(found)
+
+
+def _measured(row: Row, claims: Sequence[Judged]) -> str:
+    if row.check is not None:
+        return claims[0].measured
+    return "; ".join(f"{one.claim.id}: {one.measured}" for one in claims)
+
+
+def _reason(row: Row, claims: Sequence[Judged]) -> str:
+    """Why claims do not hold, each reason once with the claims that it is the reason of."""
+    if row.check is not None:
+        return claims[0].reason
+    by_text: dict[str, list[str]] = {}
+    for one in claims:
+        if one.reason:
+            by_text.setdefault(one.reason, []).append(one.claim.id)
+    return "; ".join(f"{', '.join(ids)}: {text}" for text, ids in by_text.items())
+
+
+def _told(used: Sequence[RunSet]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a row's runs warned of, with how many of its points did, and the ports they measured."""
+    counts = Counter(text for runs in used for text in runs.warnings)
+    points = len(used)
+    warnings = [text if n == points else f"{n} of {points} points: {text}" for text, n in counts.items()]
+    return tuple(warnings), tuple(dict.fromkeys(runs.bottleneck for runs in used if runs.bottleneck))
+
+
+def _logged(path: Path, text: str) -> str:
+    """Write a traceback where it can be written; where it is, or why it is not."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        return f"its traceback cannot be written: {problem.strerror}"
+    return f"traceback: {path}"
+
+
+def reproduce(
+    chosen: Sequence[Row], lab: Lab, on_verdict: Callable[[Verdict], None] | None = None
+) -> tuple[list[Verdict], bool]:
+    """Judge the rows in order; return their verdicts and whether Ctrl-C cut the list short.
+
+    After every row `out`/verdicts.json is written, so that what was finished outlives whatever happens next;
+    a disk that does not take it stops nothing, because the caller has the verdicts. Rows that were not
+    reached are `not run`.
+    """
+    verdicts: list[Verdict] = []
+    interrupted = False
+    for row in chosen:
+        if interrupted:
+            verdict = Verdict(row, NOT_RUN, "", "interrupted before this row", 0.0)
+        else:
+            started = time.perf_counter()
+            try:
+                verdict = judge(row, lab)
+            except KeyboardInterrupt:
+                interrupted = True
+                verdict = Verdict(
+                    row, NOT_RUN, "", "interrupted during this row", time.perf_counter() - started
+                )
+        verdicts.append(verdict)
+        with suppress(OSError):
+            write(verdicts, lab.out)
+        if on_verdict:
+            on_verdict(verdict)
+    return verdicts, interrupted
+
+
+def write(verdicts: Sequence[Verdict], out: Path) -> Path:
+    """Write `out`/verdicts.json, the document of `reproduce --json`, and the numbers behind it, one file per
+    row under `out`/measurements; return the path of the first. Raises OSError.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    for v in verdicts:
+        if v.measurement is not None:
+            place = out / "measurements" / f"{v.row.id.replace('/', '-')}.json"
+            place.parent.mkdir(exist_ok=True)
+            results.put(place, json.dumps(plain(v.measurement), indent=1) + "\n")
+    path = out / "verdicts.json"
+    results.put(path, json.dumps([v.document() for v in verdicts], indent=2) + "\n")
+    return path

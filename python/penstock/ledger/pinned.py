@@ -1,0 +1,109 @@
+"""Pinned verdicts: every claim's verdict and numbers at both lengths, committed, and compared with a new run.
+
+`pinned.json` beside a paper's rows: length -> claim ("D-10/rise") -> `verdict` and `value`. A verdict that
+changed, or a number that left the interval it was pinned with, is a result that moved: find out why, then pin
+anew and say so in CHANGELOG.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock import results
+from penstock.ledger.claims import NOT_RUN, plain
+from penstock.ledger.judging import Verdict
+from penstock.ledger.selection import folder
+
+FILE = "pinned.json"
+# A number that was pinned without an interval may move by this share of itself: another machine's libm.
+EXACT = 1e-6
+# What is left of exact arithmetic is zero.
+ROUNDING = 1e-9
+
+
+def load(paper: str, path: Path | None = None) -> dict[str, dict[str, Any]]:
+    """The pinned claims of a paper by length; empty where there are none."""
+    try:
+        found: dict[str, dict[str, Any]] = json.loads(
+            (path or folder(paper) / FILE).read_text(encoding="utf-8")
+        )
+    except FileNotFoundError:
+        return {}
+    return found
+
+
+def entries(verdicts: Iterable[Verdict]) -> dict[str, Any]:
+    """The claims of these verdicts in the form that is pinned. Rows that were not run have none."""
+    return {
+        f"{v.row.id}/{one.claim.id}": {"verdict": one.verdict, "value": plain(one.value)}
+        for v in verdicts
+        if v.verdict != NOT_RUN
+        for one in v.claims
+    }
+
+
+def write(verdicts: Sequence[Verdict], length: str, where: Path | None = None) -> list[Path]:
+    """Pin these verdicts for "quick" or "full", beside the rows of their papers (or under `where`); other
+    rows' stay as they are, claims that no longer exist in these rows go. Raises OSError.
+    """
+    written = []
+    for paper in dict.fromkeys(v.row.paper for v in verdicts):
+        own = [v for v in verdicts if v.row.paper == paper and v.verdict != NOT_RUN]
+        path = (where / paper if where else folder(paper)) / FILE
+        document = load(paper, path)
+        gone = tuple(f"{v.row.id}/" for v in own)
+        kept = {key: value for key, value in document.get(length, {}).items() if not key.startswith(gone)}
+        document[length] = dict(sorted({**kept, **entries(own)}.items()))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        results.put(path, json.dumps(dict(sorted(document.items())), indent=1) + "\n")
+        written.append(path)
+    return written
+
+
+def compare(verdicts: Sequence[Verdict], length: str) -> tuple[list[str], list[str]]:
+    """What moved since it was pinned, a line each; and the claims that are not pinned."""
+    moved, missing = [], []
+    for paper in dict.fromkeys(v.row.paper for v in verdicts):
+        known = load(paper).get(length, {})
+        for name, now in entries(v for v in verdicts if v.row.paper == paper).items():
+            if name not in known:
+                missing.append(name)
+                continue
+            before = known[name]
+            if now["verdict"] != before["verdict"]:
+                moved.append(f"{name}: was {before['verdict']}, is {now['verdict']}")
+            elif changes := _changes(before["value"], now["value"]):
+                moved.append(
+                    f"{name}: {changes[0]}" + (f" and {len(changes) - 1} more" if changes[1:] else "")
+                )
+    return moved, missing
+
+
+def _changes(before: Any, now: Any, place: str = "") -> list[str]:
+    """The numbers that left their interval, as "place: was a, is b"."""
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        if set(before) == {"mean", "low", "high"} == set(now):
+            low, high, mean = (_number(before[key]) for key in ("low", "high", "mean"))
+            room = EXACT * abs(mean) + ROUNDING
+            if low - room <= _number(now["mean"]) <= high + room or before["mean"] == now["mean"]:
+                return []
+            return [f"{place}was {before['mean']} ({before['low']} to {before['high']}), is {now['mean']}"]
+        if set(before) == set(now):
+            return [line for key in before for line in _changes(before[key], now[key], f"{place}{key}: ")]
+    elif isinstance(before, list) and isinstance(now, list):
+        if len(before) == len(now):
+            return [line for a, b in zip(before, now, strict=True) for line in _changes(a, b, place)]
+    elif isinstance(before, int | float) and isinstance(now, int | float):
+        return (
+            [] if abs(now - before) <= EXACT * abs(before) + ROUNDING else [f"{place}was {before}, is {now}"]
+        )
+    elif before == now:
+        return []
+    return [f"{place}was {before}, is {now}"]
+
+
+def _number(value: Any) -> float:
+    return float(value)

@@ -1,0 +1,207 @@
+"""The search over open parameters: for each claim, where in the space of its paper's choices it holds.
+
+A row's `probe` is evaluated at the chosen point and at a Latin hypercube of the parameters that matter to it.
+A claim that differs at the chosen point and holds at few others is looked for once more near the points where
+its criterion was missed least. Every probe's numbers are kept under `out`/probes by content, every
+simulation in the lab's store: a search that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+import numpy as np
+
+from penstock import _engine, results
+from penstock import scenario as scenarios
+from penstock.ledger import holding
+from penstock.ledger.claims import Claim, Measurement, Row, from_plain, plain
+from penstock.ledger.criteria import CONFIRMED, DIFFERS, UNDECIDED
+from penstock.ledger.lab import Lab, source_hash
+from penstock.ledger.space import Floats, Space, describe
+from penstock.store import engine
+from penstock.sweeps import RunFailed
+
+LEAST_POINTS = 64
+LETTERS = {CONFIRMED: "c", DIFFERS: "d", UNDECIDED: "u"}
+NO_RESULT = "x"
+# A claim that holds in less than this share of the space is looked for once more, with so many points more.
+FEW, MORE = 0.05, 0.25
+# The share of the points nearest to the criterion whose box is searched again.
+NEAREST = 0.125
+
+
+def searchable(rows: Iterable[Row]) -> list[Row]:
+    """The rows that can be searched: those with a probe and parameters."""
+    return [row for row in rows if row.probe is not None and row.matters]
+
+
+def search(
+    row: Row, lab: Lab, *, points: int = LEAST_POINTS, on_progress: Callable[[float], None] | None = None
+) -> dict[str, Any]:
+    """Search one row's space; its entry of holds.json. Raises KeyboardInterrupt with finished probes kept,
+    ValueError for a parameter without a range.
+    """
+    space, names = holding.space(row.paper), list(row.matters)
+    shares = space.sample(names, points, lab.seed)
+    here = [space.chosen(names), *space.settings(names, shares)]
+    found = _probes(row, lab, here, on_progress)
+    entry: dict[str, Any] = {
+        "names": names,
+        "ranges": space.fingerprint(names),
+        "seed": lab.seed,
+        "engine": _engine.__version__,
+        "points": points,
+        "claims": {},
+    }
+    for claim in row.claims:
+        if found[0] is None or not _probed(claim, found[0]):
+            continue
+        chosen, at = _judge(claim, found[0])[0], _letters(claim, found[1:])
+        what: dict[str, Any] = {"chosen": chosen, "at": at, "rule": ""}
+        good = np.array([letter == "c" for letter in at])
+        places = space.places(names, shares)
+        if chosen != CONFIRMED and good.mean() < FEW:
+            misses = np.array([_judge(claim, m)[1] for m in found[1:]])
+            places, good, what["refined"] = _again(row, lab, space, claim, places, good, misses)
+        if good.any() and not good.all():
+            box = describe(places, good)
+            what["rule"] = box.words([space[name] for name in names])
+            what["precision"], what["coverage"] = round(box.precision, 3), round(box.coverage, 3)
+        entry["claims"][claim.id] = what
+    return entry
+
+
+def _again(
+    row: Row, lab: Lab, space: Space, claim: Claim, places: Floats, good: Any, misses: Floats
+) -> tuple[Floats, Any, str]:
+    """Points in the box of those where the criterion was missed least; all points, which are good, and the
+    letters of the new ones.
+    """
+    names = list(row.matters)
+    near = np.argsort(misses)[: max(2, int(len(misses) * NEAREST))]
+    low, high = places[near].min(axis=0), places[near].max(axis=0)
+    inner = space.sample(names, max(8, int(len(misses) * MORE)), lab.seed + 1)
+    shares = low + inner * (high - low)
+    more = _probes(row, lab, space.settings(names, shares), None)
+    letters = _letters(claim, more)
+    return (
+        np.vstack([places, space.places(names, shares)]),
+        np.concatenate([good, [letter == "c" for letter in letters]]),
+        letters,
+    )
+
+
+def _probed(claim: Claim, measurement: Measurement) -> bool:
+    """Whether the row's probe measures what this claim needs."""
+    try:
+        claim.value(measurement)
+    except KeyError:
+        return False
+    return True
+
+
+def _judge(claim: Claim, measurement: Measurement | None) -> tuple[str, float]:
+    """Verdict and how far the criterion was missed (0 where it holds); "" and inf without a result."""
+    if measurement is None:
+        return "", math.inf
+    try:
+        value = claim.value(measurement)
+        return claim.criterion.judge(value), max(0.0, -claim.criterion.distance(value)[0])
+    except (ValueError, KeyError):
+        return "", math.inf
+
+
+def _letters(claim: Claim, found: Iterable[Measurement | None]) -> str:
+    return "".join(LETTERS.get(_judge(claim, m)[0], NO_RESULT) for m in found)
+
+
+def _probes(
+    row: Row, lab: Lab, settings: Sequence[Mapping[str, Any]], on_progress: Callable[[float], None] | None
+) -> list[Measurement | None]:
+    """The probe at every point, in parallel; None where it has no result."""
+    found: list[Measurement | None] = [None] * len(settings)
+    pool = ThreadPoolExecutor(max(1, lab.jobs))
+    try:
+        futures = {pool.submit(_probe, row, lab, here): i for i, here in enumerate(settings)}
+        for n, future in enumerate(as_completed(futures)):
+            found[futures[future]] = future.result()
+            if on_progress:
+                on_progress((n + 1) / len(settings))
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    return found
+
+
+def _probe(row: Row, lab: Lab, settings: Mapping[str, Any]) -> Measurement | None:
+    assert row.probe is not None
+    what = [row.id, dict(settings), lab.seed, engine(), source_hash(row.probe)]
+    name = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
+    path = lab.out / "probes" / name[:2] / f"{name}.json"
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return None if kept["numbers"] is None else from_plain(kept["numbers"])
+    except (OSError, ValueError, KeyError):
+        pass
+    numbers: Any = None
+    try:
+        numbers = plain(row.probe(lab.fork(), settings))
+    except RunFailed:
+        return None  # of this machine, perhaps: asked again next time
+    except (ValueError, scenarios.ScenarioError) as problem:
+        why = str(problem)
+    else:
+        why = ""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = {"row": row.id, "settings": dict(settings), "numbers": numbers, "problem": why}
+    results.put(path, json.dumps(document, default=str) + "\n")
+    return None if numbers is None else from_plain(numbers)
+
+
+def joined(paper: str, rows: Mapping[str, Any]) -> dict[str, Any]:
+    """Over the points that all searched rows of a paper share: at how many claims that hold somewhere hold
+    together, at most, and where.
+    """
+    sizes = [(entry["points"], entry["seed"]) for entry in rows.values()]
+    if not sizes:
+        return {}
+    points, seed = max(set(sizes), key=sizes.count)
+    shared = {
+        name: entry for name, entry in rows.items() if (entry["points"], entry["seed"]) == (points, seed)
+    }
+    letters = [claim["at"] for entry in shared.values() for claim in entry["claims"].values()]
+    can = [text for text in letters if "c" in text]
+    if not can:
+        return {}
+    together = [sum(text[i] == "c" for text in can) for i in range(points)]
+    best = int(np.argmax(together))
+    space = holding.space(paper)
+    names = list(dict.fromkeys(name for entry in shared.values() for name in entry["names"]))
+    try:
+        settings = space.settings(names, space.sample(names, points, seed))[best]
+    except ValueError:  # a parameter that has lost its range: the entry is stale
+        return {}
+    return {
+        "can": len(can),
+        "met": together[best],
+        "points": together.count(together[best]),
+        "rows": sorted(shared),
+        "settings": settings,
+    }
+
+
+def merged(paper: str, before: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
+    """holds.json with the entries of the rows searched now in place of older ones."""
+    rows = {**before.get("rows", {}), **entries}
+    return {"rows": dict(sorted(rows.items())), "joint": joined(paper, rows)}
+
+
+def write(document: Mapping[str, Any], path: Any) -> None:
+    """Write holds.json. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    results.put(path, json.dumps(document, indent=1, default=str) + "\n")

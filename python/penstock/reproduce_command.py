@@ -1,0 +1,247 @@
+"""`penstock reproduce`: judge the rows of the ledger, search their open parameters, pin their verdicts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from penstock.console import Bar, complain, err_console, note, out_console
+from penstock.options import BAD_INPUT, DONE, INTERRUPTED, RUN_FAILED, Jobs, Json, Seed, whole, worker_count
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab, Row, Verdict
+
+_STYLES = {
+    "confirmed": "green",
+    "in part": "cyan",
+    "differs": "yellow",
+    "undecided": "magenta",
+    "not run": "dim",
+}
+
+
+def reproduce(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Rows by id (I-4.1).")] = None,
+    paper: Annotated[list[str] | None, typer.Option(help="All rows of a paper.", metavar="KEY")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All rows.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer points and replications (default).")] = False,
+    full: Annotated[bool, typer.Option("--full", help="The published lengths.")] = False,
+    seed: Seed = "1",
+    jobs: Jobs = "0",
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Figures, verdicts.json, report.html, and the runs: what is there is not run again."
+        ),
+    ] = Path("out/ledger"),
+    as_json: Json = False,
+    listing: Annotated[bool, typer.Option("--list", help="List the rows and stop.")] = False,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="The rows with kernel sockets too; alone, only those (Linux, root)."),
+    ] = False,
+    search: Annotated[
+        bool, typer.Option("--search", help="Where in the ranges of open parameters each claim holds.")
+    ] = False,
+    points: Annotated[str, typer.Option(help="Points of the search.", metavar="N")] = "64",
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare with the pinned verdicts; exit code 3 if any moved.")
+    ] = False,
+    pin: Annotated[
+        bool, typer.Option("--pin", help="Write the verdicts, or what the search found, beside the rows.")
+    ] = False,
+) -> int:
+    """Judge published results: measure, print a verdict for each claim, write a report."""
+    from penstock import ledger, results
+    from penstock import scenario as scenarios
+    from penstock.store import Store
+
+    workers, number = worker_count(jobs), whole("--seed", seed, 0)
+    count = whole("--points", points, 2, scenarios.MOST_RUNS)
+    if listing:
+        return _list_rows(live)
+    if quick and full:
+        raise scenarios.error("--quick", "--full", "give one of the two")
+    if search and (check or live):
+        raise scenarios.error("--search", "--check" if check else "--live", "give one of the two")
+    if everything and (ids or paper):
+        raise scenarios.error("--all", " ".join([*(ids or []), *(paper or [])]), "names all rows already")
+    if not (everything or ids or paper or live):
+        raise scenarios.error(
+            "ID", "nothing", "name rows (I-4.1 ...), a paper (--paper incast), --all or --live"
+        )
+    results.writable(out)
+    chosen = ledger.select(ids or (), paper or (), live=live)
+    if live and not (everything or ids or paper):
+        chosen = [row for row in chosen if row.view]
+    bar = Bar("rows")
+    lab = ledger.Lab(
+        out, quick=not full, jobs=workers, seed=number, store=Store(out / "store", "--out"), on_progress=bar
+    )
+    if search:
+        return _search(chosen, lab, count, pin, as_json, bar)
+    words = ["penstock", "reproduce", *(["--all"] if everything else []), *(ids or [])]
+    words += [word for key in paper or [] for word in ("--paper", key)]
+    words += ["--live"] if live else []
+    words += [*(["--seed", seed] if number != 1 else []), "--full" if full else "--quick"]
+    return _judge(chosen, lab, " ".join(words), bar, as_json=as_json, check=check, pin=pin)
+
+
+def _judge(
+    chosen: Sequence[Row], lab: Lab, command: str, bar: Bar, *, as_json: bool, check: bool, pin: bool
+) -> int:
+    from penstock import _engine, ledger, report
+    from penstock.ledger import pinned
+
+    def show(verdict: Verdict) -> None:
+        bar.stop()
+        if err_console.is_terminal or as_json:
+            _verdict_line(verdict)
+
+    with bar:
+        found, interrupted = ledger.reproduce(chosen, lab, show)
+    provenance = {"command": command, "penstock": _engine.__version__, "seed": lab.seed}
+    if as_json:
+        print(json.dumps([verdict.document() for verdict in found]))
+    else:
+        _print_verdicts(found)
+    # The verdicts are out: a disk that does not take the files loses none of them.
+    ledger.write(found, lab.out)
+    path = report.verdicts(found, lab.out / "report.html", quick=lab.quick, provenance=provenance)
+    if lab.from_store:
+        note(f"{lab.ran} runs made, {lab.from_store} were in {lab.out / 'store'}")
+    note(f"report: {path}")
+    if interrupted:
+        judged = sum(v.verdict != ledger.NOT_RUN for v in found)
+        note(f"interrupted: {judged} of {len(found)} rows have a verdict")
+        return INTERRUPTED
+    failed = [v for v in found if v.verdict == ledger.NOT_RUN]
+    for verdict in failed:
+        complain(f"{verdict.row.id}: {verdict.reason}")
+    length = "quick" if lab.quick else "full"
+    if pin:
+        for written in pinned.write(found, length):
+            note(f"pinned: {written}")
+    moved: list[str] = []
+    if check:
+        moved, missing = pinned.compare(found, length)
+        for line in moved:
+            complain(line)
+        note(f"pinned verdicts: {len(moved)} moved, {len(missing)} claims are not pinned")
+    return RUN_FAILED if failed or moved else DONE
+
+
+def _search(chosen: Sequence[Row], lab: Lab, points: int, pin: bool, as_json: bool, bar: Bar) -> int:
+    from penstock.ledger import holding, selection
+    from penstock.ledger import search as searching
+
+    rows = searching.searchable(chosen)
+    if not rows:
+        complain("none of these rows has a probe: nothing can be searched")
+        return BAD_INPUT
+    found: dict[str, dict[str, Any]] = {}
+    lines: list[dict[str, str]] = []
+    code = DONE
+    for row in rows:
+        bar.label = row.id
+        try:
+            with bar:
+                entry = searching.search(row, lab, points=points, on_progress=bar)
+        except KeyboardInterrupt:
+            note(f"interrupted during {row.id}: what was evaluated is kept in {lab.out} and not run again")
+            code = INTERRUPTED
+            break
+        found.setdefault(row.paper, {})[row.id] = entry
+        for claim in row.claims:
+            text = holding.words(row, claim.id, {"rows": {row.id: entry}})
+            if text:
+                chosen_there = entry["claims"][claim.id]["chosen"]
+                name = f"{row.id}/{claim.id}"
+                lines.append({"id": name, "chosen": chosen_there, "holds_when": text})
+                if not as_json:
+                    style = _STYLES.get(chosen_there, "")
+                    head = ((f"{name:<20}", "bold"), (f"{chosen_there:<10}", style))
+                    out_console.print(Text.assemble(*head, text), soft_wrap=True)
+    if as_json:
+        print(json.dumps(lines))
+    for paper, entries in found.items():
+        path = selection.folder(paper) / holding.FILE if pin else lab.out / f"holds-{paper}.json"
+        before = holding.document(paper, path)
+        searching.write(searching.merged(paper, before, entries), path)
+        note(f"search results: {path}")
+        if not pin:
+            note("`--pin` writes them beside the rows, where `reproduce` and the report show them")
+    return code
+
+
+def _verdict_line(verdict: Verdict) -> None:
+    line = Text.assemble(
+        (f"{verdict.row.id:<10}", "bold"),
+        (f"{verdict.shown:<18}", _STYLES[verdict.verdict]),
+        f"{verdict.seconds:6.1f} s  {verdict.row.title}",
+    )
+    err_console.print(line, soft_wrap=True)
+
+
+def _print_verdicts(found: list[Verdict]) -> None:
+    from penstock import ledger
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True)
+    table.add_column("row, claim", style="bold", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("stated", ratio=2)
+    table.add_column("measured", ratio=3)
+    for v in found:
+        if v.row.check is not None or not v.claims:
+            measured = _with_reason(v.measured, v.reason)
+            verdict = Text(v.shown, style=_STYLES[v.verdict])
+            table.add_row(v.row.id, verdict, v.row.stated, measured)
+            continue
+        table.add_row(
+            v.row.id,
+            Text(v.shown, style=_STYLES[v.verdict]),
+            Text(v.row.title, style="bold"),
+            "",
+            end_section=False,
+        )
+        for one in v.claims:
+            measured = _with_reason(one.measured, one.reason, one.holds_when)
+            text = one.claim.text + (f" (as {one.claim.same_as})" if one.claim.same_as else "")
+            verdict = Text(one.verdict, style=_STYLES[one.verdict])
+            table.add_row(f"  {one.claim.id}", verdict, text, measured)
+    out_console.print(table)
+    rows = [v.verdict for v in found]
+    tally = ledger.counts(found)
+    out_console.print(
+        "rows:    " + "  ".join(f"{rows.count(name)} {name}" for name in _STYLES if name in rows)
+    )
+    out_console.print("claims:  " + "  ".join(f"{tally[name]} {name}" for name in _STYLES if tally[name]))
+
+
+def _with_reason(measured: str, reason: str, holds_when: str = "") -> Text:
+    text = Text(measured)
+    for more in (reason, holds_when):
+        if more:
+            text.append(("\n" if text.plain else "") + more, style="italic")
+    return text
+
+
+def _list_rows(live: bool) -> int:
+    from penstock import ledger
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("row", "paper", "claims", "what"):
+        table.add_column(
+            heading, no_wrap=heading != "what", justify="right" if heading == "claims" else "left"
+        )
+    for row in ledger.rows(live=live):
+        table.add_row(row.id, row.paper, str(len(row.claims) or 1), row.title)
+    out_console.print(table)
+    return DONE

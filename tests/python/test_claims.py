@@ -1,0 +1,493 @@
+"""Claims: criteria that flip, undecided ones measured on, causes that must hold, the search, pinned ones."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import SHORT, inline
+
+from penstock import ledger, report
+from penstock.ledger import (
+    CONFIRMED,
+    DIFFERS,
+    IN_PART,
+    UNDECIDED,
+    Cause,
+    Claim,
+    Estimate,
+    Finding,
+    Lab,
+    Row,
+    criteria,
+    holding,
+    pinned,
+    search,
+    selection,
+)
+from penstock.ledger.space import Space, describe
+
+ROWS = ledger.rows()
+CLAIMS = [(row, claim) for row in ROWS for claim in row.claims]
+SOME = [
+    criteria.between(2.5, 4.5),
+    criteria.at_least(0),
+    criteria.at_most(-3),
+    criteria.within(32, 0.1),
+    criteria.within(0, by=1),
+    criteria.none,
+    criteria.is_so,
+    criteria.ordered("a", "b", "c", gap=2),
+    criteria.monotone(),
+    criteria.monotone(rising=False, slack=0.1),
+    criteria.ratio_at_least(10),
+    criteria.every(criteria.at_most(1)),
+    criteria.together(criteria.within(32, by=1), criteria.none),
+]
+
+
+def row(*claims: Claim, **more) -> Row:
+    more.setdefault("measure", lambda lab: {"x": 1.0})
+    return Row("X-1", "incast", "title", claims=claims, **more)
+
+
+def claim(criterion: ledger.Criterion, of="x", name="c", **more) -> Claim:
+    return Claim(name, f"text of {name}", "number", "stated", of, criterion, **more)
+
+
+# ---- criteria ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("criterion", SOME, ids=lambda c: c.text)
+def test_every_kind_of_criterion_flips(criterion):
+    good, bad = criterion.examples()
+    assert criterion.judge(good) == CONFIRMED
+    assert criterion.judge(bad) == DIFFERS
+    assert criterion.text
+
+
+@pytest.mark.parametrize(("_row", "one"), CLAIMS, ids=[f"{r.id}/{c.id}" for r, c in CLAIMS])
+def test_every_claim_of_the_ledger_can_fail(_row, one):
+    """The mutation test: judging flips when the number is moved across the criterion."""
+    good, bad = one.criterion.examples()
+    assert one.criterion.judge(good) == CONFIRMED
+    assert one.criterion.judge(bad) == DIFFERS
+    assert one.text.strip() and one.stated.strip() and one.where.strip()
+    assert len(one.quote) < 250
+
+
+def test_an_interval_across_the_criterion_is_undecided():
+    bound = criteria.at_least(10)
+    assert bound.judge(Estimate(11, 10.5, 11.5)) == CONFIRMED
+    assert bound.judge(Estimate(11, 9, 13)) == UNDECIDED
+    assert bound.judge(Estimate(9, 7, 11)) == UNDECIDED
+    assert bound.judge(Estimate(9, 8, 9.9)) == DIFFERS
+    near = criteria.within(12, 0.2)
+    assert near.judge(Estimate(33.8, -81, 149)) == UNDECIDED, (
+        "a wide interval confirms nothing and denies nothing"
+    )
+    assert near.judge(Estimate(12, 11, 13)) == CONFIRMED
+    assert near.judge(Estimate(20, 15, 25)) == DIFFERS
+
+
+def test_a_single_loss_in_eight_runs_is_a_loss():
+    lost = Estimate.of([0, 0, 0, 0, 0, 0, 0, 1])
+    assert lost.low < 0
+    assert criteria.none.judge(lost) == DIFFERS
+
+
+def test_a_curve_with_noise_below_the_line_width_still_rises():
+    curve = [1.0, 2.0, 3.0, 2.97, 4.0]
+    assert criteria.monotone().judge(curve) == CONFIRMED
+    assert criteria.monotone(slack=0).judge(curve) == DIFFERS
+    assert criteria.monotone().judge([1.0, 1.0, 1.0]) == DIFFERS, "a flat curve does not rise"
+    noisy = [Estimate(1, 0.9, 1.1), Estimate(1.5, 1.4, 1.6), Estimate(1.45, 1.2, 1.7), Estimate(2, 1.9, 2.1)]
+    assert criteria.monotone().judge(noisy) == UNDECIDED
+
+
+def test_what_never_came_is_no_number_of_flows():
+    assert criteria.within(60, by=5).judge(None) == DIFFERS
+    assert criteria.at_least(60).judge(None) == CONFIRMED
+    with pytest.raises(ValueError, match=r"claim c: .*nan"):
+        claim(criteria.at_least(0)).judge({"x": math.nan})
+
+
+def test_estimates():
+    e = Estimate.of([1, 2, 3])
+    assert (e.mean, round(e.high - e.mean, 3)) == (2, 2.484)
+    assert Estimate.of([4]) == Estimate.exact(4)
+    assert Estimate.median([32, 31, 33, 32, math.inf]) == Estimate(32, 31, math.inf)
+    eight = Estimate.median([1, 2, 3, 4, 5, 6, 7, 8])
+    assert (eight.mean, eight.low, eight.high) == (4, 1, 8)
+    twenty = Estimate.median(range(1, 21))
+    assert (twenty.low, twenty.high) == (6, 15), "order statistics 6 and 15 of 20 hold 95 %"
+    assert str(Estimate(4.5678, 4, 5)) == "4.57 (4.00 to 5.00)"
+
+
+# ---- rows -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ("cc", CONFIRMED),
+        ("cd", IN_PART),
+        ("dd", DIFFERS),
+        ("cu", UNDECIDED),
+        ("cdu", IN_PART),
+        ("du", DIFFERS),
+    ],
+)
+def test_a_rows_verdict_follows_from_its_claims(verdicts, expected):
+    value = {"c": 1.0, "d": -1.0, "u": Estimate(0.5, -1, 2)}
+    names = [f"{letter}{i}" for i, letter in enumerate(verdicts)]
+    one = row(*(claim(criteria.at_least(0), of=name, name=name) for name in names))
+    judged = one.judge({name: value[name[0]] for name in names})
+    assert ledger.verdict_of(judged) == expected
+
+
+def test_an_undecided_claim_is_measured_with_more_runs_up_to_its_budget(tmp_path):
+    asked = []
+
+    def measure(lab):
+        runs = lab.replications(4, 2)
+        asked.append(runs)
+        return {"x": Estimate(0.5, 0.5 - 4 / runs, 0.5 + 4 / runs)}
+
+    one = row(claim(criteria.at_least(0)), measure=measure, budget=8)
+    verdict = ledger.judge(one, Lab(tmp_path, quick=False))
+    assert (verdict.verdict, asked) == (CONFIRMED, [4, 8])
+    asked.clear()
+    hopeless = row(claim(criteria.at_least(0.5)), measure=lambda lab: measure(lab), budget=8)
+    verdict = ledger.judge(hopeless, Lab(tmp_path, quick=False))
+    assert (verdict.verdict, asked) == (UNDECIDED, [4, 8, 16, 32])
+    asked.clear()
+    ledger.judge(row(claim(criteria.at_least(0.5)), measure=lambda lab: measure(lab)), Lab(tmp_path))
+    assert asked == [2, 4], "a quick reproduction spends less"
+    asked.clear()
+    ledger.judge(hopeless, Lab(tmp_path, smallest=True))
+    assert asked == [1]
+
+
+def test_a_row_without_replications_is_measured_once(tmp_path):
+    calls = []
+    one = row(claim(criteria.at_least(0)), measure=lambda lab: calls.append(1) or {"x": Estimate(0, -1, 1)})
+    assert ledger.judge(one, Lab(tmp_path, quick=False)).verdict == UNDECIDED
+    assert len(calls) == 1
+
+
+def test_a_cause_is_printed_only_where_its_experiment_supports_it():
+    cause = Cause(
+        "the buffer is too small",
+        holds=lambda m: m["with twice the buffer"] > m["x"],
+        evidence=lambda m: f"{m['with twice the buffer']:.0f} with twice as much",
+        of=("c",),
+    )
+    one = row(claim(criteria.at_least(10)), claim(criteria.at_least(10), name="d"), causes=(cause,))
+    first, second = one.judge({"x": 5.0, "with twice the buffer": 11.0})
+    assert first.reason == "the buffer is too small (11 with twice as much)"
+    assert second.reason == "unexplained", "the cause is said to explain the other claim"
+    first, _ = one.judge({"x": 5.0, "with twice the buffer": 4.0})
+    assert first.reason == "unexplained"
+    first, _ = one.judge({"x": 12.0, "with twice the buffer": 13.0})
+    assert (first.verdict, first.reason) == (CONFIRMED, "")
+
+
+def test_a_claim_shown_twice_counts_once(tmp_path):
+    first = row(claim(criteria.at_least(0)))
+    again = replace(
+        row(ledger.repeated(first.claims[0], "X-1", "Fig 2"), claim(criteria.at_least(5), name="own")),
+        id="X-2",
+    )
+    found, _ = ledger.reproduce([first, again], Lab(tmp_path))
+    assert ledger.counts(found) == {CONFIRMED: 1, DIFFERS: 1}
+    document = found[1].document()["claims"][0]
+    assert document["same_as"] == "X-1/c" and document["where"] == "Fig 2"
+
+
+def test_a_repeated_claim_names_one_that_exists():
+    known = {f"{r.id}/{c.id}": c for r, c in CLAIMS}
+    for r, c in CLAIMS:
+        if c.same_as:
+            assert c.same_as in known, f"{r.id}/{c.id}"
+            assert not known[c.same_as].same_as
+
+
+def test_a_row_of_the_old_form_is_one_claim(tmp_path):
+    old = Row("X-3", "incast", "t", "1 is 2", lambda lab: Finding(False, "1", "because"))
+    verdict = ledger.judge(old, Lab(tmp_path))
+    (one,) = verdict.document()["claims"]
+    assert (one["kind"], one["verdict"], one["measured"], one["reason"]) == (
+        "whole",
+        "differs",
+        "1",
+        "because",
+    )
+    assert (verdict.verdict, verdict.measured, verdict.reason) == ("differs", "1", "because")
+
+
+def test_the_json_contract(tmp_path):
+    found, _ = ledger.reproduce([row(claim(criteria.at_least(2), quote="at least two"))], Lab(tmp_path))
+    (document,) = json.loads((tmp_path / "verdicts.json").read_text())
+    assert {"id", "verdict", "stated", "measured", "reason", "seconds", "claims"} <= set(document)
+    (one,) = document["claims"]
+    assert {"text", "kind", "verdict", "stated", "measured", "holds_when"} <= set(one)
+    assert (document["verdict"], one["verdict"], one["reason"]) == ("differs", "differs", "unexplained")
+    assert json.loads((tmp_path / "measurements" / "X-1.json").read_text()) == {"x": 1.0}
+    page = report.verdicts(found, tmp_path / "r.html", quick=True, provenance={}).read_text()
+    assert "at least two" in page and "unexplained" in page
+
+
+def test_a_measurement_survives_json():
+    m = {
+        "a": Estimate(1, 0, 2),
+        "b": np.array([1.0, math.inf]),
+        "c": [None, "x", True],
+        "d": {"e": np.int64(3)},
+    }
+    assert ledger.from_plain(json.loads(json.dumps(ledger.plain(m)))) == {
+        "a": Estimate(1, 0, 2),
+        "b": [1.0, math.inf],
+        "c": [None, "x", True],
+        "d": {"e": 3},
+    }
+    with pytest.raises(TypeError, match="numbers and texts, not object"):
+        ledger.plain({"x": object()})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (lambda: Row("X", "incast", "t", "s"), "either `measure`"),
+        (lambda: row(), "no claims"),
+        (lambda: row(claim(criteria.none), claim(criteria.none)), "same id"),
+        (lambda: row(claim(criteria.none), causes=(Cause("", bool, str, of=("other",)),)), "other"),
+        (lambda: Claim("c", "t", "guess", "s", "x", criteria.none), "guess"),
+    ],
+)
+def test_a_row_that_makes_no_sense_is_refused(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        wrong()
+
+
+# ---- the lab ----------------------------------------------------------------------------------------------
+
+
+def blocks(run):
+    return {"closed": run.tables["flows"].height}
+
+
+def test_an_interrupted_reproduction_takes_its_runs_from_the_store(tmp_path):
+    from penstock.store import Store
+
+    def lab():
+        return Lab(tmp_path, jobs=2, store=Store(tmp_path / "store"))
+
+    first = lab()
+    ran = first.runs("incast", SHORT, runs=2)
+    with_tables = first.sweep([("incast", SHORT)], runs=2, keep=["flows"], derive=blocks)[0]
+    assert (first.ran, first.from_store) == (4, 0)
+    again = lab()
+    assert again.runs("incast", SHORT, runs=2).summaries == ran.summaries
+    found = again.sweep([("incast", SHORT)], runs=2, keep=["flows"], derive=blocks)[0]
+    assert found.summaries == with_tables.summaries
+    assert found.mean("closed") == 4
+    assert (again.ran, again.from_store) == (0, 4)
+    again.runs("incast", SHORT, runs=3)
+    assert again.ran == 1, "of an extended reproduction only what is new runs"
+
+
+def test_the_seed_of_the_lab_is_that_of_its_runs(tmp_path):
+    one, two = (Lab(tmp_path, seed=seed).runs("incast", SHORT) for seed in (1, 2))
+    assert (one.seed, two.seed) == (1, 2)
+    assert one.summaries != two.summaries
+
+
+def test_an_executor_does_the_runs(tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(2) as pool:
+        lab = Lab(tmp_path, executor=pool)
+        assert lab.sweep([("incast", SHORT)], runs=2, keep=["flows"], derive=blocks)[0].mean("closed") == 4
+
+
+# ---- the search -------------------------------------------------------------------------------------------
+
+CHOICES = """
+[a]
+gain = { value = 0.5, origin = "open", range = "0..1", range_origin = "all of it" }
+rule = { value = "x", origin = "open", range = ["x", "y"], range_origin = "both readings" }
+time = { value = "1ms", origin = "open", range = "100us..10ms:log", range_origin = "a decade either way" }
+flows = { value = 3, origin = "open", range = "2..10", range_origin = "few" }
+link = { value = "1Gbps", origin = "stated" }
+"""
+
+
+@pytest.fixture
+def paper(tmp_path, monkeypatch):
+    """A paper of its own, in a folder of its own."""
+    folder = tmp_path / "paper"
+    folder.mkdir()
+    (folder / "choices.toml").write_text(CHOICES)
+    monkeypatch.setattr(holding, "folder", lambda key: folder)
+    monkeypatch.setattr(pinned, "folder", lambda key: folder)
+    monkeypatch.setattr(selection, "folder", lambda key: folder)
+    holding.space.cache_clear()
+    yield folder
+    holding.space.cache_clear()
+
+
+CALLS = []
+
+
+def probe(lab, settings):
+    CALLS.append(settings)
+    if settings["a.flows"] == 10:
+        raise ValueError("too many")
+    return {"gain": settings["a.gain"], "sure": 1.0}
+
+
+def searched(**more) -> Row:
+    return row(
+        claim(criteria.at_least(0.7), of="gain", name="high"),
+        claim(criteria.at_least(0), of="sure", name="sure"),
+        claim(criteria.at_least(7), of="gain", name="never"),
+        claim(criteria.at_least(7), of="not probed", name="other"),
+        measure=lambda lab: {"gain": 0.5, "sure": 1.0, "not probed": 1.0},
+        matters=("a.gain", "a.rule", "a.flows"),
+        probe=probe,
+        **more,
+    )
+
+
+def test_a_space_is_read_and_sampled(paper):
+    space = Space.load(paper / "choices.toml")
+    assert list(space.parameters) == ["a.gain", "a.rule", "a.time", "a.flows"]
+    shares = space.sample(["a.gain", "a.time"], 64, 1)
+    assert sorted((shares * 64).astype(int)[:, 1]) == list(range(64)), "one point in each of 64 slices"
+    assert (space.sample(["a.time"], 64, 1)[:, 0] == shares[:, 1]).all(), "point i is the same for every row"
+    settings = space.settings(["a.time", "a.flows", "a.rule"], np.array([[0.5, 1.0, 0.9]]))
+    assert settings == [{"a.time": "1000us", "a.flows": 10, "a.rule": "y"}]
+    with pytest.raises(ValueError, match=r"a\.link has no range"):
+        space.sample(["a.link"], 4, 1), space.settings(["a.link"], np.zeros((1, 1)))
+    (paper / "choices.toml").write_text('[a]\nx = { value = 1, range = "0..1" }')
+    with pytest.raises(ValueError, match=r"a\.x has a range without its range_origin"):
+        Space.load(paper / "choices.toml")
+
+
+def test_a_search_finds_where_claims_hold_and_is_not_made_twice(paper, tmp_path):
+    CALLS.clear()
+    one, lab = searched(), Lab(tmp_path, jobs=2)
+    entry = search.search(one, lab, points=64)
+    # 64, the chosen one, and 16 near the best for the claim that holds nowhere.
+    assert len(CALLS) == 81
+    assert set(entry["claims"]) == {"high", "sure", "never"}
+    high = entry["claims"]["high"]
+    share = high["at"].count("c") / 64
+    lost = high["at"].count("x")
+    assert 0.2 < share < 0.31 and lost > 0
+    assert high["rule"].startswith("a.gain >= 0.7") and high["precision"] > 0.8
+    words = [
+        holding.words(one, name, {"rows": {"X-1": entry}}) for name in ("high", "sure", "never", "other")
+    ]
+    assert (
+        words[0].startswith("holds when a.gain >= 0.7") and "64 points of a.gain, a.rule, a.flows" in words[0]
+    )
+    assert words[1].startswith("mostly" if lost > 6 else "robust: stays confirmed in")
+    nowhere = f"nowhere in 64 points of a.gain, a.rule, a.flows, {lost} without a result"
+    assert words[2] == f"{nowhere} and 16 more where it is nearest"
+    assert words[3] == ""
+    assert search.search(one, lab, points=64) == entry
+    assert len(CALLS) == 81, "every probe was kept"
+
+
+def test_a_killed_search_goes_on_where_it_was(paper, tmp_path, monkeypatch):
+    CALLS.clear()
+
+    def stop(done):
+        if done > 0.3:
+            raise KeyboardInterrupt
+
+    one, lab = searched(), Lab(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        search.search(one, lab, points=64, on_progress=stop)
+    assert 15 < len(CALLS) < 40
+    search.search(one, lab, points=64)
+    keys = [json.dumps(settings, sort_keys=True) for settings in CALLS]
+    assert len(set(keys)) == len(keys) == 81
+
+
+def test_committed_searches_are_shown_and_stale_ones_named(paper, tmp_path, monkeypatch):
+    one, lab = searched(), Lab(tmp_path)
+    monkeypatch.setattr(selection, "rows", lambda live=False: [one])
+    done = inline("reproduce", "X-1", "--search", "--pin", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "holds when a.gain >= 0.7" in done.stdout
+    kept = json.loads((paper / "holds.json").read_text())
+    assert kept["joint"]["can"] == 2 and kept["joint"]["met"] == 2
+    assert float(kept["joint"]["settings"]["a.gain"]) >= 0.7
+    verdict = ledger.judge(one, lab)
+    assert verdict.claims[0].holds_when.startswith("holds when a.gain >= 0.7")
+    assert [path.stem for path in verdict.figures] == ["holds-X-1-high", "holds-X-1-sure"]
+    (paper / "choices.toml").write_text(CHOICES.replace('"0..1"', '"0..2"'))
+    holding.space.cache_clear()
+    verdict = ledger.judge(one, lab)
+    assert verdict.claims[0].holds_when.startswith("stale, the ranges have changed since: holds when")
+    assert verdict.figures == ()
+
+
+def test_a_box_describes_what_two_bounds_cut_out():
+    x = np.random.default_rng(1).random((256, 4))
+    box = describe(x, (x[:, 1] > 0.6) & (x[:, 3] < 0.5))
+    assert box.precision > 0.85 and box.coverage > 0.85
+    assert (box.low[[0, 2, 3]] == 0).all() and (box.high[:3] == 1).all()
+    assert box.low[1] == pytest.approx(0.6, abs=0.1) and box.high[3] == pytest.approx(0.5, abs=0.1)
+
+
+def test_every_range_of_the_ledger_can_be_read():
+    for paper in ledger.PAPERS:
+        space = Space.load(ledger.folder(paper) / "choices.toml")
+        for r in ROWS:
+            if r.paper == paper and r.matters:
+                assert r.probe is not None, r.id
+                space.settings(list(r.matters), space.sample(list(r.matters), 4, 1))
+
+
+# ---- pinned -----------------------------------------------------------------------------------------------
+
+
+def test_pinned_verdicts_are_compared(paper, tmp_path, monkeypatch):
+    values = {"x": Estimate(3, 2.5, 3.5), "y": 4.0}
+    one = row(
+        claim(criteria.at_least(2)),
+        claim(criteria.at_least(2), of="y", name="d"),
+        measure=lambda lab: dict(values),
+    )
+    monkeypatch.setattr(selection, "rows", lambda live=False: [one])
+    call = ["reproduce", "X-1", "--out", str(tmp_path)]
+    assert "0 moved, 2 claims are not pinned" in inline(*call, "--check").stderr
+    assert inline(*call, "--pin").returncode == 0
+    assert "0 moved, 0 claims are not pinned" in inline(*call, "--check").stderr
+    values["x"] = Estimate(3.4, 3, 3.8)
+    assert inline(*call, "--check").returncode == 0, "still within the pinned interval"
+    values["x"], values["y"] = Estimate(3.6, 3, 4.2), 4.1
+    done = inline(*call, "--check")
+    assert done.returncode == 3
+    assert "X-1/c: was 3 (2.5 to 3.5), is 3.6" in done.stderr and "X-1/d: was 4.0, is 4.1" in done.stderr
+    values["y"] = 1.0
+    assert "X-1/d: was confirmed, is differs" in inline(*call, "--check").stderr
+
+
+CHEAP = [r for r in ROWS if r.cheap]
+
+
+@pytest.mark.parametrize("cheap", CHEAP, ids=[r.id for r in CHEAP])
+def test_cheap_rows_have_the_pinned_verdicts(cheap, tmp_path):
+    verdict = ledger.judge(cheap, Lab(tmp_path, jobs=2))
+    assert verdict.verdict != ledger.NOT_RUN, verdict.reason
+    moved, missing = pinned.compare([verdict], "quick")
+    assert not moved
+    assert not missing, "pin them: penstock reproduce ID --quick --pin"

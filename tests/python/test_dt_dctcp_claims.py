@@ -1,0 +1,138 @@
+"""The rows of DT-DCTCP judged on made-up numbers: verdicts follow them, causes their experiment."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock.experiments.dt_dctcp.alpha_rows import D_12
+from penstock.experiments.dt_dctcp.analysis_rows import D_7
+from penstock.experiments.dt_dctcp.queue_rows import COUNTS, D_1, D_11
+from penstock.experiments.dt_dctcp.setup import FLOWS
+from penstock.experiments.dt_dctcp.testbed_rows import D_14, D_15, RULES, SERVERS, onset
+from penstock.ledger import Estimate, Judged, Row
+
+ONE, TWO, THREE = RULES
+
+
+def judged(row: Row, measurement: dict[str, Any]) -> dict[str, Judged]:
+    return {one.claim.id: one for one in row.judge(measurement)}
+
+
+def tight(*values: float) -> list[Estimate]:
+    return [Estimate(v, v - 0.001, v + 0.001) for v in values]
+
+
+@pytest.mark.parametrize(("ratio", "verdict"), [(3.9, "confirmed"), (6.0, "differs"), (1.2, "differs")])
+def test_fig_1(ratio, verdict):
+    m = {"ratio": ratio, "N=10": 14.0, "N=100": 14.0 * ratio, "fluid": 3.0, "without a floor": 3.5}
+    found = judged(D_1, m)["amplitude"]
+    assert found.verdict == verdict
+    assert ("without that floor" in found.reason) == (verdict == "differs")
+    assert judged(D_1, {**m, "ratio": 6.0, "without a floor": 6.0})["amplitude"].reason == "unexplained"
+
+
+def test_fig_7():
+    m = {"fourier": 1e-16, "off the axis": 0.0, "above the axis": 0.3, "turns": [1, 1], "peak at": 1.414}
+    m["peaks"] = [-math.pi, -math.pi * 0.8]
+    found = judged(D_7, m)
+    assert [one.verdict for one in found.values()] == ["confirmed"] * 5 + ["differs"]
+    assert "over K and over K2" in found["same-maximum"].reason
+    assert judged(D_7, {**m, "peaks": [-3.0, -1.0]})["same-maximum"].reason == "unexplained"
+    assert judged(D_7, {**m, "above the axis": 0.0})["upper"].verdict == "differs"
+
+
+def deviation(lower_at_every_n: bool, longer: bool, gain: float) -> dict[str, Any]:
+    n = len(FLOWS)
+    gaps = [1.0] * n if lower_at_every_n else [*[1.0] * (n - 2), -1.0, -1.0]
+    rising = np.linspace(5, 20, n)
+    two = 60.0 if longer else 30.0
+    return {
+        "std": {"DCTCP": tight(*rising), "DT-DCTCP": tight(*(rising - np.array(gaps)))},
+        "DCTCP less DT-DCTCP": tight(*gaps),
+        "mean": {"DCTCP": tight(*[40.0] * n), "DT-DCTCP": tight(*[two] * n)},
+        "direction lower": tight(*gaps),
+        "at equal mean": [[10.0, 10.0 + gain, 0, 0, 0] for _ in COUNTS],
+    }
+
+
+def test_fig_11():
+    assert judged(D_11, deviation(True, False, -1.0))["lower"].verdict == "confirmed"
+    found = judged(D_11, deviation(False, True, 0.5))["lower"]
+    assert found.verdict == "differs"
+    assert "the deviation follows the mean queue" in found.reason
+    assert "N = 95: mean queue 60 against 40 packets" in found.reason
+    for unsupported in (deviation(False, False, 0.5), deviation(False, True, -0.5)):
+        assert judged(D_11, unsupported)["lower"].reason == "unexplained"
+
+
+def test_fig_12():
+    n = len(FLOWS)
+
+    def m(gap: float, rest: float) -> dict[str, Any]:
+        one = np.linspace(0.3, 0.9, n)
+        rules = {"alpha": [0.3, 0.5], "beyond the window": [0.0, rest]}
+        return {
+            "alpha": {"DCTCP": tight(*one), "DT-DCTCP": tight(*(one - gap))},
+            "DCTCP less DT-DCTCP": tight(*[gap] * n),
+            "mean gap": Estimate(gap, gap - 0.001, gap + 0.001),
+            "five rules": [rules, rules],
+        }
+
+    assert {one.verdict for one in D_12.judge(m(0.1, 0.0))} == {"confirmed"}
+    found = judged(D_12, m(0.01, 0.02))
+    assert (found["lower"].verdict, found["by-a-tenth"].verdict) == ("confirmed", "differs")
+    assert "at a share that the window" in found["by-a-tenth"].reason
+    assert judged(D_12, m(0.01, 0.2))["by-a-tenth"].reason == "unexplained"
+
+
+def test_fig_14():
+    def m(one: float, two: float, four_segments: float) -> dict[str, Any]:
+        e = Estimate.exact
+        windows = {"2": [e(45), e(46)], "4": [e(four_segments), e(four_segments)], "10": [e(9), e(9)]}
+        onsets = {ONE: e(one), TWO: e(two), THREE: e(two)}
+        return {"onset": onsets, "windows": windows, "room": 92.0}
+
+    assert {one.verdict for one in D_14.judge(m(32, 37, 23))} == {"confirmed"}
+    found = judged(D_14, m(31, 31, 23))
+    assert [one.verdict for one in found.values()] == ["confirmed", "differs", "differs"]
+    assert "whatever the rule" in found["dt-dctcp"].reason
+    assert judged(D_14, m(31, 31, 50))["dt-dctcp"].reason == "unexplained"
+    assert judged(D_14, m(math.inf, 37, 23))["postponed"].verdict == "differs"
+
+
+def test_a_collapse_is_half_of_the_best_past_it():
+    goodput = [100.0] * len(SERVERS)
+    assert onset(goodput) is None
+    goodput[0] = 10
+    assert onset(goodput) is None, "before the best one there is no collapse"
+    goodput[SERVERS.index(37) :] = [40.0] * (len(SERVERS) - SERVERS.index(37))
+    assert onset(goodput) == 37
+
+
+def completion(one: list[float], two: list[float], first: tuple[int, int], more: float) -> dict[str, Any]:
+    servers = list(range(34, 44))
+    times = {ONE: tight(*one), TWO: tight(*two), THREE: tight(*two)}
+    e = Estimate.exact
+    return {
+        "servers": servers,
+        "times": times,
+        "least": Estimate.exact(10),
+        "burst": Estimate.exact(21),
+        "first timeout": {ONE: e(first[0]), TWO: e(first[1]), THREE: e(first[1])},
+        "with buffer": {"160KB": [e(more), e(more)]},
+    }
+
+
+def test_fig_15():
+    swinging, climbing = [10, 15, 11, 16, 12, 15, 14, 20, 20, 20], list(range(10, 20))
+    as_stated = completion(swinging, climbing, (40, 42), 50)
+    assert {one.verdict for one in D_15.judge(as_stated)} == {"confirmed"}
+    found = judged(D_15, completion(climbing, swinging, (28, 28), 50))
+    for name in ("timeouts-dctcp", "timeouts-dt-dctcp", "oscillates", "smooth"):
+        assert found[name].verdict == "differs"
+        assert "more buffer postpones" in found[name].reason
+    assert (found["least"].verdict, found["burst"].verdict) == ("confirmed", "confirmed")
+    found = judged(D_15, completion(climbing, swinging, (28, 28), 20))
+    assert found["smooth"].reason == "unexplained"
