@@ -8,10 +8,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use penstock_core::params::{parse_spec, unknown};
 use penstock_core::receive::ReceiveController;
-use penstock_core::tcp::TcpConfig;
-use penstock_core::{
-    EndpointController, HostController, LinkController, ParamError, ParamSpec, Params, Stream,
-};
+use penstock_core::tcp::{Roles, TcpConfig};
+use penstock_core::{HostController, LinkController, ParamError, ParamSpec, Params, Stream, WindowLaw};
 use penstock_units::{Dur, Rate};
 
 /// What an output port tells a router controller when it is built.
@@ -35,8 +33,8 @@ impl LinkFacts {
     }
 }
 
-/// Builds the controller of one sender.
-pub type BuildEndpoint = Arc<dyn Fn(&TcpConfig, Stream) -> Box<dyn EndpointController> + Send + Sync>;
+/// Builds the window law of one sender.
+pub type BuildEndpoint = Arc<dyn Fn(&TcpConfig, Stream) -> Box<dyn WindowLaw> + Send + Sync>;
 /// Builds the controller of one output link of a switch.
 pub type BuildRouter = Arc<dyn Fn(&LinkFacts) -> Box<dyn LinkController> + Send + Sync>;
 
@@ -48,10 +46,20 @@ pub type BuildReceive = Arc<dyn Fn(&LinkFacts) -> Box<dyn ReceiveController> + S
 pub struct Suite {
     /// Sets what the protocol fixes in the connection (loss recovery, ECN mode).
     pub configure: fn(&mut TcpConfig),
-    /// The sender's controller.
+    /// The sender's window law.
     pub endpoint: BuildEndpoint,
+    /// Recovery and echo of the protocol's own; by default the standard ones that `configure` chooses.
+    pub roles: Roles,
     /// The router's controller, for protocols that have one.
     pub router: Option<BuildRouter>,
+}
+
+impl Suite {
+    /// Sets in the options of a connection what the protocol fixes.
+    pub fn set_up(&self, cfg: &mut TcpConfig) {
+        (self.configure)(cfg);
+        cfg.roles = self.roles.clone();
+    }
 }
 
 /// A registered protocol.

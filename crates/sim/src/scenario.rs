@@ -663,7 +663,7 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         header_compression: p.flag("header_compression"),
         ..TcpConfig::default()
     };
-    (suite.configure)(&mut cfg);
+    suite.set_up(&mut cfg);
     cfg
 }
 
