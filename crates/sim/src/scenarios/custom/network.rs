@@ -8,7 +8,6 @@ use crate::scenario::Common;
 use crate::topologies::Named;
 use crate::topology::{drop_tail, Link, NodeKind, Topology};
 use penstock_core::{ParamError, Params};
-use penstock_models::QueueSpec;
 use serde_json::Value;
 
 /// Most directed links a network may have.
