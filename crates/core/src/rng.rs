@@ -9,8 +9,6 @@ use penstock_units::Dur;
 pub enum Entity {
     /// A sender (protocol draws, retransmit thread), by flow number.
     Sender = 1,
-    /// A receiver, by flow number.
-    Receiver = 2,
     /// An output port's queue discipline, by port number.
     Port = 3,
     /// A workload, by position in the scenario.

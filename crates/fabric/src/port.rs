@@ -49,6 +49,15 @@ pub(crate) struct Room {
     pub header: Option<DropCause>,
 }
 
+#[inline(always)]
+fn offered(answer: Result<Time, DropCause>) -> Offered {
+    match answer {
+        Ok(Time::NEVER) => Offered::Queued(None),
+        Ok(head) => Offered::Queued(Some(head)),
+        Err(cause) => Offered::Dropped(Loss::Queue(cause)),
+    }
+}
+
 impl Room {
     pub const FREE: Room = Room { packet: None, header: None };
 }
@@ -235,9 +244,13 @@ impl Port {
     pub fn advance<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
         match self.mode {
             Mode::Plain => self.advance_fifo::<false, S>(now.0, seg),
-            Mode::Special => self.advance_fifo::<true, S>(now.0, seg),
+            Mode::Special => self.advance_special(now.0, seg),
             Mode::Served => self.advance_served(now.0, seg, fx),
         }
+    }
+    #[inline(never)]
+    fn advance_special<S: Segments>(&mut self, now: u64, seg: &mut S) {
+        self.advance_fifo::<true, S>(now, seg);
     }
     #[inline(always)]
     fn advance_fifo<const SPECIAL: bool, S: Segments>(&mut self, now: u64, seg: &mut S) {
@@ -296,16 +309,22 @@ impl Port {
     #[inline(always)]
     pub fn offer<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S, fx: &mut Effects) -> Offered {
         match self.mode {
-            Mode::Plain => self.offer_plain(now, cell, seg),
+            Mode::Plain => offered(self.offer_plain(now, cell, seg)),
             _ => self.offer_with(now, cell, Room::FREE, seg, fx),
         }
     }
     #[inline(never)]
-    fn offer_plain<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S) -> Offered {
+    fn offer_plain<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S) -> Result<Time, DropCause> {
         self.offer_fifo::<false, S>(now, cell, Room::FREE, seg)
     }
     #[inline(never)]
-    fn offer_special<S: Segments>(&mut self, now: Time, cell: Cell, room: Room, seg: &mut S) -> Offered {
+    fn offer_special<S: Segments>(
+        &mut self,
+        now: Time,
+        cell: Cell,
+        room: Room,
+        seg: &mut S,
+    ) -> Result<Time, DropCause> {
         self.offer_fifo::<true, S>(now, cell, room, seg)
     }
     #[inline(always)]
@@ -319,9 +338,11 @@ impl Port {
     ) -> Offered {
         match self.mode {
             Mode::Served => self.offer_served(now, cell, room, seg, fx),
-            _ => self.offer_special(now, cell, room, seg),
+            _ => offered(self.offer_special(now, cell, room, seg)),
         }
     }
+    /// When the packet is the next to arrive at the other end, its arrival there; [`Time::NEVER`] when it is not. 16 bytes, so
+    /// that it comes back in registers.
     #[inline(always)]
     fn offer_fifo<const SPECIAL: bool, S: Segments>(
         &mut self,
@@ -329,7 +350,7 @@ impl Port {
         mut cell: Cell,
         room: Room,
         seg: &mut S,
-    ) -> Offered {
+    ) -> Result<Time, DropCause> {
         self.advance_fifo::<SPECIAL, S>(now.0, seg);
         if SPECIAL {
             self.tell_arrival(now, &mut cell, seg);
@@ -344,7 +365,7 @@ impl Port {
             Ok(false) => {}
             Err(cause) => {
                 self.note_drop::<SPECIAL, S>(now, &cell, cause, seg);
-                return Offered::Dropped(Loss::Queue(cause));
+                return Err(cause);
             }
         }
         self.account(now.0);
@@ -365,7 +386,7 @@ impl Port {
         self.sojourn += u128::from(finish - now.0);
         self.queue_max = self.queue_max.max(self.queue_packets);
         self.ring.push(cell);
-        Offered::Queued(first.then_some(Time(finish + self.delay)))
+        Ok(if first { Time(finish + self.delay) } else { Time::NEVER })
     }
     /// The controller sees the packet.
     #[inline]
@@ -438,11 +459,14 @@ impl Port {
     /// The event announced for `now`.
     #[inline(always)]
     pub fn arrive<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) -> Arrival {
-        if self.mode != Mode::Plain {
+        if self.mode == Mode::Served || self.hooks & hook::HELD_UP != 0 {
             return self.arrive_special(now, seg, fx);
         }
         if self.ring.departing == self.ring.head {
-            self.advance_fifo::<false, S>(now.0, seg);
+            match self.mode {
+                Mode::Plain => self.advance_fifo::<false, S>(now.0, seg),
+                _ => self.advance_special(now.0, seg),
+            }
         }
         debug_assert_eq!(self.ring.at(self.ring.head).time + self.delay, now.0);
         Arrival::of(self.ring.pop().with_ingress(self.ingress), self.next_arrival())
@@ -460,7 +484,7 @@ impl Port {
     fn arrive_special<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) -> Arrival {
         match self.mode {
             Mode::Served => self.advance_served(now.0, seg, fx),
-            _ => self.advance_fifo::<true, S>(now.0, seg),
+            _ => self.advance_special(now.0, seg),
         }
         self.pop(now, fx)
     }

@@ -1,5 +1,5 @@
 //! The deterministic packet simulator. Files in the order data passes through them:
-//! [`scenario`] -> [`topology`] + [`workloads`] -> [`engine`] -> [`metrics`] -> [`results`].
+//! [`scenario`] -> [`setup`] ([`topology`] + [`workloads`]) -> [`network`] + [`engine`] -> [`metrics`] -> [`results`].
 
 pub mod defaults;
 pub mod document;

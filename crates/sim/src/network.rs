@@ -3,7 +3,7 @@
 //! The engine drives it by virtual time, the kernel view by the wall clock. What only one of them knows (connections, devices) is
 //! not here: a packet goes in by [`Network::send`] and comes out by [`Network::arrive`], or is lost ([`Network::next_lost`]).
 
-use crate::events::{Arrivals, Deadlines, Pending, Wake};
+use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
 use crate::setup::Setup;
 use crate::topology::{Routes, Topology};
 use penstock_core::packet::flag;
@@ -82,25 +82,24 @@ impl Network {
     /// # Errors
     /// A port or a buffer that cannot work.
     pub fn new(setup: &Setup) -> Result<Network, ParamError> {
-        let fabric = setup.fabric()?;
+        let paths = Routes::new(&setup.topology);
+        Ok(Network::of(setup.fabric()?, setup.ties, setup.uses_headers(), paths))
+    }
+    fn of(fabric: Fabric, ties: Ties, with_headers: bool, paths: Routes) -> Network {
         let ports = fabric.ports().len();
         let mut network = Network {
             fabric,
-            arena: Arena::new(setup.uses_headers()),
-            routes: RouteTable {
-                ports: Vec::new(),
-                index: BTreeMap::new(),
-                paths: Routes::new(&setup.topology),
-            },
-            arrivals: Arrivals::new(setup.ties, ports),
-            deadlines: Deadlines::new(setup.ties),
+            arena: Arena::new(with_headers),
+            routes: RouteTable { ports: Vec::new(), index: BTreeMap::new(), paths },
+            arrivals: Arrivals::new(ties, ports),
+            deadlines: Deadlines::new(ties),
             link_wake: vec![Pending::default(); ports],
             lost: Vec::new(),
             packet_hops: 0,
             conservation: Conservation::default(),
         };
         (0..ports as u32).for_each(|port| network.arm_link(port));
-        Ok(network)
+        network
     }
 
     // ---- routes --------------------------------------------------------------------------------------
@@ -172,7 +171,7 @@ impl Network {
         self.take_effects();
         arrived
     }
-    #[inline]
+    #[inline(always)]
     fn offer(&mut self, now: Time, port: u32, cell: Cell) -> bool {
         match self.fabric.offer(now, port, cell, &mut self.arena) {
             Offered::Queued(None) | Offered::Trimmed(None) => true,
@@ -186,6 +185,8 @@ impl Network {
             }
         }
     }
+    #[cold]
+    #[inline(never)]
     fn lose(&mut self, slot: u32) {
         self.conservation.dropped += 1;
         self.lost.push(slot);
@@ -300,4 +301,109 @@ fn number_of(pause: &Pause) -> u32 {
 }
 fn pause_of(at: Time, number: u32) -> Pause {
     Pause { at, port: number >> 4, priority: (number >> 1) as u8 & 7, on: number & 1 == 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use penstock_core::rng::Entity;
+    use penstock_core::Packet;
+    use penstock_fabric::aqm::CoDel;
+    use penstock_fabric::{
+        BufferConfig, ClassConfig, Ingress, NodeConfig, PauseAt, PortConfig, Service, Trim,
+    };
+    use penstock_units::{Dur, Rate};
+
+    const PACKETS: u32 = 200;
+
+    /// Two fast links into a switch (ports 0 and 1) and a slow one out of it (port 2).
+    fn network(out: PortConfig, buffer: Option<BufferConfig>) -> Network {
+        let stream = |i| Stream::new(1, 0, Entity::Port, i);
+        let fast = |i| PortConfig::plain(Rate(10_000_000_000), Dur::micros(1), stream(i));
+        let ports = [fast(0), fast(1), out].into_iter().zip(0..).map(|(c, i)| Port::new(i, c).unwrap());
+        let mut fabric = Fabric::new(ports.collect());
+        if let Some(buffer) = buffer {
+            let ingresses = [0, 1].map(|upstream| Ingress { upstream, back: None }).into();
+            let (response, rng) = (Dur::ZERO, stream(9));
+            fabric.add_node(NodeConfig { ports: vec![2], ingresses, buffer, response, rng }).unwrap();
+        }
+        Network::of(fabric, Ties::Forward, false, Routes::new(&Topology::default()))
+    }
+    fn slow() -> PortConfig {
+        PortConfig::plain(Rate(1_000_000_000), Dur::micros(1), Stream::new(1, 0, Entity::Port, 2))
+    }
+    /// Both hosts send at once; the packets that arrive and the number of those that are lost.
+    fn run(net: &mut Network) -> (Vec<Packet>, u32) {
+        let routes = [vec![0, 2], vec![1, 2]].map(|path| net.intern(path));
+        for i in 0..PACKETS {
+            let slot = net.arena.alloc();
+            let packet = Packet { seq: u64::from(i), wire_len: 1500, payload: 1460, ..Packet::default() };
+            net.arena.packets[slot as usize] = packet;
+            assert!(net.send(Time::ZERO, routes[i as usize % 2], slot));
+        }
+        let (mut arrived, mut lost) = (Vec::new(), 0);
+        loop {
+            let now = net.next_arrival().min(net.deadlines.peek());
+            if now == Time::NEVER {
+                net.check();
+                return (arrived, lost);
+            }
+            if net.next_arrival() == now {
+                if let Some(Arrived { slot, port }) = net.arrive(now) {
+                    assert_eq!(port, 2);
+                    arrived.push(net.arena.packets[slot as usize]);
+                    net.arena.release(slot);
+                }
+            } else {
+                let (_, kind, number) = net.deadlines.pop().unwrap();
+                net.on_deadline(now, kind, number);
+            }
+            while let Some(slot) = net.next_lost() {
+                lost += 1;
+                net.arena.release(slot);
+            }
+        }
+    }
+
+    #[test]
+    fn pause_frames_stop_and_release_the_hosts_and_nothing_is_lost() {
+        let buffer = BufferConfig {
+            lossless: 1,
+            headroom: vec![10_000; 2],
+            pause: PauseAt::Static { xoff: 15_000, xon: 6_000 },
+            ..BufferConfig::pool(50_000, 0, 0)
+        };
+        let mut net = network(slow(), Some(buffer));
+        let (arrived, lost) = run(&mut net);
+        assert_eq!((arrived.len(), lost), (PACKETS as usize, 0));
+        let pauses = net.ports().iter().map(|p| p.stats().pauses).sum::<u64>();
+        assert!(pauses >= 4 && net.ports()[2].stats().queue_max < 34, "{pauses}");
+    }
+    #[test]
+    fn packets_dropped_while_they_wait_are_lost_and_trimmed_ones_arrive_short() {
+        let codel = CoDel::new(Dur::micros(50), Dur::micros(200), 1500, false).rule();
+        let (arrived, lost) = run(&mut network(PortConfig { rule: codel, ..slow() }, None));
+        assert!(lost > 3 && arrived.len() as u32 + lost == PACKETS, "{lost}");
+        let trim = Some(Trim { bytes: 64, priority: 7, tail: 0.5 });
+        // Ten whole packets; every header finds room.
+        let limit = |p| if p == 0 { 10 } else { u32::MAX };
+        let classes =
+            std::array::from_fn(|p| ClassConfig { limit_packets: limit(p), ..ClassConfig::default() });
+        let service = Some(Box::new(Service { trim, classes, ..Service::default() }));
+        let mut net = network(PortConfig { service, ..slow() }, None);
+        let (arrived, lost) = run(&mut net);
+        assert_eq!((arrived.len(), lost), (PACKETS as usize, 0));
+        let (cut, whole): (Vec<&Packet>, Vec<&Packet>) = arrived.iter().partition(|p| p.has(flag::TRIMMED));
+        assert_eq!(cut.len() as u64, net.ports()[2].stats().trims);
+        assert!(cut.iter().all(|p| (p.wire_len, p.payload) == (64, 0)) && cut.len() > 100);
+        assert!(whole.iter().all(|p| (p.wire_len, p.payload) == (1500, 1460)) && whole.len() > 10);
+    }
+    #[test]
+    fn every_pause_frame_has_a_number_of_its_own() {
+        let pauses = [(0, 0, false), (0, 7, true), ((1 << 20) - 1, 3, true)];
+        for (port, priority, on) in pauses {
+            let pause = Pause { at: Time(5), port, priority, on };
+            assert_eq!(pause_of(Time(5), number_of(&pause)), pause);
+        }
+    }
 }
