@@ -5,7 +5,8 @@
 //! 1. departures from a port happen before anything else looks at that port (a packet whose last bit leaves
 //!    at t makes room for a packet that arrives at t);
 //! 2. packet arrivals, by number of the port they left;
-//! 3. deadlines: link controllers, pause frames, shared buffers, senders, receivers, each by number;
+//! 3. deadlines: link controllers, pause frames, shared buffers, senders, receivers, changes of links, looks for deadlocks,
+//!    each by number;
 //! 4. workloads, by position in the scenario;
 //! 5. the sampler.
 //!
@@ -187,6 +188,10 @@ pub enum Wake {
     Sender = 3,
     /// Receiver of a connection.
     Receiver = 4,
+    /// A link that fails, recovers or gets another rate, by its position among the changes.
+    Change = 5,
+    /// A look for ports that wait for each other for ever.
+    Watch = 6,
 }
 
 /// Wake-ups in order of (time, kind, number). Entries are never removed, only ignored when stale.
@@ -220,7 +225,9 @@ impl Deadlines {
             1 => Wake::Pause,
             2 => Wake::Node,
             3 => Wake::Sender,
-            _ => Wake::Receiver,
+            4 => Wake::Receiver,
+            5 => Wake::Change,
+            _ => Wake::Watch,
         };
         Some((Time((key >> 64) as u64), kind, who as u32))
     }

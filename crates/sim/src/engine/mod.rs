@@ -343,9 +343,10 @@ impl Engine {
     fn on_deadline(&mut self) -> Result<(), ParamError> {
         let (at, kind, number) = self.net.deadlines.pop().expect("peek saw one");
         match kind {
-            Wake::Link | Wake::Pause | Wake::Node => {
+            Wake::Link | Wake::Pause | Wake::Node | Wake::Change | Wake::Watch => {
                 self.net.on_deadline(self.now, kind, number);
                 self.take_lost();
+                self.stopped |= self.net.deadlock().is_some();
             }
             Wake::Sender => {
                 let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
@@ -472,6 +473,8 @@ impl Engine {
             protocols: &self.setup.protocols,
             notes: &self.setup.notes,
             stopped: self.stopped,
+            fabric: self.net.possible,
+            deadlock: self.net.deadlock(),
         }
     }
 }
