@@ -80,6 +80,16 @@ fn lost(runs: std::ops::Range<u64>, headroom: impl Fn(&Resolved) -> Vec<(&'stati
         let set: Vec<(&str, &str)> = set.iter().map(|(k, v)| (*k, v.as_str())).collect();
         let o = run(&toml, &set);
         assert_eq!(has(&o.summary, "flows_completed"), 69.0, "run {i}");
+        if std::env::var_os("SHOW").is_some() {
+            for port in o.engine.ports() {
+                let st = port.stats();
+                if st.drops.iter().sum::<u64>() > 0 {
+                    let l = &r.setup(0).unwrap().topology;
+                    let n = o.engine.measured().ports.iter().position(|p| std::ptr::eq(p, port)).unwrap();
+                    println!("run {i} {} {:?} {:?}", l.link_name(n as u32), st.drops, r.params.text("pfc"));
+                }
+            }
+        }
         losing += usize::from(has(&o.summary, "drops") > 0.0);
         lost += has(&o.summary, "drops");
         pauses += has(&o.summary, "pauses");
@@ -93,4 +103,11 @@ fn headroom_by_formula_loses_nothing() {
     println!("lost {lost}, pauses {pauses}");
     assert_eq!(lost, 0.0);
     assert!(pauses > 50.0 * 20.0, "{pauses}");
+}
+#[test]
+fn debug_variations() {
+    for set in [vec![], vec![("send_jitter", "0s")], vec![("schedule", "strict")], vec![("framing", "none")], vec![("pfc","on:xoff=20000B,xon=0B")], vec![("initial_window","10")]] {
+        let (lost, pauses, losing) = lost(0..50, |_| set.iter().map(|(k, v)| (*k, (*v).to_owned())).collect());
+        println!("run {set:?} {lost} {pauses} {losing}");
+    }
 }
