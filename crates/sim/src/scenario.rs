@@ -819,6 +819,9 @@ impl Resolved {
         if setup.fabric.spread != Spread::Drawn {
             setup.forwarding()?;
         }
+        if setup.fabric.pooled() {
+            setup.fabric()?;
+        }
         setup.notes.extend(contradictions(&self.params, &common, &setup));
         setup.derived.extend(self.params.derived().map(|(key, value, why)| (key, format!("{value}: {why}"))));
         match setup.too_long() {

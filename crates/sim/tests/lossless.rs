@@ -39,8 +39,11 @@ fn incast(rng: &mut Stream) -> String {
     );
     let mut link = |rng: &mut Stream, a: &str, b: &str, gbps: u64| {
         let delay = rng.below(2_000);
-        writeln!(toml, "[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"{gbps}Gbps\"\ndelay = \"{delay}ns\"")
-            .unwrap();
+        writeln!(
+            toml,
+            "[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"{gbps}Gbps\"\ndelay = \"{delay}ns\""
+        )
+        .unwrap();
     };
     for i in 0..64 {
         let gbps = pick(rng, &[25, 50, 100]);
@@ -119,4 +122,108 @@ fn one_packet_less_of_headroom_loses_and_says_so() {
     let found = tally(0..50, 1);
     println!("{} packets lost in {} of 50 runs", found.lost, found.losing);
     assert!(found.losing >= 1);
+}
+
+/// Three switches in a ring, one way, with a host each; `pairs` send.
+fn ring(pairs: &[(u32, u32)]) -> String {
+    let switches = 3;
+    let mut toml = format!(
+        "scenario = \"custom\"\nduration = \"100ms\"\nhost_queue = \"unlimited\"\ninitial_window = 10000\n\
+         pfc = \"on:xoff=20KB,xon=10KB\"\nhosts = [\"h[0-{n}]\"]\nswitches = [\"s[0-{n}]\"]\n",
+        n = switches - 1
+    );
+    for i in 0..switches {
+        write!(
+            toml,
+            "[[link]]\nbetween = [\"h{i}\", \"s{i}\"]\nrate = \"10Gbps\"\ndelay = \"500ns\"\n\
+             [[link]]\nfrom = \"s{i}\"\nto = \"s{}\"\nrate = \"10Gbps\"\ndelay = \"500ns\"\n",
+            (i + 1) % switches,
+        )
+        .unwrap();
+    }
+    for (from, to) in pairs {
+        writeln!(toml, "[[workload]]\nfrom = \"h{from}\"\nto = \"h{to}\"\nsize = \"2MB\"").unwrap();
+    }
+    toml
+}
+
+#[test]
+fn a_deadlock_on_a_ring_is_reported_and_ends_the_run() {
+    // Everybody to the second next: every link waits for the next one's buffer (the textbook cyclic dependency).
+    let all = [(0, 2), (1, 0), (2, 1)];
+    let o = run(&ring(&all), &[]);
+    assert!(o.completed);
+    let at = has(&o.summary, "deadlock_s");
+    assert!(at > 0.0 && at < 0.01, "{at}");
+    assert_eq!(o.engine.now().as_secs(), at, "not simulated any longer");
+    assert_eq!(has(&o.summary, "flows_completed"), 0.0);
+    let said = o.warnings.iter().find(|w| w.starts_with("deadlock: ")).expect("a warning");
+    for link in ["s0->s1", "s1->s2", "s2->s0"] {
+        assert!(said.contains(link), "{said}");
+    }
+    assert!(said.contains("(priority 0), none of them will ever send again; the run ended at"), "{said}");
+    // Without pause packets are lost instead, and everything arrives.
+    let o = run(&ring(&all), &[("pfc", "off"), ("duration", "20s")]);
+    assert_eq!((has(&o.summary, "flows_completed"), o.summary.get("deadlock_s")), (3.0, None));
+}
+#[test]
+fn a_ring_whose_links_do_not_wait_for_each_other_has_no_deadlock() {
+    // Two into one host: pauses, and links that wait, but not round the ring.
+    let o = run(&ring(&[(0, 2), (1, 2)]), &[]);
+    assert!(has(&o.summary, "pauses") > 0.0);
+    assert_eq!((has(&o.summary, "flows_completed"), o.summary.get("deadlock_s")), (2.0, None));
+}
+#[test]
+fn networks_of_tiers_never_deadlock() {
+    // Shortest paths go up and then down, so no cycle of links that wait for each other can close (Dally, Seitz 1987).
+    for i in 0..12 {
+        let mut rng = Stream::new(11, i, Entity::Workload, 0);
+        let topology = ["fat-tree:4", "leaf-spine:3x2x5", "leaf-spine:4x1x4"][i as usize % 3];
+        let spread = ["drawn", "packet", "flow"][rng.below(3) as usize];
+        let spread = if topology.ends_with("4x1x4") { "drawn" } else { spread };
+        let xoff = 1500 * (1 + rng.below(6));
+        let toml = format!(
+            "scenario = \"custom\"\ntopology = \"{topology}\"\nlink_rate = \"10Gbps\"\nlink_delay = \"{}ns\"\n\
+             fabric_rate = \"{}Gbps\"\nduration = \"5s\"\nhost_queue = \"unlimited\"\ninitial_window = 10000\n\
+             pfc = \"on:xoff={xoff}B,xon={}B\"\nspread = \"{spread}\"\n\
+             [[workload]]\nkind = \"all-to-all\"\nsize = \"{}KB\"\nwindow = 8\norder = \"random\"\n",
+            rng.below(3000),
+            [4, 10, 25][rng.below(3) as usize],
+            rng.below(xoff),
+            10 + rng.below(30),
+        );
+        let o = run(&toml, &[]);
+        assert_eq!(o.summary.get("deadlock_s"), None, "{toml}");
+        assert_eq!(has(&o.summary, "drops"), 0.0, "{toml}");
+        assert!(has(&o.summary, "pauses") > 0.0, "{toml}");
+        assert!(o.engine.now().as_secs() < 1.0, "all-to-all has ended the run: {toml}");
+    }
+}
+
+/// The textbook picture. Eight hosts of one leaf send to `sink`; `victim`, behind the same leaf, sends to `free`. All of it
+/// crosses the link from leaf to leaf, which is fast enough for everyone; the link to `sink` alone is congested.
+fn victim() -> String {
+    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/victim.toml")).unwrap()
+}
+
+#[test]
+fn a_victim_is_slowed_with_pause_and_not_without() {
+    let goodput = |pfc: &str| {
+        let o = run(&victim(), &[("pfc", pfc)]);
+        let measured = o.engine.measured();
+        let mut bytes = [0u64; 2];
+        for flow in &measured.recorder.flows {
+            let name = &measured.topology.nodes[flow.src as usize].name;
+            bytes[usize::from(name == "victim")] += flow.acked_bytes;
+        }
+        let seconds = o.summary["measured_s"];
+        (bytes.map(|b| b as f64 * 8.0 / seconds / 1e9), o.summary)
+    };
+    let ([others, victim], s) = goodput("off");
+    println!("off: others {others}, victim {victim}, drops {}", has(&s, "drops"));
+    assert!(victim > 8.5 && has(&s, "drops") > 0.0);
+    let ([others_paused, paused], s) = goodput("on:xoff=100KB");
+    println!("on: others {others_paused}, victim {paused}, pauses {}", has(&s, "pauses"));
+    assert_eq!(has(&s, "drops"), 0.0);
+    assert!(paused < 0.5 * victim, "the victim has {paused} instead of {victim} Gb/s");
 }

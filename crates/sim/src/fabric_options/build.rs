@@ -29,7 +29,8 @@ pub fn build(setup: &Setup) -> Result<Fabric, ParamError> {
     let stream = |i: u64| Stream::new(setup.seed, setup.run, Entity::Pool, i);
     for (i, pool) in setup.pools.iter().enumerate() {
         if setup.fabric.pooled() {
-            let rule = "cannot be used where the scenario has a shared buffer with limits by class of its own";
+            let rule =
+                "cannot be used where the scenario has a shared buffer with limits by class of its own";
             return Err(ParamError::new("pfc", "on", rule));
         }
         // Its limits are those of the rule, in packets.
@@ -64,10 +65,8 @@ fn into(setup: &Setup, node: u32) -> impl Iterator<Item = u32> + '_ {
 
 fn node(setup: &Setup, node: u32, buffer: BufferConfig, response: Dur, rng: Stream) -> NodeConfig {
     let t = &setup.topology;
-    let ingress = |upstream: u32| Ingress {
-        upstream,
-        back: t.link_between(node, t.links[upstream as usize].from),
-    };
+    let ingress =
+        |upstream: u32| Ingress { upstream, back: t.link_between(node, t.links[upstream as usize].from) };
     let ingresses = into(setup, node).map(ingress).collect();
     NodeConfig { ports: t.ports_of(node), ingresses, buffer, response, rng }
 }
@@ -208,9 +207,8 @@ fn service(options: &FabricOptions, l: &Link, at_host: bool) -> (Option<Box<Serv
         }
     }
     let needed = scheduler.is_some() || trim.is_some() || limited;
-    let service = needed.then(|| {
-        Box::new(Service { scheduler: scheduler.unwrap_or(Scheduler::Fifo), classes, trim })
-    });
+    let service =
+        needed.then(|| Box::new(Service { scheduler: scheduler.unwrap_or(Scheduler::Fifo), classes, trim }));
     (service, l.buffer.filter(|_| !by_class))
 }
 
@@ -233,8 +231,7 @@ pub fn ports(setup: &Setup) -> Result<Vec<Port>, ParamError> {
             Some(p) if l.controlled => {
                 // No round trip is shorter than a packet's own transmission, whatever the distance.
                 let base_rtt = setup.base_rtt.max(Bytes(u64::from(routed + setup.framing)) / l.rate);
-                let facts =
-                    LinkFacts { capacity: l.rate, base_rtt, packet: routed, framing: setup.framing };
+                let facts = LinkFacts { capacity: l.rate, base_rtt, packet: routed, framing: setup.framing };
                 setup.protocols[p].0.router.as_ref().map(|build| build(&facts))
             }
             _ => None,

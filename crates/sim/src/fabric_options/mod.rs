@@ -300,8 +300,7 @@ pub fn schedule(key: &str, text: &str, sizes: PacketSizes) -> Result<Option<Sche
             let specs: Vec<ParamSpec> = std::iter::once(QUANTUM).chain(of_priority).collect();
             let p = read(key, "schedule drr", &specs, &given)?;
             let all = if p.is_set("quantum") { p.bytes("quantum").0 as u32 } else { sizes.full };
-            let quanta =
-                QUANTA.map(|name| if p.is_set(name) { p.bytes(name).0 as u32 } else { all });
+            let quanta = QUANTA.map(|name| if p.is_set(name) { p.bytes(name).0 as u32 } else { all });
             Ok(Some(Scheduler::Drr(quanta)))
         }
         other => Err(ParamError::new(key, text, one_of(other, &["fifo", "strict", "drr"]))),
@@ -316,7 +315,8 @@ fn above_zero(key: &str, name: &str, p: &Params) -> Result<f64, ParamError> {
     Err(ParamError::new(format!("{key}:{name}"), p.text(name), "must be above 0"))
 }
 
-const ALPHA: ParamSpec = ParamSpec::new("alpha", Kind::Float, "1", "share of the free memory", "Choudhury, Hahne, ToN 1998");
+const ALPHA: ParamSpec =
+    ParamSpec::new("alpha", Kind::Float, "1", "share of the free memory", "Choudhury, Hahne, ToN 1998");
 
 fn shared(text: &str) -> Result<Shared, ParamError> {
     let size = ParamSpec::new("size", Kind::Size, "", "bytes in all", "").range(1.0, 1e15);
@@ -353,7 +353,8 @@ fn pfc(text: &str, priorities: u8, shared: Option<Shared>) -> Result<Option<Pfc>
     }
     let thresholds = match (shared, fixed, dynamic) {
         (None, _, Some(k)) => {
-            let rule = "needs memory that is shared, buffer=shared:size=..: thresholds are shares of what is free";
+            let rule =
+                "needs memory that is shared, buffer=shared:size=..: thresholds are shares of what is free";
             return Err(bad(k, rule.into()));
         }
         (None, ..) | (_, Some(_), _) => {
@@ -409,17 +410,18 @@ fn headroom(text: &str) -> Result<Headroom, ParamError> {
 ///
 /// # Errors
 /// A length that is none, a priority of data.
-pub fn trim(
-    key: &str,
-    text: &str,
-    sizes: PacketSizes,
-    priorities: u8,
-) -> Result<Option<Trim>, ParamError> {
+pub fn trim(key: &str, text: &str, sizes: PacketSizes, priorities: u8) -> Result<Option<Trim>, ParamError> {
     let (bytes, given) = parse_spec(key, text)?;
     let specs = [
         ParamSpec::new("priority", Kind::Count, "7", "of what remains", "").range(0.0, 7.0),
-        ParamSpec::new("tail", Kind::Float, "0", "probability that the last packet is cut instead", "NDP: 0.5")
-            .range(0.0, 1.0),
+        ParamSpec::new(
+            "tail",
+            Kind::Float,
+            "0",
+            "probability that the last packet is cut instead",
+            "NDP: 0.5",
+        )
+        .range(0.0, 1.0),
     ];
     if bytes == "off" {
         return read(key, "trim off", &[], &given).map(|_| None);
@@ -456,8 +458,7 @@ pub fn reorder(key: &str, text: &str) -> Result<Option<Reordering>, ParamError> 
         return Ok(None);
     }
     let rule = "must be off, or share=0.01,delay=50us";
-    let (_, given) =
-        parse_spec(key, &format!("on:{text}")).map_err(|_| ParamError::new(key, text, rule))?;
+    let (_, given) = parse_spec(key, &format!("on:{text}")).map_err(|_| ParamError::new(key, text, rule))?;
     let p = read(key, "reorder", &specs, &given)?;
     for name in ["share", "delay"] {
         if !p.is_set(name) {

@@ -123,7 +123,17 @@ fn shared(spec: &LinkSpec) -> (Topology, Vec<u32>) {
     let mut t = Topology::default();
     let line = |t: &mut Topology, from, to, delay| {
         let (rate, buffer, queue) = (spec.rate, spec.buffer, spec.queue.clone());
-        t.add_link(Link { from, to, rate, delay, buffer, queue, loss: 0.0, controlled: true, options: LinkOptions::default() });
+        t.add_link(Link {
+            from,
+            to,
+            rate,
+            delay,
+            buffer,
+            queue,
+            loss: 0.0,
+            controlled: true,
+            options: LinkOptions::default(),
+        });
     };
     let switches: Vec<(u32, u32)> = (1..=4)
         .map(|i| (t.add(format!("S{i} in"), NodeKind::Switch), t.add(format!("S{i} out"), NodeKind::Switch)))
