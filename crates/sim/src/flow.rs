@@ -4,6 +4,7 @@ use crate::events::Pending;
 use crate::host_queue::HostShare;
 use crate::ideal::Lengths;
 use crate::metrics::{FlowCounters, FlowRecord, Transfer};
+use crate::network::Way;
 #[cfg(debug_assertions)]
 use crate::witness::Witness;
 use penstock_core::tcp::{Receiver, Sender};
@@ -17,9 +18,9 @@ pub(crate) const ALONE: u32 = u32::MAX;
 pub(crate) struct Flow {
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
-    /// Start of the forward route, and of the way back.
-    pub(crate) route: u32,
-    pub(crate) back: u32,
+    /// Where its data goes, and its acknowledgements.
+    pub(crate) forth: Way,
+    pub(crate) back: Way,
     pub(crate) sender_wake: Pending,
     pub(crate) receiver_wake: Pending,
     /// What stands in its host's port, where that is limited.

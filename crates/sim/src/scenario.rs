@@ -13,6 +13,7 @@ use crate::workloads::Workload;
 use penstock_core::params::unknown;
 use penstock_core::tcp::{RetransmitThread, TcpConfig, ThreadSegment};
 use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
+use penstock_fabric::Spread;
 use penstock_models::protocols::resizing::{resizing, ResizingOptions};
 use penstock_models::registry::{protocol, receive_control, unread, BuildReceive};
 use penstock_models::{Protocol, QueueSpec, Suite};
@@ -565,6 +566,7 @@ impl Common {
             unused: Vec::new(),
             derived,
             router: self.protocols.iter().position(|p| p.0.router.is_some()),
+            spread: Spread::Drawn,
             base_rtt,
             workloads,
             duration: self.duration,

@@ -10,6 +10,7 @@ use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{Amount, HostController, ParamError, Stream};
 use penstock_fabric::{BufferConfig, Fabric, Ingress, NodeConfig, Port, PortConfig};
+use penstock_fabric::{Forwarding, ForwardingConfig, Reroute, Spread};
 use penstock_models::queues::shared_buffer::SharedBuffer;
 use penstock_models::registry::{BuildReceive, LinkFacts};
 use penstock_models::Suite;
@@ -50,6 +51,8 @@ pub struct Setup {
     pub derived: Vec<(&'static str, String)>,
     /// Protocol whose router part runs on every switch port, when it has one.
     pub router: Option<usize>,
+    /// How packets and flows are spread over ports of equal cost.
+    pub spread: Spread,
     /// Smallest round-trip time of the scenario, told to router controllers.
     pub base_rtt: Dur,
     /// Workloads, in declared order.
@@ -140,6 +143,19 @@ impl Setup {
         self.protocols.iter().any(|(suite, cfg)| {
             let probe = Stream::new(self.seed, self.run, Entity::Sender, u64::MAX);
             suite.router.is_some() || (suite.endpoint)(cfg, probe).header_len() > 0
+        })
+    }
+    /// How packets find their way.
+    ///
+    /// # Errors
+    /// A spread rule where nothing can be chosen.
+    pub fn forwarding(&self) -> Result<Forwarding, ParamError> {
+        Forwarding::new(ForwardingConfig {
+            graph: self.topology.graph(),
+            spread: self.spread,
+            spread_at: Vec::new(),
+            reroute: Reroute::AtOnce,
+            rng: Stream::new(self.seed, self.run, Entity::Forward, 0),
         })
     }
     /// The output ports of the network, one per link and in their order, and the buffers they share.

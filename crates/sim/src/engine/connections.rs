@@ -101,7 +101,9 @@ impl Engine {
         flow.sender.write(self.now, bytes);
         // A write made as the connection is opened waits for the handshake.
         let handshake = if flow.record.opened == self.now { flow.idle_rtt } else { 0.0 };
-        let (forward, back) = (self.net.path_of(flow.route), self.net.path_of(flow.back));
+        let [forward, back] = &mut self.path;
+        self.net.path(flow.forth, forward);
+        self.net.path(flow.back, back);
         flow.writes.push_back(Transfer {
             end: flow.sender.view.app_end,
             started: self.now,
@@ -120,8 +122,11 @@ impl Engine {
         let number = self.flows.len() as u32;
         let mut rng = route_stream(self.setup.seed, self.setup.run, number);
         let t = &self.setup.topology;
-        let forward = self.net.path(t, request.src, request.dst, &mut rng)?;
-        let back = self.net.path(t, request.dst, request.src, &mut rng)?;
+        let forth = self.net.draw(t, request.src, request.dst, &mut rng)?;
+        let back = self.net.draw(t, request.dst, request.src, &mut rng)?;
+        let [forward, backward] = &mut self.path;
+        self.net.path(forth, forward);
+        self.net.path(back, backward);
         let (suite, cfg) = &self.setup.protocols[request.protocol as usize];
         let stream = |entity| Stream::new(self.setup.seed, self.setup.run, entity, u64::from(number));
         let controller = (suite.endpoint)(cfg, stream(Entity::Host));
@@ -143,9 +148,8 @@ impl Engine {
             host.take_transitions().iter().for_each(|t| self.recorder.transition(t));
         }
         let lengths = Lengths::new(cfg, sender.header_len(), self.setup.framing);
-        let idle_rtt = ideal::handshake(t, &forward, &back, &lengths);
-        let ideal = idle_rtt + ideal::transfer(t, &forward, &back, &lengths, request.bytes);
-        let (route, back) = (self.net.intern(forward), self.net.intern(back));
+        let idle_rtt = ideal::handshake(t, forward, backward, &lengths);
+        let ideal = idle_rtt + ideal::transfer(t, forward, backward, &lengths, request.bytes);
         let record = FlowRecord {
             flow: number,
             src: request.src,
@@ -160,7 +164,7 @@ impl Engine {
         self.flows.push(Some(Box::new(Flow {
             sender,
             receiver,
-            route,
+            forth,
             back,
             sender_wake: Pending::default(),
             receiver_wake: Pending::default(),

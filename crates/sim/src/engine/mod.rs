@@ -5,7 +5,7 @@ mod connections;
 use crate::events::{Ties, Wake};
 use crate::flow::{Flow, ALONE};
 use crate::metrics::Recorder;
-use crate::network::{Conservation, Network};
+use crate::network::{Conservation, Network, Way};
 use crate::results::{Bottleneck, Measured};
 use crate::setup::{Collective, Setup};
 use crate::topology::Topology;
@@ -45,6 +45,8 @@ pub struct Engine {
     collectives: Vec<Collective>,
     news: Vec<News>,
     next_workload: Time,
+    /// The ports of a way, while they are looked at.
+    path: [Vec<u32>; 2],
     /// When each workload acts next, and the same in order of time.
     workload_at: Vec<Time>,
     agenda: BTreeSet<(Time, u32)>,
@@ -92,6 +94,7 @@ impl Engine {
             workloads: setup.workloads,
             collectives: setup.collectives,
             news: Vec::new(),
+            path: Default::default(),
             next_workload: Time::NEVER,
             actions: Actions::default(),
             setup: SetupRest {
@@ -183,8 +186,8 @@ impl Engine {
 
     /// The packet in slot `id` begins its way; false when its own host's port has dropped it.
     #[inline]
-    fn transmit(&mut self, route: u32, id: u32) -> bool {
-        let queued = self.net.send(self.now, route, id);
+    fn transmit(&mut self, way: Way, id: u32) -> bool {
+        let queued = self.net.send(self.now, way, id);
         self.take_lost();
         queued
     }
@@ -238,8 +241,8 @@ impl Engine {
                     self.net.arena.release(id);
                     break;
                 }
-                let route = flow.back;
-                self.transmit(route, id);
+                let way = flow.back;
+                self.transmit(way, id);
             }
             let flow = self.flows[number as usize].as_deref_mut().expect("checked above");
             let at = flow.receiver.deadline();
@@ -329,10 +332,11 @@ impl Engine {
                 }
                 return;
             }
-            let (route, bytes) = (flow.route, packet.wire_len);
-            if self.transmit(route, id) && self.setup.host_queue.is_some() {
-                if let Some(flow) = self.flows[number as usize].as_deref_mut() {
-                    flow.host.take(self.net.first_port(route).free_at(), bytes);
+            let (way, bytes) = (flow.forth, packet.wire_len);
+            if self.transmit(way, id) && self.setup.host_queue.is_some() {
+                let port = self.net.first_port(way, &mut self.path[0]);
+                if let (Some(flow), Some(port)) = (self.flows[number as usize].as_deref_mut(), port) {
+                    flow.host.take(port.free_at(), bytes);
                 }
             }
         }
@@ -393,8 +397,8 @@ impl Engine {
                 }
                 return;
             }
-            let route = flow.back;
-            self.transmit(route, id);
+            let way = flow.back;
+            self.transmit(way, id);
         }
     }
 
