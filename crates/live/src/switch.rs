@@ -419,9 +419,8 @@ impl Switch {
     fn on_arrival(&mut self, at: Time) {
         let arrived = self.net.arrive(at);
         self.take_lost();
-        if let Some(Arrived { slot, port }) = arrived {
-            let node = self.topology.links[port as usize].to;
-            self.deliver(at, node, slot);
+        if let Some(Arrived { cell, .. }) = arrived {
+            self.deliver(at, cell.to, cell.packet);
         }
     }
 
@@ -490,12 +489,12 @@ impl Switch {
 
     fn arm_edge(&mut self, port: u16, at: Time) {
         if at != Time::NEVER && self.edge_wake.entry(port).or_default().arm(at) {
-            self.net.deadlines.push(at, Wake::Sender, u32::from(port));
+            self.net.deadlines.push(at, Wake::Host, u32::from(port));
         }
     }
     fn on_deadline(&mut self, now: Time) {
         let Some((at, kind, number)) = self.net.deadlines.pop() else { return };
-        if kind != Wake::Sender {
+        if kind != Wake::Host {
             self.net.on_deadline(now, kind, number);
             self.take_lost();
             return;
@@ -570,7 +569,7 @@ impl Switch {
         }
         self.net.settle(now);
         self.take_lost();
-        self.net.check();
+        self.net.check(0);
         let mut counters = self.counters();
         for (flow, before) in &self.baseline {
             if let Some(total) = counters.get_mut(flow) {

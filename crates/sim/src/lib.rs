@@ -8,7 +8,6 @@ pub mod events;
 pub mod file;
 pub mod fingerprint;
 mod flow;
-mod host_queue;
 pub mod ideal;
 pub mod metrics;
 pub mod network;

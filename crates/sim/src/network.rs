@@ -39,8 +39,8 @@ const SEVERAL: u32 = u32::MAX;
 /// A packet that has reached the host it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived {
-    /// Its slot in the arena.
-    pub slot: u32,
+    /// The packet; its segment has its marks, and its length where it was trimmed.
+    pub cell: Cell,
     /// The link it came by.
     pub port: u32,
 }
@@ -55,6 +55,8 @@ pub struct Network {
     to: Vec<u32>,
     /// The only port of each node, where it has one: no look-up on the way out of a host.
     only: Vec<u32>,
+    /// Node that each link comes from.
+    from: Vec<u32>,
     arrivals: Arrivals,
     /// Everything but packet arrivals, the hosts' own deadlines included.
     pub deadlines: Deadlines,
@@ -90,6 +92,7 @@ impl Network {
             arena: Arena::new(with_headers),
             forwarding,
             to: graph.links.iter().map(|l| l.to).collect(),
+            from: graph.links.iter().map(|l| l.from).collect(),
             only,
             arrivals: Arrivals::new(ties, ports),
             deadlines: Deadlines::new(ties),
@@ -122,6 +125,12 @@ impl Network {
         }
     }
 
+    /// What a cell carries as entropy where a transport may choose paths itself: [`Forwarding::stamp`].
+    #[inline]
+    pub fn stamp(&self, own: u32, wish: u32) -> u32 {
+        self.forwarding.stamp(own, wish)
+    }
+
     // ---- packets -------------------------------------------------------------------------------------
 
     /// The packet in `slot` begins its way; false when it is lost at once.
@@ -129,28 +138,38 @@ impl Network {
     pub fn send(&mut self, now: Time, way: Way, slot: u32) -> bool {
         let mut cell = Cell::carrying(slot, &self.arena.packets[slot as usize]);
         (cell.to, cell.entropy) = (way.dst, way.entropy);
+        self.leave(now, way.src, cell).is_some()
+    }
+    /// A host with `port` sends a packet; answers when its port can take the next one, `None` when the packet is lost at once. Where the
+    /// host has several ports, forwarding chooses one.
+    #[inline]
+    pub fn transmit(&mut self, now: Time, port: u32, cell: Cell) -> Option<Time> {
+        self.leave(now, self.from[port as usize], cell)
+    }
+    #[inline]
+    fn leave(&mut self, now: Time, src: u32, cell: Cell) -> Option<Time> {
         self.conservation.sent += 1;
-        let queued = match self.only[way.src as usize] {
-            SEVERAL => self.forward(now, way.src, cell),
-            port => self.offer(now, port, cell),
+        let queued = match self.only[src as usize] {
+            SEVERAL => self.forward(now, src, cell),
+            port => self.offer(now, port, cell).then_some(port),
         };
         self.take_effects();
-        queued
+        queued.map(|port| self.fabric.ports()[port as usize].free_at())
     }
-    /// Node `at` sends a packet on; false when it is lost there.
+    /// Node `at` sends a packet on; answers by which port, `None` when it is lost there.
     #[inline(always)]
-    fn forward(&mut self, now: Time, at: u32, mut cell: Cell) -> bool {
+    fn forward(&mut self, now: Time, at: u32, mut cell: Cell) -> Option<u32> {
         let Network { forwarding, fabric, arena, .. } = self;
         let backlog = |port| {
             fabric.advance(now, port, arena);
             fabric.ports()[port as usize].queue_bytes()
         };
         match forwarding.next(at, &mut cell, now, backlog) {
-            Some(port) => self.offer(now, port, cell),
+            Some(port) => self.offer(now, port, cell).then_some(port),
             None => {
                 self.no_way += 1;
                 self.lose(cell.packet);
-                false
+                None
             }
         }
     }
@@ -158,6 +177,16 @@ impl Network {
     #[inline]
     pub fn next_arrival(&mut self) -> Time {
         self.arrivals.peek()
+    }
+    /// The port of that arrival.
+    #[inline]
+    pub fn arriving(&self) -> u32 {
+        self.arrivals.first()
+    }
+    /// Node that a link comes from.
+    #[inline]
+    pub fn from(&self, port: u32) -> u32 {
+        self.from[port as usize]
     }
     /// Carries out that arrival: a packet at its destination comes out, any other goes on to its next port.
     #[inline]
@@ -178,7 +207,7 @@ impl Network {
             if at == cell.to {
                 self.conservation.delivered += 1;
                 self.arena.packets[cell.packet as usize].ecn = cell.ecn();
-                arrived = Some(Arrived { slot: cell.packet, port });
+                arrived = Some(Arrived { cell, port });
             } else {
                 self.forward(now, at, cell);
             }
@@ -254,7 +283,7 @@ impl Network {
             }
             Wake::Pause => self.fabric.pause(now, &pause_of(now, number), &mut self.arena),
             Wake::Node => self.fabric.wake(now, number, &mut self.arena),
-            Wake::Sender | Wake::Receiver => unreachable!("hosts are the driver's"),
+            Wake::Host => unreachable!("hosts are the driver's"),
         }
         self.take_effects();
     }
@@ -271,17 +300,6 @@ impl Network {
     pub fn ports(&self) -> &[Port] {
         self.fabric.ports()
     }
-    /// The first port of a way; `path` is room to find it in.
-    pub fn first_port(&self, way: Way, path: &mut Vec<u32>) -> Option<&Port> {
-        let port = match self.only[way.src as usize] {
-            SEVERAL => {
-                self.path(way, path);
-                *path.first()?
-            }
-            port => port,
-        };
-        Some(&self.fabric.ports()[port as usize])
-    }
     /// Replays what happened at a port up to `now`, so that its queue can be read.
     pub fn look(&mut self, now: Time, port: u32) {
         self.fabric.advance(now, port, &mut self.arena);
@@ -297,15 +315,16 @@ impl Network {
         self.fabric.settle(now, &mut self.arena);
         self.take_effects();
     }
-    /// sent = delivered + dropped + held, and the arena agrees; after the lost packets have been taken.
+    /// sent = delivered + dropped + held, and the arena agrees; after the lost packets have been taken. `inside`: packets that were
+    /// delivered and that their hosts still hold.
     ///
     /// # Panics
     /// When it is not so: a violation is a crash with the numbers.
-    pub fn check(&self) {
+    pub fn check(&self, inside: u64) {
         let (c, held, live) = (&self.conservation, self.fabric.packets_held(), self.arena.live());
         assert!(
-            c.sent == c.delivered + c.dropped + held && held == live,
-            "packets are not conserved: sent {}, delivered {}, dropped {}, held {held}, slots in use {live}",
+            c.sent == c.delivered + c.dropped + held && held + inside == live,
+            "packets are not conserved: sent {}, delivered {}, dropped {}, held {held}, in hosts {inside}, slots in use {live}",
             c.sent,
             c.delivered,
             c.dropped,
@@ -321,7 +340,8 @@ impl Network {
 fn number_of(pause: &Pause) -> u32 {
     pause.port << 4 | u32::from(pause.priority) << 1 | u32::from(pause.on)
 }
-fn pause_of(at: Time, number: u32) -> Pause {
+/// The pause frame whose deadline has this number.
+pub(crate) fn pause_of(at: Time, number: u32) -> Pause {
     Pause { at, port: number >> 4, priority: (number >> 1) as u8 & 7, on: number & 1 == 1 }
 }
 
@@ -378,12 +398,13 @@ mod tests {
         loop {
             let now = net.next_arrival().min(net.deadlines.peek());
             if now == Time::NEVER {
-                net.check();
+                net.check(0);
                 return (arrived, lost);
             }
             if net.next_arrival() == now {
-                if let Some(Arrived { slot, port }) = net.arrive(now) {
+                if let Some(Arrived { cell, port }) = net.arrive(now) {
                     assert_eq!(port, 2);
+                    let slot = cell.packet;
                     arrived.push(net.arena.packets[slot as usize]);
                     net.arena.release(slot);
                 }

@@ -6,7 +6,7 @@ use crate::metrics::Recorder;
 use crate::notes::contradictions;
 use crate::results::{is_switch_port, summarise, Bottleneck, Summary};
 use crate::scenarios;
-use crate::setup::{Setup, TooLong};
+use crate::setup::{NicMode, Setup, TooLong};
 use crate::topology::{LinkSpec, Topology};
 use crate::warnings::warnings;
 use crate::workloads::Workload;
@@ -573,6 +573,9 @@ impl Common {
             warmup: self.warmup,
             framing: self.framing,
             send_jitter,
+            nic: NicMode::Endless,
+            receive_delay: Dur::ZERO,
+            processing: Dur::ZERO,
             host_queue: self.host_queue,
             seed: id.seed,
             run: id.run,

@@ -11,6 +11,7 @@ use penstock_core::tcp::TcpConfig;
 use penstock_core::{Amount, HostController, ParamError, Stream};
 use penstock_fabric::{BufferConfig, Fabric, Ingress, NodeConfig, Port, PortConfig};
 use penstock_fabric::{Forwarding, ForwardingConfig, Reroute, Spread};
+use penstock_host::Order;
 use penstock_models::queues::shared_buffer::SharedBuffer;
 use penstock_models::registry::{BuildReceive, LinkFacts};
 use penstock_models::Suite;
@@ -35,6 +36,15 @@ pub struct Pool {
     pub node: u32,
     /// What governs the buffer.
     pub rule: SharedBuffer,
+}
+
+/// How a host sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NicMode {
+    /// What a transport may send goes into an endless queue at once.
+    Endless,
+    /// The network card pulls a packet when its link can take one.
+    Pull(Order),
 }
 
 /// Everything that defines one run.
@@ -65,6 +75,12 @@ pub struct Setup {
     pub framing: u32,
     /// Most that a packet of a sender leaves its host later than exact.
     pub send_jitter: Dur,
+    /// How hosts send.
+    pub nic: NicMode,
+    /// A packet reaches its transport so much later than its host.
+    pub receive_delay: Dur,
+    /// A host takes so long for every packet that has arrived, one at a time, before its transport sees it.
+    pub processing: Dur,
     /// How much of one connection may stand in its own host's port; `None` = any amount.
     pub host_queue: Option<Amount>,
     /// Base seed.

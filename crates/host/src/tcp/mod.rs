@@ -277,7 +277,10 @@ impl TcpStack {
                 let id = io.arena.alloc();
                 let (packet, header) = io.arena.segment(id);
                 if end.sender.poll_transmit(now, packet, header) {
-                    let cell = dispatch(&end.way, io.arena, id, priority).with_noise();
+                    let mut cell = dispatch(&end.way, io.arena, id, priority);
+                    if cell.has_payload() {
+                        cell = cell.with_noise();
+                    }
                     self.last = (conn, cell.bytes);
                     return Some(cell);
                 }
