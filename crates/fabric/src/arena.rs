@@ -133,6 +133,14 @@ impl Arena {
             own.list[..n].copy_from_slice(&hops[..n]);
         }
     }
+    /// The packet in `to` answers that in `from` and carries its telemetry back.
+    #[inline]
+    pub fn carry_hops(&mut self, from: u32, to: u32) {
+        if self.with_telemetry {
+            let hops = self.hops[from as usize];
+            self.hops[to as usize] = Hops { wanted: false, ..hops };
+        }
+    }
     /// Packets in use.
     pub fn live(&self) -> u64 {
         (self.packets.len() - self.free.len()) as u64

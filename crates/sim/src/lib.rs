@@ -16,6 +16,7 @@ pub mod results;
 pub mod scenario;
 pub mod scenarios;
 pub mod setup;
+pub mod sharing;
 pub mod summary_keys;
 pub mod tables;
 pub mod topologies;

@@ -454,6 +454,10 @@ impl Common {
     /// An unknown protocol, a bad parameter, options that contradict each other or the protocol.
     pub fn part(p: &Params, key: &str, text: &str) -> Result<(&'static Protocol, Part), ParamError> {
         let (registered, mut suite) = protocol(key, text)?;
+        if suite.stack.is_some() {
+            let rule = format!("{} is no TCP: a simulation cannot drive its stack yet", registered.name);
+            return Err(ParamError::new(key, text, rule));
+        }
         if p.declares("mtu") {
             let headers = p.bytes("header").0 + if p.flag("timestamps") { 12 } else { 0 };
             if p.bytes("mtu").0 <= headers {
@@ -668,7 +672,7 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         header_compression: p.flag("header_compression"),
         ..TcpConfig::default()
     };
-    (suite.configure)(&mut cfg);
+    suite.set_up(&mut cfg);
     cfg
 }
 

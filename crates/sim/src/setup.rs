@@ -9,7 +9,7 @@ use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{Amount, HostController, ParamError, Stream};
-use penstock_fabric::{BufferConfig, Fabric, Ingress, NodeConfig, Port, PortConfig};
+use penstock_fabric::{BufferConfig, Fabric, Ingress, Limit, NodeConfig, Port, PortConfig, PRIORITIES};
 use penstock_fabric::{Forwarding, ForwardingConfig, Reroute, Spread};
 use penstock_host::Order;
 use penstock_models::queues::shared_buffer::SharedBuffer;
@@ -35,7 +35,40 @@ pub struct Pool {
     /// The router.
     pub node: u32,
     /// What governs the buffer.
-    pub rule: SharedBuffer,
+    pub rule: Shared,
+}
+
+/// The rule of a shared buffer.
+#[derive(Clone)]
+pub enum Shared {
+    /// A limit in packets and RED per traffic class.
+    Classes(SharedBuffer),
+    /// So many bytes; a port may hold alpha times what is free.
+    Dynamic {
+        /// Bytes in all.
+        bytes: u64,
+        /// Times what is free.
+        alpha: f64,
+    },
+}
+
+impl Shared {
+    /// True when it marks or drops before it is full.
+    pub fn is_active(&self) -> bool {
+        matches!(self, Shared::Classes(_))
+    }
+    fn config(&self) -> BufferConfig {
+        match self {
+            // Its limits are those of the rule, in packets.
+            Shared::Classes(rule) => {
+                BufferConfig { rule: Some(Box::new(rule.clone())), ..BufferConfig::pool(u64::MAX, 0, 0) }
+            }
+            Shared::Dynamic { bytes, alpha } => BufferConfig {
+                limits: [Limit::Dynamic(*alpha); PRIORITIES],
+                ..BufferConfig::pool(*bytes, 0, 0)
+            },
+        }
+    }
 }
 
 /// How a host sends.
@@ -190,11 +223,7 @@ impl Setup {
             fabric.add_node(NodeConfig {
                 ports: self.topology.ports_of(pool.node),
                 ingresses: into.map(ingress).collect(),
-                // Its limits are those of the rule, in packets.
-                buffer: BufferConfig {
-                    rule: Some(Box::new(pool.rule.clone())),
-                    ..BufferConfig::pool(u64::MAX, 0, 0)
-                },
+                buffer: pool.rule.config(),
                 response: Dur::ZERO,
                 rng: Stream::new(self.seed, self.run, Entity::Pool, i as u64),
             })?;
