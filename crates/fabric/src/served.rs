@@ -147,6 +147,10 @@ impl Port {
                 self.ring.tail = self.ring.departing.wrapping_add(1);
                 self.free_at = finish;
             }
+            if let Some(noise) = &mut self.extra.noise {
+                // It was that of the last packet, which now waits: nobody may be held back for its sake.
+                noise.left_at = in_service.unwrap_or(now);
+            }
             self.served = Some(Box::new(served));
             self.find_mode();
         }
@@ -571,6 +575,9 @@ impl Port {
             self.lose_waiting(now.0, cell, Loss::Down, seg, fx);
         }
         self.free_at = self.free_at.min(now.0);
+        if let Some(noise) = &mut self.extra.noise {
+            noise.left_at = noise.left_at.min(now.0);
+        }
     }
     /// The link works again.
     pub fn recover<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {

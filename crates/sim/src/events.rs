@@ -6,6 +6,7 @@
 //!    at t makes room for a packet that arrives at t);
 //! 2. packet arrivals, by number of the port they left;
 //! 3. deadlines: link controllers, pause frames, shared buffers, each by number; network cards, senders, receivers, each by flow;
+//!    changes of links, looks for deadlocks;
 //! 4. workloads, by position in the scenario;
 //! 5. the sampler.
 //!
@@ -191,6 +192,10 @@ pub enum Wake {
     Node = 2,
     /// A host: one of its connections, or its network card.
     Host = 3,
+    /// A link that fails, recovers or gets another rate, by its position among the changes.
+    Change = 4,
+    /// A look for ports that wait for each other for ever.
+    Watch = 5,
 }
 
 /// Bits of a key that hold the number; 34 above them hold the order.
@@ -260,7 +265,9 @@ impl Deadlines {
             0 => Wake::Link,
             1 => Wake::Pause,
             2 => Wake::Node,
-            _ => Wake::Host,
+            3 => Wake::Host,
+            4 => Wake::Change,
+            _ => Wake::Watch,
         };
         Some((Time((key >> 64) as u64), kind, who as u32 & ((1 << NUMBER_BITS) - 1)))
     }

@@ -5,6 +5,7 @@ pub mod defaults;
 pub mod document;
 pub mod engine;
 pub mod events;
+pub mod fabric_options;
 pub mod file;
 pub mod fingerprint;
 mod flow;

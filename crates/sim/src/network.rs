@@ -4,12 +4,14 @@
 //! not here: a packet goes in by [`Network::send`] and comes out by [`Network::arrive`], or is lost ([`Network::next_lost`]).
 
 use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
+use crate::fabric_options::{Change, LinkChange};
+use crate::results::Possible;
 use crate::setup::Setup;
-use crate::topology::Topology;
+use crate::topology::{Link, Topology};
 use penstock_core::packet::flag;
 use penstock_core::{ParamError, Stream};
-use penstock_fabric::{Arena, Cell, Fabric, Forwarding, Graph, Offered, Pause, Port};
-use penstock_units::Time;
+use penstock_fabric::{Arena, Cell, Fabric, Forwarding, Graph, Offered, Pause, Port, Stuck};
+use penstock_units::{Dur, Time};
 
 /// Packets accounted for. At any time `sent = delivered + dropped + held`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,6 +23,9 @@ pub struct Conservation {
     /// Packets dropped, whatever the cause.
     pub dropped: u64,
 }
+
+/// How often deadlocks are looked for in a run with pause frames.
+const LOOKS: u64 = 1000;
 
 /// Where a packet goes: the end that a driver keeps of a connection's way. Which ports that means, forwarding knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -62,6 +67,14 @@ pub struct Network {
     pub deadlines: Deadlines,
     link_wake: Vec<Pending>,
     lost: Vec<u32>,
+    /// Priority of every traffic class; `None` = all have the lowest.
+    priority_of: Option<Box<[u8; 64]>>,
+    changes: Vec<LinkChange>,
+    /// How often deadlocks are looked for; zero = never.
+    watch: Dur,
+    deadlock: Option<Vec<Stuck>>,
+    /// What can happen to packets.
+    pub possible: Possible,
     /// Packets delivered over one link.
     pub packet_hops: u64,
     /// Packets accounted for.
@@ -76,8 +89,28 @@ impl Network {
     /// # Errors
     /// A port, a buffer or a spread rule that cannot work.
     pub fn new(setup: &Setup) -> Result<Network, ParamError> {
-        let graph = setup.topology.graph();
-        Ok(Network::of(setup.fabric()?, setup.ties, setup.uses_headers(), &graph, setup.forwarding()?))
+        let (graph, forwarding) = (setup.topology.graph(), setup.forwarding()?);
+        let mut network = Network::of(setup.fabric()?, setup.ties, setup.uses_headers(), &graph, forwarding);
+        let options = &setup.fabric;
+        if options.telemetry {
+            network.arena = network.arena.with_telemetry();
+        }
+        network.priority_of = (options.priorities > 1).then(|| Box::new(options.priority_of));
+        network.changes = setup.changes.clone();
+        for (number, change) in (0u32..).zip(&network.changes) {
+            network.deadlines.push(change.at, Wake::Change, number);
+        }
+        let trims = |l: &Link| l.options.trim.is_some_and(|t| t.is_some());
+        network.possible = Possible {
+            fails: !setup.changes.is_empty(),
+            trims: options.trim.is_some() || setup.topology.links.iter().any(trims),
+            pauses: options.pfc.is_some(),
+        };
+        if options.pfc.is_some() {
+            network.watch = Dur((setup.duration.0 / LOOKS).max(1));
+            network.deadlines.push(Time::ZERO + network.watch, Wake::Watch, 0);
+        }
+        Ok(network)
     }
     fn of(fabric: Fabric, ties: Ties, with_headers: bool, graph: &Graph, forwarding: Forwarding) -> Network {
         let ports = fabric.ports().len();
@@ -98,6 +131,11 @@ impl Network {
             deadlines: Deadlines::new(ties),
             link_wake: vec![Pending::default(); ports],
             lost: Vec::new(),
+            priority_of: None,
+            changes: Vec::new(),
+            watch: Dur::ZERO,
+            deadlock: None,
+            possible: Possible::default(),
             packet_hops: 0,
             conservation: Conservation::default(),
             no_way: 0,
@@ -147,8 +185,11 @@ impl Network {
         self.leave(now, self.from[port as usize], cell)
     }
     #[inline]
-    fn leave(&mut self, now: Time, src: u32, cell: Cell) -> Option<Time> {
+    fn leave(&mut self, now: Time, src: u32, mut cell: Cell) -> Option<Time> {
         self.conservation.sent += 1;
+        if let Some(map) = self.priority_of.as_ref().filter(|_| cell.priority() == 0) {
+            cell.set_priority(map[usize::from(cell.class())]);
+        }
         let queued = match self.only[src as usize] {
             SEVERAL => self.forward(now, src, cell),
             port => self.offer(now, port, cell).then_some(port),
@@ -269,7 +310,8 @@ impl Network {
 
     // ---- deadlines -----------------------------------------------------------------------------------
 
-    /// A deadline of the network's own that has come: one of a router's controller, a pause frame, a shared buffer.
+    /// A deadline of the network's own that has come: one of a router's controller, a pause frame, a shared buffer, a change of a
+    /// link, a look for deadlocks.
     ///
     /// # Panics
     /// When it is one of a host.
@@ -283,9 +325,42 @@ impl Network {
             }
             Wake::Pause => self.fabric.pause(now, &pause_of(now, number), &mut self.arena),
             Wake::Node => self.fabric.wake(now, number, &mut self.arena),
+            Wake::Change => self.change(now, number),
+            Wake::Watch => {
+                self.deadlock = self.fabric.deadlock();
+                self.deadlines.push(now + self.watch, Wake::Watch, 0);
+            }
             Wake::Host => unreachable!("hosts are the driver's"),
         }
         self.take_effects();
+    }
+    /// A cable fails, recovers, or has another rate.
+    fn change(&mut self, now: Time, number: u32) {
+        let LinkChange { links, change, .. } = self.changes[number as usize].clone();
+        for link in &links {
+            match change {
+                Change::Fail { keep } => self.fabric.fail(now, *link, !keep, &mut self.arena),
+                Change::Recover => self.fabric.recover(now, *link, &mut self.arena),
+                Change::Rate(rate) => self.fabric.set_rate(now, *link, rate, &mut self.arena),
+            }
+        }
+        if !matches!(change, Change::Rate(_)) {
+            let up = change == Change::Recover;
+            let all: Vec<_> = links.iter().map(|link| (*link, up)).collect();
+            self.forwarding.set_links(&all).expect("the links are there");
+        }
+    }
+    /// The links of a change, by its number.
+    pub fn changing(&self, number: u32) -> &[u32] {
+        &self.changes[number as usize].links
+    }
+    /// True when a link is up.
+    pub fn is_up(&self, link: u32) -> bool {
+        self.forwarding.is_up(link)
+    }
+    /// Ports that wait for each other for ever, where a look has found some.
+    pub fn deadlock(&self) -> Option<&[Stuck]> {
+        self.deadlock.as_deref()
     }
     fn arm_link(&mut self, port: u32) {
         let at = self.fabric.ports()[port as usize].deadline();
@@ -355,7 +430,7 @@ mod tests {
         BufferConfig, ClassConfig, Edge, ForwardingConfig, Ingress, NodeConfig, PauseAt, PortConfig, Reroute,
         Service, Spread, Trim,
     };
-    use penstock_units::{Dur, Rate};
+    use penstock_units::Rate;
 
     const PACKETS: u32 = 200;
 

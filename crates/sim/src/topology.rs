@@ -1,5 +1,6 @@
 //! Nodes, links and shortest paths. Numbers follow the declared order, so results never depend on names.
 
+use crate::fabric_options::LinkOptions;
 use penstock_core::rng::Entity;
 use penstock_core::{Amount, ParamError, Stream};
 use penstock_fabric::{Edge, Forwarding, ForwardingConfig, Graph, Reroute, Spread};
@@ -44,6 +45,8 @@ pub struct Link {
     pub loss: f64,
     /// The protocol's router part, when it has one, works on this port.
     pub controlled: bool,
+    /// What it has of its own instead of the run's.
+    pub options: LinkOptions,
 }
 
 /// What the ports of one kind of link look like.
@@ -107,6 +110,7 @@ impl Topology {
                 queue: if host { drop_tail() } else { spec.queue.clone() },
                 loss: 0.0,
                 controlled: !host,
+                options: LinkOptions::default(),
             }
         };
         let (ab, ba) = (direction(self, a, b), direction(self, b, a));
@@ -127,6 +131,10 @@ impl Topology {
     /// The link from one node to another.
     pub fn link_between(&self, from: u32, to: u32) -> Option<u32> {
         self.out[from as usize].iter().copied().find(|l| self.links[*l as usize].to == to)
+    }
+    /// All links from one node to another.
+    pub fn links_between(&self, from: u32, to: u32) -> Vec<u32> {
+        self.out[from as usize].iter().copied().filter(|l| self.links[*l as usize].to == to).collect()
     }
     /// The output ports of a node, in declared order.
     pub fn ports_of(&self, node: u32) -> Vec<u32> {

@@ -22,6 +22,7 @@ const BUSY: (f64, u32) = (0.5, 20);
 /// The lines: notes of the scenario first, then what the measurement itself shows.
 pub fn warnings(m: &Measured<'_>) -> Vec<String> {
     let mut found = m.notes.to_vec();
+    deadlock(m, &mut found);
     if m.seconds() <= 0.0 {
         found.push("the run ended before its warm-up: nothing was measured".to_owned());
         return found;
@@ -100,6 +101,18 @@ fn flows(m: &Measured<'_>, found: &mut Vec<String>) {
             time(t.longest)
         ));
     }
+}
+
+fn deadlock(m: &Measured<'_>, found: &mut Vec<String>) {
+    let Some(stuck) = m.deadlock else { return };
+    let priority = stuck.first().map_or(0, |s| s.priority);
+    let names: Vec<String> = stuck.iter().map(|s| m.topology.link_name(s.port)).collect();
+    found.push(format!(
+        "deadlock: {} are paused and wait for each other's buffers (priority {priority}), none of them will ever send again; the \
+         run ended at {}, when it was found",
+        names.join(", "),
+        time(m.recorder.until.as_secs())
+    ));
 }
 
 fn load(m: &Measured<'_>, found: &mut Vec<String>) {

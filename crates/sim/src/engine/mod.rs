@@ -316,8 +316,29 @@ impl Engine {
                 return self.settle(host);
             }
         }
+        if let (Wake::Change, true) = (kind, self.hosts.pull) {
+            return self.on_change(number);
+        }
         self.wire.net.on_deadline(self.now, kind, number);
         self.take_lost();
+        self.stopped |= self.wire.net.deadlock().is_some();
+        Ok(())
+    }
+    /// A link fails or recovers: network cards that feed it know at once.
+    fn on_change(&mut self, number: u32) -> Result<(), ParamError> {
+        let links = self.wire.net.changing(number).to_vec();
+        let hosts: Vec<(u32, u32)> = links.iter().map(|l| (*l, self.wire.net.from(*l))).collect();
+        let hosts: Vec<(u32, u32)> = hosts.into_iter().filter(|(_, h)| self.hosts.is_host(*h)).collect();
+        for (_, host) in &hosts {
+            self.hosts.at(*host).nic.advance(self.now, &mut self.wire);
+        }
+        self.wire.net.on_deadline(self.now, Wake::Change, number);
+        self.take_lost();
+        for (link, host) in hosts {
+            let up = self.wire.net.is_up(link);
+            self.hosts.at(host).nic.set_link(self.now, up, &mut self.wire);
+            self.settle(host)?;
+        }
         Ok(())
     }
 
@@ -419,6 +440,8 @@ impl Engine {
             protocols: &self.setup.protocols,
             notes: &self.setup.notes,
             stopped: self.stopped,
+            fabric: self.wire.net.possible,
+            deadlock: self.wire.net.deadlock(),
         }
     }
 }
