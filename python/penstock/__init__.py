@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from penstock import stats as stats
     from penstock._engine import ScenarioError as ScenarioError
     from penstock._engine import __version__ as __version__
+    from penstock.advice import Advice as Advice
+    from penstock.advice import advise as advise
     from penstock.catalogue import describe as describe
     from penstock.results import load as load
+    from penstock.runs import NotRecorded as NotRecorded
     from penstock.runs import Run as Run
     from penstock.runs import RunSet as RunSet
     from penstock.runs import run as run
@@ -35,9 +38,12 @@ if TYPE_CHECKING:
 
 # Loaded on first use: the analytic models need neither the engine nor the tables.
 _HOME = {
+    "Advice": "advice",
+    "advise": "advice",
     "ScenarioError": "_engine",
     "__version__": "_engine",
     "load": "results",
+    "NotRecorded": "runs",
     "Run": "runs",
     "RunSet": "runs",
     "run": "runs",
@@ -54,13 +60,16 @@ _HOME = {
 _MODULES = ("figures", "ledger", "live", "models", "plot", "report", "results", "stats")
 
 __all__ = [
+    "Advice",
     "Interrupted",
+    "NotRecorded",
     "Run",
     "RunFailed",
     "RunSet",
     "ScenarioError",
     "Study",
     "__version__",
+    "advise",
     "describe",
     "load",
     "resolve",

@@ -1,4 +1,4 @@
-"""The command line: run, sweep, live, reproduce, describe, demo, doctor.
+"""The command line: run, sweep, advise, live, reproduce, describe, demo, doctor.
 
 Exit codes: 0 done, 2 bad input (one line on stderr), 3 a run failed, 130 interrupted with partial results
 kept. With `--json` stdout carries exactly one JSON document; everything else goes to stderr.
@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock import completion
+from penstock.advise_command import advise as advise_on
 from penstock.console import Bar, complain, note, out_console
 from penstock.options import (
     BAD_INPUT,
@@ -41,7 +42,7 @@ from penstock.reproduce_command import reproduce as reproduce_rows
 from penstock.sweep_command import sweep as sweep_points
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from penstock.runs import RunSet
     from penstock.sweeps import Interrupted, RunFailed
@@ -128,6 +129,14 @@ def run(
     jobs: Jobs = "0",
     out: RunDirectory = None,
     force: Force = False,
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            help="Figures to draw into DIR/figures, as in queue,cwnd,fct; needs --out.",
+            metavar="FIGURE,...",
+            autocompletion=completion.figures,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Run a scenario and print what it measured: the mean over the runs and its 95 % interval."""
@@ -140,18 +149,26 @@ def run(
     count, workers = whole("--runs", runs, 1, scenarios.MOST_RUNS), worker_count(jobs)
     number = whole("--seed", seed, 0)
     keep = TABLES if out is not None else ()
+    drawn: list[str] = []
     if out is not None:
         resolved = scenarios.resolve(scenario, chosen, number)
+        if plot is not None:
+            from penstock.plot import chosen as chosen_figures
+
+            drawn = chosen_figures(plot, resolved)
         results.begin(out, scenario, resolved, number, count, force=force)
+    elif plot is not None:
+        raise scenarios.error("--plot", plot, "needs --out DIR, where the figures go")
 
     def make(bar: Bar) -> RunSet:
         points = [(scenario, chosen)]
         return sweep(points, runs=count, seed=number, keep=keep, jobs=workers, on_progress=bar)[0]
 
-    return _run_set(scenario, make, count, out, force, as_json)
+    return _run_set(scenario, make, count, out, force, as_json, drawn)
 
 
 app.command("sweep")(sweep_points)
+app.command("advise")(advise_on)
 
 
 app.command("reproduce")(reproduce_rows)
@@ -358,7 +375,13 @@ def doctor(as_json: Json = False) -> int:
 
 
 def _run_set(
-    label: str, make: Callable[[Bar], RunSet], count: int, out: Path | None, force: bool, as_json: bool
+    label: str,
+    make: Callable[[Bar], RunSet],
+    count: int,
+    out: Path | None,
+    force: bool,
+    as_json: bool,
+    drawn: Sequence[str] = (),
 ) -> int:
     """Make the runs of one scenario under a progress bar, print and write them; the exit code.
 
@@ -396,7 +419,22 @@ def _run_set(
             complain(str(problem))
             return RUN_FAILED
         note(f"run directory: {out}")
+        _draw(found, drawn, out / "figures")
     return code
+
+
+def _draw(found: RunSet, names: Sequence[str], folder: Path) -> None:
+    """Draw the named figures of a run set that has come to something."""
+    if not names or not found.runs:
+        return
+    from penstock import figures, plot
+    from penstock.runs import NotRecorded
+
+    for name in names:
+        try:
+            note(f"figure: {figures.write(plot.draw(found, name), folder, name)}")
+        except NotRecorded as problem:
+            note(f"warning: no figure {name}: {problem}")
 
 
 def _print_runs(found: RunSet) -> None:

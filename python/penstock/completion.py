@@ -44,6 +44,19 @@ def settings(incomplete: str) -> list[tuple[str, str]]:
     return [(f"{key}={word}", text) for word, text in _words(scenario, key) if word.startswith(value)]
 
 
+def figures(incomplete: str) -> list[tuple[str, str]]:
+    """Figures of `run --plot`, the last of several between commas."""
+    from penstock.runs import FIGURES
+
+    before, comma, last = incomplete.rpartition(",")
+    given = before.split(",")
+    return [
+        (f"{before}{comma}{name}", figure.text)
+        for name, figure in FIGURES.items()
+        if name.startswith(last) and name not in given
+    ]
+
+
 def values_over(incomplete: str) -> list[tuple[str, str]]:
     """As `settings`, for the last of several values between commas."""
     before, comma, last = incomplete.rpartition(",")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import math
+import sys
 import time
 from typing import Any
 
@@ -10,6 +13,11 @@ from rich.text import Text
 
 out_console = Console(highlight=False, markup=False)
 err_console = Console(stderr=True, highlight=False, markup=False)
+
+# A job that is over sooner needs no bar.
+_PATIENCE_S = 2.0
+# So often a notebook's bar is drawn anew.
+_REFRESH_S = 0.25
 
 
 def complain(message: str) -> None:
@@ -23,7 +31,9 @@ def note(message: str) -> None:
 
 
 class Bar:
-    """A progress bar on stderr, once a job has taken two seconds, and only on a terminal."""
+    """A progress bar with the time left, once a job has taken two seconds: on stderr where that is a
+    terminal, below the cell in a notebook, nowhere else.
+    """
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -33,24 +43,19 @@ class Bar:
 
     def __call__(self, fraction: float) -> None:
         """Show that `fraction` of the job is done."""
-        if not err_console.is_terminal:
-            return
         if self._bar is None:
-            if time.monotonic() - self._started < 2.0 or fraction >= 1.0:
+            if time.monotonic() - self._started < _PATIENCE_S or fraction >= 1.0:
                 return
-            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TaskProgressColumn(),
-                TimeRemainingColumn(),
-                console=err_console,
-                transient=True,
-            )
-            self._bar.start()
-            self._task = self._bar.add_task(self.label, total=1.0)
-        self._bar.update(self._task, completed=fraction)
+            if in_notebook():
+                self._bar = _NotebookBar(self.label)
+            elif err_console.is_terminal:
+                self._bar, self._task = _terminal_bar(self.label)
+            else:
+                return
+        if isinstance(self._bar, _NotebookBar):
+            self._bar.show(fraction)
+        else:
+            self._bar.update(self._task, completed=fraction)
 
     def stop(self) -> None:
         """Take the bar away; the next two seconds start anew."""
@@ -65,3 +70,92 @@ class Bar:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def in_notebook() -> bool:
+    """Whether this is the process behind a notebook, which shows objects and not a terminal."""
+    shell = sys.modules.get("IPython")
+    running = shell.get_ipython() if shell is not None else None
+    return running is not None and getattr(running, "kernel", None) is not None
+
+
+def _terminal_bar(label: str) -> tuple[Any, Any]:
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        console=err_console,
+        transient=True,
+    )
+    bar.start()
+    return bar, bar.add_task(label, total=1.0)
+
+
+class Share:
+    """A share of a job for a notebook: a bar as HTML, a line as text."""
+
+    def __init__(self, label: str, fraction: float, left: str) -> None:
+        self.label, self.fraction, self.left = label, fraction, left
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        said = f"{self.fraction:.0%}{', ' if self.left else ''}{self.left}"
+        bar = f"<progress max='1' value='{self.fraction:.4f}' style='width:20em'></progress>"
+        return {
+            "text/plain": f"{self.label}: {said}",
+            "text/html": f"<div>{html.escape(self.label)} {bar} {html.escape(said)}</div>",
+        }
+
+
+class _NotebookBar:
+    """A bar below a notebook's cell, through IPython's own displays: no widgets needed."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._handle: Any = None
+        self._first = (time.monotonic(), 0.0)
+        self._last = -math.inf
+
+    def show(self, fraction: float) -> None:
+        from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
+
+        now = time.monotonic()
+        if self._handle is None:
+            # What was there when the bar appeared may have come out of a store: it says nothing of the pace.
+            self._first = (now, fraction)
+        if now - self._last < _REFRESH_S:
+            return
+        self._last = now
+        began, done = self._first
+        left = ""
+        if fraction > done:
+            left = f"{clock((now - began) * (1 - fraction) / (fraction - done))} left"
+        share = Share(self._label, fraction, left)
+        if self._handle is None:
+            self._handle = display(share, display_id=True)
+        else:
+            self._handle.update(share)
+
+    def stop(self) -> None:
+        """Leave nothing behind."""
+        if self._handle is not None:
+            self._handle.update(Nothing())
+
+
+class Nothing:
+    """What a notebook shows in the place of a bar that is over."""
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": "", "text/html": ""}
+
+
+def clock(seconds: float) -> str:
+    """A time to wait for people: 45 s, 3:05 min, 2:10 h."""
+    whole = math.ceil(seconds - 1e-6)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02} min"
+    return f"{whole // 3600}:{whole % 3600 // 60:02} h"

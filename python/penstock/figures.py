@@ -7,6 +7,7 @@ that a figure survives a greyscale printer. Uncertainty is a band.
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,9 @@ import matplotlib.cm
 import matplotlib.colors
 import matplotlib.ticker
 import numpy as np
+import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
@@ -43,11 +46,18 @@ _MOST_TICKS = 10
 # Text and axes. The HTML report replaces it by the reader's own text colour (light or dark page).
 INK = "#1c1f24"
 
-# More lines than this cannot be told apart one by one: `lines` colours them by number instead.
+# More lines than this cannot be told apart in one panel: `lines` colours them by number, and `panels` gives
+# each its own.
 MOST_TOLD_APART = len(PALETTE)
-# Dark to light: the order of the lines survives a greyscale printer. Its last, palest part is left out.
-_MAP = "viridis"
+# So many panels still have room on one page.
+MOST_PANELS = 24
+# Dark to light throughout, so that the order survives a greyscale printer. Lines leave its palest part out.
+MAP = "viridis"
 _MAP_END = 0.88
+# Relative luminance above which black is the better ink.
+_BRIGHT = 0.45
+# What is only there for comparison.
+PALE = "#b9bfc7"
 
 _STYLE: dict[Any, Any] = {
     "figure.figsize": (6.6, 4.1),
@@ -125,13 +135,32 @@ def band(ax: Axes, x: ArrayLike, mean: ArrayLike, half: ArrayLike, label: str, i
     """Draw series `i`: the mean over `x`, and mean ± `half` (95 % half-width, NaN if unknown) as a band."""
     m, h = np.asarray(mean, dtype=float), np.nan_to_num(np.asarray(half, dtype=float))
     ax.plot(x, m, label=label, **look(i))
-    low = m - h
+    # Student's t knows nothing of zero: the mean of what is never negative is not below it.
+    low = np.maximum(m - h, 0.0) if np.nanmin(m, initial=0.0) >= 0 else m - h
     if ax.get_yscale() == "log":
         # A band that reaches zero would vanish from a log axis altogether: it ends a decade below the mean.
         low = np.maximum(low, m / 10)
     ax.fill_between(
         np.asarray(x, dtype=float), low, m + h, color=PALETTE[i % len(PALETTE)], alpha=0.18, linewidth=0
     )
+
+
+def by_size(ax: Axes, classes: pl.DataFrame, key: str, label: str, i: int, runs: int) -> None:
+    """Draw series `i`: the quantile `key` of `sizes.quantiles` over size with its 95 % band. Marks are hollow
+    where a run has fewer flows than make such a quantile more than about the largest value.
+    """
+    x, y = classes["size_bytes"].to_numpy(), classes[key].to_numpy()
+    band(ax, x, y, classes[f"{key}_ci95"].to_numpy(), label, i)
+    share = float(key.rpartition("_p")[2]) / 100
+    few = classes["flows"].to_numpy() * (1 - share) < runs * (1 - 1e-9)
+    colour, mark = PALETTE[i % len(PALETTE)], MARKERS[i % len(MARKERS)]
+    if few.any():
+        how: dict[str, Any] = {"markeredgecolor": colour, "markerfacecolor": "white", "zorder": 3}
+        ax.plot(x[few], y[few], marker=mark, linestyle="none", **how)
+    if len(x) == 1:
+        # A band of one point would not be seen.
+        half = np.nan_to_num(classes[f"{key}_ci95"].to_numpy())
+        ax.errorbar(x, y, yerr=half, color=colour, capsize=4, linestyle="none", zorder=1)
 
 
 def lines(ax: Axes, series: Sequence[tuple[int, str, ArrayLike, ArrayLike]], what: str, **how: Any) -> None:
@@ -144,26 +173,99 @@ def lines(ax: Axes, series: Sequence[tuple[int, str, ArrayLike, ArrayLike]], wha
         for i, (_, label, x, y) in enumerate(series):
             ax.plot(x, y, label=label, **(line(i) | how))
         if len(series) > 1:
-            ax.legend(ncols=1 + len(series) // 5)
+            legend(ax, len(series))
         return
-    numbers = [number for number, *_ in series]
-    low, high = min(numbers), max(numbers)
-    colours = mpl.colormaps[_MAP].resampled(256)(np.linspace(0, _MAP_END, 256))
-    scale, palette = mpl.colors.Normalize(low, high), mpl.colors.ListedColormap(colours)
-    for number, _, x, y in series:
-        ax.plot(x, y, color=palette(float(scale(number))), linewidth=0.9, **how)
+    shades = shaded(ax, series, **how)
     figure = ax.get_figure()
     assert figure is not None
-    shades = mpl.cm.ScalarMappable(scale, palette)
     bar = figure.colorbar(shades, ax=ax, label=f"{what} ({len(series)} lines)", pad=0.02)
     bar.ax.yaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
 
 
-def log_x(ax: Axes) -> None:
-    """A log x axis with plain numbers, also between the powers of ten where there is room."""
+def shaded(
+    ax: Axes, series: Sequence[tuple[int, str, ArrayLike, ArrayLike]], **how: Any
+) -> mpl.cm.ScalarMappable:
+    """Draw (number, label, x, y) series in colours by their number, dark to light; the colours' scale."""
+    numbers = [number for number, *_ in series]
+    scale = mpl.colors.Normalize(min(numbers), max(numbers))
+    palette = mpl.colors.ListedColormap(mpl.colormaps[MAP].resampled(256)(np.linspace(0, _MAP_END, 256)))
+    for number, _, x, y in series:
+        ax.plot(x, y, color=palette(float(scale(number))), linewidth=0.9, **how)
+    return mpl.cm.ScalarMappable(scale, palette)
+
+
+def legend(ax: Axes, count: int, title: str | None = None, **how: Any) -> None:
+    """A legend of `count` lines: inside the axes while there is room, otherwise beside them."""
+    if count <= 4:
+        ax.legend(title=title, **how)
+        return
+    figure = ax.get_figure()
+    assert figure is not None
+    handles, labels = ax.get_legend_handles_labels()
+    figure.legend(handles, labels, title=title, loc="outside right upper", ncols=1 + count // 18, **how)
+
+
+def panels(names: Sequence[str], title: str, x: str, y: str) -> tuple[Figure, list[Axes]]:
+    """Small multiples with common axes, one per name, which stands in it: for more lines than one panel can
+    tell apart. Call inside `style()`.
+    """
+    columns = min(4, math.ceil(math.sqrt(len(names))))
+    rows = math.ceil(len(names) / columns)
+    figure, axes = new(
+        rows, columns, width=max(6.6, 2.4 * columns), height=1.1 + 1.5 * rows, sharex=True, sharey=True
+    )
+    for ax, name in zip(axes, names, strict=False):
+        ax.set_title(name, fontsize=9.0, fontweight="normal")
+    for ax in axes[len(names) :]:
+        ax.set_visible(False)
+        # The panel above the gap gets the axis that this one does not show.
+        axes[axes.index(ax) - columns].xaxis.set_tick_params(labelbottom=True)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11.0, fontweight="bold", color=INK)
+    figure.supxlabel(x, fontsize=10.0)
+    figure.supylabel(y, fontsize=10.0)
+    return figure, axes[: len(names)]
+
+
+def shade(value: float) -> Any:
+    """The colour of a share, 0 to 1, on the scale from dark to light."""
+    return mpl.colormaps[MAP](_MAP_END * value)
+
+
+def ink_on(colour: Any) -> str:
+    """Black or white, whichever can be read on `colour`."""
+    red, green, blue, _ = mpl.colors.to_rgba(colour)
+    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > _BRIGHT else "white"
+
+
+def units(axis: Axis, key: str) -> None:
+    """Write rates and times on an axis as people do: 800 Mb/s, 5 ms."""
+    from penstock.runs import show
+
+    if key.endswith(("_bps", "_s")):
+        axis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: show(key, value)))
+
+
+def short(value: float) -> str:
+    """A number in few letters: 1.2G, 34k, 0.05."""
+    for scale, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= scale:
+            return f"{value / scale:.3g}{letter}"
+    return f"{value:.3g}"
+
+
+def log_x(ax: Axes, bytes_: bool = False) -> None:
+    """A log x axis with plain numbers, also at 2 and 5 times the powers of ten where it spans few of them;
+    `bytes_` writes 10k for 10000.
+    """
     ax.set_xscale("log")
-    ax.xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda x, _: f"{x:g}"))
-    ax.xaxis.set_minor_formatter(mpl.ticker.LogFormatter(minor_thresholds=(2, 0.4)))
+    say = short if bytes_ else "{:g}".format
+    low, high = ax.get_xlim()
+    few = low > 0 and high < 30 * low
+    ax.xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda x, _: say(x)))
+    ax.xaxis.set_minor_locator(mpl.ticker.LogLocator(subs=(2.0, 5.0) if few else "auto"))
+    ax.xaxis.set_minor_formatter(
+        mpl.ticker.FuncFormatter(lambda x, _: say(x)) if few else mpl.ticker.NullFormatter()
+    )
 
 
 def places(ax: Axes, values: Sequence[Any], label: str) -> NDArray[np.float64]:

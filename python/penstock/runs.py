@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,11 +20,37 @@ from numpy.typing import NDArray
 from penstock import stats
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from penstock.plot import Plot
+    from penstock.sweeps import Workers
 
 TABLES = ("flows", "transfers", "ports", "series", "events")
+
+
+class Drawn(NamedTuple):
+    """What a figure shows, and whether it needs samples."""
+
+    text: str
+    sampled: bool = False
+
+
+# Figures of a run set by their names on the command line: methods of `penstock.plot.Plot`.
+FIGURES = {
+    "fct": Drawn("distribution of completion times"),
+    "slowdown": Drawn("slowdown by size: median and 99th percentile"),
+    "utilisation": Drawn("the network with the utilisation of every link"),
+    "timeouts": Drawn("timeouts by flow and kind"),
+    "queue": Drawn("queue over time", sampled=True),
+    "queue-cdf": Drawn("distribution of the queue length", sampled=True),
+    "cwnd": Drawn("congestion windows over time", sampled=True),
+    "story": Drawn("queue, windows, drops and timeouts on one time axis", sampled=True),
+}
+
+
+class NotRecorded(KeyError):
+    """A table, a series or a key that these runs do not have; the message says what to add to have it."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 @dataclass(frozen=True)
@@ -48,7 +74,7 @@ class Run:
     bottleneck: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunSet:
     """The replications of one scenario: same settings and seed, run numbers 0, 1, 2, ..."""
 
@@ -60,6 +86,18 @@ class RunSet:
     def scenario(self) -> dict[str, Any]:
         """The resolved scenario: every key with the value that was used."""
         return self.runs[0].scenario if self.runs else {}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What was given for this scenario, by its file or the caller: the keys that are not left at their
+        defaults, with the values that were used.
+        """
+        return dict(headline(self.scenario))
+
+    def __repr__(self) -> str:
+        given = "".join(f", {key}={value!r}" for key, value in self.settings.items())
+        count = f"{len(self.runs)} run{'s' if len(self.runs) != 1 else ''}"
+        return f"RunSet({self.name!r}{given}, seed={self.seed}, {count})"
 
     @property
     def warnings(self) -> list[str]:
@@ -145,16 +183,66 @@ class RunSet:
         return self.table("events")
 
     def table(self, name: str) -> pl.DataFrame:
-        """The named table of all runs, with the run number in front. Raises KeyError when no run kept it."""
+        """The named table of all runs, with the run number in front. Raises NotRecorded (a KeyError), saying
+        what to add, when no run kept it.
+        """
         parts = [
             run.tables[name].select(pl.lit(run.run, dtype=pl.UInt32).alias("run"), pl.all())
             for run in self.runs
             if name in run.tables
         ]
         if not parts:
-            kept = sorted({table for run in self.runs for table in run.tables})
-            raise KeyError(f"no table {name!r} was kept; there are: {', '.join(kept) or 'none'}")
+            raise NotRecorded(self._lacking(name))
         return pl.concat(parts, how="vertical")
+
+    def samples(self, run: int = 0) -> pl.DataFrame:
+        """The series of run `run`. Raises NotRecorded, saying what to add, when nothing was sampled."""
+        found = self.tables(run).get("series")
+        if found is None or found.height == 0:
+            raise NotRecorded(self._lacking("series"))
+        return found
+
+    def _lacking(self, name: str) -> str:
+        """Why there is no table of this name, and what to add to have it."""
+        if name not in TABLES:
+            return f'no table "{name}"; there are: {", ".join(TABLES)}'
+        if not self.runs:
+            return f'no table "{name}": no run came to anything'
+        chosen = self.scenario.get("set", {})
+        lacks = [] if chosen.get("sample") else ['sample="100us" (or another interval)']
+        lacks += [] if chosen.get("series") == "true" else ["series=True"]
+        if name == "series" and lacks:
+            return f"nothing was sampled in these runs: add {' and '.join(lacks)}"
+        if not any(name in run.tables for run in self.runs):
+            return f'table "{name}" was not kept: add keep=["{name}"]'
+        return f'table "{name}" is empty: the run ended before its first sample'
+
+    def to_pandas(self, table: str) -> Any:
+        """A table of all runs as a pandas DataFrame. Raises NotRecorded, and ImportError, naming the extra,
+        where pandas is missing.
+        """
+        return in_pandas(self.table(table))
+
+    def by_size(
+        self,
+        value: str = "slowdown",
+        *,
+        table: str | None = None,
+        bins: int = 10,
+        shares: Sequence[float] = (0.5, 0.99),
+    ) -> pl.DataFrame:
+        """Quantiles of `value` ("slowdown" or "fct_s") by size, a row per class of sizes of about equally
+        many flows: `size_low_bytes`, `size_high_bytes` (both in the class), `size_bytes` (its median),
+        `flows` (in all runs), and per share `value_p50` with `value_p50_ci95`, the half-width of the 95 %
+        Student-t interval over the runs (NaN with one run).
+
+        `table` is "flows" or "transfers"; None is whichever holds something that was completed, flows first.
+        A quantile of fewer flows than 1 / (1 - share) is about the largest value. Raises NotRecorded.
+        """
+        from penstock import sizes
+
+        rows, _ = sizes.completed(self, table, value)
+        return sizes.quantiles(rows, sizes.edges(rows["size_bytes"], bins), shares, value)
 
     def statistics(self) -> pl.DataFrame:
         """One row per summary key: mean and 95 % half-width over the runs, in the unit the key names."""
@@ -204,7 +292,7 @@ class RunSet:
     def _known(self, key: str) -> None:
         if not any(key in run.summary for run in self.runs):
             known = sorted({name for run in self.runs for name in run.summary})
-            raise KeyError(f"no summary key {key!r}; there are: {', '.join(known)}")
+            raise NotRecorded(f"no summary key {key!r}; there are: {', '.join(known)}")
 
     def _repr_html_(self) -> str:
         given = ", ".join(f"{key} = {value}" for key, value in headline(self.scenario)) or "all defaults"
@@ -241,6 +329,16 @@ def headline(scenario: dict[str, Any]) -> list[tuple[str, Any]]:
     return [(key, scenario["set"][key]) for key in scenario.get("given", [])]
 
 
+def in_pandas(frame: pl.DataFrame) -> Any:
+    """A frame as a pandas DataFrame. Raises ImportError, naming the extra, where pandas is missing."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ImportError("pandas is not installed: pip install 'penstock[pandas]'") from None
+    # Column by column: polars' own way needs pyarrow.
+    return pd.DataFrame({column.name: column.to_numpy() for column in frame})
+
+
 def show(key: str, value: float) -> str:
     """A summary value for people: scaled by the unit its key names."""
     if not np.isfinite(value):
@@ -268,7 +366,7 @@ def run(
     runs: int = 1,
     keep: Iterable[str] = TABLES,
     jobs: int | None = None,
-    executor: Executor | None = None,
+    executor: Workers | None = None,
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> RunSet:
@@ -277,9 +375,10 @@ def run(
     Settings are keyword arguments: numbers, or strings with units ("10Gbps", "300us", "32KB", "100pkt"). A
     key that is no Python name goes into the mapping `settings`: `settings={"from": "a0"}`.
     `runs` is the number of replications, spread over `jobs` threads (default: all cores) or the workers of
-    `executor`, any concurrent.futures.Executor; `keep` names the tables to hold on to. Raises ScenarioError
-    (a ValueError) naming the argument, its value and the rule it breaks; RunFailed when a run dies;
-    Interrupted (a KeyboardInterrupt) on Ctrl-C. The last two carry what was finished in `.results`.
+    `executor`, any concurrent.futures.Executor or a Dask client; `keep` names the tables to hold on to.
+    Raises ScenarioError (a ValueError) naming the argument, its value and the rule it breaks; RunFailed when
+    a run dies; Interrupted (a KeyboardInterrupt) on Ctrl-C. The last two carry what was finished in
+    `.results`.
     """
     from penstock import scenario as scenarios
     from penstock.sweeps import sweep

@@ -15,7 +15,6 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,19 +23,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from penstock import _engine, grid, results, scenario, stats, sweeps
+from penstock import grid, results, scenario, sizes, stats, sweeps
 from penstock.console import Bar
-from penstock.runs import Run, RunSet, show
-from penstock.store import Store, identity
+from penstock.runs import NotRecorded, RunSet, in_pandas, show
+from penstock.store import Store
+from penstock.study_work import Until, Work, missing, plan
 
 if TYPE_CHECKING:
     from penstock.study_plot import StudyPlot
 
-Until = tuple[str, float, int]
-
-# Replications of each point before adaptive replication judges an interval for the first time: a variance
-# of fewer says little.
-_FIRST_RUNS = 5
 # What a table for people shows of the summary, as far as it is there.
 HEADLINE = (
     "goodput_bps",
@@ -112,11 +107,7 @@ class Study:
 
     def to_pandas(self) -> Any:
         """`frame` as a pandas DataFrame. Raises ImportError, naming the extra, where pandas is missing."""
-        try:
-            import pandas as pd  # type: ignore[import-not-found, import-untyped, unused-ignore]
-        except ImportError:
-            raise ImportError("pandas is not installed: pip install 'penstock[pandas]'") from None
-        return pd.DataFrame(self.frame.to_dict(as_series=False))
+        return in_pandas(self.frame)
 
     def where(self, **chosen: Any) -> Study:
         """The points at which the swept keys have these values. Raises ScenarioError where there are none."""
@@ -166,6 +157,45 @@ class Study:
         ]
         return pl.DataFrame([*columns, pl.Series("n", [row[4] for row in rows], dtype=pl.Int64)])
 
+    def completed(self, table: str | None = None, value: str = "slowdown") -> list[pl.DataFrame]:
+        """Per point `run`, `size_bytes` and `value` of what was completed: of `table`, or of flows where any
+        was completed at any point and otherwise of transfers. Raises as `RunSet.by_size`.
+        """
+        problem: NotRecorded | None = None
+        for name in sizes.SIZE if table is None else [table]:
+            found = []
+            for runs in self.sets:
+                try:
+                    found.append(sizes.completed(runs, name, value)[0])
+                except NotRecorded as missing:
+                    problem = problem or missing
+                    found.append(
+                        pl.DataFrame(schema={"run": pl.UInt32, "size_bytes": pl.UInt64, value: pl.Float64})
+                    )
+            if any(part.height for part in found):
+                return found
+        raise problem or NotRecorded("this study has no runs")
+
+    def by_size(
+        self,
+        value: str = "slowdown",
+        *,
+        table: str | None = None,
+        bins: int = 10,
+        shares: Sequence[float] = (0.5, 0.99),
+    ) -> pl.DataFrame:
+        """As `RunSet.by_size`, a row per point and class; all points have the same classes. The study must
+        have kept the table (`keep=["flows"]`).
+        """
+        parts = self.completed(table, value)
+        borders = sizes.edges(np.concatenate([part["size_bytes"].to_numpy() for part in parts]), bins)
+        found = []
+        for i, part in enumerate(parts):
+            classes = sizes.quantiles(part, borders, shares, value)
+            index = pl.Series([i] * classes.height, dtype=pl.UInt32)
+            found.append(pl.DataFrame([column.gather(index) for column in self._swept]).hstack(classes))
+        return pl.concat(found)
+
     @property
     def warnings(self) -> list[str]:
         """What to know before trusting the numbers, a line each; a line that not all points share names its
@@ -191,7 +221,9 @@ class Study:
 
     @property
     def plot(self) -> StudyPlot:
-        """Figures: `.plot.curve(x, y, by)`, `.plot.heatmap(x, y, z)`, `.plot.compare(key, by)`."""
+        """Figures: `.plot.curve(x, y, by)`, `.plot.heatmap(x, y, z)`, `.plot.compare(key, by)`,
+        `.plot.slowdown(by)`.
+        """
         from penstock.study_plot import StudyPlot
 
         return StudyPlot(self)
@@ -273,7 +305,7 @@ class Study:
 
     @cached_property
     def _reached(self) -> list[bool]:
-        return [self.until is not None and _missing(runs, self.until) == 0 for runs in self.sets]
+        return [self.until is not None and missing(runs, self.until) == 0 for runs in self.sets]
 
     def _of_points(self, index: Sequence[int], text: str) -> str:
         if len(index) == len(self.points):
@@ -297,15 +329,17 @@ class Study:
             row = [self._words[key][i] for key in self.keys] + [str(len(found.runs))]
             for key in shown:
                 interval = found.interval(key) if found.runs else ""
-                row.append(f"{show(key, found.summary.get(key, math.nan))} {interval}".strip())
+                ends = f"({interval})" if interval and not interval.startswith("±") else interval
+                row.append(f"{show(key, found.summary.get(key, math.nan))} {ends}".strip())
             rows.append(row)
         return [*self.keys, "runs", *shown], rows
 
     def _repr_html_(self) -> str:
         headings, rows = self.rows()
         head = "".join(f"<th>{html.escape(text)}</th>" for text in headings)
+        cell = "<td style='white-space:nowrap;padding-right:1em'>"
         body = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in row)}</tr>"
+            f"<tr>{''.join(f'{cell}{html.escape(text)}</td>' for text in row)}</tr>"
             for row in rows[:_MOST_ROWS_SHOWN]
         )
         more = len(rows) - _MOST_ROWS_SHOWN
@@ -313,7 +347,8 @@ class Study:
         warned = "".join(f"<div>&#9888; {html.escape(text)}</div>" for text in self.warnings)
         return (
             f"<div><b>{html.escape(self.name)}</b>, {len(self.points)} points, seed {self.seed}{warned}"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{left}</div>"
+            "<div style='overflow-x:auto'>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{left}</div>"
         )
 
 
@@ -327,7 +362,7 @@ def study(
     seed: int = 1,
     settings: Mapping[str, Any] | None = None,
     store: str | Path | None = None,
-    executor: Executor | None = None,
+    executor: sweeps.Workers | None = None,
     jobs: int | None = None,
     until: Until | None = None,
     keep: Iterable[str] = (),
@@ -347,12 +382,12 @@ def study(
     progress bar appears on a terminal unless `on_progress` hears the finished fraction. Raises ScenarioError
     before anything runs when a point is wrong; RunFailed and Interrupted have the finished runs in `.study`.
     """
-    plan = _plan(name, over, points, sample, runs, seed, settings, until)
+    chosen = plan(name, over, points, sample, runs, seed, settings, until)
     kept, workers = sweeps.tables(keep), sweeps.worker_count(jobs)
-    work = _Work(plan, Store(store) if store is not None else None, kept)
+    work = Work(chosen, Store(store) if store is not None else None, kept)
     with Bar(str(name)) as bar:
         stop = work.fill(executor, workers, on_progress or bar)
-    found = work.study()
+    found = _measured_by(work)
     if isinstance(stop, KeyboardInterrupt):
         raise sweeps.Interrupted(list(found.sets), found)
     if stop is not None:
@@ -360,227 +395,27 @@ def study(
     return found
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """A study whose every point has been resolved."""
-
-    name: str
-    seed: int
-    keys: tuple[str, ...]
-    points: tuple[dict[str, Any], ...]
-    specs: tuple[str, ...]
-    resolved: tuple[dict[str, Any], ...]
-    runs: int
-    until: Until | None
-
-
-def _plan(
-    name: str | Path,
-    over: Mapping[str, grid.Values] | None,
-    points: Iterable[Mapping[str, Any]] | None,
-    sample: tuple[str, int] | None,
-    runs: int | None,
-    seed: int,
-    settings: Mapping[str, Any] | None,
-    until: Until | None,
-) -> _Plan:
-    if (over is None or not len(over)) == (points is None):
-        raise scenario.error("over", over or "nothing", "give either `over` or a list of `points`")
-    least = scenario.whole("seed", seed, least=0)
-    common = dict(settings or {})
-    if over is not None and points is None:
-        for key in over:
-            if key in common:
-                raise scenario.error(
-                    str(key), common[key], "is given twice, as a setting and as a key to sweep"
-                )
-        # Checks the common settings too, before the points that stand on them.
-        kinds = grid.kinds(scenario.resolve(name, common, seed=least)) if _resolves(name, common) else {}
-        chosen = _combined(over, sample, least, kinds)
-    else:
-        if sample is not None:
-            raise scenario.error("sample", sample, "needs ranges in `over`, not a list of points")
-        chosen = [{str(key): _plain(value) for key, value in point.items()} for point in points or ()]
-    if not chosen:
-        raise scenario.error("points", "[]", "a study needs at least one point")
-    keys = tuple(dict.fromkeys(str(key) for point in chosen for key in point))
-    checked = _until(until, len(chosen))
-    first = min(_FIRST_RUNS, checked[2]) if checked else 1
-    count = sweeps.count_of_runs("runs", first if runs is None else runs, len(chosen))
-    if checked and not 2 <= count <= checked[2]:
-        raise scenario.error("runs", count, f"must be from 2 to {checked[2]} with `until`")
-    specs = [scenario.spec(name, scenario.merged(common, point), least) for point in chosen]
-    resolved = [sweeps.resolved(_engine.resolve(text)) for text in specs]
-    return _Plan(str(name), least, keys, tuple(chosen), tuple(specs), tuple(resolved), count, checked)
-
-
-def _resolves(name: str | Path, common: Mapping[str, Any]) -> bool:
-    """Whether the scenario stands without the swept keys; a file may leave them out."""
-    try:
-        scenario.resolve(name, common)
-    except scenario.ScenarioError:
-        return False
-    return True
-
-
-def _combined(
-    over: Mapping[str, grid.Values], sample: tuple[str, int] | None, seed: int, kinds: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    if sample is None:
-        return grid.grid(over, kinds)
-    if not isinstance(sample, tuple | list) or len(sample) != 2 or sample[0] != "latin":
-        raise scenario.error("sample", sample, 'must be ("latin", number of points)')
-    return grid.latin(over, sample[1], seed, kinds)
-
-
-def _until(until: Until | None, points: int) -> Until | None:
-    """`until` checked. Raises ScenarioError."""
-    if until is None:
-        return None
-    if not isinstance(until, tuple | list) or len(until) != 3:
-        raise scenario.error("until", until, "must be (summary key, share of the mean, most runs)")
-    key, share, most = until
-    known = [entry["name"] for entry in scenario.describe()["summary_keys"]]
-    if key not in known:
-        raise scenario.error("until", key, f"is no summary key; there are: {', '.join(known)}")
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < math.inf:
-        raise scenario.error("until", share, "the share of the mean must be a number above 0, as in 0.05")
-    if scenario.whole("until", most, least=2) * points > scenario.MOST_RUNS:
-        rule = f"most runs: makes {most * points} runs of {points} points; at most {scenario.MOST_RUNS}"
-        raise scenario.error("until", most, rule)
-    return (str(key), float(share), int(most))
-
-
-class _Work:
-    """The runs of a study as they come in, from its store or from workers."""
-
-    def __init__(self, plan: _Plan, kept_in: Store | None, keep: tuple[str, ...]) -> None:
-        self.plan, self.store, self.keep = plan, kept_in, keep
-        self.runs: list[dict[int, Run]] = [{} for _ in plan.points]
-        self.identities = [
-            identity(text, found) for text, found in zip(plan.specs, plan.resolved, strict=True)
-        ]
-        self.ran = self.from_store = self.unstored = 0
-        self.problem = ""
-
-    def fill(
-        self, executor: Executor | None, jobs: int, on_progress: Callable[[float], None]
-    ) -> BaseException | None:
-        """Make every run that is wanted; what stopped it early, if anything."""
-        wanted = [self.plan.runs] * len(self.plan.points)
-        while True:
-            stop = self._round(wanted, executor, jobs, on_progress)
-            if stop is not None or self.plan.until is None:
-                return stop
-            # From the numbers alone: the same for any number of workers, resumed or not.
-            more = [_missing(self._set(i), self.plan.until) for i in range(len(wanted))]
-            if not any(more):
-                return None
-            before, most = wanted, self.plan.until[2]
-            wanted = [min(most, n + extra) for n, extra in zip(wanted, more, strict=True)]
-            if wanted == before:
-                return None
-
-    def _round(
-        self,
-        wanted: Sequence[int],
-        executor: Executor | None,
-        jobs: int,
-        on_progress: Callable[[float], None],
-    ) -> BaseException | None:
-        # Points that come to the same scenario share their runs.
-        todo: dict[tuple[str, int], list[int]] = {}
-        try:
-            for i, count in enumerate(wanted):
-                for number in (n for n in range(count) if n not in self.runs[i]):
-                    what = (self.identities[i], number)
-                    found = None
-                    if self.store is not None and what not in todo:
-                        found = self.store.get(*what, self.keep, self.plan.resolved[i])
-                    if found is None:
-                        todo.setdefault(what, []).append(i)
-                    else:
-                        self.from_store += 1
-                        self.runs[i][number] = found
-        except KeyboardInterrupt as interrupt:
-            return interrupt
-        places = list(todo.items())
-        tasks = [
-            sweeps.Task(self.plan.name, self.plan.specs[at[0]], number, self.keep)
-            for (_, number), at in places
-        ]
-
-        def finished(index: int, run: Run) -> None:
-            if run.completed:
-                (what, number), at = places[index]
-                self._take(what, number, at, run)
-
-        if not tasks:
-            return None
-        ready, total = sum(map(len, self.runs)), sum(wanted)
-        _, stop = sweeps.run_tasks(
-            tasks,
-            jobs=jobs,
-            executor=executor,
-            on_progress=lambda done: on_progress((ready + done * (total - ready)) / total),
-            on_run=finished,
-        )
-        return stop
-
-    def _take(self, what: str, number: int, at: Sequence[int], run: Run) -> None:
-        # As it would come out of the store, so that a study that was resumed has the same bytes.
-        numbers = results.whole_again(results.plain(run.summary))
-        if self.store is not None:
-            try:
-                self.store.put(what, run, self.plan.seed)
-            except OSError as problem:
-                self.unstored += 1
-                self.problem = self.problem or problem.strerror or str(problem)
-        self.ran += 1
-        for i in at:
-            self.runs[i][number] = replace(run, summary=numbers, scenario=self.plan.resolved[i])
-
-    def _set(self, i: int) -> RunSet:
-        runs = self.runs[i]
-        return RunSet(self.plan.name, self.plan.seed, tuple(runs[number] for number in sorted(runs)))
-
-    def study(self) -> Study:
-        """What there is so far."""
-        problems = []
-        if self.store is not None and self.store.damaged:
-            problems.append(f"{self.store.damaged} entries of the store were damaged and were run again")
-        if self.unstored:
-            problems.append(f"{self.unstored} runs could not be stored ({self.problem})")
-        plan = self.plan
-        sets = tuple(self._set(i) for i in range(len(plan.points)))
-        return Study(
-            plan.name,
-            plan.seed,
-            plan.keys,
-            plan.points,
-            sets,
-            plan.until,
-            self.ran,
-            self.from_store,
-            self.unstored,
-            tuple(problems),
-        )
-
-
-def _missing(runs: RunSet, until: Until) -> int:
-    """How many more runs the interval of the named key needs: 0 when it is narrow enough.
-
-    The half-width falls with the square root of the number; at most twice as many at a time, because the
-    variance of a few runs is itself a guess.
-    """
-    key, share, _ = until
-    values = [stats.number(run.summary.get(key)) for run in runs.runs]
-    mean, half, n = stats.mean(values), stats.ci95(values), len(values)
-    if math.isfinite(half) and half <= share * abs(mean):
-        return 0
-    if not math.isfinite(half) or mean == 0:
-        return max(1, n)
-    return max(1, min(n, math.ceil(n * ((half / (share * abs(mean))) ** 2 - 1))))
+def _measured_by(work: Work) -> Study:
+    """What there is so far."""
+    problems = []
+    if work.store is not None and work.store.damaged:
+        problems.append(f"{work.store.damaged} entries of the store were damaged and were run again")
+    if work.unstored:
+        problems.append(f"{work.unstored} runs could not be stored ({work.problem})")
+    what = work.plan
+    sets = tuple(work.found(i) for i in range(len(what.points)))
+    return Study(
+        what.name,
+        what.seed,
+        what.keys,
+        what.points,
+        sets,
+        what.until,
+        work.ran,
+        work.from_store,
+        work.unstored,
+        tuple(problems),
+    )
 
 
 def _measured(key: str, values: Sequence[Any]) -> pl.Series:
@@ -593,8 +428,3 @@ def _measured(key: str, values: Sequence[Any]) -> pl.Series:
 
 def _word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _plain(value: Any) -> Any:
-    """A NumPy scalar as the Python value it is."""
-    return value.item() if isinstance(value, np.generic) else value

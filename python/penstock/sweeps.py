@@ -1,4 +1,4 @@
-"""Many runs at once: points x replications over any `concurrent.futures.Executor`.
+"""Many runs at once: points x replications over any `concurrent.futures.Executor` or Dask client.
 
 The default is threads: the engine releases the interpreter lock while it runs. Results come back in declared
 order and are the same for any number of workers, because a run depends on nothing but its scenario, its seed
@@ -27,13 +27,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock import _engine, scenario
+from penstock import _engine, cluster, scenario, store
+from penstock.console import Bar
 from penstock.runs import TABLES, Run, RunSet, frames
 
 if TYPE_CHECKING:
     from penstock.studies import Study
 
 Point = tuple[str | Path, Mapping[str, Any]]
+# A concurrent.futures.Executor or a Dask client, whose package need not be there.
+Workers = Executor | Any
 
 #: Numbers computed from the tables of a run, to be added to its summary.
 Derive = Callable[[Run], Mapping[str, float]]
@@ -103,6 +106,19 @@ def execute(task: Task, progress: _engine.Progress | None = None) -> Run:
                 progress.cancel()
 
 
+def execute_there(task: Task, engine: str) -> Run:
+    """As `execute`, in a worker of a foreign executor, which may be another machine. Raises RuntimeError when
+    its engine is not `engine`: its numbers would go under a name that is not theirs.
+    """
+    if store.engine() != engine:
+        mine, here = (
+            f"{name} ({digest[:8]})"
+            for name, _, digest in (text.rpartition("-") for text in (store.engine(), engine))
+        )
+        raise RuntimeError(f"a worker has another engine: {mine}, here it is {here}")
+    return execute(task)
+
+
 def _call(task: Task, progress: _engine.Progress) -> Run:
     result = (_engine.live if task.live else _engine.run)(task.spec, task.run, progress)
     run = Run(
@@ -135,7 +151,7 @@ def sweep(
     runs: int = 1,
     seed: int = 1,
     keep: Iterable[str] = (),
-    executor: Executor | None = None,
+    executor: Workers | None = None,
     jobs: int | None = None,
     on_progress: Callable[[float], None] | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -144,9 +160,10 @@ def sweep(
 
     `points` are (scenario, settings) pairs; `settings` are common to all of them. All points share seed and
     run numbers, so schemes are compared under the same random arrivals and jitter. `executor` may be any
-    concurrent.futures.Executor (a process pool, a Dask client's); without one, `jobs` threads are used
-    (default: all cores). `on_progress` hears the finished fraction, 0 to 1. Raises ScenarioError before
-    anything runs when a point is wrong; RunFailed and Interrupted keep what was finished.
+    concurrent.futures.Executor or a Dask client; without one, `jobs` threads are used (default: all cores).
+    A progress bar appears on a terminal and in a notebook unless `on_progress` hears the finished fraction,
+    0 to 1. Raises ScenarioError before anything runs when a point is wrong; RunFailed and Interrupted keep
+    what was finished.
     """
     given = [(name, scenario.merged(settings, own)) for name, own in points]
     workers = worker_count(jobs)
@@ -157,7 +174,9 @@ def sweep(
         spec = scenario.spec(name, own, seed)
         _engine.resolve(spec)
         tasks += [Task(str(name), spec, run, kept) for run in range(runs)]
-    done, stop = run_tasks(tasks, executor=executor, jobs=workers, on_progress=on_progress)
+    names = list(dict.fromkeys(str(name) for name, _ in given))
+    with Bar(", ".join(names[:3])) as bar:
+        done, stop = run_tasks(tasks, executor=executor, jobs=workers, on_progress=on_progress or bar)
     sets = [
         RunSet(str(name), seed, tuple(r for r in done[i * runs : (i + 1) * runs] if r is not None))
         for i, (name, _) in enumerate(points)
@@ -199,7 +218,7 @@ def run_tasks(
     tasks: Sequence[Task],
     *,
     jobs: int,
-    executor: Executor | None = None,
+    executor: Workers | None = None,
     on_progress: Callable[[float], None] | None = None,
     on_run: Callable[[int, Run], None] | None = None,
 ) -> tuple[list[Run | None], BaseException | None]:
@@ -207,10 +226,12 @@ def run_tasks(
     anything.
 
     A run that was not started is None; one that Ctrl-C cut short is there with `completed` False. `on_run`
-    hears of each run as it comes in, with the number of its task.
+    hears of each run as it comes in, with the number of its task. Raises ScenarioError when `executor` is
+    none.
     """
     own = executor is None
-    pool = executor or ThreadPoolExecutor(min(jobs, max(1, len(tasks))))
+    pool = ThreadPoolExecutor(min(jobs, max(1, len(tasks)))) if own else cluster.as_executor(executor)
+    engine = "" if own else store.engine()
     # So many are handed over at a time: an executor's queue is never empty, and a long list of tasks costs no
     # futures before its turn.
     ahead = 2 * jobs if own else _AHEAD
@@ -245,7 +266,9 @@ def run_tasks(
                 # withdrawn.
                 watch = _engine.Progress() if own else None
                 try:
-                    future = pool.submit(execute, task, watch) if own else pool.submit(execute, task)
+                    future = (
+                        pool.submit(execute, task, watch) if own else pool.submit(execute_there, task, engine)
+                    )
                 except Exception as problem:  # an executor whose workers died takes no more
                     stop = _died(task, problem)
                     break

@@ -52,7 +52,7 @@ def test_few_lines_differ_in_colour_and_dash(many):
     (axes,) = many.plot.cwnd(flows=range(8)).axes
     looks = {(line.get_color(), line.get_linestyle(), str(line._dash_pattern)) for line in axes.lines}
     assert len(looks) == 8
-    assert len(axes.get_legend().get_texts()) == 8
+    assert len(axes.figure.legends[0].get_texts()) == 8
 
 
 def test_a_notebook_shows_a_figure_as_a_picture(many):

@@ -405,14 +405,20 @@ def test_figures_of_a_study(tmp_path):
     )
     few = found.plot.curve("servers", "goodput_bps", by="protocol")
     assert [text.get_text() for text in few.axes[0].get_legend().get_texts()] == ["newreno", "cubic"]
-    # Nine lines: a colour bar that names them in place of a legend.
+    # Nine lines: a panel each, with its name and the other eight behind it in pale.
     many = found.plot.curve("protocol", "goodput_bps")
-    assert len(many.axes[0].lines) == 9
-    assert many.axes[0].get_legend() is None
-    assert [t.get_text() for t in many.axes[1].get_yticklabels()] == [str(n) for n in range(2, 11)]
+    assert [ax.get_title(loc="left") for ax in many.axes if ax.get_visible()] == [
+        str(n) for n in range(2, 11)
+    ]
+    assert all(len(ax.lines) == 9 for ax in many.axes)
+    mean = found.where(servers=4).mean()["goodput_bps"].to_list()
+    assert list(many.axes[2].lines[-1].get_ydata()) == mean
     heat = found.plot.heatmap("servers", "protocol", "drops")
     assert heat.axes[0].images[0].get_array().shape == (2, 9)
-    assert len(found.plot.compare("goodput_bps", "protocol").axes) == 2
+    compared = found.plot.compare("goodput_bps", "protocol")
+    assert len(compared.axes) == 1
+    names = [text.get_text() for text in compared.legends[0].get_texts()]
+    assert names == [str(n) for n in range(2, 11)]
     for figure in (few, many, heat):
         figure.savefig(tmp_path / "figure.png")
     with pytest.raises(lab.ScenarioError, match="varies too"):
@@ -432,18 +438,19 @@ def test_slowdown_by_size_is_the_quantile_of_each_class(tmp_path):
     figure = found.plot.slowdown(bins=3)
     figure.savefig(tmp_path / "slowdown.png")
     median, tail = figure.axes
-    assert [line.get_label() for line in median.lines] == ["0.3", "0.6"]
+    named = {ax: [line for line in ax.lines if not line.get_label().startswith("_")] for ax in figure.axes}
+    assert [line.get_label() for line in named[median]] == ["0.3", "0.6"]
     done = [
         [run.tables["flows"].filter(run.tables["flows"]["slowdown"].is_finite()) for run in runs.runs]
         for runs in found.sets
     ]
     sizes = np.concatenate([part["size_bytes"].to_numpy() for point in done for part in point])
     smallest = np.unique(np.quantile(sizes, [1 / 3, 2 / 3], method="nearest"))[0]
-    for line, point in zip(tail.lines, done, strict=True):
+    for line, point in zip(named[tail], done, strict=True):
         chosen = [part.filter(part["size_bytes"] <= smallest)["slowdown"].to_numpy() for part in point]
         worst = np.mean([np.quantile(values, 0.99) for values in chosen if values.size])
         assert line.get_ydata()[0] == pytest.approx(worst)
-    with pytest.raises(KeyError, match="was kept"):
+    with pytest.raises(KeyError, match="was not kept: add keep="):
         brief(runs=1).plot.slowdown()
 
 

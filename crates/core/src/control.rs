@@ -1,10 +1,11 @@
-//! The endpoint controller role: the window or rate law of a sender.
+//! The window law role: how much a sender may have in the network, or how fast it may send.
 //!
-//! The connection ([`crate::tcp::Sender`]) keeps sequence space, loss detection, RTT, in-flight and pacing;
-//! a controller only decides how much may be sent.
+//! The connection ([`crate::tcp::Sender`]) keeps sequence space, RTT, in-flight and pacing, its
+//! [`crate::tcp::Recovery`] finds out what is lost; a law only decides how much may be sent.
 
 use crate::header::CcHeader;
 use crate::packet::Packet;
+use crate::tcp::RateSample;
 use penstock_units::{Bytes, Dur, Rate, Time};
 
 /// What stopped the connection from sending more.
@@ -32,7 +33,7 @@ impl Limit {
     }
 }
 
-/// Read-only facts about a connection; kept by the connection, never by a controller.
+/// Read-only facts about a connection; kept by the connection, never by a law.
 #[derive(Clone, Debug)]
 pub struct FlowView {
     /// Oldest unacknowledged byte.
@@ -76,21 +77,61 @@ impl FlowView {
     }
 }
 
-/// An acknowledgement of new data.
+/// What one acknowledgement says. A law gets exactly one for every ACK that the connection accepts: new data, duplicates,
+/// window updates, answers to requests, and the SYN-ACK.
 #[derive(Clone, Copy, Debug)]
-pub struct Ack<'a> {
+pub struct AckRecord<'a> {
     /// When it arrived.
     pub now: Time,
-    /// Bytes newly acknowledged cumulatively.
-    pub bytes: u64,
+    /// Bytes newly acknowledged cumulatively; 0 for anything but an ACK of new data.
+    pub acked: u64,
+    /// Bytes newly reported by selective acknowledgements. They count in `acked` of a later ACK once more.
+    pub sacked: u64,
+    /// Bytes that recovery has taken for lost since the record before this one: what this ACK gave away, and what a timer
+    /// that ran out in between did. A byte counts as often as a transmission of it was lost.
+    pub lost: u64,
+    /// Delivery rate over the latest flight, when the law asked for it ([`WindowLaw::wants_rate`]) and this ACK gives one.
+    pub rate: Option<&'a RateSample>,
+    /// A valid RTT sample taken from this ACK.
+    pub rtt: Option<Dur>,
     /// The ACK carried ECN-Echo.
     pub ece: bool,
     /// When the segment that caused this ACK was sent.
     pub sent_at: Time,
-    /// A valid RTT sample taken from this ACK.
-    pub rtt: Option<Dur>,
-    /// What the routers wrote, as echoed by the receiver.
+    /// What the routers wrote (congestion header, telemetry), as echoed by the receiver.
     pub header: &'a CcHeader,
+    /// What kept the sender from sending more before this ACK.
+    pub limit: Limit,
+    /// Bytes sent and not acknowledged in any way before this ACK.
+    pub flight_before: u64,
+    /// The same with this ACK, before anything is sent for it.
+    pub flight_after: u64,
+}
+
+impl<'a> AckRecord<'a> {
+    /// An ACK at `now` of a segment that has just been sent: it says nothing more than that `acked` new bytes have arrived.
+    /// For drivers that know no more, and for tests.
+    pub fn plain(now: Time, acked: u64, header: &'a CcHeader) -> AckRecord<'a> {
+        AckRecord {
+            now,
+            acked,
+            sacked: 0,
+            lost: 0,
+            rate: None,
+            rtt: None,
+            ece: false,
+            sent_at: now,
+            header,
+            limit: Limit::Window,
+            flight_before: acked,
+            flight_after: 0,
+        }
+    }
+    /// True when a loss-based law may grow on it: new data, and no fast recovery (RFC 5681 section 3.2).
+    #[inline]
+    pub fn may_grow(&self, flow: &FlowView) -> bool {
+        self.acked > 0 && !flow.in_recovery
+    }
 }
 
 /// A sign of congestion.
@@ -125,13 +166,15 @@ pub struct Control {
     pub segment: Option<Bytes>,
 }
 
-/// A sender's congestion control. Fed by the connection, asked for [`Control`] after every event.
-pub trait EndpointController: Send {
-    /// New data was acknowledged. Not called during fast recovery unless [`Self::acks_in_recovery`].
-    fn on_ack(&mut self, ack: &Ack<'_>, flow: &FlowView);
-    /// An ACK that acknowledges nothing new arrived (duplicate, window update); headers and ECE may matter.
-    fn on_duplicate(&mut self, ack: &Ack<'_>, flow: &FlowView) {
-        let _ = (ack, flow);
+/// The window or rate law of a sender. Fed by the connection, asked for [`Control`] after every event.
+pub trait WindowLaw: Send {
+    /// An acknowledgement has arrived: exactly one call for each, with `flow` as it is with this ACK. What it says about loss
+    /// follows as [`Self::on_congestion`].
+    fn on_ack(&mut self, ack: &AckRecord<'_>, flow: &FlowView);
+    /// True when [`AckRecord::rate`] is wanted. Asked once, when the connection is made: it then keeps a record of every
+    /// segment in flight, which the connections of other laws do not pay for.
+    fn wants_rate(&self) -> bool {
+        false
     }
     /// A sign of congestion.
     fn on_congestion(&mut self, now: Time, flow: &FlowView, event: Congestion);
@@ -155,11 +198,7 @@ pub trait EndpointController: Send {
         let _ = (now, flow);
         false
     }
-    /// True when `on_ack` is wanted for ACKs during fast recovery too (rate-based and explicit protocols).
-    fn acks_in_recovery(&self) -> bool {
-        false
-    }
-    /// Next time the controller wants to act by itself.
+    /// Next time the law wants to act by itself.
     fn deadline(&self) -> Time {
         Time::NEVER
     }

@@ -3,9 +3,10 @@
 //! It hears every acknowledgement and every sign of congestion of the senders in its charge and answers with
 //! window caps. A cap acts like a receive window: the connection and its congestion control stay as they are.
 
-use crate::control::{Ack, Congestion, FlowView};
+use crate::control::{Congestion, FlowView};
+use crate::header::CcHeader;
 use crate::packet::FlowId;
-use penstock_units::{Bytes, Time};
+use penstock_units::{Bytes, Dur, Time};
 
 /// Where a connection leads, as far as the host knows the topology.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +28,24 @@ pub struct Transition {
     pub flow: FlowId,
     /// The state it is in now and what moved it: `controlling: loss`.
     pub what: &'static str,
+}
+
+/// An acknowledgement of new data, as far as the host hears of it. (The connection's own law hears more:
+/// [`crate::AckRecord`].)
+#[derive(Clone, Copy, Debug)]
+pub struct Ack<'a> {
+    /// When it arrived.
+    pub now: Time,
+    /// Bytes newly acknowledged cumulatively.
+    pub bytes: u64,
+    /// The ACK carried ECN-Echo.
+    pub ece: bool,
+    /// When the segment that caused this ACK was sent.
+    pub sent_at: Time,
+    /// A valid RTT sample taken from this ACK.
+    pub rtt: Option<Dur>,
+    /// What the routers wrote, as echoed by the receiver.
+    pub header: &'a CcHeader,
 }
 
 /// Sees all senders of one host (or of one application on it) together; may cap their windows.

@@ -16,9 +16,9 @@ pub mod receive;
 pub mod rng;
 pub mod tcp;
 
-pub use control::{Ack, Congestion, Control, EndpointController, FlowView, Limit};
+pub use control::{AckRecord, Congestion, Control, FlowView, Limit, WindowLaw};
 pub use header::{CcHeader, Header};
-pub use host::{HostController, Peer, Transition};
+pub use host::{Ack, HostController, Peer, Transition};
 pub use link::{LinkController, LinkView};
 pub use packet::{Ecn, FlowId, Packet};
 pub use params::{Amount, Kind, ParamError, ParamSpec, Params};

@@ -212,7 +212,7 @@ impl Port {
     fn start<S: Segments>(&mut self, t: u64, seg: &mut S, fx: &mut Effects) -> Option<Time> {
         loop {
             let served = self.served.as_mut().expect("the port schedules");
-            let mut cell = served.waiting.pick(served.open())?;
+            let mut cell = served.waiting.pick(served.open(), |c| seg.flow(c))?;
             let i = usize::from(cell.priority());
             if self.hooks & hook::DEQUEUE != 0 {
                 match self.ask_at_dequeue(t, &cell) {

@@ -94,6 +94,9 @@ pub struct Nic<S = Box<dyn Stack>> {
     /// Packets on their way through the host, with the times at which a stack sees them.
     inbox: VecDeque<(Time, Cell)>,
     news: Vec<News>,
+    /// When the next pull and the next deadline are due, as of the last [`Self::kick`]; asked anew where a stack was called since.
+    next: (Time, Time),
+    fresh: bool,
 }
 
 impl<S: Stack> Nic<S> {
@@ -112,6 +115,8 @@ impl<S: Stack> Nic<S> {
             config,
             inbox: VecDeque::new(),
             news: Vec::new(),
+            next: (Time::NEVER, Time::NEVER),
+            fresh: false,
         }
     }
     /// Configuration.
@@ -189,6 +194,7 @@ impl<S: Stack> Nic<S> {
     ) -> T {
         debug_assert!(at >= self.now, "a call at {at} after one at {}", self.now);
         self.now = at;
+        self.fresh = false;
         let seat = &mut self.seats[i];
         seat.dry = false;
         let mut io = Io { now: at, arena: net.arena(), news: &mut self.news, paused: self.paused };
@@ -213,20 +219,13 @@ impl<S: Stack> Nic<S> {
                 continue;
             };
             self.turn = if n == 1 { 0 } else { (i + 1) % n };
-            self.send(t, i, cell, net);
+            self.send(t, cell, net);
             return;
         }
     }
     #[inline]
-    fn send<N: Net>(&mut self, t: Time, i: usize, cell: Cell, net: &mut N) {
-        let sent = net.transmit(t, self.config.port, cell);
-        if self.config.endless {
-            if let Some(at) = sent {
-                self.seats[i].stack.departs(at);
-            }
-            return;
-        }
-        match sent {
+    fn send<N: Net>(&mut self, t: Time, cell: Cell, net: &mut N) {
+        match net.transmit(t, self.config.port, cell) {
             Some(at) => {
                 self.free_at = at;
                 self.covered = at + self.config.delay;
@@ -234,6 +233,26 @@ impl<S: Stack> Nic<S> {
             // It was sent all the same, and lost on the link.
             None => self.free_at = t + Bytes(u64::from(cell.bytes + self.config.framing)) / self.config.rate,
         }
+    }
+    /// Sends all that `pull` has of stack `i`, where the queue is endless.
+    #[inline]
+    fn drain<N: Net>(
+        &mut self,
+        now: Time,
+        i: usize,
+        net: &mut N,
+        mut pull: impl FnMut(&mut S, &mut Io<'_>) -> Option<Cell>,
+    ) {
+        let Nic { seats, news, paused, config, .. } = self;
+        let seat = &mut seats[i];
+        loop {
+            let mut io = Io { now, arena: net.arena(), news, paused: *paused };
+            let Some(cell) = pull(&mut seat.stack, &mut io) else { break };
+            if let Some(at) = net.transmit(now, config.port, cell) {
+                seat.stack.departs(at);
+            }
+        }
+        debug_assert!(news.is_empty(), "a pull tells no news");
     }
     /// Everything that was due: pulls up to and including `now`, deadlines before it.
     fn replay<N: Net>(&mut self, now: Time, net: &mut N) {
@@ -265,7 +284,8 @@ impl<S: Stack> Nic<S> {
     #[inline]
     pub fn advance<N: Net>(&mut self, now: Time, net: &mut N) {
         // An endless queue has been given everything, and every deadline is an event.
-        if !self.config.endless {
+        let due = !self.fresh || self.next.0 <= now || self.next.1 < now;
+        if due && !self.config.endless {
             self.replay(now, net);
             self.now = now;
         }
@@ -273,10 +293,22 @@ impl<S: Stack> Nic<S> {
     /// Sends what may be sent now; after every other call, when the news of it have been acted on.
     #[inline]
     pub fn kick<N: Net>(&mut self, now: Time, net: &mut N) {
+        if self.fresh && self.next.0 > now {
+            return;
+        }
         self.now = now;
+        if self.config.endless {
+            for i in 0..self.seats.len() {
+                self.drain(now, i, net, |s, io| s.pull(io));
+                let seat = &mut self.seats[i];
+                seat.dry = seat.stack.ready(self.paused) <= now;
+            }
+        }
         loop {
             let pull = self.next_pull();
             if pull > now {
+                self.next = (pull, self.next_deadline().0);
+                self.fresh = true;
                 return;
             }
             self.pull(pull, net);
@@ -285,11 +317,10 @@ impl<S: Stack> Nic<S> {
     /// When [`Self::wake`] is to be called; [`Time::NEVER`] = not before something else happens here.
     #[inline]
     pub fn deadline(&self) -> Time {
-        let mut at = self.next_deadline().0;
+        let (pull, mut at) = if self.fresh { self.next } else { (self.next_pull(), self.next_deadline().0) };
         if let Some((due, _)) = self.inbox.front() {
             at = at.min(*due);
         }
-        let pull = self.next_pull();
         if pull > self.covered {
             at = at.min(pull);
         }
@@ -334,6 +365,7 @@ impl<S: Stack> Nic<S> {
         self.now = now;
         let bit = 1 << priority;
         self.paused = if on { self.paused | bit } else { self.paused & !bit };
+        self.fresh = false;
         self.seats.iter_mut().for_each(|seat| seat.dry = false);
     }
     /// The link has failed, or works again: the driver calls [`Self::advance`], tells the port, then this. While the link is down
@@ -342,6 +374,7 @@ impl<S: Stack> Nic<S> {
         self.advance(now, net);
         self.now = now;
         self.up = up;
+        self.fresh = false;
         if !up {
             (self.free_at, self.covered) = (self.free_at.min(now), Time::ZERO);
         }
@@ -379,10 +412,8 @@ impl<S: Stack> Nic<S> {
     #[inline]
     pub fn flush<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
         if self.config.endless {
-            let i = self.seat(conn);
-            while let Some(cell) = self.call(now, i, net, |s, io| s.pull_of(io, conn)) {
-                self.send(now, i, cell, net);
-            }
+            self.fresh = false;
+            self.drain(now, self.seat(conn), net, |s, io| s.pull_of(io, conn));
         }
     }
     /// The driver wants to hear when this receiving end has delivered everything up to `end`.

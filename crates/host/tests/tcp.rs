@@ -4,7 +4,7 @@
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{RetransmitThread, TcpConfig, ThreadSegment};
 use penstock_core::{Amount, Stream};
-use penstock_fabric::{Reordering, Rule};
+use penstock_fabric::{BufferConfig, PauseAt, Reordering, Rule};
 use penstock_host::lab::{Flow, Outcome, Spread};
 use penstock_host::{HostFacts, Lab, LabConfig, Network, Order, Stack, TcpOptions, TcpProtocol, TcpStack};
 use penstock_models::registry::{protocol, receive_control, LinkFacts};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A protocol of the registry with these options.
 fn tcp(name: &str, mut config: TcpConfig) -> TcpProtocol {
     let (_, suite) = protocol("protocol", name).unwrap();
-    (suite.configure)(&mut config);
+    suite.set_up(&mut config);
     TcpProtocol { config: Arc::new(config), control: suite.endpoint }
 }
 
@@ -357,4 +357,33 @@ fn delays_of_the_receiving_host() {
 /// Packets of the flow above: SYN and its answer, ten of data, FIN on the last; an ACK for each.
 fn plain_packets() -> u64 {
     2 + 10 + 10
+}
+
+// ---- pause ---------------------------------------------------------------------------------------------------
+
+/// Six to one through a switch with a small buffer: without pause packets are lost; with it none are, because the hosts' cards hold back.
+#[test]
+fn a_paused_host_loses_nothing() {
+    let drops = |lossless| {
+        let mut config = LabConfig::new(Network::Star { hosts: 7 });
+        config.buffer = Some(Box::new(move |ports, ingresses| {
+            let mut buffer = BufferConfig::pool(200_000, ports, ingresses);
+            buffer.lossless = lossless;
+            // What is under way when the pause takes effect: two delays at 10 Gb/s, and a packet at each end.
+            buffer.headroom = vec![2 * 1250 + 2 * 1500 + 64; usize::from(ingresses)];
+            buffer.pause = PauseAt::Static { xoff: 15_000, xon: 6_000 };
+            buffer
+        }));
+        let mut lab = plain(config, false);
+        for src in 1..7 {
+            lab.start(Flow::new(src, 0, 2_000_000));
+        }
+        lab.run(end());
+        assert!(lab.outcomes().iter().all(|f| f.delivered == 2_000_000));
+        let paused: Dur = lab.fabric().ports().iter().fold(Dur::ZERO, |sum, p| sum + Dur(p.stats().paused));
+        assert_eq!(paused, Dur::ZERO, "the cards are paused, no port is");
+        lab.outcomes().iter().map(|f| f.drops).sum::<u64>()
+    };
+    assert_eq!(drops(1), 0);
+    assert!(drops(0) > 100);
 }

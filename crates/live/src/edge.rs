@@ -8,8 +8,9 @@
 use crate::wire::{self, Segment};
 use penstock_core::packet::{flag, Packet};
 use penstock_core::tcp::{EcnMode, RttEstimator, TcpConfig};
-use penstock_core::{Ack, CcHeader, Congestion, EndpointController, FlowView, Limit};
+use penstock_core::{AckRecord, CcHeader, Congestion, FlowView, Limit, WindowLaw};
 use penstock_live_bpf::{Seen, Steer, Steered};
+use penstock_sim::network::Way;
 use penstock_units::{Dur, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -48,10 +49,10 @@ pub struct EdgeCounters {
 pub struct Edge {
     /// What the applications said.
     pub opened: Opened,
-    /// Start of the forward route, and of the way back.
-    pub route: u32,
-    /// See `route`.
-    pub back: u32,
+    /// Where its data goes.
+    pub forth: Way,
+    /// Where its acknowledgements go.
+    pub back: Way,
     /// Counters.
     pub counters: EdgeCounters,
     /// Its sender has closed or reset it.
@@ -70,7 +71,7 @@ pub struct Edge {
     sent: VecDeque<(u64, Time)>,
     /// Congestion header of the last data packet delivered, for the ACKs to carry back.
     echo: CcHeader,
-    controller: Option<Box<dyn EndpointController>>,
+    controller: Option<Box<dyn WindowLaw>>,
     seen: Seen,
     /// The kernel has sent something again: a loss, as far as can be seen from outside.
     repaired: bool,
@@ -99,8 +100,8 @@ impl Edge {
         opened: Opened,
         port: u16,
         cfg: Arc<TcpConfig>,
-        routes: (u32, u32),
-        controller: Option<Box<dyn EndpointController>>,
+        ways: (Way, Way),
+        controller: Option<Box<dyn WindowLaw>>,
         now: Time,
     ) -> Edge {
         let view = FlowView {
@@ -123,8 +124,8 @@ impl Edge {
         };
         Edge {
             opened,
-            route: routes.0,
-            back: routes.1,
+            forth: ways.0,
+            back: ways.1,
             counters: EdgeCounters::default(),
             closed: false,
             port,
@@ -295,7 +296,17 @@ impl Edge {
     /// Tells the controller, in the order of the simulator's sender.
     fn tell(&mut self, now: Time, news: &News, header: &CcHeader, duplicate: bool) {
         let Some(c) = &mut self.controller else { return };
-        let ack = Ack { now, bytes: news.bytes, ece: news.ece, sent_at: news.sent_at, rtt: news.rtt, header };
+        // What the kernel's recovery has found is not seen from here but as a sign of congestion; nor is the delivery rate.
+        let flight = self.view.in_flight;
+        let ack = AckRecord {
+            ece: news.ece,
+            sent_at: news.sent_at,
+            rtt: news.rtt,
+            limit: self.view.limit,
+            flight_before: flight + news.bytes,
+            flight_after: flight,
+            ..AckRecord::plain(now, news.bytes, header)
+        };
         if let Some(event) = news.congestion {
             c.on_congestion(now, &self.view, event);
         }
@@ -303,12 +314,8 @@ impl Edge {
             self.view.in_recovery = false;
             c.on_congestion(now, &self.view, Congestion::Recovered);
         }
-        if news.bytes > 0 {
-            if !self.view.in_recovery || c.acks_in_recovery() {
-                c.on_ack(&ack, &self.view);
-            }
-        } else if duplicate {
-            c.on_duplicate(&ack, &self.view);
+        if news.bytes > 0 || duplicate {
+            c.on_ack(&ack, &self.view);
         }
         // RFC 3168 section 6.1.2: once per window of data.
         if news.ece && self.cfg.ecn != EcnMode::Off && self.view.una > self.ecn_end {

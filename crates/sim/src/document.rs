@@ -7,8 +7,7 @@ use crate::summary_keys::{Quantity, SUMMARY_KEYS, TABLE_COLUMNS};
 use crate::topologies::FAMILIES;
 use penstock_core::params::nearest;
 use penstock_core::{Kind, ParamError, ParamSpec};
-use penstock_models::queues::DISCIPLINES;
-use penstock_models::registry::{HOST_PROTOCOLS, PROTOCOLS, RECEIVE_PROTOCOLS};
+use penstock_models::Registry;
 use serde_json::{json, Map, Value};
 use std::collections::BTreeSet;
 
@@ -185,28 +184,33 @@ pub fn catalogue() -> Value {
         }
         about
     };
-    let protocols: Vec<Value> = PROTOCOLS
+    let registry = Registry::standard();
+    let protocols: Vec<Value> = registry
+        .protocols()
         .iter()
         .map(|p| {
             let params: Vec<Value> = p.params.iter().map(spec).collect();
             json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params })
         })
         .collect();
-    let hosts: Vec<Value> = HOST_PROTOCOLS
+    let hosts: Vec<Value> = registry
+        .host_controllers()
         .iter()
         .map(|p| {
             let params: Vec<Value> = p.params.iter().map(spec).collect();
             json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params })
         })
         .collect();
-    let receive: Vec<Value> = RECEIVE_PROTOCOLS
+    let receive: Vec<Value> = registry
+        .receive_controls()
         .iter()
         .map(|p| {
             let params: Vec<Value> = p.params.iter().map(spec).collect();
             json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params })
         })
         .collect();
-    let queues: Vec<Value> = DISCIPLINES
+    let queues: Vec<Value> = registry
+        .queues()
         .iter()
         .map(|d| {
             let params: Vec<Value> = d.params.iter().map(spec).collect();

@@ -7,7 +7,7 @@ use crate::metrics::Recorder;
 use crate::notes::contradictions;
 use crate::results::{is_switch_port, summarise, Bottleneck, Summary};
 use crate::scenarios;
-use crate::setup::{Setup, TooLong};
+use crate::setup::{NicMode, Setup, TooLong};
 use crate::topology::{LinkSpec, Topology};
 use crate::warnings::warnings;
 use crate::workloads::Workload;
@@ -459,6 +459,10 @@ impl Common {
     /// An unknown protocol, a bad parameter, options that contradict each other or the protocol.
     pub fn part(p: &Params, key: &str, text: &str) -> Result<(&'static Protocol, Part), ParamError> {
         let (registered, mut suite) = protocol(key, text)?;
+        if suite.stack.is_some() {
+            let rule = format!("{} is no TCP: a simulation cannot drive its stack yet", registered.name);
+            return Err(ParamError::new(key, text, rule));
+        }
         if p.declares("mtu") {
             let headers = p.bytes("header").0 + if p.flag("timestamps") { 12 } else { 0 };
             if p.bytes("mtu").0 <= headers {
@@ -582,6 +586,9 @@ impl Common {
             warmup: self.warmup,
             framing: self.framing,
             send_jitter,
+            nic: NicMode::Endless,
+            receive_delay: Dur::ZERO,
+            processing: Dur::ZERO,
             host_queue: self.host_queue,
             seed: id.seed,
             run: id.run,
@@ -681,7 +688,7 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         header_compression: p.flag("header_compression"),
         ..TcpConfig::default()
     };
-    (suite.configure)(&mut cfg);
+    suite.set_up(&mut cfg);
     cfg
 }
 

@@ -4,13 +4,14 @@ use crate::events::{longest_flight_ps, Ties, MAX_PORTS};
 use crate::fabric_options::{build, FabricOptions, LinkChange};
 use crate::metrics::Recorder;
 use crate::results::Bottleneck;
-use crate::topology::{Link, NodeKind, Topology};
+use crate::topology::{NodeKind, Topology};
 use crate::workloads::Workload;
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{Amount, HostController, ParamError, Stream};
-use penstock_fabric::{Edge, Fabric, Forwarding, ForwardingConfig, Graph};
+use penstock_fabric::{BufferConfig, Fabric, Forwarding, ForwardingConfig, Limit, PRIORITIES};
+use penstock_host::Order;
 use penstock_models::queues::shared_buffer::SharedBuffer;
 use penstock_models::registry::{BuildReceive, LinkFacts};
 use penstock_models::Suite;
@@ -30,7 +31,49 @@ pub struct Pool {
     /// The router.
     pub node: u32,
     /// What governs the buffer.
-    pub rule: SharedBuffer,
+    pub rule: Shared,
+}
+
+/// The rule of a shared buffer.
+#[derive(Clone)]
+pub enum Shared {
+    /// A limit in packets and RED per traffic class.
+    Classes(SharedBuffer),
+    /// So many bytes; a port may hold alpha times what is free.
+    Dynamic {
+        /// Bytes in all.
+        bytes: u64,
+        /// Times what is free.
+        alpha: f64,
+    },
+}
+
+impl Shared {
+    /// True when it marks or drops before it is full.
+    pub fn is_active(&self) -> bool {
+        matches!(self, Shared::Classes(_))
+    }
+    pub(crate) fn config(&self) -> BufferConfig {
+        match self {
+            // Its limits are those of the rule, in packets.
+            Shared::Classes(rule) => {
+                BufferConfig { rule: Some(Box::new(rule.clone())), ..BufferConfig::pool(u64::MAX, 0, 0) }
+            }
+            Shared::Dynamic { bytes, alpha } => BufferConfig {
+                limits: [Limit::Dynamic(*alpha); PRIORITIES],
+                ..BufferConfig::pool(*bytes, 0, 0)
+            },
+        }
+    }
+}
+
+/// How a host sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NicMode {
+    /// What a transport may send goes into an endless queue at once.
+    Endless,
+    /// The network card pulls a packet when its link can take one.
+    Pull(Order),
 }
 
 /// Everything that defines one run.
@@ -59,6 +102,12 @@ pub struct Setup {
     pub framing: u32,
     /// Most that a packet of a sender leaves its host later than exact.
     pub send_jitter: Dur,
+    /// How hosts send.
+    pub nic: NicMode,
+    /// A packet reaches its transport so much later than its host.
+    pub receive_delay: Dur,
+    /// A host takes so long for every packet that has arrived, one at a time, before its transport sees it.
+    pub processing: Dur,
     /// How much of one connection may stand in its own host's port; `None` = any amount.
     pub host_queue: Option<Amount>,
     /// Base seed.
@@ -155,17 +204,12 @@ impl Setup {
     /// # Errors
     /// A rule where no node has a choice.
     pub fn forwarding(&self) -> Result<Forwarding, ParamError> {
-        let t = &self.topology;
-        let edge = |l: &Link| Edge { from: l.from, to: l.to, weight: l.rate.0 };
         Forwarding::new(ForwardingConfig {
-            graph: Graph {
-                hosts: t.nodes.iter().map(|n| n.kind == NodeKind::Host).collect(),
-                links: t.links.iter().map(edge).collect(),
-            },
+            graph: self.topology.graph(),
             spread: self.fabric.spread,
             spread_at: Vec::new(),
             reroute: self.fabric.reroute,
-            rng: Stream::new(self.seed, self.run, Entity::Route, u64::MAX),
+            rng: Stream::new(self.seed, self.run, Entity::Forward, 0),
         })
     }
     /// Receiver-side controllers by node; empty when there are none.

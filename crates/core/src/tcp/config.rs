@@ -1,11 +1,36 @@
 //! Options of a connection.
 
-use super::RetransmitThread;
+use super::{Echo, Recovery, RetransmitThread};
 use crate::packet::Ecn;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
 use penstock_units::{Dur, Rate};
 
 /// Bytes of IPv4 and TCP header without options.
 pub const IP_TCP_HEADER: u32 = 40;
+
+/// Builds the recovery of one sender.
+pub type BuildRecovery = Arc<dyn Fn(&TcpConfig) -> Box<dyn Recovery> + Send + Sync>;
+/// Builds the echo of one receiver.
+pub type BuildEcho = Arc<dyn Fn(&TcpConfig) -> Box<dyn Echo> + Send + Sync>;
+
+/// Recovery and echo of a protocol's own, in the place of the standard ones that the options below choose.
+#[derive(Clone, Default)]
+pub struct Roles {
+    /// The sender's recovery. [`TcpConfig::recovery`] then still says whether selective acknowledgements are negotiated.
+    pub recovery: Option<BuildRecovery>,
+    /// The receiver's echo. [`TcpConfig::ecn`] then still says what is ECN-capable and how the sender takes ECE.
+    pub echo: Option<BuildEcho>,
+}
+
+impl fmt::Debug for Roles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own = |given: bool| if given { "own" } else { "standard" };
+        let Roles { recovery, echo } = self;
+        write!(f, "recovery {}, echo {}", own(recovery.is_some()), own(echo.is_some()))
+    }
+}
 
 /// How losses are repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +115,8 @@ pub struct TcpConfig {
     pub retransmit_thread: Option<RetransmitThread>,
     /// Compressed TCP/IP headers (RFC 1144). Segments with options travel in full, as there.
     pub header_compression: bool,
+    /// Recovery and echo of a protocol's own.
+    pub roles: Roles,
 }
 
 impl Default for TcpConfig {
@@ -122,6 +149,7 @@ impl Default for TcpConfig {
             tail_loss_probe: false,
             retransmit_thread: None,
             header_compression: false,
+            roles: Roles::default(),
         }
     }
 }

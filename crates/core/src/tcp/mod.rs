@@ -4,21 +4,27 @@
 //! triggers a response is the workload's business. Sequence numbers count bytes from 0 (SYN is outside the
 //! sequence space, FIN takes one number).
 //!
-//! Contract, the same for both: `on_packet` and `on_deadline` take events with a `now` that never decreases,
+//! Three roles are open: the window law ([`crate::WindowLaw`]), the recovery ([`Recovery`]) and the echo ([`Echo`]).
+//!
+//! Contract, the same for both ends: `on_packet` and `on_deadline` take events with a `now` that never decreases,
 //! `poll_transmit` is called until it answers `false`, `deadline` answers the one next time to wake up.
 
 mod compress;
 mod config;
+pub mod echo;
 mod ranges;
 mod receiver;
+pub mod recovery;
 mod rtt;
+mod segments;
 mod sender;
-mod thread;
 
 pub use compress::HeaderCompressor;
-pub use config::{EcnMode, LossRecovery, TcpConfig, IP_TCP_HEADER};
+pub use config::{BuildEcho, BuildRecovery, EcnMode, LossRecovery, Roles, TcpConfig, IP_TCP_HEADER};
+pub use echo::{Echo, Heard};
 pub use ranges::Ranges;
 pub use receiver::Receiver;
+pub use recovery::{Recovery, RetransmitThread, ThreadSegment};
 pub use rtt::RttEstimator;
+pub use segments::{RateSample, Segment, SegmentLog};
 pub use sender::{News, Phase, Sender, SenderStats, TimeoutKind, TimeoutRecord};
-pub use thread::{RetransmitThread, ThreadSegment};

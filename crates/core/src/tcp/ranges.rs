@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, Default)]
 pub struct Ranges {
     v: Vec<(u64, u64)>,
+    total: u64,
 }
 
 impl Ranges {
@@ -21,6 +22,7 @@ impl Ranges {
     /// Removes all.
     pub fn clear(&mut self) {
         self.v.clear();
+        self.total = 0;
     }
     /// In ascending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
@@ -32,21 +34,23 @@ impl Ranges {
     }
     /// Bytes covered in all.
     pub fn total(&self) -> u64 {
-        self.v.iter().map(|r| r.1 - r.0).sum()
+        self.total
     }
-    /// Adds `[start, end)`; true when it covers a byte that was not covered.
-    pub fn insert(&mut self, start: u64, end: u64) -> bool {
+    /// Adds `[start, end)`; how many bytes of it were not covered.
+    pub fn insert(&mut self, start: u64, end: u64) -> u64 {
         if start >= end {
-            return false;
+            return 0;
         }
         // The first range that touches or lies beyond the new one.
         let i = self.v.partition_point(|r| r.1 < start);
         let mut j = i;
+        let mut covered = 0;
         let (mut lo, mut hi) = (start, end);
         while j < self.v.len() && self.v[j].0 <= end {
             if self.v[j].0 <= start && self.v[j].1 >= end {
-                return false;
+                return 0;
             }
+            covered += self.v[j].1.min(end) - self.v[j].0.max(start);
             lo = lo.min(self.v[j].0);
             hi = hi.max(self.v[j].1);
             j += 1;
@@ -57,13 +61,16 @@ impl Ranges {
             self.v[i] = (lo, hi);
             self.v.drain(i + 1..j);
         }
-        true
+        let news = end - start - covered;
+        self.total += news;
+        news
     }
     /// Removes everything below `seq`.
     pub fn remove_below(&mut self, seq: u64) {
         let gone = self.v.partition_point(|r| r.1 <= seq);
-        self.v.drain(..gone);
+        self.total -= self.v.drain(..gone).map(|r| r.1 - r.0).sum::<u64>();
         if let Some(first) = self.v.first_mut() {
+            self.total -= seq.saturating_sub(first.0);
             first.0 = first.0.max(seq);
         }
     }
@@ -81,9 +88,23 @@ impl Ranges {
         let i = self.v.partition_point(|r| r.0 <= seq);
         self.v.get(i).map(|r| r.0)
     }
+    /// What of `[from, to)` is not covered, in ascending order.
+    pub fn gaps(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut at = from;
+        core::iter::from_fn(move || {
+            let start = self.first_gap(at);
+            let end = self.next_start(start).unwrap_or(to).min(to);
+            at = end;
+            (start < end).then_some((start, end))
+        })
+    }
     /// Covered bytes within `[from, to)`.
     pub fn covered(&self, from: u64, to: u64) -> u64 {
-        self.v.iter().map(|r| r.1.min(to).saturating_sub(r.0.max(from))).sum()
+        // Mostly the question is about all of them.
+        match (self.v.first(), self.v.last()) {
+            (Some(first), Some(last)) if first.0 >= from && last.1 <= to => self.total,
+            _ => self.v.iter().map(|r| r.1.min(to).saturating_sub(r.0.max(from))).sum(),
+        }
     }
 }
 
@@ -95,16 +116,22 @@ mod tests {
     #[test]
     fn overlapping_ranges_merge() {
         let mut r = Ranges::default();
-        assert!(r.insert(10, 20));
-        assert!(r.insert(30, 40));
-        assert!(!r.insert(12, 18));
-        assert!(r.insert(20, 30));
+        assert_eq!(r.insert(10, 20), 10);
+        assert_eq!(r.insert(30, 40), 10);
+        assert_eq!(r.insert(12, 18), 0);
+        assert_eq!(r.insert(15, 35), 10);
         assert_eq!(r.v, vec![(10, 40)]);
-        assert!(r.insert(50, 60));
+        assert_eq!(r.insert(50, 60), 10);
         assert_eq!((r.first_gap(10), r.first_gap(45), r.next_start(10)), (40, 45, Some(50)));
-        assert_eq!(r.covered(35, 55), 10);
+        assert_eq!((r.covered(35, 55), r.covered(10, 60), r.covered(0, 100)), (10, 40, 40));
+        assert_eq!((r.insert(45, 70), r.total()), (15, 55));
+        assert_eq!((r.insert(0, 5), r.total()), (5, 60));
+        // [0, 5), [10, 40) and [45, 70) are covered.
+        let gaps = |from, to| r.gaps(from, to).collect::<Vec<_>>();
+        assert_eq!(gaps(2, 80), [(5, 10), (40, 45), (70, 80)]);
+        assert_eq!((gaps(42, 44), gaps(12, 20), gaps(41, 45)), (vec![(42, 44)], vec![], vec![(41, 45)]));
         r.remove_below(35);
-        assert_eq!(r.v, vec![(35, 40), (50, 60)]);
-        assert_eq!((r.total(), r.highest()), (15, Some(60)));
+        assert_eq!(r.v, vec![(35, 40), (45, 70)]);
+        assert_eq!((r.total(), r.highest()), (30, Some(70)));
     }
 }

@@ -1,36 +1,32 @@
-//! The receiving half of a connection: reassembly, when to acknowledge, what to echo.
+//! The receiving half of a connection: reassembly, receive window, selective acknowledgements. When an ACK leaves, and what
+//! it says of marks, is its [`Echo`]'s.
 
-use super::{EcnMode, HeaderCompressor, LossRecovery, Ranges, TcpConfig};
+use super::echo::AnyEcho;
+use super::{Echo, HeaderCompressor, Heard, LossRecovery, Ranges, TcpConfig};
 use crate::header::CcHeader;
-use crate::packet::{flag, Ecn, Packet, SackBlock, MAX_SACK};
+use crate::packet::{flag, Packet, SackBlock, MAX_SACK};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use penstock_units::{Dur, Time};
 
 /// Acknowledges, reassembles and echoes congestion marks and headers.
-#[derive(Clone, Debug)]
 pub struct Receiver {
     cfg: Arc<TcpConfig>,
+    echo: AnyEcho,
     next: u64,
     fin_at: Option<u64>,
     out_of_order: Ranges,
     /// Ranges of the latest out-of-order arrivals, newest first (RFC 2018 section 4).
     recent: [u64; MAX_SACK],
-    /// Full segments received since the last ACK.
+    /// Segments received in order since the last ACK.
     unacknowledged: u32,
-    delayed_until: Time,
-    /// ACKs that are still not to be delayed, and when data last arrived; used with `quick_acks` only.
-    quick: u32,
-    last_data: Time,
     /// ACKs to send now, all alike except for a flush.
     acks_due: u32,
-    /// An ACK that describes the state before the latest segment (RFC 8257 section 3.2).
+    /// An ACK that describes the state before the latest segment.
     flush: Option<Flush>,
     syn_due: bool,
     /// Packets without payload to answer: when they were sent, and the header they brought.
     answers: VecDeque<(u64, CcHeader)>,
-    /// DCTCP.CE, or the latched ECE of RFC 3168.
-    ce: bool,
     /// Send time to echo.
     stamp: u64,
     header: CcHeader,
@@ -41,7 +37,7 @@ pub struct Receiver {
     /// Right edge of the window promised so far, kept only when the application reads at a rate.
     promised: u64,
     window_due: Time,
-    /// A cap on the advertised window set by a receiver-side controller, in bytes.
+    /// A cap on the advertised window set by the receiver-side controller of the host, in bytes.
     window_cap: u64,
     compressor: HeaderCompressor,
     flow: u32,
@@ -60,19 +56,16 @@ impl Receiver {
     /// The receiver of connection `flow`; every packet carries `header_len` bytes of congestion header.
     pub fn new(cfg: Arc<TcpConfig>, flow: u32, header_len: u32) -> Receiver {
         Receiver {
+            echo: AnyEcho::new(&cfg),
             next: 0,
             fin_at: None,
             out_of_order: Ranges::default(),
             recent: [0; MAX_SACK],
             unacknowledged: 0,
-            delayed_until: Time::NEVER,
-            quick: cfg.quick_acks,
-            last_data: Time::NEVER,
             acks_due: 0,
             flush: None,
             syn_due: false,
             answers: VecDeque::new(),
-            ce: false,
             stamp: 0,
             header: CcHeader::NONE,
             header_len,
@@ -138,87 +131,43 @@ impl Receiver {
         if p.has(flag::FIN) {
             self.fin_at = Some(end - 1);
         }
-        let mut at_once = p.has(flag::PROBE);
-        match self.cfg.ecn {
-            EcnMode::Off => {}
-            EcnMode::Classic => {
-                // RFC 3168 section 6.1.3: ECE on every ACK from the first CE until CWR arrives.
-                if p.has(flag::CWR) {
-                    self.ce = false;
-                }
-                if p.ecn == Ecn::Ce {
-                    self.ce = true;
-                }
-            }
-            EcnMode::Dctcp => {
-                // RFC 8257 section 3.2, figure 1: on a change of CE, acknowledge what came before it at once.
-                let ce = p.ecn == Ecn::Ce;
-                if ce != self.ce {
-                    if self.unacknowledged > 0 {
-                        self.flush = Some(Flush { ack: self.next, ece: self.ce, stamp: self.stamp });
-                        self.unacknowledged = 0;
-                    }
-                    self.ce = ce;
-                    at_once = true;
-                }
+        if let Some(ece) = self.echo.before_data(p) {
+            if self.unacknowledged > 0 {
+                self.flush = Some(Flush { ack: self.next, ece, stamp: self.stamp });
+                self.unacknowledged = 0;
             }
         }
         let duplicates_before = self.duplicate_bytes;
-        if start == self.next && self.out_of_order.is_empty() {
-            // In order and nothing missing: the common case.
+        let in_order = start == self.next && self.out_of_order.is_empty();
+        if in_order {
+            // The common case.
             self.deliver(now, end);
             if self.unacknowledged == 0 {
                 self.stamp = p.stamp;
             }
             self.unacknowledged += 1;
-            at_once |= self.unacknowledged >= self.cfg.delayed_ack || p.has(flag::FIN);
+        } else if end <= self.next {
+            self.duplicate_bytes += p.payload as u64;
+        } else if start <= self.next {
+            self.stamp = p.stamp;
+            self.out_of_order.remove_below(end);
+            let mut next = end;
+            if let Some((_, covered)) = self.out_of_order.containing(end) {
+                next = covered;
+                self.out_of_order.remove_below(covered);
+            }
+            self.deliver(now, next);
         } else {
-            // RFC 5681 section 4.2: out of order, filling a gap, or a duplicate: acknowledge at once.
-            at_once = true;
-            if end <= self.next {
+            if self.out_of_order.insert(start, end) == 0 {
                 self.duplicate_bytes += p.payload as u64;
-            } else if start <= self.next {
-                self.stamp = p.stamp;
-                self.out_of_order.remove_below(end);
-                let mut next = end;
-                if let Some((_, covered)) = self.out_of_order.containing(end) {
-                    next = covered;
-                    self.out_of_order.remove_below(covered);
-                }
-                self.deliver(now, next);
-            } else {
-                if !self.out_of_order.insert(start, end) {
-                    self.duplicate_bytes += p.payload as u64;
-                }
-                if self.recent[0] != start {
-                    self.recent = [start, self.recent[0], self.recent[1]];
-                }
+            }
+            if self.recent[0] != start {
+                self.recent = [start, self.recent[0], self.recent[1]];
             }
         }
-        if p.has(flag::MARKED) && self.duplicate_bytes == duplicates_before {
-            // Kulkarni and Agrawal, algorithm 2: a marked segment never seen before proves that the original was
-            // dropped and that the congestion is over: the ACK and three duplicates of it.
-            at_once = true;
-            self.acks_due += 3;
-        }
-        if self.cfg.quick_acks > 0 {
-            at_once |= self.is_quick(now, end <= start || self.duplicate_bytes > duplicates_before);
-        }
-        if at_once {
-            self.acks_due += 1;
-        } else if self.delayed_until == Time::NEVER {
-            self.delayed_until = now + self.cfg.delayed_ack_timeout;
-        }
-    }
-
-    /// Linux acknowledges at once for a while when a sender may be in slow start or in trouble (`quickack` mode).
-    #[cold]
-    fn is_quick(&mut self, now: Time, duplicate: bool) -> bool {
-        if duplicate || now.since(self.last_data) > self.cfg.rto_min {
-            self.quick = self.cfg.quick_acks;
-        }
-        self.last_data = now;
-        self.quick > 0
+        let duplicate = self.duplicate_bytes > duplicates_before;
+        let heard = Heard { in_order, duplicate, unacknowledged: self.unacknowledged };
+        self.acks_due += self.echo.on_data(now, p, &heard);
     }
 
     #[inline]
@@ -257,19 +206,18 @@ impl Receiver {
             }
             window = self.promised.saturating_sub(self.next);
         }
-        window.min(self.window_cap)
+        window.min(self.window_cap).min(self.echo.window_cap())
     }
 
     /// Next time to wake up: a delayed ACK, or a window update.
     #[inline]
     pub fn deadline(&self) -> Time {
-        self.delayed_until.min(self.window_due)
+        self.echo.deadline().min(self.window_due)
     }
     /// The deadline has come.
     pub fn on_deadline(&mut self, now: Time) {
-        if now >= self.delayed_until {
-            self.delayed_until = Time::NEVER;
-            self.acks_due += 1;
+        if now >= self.echo.deadline() {
+            self.acks_due += self.echo.on_deadline(now);
         }
         if now >= self.window_due {
             self.window_due = Time::NEVER;
@@ -317,10 +265,9 @@ impl Receiver {
             return true;
         }
         self.acks_due -= 1;
-        self.quick = self.quick.saturating_sub(1);
         self.unacknowledged = 0;
-        self.delayed_until = Time::NEVER;
-        if self.ce {
+        self.echo.on_ack_sent();
+        if self.echo.ece() {
             out.flags |= flag::ECE;
         }
         if self.cfg.recovery == LossRecovery::Sack && !self.out_of_order.is_empty() {
@@ -375,6 +322,7 @@ impl Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::{RetransmitThread, ThreadSegment};
 
     fn acks(receiver: &mut Receiver, seq: u64, flags: u16) -> alloc::vec::Vec<u64> {
         let p = Packet { seq, payload: 1000, wire_len: 1040, flags, ..Packet::default() };
@@ -391,7 +339,14 @@ mod tests {
     /// three duplicates of it, any other by one ACK.
     #[test]
     fn an_unseen_marked_segment_is_answered_four_times() {
-        let mut r = Receiver::new(Arc::new(TcpConfig::default()), 0, 0);
+        let thread = RetransmitThread {
+            probability: 0.01,
+            every: Dur::micros(20),
+            segment: ThreadSegment::Newest,
+            rests_in_recovery: true,
+        };
+        let cfg = TcpConfig { retransmit_thread: Some(thread), ..TcpConfig::default() };
+        let mut r = Receiver::new(Arc::new(cfg), 0, 0);
         assert_eq!(acks(&mut r, 0, 0), [1000]);
         // Seen already: ignored but for its ACK.
         assert_eq!(acks(&mut r, 0, flag::MARKED), [1000]);

@@ -29,14 +29,14 @@ use alloc::vec::Vec;
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{self, Phase, Receiver, Sender, TcpConfig};
-use penstock_core::{Ack, Amount, EndpointController, FlowId, HostController, Peer, Stream};
+use penstock_core::{Ack, Amount, FlowId, HostController, Peer, Stream, WindowLaw};
 use penstock_fabric::{Arena, Cell, Segments};
 use penstock_units::{Dur, Time};
-use ready::Ready;
+use ready::{Line, Ready};
 use share::HostShare;
 
 /// Builds the congestion controller of a sender.
-pub type BuildControl = Arc<dyn Fn(&TcpConfig, Stream) -> Box<dyn EndpointController> + Send + Sync>;
+pub type BuildControl = Arc<dyn Fn(&TcpConfig, Stream) -> Box<dyn WindowLaw> + Send + Sync>;
 
 /// A congestion control with its options of a connection.
 #[derive(Clone)]
@@ -151,8 +151,8 @@ impl TcpStack {
         TcpStack {
             ends: Vec::new(),
             ready: match facts.order {
-                _ if options.endless => Ready::Drain(VecDeque::new()),
-                Order::RoundRobin => Ready::InTurn(VecDeque::new()),
+                _ if options.endless => Ready::Drain(Line::new()),
+                Order::RoundRobin => Ready::InTurn(Line::new()),
                 Order::Strict => Ready::Strict(Default::default()),
             },
             timers: Timers::new(options.reversed),
@@ -205,59 +205,6 @@ impl TcpStack {
         }
     }
 
-    // ---- arrivals ----------------------------------------------------------------------------------------
-
-    /// An ACK for a sending end.
-    #[inline]
-    fn on_ack(&mut self, io: &mut Io<'_>, conn: u32, slot: u32) {
-        let End::Sender(end) = &mut self.ends[conn as usize] else { unreachable!("the caller looked") };
-        let flow = FlowId(end.way.flow);
-        let header = io.arena.header_slot(slot);
-        let cuts = end.sender.stats.fast_retransmits;
-        end.sender.on_packet(io.now, &io.arena.packets[slot as usize], &io.arena.headers[header]);
-        if end.sender.stats.fast_retransmits != cuts {
-            let view = &end.sender.view;
-            let (max_sent, outstanding, cwnd) = (view.max_sent, view.max_sent - view.una, end.sender.cwnd());
-            io.news.push(News::FastRetransmit { flow, max_sent, outstanding, cwnd });
-        }
-        if end.group != Opening::ALONE {
-            let host = &mut self.options.groups[end.group as usize];
-            tell_host(host, end, &mut self.news, header, io);
-        }
-        io.arena.release(slot);
-        let una = end.sender.view.una;
-        while end.ends.front().is_some_and(|at| una >= *at) {
-            let at = end.ends.pop_front().expect("just looked");
-            io.news.push(News::Acked { flow, end: at });
-        }
-        if end.sender.finished() {
-            io.news.push(News::Closed { flow });
-        } else {
-            self.list(conn);
-        }
-    }
-    /// A SYN, data segment or FIN for a receiving end.
-    #[inline]
-    fn on_data(&mut self, io: &mut Io<'_>, conn: u32, slot: u32) {
-        let End::Receiver(end) = &mut self.ends[conn as usize] else { unreachable!("the caller looked") };
-        let flow = end.way.flow;
-        let packet = &io.arena.packets[slot as usize];
-        if let Some(control) = &mut self.options.receive {
-            control.on_data(io.now, flow, packet);
-            end.receiver.set_window_cap(control.window_cap(flow));
-        }
-        end.receiver.on_packet(io.now, packet, &io.arena.headers[io.arena.header_slot(slot)]);
-        if !end.ends.is_empty() {
-            let delivered = end.receiver.delivered();
-            while end.ends.front().is_some_and(|at| delivered >= *at) {
-                let at = end.ends.pop_front().expect("just looked");
-                io.news.push(News::Delivered { flow: FlowId(flow), end: at });
-            }
-        }
-        io.arena.release(slot);
-        self.list(conn);
-    }
-
     // ---- sending -----------------------------------------------------------------------------------------
 
     /// The next packet of `conn`. When it has none, it is not listed any more, and its deadline is armed.
@@ -277,7 +224,7 @@ impl TcpStack {
                 let id = io.arena.alloc();
                 let (packet, header) = io.arena.segment(id);
                 if end.sender.poll_transmit(now, packet, header) {
-                    let cell = dispatch(&end.way, io.arena, id, priority).with_noise();
+                    let cell = dispatch(&end.way, io.arena, id, priority);
                     self.last = (conn, cell.bytes);
                     return Some(cell);
                 }
@@ -308,6 +255,60 @@ impl TcpStack {
     }
 }
 
+/// An ACK for a sending end, in `slot`.
+#[inline]
+fn on_ack(
+    end: &mut SendEnd,
+    options: &mut TcpOptions,
+    news: &mut Vec<tcp::News>,
+    io: &mut Io<'_>,
+    slot: u32,
+) -> bool {
+    let flow = FlowId(end.way.flow);
+    let header = io.arena.header_slot(slot);
+    let cuts = end.sender.stats.fast_retransmits;
+    end.sender.on_packet(io.now, &io.arena.packets[slot as usize], &io.arena.headers[header]);
+    if end.sender.stats.fast_retransmits != cuts {
+        let view = &end.sender.view;
+        let (max_sent, outstanding, cwnd) = (view.max_sent, view.max_sent - view.una, end.sender.cwnd());
+        io.news.push(News::FastRetransmit { flow, max_sent, outstanding, cwnd });
+    }
+    if end.group != Opening::ALONE {
+        tell_host(&mut options.groups[end.group as usize], end, news, header, io);
+    }
+    io.arena.release(slot);
+    let una = end.sender.view.una;
+    while end.ends.front().is_some_and(|at| una >= *at) {
+        let at = end.ends.pop_front().expect("just looked");
+        io.news.push(News::Acked { flow, end: at });
+    }
+    let over = end.sender.finished();
+    if over {
+        io.news.push(News::Closed { flow });
+    }
+    !over
+}
+
+/// A SYN, data segment or FIN for a receiving end, in `slot`.
+#[inline]
+fn on_data(end: &mut ReceiveEnd, options: &mut TcpOptions, io: &mut Io<'_>, slot: u32) {
+    let flow = end.way.flow;
+    let packet = &io.arena.packets[slot as usize];
+    if let Some(control) = &mut options.receive {
+        control.on_data(io.now, flow, packet);
+        end.receiver.set_window_cap(control.window_cap(flow));
+    }
+    end.receiver.on_packet(io.now, packet, &io.arena.headers[io.arena.header_slot(slot)]);
+    if !end.ends.is_empty() {
+        let delivered = end.receiver.delivered();
+        while end.ends.front().is_some_and(|at| delivered >= *at) {
+            let at = end.ends.pop_front().expect("just looked");
+            io.news.push(News::Delivered { flow: FlowId(flow), end: at });
+        }
+    }
+    io.arena.release(slot);
+}
+
 /// The cell of the packet in slot `id`, addressed.
 #[inline]
 fn dispatch(way: &Way, arena: &mut Arena, id: u32, priority: u8) -> Cell {
@@ -315,7 +316,8 @@ fn dispatch(way: &Way, arena: &mut Arena, id: u32, priority: u8) -> Cell {
     packet.set_conn(way.peer);
     let mut cell = Cell::new(id, packet.wire_len).with_ecn(packet.ecn).with_class(packet.class());
     if packet.payload > 0 {
-        cell = cell.with_payload();
+        // Only data is subject to a host's timing noise.
+        cell = cell.with_payload().with_noise();
     }
     (cell.to, cell.entropy) = (way.to, way.entropy);
     cell.with_priority(priority)
@@ -420,13 +422,24 @@ impl Stack for TcpStack {
         let packet = &mut io.arena.packets[cell.packet as usize];
         packet.ecn = cell.ecn();
         let (conn, flow) = (packet.conn(), packet.flow);
-        match self.ends.get(conn as usize) {
-            Some(End::Receiver(end)) if end.way.flow == flow && packet.is_forward() => {
-                self.on_data(io, conn, cell.packet);
+        let forward = packet.is_forward();
+        let way = match self.ends.get_mut(conn as usize) {
+            Some(End::Receiver(end)) if end.way.flow == flow && forward => {
+                on_data(end, &mut self.options, io, cell.packet);
+                &mut end.way
             }
-            Some(End::Sender(end)) if end.way.flow == flow => self.on_ack(io, conn, cell.packet),
+            Some(End::Sender(end)) if end.way.flow == flow && !forward => {
+                if !on_ack(end, &mut self.options, &mut self.news, io, cell.packet) {
+                    return;
+                }
+                &mut end.way
+            }
             // Of a connection that is over: a duplicate that was still on its way.
-            _ => io.arena.release(cell.packet),
+            _ => return io.arena.release(cell.packet),
+        };
+        if !way.listed {
+            way.listed = true;
+            self.ready.push(flow, conn);
         }
     }
     #[inline]

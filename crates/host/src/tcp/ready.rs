@@ -2,13 +2,40 @@
 
 use alloc::collections::{BTreeSet, VecDeque};
 
+/// No handle.
+const NONE: u32 = u32::MAX;
+
+/// Handles in a line; most of the time it has one at most, which needs no memory beside.
+pub(super) struct Line {
+    first: u32,
+    rest: VecDeque<u32>,
+}
+
+impl Line {
+    pub fn new() -> Line {
+        Line { first: NONE, rest: VecDeque::new() }
+    }
+    #[inline]
+    fn push(&mut self, conn: u32) {
+        if self.first == NONE {
+            self.first = conn;
+        } else {
+            self.rest.push_back(conn);
+        }
+    }
+    #[inline]
+    fn drop_first(&mut self) {
+        self.first = if self.rest.is_empty() { NONE } else { self.rest.pop_front().unwrap_or(NONE) };
+    }
+}
+
 /// Connections that may have something to send, in the order in which they are asked. An entry may be out of date: the connection knows
 /// whether it is listed.
 pub(super) enum Ready {
     /// One until it has nothing more, then the next: with an endless queue the order of packets is that of the events.
-    Drain(VecDeque<u32>),
+    Drain(Line),
     /// A packet each, in turn.
-    InTurn(VecDeque<u32>),
+    InTurn(Line),
     /// The lowest flow first: (flow, handle).
     Strict(BTreeSet<(u32, u32)>),
 }
@@ -17,14 +44,14 @@ impl Ready {
     #[inline]
     pub fn is_empty(&self) -> bool {
         match self {
-            Ready::Drain(list) | Ready::InTurn(list) => list.is_empty(),
+            Ready::Drain(line) | Ready::InTurn(line) => line.first == NONE,
             Ready::Strict(set) => set.is_empty(),
         }
     }
     #[inline]
     pub fn push(&mut self, flow: u32, conn: u32) {
         match self {
-            Ready::Drain(list) | Ready::InTurn(list) => list.push_back(conn),
+            Ready::Drain(line) | Ready::InTurn(line) => line.push(conn),
             Ready::Strict(set) => {
                 set.insert((flow, conn));
             }
@@ -33,16 +60,16 @@ impl Ready {
     #[inline]
     pub fn first(&self) -> Option<u32> {
         match self {
-            Ready::Drain(list) | Ready::InTurn(list) => list.front().copied(),
+            Ready::Drain(line) | Ready::InTurn(line) => (line.first != NONE).then_some(line.first),
             Ready::Strict(set) => set.first().map(|(_, conn)| *conn),
         }
     }
     /// The first one has sent a packet.
     #[inline]
     pub fn sent(&mut self) {
-        if let Ready::InTurn(list) = self {
-            if list.len() > 1 {
-                list.rotate_left(1);
+        if let Ready::InTurn(line) = self {
+            if let Some(next) = line.rest.pop_front() {
+                line.rest.push_back(core::mem::replace(&mut line.first, next));
             }
         }
     }
@@ -50,9 +77,7 @@ impl Ready {
     #[inline]
     pub fn drop_first(&mut self) {
         match self {
-            Ready::Drain(list) | Ready::InTurn(list) => {
-                list.pop_front();
-            }
+            Ready::Drain(line) | Ready::InTurn(line) => line.drop_first(),
             Ready::Strict(set) => {
                 set.pop_first();
             }
@@ -61,7 +86,12 @@ impl Ready {
     /// The connection is over.
     pub fn remove(&mut self, flow: u32, conn: u32) {
         match self {
-            Ready::Drain(list) | Ready::InTurn(list) => list.retain(|c| *c != conn),
+            Ready::Drain(line) | Ready::InTurn(line) => {
+                line.rest.retain(|c| *c != conn);
+                if line.first == conn {
+                    line.drop_first();
+                }
+            }
             Ready::Strict(set) => {
                 set.remove(&(flow, conn));
             }

@@ -26,8 +26,8 @@ use penstock_core::header::wire::{get_u32, put_u32};
 use penstock_core::host::{HostController, Peer, Transition};
 use penstock_core::tcp::{EcnMode, LossRecovery, TcpConfig};
 use penstock_core::{
-    Ack, CcHeader, Congestion, Control, Ecn, EndpointController, FlowId, FlowView, Header, Kind,
-    LinkController, LinkView, Packet, ParamError, ParamSpec, Params,
+    Ack, AckRecord, CcHeader, Congestion, Control, Ecn, FlowId, FlowView, Header, Kind, LinkController,
+    LinkView, Packet, ParamError, ParamSpec, Params, WindowLaw,
 };
 use penstock_units::{Bytes, Dur, Time};
 
@@ -612,7 +612,7 @@ pub const ECN_LABEL: Protocol = Protocol {
             c.ecn = EcnMode::Classic;
         };
         let endpoint: BuildEndpoint = Arc::new(|cfg, _| Box::new(LabelSender { window: RenoWindow::new(cfg) }));
-        Ok(Suite { configure, endpoint, router: Some(router) })
+        Ok(Suite { configure, endpoint, router: Some(router), ..Suite::tcp() })
     },
 };
 
@@ -621,11 +621,11 @@ struct LabelSender {
     window: RenoWindow,
 }
 
-impl EndpointController for LabelSender {
-    fn on_ack(&mut self, ack: &Ack<'_>, flow: &FlowView) {
+impl WindowLaw for LabelSender {
+    fn on_ack(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
         // RFC 3168 section 6.1.2: an ACK with ECN-Echo does not grow the window.
-        if !ack.ece {
-            self.window.grow(ack.bytes, flow);
+        if ack.may_grow(flow) && !ack.ece {
+            self.window.grow(ack.acked, flow);
         }
     }
     fn on_congestion(&mut self, _now: Time, flow: &FlowView, event: Congestion) {

@@ -5,7 +5,7 @@ use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::tcp::{EcnMode, LossRecovery};
-use penstock_core::{Ack, Congestion, Control, EndpointController, FlowView, Kind, Limit, ParamSpec};
+use penstock_core::{AckRecord, Congestion, Control, FlowView, Kind, Limit, ParamSpec, WindowLaw};
 use penstock_units::{Bytes, Time};
 
 /// CUBIC.
@@ -52,6 +52,7 @@ pub const CUBIC: Protocol = Protocol {
             },
             endpoint: Arc::new(move |cfg, _| Box::new(Cubic::new(RenoWindow::new(cfg), c, beta, fast))),
             router: None,
+            ..Suite::tcp()
         })
     },
 };
@@ -87,7 +88,7 @@ impl Cubic {
         }
     }
 
-    fn avoid_congestion(&mut self, ack: &Ack<'_>, flow: &FlowView) {
+    fn avoid_congestion(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
         let segment = flow.segment as f64;
         let cwnd = self.window.cwnd / segment;
         // RFC 9438 section 4.2: t leaves out the time in which the application limited the sender.
@@ -115,7 +116,7 @@ impl Cubic {
         // alpha_cubic = 3 (1 - beta) / (1 + beta), 1 once W_est has reached the window before the loss.
         let alpha =
             if self.w_est >= self.cwnd_prior { 1.0 } else { 3.0 * (1.0 - self.beta) / (1.0 + self.beta) };
-        self.w_est += alpha * (ack.bytes as f64 / segment) / cwnd;
+        self.w_est += alpha * (ack.acked as f64 / segment) / cwnd;
         let next = if w_cubic(t) < self.w_est {
             self.w_est
         } else {
@@ -127,13 +128,13 @@ impl Cubic {
     }
 }
 
-impl EndpointController for Cubic {
-    fn on_ack(&mut self, ack: &Ack<'_>, flow: &FlowView) {
-        if ack.ece {
+impl WindowLaw for Cubic {
+    fn on_ack(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
+        if !ack.may_grow(flow) || ack.ece {
             return;
         }
         if self.window.cwnd < self.window.ssthresh {
-            self.window.grow(ack.bytes, flow);
+            self.window.grow(ack.acked, flow);
         } else if flow.limit == Limit::Window || flow.limit == Limit::Pacing {
             self.avoid_congestion(ack, flow);
         } else {

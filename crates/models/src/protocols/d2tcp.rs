@@ -6,7 +6,7 @@ use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::tcp::{EcnMode, LossRecovery};
-use penstock_core::{Ack, Congestion, Control, EndpointController, FlowView, Kind, ParamSpec};
+use penstock_core::{AckRecord, Congestion, Control, FlowView, Kind, ParamSpec, WindowLaw};
 use penstock_units::Time;
 
 /// D2TCP.
@@ -57,6 +57,7 @@ pub const D2TCP: Protocol = Protocol {
                 })
             }),
             router: None,
+            ..Suite::tcp()
         })
     },
 };
@@ -81,11 +82,15 @@ impl D2tcp {
     }
 }
 
-impl EndpointController for D2tcp {
-    fn on_ack(&mut self, ack: &Ack<'_>, flow: &FlowView) {
-        self.estimate.on_ack(ack.bytes, ack.ece, flow);
+impl WindowLaw for D2tcp {
+    fn on_ack(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
+        if ack.acked == 0 {
+            return;
+        }
+        // Every acknowledged byte counts for alpha, in recovery too.
+        self.estimate.on_ack(ack.acked, ack.ece, flow);
         if !ack.ece && !flow.in_recovery {
-            self.window.grow(ack.bytes, flow);
+            self.window.grow(ack.acked, flow);
         }
     }
     fn on_congestion(&mut self, now: Time, flow: &FlowView, event: Congestion) {
@@ -101,9 +106,6 @@ impl EndpointController for D2tcp {
     }
     fn control(&self) -> Control {
         self.window.control()
-    }
-    fn acks_in_recovery(&self) -> bool {
-        true // alpha counts every acknowledged byte
     }
     fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
         self.window.observe(report);

@@ -13,8 +13,8 @@ use alloc::sync::Arc;
 use penstock_core::header::wire;
 use penstock_core::tcp::{LossRecovery, IP_TCP_HEADER};
 use penstock_core::{
-    packet::flag, Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind,
-    LinkController, LinkView, Packet, ParamSpec,
+    packet::flag, AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView,
+    Packet, ParamSpec, WindowLaw,
 };
 use penstock_units::{Dur, Rate, Time};
 
@@ -60,6 +60,7 @@ pub const D3: Protocol = Protocol {
                 })
             }),
             router: Some(Arc::new(move |facts| Box::new(Router::new(facts, alpha, beta, silence)))),
+            ..Suite::tcp()
         })
     },
 };
@@ -124,7 +125,7 @@ impl Sender {
             0.0
         }
     }
-    fn on_answer(&mut self, ack: &Ack<'_>, flow: &FlowView) {
+    fn on_answer(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
         let Some(h) = ack.header.get::<D3Request>() else { return };
         if h.goodbye {
             return;
@@ -135,11 +136,8 @@ impl Sender {
     }
 }
 
-impl EndpointController for Sender {
-    fn on_ack(&mut self, ack: &Ack<'_>, flow: &FlowView) {
-        self.on_answer(ack, flow);
-    }
-    fn on_duplicate(&mut self, ack: &Ack<'_>, flow: &FlowView) {
+impl WindowLaw for Sender {
+    fn on_ack(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
         self.on_answer(ack, flow);
     }
     /// Losses change nothing: the routers alone set the rate.
@@ -158,9 +156,6 @@ impl EndpointController for Sender {
     }
     fn header_len(&self) -> u32 {
         D3Request::WIRE_LEN
-    }
-    fn acks_in_recovery(&self) -> bool {
-        true
     }
     fn deadline(&self) -> Time {
         self.requests.deadline()

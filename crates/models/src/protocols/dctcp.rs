@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::tcp::{EcnMode, LossRecovery};
 use penstock_core::{
-    Ack, Congestion, Control, EndpointController, FlowView, Kind, Limit, ParamError, ParamSpec,
+    AckRecord, Congestion, Control, FlowView, Kind, Limit, ParamError, ParamSpec, WindowLaw,
 };
 use penstock_units::{Bytes, Time};
 
@@ -68,7 +68,7 @@ pub const DCTCP: Protocol = Protocol {
                     linux: linux.then(Box::default),
                 })
             }),
-            router: None,
+            ..Suite::tcp()
         })
     },
 };
@@ -158,9 +158,9 @@ impl Linux {
         let least = if out > 0.0 { 0.0 } else { segment };
         self.window = Some(pipe + send.max(least));
     }
-    fn grow(&mut self, window: &mut RenoWindow, ack: &Ack<'_>, flow: &FlowView) {
+    fn grow(&mut self, window: &mut RenoWindow, ack: &AckRecord<'_>, flow: &FlowView) {
         if window.cwnd < window.ssthresh || flow.limit != Limit::Window {
-            return window.grow(ack.bytes, flow);
+            return window.grow(ack.acked, flow);
         }
         // A segment more for every floor(cwnd) segments acknowledged.
         let segment = flow.segment as f64;
@@ -169,25 +169,29 @@ impl Linux {
             self.count = 0.0;
             window.cwnd += segment;
         }
-        self.count += ack.bytes as f64 / segment;
+        self.count += ack.acked as f64 / segment;
         let more = libm::floor(self.count / needed);
         self.count -= more * needed;
         window.cwnd += more * segment;
     }
 }
 
-impl EndpointController for Dctcp {
-    fn on_ack(&mut self, ack: &Ack<'_>, flow: &FlowView) {
-        self.estimate.on_ack(ack.bytes, ack.ece, flow);
+impl WindowLaw for Dctcp {
+    fn on_ack(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
+        if ack.acked == 0 {
+            return;
+        }
+        // Every acknowledged byte counts for alpha, in recovery too.
+        self.estimate.on_ack(ack.acked, ack.ece, flow);
         let Some(linux) = &mut self.linux else {
             if !ack.ece && !flow.in_recovery {
-                self.window.grow(ack.bytes, flow);
+                self.window.grow(ack.acked, flow);
             }
             return;
         };
-        linux.acked = ack.bytes;
+        linux.acked = ack.acked;
         if linux.window.is_some() && flow.una <= linux.end {
-            linux.reduce(self.window.cwnd, flow.in_flight, ack.bytes, flow);
+            linux.reduce(self.window.cwnd, flow.in_flight, ack.acked, flow);
             return;
         }
         linux.window = None;
@@ -221,9 +225,6 @@ impl EndpointController for Dctcp {
             control.window = Some(Bytes(window as u64));
         }
         control
-    }
-    fn acks_in_recovery(&self) -> bool {
-        true // alpha counts every acknowledged byte
     }
     fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
         self.window.observe(report);

@@ -15,9 +15,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::packet::Packet;
 use penstock_core::tcp::TcpConfig;
-use penstock_core::{
-    Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind, ParamSpec,
-};
+use penstock_core::{AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, ParamSpec, WindowLaw};
 use penstock_units::Time;
 
 /// PIQI-RCP.
@@ -62,6 +60,7 @@ pub const PIQI_RCP: Protocol = Protocol {
             configure: rate_paced,
             endpoint: Arc::new(move |cfg, _| Box::new(Smoothed::new(cfg, tau1, tau2))),
             router: Some(router(p, law)),
+            ..Suite::tcp()
         })
     },
 };
@@ -111,7 +110,7 @@ impl Smoothed {
         }
     }
     #[inline]
-    fn hear(&mut self, ack: &Ack<'_>) {
+    fn hear(&mut self, ack: &AckRecord<'_>) {
         self.path.sample(ack);
         let Some(header) = ack.header.get::<RcpHeader>() else { return };
         if !header.rate.is_finite() || self.heard == Some((header.rate, header.epoch)) {
@@ -152,11 +151,8 @@ impl Smoothed {
     }
 }
 
-impl EndpointController for Smoothed {
-    fn on_ack(&mut self, ack: &Ack<'_>, _: &FlowView) {
-        self.hear(ack);
-    }
-    fn on_duplicate(&mut self, ack: &Ack<'_>, _: &FlowView) {
+impl WindowLaw for Smoothed {
+    fn on_ack(&mut self, ack: &AckRecord<'_>, _: &FlowView) {
         self.hear(ack);
     }
     /// Losses say nothing an announced rate does not say better.
@@ -172,9 +168,6 @@ impl EndpointController for Smoothed {
     }
     fn header_len(&self) -> u32 {
         RcpHeader::WIRE_LEN
-    }
-    fn acks_in_recovery(&self) -> bool {
-        true
     }
     fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
         report("rate_bps", self.rate);
@@ -219,7 +212,7 @@ mod tests {
             let mut header = CcHeader::NONE;
             header.set(&RcpHeader { rate, rtt: 0.0, epoch });
             let (now, sent_at) = (Time(100_000_000_000), Time::ZERO);
-            s.hear(&Ack { now, bytes: 0, ece: false, sent_at, rtt: None, header: &header });
+            s.hear(&AckRecord { sent_at, ..AckRecord::plain(now, 0, &header) });
             s.rate
         };
         // From zero: 0.25 * 80 = 20. The same announcement again changes nothing.

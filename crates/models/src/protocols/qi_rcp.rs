@@ -32,6 +32,7 @@ pub const QI_RCP: Protocol = Protocol {
             configure: rate_paced,
             endpoint: Arc::new(|cfg, _| Box::new(Announced::new(cfg))),
             router: Some(router(p, Proportional)),
+            ..Suite::tcp()
         })
     },
 };

@@ -13,8 +13,8 @@ use alloc::sync::Arc;
 use penstock_core::header::wire;
 use penstock_core::tcp::LossRecovery;
 use penstock_core::{
-    packet::flag, Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind,
-    LinkController, LinkView, Packet, ParamSpec,
+    packet::flag, AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView,
+    Packet, ParamSpec, WindowLaw,
 };
 use penstock_units::{Dur, Rate, Time};
 
@@ -97,6 +97,7 @@ pub const RACS: Protocol = Protocol {
                 let interval = interval.unwrap_or(facts.base_rtt);
                 Box::new(Router::new(given_out, interval, silence, accounting))
             })),
+            ..Suite::tcp()
         })
     },
 };
@@ -169,7 +170,7 @@ struct Sender {
 }
 
 impl Sender {
-    fn on_answer(&mut self, ack: &Ack<'_>) {
+    fn on_answer(&mut self, ack: &AckRecord<'_>) {
         let Some(h) = ack.header.get::<RateRequest>() else { return };
         if h.weight == 0 {
             return; // A goodbye has no answer.
@@ -180,11 +181,8 @@ impl Sender {
     }
 }
 
-impl EndpointController for Sender {
-    fn on_ack(&mut self, ack: &Ack<'_>, _flow: &FlowView) {
-        self.on_answer(ack);
-    }
-    fn on_duplicate(&mut self, ack: &Ack<'_>, _flow: &FlowView) {
+impl WindowLaw for Sender {
+    fn on_ack(&mut self, ack: &AckRecord<'_>, _flow: &FlowView) {
         self.on_answer(ack);
     }
     /// Losses change nothing: the routers alone set the rate.
@@ -212,9 +210,6 @@ impl EndpointController for Sender {
     }
     fn header_len(&self) -> u32 {
         RateRequest::WIRE_LEN
-    }
-    fn acks_in_recovery(&self) -> bool {
-        true
     }
     fn deadline(&self) -> Time {
         self.requests.deadline()

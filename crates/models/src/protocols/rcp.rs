@@ -18,8 +18,8 @@ use penstock_core::header::wire;
 use penstock_core::packet::Packet;
 use penstock_core::tcp::{LossRecovery, TcpConfig};
 use penstock_core::{
-    Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind, LinkController, LinkView,
-    ParamSpec, Params,
+    AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView, ParamSpec,
+    Params, WindowLaw,
 };
 use penstock_units::{Bytes, Dur, Rate, Time};
 
@@ -68,6 +68,7 @@ pub const RCP: Protocol = Protocol {
             } else {
                 Arc::new(move |link| Box::new(Router::<Plain>::new(&settings, link)))
             }),
+            ..Suite::tcp()
         })
     },
 };
@@ -204,7 +205,7 @@ pub(super) struct Path {
 
 impl Path {
     #[inline]
-    pub(super) fn sample(&mut self, ack: &Ack<'_>) {
+    pub(super) fn sample(&mut self, ack: &AckRecord<'_>) {
         let rtt = ack.now.since(ack.sent_at).as_secs();
         self.latest = rtt;
         if self.smallest == 0.0 || rtt < self.smallest {
@@ -227,7 +228,7 @@ impl Announced {
         Announced { pacer: Pacer::new(cfg), path: Path::default(), rate: 0.0, control: Control::default() }
     }
     #[inline]
-    fn hear(&mut self, ack: &Ack<'_>) {
+    fn hear(&mut self, ack: &AckRecord<'_>) {
         self.path.sample(ack);
         let Some(header) = ack.header.get::<RcpHeader>() else { return };
         // Eq. (2): x_i(t) = min over the path of R_l(t - D<-); routers have taken the minimum already
@@ -239,11 +240,8 @@ impl Announced {
     }
 }
 
-impl EndpointController for Announced {
-    fn on_ack(&mut self, ack: &Ack<'_>, _: &FlowView) {
-        self.hear(ack);
-    }
-    fn on_duplicate(&mut self, ack: &Ack<'_>, _: &FlowView) {
+impl WindowLaw for Announced {
+    fn on_ack(&mut self, ack: &AckRecord<'_>, _: &FlowView) {
         self.hear(ack);
     }
     /// Losses say nothing an announced rate does not say better.
@@ -259,9 +257,6 @@ impl EndpointController for Announced {
     }
     fn header_len(&self) -> u32 {
         RcpHeader::WIRE_LEN
-    }
-    fn acks_in_recovery(&self) -> bool {
-        true
     }
     fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
         report("rate_bps", self.rate);

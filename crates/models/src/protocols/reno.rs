@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::tcp::{LossRecovery, TcpConfig};
 use penstock_core::{
-    Ack, Congestion, Control, EndpointController, FlowView, Kind, Limit, ParamError, ParamSpec, Params,
+    AckRecord, Congestion, Control, FlowView, Kind, Limit, ParamError, ParamSpec, Params, WindowLaw,
 };
 use penstock_units::Bytes;
 
@@ -53,6 +53,7 @@ fn build(p: &Params, plain: fn(&mut TcpConfig), ecn: fn(&mut TcpConfig)) -> Resu
         configure: if p.flag("ecn") { ecn } else { plain },
         endpoint: Arc::new(|cfg, _| Box::new(Reno { window: RenoWindow::new(cfg) })),
         router: None,
+        ..Suite::tcp()
     })
 }
 
@@ -153,11 +154,11 @@ struct Reno {
     window: RenoWindow,
 }
 
-impl EndpointController for Reno {
-    fn on_ack(&mut self, ack: &Ack<'_>, flow: &FlowView) {
+impl WindowLaw for Reno {
+    fn on_ack(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
         // RFC 3168 section 6.1.2: an ACK with ECN-Echo does not grow the window.
-        if !ack.ece {
-            self.window.grow(ack.bytes, flow);
+        if ack.may_grow(flow) && !ack.ece {
+            self.window.grow(ack.acked, flow);
         }
     }
     fn on_congestion(&mut self, _now: penstock_units::Time, flow: &FlowView, event: Congestion) {

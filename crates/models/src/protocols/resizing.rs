@@ -14,7 +14,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::packet::Packet;
 use penstock_core::tcp::TcpConfig;
-use penstock_core::{Ack, CcHeader, Congestion, Control, EndpointController, FlowView};
+use penstock_core::{AckRecord, CcHeader, Congestion, Control, FlowView, WindowLaw};
 use penstock_units::{Bytes, Time};
 
 /// Options of segment resizing.
@@ -38,7 +38,7 @@ pub fn resizing(inner: BuildEndpoint, options: ResizingOptions) -> BuildEndpoint
 }
 
 struct Resizing {
-    inner: Box<dyn EndpointController>,
+    inner: Box<dyn WindowLaw>,
     /// MSS_dsr in bytes.
     segment: u32,
     mss: u32,
@@ -59,13 +59,12 @@ impl Resizing {
     }
 }
 
-impl EndpointController for Resizing {
-    fn on_ack(&mut self, ack: &Ack<'_>, flow: &FlowView) {
+impl WindowLaw for Resizing {
+    fn on_ack(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
         self.inner.on_ack(ack, flow);
-        self.resize();
-    }
-    fn on_duplicate(&mut self, ack: &Ack<'_>, flow: &FlowView) {
-        self.inner.on_duplicate(ack, flow);
+        if ack.acked > 0 {
+            self.resize();
+        }
     }
     fn on_congestion(&mut self, now: Time, flow: &FlowView, event: Congestion) {
         self.inner.on_congestion(now, flow, event);
@@ -86,11 +85,11 @@ impl EndpointController for Resizing {
     fn header_len(&self) -> u32 {
         self.inner.header_len()
     }
+    fn wants_rate(&self) -> bool {
+        self.inner.wants_rate()
+    }
     fn wants_request(&self, now: Time, flow: &FlowView) -> bool {
         self.inner.wants_request(now, flow)
-    }
-    fn acks_in_recovery(&self) -> bool {
-        self.inner.acks_in_recovery()
     }
     fn deadline(&self) -> Time {
         self.inner.deadline()
@@ -113,7 +112,7 @@ mod tests {
     use penstock_core::{Limit, Stream};
     use penstock_units::Dur;
 
-    fn newreno(cfg: &TcpConfig, options: ResizingOptions) -> Box<dyn EndpointController> {
+    fn newreno(cfg: &TcpConfig, options: ResizingOptions) -> Box<dyn WindowLaw> {
         let params = Params::parse("protocol", NEWRENO.params, &[]).expect("defaults are valid");
         let suite = (NEWRENO.build)(&params).expect("defaults are valid");
         resizing(suite.endpoint, options)(cfg, Stream::new(1, 0, Entity::Host, 0))
@@ -138,9 +137,8 @@ mod tests {
             due: Time::NEVER,
         }
     }
-    fn ack(bytes: u64) -> Ack<'static> {
-        let header = &CcHeader::NONE;
-        Ack { now: Time::ZERO, bytes, ece: false, sent_at: Time::ZERO, rtt: None, header }
+    fn ack(bytes: u64) -> AckRecord<'static> {
+        AckRecord::plain(Time::ZERO, bytes, &CcHeader::NONE)
     }
     const OPTIONS: ResizingOptions = ResizingOptions { segment: 50, threshold: 50, every_transfer: true };
 

@@ -14,8 +14,8 @@ use alloc::vec::Vec;
 use penstock_core::params::parse_number;
 use penstock_core::tcp::{LossRecovery, TcpConfig};
 use penstock_core::{
-    packet::flag, Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind,
-    LinkController, LinkView, Packet, ParamError, ParamSpec, Params,
+    packet::flag, AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView,
+    Packet, ParamError, ParamSpec, Params, WindowLaw,
 };
 use penstock_units::{Bytes, Dur, Time};
 
@@ -102,6 +102,7 @@ fn build(p: &Params) -> Result<Suite, ParamError> {
             let silence = silence.unwrap_or(SHORTEST_SILENCE.max(facts.base_rtt * SILENT_ROUNDS));
             Box::new(Router::new(facts, classes, interval.unwrap_or(facts.base_rtt), silence, quantised))
         })),
+        ..Suite::tcp()
     })
 }
 
@@ -259,7 +260,7 @@ impl Sender {
         &self.rules[acts_as as usize]
     }
 
-    fn listen(&mut self, ack: &Ack<'_>, flow: &FlowView) -> bool {
+    fn listen(&mut self, ack: &AckRecord<'_>, flow: &FlowView) -> bool {
         self.class = self.class_of(flow);
         let Some(header) = ack.header.get::<SdcHeader>() else { return false };
         self.highest = header.highest;
@@ -277,8 +278,8 @@ impl Sender {
     }
 }
 
-impl EndpointController for Sender {
-    fn on_ack(&mut self, ack: &Ack<'_>, flow: &FlowView) {
+impl WindowLaw for Sender {
+    fn on_ack(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
         let overload = self.listen(ack, flow);
         if overload {
             if ack.now >= self.deaf_until {
@@ -287,11 +288,11 @@ impl EndpointController for Sender {
             }
             return;
         }
-        if flow.in_recovery || flow.limit.leaves_window_unused() {
+        if !ack.may_grow(flow) || flow.limit.leaves_window_unused() {
             return; // The window is not what limits the sender.
         }
         let rule = self.rule();
-        let bytes = ack.bytes as f64;
+        let bytes = ack.acked as f64;
         self.cwnd += if self.opening {
             // Eq. (3.1): w(t + T) = w(t) (1 + gamma), acknowledgement by acknowledgement
             rule.gamma * bytes
@@ -299,12 +300,6 @@ impl EndpointController for Sender {
             // Eq. (3.2): w(t + T) = w(t) + alpha, acknowledgement by acknowledgement
             rule.alpha * flow.segment as f64 * bytes / self.cwnd
         };
-    }
-    fn on_duplicate(&mut self, ack: &Ack<'_>, flow: &FlowView) {
-        if self.listen(ack, flow) && ack.now >= self.deaf_until {
-            let beta = self.rule().beta;
-            self.decrease(ack.now, flow, beta);
-        }
     }
     fn on_congestion(&mut self, now: Time, flow: &FlowView, event: Congestion) {
         match event {
@@ -328,9 +323,6 @@ impl EndpointController for Sender {
     }
     fn header_len(&self) -> u32 {
         SdcHeader::WIRE_LEN
-    }
-    fn acks_in_recovery(&self) -> bool {
-        true
     }
     fn control(&self) -> Control {
         Control { window: Some(Bytes(self.cwnd as u64)), pacing: None, segment: None }
@@ -505,7 +497,7 @@ mod tests {
     fn ack(s: &mut Sender, now: Time, flow: &FlowView, highest: u8, load: f64) {
         let mut header = CcHeader::NONE;
         header.set(&SdcHeader { class: 0, highest, load: (load * 1024.0) as u16 });
-        s.on_ack(&Ack { now, bytes: 1000, ece: false, sent_at: now, rtt: None, header: &header }, flow);
+        s.on_ack(&AckRecord::plain(now, 1000, &header), flow);
     }
 
     #[test]

@@ -13,8 +13,8 @@ use penstock_core::header::wire;
 use penstock_core::packet::Packet;
 use penstock_core::tcp::{LossRecovery, TcpConfig};
 use penstock_core::{
-    Ack, CcHeader, Congestion, Control, EndpointController, FlowView, Header, Kind, LinkController, LinkView,
-    ParamSpec,
+    AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView, ParamSpec,
+    WindowLaw,
 };
 use penstock_units::{Bytes, Dur, Time};
 
@@ -46,7 +46,8 @@ pub const XCP: Protocol = Protocol {
             } else {
                 Arc::new(move |link| Box::new(Router::<Plain>::new(&set, link)))
             }),
-        })
+..Suite::tcp()
+})
     },
 };
 
@@ -89,7 +90,7 @@ impl Sender {
         Sender { cwnd: (cfg.initial_window * cfg.mss) as f64, rtt: 0.0, segment: cfg.mss as f64 }
     }
     #[inline]
-    fn hear(&mut self, ack: &Ack<'_>, flow: &FlowView) {
+    fn hear(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
         self.rtt = flow.rtt_smoothed.as_secs();
         let Some(h) = ack.header.get::<XcpHeader>() else { return };
         if h.rtt > 0.0 && h.feedback.is_finite() {
@@ -99,11 +100,8 @@ impl Sender {
     }
 }
 
-impl EndpointController for Sender {
-    fn on_ack(&mut self, ack: &Ack<'_>, flow: &FlowView) {
-        self.hear(ack, flow);
-    }
-    fn on_duplicate(&mut self, ack: &Ack<'_>, flow: &FlowView) {
+impl WindowLaw for Sender {
+    fn on_ack(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
         self.hear(ack, flow);
     }
     fn on_congestion(&mut self, _: Time, _: &FlowView, event: Congestion) {
@@ -121,9 +119,6 @@ impl EndpointController for Sender {
     }
     fn header_len(&self) -> u32 {
         XcpHeader::WIRE_LEN
-    }
-    fn acks_in_recovery(&self) -> bool {
-        true
     }
 }
 

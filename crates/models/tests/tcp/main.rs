@@ -1,5 +1,6 @@
 //! TCP clause by clause: state before, event, state after. The section of the RFC is in the name of each test.
 
+mod ack_record;
 mod endtoend;
 mod receiver;
 mod rfc3042;
@@ -14,3 +15,4 @@ mod rfc9293_fin;
 mod rfc9293_window;
 mod rfc9438;
 mod rig;
+mod roles;

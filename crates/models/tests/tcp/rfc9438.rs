@@ -2,13 +2,13 @@
 
 use crate::rig::{observed, sender, Hand, MSS};
 use penstock_core::tcp::Phase::{FastRecovery, Loss, Open};
-use penstock_core::{Ack, CcHeader, Congestion, EndpointController, FlowView, Limit, Stream};
+use penstock_core::{AckRecord, CcHeader, Congestion, FlowView, Limit, Stream, WindowLaw};
 use penstock_models::registry::protocol;
 use penstock_units::{Dur, Time};
 
 /// The controller alone, at a smoothed RTT of 100 ms.
 struct Law {
-    cc: Box<dyn EndpointController>,
+    cc: Box<dyn WindowLaw>,
     view: FlowView,
 }
 
@@ -31,9 +31,7 @@ impl Law {
     /// One segment is acknowledged `seconds` into the run.
     fn ack(&mut self, seconds: f64) {
         let now = Time::ZERO + Dur((seconds * 1e12).round() as u64);
-        let header = &CcHeader::NONE;
-        let ack = Ack { now, bytes: MSS, ece: false, sent_at: now, rtt: None, header };
-        self.cc.on_ack(&ack, &self.view);
+        self.cc.on_ack(&AckRecord::plain(now, MSS, &CcHeader::NONE), &self.view);
     }
     fn w_max(&self) -> f64 {
         let mut w = f64::NAN;

@@ -6,7 +6,7 @@
 use penstock_core::packet::{flag, SackBlock};
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{Phase, Receiver, Sender, TcpConfig};
-use penstock_core::{CcHeader, Ecn, Packet, Stream};
+use penstock_core::{CcHeader, Ecn, Packet, Stream, WindowLaw};
 use penstock_models::registry::protocol;
 use penstock_units::{Dur, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -20,13 +20,22 @@ pub fn ms(n: u64) -> Dur {
 
 /// The connection options of `name`, changed by `tweak`, and a sender with that protocol's controller.
 pub fn sender(name: &str, tweak: impl Fn(&mut TcpConfig)) -> (Arc<TcpConfig>, Sender) {
+    sender_with(name, tweak, |law| law)
+}
+
+/// The same with `wrap` round the law.
+pub fn sender_with(
+    name: &str,
+    tweak: impl Fn(&mut TcpConfig),
+    wrap: impl Fn(Box<dyn WindowLaw>) -> Box<dyn WindowLaw>,
+) -> (Arc<TcpConfig>, Sender) {
     let (_, suite) = protocol("protocol", name).expect("the protocol is registered");
     let mut cfg = TcpConfig { mss: MSS as u32, ..TcpConfig::default() };
-    (suite.configure)(&mut cfg);
+    suite.set_up(&mut cfg);
     tweak(&mut cfg);
     let cfg = Arc::new(cfg);
     let stream = |e| Stream::new(1, 0, e, 0);
-    let cc = (suite.endpoint)(&cfg, stream(Entity::Host));
+    let cc = wrap((suite.endpoint)(&cfg, stream(Entity::Host)));
     (cfg.clone(), Sender::new(cfg, cc, 0, 0, stream(Entity::Sender)))
 }
 
@@ -73,12 +82,18 @@ pub struct Hand {
 impl Hand {
     /// A connection that has not been opened.
     pub fn closed(name: &str, tweak: impl Fn(&mut TcpConfig)) -> Hand {
-        let (cfg, s) = sender(name, tweak);
+        Hand::of(sender(name, tweak))
+    }
+    fn of((cfg, s): (Arc<TcpConfig>, Sender)) -> Hand {
         Hand { now: Time::ZERO, s, window: cfg.rwnd, sent: Vec::new() }
     }
     /// An open connection with a first RTT sample of 10 ms, without data.
     pub fn established(name: &str, tweak: impl Fn(&mut TcpConfig)) -> Hand {
-        let mut h = Hand::closed(name, tweak);
+        Hand::establish(sender(name, tweak))
+    }
+    /// The same of a sender that the test has made.
+    pub fn establish(parts: (Arc<TcpConfig>, Sender)) -> Hand {
+        let mut h = Hand::of(parts);
         h.s.open(h.now);
         assert_eq!(h.flush(), "syn");
         h.now = h.now + ms(10);

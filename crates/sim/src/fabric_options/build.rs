@@ -33,10 +33,7 @@ pub fn build(setup: &Setup) -> Result<Fabric, ParamError> {
                 "cannot be used where the scenario has a shared buffer with limits by class of its own";
             return Err(ParamError::new("pfc", "on", rule));
         }
-        // Its limits are those of the rule, in packets.
-        let rule = Some(Box::new(pool.rule.clone()) as Box<_>);
-        let buffer = BufferConfig { rule, ..BufferConfig::pool(u64::MAX, 0, 0) };
-        fabric.add_node(node(setup, pool.node, buffer, Dur::ZERO, stream(i as u64)))?;
+        fabric.add_node(node(setup, pool.node, pool.rule.config(), Dur::ZERO, stream(i as u64)))?;
     }
     if setup.fabric.pooled() {
         let switches = (0..setup.topology.nodes.len() as u32).filter(|n| is_switch(setup, *n));

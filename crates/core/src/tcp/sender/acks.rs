@@ -1,11 +1,21 @@
-//! What a sender makes of acknowledgements: growth, duplicates, recovery, the scoreboard of RFC 6675.
+//! What a sender makes of acknowledgements: the record for its law, the scoreboard, what its recovery says, ECN.
 
-use super::{News, Phase, Sender};
-use crate::control::{Ack, Congestion, Limit};
+use super::{connection, Connection, News, Phase, Sender};
+use crate::control::{AckRecord, Congestion, Limit};
 use crate::header::CcHeader;
 use crate::packet::{flag, Packet};
-use crate::tcp::{EcnMode, LossRecovery};
+use crate::tcp::recovery::Outcome;
+use crate::tcp::{EcnMode, Recovery};
 use penstock_units::{Dur, Time};
+
+/// What an ACK says about data, and what it found.
+#[derive(Default)]
+struct Facts {
+    acked: u64,
+    sacked: u64,
+    rtt: Option<Dur>,
+    flight_before: u64,
+}
 
 impl Sender {
     /// An ACK (or SYN + ACK) arrives.
@@ -32,36 +42,77 @@ impl Sender {
         if p.has(flag::ECE) {
             self.stats.ece_acks += 1;
         }
+        let mut facts = Facts { flight_before: self.flight(), ..Facts::default() };
         if p.has(flag::PROBE) {
-            // The answer to a packet without payload: news for the controller, none about data.
-            let event = Ack { now, bytes: 0, ece: p.has(flag::ECE), sent_at: p.sent_at(), rtt: None, header };
-            self.cc.on_duplicate(&event, &self.view);
-            self.refresh();
+            // The answer to a packet without payload: news for the law, none about data.
+            self.tell_rare(now, p, header, &facts);
             return;
         }
-        if self.probe_end.is_some() {
-            self.end_probe(now, p);
+        let blocks = p.sack_count();
+        if self.hears_all {
+            let act = self.recovery.before_ack(&connection!(self, now), ack, blocks);
+            self.act(now, act);
         }
-        let new_sack = p.sack_count() > 0 && self.update_scoreboard(p);
+        if blocks > 0 {
+            facts.sacked = self.update_scoreboard(now, p);
+        }
         if ack > self.view.una {
-            self.on_new_ack(now, p, header);
-        } else if ack == self.view.una && self.view.max_sent > self.view.una {
-            let event = Ack { now, bytes: 0, ece: p.has(flag::ECE), sent_at: p.sent_at(), rtt: None, header };
-            self.cc.on_duplicate(&event, &self.view);
-            self.refresh();
-            // RFC 5681 section 2: no data, no window change; with SACK: new information (RFC 6675 section 2),
-            // except for the three that answer a marked segment.
-            let duplicate = match self.cfg.recovery {
-                LossRecovery::Sack => new_sack || self.thread.options().is_some(),
-                _ => !window_changed,
-            };
+            self.on_new_ack(now, p, header, facts);
+        } else {
+            let outstanding = ack == self.view.una && self.view.max_sent > ack;
+            let duplicate = outstanding && self.recovery.is_duplicate(facts.sacked > 0, window_changed);
+            let outcome = if duplicate { self.on_dup_ack(now) } else { Outcome::NONE };
+            self.tell_rare(now, p, header, &facts);
             if duplicate {
-                self.on_dup_ack(now);
+                self.act(now, outcome.act);
             }
         }
         if p.has(flag::ECE) {
             self.on_ece(now);
         }
+    }
+
+    /// As [`Self::tell`], for ACKs of anything but new data: out of the way of those.
+    #[inline(never)]
+    fn tell_rare(&mut self, now: Time, p: &Packet, header: &CcHeader, facts: &Facts) {
+        self.tell(now, p, header, facts);
+    }
+    /// Tells the law of an ACK, its one record.
+    #[inline(always)]
+    fn tell(&mut self, now: Time, p: &Packet, header: &CcHeader, facts: &Facts) {
+        let limit = self.view.limit;
+        if facts.acked > 0 && !self.cfg.window_validation && limit != Limit::Host {
+            self.view.limit = Limit::Window;
+        }
+        let flight_after = self.flight();
+        self.view.in_flight = flight_after;
+        let record = AckRecord {
+            now,
+            acked: facts.acked,
+            sacked: facts.sacked,
+            lost: core::mem::take(&mut self.lost_unheard),
+            rate: None,
+            rtt: facts.rtt,
+            ece: p.has(flag::ECE),
+            sent_at: p.sent_at(),
+            header,
+            limit,
+            flight_before: facts.flight_before,
+            flight_after,
+        };
+        if self.log.is_some() {
+            self.tell_rate(record);
+        } else {
+            self.cc.on_ack(&record, &self.view);
+        }
+        self.refresh();
+    }
+    /// The record of a law that asked for the delivery rate, or whose recovery keeps the segments.
+    #[cold]
+    fn tell_rate(&mut self, record: AckRecord<'_>) {
+        let rtt_min = if self.view.rtt_min == Dur::MAX { Dur::ZERO } else { self.view.rtt_min };
+        let rate = self.log.as_mut().and_then(|log| log.sample(rtt_min, self.lost));
+        self.cc.on_ack(&AckRecord { rate: rate.as_ref(), ..record }, &self.view);
     }
 
     pub(super) fn on_syn_ack(&mut self, now: Time, p: &Packet, header: &CcHeader) {
@@ -72,22 +123,18 @@ impl Sender {
         self.rto_at = Time::NEVER;
         self.timeouts_in_a_row = 0;
         self.view.rwnd = p.window as u64;
-        let rtt = if self.syn_sent == 1 {
+        let mut facts = Facts::default();
+        if self.syn_sent == 1 {
             let sample = now.since(p.sent_at());
             self.take_sample(sample);
-            Some(sample)
+            facts.rtt = Some(sample);
         } else {
             // RFC 5681 section 3.1: a lost SYN means an initial window of one segment; RFC 6298 (5.7).
             self.rtt.syn_was_lost();
             self.congestion(now, Congestion::SynLost);
-            None
-        };
-        // Explicit protocols learn their first rate from the handshake.
-        if self.header_len > 0 {
-            let event = Ack { now, bytes: 0, ece: false, sent_at: p.sent_at(), rtt, header };
-            self.cc.on_duplicate(&event, &self.view);
-            self.refresh();
         }
+        // Explicit protocols learn their first rate from the handshake.
+        self.tell_rare(now, p, header, &facts);
     }
 
     pub(super) fn take_sample(&mut self, sample: Dur) {
@@ -98,7 +145,7 @@ impl Sender {
     }
 
     #[inline]
-    pub(super) fn on_new_ack(&mut self, now: Time, p: &Packet, header: &CcHeader) {
+    fn on_new_ack(&mut self, now: Time, p: &Packet, header: &CcHeader, mut facts: Facts) {
         let ack = p.seq;
         let bytes = ack - self.view.una;
         let mut rtt = None;
@@ -121,12 +168,24 @@ impl Sender {
         if !self.sacked.is_empty() {
             self.sacked.remove_below(ack);
         }
+        if let Some(log) = &mut self.log {
+            log.on_acked(now, ack.min(self.view.app_end));
+        }
+        let concerns_recovery = self.hears_all || self.dup_acks > 0 || self.phase == Phase::FastRecovery;
         self.dup_acks = 0;
         self.timeouts_in_a_row = 0;
-        if self.phase == Phase::Open {
-            self.grow(now, bytes, p, rtt, header);
-        } else {
-            self.on_new_ack_in_loss(now, bytes, p, rtt, header);
+        (facts.acked, facts.rtt) = (bytes, rtt);
+        let mut outcome = Outcome::NONE;
+        if concerns_recovery {
+            outcome = self.recovery.on_ack(&connection!(self, now), bytes);
+            self.count_lost(outcome.lost);
+        }
+        if self.phase == Phase::Loss && self.recover.is_none_or(|r| ack >= r) {
+            self.set_phase(Phase::Open);
+        }
+        self.tell(now, p, header, &facts);
+        if concerns_recovery {
+            self.act(now, outcome.act);
         }
         // RFC 6298 (5.2), (5.3).
         if self.view.una >= self.view.max_sent {
@@ -134,64 +193,12 @@ impl Sender {
             // RTT, the wait for this very ACK would count as idle.
             self.active_at = now;
             self.rto_at = Time::NEVER;
-            self.probe_at = Time::NEVER;
-        } else {
-            // RFC 6582 section 3.2 step 3, impatient variant: only the first partial ACK restarts the timer.
-            let later_partial = self.phase == Phase::FastRecovery && self.partial_acks > 1;
-            if !(later_partial && self.cfg.recovery == LossRecovery::NewReno) {
-                self.rto_at = now + self.rto();
-            }
-            self.arm_probe(now);
+        } else if !outcome.against_custom {
+            self.rto_at = now + self.rto();
         }
-    }
-
-    #[inline]
-    pub(super) fn grow(&mut self, now: Time, bytes: u64, p: &Packet, rtt: Option<Dur>, header: &CcHeader) {
-        if !self.cfg.window_validation && self.view.limit != Limit::Host {
-            self.view.limit = Limit::Window;
-        }
-        self.view.in_flight = self.flight();
-        let event = Ack { now, bytes, ece: p.has(flag::ECE), sent_at: p.sent_at(), rtt, header };
-        self.cc.on_ack(&event, &self.view);
-        self.refresh();
-    }
-
-    pub(super) fn on_new_ack_in_loss(
-        &mut self,
-        now: Time,
-        bytes: u64,
-        p: &Packet,
-        rtt: Option<Dur>,
-        header: &CcHeader,
-    ) {
-        let full = self.recover.is_none_or(|r| self.view.una >= r);
-        if self.phase == Phase::Loss {
-            if full {
-                self.set_phase(Phase::Open);
-            }
-            self.grow(now, bytes, p, rtt, header);
-            return;
-        }
-        if self.acks_in_recovery {
-            self.grow(now, bytes, p, rtt, header);
-        }
-        if full || self.cfg.recovery == LossRecovery::Reno {
-            self.set_phase(Phase::Open);
-            self.inflation = 0;
-            self.head_due = false;
-            self.congestion(now, Congestion::Recovered);
-            return;
-        }
-        self.partial_acks += 1;
-        if self.cfg.recovery == LossRecovery::NewReno {
-            // RFC 6582 section 3.2 step 3: retransmit the next hole; deflate by what was acknowledged, add one
-            // segment when at least one was.
-            let segment = self.view.segment as u64;
-            self.inflation -= bytes as i64;
-            if bytes >= segment {
-                self.inflation += segment as i64;
-            }
-            self.head_due = true;
+        if self.hears_all {
+            self.recovery.rearm(&connection!(self, now));
+            self.sync(now);
         }
     }
 
@@ -200,69 +207,48 @@ impl Sender {
         self.view.in_recovery = phase == Phase::FastRecovery;
     }
 
-    pub(super) fn update_scoreboard(&mut self, p: &Packet) -> bool {
-        let mut news = false;
+    /// Takes in the SACK blocks; how many sequence numbers they are the first to report.
+    fn update_scoreboard(&mut self, now: Time, p: &Packet) -> u64 {
+        let mut news = 0;
         for block in &p.sack[..p.sack_count()] {
-            news |= self.sacked.insert(p.seq + block.start as u64, p.seq + block.end as u64);
-        }
-        if let Some((end, _)) = self.probe_end {
-            // The probe left after everything below it: what is still missing then is lost
-            // (RFC 8985 with a reordering window of zero: paths keep order).
-            if self.sacked.highest().is_some_and(|h| h >= end) {
-                self.lost_below = self.lost_below.max(end);
-                self.probe_end = None;
+            let (start, end) = (p.seq + block.start as u64, p.seq + block.end as u64);
+            if let Some(log) = &mut self.log {
+                for (from, to) in self.sacked.gaps(start, end.min(self.view.app_end)) {
+                    log.on_sacked(now, from, to);
+                }
             }
+            news += self.sacked.insert(start, end);
         }
+        let lost = self.recovery.on_sack(&connection!(self, now));
+        self.count_lost(lost);
         news
     }
 
-    pub(super) fn on_dup_ack(&mut self, now: Time) {
+    /// A duplicate ACK: what the recovery makes of it.
+    fn on_dup_ack(&mut self, now: Time) -> Outcome {
         if self.dup_acks == 0 {
             self.before_duplicates = self.view.nxt;
         }
         self.dup_acks += 1;
-        match self.phase {
-            // RFC 5681 section 3.2 step 4: each further duplicate means a segment has left the network.
-            Phase::FastRecovery if self.cfg.recovery != LossRecovery::Sack => {
-                self.inflation += i64::from(self.view.segment);
-            }
-            Phase::Open | Phase::Loss => {
-                let lost = self.dup_acks >= self.cfg.dup_thresh
-                    || (self.cfg.recovery == LossRecovery::Sack && self.lost_edge() > self.view.una);
-                // RFC 6582 section 3.2 step 2, RFC 6675 section 5.1: not again for the same window.
-                // Algorithm 3 knows no such exception: with the retransmit thread a third duplicate always counts.
-                let covered = match self.cfg.recovery {
-                    _ if self.thread.options().is_some() => true,
-                    LossRecovery::Sack => self.recover.is_none_or(|r| self.view.una >= r),
-                    _ => self.recover.is_none_or(|r| self.view.una > r),
-                };
-                if lost && covered {
-                    self.enter_recovery(now);
-                }
-            }
-            _ => {}
-        }
+        let outcome = self.recovery.on_duplicate(&connection!(self, now));
+        self.count_lost(outcome.lost);
+        outcome
     }
 
-    pub(super) fn enter_recovery(&mut self, now: Time) {
+    pub(super) fn enter_recovery(&mut self, now: Time, go_back: bool) {
         self.stats.fast_retransmits += 1;
         let reduced_already = self.cfg.ecn == EcnMode::Classic && self.view.una < self.cwr_end;
         self.recover = Some(self.view.max_sent);
         self.set_phase(Phase::FastRecovery);
-        self.partial_acks = 0;
         if !reduced_already {
             self.congestion(now, Congestion::Loss);
         }
         self.announce_reduction();
         self.timed = None;
-        self.probe_at = Time::NEVER;
-        self.probe_end = None;
-        self.head_due = true;
-        self.high_rxt = self.view.una;
-        self.rescue = None;
-        if self.cfg.recovery != LossRecovery::Sack {
-            // RFC 5681 section 3.2 step 3: the segments that caused the duplicates have left the network.
-            self.inflation = i64::from(self.cfg.dup_thresh) * i64::from(self.view.segment);
+        self.recovery.on_enter(&connection!(self, now));
+        if go_back {
+            self.view.nxt = self.view.una;
+            self.cwr_end = self.cwr_end.min(self.view.una);
         }
         self.rto_at = now + self.rto();
     }
@@ -292,58 +278,5 @@ impl Sender {
                 self.rto_at = self.ecn_hold;
             }
         }
-    }
-
-    // ---- RFC 6675 ------------------------------------------------------------------------------------
-
-    /// Below this, everything not SACKed is lost: IsLost() of RFC 6675 section 4.
-    pub(super) fn lost_edge(&self) -> u64 {
-        let mut bytes = 0;
-        let mut segments = 0;
-        let enough = (self.cfg.dup_thresh as u64 - 1) * self.view.segment as u64;
-        for (start, end) in self.sacked.iter().rev() {
-            // FIN rides on the last segment: its number is not a byte more that arrived.
-            bytes += end.min(self.view.app_end).saturating_sub(start);
-            segments += 1;
-            if bytes > enough || segments >= self.cfg.dup_thresh {
-                return start.max(self.lost_below);
-            }
-        }
-        self.lost_below.max(self.view.una)
-    }
-    /// Bytes of `[from, to)` that are not SACKed.
-    pub(super) fn unsacked(&self, from: u64, to: u64) -> u64 {
-        to.saturating_sub(from) - self.sacked.covered(from, to)
-    }
-    /// SetPipe() of RFC 6675 section 4.
-    pub(super) fn pipe(&self) -> u64 {
-        let v = &self.view;
-        // Payload, not the number of FIN: with it the last segment would be a byte too long for the window.
-        let sent = v.max_sent.min(v.app_end).max(v.una);
-        let edge = self.lost_edge().clamp(v.una, sent);
-        self.unsacked(edge, sent) + self.unsacked(v.una, self.high_rxt.max(v.una))
-    }
-    /// NextSeg() of RFC 6675 section 4: start and longest length of the next segment, and whether it is a rescue.
-    pub(super) fn next_seg(&self) -> Option<(u64, u64, bool)> {
-        let v = &self.view;
-        let from = self.sacked.first_gap(self.high_rxt.max(v.una));
-        let hole = |seq: u64| self.sacked.next_start(seq).unwrap_or(v.max_sent).min(v.max_sent) - seq;
-        let highest = self.sacked.highest().unwrap_or(v.una);
-        let edge = self.lost_edge();
-        if from < edge && from < highest.max(edge) {
-            return Some((from, hole(from), false));
-        }
-        if v.nxt < self.seq_end() && v.nxt + self.view.segment as u64 <= v.una + v.rwnd {
-            return Some((v.nxt, u64::MAX, false));
-        }
-        if from < highest {
-            return Some((from, hole(from), false));
-        }
-        if self.rescue.is_none_or(|r| v.una > r) && !self.sacked.is_empty() && highest < v.max_sent {
-            let last = v.max_sent.min(v.app_end).saturating_sub(self.view.segment as u64);
-            let start = highest.max(last);
-            return Some((start, v.max_sent - start, true));
-        }
-        None
     }
 }

@@ -1,13 +1,14 @@
-//! The sending half of a connection: sequence space, loss detection and recovery, timers, pacing.
+//! The sending half of a connection: sequence space, scoreboard, phases, timers, pacing. What is lost and what is sent then
+//! is its [`Recovery`]'s, how much may be sent its [`WindowLaw`]'s.
 
 mod acks;
 mod sending;
 mod timers;
 
-use crate::control::{Congestion, Control, EndpointController, FlowView, Limit};
+use crate::control::{Congestion, Control, FlowView, Limit, WindowLaw};
 use crate::rng::Stream;
-use crate::tcp::thread::ThreadTimer;
-use crate::tcp::{HeaderCompressor, Ranges, RttEstimator, TcpConfig};
+use crate::tcp::recovery::{self, Act, AnyRecovery, Connection, Recovery};
+use crate::tcp::{HeaderCompressor, Ranges, RttEstimator, SegmentLog, TcpConfig};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -109,7 +110,7 @@ pub struct SenderStats {
 
 /// The sending half of a connection.
 pub struct Sender {
-    /// What controllers may see.
+    /// What laws may see.
     pub view: FlowView,
     cfg: Arc<TcpConfig>,
     phase: Phase,
@@ -119,8 +120,16 @@ pub struct Sender {
     /// What has happened since a host controller last asked; `None` = there is none.
     news: Option<Vec<News>>,
     pacing: Option<Rate>,
-    /// Window inflation by duplicate ACKs in Reno/NewReno recovery, in bytes; partial ACKs may take it below 0.
-    inflation: i64,
+    recovery: AnyRecovery,
+    /// What the recovery wants, as of its last event.
+    wants: recovery::Control,
+    /// The recovery hears of every ACK and segment.
+    hears_all: bool,
+    /// A record of every segment, when the law or the recovery asked for it.
+    log: Option<Box<SegmentLog>>,
+    /// Bytes taken for lost so far, and how many of them the law has not heard of.
+    lost: u64,
+    lost_unheard: u64,
     dup_acks: u32,
     /// `nxt` at the first duplicate ACK: what limited transmit sends after it is not in FlightSize.
     before_duplicates: u64,
@@ -133,59 +142,60 @@ pub struct Sender {
     cwr_due: bool,
     /// ECN at a window of one segment: nothing new leaves before this.
     ecn_hold: Time,
-    /// Retransmit the oldest segment now.
-    head_due: bool,
     /// SYN to be sent.
     syn_due: bool,
     syn_sent: u32,
     close: bool,
     block_start: u64,
     timeouts_in_a_row: u32,
-    partial_acks: u32,
     rtt: RttEstimator,
     /// The segment being timed: its end, and when it was sent (Karn: one at a time, sent once).
     timed: Option<(u64, Time)>,
     sacked: Ranges,
-    /// RFC 6675 HighRxt: one past the highest byte retransmitted in this recovery.
-    high_rxt: u64,
-    /// RFC 6675 RescueRxt.
-    rescue: Option<u64>,
-    /// Everything not SACKed below this is lost (set by a tail-loss probe that was SACKed).
-    lost_below: u64,
     /// Pacing: when the last packet left and how long it was.
     paced: (Time, u32),
     /// While the connection's share of its host's port is used up: when the oldest of it leaves. `ZERO` = there is room.
     host_free_at: Time,
-    probe_at: Time,
-    probe_end: Option<(u64, bool)>,
-    probe_due: bool,
     persist_at: Time,
     persist_due: bool,
     persist_backoff: u32,
-    thread: ThreadTimer,
-    thread_due: bool,
     compressor: HeaderCompressor,
     active_at: Time,
     last_timeout: Option<TimeoutRecord>,
     header_len: u32,
-    acks_in_recovery: bool,
     flow: u32,
     class: u8,
     /// Counters.
     pub stats: SenderStats,
-    cc: Box<dyn EndpointController>,
+    cc: Box<dyn WindowLaw>,
 }
+
+/// What the recovery sees of a sender; a macro, because it borrows all but the recovery itself.
+macro_rules! connection {
+    ($s:ident, $now:expr) => {
+        Connection {
+            now: $now,
+            cfg: &$s.cfg,
+            view: &$s.view,
+            phase: $s.phase,
+            sacked: &$s.sacked,
+            segments: $s.log.as_deref(),
+            dup_acks: $s.dup_acks,
+            recover: $s.recover,
+            window: $s.cwnd.min($s.cap),
+            rto_at: $s.rto_at,
+            closing: $s.close,
+        }
+    };
+}
+use connection;
 
 impl Sender {
     /// A sender for connection `flow` in traffic class `class`.
-    pub fn new(
-        cfg: Arc<TcpConfig>,
-        cc: Box<dyn EndpointController>,
-        flow: u32,
-        class: u8,
-        rng: Stream,
-    ) -> Sender {
+    pub fn new(cfg: Arc<TcpConfig>, cc: Box<dyn WindowLaw>, flow: u32, class: u8, rng: Stream) -> Sender {
         let control = cc.control();
+        let recovery = AnyRecovery::new(&cfg, rng.split(1));
+        let log = cc.wants_rate() || recovery.wants_segments();
         let mut sender = Sender {
             view: FlowView {
                 una: 0,
@@ -210,7 +220,12 @@ impl Sender {
             cap: u64::MAX,
             news: None,
             pacing: None,
-            inflation: 0,
+            hears_all: recovery.hears_all(),
+            recovery,
+            wants: recovery::Control::NONE,
+            log: log.then(Box::default),
+            lost: 0,
+            lost_unheard: 0,
             dup_acks: 0,
             before_duplicates: 0,
             rto_at: Time::NEVER,
@@ -219,34 +234,23 @@ impl Sender {
             cwr_end: 0,
             cwr_due: false,
             ecn_hold: Time::ZERO,
-            head_due: false,
             syn_due: false,
             syn_sent: 0,
             close: false,
             block_start: 0,
             timeouts_in_a_row: 0,
-            partial_acks: 0,
             rtt: RttEstimator::default(),
             timed: None,
             sacked: Ranges::default(),
-            high_rxt: 0,
-            rescue: None,
-            lost_below: 0,
             paced: (Time::ZERO, 0),
             host_free_at: Time::ZERO,
-            thread: ThreadTimer::new(cfg.retransmit_thread, rng.split(1)),
-            thread_due: false,
             compressor: HeaderCompressor::default(),
-            probe_at: Time::NEVER,
-            probe_end: None,
-            probe_due: false,
             persist_at: Time::NEVER,
             persist_due: false,
             persist_backoff: 1,
             active_at: Time::ZERO,
             last_timeout: None,
             header_len: cc.header_len(),
-            acks_in_recovery: cc.acks_in_recovery(),
             flow,
             class,
             stats: SenderStats::default(),
@@ -265,7 +269,8 @@ impl Sender {
         self.phase = Phase::SynSent;
         self.syn_due = true;
         self.view.started = now;
-        self.thread.start(now);
+        self.recovery.start(now);
+        self.sync(now);
     }
     /// The application writes `bytes` more: a new block.
     pub fn write(&mut self, now: Time, bytes: u64) {
@@ -323,8 +328,7 @@ impl Sender {
     /// the last byte.
     #[inline]
     fn segment_end(&self, seq: u64, limit: u64) -> u64 {
-        let end = (seq + self.view.segment as u64).min(limit);
-        end + u64::from(self.close && end == self.view.app_end && limit > end)
+        recovery::segment_end(&self.view, self.close, seq, limit)
     }
     /// Everything written (and FIN, when closed) is acknowledged.
     #[inline]
@@ -364,7 +368,7 @@ impl Sender {
     pub fn header_len(&self) -> u32 {
         self.header_len
     }
-    /// Reports the controller's internal values.
+    /// Reports the law's internal values.
     pub fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
         self.cc.observe(report);
     }
@@ -385,7 +389,7 @@ impl Sender {
         if self.ecn_hold != Time::ZERO {
             t = t.min(self.ecn_hold);
         }
-        t.min(self.probe_at).min(self.persist_at).min(self.thread.deadline())
+        t.min(self.persist_at).min(self.wants.deadline)
     }
     #[inline]
     fn pace_at(&self) -> Time {
@@ -395,7 +399,36 @@ impl Sender {
         }
     }
 
-    // ---- controller ----------------------------------------------------------------------------------
+    // ---- recovery ------------------------------------------------------------------------------------
+
+    /// Reads what the recovery wants. Needed after each of its events, and when phase or duplicate count have changed.
+    fn sync(&mut self, now: Time) {
+        self.wants = self.recovery.control(&connection!(self, now));
+    }
+    /// Counts bytes taken for lost.
+    #[inline]
+    fn count_lost(&mut self, bytes: u64) {
+        self.lost += bytes;
+        self.lost_unheard += bytes;
+    }
+    /// Does what a recovery has decided; the law has heard of the ACK that led to it.
+    fn act(&mut self, now: Time, act: Act) {
+        match act {
+            Act::Stay => {}
+            Act::Enter | Act::GoBack => self.enter_recovery(now, act == Act::GoBack),
+            Act::Leave => {
+                self.set_phase(Phase::Open);
+                self.congestion(now, Congestion::Recovered);
+            }
+            Act::Repaired => {
+                self.congestion(now, Congestion::Loss);
+                self.congestion(now, Congestion::Recovered);
+            }
+        }
+        self.sync(now);
+    }
+
+    // ---- law -----------------------------------------------------------------------------------------
 
     #[inline]
     fn apply(&mut self, control: Control) {
@@ -439,7 +472,7 @@ impl Sender {
     /// step 4 each duplicate took a segment out of the network, and by step 3 of RFC 6582 section 3.2 a partial ACK deflates
     /// by what it acknowledges: the inflation of the window is the count of what has left. With SACK the scoreboard has it.
     fn flight_in_recovery(&self) -> u64 {
-        self.flight().saturating_sub(self.inflation.max(0) as u64)
+        self.flight().saturating_sub(self.wants.allowance.max(0) as u64)
     }
     /// What is sent and not acknowledged in any way: FlightSize without the SACKed bytes.
     #[inline]

@@ -1,11 +1,11 @@
 //! What a sender sends next: new data, retransmissions, probes, and the packets themselves.
 
-use super::{Phase, Sender};
+use super::{connection, Connection, Phase, Sender};
 use crate::control::Limit;
 use crate::header::CcHeader;
 use crate::packet::{flag, Ecn, Packet};
-use crate::tcp::thread::ThreadSegment;
-use crate::tcp::{EcnMode, LossRecovery};
+use crate::tcp::recovery::{Choice, Outgoing, Why};
+use crate::tcp::{EcnMode, Recovery};
 use penstock_units::Time;
 
 impl Sender {
@@ -19,19 +19,8 @@ impl Sender {
         if matches!(self.phase, Phase::Closed | Phase::SynSent) {
             return false;
         }
-        if self.head_due {
-            self.head_due = false;
-            let una = self.view.una;
-            let len = self.retransmit_len(una);
-            self.high_rxt = self.high_rxt.max(una + len);
-            self.emit(now, una, len, out, header);
+        if self.wants.urgent && self.send_urgent(now, out, header) {
             return true;
-        }
-        if self.probe_due {
-            self.probe_due = false;
-            if self.send_probe(now, out, header) {
-                return true;
-            }
         }
         if self.persist_due {
             self.persist_due = false;
@@ -40,31 +29,77 @@ impl Sender {
                 return true;
             }
         }
-        if self.thread_due {
-            self.thread_due = false;
-            if self.send_marked(now, out, header) {
-                return true;
-            }
-        }
         if self.header_len > 0 && self.cc.wants_request(now, &self.view) {
             self.send_request(now, out, header);
             return true;
         }
-        let recovery = (self.high_rxt, self.rescue);
-        let Some((seq, len)) = self.choose(now) else {
-            if self.view.limit == Limit::Pacing {
-                // There is nothing to send when the pacing time comes: it is no reason to wake up any more.
-                self.view.limit = Limit::Application;
-            }
-            return false;
-        };
+        if self.phase == Phase::FastRecovery {
+            return self.send_in_recovery(now, out, header);
+        }
+        let Some((seq, len)) = self.choose(now) else { return self.nothing() };
         if let Some(limit) = self.held_back(now) {
             self.view.limit = limit;
-            // Not sent: recovery has not got further either.
-            (self.high_rxt, self.rescue) = recovery;
             return false;
         }
         self.emit(now, seq, len, out, header);
+        true
+    }
+    /// Nothing can be sent, for the reason in `view.limit`.
+    #[inline]
+    fn nothing(&mut self) -> bool {
+        if self.view.limit == Limit::Pacing {
+            // There is nothing to send when the pacing time comes: it is no reason to wake up any more.
+            self.view.limit = Limit::Application;
+        }
+        if self.log.is_some() && self.view.limit == Limit::Application {
+            // Out of data: earlier than any of the occasions at which the rate draft's section 3.4 looks (the next write,
+            // ACK or timer), and with the same answer, as what is delivered until then leaves the flight.
+            let flight = self.flight();
+            if let Some(log) = self.log.as_mut().filter(|_| flight < self.cwnd) {
+                log.on_app_limited(flight);
+            }
+        }
+        false
+    }
+    /// What the recovery sends whatever the windows say; false when there is no more.
+    #[cold]
+    fn send_urgent(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) -> bool {
+        let Some(o) = self.recovery.urgent(&connection!(self, now)) else {
+            self.sync(now);
+            return false;
+        };
+        self.emit(now, o.seq, o.end - o.seq, out, header);
+        match o.why {
+            Why::Probe => self.stats.probes += 1,
+            Why::Thread => {
+                out.flags |= flag::MARKED;
+                self.stats.thread_retransmits += 1;
+            }
+            Why::Next | Why::Lost | Why::Rescue => {}
+        }
+        self.sync(now);
+        true
+    }
+    /// As the recovery chooses.
+    fn send_in_recovery(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) -> bool {
+        let o = match self.recovery.choose(&connection!(self, now)) {
+            Choice::Usual => match self.choose(now) {
+                Some((seq, len)) => Outgoing { seq, end: seq + len, why: Why::Next },
+                None => return self.nothing(),
+            },
+            Choice::Send(o) => o,
+            Choice::Wait(limit) => {
+                self.view.limit = limit;
+                return self.nothing();
+            }
+        };
+        if let Some(limit) = self.held_back(now) {
+            self.view.limit = limit;
+            return false;
+        }
+        self.emit(now, o.seq, o.end - o.seq, out, header);
+        self.recovery.on_sent(&connection!(self, now), &o);
+        self.sync(now);
         true
     }
 
@@ -86,29 +121,6 @@ impl Sender {
     /// The next segment the windows allow: its start and its length in sequence space.
     #[inline]
     pub(super) fn choose(&mut self, now: Time) -> Option<(u64, u64)> {
-        let segment = self.view.segment as u64;
-        if self.phase == Phase::FastRecovery && self.cfg.recovery == LossRecovery::Sack {
-            let pipe = self.pipe();
-            if self.cwnd.min(self.cap) < pipe + segment && pipe > 0 {
-                self.view.limit = Limit::Window;
-                return None;
-            }
-            let Some((seq, room, rescue)) = self.next_seg() else {
-                // Not pacing any more: a stale Pacing here would wake the sender at a time that has passed.
-                self.view.limit = Limit::Application;
-                return None;
-            };
-            if seq == self.view.nxt && room == u64::MAX {
-                return Some((seq, self.segment_end(seq, self.seq_end()) - seq));
-            }
-            let end = self.segment_end(seq, seq + room);
-            if rescue {
-                self.rescue = self.recover;
-            } else {
-                self.high_rxt = end;
-            }
-            return Some((seq, end - seq));
-        }
         let mut seq = self.view.nxt;
         let mut limit = self.seq_end();
         if seq < self.view.max_sent {
@@ -124,17 +136,8 @@ impl Sender {
         let span = self.segment_end(seq, limit) - seq;
         // Windows count payload; FIN takes a number but no place.
         let len = span.min(self.view.app_end.saturating_sub(seq));
-        let mut in_flight = self.flight();
-        let mut window = self.cwnd.min(self.cap).saturating_add_signed(self.inflation);
-        if self.phase == Phase::Open && self.dup_acks > 0 {
-            // RFC 3042: one new segment for each of the first two duplicate ACKs; with SACK what has left the
-            // network is counted instead (RFC 6675 section 5 step 3).
-            if !self.cfg.limited_transmit {
-                in_flight = self.view.nxt - self.view.una;
-            } else if self.cfg.recovery != LossRecovery::Sack {
-                window = window.saturating_add(self.dup_acks.min(2) as u64 * segment);
-            }
-        }
+        let in_flight = self.flight();
+        let window = self.cwnd.min(self.cap).saturating_add_signed(self.wants.allowance);
         if len > 0 && in_flight + len > window && in_flight > 0 {
             self.view.limit = if self.cap < self.cwnd { Limit::Receiver } else { Limit::Window };
             return None;
@@ -154,51 +157,6 @@ impl Sender {
             return None;
         }
         Some((seq, span))
-    }
-
-    /// Length of the oldest segment when it is retransmitted.
-    pub(super) fn retransmit_len(&self, seq: u64) -> u64 {
-        let hole = self.sacked.next_start(seq).unwrap_or(self.view.max_sent);
-        (self.segment_end(seq, hole) - seq).max(1)
-    }
-
-    pub(super) fn send_probe(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) -> bool {
-        let v = &self.view;
-        if v.una == v.max_sent {
-            return false;
-        }
-        self.stats.probes += 1;
-        let (seq, end) = (v.nxt, self.segment_end(v.nxt, self.seq_end()));
-        if end > seq && end.min(v.app_end) <= v.una + v.rwnd {
-            self.emit(now, seq, end - seq, out, header);
-            self.probe_end = Some((end, false));
-        } else {
-            let end = v.max_sent;
-            let seq = end.min(v.app_end).saturating_sub(v.segment as u64).max(v.una);
-            self.emit(now, seq, end - seq, out, header);
-            self.probe_end = Some((end, true));
-        }
-        self.probe_at = Time::NEVER;
-        true
-    }
-
-    /// Algorithm 1: marks and retransmits the highest unacknowledged segment of the transmit window.
-    pub(super) fn send_marked(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) -> bool {
-        let (una, nxt) = (self.view.una, self.view.nxt);
-        if una == nxt {
-            return false;
-        }
-        let segment = self.view.segment as u64;
-        let payload = nxt.min(self.view.app_end).saturating_sub(una);
-        let seq = match self.thread.options().map(|o| o.segment) {
-            Some(ThreadSegment::Oldest) => una,
-            _ => una + payload.saturating_sub(1) / segment * segment,
-        };
-        let end = self.segment_end(seq, nxt);
-        self.emit(now, seq, end - seq, out, header);
-        out.flags |= flag::MARKED;
-        self.stats.thread_retransmits += 1;
-        true
     }
 
     pub(super) fn send_syn(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) {
@@ -270,6 +228,7 @@ impl Sender {
             ..Packet::default()
         };
         out.set_class(self.class);
+        let idle = v.una == v.max_sent;
         if seq <= v.nxt {
             v.nxt = v.nxt.max(end);
         }
@@ -278,11 +237,23 @@ impl Sender {
         if self.rto_at == Time::NEVER {
             self.rto_at = now + self.rtt.rto(&self.cfg);
         }
-        if self.cfg.tail_loss_probe {
-            self.arm_probe(now);
+        if self.log.is_some() {
+            self.note_sent(now, seq, seq + payload, idle);
+        }
+        if self.hears_all {
+            self.recovery.rearm(&connection!(self, now));
+            self.sync(now);
         }
         self.stamp_header(now, out, header);
         self.paced = (now, out.wire_len);
+    }
+
+    #[cold]
+    fn note_sent(&mut self, now: Time, start: u64, end: u64, idle: bool) {
+        let (flight, lost) = (self.flight(), self.lost);
+        if let Some(log) = &mut self.log {
+            log.on_sent(now, start, end, idle, flight, lost);
+        }
     }
 
     /// Asks for the receive window (RFC 9293 section 3.8.6.1). A window of less than a segment is used up, so

@@ -1,10 +1,9 @@
-//! What a sender does when time is up: retransmission timeout, tail-loss probe, persist timer.
+//! What a sender does when time is up: the recovery's timers, persist timer, retransmission timeout.
 
-use super::{Phase, Sender, TimeoutKind, TimeoutRecord};
+use super::{connection, Connection, Phase, Sender, TimeoutKind, TimeoutRecord};
 use crate::control::Congestion;
-use crate::packet::Packet;
-use crate::tcp::LossRecovery;
-use penstock_units::{Dur, Time};
+use crate::tcp::Recovery;
+use penstock_units::Time;
 
 impl Sender {
     /// The deadline has come.
@@ -20,20 +19,17 @@ impl Sender {
             self.cc.on_deadline(now, &self.view);
             self.refresh();
         }
-        if now >= self.probe_at {
-            self.probe_at = Time::NEVER;
-            self.probe_due = true;
-            self.rto_at = now + self.rto();
+        if now >= self.wants.deadline {
+            let outcome = self.recovery.on_deadline(&connection!(self, now));
+            self.count_lost(outcome.lost);
+            if outcome.against_custom {
+                self.rto_at = now + self.rto();
+            }
+            self.act(now, outcome.act);
         }
         if now >= self.persist_at {
             self.persist_at = Time::NEVER;
             self.persist_due = true;
-        }
-        if now >= self.thread.deadline() {
-            self.thread.advance();
-            // Algorithm 3: the thread is suspended when fast retransmit begins.
-            let rests = self.thread.options().is_some_and(|o| o.rests_in_recovery);
-            self.thread_due = !(rests && self.phase == Phase::FastRecovery);
         }
         if now >= self.rto_at {
             self.on_timeout(now);
@@ -72,61 +68,15 @@ impl Sender {
         }
         self.congestion(now, Congestion::Timeout { in_a_row });
         self.announce_reduction();
+        let lost = self.recovery.on_timeout(&connection!(self, now));
+        self.count_lost(lost);
         // RFC 5681 section 3.1, RFC 6582 section 4, RFC 2018 section 8: back to the first unacknowledged byte.
         self.recover = Some(self.view.max_sent);
         self.set_phase(Phase::Loss);
         self.sacked.clear();
-        self.lost_below = 0;
-        self.inflation = 0;
         self.dup_acks = 0;
-        self.head_due = false;
-        self.probe_at = Time::NEVER;
-        self.probe_end = None;
-        self.probe_due = false;
         self.view.nxt = self.view.una;
         self.cwr_end = self.cwr_end.min(self.view.una);
-    }
-
-    // ---- tail-loss probe (RFC 8985 section 7) ---------------------------------------------------------
-
-    pub(super) fn arm_probe(&mut self, now: Time) {
-        if !self.cfg.tail_loss_probe || self.cfg.recovery != LossRecovery::Sack {
-            return;
-        }
-        self.probe_at = Time::NEVER;
-        // Payload: FIN on a segment does not make two of it.
-        let outstanding = self.payload_end().saturating_sub(self.view.una);
-        let idle = self.phase != Phase::Open || self.view.nxt == self.view.una || !self.sacked.is_empty();
-        if idle || self.probe_end.is_some() || self.rtt.smoothed == Dur::ZERO {
-            return;
-        }
-        // RFC 8985 section 7.2: PTO = 2 SRTT, plus the peer's delayed-ACK time when one segment is out; a timeout
-        // that is due before becomes the probe.
-        let mut pto = self.rtt.smoothed * 2;
-        if outstanding <= self.view.segment as u64 && self.cfg.delayed_ack > 1 {
-            pto += self.cfg.delayed_ack_timeout;
-        }
-        self.probe_at = (now + pto).min(self.rto_at);
-    }
-    /// RFC 8985 section 7.4.2: what an ACK says about the outstanding probe.
-    #[cold]
-    pub(super) fn end_probe(&mut self, now: Time, p: &Packet) {
-        let Some((end, retransmitted)) = self.probe_end else { return };
-        if p.seq < end {
-            return;
-        }
-        if !retransmitted {
-            self.probe_end = None;
-        } else if p.seq > end {
-            // The probe repaired a loss, which was a sign of congestion.
-            self.probe_end = None;
-            if self.phase == Phase::Open {
-                self.congestion(now, Congestion::Loss);
-                self.congestion(now, Congestion::Recovered);
-            }
-        } else if p.seq == self.view.una && p.sack_count() == 0 {
-            // A plain duplicate: the original and the probe both arrived, nothing was lost.
-            self.probe_end = None;
-        }
+        self.sync(now);
     }
 }

@@ -1,0 +1,132 @@
+//! The echo role: when a receiver acknowledges, and what it says of congestion marks.
+//!
+//! The [`super::Receiver`] puts segments in order, keeps the receive window, reports SACK blocks and echoes time stamps and
+//! congestion headers; an echo only decides when an ACK leaves and whether it carries ECN-Echo.
+//!
+//! - [`Delayed`]: every n-th segment or after a while (RFC 5681 section 4.2), marks are not echoed; n = 1 is per packet.
+//! - [`Latched`]: the same, with ECE from the first mark until CWR (RFC 3168 section 6.1.3).
+//! - [`Dctcp`]: the same, with ECE that mirrors CE by an ACK at every change (RFC 8257 section 3.2).
+//! - The echo of the retransmit thread lies round one of these; it is in `recovery/thread.rs`, with the half it answers.
+//!
+//! A protocol that wants another one gives its connections a builder ([`super::Roles::echo`]).
+
+mod dctcp;
+mod delayed;
+mod latched;
+
+pub use dctcp::Dctcp;
+pub use delayed::Delayed;
+pub use latched::Latched;
+
+use super::recovery::ThreadEcho;
+use super::{EcnMode, TcpConfig};
+use crate::packet::Packet;
+use alloc::boxed::Box;
+use penstock_units::Time;
+
+/// Where an arriving segment lay, and what waits for its ACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heard {
+    /// It was the next one expected, and nothing is missing.
+    pub in_order: bool,
+    /// None of its payload was new.
+    pub duplicate: bool,
+    /// Segments in order that no ACK has covered yet, this one included when it was in order.
+    pub unacknowledged: u32,
+}
+
+/// When a receiver acknowledges, and what it says of marks. Fed by the receiver; all calls come in time order.
+pub trait Echo: Send {
+    /// A segment has arrived, and is not counted yet. `Some(ece)`: what waits for its ACK must get it now, with this ECE, as
+    /// if the segment had not come (nothing leaves when nothing waits).
+    fn before_data(&mut self, p: &Packet) -> Option<bool> {
+        let _ = p;
+        None
+    }
+    /// The segment is in its place: the number of ACKs that leave now, 0 to wait. Several are copies of one.
+    fn on_data(&mut self, now: Time, p: &Packet, heard: &Heard) -> u32;
+    /// An ACK that covers all that has arrived leaves now.
+    fn on_ack_sent(&mut self);
+    /// Whether an ACK that leaves now carries ECN-Echo.
+    fn ece(&self) -> bool {
+        false
+    }
+    /// When an ACK leaves by itself.
+    fn deadline(&self) -> Time;
+    /// The deadline has come: the number of ACKs that leave now.
+    fn on_deadline(&mut self, now: Time) -> u32;
+    /// What the receive window may be at most, in bytes; beside the cap that a [`crate::receive::ReceiveController`] of the
+    /// host sets, which sees all its connections. Read whenever an ACK leaves.
+    fn window_cap(&self) -> u64 {
+        u64::MAX
+    }
+}
+
+/// The echo of a connection: the standard ones without an indirect call, and any other.
+pub(super) enum AnyEcho {
+    Delayed(Delayed),
+    Latched(Latched),
+    Dctcp(Dctcp),
+    Thread(Box<ThreadEcho>),
+    Other(Box<dyn Echo>),
+}
+
+impl AnyEcho {
+    /// What `cfg` asks for.
+    pub(super) fn new(cfg: &TcpConfig) -> AnyEcho {
+        if let Some(build) = &cfg.roles.echo {
+            return AnyEcho::Other(build(cfg));
+        }
+        let standard = match cfg.ecn {
+            EcnMode::Off => AnyEcho::Delayed(Delayed::new(cfg)),
+            EcnMode::Classic => AnyEcho::Latched(Latched::new(cfg)),
+            EcnMode::Dctcp => AnyEcho::Dctcp(Dctcp::new(cfg)),
+        };
+        match cfg.retransmit_thread {
+            Some(_) => AnyEcho::Thread(Box::new(ThreadEcho::new(standard))),
+            None => standard,
+        }
+    }
+}
+
+macro_rules! each {
+    ($self:ident, $echo:ident => $call:expr) => {
+        match $self {
+            AnyEcho::Delayed($echo) => $call,
+            AnyEcho::Latched($echo) => $call,
+            AnyEcho::Dctcp($echo) => $call,
+            AnyEcho::Thread($echo) => $call,
+            AnyEcho::Other($echo) => $call,
+        }
+    };
+}
+
+impl Echo for AnyEcho {
+    #[inline]
+    fn before_data(&mut self, p: &Packet) -> Option<bool> {
+        each!(self, e => e.before_data(p))
+    }
+    #[inline]
+    fn on_data(&mut self, now: Time, p: &Packet, heard: &Heard) -> u32 {
+        each!(self, e => e.on_data(now, p, heard))
+    }
+    #[inline]
+    fn on_ack_sent(&mut self) {
+        each!(self, e => e.on_ack_sent());
+    }
+    #[inline]
+    fn ece(&self) -> bool {
+        each!(self, e => e.ece())
+    }
+    #[inline]
+    fn deadline(&self) -> Time {
+        each!(self, e => e.deadline())
+    }
+    fn on_deadline(&mut self, now: Time) -> u32 {
+        each!(self, e => e.on_deadline(now))
+    }
+    #[inline]
+    fn window_cap(&self) -> u64 {
+        each!(self, e => e.window_cap())
+    }
+}

@@ -1,0 +1,346 @@
+//! The recovery role: what is taken for lost, and what is sent after a loss.
+//!
+//! The [`super::Sender`] owns sequence space, the SACK scoreboard, the phases, the retransmission timer (RFC 6298) and what
+//! happens when it runs out (back to the first unacknowledged byte); a recovery finds losses before the timer does,
+//! says when fast recovery begins and ends, and chooses what is sent in it.
+//!
+//! - [`Reno`] (RFC 5681), [`NewReno`] (RFC 6582): duplicate ACKs are counted, and inflate the window.
+//! - [`Sack`] (RFC 6675): the scoreboard, with a tail-loss probe (RFC 8985 section 7) when asked.
+//! - [`Thread`]: one of these, and a thread that sends outstanding segments again at random (Kulkarni and Agrawal 2014).
+//!
+//! A protocol that wants another one gives its connections a builder ([`super::Roles::recovery`]). What others need is here:
+//!
+//! - **Go-back-N**: [`Act::GoBack`] from [`Recovery::on_duplicate`] begins recovery and takes sending back to the first
+//!   unacknowledged byte; [`Recovery::choose`] stays at its default. `crates/models/tests/tcp/roles.rs` has one.
+//! - **RACK-TLP** (RFC 8985): [`Recovery::wants_segments`] gives the time each segment was last sent
+//!   ([`Connection::segments`]); [`Recovery::hears_all`] calls `on_ack` for every ACK, where RACK.segment is found and the
+//!   set of lost bytes (a [`super::Ranges`] of its own) grows; [`Control::deadline`] is the reordering timer, and
+//!   [`Recovery::on_deadline`] may enter recovery as an ACK may; [`Recovery::choose`] sends the lost bytes.
+
+mod newreno;
+mod probe;
+mod reno;
+mod sack;
+mod thread;
+
+pub use newreno::NewReno;
+pub use reno::Reno;
+pub use sack::Sack;
+pub use thread::{RetransmitThread, Thread, ThreadEcho, ThreadSegment};
+
+use super::sender::Phase;
+use super::{LossRecovery, Ranges, SegmentLog, TcpConfig};
+use crate::control::{FlowView, Limit};
+use crate::rng::Stream;
+use alloc::boxed::Box;
+use penstock_units::Time;
+
+/// What a recovery sees of its connection.
+pub struct Connection<'a> {
+    /// Time of the event.
+    pub now: Time,
+    /// Options.
+    pub cfg: &'a TcpConfig,
+    /// Sequence numbers, segment size, RTT.
+    pub view: &'a FlowView,
+    /// Where the connection stands.
+    pub phase: Phase,
+    /// What is acknowledged selectively, above `view.una`.
+    pub sacked: &'a Ranges,
+    /// A record of every segment in flight, for a recovery that asked for it ([`Recovery::wants_segments`]).
+    pub segments: Option<&'a SegmentLog>,
+    /// Duplicate ACKs in a row, the one at hand included.
+    pub dup_acks: u32,
+    /// Highest byte sent when the last loss event began, `None` before the first: RecoveryPoint of RFC 6675, `recover` of RFC
+    /// 6582.
+    pub recover: Option<u64>,
+    /// The congestion window under the cap of a host controller, in bytes.
+    pub window: u64,
+    /// When the retransmission timer runs out.
+    pub rto_at: Time,
+    /// The application has closed: FIN follows the last byte.
+    pub closing: bool,
+}
+
+impl Connection<'_> {
+    /// One past the last sequence number there will be so far (FIN takes one).
+    #[inline]
+    pub fn seq_end(&self) -> u64 {
+        self.view.app_end + u64::from(self.closing)
+    }
+    /// End in sequence space of a segment at `seq` that does not run past `limit`: a full payload at most, and FIN rides on
+    /// the last byte.
+    #[inline]
+    pub fn segment_end(&self, seq: u64, limit: u64) -> u64 {
+        segment_end(self.view, self.closing, seq, limit)
+    }
+    /// Everything outstanding when the last loss event began is acknowledged.
+    #[inline]
+    pub fn is_full_ack(&self) -> bool {
+        self.recover.is_none_or(|r| self.view.una >= r)
+    }
+    /// The oldest segment as it is sent again: up to the first byte that has arrived.
+    pub fn head(&self, why: Why) -> Outgoing {
+        let una = self.view.una;
+        let hole = self.sacked.next_start(una).unwrap_or(self.view.max_sent);
+        Outgoing { seq: una, end: self.segment_end(una, hole).max(una + 1), why }
+    }
+    /// Bytes of payload that are sent and not acknowledged in any way.
+    pub fn flight(&self) -> u64 {
+        let sent = self.view.nxt.min(self.view.app_end);
+        sent.saturating_sub(self.view.una) - self.sacked.covered(self.view.una, sent)
+    }
+}
+
+/// See [`Connection::segment_end`].
+#[inline]
+pub(super) fn segment_end(view: &FlowView, closing: bool, seq: u64, limit: u64) -> u64 {
+    let end = (seq + view.segment as u64).min(limit);
+    end + u64::from(closing && end == view.app_end && limit > end)
+}
+
+/// What happens to the connection's phase.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Act {
+    /// Nothing.
+    #[default]
+    Stay,
+    /// Fast recovery begins: the law hears of a loss.
+    Enter,
+    /// The same, and everything from the first unacknowledged byte is sent again.
+    GoBack,
+    /// Fast recovery is over.
+    Leave,
+    /// A loss was repaired before it was noticed: the law hears of it and of its end.
+    Repaired,
+}
+
+/// What follows from an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// For the phase.
+    pub act: Act,
+    /// Bytes newly taken for lost.
+    pub lost: u64,
+    /// From `on_ack`: the retransmission timer is not restarted. From `on_deadline`: it is.
+    pub against_custom: bool,
+}
+
+impl Outcome {
+    /// Nothing.
+    pub const NONE: Outcome = Outcome { act: Act::Stay, lost: 0, against_custom: false };
+}
+
+/// What a recovery wants of its connection from now on; asked for after every event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Control {
+    /// Bytes added to the window, or taken from it: duplicate ACKs in Reno's recovery, limited transmit (RFC 3042).
+    pub allowance: i64,
+    /// [`Recovery::urgent`] has something to send.
+    pub urgent: bool,
+    /// When [`Recovery::on_deadline`] is due.
+    pub deadline: Time,
+}
+
+impl Control {
+    /// Nothing.
+    pub const NONE: Control = Control { allowance: 0, urgent: false, deadline: Time::NEVER };
+}
+
+/// Why a segment is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// In order, new or after a timeout.
+    Next,
+    /// It is taken for lost.
+    Lost,
+    /// The rescue retransmission of RFC 6675.
+    Rescue,
+    /// A tail-loss probe.
+    Probe,
+    /// The retransmit thread; marked on the wire.
+    Thread,
+}
+
+/// A segment to send, in sequence space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outgoing {
+    /// First byte.
+    pub seq: u64,
+    /// One past the last, FIN included.
+    pub end: u64,
+    /// Why.
+    pub why: Why,
+}
+
+/// What the windows and the recovery allow next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// The connection's own rule: what is at `view.nxt`, within the windows.
+    Usual,
+    /// This segment; the window has been looked at.
+    Send(Outgoing),
+    /// Nothing, and what is in the way.
+    Wait(Limit),
+}
+
+/// Loss detection and what is sent after a loss. Fed by the sender, asked for [`Control`] after every event.
+pub trait Recovery: Send {
+    /// True when [`Connection::segments`] is needed. Asked once.
+    fn wants_segments(&self) -> bool {
+        false
+    }
+    /// True when [`Self::on_ack`] is wanted for every ACK of new data and not only for those after duplicates and in fast
+    /// recovery, with [`Self::before_ack`] and [`Self::rearm`]. Asked once.
+    fn hears_all(&self) -> bool {
+        false
+    }
+    /// The connection opens.
+    fn start(&mut self, now: Time) {
+        let _ = now;
+    }
+    /// Whether an ACK that acknowledges nothing new while data is outstanding counts as a duplicate. `new_sack`: it reports
+    /// something that no ACK has; `window_changed`: it carries another receive window.
+    fn is_duplicate(&self, new_sack: bool, window_changed: bool) -> bool;
+    /// An ACK of `ack` with `blocks` SACK blocks arrives; nothing of it has been taken in yet.
+    fn before_ack(&mut self, c: &Connection<'_>, ack: u64, blocks: usize) -> Act {
+        let _ = (c, ack, blocks);
+        Act::Stay
+    }
+    /// The scoreboard has got the blocks of an ACK; the bytes they show to be lost.
+    fn on_sack(&mut self, c: &Connection<'_>) -> u64 {
+        let _ = c;
+        0
+    }
+    /// A duplicate ACK, the [`Connection::dup_acks`]-th in a row.
+    fn on_duplicate(&mut self, c: &Connection<'_>) -> Outcome;
+    /// `acked` new bytes are acknowledged; `view.una` counts them.
+    fn on_ack(&mut self, c: &Connection<'_>, acked: u64) -> Outcome;
+    /// Fast recovery has begun, by this recovery's word; the law has reduced its window.
+    fn on_enter(&mut self, c: &Connection<'_>) {
+        let _ = c;
+    }
+    /// The retransmission timer has run out; the phase is still that of before. Returns the bytes taken for lost by it.
+    /// Afterwards the scoreboard is empty and sending goes on at the first unacknowledged byte.
+    fn on_timeout(&mut self, c: &Connection<'_>) -> u64;
+    /// What is wanted now.
+    fn control(&self, c: &Connection<'_>) -> Control {
+        let _ = c;
+        Control::NONE
+    }
+    /// The next segment that leaves whatever the windows say; `None` when there is no more.
+    fn urgent(&mut self, c: &Connection<'_>) -> Option<Outgoing> {
+        let _ = c;
+        None
+    }
+    /// What is sent next in fast recovery, within the windows. The segment may be held back by pacing and be asked for again.
+    fn choose(&self, c: &Connection<'_>) -> Choice {
+        let _ = c;
+        Choice::Usual
+    }
+    /// A segment that this recovery chose has left.
+    fn on_sent(&mut self, c: &Connection<'_>, sent: &Outgoing) {
+        let _ = (c, sent);
+    }
+    /// After every ACK of new data, the retransmission timer set, and after every segment: time to set timers.
+    fn rearm(&mut self, c: &Connection<'_>) {
+        let _ = c;
+    }
+    /// The deadline has come.
+    fn on_deadline(&mut self, c: &Connection<'_>) -> Outcome {
+        let _ = c;
+        Outcome::NONE
+    }
+}
+
+/// The recovery of a connection: the standard ones without an indirect call, and any other.
+pub(super) enum AnyRecovery {
+    Reno(Reno),
+    NewReno(NewReno),
+    Sack(Sack),
+    Thread(Box<Thread>),
+    Other(Box<dyn Recovery>),
+}
+
+impl AnyRecovery {
+    /// What `cfg` asks for.
+    pub(super) fn new(cfg: &TcpConfig, rng: Stream) -> AnyRecovery {
+        if let Some(build) = &cfg.roles.recovery {
+            return AnyRecovery::Other(build(cfg));
+        }
+        // With the retransmit thread a third duplicate counts in any case.
+        let thread = cfg.retransmit_thread.filter(|t| t.probability > 0.0);
+        let standard = match cfg.recovery {
+            LossRecovery::Reno => AnyRecovery::Reno(Reno::new(thread.is_some())),
+            LossRecovery::NewReno => AnyRecovery::NewReno(NewReno::new(thread.is_some())),
+            LossRecovery::Sack => AnyRecovery::Sack(Sack::new(thread.is_some(), cfg.tail_loss_probe)),
+        };
+        match thread {
+            Some(options) => AnyRecovery::Thread(Box::new(Thread::new(standard, options, rng))),
+            None => standard,
+        }
+    }
+}
+
+macro_rules! each {
+    ($self:ident, $recovery:ident => $call:expr) => {
+        match $self {
+            AnyRecovery::Reno($recovery) => $call,
+            AnyRecovery::NewReno($recovery) => $call,
+            AnyRecovery::Sack($recovery) => $call,
+            AnyRecovery::Thread($recovery) => $call,
+            AnyRecovery::Other($recovery) => $call,
+        }
+    };
+}
+
+impl Recovery for AnyRecovery {
+    fn wants_segments(&self) -> bool {
+        each!(self, r => r.wants_segments())
+    }
+    fn hears_all(&self) -> bool {
+        each!(self, r => r.hears_all())
+    }
+    fn start(&mut self, now: Time) {
+        each!(self, r => r.start(now));
+    }
+    fn is_duplicate(&self, new_sack: bool, window_changed: bool) -> bool {
+        each!(self, r => r.is_duplicate(new_sack, window_changed))
+    }
+    fn before_ack(&mut self, c: &Connection<'_>, ack: u64, blocks: usize) -> Act {
+        each!(self, r => r.before_ack(c, ack, blocks))
+    }
+    fn on_sack(&mut self, c: &Connection<'_>) -> u64 {
+        each!(self, r => r.on_sack(c))
+    }
+    fn on_duplicate(&mut self, c: &Connection<'_>) -> Outcome {
+        each!(self, r => r.on_duplicate(c))
+    }
+    fn on_ack(&mut self, c: &Connection<'_>, acked: u64) -> Outcome {
+        each!(self, r => r.on_ack(c, acked))
+    }
+    fn on_enter(&mut self, c: &Connection<'_>) {
+        each!(self, r => r.on_enter(c));
+    }
+    fn on_timeout(&mut self, c: &Connection<'_>) -> u64 {
+        each!(self, r => r.on_timeout(c))
+    }
+    fn control(&self, c: &Connection<'_>) -> Control {
+        each!(self, r => r.control(c))
+    }
+    fn urgent(&mut self, c: &Connection<'_>) -> Option<Outgoing> {
+        each!(self, r => r.urgent(c))
+    }
+    fn choose(&self, c: &Connection<'_>) -> Choice {
+        each!(self, r => r.choose(c))
+    }
+    fn on_sent(&mut self, c: &Connection<'_>, sent: &Outgoing) {
+        each!(self, r => r.on_sent(c, sent));
+    }
+    fn rearm(&mut self, c: &Connection<'_>) {
+        each!(self, r => r.rearm(c));
+    }
+    fn on_deadline(&mut self, c: &Connection<'_>) -> Outcome {
+        each!(self, r => r.on_deadline(c))
+    }
+}

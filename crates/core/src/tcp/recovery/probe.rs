@@ -1,0 +1,107 @@
+//! The tail-loss probe (RFC 8985 section 7).
+
+use super::{Act, Connection, Outgoing, Why};
+use crate::tcp::Phase;
+use penstock_units::{Dur, Time};
+
+/// When a probe is sent, and what is made of the one that is out.
+#[derive(Clone, Debug)]
+pub(super) struct Probe {
+    at: Time,
+    due: bool,
+    /// End of the probe that is out, and whether it sent old data again.
+    out: Option<(u64, bool)>,
+}
+
+impl Probe {
+    pub(super) fn new() -> Probe {
+        Probe { at: Time::NEVER, due: false, out: None }
+    }
+    pub(super) fn deadline(&self) -> Time {
+        self.at
+    }
+    pub(super) fn is_due(&self) -> bool {
+        self.due
+    }
+    /// True when the deadline has come: a probe is to be sent.
+    pub(super) fn on_deadline(&mut self, now: Time) -> bool {
+        let due = now >= self.at;
+        if due {
+            self.at = Time::NEVER;
+            self.due = true;
+        }
+        due
+    }
+    /// Fast recovery begins.
+    pub(super) fn on_enter(&mut self) {
+        self.at = Time::NEVER;
+        self.out = None;
+    }
+    pub(super) fn on_timeout(&mut self) {
+        *self = Probe::new();
+    }
+    pub(super) fn arm(&mut self, c: &Connection<'_>) {
+        self.at = Time::NEVER;
+        let v = c.view;
+        // Payload: FIN on a segment does not make two of it.
+        let outstanding = v.nxt.min(v.app_end).saturating_sub(v.una);
+        let idle = c.phase != Phase::Open || v.nxt == v.una || !c.sacked.is_empty();
+        if idle || self.out.is_some() || v.rtt_smoothed == Dur::ZERO {
+            return;
+        }
+        // RFC 8985 section 7.2: PTO = 2 SRTT, plus the peer's delayed-ACK time when one segment is out; a timeout
+        // that is due before becomes the probe.
+        let mut pto = v.rtt_smoothed * 2;
+        if outstanding <= v.segment as u64 && c.cfg.delayed_ack > 1 {
+            pto += c.cfg.delayed_ack_timeout;
+        }
+        self.at = (c.now + pto).min(c.rto_at);
+    }
+    /// RFC 8985 section 7.3: new data when there is some and the receiver has room, else the last segment again.
+    pub(super) fn send(&mut self, c: &Connection<'_>) -> Option<Outgoing> {
+        let v = c.view;
+        if !core::mem::take(&mut self.due) || v.una == v.max_sent {
+            return None;
+        }
+        self.at = Time::NEVER;
+        let (seq, end) = (v.nxt, c.segment_end(v.nxt, c.seq_end()));
+        if end > seq && end.min(v.app_end) <= v.una + v.rwnd {
+            self.out = Some((end, false));
+            return Some(Outgoing { seq, end, why: Why::Probe });
+        }
+        let end = v.max_sent;
+        let seq = end.min(v.app_end).saturating_sub(v.segment as u64).max(v.una);
+        self.out = Some((end, true));
+        Some(Outgoing { seq, end, why: Why::Probe })
+    }
+    /// RFC 8985 section 7.4.2: what an ACK says about the outstanding probe.
+    pub(super) fn before_ack(&mut self, c: &Connection<'_>, ack: u64, blocks: usize) -> Act {
+        let Some((end, retransmitted)) = self.out else { return Act::Stay };
+        if ack < end {
+            return Act::Stay;
+        }
+        if !retransmitted {
+            self.out = None;
+        } else if ack > end {
+            // The probe repaired a loss, which was a sign of congestion.
+            self.out = None;
+            if c.phase == Phase::Open {
+                return Act::Repaired;
+            }
+        } else if ack == c.view.una && blocks == 0 {
+            // A plain duplicate: the original and the probe both arrived, nothing was lost.
+            self.out = None;
+        }
+        Act::Stay
+    }
+    /// Everything below the answer is lost, when what was SACKed reaches the end of the probe: it left after everything below
+    /// it (RFC 8985 with a reordering window of zero: paths keep order).
+    pub(super) fn on_sack(&mut self, c: &Connection<'_>) -> Option<u64> {
+        let (end, _) = self.out?;
+        if c.sacked.highest().is_none_or(|h| h < end) {
+            return None;
+        }
+        self.out = None;
+        Some(end)
+    }
+}
