@@ -12,8 +12,8 @@ use penstock_core::tcp::TcpConfig;
 use penstock_core::{Ack, Congestion, FlowId, FlowView, HostController, ParamError, Peer, Stream};
 use penstock_fabric::{Arena, Cell};
 use penstock_host::{
-    Counters, HostFacts, Io, Net, News, Nic, NicConfig, Opening, Order, Stack, TcpOptions, TcpProtocol,
-    TcpStack,
+    Counters, Exchange, HostFacts, Io, Net, News, Nic, NicConfig, Opening, Order, Stack, TcpOptions,
+    TcpProtocol, TcpStack,
 };
 #[cfg(debug_assertions)]
 use penstock_units::Dur;
@@ -62,6 +62,10 @@ impl Stack for HostStack {
     #[inline]
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         each!(self, s => s.receive(io, cell));
+    }
+    #[inline]
+    fn exchange<N: Net>(&mut self, io: &mut Exchange<'_, N>, cell: &Cell) -> bool {
+        each!(self, s => s.exchange(io, cell))
     }
     #[inline]
     fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {

@@ -225,9 +225,17 @@ impl Engine {
         let host = cell.to;
         #[cfg(debug_assertions)]
         let seen = self.witness_arrival(cell);
-        self.hosts.at(host).nic.receive(self.now, cell, &mut self.wire);
+        let h = self.hosts.at(host);
+        let done = h.nic.exchange(self.now, cell, &mut self.wire);
+        if done {
+            h.arm(self.now, host, &mut self.wire.net.deadlines);
+            self.take_lost();
+        }
         #[cfg(debug_assertions)]
         self.witness_delivery(seen);
+        if done {
+            return Ok(());
+        }
         self.settle(host)
     }
 
