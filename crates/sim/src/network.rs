@@ -105,6 +105,7 @@ impl Network {
             fails: !setup.changes.is_empty(),
             trims: options.trim.is_some() || setup.topology.links.iter().any(trims),
             pauses: options.pfc.is_some(),
+            lossless: options.pfc.map_or(0, |pfc| pfc.lossless),
         };
         if options.pfc.is_some() {
             network.watch = Dur((setup.duration.0 / LOOKS).max(1));

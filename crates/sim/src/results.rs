@@ -101,6 +101,8 @@ pub struct Possible {
     pub trims: bool,
     /// Pause frames are sent.
     pub pauses: bool,
+    /// Priorities without loss, a bit each.
+    pub lossless: u8,
 }
 
 impl Measured<'_> {

@@ -240,6 +240,14 @@ pub const COMMON: &[ParamSpec] = &[
         "RFC 8985 section 7",
     ),
     ParamSpec::new(
+        "dsack",
+        Kind::Bool,
+        "",
+        "ACKs of a SACK protocol report what came twice; unset = where tail_loss_probe is on, or a needless probe behind a delayed \
+         ACK is taken for a loss",
+        "RFC 2883; RFC 8985 section 7.4.2; on in Linux",
+    ),
+    ParamSpec::new(
         "retransmit_probability",
         Kind::Float,
         "0",
@@ -673,6 +681,7 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         ecn_floor: p.text("ecn_floor") == "segment",
         ect_syn: p.is_set("ect_syn").then(|| p.flag("ect_syn")),
         tail_loss_probe: p.flag("tail_loss_probe"),
+        dsack: if p.is_set("dsack") { p.flag("dsack") } else { p.flag("tail_loss_probe") },
         retransmit_thread: (p.float("retransmit_probability") > 0.0).then(|| RetransmitThread {
             probability: p.float("retransmit_probability"),
             every: p.dur("retransmit_every"),
@@ -832,6 +841,9 @@ impl Resolved {
         meet_needs(&mut setup, !self.params.is_given("spread"))?;
         if setup.fabric.spread != Spread::Drawn {
             setup.forwarding()?;
+        }
+        if setup.fabric.pooled() {
+            setup.fabric()?;
         }
         setup.notes.extend(contradictions(&self.params, &common, &setup));
         setup.derived.extend(self.params.derived().map(|(key, value, why)| (key, format!("{value}: {why}"))));

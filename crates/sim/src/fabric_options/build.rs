@@ -1,7 +1,7 @@
 //! Ports and nodes of a run, as its options, its links and its protocols ask for them.
 
 use super::outages::Change;
-use super::{FabricOptions, Pfc, Shared, Thresholds};
+use super::{FabricOptions, Headroom, Pfc, Shared, Thresholds};
 use crate::setup::Setup;
 use crate::topology::{Link, NodeKind};
 use penstock_core::rng::Entity;
@@ -156,8 +156,11 @@ fn memory(setup: &Setup, switch: u32) -> Result<BufferConfig, ParamError> {
         }
     };
     let dynamic = matches!(buffer.pause, PauseAt::Dynamic { .. }) || !own_pool;
-    let by_formula = |link| pfc.headroom.unwrap_or_else(|| headroom_of(setup, link, dynamic));
-    buffer.headroom = into(setup, switch).map(by_formula).collect();
+    let headroom = |link| match pfc.headroom {
+        Headroom::Bytes(bytes) => bytes,
+        Headroom::Formula { less } => headroom_of(setup, link, dynamic).saturating_sub(less),
+    };
+    buffer.headroom = into(setup, switch).map(headroom).collect();
     if shared.is_none() {
         // Memory as it needs: a fixed threshold never depends on what others hold, lossy packets are limited by port.
         buffer.bytes = u64::MAX;
@@ -244,7 +247,7 @@ pub fn meet_needs(setup: &mut Setup, spread: bool) -> Result<(), ParamError> {
             PauseAt::Static { xoff, xon } => Thresholds::Fixed { xoff: Some(xoff), xon: Some(xon) },
             PauseAt::Dynamic { alpha, gap } => Thresholds::Dynamic { alpha, gap: Some(gap) },
         },
-        headroom: None,
+        headroom: Headroom::Formula { less: 0 },
         reserve: lossless.reserve,
         response: Dur::ZERO,
         lossless: lossless.priorities,

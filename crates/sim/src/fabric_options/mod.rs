@@ -106,13 +106,25 @@ pub enum Thresholds {
     },
 }
 
+/// Headroom of a lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Headroom {
+    /// So many bytes.
+    Bytes(u64),
+    /// By formula, from each link's rate and delay, and so many bytes less.
+    Formula {
+        /// How many.
+        less: u64,
+    },
+}
+
 /// Priority flow control.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pfc {
     /// When lanes are paused.
     pub thresholds: Thresholds,
-    /// Headroom of every lane in bytes; unset = by formula, from each link's rate and delay.
-    pub headroom: Option<u64>,
+    /// Headroom of every lane.
+    pub headroom: Headroom,
     /// Bytes each lane has for itself.
     pub reserve: u64,
     /// Time a port takes to obey a pause frame.
@@ -327,7 +339,7 @@ fn pfc(text: &str, priorities: u8, shared: Option<Shared>) -> Result<Option<Pfc>
         ParamSpec { name: "xon", min: 0.0, ..BYTES },
         ALPHA.with_default("", ""),
         ParamSpec { name: "gap", min: 0.0, ..BYTES },
-        ParamSpec { name: "headroom", min: 0.0, ..BYTES },
+        ParamSpec::new("headroom", Kind::Text, "formula", "", ""),
         ParamSpec { name: "reserve", default: "0B", min: 0.0, ..BYTES },
         ParamSpec::new("response", Kind::Duration, "0s", "", "").range(0.0, 1.0),
         ParamSpec::new("lossless", Kind::Text, "all", "", ""),
@@ -377,11 +389,28 @@ fn pfc(text: &str, priorities: u8, shared: Option<Shared>) -> Result<Option<Pfc>
     };
     Ok(Some(Pfc {
         thresholds,
-        headroom: bytes("headroom"),
+        headroom: headroom(p.text("headroom"))?,
         reserve: p.bytes("reserve").0,
         response: p.dur("response"),
         lossless,
     }))
+}
+
+/// `formula`, `formula-SIZE` or `SIZE`.
+fn headroom(text: &str) -> Result<Headroom, ParamError> {
+    const SIZE: ParamSpec = ParamSpec::new("headroom", Kind::Size, "", "", "").range(0.0, 1e15);
+    let size = |text: &str| {
+        let given = [("headroom".to_owned(), text.to_owned())];
+        let rule = "must be a size, or formula, or formula-SIZE such as formula-1540B";
+        Params::parse("pfc", &[SIZE], &given)
+            .map(|p| p.bytes("headroom").0)
+            .map_err(|_| ParamError::new("pfc:headroom", text, rule))
+    };
+    match text.trim().strip_prefix("formula") {
+        Some("") => Ok(Headroom::Formula { less: 0 }),
+        Some(rest) => Ok(Headroom::Formula { less: size(rest.strip_prefix('-').unwrap_or(text))? }),
+        None => Ok(Headroom::Bytes(size(text)?)),
+    }
 }
 
 /// Trimming; `None` is off.
