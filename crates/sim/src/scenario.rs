@@ -2,7 +2,7 @@
 
 use crate::engine::{Engine, Progress};
 use crate::events::Ties;
-use crate::fabric_options::{changes, FabricOptions, PacketSizes, KEYS};
+use crate::fabric_options::{changes, meet_needs, FabricOptions, PacketSizes, KEYS};
 use crate::metrics::Recorder;
 use crate::notes::contradictions;
 use crate::results::{is_switch_port, summarise, Bottleneck, Summary};
@@ -15,6 +15,7 @@ use penstock_core::params::unknown;
 use penstock_core::tcp::{RetransmitThread, TcpConfig, ThreadSegment};
 use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
 use penstock_fabric::Spread;
+use penstock_host::Order;
 use penstock_models::protocols::resizing::{resizing, ResizingOptions};
 use penstock_models::registry::{protocol, receive_control, unread, BuildReceive};
 use penstock_models::{Protocol, QueueSpec, Suite};
@@ -467,10 +468,6 @@ impl Common {
     /// An unknown protocol, a bad parameter, options that contradict each other or the protocol.
     pub fn part(p: &Params, key: &str, text: &str) -> Result<(&'static Protocol, Part), ParamError> {
         let (registered, mut suite) = protocol(key, text)?;
-        if suite.stack.is_some() {
-            let rule = format!("{} is no TCP: a simulation cannot drive its stack yet", registered.name);
-            return Err(ParamError::new(key, text, rule));
-        }
         if p.declares("mtu") {
             let headers = p.bytes("header").0 + if p.flag("timestamps") { 12 } else { 0 };
             if p.bytes("mtu").0 <= headers {
@@ -832,6 +829,16 @@ impl Resolved {
         let common = Common::parse(&self.params, &self.file)?;
         let mut setup = (self.scenario.build)(&self.params, &common, RunId { seed: self.seed, run })?;
         setup.changes = changes(&setup.topology, &setup.fabric.fail)?;
+        if setup.own_stack().is_some() {
+            if setup.nic == NicMode::Endless {
+                setup.nic = NicMode::Pull(Order::RoundRobin);
+            }
+            if !self.params.is_given("host_queue") {
+                setup.host_queue = None;
+            }
+        }
+        setup.check_hosts()?;
+        meet_needs(&mut setup, !self.params.is_given("spread"))?;
         if setup.fabric.spread != Spread::Drawn {
             setup.forwarding()?;
         }

@@ -93,7 +93,7 @@ impl Engine {
         setup.check()?;
         let net = Network::new(&setup)?;
         let groups = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
-        let hosts = Hosts::new(&mut setup)?;
+        let hosts = Hosts::new(&mut setup);
         let Setup { topology, protocols, seed, run, .. } = setup;
         let mut engine = Engine {
             now: Time::ZERO,
