@@ -8,7 +8,7 @@ use crate::notes::contradictions;
 use crate::results::{is_switch_port, summarise, Bottleneck, Summary};
 use crate::scenarios;
 use crate::setup::{NicMode, Setup, TooLong};
-use crate::topology::{LinkSpec, Topology};
+use crate::topology::{drop_tail, Link, LinkSpec, Topology};
 use crate::warnings::warnings;
 use crate::workloads::Workload;
 use penstock_core::params::unknown;
@@ -835,6 +835,11 @@ impl Resolved {
             }
             if !self.params.is_given("host_queue") {
                 setup.host_queue = None;
+            }
+            // A scenario's default discipline is one for the protocol that is its default.
+            if setup.needs().is_some() && !self.params.is_given("queue") {
+                let same = |l: &&mut Link| l.queue.name == common.queue.name;
+                setup.topology.links.iter_mut().filter(same).for_each(|l| l.queue = drop_tail());
             }
         }
         setup.check_hosts()?;

@@ -252,7 +252,8 @@ impl Engine {
             closed: self.now,
             open_at_end,
             complete: !open_at_end && totals.acked_bytes >= flow.record.size,
-            established: sender.established,
+            // A transport without a handshake is there as soon as something is acknowledged.
+            established: sender.established || sender.acked_bytes > 0,
             srtt: sender.srtt,
             rtt_mean: sender.rtt_mean,
             duplicate_bytes: receiver.duplicate_bytes,

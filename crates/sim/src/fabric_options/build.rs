@@ -111,8 +111,8 @@ pub fn headroom_of(setup: &Setup, link: u32, dynamic: bool) -> u64 {
     if let Some(back) = t.link_between(to, from) {
         let waits = Bytes(u64::from(mtu + PAUSE_FRAME + setup.framing));
         let (there, here) = (waits / rate, waits / rates(setup, back).0);
-        response = response + Dur(here.0.saturating_sub(there.0));
-        response = response + Dur(t.links[back as usize].delay.0.saturating_sub(delay.0));
+        response += Dur(here.0.saturating_sub(there.0));
+        response += Dur(t.links[back as usize].delay.0.saturating_sub(delay.0));
     }
     Cable { rate, delay, mtu, framing: setup.framing, response }.headroom(dynamic).0
 }
