@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from penstock import network_file, scenario
-from penstock.workloads import Hosts, Table, Value, Workload, hosts, keys, unknown
+from penstock.workloads import Hosts, Table, Value, Workload, keys, nodes, unknown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Ports = dict[tuple[str, str], str]
 
-# What one key of one link or workload is called in messages, in `set` and in `over`.
-_PATH = re.compile(r"(link|workload)\[(\d+)\]\.(\w+)")
 # Keys that say what a network by name is.
 _BY_NAME = ("topology", "link_rate", "fabric_rate", "oversubscription", "link_delay", "fabric_delay")
+# What all families of networks by name call their hosts, and no switch.
+_HOST = re.compile(r"h\d+")
 # A picture of more links than this says nothing and takes long.
 _MOST_DRAWN = 3000
 
@@ -36,7 +36,7 @@ class Link(Table):
     """Full-duplex links between every node of `a` and every node of `b`, or, with `one_way`, from a to b
     only.
 
-    `rate` (bit/s) and `delay` (s) must be given, as numbers or texts ("10Gbps", "1us"). `buffer` ("100pkt",
+    `rate` and `delay` must be given ("10Gbps", "1us"). `buffer` ("100pkt",
     "64KB") and `queue` are of switch ports; of a host's port when `one_way`. `loss` is the probability that a
     packet is lost. Other keys: `penstock describe custom`. Raises ScenarioError for a key that there is not.
     """
@@ -56,6 +56,7 @@ class Link(Table):
         one_way: bool = False,
         **more: Any,
     ) -> None:
+        a, b = nodes("Link.a", a), nodes("Link.b", b)
         ends = {"from_": a, "to": b} if one_way else {"between": [a, b]}
         super().__init__(**ends, rate=rate, delay=delay, buffer=buffer, queue=queue, loss=loss, more=more)
 
@@ -132,17 +133,14 @@ class Network:
     def hosts(self) -> tuple[str, ...]:
         """Names of all hosts, ranges written out. Raises ScenarioError for what is no range."""
         if "topology" in self.settings:
-            # So all families call them, and no switch.
-            nodes = dict.fromkeys(a for a, _ in self._ports())
-            return tuple(node for node in nodes if re.fullmatch(r"h\d+", node))
+            return tuple(node for node in self._nodes() if _HOST.fullmatch(node))
         return tuple(network_file.expand("hosts", self._hosts))
 
     @property
     def switches(self) -> tuple[str, ...]:
         """Names of all switches, ranges written out. Raises ScenarioError for what is no range."""
         if "topology" in self.settings:
-            nodes = dict.fromkeys(a for a, _ in self._ports())
-            return tuple(node for node in nodes if not re.fullmatch(r"h\d+", node))
+            return tuple(node for node in self._nodes() if not _HOST.fullmatch(node))
         return tuple(network_file.expand("switches", self._switches))
 
     # ---- ready-made ----------------------------------------------------------------------------------------
@@ -267,7 +265,7 @@ class Network:
         made = cls(rest.pop("hosts", ()), rest.pop("switches", ()), links, workloads=workloads)
         for key, value in rest.items():
             if isinstance(value, Mapping | list):
-                rule = unknown(key, ["hosts", "switches", "link", "workload"], "table")
+                rule = unknown(key, network_file.TABLES, "table")
                 raise scenario.error(key, "a table", rule)
             made.settings[key] = value
         return made
@@ -335,8 +333,8 @@ class Network:
         if (workloads := rest.pop("workloads", None)) is not None:
             one = isinstance(workloads, Workload | Mapping)
             net.workloads = [workloads] if one else _listed("workloads", workloads)
-        for path in [key for key in rest if _PATH.fullmatch(key)]:
-            table, number, key = _PATH.fullmatch(path).groups()  # type: ignore[union-attr]
+        for path in [key for key in rest if scenario.TABLE_KEY.fullmatch(key)]:
+            table, number, key = scenario.TABLE_KEY.fullmatch(path).groups()  # type: ignore[union-attr]
             one_of: list[Any] = net.links if table == "link" else net.workloads
             made: list[Any] = net._links() if table == "link" else net._workloads()
             if not 1 <= int(number) <= len(made):
@@ -406,6 +404,11 @@ class Network:
             for table in self.workloads
         ]
 
+    def _nodes(self) -> list[str]:
+        from penstock.layout import natural
+
+        return sorted({node for ends in self._ports() for node in ends}, key=natural)
+
     def _ports(self) -> Ports:
         """What every port's link is, by the two ends, the port's own first."""
         if "topology" in self.settings:
@@ -437,14 +440,14 @@ class Network:
         found: Ports = {}
         for name, rate in ports.select("name", "rate_bps").iter_rows():
             a, b = name.split("->", 1)
-            host = re.fullmatch(r"h\d+", a) or re.fullmatch(r"h\d+", b)
+            host = _HOST.fullmatch(a) or _HOST.fullmatch(b)
             late = delay if host else _or(known.get("fabric_delay"), delay)
             found[a, b] = _words({"rate": show("_bps", rate), "delay": late, "buffer": buffer})
         return found
 
     def _add(self, into: list[Any], what: str, names: Iterable[Any]) -> Self:
         for name in names:
-            into.append(hosts(f"Network.{what}", name))
+            into.append(nodes(f"Network.{what}", name))
         return self
 
 
@@ -467,7 +470,7 @@ def _words(values: Mapping[str, Any]) -> str:
 
 
 def _several(names: Hosts) -> list[Any]:
-    return [names] if isinstance(names, str) else list(names or ())
+    return [names] if isinstance(names, str | int | float) else list(names or ())
 
 
 def _range(head: str, count: int, first: int = 0) -> str:

@@ -11,6 +11,9 @@ from typing import Any
 
 from penstock import scenario
 
+TABLES = ("hosts", "switches", "link", "workload")
+"""What a scenario file has beside plain keys."""
+
 # Most names that a range may stand for, as in the engine.
 _MOST = 100_000
 _KEY = re.compile(r"(link|workload)\[(\d+)\](?:\.(.*))?")
@@ -33,11 +36,19 @@ def text(document: Mapping[str, Any]) -> str:
 
 
 def read(content: str, name: str) -> dict[str, Any]:
-    """The document that a TOML text is. Raises ScenarioError, with the line, for what is no TOML."""
+    """The document that a TOML text is. Raises ScenarioError for what is no TOML (with the line), and
+    for an unknown table.
+    """
     try:
-        return tomllib.loads(content)
+        found = tomllib.loads(content)
     except tomllib.TOMLDecodeError as problem:
         raise scenario.error("file", name or "text", f"is not TOML: {problem}") from None
+    for key, value in found.items():
+        if key not in TABLES and isinstance(value, Mapping | list):
+            from penstock.workloads import unknown
+
+            raise scenario.error(key, "a table", unknown(key, TABLES, "table"))
+    return found
 
 
 def tables(document: dict[str, Any], key: str) -> list[Mapping[str, Any]]:

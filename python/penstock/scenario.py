@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import numbers
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -26,6 +27,9 @@ MOST_RUNS = 100_000
 # A run keeps one core busy; more workers than any machine has cores are a slip of the hand.
 MOST_JOBS = 1024
 
+#: What one value of a link or workload is called in settings and messages: `workload[1].load`, from 1.
+TABLE_KEY = re.compile(r"(link|workload)\[(\d+)\]\.(\w+)")
+
 type_names = "a string, a number or true/false"
 
 
@@ -41,7 +45,7 @@ def spec(scenario: Scenario, settings: Mapping[str, Any], seed: int) -> str:
     what, rest = taken(scenario, settings)
     if isinstance(what, str | Path):
         text = str(what)
-        if text.endswith(".toml") or Path(text).is_file():
+        if _is_file(text):
             # The name is for messages: an error says in which file it is.
             document = {"toml": read(what), "name": text, "base_dir": str(Path(text).resolve().parent)}
         else:
@@ -58,18 +62,19 @@ def taken(scenario: Scenario, settings: Mapping[str, Any]) -> tuple[str | Path |
     settings. Raises ScenarioError for workloads of a scenario that has its own, and for what is no scenario.
     """
     given = dict(settings)
-    # "custom" with workloads is a network by name.
-    if isinstance(scenario, str | Path) and not ("workloads" in given and str(scenario) == "custom"):
-        if "workloads" in given:
-            rule = (
-                "a named scenario has its own; a penstock.Network takes them (of a file: Network.from_toml)"
-            )
-            raise error("workloads", repr(given["workloads"]), rule)
-        return scenario, given
+    if isinstance(scenario, str | Path):
+        # Plain keys the engine puts on top of a file by itself, its tables it does not.
+        inside = [key for key in given if key == "workloads" or TABLE_KEY.fullmatch(key)]
+        if not inside:
+            return scenario, given
+        if str(scenario) != "custom" and not _is_file(scenario):
+            rule = "a scenario by name has no such key: it is of a penstock.Network or a file with tables"
+            raise error(inside[0], repr(given[inside[0]]), rule)
     from penstock.network import Network
 
     if isinstance(scenario, str | Path):
-        return Network(name=str(scenario)).taking(given)
+        net = Network.from_toml(scenario) if _is_file(scenario) else Network(name="custom")
+        return net.taking(given)
     if isinstance(scenario, Mapping):
         return Network.from_dict(scenario).taking(given)
     if not isinstance(scenario, Network):
@@ -83,6 +88,10 @@ def file_name(scenario: str | Path | Network) -> str:
     """What a command names a scenario: of a network the file that `Network.save` would write."""
     text = str(scenario)
     return text if isinstance(scenario, str | Path) or text.endswith(".toml") else f"{text}.toml"
+
+
+def _is_file(scenario: str | Path) -> bool:
+    return str(scenario).endswith(".toml") or Path(scenario).is_file()
 
 
 def read(path: str | Path) -> str:

@@ -1,10 +1,10 @@
 """Traffic as objects: `Poisson("all", "all", load=0.6, sizes="websearch")`, for `penstock.Network`.
 
-Each class is one kind of `[[workload]]` of a scenario file and takes its keys: `from_` and `class_` are
-`from` and `class`, and a number given as `sizes` is one size for all flows. What is left out has the engine's
-default. Values are numbers in SI units or texts with units ("20KB", "1ms"); `penstock describe custom` has
-every range. Names of hosts are a text or a list of texts: "h0", "h[0-3]", ["a", "b"], or "all". A key that a
-class does not have raises ScenarioError at once; what a value must be is judged when it runs.
+Each class is one kind of `[[workload]]` of a scenario file and takes its keys; `from_` and `class_` are
+`from` and `class`. Values are texts with units ("1ms", "20KB") or numbers of what needs none (bytes, shares,
+counts); `penstock describe custom` has every range and default. A number given as `sizes` is one size for all
+flows. Names of hosts are a text or a list of texts: "h0", "h[0-3]", ["a", "b"], or "all". A key that a class
+does not have raises ScenarioError at once; what a value must be is judged when it runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Hosts = str | Sequence[str] | None
 """A host, a range of hosts, a list of either, or "all"."""
 
 Value = str | float | None
-"""A number in SI units, a text with a unit, or None for the default."""
+"""A text with a unit, a number of what has none (bytes, shares, counts), or None for the default."""
 
 
 class Table:
@@ -71,15 +71,15 @@ class Table:
     __hash__ = None  # type: ignore[assignment]
 
     def _set(self, key: str, value: Any) -> None:
-        nodes, plain = keys(self.table)
+        naming, plain = keys(self.table)
         name = f"{self}.{key}_" if key in _WORDS else f"{self}.{key}"
-        if key in nodes:
-            self.values[key] = hosts(name, value)
+        if key in naming:
+            self.values[key] = nodes(name, value)
         elif key in plain:
             self.values[key] = value.item() if isinstance(value, np.generic) else value
             scenario.plain(name, self.values[key])
         else:
-            raise scenario.error(name, value, unknown(key, [*nodes, *plain]))
+            raise scenario.error(name, value, unknown(key, [*naming, *plain]))
 
 
 class Workload(Table):
@@ -361,12 +361,12 @@ def keys(table: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return _catalogue()[table]
 
 
-def hosts(key: str, value: Any) -> str | list[Any]:
+def nodes(key: str, value: Any) -> str | list[Any]:
     """Names of nodes as a scenario file has them: a text, or a list of them. Raises ScenarioError."""
     if isinstance(value, str):
         return value
     if isinstance(value, Sequence) and all(isinstance(item, str | Sequence) for item in value):
-        return [item if isinstance(item, str) else hosts(key, item) for item in value]
+        return [item if isinstance(item, str) else nodes(key, item) for item in value]
     raise scenario.error(key, repr(value), "must be the name of a node or a list of names")
 
 
