@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,7 +30,7 @@ _BY_NAME = ("topology", "link_rate", "fabric_rate", "oversubscription", "link_de
 # What all families of networks by name call their hosts, and no switch.
 _HOST = re.compile(r"h\d+")
 # A picture of more links than this says nothing and takes long.
-_MOST_DRAWN = 3000
+_MOST_DRAWN = 5000
 
 
 class Link(Table):
@@ -391,9 +392,16 @@ class Network:
         return network_plot.page(self)
 
     def _size(self) -> str:
-        links = {frozenset(ends) for ends in self._ports()}
-        parts = ((self.hosts, "host"), (self.switches, "switch"), (links, "link"))
-        return ", ".join(_count(len(of), word) for of, word in parts)
+        ports = self._ports()
+        links = {min(port, port[::-1]) for port in ports}
+        if "topology" in self.settings:
+            ends = {a for a, _ in ports}
+            hosts = sum(1 for node in ends if _HOST.fullmatch(node))
+            switches = len(ends) - hosts
+        else:
+            hosts, switches = len(self.hosts), len(self.switches)
+        parts = (hosts, "host"), (switches, "switch"), (len(links), "link")
+        return ", ".join(_count(number, word) for number, word in parts)
 
     def _links(self) -> list[Link]:
         return [table if isinstance(table, Link) else Link.of(_table("links", table)) for table in self.links]
@@ -425,30 +433,39 @@ class Network:
         return found
 
     def _ports_by_name(self) -> Ports:
-        """As the engine builds it: from the table of ports of a run that ends at once."""
-        from penstock import sweeps
         from penstock.runs import show
 
-        known = {key: value for key, value in self.settings.items() if key in _BY_NAME}
-        net = type(self)(workloads=[{"from": "h0", "to": "h1", "size": 1}], **known)
-        task = sweeps.Task(
-            self.name, scenario.spec(net, {"duration": "1ns", "warmup": "0s"}, 1), 0, ("ports",)
-        )
-        scenario.check(task.spec)
-        ports = sweeps.execute(task).tables["ports"]
+        known = {key: value for key, value in self.settings.items() if key in _BY_NAME and value is not None}
+        built = _built(tuple(known.items()))
         delay, buffer = known["link_delay"], self.settings.get("buffer", "100pkt")
         found: Ports = {}
-        for name, rate in ports.select("name", "rate_bps").iter_rows():
+        words: dict[tuple[float, bool], str] = {}
+        for name, rate in built:
             a, b = name.split("->", 1)
-            host = _HOST.fullmatch(a) or _HOST.fullmatch(b)
-            late = delay if host else _or(known.get("fabric_delay"), delay)
-            found[a, b] = _words({"rate": show("_bps", rate), "delay": late, "buffer": buffer})
+            kind = rate, bool(_HOST.fullmatch(a) or _HOST.fullmatch(b))
+            if kind not in words:
+                late = delay if kind[1] else known.get("fabric_delay", delay)
+                words[kind] = _words({"rate": show("_bps", rate), "delay": late, "buffer": buffer})
+            found[a, b] = words[kind]
         return found
 
     def _add(self, into: list[Any], what: str, names: Iterable[Any]) -> Self:
         for name in names:
             into.append(nodes(f"Network.{what}", name))
         return self
+
+
+@lru_cache(maxsize=8)
+def _built(known: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, float], ...]:
+    """Name and rate of every port of a network by name as the engine builds it: from the table of ports of a
+    run that ends at once. Raises ScenarioError.
+    """
+    from penstock import sweeps
+
+    net = Network(workloads=[{"from": "h0", "to": "h1", "size": 1}], **dict(known))
+    task = sweeps.Task("network", scenario.spec(net, {"duration": "1ns", "warmup": "0s"}, 1), 0, ("ports",))
+    scenario.check(task.spec)
+    return tuple(sweeps.execute(task).tables["ports"].select("name", "rate_bps").iter_rows())
 
 
 def _words(values: Mapping[str, Any]) -> str:

@@ -349,7 +349,7 @@ def show(key: str, value: float) -> str:
             if abs(value) >= scale:
                 return f"{value / scale:.4g} {unit}"
         return f"{value:.4g} b/s"
-    if key.endswith("_s"):
+    if key.endswith("_s") and not key.endswith("_per_s"):
         for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
             if abs(value) >= scale:
                 return f"{value / scale:.4g} {unit}"

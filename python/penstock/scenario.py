@@ -69,7 +69,7 @@ def taken(scenario: Scenario, settings: Mapping[str, Any]) -> tuple[str | Path |
             return scenario, given
         if str(scenario) != "custom" and not _is_file(scenario):
             rule = "a scenario by name has no such key: it is of a penstock.Network or a file with tables"
-            raise error(inside[0], repr(given[inside[0]]), rule)
+            raise error(inside[0], given[inside[0]], rule)
     from penstock.network import Network
 
     if isinstance(scenario, str | Path):
