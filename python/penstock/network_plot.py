@@ -109,11 +109,10 @@ def page(net: Network) -> str:
     """A network for a notebook: picture, links, workloads and settings; of one that is not complete, what it
     lacks.
     """
-    head = f"<b>{html.escape(str(net))}</b>"
     try:
         figure = net.plot()
     except _engine.ScenarioError as problem:
-        picture = f"<div>{html.escape(str(problem))}</div>"
+        picture = f"<b>{html.escape(str(net))}</b><div>{html.escape(str(problem))}</div>"
     else:
         image = io.BytesIO()
         figure.savefig(image, format="png", dpi=110)
@@ -126,7 +125,7 @@ def page(net: Network) -> str:
         for what, items in lists
         if items
     )
-    return f"<div>{head}{picture}{told}</div>"
+    return f"<div>{picture}{told}</div>"
 
 
 def _canvas(net: layout.Layout) -> tuple[Figure, Axes]:
