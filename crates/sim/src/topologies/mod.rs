@@ -78,6 +78,15 @@ pub const FABRIC_RATE: ParamSpec = ParamSpec::new(
     "",
 )
 .range(1e3, 1e13);
+/// Key `fabric_delay` of a scenario whose network has a name.
+pub const FABRIC_DELAY: ParamSpec = ParamSpec::new(
+    "fabric_delay",
+    Kind::Duration,
+    "",
+    "propagation delay of the links between switches of a topology by name; unset = link_delay",
+    "",
+)
+.range(0.0, 1.0);
 /// Key `oversubscription` of a scenario whose network has a name.
 pub const OVERSUBSCRIPTION: ParamSpec = ParamSpec::new(
     "oversubscription",
@@ -179,14 +188,15 @@ impl Named {
         }
         Ok(given)
     }
-    /// The links, from the keys `link_rate`, `fabric_rate`, `oversubscription`, `link_delay` and `buffer`.
+    /// The links, from the keys `link_rate`, `fabric_rate`, `oversubscription`, `link_delay`, `fabric_delay` and `buffer`.
     ///
     /// # Errors
     /// As [`Named::fabric_rate`]; a buffer smaller than one packet.
     pub fn tiers(&self, p: &Params, c: &Common) -> Result<Tiers, ParamError> {
         let fabric_rate = Rate::from_bps(self.fabric_rate(p)?);
         let host = c.link(p.rate("link_rate"), p.dur("link_delay"), Some((p, "buffer")))?;
-        let fabric = LinkSpec { rate: fabric_rate, ..host.clone() };
+        let delay = if p.is_set("fabric_delay") { p.dur("fabric_delay") } else { host.delay };
+        let fabric = LinkSpec { rate: fabric_rate, delay, ..host.clone() };
         Ok(Tiers { host, fabric })
     }
 }
