@@ -34,12 +34,12 @@ _MOST_DRAWN = 5000
 
 
 class Link(Table):
-    """Full-duplex links between every node of `a` and every node of `b`, or, with `one_way`, from a to b
-    only.
+    """Full-duplex links between all nodes of `a` and all nodes of `b`; with `one_way` from a to b only.
 
-    `rate` and `delay` must be given ("10Gbps", "1us"). `buffer` ("100pkt",
-    "64KB") and `queue` are of switch ports; of a host's port when `one_way`. `loss` is the probability that a
-    packet is lost. Other keys: `penstock describe custom`. Raises ScenarioError for a key that there is not.
+    `rate` and `delay` must be given ("10Gbps", "1us"). `buffer` ("100pkt", "64KB") and `queue` are of switch
+    ports; of a host's port when `one_way`. `loss` is the probability that a packet is lost. `schedule`,
+    `trim`, `reorder` and `fail` are what the scenario's keys of these names say of all links
+    (docs/fabric.md). Raises ScenarioError for a key that there is not.
     """
 
     table = "link"
@@ -54,12 +54,19 @@ class Link(Table):
         buffer: Value = None,
         queue: str | None = None,
         loss: Value = None,
+        schedule: str | None = None,
+        trim: str | None = None,
+        reorder: str | None = None,
+        fail: str | None = None,
         one_way: bool = False,
         **more: Any,
     ) -> None:
         a, b = nodes("Link.a", a), nodes("Link.b", b)
         ends = {"from_": a, "to": b} if one_way else {"between": [a, b]}
-        super().__init__(**ends, rate=rate, delay=delay, buffer=buffer, queue=queue, loss=loss, more=more)
+        own = {"schedule": schedule, "trim": trim, "reorder": reorder, "fail": fail}
+        super().__init__(
+            **ends, rate=rate, delay=delay, buffer=buffer, queue=queue, loss=loss, **own, more=more
+        )
 
     @property
     def one_way(self) -> bool:
