@@ -1,4 +1,4 @@
-//! Networks by name: `fat-tree:8`, `leaf-spine:4x4x8`, `rail:32x8x4`, `dragonfly:2,4,2`. One file per family.
+//! Networks by name: `fat-tree:8`, `leaf-spine:4x4x8`, `rail:32x8x4`, `dragonfly:2,4,2`, `star:8`. One file per family.
 //!
 //! Hosts are h0, h1, ...; what their switches are called stands in each family's file.
 
@@ -6,6 +6,7 @@ mod dragonfly;
 mod fat_tree;
 mod leaf_spine;
 mod rail;
+mod star;
 
 pub use fat_tree::fat_tree;
 pub use leaf_spine::leaf_spine;
@@ -67,7 +68,8 @@ pub struct Family {
 }
 
 /// All families.
-pub const FAMILIES: [Family; 4] = [fat_tree::FAMILY, leaf_spine::FAMILY, rail::FAMILY, dragonfly::FAMILY];
+pub const FAMILIES: [Family; 5] =
+    [fat_tree::FAMILY, leaf_spine::FAMILY, rail::FAMILY, dragonfly::FAMILY, star::FAMILY];
 
 /// Key `fabric_rate` of a scenario whose network has a name.
 pub const FABRIC_RATE: ParamSpec = ParamSpec::new(

@@ -9,7 +9,6 @@ use crate::scenario::Common;
 use crate::topologies::Named;
 use crate::topology::{drop_tail, Link, NodeKind, Topology};
 use penstock_core::{ParamError, Params};
-use penstock_models::QueueSpec;
 use serde_json::Value;
 
 /// Most directed links a network may have.
@@ -97,7 +96,7 @@ fn from_tables(p: &Params, c: &Common, unused: &mut Vec<String>) -> Result<Topol
             (table.nodes(&t, "from")?, table.nodes(&t, "to")?)
         };
         let queue = if q.is_set("queue") {
-            Some(table.within(QueueSpec::parse("queue", q.text("queue")))?)
+            Some(table.within(c.registry.queue("queue", q.text("queue")))?)
         } else {
             None
         };
