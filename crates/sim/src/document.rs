@@ -10,6 +10,7 @@ use penstock_core::{Kind, ParamError, ParamSpec};
 use penstock_models::Registry;
 use serde_json::{json, Map, Value};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What to run, as a document: `{"scenario": NAME, "set": {...}, "seed": N}`, or `{"toml": TEXT, "name": FILE, "base_dir":
 /// DIR, "set": {...}, "seed": N}` where TEXT names the scenario and its values and FILE is its name in messages; `set`
@@ -18,6 +19,14 @@ use std::collections::BTreeSet;
 /// # Errors
 /// Anything that is not such a document, an unknown key, a bad value; with the line of the file where it stands.
 pub fn resolve(text: &str) -> Result<Resolved, ParamError> {
+    resolve_among(Arc::new(Registry::standard()), text)
+}
+
+/// The same with the protocols, queues and controllers of `registry`.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn resolve_among(registry: Arc<Registry>, text: &str) -> Result<Resolved, ParamError> {
     let bad = |rule: String| ParamError::new("scenario", "", rule);
     let document: Value = serde_json::from_str(text).map_err(|e| bad(format!("not a JSON document: {e}")))?;
     let seed = match document.get("seed") {
@@ -38,15 +47,16 @@ pub fn resolve(text: &str) -> Result<Resolved, ParamError> {
         let name = document.get("scenario").and_then(Value::as_str);
         let name = name.ok_or_else(|| bad("no scenario is named".into()))?;
         let file = json!({ "tables": {}, "base_dir": base_dir });
-        return Resolved::new(name, &pairs(set), seed, file);
+        return Resolved::among(registry, name, &pairs(set), seed, file);
     };
     let name = document.get("name").and_then(Value::as_str).unwrap_or_default();
     let file = File::parse(text, name)?;
-    from_file(&file, &set, seed, &base_dir).map_err(|e| file.locate(e, &set))
+    from_file(registry, &file, &set, seed, &base_dir).map_err(|e| file.locate(e, &set))
 }
 
 /// The scenario of a file, with the keys of `set` on top.
 fn from_file(
+    registry: Arc<Registry>,
     file: &File,
     set: &Map<String, Value>,
     seed: u64,
@@ -74,7 +84,7 @@ fn from_file(
     let (tables, mut given): (Map<_, _>, Map<_, _>) =
         table.into_iter().partition(|(k, _)| structure.contains(&k.as_str()));
     given.extend(set.clone());
-    Resolved::new(&name, &pairs(given), seed, json!({ "tables": tables, "base_dir": base_dir }))
+    Resolved::among(registry, &name, &pairs(given), seed, json!({ "tables": tables, "base_dir": base_dir }))
 }
 
 fn pairs(given: Map<String, Value>) -> Vec<(String, String)> {
@@ -167,6 +177,11 @@ fn profiles(s: &Scenario) -> Vec<Value> {
 /// Everything there is: scenarios, protocols, receiver-side and host controllers and queue disciplines with their
 /// parameters, the keys of a summary and the columns of the tables.
 pub fn catalogue() -> Value {
+    catalogue_of(&Registry::standard())
+}
+
+/// The same with the protocols, queues and controllers of `registry`.
+pub fn catalogue_of(registry: &Registry) -> Value {
     let scenario = |s: &&Scenario| {
         let params: Vec<Value> = s.specs().iter().map(spec).collect();
         let mut about = json!({ "name": s.name, "text": s.text, "source": s.source, "params": params });
@@ -184,7 +199,6 @@ pub fn catalogue() -> Value {
         }
         about
     };
-    let registry = Registry::standard();
     let protocols: Vec<Value> = registry
         .protocols()
         .iter()

@@ -14,8 +14,8 @@ use penstock_core::params::unknown;
 use penstock_core::tcp::{RetransmitThread, TcpConfig, ThreadSegment};
 use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
 use penstock_models::protocols::resizing::{resizing, ResizingOptions};
-use penstock_models::registry::{protocol, receive_control, unread, BuildReceive};
-use penstock_models::{Protocol, QueueSpec, Suite};
+use penstock_models::registry::BuildReceive;
+use penstock_models::{Protocol, QueueSpec, Registry, Suite};
 use penstock_units::{Bytes, Dur, Rate};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -397,6 +397,8 @@ pub struct Common {
     pub loss_events: bool,
     /// Receiver-side congestion control.
     pub receive: Option<BuildReceive>,
+    /// What there is to choose from by name.
+    pub registry: Arc<Registry>,
     /// Where relative paths of files start.
     pub base_dir: PathBuf,
     /// Network and workloads of a scenario file, by key.
@@ -404,8 +406,8 @@ pub struct Common {
 }
 
 impl Common {
-    fn parse(p: &Params, file: &Value) -> Result<Common, ParamError> {
-        let (registered, part) = Common::part(p, "protocol", p.text("protocol"))?;
+    fn parse(p: &Params, file: &Value, registry: &Arc<Registry>) -> Result<Common, ParamError> {
+        let (registered, part) = part(registry, p, "protocol", p.text("protocol"))?;
         let (duration, warmup) = (p.dur("duration"), p.dur("warmup"));
         if warmup >= duration {
             return Err(p.error("warmup", format!("must be shorter than duration ({duration})")));
@@ -431,7 +433,7 @@ impl Common {
             protocols: vec![part],
             protocol: registered,
             protocol_name: p.text("protocol").to_owned(),
-            queue: QueueSpec::parse("queue", p.text("queue"))?,
+            queue: registry.queue("queue", p.text("queue"))?,
             duration,
             warmup,
             framing: if p.text("framing") == "ethernet" { 38 } else { 0 },
@@ -442,7 +444,8 @@ impl Common {
             series,
             series_flows: if series { p.count("series_flows") as u32 } else { 0 },
             loss_events: p.flag("loss_events"),
-            receive: receive_control("receive_control", p.text("receive_control"))?,
+            receive: registry.receive_control("receive_control", p.text("receive_control"))?,
+            registry: registry.clone(),
             base_dir: file.get("base_dir").and_then(Value::as_str).unwrap_or_default().into(),
             tables: file.get("tables").and_then(Value::as_object).cloned().unwrap_or_default(),
         })
@@ -451,45 +454,33 @@ impl Common {
     ///
     /// # Errors
     /// An unknown protocol, a bad parameter, options that contradict each other or the protocol.
-    pub fn part(p: &Params, key: &str, text: &str) -> Result<(&'static Protocol, Part), ParamError> {
-        let (registered, mut suite) = protocol(key, text)?;
-        if suite.stack.is_some() {
-            let rule = format!("{} is no TCP: a simulation cannot drive its stack yet", registered.name);
-            return Err(ParamError::new(key, text, rule));
-        }
-        if p.declares("mtu") {
-            let headers = p.bytes("header").0 + if p.flag("timestamps") { 12 } else { 0 };
-            if p.bytes("mtu").0 <= headers {
-                return Err(p.error("mtu", format!("must be larger than the headers of {headers} bytes")));
+    pub fn part(&self, p: &Params, key: &str, text: &str) -> Result<(&'static Protocol, Part), ParamError> {
+        part(&self.registry, p, key, text)
+    }
+    /// Gives `setup` one more protocol, as written under `key`; answers its position.
+    ///
+    /// # Errors
+    /// As [`Self::part`]; a second protocol that needs the routers.
+    pub fn add_protocol(
+        &self,
+        p: &Params,
+        key: &str,
+        text: &str,
+        setup: &mut Setup,
+    ) -> Result<u16, ParamError> {
+        let (registered, part) = self.part(p, key, text)?;
+        let position = setup.protocols.len();
+        if part.0.router.is_some() {
+            if setup.router.is_some() {
+                let rule =
+                    format!("{} needs the routers, and so does another protocol of the run", registered.name);
+                return Err(ParamError::new(key, text, rule));
             }
+            setup.router = Some(position);
         }
-        let cfg = tcp_config(p, &suite);
-        if p.is_set("segment_start") {
-            let start = p.bytes("segment_start").0;
-            if start > u64::from(cfg.mss) {
-                return Err(p.error(
-                    "segment_start",
-                    format!("must not be above the full segment of {} bytes", cfg.mss),
-                ));
-            }
-            suite.endpoint = resizing(
-                suite.endpoint,
-                ResizingOptions {
-                    segment: start as u32,
-                    threshold: p.count("resize_window") as u32,
-                    every_transfer: p.text("resize_from") == "transfer",
-                },
-            );
-        }
-        if cfg.rto_min > cfg.rto_max {
-            return Err(p.error("rto_min", "must not be above rto_max"));
-        }
-        if cfg.tail_loss_probe && cfg.recovery != penstock_core::tcp::LossRecovery::Sack {
-            let rule =
-                format!("needs selective acknowledgements, which protocol {} does not have", registered.name);
-            return Err(p.error("tail_loss_probe", rule));
-        }
-        Ok((registered, (suite, Arc::new(cfg))))
+        setup.protocols.push(part);
+        setup.protocol_names.push(text.to_owned());
+        Ok(position as u16)
     }
     /// Wire length of a full data packet.
     pub fn packet(&self) -> u32 {
@@ -587,6 +578,52 @@ impl Common {
             collectives: Vec::new(),
         }
     }
+}
+
+/// [`Common::part`] among what is in `registry`.
+fn part(
+    registry: &Registry,
+    p: &Params,
+    key: &str,
+    text: &str,
+) -> Result<(&'static Protocol, Part), ParamError> {
+    let (registered, mut suite) = registry.protocol(key, text)?;
+    if suite.stack.is_some() {
+        let rule = format!("{} is no TCP: a simulation cannot drive its stack yet", registered.name);
+        return Err(ParamError::new(key, text, rule));
+    }
+    if p.declares("mtu") {
+        let headers = p.bytes("header").0 + if p.flag("timestamps") { 12 } else { 0 };
+        if p.bytes("mtu").0 <= headers {
+            return Err(p.error("mtu", format!("must be larger than the headers of {headers} bytes")));
+        }
+    }
+    let cfg = tcp_config(p, &suite);
+    if p.is_set("segment_start") {
+        let start = p.bytes("segment_start").0;
+        if start > u64::from(cfg.mss) {
+            return Err(
+                p.error("segment_start", format!("must not be above the full segment of {} bytes", cfg.mss))
+            );
+        }
+        suite.endpoint = resizing(
+            suite.endpoint,
+            ResizingOptions {
+                segment: start as u32,
+                threshold: p.count("resize_window") as u32,
+                every_transfer: p.text("resize_from") == "transfer",
+            },
+        );
+    }
+    if cfg.rto_min > cfg.rto_max {
+        return Err(p.error("rto_min", "must not be above rto_max"));
+    }
+    if cfg.tail_loss_probe && cfg.recovery != penstock_core::tcp::LossRecovery::Sack {
+        let rule =
+            format!("needs selective acknowledgements, which protocol {} does not have", registered.name);
+        return Err(p.error("tail_loss_probe", rule));
+    }
+    Ok((registered, (suite, Arc::new(cfg))))
 }
 
 /// Networks of up to so many switch ports sample all of them, where the reported one is found at the end.
@@ -731,7 +768,12 @@ pub struct Resolved {
     pub without_effect: Vec<String>,
     /// What is known before the run and would mislead a reader of its numbers.
     pub notes: Vec<String>,
+    registry: Arc<Registry>,
+    build: Build,
 }
+
+/// Builds one run of a scenario.
+pub type Build = Arc<dyn Fn(&Params, &Common, RunId) -> Result<Setup, ParamError> + Send + Sync>;
 
 /// What a finished (or interrupted) run leaves.
 pub struct Outcome {
@@ -748,7 +790,8 @@ pub struct Outcome {
 }
 
 impl Resolved {
-    /// Checks `given` against scenario `name`, and builds run 0 once to find what only building can.
+    /// Checks `given` against scenario `name`, and builds run 0 once to find what only building can. Protocols, queues and controllers
+    /// are the standard ones.
     ///
     /// # Errors
     /// An unknown scenario or key, or a bad value.
@@ -758,7 +801,35 @@ impl Resolved {
         seed: u64,
         file: Value,
     ) -> Result<Resolved, ParamError> {
+        Resolved::among(Arc::new(Registry::standard()), name, given, seed, file)
+    }
+    /// The same with what is in `registry`.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn among(
+        registry: Arc<Registry>,
+        name: &str,
+        given: &[(String, String)],
+        seed: u64,
+        file: Value,
+    ) -> Result<Resolved, ParamError> {
         let scenario = find(name)?;
+        Resolved::built_by(Arc::new(scenario.build), scenario, registry, given, seed, file)
+    }
+    /// A scenario that is in no list, or one that is and is built otherwise: `build` takes the place of the scenario's own.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn built_by(
+        build: Build,
+        scenario: &'static Scenario,
+        registry: Arc<Registry>,
+        given: &[(String, String)],
+        seed: u64,
+        file: Value,
+    ) -> Result<Resolved, ParamError> {
+        let name = scenario.name;
         let profile = given.iter().find(|(key, _)| key == "profile").map_or("", |(_, text)| text.trim());
         let mut params = Params::parse(&format!("scenario {name}"), &scenario.specs_of(profile), given)?;
         if params.declares("profile") {
@@ -783,6 +854,8 @@ impl Resolved {
             without_effect: Vec::new(),
             derived: Vec::new(),
             notes: Vec::new(),
+            registry,
+            build,
         };
         let setup = resolved.setup(0)?;
         resolved.facts = setup.recorder.facts;
@@ -791,7 +864,7 @@ impl Resolved {
         let p = &resolved.params;
         resolved.without_effect = p.without_effect().iter().map(|k| (*k).to_owned()).collect();
         resolved.without_effect.extend(setup.unused);
-        resolved.without_effect.extend(unread("protocol", p.text("protocol")));
+        resolved.without_effect.extend(resolved.registry.unread("protocol", p.text("protocol")));
         Ok(resolved)
     }
     /// Builds replication `run` without running it.
@@ -799,8 +872,8 @@ impl Resolved {
     /// # Errors
     /// A bad value that only building can find.
     pub fn setup(&self, run: u64) -> Result<Setup, ParamError> {
-        let common = Common::parse(&self.params, &self.file)?;
-        let mut setup = (self.scenario.build)(&self.params, &common, RunId { seed: self.seed, run })?;
+        let common = Common::parse(&self.params, &self.file, &self.registry)?;
+        let mut setup = (self.build)(&self.params, &common, RunId { seed: self.seed, run })?;
         setup.notes.extend(contradictions(&self.params, &common, &setup));
         setup.derived.extend(self.params.derived().map(|(key, value, why)| (key, format!("{value}: {why}"))));
         match setup.too_long() {

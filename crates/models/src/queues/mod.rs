@@ -18,6 +18,7 @@ use penstock_fabric::Rule;
 use penstock_units::Time;
 
 /// A registered queue discipline.
+#[derive(Debug)]
 pub struct Discipline {
     /// Name on the command line.
     pub name: &'static str,

@@ -1,7 +1,8 @@
 //! What a protocol is told about the links of a network, and what it needs of the ports that feed them.
 
-use crate::queues::QueueSpec;
+use crate::queues::{Discipline, QueueSpec, DISCIPLINES};
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -58,7 +59,7 @@ pub struct Lossless {
 }
 
 /// What a protocol needs of a switch's port; a scenario that says nothing else gets a port like this.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LinkNeeds {
     /// Order of service.
     pub scheduler: Scheduler,
@@ -70,6 +71,8 @@ pub struct LinkNeeds {
     pub trim: Option<Trim>,
     /// Queue discipline of a priority, as written in a scenario (`threshold:k=40pkt`).
     pub queue: Option<(u8, String)>,
+    /// Disciplines that `queue` may name beside the standard ones, for protocols that bring their own.
+    pub disciplines: &'static [&'static Discipline],
     /// Priorities with flow control.
     pub lossless: Option<Lossless>,
     /// Ports write telemetry into packets.
@@ -93,7 +96,7 @@ impl LinkNeeds {
     /// Gives a port what is needed.
     ///
     /// # Errors
-    /// A queue discipline that does not exist.
+    /// A queue discipline or a priority that does not exist.
     pub fn apply(&self, facts: &LinkFacts, port: &mut PortConfig) -> Result<(), ParamError> {
         if let Some(limit) = self.limit {
             (port.limit_packets, port.limit_bytes) = limits(limit);
@@ -105,7 +108,13 @@ impl LinkNeeds {
             }
         }
         if let Some((priority, text)) = &self.queue {
-            classes[usize::from(*priority)].rule = QueueSpec::parse("queue", text)?.build(facts.packet);
+            let known = [DISCIPLINES, self.disciplines].concat();
+            let queue = QueueSpec::among(&known, "queue", text)?;
+            let rule = || {
+                let rule = format!("is of priority {priority}; a port has {PRIORITIES}, counted from 0");
+                ParamError::new("queue", text, rule)
+            };
+            classes.get_mut(usize::from(*priority)).ok_or_else(rule)?.rule = queue.build(facts.packet);
         }
         port.service = Some(Box::new(Service { scheduler: self.scheduler, classes, trim: self.trim }));
         port.telemetry |= self.telemetry;

@@ -73,7 +73,7 @@ pub(super) fn with_interval(p: &Params, c: &Common) -> Result<Common, ParamError
         let text = p.text("protocol");
         let joint = if text.contains(':') { "," } else { ":" };
         let joined = format!("{text}{joint}interval={}", p.text("interval"));
-        common.protocols[0] = Common::part(p, "protocol", &joined)?.1;
+        common.protocols[0] = common.part(p, "protocol", &joined)?.1;
     }
     Ok(common)
 }

@@ -19,7 +19,6 @@ use crate::workloads::applications::{FileLoad, FileTransfers, RequestResponse};
 use crate::workloads::Workload;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
-use penstock_models::registry::host_controller;
 
 /// Four ways to find a control set.
 pub const CONTROL_SETS: Scenario = Scenario {
@@ -110,7 +109,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         workloads.push(Box::new(FileTransfers::new(get, put, load, active(p, start, stop)?, rng)));
     }
     let mut setup = c.setup(t, workloads, link_a, p.dur("link_delay") * 6, id);
-    if let Some(controller) = host_controller("control", p.text("control"))? {
+    if let Some(controller) = c.registry.host_controller("control", p.text("control"))? {
         setup.collectives.push(Collective { controller, workloads: (0..5).collect() });
     }
     setup.recorder.sampled_ports = vec![link_a, link_b];

@@ -100,17 +100,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     setup.recorder.facts = facts;
     setup.notes = notes;
     for (name, text) in protocols.iter() {
-        let (registered, part) = Common::part(p, name, text)?;
-        if part.0.router.is_some() {
-            if setup.router.is_some() {
-                let rule =
-                    format!("{} needs the routers, and so does another protocol of the run", registered.name);
-                return Err(ParamError::new(name.as_str(), text, rule));
-            }
-            setup.router = Some(setup.protocols.len());
-        }
-        setup.protocols.push(part);
-        setup.protocol_names.push(text.clone());
+        c.add_protocol(p, name, text, &mut setup)?;
     }
     setup.unused = unused;
     Ok(setup)

@@ -96,7 +96,7 @@ fn from_tables(p: &Params, c: &Common, unused: &mut Vec<String>) -> Result<Topol
             (table.nodes(&t, "from")?, table.nodes(&t, "to")?)
         };
         let queue = if q.is_set("queue") {
-            Some(table.within(QueueSpec::parse("queue", q.text("queue")))?)
+            Some(table.within(c.registry.queue("queue", q.text("queue")))?)
         } else {
             None
         };
