@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from penstock.advice import Advice as Advice
     from penstock.advice import advise as advise
     from penstock.catalogue import describe as describe
+    from penstock.controllers import Event as Event
+    from penstock.controllers import Limit as Limit
+    from penstock.controllers import controller as controller
+    from penstock.controllers import param as param
     from penstock.results import load as load
     from penstock.runs import NotRecorded as NotRecorded
     from penstock.runs import Run as Run
@@ -40,6 +44,10 @@ if TYPE_CHECKING:
 _HOME = {
     "Advice": "advice",
     "advise": "advice",
+    "Event": "controllers",
+    "Limit": "controllers",
+    "controller": "controllers",
+    "param": "controllers",
     "ScenarioError": "_engine",
     "__version__": "_engine",
     "load": "results",
@@ -61,7 +69,9 @@ _MODULES = ("figures", "ledger", "live", "models", "plot", "report", "results", 
 
 __all__ = [
     "Advice",
+    "Event",
     "Interrupted",
+    "Limit",
     "NotRecorded",
     "Run",
     "RunFailed",
@@ -70,8 +80,10 @@ __all__ = [
     "Study",
     "__version__",
     "advise",
+    "controller",
     "describe",
     "load",
+    "param",
     "resolve",
     "run",
     "study",

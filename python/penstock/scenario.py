@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock import _engine
+from penstock import _engine, controllers
 from penstock._engine import ScenarioError
 
 # A run's numbers take some kilobytes each: so many of them still fit a small machine's memory.
@@ -44,6 +44,10 @@ def spec(scenario: str | Path, settings: Mapping[str, Any], seed: int) -> str:
             raise error("scenario", text, f"the file cannot be read ({problem})") from None
     else:
         document = {"scenario": text}
+    # Controllers in Python go by name; which they are stands beside.
+    settings, own = controllers.in_scenario(settings, document.get("toml", ""), path.parent)
+    if own:
+        document["controllers"] = own
     document["set"] = {str(key): _plain(str(key), value) for key, value in settings.items()}
     document["seed"] = whole("seed", seed, least=0)
     return json.dumps(document)
