@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock import _engine
-from penstock.controller_source import HOOKS, RECORDS, Source, functions, mistake, shown
+from penstock.controller_source import HOOKS, RECORDS, Source, functions, methods, numbers, shown
 
 if TYPE_CHECKING:
     from penstock.controllers import Controller
@@ -89,7 +89,9 @@ def _helpers() -> dict[str, Any]:
 
     @overload(_bool_field)
     def bool_field(x):  # type: ignore[no-untyped-def]
-        return lambda x: x != 0
+        if isinstance(x, nb.Boolean):
+            return lambda x: x
+        raise TypingError(f"a bool field gets {_named(x)}; write bool(...)")
 
     @overload(_whole)
     def whole(x):  # type: ignore[no-untyped-def]
@@ -188,7 +190,6 @@ def compiled(source: Source, fields: Sequence[tuple[str, str]]) -> Any:
     try:
         return numba.cfunc(signature)(around["step"])
     except NumbaError as problem:
-        if __import__("os").environ.get("DBG"): print(problem)
         line, rule = _explained(source, problem)
         raise source.mistake(line, rule) from None
 
@@ -208,7 +209,7 @@ def _explained(source: Source, problem: Exception) -> tuple[int, str]:
     location = getattr(getattr(problem, "loc", None), "line", 0)
     # The innermost call is named first.
     line = inside[0] if inside else found[0] if found else location or first
-    own = re.search(r"(an int field gets [^\n]*|control returns [^\n]*|a power of ints: [^\n]*)", text)
+    own = re.search(r"(an? (?:int|bool) field gets [^\n]*|control returns [^\n]*|a power of ints: [^\n]*)", text)
     if own:
         if own[0].startswith("control"):
             line = source.methods["control"].lineno
@@ -224,19 +225,24 @@ def _explained(source: Source, problem: Exception) -> tuple[int, str]:
 
 def shadow(source: Source, fields: Sequence[tuple[str, str]], parameters: Mapping[str, Any]) -> type:
     """The class whose objects have the user's methods and read and write a block of words."""
+    columns = [(name, kind, name not in parameters) for name, kind in fields]
+    block: type = _engine.block_type(source.tree.name, columns)
     scope: dict[str, Any] = {"__slots__": (), "__module__": source.scope.get("__name__", "")}
-    for i, (name, kind) in enumerate(fields):
-        scope[name] = _engine.Field(name, i, kind, name not in parameters)
-    return type(source.tree.name, (_engine.Block,), scope)
+    return type(source.tree.name, (block,), {**scope, **numbers(source), **methods(source)})
 
 
-@lru_cache(maxsize=None)
+@lru_cache(maxsize=4)
 def record(kind: str) -> type:
     """The class of a record that the engine fills."""
-    scope: dict[str, Any] = {"__slots__": ()}
-    for i, (name, word, _) in enumerate(RECORDS[kind]):
-        scope[name] = _engine.Field(name, i, word, False)
-    return type(kind.capitalize(), (_engine.Block,), scope)
+    made: type = _engine.block_type(kind.capitalize(), [(name, word, False) for name, word, _ in RECORDS[kind]])
+    return made
+
+
+def filled(made: type, values: Sequence[int]) -> Any:
+    """An object of a block's class with these words."""
+    block = made()
+    _engine.put_words(block, list(values))
+    return block
 
 
 def interpreted() -> list[Callable[..., Any]]:
@@ -285,47 +291,64 @@ def word(value: float | int | bool, kind: str) -> int:
 def diagnose(
     controller: Controller, call: int, state: list[int], about: list[int], flow: list[int], now_s: float
 ) -> str:
-    """Why a call failed, with file, line, flow and time: it is made once more by the interpreter, with every
-    float checked as it is stored.
+    """Why a call failed, with file, line, flow and time: it is made once more by the interpreter, every float
+    looked at after each line.
     """
     source, name = controller.source_code, CALLS[call]
-    me = controller.shadow(_engine.Memory(state), True)
+    me = filled(controller.shadow, state)
     kinds = HOOKS[name]
-    seen = record(kinds[0])(_engine.Memory(about))
-    view = record("flow")(_engine.Memory(flow))
-    number = view.flow
-    where = "before the first packet" if name == "on_start" else f"flow {number} at {now_s:.9g} s"
+    seen, view = filled(record(kinds[0]), about), filled(record("flow"), flow)
+    where = "before the first packet" if name == "on_start" else f"flow {view.flow} at {now_s:.9g} s"
 
     def told(method: str, line: int, what: str) -> str:
         return f"{shown(source.file)}:{line}: {source.tree.name}.{method}, {where}: {what}"
 
-    methods = source.methods
+    floats = [field for field, kind, _ in controller.fields if kind == "float"]
+    watch = _Watch(source.code_file, me, floats)
+    method = name
     try:
-        if name in methods:
-            getattr(me, name)(*((seen,) if len(kinds) == 1 else (seen, view)))
+        if name in source.methods:
+            watch.run(getattr(me, name), (seen,) if len(kinds) == 1 else (seen, view))
+        if watch.lost is not None:
+            field, line = watch.lost
+            return told(name, line, f"{field} becomes NaN, which is no number")
+        if name == "on_timer" and not me.timer_s > now_s:
+            what = f"timer_s = {me.timer_s!r} s: must be later than now"
+            return told(name, source.methods[name].lineno, what)
+        method = "control"
+        answer = watch.run(me.control, ())
     except Exception as problem:
-        return told(name, _line(problem, source) or methods[name].lineno, _said(problem))
-    if name == "on_timer" and not me.timer_s > now_s:
-        what = f"timer_s = {me.timer_s!r}: must be later than now"
-        return told(name, methods[name].lineno, what)
-    left: list[int] = []
+        return told(method, _line(problem, source) or source.methods[method].lineno, _said(problem))
+    return told("control", watch.last or source.methods["control"].lineno, _illegal(answer))
 
-    def watch(frame: types.FrameType, event: str, argument: Any) -> Any:
-        if frame.f_code.co_name == "control" and event in ("call", "line", "return"):
-            left.append(frame.f_lineno)
-            return watch
-        return None
 
-    before = sys.gettrace()
-    try:
-        sys.settrace(watch)
-        answer = me.control()
-    except Exception as problem:
-        return told("control", _line(problem, source) or methods["control"].lineno, _said(problem))
-    finally:
-        sys.settrace(before)
-    line = left[-1] if left else methods["control"].lineno
-    return told("control", line, _illegal(answer))
+class _Watch:
+    """Follows the lines of a file while a method runs: the last one, and the first that left a NaN in a field."""
+
+    def __init__(self, file: str, me: Any, floats: Sequence[str]) -> None:
+        self.file, self.me, self.floats = file, me, floats
+        self.last = 0
+        self.lost: tuple[str, int] | None = None
+
+    def run(self, method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        before = sys.gettrace()
+        sys.settrace(self._see)
+        try:
+            return method(*arguments)
+        finally:
+            sys.settrace(before)
+
+    def _see(self, frame: types.FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename != self.file:
+            return None
+        if event in ("line", "return") and self.lost is None:
+            self.lost = next(((f, self.last) for f in self.floats if math.isnan(getattr(self.me, f))), None)
+        back = frame.f_back
+        if event == "return" and back is not None and back.f_code.co_filename == self.file:
+            self.last = back.f_lineno  # goes on there
+        elif event != "call":
+            self.last = frame.f_lineno
+        return self._see
 
 
 def _illegal(answer: Any) -> str:
@@ -354,5 +377,3 @@ def _said(problem: BaseException) -> str:
     text = " ".join(str(problem).split())
     return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
 
-
-__all__ = ["CALLS", "compiled", "compiler", "diagnose", "interpreted", "mistake", "record", "shadow", "words"]

@@ -36,9 +36,9 @@ class Sender:
         chosen |= {name: _value(value) for name, value in parameters.items()}
         state = [
             code.word(chosen[name] if default is None else default, kind)
-            for name, kind, default in controller._fields
+            for name, kind, default in controller.fields
         ]
-        self.fields = controller.shadow(_engine.Memory(state), True)
+        self.fields = code.filled(controller.shadow, state)
         self.flow: dict[str, Any] = {
             "segment": segment,
             "mss": segment,
@@ -78,8 +78,8 @@ class Sender:
             for name in given:
                 if name not in known:
                     raise AttributeError(f"{of} has no field {name}; there are {', '.join(known)}")
-        record = code.record(kind)(_engine.Memory(code.words(kind, about)))
-        view = code.record("flow")(_engine.Memory(code.words("flow", self.flow)))
+        record = code.filled(code.record(kind), code.words(kind, about))
+        view = code.filled(code.record("flow"), code.words("flow", self.flow))
         answer = self._calls[call](self.fields, record, view)
         self.window, self.pacing = answer if isinstance(answer, tuple) else (answer, math.inf)
 

@@ -135,18 +135,14 @@ class Controller:
             rule = f"there is a protocol {self.name} already; choose another: @penstock.controller(name=...)"
             raise found.mistake(line, rule)
         self.parameters: dict[str, Parameter] = {}
-        self._fields: list[tuple[str, str, float | None]] = []
+        self.fields: list[tuple[str, str, float | None]] = []
         self._parameters: list[tuple[str, str, str, float, float, str, str]] = []
         self._declare(cls)
-        kinds = {field: kind for field, kind, _ in self._fields}
+        kinds = {field: kind for field, kind, _ in self.fields}
         sources.check(found, kinds, self.parameters)
         self._has = sum(1 << i for i, hook in enumerate(code.CALLS) if hook in found.methods)
         self._wants_rate = sources.reads(found, "ack", "rate_bps")
-        self.functions = {name: item for name, item in vars(cls).items() if callable(item)}
-        columns = [(field, kind) for field, kind, _ in self._fields]
-        self.shadow = code.shadow(found, columns, self.parameters)
-        for name, item in {**sources.numbers(found), **self.functions}.items():
-            setattr(self.shadow, name, item)
+        self.shadow = code.shadow(found, [(field, kind) for field, kind, _ in self.fields], self.parameters)
         self._compiled: Any = None
         self._lock = threading.Lock()
         self.__doc__ = cls.__doc__
@@ -169,11 +165,11 @@ class Controller:
             if isinstance(value, Parameter):
                 self.parameters[name] = value
                 self._parameters.append(self._parameter(name, kind, value, line))
-                self._fields.append((name, kind, None))
+                self.fields.append((name, kind, None))
                 continue
             if not _fits(value, kind) or value != value:
                 raise found.mistake(line, f"{name}: {kind} = {value!r} is no {kind}")
-            self._fields.append((name, kind, float(value)))
+            self.fields.append((name, kind, float(value)))
 
     def _parameter(
         self, name: str, kind: str, given: Parameter, line: int
@@ -266,19 +262,16 @@ class Controller:
             raise self.source_code.mistake(self.source_code.tree.lineno, rule)
         with self._lock:
             if self._compiled is None:
-                fields = [(field, kind) for field, kind, _ in self._fields]
+                fields = [(field, kind) for field, kind, _ in self.fields]
                 self._compiled = code.compiled(self.source_code, fields)
         address: int = self._compiled.address
         return address
 
-    def _state(self, memory: _engine.Memory) -> Any:
-        return self.shadow(memory)
+    def _state(self) -> Any:
+        return self.shadow()
 
-    def _interpreted(self, ack: Any, event: Any, flow: Any, config: Any) -> Any:
-        about = {kind: code.record(kind)(memory) for kind, memory in
-                 (("ack", ack), ("event", event), ("flow", flow), ("config", config))}
-        records = [about[sources.HOOKS[hook][0]] for hook in code.CALLS]
-        return code.interpreted(), records, about["flow"]
+    def _interpreted(self) -> tuple[list[Callable[..., Any]], list[Any]]:
+        return code.interpreted(), [code.record(kind)() for kind in ("ack", "event", "flow", "config")]
 
     def _diagnose(self, call: int, state: list[int], about: list[int], flow: list[int], now_s: float) -> str:
         return code.diagnose(self, call, state, about, flow, now_s)

@@ -1,121 +1,82 @@
-//! Blocks of words as Python objects: a class made of [`Block`] whose attributes are [`Field`]s reads and writes the very
-//! words that compiled code and the engine use, and refuses what would not fit.
+//! Blocks of words as Python objects: a class whose attributes are C members of its objects, read and written by the
+//! interpreter itself. Nothing is quicker there, and what would not fit is refused: a float in an int, an int beyond 64 bits.
 
-use crate::records::{words, Word, Words};
-use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyTypeError, PyValueError};
+use crate::records::Word;
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt};
-use std::sync::atomic::Ordering::Relaxed;
+use std::ffi::{c_int, c_void, CString};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Words to make a [`Block`] of.
-#[pyclass(frozen)]
-pub struct Memory(pub Words);
+/// What marks the classes made here: the number of their words.
+const MARK: &str = "_words";
 
-#[pymethods]
-impl Memory {
-    /// From the words as unsigned numbers.
-    #[new]
-    fn new(values: Vec<u64>) -> Memory {
-        let memory = words(values.len());
-        for (word, value) in memory.iter().zip(values) {
-            word.store(value, Relaxed);
-        }
-        Memory(memory)
-    }
-    /// The words as unsigned numbers.
-    fn values(&self) -> Vec<u64> {
-        self.0.iter().map(|w| w.load(Relaxed)).collect()
-    }
-}
-
-/// An object whose fields are words. `strict`: a float must be a number.
-#[pyclass(frozen, subclass)]
-pub struct Block {
-    words: Words,
-    strict: bool,
-}
-
-#[pymethods]
-impl Block {
-    #[new]
-    #[pyo3(signature = (memory, strict = false))]
-    fn new(memory: &Bound<'_, Memory>, strict: bool) -> Block {
-        Block { words: memory.get().0.clone(), strict }
-    }
-}
-
-/// A field of a block, as an attribute of its class.
-#[pyclass(frozen)]
-pub struct Field {
-    name: String,
-    slot: usize,
-    word: Word,
-    writable: bool,
-}
-
-#[pymethods]
-impl Field {
-    /// Raises ValueError for a kind that is no word.
-    #[new]
-    fn new(name: String, slot: usize, kind: &str, writable: bool) -> PyResult<Field> {
-        let word =
-            Word::named(kind).ok_or_else(|| PyValueError::new_err(format!("no kind of word: {kind}")))?;
-        Ok(Field { name, slot, word, writable })
-    }
-    fn __get__<'py>(
-        &self,
-        object: &Bound<'py, PyAny>,
-        _owner: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let py = object.py();
-        let Ok(block) = object.cast::<Block>() else {
-            return Err(PyAttributeError::new_err(self.name.clone()));
+/// A class of blocks with these fields (name, kind, writable), for others to inherit from. Made once for a controller; it
+/// lives as long as the process. Raises TypeError for a kind that is no word.
+#[pyfunction]
+pub fn block_type<'py>(
+    py: Python<'py>,
+    name: &str,
+    fields: Vec<(String, String, bool)>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let text = |text: &str| -> PyResult<*const std::ffi::c_char> { Ok(CString::new(text)?.into_raw()) };
+    let head = size_of::<ffi::PyObject>();
+    let mut members = Vec::new();
+    for (i, (name, kind, writable)) in fields.iter().enumerate() {
+        let kind = match Word::named(kind) {
+            Some(Word::Float) => ffi::Py_T_DOUBLE,
+            Some(Word::Int) => ffi::Py_T_LONGLONG,
+            // The first byte of the word: penstock runs where the least comes first.
+            Some(Word::Bool) => ffi::Py_T_BOOL,
+            None => return Err(PyTypeError::new_err(format!("no kind of word: {kind}"))),
         };
-        let value = self.in_block(block.get())?.load(Relaxed);
-        Ok(match self.word {
-            Word::Float => PyFloat::new(py, f64::from_bits(value)).into_any(),
-            Word::Int => (value as i64).into_pyobject(py)?.into_any(),
-            Word::Bool => PyBool::new(py, value != 0).to_owned().into_any(),
-        })
+        members.push(ffi::PyMemberDef {
+            name: text(name)?,
+            type_code: kind,
+            offset: (head + 8 * i) as ffi::Py_ssize_t,
+            flags: if *writable { 0 } else { ffi::Py_READONLY },
+            doc: ptr::null(),
+        });
     }
-    fn __set__(&self, object: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let Ok(block) = object.cast::<Block>() else {
-            return Err(PyAttributeError::new_err(self.name.clone()));
-        };
-        let (name, block) = (&self.name, block.get());
-        if !self.writable {
-            return Err(PyAttributeError::new_err(format!("{name} can only be read")));
-        }
-        let word = match self.word {
-            Word::Float => {
-                let wrong = || {
-                    let kind = value.get_type().name().map_or_else(|_| String::new(), |n| n.to_string());
-                    PyTypeError::new_err(format!("{name} is a float field and gets {kind}"))
-                };
-                let x = value.extract::<f64>().map_err(|_| wrong())?;
-                if block.strict && x.is_nan() {
-                    return Err(PyValueError::new_err(format!("{name} becomes NaN, which is no number")));
-                }
-                x.to_bits()
-            }
-            Word::Int if value.is_instance_of::<PyInt>() => {
-                let whole = value.extract::<i64>();
-                whole.map_err(|_| PyOverflowError::new_err(format!("{name} does not fit an int64")))? as u64
-            }
-            Word::Int => {
-                let kind = value.get_type().name()?;
-                let rule = format!("{name} is an int field and gets {kind}; write int(...)");
-                return Err(PyTypeError::new_err(rule));
-            }
-            Word::Bool => u64::from(value.is_truthy()?),
-        };
-        self.in_block(block)?.store(word, Relaxed);
-        Ok(())
-    }
+    let end = ffi::PyMemberDef { name: ptr::null(), type_code: 0, offset: 0, flags: 0, doc: ptr::null() };
+    members.push(end);
+    // The interpreter keeps references to all of this for as long as the class lives.
+    let members: &'static mut [ffi::PyMemberDef] = members.leak();
+    let slots = [
+        ffi::PyType_Slot { slot: ffi::Py_tp_members, pfunc: members.as_mut_ptr().cast::<c_void>() },
+        ffi::PyType_Slot { slot: 0, pfunc: ptr::null_mut() },
+    ];
+    let mut spec = ffi::PyType_Spec {
+        name: text(&format!("penstock.{name}"))?,
+        basicsize: (head + 8 * fields.len()) as c_int,
+        itemsize: 0,
+        flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_BASETYPE) as _,
+        slots: slots.as_ptr().cast_mut(),
+    };
+    // The members lie within the objects' size, above.
+    let class = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpec(&mut spec))? };
+    class.setattr(MARK, fields.len())?;
+    Ok(class)
 }
 
-impl Field {
-    fn in_block<'a>(&self, block: &'a Block) -> PyResult<&'a std::sync::atomic::AtomicU64> {
-        block.words.get(self.slot).ok_or_else(|| PyAttributeError::new_err(self.name.clone()))
+/// The words of a block. They lie in the object and live as long.
+pub fn in_object(object: &Bound<'_, PyAny>) -> PyResult<(*const AtomicU64, usize)> {
+    let class = object.get_type();
+    let n: usize = class.getattr(MARK)?.extract()?;
+    let head = size_of::<ffi::PyObject>();
+    if class.getattr("__basicsize__")?.extract::<usize>()? < head + 8 * n {
+        return Err(PyTypeError::new_err("no block of words"));
     }
+    Ok((unsafe { object.as_ptr().cast::<u8>().add(head) }.cast::<AtomicU64>(), n))
+}
+
+/// Writes the words of a block, read-only fields too.
+#[pyfunction]
+pub fn put_words(object: &Bound<'_, PyAny>, values: Vec<u64>) -> PyResult<()> {
+    let (at, n) = in_object(object)?;
+    for (i, value) in values.into_iter().take(n).enumerate() {
+        unsafe { &*at.add(i) }.store(value, Relaxed);
+    }
+    Ok(())
 }

@@ -3,9 +3,8 @@
 //! The document of a run names them (`controllers`: file, class and hash), so that it can be carried to another thread,
 //! process or machine; `penstock.controllers.provide` finds the class there, loading the file where it has to.
 
-use crate::block::Memory;
 use crate::law::{Code, Compiled, Law, Shared};
-use crate::records::{Word, Words};
+use crate::records::{Word, Words, ACK, CONFIG, EVENT, FLOW};
 use penstock_core::tcp::{EcnMode, LossRecovery, TcpConfig};
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
 use penstock_models::registry::BuildSuite;
@@ -113,7 +112,7 @@ struct Start {
 fn builder(controller: &Bound<'_, PyAny>) -> PyResult<BuildSuite> {
     let mut fields = Vec::new();
     for (name, kind, default) in
-        controller.getattr("_fields")?.extract::<Vec<(String, String, Option<f64>)>>()?
+        controller.getattr("fields")?.extract::<Vec<(String, String, Option<f64>)>>()?
     {
         let word =
             Word::named(&kind).ok_or_else(|| PyValueError::new_err(format!("no kind of word: {kind}")))?;
@@ -130,8 +129,7 @@ fn builder(controller: &Bound<'_, PyAny>) -> PyResult<BuildSuite> {
     let controller = controller.clone().unbind();
     Ok(Arc::new(move |p: &Params| {
         let initial = fields.iter().map(|f| initial(f, p)).collect();
-        let [ack, event, flow, config] = Shared::records();
-        let code = Python::attach(|py| code(py, &controller, address, [&ack, &event, &flow, &config]))
+        let (code, [ack, event, flow, config]) = Python::attach(|py| code(py, &controller, address))
             .map_err(|e| ParamError::new("protocol", "", e.to_string()))?;
         let shared = Arc::new(Shared {
             controller: Python::attach(|py| controller.clone_ref(py)),
@@ -168,15 +166,17 @@ fn initial(field: &Start, p: &Params) -> u64 {
     }
 }
 
-fn code(py: Python<'_>, controller: &Py<PyAny>, address: usize, records: [&Words; 4]) -> PyResult<Code> {
+/// How the methods are called, and the records of a call: ack, event, flow, config.
+fn code(py: Python<'_>, controller: &Py<PyAny>, address: usize) -> PyResult<(Code, [Words; 4])> {
     if address != 0 {
         // The address of a C function of this signature, which the Python side has compiled and keeps.
-        return Ok(Code::Compiled(unsafe { std::mem::transmute::<usize, Compiled>(address) }));
+        let code = Code::Compiled(unsafe { std::mem::transmute::<usize, Compiled>(address) });
+        return Ok((code, [ACK, EVENT, FLOW, CONFIG].map(|layout| Words::of(layout.len()))));
     }
-    let [ack, event, flow, config] = records.map(|words| Memory(words.clone()));
-    let found = controller.call_method1(py, "_interpreted", (ack, event, flow, config))?;
-    let (calls, records, flow) = found.extract(py)?;
-    Ok(Code::Interpreted { calls, records, flow })
+    let (calls, records): (_, Vec<Py<PyAny>>) = controller.call_method0(py, "_interpreted")?.extract(py)?;
+    let mut of = records.iter().map(|object| Words::in_object(object.bind(py)));
+    let mut next = || of.next().unwrap_or_else(|| Err(PyValueError::new_err("four records")));
+    Ok((Code::Interpreted { calls }, [next()?, next()?, next()?, next()?]))
 }
 
 /// What a protocol fixes in the connection is a function without state: one for each combination.

@@ -5,14 +5,12 @@
 //! call is then made once more by the interpreter, from the state it began with, to find the line (`diagnose`): so that a
 //! call that goes well pays for none of this but a copy of its block.
 
-use crate::records::{
-    put_ack, put_config, put_event, put_flow, words, Word, Words, ACK, CONFIG, EVENT, FLOW,
-};
+use crate::records::{put_ack, put_config, put_event, put_flow, Word, Words};
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{AckRecord, Congestion, Control, FlowView, WindowLaw};
 use penstock_units::{Bytes, Dur, Rate, Time};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyFloat, PyList, PyTuple};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -45,16 +43,12 @@ pub type Compiled = unsafe extern "C" fn(
 
 /// How the methods are called.
 pub enum Code {
-    /// At an address, which lives as long as [`Shared::controller`].
+    /// At an address, which stays as long as [`Shared::controller`] lives.
     Compiled(Compiled),
-    /// By the interpreter, a callable for each [`Call`]; the records are the Python objects that read [`Shared`]'s words.
+    /// By the interpreter, a callable for each [`Call`].
     Interpreted {
         /// By number of the call.
         calls: Vec<Py<PyAny>>,
-        /// Record of each call, by number.
-        records: Vec<Py<PyAny>>,
-        /// The connection.
-        flow: Py<PyAny>,
     },
 }
 
@@ -85,10 +79,6 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Words for the four records.
-    pub fn records() -> [Words; 4] {
-        [words(ACK.len()), words(EVENT.len()), words(FLOW.len()), words(CONFIG.len())]
-    }
     fn record(&self, call: Call) -> &Words {
         match call {
             Call::Start => &self.config,
@@ -105,26 +95,27 @@ pub struct Law {
     state: Words,
     /// The state before the call under way.
     saved: Box<[u64]>,
-    /// The Python object that reads the state, for interpreted methods.
-    me: Option<Py<PyAny>>,
     control: Control,
     deadline: Time,
 }
 
 impl Law {
-    /// A sender with options `cfg`. `me` makes the Python object of a state.
+    /// A sender with options `cfg`.
     pub fn new(shared: &Arc<Shared>, cfg: &TcpConfig) -> Law {
-        let state: Words = shared.initial.iter().map(|w| AtomicU64::new(*w)).collect();
-        let me = matches!(shared.code, Code::Interpreted { .. }).then(|| {
-            Python::attach(|py| {
-                let state = crate::block::Memory(state.clone());
-                let made = shared.controller.call_method1(py, "_state", (state,));
+        let state = match &shared.code {
+            Code::Compiled(_) => Words::of(shared.initial.len()),
+            Code::Interpreted { .. } => Python::attach(|py| {
+                let made =
+                    shared.controller.call_method0(py, "_state").and_then(|o| Words::in_object(o.bind(py)));
                 made.unwrap_or_else(|e| stop(e.to_string()))
-            })
-        });
+            }),
+        };
+        for (word, value) in state.iter().zip(&shared.initial) {
+            word.store(*value, Relaxed);
+        }
         let saved = shared.initial.clone().into();
         let (control, deadline) = (Control::default(), Time::NEVER);
-        let mut law = Law { shared: shared.clone(), state, saved, me, control, deadline };
+        let mut law = Law { shared: shared.clone(), state, saved, control, deadline };
         put_config(&shared.config, cfg);
         law.call(Call::Start, Time::ZERO);
         law
@@ -152,18 +143,16 @@ impl Law {
                     ) == 0
                 }
             }
-            Code::Interpreted { calls, records, flow } => {
-                let me = self.me.as_ref().expect("made with the law");
-                Python::attach(|py| {
-                    let n = call as usize;
-                    let answer = calls[n].bind(py).call1((me, &records[n], flow));
-                    match answer.and_then(|value| amounts(&value)) {
-                        Ok(found) => out = found,
-                        Err(_) => return false,
-                    }
-                    true
-                })
-            }
+            Code::Interpreted { calls } => Python::attach(|py| {
+                let shared = &*self.shared;
+                let arguments = (self.state.object(), shared.record(call).object(), shared.flow.object());
+                let answer = calls[call as usize].bind(py).call1(arguments);
+                match answer.and_then(|value| amounts(&value)) {
+                    Ok(found) => out = found,
+                    Err(_) => return false,
+                }
+                true
+            }),
         };
         if !done || !self.take(call, now, out) {
             self.fail(call, now);
@@ -219,6 +208,9 @@ impl Law {
 
 /// What `control` has returned: a window, or a window and a pacing rate.
 pub fn amounts(value: &Bound<'_, PyAny>) -> PyResult<[f64; 2]> {
+    if let Ok(window) = value.cast::<PyFloat>() {
+        return Ok([window.value(), f64::INFINITY]);
+    }
     if let Ok(pair) = value.cast::<PyTuple>() {
         let (window, pacing) = pair.extract::<(f64, f64)>()?;
         return Ok([window, pacing]);
@@ -274,7 +266,7 @@ impl WindowLaw for Law {
         self.call(Call::Timer, now);
     }
     fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
-        for ((name, word), value) in self.shared.fields.iter().zip(&*self.state) {
+        for ((name, word), value) in self.shared.fields.iter().zip(self.state.iter()) {
             let value = value.load(Relaxed);
             report(name, if *word == Word::Float { f64::from_bits(value) } else { value as i64 as f64 });
         }

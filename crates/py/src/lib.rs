@@ -296,9 +296,8 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("ScenarioError", m.py().get_type::<ScenarioError>())?;
     m.add_class::<Progress>()?;
     m.add_class::<RunResult>()?;
-    m.add_class::<block::Memory>()?;
-    m.add_class::<block::Block>()?;
-    m.add_class::<block::Field>()?;
+    m.add_function(wrap_pyfunction!(block::block_type, m)?)?;
+    m.add_function(wrap_pyfunction!(block::put_words, m)?)?;
     m.add_function(wrap_pyfunction!(run, m)?)?;
     m.add_function(wrap_pyfunction!(resolve, m)?)?;
     m.add_function(wrap_pyfunction!(describe, m)?)?;

@@ -4,8 +4,8 @@
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{AckRecord, Congestion, FlowView, Limit};
 use penstock_units::{Dur, Rate, Time};
+use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
 
 /// What a word holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,12 +90,57 @@ pub const EVENTS: &[(&str, i64)] =
 pub const LIMITS: &[(&str, i64)] =
     &[("WINDOW", 1), ("PACING", 2), ("APPLICATION", 3), ("RECEIVER", 4), ("HOST", 5)];
 
-/// Words that a controller's code and the engine share.
-pub type Words = Arc<[AtomicU64]>;
+/// Words that a controller's code and the engine share: of their own, or within a Python object that reads them.
+pub struct Words {
+    at: *const AtomicU64,
+    n: usize,
+    kept: Kept,
+}
 
-/// So many words of zero.
-pub fn words(n: usize) -> Words {
-    (0..n).map(|_| AtomicU64::new(0)).collect()
+enum Kept {
+    /// They are freed with this.
+    Own(#[allow(dead_code)] Box<[AtomicU64]>),
+    /// They live in it.
+    Object(Py<PyAny>),
+}
+
+// Atomics, which anybody may read and write, at a place that lives and stays as long as this.
+unsafe impl Send for Words {}
+unsafe impl Sync for Words {}
+
+impl Words {
+    /// So many words of zero.
+    pub fn of(n: usize) -> Words {
+        let own: Box<[AtomicU64]> = (0..n).map(|_| AtomicU64::new(0)).collect();
+        Words { at: own.as_ptr(), n, kept: Kept::Own(own) }
+    }
+    /// Those of a block ([`crate::block`]).
+    ///
+    /// # Errors
+    /// TypeError when it is none.
+    pub fn in_object(object: &Bound<'_, PyAny>) -> PyResult<Words> {
+        let (at, n) = crate::block::in_object(object)?;
+        Ok(Words { at, n, kept: Kept::Object(object.clone().unbind()) })
+    }
+    /// The Python object they are in.
+    ///
+    /// # Panics
+    /// When they are in none.
+    pub fn object(&self) -> &Py<PyAny> {
+        match &self.kept {
+            Kept::Object(object) => object,
+            Kept::Own(_) => panic!("words of their own are in no object"),
+        }
+    }
+}
+
+impl std::ops::Deref for Words {
+    type Target = [AtomicU64];
+    #[inline(always)]
+    fn deref(&self) -> &[AtomicU64] {
+        // `at` and `n` are of what is kept.
+        unsafe { std::slice::from_raw_parts(self.at, self.n) }
+    }
 }
 
 /// Writes a record's fields from the first on.
