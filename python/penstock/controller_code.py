@@ -192,6 +192,11 @@ def compiled(source: Source, fields: Sequence[tuple[str, str]]) -> Any:
     except NumbaError as problem:
         line, rule = _explained(source, problem)
         raise source.mistake(line, rule) from None
+    except Exception as problem:
+        # What the compiler itself stumbles over has no line.
+        rule = f"cannot be compiled: {_said(problem)} (compile=False interprets it)"
+        raise source.mistake(source.tree.lineno, rule) from None
+
 
 
 _RECORD_KINDS = ("ack", "flow", "event", "config")
