@@ -148,7 +148,7 @@ pub fn spec(s: &ParamSpec) -> Value {
         Kind::Rate => ("rate", None),
         Kind::Duration => ("duration", None),
         Kind::Size => ("size", None),
-        Kind::Amount => ("amount", None),
+        Kind::Amount | Kind::Buffer => ("amount", None),
         Kind::Count => ("count", None),
         Kind::Float => ("float", None),
         Kind::Bool => ("bool", None),

@@ -2,17 +2,19 @@
 
 use crate::engine::{Engine, Progress};
 use crate::events::Ties;
+use crate::fabric_options::{changes, FabricOptions, PacketSizes, KEYS};
 use crate::metrics::Recorder;
 use crate::notes::contradictions;
 use crate::results::{is_switch_port, summarise, Bottleneck, Summary};
 use crate::scenarios;
-use crate::setup::{Setup, TooLong};
+use crate::setup::{NicMode, Setup, TooLong};
 use crate::topology::{LinkSpec, Topology};
 use crate::warnings::warnings;
 use crate::workloads::Workload;
 use penstock_core::params::unknown;
 use penstock_core::tcp::{RetransmitThread, TcpConfig, ThreadSegment};
 use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
+use penstock_fabric::Spread;
 use penstock_models::protocols::resizing::{resizing, ResizingOptions};
 use penstock_models::registry::BuildReceive;
 use penstock_models::{Protocol, QueueSpec, Registry, Suite};
@@ -60,7 +62,7 @@ pub struct RunId {
     pub run: u64,
 }
 
-/// Parameters every scenario has.
+/// Parameters every scenario has, beside those of the network ([`KEYS`]).
 pub const COMMON: &[ParamSpec] = &[
     ParamSpec::new("protocol", Kind::Text, "newreno", "congestion control, NAME or NAME:key=value,...", ""),
     ParamSpec::new(
@@ -237,6 +239,14 @@ pub const COMMON: &[ParamSpec] = &[
         "RFC 8985 section 7",
     ),
     ParamSpec::new(
+        "dsack",
+        Kind::Bool,
+        "",
+        "ACKs of a SACK protocol report what came twice; unset = where tail_loss_probe is on, or a needless probe behind a delayed \
+         ACK is taken for a loss",
+        "RFC 2883; RFC 8985 section 7.4.2; on in Linux",
+    ),
+    ParamSpec::new(
         "retransmit_probability",
         Kind::Float,
         "0",
@@ -401,6 +411,8 @@ pub struct Common {
     pub registry: Arc<Registry>,
     /// Where relative paths of files start.
     pub base_dir: PathBuf,
+    /// What is asked of the network between the hosts.
+    pub fabric: FabricOptions,
     /// Network and workloads of a scenario file, by key.
     pub tables: Map<String, Value>,
 }
@@ -429,6 +441,7 @@ impl Common {
         if series && sample.is_none() {
             return Err(p.error("series", "needs a sampling interval: set sample"));
         }
+        let fabric = FabricOptions::parse(p, sizes(&part.1))?;
         Ok(Common {
             protocols: vec![part],
             protocol: registered,
@@ -446,6 +459,7 @@ impl Common {
             loss_events: p.flag("loss_events"),
             receive: registry.receive_control("receive_control", p.text("receive_control"))?,
             registry: registry.clone(),
+            fabric,
             base_dir: file.get("base_dir").and_then(Value::as_str).unwrap_or_default().into(),
             tables: file.get("tables").and_then(Value::as_object).cloned().unwrap_or_default(),
         })
@@ -487,6 +501,10 @@ impl Common {
         let (_, cfg) = &self.protocols[0];
         cfg.mss + cfg.header_len()
     }
+    /// Lengths of its packets.
+    pub fn sizes(&self) -> PacketSizes {
+        sizes(&self.protocols[0].1)
+    }
     /// Bytes on the wire of `payload` in full segments of the scenario's protocol.
     pub fn on_wire(&self, payload: f64) -> f64 {
         payload * f64::from(self.packet() + self.framing) / f64::from(self.protocols[0].1.mss)
@@ -506,7 +524,8 @@ impl Common {
             Some((p, key)) => {
                 let amount = p.amount(key);
                 self.check_buffer(amount, || p.error(key, String::new()))?;
-                Some(amount)
+                // Memory that is shared is no port's own.
+                (self.fabric.shared.is_none() || key != "buffer").then_some(amount)
             }
         };
         Ok(LinkSpec { rate, delay, buffer, queue: self.queue.clone() })
@@ -566,6 +585,9 @@ impl Common {
             warmup: self.warmup,
             framing: self.framing,
             send_jitter,
+            nic: NicMode::Endless,
+            receive_delay: Dur::ZERO,
+            processing: Dur::ZERO,
             host_queue: self.host_queue,
             seed: id.seed,
             run: id.run,
@@ -575,9 +597,16 @@ impl Common {
             recorder,
             receive: self.receive.clone(),
             pools: Vec::new(),
+            fabric: self.fabric.clone(),
+            changes: Vec::new(),
             collectives: Vec::new(),
         }
     }
+}
+
+/// Lengths of a protocol's packets on the wire.
+fn sizes(cfg: &TcpConfig) -> PacketSizes {
+    PacketSizes { full: cfg.mss + cfg.header_len(), headers: cfg.header_len() }
 }
 
 /// [`Common::part`] among what is in `registry`.
@@ -692,6 +721,7 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         ecn_floor: p.text("ecn_floor") == "segment",
         ect_syn: p.is_set("ect_syn").then(|| p.flag("ect_syn")),
         tail_loss_probe: p.flag("tail_loss_probe"),
+        dsack: if p.is_set("dsack") { p.flag("dsack") } else { p.flag("tail_loss_probe") },
         retransmit_thread: (p.float("retransmit_probability") > 0.0).then(|| RetransmitThread {
             probability: p.float("retransmit_probability"),
             every: p.dur("retransmit_every"),
@@ -726,7 +756,7 @@ impl Scenario {
     }
     fn own_specs(&self) -> Vec<ParamSpec> {
         let mut specs = self.params.to_vec();
-        for common in COMMON {
+        for common in COMMON.iter().chain(KEYS) {
             if self.params.iter().any(|s| s.name == common.name) {
                 continue;
             }
@@ -874,6 +904,13 @@ impl Resolved {
     pub fn setup(&self, run: u64) -> Result<Setup, ParamError> {
         let common = Common::parse(&self.params, &self.file, &self.registry)?;
         let mut setup = (self.build)(&self.params, &common, RunId { seed: self.seed, run })?;
+        setup.changes = changes(&setup.topology, &setup.fabric.fail)?;
+        if setup.fabric.spread != Spread::Drawn {
+            setup.forwarding()?;
+        }
+        if setup.fabric.pooled() {
+            setup.fabric()?;
+        }
         setup.notes.extend(contradictions(&self.params, &common, &setup));
         setup.derived.extend(self.params.derived().map(|(key, value, why)| (key, format!("{value}: {why}"))));
         match setup.too_long() {

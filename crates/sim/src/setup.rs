@@ -1,6 +1,7 @@
 //! Everything that defines one run, and what is built from it for whoever drives the run.
 
 use crate::events::{longest_flight_ps, Ties, MAX_PORTS};
+use crate::fabric_options::{build, FabricOptions, LinkChange};
 use crate::metrics::Recorder;
 use crate::results::Bottleneck;
 use crate::topology::{NodeKind, Topology};
@@ -9,16 +10,13 @@ use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{Amount, HostController, ParamError, Stream};
-use penstock_fabric::{BufferConfig, Fabric, Ingress, Limit, NodeConfig, Port, PortConfig, PRIORITIES};
+use penstock_fabric::{BufferConfig, Fabric, Forwarding, ForwardingConfig, Limit, PRIORITIES};
+use penstock_host::Order;
 use penstock_models::queues::shared_buffer::SharedBuffer;
 use penstock_models::registry::{BuildReceive, LinkFacts};
 use penstock_models::Suite;
 use penstock_units::{Bytes, Dur};
 use std::sync::Arc;
-
-/// Networks of up to so many ports keep the queue integrals of all of them; larger ones of the bottleneck, and of the
-/// others the mean queue in packets (Little's law).
-const MEASURE_ALL: usize = 512;
 
 /// A host controller and the connections in its charge: all that some workloads open.
 pub struct Collective {
@@ -55,7 +53,7 @@ impl Shared {
     pub fn is_active(&self) -> bool {
         matches!(self, Shared::Classes(_))
     }
-    fn config(&self) -> BufferConfig {
+    pub(crate) fn config(&self) -> BufferConfig {
         match self {
             // Its limits are those of the rule, in packets.
             Shared::Classes(rule) => {
@@ -67,6 +65,15 @@ impl Shared {
             },
         }
     }
+}
+
+/// How a host sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NicMode {
+    /// What a transport may send goes into an endless queue at once.
+    Endless,
+    /// The network card pulls a packet when its link can take one.
+    Pull(Order),
 }
 
 /// Everything that defines one run.
@@ -95,6 +102,12 @@ pub struct Setup {
     pub framing: u32,
     /// Most that a packet of a sender leaves its host later than exact.
     pub send_jitter: Dur,
+    /// How hosts send.
+    pub nic: NicMode,
+    /// A packet reaches its transport so much later than its host.
+    pub receive_delay: Dur,
+    /// A host takes so long for every packet that has arrived, one at a time, before its transport sees it.
+    pub processing: Dur,
     /// How much of one connection may stand in its own host's port; `None` = any amount.
     pub host_queue: Option<Amount>,
     /// Base seed.
@@ -113,6 +126,10 @@ pub struct Setup {
     pub receive: Option<BuildReceive>,
     /// Routers whose ports share a buffer.
     pub pools: Vec<Pool>,
+    /// What is asked of the network between the hosts.
+    pub fabric: FabricOptions,
+    /// What happens to links, in order of time.
+    pub changes: Vec<LinkChange>,
     /// Host controllers.
     pub collectives: Vec<Collective>,
 }
@@ -180,70 +197,20 @@ impl Setup {
     /// # Errors
     /// A port or a buffer that cannot work.
     pub fn fabric(&self) -> Result<Fabric, ParamError> {
-        let mut fabric = Fabric::new(self.ports()?);
-        let links = &self.topology.links;
-        for (i, pool) in self.pools.iter().enumerate() {
-            let into = (0..links.len() as u32).filter(|l| links[*l as usize].to == pool.node);
-            let ingress = |upstream: u32| Ingress {
-                upstream,
-                back: self.topology.link_between(pool.node, links[upstream as usize].from),
-            };
-            fabric.add_node(NodeConfig {
-                ports: self.topology.ports_of(pool.node),
-                ingresses: into.map(ingress).collect(),
-                buffer: pool.rule.config(),
-                response: Dur::ZERO,
-                rng: Stream::new(self.seed, self.run, Entity::Pool, i as u64),
-            })?;
-        }
-        Ok(fabric)
+        build(self)
     }
-    /// The ports alone.
+    /// Forwarding by groups of equal cost, as the run's spread rule says.
     ///
     /// # Errors
-    /// One that cannot work.
-    pub fn ports(&self) -> Result<Vec<Port>, ParamError> {
-        let mut ports = Vec::with_capacity(self.topology.links.len());
-        // What a router's controller counts, its own protocol's header included.
-        let routed = self.router.map_or(0, |p| {
-            let (suite, cfg) = &self.protocols[p];
-            let probe = Stream::new(self.seed, self.run, Entity::Sender, u64::MAX);
-            cfg.mss + cfg.header_len() + (suite.endpoint)(cfg, probe).header_len()
-        });
-        for (i, l) in self.topology.links.iter().enumerate() {
-            let packet = self.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
-            let controller = match self.router {
-                Some(p) if l.controlled => {
-                    // No round trip is shorter than a packet's own transmission, whatever the distance.
-                    let base_rtt = self.base_rtt.max(Bytes(u64::from(routed + self.framing)) / l.rate);
-                    let facts =
-                        LinkFacts { capacity: l.rate, base_rtt, packet: routed, framing: self.framing };
-                    self.protocols[p].0.router.as_ref().map(|build| build(&facts))
-                }
-                _ => None,
-            };
-            let (limit_packets, limit_bytes) = match l.buffer {
-                None => (u32::MAX, u64::MAX),
-                Some(Amount::Packets(n)) => (n, u64::MAX),
-                Some(Amount::Bytes(b)) => (u32::MAX, b),
-            };
-            let stream = |kind| Stream::new(self.seed, self.run, kind, i as u64);
-            let at_host = self.topology.nodes[l.from as usize].kind == NodeKind::Host;
-            let config = PortConfig {
-                limit_packets,
-                limit_bytes,
-                framing: self.framing,
-                rule: l.queue.build(packet),
-                controller,
-                loss: Some((l.loss, stream(Entity::Loss))),
-                noise: at_host.then(|| (self.send_jitter, stream(Entity::Jitter))),
-                // Integrals of thousands of ports nobody looks at would cost a sixth of the run.
-                measured: self.topology.links.len() <= MEASURE_ALL || i as u32 == self.bottleneck.candidate(),
-                ..PortConfig::plain(l.rate, l.delay, stream(Entity::Port))
-            };
-            ports.push(Port::new(i as u32, config)?);
-        }
-        Ok(ports)
+    /// A rule where no node has a choice.
+    pub fn forwarding(&self) -> Result<Forwarding, ParamError> {
+        Forwarding::new(ForwardingConfig {
+            graph: self.topology.graph(),
+            spread: self.fabric.spread,
+            spread_at: Vec::new(),
+            reroute: self.fabric.reroute,
+            rng: Stream::new(self.seed, self.run, Entity::Forward, 0),
+        })
     }
     /// Receiver-side controllers by node; empty when there are none.
     pub fn receive_controllers(&self) -> Vec<Option<Box<dyn ReceiveController>>> {

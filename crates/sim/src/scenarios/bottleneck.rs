@@ -24,7 +24,7 @@ pub(super) const ACCESS_RATE: ParamSpec = ParamSpec::new(
 /// Limit of the bottleneck's port.
 pub(super) const BUFFER: ParamSpec = ParamSpec::new(
     "buffer",
-    Kind::Amount,
+    Kind::Buffer,
     "",
     "buffer of a switch port; unset = unlimited",
     "PIQI-RCP section III",

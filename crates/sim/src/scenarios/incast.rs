@@ -23,7 +23,7 @@ pub const INCAST: Scenario = Scenario {
         ParamSpec::new("sru", Kind::Size, "256KB", "bytes each server sends per block", "Table 3.1").range(1.0, 1e12),
         ParamSpec::new("link_rate", Kind::Rate, "1Gbps", "rate of every link", "Table 3.1").range(1e3, 1e13),
         ParamSpec::new("link_delay", Kind::Duration, "50us", "propagation delay of every link", "Table 3.1").range(0.0, 1.0),
-        ParamSpec::new("buffer", Kind::Amount, "32pkt", "buffer of a switch port", "Table 3.1: 32 KB of 1 KB segments").range(1.0, 1e12),
+        ParamSpec::new("buffer", Kind::Buffer, "32pkt", "buffer of a switch port", "Table 3.1: 32 KB of 1 KB segments").range(1.0, 1e12),
         SHARING,
         ParamSpec::new("jitter", Kind::Duration, "", "scheduling delay of requests, U(0, this); unset = the time of 2500 B on a link", "section 3.2: 20 us at 1 Gb/s").range(0.0, 10.0),
         ParamSpec::new("jitter_mode", Kind::Choice(&["cumulative", "independent"]), "cumulative", "delays between consecutive requests, or of each request", "section 3.2: between every consecutive data request"),

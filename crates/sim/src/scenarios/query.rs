@@ -66,7 +66,7 @@ pub const QUERY: Scenario = Scenario {
             "section 3.5: 300 us",
         )
         .range(0.0, 1.0),
-        ParamSpec::new("buffer", Kind::Amount, "100pkt", "buffer of a switch port", "section 3.5")
+        ParamSpec::new("buffer", Kind::Buffer, "100pkt", "buffer of a switch port", "section 3.5")
             .range(1.0, 1e12),
         SHARING,
     ],
