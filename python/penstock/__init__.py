@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from penstock.advice import Advice as Advice
     from penstock.advice import advise as advise
     from penstock.catalogue import describe as describe
+    from penstock.controllers import Event as Event
+    from penstock.controllers import Limit as Limit
+    from penstock.controllers import controller as controller
+    from penstock.controllers import param as param
     from penstock.network import Link as Link
     from penstock.network import Network as Network
     from penstock.results import load as load
@@ -52,6 +56,10 @@ if TYPE_CHECKING:
 _HOME = {
     "Advice": "advice",
     "advise": "advice",
+    "Event": "controllers",
+    "Limit": "controllers",
+    "controller": "controllers",
+    "param": "controllers",
     "ScenarioError": "_engine",
     "__version__": "_engine",
     "load": "results",
@@ -86,9 +94,11 @@ __all__ = [
     "Advice",
     "AllToAll",
     "Closed",
+    "Event",
     "Flows",
     "Incast",
     "Interrupted",
+    "Limit",
     "Link",
     "Network",
     "NotRecorded",
@@ -104,8 +114,10 @@ __all__ = [
     "Trace",
     "__version__",
     "advise",
+    "controller",
     "describe",
     "load",
+    "param",
     "resolve",
     "run",
     "study",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from penstock import _engine
+from penstock import _engine, controllers
 from penstock._engine import ScenarioError
 
 if TYPE_CHECKING:
@@ -52,6 +52,11 @@ def spec(scenario: Scenario, settings: Mapping[str, Any], seed: int) -> str:
             document = {"scenario": text}
     else:
         document, rest = what.spec(rest)
+    # Controllers in Python go by name; which they are stands beside.
+    folder = Path(document.get("base_dir", "."))
+    rest, own = controllers.in_scenario(rest, document.get("toml", ""), folder)
+    if own:
+        document["controllers"] = own
     document["set"] = {str(key): plain(str(key), value) for key, value in rest.items()}
     document["seed"] = whole("seed", seed, least=0)
     return json.dumps(document)
