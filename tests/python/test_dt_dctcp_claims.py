@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from penstock.experiments.common import onset
 from penstock.experiments.dt_dctcp.alpha_rows import D_12
 from penstock.experiments.dt_dctcp.analysis_rows import D_7
 from penstock.experiments.dt_dctcp.queue_rows import COUNTS, D_1, D_11
 from penstock.experiments.dt_dctcp.setup import FLOWS
-from penstock.experiments.dt_dctcp.testbed_rows import D_14, D_15, RULES, SERVERS, onset
+from penstock.experiments.dt_dctcp.testbed_rows import D_14, D_15, RULES, SERVERS
 from penstock.ledger import Estimate, Judged, Row
 
 ONE, TWO, THREE = RULES
@@ -104,11 +105,11 @@ def test_fig_14():
 
 def test_a_collapse_is_half_of_the_best_past_it():
     goodput = [100.0] * len(SERVERS)
-    assert onset(goodput) is None
+    assert onset(SERVERS, goodput) is None
     goodput[0] = 10
-    assert onset(goodput) is None, "before the best one there is no collapse"
+    assert onset(SERVERS, goodput) is None, "before the best one there is no collapse"
     goodput[SERVERS.index(37) :] = [40.0] * (len(SERVERS) - SERVERS.index(37))
-    assert onset(goodput) == 37
+    assert onset(SERVERS, goodput) == 37
 
 
 def completion(one: list[float], two: list[float], first: tuple[int, int], more: float) -> dict[str, Any]:

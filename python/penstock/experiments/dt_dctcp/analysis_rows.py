@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 
 from penstock import figures
+from penstock.experiments.common import save_table
 from penstock.experiments.dt_dctcp import analysis
 from penstock.experiments.dt_dctcp.mean_queue_rows import queue_cycle, queue_runs
-from penstock.experiments.dt_dctcp.setup import PAPER, SIM, link, save_table
+from penstock.experiments.dt_dctcp.setup import PAPER, SIM, link
 from penstock.ledger import Cause, Claim, Finding, Measurement, Row, at_least, at_most, within
 from penstock.models import describing
 from penstock.models.fluid import solve

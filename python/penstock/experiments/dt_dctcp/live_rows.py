@@ -17,14 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import figures
-from penstock.experiments.dt_dctcp.setup import means, save_table
+from penstock.experiments.common import HALF, means, onset, save_table
 from penstock.experiments.dt_dctcp.testbed_rows import (
-    HALF,
     PAPER,
     RULES,
     like_figure_14,
     like_figure_15,
-    onset,
     query,
 )
 from penstock.ledger import Finding, Row
@@ -122,11 +120,11 @@ def _incast(lab: Lab) -> Finding:
 
     kernel = [_scan(lab, rule, GOODPUT, fallen) for rule in RULES.values()]
     goodput = [means(sets, "goodput_bps") / 1e6 for sets in kernel]
-    found = [onset(g, servers) for g in goodput]
+    found = [onset(servers, g) for g in goodput]
     there = [means(sets, "goodput_bps") / 1e6 for sets in many]
-    simulated = [onset(g, servers) for g in there]
+    simulated = [onset(servers, g) for g in there]
     repeated = [
-        [onset(np.array([s.values("goodput_bps")[r] for s in sets]), servers) for r in range(REPEATED)]
+        [onset(servers, np.array([s.values("goodput_bps")[r] for s in sets])) for r in range(REPEATED)]
         for sets in few
     ]
     # What decides, asked of the kernel: a smaller first window.
@@ -167,7 +165,7 @@ def _incast(lab: Lab) -> Finding:
         f"{max(g.max() for g in goodput):.0f} Mb/s; {_quality([s for sets in kernel for s in sets])}"
     )
     noise = "; ".join(f"{name} {_spread(v)}" for name, v in zip(RULES, repeated, strict=True))
-    spread_out = ", ".join(str(onset(means(sets, "goodput_bps"), servers) or "none") for sets in apart)
+    spread_out = ", ".join(str(onset(servers, means(sets, "goodput_bps")) or "none") for sets in apart)
     two = ", ".join(
         f"{s.mean('goodput_bps') / 1e6:.0f} Mb/s at {n}" for n, s in zip(smaller, windows, strict=True)
     )

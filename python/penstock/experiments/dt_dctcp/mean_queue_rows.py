@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import figures
+from penstock.experiments.common import means, save_table
 from penstock.experiments.dt_dctcp.queue_rows import QUEUE_SAMPLE, QUEUE_SAMPLE_S, kept_queue
 from penstock.experiments.dt_dctcp.setup import (
     DIRECTION,
@@ -16,12 +17,9 @@ from penstock.experiments.dt_dctcp.setup import (
     PAPER,
     SIM,
     SINGLE,
-    halves,
     link,
     long_flows,
-    means,
     replications,
-    save_table,
 )
 from penstock.ledger import Finding, Row
 from penstock.models.fluid import solve
@@ -92,7 +90,7 @@ def _mean_queue(lab: Lab) -> Finding:
     with figures.style():
         figure, axes = figures.new(1, 2, width=11.0, height=4.2)
         for i, (name, s) in enumerate(sets.items()):
-            half = halves(s, "queue_mean_packets") / mean[name][0]
+            half = np.array([r.ci95("queue_mean_packets") for r in s]) / mean[name][0]
             figures.band(axes[0], n, ratio[name], half, f"{name} (N=10: {mean[name][0]:.0f} packets)", i)
         axes[0].plot(
             n,
