@@ -60,25 +60,6 @@ def _sweep(lab: Lab, queue: str, runs: int, **more: Any) -> list[RunSet]:
     return lab.sweep([query(n, queue, **more) for n in SERVERS], runs=runs)
 
 
-def like_figure_14(onsets: Sequence[int | None]) -> bool:
-    """Fig 14 holds: collapse of DCTCP at 32 flows, of both kinds of DT-DCTCP at 37."""
-    one, *two = onsets
-    return one is not None and abs(one - 32) <= 1 and all(t is not None and abs(t - 37) <= 1 for t in two)
-
-
-def like_figure_15(least: float, timeouts: Sequence[int | None]) -> bool:
-    """Fig 15 holds: a shortest query of about 10 ms; first timeouts of DCTCP at 40 flows, of both kinds of
-    DT-DCTCP at 42.
-    """
-    one, *two = timeouts
-    return (
-        abs(least - 10) <= 1.5
-        and one is not None
-        and abs(one - 40) <= 1
-        and all(t is not None and abs(t - 42) <= 1 for t in two)
-    )
-
-
 def _onsets(sets: Sequence[RunSet], servers: Sequence[int] = SERVERS) -> Estimate:
     """The onset of each replication, and its median; none is inf."""
     return Estimate.median(onsets(sets, servers))
