@@ -55,13 +55,20 @@ N_STAR = 3
 Numbers = Callable[[Beside], Mapping[str, float]]
 
 
-def numbers(curve: Curve, of: Numbers) -> dict[str, Estimate]:
-    """Numbers that models and simulation give together, with the intervals of leaving out one run."""
+def numbers(curve: Curve, of: Numbers, per_run: Numbers | None = None) -> dict[str, Estimate]:
+    """Numbers that models and simulation give together: those of `of` with the intervals of leaving out one
+    run, those of `per_run` (numbers of servers, which have no mean) as medians over the runs.
+    """
 
-    def at(runs: Sequence[int]) -> Mapping[str, float]:
-        return of(Beside.of(curve.servers, some(curve.sets, runs), sru=SRU, window=WINDOW))
+    def at(runs: Sequence[int]) -> Beside:
+        return Beside.of(curve.servers, some(curve.sets, runs), sru=SRU, window=WINDOW)
 
-    return jackknife(at, len(curve.sets[0].runs))
+    count = len(curve.sets[0].runs)
+    found = jackknife(lambda runs: of(at(runs)), count)
+    if per_run is not None:
+        each = [per_run(at([run])) for run in range(count)]
+        found |= {key: Estimate.median([one[key] for one in each]) for key in each[0]}
+    return found
 
 
 def lines(curve: Curve, models: Sequence[str]) -> dict[str, Any]:
@@ -97,6 +104,7 @@ def model_row(
     models: Sequence[str],
     claims: tuple[Claim, ...],
     *,
+    per_run: Numbers | None = None,
     more: Callable[[Lab, Curve], Mapping[str, Any]] = lambda lab, curve: {},
     causes: tuple[Cause, ...] = (),
 ) -> Row:
@@ -104,10 +112,10 @@ def model_row(
 
     def measure(lab: Lab) -> Measurement:
         curve = table_3_1(lab)
-        return {**numbers(curve, of), "lines": lines(curve, models), **more(lab, curve)}
+        return {**numbers(curve, of, per_run), "lines": lines(curve, models), **more(lab, curve)}
 
     def probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
-        return numbers(probed(lab, point), of)
+        return numbers(probed(lab, point), of, per_run)
 
     return Row(
         name,
@@ -153,8 +161,6 @@ def _largest_fall(servers: Sequence[int], rates: Floats) -> float:
 
 def _full(beside: Beside) -> dict[str, float]:
     many = many_servers(beside)
-    servers = beside.servers.tolist()
-    few = beside.servers <= 2 * N_STAR
     delta, iota = beside.measured("delta"), beside.measured("iota")
     events = beside.measured("p_c") * beside.measured("packets") / beside.measured("blocks")
     small = ~many & beside.lossy
@@ -164,12 +170,19 @@ def _full(beside: Beside) -> dict[str, float]:
         "factor": beside.factor(FULL),
         "factor, L of one server": beside.factor(FULL_PER_SERVER),
         "together": share_of(beside, "start_together", ["start_count"], many),
-        "model falls at": _largest_fall(np.array(servers)[few].tolist(), beside.model(FULL)[few]),
-        "simulation falls at": float(onset(servers, beside.throughput) or math.inf),
         "start timeouts a block": float(delta[many].mean()),
         "mid timeouts a block": float(iota[many].mean()),
         "timeouts per loss event": float(iota[small].sum() / events[small].sum()),
         "q_ibtt": float(beside.q_ibtt()[small].mean()),
+    }
+
+
+def _falls(beside: Beside) -> dict[str, float]:
+    """Where the model falls by the largest factor, up to six servers, and where the simulation collapses."""
+    few = beside.servers <= 2 * N_STAR
+    return {
+        "model falls at": _largest_fall(beside.servers[few].tolist(), beside.model(FULL)[few]),
+        "simulation falls at": float(onset(beside.servers.tolist(), beside.throughput) or math.inf),
     }
 
 
@@ -244,6 +257,7 @@ I_3_8 = model_row(
             unit="senders",
         ),
     ),
+    per_run=_falls,
     causes=(
         Cause(
             "Q_ibtt of Eq. (3.34) takes everything behind the first loss of a window for lost, and so far "
