@@ -321,7 +321,7 @@ D_9 = Row(
             "60",
             lambda m: m["onsets"][0],
             within(STATED[0], by=5),
-            quote="For DCTCP in Figure 9(a), the locus is not surrounded by the locus before N reaches 60",
+            quote="the [-1/N0dc] locus is not surrounded by the [K0dc G(jw)] locus before N reaches 60",
             where=_FIG_9,
             why="the figure's steps of ten",
             say=_told_onset(0),

@@ -338,9 +338,12 @@ def _row(
     causes: tuple[Cause, ...] = (),
 ) -> Row:
     def sketch(m: Measurement, lab: Lab) -> list[Path]:
-        shown = {f"{size} {unit}": curve for size, curve in m["curves"].items()}
+        shown = {f"{size} {unit}": m["curves"][str(size)] for size in pair}
         models = draw_models(f"Models beside the simulation, {title}", m["models"][key])
-        return [lab.save(models, f"I-{figure}-models"), lab.save(draw(title, shown), f"I-{figure}")]
+        return [
+            lab.save(models, f"I-{figure}-models"),
+            lab.save(draw(f"{title}, and its neighbour", shown), f"I-{figure}"),
+        ]
 
     def probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
         given = {str(size): settings(size, point) for size in pair}

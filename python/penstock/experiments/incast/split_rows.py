@@ -269,8 +269,8 @@ I_3_21 = model_row(
             "orders of magnitude",
             "last",
             FAR,
-            quote="as n becomes large, the predicted throughput of the expression is orders of magnitude "
-            "larger than the one obtained through simulations",
+            quote="as n becomes large, the predicted throughput [...] is orders of magnitude larger than the one "
+            "obtained through simulations",
             where=_FIG_3_21,
             why="at the largest number of servers; an order of magnitude is ten, the plural read leniently",
             unit="times the simulation",
