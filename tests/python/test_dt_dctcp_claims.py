@@ -153,6 +153,8 @@ def mean_queue(direction: float, rising: bool) -> dict[str, Any]:
         "maximum at": top,
         "flat": {"N=40": e(1.4)},
         "strays": 0.5,
+        "K2 alone": e(60),
+        "reaches": 20.0,
     }
     other = {**found, "at N=10": [e(32), e(direction)], "flat": {"N=40": e(direction / 42)}}
     floor = {"flows": [10, 100], "mean": [e(30), e(117)], "ratio": [e(1), e(3.9)]}
@@ -179,6 +181,9 @@ def test_fig_10():
     assert found["flat"].reason == "unexplained"
     far = {**mean_queue(42, rising=True), "largest": Estimate.exact(3.9)}
     assert "2N less the path's" in judged(D_10, far)["largest"].reason
+    alone = {**mean_queue(20, rising=True), "K2 alone": Estimate.exact(43)}
+    assert "about K2 alone" in judged(D_10, alone)["baseline-dt-dctcp"].reason
+    assert judged(D_10, {**alone, "reaches": 35.0})["baseline-dt-dctcp"].reason == "unexplained"
 
 
 def test_a_local_maximum_stands_out_of_the_curve():

@@ -184,6 +184,9 @@ def test_fig_3_10_to_3_12_and_3_21():
     m |= {"whole windows": exact(1), "few duplicates": exact(1), "best n*": 9, "with it": 1.5}
     assert "n* is another" in judged(I_3_12, m)["better"].reason
     assert judged(I_3_12, {**m, "best n*": 3})["better"].reason == "unexplained"
+    third = {**m, "few duplicates": exact(0.4), "lost again, more": exact(0.5)}
+    assert "a third kind" in judged(I_3_12, third)["few-duplicates"].reason
+    assert judged(I_3_12, {**third, "lost again, more": exact(0.1)})["few-duplicates"].reason == "unexplained"
     m = {"few": exact(1.5), "last": exact(4), "last, p_c": exact(30), "few, p_c": exact(1.2)}
     assert [v.verdict for v in I_3_21.judge(m)] == ["confirmed", "differs"]
     assert "p_c, in its place" in judged(I_3_21, m)["far-for-many"].reason

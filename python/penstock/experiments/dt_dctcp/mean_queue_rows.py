@@ -115,6 +115,7 @@ def _measure(lab: Lab) -> Measurement:
     def sweep(queue: str, flows: Sequence[int] = every_n, **more: Any) -> list[RunSet]:
         return lab.sweep([long_flows(n, queue, **more) for n in flows], runs=runs)
 
+    [upper] = sweep(f"threshold:k={SIM['k2']}pkt", FLOWS[:1])
     one, two, direction = sweep(SINGLE), sweep(double()), sweep(DIRECTION)
     # A window of no less than two segments, as of ns-2's patch and of Linux.
     some = every_n[:: lab.pick(3, 3, 5)]
@@ -142,6 +143,9 @@ def _measure(lab: Lab) -> Measurement:
             "mean": measured(floor, "queue_mean_packets"),
             "ratio": _ratios(floor),
         },
+        "K2 alone": Estimate.of(upper.values("queue_mean_packets")),
+        # A sinusoid of equal mean and power reaches down to here.
+        "reaches": two[0].mean("queue_mean_packets") - np.sqrt(2) * two[0].mean("queue_std_packets"),
         "flows": flows,
         "packets": packets,
         "window": np.asarray(link(flows).window_at(packets)),
@@ -350,6 +354,16 @@ D_10 = Row(
                 f"path's are {_locked(m):.0f}; {m['floor']['ratio'][-1]} times that at N=10"
             ),
             of=("strays", "largest"),
+        ),
+        Cause(
+            "a queue that swings about K2 alone has the stated mean; here its swing reaches below K1, and "
+            "marking goes on down to there",
+            holds=lambda m: BASELINE.judge(m["K2 alone"]) == CONFIRMED and m["reaches"] < SIM["k1"],
+            evidence=lambda m: (
+                f"one threshold at K2: {m['K2 alone']} packets; the swing at N=10 reaches down to "
+                f"{m['reaches']:.0f}"
+            ),
+            of=("baseline-dt-dctcp",),
         ),
         _turned("baseline-dt-dctcp", lambda m: m["at N=10"][1], BASELINE),
         _turned("flat", lambda m: m["flat"], FLAT),

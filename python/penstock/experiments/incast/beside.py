@@ -70,9 +70,10 @@ def timeouts(events: pl.DataFrame, block_bytes: float) -> dict[str, float]:
 
     Counts of first timeouts (not repetitions, not SYNs): `start_count` at the start of a block, of which
     `start_whole` lost the whole window and `start_together` have another in the same block; `mid_count` in
-    mid block, of which `mid_whole` lost the whole window and `mid_few` had too few duplicate ACKs. And of the
-    completed blocks, which move `block_bytes` each: `late_s`, by how much they took longer than the link
-    needs, and `waited_s`, how much of that some sender spent in a timeout.
+    mid block, of which `mid_whole` lost the whole window, `mid_few` had too few duplicate ACKs and
+    `mid_repair` lost a retransmission. And of the completed blocks, which move `block_bytes` each: `late_s`,
+    by how much they took longer than the link needs, and `waited_s`, how much of that some sender spent in a
+    timeout.
     """
     what = events["what"]
     first = events.filter(
@@ -95,6 +96,7 @@ def timeouts(events: pl.DataFrame, block_bytes: float) -> dict[str, float]:
         "start_together": float(together[together > 1].sum()),
         "mid_count": float(mid.height),
         "mid_whole": float((mid["what"] == "timeout: window lost").sum()),
+        "mid_repair": float((mid["what"] == "timeout: retransmit lost").sum()),
         "mid_few": float((mid["what"] == "timeout: few dup acks").sum()),
         "late_s": float(late.sum()),
         "waited_s": float(np.minimum(late, waited).sum()),
