@@ -105,6 +105,7 @@ impl Edge {
         now: Time,
     ) -> Edge {
         let view = FlowView {
+            flow: opened.flow,
             una: 0,
             nxt: 0,
             max_sent: 0,

@@ -63,6 +63,8 @@ fn from_file(
     base_dir: &Value,
 ) -> Result<Resolved, ParamError> {
     let mut table = file.table.clone();
+    // Who made the registry has read which controllers the file names.
+    table.remove("protocols");
     let name = match table.remove("scenario") {
         Some(Value::String(name)) => name,
         Some(other) => {

@@ -707,6 +707,7 @@ mod tests {
             limit: Default::default(),
             in_recovery: false,
             started: Time::ZERO,
+            flow: 0,
             size: 0,
             due: Time::NEVER,
         }

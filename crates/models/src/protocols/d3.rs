@@ -384,6 +384,7 @@ mod tests {
             limit: Default::default(),
             in_recovery: false,
             started: Time::ZERO,
+            flow: 0,
             size: 100_000,
             due: Time::ZERO + Dur::millis(10),
         };

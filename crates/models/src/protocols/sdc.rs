@@ -487,6 +487,7 @@ mod tests {
             limit: Limit::Window,
             in_recovery: false,
             started: Time::ZERO,
+            flow: 0,
             size,
             due: Time::NEVER,
         }

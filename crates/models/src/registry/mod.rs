@@ -30,6 +30,8 @@ pub type BuildEndpoint = Arc<dyn Fn(&TcpConfig, Stream) -> Box<dyn WindowLaw> + 
 pub type BuildRouter = Arc<dyn Fn(&LinkFacts) -> Box<dyn LinkController> + Send + Sync>;
 /// Builds the receiver-side controller of one host; the facts are those of the link into it, `packet` its MSS.
 pub type BuildReceive = Arc<dyn Fn(&LinkFacts) -> Box<dyn ReceiveController> + Send + Sync>;
+/// Builds a protocol from its parameters, for one that was made at run time: a builder with state of its own.
+pub type BuildSuite = Arc<dyn Fn(&Params) -> Result<Suite, ParamError> + Send + Sync>;
 /// Builds the stack of one host.
 pub type BuildStack = Arc<dyn Fn(&HostFacts) -> Box<dyn Stack> + Send + Sync>;
 
@@ -155,6 +157,8 @@ pub struct Registry {
     queues: Vec<&'static Discipline>,
     receive: Vec<&'static ReceiveProtocol>,
     hosts: Vec<&'static HostProtocol>,
+    /// What builds the protocols of these names in the place of their own `build`.
+    builders: Vec<(&'static str, BuildSuite)>,
 }
 
 /// Puts `item` at the end, or in the place of the one with its name.
@@ -179,12 +183,28 @@ impl Registry {
     #[must_use]
     pub fn with(mut self, entry: impl Into<Entry>) -> Registry {
         match entry.into() {
-            Entry::Protocol(p) => put(&mut self.protocols, p, |p| p.name),
+            Entry::Protocol(p) => {
+                self.builders.retain(|(name, _)| *name != p.name);
+                put(&mut self.protocols, p, |p| p.name);
+            }
             Entry::Queue(d) => put(&mut self.queues, d, |d| d.name),
             Entry::Receive(p) => put(&mut self.receive, p, |p| p.name),
             Entry::Host(p) => put(&mut self.hosts, p, |p| p.name),
         }
         self
+    }
+    /// The same with a protocol that `build` builds, not its own function: one that was made at run time.
+    #[must_use]
+    pub fn with_builder(self, protocol: &'static Protocol, build: BuildSuite) -> Registry {
+        let mut registry = self.with(protocol);
+        registry.builders.push((protocol.name, build));
+        registry
+    }
+    fn build(&self, protocol: &Protocol, params: &Params) -> Result<Suite, ParamError> {
+        match self.builders.iter().find(|(name, _)| *name == protocol.name) {
+            Some((_, build)) => build(params),
+            None => (protocol.build)(params),
+        }
     }
     /// Every protocol.
     pub fn protocols(&self) -> &[&'static Protocol] {
@@ -214,7 +234,7 @@ impl Registry {
             return Err(ParamError::new(key, text, unknown("protocol", &name, &names)));
         };
         let params = Params::parse(&format!("protocol {name}"), found.params, &given).map_err(inner(key))?;
-        let suite = (found.build)(&params).map_err(inner(key))?;
+        let suite = self.build(found, &params).map_err(inner(key))?;
         Ok((found, suite))
     }
     /// Parameters given to a protocol (`key:name`) that it did not look at: they have no effect.
@@ -222,7 +242,7 @@ impl Registry {
         let Ok((name, given)) = parse_spec(key, text) else { return Vec::new() };
         let Some(found) = self.protocols.iter().find(|p| p.name == name) else { return Vec::new() };
         let Ok(params) = Params::parse(&name, found.params, &given) else { return Vec::new() };
-        if (found.build)(&params).is_err() {
+        if self.build(found, &params).is_err() {
             return Vec::new();
         }
         params.without_effect().iter().map(|k| format!("{key}:{k}")).collect()
@@ -294,6 +314,15 @@ mod tests {
         let message = registry.protocol("protocol", "mime").err().unwrap().to_string();
         assert!(message.contains("unknown protocol; did you mean mine?"), "{message}");
         assert_eq!(Registry::empty().with(&MINE).protocols().len(), 1);
+    }
+    #[test]
+    fn a_builder_made_at_run_time_goes_before_the_protocol_s_own_until_it_is_replaced() {
+        let rule = String::from("state of its own");
+        let build: BuildSuite = Arc::new(move |_| Err(ParamError::new("x", "", rule.clone())));
+        let registry = Registry::standard().with_builder(&MINE, build);
+        let message = registry.protocol("protocol", "mine").err().unwrap().to_string();
+        assert!(message.contains("protocol:x") && message.contains("state of its own"), "{message}");
+        assert!(registry.with(&MINE).protocol("protocol", "mine").is_ok());
     }
     #[test]
     fn every_standard_name_is_there_once_and_builds() {

@@ -44,6 +44,7 @@ impl Registry {
             queues: DISCIPLINES.to_vec(),
             receive: RECEIVE_PROTOCOLS.to_vec(),
             hosts: HOST_PROTOCOLS.to_vec(),
+            builders: Vec::new(),
         }
     }
 }
