@@ -1,6 +1,6 @@
 """The figure docs/victim.png: what pause does to a flow that shares no congested link (docs/fabric.md).
 
-    python docs/victim.py            # writes victim.png beside this file
+python docs/victim.py            # writes victim.png beside this file
 """
 
 from pathlib import Path
@@ -30,7 +30,9 @@ def main() -> None:
             places = [x + 0.36 * (i - 0.5) for x in range(len(values))]
             bars = axes.bar(places, values, width=0.34, label=label, color=figures.PALETTE[i])
             axes.bar_label(bars, fmt="%.1f", padding=2)
-        axes.set_xticks(range(2), ["eight flows to sink,\na congested link", "victim to free,\nno congested link"])
+        axes.set_xticks(
+            range(2), ["eight flows to sink,\na congested link", "victim to free,\nno congested link"]
+        )
         axes.set_ylabel("goodput (Gb/s)")
         axes.set_ylim(0, 12.5)
         axes.legend(loc="upper center", ncols=2)

@@ -353,7 +353,7 @@ class Study:
 
 
 def study(
-    name: str | Path,
+    name: scenario.Scenario,
     over: Mapping[str, grid.Values] | None = None,
     *,
     points: Iterable[Mapping[str, Any]] | None = None,
@@ -368,7 +368,8 @@ def study(
     keep: Iterable[str] = (),
     on_progress: Callable[[float], None] | None = None,
 ) -> Study:
-    """Run a scenario (name or TOML file) at many points and return what all of them measured.
+    """Run a scenario (name, TOML file or `penstock.Network`) at many points and return what all of them
+    measured.
 
     `over` gives each key its values: a list, "V1,V2", or a range "A..B:N" ("100us..10ms:5:log") of N values
     in A's unit; the points are all combinations, the last key fastest. `sample=("latin", n)` draws n points

@@ -18,11 +18,17 @@ BAD = [
     ("incast", {"buffer": "shared:alpha=0,size=1MB"}, 'buffer:alpha = "0": must be above 0'),
     ("incast", {"spread": "flow"}, 'spread = "flow": no node of this network has ports of equal cost'),
     ("incast", {"trim": "64B:tail=0.5", "pfc": "on"}, 'trim:tail = "0.5": must be 0 with pfc'),
-    ("permutation", SMALL | {"fail": "leaf0->leaf1@1ms"}, 'fail = "leaf0->leaf1": there is no link leaf0->leaf1'),
+    (
+        "permutation",
+        SMALL | {"fail": "leaf0->leaf1@1ms"},
+        'fail = "leaf0->leaf1": there is no link leaf0->leaf1',
+    ),
 ]
 
 
-@pytest.mark.parametrize(("scenario", "settings", "rule"), BAD, ids=lambda x: x if isinstance(x, str) else None)
+@pytest.mark.parametrize(
+    ("scenario", "settings", "rule"), BAD, ids=lambda x: x if isinstance(x, str) else None
+)
 def test_bad_options_are_one_line(scenario, settings, rule):
     given = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     done = penstock("run", scenario, *given)

@@ -303,7 +303,13 @@ pub fn controls(scenario: &LiveScenario, setup: &Setup) -> Result<Vec<Control>, 
     let wrong = |key: &str, rule: &str| Err(p.error(key, rule));
     let first = &setup.protocols[0].1;
     let mut list = Vec::new();
-    for ((_, cfg), text) in setup.protocols.iter().zip(&setup.protocol_names) {
+    for ((suite, cfg), text) in setup.protocols.iter().zip(&setup.protocol_names) {
+        if suite.stack.is_some() {
+            return wrong(
+                "protocol",
+                "must be a TCP in a live run: the kernel's sockets have no other transport",
+            );
+        }
         if (cfg.recovery, cfg.ecn) != (first.recovery, first.ecn) {
             return wrong("protocol", "protocols of a live run must agree on loss recovery and on ECN");
         }

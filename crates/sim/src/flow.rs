@@ -20,6 +20,9 @@ pub(crate) struct Flow {
     pub(crate) delivered: usize,
     #[cfg(debug_assertions)]
     pub(crate) witness: Witness,
+    /// The same where bytes may be delivered in any order.
+    #[cfg(debug_assertions)]
+    pub(crate) loose: penstock_host::lab::Witness,
     /// Its samples are kept.
     pub(crate) has_place: bool,
     pub(crate) lengths: Lengths,

@@ -2,19 +2,20 @@
 
 use crate::engine::{Engine, Progress};
 use crate::events::Ties;
-use crate::fabric_options::{changes, FabricOptions, PacketSizes, KEYS};
+use crate::fabric_options::{changes, meet_needs, FabricOptions, PacketSizes, KEYS};
 use crate::metrics::Recorder;
 use crate::notes::contradictions;
 use crate::results::{is_switch_port, summarise, Bottleneck, Summary};
 use crate::scenarios;
 use crate::setup::{NicMode, Setup, TooLong};
-use crate::topology::{LinkSpec, Topology};
+use crate::topology::{drop_tail, Link, LinkSpec, Topology};
 use crate::warnings::warnings;
 use crate::workloads::Workload;
 use penstock_core::params::unknown;
 use penstock_core::tcp::{RetransmitThread, TcpConfig, ThreadSegment};
 use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
 use penstock_fabric::Spread;
+use penstock_host::Order;
 use penstock_models::protocols::resizing::{resizing, ResizingOptions};
 use penstock_models::registry::BuildReceive;
 use penstock_models::{Protocol, QueueSpec, Registry, Suite};
@@ -617,10 +618,6 @@ fn part(
     text: &str,
 ) -> Result<(&'static Protocol, Part), ParamError> {
     let (registered, mut suite) = registry.protocol(key, text)?;
-    if suite.stack.is_some() {
-        let rule = format!("{} is no TCP: a simulation cannot drive its stack yet", registered.name);
-        return Err(ParamError::new(key, text, rule));
-    }
     if p.declares("mtu") {
         let headers = p.bytes("header").0 + if p.flag("timestamps") { 12 } else { 0 };
         if p.bytes("mtu").0 <= headers {
@@ -905,6 +902,21 @@ impl Resolved {
         let common = Common::parse(&self.params, &self.file, &self.registry)?;
         let mut setup = (self.build)(&self.params, &common, RunId { seed: self.seed, run })?;
         setup.changes = changes(&setup.topology, &setup.fabric.fail)?;
+        if setup.own_stack().is_some() {
+            if setup.nic == NicMode::Endless {
+                setup.nic = NicMode::Pull(Order::RoundRobin);
+            }
+            if !self.params.is_given("host_queue") {
+                setup.host_queue = None;
+            }
+            // A scenario's default discipline is one for the protocol that is its default.
+            if setup.needs().is_some() && !self.params.is_given("queue") {
+                let same = |l: &&mut Link| l.queue.name == common.queue.name;
+                setup.topology.links.iter_mut().filter(same).for_each(|l| l.queue = drop_tail());
+            }
+        }
+        setup.check_hosts()?;
+        meet_needs(&mut setup, !self.params.is_given("spread"))?;
         if setup.fabric.spread != Spread::Drawn {
             setup.forwarding()?;
         }

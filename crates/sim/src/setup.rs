@@ -4,7 +4,7 @@ use crate::events::{longest_flight_ps, Ties, MAX_PORTS};
 use crate::fabric_options::{build, FabricOptions, LinkChange};
 use crate::metrics::Recorder;
 use crate::results::Bottleneck;
-use crate::topology::{NodeKind, Topology};
+use crate::topology::{Link, NodeKind, Topology};
 use crate::workloads::Workload;
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
@@ -13,7 +13,7 @@ use penstock_core::{Amount, HostController, ParamError, Stream};
 use penstock_fabric::{BufferConfig, Fabric, Forwarding, ForwardingConfig, Limit, PRIORITIES};
 use penstock_host::Order;
 use penstock_models::queues::shared_buffer::SharedBuffer;
-use penstock_models::registry::{BuildReceive, LinkFacts};
+use penstock_models::registry::{BuildLink, BuildReceive, LinkFacts};
 use penstock_models::Suite;
 use penstock_units::{Bytes, Dur};
 use std::sync::Arc;
@@ -183,14 +183,70 @@ impl Setup {
         if ports > MAX_PORTS {
             return Err(ParamError::new("network", ports, format!("at most {MAX_PORTS} ports are possible")));
         }
+        self.check_hosts()?;
         self.too_long().map_or(Ok(()), |found| Err(found.error("link", &self.topology.link_name(found.link))))
     }
     /// True when packets of this run carry a congestion header.
     pub fn uses_headers(&self) -> bool {
-        self.protocols.iter().any(|(suite, cfg)| {
-            let probe = Stream::new(self.seed, self.run, Entity::Sender, u64::MAX);
-            suite.router.is_some() || (suite.endpoint)(cfg, probe).header_len() > 0
-        })
+        let header = |i| self.congestion_header(i) > 0;
+        self.protocols.iter().enumerate().any(|(i, (suite, _))| suite.router.is_some() || header(i))
+    }
+    /// Bytes of congestion header that packets of a protocol have, by its position.
+    pub fn congestion_header(&self, position: usize) -> u32 {
+        let (suite, cfg) = &self.protocols[position];
+        if suite.stack.is_some() {
+            return 0;
+        }
+        let probe = Stream::new(self.seed, self.run, Entity::Sender, u64::MAX);
+        (suite.endpoint)(cfg, probe).header_len()
+    }
+    /// The first protocol with a stack of its own, by position.
+    pub fn own_stack(&self) -> Option<usize> {
+        self.protocols.iter().position(|(suite, _)| suite.stack.is_some())
+    }
+    /// What a protocol of the run needs of switches' ports.
+    pub fn needs(&self) -> Option<&BuildLink> {
+        self.protocols.iter().find_map(|(suite, _)| suite.link.as_ref())
+    }
+    /// What a link tells a protocol of the run.
+    pub fn facts(&self, link: &Link) -> LinkFacts {
+        let packet = self.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
+        // No round trip is shorter than a packet's own transmission, whatever the distance.
+        let base_rtt = self.base_rtt.max(Bytes(u64::from(packet + self.framing)) / link.rate);
+        LinkFacts { capacity: link.rate, base_rtt, packet, framing: self.framing }
+    }
+    /// What hosts cannot do together.
+    ///
+    /// # Errors
+    /// Something of TCP asked of a transport that is none, a network card that pulls where it cannot.
+    pub fn check_hosts(&self) -> Result<(), ParamError> {
+        if let Some(own) = self.own_stack() {
+            let name = self.protocol_names.get(own).map_or("", String::as_str);
+            let refuse = |key: &str, rule: &str| Err(ParamError::new(key, name, rule));
+            if !self.collectives.is_empty() {
+                return refuse(
+                    "protocol",
+                    "is no TCP: the host controllers of this scenario cap TCP's windows",
+                );
+            }
+            if self.receive.is_some() {
+                return refuse("protocol", "is no TCP: receive_control works by TCP's receive window");
+            }
+        }
+        if self.nic == NicMode::Endless {
+            return Ok(());
+        }
+        if self.host_queue.is_some() {
+            let rule = "must be unset where network cards pull: nothing stands in a host's port";
+            return Err(ParamError::new("host_queue", "", rule));
+        }
+        let several = |node: &u32| self.topology.ports_of(*node).len() > 1;
+        if let Some(node) = self.topology.hosts().into_iter().find(several) {
+            let name = &self.topology.nodes[node as usize].name;
+            let rule = format!("a network card that pulls has one link, and {name} has several");
+            return Err(ParamError::new("nic", "pull", rule));
+        }
+        Ok(())
     }
     /// The output ports of the network, one per link and in their order, and the buffers they share.
     ///

@@ -17,7 +17,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock import results, sweeps
 from penstock.advice.goals import Goals
@@ -26,6 +26,9 @@ from penstock.advice.levers import COSTS, NOT_CONSIDERED
 from penstock.advice.session import Options, Session, Step, Trial
 from penstock.console import Bar
 from penstock.runs import RunSet, show
+
+if TYPE_CHECKING:
+    from penstock.scenario import Scenario
 
 __all__ = ["Advice", "Options", "advise"]
 
@@ -330,7 +333,7 @@ class Advice:
 
 
 def advise(
-    name: str | Path,
+    name: Scenario,
     /,
     *,
     goal: str | Sequence[str] | None = None,
@@ -347,8 +350,9 @@ def advise(
     on_progress: Callable[[str, float], None] | None = None,
     **more: Any,
 ) -> Advice:
-    """What to change in a scenario (name or TOML file), measured: every lever alone, the best together,
-    fresh seeds.
+    """What to change in a scenario (name, TOML file or `penstock.Network`), measured: every lever alone, the
+    best together, fresh seeds. Commands of an answer about a network name the file that `Network.save`
+    writes.
 
     `goal` is one goal or several: KEY (push it the way that is better), KEY:WEIGHT, KEY<LIMIT or KEY>LIMIT;
     without one the scenario's usual question. `fix` names keys that may not be changed. Every setting runs

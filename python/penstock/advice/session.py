@@ -89,15 +89,17 @@ class Session:
 
     def __init__(
         self,
-        name: str | Path,
+        name: scenario.Scenario,
         settings: Mapping[str, Any],
         wanted: str | Sequence[str] | None,
         seed: int,
         options: Options,
     ) -> None:
-        self.name, self.seed, self.options = str(name), scenario.whole("seed", seed, least=0), options
-        self.given = {str(key): value for key, value in settings.items()}
-        self.resolved = scenario.resolve(name, self.given, self.seed)
+        self.seed, self.options = scenario.whole("seed", seed, least=0), options
+        self.scenario, given = scenario.taken(name, settings)
+        self.name = scenario.file_name(self.scenario)
+        self.given = {str(key): value for key, value in given.items()}
+        self.resolved = scenario.resolve(self.scenario, self.given, self.seed)
         self._check()
         if wanted is not None:
             goal.parse(wanted, self.resolved["scenario"], {})
@@ -164,7 +166,7 @@ class Session:
 
     def _alone(self) -> None:
         assert self.baseline is not None
-        at = levers.facts(scenario.resolve(self.name, self.base, self.seed))
+        at = levers.facts(scenario.resolve(self.scenario, self.base, self.seed))
         self.model = levers.threshold(at)[1]
         proposed = self._possible(levers.candidates(at, self.baseline.sets.summary), self.base)
         self.alone = self._settle("each lever alone", proposed, self.base, self.options.most)
@@ -186,7 +188,7 @@ class Session:
             assert found.change is not None and found.difference is not None
             self.steps.append(Step(found.change, found.difference, found.effects))
             here = found.settings
-            at = levers.facts(scenario.resolve(self.name, here, self.seed))
+            at = levers.facts(scenario.resolve(self.scenario, here, self.seed))
             taken = {step.change.lever for step in self.steps}
             tried = {trial.change.lever for trial in self.alone if trial.change}
             beside = [
@@ -236,7 +238,7 @@ class Session:
         self._hear(stage, 0.0)
         try:
             found = studies.study(
-                self.name,
+                self.scenario,
                 points=points,
                 runs=runs,
                 seed=number,
@@ -320,7 +322,7 @@ class Session:
             why = f"{', '.join(fixed)} may not be changed" if fixed else ""
             if not why:
                 try:
-                    resolved = scenario.resolve(self.name, {**base, **change.settings}, self.seed)
+                    resolved = scenario.resolve(self.scenario, {**base, **change.settings}, self.seed)
                     idle = [key for key in change.settings if key in resolved.get("without_effect", [])]
                     why = f"{', '.join(idle)} has no effect here" if idle else ""
                 except _engine.ScenarioError as problem:

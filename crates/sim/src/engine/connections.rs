@@ -198,6 +198,8 @@ impl Engine {
             delivered: 0,
             #[cfg(debug_assertions)]
             witness: Witness::default(),
+            #[cfg(debug_assertions)]
+            loose: penstock_host::lab::Witness::default(),
             has_place: self.recorder.take_place(),
             lengths,
             idle_rtt,
@@ -206,6 +208,9 @@ impl Engine {
             record,
         })));
         self.open.insert(number);
+        if self.hosts.own {
+            self.wire.own.push((o.dst, o.forth, o.back));
+        }
         self.hosts.at(o.dst).nic.listen(self.now, seat, &o, &mut self.wire);
         self.hosts.at(o.src).nic.open(self.now, seat, &o, &mut self.wire);
         self.hear()?;
@@ -247,7 +252,8 @@ impl Engine {
             closed: self.now,
             open_at_end,
             complete: !open_at_end && totals.acked_bytes >= flow.record.size,
-            established: sender.established,
+            // A transport without a handshake is there as soon as something is acknowledged.
+            established: sender.established || sender.acked_bytes > 0,
             srtt: sender.srtt,
             rtt_mean: sender.rtt_mean,
             duplicate_bytes: receiver.duplicate_bytes,
@@ -276,13 +282,22 @@ impl Engine {
             return None;
         }
         let written = self.hosts.ends(o).0.accepted_bytes;
-        flow.witness.arrive(packet, written);
+        if self.setup.protocols[usize::from(flow.record.protocol)].0.stack.is_none() {
+            flow.witness.arrive(packet, written);
+        } else if packet.payload > 0 {
+            flow.loose.arrive(packet.seq, packet.seq + u64::from(packet.payload), written);
+        }
         Some(number)
     }
     /// The receiver has seen the packet.
     #[cfg(debug_assertions)]
     pub(super) fn witness_delivery(&mut self, number: Option<u32>) {
         let Some(flow) = number.and_then(|n| self.flows[n as usize].as_deref_mut()) else { return };
-        flow.witness.check(flow.record.flow, self.hosts.ends(&flow.opening).1.delivered_bytes);
+        let delivered = self.hosts.ends(&flow.opening).1.delivered_bytes;
+        if self.setup.protocols[usize::from(flow.record.protocol)].0.stack.is_none() {
+            flow.witness.check(flow.record.flow, delivered);
+        } else {
+            flow.loose.check(flow.record.flow, delivered, false);
+        }
     }
 }

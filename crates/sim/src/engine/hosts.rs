@@ -1,20 +1,20 @@
 //! The hosts of a run: a network card each, with one stack per transport.
 
-use crate::events::{Deadlines, HostWakes};
+use crate::events::{Deadlines, HostWakes, Ties};
 use crate::flow::Flow;
 use crate::metrics::{FlowCounters, Sampled};
 use crate::network::Network;
 use crate::setup::{NicMode, Setup};
 use crate::topology::NodeKind;
 use penstock_core::host::Transition;
-use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
-use penstock_core::{Ack, Congestion, FlowId, FlowView, HostController, ParamError, Peer, Stream};
+use penstock_core::{Ack, Congestion, FlowId, FlowView, HostController, Peer};
 use penstock_fabric::{Arena, Cell};
 use penstock_host::{
-    Counters, HostFacts, Io, Net, News, Nic, NicConfig, Opening, Order, Stack, TcpOptions, TcpProtocol,
-    TcpStack,
+    Counters, Exchange, HostFacts, Io, Net, News, Nic, NicConfig, Opening, Order, Stack, TcpOptions,
+    TcpProtocol, TcpStack,
 };
+use penstock_models::Suite;
 #[cfg(debug_assertions)]
 use penstock_units::Dur;
 use penstock_units::{Bytes, Time};
@@ -62,6 +62,10 @@ impl Stack for HostStack {
     #[inline]
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         each!(self, s => s.receive(io, cell));
+    }
+    #[inline]
+    fn exchange<N: Net>(&mut self, io: &mut Exchange<'_, N>, cell: &Cell) -> bool {
+        each!(self, s => s.exchange(io, cell))
     }
     #[inline]
     fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
@@ -203,12 +207,26 @@ impl Host {
 /// Where the protocols of a run are at every host: the stack, and the number there.
 pub(super) struct Seats {
     by_protocol: Vec<(usize, u32)>,
+    tcp: bool,
 }
 
 impl Seats {
     fn new(setup: &Setup) -> Seats {
-        let tcp = 0..setup.protocols.len() as u32;
-        Seats { by_protocol: tcp.map(|i| (0, i)).collect() }
+        let tcp = setup.protocols.iter().any(|(suite, _)| suite.stack.is_none());
+        let (mut stacks, mut laws) = (usize::from(tcp), 0);
+        let seat = |(suite, _): &(Suite, _)| {
+            if suite.stack.is_some() {
+                stacks += 1;
+                return (stacks - 1, 0);
+            }
+            laws += 1;
+            (0, laws - 1)
+        };
+        Seats { by_protocol: setup.protocols.iter().map(seat).collect(), tcp }
+    }
+    /// The first is TCP.
+    fn tcp(&self) -> bool {
+        self.tcp
     }
     /// Of a protocol by its position.
     pub fn of(&self, protocol: u16) -> (usize, u32) {
@@ -224,6 +242,8 @@ pub(super) struct Hosts {
     pub pull: bool,
     /// Congestion header of a protocol's packets, in bytes.
     pub header_len: Vec<u32>,
+    /// Some transport may choose paths itself.
+    pub own: bool,
     /// A packet reaches its transport when it reaches its host.
     #[cfg(debug_assertions)]
     pub at_once: bool,
@@ -231,21 +251,13 @@ pub(super) struct Hosts {
 
 impl Hosts {
     /// The hosts of a run. Takes over its host controllers.
-    ///
-    /// # Errors
-    /// What hosts cannot do together.
-    pub fn new(setup: &mut Setup) -> Result<Hosts, ParamError> {
+    pub fn new(setup: &mut Setup) -> Hosts {
         let seats = Seats::new(setup);
         let (pull, order) = match setup.nic {
             NicMode::Endless => (false, Order::RoundRobin),
             NicMode::Pull(order) => (true, order),
         };
-        if pull && setup.host_queue.is_some() {
-            let rule = "has no meaning where network cards pull: nothing stands in a host's port";
-            return Err(ParamError::new("host_queue", "", rule));
-        }
-        let probe = || Stream::new(setup.seed, setup.run, Entity::Sender, u64::MAX);
-        let header_len = setup.protocols.iter().map(|(s, c)| (s.endpoint)(c, probe()).header_len()).collect();
+        let header_len = (0..setup.protocols.len()).map(|i| setup.congestion_header(i)).collect();
         let groups: Vec<_> =
             setup.collectives.drain(..).map(|c| (Arc::new(Mutex::new(c.controller)), c.workloads)).collect();
         let mut receive = setup.receive_controllers();
@@ -258,40 +270,43 @@ impl Hosts {
                 list.push(None);
                 continue;
             };
-            if pull && ports.len() > 1 {
-                let rule = format!("{} has several links: a network card that pulls has one", node.name);
-                return Err(ParamError::new("nic", "pull", rule));
-            }
             let link = &setup.topology.links[port as usize];
-            let facts = HostFacts {
+            let facts = |mss| HostFacts {
                 host: host as u32,
                 rate: link.rate,
-                base_rtt: setup.base_rtt,
-                mss: setup.protocols.iter().map(|(_, c)| c.mss).max().unwrap_or(1460),
+                base_rtt: setup.base_rtt.max(Bytes(u64::from(mss)) / link.rate),
+                mss,
                 framing: setup.framing,
                 order,
                 seed: setup.seed,
                 run: setup.run,
             };
-            let protocol = |(s, config): &(penstock_models::Suite, Arc<TcpConfig>)| TcpProtocol {
-                config: config.clone(),
-                control: s.endpoint.clone(),
-            };
-            let tcp = TcpStack::new(
-                &facts,
-                TcpOptions {
-                    protocols: setup.protocols.iter().map(protocol).collect(),
-                    groups: groups
-                        .iter()
-                        .map(|(c, _)| Box::new(Shared(c.clone())) as Box<dyn HostController>)
-                        .collect(),
+            let mut stacks = Vec::new();
+            let laws = setup.protocols.iter().filter(|(suite, _)| suite.stack.is_none());
+            if seats.tcp() {
+                let law = |(s, config): &(Suite, Arc<TcpConfig>)| TcpProtocol {
+                    config: config.clone(),
+                    control: s.endpoint.clone(),
+                };
+                let handle =
+                    |(c, _): &(Arc<_>, _)| Box::new(Shared(Arc::clone(c))) as Box<dyn HostController>;
+                let options = TcpOptions {
+                    protocols: laws.clone().map(law).collect(),
+                    groups: groups.iter().map(handle).collect(),
                     receive,
                     endless: !pull,
                     host_queue: setup.host_queue,
                     priority: 0,
-                    reversed: setup.ties == crate::events::Ties::Reversed,
-                },
-            );
+                    reversed: setup.ties == Ties::Reversed,
+                };
+                let mss = laws.map(|(_, c)| c.mss).max().unwrap_or(1460);
+                stacks.push(HostStack::Tcp(TcpStack::new(&facts(mss), options)));
+            }
+            for (suite, config) in &setup.protocols {
+                if let Some(build) = &suite.stack {
+                    stacks.push(HostStack::Other(build(&facts(config.mss))));
+                }
+            }
             let config = NicConfig {
                 port,
                 rate: link.rate,
@@ -301,17 +316,18 @@ impl Hosts {
                 receive_delay: setup.receive_delay,
                 processing: setup.processing,
             };
-            let nic = Nic::new(config, vec![HostStack::Tcp(tcp)]);
+            let nic = Nic::new(config, stacks);
             list.push(Some(Host { nic, wakes: HostWakes::default(), free: Vec::new(), next: 0 }));
         }
-        Ok(Hosts {
+        Hosts {
             list,
             seats,
             pull,
             header_len,
+            own: setup.own_stack().is_some(),
             #[cfg(debug_assertions)]
             at_once: setup.receive_delay == Dur::ZERO && setup.processing == Dur::ZERO,
-        })
+        }
     }
     /// A host.
     #[inline]

@@ -93,7 +93,7 @@ impl Engine {
         setup.check()?;
         let net = Network::new(&setup)?;
         let groups = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
-        let hosts = Hosts::new(&mut setup)?;
+        let hosts = Hosts::new(&mut setup);
         let Setup { topology, protocols, seed, run, .. } = setup;
         let mut engine = Engine {
             now: Time::ZERO,
@@ -225,9 +225,17 @@ impl Engine {
         let host = cell.to;
         #[cfg(debug_assertions)]
         let seen = self.witness_arrival(cell);
-        self.hosts.at(host).nic.receive(self.now, cell, &mut self.wire);
+        let h = self.hosts.at(host);
+        let done = h.nic.exchange(self.now, cell, &mut self.wire);
+        if done {
+            h.arm(self.now, host, &mut self.wire.net.deadlines);
+            self.take_lost();
+        }
         #[cfg(debug_assertions)]
         self.witness_delivery(seen);
+        if done {
+            return Ok(());
+        }
         self.settle(host)
     }
 

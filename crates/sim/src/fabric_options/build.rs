@@ -1,17 +1,18 @@
 //! Ports and nodes of a run, as its options, its links and its protocols ask for them.
 
 use super::outages::Change;
-use super::{FabricOptions, Headroom, Pfc, Thresholds};
+use super::{FabricOptions, Headroom, Pfc, Shared, Thresholds};
 use crate::setup::Setup;
 use crate::topology::{Link, NodeKind};
 use penstock_core::rng::Entity;
 use penstock_core::{Amount, ParamError, Stream};
 use penstock_fabric::pfc::PAUSE_FRAME;
+use penstock_fabric::Spread;
 use penstock_fabric::{
     BufferConfig, Cable, ClassConfig, Fabric, Ingress, Limit, NodeConfig, PauseAt, Port, PortConfig,
     Scheduler, Service, PRIORITIES,
 };
-use penstock_models::registry::LinkFacts;
+use penstock_models::registry::{LinkFacts, Paths};
 use penstock_units::{Bytes, Dur, Rate};
 
 /// Networks of up to so many ports keep the queue integrals of all of them; larger ones of the bottleneck, and of the
@@ -73,9 +74,8 @@ fn node(setup: &Setup, node: u32, buffer: BufferConfig, response: Dur, rng: Stre
 /// Longest packet of the run on the wire, framing not included.
 fn longest(setup: &Setup) -> u32 {
     let of = |position: usize| {
-        let (suite, cfg) = &setup.protocols[position];
-        let probe = Stream::new(setup.seed, setup.run, Entity::Sender, u64::MAX);
-        cfg.header_len() + (suite.endpoint)(cfg, probe).header_len() + cfg.mss.max(OPTIONS)
+        let cfg = &setup.protocols[position].1;
+        cfg.header_len() + setup.congestion_header(position) + cfg.mss.max(OPTIONS)
     };
     (0..setup.protocols.len()).map(of).max().unwrap_or(1500)
 }
@@ -111,8 +111,8 @@ pub fn headroom_of(setup: &Setup, link: u32, dynamic: bool) -> u64 {
     if let Some(back) = t.link_between(to, from) {
         let waits = Bytes(u64::from(mtu + PAUSE_FRAME + setup.framing));
         let (there, here) = (waits / rate, waits / rates(setup, back).0);
-        response = response + Dur(here.0.saturating_sub(there.0));
-        response = response + Dur(t.links[back as usize].delay.0.saturating_sub(delay.0));
+        response += Dur(here.0.saturating_sub(there.0));
+        response += Dur(t.links[back as usize].delay.0.saturating_sub(delay.0));
     }
     Cable { rate, delay, mtu, framing: setup.framing, response }.headroom(dynamic).0
 }
@@ -209,6 +209,52 @@ fn service(options: &FabricOptions, l: &Link, at_host: bool) -> (Option<Box<Serv
     (service, l.buffer.filter(|_| !by_class))
 }
 
+/// Memory of a switch's port by default where a protocol needs pause frames, in bytes per bit/s: 12 MB for 32 ports of 40 Gb/s (the
+/// switches of Zhu et al., SIGCOMM 2015, section 4; from memory).
+const MEMORY: f64 = 12e6 / 32.0 / 40e9;
+
+/// Fills in what a protocol of the run needs of the network and the scenario's own keys leave open; `spread`: the key is open.
+///
+/// # Errors
+/// None that a scenario's own keys would not have.
+pub fn meet_needs(setup: &mut Setup, spread: bool) -> Result<(), ParamError> {
+    let Some(needs) = setup.needs().cloned() else { return Ok(()) };
+    let Some(link) = setup.topology.links.iter().max_by_key(|l| l.rate) else { return Ok(()) };
+    let needs = needs(&setup.facts(link));
+    setup.fabric.telemetry |= needs.telemetry;
+    if spread && needs.paths == Paths::BySender {
+        setup.fabric.spread = Spread::parse("spread", "entropy")?;
+        // In a network without any choice there is nothing to spread.
+        if setup.forwarding().is_err() {
+            setup.fabric.spread = Spread::Drawn;
+        }
+    }
+    let Some(lossless) = needs.lossless.filter(|_| setup.fabric.pfc.is_none()) else { return Ok(()) };
+    let dynamic = matches!(lossless.pause, PauseAt::Dynamic { .. });
+    let switches = (0..setup.topology.nodes.len() as u32).filter(|n| is_switch(setup, *n));
+    let lanes = u64::from(lossless.priorities.count_ones());
+    let size = switches.map(|switch| {
+        let ports = setup.topology.ports_of(switch);
+        let own = ports.iter().map(|p| (setup.topology.links[*p as usize].rate.as_bps() * MEMORY) as u64);
+        let promised =
+            into(setup, switch).map(|l| lanes * (headroom_of(setup, l, dynamic) + lossless.reserve));
+        own.sum::<u64>() + promised.sum::<u64>()
+    });
+    let size = size.max().unwrap_or(0);
+    setup.fabric.shared = setup.fabric.shared.or(Some(Shared { alpha: 1.0, size }));
+    setup.fabric.pfc = Some(Pfc {
+        thresholds: match lossless.pause {
+            PauseAt::Static { xoff, xon } => Thresholds::Fixed { xoff: Some(xoff), xon: Some(xon) },
+            PauseAt::Dynamic { alpha, gap } => Thresholds::Dynamic { alpha, gap: Some(gap) },
+        },
+        headroom: Headroom::Formula { less: 0 },
+        reserve: lossless.reserve,
+        response: Dur::ZERO,
+        lossless: lossless.priorities,
+    });
+    Ok(())
+}
+
 /// The ports alone.
 ///
 /// # Errors
@@ -218,9 +264,8 @@ pub fn ports(setup: &Setup) -> Result<Vec<Port>, ParamError> {
     let mut ports = Vec::with_capacity(t.links.len());
     // What a router's controller counts, its own protocol's header included.
     let routed = setup.router.map_or(0, |p| {
-        let (suite, cfg) = &setup.protocols[p];
-        let probe = Stream::new(setup.seed, setup.run, Entity::Sender, u64::MAX);
-        cfg.mss + cfg.header_len() + (suite.endpoint)(cfg, probe).header_len()
+        let cfg = &setup.protocols[p].1;
+        cfg.mss + cfg.header_len() + setup.congestion_header(p)
     });
     let packet = setup.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
     for (i, l) in t.links.iter().enumerate() {
@@ -238,7 +283,7 @@ pub fn ports(setup: &Setup) -> Result<Vec<Port>, ParamError> {
         let (service, buffer) = service(&setup.fabric, l, at_host);
         let (limit_packets, limit_bytes) = limits(buffer);
         let of_run = setup.fabric.reorder.filter(|_| !at_host);
-        let config = PortConfig {
+        let mut config = PortConfig {
             limit_packets,
             limit_bytes,
             framing: setup.framing,
@@ -253,6 +298,15 @@ pub fn ports(setup: &Setup) -> Result<Vec<Port>, ParamError> {
             measured: t.links.len() <= MEASURE_ALL || i as u32 == setup.bottleneck.candidate(),
             ..PortConfig::plain(l.rate, l.delay, stream(Entity::Port))
         };
+        if let Some(needs) = setup.needs().filter(|_| !at_host && !setup.fabric.asked(l)) {
+            let facts = setup.facts(l);
+            let needs = needs(&facts);
+            if needs.trim.is_some() || needs.lossless.is_some() {
+                // What is left of a packet must find room, and lossless ones are limited by their lanes.
+                (config.limit_packets, config.limit_bytes) = (u32::MAX, u64::MAX);
+            }
+            needs.apply(&facts, &mut config)?;
+        }
         ports.push(Port::new(i as u32, config)?);
     }
     Ok(ports)

@@ -6,7 +6,7 @@
 mod build;
 mod outages;
 
-pub use build::{build, headroom_of};
+pub use build::{build, headroom_of, meet_needs};
 pub use outages::{changes, parse_outage, Change, LinkChange, Outage};
 
 use penstock_core::params::{is_shared, one_of, parse_spec};
@@ -241,6 +241,13 @@ impl FabricOptions {
         };
         let rule = format!("must be 0 with {shares}: a packet that waits in a shared buffer is not trimmed");
         Err(ParamError::new(format!("{key}:tail"), trim.tail, rule))
+    }
+    /// True when the port of a link is asked to choose among packets or to trim: then it is not made as a protocol needs it.
+    pub fn asked(&self, link: &crate::topology::Link) -> bool {
+        self.scheduler.is_some()
+            || self.trim.is_some()
+            || link.options.scheduler.is_some()
+            || link.options.trim.is_some()
     }
     /// True when the ports of a switch share its memory.
     pub fn pooled(&self) -> bool {
