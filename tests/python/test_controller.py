@@ -1,4 +1,4 @@
-"""Congestion controls written in Python: the same results compiled, interpreted and built in, and clear messages."""
+"""Congestion controls written in Python: the same results by three ways, and clear messages."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_parameters_are_set_swept_and_described(tmp_path):
     (entry,) = penstock.describe(file)["protocols"]
     assert entry["params"][0]["name"] == "gain" and entry["params"][0]["max"] == 100
     assert "segments per round trip" in str(penstock.describe(mine))
-    with pytest.raises(penstock.ScenarioError, match="gain.*must be at most 100"):
+    with pytest.raises(penstock.ScenarioError, match=r"gain.*must be at most 100"):
         penstock.run("incast", protocol=mine(gain=200))
     with pytest.raises(penstock.ScenarioError, match="is no parameter of mine; there are: gain"):
         mine(gian=1)
