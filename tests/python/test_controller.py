@@ -131,11 +131,11 @@ def test_a_file_of_a_scenario_names_controllers_beside_the_built_in_ones(tmp_pat
         'scenario = "custom"\nprotocol = "dctcp"\nprotocols = ["laws.py:Mine"]\nduration = "5ms"\n'
         'hosts = ["a", "b", "c"]\nswitches = ["s"]\n'
         + "".join(
-            f'[[link]]\nfrom = "{h}"\nto = "s"\nrate = "1Gbps"\ndelay = "10us"\nbuffer = "100pkt"\n'
+            f'[[link]]\nbetween = ["{h}", "s"]\nrate = "1Gbps"\ndelay = "10us"\nbuffer = "100pkt"\n'
             for h in "abc"
         )
-        + '[[workload]]\nkind = "long"\nfrom = "a"\nto = "c"\nprotocol = "mine:gain=2"\n'
-        + '[[workload]]\nkind = "long"\nfrom = "b"\nto = "c"\n'
+        + '[[workload]]\nkind = "flows"\nfrom = "a"\nto = "c"\nprotocol = "mine:gain=2"\n'
+        + '[[workload]]\nkind = "flows"\nfrom = "b"\nto = "c"\n'
     )
     result = penstock.run(file)
     assert sorted(result.flows["protocol"].unique()) == ["dctcp", "mine:gain=2"]
