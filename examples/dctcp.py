@@ -52,7 +52,8 @@ class Dctcp:
 
     def grow(self, acked, flow):
         if flow.limit == Limit.HOST:
-            # Linux (from memory): in slow start a sender that its own host holds back may open to twice its flight.
+            # Linux (from memory): in slow start a sender that its own host holds back may open to twice
+            # its flight.
             if self.cwnd >= self.ssthresh or self.cwnd >= 2.0 * (flow.in_flight + acked):
                 return
         elif flow.limit == Limit.APPLICATION or flow.limit == Limit.RECEIVER:

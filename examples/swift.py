@@ -13,7 +13,7 @@ from penstock import Event
 
 @penstock.controller(source="Kumar et al., SIGCOMM 2020")
 class Swift:
-    """Swift's law: additive increase below a target delay, a cut in proportion above it, once per round trip"""
+    """Swift's law: additive increase below a target delay, a cut in proportion above it"""
 
     target: float = penstock.param("50us", "target of the round-trip time", unit="s", range=(1e-9, 10))
     increase: float = penstock.param(1.0, "segments added per round trip", range=(1e-3, 100))

@@ -60,8 +60,8 @@ class Catalogue(dict[str, Any]):
 
 def describe(name: str | controllers.Controller | None = None) -> Catalogue:
     """Everything the engine offers, or what bears `name`: a scenario, protocol or queue, a parameter, a
-    summary key, a column of a table. Plain data that prints readably. A controller in Python goes by itself, by
-    `FILE.py:CLASS`, or by its name once it is loaded.
+    summary key, a column of a table. Plain data that prints readably. A controller in Python goes by
+    itself, by `FILE.py:CLASS`, or by its name once it is loaded.
 
     Raises ScenarioError for a name that is nothing here.
     """

@@ -1,7 +1,7 @@
-"""The code of a controller: compiled where Numba is installed, interpreted otherwise, on the same block of words.
+"""The code of a controller: compiled where Numba is installed, interpreted otherwise, on one block of words.
 
-Both do the same arithmetic: IEEE doubles in the order of the source, nothing fused or reordered; powers by the C
-library's `pow`, as the interpreter has it; ints are int64.
+Both do the same arithmetic: IEEE doubles in the order of the source, nothing fused or reordered; powers by
+the C library's `pow`, as the interpreter has it; ints are int64.
 """
 
 from __future__ import annotations
@@ -167,7 +167,11 @@ def compiled(source: Source, fields: Sequence[tuple[str, str]]) -> Any:
     for name in names:
         scope[name] = numba.njit(scope[name])
     called = {name: f"{source.tree.name}_{name}" for name in source.methods if name in HOOKS}
-    lines = ["def step(call, state, record, flow, out):", "    me = carray(state, (1,), STATE)[0]", "    try:"]
+    lines = [
+        "def step(call, state, record, flow, out):",
+        "    me = carray(state, (1,), STATE)[0]",
+        "    try:",
+    ]
     for i, name in enumerate(CALLS):
         if name in called:
             kind = HOOKS[name][0]
@@ -198,7 +202,6 @@ def compiled(source: Source, fields: Sequence[tuple[str, str]]) -> Any:
         raise source.mistake(source.tree.lineno, rule) from None
 
 
-
 _RECORD_KINDS = ("ack", "flow", "event", "config")
 
 
@@ -214,16 +217,26 @@ def _explained(source: Source, problem: Exception) -> tuple[int, str]:
     location = getattr(getattr(problem, "loc", None), "line", 0)
     # The innermost call is named first.
     line = inside[0] if inside else found[0] if found else location or first
-    own = re.search(r"(an? (?:int|bool) field gets [^\n]*|control returns [^\n]*|a power of ints: [^\n]*)", text)
+    own = re.search(
+        r"(an? (?:int|bool) field gets [^\n]*|control returns [^\n]*|a power of ints: [^\n]*)", text
+    )
     if own:
         if own[0].startswith("control"):
             line = source.methods["control"].lineno
         return line, own[0]
-    reasons = [row.strip() for row in text.splitlines() if row.strip() and not row.lstrip().startswith(("File", "<"))]
-    told = [row for row in reasons if not row.startswith(("Failed in", "During:", "-", "There are", "Known", "*"))]
+    reasons = [
+        row.strip() for row in text.splitlines() if row.strip() and not row.lstrip().startswith(("File", "<"))
+    ]
+    told = [
+        row for row in reasons if not row.startswith(("Failed in", "During:", "-", "There are", "Known", "*"))
+    ]
     reason = told[-1] if told else "it"
     for row in reasons:
-        if re.search(r"(Untyped global|Cannot unify|Use of unsupported|No implementation|Unknown attribute|undefined|not defined|[Uu]nsupported|Invalid use)", row):
+        if re.search(
+            r"Untyped global|Cannot unify|No implementation|Unknown attribute|undefined|not defined"
+            r"|[Uu]nsupported|Invalid use",
+            row,
+        ):
             reason = row
     return line, f"cannot be compiled: {reason[:200]} (compile=False interprets it)"
 
@@ -239,7 +252,9 @@ def shadow(source: Source, fields: Sequence[tuple[str, str]], parameters: Mappin
 @lru_cache(maxsize=4)
 def record(kind: str) -> type:
     """The class of a record that the engine fills."""
-    made: type = _engine.block_type(kind.capitalize(), [(name, word, False) for name, word, _ in RECORDS[kind]])
+    made: type = _engine.block_type(
+        kind.capitalize(), [(name, word, False) for name, word, _ in RECORDS[kind]]
+    )
     return made
 
 
@@ -328,7 +343,7 @@ def diagnose(
 
 
 class _Watch:
-    """Follows the lines of a file while a method runs: the last one, and the first that left a NaN in a field."""
+    """Follows the lines of a file while a method runs: the last, and the first that left a NaN behind."""
 
     def __init__(self, file: str, me: Any, floats: Sequence[str]) -> None:
         self.file, self.me, self.floats = file, me, floats
@@ -381,4 +396,3 @@ def _line(problem: BaseException, source: Source) -> int:
 def _said(problem: BaseException) -> str:
     text = " ".join(str(problem).split())
     return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
-

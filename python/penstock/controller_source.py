@@ -107,8 +107,8 @@ def read(cls: type) -> Source:
 
 
 def check(source: Source, fields: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
-    """Raise ScenarioError on the first thing in the class that cannot work: `fields` are the kinds of all fields
-    by name, `parameters` those that may only be read.
+    """Raise ScenarioError on the first thing in the class that cannot work: `fields` are the kinds of all
+    fields by name, `parameters` those that may only be read.
     """
     tree, methods = source.tree, source.methods
     if tree.bases or tree.keywords:
@@ -174,7 +174,9 @@ def _check_body(
             if node.attr in parameters and stored:
                 rule = f"{node.attr} is a parameter, which does not change; keep a field beside it"
                 raise source.mistake(node.lineno, rule)
-            if node.attr in fields or (not stored and (node.attr in source.methods or node.attr in constants)):
+            if node.attr in fields or (
+                not stored and (node.attr in source.methods or node.attr in constants)
+            ):
                 continue
             known = [*fields, *source.methods, *constants]
             near = difflib.get_close_matches(node.attr, known, 1)
@@ -210,7 +212,9 @@ def numbers(source: Source) -> dict[str, float | int | bool]:
             name = node.targets[0].id
             value = eval(compile(ast.Expression(node.value), source.file, "eval"), dict(source.scope), found)
             if not isinstance(value, bool | int | float):
-                raise source.mistake(node.lineno, f"{name} must be a number, or have a type: {name}: float = ...")
+                raise source.mistake(
+                    node.lineno, f"{name} must be a number, or have a type: {name}: float = ..."
+                )
             found[name] = value
     return found
 
@@ -230,7 +234,10 @@ def reads(source: Source, record: str, field: str) -> bool:
 def _records(source: Source, record: str) -> Iterator[tuple[ast.FunctionDef, set[str]]]:
     for name, method in source.methods.items():
         names = [argument.arg for argument in method.args.args][1:]
-        yield method, {given for given, kind in zip(names, HOOKS.get(name, ()), strict=False) if kind == record}
+        yield (
+            method,
+            {given for given, kind in zip(names, HOOKS.get(name, ()), strict=False) if kind == record},
+        )
 
 
 def functions(source: Source, fields: Mapping[str, str]) -> ast.Module:
@@ -249,10 +256,12 @@ def functions(source: Source, fields: Mapping[str, str]) -> ast.Module:
 
 
 def methods(source: Source) -> dict[str, Any]:
-    """The methods for the interpreter: those of the file with enumerations as the numbers they are, for which the
-    interpreter would take most of an ACK's time.
+    """The methods for the interpreter: those of the file with enumerations as the numbers they are, for
+    which the interpreter would take most of an ACK's time.
     """
-    body: list[ast.stmt] = [_Folded(source).visit(copy.deepcopy(method)) for method in source.methods.values()]
+    body: list[ast.stmt] = [
+        _Folded(source).visit(copy.deepcopy(method)) for method in source.methods.values()
+    ]
     found: dict[str, Any] = {}
     tree = ast.fix_missing_locations(ast.Module(body, []))
     exec(compile(tree, source.code_file, "exec"), cast("dict[str, Any]", source.scope), found)
@@ -285,7 +294,9 @@ class _Rewritten(_Folded):
         self.constants = numbers(source)
 
     def _kind(self, node: ast.AST) -> str:
-        mine = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == self.me
+        mine = (
+            isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == self.me
+        )
         return self.fields.get(node.attr, "") if mine and isinstance(node, ast.Attribute) else ""
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
@@ -298,9 +309,7 @@ class _Rewritten(_Folded):
                 if math.isnan(value):
                     raise self.source.mistake(node.lineno, f"{node.attr} is NaN, which is no number")
                 infinity: ast.expr = ast.Name("_infinity", ast.Load())
-                return ast.copy_location(
-                    infinity if value > 0 else ast.UnaryOp(ast.USub(), infinity), node
-                )
+                return ast.copy_location(infinity if value > 0 else ast.UnaryOp(ast.USub(), infinity), node)
             return ast.copy_location(ast.Constant(value), node)
         return node
 
@@ -311,7 +320,12 @@ class _Rewritten(_Folded):
             name = ast.Name(f"{self.source.tree.name}_{f.attr}", ast.Load())
             mine = ast.Name(self.me, ast.Load())
             return ast.copy_location(ast.Call(name, [mine, *node.args], node.keywords), node)
-        if isinstance(f, ast.Name) and f.id == "int" and len(node.args) == 1 and "int" not in self.source.scope:
+        if (
+            isinstance(f, ast.Name)
+            and f.id == "int"
+            and len(node.args) == 1
+            and "int" not in self.source.scope
+        ):
             return ast.copy_location(_call("_whole", node.args[0]), node)
         return node
 

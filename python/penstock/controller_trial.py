@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 
 class Sender:
-    """One sender. Its controller's fields are attributes; `window` (bytes) and `pacing` (bit/s, inf = not paced)
-    are what `control` returned last. The connection's record begins as that of one whose window limits it.
+    """One sender. Its controller's fields are attributes; `window` (bytes) and `pacing` (bit/s, inf = not
+    paced) are what `control` returned last. The connection's record begins as that of one whose window
+    limits it.
     """
 
     def __init__(

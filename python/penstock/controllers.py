@@ -1,4 +1,4 @@
-"""Your own congestion control in one Python file: a class with typed fields and the methods that the engine calls.
+"""Your own congestion control in one Python file: a class with typed fields and methods.
 
     import penstock
 
@@ -98,11 +98,11 @@ def param(
     unit: str = "",
     origin: str = "chosen",
 ) -> Any:
-    """Declare a parameter: a field that is set from outside (`protocol="mylaw:gain=0.1"`), swept and described.
+    """Declare a parameter: a field that is set from outside, as in `protocol="mylaw:gain=0.1"`.
 
-    `text` says what it is in one line, `origin` where the default comes from. `range` are the smallest and the
-    largest legal value in base units. `unit` is "s", "bit/s", "bytes" or nothing: then values are given with
-    units ("50us"), and the default may be; the controller sees base units.
+    `text` says what it is in one line, `origin` where the default comes from. `range` are the smallest
+    and the largest legal value in base units. `unit` is "s", "bit/s", "bytes" or nothing: then values are
+    given with units ("50us"), and the default may be; the controller sees base units.
     """
     low, high = range if range is not None else (None, None)
     return Parameter(default, text, low, high, unit, origin)
@@ -179,27 +179,36 @@ class Controller:
         sort = _KINDS.get((kind, given.unit))
         if sort is None:
             units = ", ".join(unit for type_, unit in _KINDS if type_ == kind and unit)
-            raise found.mistake(line, f"{name}: unit={given.unit!r} is none of a {kind}'s; there are: {units or 'none'}")
+            raise found.mistake(
+                line, f"{name}: unit={given.unit!r} is none of a {kind}'s; there are: {units or 'none'}"
+            )
         if isinstance(given.default, str):
             value, unit = _engine.quantity(given.default) or (math.nan, "")
             if unit != given.unit:
-                raise found.mistake(line, f"{name}: default {given.default!r} is not in {given.unit or 'plain numbers'}")
+                raise found.mistake(
+                    line, f"{name}: default {given.default!r} is not in {given.unit or 'plain numbers'}"
+                )
             written = given.default
         else:
             value = float(given.default)
             if not _fits(given.default, kind) or not math.isfinite(value):
-                raise found.mistake(line, f"{name}: default {given.default!r} is no {kind} that can be written")
+                raise found.mistake(
+                    line, f"{name}: default {given.default!r} is no {kind} that can be written"
+                )
             plain = str(given.default).lower() if kind == "bool" else repr(given.default)
             written = f"{plain}{_WRITTEN[given.unit]}"
         low = given.low if given.low is not None else (0.0 if given.unit else -math.inf)
         high = given.high if given.high is not None else math.inf
         if kind != "bool" and not low <= value <= high:
-            raise found.mistake(line, f"{name}: default {given.default!r} is outside of its range, {low:g} to {high:g}")
+            raise found.mistake(
+                line, f"{name}: default {given.default!r} is outside of its range, {low:g} to {high:g}"
+            )
         if not given.text:
-            raise found.mistake(line, f"{name}: say what it is: penstock.param({given.default!r}, \"...\")")
+            raise found.mistake(line, f'{name}: say what it is: penstock.param({given.default!r}, "...")')
         return (name, sort, written, low, high, given.text, given.origin)
 
     def __call__(self, **parameters: Any) -> Chosen:
+        """This protocol with these parameters. Raises ScenarioError for a name that is none."""
         for name, value in parameters.items():
             if name not in self.parameters:
                 known = ", ".join(self.parameters) or "none"
@@ -214,7 +223,7 @@ class Controller:
         return f"<controller {self.name} at {place}>"
 
     def sender(self, *, segment: int = 1460, initial_window: int = 14600, **parameters: Any) -> Any:
-        """One sender with this controller, to try it by hand and in tests: see `penstock.controller_trial`."""
+        """One sender, to try the controller by hand and in tests: see `penstock.controller_trial`."""
         from penstock.controller_trial import Sender
 
         return Sender(self, segment, initial_window, parameters)
@@ -325,11 +334,11 @@ def controller(
 ) -> Any:
     """Make a protocol of a class: with or without arguments, as a decorator.
 
-    `name` is its name in scenarios (by default the class's in small letters), `text` one line on what it is (by
-    default the docstring's first paragraph), `source` the paper. `recovery` is how losses are repaired: "sack",
-    "newreno" or "reno"; `ecn` "off", "classic" (RFC 3168) or "dctcp" (RFC 8257: marks echoed one by one).
-    `compile` None compiles where Numba is installed; False interprets. Raises ScenarioError with file and line
-    for what cannot work.
+    `name` is its name in scenarios (by default the class's in small letters), `text` one line on what it
+    is (by default the docstring's first paragraph), `source` the paper. `recovery` is how losses are
+    repaired: "sack", "newreno" or "reno"; `ecn` "off", "classic" (RFC 3168) or "dctcp" (RFC 8257: marks
+    echoed one by one). `compile` None compiles where Numba is installed; False interprets. Raises
+    ScenarioError with file and line for what cannot work.
     """
 
     def make(cls: type) -> Controller:
@@ -380,15 +389,17 @@ def provide(identity: str) -> Controller:
 
 
 def load(file: str | Path, name: str) -> Controller:
-    """The controller `name` of a Python file, which is run once for each of its contents. Raises ScenarioError,
-    with the line where it has one.
+    """The controller `name` of a Python file, which is run once for each of its contents. Raises
+    ScenarioError, with the line where it has one.
     """
     path = Path(file).resolve()
     shown = sources.shown(str(path))
     try:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as problem:
-        raise _problem("protocol", f"{file}:{name}", f"the file cannot be read ({problem.strerror})") from None
+        raise _problem(
+            "protocol", f"{file}:{name}", f"the file cannot be read ({problem.strerror})"
+        ) from None
     with _lock:
         module_name = f"penstock_controllers_{hashlib.sha256(f'{path} {digest}'.encode()).hexdigest()[:16]}"
         module = sys.modules.get(module_name)
@@ -439,11 +450,13 @@ def _line_in(problem: BaseException, file: str) -> int:
 
 
 def in_scenario(
-    settings: Mapping[str, Any], toml: str = "", folder: Path | None = None
+    settings: Mapping[str, Any], document: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The settings with every controller replaced by what a scenario writes, and the identities of those that are
-    named: in a setting, by `protocols`, or in the text of a scenario file, from whose folder files are found.
+    """The settings with every controller replaced by what a scenario writes, and the identities of those
+    that are named: in a setting, by `protocols`, or in the text of a scenario file, from whose folder files
+    are found.
     """
+    toml, folder = str(document.get("toml", "")), Path(document.get("base_dir") or ".")
     chosen: dict[str, Controller] = {}
 
     def use(found: Controller) -> None:

@@ -37,8 +37,8 @@ def new_protocol(
 
 
 def write(name: str, language: str, folder: Path) -> list[Path]:
-    """Write the files of a new protocol and return their paths. Raises ScenarioError for a name that cannot be
-    one, and when a file is there already; OSError when the disk does not take them.
+    """Write the files of a new protocol and return their paths. Raises ScenarioError for a name that cannot
+    be one, and when a file is there already; OSError when the disk does not take them.
     """
     from penstock import controllers, scenario
 

@@ -53,8 +53,7 @@ def spec(scenario: Scenario, settings: Mapping[str, Any], seed: int) -> str:
     else:
         document, rest = what.spec(rest)
     # Controllers in Python go by name; which they are stands beside.
-    folder = Path(document.get("base_dir", "."))
-    rest, own = controllers.in_scenario(rest, document.get("toml", ""), folder)
+    rest, own = controllers.in_scenario(rest, document)
     if own:
         document["controllers"] = own
     document["set"] = {str(key): plain(str(key), value) for key, value in rest.items()}
