@@ -210,7 +210,7 @@ def test_no_losses_means_none_in_any_run():
         "beside": {**clean["beside"], "plain": {**clean["beside"]["plain"], "drops": near(-20)}},
     }
     assert judged(equal_rows.K_AF31, fewer)["tcp-few"].verdict == "confirmed"
-    more = {**clean, "drops in the room of both": near(20)}
+    more = {**clean, "drops in the room of both": near(60)}
     assert "the room of both" in judged(equal_rows.K_AF31, more)["tcp-few"].reason
     crowded = {**more, "drops in the room of both": near(90)}
     assert judged(equal_rows.K_AF31, crowded)["tcp-few"].reason == "unexplained"

@@ -211,12 +211,17 @@ K_AF31 = Row(
         growth("drops-none"),
         Cause(
             "all flows in one class share that class's limit, where two classes have two: with the room of "
-            "both it "
-            "loses less than half",
-            holds=lambda m: m["drops in the room of both"].mean < 0.5 * m["plain"]["drops"].mean,
+            "both the "
+            "larger part of the difference is gone",
+            holds=lambda m: (
+                m["plain"]["drops"].mean - m["drops in the room of both"].mean
+                > 0.5 * m["beside"]["plain"]["drops"].mean
+                > 0
+            ),
             evidence=lambda m: (
                 f"{m['plain']['drops'].mean:.0f} drops within 120 packets, "
-                f"{m['drops in the room of both'].mean:.0f} within 180"
+                f"{m['drops in the room of both'].mean:.0f} within 180, "
+                f"{m['beside']['plain there']['drops'].mean:.0f} with AF21"
             ),
             of=("tcp-few",),
         ),
