@@ -210,6 +210,10 @@ def test_no_losses_means_none_in_any_run():
         "beside": {**clean["beside"], "plain": {**clean["beside"]["plain"], "drops": near(-20)}},
     }
     assert judged(equal_rows.K_AF31, fewer)["tcp-few"].verdict == "confirmed"
+    more = {**clean, "drops in the room of both": near(60)}
+    assert "the room of both" in judged(equal_rows.K_AF31, more)["tcp-few"].reason
+    crowded = {**more, "drops in the room of both": near(90)}
+    assert judged(equal_rows.K_AF31, crowded)["tcp-few"].reason == "unexplained"
 
 
 def test_there_is_no_room_for_databases_unaffected_by_files_that_fill_the_link():

@@ -17,20 +17,24 @@ from penstock.experiments.cbc.setup import (
     S8,
     draw,
     measurer,
+    point,
     prober,
+    replications,
+    simulate,
 )
 from penstock.experiments.cbc.statements import (
     about_two,
     again,
     drastically,
     figure,
+    growth,
     lower,
     more_than,
     nearer_two,
     no,
     some,
 )
-from penstock.ledger import Claim, Measurement, Row, at_most
+from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_most
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
@@ -169,6 +173,12 @@ K_33 = figure(
 )
 
 
+def _measure_af31(lab: Lab) -> Measurement:
+    # One class with the limits of both: does one class lose more because it has less room?
+    roomy = simulate(lab, [point(A4, "none", limits="af31=180,af21=60")], replications(lab))[0]
+    return {**measurer(A4, S4)(lab), "drops in the room of both": Estimate.of(roomy.values("drops"))}
+
+
 def _draw_af31(m: Measurement, lab: Lab) -> list[Path]:
     return [draw(m, lab, "drops", "K-AF31", "All AF31: drops at router 2, full queues")]
 
@@ -195,9 +205,27 @@ K_AF31 = Row(
             say=lambda m: f"{m['plain']['drops']} drops, {m['beside']['plain there']['drops']} with AF21",
         ),
     ),
-    measure=measurer(A4, S4),
+    measure=_measure_af31,
     draw=_draw_af31,
-    causes=(),
+    causes=(
+        growth("drops-none"),
+        Cause(
+            "all flows in one class share that class's limit, where two classes have two: with the room of "
+            "both the "
+            "larger part of the difference is gone",
+            holds=lambda m: (
+                m["plain"]["drops"].mean - m["drops in the room of both"].mean
+                > 0.5 * m["beside"]["plain"]["drops"].mean
+                > 0
+            ),
+            evidence=lambda m: (
+                f"{m['plain']['drops'].mean:.0f} drops within 120 packets, "
+                f"{m['drops in the room of both'].mean:.0f} within 180, "
+                f"{m['beside']['plain there']['drops'].mean:.0f} with AF21"
+            ),
+            of=("tcp-few",),
+        ),
+    ),
     matters=(*MATTERS, "scenario.all_af31_ftp"),
     probe=prober(A4, S4),
 )

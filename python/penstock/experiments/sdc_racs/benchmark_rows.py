@@ -61,7 +61,7 @@ _FEW = (100, 2000)
 EDGES = (1e3, 10e3, 30e3, 100e3, 300e3, 1e6, 1e9)
 BINS = ("1-10 KB", "10-30 KB", "30-100 KB", "0.1-0.3 MB", "0.3-1 MB", "> 1 MB")
 _LEAST = 5
-# A ratio that no run had flows enough for.
+# A ratio that too few runs had flows enough for.
 _UNKNOWN = Estimate(1.0, 0.0, math.inf)
 # "Within 10 ms", and where the distribution is drawn.
 TEN_MS = 10e-3
@@ -128,11 +128,16 @@ def _numbers(sets: dict[str, list[RunSet]], rates: Sequence[int]) -> dict[str, A
     if RACS in sets:
         found["over RACS at the lowest"] = [ratio(sets, other, RACS, "fct_mean_s")[0] for other in (SDC, RCP)]
         bins = [at_most_rate(RACS, f"bin:{i}") / at_most_rate(RCP, f"bin:{i}") for i in range(len(BINS))]
-        found["RACS over RCP by size"] = [Estimate.of(b) if np.isfinite(b).any() else _UNKNOWN for b in bins]
+        found["RACS over RCP by size"] = [_of_some(b) for b in bins]
         share = {label: 100 * at_most_rate(label, "within") for label in (RACS, RCP)}
         found["within 10 ms"] = {label: Estimate.of(x) for label, x in share.items()}
         found["more within 10 ms"] = Estimate.of(100 * (share[RACS] / share[RCP] - 1))
     return found
+
+
+def _of_some(values: Array) -> Estimate:
+    """The mean of those replications that had flows enough, unknown where only one of several had."""
+    return Estimate.of(values) if np.isfinite(values).sum() >= min(2, values.size) else _UNKNOWN
 
 
 def _length(lab: Lab) -> dict[str, Any]:
