@@ -418,7 +418,7 @@ I_4_3 = Row(
             quote="the drop in peak performance when the number of servers is greater than 40",
             where=_FIG_4_3,
             why="below 90 % of its best from 40 to 50 servers, about where the book's figures end",
-            unit="servers",
+            say=lambda m: f"from {m['drop']} servers" if math.isfinite(m["drop"].mean) else "no drop",
         ),
         Claim(
             "ordered",

@@ -385,7 +385,7 @@ def _second_loss(large: str) -> Cause:
         "hardly one times out; once a second loss fits into the block, timeouts begin",
         holds=lambda m: _in_step(m["pairs"][large]),
         evidence=lambda m: _told_between(m["pairs"][large]),
-        of=("higher",),
+        of=("higher", "same-onset"),
     )
 
 
