@@ -77,7 +77,7 @@ def find(name: str | None) -> dict[str, Any]:
     """
     everything = scenario.describe()
     name = None if name is None else controllers.name_of(name)
-    everything["protocols"] += controllers.descriptions()
+    everything["protocols"] = everything.get("protocols", []) + controllers.descriptions()
     if name is None:
         return everything
     found: dict[str, Any] = {
