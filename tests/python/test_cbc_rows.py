@@ -71,10 +71,3 @@ def test_bad_values_are_named():
         with pytest.raises(ValueError, match=rule) as caught:
             penstock.run("db-ftp", **{key: value})
         assert key in str(caught.value)
-
-
-def test_a_finding_that_differs_runs_its_cause():
-    calls = []
-    claim = rows.Claim(False, "measured", lambda lab: calls.append(lab) or "because")
-    finding = rows.judge("lab", [claim, rows.Claim(True, "fine")], ())  # type: ignore[arg-type]
-    assert (finding.confirmed, finding.reason, calls) == (False, "because", ["lab"])

@@ -51,7 +51,6 @@
 //! it sends a frame, so it must be seen when it happens: the node then asks for a wake-up at its next departure
 //! ([`Effects::wakes`]), and nothing is replayed at one port before what happened earlier at another.
 #![no_std]
-#![warn(missing_docs)]
 extern crate alloc;
 
 pub mod aqm;

@@ -14,7 +14,6 @@
 //!
 //! Sans-IO like the fabric: calls with a `now` that never decreases at one host; packets, [`News`] and one deadline out.
 #![no_std]
-#![warn(missing_docs)]
 extern crate alloc;
 
 pub mod ends;

@@ -33,13 +33,15 @@
 //! ```
 //! use penstock::{Link, Simulation, Topology};
 //!
+//! let trunk = Link::new("1Gbps", "20us")?.buffer("64pkt")?;
+//! let access = Link::new("10Gbps", "1us")?;
 //! let mut network = Topology::default();
 //! let (left, right) = (network.switch("left"), network.switch("right"));
-//! network.connect(left, right, &Link::new("1Gbps", "20us")?.buffer("64pkt")?);
+//! network.connect(left, right, &trunk);
 //! for i in 0..2 {
 //!     let (from, to) = (network.host(format!("from{i}")), network.host(format!("to{i}")));
-//!     network.connect(from, left, &Link::new("10Gbps", "1us")?);
-//!     network.connect(right, to, &Link::new("10Gbps", "1us")?);
+//!     network.connect(from, left, &access);
+//!     network.connect(right, to, &access);
 //! }
 //! // Each flow with another transport, over the same link.
 //! let results = Simulation::on(network)
@@ -139,9 +141,9 @@ pub use penstock_units as units;
 pub use penstock_core::receive::ReceiveController;
 pub use penstock_core::tcp::{Echo, EcnMode, LossRecovery, RateSample, Recovery, Roles, TcpConfig};
 pub use penstock_core::{
-    AckRecord, Amount, Backlog, CcHeader, Congestion, Control, FlowView, Header, HostController, Kind, Limit,
-    LinkController, LinkView, Packet, ParamError, ParamSpec, Params, QueueDiscipline, Stream, Verdict,
-    WindowLaw,
+    AckRecord, Amount, Backlog, CcHeader, Congestion, Control, DropCause, FlowView, Header, HostController,
+    Kind, Limit, LinkController, LinkView, Packet, ParamError, ParamSpec, Params, QueueDiscipline, Stream,
+    Verdict, WindowLaw,
 };
 pub use penstock_fabric::{Rule, Scheduler};
 pub use penstock_host::{HostFacts, Stack};

@@ -18,7 +18,6 @@ use std::ops::{Deref, Index};
 /// the flow table, the reported port and what to know before trusting them.
 pub struct Results {
     outcome: Outcome,
-    notes: Vec<String>,
     without_effect: Vec<String>,
 }
 
@@ -62,7 +61,7 @@ pub struct PortRow {
 
 impl Results {
     pub(crate) fn new(outcome: Outcome, of: &Resolved) -> Results {
-        Results { outcome, notes: of.notes.clone(), without_effect: of.without_effect.clone() }
+        Results { outcome, without_effect: of.without_effect.clone() }
     }
     fn measured(&self) -> Measured<'_> {
         self.outcome.engine.measured()
@@ -118,7 +117,7 @@ impl Results {
     /// What to know before trusting the numbers, a line each: found in the run, known before it, and keys that were set without effect.
     pub fn warnings(&self) -> Vec<String> {
         let idle = self.without_effect.iter().map(|key| format!("{key} was set and has no effect"));
-        self.outcome.warnings.iter().chain(&self.notes).cloned().chain(idle).collect()
+        self.outcome.warnings.iter().cloned().chain(idle).collect()
     }
     /// SHA-256 of the summary and all tables, in hexadecimal: equal where every number is.
     pub fn fingerprint(&self) -> String {

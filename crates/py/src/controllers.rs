@@ -12,7 +12,7 @@ use penstock_models::{Protocol, Registry, Suite};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 /// The standard registry with the controllers that the document names.
@@ -57,7 +57,7 @@ fn leak(text: String) -> &'static str {
 }
 
 /// Protocols by what names their controllers: each is declared once in a process.
-static DECLARED: Mutex<Option<HashMap<String, &'static Protocol>>> = Mutex::new(None);
+static DECLARED: Mutex<Option<BTreeMap<String, &'static Protocol>>> = Mutex::new(None);
 
 fn made(identity: &str, controller: &Bound<'_, PyAny>) -> PyResult<(&'static Protocol, BuildSuite)> {
     let known =

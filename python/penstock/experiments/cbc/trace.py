@@ -60,7 +60,10 @@ def numbers(view: _View, curves: Mapping[str, Array]) -> dict[str, float]:
     over the files' time; `rtt_std_late`: from 20 s after the files' start on;
     `by_timeout`: connections put under control by a timeout; `controlled`: share of that time DB1 is under
     control; `early`: connections put under control per second before the files; `release`: seconds from
-    the files' end to the first release;
+    the files' end to the first release; `below`: share of the seconds in which the link between the routers
+    carries less than 95 % of what it can; `cv1_before`, `cv2_before`: as `cv1` and `cv2`, before the files;
+    `after1`, `after2`: carried in the six seconds after the files, bit/s, `ratio_after`: the one over the
+    other; `rtt_before`: mean of the samples before the files, s;
     `relapses`: connections put under control again after it; `back1`: seconds until DB1 carries its offered
     rate or more over 3 s.
     """
@@ -84,6 +87,13 @@ def numbers(view: _View, curves: Mapping[str, Array]) -> dict[str, float]:
     result["drops_onset"] = float(drops[_window(FTP_START, STEADY[0])].sum())
     result["drops_later"] = float(drops[during].sum())
     result["retransmits"] = float(retransmits[int(FTP_START) :].sum())
+    total = curves["db1_bps"] + curves["db2_bps"] + curves["ftp_bps"]
+    result["below"] = float(np.mean(total[during] < BELOW * PAYLOAD_BPS))
+    for name, curve in (("1", "db1_bps"), ("2", "db2_bps")):
+        result[f"cv{name}_before"] = float(curves[curve][before].std() / curves[curve][before].mean())
+        result[f"after{name}"] = float(curves[curve][_window(FTP_STOP, FTP_STOP + 6.0)].mean())
+    result["ratio_after"] = result["after1"] / result["after2"]
+    result["rtt_before"] = float(view.between("flow", 0, "rtt_s", *BEFORE).mean())
     rtt = view.between("flow", 0, "rtt_s", *STEADY)
     result |= {"rtt_mean": float(rtt.mean()), "rtt_std": float(rtt.std())}
     late = view.between("flow", 0, "rtt_s", FTP_START + 20.0, FTP_STOP)
@@ -120,6 +130,10 @@ def outside(run: Run) -> Mapping[str, float]:
     }
 
 
+#: What a full link of 10 Mb/s carries of payload, bit/s (78 B of headers and framing per 1460 B), and the
+#: share of it below which the link counts as not full.
+PAYLOAD_BPS = 10e6 * 1460 / 1538
+BELOW = 0.95
 #: Offered by database 1 with its 4 % of application bytes, bit/s.
 OFFERED1 = 4.8e6 * 1.04
 

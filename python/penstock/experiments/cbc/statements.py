@@ -1,0 +1,416 @@
+"""The statements that the paper makes of several figures, as claims, and their causes.
+
+The paper gives no numbers; its words stand for these: *drastically*: less than half; *nearly equal*: a ratio
+of at most 1.25; *about 2:1*: within 2 +/- 0.3; *unaffected*: within 5 %; *only initially*: at least 90 % in
+the first two seconds; *lower*, *smoother*: lower run by run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.experiments.cbc.setup import (
+    CARRY,
+    LOUD,
+    MATTERS,
+    ONE,
+    PAPER,
+    QUANTITIES,
+    draw,
+    measurer,
+    prober,
+)
+from penstock.experiments.cbc.trace import PAYLOAD_BPS
+from penstock.ledger import Cause, Claim, Measurement, Row, at_least, none, repeated, within
+
+_NAMES = {
+    "drops": "drops",
+    "drops_later": "drops after the first two seconds",
+    "retransmits": "retransmissions to DB1",
+    "cv1": "variation of DB1",
+    "cv2": "variation of DB2",
+    "cvf": "variation of the files",
+    "rtt_std": "standard deviation of DB1's RTT",
+    "below": "share of seconds in which the link is not full",
+}
+_SCALE = {"rtt_std": (1e3, " ms")}
+
+
+def both(key: str) -> Callable[[Measurement], str]:
+    """Both controllers' numbers in words."""
+    scale, unit = _SCALE.get(key, (1.0, ""))
+
+    def say(m: Measurement) -> str:
+        plain, cbc = (m[who][key] * scale for who in ("plain", "cbc"))
+        return f"{_NAMES.get(key, key)} {plain}{unit} with TCP, {cbc}{unit} with CBC"
+
+    return say
+
+
+def lower(key: str, id: str, quote: str, where: str, text: str = "") -> Claim:
+    """CBC's number is lower than plain TCP's, run by run."""
+    return Claim(
+        id,
+        text or f"the {_NAMES[key]} is lower with CBC than with plain TCP",
+        "order",
+        "lower with CBC",
+        lambda m: m["less"][key],
+        at_least(0),
+        quote=quote,
+        where=where,
+        why="run by run, the whole interval above zero",
+        say=both(key),
+    )
+
+
+def drastically(key: str, id: str, quote: str, where: str) -> Claim:
+    """CBC has less than half."""
+    return Claim(
+        id,
+        f"CBC cuts the {_NAMES[key]} drastically",
+        "ratio",
+        "drastically fewer",
+        lambda m: m["below half"][key],
+        at_least(0),
+        quote=quote,
+        where=where,
+        why="drastically: to less than half of plain TCP's",
+        say=both(key),
+    )
+
+
+def no(key: str, id: str, quote: str, where: str) -> Claim:
+    """CBC has none in any run."""
+    return Claim(
+        id,
+        f"with CBC there are no {_NAMES[key]}",
+        "none lost",
+        "none",
+        lambda m: m["cbc"][key],
+        none,
+        quote=quote,
+        where=where,
+        say=both(key),
+    )
+
+
+def some(key: str, id: str, quote: str, where: str, who: str = "plain") -> Claim:
+    """There are some: at least one in a run on average."""
+    name = {"plain": "plain TCP", "cbc": "CBC"}[who]
+    return Claim(
+        id,
+        f"with {name} there are {_NAMES[key]}",
+        "bound",
+        "some",
+        lambda m: m[who][key],
+        at_least(1),
+        quote=quote,
+        where=where,
+        why="at least one per run",
+        unit="per run",
+    )
+
+
+def about_two(quote: str, where: str) -> Claim:
+    """CBC keeps about 2:1."""
+    return Claim(
+        "two-to-one",
+        "with CBC the databases keep about 2:1",
+        "number",
+        "about 2:1",
+        lambda m: m["cbc"]["ratio"],
+        within(2, by=0.3),
+        quote=quote,
+        where=where,
+        why="about: within 0.3",
+        say=both("ratio"),
+    )
+
+
+def nearer_two(quote: str, where: str) -> Claim:
+    """CBC's ratio is nearer to 2:1 than plain TCP's."""
+    return Claim(
+        "closer",
+        "with CBC DB1:DB2 is closer to 2:1 than with plain TCP",
+        "order",
+        "closer to 2:1",
+        "nearer two",
+        at_least(0),
+        quote=quote,
+        where=where,
+        why="run by run, the whole interval above zero",
+        say=both("ratio"),
+    )
+
+
+def unaffected(i: int, quote: str, where: str) -> Claim:
+    """A database under CBC carries what it carries undisturbed."""
+    return Claim(
+        f"db{i}-unaffected",
+        f"with CBC the files have no impact on DB{i}'s throughput",
+        "equal",
+        "basically no impact",
+        lambda m: m["kept"][f"cbc{i}"],
+        within(1, 0.05),
+        quote=quote,
+        where=where,
+        why="basically none: within 5 % of what it carries with plain TCP before the files",
+        unit="of what it carries before the files",
+    )
+
+
+def slower_back(i: int, quote: str, where: str) -> Claim:
+    """After the files a database returns to its offer later with CBC."""
+    return Claim(
+        f"db{i}-slower-back",
+        f"after the files DB{i} recovers more slowly with CBC",
+        "order",
+        "a bit more slowly",
+        lambda m: m["less"][f"after{i}"],
+        at_least(0),
+        quote=quote,
+        where=where,
+        why="it carries less in the six seconds after them, run by run",
+        say=lambda m: (
+            f"DB{i} in the six seconds after the files {m['plain'][f'after{i}'] * 1e-6} Mb/s with TCP, "
+            f"{m['cbc'][f'after{i}'] * 1e-6} Mb/s with CBC"
+        ),
+    )
+
+
+def more_than(key: str, who: str, other: str, id: str, quote: str, where: str) -> Claim:
+    """More than in another setting."""
+    name = {"plain": "plain TCP", "cbc": "CBC"}[who]
+    return Claim(
+        id,
+        f"with {name} the {_NAMES[key]} is more than with {other}"
+        if key.startswith("cv")
+        else f"with {name} there are more {_NAMES[key]} than with {other}",
+        "order",
+        "more",
+        lambda m: m["beside"][who][key],
+        at_least(0),
+        quote=quote,
+        where=where,
+        why="run by run, the whole interval above zero",
+        say=lambda m: f"{_NAMES[key]} {m[who][key]}, with {other} {m['beside'][f'{who} there'][key]}",
+    )
+
+
+# ---- causes -----------------------------------------------------------------------------------------------
+
+
+def _ratio(*ids: str) -> Cause:
+    def far(m: Measurement) -> float:
+        cbc = m["cbc"]
+        return abs(cbc["ratio"].mean - cbc["latched"].mean) if "latched" in cbc else float("inf")
+
+    return Cause(
+        "the set keeps about the ratio of the requirements that it froze, and these are averages over some "
+        "forty "
+        "bursty round trips",
+        holds=lambda m: m["kept and frozen"] >= 0.7 and far(m) <= 0.25,
+        evidence=lambda m: (
+            f"kept {m['cbc']['ratio']}, frozen {m['cbc']['latched']}, correlation over three controllers "
+            f"{m['kept and frozen']:.2f}; without the delay trigger {m['variants'][LOUD]['ratio']:.2f} kept "
+            f"of "
+            f"{m['variants'][LOUD]['latched']:.2f}; control is set {m['cbc']['early']} times per second "
+            f"before "
+            "any file"
+        ),
+        of=ids,
+    )
+
+
+def _files_own(*ids: str) -> Cause:
+    return Cause(
+        "the drops are the files' own: of those at router 2 few are the databases', with either controller",
+        holds=lambda m: m["plain"]["retransmits"].mean < 0.2 * m["plain"]["drops"].mean,
+        evidence=lambda m: (
+            f"{m['plain']['drops'].mean:.0f} drops and {m['plain']['retransmits'].mean:.0f} retransmissions "
+            f"to DB1 "
+            f"with TCP, {m['cbc']['drops'].mean:.0f} and {m['cbc']['retransmits'].mean:.0f} with CBC"
+        ),
+        of=ids,
+    )
+
+
+def growth(*ids: str) -> Cause:
+    """The caps grow until RED drops."""
+    return Cause(
+        "caps of eta times what was carried grow until RED drops: with eta = 1 less than half is lost",
+        holds=lambda m: m["variants"][ONE]["drops"] < 0.5 * m["cbc"]["drops"].mean,
+        evidence=lambda m: (
+            f"{m['cbc']['drops'].mean:.1f} drops, {m['variants'][ONE]['drops']:.1f} with eta = 1, at an RTT "
+            f"of "
+            f"{m['cbc']['rtt_mean'].mean * 1e3:.0f} and {m['variants'][ONE]['rtt_mean'] * 1e3:.0f} ms"
+        ),
+        of=ids,
+    )
+
+
+def _before(*ids: str) -> Cause:
+    return Cause(
+        "control is on before the files come, set by the databases' own bursts, which spares their onset",
+        holds=lambda m: m["cbc"]["early"].mean > 0.05,
+        evidence=lambda m: (
+            f"set {m['cbc']['early'].mean:.2f} times per second before any file; "
+            f"{m['cbc']['drops_onset'].mean:.1f} drops in their first two seconds, "
+            f"{m['plain']['drops_onset'].mean:.1f} with TCP"
+        ),
+        of=ids,
+    )
+
+
+def _held(*ids: str) -> Cause:
+    return Cause(
+        "windows of a few whole segments leave a part of every cap unused: with fractions carried over DB1 "
+        "carries "
+        "more",
+        holds=lambda m: m["variants"][CARRY]["db1"] > 1.03 * m["cbc"]["db1"].mean,
+        evidence=lambda m: (
+            f"DB1 {m['cbc']['db1'].mean * 1e-6:.2f} Mb/s, with fractions carried over "
+            f"{m['variants'][CARRY]['db1'] * 1e-6:.2f} at {m['variants'][CARRY]['drops']:.0f} drops"
+        ),
+        of=ids,
+    )
+
+
+def _held_after(*ids: str) -> Cause:
+    return Cause(
+        "windows of a few whole segments leave a part of every cap unused: with fractions carried over the "
+        "ratio "
+        "after the files is nearer to 2:1",
+        holds=lambda m: (
+            abs(m["variants"][CARRY]["ratio_after"] - 2) < 0.5 * abs(m["cbc"]["ratio_after"].mean - 2)
+        ),
+        evidence=lambda m: (
+            f"{m['cbc']['ratio_after'].mean:.2f}, with fractions carried over "
+            f"{m['variants'][CARRY]['ratio_after']:.2f}"
+        ),
+        of=ids,
+    )
+
+
+def _room(*ids: str) -> Cause:
+    def left(m: Measurement) -> float:
+        return PAYLOAD_BPS - float(m["plain"]["ftp"].mean)
+
+    return Cause(
+        "the files keep what they take, and what they leave of the link is less than the databases offer",
+        holds=lambda m: left(m) < 0.95 * (m["plain"]["before1"].mean + m["plain"]["before2"].mean),
+        evidence=lambda m: (
+            f"{left(m) * 1e-6:.2f} Mb/s left for {m['plain']['before1'].mean * 1e-6:.2f} and "
+            f"{m['plain']['before2'].mean * 1e-6:.2f}"
+        ),
+        of=ids,
+    )
+
+
+def _offer(i: int, *ids: str) -> Cause:
+    return Cause(
+        f"DB{i} varies as its bursty application does: no more than undisturbed",
+        holds=lambda m: m["cbc"][f"cv{i}"].mean <= 1.1 * m["plain"][f"cv{i}_before"].mean,
+        evidence=lambda m: (
+            f"coefficient of variation {m['cbc'][f'cv{i}'].mean:.2f}, before the files "
+            f"{m['plain'][f'cv{i}_before'].mean:.2f}"
+        ),
+        of=ids,
+    )
+
+
+def _climb(*ids: str) -> Cause:
+    return Cause(
+        "the queue climbs under the caps to where plain TCP keeps it, only more slowly, and that climb is in "
+        "the "
+        "figure",
+        holds=lambda m: m["cbc"]["rtt_std_late"].mean < 0.8 * m["cbc"]["rtt_std"].mean,
+        evidence=lambda m: (
+            f"standard deviation {m['cbc']['rtt_std'].mean * 1e3:.1f} ms, from 20 s after the files' start "
+            f"on "
+            f"{m['cbc']['rtt_std_late'].mean * 1e3:.1f} ms (TCP {m['plain']['rtt_std_late'].mean * 1e3:.1f} "
+            f"ms)"
+        ),
+        of=ids,
+    )
+
+
+def _shorter(*ids: str) -> Cause:
+    return Cause(
+        "CBC keeps the queue shorter the earlier RED drops",
+        holds=lambda m: m["cbc"]["rtt_mean"].mean < m["beside"]["cbc there"]["rtt_mean"].mean,
+        evidence=lambda m: (
+            f"RTT {m['cbc']['rtt_mean'].mean * 1e3:.0f} ms against "
+            f"{m['beside']['cbc there']['rtt_mean'].mean * 1e3:.0f} ms"
+        ),
+        of=ids,
+    )
+
+
+def _causes(claims: tuple[Claim, ...], beside: str) -> tuple[Cause, ...]:
+    """The causes of whichever of the claims a figure has."""
+    ids = {claim.id for claim in claims}
+
+    def of(*names: str) -> tuple[str, ...]:
+        return tuple(name for name in names if name in ids)
+
+    found: list[Cause] = []
+    for make, names in (
+        (_ratio, ("two-to-one", "closer", "db2-suffers", "db1-mainly", "not-quite")),
+        (_files_own, ("drops-cut", "drops-none", "later-fewer", "fewer")),
+        (growth, ("drops-cut", "drops-none", "retransmits-cut", "retransmits-none", "later-fewer", "fewer")),
+        (_before, ("initially", "concentrated")),
+        (_held, ("db1-unaffected", "db2-unaffected", "two-to-one")),
+        (_room, ("db1-unaffected", "db2-unaffected", "db2-stays")),
+        (_held_after, ("ratio-after",)),
+        (_climb, ("rtt-steadier",)),
+    ):
+        if of(*names):
+            found.append(make(*of(*names)))
+    found += [_offer(i, f"db{i}-smoother") for i in (1, 2) if of(f"db{i}-smoother")]
+    if beside and of("cbc-more", "cbc-less-stable"):
+        found.append(_shorter(*of("cbc-more", "cbc-less-stable")))
+    return tuple(found)
+
+
+def figure(number: int, setting: str, quantity: str, *claims: Claim, beside: str = "") -> Row:
+    """The row of one figure: one quantity over time in one setting, compared with another where need be."""
+    what = QUANTITIES[quantity][1].split(" (")[0]
+
+    def drawn(m: Measurement, lab: Any) -> list[Any]:
+        return [draw(m, lab, quantity, f"K-{number}", f"Fig {number}: {what}, {setting}")]
+
+    return Row(
+        f"K-{number}",
+        PAPER,
+        f"Fig {number}: {what}, {setting}",
+        claims=claims,
+        measure=measurer(setting, beside),
+        draw=drawn,
+        causes=_causes(claims, beside),
+        matters=MATTERS,
+        probe=prober(setting, beside),
+    )
+
+
+def again(row: Row, id: str, where: str) -> Claim:
+    """A claim of another row, shown once more."""
+    return repeated(next(claim for claim in row.claims if claim.id == id), row.id, where)
+
+
+__all__ = [
+    "about_two",
+    "again",
+    "both",
+    "drastically",
+    "figure",
+    "growth",
+    "lower",
+    "more_than",
+    "nearer_two",
+    "no",
+    "slower_back",
+    "some",
+    "unaffected",
+]

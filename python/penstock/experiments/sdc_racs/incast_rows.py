@@ -1,0 +1,396 @@
+"""Sections 3.5.2 and 4.3.2, incast: times and losses of synchronised responses (Fig 3.9, 3.10, 4.6, 4.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.experiments.sdc_racs.setup import (
+    ABOUT,
+    CHAPTER_3,
+    CHAPTER_4,
+    CHOSEN,
+    ECN,
+    EXPLICIT,
+    PAPER,
+    RACS,
+    RCP,
+    SACK,
+    SDC,
+    SIZE_AWARE,
+    SMALL,
+    TCP,
+    Contender,
+    at,
+    curves,
+    difference,
+    measured,
+    over,
+    ratio,
+    sdc,
+    sweep,
+    told,
+)
+from penstock.ledger import (
+    Cause,
+    Claim,
+    Estimate,
+    Measurement,
+    Row,
+    at_least,
+    at_most,
+    every,
+    monotone,
+    none,
+    within,
+)
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+
+SERVERS: tuple[int, ...] = tuple(CHOSEN["simulation.incast_servers"])
+# "As the number of servers increases": from the middle of the axis on.
+MANY = len(SERVERS) // 2
+_FEW = (5, 20, 30, 50)
+# 100 packets of 1500 B, counted in bytes.
+_BYTES = "150KB"
+
+
+def _incast(
+    lab: Lab, chosen: Mapping[str, Any], servers: Sequence[int], runs: int, repetitions: int, beside: bool
+) -> dict[str, Any]:
+    more: dict[str, Any] = {"repetitions": repetitions, "response": "25KB"}
+    who = (*CHAPTER_3, RACS, RCP, *(("DCTCP", "D3") if beside else ()))
+    sets = sweep(lab, "query", "servers", servers, who, runs=runs, chosen=chosen, **more)
+    by_bytes = sweep(
+        lab, "query", "servers", servers, CHAPTER_4, runs=runs, chosen=chosen, buffer=_BYTES, **more
+    )
+    middle = len(servers) // 2
+    slower = [
+        gap for other in (SACK, ECN) for gap in difference(sets, other, SDC, "fct_mean_s", 1e3)[middle:]
+    ]
+    return {
+        "servers": list(servers),
+        "afct": measured(sets, "fct_mean_s", 1e3),
+        "loss": measured(sets, "drop_rate", 100),
+        "queue": measured(sets, "queue_mean_packets"),
+        "others less SDC": slower,
+        "over SDC at the fewest": [ratio(sets, other, SDC, "fct_mean_s")[0] for other in (SACK, ECN)],
+        "RACS over SDC": ratio(sets, RACS, SDC, "fct_mean_s"),
+        "RACS's loss less half of SDC's": Estimate.of(
+            100 * (sets[RACS][-1].values("drop_rate") - 0.5 * sets[SDC][-1].values("drop_rate"))
+        ),
+        "SDC's drops": [Estimate.of(r.values("drops")) for r in sets[SDC]],
+        "loss, by bytes": measured(by_bytes, "drop_rate", 100),
+        "queue, by bytes": measured(by_bytes, "queue_mean_packets"),
+        "RACS's drops, by bytes": [Estimate.of(r.values("drops")) for r in by_bytes[RACS]],
+    }
+
+
+def _measure(lab: Lab) -> Measurement:
+    runs, repetitions = lab.replications(3, 2), lab.pick(500, 60, 2)
+    found = _incast(lab, CHOSEN, SERVERS, runs, repetitions, beside=True)
+    one = Contender("one", sdc(initial_window=1))
+    more: dict[str, Any] = {"repetitions": repetitions, "response": "25KB"}
+    small = sweep(lab, "query", "servers", SERVERS[-1:], [one], runs=runs, **more)
+    return {
+        **found,
+        "first window of one": {
+            "loss": measured(small, "drop_rate", 100)["one"][0],
+            "afct": measured(small, "fct_mean_s", 1e3)["one"][0],
+        },
+    }
+
+
+def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return _incast(lab, at(settings), _FEW, 1, 20, beside=False)
+
+
+def _drawn(
+    m: Measurement, lab: Lab, key: str, name: str, who: Sequence[str], ylabel: str, title: str, **more: Any
+) -> list[Path]:
+    chosen = {label: m[key][label] for label in who}
+    return [
+        curves(
+            lab, name, m["servers"], chosen, xlabel="number of servers", ylabel=ylabel, title=title, **more
+        )
+    ]
+
+
+def _draw_39(m: Measurement, lab: Lab) -> list[Path]:
+    who = (*CHAPTER_3, "DCTCP", "D3")
+    return _drawn(m, lab, "afct", "M-3.9", who, "AFCT (ms)", "Incast: completion time")
+
+
+def _draw_310(m: Measurement, lab: Lab) -> list[Path]:
+    who = (*CHAPTER_3, "DCTCP", "D3")
+    return _drawn(m, lab, "loss", "M-3.10", who, "loss rate (%)", "Incast: loss")
+
+
+def _draw_46(m: Measurement, lab: Lab) -> list[Path]:
+    return _drawn(m, lab, "afct", "M-4.6", CHAPTER_4, "AFCT (ms)", "Incast: completion time")
+
+
+def _draw_47(m: Measurement, lab: Lab) -> list[Path]:
+    counted = {"RACS, buffer 100 packets": [e.mean for e in m["loss"][RACS]]}
+    title = "Incast: loss (buffer 150 KB)"
+    return _drawn(m, lab, "loss, by bytes", "M-4.7", CHAPTER_4, "loss rate (%)", title, extra=counted)
+
+
+def _said(key: str, *labels: str) -> Any:
+    return lambda m: "; ".join(f"{label} {over(m['servers'], m[key][label])}" for label in labels)
+
+
+def _where_slower(m: Measurement) -> list[int]:
+    """The points from the middle on at which SDC is not the fastest."""
+    afct = m["afct"]
+    return [
+        i for i in range(MANY, len(SERVERS)) if afct[SDC][i].mean > min(afct[SACK][i].mean, afct[ECN][i].mean)
+    ]
+
+
+_FIG_39, _FIG_310, _FIG_47 = "section 3.5.2, Fig 3.9", "section 3.5.2, Fig 3.10", "section 4.3.2, Fig 4.7"
+
+M_39 = Row(
+    "M-3.9",
+    PAPER,
+    "Incast: completion time (Fig 3.9)",
+    claims=(
+        Claim(
+            "alike",
+            "with few servers SDC, SACK and SACK + RED/ECN have roughly the same AFCT",
+            "equal",
+            "roughly similar",
+            "over SDC at the fewest",
+            every(within(1, ABOUT)),
+            quote="all protocols achieve roughly similar AFCT performance when the number of servers is "
+            "small",
+            where=_FIG_39,
+            why="roughly: within 20 % of SDC's at the fewest servers",
+            unit="times SDC's",
+        ),
+        Claim(
+            "better",
+            "with many servers SDC's AFCT is lower than that of both SACKs",
+            "order",
+            "lower",
+            "others less SDC",
+            every(at_least(0)),
+            quote="as the number of servers increase SDC shows improvement in AFCT",
+            where=_FIG_39,
+            why="at every number of servers from the middle of the axis on, run by run",
+            say=_said("afct", *CHAPTER_3),
+        ),
+    ),
+    measure=_measure,
+    draw=_draw_39,
+    causes=(
+        Cause(
+            "where SDC is not the fastest it loses packets itself: its advantage was to lose none, and with "
+            "a first "
+            "window of one packet it is faster",
+            holds=lambda m: (
+                bool(_where_slower(m))
+                and all(m["loss"][SDC][i].mean > 0 for i in _where_slower(m))
+                and m["first window of one"]["afct"].mean < m["afct"][SDC][-1].mean
+            ),
+            evidence=lambda m: (
+                f"n = {', '.join(str(SERVERS[i]) for i in _where_slower(m))}: it loses "
+                f"{told([m['loss'][SDC][i] for i in _where_slower(m)], '.2g')} %; at n = {SERVERS[-1]} its "
+                f"AFCT is {m['afct'][SDC][-1].mean:.1f} ms, from one packet "
+                f"{m['first window of one']['afct'].mean:.1f} ms"
+            ),
+            of=("better",),
+        ),
+    ),
+    matters=(*SIZE_AWARE, *TCP),
+    probe=_probe,
+)
+
+M_310 = Row(
+    "M-3.10",
+    PAPER,
+    "Incast: loss (Fig 3.10)",
+    claims=(
+        Claim(
+            "sdc-none",
+            "SDC loses no packet at any number of servers",
+            "none lost",
+            "zero losses",
+            "SDC's drops",
+            every(none),
+            quote="it avoids incast by having zero losses",
+            where=_FIG_310,
+            say=lambda m: f"loss {_said('loss', SDC)(m)} servers (%)",
+        ),
+        Claim(
+            "sdc-queue",
+            "SDC keeps small queues at every number of servers",
+            "bound",
+            "small",
+            lambda m: m["queue"][SDC],
+            every(at_most(SMALL)),
+            quote="and also maintains small queues",
+            where="section 3.5.2",
+            why="small: below a quarter of the buffer",
+            say=_said("queue", SDC),
+        ),
+        Claim(
+            "tcp-grows",
+            "the loss rate of TCP increases with the number of servers",
+            "shape",
+            "increases with n",
+            lambda m: m["loss"][SACK],
+            monotone(),
+            quote="With TCP, loss rate increases with the number of servers",
+            where=_FIG_310,
+            say=_said("loss", SACK),
+        ),
+        Claim(
+            "tcp-few",
+            "with an RTOmin of 10 ms TCP's losses stay very few",
+            "bound",
+            "very few",
+            lambda m: m["loss"][SACK],
+            every(at_most(1)),
+            quote="using RTOmin ≈ 10msec, helps TCP mitigate Incast, as shown by very small few losses",
+            where=_FIG_310,
+            why="very few: at most one packet in a hundred",
+            say=_said("loss", SACK),
+        ),
+    ),
+    measure=_measure,
+    draw=_draw_310,
+    causes=(
+        Cause(
+            "the windows of the first rounds, which grow before the first load report is back, exceed buffer "
+            "and pipe "
+            "when many flows start at once: from a first window of one packet SDC loses less than half",
+            holds=lambda m: m["first window of one"]["loss"].mean < 0.5 * m["loss"][SDC][-1].mean,
+            evidence=lambda m: (
+                f"n = {SERVERS[-1]}: {m['loss'][SDC][-1].mean:.2g} % from two packets, "
+                f"{m['first window of one']['loss'].mean:.2g} % from one"
+            ),
+            of=("sdc-none", "sdc-queue"),
+        ),
+    ),
+    matters=(*SIZE_AWARE, *TCP),
+    probe=_probe,
+)
+
+M_46 = Row(
+    "M-4.6",
+    PAPER,
+    "Incast: completion time (Fig 4.6)",
+    claims=(
+        Claim(
+            "alike",
+            "SDC and RACS have roughly the same AFCT at every number of servers",
+            "equal",
+            "roughly similar",
+            "RACS over SDC",
+            every(within(1, ABOUT)),
+            quote="SDC & RACS achieve roughly similar AFCT performance",
+            where="section 4.3.2, Fig 4.6",
+            why="roughly: within 20 %",
+            say=lambda m: f"RACS over SDC {over(m['servers'], m['RACS over SDC'])} servers",
+        ),
+    ),
+    measure=_measure,
+    draw=_draw_46,
+    causes=(
+        Cause(
+            "they part only where SDC loses packets, so that some of its flows wait for timeouts",
+            holds=lambda m: all(
+                m["loss"][SDC][i].mean > 0
+                for i, r in enumerate(m["RACS over SDC"])
+                if abs(r.mean - 1) > ABOUT
+            ),
+            evidence=lambda m: f"SDC's loss (%): {over(m['servers'], m['loss'][SDC])} servers",
+        ),
+    ),
+    matters=(*SIZE_AWARE, *EXPLICIT),
+    probe=_probe,
+)
+
+M_47 = Row(
+    "M-4.7",
+    PAPER,
+    "Incast: loss (Fig 4.7)",
+    claims=(
+        Claim(
+            "racs-none",
+            "RACS loses no packet at any number of servers, with a buffer counted in bytes",
+            "none lost",
+            "zero losses",
+            "RACS's drops, by bytes",
+            every(none),
+            quote="it avoids incast by having zero losses ... only if router buffers are allocated in bytes",
+            where=f"{_FIG_47}, and section 4.2",
+            say=lambda m: f"loss {_said('loss, by bytes', RACS)(m)} servers (%)",
+        ),
+        Claim(
+            "racs-queue",
+            "RACS keeps small queues at every number of servers",
+            "bound",
+            "small",
+            lambda m: m["queue, by bytes"][RACS],
+            every(at_most(SMALL)),
+            quote="and also maintains small queues, which results in overall AFCT improvement",
+            where="section 4.3.2",
+            why="small: below a quarter of the buffer",
+            say=_said("queue, by bytes", RACS),
+        ),
+        Claim(
+            "sdc-grows",
+            "the loss rate of SDC increases with the number of servers (Fig 3.10 says it loses nothing)",
+            "shape",
+            "increases with n",
+            lambda m: m["loss, by bytes"][SDC],
+            monotone(),
+            quote="With SDC & RCP, loss rate increases with the number of servers as shown in Figure 4.7",
+            where=_FIG_47,
+            say=_said("loss, by bytes", SDC),
+        ),
+        Claim(
+            "rcp-grows",
+            "the loss rate of RCP increases with the number of servers",
+            "shape",
+            "increases with n",
+            lambda m: m["loss, by bytes"][RCP],
+            monotone(),
+            quote="With SDC & RCP, loss rate increases with the number of servers as shown in Figure 4.7",
+            where=_FIG_47,
+            say=_said("loss, by bytes", RCP),
+        ),
+        Claim(
+            "packets-no-gain",
+            "with a buffer counted in packets RACS gains little: it loses at least half of what SDC loses",
+            "order",
+            "not much of a gain",
+            "RACS's loss less half of SDC's",
+            at_least(0),
+            quote="If router buffers are calculated in terms of packets then we do not see much of a gain",
+            where="section 4.2",
+            why="not much: less than a halving, at the most servers",
+            say=_said("loss", RACS, SDC),
+        ),
+    ),
+    measure=_measure,
+    draw=_draw_47,
+    causes=(
+        Cause(
+            "RCP's flows start at an advertised rate and are paced, so that only bursts of SYNs could "
+            "overflow the "
+            "buffer: it loses next to nothing at any number of servers",
+            holds=lambda m: max(e.mean for e in m["loss, by bytes"][RCP]) < 0.1,
+            evidence=lambda m: f"at most {max(e.mean for e in m['loss, by bytes'][RCP]):.2g} %",
+            of=("rcp-grows",),
+        ),
+    ),
+    matters=(*SIZE_AWARE, *EXPLICIT),
+    probe=_probe,
+)
+
+INCAST_ROWS = [M_39, M_310, M_46, M_47]

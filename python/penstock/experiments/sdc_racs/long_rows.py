@@ -1,0 +1,353 @@
+"""Sections 3.5.1 and 4.3.1: utilisation and queue under long flows (Fig 3.7, 3.8, 4.4, 4.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.experiments.sdc_racs.setup import (
+    BUFFER,
+    CHAPTER_3,
+    CHAPTER_4,
+    CHOSEN,
+    ECN,
+    EXPLICIT,
+    LARGE,
+    PAPER,
+    RACS,
+    RCP,
+    SACK,
+    SDC,
+    SIZE_AWARE,
+    SMALL,
+    TCP,
+    Contender,
+    at,
+    contenders,
+    curves,
+    difference,
+    measured,
+    over,
+    sweep,
+    told,
+)
+from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, at_most, every, within
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.ledger import Lab
+
+SENDERS: tuple[int, ...] = tuple(CHOSEN["simulation.long_flow_senders"])
+# The search asks at the ends and in the middle.
+_FEW = (2, 10, 50)
+# Other queues that mark: whether a fall with N depends on the thresholds.
+_MARKING = (
+    Contender("RED 5/15", "sack:ecn=true", "red:min=5pkt,max=15pkt,ecn=true"),
+    Contender("step at 20", "sack:ecn=true", "threshold:k=20pkt"),
+)
+
+
+def _long(
+    lab: Lab,
+    chosen: Mapping[str, Any],
+    senders: Sequence[int],
+    who: Sequence[str],
+    runs: int,
+    length: Mapping[str, Any],
+) -> dict[str, Any]:
+    sets = sweep(lab, "long-flows", "flows", senders, who, runs=runs, chosen=chosen, **length)
+    found: dict[str, Any] = {
+        "senders": list(senders),
+        "utilisation": measured(sets, "utilisation", 100),
+        "queue": measured(sets, "queue_mean_packets"),
+    }
+    if SACK in who:
+        gaps = [
+            a.values("utilisation") - b.values("utilisation")
+            for a, b in zip(sets[SACK], sets[SDC], strict=True)
+        ]
+        found["SACK above SDC"] = Estimate.of(100 * sum(gaps) / len(gaps))
+        found["ECN falls by"] = Estimate.of(
+            100 * (sets[ECN][0].values("utilisation") - sets[ECN][-1].values("utilisation"))
+        )
+        found["SACK's queue less ECN's"] = difference(sets, SACK, ECN, "queue_mean_packets")
+    if RCP in who:
+        found["RACS above RCP"] = difference(sets, RACS, RCP, "utilisation", 100)[0]
+    return found
+
+
+def _length(lab: Lab) -> dict[str, Any]:
+    return lab.pick(
+        {"warmup": "2s", "duration": "8s"},
+        {"warmup": "500ms", "duration": "1500ms"},
+        {"warmup": "50ms", "duration": "100ms"},
+    )
+
+
+def _measure(lab: Lab) -> Measurement:
+    length, runs = _length(lab), lab.replications(5, 2)
+    who = (*CHAPTER_3, RACS, RCP, "DCTCP")
+    found = _long(lab, CHOSEN, SENDERS, who, runs, length)
+    # Does any marking queue do what is said of RED? At the ends.
+    ends = (SENDERS[0], SENDERS[-1])
+    marking = sweep(lab, "long-flows", "flows", ends, _MARKING, runs=runs, **length)
+    # RCP's start beside the rest of it, with the fewest senders.
+    rcp = contenders()[RCP]
+    early, late = (
+        lab.runs("long-flows", rcp.settings(flows=SENDERS[0], warmup=a, duration=b), runs=runs)
+        for a, b in (("0s", "20ms"), ("100ms", "200ms"))
+    )
+    deep = sweep(
+        lab, "long-flows", "flows", ends[:1], [SDC], runs=runs, chosen=at({"sdc.gain_ac": 100}), **length
+    )
+    return {
+        **found,
+        "SDC, gain 100": measured(deep, "utilisation", 100)[SDC][0],
+        "other marking": measured(marking, "utilisation", 100),
+        "RCP early and late": [Estimate.of(100 * r.values("utilisation")) for r in (early, late)],
+    }
+
+
+def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    length = {"warmup": "200ms", "duration": "600ms"}
+    return _long(lab, at(settings), _FEW, (*CHAPTER_3, RACS, RCP), 1, length)
+
+
+def _figure(m: Measurement, lab: Lab, key: str, name: str, who: Sequence[str], ylabel: str) -> list[Path]:
+    chosen = {label: m[key][label] for label in who}
+    title = f"Long flows: {'utilisation' if key == 'utilisation' else 'queue'}"
+    return [curves(lab, name, m["senders"], chosen, xlabel="number of senders", ylabel=ylabel, title=title)]
+
+
+def _draw_37(m: Measurement, lab: Lab) -> list[Path]:
+    return _figure(m, lab, "utilisation", "M-3.7", (*CHAPTER_3, "DCTCP"), "link utilisation (%)")
+
+
+def _draw_38(m: Measurement, lab: Lab) -> list[Path]:
+    return _figure(m, lab, "queue", "M-3.8", (*CHAPTER_3, "DCTCP"), f"mean queue (packets of {BUFFER})")
+
+
+def _draw_44(m: Measurement, lab: Lab) -> list[Path]:
+    return _figure(m, lab, "utilisation", "M-4.4", CHAPTER_4, "link utilisation (%)")
+
+
+def _draw_45(m: Measurement, lab: Lab) -> list[Path]:
+    return _figure(m, lab, "queue", "M-4.5", CHAPTER_4, f"mean queue (packets of {BUFFER})")
+
+
+def _said(key: str, label: str) -> Any:
+    return lambda m: over(m["senders"], m[key][label])
+
+
+_FIG_37, _FIG_38 = "section 3.5.1, Fig 3.7", "section 3.5.1, Fig 3.8"
+
+M_37 = Row(
+    "M-3.7",
+    PAPER,
+    "Long flows: utilisation (Fig 3.7)",
+    claims=(
+        Claim(
+            "sdc-full",
+            "SDC keeps at least 95 % of the link in use at every number of senders",
+            "bound",
+            "at least 95 %",
+            lambda m: m["utilisation"][SDC],
+            every(at_least(95)),
+            quote="SDC maintains at least 95% link utilization. This behavior remains same as the number of "
+            "senders is increased",
+            where=_FIG_37,
+            unit="%",
+            say=_said("utilisation", SDC),
+        ),
+        Claim(
+            "sack-above",
+            "SACK DropTail has about 3 % more throughput than SDC, on average over the numbers of senders",
+            "number",
+            "about 3 %",
+            "SACK above SDC",
+            within(3, 0.5),
+            quote="SACK-Droptail achieves about ∼3% higher throughput",
+            where=_FIG_37,
+            why="twice hedged and read off a figure: half of it",
+            unit="points",
+        ),
+        Claim(
+            "ecn-falls",
+            "the throughput of SACK + RED/ECN degrades as the number of senders is increased",
+            "shape",
+            "degrades with N",
+            "ECN falls by",
+            at_least(0.5),
+            quote="its average throughput degrades as the number of senders is increased",
+            where=_FIG_37,
+            why="half a point from the fewest to the most senders is the least that a figure shows",
+            say=lambda m: (
+                f"{m['ECN falls by']} points lower at the most senders; {told(m['utilisation'][ECN])} %"
+            ),
+        ),
+    ),
+    measure=_measure,
+    draw=_draw_37,
+    causes=(
+        Cause(
+            "few flows that all use class A's parameters back off together, by what the open gain of class A "
+            "leaves: with the largest gain of Table 3.2 the link is full enough",
+            holds=lambda m: m["SDC, gain 100"].mean >= 95,
+            evidence=lambda m: (
+                f"N = {SENDERS[0]}: {m['utilisation'][SDC][0].mean:.1f} % with gain "
+                f"{CHOSEN['sdc.gain_ac']}, {m['SDC, gain 100'].mean:.1f} % with gain 100"
+            ),
+            of=("sdc-full",),
+        ),
+        Cause(
+            "it depends on RED's thresholds, which are open: with a queue that marks earlier it falls",
+            holds=lambda m: any(few.mean - many.mean >= 0.5 for few, many in m["other marking"].values()),
+            evidence=lambda m: ", ".join(
+                f"{label}: {few.mean:.1f} % at N = {SENDERS[0]}, {many.mean:.1f} % at N = {SENDERS[-1]}"
+                for label, (few, many) in m["other marking"].items()
+            ),
+            of=("ecn-falls",),
+        ),
+    ),
+    matters=(*SIZE_AWARE, *TCP),
+    probe=_probe,
+)
+
+M_38 = Row(
+    "M-3.8",
+    PAPER,
+    "Long flows: queue (Fig 3.8)",
+    claims=(
+        Claim(
+            "sdc-small",
+            "SDC keeps a small queue at every number of senders",
+            "bound",
+            "small",
+            lambda m: m["queue"][SDC],
+            every(at_most(SMALL)),
+            quote="long flows can maintain high throughput in the absence of short flows while maintaining "
+            "small queues (see Figure 3.8)",
+            where=_FIG_38,
+            why="small: below a quarter of the buffer",
+            say=_said("queue", SDC),
+        ),
+        Claim(
+            "sack-large",
+            "SACK DropTail keeps a large average queue at every number of senders",
+            "bound",
+            "large",
+            lambda m: m["queue"][SACK],
+            every(at_least(LARGE)),
+            quote="but maintains large average queue length as shown in Figure 3.8",
+            where=_FIG_38,
+            why="large: above half of the buffer",
+            say=_said("queue", SACK),
+        ),
+        Claim(
+            "ecn-smaller",
+            "SACK + RED/ECN keeps a smaller queue than drop tail at every number of senders",
+            "order",
+            "smaller",
+            "SACK's queue less ECN's",
+            every(at_least(0)),
+            quote="While SACK+RED/ECN maintains smaller queues",
+            where=_FIG_38,
+            say=_said("queue", ECN),
+        ),
+    ),
+    measure=_measure,
+    draw=_draw_38,
+    causes=(
+        Cause(
+            "a window of one segment is the smallest there is: where the queue is not small, one segment of "
+            "every sender is already more than the pipe holds",
+            holds=lambda m: all(
+                n > 25 for n, q in zip(m["senders"], m["queue"][SDC], strict=True) if q.mean > SMALL
+            ),
+            evidence=lambda m: f"the pipe holds 25 packets; {over(m['senders'], m['queue'][SDC])} senders",
+            of=("sdc-small",),
+        ),
+    ),
+    matters=(*SIZE_AWARE, *TCP),
+    probe=_probe,
+)
+
+M_44 = Row(
+    "M-4.4",
+    PAPER,
+    "Long flows: utilisation (Fig 4.4)",
+    claims=(
+        Claim(
+            "racs-full",
+            "RACS keeps 100 % of the link in use at every number of senders",
+            "bound",
+            "100 %",
+            lambda m: m["utilisation"][RACS],
+            every(at_least(99)),
+            quote="RACS maintains 100% link utilization. This behavior remains same as the number of senders "
+            "is "
+            "increased",
+            where="section 4.3.1, Fig 4.4",
+            why="a figure shows no difference of one point from a full link",
+            say=_said("utilisation", RACS),
+        ),
+        Claim(
+            "rcp-low",
+            "RCP's throughput is low for few senders",
+            "order",
+            "below RACS",
+            "RACS above RCP",
+            at_least(2),
+            quote="throughput of RCP is low for small number of flows as RCP follows a conservative approach",
+            where="section 4.3.1, Fig 4.4",
+            why="two points below RACS at the fewest senders is the least one would call low",
+            say=lambda m: f"{m['RACS above RCP']} points below RACS; {_said('utilisation', RCP)(m)} senders",
+        ),
+    ),
+    measure=_measure,
+    draw=_draw_44,
+    causes=(
+        Cause(
+            "RCP is low only while its flows start: its rate reaches the fair share within tens of round "
+            "trips "
+            "and stays there",
+            holds=lambda m: m["RCP early and late"][0].mean < 95 <= m["RCP early and late"][1].mean,
+            evidence=lambda m: (
+                f"N = {SENDERS[0]}: {m['RCP early and late'][0].mean:.0f} % in the first 20 ms, "
+                f"{m['RCP early and late'][1].mean:.1f} % from 100 to 200 ms"
+            ),
+            of=("rcp-low",),
+        ),
+    ),
+    matters=EXPLICIT,
+    probe=_probe,
+)
+
+M_45 = Row(
+    "M-4.5",
+    PAPER,
+    "Long flows: queue (Fig 4.5)",
+    claims=(
+        Claim(
+            "racs-small",
+            "RACS keeps small queues at every number of senders",
+            "bound",
+            "small",
+            lambda m: m["queue"][RACS],
+            every(at_most(SMALL)),
+            quote="long flows can maintain high throughput in the absence of short flows while maintaining "
+            "small queues (see Figure 4.5)",
+            where="section 4.3.1, Fig 4.5",
+            why="small: below a quarter of the buffer",
+            say=_said("queue", RACS),
+        ),
+    ),
+    measure=_measure,
+    draw=_draw_45,
+    matters=EXPLICIT,
+    probe=_probe,
+)
+
+LONG_ROWS = [M_37, M_38, M_44, M_45]

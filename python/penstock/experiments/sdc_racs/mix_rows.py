@@ -1,0 +1,538 @@
+"""Sections 3.5.2 and 4.3.2, short flows beside two long ones (Fig 3.11, 3.12, 4.8, 4.9; Tables 3.4, 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from penstock import figures
+from penstock.experiments.sdc_racs.setup import (
+    ABOUT,
+    BUFFER,
+    CHAPTER_3,
+    CHAPTER_4,
+    CHOSEN,
+    ECN,
+    EXPLICIT,
+    LARGE,
+    PAPER,
+    RACS,
+    RCP,
+    SACK,
+    SDC,
+    SIZE_AWARE,
+    SMALL,
+    TCP,
+    Contender,
+    at,
+    contenders,
+    racs,
+    sdc,
+)
+from penstock.ledger import (
+    Cause,
+    Claim,
+    Estimate,
+    Measurement,
+    Row,
+    at_least,
+    at_most,
+    between,
+    every,
+    none,
+    repeated,
+    within,
+)
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+    from penstock.runs import RunSet
+
+WHO = (*CHAPTER_3, RACS, RCP)
+STATED_MS = {SDC: 2.6, SACK: 12.0, ECN: 42.4, RACS: 2.0, RCP: 2.67}
+STATED_USE = {SDC: 98.11, SACK: 99.99, ECN: 99.99, RACS: 98.77, RCP: 98.13}
+STATED_LOSS = {SACK: 0.134, ECN: 0.132}
+
+# Other plausible parameters, one changed at a time.
+_SDC_VARIANTS = {
+    "as chosen": sdc(),
+    "γ equal": sdc(gamma="1/1/1"),
+    "α = 0.9": sdc(at({"model.alpha_ab": 0.9})),
+    "gain 5": sdc(at({"sdc.gain_ac": 5})),
+    "gain 50": sdc(at({"sdc.gain_ac": 50})),
+    "t_p = 150 µs": sdc(interval="150us"),
+    "t_p = 600 µs": sdc(interval="600us"),
+    "limits halved": sdc(sizes="25pkt/50pkt"),
+    "limits doubled": sdc(sizes="100pkt/200pkt"),
+    "exact load": sdc(feedback="exact"),
+    "first window 4": sdc(initial_window=4),
+}
+_RACS_VARIANTS = {
+    "as chosen": racs(),
+    "equal weights": racs(w_max=0),
+    "w_max = 4": racs(w_max=4),
+    "w_max = 49": racs(w_max=49),
+    "a = 1 / 10 KB": racs(a=1e-4),
+    "a = 1 / 1 MB": racs(a=1e-6),
+    "5 % kept free": racs(target=0.95),
+    "(4.3) as printed": racs(accounting="counter"),
+}
+
+
+def _settings(chosen: Mapping[str, Any] = CHOSEN, **more: Any) -> dict[str, Any]:
+    arrivals = chosen["simulation.mix_arrivals"]
+    return {"sizes": "uniform:2KB:50KB", "arrivals": arrivals, "long_flows": 2, **more}
+
+
+def _mix(
+    lab: Lab,
+    who: Sequence[Contender],
+    runs: int,
+    length: Mapping[str, Any],
+    chosen: Mapping[str, Any] = CHOSEN,
+    **more: Any,
+) -> dict[str, RunSet]:
+    points = [("mix", c.settings(chosen, **_settings(chosen, **length, **more))) for c in who]
+    return {c.label: r for c, r in zip(who, lab.sweep(points, runs=runs), strict=True)}
+
+
+def _numbers(found: Mapping[str, RunSet], unit: str = "%") -> dict[str, Any]:
+    """What the tables print, with its interval: AFCT (ms), utilisation (%), loss rate; and the mean queue."""
+    keys = {
+        "afct": ("fct_mean_s", 1e3),
+        "utilisation": ("utilisation", 100.0),
+        "loss": ("drop_rate", 100.0 if unit == "%" else 1.0),
+        "queue": ("queue_mean_packets", 1.0),
+        "drops": ("drops", 1.0),
+    }
+    return {
+        name: {label: Estimate.of(scale * r.values(key)) for label, r in found.items()}
+        for name, (key, scale) in keys.items()
+    }
+
+
+def _compared(found: Mapping[str, RunSet]) -> dict[str, Any]:
+    """The differences that the statements are about, run by run, in ms."""
+
+    def less(a: str, b: str) -> Estimate:
+        return Estimate.of(1e3 * (found[a].values("fct_mean_s") - found[b].values("fct_mean_s")))
+
+    return {
+        "SACKs less SDC": [less(SACK, SDC), less(ECN, SDC)],
+        "others less RACS": [less(SDC, RACS), less(RCP, RACS)],
+    }
+
+
+def _measure(lab: Lab) -> Measurement:
+    runs = lab.replications(8, 3)
+    length = lab.pick(
+        {"warmup": "2s", "duration": "62s"},
+        {"warmup": "1s", "duration": "16s"},
+        {"warmup": "100ms", "duration": "300ms"},
+    )
+    all_ = contenders()
+    found = _mix(lab, [all_[c] for c in (*WHO, "DCTCP", "D3")], runs, length)
+    # Is it the lost SYNs?
+    soon = _mix(lab, [all_[SACK], all_[ECN]], runs, length, rto_initial="10ms")
+    heavier = {
+        "a closed loop": "closed",
+        "1000 flows/s": "poisson:1000",
+    }
+    short = lab.pick(length, {"warmup": "1s", "duration": "4s"}, length)
+    elsewhere = {
+        name: _numbers(_mix(lab, [all_[c] for c in CHAPTER_4], 1, short, arrivals=arrivals))
+        for name, arrivals in heavier.items()
+    }
+    alone = lab.runs("long-flows", all_[SDC].settings(flows=2, warmup="500ms", duration="1500ms"))
+    strong = _mix(lab, [Contender(RACS, racs(w_max=49))], runs, length)
+    more = found[RACS].values("fct_mean_s") - strong[RACS].values("fct_mean_s")
+    return {
+        **_numbers(found, CHOSEN["simulation.loss_unit"]),
+        **_compared(found),
+        "first timeout 10 ms": {label: e.mean for label, e in _numbers(soon)["afct"].items()},
+        "elsewhere": elsewhere,
+        "two SDC flows alone": 100 * alone.mean("utilisation"),
+        "gained by weight": Estimate.of(1e3 * more),
+        "sensitivity": {
+            "SDC": _variants(lab, _SDC_VARIANTS, short),
+            "RACS": _variants(lab, _RACS_VARIANTS, short),
+        },
+        "trace": {c: _trace(lab, all_[c]) for c in WHO},
+    }
+
+
+def _variants(lab: Lab, variants: Mapping[str, str], length: Mapping[str, Any]) -> dict[str, Any]:
+    found = _mix(lab, [Contender(label, spec) for label, spec in variants.items()], 1, length)
+    return {key: {k: e.mean for k, e in _numbers(found)[key].items()} for key in ("afct", "utilisation")}
+
+
+def _trace(lab: Lab, who: Contender) -> dict[str, Any]:
+    """The queue over half a second."""
+    settings = who.settings(**_settings(warmup="1s", duration="1500ms", sample="1ms", series=True))
+    series = lab.runs("mix", settings, keep=("series",)).tables(0)["series"]
+    queue = series.filter((pl.col("metric") == "queue_packets") & (pl.col("time_s") >= 1.0))
+    return {"time": queue["time_s"].to_numpy(), "queue": queue["value"].to_numpy()}
+
+
+def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    chosen = at(settings)
+    length = {"warmup": "500ms", "duration": "4s"}
+    found = _mix(lab, [contenders(chosen)[c] for c in WHO], 1, length, chosen)
+    return {**_numbers(found, chosen["simulation.loss_unit"]), **_compared(found)}
+
+
+# ---- figures ----------------------------------------------------------------------------------------------
+
+
+def _bars(m: Measurement, lab: Lab, name: str, who: Sequence[str]) -> Path:
+    with figures.style():
+        fig, (left, right) = figures.new(1, 2, width=9.6, height=3.9)
+        x = np.arange(len(who))
+        for i, label in enumerate(who):
+            afct = m["afct"][label]
+            left.bar(i, afct.mean, 0.7, yerr=(afct.high - afct.low) / 2, color=figures.PALETTE[i], capsize=3)
+            right.bar(i, m["loss"][label].mean, 0.7, color=figures.PALETTE[i])
+            for ax, stated in ((left, STATED_MS), (right, STATED_LOSS)):
+                if label in stated:
+                    ax.plot([i - 0.4, i + 0.4], [stated[label]] * 2, color=figures.INK, linestyle="--")
+        left.set(yscale="log", ylabel="AFCT (ms); dashed: stated")
+        right.set(ylabel="loss rate (%)")
+        for ax in (left, right):
+            ax.set_xticks(x, [label.replace(" ", "\n", 1) for label in who], fontsize=8)
+        left.set_title("Mix: short flows beside long ones")
+        return lab.save(fig, name)
+
+
+def _queues(m: Measurement, lab: Lab, name: str, who: Sequence[str]) -> Path:
+    with figures.style():
+        fig, (ax,) = figures.new()
+        for i, label in enumerate(who):
+            ax.plot(m["trace"][label]["time"], m["trace"][label]["queue"], label=label, **figures.line(i))
+        ax.set(xlabel="time (s)", ylabel="queue (packets)", ylim=(0, BUFFER + 5), title="Mix: queue")
+        ax.legend()
+        return lab.save(fig, name)
+
+
+def _sensitivity(m: Measurement, lab: Lab, who: str, name: str) -> Path:
+    found = m["sensitivity"][who]
+    labels = list(found["afct"])
+    with figures.style():
+        size = {"width": 9.6, "height": 0.32 * len(labels) + 1.6}
+        fig, (left, right) = figures.new(1, 2, sharey=True, **size)
+        y = np.arange(len(labels))[::-1]
+        for ax, key in ((left, "afct"), (right, "utilisation")):
+            values = np.array([found[key][label] for label in labels])
+            ax.plot(values, y, "o", color=figures.PALETTE[0])
+            ax.axvline(values[0], color=figures.INK, linewidth=0.8)
+        left.set_yticks(y, labels)
+        left.set(xlabel="AFCT (ms)", xlim=(0, None), title=f"Mix: {who}'s open parameters")
+        right.set(xlabel="utilisation (%)")
+        return lab.save(fig, name)
+
+
+def _draw_t34(m: Measurement, lab: Lab) -> list[Path]:
+    return [_bars(m, lab, "M-T3.4", (*CHAPTER_3, "DCTCP", "D3"))]
+
+
+def _draw_311(m: Measurement, lab: Lab) -> list[Path]:
+    return [_bars(m, lab, "M-3.11", CHAPTER_3), _sensitivity(m, lab, "SDC", "M-3.11-sensitivity")]
+
+
+def _draw_312(m: Measurement, lab: Lab) -> list[Path]:
+    return [_queues(m, lab, "M-3.12", CHAPTER_3)]
+
+
+def _draw_t42(m: Measurement, lab: Lab) -> list[Path]:
+    return [_bars(m, lab, "M-T4.2", CHAPTER_4)]
+
+
+def _draw_48(m: Measurement, lab: Lab) -> list[Path]:
+    return [_bars(m, lab, "M-4.8", CHAPTER_4), _sensitivity(m, lab, "RACS", "M-4.8-sensitivity")]
+
+
+def _draw_49(m: Measurement, lab: Lab) -> list[Path]:
+    return [_queues(m, lab, "M-4.9", CHAPTER_4)]
+
+
+# ---- claims -----------------------------------------------------------------------------------------------
+
+_IDS = {SDC: "sdc", SACK: "sack", ECN: "ecn", RACS: "racs", RCP: "rcp"}
+
+
+def _afct(label: str, where: str) -> Claim:
+    return Claim(
+        f"afct-{_IDS[label]}",
+        f"the AFCT of {label} is {STATED_MS[label]:g} ms",
+        "number",
+        f"{STATED_MS[label]:g} ms",
+        lambda m: m["afct"][label],
+        within(STATED_MS[label], ABOUT),
+        quote="AFCT (msec)",
+        where=where,
+        why="20 %: nothing is said of when flows come",
+        unit="ms",
+    )
+
+
+def _use(label: str, where: str) -> Claim:
+    return Claim(
+        f"use-{_IDS[label]}",
+        f"the utilisation with {label} is {STATED_USE[label]:g} %",
+        "number",
+        f"{STATED_USE[label]:g} %",
+        lambda m: m["utilisation"][label],
+        within(STATED_USE[label], by=1),
+        quote="Utilization(%)",
+        where=where,
+        why="one point: the text rounds the table to whole ones",
+        unit="%",
+    )
+
+
+def _none(label: str, where: str) -> Claim:
+    return Claim(
+        f"loss-{_IDS[label]}",
+        f"{label} loses no packet",
+        "none lost",
+        "0",
+        lambda m: m["drops"][label],
+        none,
+        quote="Loss Rate 0",
+        where=where,
+        say=lambda m: f"{m['drops'][label]} drops per run",
+    )
+
+
+def _loss(label: str, where: str) -> Claim:
+    stated = STATED_LOSS[label]
+    return Claim(
+        f"loss-{_IDS[label]}",
+        f"the loss rate of {label} is {stated:g} (read as %)",
+        "number",
+        f"{stated:g}",
+        lambda m: m["loss"][label],
+        between(stated / 2, stated * 2),
+        quote=f"Loss Rate {stated:g}",
+        where=where,
+        why="a factor of two: nothing is said of when flows come",
+        unit="%",
+    )
+
+
+def _small(label: str, where: str) -> Claim:
+    return Claim(
+        f"queue-{_IDS[label]}",
+        f"{label} keeps a small queue",
+        "bound",
+        "small",
+        lambda m: m["queue"][label],
+        at_most(SMALL),
+        quote="SDC ... maintains small queues (see Figure 3.12)"
+        if label == SDC
+        else "all the protocols maintain small queues, Figure (4.9)",
+        where=where,
+        why="small: below a quarter of the buffer",
+        unit="packets",
+    )
+
+
+_T34, _T42 = "section 3.5.2, Table 3.4", "section 4.3.2, Table 4.2"
+_MATTERS_3 = ("simulation.mix_arrivals", "simulation.loss_unit", *SIZE_AWARE, *TCP)
+_MATTERS_4 = ("simulation.mix_arrivals", *SIZE_AWARE, *EXPLICIT)
+
+_CAUSES = {
+    "syn": Cause(
+        "the mean is that of flows whose SYN or first packet is lost at the full queue and which wait for "
+        "the first "
+        "timeout: with a first timeout of 10 ms it is less than half",
+        holds=lambda m: m["first timeout 10 ms"][SACK] < 0.5 * m["afct"][SACK].mean,
+        evidence=lambda m: f"{m['afct'][SACK].mean:.1f} ms, then {m['first timeout 10 ms'][SACK]:.1f} ms",
+        of=("afct-sack",),
+    ),
+    "red": Cause(
+        "with RED and ECN the queue is shorter than drop tail's and loses less, so that fewer flows wait for "
+        "a "
+        "timeout: it cannot be slower",
+        holds=lambda m: (
+            m["queue"][ECN].mean < m["queue"][SACK].mean and m["loss"][ECN].mean < m["loss"][SACK].mean
+        ),
+        evidence=lambda m: ", ".join(
+            f"{label}: queue {m['queue'][label].mean:.0f} packets, loss {m['loss'][label].mean:.3f} %, "
+            f"AFCT {m['afct'][label].mean:.1f} ms"
+            for label in (SACK, ECN)
+        ),
+        of=("afct-ecn", "loss-ecn"),
+    ),
+    "alone": Cause(
+        "two long flows of SDC alone do not use more of the link (M-3.7), and they back off for every short "
+        "one",
+        holds=lambda m: m["two SDC flows alone"] < STATED_USE[SDC] - 1,
+        evidence=lambda m: f"{m['two SDC flows alone']:.1f} % alone",
+        of=("use-sdc",),
+    ),
+    "fast": Cause(
+        "handshake, admission and 26 KB at RACS's share take less, whether flows come one by one or a "
+        "thousand "
+        "per second: the stated time needs rounds that section 4.2 does not describe",
+        holds=lambda m: all(
+            found["afct"][RACS].mean < STATED_MS[RACS] * (1 - ABOUT)
+            for found in (*m["elsewhere"].values(), m)
+        ),
+        evidence=lambda m: ", ".join(
+            f"{name}: {found['afct'][RACS].mean:.2f} ms at {found['utilisation'][RACS].mean:.0f} %"
+            for name, found in m["elsewhere"].items()
+        ),
+        of=("afct-racs",),
+    ),
+}
+
+M_T34 = Row(
+    "M-T3.4",
+    PAPER,
+    "Mix: Table 3.4",
+    claims=(
+        *(_afct(label, _T34) for label in CHAPTER_3),
+        *(_use(label, _T34) for label in CHAPTER_3),
+        _none(SDC, _T34),
+        *(_loss(label, _T34) for label in (SACK, ECN)),
+        Claim(
+            "sdc-fastest",
+            "SDC's AFCT is lower than that of both SACKs",
+            "order",
+            "lower",
+            "SACKs less SDC",
+            every(at_least(0)),
+            quote="there is a significant difference in the AFCT of flows across protocols",
+            where="section 3.5.2, Fig 3.11",
+            why="run by run, the whole interval above zero",
+            unit="ms",
+        ),
+    ),
+    measure=_measure,
+    draw=_draw_t34,
+    causes=(_CAUSES["syn"], _CAUSES["red"], _CAUSES["alone"]),
+    matters=_MATTERS_3,
+    probe=_probe,
+)
+
+_BY_ID = {claim.id: claim for claim in M_T34.claims}
+
+
+def _again(*names: str, where: str) -> tuple[Claim, ...]:
+    return tuple(repeated(_BY_ID[name], "M-T3.4", where) for name in names)
+
+
+M_311 = Row(
+    "M-3.11",
+    PAPER,
+    "Mix: completion time and loss (Fig 3.11)",
+    claims=_again(
+        *("afct-sdc", "afct-sack", "afct-ecn", "loss-sdc", "loss-sack", "loss-ecn", "sdc-fastest"),
+        where="section 3.5.2, Fig 3.11",
+    ),
+    measure=_measure,
+    draw=_draw_311,
+    causes=(_CAUSES["syn"], _CAUSES["red"]),
+)
+
+M_312 = Row(
+    "M-3.12",
+    PAPER,
+    "Mix: queue (Fig 3.12)",
+    claims=(
+        _small(SDC, "section 3.5.2, Fig 3.12"),
+        Claim(
+            "queue-sack",
+            "SACK DropTail keeps a large queue",
+            "bound",
+            "large",
+            lambda m: m["queue"][SACK],
+            at_least(LARGE),
+            quote="TCP SACK maintains large queues, which considerably increases the latency of short flows",
+            where="section 3.5.2, Fig 3.12",
+            why="large: above half of the buffer",
+            unit="packets",
+        ),
+    ),
+    measure=_measure,
+    draw=_draw_312,
+    matters=_MATTERS_3,
+    probe=_probe,
+)
+
+M_T42 = Row(
+    "M-T4.2",
+    PAPER,
+    "Mix: Table 4.2",
+    claims=(
+        *_again("afct-sdc", "use-sdc", "loss-sdc", where=_T42),
+        *(claim(label, _T42) for claim in (_afct, _use, _none) for label in (RACS, RCP)),
+        Claim(
+            "racs-fastest",
+            "RACS's AFCT is lower than that of SDC and of RCP",
+            "order",
+            "lower",
+            "others less RACS",
+            every(at_least(0)),
+            quote="RACS outperforms RCP & SDC in terms of AFCT",
+            where="section 4.3.2, Fig 4.8",
+            why="run by run, the whole interval above zero",
+            unit="ms",
+        ),
+        Claim(
+            "more-weight",
+            "a larger gain of short flows over long ones lowers RACS's AFCT further (w_max 49 for 9)",
+            "order",
+            "lower",
+            "gained by weight",
+            at_least(0),
+            quote="This gain can be increased by increasing the gain of short flows over long flows",
+            where="section 4.3.2",
+            why="run by run, the whole interval above zero",
+            unit="ms",
+        ),
+    ),
+    measure=_measure,
+    draw=_draw_t42,
+    causes=(_CAUSES["alone"], _CAUSES["fast"]),
+    matters=_MATTERS_4,
+    probe=_probe,
+)
+
+M_48 = Row(
+    "M-4.8",
+    PAPER,
+    "Mix: completion time and loss (Fig 4.8)",
+    claims=(
+        *_again("afct-sdc", "loss-sdc", where="section 4.3.2, Fig 4.8"),
+        *(
+            repeated(claim, "M-T4.2", "section 4.3.2, Fig 4.8")
+            for claim in M_T42.claims
+            if claim.id in ("afct-racs", "afct-rcp", "loss-racs", "loss-rcp", "racs-fastest")
+        ),
+    ),
+    measure=_measure,
+    draw=_draw_48,
+    causes=(_CAUSES["fast"],),
+)
+
+M_49 = Row(
+    "M-4.9",
+    PAPER,
+    "Mix: queue (Fig 4.9)",
+    claims=(
+        repeated(M_312.claims[0], "M-3.12", "section 4.3.2, Fig 4.9"),
+        _small(RACS, "section 4.3.2, Fig 4.9"),
+        _small(RCP, "section 4.3.2, Fig 4.9"),
+    ),
+    measure=_measure,
+    draw=_draw_49,
+    matters=_MATTERS_4,
+    probe=_probe,
+)
+
+MIX_ROWS = [M_311, M_T34, M_312, M_48, M_T42, M_49]

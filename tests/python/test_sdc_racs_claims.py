@@ -1,0 +1,266 @@
+"""The rows of SDC and RACS judged on made-up numbers: verdicts follow them, causes their experiment."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.experiments.sdc_racs.benchmark_rows import BINS, M_313, M_410, M_411, M_412
+from penstock.experiments.sdc_racs.hop_rows import M_HOP, M_HOP2
+from penstock.experiments.sdc_racs.incast_rows import M_39, M_46, M_47, M_310, SERVERS
+from penstock.experiments.sdc_racs.long_rows import M_37, M_38, M_44
+from penstock.experiments.sdc_racs.mix_rows import M_48, M_49, M_311, M_T34, M_T42, STATED_MS, STATED_USE
+from penstock.experiments.sdc_racs.model_rows import M_32, M_34, shares
+from penstock.experiments.sdc_racs.rows import ROWS
+from penstock.experiments.sdc_racs.setup import ECN, RACS, RCP, SACK, SDC, at, contenders, sdc
+from penstock.ledger import Estimate, Judged, Lab, Row, judge
+
+N = [2, 5, 10, 20, 35, 50]
+
+
+def judged(row: Row, measurement: dict[str, Any]) -> dict[str, Judged]:
+    return {one.claim.id: one for one in row.judge(measurement)}
+
+
+def tight(*values: float) -> list[Estimate]:
+    return [Estimate(v, v - 0.001, v + 0.001) for v in values]
+
+
+def test_gains_of_the_model():
+    m = {
+        "spread at gain 1": 0.0,
+        "B at gain 100": 5.0,
+        "C at gain 100": 1.0,
+        "AFCT of A at gain 1, 2, 10, 100": [50.0, 40.0, 15.0, 10.0],
+        "gained": 30.0,
+        "second decade over first": 0.15,
+        "kept from gain 10 to 100": [0.2, 0.3],
+        "gained without a pipe": 90.0,
+        "RTT that gains it": 0.3,
+        "B by alpha": {"0.5": 5.0},
+    }
+    assert {one.verdict for one in M_32.judge(m)} == {"confirmed"}
+    short = judged(M_32, {**m, "gained": 4.0, "gained without a pipe": 12.0, "RTT that gains it": 2.0})[
+        "thirty"
+    ]
+    assert short.verdict == "differs" and "no capacity" in short.reason
+    assert judged(M_32, {**m, "gained": 4.0})["thirty"].reason == "unexplained"
+    low = {**m, "B at gain 100": 3.9, "kept from gain 10 to 100": [0.2, 0.9]}
+    found = judged(M_32, low)
+    assert (found["b-pays"].verdict, found["cost"].verdict) == ("differs", "differs")
+    assert "which is open" in found["b-pays"].reason
+    assert judged(M_32, {**low, "B by alpha": {"0.5": 3.0}})["b-pays"].reason == "unexplained"
+
+
+def test_a_wider_class_a_costs_class_c():
+    m = {
+        "A": [80.0, 70.0],
+        "B": [20.0, 60.0],
+        "B at the ends": [60.0, 20.0],
+        "change of C, in the figure": 0.02,
+        "change of C": -0.16,
+        "claim of C": 0.0,
+        "claim of B": 2.6,
+    }
+    found = judged(M_34, m)
+    assert "class C pays" in found["c-improves"].reason
+    assert judged(M_34, {**m, "claim of C": 0.5})["c-improves"].reason == "unexplained"
+    assert judged(M_34, {**m, "change of C": 0.01})["c-improves"].verdict == "confirmed"
+
+
+def test_gains_may_be_read_on_class_averages():
+    own, averaged = (shares(50.0, 2.0, at({"model.gain_applies_to": what})) for what in ("own", "average"))
+    assert averaged.gain[1] == pytest.approx(2.0)
+    assert own.gain[1] > 3
+
+
+def long_flows(**more: Any) -> dict[str, Any]:
+    return {
+        "senders": N,
+        "utilisation": {
+            SDC: tight(*[97.0] * 6), SACK: tight(*[100.0] * 6), ECN: tight(100, 99, 98, 97, 96, 95),
+            RACS: tight(*[100.0] * 6), RCP: tight(90, 95, 97, 98, 99, 99),
+        },
+        "queue": {SDC: tight(*[5.0] * 6), SACK: tight(*[80.0] * 6), ECN: tight(*[30.0] * 6)},
+        "SACK above SDC": 3.0,
+        "ECN falls by": 5.0,
+        "SACK's queue less ECN's": tight(*[50.0] * 6),
+        "RACS above RCP": 10.0,
+        "SDC, gain 100": Estimate.exact(98),
+        "other marking": {"RED 5/15": tight(97, 91)},
+        "RCP early and late": tight(80, 99),
+    } | more  # fmt: skip
+
+
+def test_long_flows():
+    assert all(one.verdict == "confirmed" for row in (M_37, M_38, M_44) for one in row.judge(long_flows()))
+    found = judged(M_37, long_flows(**{"ECN falls by": 0.0, "SACK above SDC": 1.0}))
+    assert found["sack-above"].verdict == "differs"
+    assert "marks earlier" in found["ecn-falls"].reason
+    flat = {"ECN falls by": 0.0, "other marking": {"RED 5/15": tight(97, 97)}}
+    assert judged(M_37, long_flows(**flat))["ecn-falls"].reason == "unexplained"
+    low = judged(M_44, long_flows(**{"RACS above RCP": 1.0}))["rcp-low"]
+    assert "while its flows start" in low.reason
+    never = long_flows(**{"RACS above RCP": 1.0, "RCP early and late": tight(99, 99)})
+    assert judged(M_44, never)["rcp-low"].reason == "unexplained"
+
+
+def test_hops_differ_because_of_the_reading_only_where_that_comes_nearer():
+    def hops(*shared: float) -> dict[str, Any]:
+        return {
+            "shares": {
+                "links of Fig 3.6": tight(950, 490, 490, 490),
+                "switch as one channel": tight(*shared),
+                "one channel, equal RTT": tight(300, 300, 300, 600),
+            }
+        }
+
+    found = judged(M_HOP2, hops(310, 300, 280, 490))
+    assert [one.verdict for one in found.values()] == ["differs", "differs"]
+    assert "one shared channel" in found["last"].reason
+    assert judged(M_HOP2, hops(900, 300, 10, 100))["last"].reason == "unexplained"
+    right = {"shares": {label: tight(298, 298, 298, 604) for label in hops(1, 1, 1, 1)["shares"]}}
+    assert {one.verdict for one in M_HOP.judge(right)} == {"confirmed"}
+
+
+def incast(**more: Any) -> dict[str, Any]:
+    k = len(SERVERS)
+    return {
+        "servers": list(SERVERS),
+        "afct": {SDC: tight(*range(1, k + 1)), SACK: tight(*range(2, k + 2)), ECN: tight(*range(2, k + 2))},
+        "loss": {
+            SDC: tight(*[0.0] * k), RACS: tight(*[0.0] * k),
+            SACK: tight(*(0.1 * i for i in range(k))), RCP: tight(*[0.0] * k),
+        },
+        "queue": {SDC: tight(*[5.0] * k)},
+        "others less SDC": tight(1.0, 1.0),
+        "over SDC at the fewest": tight(1.0, 1.1),
+        "RACS over SDC": tight(*[1.1] * k),
+        "SDC's drops": [0.0] * k,
+        "loss, by bytes": {name: tight(*range(k)) for name in (SDC, RACS, RCP)},
+        "queue, by bytes": {RACS: tight(*[5.0] * k)},
+        "RACS's loss less half of SDC's": 0.5,
+        "RACS's drops, by bytes": [0.0] * k,
+        "first window of one": {"loss": Estimate.exact(0), "afct": Estimate.exact(1)},
+    } | more  # fmt: skip
+
+
+def test_incast():
+    assert all(one.verdict == "confirmed" for row in (M_39, M_310, M_46) for one in row.judge(incast()))
+    lossy = incast(
+        **{"SDC's drops": [0, 0, 0, 0, 1, 2], "loss": {**incast()["loss"], SDC: tight(0, 0, 0, 0, 2, 4)}}
+    )
+    found = judged(M_310, lossy)
+    assert found["sdc-none"].verdict == "differs" and "first rounds" in found["sdc-none"].reason
+    same = {**lossy, "first window of one": {"loss": Estimate.exact(4), "afct": Estimate.exact(9)}}
+    assert judged(M_310, same)["sdc-none"].reason == "unexplained"
+    none_lost = judged(M_46, incast(**{"RACS over SDC": tight(*[1.5] * len(SERVERS))}))["alike"]
+    assert (none_lost.verdict, none_lost.reason) == ("differs", "unexplained")
+    assert judged(M_47, incast())["rcp-grows"].verdict == "confirmed"
+    quiet = incast(
+        **{"loss, by bytes": {name: [Estimate.exact(0)] * len(SERVERS) for name in (SDC, RACS, RCP)}}
+    )
+    assert "paced" in judged(M_47, quiet)["rcp-grows"].reason
+
+
+def mix(**more: Any) -> dict[str, Any]:
+    sharp = {label: Estimate.exact(x) for label, x in STATED_MS.items()}
+    small = {label: Estimate.exact(5) for label in STATED_MS}
+    return {
+        "afct": sharp,
+        "utilisation": {label: Estimate.exact(x) for label, x in STATED_USE.items()},
+        "loss": {SDC: Estimate.exact(0), SACK: Estimate.exact(0.134), ECN: Estimate.exact(0.132)},
+        "queue": small,
+        "drops": {label: Estimate.exact(0) for label in STATED_MS},
+        "SACKs less SDC": tight(9.4, 40),
+        "others less RACS": tight(0.6, 0.67),
+        "gained by weight": Estimate.exact(0.1),
+        "first timeout 10 ms": {SACK: 3.0, ECN: 3.0},
+        "elsewhere": {
+            "a closed loop": {"afct": {RACS: Estimate.exact(1.2)}, "utilisation": {RACS: Estimate.exact(50)}}
+        },
+        "two SDC flows alone": 94.0,
+    } | more
+
+
+def test_a_mean_with_an_interval_of_a_hundred_milliseconds_decides_nothing():
+    assert all(
+        one.verdict == "confirmed" for row in (M_T34, M_T42, M_311, M_48, M_49) for one in row.judge(mix())
+    )
+    wide = mix(afct={**mix()["afct"], SACK: Estimate(33.8, -81, 149)})
+    assert judged(M_T34, wide)["afct-sack"].verdict == "undecided"
+    slow = mix(afct={**mix()["afct"], SACK: Estimate(33.8, 30, 37)})
+    found = judged(M_T34, slow)["afct-sack"]
+    assert found.verdict == "differs" and "first timeout" in found.reason
+    waits = mix(afct=slow["afct"], **{"first timeout 10 ms": {SACK: 33.0}})
+    assert judged(M_T34, waits)["afct-sack"].reason == "unexplained"
+    fast = mix(afct={**mix()["afct"], RACS: Estimate.exact(1.2)})
+    assert "rounds" in judged(M_T42, fast)["afct-racs"].reason
+
+
+def test_table_and_figure_are_counted_once():
+    assert all(claim.same_as for row in (M_311, M_48) for claim in row.claims)
+    assert {claim.same_as.split("/")[0] for claim in M_T42.claims if claim.same_as} == {"M-T3.4"}
+    by_id = {f"{row.id}/{claim.id}" for row in ROWS for claim in row.claims if not claim.same_as}
+    repeats = [claim.same_as for row in ROWS for claim in row.claims if claim.same_as]
+    assert repeats and set(repeats) <= by_id
+
+
+def traffic(**more: Any) -> dict[str, Any]:
+    k = 5
+    return {
+        "rates": [100, 500, 1000, 1500, 2000],
+        "afct": {
+            SDC: tight(*[2.5] * k), SACK: tight(3, 4, 6, 9, 15), ECN: tight(3, 4, 6, 9, 15),
+            RACS: tight(*[2.2] * k), RCP: tight(2.4, 4, 8, 15, 29),
+        },
+        "loss": {SACK: tight(*range(k)), RCP: tight(*range(k))},
+        "queue": {SACK: tight(*[80.0] * k)},
+        "rise": {SDC: 1.0, SACK: 5.0, ECN: 5.0, RACS: 1.0, RCP: 12.0},
+        "over SDC at the lowest": tight(1.2, 1.2),
+        "over RACS at the lowest": tight(1.2, 1.2),
+        "RACS over RCP by size": [*tight(*[0.8] * (len(BINS) - 1)), Estimate.exact(1.5)],
+        "bins": {RACS: [1.0] * len(BINS), RCP: [1.2] * len(BINS)},
+        "shifted": [0.8] * (len(BINS) - 1) + [1.5],
+        "within 10 ms": {RACS: 98.0, RCP: Estimate.exact(84)},
+        "more within 10 ms": 17.0,
+        "theory": {"PS with both long flows + 2 RTT": [1.0] * k},
+    } | more  # fmt: skip
+
+
+def test_benchmark_traffic():
+    assert all(
+        one.verdict == "confirmed" for row in (M_313, M_410, M_411, M_412) for one in row.judge(traffic())
+    )
+    paced = traffic(
+        rise={**traffic()["rise"], RCP: 1.2},
+        afct={**traffic()["afct"], RCP: tight(*[1.2] * 5)},
+        loss={SACK: tight(*range(5)), RCP: tight(*[0.0] * 5)},
+    )
+    assert "processor sharing" in judged(M_410, paced)["rcp-rises"].reason
+    assert judged(M_410, {**paced, "loss": traffic()["loss"]})["rcp-rises"].reason == "unexplained"
+    rare = traffic(
+        **{"RACS over RCP by size": [*tight(*[0.8] * (len(BINS) - 1)), Estimate(1.0, 0.0, float("inf"))]}
+    )
+    assert judged(M_411, rare)["above"].verdict == "undecided", "no flow above 1 MB, no statement"
+    late = traffic(
+        **{"RACS over RCP by size": [Estimate.exact(1.3), *traffic()["RACS over RCP by size"][1:]]},
+        bins={RACS: [1.3] * len(BINS), RCP: [1.0] * len(BINS)},
+    )
+    assert "round trip" in judged(M_411, late)["below"].reason
+
+
+def test_parameters_follow_the_choices():
+    assert contenders()[SDC].protocol == sdc() and "beta=0.935484/" in sdc()
+    assert "alpha=0.9/0.9/0.5" in sdc(at({"model.alpha_ab": 0.9}))
+    assert "max=30pkt" in contenders(at({"simulation.red_min": 10}))[ECN].queue
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_every_row_runs_at_its_smallest_length(row: Row, tmp_path_factory):
+    lab = SHARED.setdefault("lab", Lab(Path(tmp_path_factory.mktemp("lab")), smallest=True))
+    found = judge(row, lab)
+    assert found.verdict != "not run", found.reason
+
+
+SHARED: dict[str, Lab] = {}
