@@ -19,9 +19,18 @@ if TYPE_CHECKING:
     from penstock import report as report
     from penstock import results as results
     from penstock import stats as stats
+    from penstock import workloads as workloads
     from penstock._engine import ScenarioError as ScenarioError
     from penstock._engine import __version__ as __version__
+    from penstock.advice import Advice as Advice
+    from penstock.advice import advise as advise
     from penstock.catalogue import describe as describe
+    from penstock.controllers import Event as Event
+    from penstock.controllers import Limit as Limit
+    from penstock.controllers import controller as controller
+    from penstock.controllers import param as param
+    from penstock.network import Link as Link
+    from penstock.network import Network as Network
     from penstock.results import load as load
     from penstock.runs import NotRecorded as NotRecorded
     from penstock.runs import Run as Run
@@ -33,9 +42,24 @@ if TYPE_CHECKING:
     from penstock.sweeps import Interrupted as Interrupted
     from penstock.sweeps import RunFailed as RunFailed
     from penstock.sweeps import sweep as sweep
+    from penstock.workloads import AllToAll as AllToAll
+    from penstock.workloads import Closed as Closed
+    from penstock.workloads import Flows as Flows
+    from penstock.workloads import Incast as Incast
+    from penstock.workloads import Permutation as Permutation
+    from penstock.workloads import Poisson as Poisson
+    from penstock.workloads import Query as Query
+    from penstock.workloads import Reads as Reads
+    from penstock.workloads import Trace as Trace
 
 # Loaded on first use: the analytic models need neither the engine nor the tables.
 _HOME = {
+    "Advice": "advice",
+    "advise": "advice",
+    "Event": "controllers",
+    "Limit": "controllers",
+    "controller": "controllers",
+    "param": "controllers",
     "ScenarioError": "_engine",
     "__version__": "_engine",
     "load": "results",
@@ -50,22 +74,50 @@ _HOME = {
     "Interrupted": "sweeps",
     "RunFailed": "sweeps",
     "sweep": "sweeps",
+    "Link": "network",
+    "Network": "network",
+    "AllToAll": "workloads",
+    "Closed": "workloads",
+    "Flows": "workloads",
+    "Incast": "workloads",
+    "Permutation": "workloads",
+    "Poisson": "workloads",
+    "Query": "workloads",
+    "Reads": "workloads",
+    "Trace": "workloads",
 }
 
 # Modules of their own use, loaded on first use like the names above: `penstock.live.compare(...)`.
-_MODULES = ("figures", "ledger", "live", "models", "plot", "report", "results", "stats")
+_MODULES = ("figures", "ledger", "live", "models", "plot", "report", "results", "stats", "workloads")
 
 __all__ = [
+    "Advice",
+    "AllToAll",
+    "Closed",
+    "Event",
+    "Flows",
+    "Incast",
     "Interrupted",
+    "Limit",
+    "Link",
+    "Network",
     "NotRecorded",
+    "Permutation",
+    "Poisson",
+    "Query",
+    "Reads",
     "Run",
     "RunFailed",
     "RunSet",
     "ScenarioError",
     "Study",
+    "Trace",
     "__version__",
+    "advise",
+    "controller",
     "describe",
     "load",
+    "param",
     "resolve",
     "run",
     "study",

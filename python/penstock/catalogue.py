@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from penstock import scenario
+from penstock import controllers, scenario
 
 # Group of the catalogue -> what one of its entries is.
 _GROUPS = {
@@ -58,13 +58,15 @@ class Catalogue(dict[str, Any]):
         return console
 
 
-def describe(name: str | None = None) -> Catalogue:
+def describe(name: str | controllers.Controller | None = None) -> Catalogue:
     """Everything the engine offers, or what bears `name`: a scenario, protocol or queue, a parameter, a
-    summary key, a column of a table. Plain data that prints readably.
+    summary key, a column of a table. Plain data that prints readably. A controller in Python goes by itself, by
+    `FILE.py:CLASS`, or by its name once it is loaded.
 
     Raises ScenarioError for a name that is nothing here.
     """
-    return Catalogue(find(name), name)
+    known = None if name is None else controllers.name_of(name)
+    return Catalogue(find(known), known)
 
 
 def find(name: str | None) -> dict[str, Any]:
@@ -74,6 +76,8 @@ def find(name: str | None) -> dict[str, Any]:
     is. Raises ScenarioError for a name that is nothing here.
     """
     everything = scenario.describe()
+    name = None if name is None else controllers.name_of(name)
+    everything["protocols"] += controllers.descriptions()
     if name is None:
         return everything
     found: dict[str, Any] = {
@@ -121,7 +125,7 @@ def _columns_of(everything: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any
 
 def show(console: Console, name: str | None) -> None:
     """Print the catalogue: one line per entry, or all there is to say of the things that bear `name`."""
-    _lay_out(console, find(name), name)
+    _lay_out(console, find(name), None if name is None else controllers.name_of(name))
 
 
 def _lay_out(console: Console, found: dict[str, Any], name: str | None) -> None:

@@ -1,4 +1,4 @@
-"""The command line: run, sweep, live, reproduce, describe, demo, doctor.
+"""The command line: run, sweep, advise, live, reproduce, describe, demo, doctor, new-protocol.
 
 Exit codes: 0 done, 2 bad input (one line on stderr), 3 a run failed, 130 interrupted with partial results
 kept. With `--json` stdout carries exactly one JSON document; everything else goes to stderr.
@@ -19,7 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock import completion
+from penstock.advise_command import advise as advise_on
 from penstock.console import Bar, complain, note, out_console
+from penstock.new_protocol_command import new_protocol
 from penstock.options import (
     BAD_INPUT,
     DONE,
@@ -167,9 +169,11 @@ def run(
 
 
 app.command("sweep")(sweep_points)
+app.command("advise")(advise_on)
 
 
 app.command("reproduce")(reproduce_rows)
+app.command("new-protocol")(new_protocol)
 
 
 @app.command()

@@ -16,8 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -28,6 +27,9 @@ from penstock import _engine, figures
 from penstock import scenario as scenarios
 from penstock.runs import TABLES, RunSet
 from penstock.sweeps import Interrupted, RunFailed, Task, count_of_runs, run_tasks, sweep, tables
+
+if TYPE_CHECKING:
+    from penstock.scenario import Scenario
 
 Over = tuple[str, Sequence[Any]]
 
@@ -50,7 +52,7 @@ def doctor() -> list[dict[str, Any]]:
 
 
 def resolve(
-    scenario: str | Path,
+    scenario: Scenario,
     settings: Mapping[str, Any] | None = None,
     *,
     seed: int = 1,
@@ -65,13 +67,13 @@ def resolve(
     packets may be late by. Raises ScenarioError naming what is wrong.
     """
     found: dict[str, Any] = json.loads(
-        _engine.live_resolve(_spec(scenario, settings, seed, scale, kernel, gate))
+        scenarios.check(_spec(scenario, settings, seed, scale, kernel, gate), _engine.live_resolve)
     )
     return found
 
 
 def run(
-    scenario: str | Path,
+    scenario: Scenario,
     /,
     *,
     seed: int = 1,
@@ -92,12 +94,12 @@ def run(
     `other_cpu_cores`, `tail_loss_probes`. Raises ScenarioError for what is wrong or what the machine lacks;
     RunFailed and Interrupted as `penstock.run`.
     """
-    points = [(scenario, scenarios.merged(settings, more))]
+    points = [scenarios.taken(scenario, scenarios.merged(settings, more))]
     return _runs(points, seed, runs, keep, (scale, kernel, gate), on_progress)[0]
 
 
 def compare(
-    scenario: str | Path,
+    scenario: Scenario,
     /,
     *,
     over: Over | None = None,
@@ -121,7 +123,9 @@ def compare(
         raise scenarios.error("over", key, "needs at least one value")
     if over is None:
         chosen = {"sample": "1ms", "series": "true", **chosen}
-    points = [(scenario, scenarios.merged(chosen, {key: value} if key else {})) for value in values]
+    points = [
+        scenarios.taken(scenario, scenarios.merged(chosen, {key: value} if key else {})) for value in values
+    ]
     options = (scale, kernel, gate)
     packet = []
     for name, point in points:
@@ -275,7 +279,7 @@ def period(runs: RunSet, flow: int = 0) -> float:
 
 
 def _runs(
-    points: Sequence[tuple[str | Path, dict[str, Any]]],
+    points: Sequence[tuple[Scenario, dict[str, Any]]],
     seed: int,
     runs: int,
     keep: Iterable[str],
@@ -287,7 +291,7 @@ def _runs(
     tasks = []
     for name, settings in points:
         spec = _spec(name, settings, seed, *options)
-        _engine.live_resolve(spec)
+        scenarios.check(spec, _engine.live_resolve)
         tasks += [Task(str(name), spec, number, kept, live=True) for number in range(runs)]
     # One after the other: two live runs at once would make each other late.
     done, stop = run_tasks(tasks, jobs=1, on_progress=on_progress)
@@ -305,7 +309,7 @@ def _runs(
 
 
 def _spec(
-    scenario: str | Path,
+    scenario: Scenario,
     settings: Mapping[str, Any] | None,
     seed: int,
     scale: str | float,

@@ -40,7 +40,7 @@ class Section:
     """One block of the page: paragraphs, then figures with captions, then tables.
 
     `verdict` is the text of a badge, `kind` the verdict that colours it ("" = the text itself); `warnings`
-    are what its runs warned of.
+    are what its runs warned of, `commands` go one below the other as they are.
     """
 
     title: str
@@ -52,6 +52,7 @@ class Section:
     anchor: str = ""
     facts: Sequence[tuple[str, str]] = ()
     warnings: Sequence[str] = ()
+    commands: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

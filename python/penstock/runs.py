@@ -21,6 +21,7 @@ from penstock import stats
 
 if TYPE_CHECKING:
     from penstock.plot import Plot
+    from penstock.scenario import Scenario
     from penstock.sweeps import Workers
 
 TABLES = ("flows", "transfers", "ports", "series", "events")
@@ -348,7 +349,7 @@ def show(key: str, value: float) -> str:
             if abs(value) >= scale:
                 return f"{value / scale:.4g} {unit}"
         return f"{value:.4g} b/s"
-    if key.endswith("_s"):
+    if key.endswith("_s") and not key.endswith("_per_s"):
         for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
             if abs(value) >= scale:
                 return f"{value / scale:.4g} {unit}"
@@ -359,7 +360,7 @@ def show(key: str, value: float) -> str:
 
 
 def run(
-    scenario: str | Path,
+    scenario: Scenario,
     /,
     *,
     seed: int = 1,
@@ -370,10 +371,11 @@ def run(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> RunSet:
-    """Run a scenario by name or TOML file and return what it measured.
+    """Run a scenario by name, TOML file, `penstock.Network` or dict and return what it measured.
 
     Settings are keyword arguments: numbers, or strings with units ("10Gbps", "300us", "32KB", "100pkt"). A
-    key that is no Python name goes into the mapping `settings`: `settings={"from": "a0"}`.
+    key that is no Python name goes into the mapping `settings`: `settings={"from": "a0"}`. `workloads` of a
+    network are a list of objects of `penstock.workloads` or of dicts.
     `runs` is the number of replications, spread over `jobs` threads (default: all cores) or the workers of
     `executor`, any concurrent.futures.Executor or a Dask client; `keep` names the tables to hold on to.
     Raises ScenarioError (a ValueError) naming the argument, its value and the rule it breaks; RunFailed when

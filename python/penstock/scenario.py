@@ -1,4 +1,4 @@
-"""Naming a scenario: a built-in name or a TOML file, with settings on top.
+"""Naming a scenario: a built-in name, a TOML file or a network, with settings on top.
 
 Python only carries the values to the engine. Units, ranges and contradictions are judged there, once, so that
 the command line, Python and TOML files obey the same rules and give the same messages.
@@ -8,56 +8,129 @@ from __future__ import annotations
 
 import json
 import numbers
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from penstock import _engine
+from penstock import _engine, controllers
 from penstock._engine import ScenarioError
+
+if TYPE_CHECKING:
+    from penstock.network import Network
+
+    #: A built-in name, the path of a TOML file, a network, or a dict with the keys of a scenario file.
+    Scenario: TypeAlias = str | Path | Network | Mapping[str, Any]
 
 # A run's numbers take some kilobytes each: so many of them still fit a small machine's memory.
 MOST_RUNS = 100_000
 # A run keeps one core busy; more workers than any machine has cores are a slip of the hand.
 MOST_JOBS = 1024
 
+#: What one value of a link or workload is called in settings and messages: `workload[1].load`, from 1.
+TABLE_KEY = re.compile(r"(link|workload)\[(\d+)\]\.(\w+)")
+
 type_names = "a string, a number or true/false"
 
 
-def spec(scenario: str | Path, settings: Mapping[str, Any], seed: int) -> str:
+def spec(scenario: Scenario, settings: Mapping[str, Any], seed: int) -> str:
     """The JSON document that tells the engine what to run.
 
-    `scenario` is the name of a built-in scenario or the path of a TOML file (anything ending in .toml, or an
-    existing file). Values of `settings` are numbers or strings with units ("10Gbps", "300us", "32KB",
-    "100pkt"). Raises ScenarioError for a missing file and for values that are neither.
+    `scenario` is the name of a built-in scenario, the path of a TOML file (anything ending in .toml, or an
+    existing file), a `penstock.Network`, or a dict with the keys of such a file. Values of `settings` are
+    numbers or strings with units ("10Gbps", "300us", "32KB", "100pkt"). Raises ScenarioError for a missing
+    file and for values that are neither.
     """
     document: dict[str, Any]
-    text = str(scenario)
-    path = Path(text)
-    if text.endswith(".toml") or path.is_file():
-        try:
+    what, rest = taken(scenario, settings)
+    if isinstance(what, str | Path):
+        text = str(what)
+        if _is_file(text):
             # The name is for messages: an error says in which file it is.
-            document = {"toml": path.read_text(encoding="utf-8"), "name": text}
-            document["base_dir"] = str(path.resolve().parent)
-        except FileNotFoundError:
-            raise error("scenario", text, "the file does not exist") from None
-        except (OSError, UnicodeDecodeError) as problem:
-            raise error("scenario", text, f"the file cannot be read ({problem})") from None
+            document = {"toml": read(what), "name": text, "base_dir": str(Path(text).resolve().parent)}
+        else:
+            document = {"scenario": text}
     else:
-        document = {"scenario": text}
-    document["set"] = {str(key): _plain(str(key), value) for key, value in settings.items()}
+        document, rest = what.spec(rest)
+    # Controllers in Python go by name; which they are stands beside.
+    folder = Path(document.get("base_dir", "."))
+    rest, own = controllers.in_scenario(rest, document.get("toml", ""), folder)
+    if own:
+        document["controllers"] = own
+    document["set"] = {str(key): plain(str(key), value) for key, value in rest.items()}
     document["seed"] = whole("seed", seed, least=0)
     return json.dumps(document)
 
 
+def taken(scenario: Scenario, settings: Mapping[str, Any]) -> tuple[str | Path | Network, dict[str, Any]]:
+    """A scenario as it is named or as a `Network`, which has the `workloads` of the settings; and the other
+    settings. Raises ScenarioError for workloads of a scenario that has its own, and for what is no scenario.
+    """
+    given = dict(settings)
+    if isinstance(scenario, str | Path):
+        # Plain keys the engine puts on top of a file by itself, its tables it does not.
+        inside = [key for key in given if key == "workloads" or TABLE_KEY.fullmatch(key)]
+        if not inside:
+            return scenario, given
+        if str(scenario) != "custom" and not _is_file(scenario):
+            rule = "a scenario by name has no such key: it is of a penstock.Network or a file with tables"
+            raise error(inside[0], given[inside[0]], rule)
+    from penstock.network import Network
+
+    if isinstance(scenario, str | Path):
+        net = Network.from_toml(scenario) if _is_file(scenario) else Network(name="custom")
+        return net.taking(given)
+    if isinstance(scenario, Mapping):
+        return Network.from_dict(scenario).taking(given)
+    if not isinstance(scenario, Network):
+        raise error(
+            "scenario", repr(scenario), "must be a name, the path of a TOML file, a Network or a dict"
+        )
+    return scenario.taking(given)
+
+
+def file_name(scenario: str | Path | Network) -> str:
+    """What a command names a scenario: of a network the file that `Network.save` would write."""
+    text = str(scenario)
+    return text if isinstance(scenario, str | Path) or text.endswith(".toml") else f"{text}.toml"
+
+
+def _is_file(scenario: str | Path) -> bool:
+    return str(scenario).endswith(".toml") or Path(scenario).is_file()
+
+
+def read(path: str | Path) -> str:
+    """The text of a scenario file. Raises ScenarioError when it is missing or cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise error("scenario", path, "the file does not exist") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise error("scenario", path, f"the file cannot be read ({problem})") from None
+
+
+def check(spec: str, resolve: Callable[[str], str] = _engine.resolve) -> str:
+    """What the engine makes of a document of `spec`. Raises ScenarioError, in words of its objects."""
+    try:
+        return resolve(spec)
+    except ScenarioError as problem:
+        document = json.loads(spec)
+        if "toml" not in document or document.get("name"):
+            raise
+        from penstock import network_file
+
+        raise network_file.named(problem, document) from None
+
+
 def resolve(
-    scenario: str | Path, settings: Mapping[str, Any] | None = None, seed: int = 1, **more: Any
+    scenario: Scenario, settings: Mapping[str, Any] | None = None, seed: int = 1, **more: Any
 ) -> dict[str, Any]:
     """The scenario with every value filled in and checked. Raises ScenarioError on the first value that
     breaks a rule.
 
     Settings are given as arguments or, for keys that are no Python names, in the mapping `settings`.
     """
-    resolved: dict[str, Any] = json.loads(_engine.resolve(spec(scenario, merged(settings, more), seed)))
+    resolved: dict[str, Any] = json.loads(check(spec(scenario, merged(settings, more), seed)))
     return resolved
 
 
@@ -96,7 +169,8 @@ def error(key: str, value: object, rule: str) -> ScenarioError:
     return problem
 
 
-def _plain(key: str, value: object) -> str | int | float | bool:
+def plain(key: str, value: object) -> str | int | float | bool:
+    """A value as JSON and TOML have it. Raises ScenarioError for what is no text, number or true or false."""
     if isinstance(value, bool | str):
         return value
     if isinstance(value, numbers.Integral):

@@ -329,15 +329,17 @@ class Study:
             row = [self._words[key][i] for key in self.keys] + [str(len(found.runs))]
             for key in shown:
                 interval = found.interval(key) if found.runs else ""
-                row.append(f"{show(key, found.summary.get(key, math.nan))} {interval}".strip())
+                ends = f"({interval})" if interval and not interval.startswith("±") else interval
+                row.append(f"{show(key, found.summary.get(key, math.nan))} {ends}".strip())
             rows.append(row)
         return [*self.keys, "runs", *shown], rows
 
     def _repr_html_(self) -> str:
         headings, rows = self.rows()
         head = "".join(f"<th>{html.escape(text)}</th>" for text in headings)
+        cell = "<td style='white-space:nowrap;padding-right:1em'>"
         body = "".join(
-            f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in row)}</tr>"
+            f"<tr>{''.join(f'{cell}{html.escape(text)}</td>' for text in row)}</tr>"
             for row in rows[:_MOST_ROWS_SHOWN]
         )
         more = len(rows) - _MOST_ROWS_SHOWN
@@ -345,12 +347,13 @@ class Study:
         warned = "".join(f"<div>&#9888; {html.escape(text)}</div>" for text in self.warnings)
         return (
             f"<div><b>{html.escape(self.name)}</b>, {len(self.points)} points, seed {self.seed}{warned}"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{left}</div>"
+            "<div style='overflow-x:auto'>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{left}</div>"
         )
 
 
 def study(
-    name: str | Path,
+    name: scenario.Scenario,
     over: Mapping[str, grid.Values] | None = None,
     *,
     points: Iterable[Mapping[str, Any]] | None = None,
@@ -365,7 +368,8 @@ def study(
     keep: Iterable[str] = (),
     on_progress: Callable[[float], None] | None = None,
 ) -> Study:
-    """Run a scenario (name or TOML file) at many points and return what all of them measured.
+    """Run a scenario (name, TOML file or `penstock.Network`) at many points and return what all of them
+    measured.
 
     `over` gives each key its values: a list, "V1,V2", or a range "A..B:N" ("100us..10ms:5:log") of N values
     in A's unit; the points are all combinations, the last key fastest. `sample=("latin", n)` draws n points

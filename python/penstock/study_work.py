@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from penstock import _engine, grid, results, scenario, stats, sweeps
+from penstock import grid, results, scenario, stats, sweeps
 from penstock.runs import Run, RunSet
 from penstock.store import Store, identity
 
@@ -36,7 +35,7 @@ class Plan:
 
 
 def plan(
-    name: str | Path,
+    name: scenario.Scenario,
     over: Mapping[str, grid.Values] | None,
     points: Iterable[Mapping[str, Any]] | None,
     sample: tuple[str, int] | None,
@@ -49,7 +48,7 @@ def plan(
     if (over is None or not len(over)) == (points is None):
         raise scenario.error("over", over or "nothing", "give either `over` or a list of `points`")
     least = scenario.whole("seed", seed, least=0)
-    common = dict(settings or {})
+    name, common = scenario.taken(name, settings or {})
     if over is not None and points is None:
         for key in over:
             if key in common:
@@ -66,17 +65,20 @@ def plan(
     if not chosen:
         raise scenario.error("points", "[]", "a study needs at least one point")
     keys = tuple(dict.fromkeys(str(key) for point in chosen for key in point))
+    if "workloads" in keys:
+        rule = 'cannot be swept; sweep a value of one of them, as in "workload[1].load"'
+        raise scenario.error("over", "workloads", rule)
     checked = _until(until, len(chosen))
     first = min(_FIRST_RUNS, checked[2]) if checked else 1
     count = sweeps.count_of_runs("runs", first if runs is None else runs, len(chosen))
     if checked and not 2 <= count <= checked[2]:
         raise scenario.error("runs", count, f"must be from 2 to {checked[2]} with `until`")
     specs = [scenario.spec(name, scenario.merged(common, point), least) for point in chosen]
-    resolved = [sweeps.resolved(_engine.resolve(text)) for text in specs]
+    resolved = [sweeps.resolved(scenario.check(text)) for text in specs]
     return Plan(str(name), least, keys, tuple(chosen), tuple(specs), tuple(resolved), count, checked)
 
 
-def _resolves(name: str | Path, common: Mapping[str, Any]) -> bool:
+def _resolves(name: scenario.Scenario, common: Mapping[str, Any]) -> bool:
     """Whether the scenario stands without the swept keys; a file may leave them out."""
     try:
         scenario.resolve(name, common)

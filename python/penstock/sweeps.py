@@ -24,7 +24,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import _engine, cluster, scenario, store
@@ -34,7 +33,7 @@ from penstock.runs import TABLES, Run, RunSet, frames
 if TYPE_CHECKING:
     from penstock.studies import Study
 
-Point = tuple[str | Path, Mapping[str, Any]]
+Point = tuple["scenario.Scenario", Mapping[str, Any]]
 # A concurrent.futures.Executor or a Dask client, whose package need not be there.
 Workers = Executor | Any
 
@@ -158,28 +157,28 @@ def sweep(
 ) -> list[RunSet]:
     """Run every point `runs` times and return one RunSet per point, in the order given.
 
-    `points` are (scenario, settings) pairs; `settings` are common to all of them. All points share seed and
-    run numbers, so schemes are compared under the same random arrivals and jitter. `executor` may be any
-    concurrent.futures.Executor or a Dask client; without one, `jobs` threads are used (default: all cores).
-    A progress bar appears on a terminal and in a notebook unless `on_progress` hears the finished fraction,
-    0 to 1. Raises ScenarioError before anything runs when a point is wrong; RunFailed and Interrupted keep
-    what was finished.
+    `points` are (scenario, settings) pairs, the scenario as in `penstock.run`; `settings` are common to all
+    of them. All points share seed and run numbers, so schemes are compared under the same random arrivals and
+    jitter. `executor` may be any concurrent.futures.Executor or a Dask client; without one, `jobs` threads
+    are used (default: all cores). A progress bar appears on a terminal and in a notebook unless `on_progress`
+    hears the finished fraction, 0 to 1. Raises ScenarioError before anything runs when a point is wrong;
+    RunFailed and Interrupted keep what was finished.
     """
-    given = [(name, scenario.merged(settings, own)) for name, own in points]
+    given = [scenario.taken(name, scenario.merged(settings, own)) for name, own in points]
     workers = worker_count(jobs)
     kept = tables(keep)
     count_of_runs("runs", runs, len(given))
     tasks: list[Task] = []
     for name, own in given:
         spec = scenario.spec(name, own, seed)
-        _engine.resolve(spec)
+        scenario.check(spec)
         tasks += [Task(str(name), spec, run, kept) for run in range(runs)]
     names = list(dict.fromkeys(str(name) for name, _ in given))
     with Bar(", ".join(names[:3])) as bar:
         done, stop = run_tasks(tasks, executor=executor, jobs=workers, on_progress=on_progress or bar)
     sets = [
         RunSet(str(name), seed, tuple(r for r in done[i * runs : (i + 1) * runs] if r is not None))
-        for i, (name, _) in enumerate(points)
+        for i, (name, _) in enumerate(given)
     ]
     if isinstance(stop, KeyboardInterrupt):
         raise Interrupted(sets)

@@ -56,3 +56,9 @@ def test_says_why_there_is_no_answer() -> None:
 def test_bad_input_names_the_argument(call, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_an_answer_prints_as_its_sentence() -> None:
+    advice = threshold_for(10e9, 100e-6, [5])
+    assert str(advice) == advice.text
+    assert repr(advice) == f"<Advice: {advice.text}>"

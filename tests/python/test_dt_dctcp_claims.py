@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from penstock.experiments.common import onset
 from penstock.experiments.dt_dctcp.alpha_rows import D_12
-from penstock.experiments.dt_dctcp.analysis_rows import D_7
+from penstock.experiments.dt_dctcp.analysis_rows import CYCLES, D_7, D_9
+from penstock.experiments.dt_dctcp.live_rows import D_14_LIVE, D_15_LIVE
+from penstock.experiments.dt_dctcp.mean_queue_rows import D_10, local_maximum
 from penstock.experiments.dt_dctcp.queue_rows import COUNTS, D_1, D_11
 from penstock.experiments.dt_dctcp.setup import FLOWS
-from penstock.experiments.dt_dctcp.testbed_rows import D_14, D_15, RULES, SERVERS, onset
+from penstock.experiments.dt_dctcp.testbed_rows import D_14, D_15, RULES, SERVERS
 from penstock.ledger import Estimate, Judged, Row
 
 ONE, TWO, THREE = RULES
@@ -104,11 +107,11 @@ def test_fig_14():
 
 def test_a_collapse_is_half_of_the_best_past_it():
     goodput = [100.0] * len(SERVERS)
-    assert onset(goodput) is None
+    assert onset(SERVERS, goodput) is None
     goodput[0] = 10
-    assert onset(goodput) is None, "before the best one there is no collapse"
+    assert onset(SERVERS, goodput) is None, "before the best one there is no collapse"
     goodput[SERVERS.index(37) :] = [40.0] * (len(SERVERS) - SERVERS.index(37))
-    assert onset(goodput) == 37
+    assert onset(SERVERS, goodput) == 37
 
 
 def completion(one: list[float], two: list[float], first: tuple[int, int], more: float) -> dict[str, Any]:
@@ -136,3 +139,110 @@ def test_fig_15():
     assert (found["least"].verdict, found["burst"].verdict) == ("confirmed", "confirmed")
     found = judged(D_15, completion(climbing, swinging, (28, 28), 20))
     assert found["smooth"].reason == "unexplained"
+
+
+def mean_queue(direction: float, rising: bool) -> dict[str, Any]:
+    e = Estimate.exact
+    top = math.inf if rising else 60.0
+    packets = [40.0, 50.0, 66.0] if rising else [40.0, 66.0, 50.0]
+    found = {
+        "at N=10": [e(32), e(25)],
+        "early": {"N=20": e(1.02)},
+        "late": {"N=40": e(1.2), "N=60": e(1.8)},
+        "largest": e(1.8),
+        "maximum at": top,
+        "flat": {"N=40": e(1.4)},
+        "strays": 0.5,
+        "K2 alone": e(60),
+        "reaches": 20.0,
+    }
+    other = {**found, "at N=10": [e(32), e(direction)], "flat": {"N=40": e(direction / 42)}}
+    floor = {"flows": [10, 100], "mean": [e(30), e(117)], "ratio": [e(1), e(3.9)]}
+    fluid = {"and conserved packets": packets}
+    return {
+        **found,
+        "direction": other,
+        "floor": floor,
+        "packets": packets,
+        "window": [9.0, 3.0, 1.5],
+        "fluid": fluid,
+    }
+
+
+def test_fig_10():
+    found = judged(D_10, mean_queue(42, rising=True))
+    differs = {name for name, one in found.items() if one.verdict == "differs"}
+    assert differs == {"baseline-dt-dctcp", "maximum", "flat"}
+    assert "towards a segment" in found["maximum"].reason
+    for name in ("baseline-dt-dctcp", "flat"):
+        assert "follows the queue's direction" in found[name].reason
+    found = judged(D_10, mean_queue(20, rising=False))
+    assert found["maximum"].verdict == "confirmed"
+    assert found["flat"].reason == "unexplained"
+    far = {**mean_queue(42, rising=True), "largest": Estimate.exact(3.9)}
+    assert "2N less the path's" in judged(D_10, far)["largest"].reason
+    alone = {**mean_queue(20, rising=True), "K2 alone": Estimate.exact(43)}
+    assert "about K2 alone" in judged(D_10, alone)["baseline-dt-dctcp"].reason
+    assert judged(D_10, {**alone, "reaches": 35.0})["baseline-dt-dctcp"].reason == "unexplained"
+
+
+def test_a_local_maximum_stands_out_of_the_curve():
+    n = [10, 35, 40, 45, 50]
+    assert local_maximum(n, [1, 1.2, 1.8, 1.5, 1.4]) == 40
+    assert local_maximum(n, [1, 1.2, 1.4, 1.5, 1.8]) == math.inf
+    assert local_maximum(n, [1, 1.2, 1.5, 1.499, 1.8]) == math.inf
+
+
+def test_fig_9():
+    def m(onsets: list[float], factors: list[float]) -> dict[str, Any]:
+        steps = np.zeros((len(CYCLES), 3)) + 10.0
+        return {
+            "onsets": onsets,
+            "margins": [np.full(10, 5.0), np.full(10, 6.0)],
+            "crossing": [-0.4, -0.5, -0.6],
+            "factors": [],
+            "factors, same K0": factors,
+            "single oscillates": [True, False],
+            "band from": 25.0,
+            "packets": steps,
+            "predicted": steps,
+        }
+
+    assert {one.verdict for one in D_9.judge(m([60, 70], [8.6]))} == {"confirmed"}
+    found = judged(D_9, m([math.inf, math.inf], [8.6]))
+    assert (found["dctcp"].verdict, found["later"].verdict) == ("differs", "confirmed")
+    assert (
+        "8.6 times the stated one" in found["dctcp"].reason
+        and "swings about zero" not in found["dctcp"].reason
+    )
+    assert judged(D_9, m([math.inf, 70], []))["dctcp"].reason == "unexplained"
+    turned = {
+        **m([60, 70], []),
+        "crossing": [-0.4, -0.6, -0.5],
+        "margins": [np.full(10, 5.0), np.full(10, 4.0)],
+    }
+    assert [judged(D_9, turned)[name].verdict for name in ("later", "left")] == ["differs", "differs"]
+
+
+def test_live_rows():
+    e = Estimate.exact
+    onsets = {ONE: e(30), TWO: e(31), THREE: e(31)}
+    m = {
+        "onset": onsets,
+        "apart": onsets,
+        "few": {name: e(37) for name in RULES},
+        "goodput": {ONE: [90.0, 40.0]},
+        "smaller window": [80.0, 30.0, 20.0],
+        "quality": "fine",
+    }
+    found = judged(D_14_LIVE, m)["dctcp"]
+    assert found.verdict == "differs"
+    assert "a smaller first window" in found.reason and "one thread answers" in found.reason
+    assert "so few queries" not in found.reason
+    other = {**m, "smaller window": [20.0] * 3, "apart": {name: e(37) for name in RULES}}
+    assert judged(D_14_LIVE, other)["dctcp"].reason == "unexplained"
+    few = {name: Estimate(38, 29, 42) for name in RULES}
+    m = {"least": 10.4, "first timeout": onsets, "apart": {name: e(40) for name in RULES}, "few": few}
+    found = judged(D_15_LIVE, m)
+    assert found["least"].verdict == "confirmed"
+    assert found["timeouts-dctcp"].verdict == "differs" and "so few queries" in found["timeouts-dctcp"].reason

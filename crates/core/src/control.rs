@@ -36,6 +36,8 @@ impl Limit {
 /// Read-only facts about a connection; kept by the connection, never by a law.
 #[derive(Clone, Debug)]
 pub struct FlowView {
+    /// Number of the connection in its run.
+    pub flow: u32,
     /// Oldest unacknowledged byte.
     pub una: u64,
     /// Next byte to send.

@@ -39,6 +39,9 @@ pub mod flag {
     pub const MARKED: u16 = 128;
     /// A switch has cut the payload off: `payload` is 0, `seq` says which data are missing.
     pub const TRIMMED: u16 = 256;
+    /// The first SACK block of an ACK reports what came twice (RFC 2883); its offsets may lie below the acknowledgement, as two's
+    /// complement. On the wire the numbers themselves tell; here a bit does.
+    pub const DSACK: u16 = 512;
 }
 
 /// At most three SACK blocks fit beside a timestamp option (RFC 2018 section 3).
@@ -98,6 +101,17 @@ impl Packet {
     #[inline]
     pub fn sack_count(&self) -> usize {
         (self.class_sacks & 3) as usize
+    }
+    /// The duplicate that the first SACK block reports, as sequence numbers (D-SACK, RFC 2883).
+    #[inline]
+    pub fn dsack(&self) -> Option<(u64, u64)> {
+        let at = |offset: u32| self.seq.wrapping_add_signed(i64::from(offset as i32));
+        self.has(flag::DSACK).then(|| (at(self.sack[0].start), at(self.sack[0].end)))
+    }
+    /// Blocks that report what is kept beyond a gap: all but that of [`Self::dsack`].
+    #[inline]
+    pub fn sack_blocks(&self) -> &[SackBlock] {
+        &self.sack[usize::from(self.has(flag::DSACK))..self.sack_count()]
     }
     /// Sets the number of valid SACK blocks.
     #[inline]

@@ -20,6 +20,8 @@ pub enum Kind {
     Size,
     /// Bytes or packets: `32KB` or `100pkt`.
     Amount,
+    /// A port's share of a switch's memory, bytes or packets; or all of it, shared: `shared:alpha=1,size=2MB`.
+    Buffer,
     /// A whole number.
     Count,
     /// A number without unit.
@@ -81,6 +83,7 @@ impl ParamSpec {
             Kind::Duration => "s",
             Kind::Size => "bytes",
             Kind::Amount => "bytes or packets",
+            Kind::Buffer => "bytes or packets of a port, or shared:alpha=..,size=.. of a switch",
             Kind::Count | Kind::Float => "",
             Kind::Bool => "true/false",
             Kind::Choice(_) => "one of",
@@ -303,12 +306,12 @@ impl Params {
             Kind::Rate => (Rate::from_bps(x).to_string(), RATE_UNITS),
             Kind::Duration if x >= 1e-6 => (Dur::nanos(libm::round(x * 1e9) as u64).to_string(), TIME_UNITS),
             Kind::Duration => (Dur::from_secs(x).to_string(), TIME_UNITS),
-            Kind::Size | Kind::Amount => (Bytes(libm::ceil(x) as u64).to_string(), SIZE_UNITS),
+            Kind::Size | Kind::Amount | Kind::Buffer => (Bytes(libm::ceil(x) as u64).to_string(), SIZE_UNITS),
             other => panic!("parameter {key} of kind {other:?} cannot be derived"),
         };
         let number = parse_number(&text, units).expect("written just now");
         entry.value = Some(match entry.kind {
-            Kind::Amount => Value::Amount(Amount::Bytes(number as u64)),
+            Kind::Amount | Kind::Buffer => Value::Amount(Amount::Bytes(number as u64)),
             _ => Value::Number(number),
         });
         entry.text = text;
@@ -363,7 +366,9 @@ fn parse_value(spec: &ParamSpec, text: &str) -> Result<Value, ParamError> {
             }
             Value::Number(x)
         }
-        Kind::Amount => {
+        // Its size stands for it where a number is asked for: a port can hold no more.
+        Kind::Buffer if is_shared(text) => Value::Amount(Amount::Bytes(shared_size(spec, text)?)),
+        Kind::Amount | Kind::Buffer => {
             if let Some(n) = parse_number(text, &[("pkt", 1.0)]).filter(|_| text.ends_with("pkt")) {
                 check_range(spec, text, n)?;
                 if n != libm::floor(n) || n > u32::MAX as f64 {
@@ -398,6 +403,25 @@ fn parse_value(spec: &ParamSpec, text: &str) -> Result<Value, ParamError> {
             Value::Text(text.to_owned())
         }
         Kind::Text => Value::Text(text.to_owned()),
+    })
+}
+
+/// True when the text of a parameter of kind [`Kind::Buffer`] is about memory that a switch's ports share.
+pub fn is_shared(text: &str) -> bool {
+    text.split(':').next().is_some_and(|name| name.trim() == "shared")
+}
+
+/// `size` of `shared:alpha=..,size=..`.
+fn shared_size(spec: &ParamSpec, text: &str) -> Result<u64, ParamError> {
+    let (_, given) = parse_spec(spec.name, text)?;
+    let size = given.iter().find(|(key, _)| key == "size").map(|(_, size)| size.as_str());
+    let size = size.ok_or_else(|| {
+        ParamError::new(format!("{}:size", spec.name), "", "must be given: shared:alpha=1,size=2MB")
+    })?;
+    let number = parse_number(size, SIZE_UNITS).filter(|x| *x >= 1.0 && *x == libm::floor(*x));
+    number.map(|x| x as u64).ok_or_else(|| {
+        let rule = "must be a whole number of bytes with a unit (B, KB = 1000, KiB = 1024, MB, GB)";
+        ParamError::new(format!("{}:size", spec.name), size, rule)
     })
 }
 
@@ -437,7 +461,7 @@ fn example(spec: &ParamSpec) -> &'static str {
         Kind::Rate => "1Gbps",
         Kind::Duration => "100us",
         Kind::Size => "32KB",
-        Kind::Amount => "100pkt",
+        Kind::Amount | Kind::Buffer => "100pkt",
         _ => "1",
     }
 }

@@ -23,6 +23,8 @@ pub enum Entity {
     Pool = 8,
     /// Timing noise of a host's output port, by port number.
     Jitter = 9,
+    /// Switches that choose a port per packet or by hash, all of a run.
+    Forward = 10,
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): one step, used to spread a key over the state.

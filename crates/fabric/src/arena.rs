@@ -10,6 +10,10 @@ use penstock_units::{Rate, Time};
 pub trait Segments {
     /// Segment and congestion header in `slot`.
     fn segment(&mut self, slot: u32) -> (&mut Packet, &mut CcHeader);
+    /// The flow of a cell, for ports that serve by rank. [`Cell::entropy`] does not say it where switches use its digits up.
+    fn flow(&self, cell: &Cell) -> u32 {
+        cell.entropy
+    }
     /// The segment in `slot` has left a port that keeps telemetry.
     fn on_hop(&mut self, slot: u32, hop: &Hop) {
         let _ = (slot, hop);
@@ -129,6 +133,14 @@ impl Arena {
             own.list[..n].copy_from_slice(&hops[..n]);
         }
     }
+    /// The packet in `to` answers that in `from` and carries its telemetry back.
+    #[inline]
+    pub fn carry_hops(&mut self, from: u32, to: u32) {
+        if self.with_telemetry {
+            let hops = self.hops[from as usize];
+            self.hops[to as usize] = Hops { wanted: false, ..hops };
+        }
+    }
     /// Packets in use.
     pub fn live(&self) -> u64 {
         (self.packets.len() - self.free.len()) as u64
@@ -140,6 +152,9 @@ impl Segments for Arena {
     fn segment(&mut self, slot: u32) -> (&mut Packet, &mut CcHeader) {
         let header = self.header_slot(slot);
         (&mut self.packets[slot as usize], &mut self.headers[header])
+    }
+    fn flow(&self, cell: &Cell) -> u32 {
+        self.packets[cell.packet as usize].flow
     }
     fn on_hop(&mut self, slot: u32, hop: &Hop) {
         if let Some(hops) = self.hops.get_mut(slot as usize) {

@@ -16,7 +16,7 @@ pub enum Scheduler {
     Strict,
     /// Deficit round robin among priorities (Shreedhar, Varghese, SIGCOMM 1995, section 3): bytes per priority and round.
     Drr([u32; PRIORITIES]),
-    /// Smallest [`Cell::rank`] first, and of its flow (equal [`Cell::entropy`]) the packet that came first; a full port
+    /// Smallest [`Cell::rank`] first, and of its flow ([`crate::Segments::flow`]) the packet that came first; a full port
     /// drops the largest rank (pFabric, SIGCOMM 2013, section 4.2). Takes time in proportion to what waits, which is little
     /// where it is used: two bandwidth-delay products in the paper.
     Rank,
@@ -119,9 +119,9 @@ impl Waiting {
             self.lanes[usize::from(p)].line.push(cell);
         }
     }
-    /// Takes the packet to be served next among the `allowed` priorities.
+    /// Takes the packet to be served next among the `allowed` priorities; `flow` tells flows apart, where they are served by rank.
     #[inline(always)]
-    pub fn pick(&mut self, allowed: u8) -> Option<Cell> {
+    pub fn pick(&mut self, allowed: u8, flow: impl Fn(&Cell) -> u32) -> Option<Cell> {
         let open = self.occupied & allowed;
         if open == 0 {
             return None;
@@ -129,17 +129,17 @@ impl Waiting {
         match self.scheduler {
             Scheduler::Strict => Some(self.take(7 - (open.leading_zeros() as usize & 7), 0)),
             Scheduler::Fifo if open == self.occupied => Some(self.take(0, 0)),
-            _ => self.pick_by_rule(open),
+            _ => self.pick_by_rule(open, flow),
         }
     }
     #[inline(never)]
-    fn pick_by_rule(&mut self, open: u8) -> Option<Cell> {
+    fn pick_by_rule(&mut self, open: u8, flow: impl Fn(&Cell) -> u32) -> Option<Cell> {
         let may = |c: &&Cell| open & (1 << c.priority()) != 0;
         let mut all = self.lanes[0].line.iter();
         match self.scheduler {
             Scheduler::Rank => {
-                let flow = all.filter(may).min_by_key(|c| c.rank)?.entropy;
-                let at = self.lanes[0].line.iter().position(|c| c.entropy == flow && may(&c))?;
+                let first = flow(all.filter(may).min_by_key(|c| c.rank)?);
+                let at = self.lanes[0].line.iter().position(|c| flow(c) == first && may(&c))?;
                 Some(self.take(0, at))
             }
             Scheduler::Drr(quanta) => {
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     fn serve(w: &mut Waiting, allowed: u8) -> Vec<u32> {
-        core::iter::from_fn(|| w.pick(allowed)).map(|c| c.packet).collect()
+        core::iter::from_fn(|| w.pick(allowed, |c| c.entropy)).map(|c| c.packet).collect()
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
         for i in 0..40 {
             w.push(Cell::new(i, 1000).with_priority((i % 2) as u8));
         }
-        let first: Vec<u8> = (0..12).map(|_| w.pick(0xff).unwrap().priority()).collect();
+        let first: Vec<u8> = (0..12).map(|_| w.pick(0xff, |c| c.entropy).unwrap().priority()).collect();
         assert_eq!(first, [0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1]);
     }
     #[test]
@@ -275,8 +275,8 @@ mod tests {
             w.push(Cell::new(packet, 1000).with_priority(priority));
         }
         // Both classes reach 1200 in the second round; class 0 sends packet 0 and has 200 left.
-        assert_eq!(w.pick(0xff).unwrap().packet, 0);
-        assert_eq!(w.pick(0b10).unwrap().packet, 2);
+        assert_eq!(w.pick(0xff, |c| c.entropy).unwrap().packet, 0);
+        assert_eq!(w.pick(0b10, |c| c.entropy).unwrap().packet, 2);
         assert_eq!(w.rounds.deficit[..2], [200, 200]);
         assert_eq!(serve(&mut w, 0b10), [3]);
         assert_eq!(serve(&mut w, 0b10), [0u32; 0]);
@@ -288,7 +288,7 @@ mod tests {
         for (packet, priority) in [(0, 0), (1, 7), (2, 3), (3, 7)] {
             w.push(Cell::new(packet, 1000).with_priority(priority));
         }
-        assert_eq!(w.pick(0x7f).unwrap().packet, 2);
+        assert_eq!(w.pick(0x7f, |c| c.entropy).unwrap().packet, 2);
         assert_eq!(serve(&mut w, 0xff), [1, 3, 0]);
     }
     #[test]
@@ -297,7 +297,7 @@ mod tests {
         for (packet, priority) in [(0, 3), (1, 0), (2, 3), (3, 0)] {
             w.push(Cell::new(packet, 1000).with_priority(priority));
         }
-        assert_eq!(w.pick(!(1 << 3)).unwrap().packet, 1);
+        assert_eq!(w.pick(!(1 << 3), |c| c.entropy).unwrap().packet, 1);
         assert_eq!(serve(&mut w, 0xff), [0, 2, 3]);
     }
     #[test]

@@ -147,6 +147,10 @@ impl Port {
                 self.ring.tail = self.ring.departing.wrapping_add(1);
                 self.free_at = finish;
             }
+            if let Some(noise) = &mut self.extra.noise {
+                // It was that of the last packet, which now waits: nobody may be held back for its sake.
+                noise.left_at = in_service.unwrap_or(now);
+            }
             self.served = Some(Box::new(served));
             self.find_mode();
         }
@@ -208,7 +212,7 @@ impl Port {
     fn start<S: Segments>(&mut self, t: u64, seg: &mut S, fx: &mut Effects) -> Option<Time> {
         loop {
             let served = self.served.as_mut().expect("the port schedules");
-            let mut cell = served.waiting.pick(served.open())?;
+            let mut cell = served.waiting.pick(served.open(), |c| seg.flow(c))?;
             let i = usize::from(cell.priority());
             if self.hooks & hook::DEQUEUE != 0 {
                 match self.ask_at_dequeue(t, &cell) {
@@ -571,6 +575,9 @@ impl Port {
             self.lose_waiting(now.0, cell, Loss::Down, seg, fx);
         }
         self.free_at = self.free_at.min(now.0);
+        if let Some(noise) = &mut self.extra.noise {
+            noise.left_at = noise.left_at.min(now.0);
+        }
     }
     /// The link works again.
     pub fn recover<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {

@@ -6,7 +6,7 @@ use common::{stream, Net, Step};
 use penstock_core::{CcHeader, DropCause, Ecn, Packet};
 use penstock_fabric::aqm::{CoDel, DequeueMark};
 use penstock_fabric::{
-    Arena, Cell, Effects, Fabric, Hop, Loss, Offered, Port, PortConfig, Reordering, Rule, Scheduler,
+    Arena, Cell, Effects, Fabric, Hop, Loss, Offered, Pause, Port, PortConfig, Reordering, Rule, Scheduler,
     Segments, Service,
 };
 use penstock_units::{Dur, Rate, Time};
@@ -142,6 +142,36 @@ fn random_loss_takes_its_share() {
     let lost = lost.count();
     assert!((900..1100).contains(&lost), "{lost}");
     assert_eq!(net.fabric.ports()[0].stats().drops[DropCause::Random as usize], lost as u64);
+}
+#[test]
+fn a_pause_takes_back_the_noise_of_packets_that_wait_again() {
+    // 60 packets of 100 ns, each up to 80 ns late, paused from 1000 to 1500 ns: ten or eleven have begun by then. What waits goes on at
+    // 1500 ns as if it had come then. (It left in one burst, when the last of the 60 would have left.)
+    let mut net = one(PortConfig { noise: Some((Dur::nanos(80), stream(7))), ..plain() });
+    for i in 0..60 {
+        net.send(ns(0), 0, Cell::new(i, 100).with_noise());
+    }
+    net.at(ns(1000), 1);
+    net.at(ns(1500), 0);
+    let mut arrived = Vec::new();
+    while let Some((now, step)) = net.step() {
+        match step {
+            Step::Arrived(_, cell) => arrived.push((cell.packet, now.0 / NS)),
+            Step::Mine(on) => {
+                let pause = Pause { at: now, port: 0, priority: 0, on: on == 1 };
+                net.fabric.pause(now, &pause, &mut net.seg);
+                net.take_effects();
+            }
+            Step::Inner => {}
+        }
+    }
+    let before = arrived.iter().filter(|(_, at)| *at < 500 + 1500).count();
+    assert!((10..=11).contains(&before), "{before}");
+    for (k, (packet, at)) in arrived[before..].iter().enumerate() {
+        let exact = 500 + 1500 + 100 * (k as u64 + 1);
+        assert_eq!(*packet as usize, before + k);
+        assert!((exact..=exact + 80).contains(at), "packet {packet} at {at}, not up to 80 after {exact}");
+    }
 }
 #[test]
 fn timing_noise_delays_packets_in_order_and_takes_no_capacity() {

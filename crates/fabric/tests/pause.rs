@@ -162,6 +162,38 @@ fn one_packet_less_of_headroom_is_lost() {
 }
 
 #[test]
+fn the_formula_is_exact() {
+    // The worst case by hand. 10 Gb/s, 800 ns per packet; cable of 1174.8 ns. The fifth packet arrives at 5 x 800 + 1174.8 = 5174.8 ns
+    // and reaches XOFF; a picosecond before, a full packet has begun on the way back. The pause frame ends 800 - 0.001 + 51.2 ns later and
+    // is there after another 1174.8 ns. The other end has then just begun one more packet: counted from the fifth it begins one
+    // every 800 ns as long as j x 800 < 799.999 + 51.2 + 2 x 1174.8 = 3200.799, five in all, 5000 bytes. The formula says 2937 (cable)
+    // + 64 + 2000 = 5001: nothing that begins with packets of 1000 bytes can need a byte more, and one byte of it is the last 0.8 ns.
+    let cable = Cable {
+        rate: Rate(10_000_000_000),
+        delay: Dur(1_174_800),
+        mtu: MTU,
+        framing: 0,
+        response: Dur::ZERO,
+    };
+    assert_eq!(cable.headroom(false).0, 5001);
+    let lost = |missing, reverse: &[u64]| {
+        run(&Chain {
+            cable,
+            out_percent: 10,
+            pause: PauseAt::Static { xoff: 5_000, xon: 2_000 },
+            reverse_gaps: reverse.to_vec(),
+            packets: 40,
+            missing,
+        })
+        .lost
+    };
+    let worst = [5_174_799];
+    assert_eq!([0, 1, 2, u64::from(MTU)].map(|missing| lost(missing, &worst)), [0, 0, 1, 1]);
+    // Without the packet on the way back one packet less is under way.
+    assert_eq!([2, u64::from(MTU), u64::from(MTU) + 2].map(|missing| lost(missing, &[])), [0, 0, 1]);
+}
+
+#[test]
 fn a_pause_stops_and_releases_at_the_computed_times() {
     // 8 Gb/s in (1 us per packet, 1 us of cable), 4 Gb/s out (2 us). XOFF at 2000 bytes, XON at 0; the way back is idle. Packets
     // arrive at 2, 3, 4 us ... and leave at 4, 6, 8 .... At 3 us 2000 bytes: XOFF, 64 ns of frame, 1 us of cable: 4.064 us. The

@@ -8,7 +8,8 @@
 //! | `stack` | the trait, and what passes between a transport and its driver |
 //! | `nic` | the network card: pulls, replayed late; pause; several stacks; receive delays |
 //! | `tcp` | TCP: all senders and receivers of a host |
-//! | `timers` | deadlines of a stack's connections |
+//! | `rdma` | queue pairs with go-back-N under an open rate law |
+//! | `ends`, `timers` | what stacks share: connections by handle, bytes written and arrived; deadlines of connections |
 //! | `lab` | a small driver for tests and examples of a transport: a few hosts and switches, and an account of every byte |
 //!
 //! Sans-IO like the fabric: calls with a `now` that never decreases at one host; packets, [`News`] and one deadline out.
@@ -16,14 +17,16 @@
 #![warn(missing_docs)]
 extern crate alloc;
 
+pub mod ends;
 pub mod lab;
 pub mod nic;
+pub mod rdma;
 pub mod stack;
 pub mod tcp;
 pub mod timers;
 
 pub use lab::{Lab, LabConfig, Network};
 pub use nic::{Net, Nic, NicConfig};
-pub use stack::{Counters, HostFacts, Io, News, Opening, Order, Stack};
+pub use stack::{Counters, Exchange, HostFacts, Io, News, Opening, Order, Stack};
 pub use tcp::{TcpOptions, TcpProtocol, TcpStack};
 pub use timers::Timers;

@@ -29,7 +29,7 @@
 //! Where hosts have an endless queue below the transport ([`NicConfig::endless`]), the card does not wait for the link: it pulls until
 //! there is nothing. An action is followed by the packets of its connection, at once; [`Nic::kick`] pulls those of all others.
 
-use crate::stack::{Counters, Io, News, Opening, Stack};
+use crate::stack::{Counters, Exchange, Io, News, Opening, Stack};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -94,6 +94,8 @@ pub struct Nic<S = Box<dyn Stack>> {
     /// Packets on their way through the host, with the times at which a stack sees them.
     inbox: VecDeque<(Time, Cell)>,
     news: Vec<News>,
+    /// What arrives is answered in the same call: one stack, no delay, an endless queue.
+    direct: bool,
     /// When the next pull and the next deadline are due, as of the last [`Self::kick`]; asked anew where a stack was called since.
     next: (Time, Time),
     fresh: bool,
@@ -103,6 +105,8 @@ impl<S: Stack> Nic<S> {
     /// A card for `stacks`, one per transport of the host.
     pub fn new(config: NicConfig, stacks: Vec<S>) -> Nic<S> {
         assert!(!stacks.is_empty() && stacks.len() < 256, "a host has 1 to 255 stacks");
+        let at_once = config.receive_delay == Dur::ZERO && config.processing == Dur::ZERO;
+        let direct = config.endless && at_once && stacks.len() == 1;
         Nic {
             seats: stacks.into_iter().map(|stack| Seat { stack, dry: false }).collect(),
             stack_of: Vec::new(),
@@ -115,6 +119,7 @@ impl<S: Stack> Nic<S> {
             config,
             inbox: VecDeque::new(),
             news: Vec::new(),
+            direct,
             next: (Time::NEVER, Time::NEVER),
             fresh: false,
         }
@@ -338,6 +343,28 @@ impl<S: Stack> Nic<S> {
         if at <= now {
             self.call(now, i, net, |s, io| s.on_deadline(io));
         }
+    }
+    /// [`Self::receive`] and [`Self::kick`] in one, where nothing stands between: true when that was all, false when the driver goes on
+    /// as after any other call.
+    #[inline]
+    pub fn exchange<N: Net>(&mut self, now: Time, cell: &Cell, net: &mut N) -> bool {
+        if !self.direct {
+            self.receive(now, cell, net);
+            return false;
+        }
+        let Nic { seats, news, paused, config, .. } = self;
+        let seat = &mut seats[0];
+        let mut io = Exchange { now, port: config.port, paused: *paused, news, net };
+        let done = seat.stack.exchange(&mut io, cell);
+        seat.dry = false;
+        self.now = now;
+        self.fresh = done;
+        if done {
+            self.next = (Time::NEVER, self.seats[0].stack.deadline());
+        } else {
+            self.news.drain(..).for_each(|news| net.tell(now, news));
+        }
+        done
     }
     /// A packet for this host has arrived; its segment names its end's handle here.
     #[inline]

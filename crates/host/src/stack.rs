@@ -23,6 +23,7 @@
 //! A pull may be replayed late, up to the delay of the host's link. What follows from it at the host is exact nevertheless: a deadline
 //! that it sets is replayed too, at its own time and in order. Only news would reach the driver late, so a pull tells none.
 
+use crate::nic::Net;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use penstock_core::tcp::TimeoutRecord;
@@ -40,6 +41,20 @@ pub struct Io<'a> {
     pub news: &'a mut Vec<News>,
     /// Priorities that the other end of the host's link has paused, a bit each: [`Stack::pull`] must not hand out a packet of these.
     pub paused: u8,
+}
+
+/// What [`Stack::exchange`] is called with.
+pub struct Exchange<'a, N> {
+    /// When.
+    pub now: Time,
+    /// The host's port.
+    pub port: u32,
+    /// As [`Io::paused`].
+    pub paused: u8,
+    /// As [`Io::news`].
+    pub news: &'a mut Vec<News>,
+    /// The network.
+    pub net: &'a mut N,
 }
 
 /// A connection (or a message on its own) to be, as the driver announces it to both ends. The default has no deadline and belongs to
@@ -225,6 +240,19 @@ pub trait Stack: Send {
 
     /// A packet has arrived; its slot belongs to the stack.
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell);
+    /// [`Self::receive`], and what leaves in answer at once, where the queue below is endless and nothing else waits to be sent. True when
+    /// all of it was done; false when the driver has to act on news first and the card pulls as after any other call. A stack need
+    /// not have it: it only saves the way through [`Self::pull`].
+    #[inline]
+    fn exchange<N: Net>(&mut self, io: &mut Exchange<'_, N>, cell: &Cell) -> bool
+    where
+        Self: Sized,
+    {
+        let Exchange { now, paused, news, net, .. } = io;
+        let mut io = Io { now: *now, arena: net.arena(), news, paused: *paused };
+        self.receive(&mut io, cell);
+        false
+    }
     /// The link can take a packet: the next one, [`Cell::to`] set to the host it is for; `None` = nothing may be sent now. Tells
     /// no news.
     fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell>;

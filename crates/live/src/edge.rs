@@ -10,6 +10,7 @@ use penstock_core::packet::{flag, Packet};
 use penstock_core::tcp::{EcnMode, RttEstimator, TcpConfig};
 use penstock_core::{AckRecord, CcHeader, Congestion, FlowView, Limit, WindowLaw};
 use penstock_live_bpf::{Seen, Steer, Steered};
+use penstock_sim::network::Way;
 use penstock_units::{Dur, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -48,10 +49,10 @@ pub struct EdgeCounters {
 pub struct Edge {
     /// What the applications said.
     pub opened: Opened,
-    /// Start of the forward route, and of the way back.
-    pub route: u32,
-    /// See `route`.
-    pub back: u32,
+    /// Where its data goes.
+    pub forth: Way,
+    /// Where its acknowledgements go.
+    pub back: Way,
     /// Counters.
     pub counters: EdgeCounters,
     /// Its sender has closed or reset it.
@@ -99,11 +100,12 @@ impl Edge {
         opened: Opened,
         port: u16,
         cfg: Arc<TcpConfig>,
-        routes: (u32, u32),
+        ways: (Way, Way),
         controller: Option<Box<dyn WindowLaw>>,
         now: Time,
     ) -> Edge {
         let view = FlowView {
+            flow: opened.flow,
             una: 0,
             nxt: 0,
             max_sent: 0,
@@ -123,8 +125,8 @@ impl Edge {
         };
         Edge {
             opened,
-            route: routes.0,
-            back: routes.1,
+            forth: ways.0,
+            back: ways.1,
             counters: EdgeCounters::default(),
             closed: false,
             port,

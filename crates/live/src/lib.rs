@@ -38,7 +38,7 @@ use penstock_core::ParamError;
 use penstock_fabric::Port;
 use penstock_models::Suite;
 use penstock_sim::metrics::Recorder;
-use penstock_sim::results::{Bottleneck, Measured, Summary};
+use penstock_sim::results::{Bottleneck, Measured, Possible, Summary};
 use penstock_sim::topology::Topology;
 use std::sync::Arc;
 
@@ -105,6 +105,9 @@ impl Outcome {
             protocols: &self.protocols,
             notes: &self.notes,
             stopped: self.stopped,
+            // What makes them possible is refused.
+            fabric: Possible::default(),
+            deadlock: None,
         }
     }
 }

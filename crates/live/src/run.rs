@@ -19,7 +19,7 @@ use penstock_sim::engine::Progress;
 use penstock_sim::ideal::{self, Lengths};
 use penstock_sim::results::{summarise, Bottleneck};
 use penstock_sim::setup::Setup;
-use penstock_sim::topology::{route_stream, NodeKind, Routes};
+use penstock_sim::topology::{route_stream, NodeKind};
 use penstock_sim::warnings::warnings;
 use penstock_units::{Bytes, Dur, Time};
 use std::collections::BTreeMap;
@@ -217,14 +217,21 @@ fn drive(
     let (protocols, scenario_notes) = (setup.protocols.clone(), std::mem::take(&mut setup.notes));
     let check = {
         let (topology, id) = (setup.topology.clone(), (setup.seed, setup.run));
-        let mut routes = Routes::new(&topology);
+        let mut forwarding = setup.forwarding()?;
         let protocols: Vec<_> = setup.protocols.iter().map(|(_, cfg)| cfg.clone()).collect();
         let framing = setup.framing;
         let topology = Arc::new(topology);
         move |r: &penstock_sim::workloads::FlowRequest, flow| {
             let mut rng = route_stream(id.0, id.1, flow);
-            let forward = routes.path(&topology, r.src, r.dst, &mut rng)?;
-            let back = routes.path(&topology, r.dst, r.src, &mut rng)?;
+            let mut path = |src, dst| {
+                let mut ports = Vec::new();
+                let found = forwarding.draw(src, dst, &mut rng);
+                found
+                    .and_then(|entropy| forwarding.path(src, dst, entropy, &mut ports))
+                    .map_err(|e| e.named(|n| topology.nodes[n as usize].name.clone()))?;
+                Ok::<_, ParamError>(ports)
+            };
+            let (forward, back) = (path(r.src, r.dst)?, path(r.dst, r.src)?);
             let lengths = Lengths::new(&protocols[r.protocol as usize], 0, framing);
             let round_trip = ideal::handshake(&topology, &forward, &back, &lengths);
             let t = topology.clone();

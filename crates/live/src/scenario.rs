@@ -72,6 +72,9 @@ const NETWORK: &[(&str, &str)] = &[
 /// How long a run lasts unless it says so: the wall clock does not run faster for longer ones.
 const LENGTH: &[(&str, &str)] = &[("duration", "10s"), ("warmup", "2s"), ("repetitions", "100")];
 
+/// Keys of the simulator that real packets and the hosts' own ports do not obey.
+const NOT_POSSIBLE: &[&str] = &["pfc", "trim", "fail"];
+
 /// Keys of the simulator that the kernel has no counterpart for: given ones are named in a warning.
 const WITHOUT_COUNTERPART: &[&str] = &[
     "read_rate",
@@ -122,6 +125,11 @@ impl LiveScenario {
     /// What [`document::resolve`] refuses, and a bad option.
     pub fn new(text: &str) -> Result<LiveScenario, ParamError> {
         let asked = document::resolve(text)?;
+        for (key, value, given) in asked.params.resolved() {
+            if given && NOT_POSSIBLE.contains(&key) && value != "off" {
+                return Err(asked.params.error(key, "is not possible in the kernel view"));
+            }
+        }
         let mut given = Vec::new();
         let parsed: Value = serde_json::from_str(text).unwrap_or(Value::Null);
         for (key, value) in parsed.get("live").and_then(Value::as_object).into_iter().flatten() {
@@ -295,7 +303,13 @@ pub fn controls(scenario: &LiveScenario, setup: &Setup) -> Result<Vec<Control>, 
     let wrong = |key: &str, rule: &str| Err(p.error(key, rule));
     let first = &setup.protocols[0].1;
     let mut list = Vec::new();
-    for ((_, cfg), text) in setup.protocols.iter().zip(&setup.protocol_names) {
+    for ((suite, cfg), text) in setup.protocols.iter().zip(&setup.protocol_names) {
+        if suite.stack.is_some() {
+            return wrong(
+                "protocol",
+                "must be a TCP in a live run: the kernel's sockets have no other transport",
+            );
+        }
         if (cfg.recovery, cfg.ecn) != (first.recovery, first.ecn) {
             return wrong("protocol", "protocols of a live run must agree on loss recovery and on ECN");
         }

@@ -20,7 +20,7 @@ use penstock_live_bpf::Steered;
 use penstock_models::Suite;
 use penstock_sim::events::{Pending, Wake};
 use penstock_sim::metrics::{Mean, Sample};
-use penstock_sim::network::{Arrived, Network};
+use penstock_sim::network::{Arrived, Network, Way};
 use penstock_sim::setup::{Collective, Setup};
 use penstock_sim::topology::{route_stream, Topology};
 use penstock_units::{Dur, Time};
@@ -287,8 +287,8 @@ impl Switch {
             let known = wire::parse(&frame.bytes[..len]);
             frame.segment = known.unwrap_or_default();
             match known.and_then(|_| self.enter(now, node, id)) {
-                Some(route) => {
-                    self.net.send(now, route, id);
+                Some(way) => {
+                    self.net.send(now, way, id);
                     self.take_lost();
                 }
                 None => {
@@ -300,8 +300,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Fills in the packet of a frame and finds its route; `None` when it belongs to no connection of the run.
-    fn enter(&mut self, now: Time, node: u32, id: u32) -> Option<u32> {
+    /// Fills in the packet of a frame and finds its way; `None` when it belongs to no connection of the run.
+    fn enter(&mut self, now: Time, node: u32, id: u32) -> Option<Way> {
         let frame = &mut self.frames[id as usize];
         let s = frame.segment;
         let forward = s.dst_port == self.listen;
@@ -338,7 +338,7 @@ impl Switch {
                 edge.cap(bytes, &s, control.window_cap(edge.opened.flow));
             }
         }
-        let (route, workload) = (if forward { edge.route } else { edge.back }, edge.opened.workload);
+        let (way, workload) = (if forward { edge.forth } else { edge.back }, edge.opened.workload);
         if forward && (s.reset || s.flags & penstock_core::packet::flag::FIN != 0) && !edge.closed {
             edge.closed = true;
             let flow = FlowId(edge.opened.flow);
@@ -346,7 +346,7 @@ impl Switch {
             self.placed.remove(&port);
             self.tell_closed(now, workload, flow);
         }
-        Some(route)
+        Some(way)
     }
 
     fn tell_closed(&mut self, now: Time, workload: u32, flow: FlowId) {
@@ -365,24 +365,25 @@ impl Switch {
         }
         let (seed, run) = self.seed;
         let mut rng = route_stream(seed, run, opened.flow);
-        let paths = (
-            self.net.path(&self.topology, opened.src, opened.dst, &mut rng),
-            self.net.path(&self.topology, opened.dst, opened.src, &mut rng),
+        let ways = (
+            self.net.draw(&self.topology, opened.src, opened.dst, &mut rng),
+            self.net.draw(&self.topology, opened.dst, opened.src, &mut rng),
         );
-        // The applications have found these paths before they announced the connection.
-        let (Ok(forward), Ok(back)) = paths else { return };
+        // The applications have found these ways before they announced the connection.
+        let (Ok(forth), Ok(back)) = ways else { return };
         let (suite, cfg) = &self.protocols[opened.protocol as usize];
         let stream = Stream::new(seed, run, Entity::Host, u64::from(opened.flow));
         let controller = self.steered[opened.protocol as usize].then(|| (suite.endpoint)(cfg, stream));
         let cfg = cfg.clone();
         if let Some(c) = self.collectives.iter_mut().find(|c| c.workloads.contains(&opened.workload)) {
-            let router = self.topology.links[*forward.last().expect("a path has a link") as usize].from;
+            let mut path = Vec::new();
+            self.net.path(forth, &mut path);
+            let router = path.last().map_or(opened.dst, |last| self.topology.links[*last as usize].from);
             let peer = Peer { host: opened.dst, router, class: opened.class };
             c.controller.on_open(now, FlowId(opened.flow), peer);
             self.transitions.extend(c.controller.take_transitions());
         }
-        let routes = (self.net.intern(forward), self.net.intern(back));
-        let edge = Edge::new(opened, port, cfg, routes, controller, now);
+        let edge = Edge::new(opened, port, cfg, (forth, back), controller, now);
         edge.steer(self.handle.as_deref());
         let at = edge.deadline();
         self.edges.insert(port, edge);
@@ -418,9 +419,8 @@ impl Switch {
     fn on_arrival(&mut self, at: Time) {
         let arrived = self.net.arrive(at);
         self.take_lost();
-        if let Some(Arrived { slot, port }) = arrived {
-            let node = self.topology.links[port as usize].to;
-            self.deliver(at, node, slot);
+        if let Some(Arrived { cell, .. }) = arrived {
+            self.deliver(at, cell.to, cell.packet);
         }
     }
 
@@ -489,12 +489,12 @@ impl Switch {
 
     fn arm_edge(&mut self, port: u16, at: Time) {
         if at != Time::NEVER && self.edge_wake.entry(port).or_default().arm(at) {
-            self.net.deadlines.push(at, Wake::Sender, u32::from(port));
+            self.net.deadlines.push(at, Wake::Host, u32::from(port));
         }
     }
     fn on_deadline(&mut self, now: Time) {
         let Some((at, kind, number)) = self.net.deadlines.pop() else { return };
-        if kind != Wake::Sender {
+        if kind != Wake::Host {
             self.net.on_deadline(now, kind, number);
             self.take_lost();
             return;
@@ -569,7 +569,7 @@ impl Switch {
         }
         self.net.settle(now);
         self.take_lost();
-        self.net.check();
+        self.net.check(0);
         let mut counters = self.counters();
         for (flow, before) in &self.baseline {
             if let Some(total) = counters.get_mut(flow) {

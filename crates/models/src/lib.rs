@@ -9,4 +9,4 @@ pub mod registry;
 pub mod work;
 
 pub use queues::QueueSpec;
-pub use registry::{protocol, Protocol, Suite};
+pub use registry::{protocol, Protocol, Registry, Suite};

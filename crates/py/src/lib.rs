@@ -1,5 +1,10 @@
 //! `penstock._engine`: plain data in, arrays out. Nothing is decided here.
 
+mod block;
+mod controllers;
+mod law;
+mod records;
+
 use numpy::IntoPyArray;
 use penstock_core::ParamError;
 use penstock_live::scenario::LiveScenario;
@@ -8,12 +13,13 @@ use penstock_sim::document;
 use penstock_sim::engine::Progress as EngineProgress;
 use penstock_sim::fingerprint::fingerprint;
 use penstock_sim::results::{Measured, Summary};
-use penstock_sim::scenario::Outcome;
+use penstock_sim::scenario::{Outcome, Resolved};
 use penstock_sim::tables::{table, Values, NAMES};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::any::Any;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -103,6 +109,33 @@ fn tables<'py>(py: Python<'py>, e: &Measured<'_>) -> PyResult<Bound<'py, PyDict>
     Ok(out)
 }
 
+/// What a panic says.
+fn what(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+    text.unwrap_or_else(|| "the engine stopped".to_owned())
+}
+
+/// The scenario of the document, with the controllers that it names. A controller that fails while the scenario is
+/// looked at has a mistake that is known before the run.
+fn resolved(py: Python<'_>, spec_json: &str) -> PyResult<Resolved> {
+    let registry = Arc::new(controllers::registry(py, spec_json)?);
+    match catch_unwind(AssertUnwindSafe(|| document::resolve_among(registry, spec_json))) {
+        Ok(resolved) => resolved.map_err(|e| scenario_error(py, &e)),
+        Err(panic) => Err(ScenarioError::new_err(what(&*panic))),
+    }
+}
+
+/// The resolved scenario as a document, with what its controllers are: a run is another when their file changes.
+fn resolved_document(resolved: &Resolved, spec_json: &str) -> String {
+    let mut out = document::resolved(resolved);
+    let named = controllers::named(spec_json);
+    if !named.is_empty() {
+        out["controllers"] = named.iter().map(controllers::content).collect();
+    }
+    out.to_string()
+}
+
 /// Runs replication `run` of the scenario of the document; releases the GIL meanwhile. `fingerprinted` asks for the
 /// fingerprint too.
 #[pyfunction]
@@ -114,7 +147,7 @@ fn run(
     progress: &Progress,
     fingerprinted: bool,
 ) -> PyResult<RunResult> {
-    let resolved = document::resolve(spec_json).map_err(|e| scenario_error(py, &e))?;
+    let resolved = resolved(py, spec_json)?;
     let watch = progress.0.clone();
     let thread_time = py.import("time")?.getattr("thread_time")?;
     let before: f64 = thread_time.call0()?.extract()?;
@@ -122,14 +155,7 @@ fn run(
     let cpu: f64 = thread_time.call0()?.extract::<f64>()? - before;
     let Outcome { engine, summary, completed, bottleneck, warnings } = match outcome {
         Ok(result) => result.map_err(|e| scenario_error(py, &e))?,
-        Err(panic) => {
-            let text = panic
-                .downcast_ref::<String>()
-                .cloned()
-                .or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()))
-                .unwrap_or_else(|| "the engine stopped".to_owned());
-            return Err(PyRuntimeError::new_err(format!("the run failed: {text}")));
-        }
+        Err(panic) => return Err(PyRuntimeError::new_err(format!("the run failed: {}", what(&*panic)))),
     };
     let print = if fingerprinted { fingerprint(&engine.measured(), &summary) } else { String::new() };
     let numbers = numbers(py, &summary)?;
@@ -141,7 +167,7 @@ fn run(
         tables: tables(py, &engine.measured())?.unbind(),
         timings: timings.unbind(),
         completed,
-        scenario: document::resolved(&resolved).to_string(),
+        scenario: resolved_document(&resolved, spec_json),
         notes: Vec::new(),
         warnings,
         bottleneck,
@@ -165,7 +191,7 @@ fn numbers<'py>(py: Python<'py>, summary: &Summary) -> PyResult<Bound<'py, PyDic
 /// Runs replication `run` of the scenario of the document with kernel sockets; releases the GIL meanwhile.
 #[pyfunction]
 fn live(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyResult<RunResult> {
-    let scenario = LiveScenario::new(spec_json).map_err(|e| scenario_error(py, &e))?;
+    let scenario = live_scenario(py, spec_json)?;
     let watch = progress.0.clone();
     let outcome = py.detach(|| penstock_live::run(&scenario, run, watch)).map_err(|e| match e {
         Failure::Input(e) => scenario_error(py, &e),
@@ -187,6 +213,14 @@ fn live(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyRes
     })
 }
 
+fn live_scenario(py: Python<'_>, spec_json: &str) -> PyResult<LiveScenario> {
+    if let Some(name) = controllers::first_named(spec_json) {
+        let rule = "is a controller in Python: the simulator has them, the kernel view has not";
+        return Err(scenario_error(py, &ParamError::new("protocol", name, rule)));
+    }
+    LiveScenario::new(spec_json).map_err(|e| scenario_error(py, &e))
+}
+
 fn live_document(scenario: &LiveScenario) -> serde_json::Value {
     let mut out = document::resolved(&scenario.resolved);
     let options: serde_json::Map<_, _> =
@@ -201,7 +235,7 @@ fn live_document(scenario: &LiveScenario) -> serde_json::Value {
 /// under `live`, the factor under `scale`, and under `without_counterpart` the given keys that the kernel has not.
 #[pyfunction]
 fn live_resolve(py: Python<'_>, spec_json: &str) -> PyResult<String> {
-    let scenario = LiveScenario::new(spec_json).map_err(|e| scenario_error(py, &e))?;
+    let scenario = live_scenario(py, spec_json)?;
     Ok(live_document(&scenario).to_string())
 }
 
@@ -214,8 +248,7 @@ fn doctor() -> String {
 /// The scenario of the document with every value filled in, as a JSON document.
 #[pyfunction]
 fn resolve(py: Python<'_>, spec_json: &str) -> PyResult<String> {
-    let resolved = document::resolve(spec_json).map_err(|e| scenario_error(py, &e))?;
-    Ok(document::resolved(&resolved).to_string())
+    Ok(resolved_document(&resolved(py, spec_json)?, spec_json))
 }
 
 /// Everything there is, as a JSON document.
@@ -236,6 +269,26 @@ fn quantity(text: &str) -> Option<(f64, &'static str)> {
     penstock_core::params::quantity(text)
 }
 
+/// The records that a controller written in Python sees, by name: a (field, type, text) for each field; and the numbers
+/// of events and limits by name.
+#[pyfunction]
+fn controller_records<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    let out = PyDict::new(py);
+    let layouts = [
+        ("ack", records::ACK),
+        ("flow", records::FLOW),
+        ("event", records::EVENT),
+        ("config", records::CONFIG),
+    ];
+    for (name, layout) in layouts {
+        let fields: Vec<_> = layout.iter().map(|(name, word, text)| (*name, word.name(), *text)).collect();
+        out.set_item(name, fields)?;
+    }
+    out.set_item("Event", records::EVENTS.to_vec())?;
+    out.set_item("Limit", records::LIMITS.to_vec())?;
+    Ok(out)
+}
+
 /// The engine.
 #[pymodule]
 fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -243,6 +296,8 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("ScenarioError", m.py().get_type::<ScenarioError>())?;
     m.add_class::<Progress>()?;
     m.add_class::<RunResult>()?;
+    m.add_function(wrap_pyfunction!(block::block_type, m)?)?;
+    m.add_function(wrap_pyfunction!(block::put_words, m)?)?;
     m.add_function(wrap_pyfunction!(run, m)?)?;
     m.add_function(wrap_pyfunction!(resolve, m)?)?;
     m.add_function(wrap_pyfunction!(describe, m)?)?;
@@ -250,5 +305,6 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(live_resolve, m)?)?;
     m.add_function(wrap_pyfunction!(doctor, m)?)?;
     m.add_function(wrap_pyfunction!(quantity, m)?)?;
+    m.add_function(wrap_pyfunction!(controller_records, m)?)?;
     Ok(())
 }

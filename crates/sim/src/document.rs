@@ -7,10 +7,10 @@ use crate::summary_keys::{Quantity, SUMMARY_KEYS, TABLE_COLUMNS};
 use crate::topologies::FAMILIES;
 use penstock_core::params::nearest;
 use penstock_core::{Kind, ParamError, ParamSpec};
-use penstock_models::queues::DISCIPLINES;
-use penstock_models::registry::{HOST_PROTOCOLS, PROTOCOLS, RECEIVE_PROTOCOLS};
+use penstock_models::Registry;
 use serde_json::{json, Map, Value};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What to run, as a document: `{"scenario": NAME, "set": {...}, "seed": N}`, or `{"toml": TEXT, "name": FILE, "base_dir":
 /// DIR, "set": {...}, "seed": N}` where TEXT names the scenario and its values and FILE is its name in messages; `set`
@@ -19,6 +19,14 @@ use std::collections::BTreeSet;
 /// # Errors
 /// Anything that is not such a document, an unknown key, a bad value; with the line of the file where it stands.
 pub fn resolve(text: &str) -> Result<Resolved, ParamError> {
+    resolve_among(Arc::new(Registry::standard()), text)
+}
+
+/// The same with the protocols, queues and controllers of `registry`.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn resolve_among(registry: Arc<Registry>, text: &str) -> Result<Resolved, ParamError> {
     let bad = |rule: String| ParamError::new("scenario", "", rule);
     let document: Value = serde_json::from_str(text).map_err(|e| bad(format!("not a JSON document: {e}")))?;
     let seed = match document.get("seed") {
@@ -39,21 +47,24 @@ pub fn resolve(text: &str) -> Result<Resolved, ParamError> {
         let name = document.get("scenario").and_then(Value::as_str);
         let name = name.ok_or_else(|| bad("no scenario is named".into()))?;
         let file = json!({ "tables": {}, "base_dir": base_dir });
-        return Resolved::new(name, &pairs(set), seed, file);
+        return Resolved::among(registry, name, &pairs(set), seed, file);
     };
     let name = document.get("name").and_then(Value::as_str).unwrap_or_default();
     let file = File::parse(text, name)?;
-    from_file(&file, &set, seed, &base_dir).map_err(|e| file.locate(e, &set))
+    from_file(registry, &file, &set, seed, &base_dir).map_err(|e| file.locate(e, &set))
 }
 
 /// The scenario of a file, with the keys of `set` on top.
 fn from_file(
+    registry: Arc<Registry>,
     file: &File,
     set: &Map<String, Value>,
     seed: u64,
     base_dir: &Value,
 ) -> Result<Resolved, ParamError> {
     let mut table = file.table.clone();
+    // Who made the registry has read which controllers the file names.
+    table.remove("protocols");
     let name = match table.remove("scenario") {
         Some(Value::String(name)) => name,
         Some(other) => {
@@ -75,7 +86,7 @@ fn from_file(
     let (tables, mut given): (Map<_, _>, Map<_, _>) =
         table.into_iter().partition(|(k, _)| structure.contains(&k.as_str()));
     given.extend(set.clone());
-    Resolved::new(&name, &pairs(given), seed, json!({ "tables": tables, "base_dir": base_dir }))
+    Resolved::among(registry, &name, &pairs(given), seed, json!({ "tables": tables, "base_dir": base_dir }))
 }
 
 fn pairs(given: Map<String, Value>) -> Vec<(String, String)> {
@@ -137,7 +148,7 @@ pub fn spec(s: &ParamSpec) -> Value {
         Kind::Rate => ("rate", None),
         Kind::Duration => ("duration", None),
         Kind::Size => ("size", None),
-        Kind::Amount => ("amount", None),
+        Kind::Amount | Kind::Buffer => ("amount", None),
         Kind::Count => ("count", None),
         Kind::Float => ("float", None),
         Kind::Bool => ("bool", None),
@@ -168,6 +179,11 @@ fn profiles(s: &Scenario) -> Vec<Value> {
 /// Everything there is: scenarios, protocols, receiver-side and host controllers and queue disciplines with their
 /// parameters, the keys of a summary and the columns of the tables.
 pub fn catalogue() -> Value {
+    catalogue_of(&Registry::standard())
+}
+
+/// The same with the protocols, queues and controllers of `registry`.
+pub fn catalogue_of(registry: &Registry) -> Value {
     let scenario = |s: &&Scenario| {
         let params: Vec<Value> = s.specs().iter().map(spec).collect();
         let mut about = json!({ "name": s.name, "text": s.text, "source": s.source, "params": params });
@@ -185,28 +201,32 @@ pub fn catalogue() -> Value {
         }
         about
     };
-    let protocols: Vec<Value> = PROTOCOLS
+    let protocols: Vec<Value> = registry
+        .protocols()
         .iter()
         .map(|p| {
             let params: Vec<Value> = p.params.iter().map(spec).collect();
             json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params })
         })
         .collect();
-    let hosts: Vec<Value> = HOST_PROTOCOLS
+    let hosts: Vec<Value> = registry
+        .host_controllers()
         .iter()
         .map(|p| {
             let params: Vec<Value> = p.params.iter().map(spec).collect();
             json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params })
         })
         .collect();
-    let receive: Vec<Value> = RECEIVE_PROTOCOLS
+    let receive: Vec<Value> = registry
+        .receive_controls()
         .iter()
         .map(|p| {
             let params: Vec<Value> = p.params.iter().map(spec).collect();
             json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params })
         })
         .collect();
-    let queues: Vec<Value> = DISCIPLINES
+    let queues: Vec<Value> = registry
+        .queues()
         .iter()
         .map(|d| {
             let params: Vec<Value> = d.params.iter().map(spec).collect();

@@ -5,12 +5,13 @@
 //! 1. departures from a port happen before anything else looks at that port (a packet whose last bit leaves
 //!    at t makes room for a packet that arrives at t);
 //! 2. packet arrivals, by number of the port they left;
-//! 3. deadlines: link controllers, pause frames, shared buffers, senders, receivers, each by number;
+//! 3. deadlines: link controllers, pause frames, shared buffers, each by number; network cards, senders, receivers, each by flow;
+//!    changes of links, looks for deadlocks;
 //! 4. workloads, by position in the scenario;
 //! 5. the sampler.
 //!
 //! [`Ties::Reversed`] turns the order within 2, 3 and 4 round: arrivals by falling port number; deadlines by falling
-//! number, and receivers, senders, shared buffers, pause frames, link controllers; workloads from the last to the first. The
+//! number, and receivers, senders, network cards, shared buffers, pause frames, link controllers; workloads from the last to the first. The
 //! steps themselves keep their order. Connections are numbered as they are opened and draw their random numbers by
 //! that number: where two workloads open some at the same picosecond, those numbers change places too. What one
 //! workload does at one time, it does in its own order.
@@ -77,6 +78,12 @@ impl Arrivals {
             Some(key) => Time(self.epoch + (key >> self.bits)),
             None => Time::NEVER,
         }
+    }
+    /// The port of the next arrival, which stays; call only when `peek` answered a time.
+    #[inline]
+    pub fn first(&self) -> u32 {
+        debug_assert!(!self.hole);
+        ((self.keys[0] & self.mask) ^ self.flip) as u32
     }
     /// The port of the next arrival; call only when `peek` answered a time.
     #[inline]
@@ -175,7 +182,7 @@ impl Arrivals {
 
 /// Who asked to be woken up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[repr(u32)]
+#[repr(u8)]
 pub enum Wake {
     /// Link controller of a port.
     Link = 0,
@@ -183,17 +190,42 @@ pub enum Wake {
     Pause = 1,
     /// A node whose shared buffer wants a look.
     Node = 2,
-    /// Sender of a connection.
-    Sender = 3,
-    /// Receiver of a connection.
-    Receiver = 4,
+    /// A host: one of its connections, or its network card.
+    Host = 3,
+    /// A link that fails, recovers or gets another rate, by its position among the changes.
+    Change = 4,
+    /// A look for ports that wait for each other for ever.
+    Watch = 5,
 }
 
-/// Wake-ups in order of (time, kind, number). Entries are never removed, only ignored when stale.
+/// Bits of a key that hold the number; 34 above them hold the order.
+const NUMBER_BITS: u32 = 27;
+
+/// Wake-ups in order of (time, kind, order, number). Entries are never removed, only ignored when stale.
 pub struct Deadlines {
     heap: std::collections::BinaryHeap<std::cmp::Reverse<u128>>,
-    /// What kind and number are combined with: all ones turn their order round.
+    /// What kind, order and number are combined with: all ones turn their order round.
     flip: u64,
+}
+
+/// The wake-ups a host has pending, the next one last. A deadline that only moves later costs nothing: the wake-up that is there finds
+/// nothing due and the host asks again.
+#[derive(Default)]
+pub struct HostWakes {
+    keys: Vec<u128>,
+}
+
+impl HostWakes {
+    /// When the next one comes.
+    #[inline]
+    pub fn next(&self) -> Time {
+        self.keys.last().map_or(Time::NEVER, |key| Time((key >> 64) as u64))
+    }
+    /// The next one has come.
+    #[inline]
+    pub fn fired(&mut self) {
+        self.keys.pop();
+    }
 }
 
 impl Deadlines {
@@ -206,23 +238,38 @@ impl Deadlines {
     pub fn peek(&self) -> Time {
         self.heap.peek().map_or(Time::NEVER, |k| Time((k.0 >> 64) as u64))
     }
+    #[inline]
+    fn key(&self, at: Time, kind: Wake, order: u64, number: u32) -> u128 {
+        debug_assert!(order < 1 << 34 && number < 1 << NUMBER_BITS);
+        let who = (kind as u64) << 61 | order << NUMBER_BITS | u64::from(number);
+        u128::from(at.0) << 64 | u128::from(who ^ self.flip)
+    }
     /// Asks for a wake-up.
     pub fn push(&mut self, at: Time, kind: Wake, number: u32) {
-        let who = (u64::from(kind as u32) << 32 | u64::from(number)) ^ self.flip;
-        self.heap.push(std::cmp::Reverse(u128::from(at.0) << 64 | u128::from(who)));
+        self.heap.push(std::cmp::Reverse(self.key(at, kind, 0, number)));
+    }
+    /// Asks for a wake-up of a host, for the sake of a connection: wake-ups of all hosts at one time come in the order of (what, flow),
+    /// `what` below 4. Nothing is asked when an earlier one is pending.
+    pub fn push_host(&mut self, at: Time, (what, flow): (u8, u32), host: u32, pending: &mut HostWakes) {
+        let key = self.key(at, Wake::Host, u64::from(what) << 32 | u64::from(flow), host);
+        if pending.keys.last().is_none_or(|next| key < *next) {
+            pending.keys.push(key);
+            self.heap.push(std::cmp::Reverse(key));
+        }
     }
     /// The next wake-up.
     pub fn pop(&mut self) -> Option<(Time, Wake, u32)> {
         let key = self.heap.pop()?.0;
         let who = key as u64 ^ self.flip;
-        let kind = match (who >> 32) as u32 {
+        let kind = match who >> 61 {
             0 => Wake::Link,
             1 => Wake::Pause,
             2 => Wake::Node,
-            3 => Wake::Sender,
-            _ => Wake::Receiver,
+            3 => Wake::Host,
+            4 => Wake::Change,
+            _ => Wake::Watch,
         };
-        Some((Time((key >> 64) as u64), kind, who as u32))
+        Some((Time((key >> 64) as u64), kind, who as u32 & ((1 << NUMBER_BITS) - 1)))
     }
 }
 
@@ -335,22 +382,43 @@ mod tests {
     }
     #[test]
     fn reversed_ties_turn_simultaneous_deadlines_round_and_no_others() {
+        // Time, kind, (what, flow), number.
         let all = [
-            (1, Wake::Link, 5),
-            (2, Wake::Link, 0),
-            (2, Wake::Sender, 3),
-            (2, Wake::Sender, 8),
-            (3, Wake::Receiver, 1),
+            (1, Wake::Link, (0, 0), 5),
+            (2, Wake::Link, (0, 0), 0),
+            (2, Wake::Host, (1, 3), 9),
+            (2, Wake::Host, (1, 8), 2),
+            (2, Wake::Host, (2, 1), 4),
+            (3, Wake::Pause, (0, 0), (1 << 24) - 1),
         ];
         let order = |ties| {
             let mut deadlines = Deadlines::new(ties);
-            all.iter().for_each(|(at, kind, n)| deadlines.push(Time(*at), *kind, *n));
-            let found: Vec<_> =
-                std::iter::from_fn(|| deadlines.pop()).map(|(at, kind, n)| (at.0, kind, n)).collect();
-            found
+            for (at, kind, order, n) in all {
+                match kind {
+                    Wake::Host => deadlines.push_host(Time(at), order, n, &mut HostWakes::default()),
+                    _ => deadlines.push(Time(at), kind, n),
+                }
+            }
+            std::iter::from_fn(|| deadlines.pop()).map(|(at, kind, n)| (at.0, kind, n)).collect::<Vec<_>>()
         };
+        let all = all.map(|(at, kind, _, n)| (at, kind, n));
         assert_eq!(order(Ties::Forward), all);
-        assert_eq!(order(Ties::Reversed), [all[0], all[3], all[2], all[1], all[4]]);
+        assert_eq!(order(Ties::Reversed), [all[0], all[4], all[3], all[2], all[1], all[5]]);
+    }
+    #[test]
+    fn a_host_asks_again_only_for_what_comes_earlier() {
+        let (mut deadlines, mut pending) = (Deadlines::new(Ties::Forward), HostWakes::default());
+        let ask = |d: &mut Deadlines, p: &mut HostWakes, at, flow| d.push_host(Time(at), (1, flow), 7, p);
+        for (at, flow) in [(200, 4), (200, 5), (300, 0), (50, 9), (50, 8), (60, 1)] {
+            ask(&mut deadlines, &mut pending, at, flow);
+        }
+        let mut found = Vec::new();
+        while let Some((at, kind, host)) = deadlines.pop() {
+            assert_eq!((pending.next(), kind, host), (at, Wake::Host, 7));
+            pending.fired();
+            found.push(at.0);
+        }
+        assert_eq!(found, [50, 50, 200]);
     }
     #[test]
     fn a_far_deadline_is_pushed_once() {

@@ -1,39 +1,28 @@
-//! A connection with both its ends, as the engine keeps it.
+//! A flow as whoever measures it has it. What moves its bytes is with its hosts.
 
-use crate::events::Pending;
-use crate::host_queue::HostShare;
 use crate::ideal::Lengths;
 use crate::metrics::{FlowCounters, FlowRecord, Transfer};
 #[cfg(debug_assertions)]
 use crate::witness::Witness;
-use penstock_core::tcp::{Receiver, Sender};
+use penstock_host::Opening;
 use penstock_units::Time;
 use std::collections::VecDeque;
 
-/// Flow in nobody's charge.
-pub(crate) const ALONE: u32 = u32::MAX;
-
-/// A connection with both its ends.
+/// A connection, or a message on its own.
 pub(crate) struct Flow {
-    pub(crate) sender: Sender,
-    pub(crate) receiver: Receiver,
-    /// Start of the forward route, and of the way back.
-    pub(crate) route: u32,
-    pub(crate) back: u32,
-    pub(crate) sender_wake: Pending,
-    pub(crate) receiver_wake: Pending,
-    /// What stands in its host's port, where that is limited.
-    pub(crate) host: HostShare,
+    /// Where its ends are.
+    pub(crate) opening: Opening,
     pub(crate) workload: u32,
-    /// Host controller in charge, or [`ALONE`].
-    pub(crate) collective: u32,
     pub(crate) tag: u64,
     /// Writes not yet acknowledged.
     pub(crate) writes: VecDeque<Transfer>,
-    /// End of the oldest of them that is not yet delivered.
-    pub(crate) undelivered: usize,
+    /// How many of them, from the oldest on, are delivered.
+    pub(crate) delivered: usize,
     #[cfg(debug_assertions)]
     pub(crate) witness: Witness,
+    /// The same where bytes may be delivered in any order.
+    #[cfg(debug_assertions)]
+    pub(crate) loose: penstock_host::lab::Witness,
     /// Its samples are kept.
     pub(crate) has_place: bool,
     pub(crate) lengths: Lengths,
@@ -47,29 +36,11 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Notes when the writes were delivered that are complete by now.
-    pub(crate) fn note_delivered(&mut self, now: Time) {
-        let delivered = self.receiver.delivered();
-        while let Some(w) = self.writes.get_mut(self.undelivered) {
-            if delivered < w.end {
-                break;
-            }
-            w.delivered = now;
-            self.undelivered += 1;
-        }
-    }
-    /// What it has done so far.
-    pub(crate) fn counters(&self) -> FlowCounters {
-        let s = &self.sender.stats;
-        FlowCounters {
-            acked_bytes: self.sender.acked(),
-            delivered_bytes: self.receiver.delivered(),
-            data_packets: s.data_packets,
-            retransmits: s.retransmits,
-            timeouts: s.timeouts,
-            fast_retransmits: s.fast_retransmits,
-            ece_acks: s.ece_acks,
-            drops: self.drops,
+    /// Everything up to byte `end` was delivered at `at`.
+    pub(crate) fn note_delivered(&mut self, at: Time, end: u64) {
+        while let Some(w) = self.writes.get_mut(self.delivered).filter(|w| w.end <= end) {
+            w.delivered = at;
+            self.delivered += 1;
         }
     }
 }

@@ -1,10 +1,7 @@
 //! What is recorded during a run, bounded by default.
 
-use crate::flow::Flow;
-use crate::setup::Collective;
 use penstock_core::host::Transition;
 use penstock_core::tcp::{TimeoutKind, TimeoutRecord};
-use penstock_core::FlowId;
 use penstock_fabric::Port;
 use penstock_units::{Dur, Time};
 use std::collections::BTreeMap;
@@ -152,6 +149,22 @@ impl FlowRecord {
     pub fn slowdown(&self) -> f64 {
         self.fct().map_or(f64::NAN, |fct| fct / self.ideal)
     }
+}
+
+/// An open connection, as samples are taken of it.
+pub trait Sampled {
+    /// Its number.
+    fn number(&self) -> u32;
+    /// Host it leads to.
+    fn destination(&self) -> u32;
+    /// Its samples are kept.
+    fn has_place(&self) -> bool;
+    /// What it has done so far.
+    fn counters(&self) -> FlowCounters;
+    /// Reports internal values of its sender by name and unit.
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64));
+    /// Reports what a controller above connections knows of it.
+    fn observe_group(&self, report: &mut dyn FnMut(&'static str, f64));
 }
 
 /// What a connection leaves beside its row.
@@ -649,13 +662,7 @@ impl Recorder {
         }
     }
     /// Takes one sample of everything asked for; `flows` are the open ones.
-    pub(crate) fn sample<'a>(
-        &mut self,
-        at: Time,
-        ports: &[Port],
-        flows: impl Iterator<Item = &'a Flow> + Clone,
-        hosts: &[Collective],
-    ) {
+    pub fn sample<F: Sampled>(&mut self, at: Time, ports: &[Port], flows: impl Iterator<Item = F> + Clone) {
         self.sampled(at);
         let keep = self.keep_series;
         let Recorder { series, left_out, sampled_ports, alpha, cwnd, by_destination, over, .. } = self;
@@ -677,21 +684,12 @@ impl Recorder {
             }
         }
         for flow in flows.clone() {
-            let number = flow.record.flow;
-            let window = flow.sender.cwnd();
-            if measuring && window < u64::MAX / 4 {
-                cwnd.add(window as f64);
-            }
-            let keep_flow = flow.has_place;
-            if keep_flow {
-                row("flow", number, "cwnd_bytes", window as f64);
-                row("flow", number, "acked_bytes", flow.sender.acked() as f64);
-                row("flow", number, "srtt_s", flow.sender.rtt().smoothed.as_secs());
-                row("flow", number, "rtt_s", flow.sender.view.rtt_latest.as_secs());
-            }
-            flow.sender.observe(&mut |name, value| {
-                if measuring && name == "alpha" {
-                    alpha.add(value);
+            let (number, keep_flow) = (flow.number(), flow.has_place());
+            flow.observe(&mut |name, value| {
+                match name {
+                    "cwnd_bytes" if measuring && value < (u64::MAX / 4) as f64 => cwnd.add(value),
+                    "alpha" if measuring => alpha.add(value),
+                    _ => {}
                 }
                 if keep_flow {
                     row("flow", number, name, value);
@@ -701,19 +699,14 @@ impl Recorder {
         if !keep {
             return;
         }
-        if !hosts.is_empty() {
-            for flow in flows.clone() {
-                if let Some(host) = hosts.get(flow.collective as usize) {
-                    let number = flow.record.flow;
-                    host.controller
-                        .observe(FlowId(number), &mut |name, value| row("flow", number, name, value));
-                }
-            }
+        for flow in flows.clone() {
+            let number = flow.number();
+            flow.observe_group(&mut |name, value| row("flow", number, name, value));
         }
         if *by_destination {
             let mut totals = over.clone();
             for flow in flows {
-                totals.entry(flow.record.dst).or_default().add(&flow.counters());
+                totals.entry(flow.destination()).or_default().add(&flow.counters());
             }
             for (host, c) in totals {
                 row("host", host, "delivered_bytes", c.delivered_bytes as f64);

@@ -104,7 +104,7 @@ pub fn contradictions(p: &Params, c: &Common, setup: &Setup) -> Vec<String> {
                      others' (drops_nonect)"
                 ));
             }
-        } else if marking.is_empty() && setup.pools.is_empty() {
+        } else if marking.is_empty() && !setup.pools.iter().any(|pool| pool.rule.is_active()) {
             notes.push(format!(
                 "protocol {name} depends on ECN marks, but no queue marks (queue {}): it hears of congestion by losses alone; \
                  queue=threshold marks",

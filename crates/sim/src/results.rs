@@ -4,7 +4,7 @@ use crate::metrics::Recorder;
 use crate::topology::{NodeKind, Topology};
 use penstock_core::tcp::TcpConfig;
 use penstock_core::DropCause;
-use penstock_fabric::{Port, PortStats};
+use penstock_fabric::{Port, PortStats, Stuck};
 use penstock_models::Suite;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,8 +84,25 @@ pub struct Measured<'a> {
     pub protocols: &'a [(Suite, Arc<TcpConfig>)],
     /// What was found out while the run was built, a line each.
     pub notes: &'a [String],
-    /// A workload ended the run.
+    /// A workload ended the run, or a deadlock.
     pub stopped: bool,
+    /// What could happen to packets in its network.
+    pub fabric: Possible,
+    /// Ports that wait for each other for ever, where some do.
+    pub deadlock: Option<&'a [Stuck]>,
+}
+
+/// What the options of a run make possible: a count of it is told even when it is zero.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Possible {
+    /// Links fail.
+    pub fails: bool,
+    /// Ports trim.
+    pub trims: bool,
+    /// Pause frames are sent.
+    pub pauses: bool,
+    /// Priorities without loss, a bit each.
+    pub lossless: u8,
 }
 
 impl Measured<'_> {
@@ -163,10 +180,23 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     let bottleneck_drops: u64 = st.drops.iter().sum();
     put("drop_rate", bottleneck_drops as f64 / st.arrived_packets as f64);
     let all = |f: fn(&PortStats) -> u64| e.ports.iter().map(|p| f(&p.stats())).sum::<u64>() as f64;
-    put("drops", all(|p| p.drops.iter().sum()));
+    put("drops", all(|p| p.drops.iter().sum::<u64>() + p.down));
     put("drops_nonect", all(|p| p.drops[DropCause::NotEct as usize]));
     put("ce_marks", all(|p| p.marks));
     put("packet_hops", e.packet_hops as f64);
+    // Where nothing can happen, a zero says nothing.
+    let mut there = |key: &'static str, value: f64, asked: bool| {
+        if asked || value > 0.0 {
+            put(key, value);
+        }
+    };
+    there("drops_down", all(|p| p.down), e.fabric.fails);
+    there("trims", all(|p| p.trims), e.fabric.trims);
+    there("pauses", all(|p| p.pauses), e.fabric.pauses);
+    there("paused_s", all(|p| p.paused) / 1e12, e.fabric.pauses);
+    if e.deadlock.is_some() {
+        put("deadlock_s", r.until.as_secs());
+    }
 
     let sums = &r.transfer_totals;
     let count = sums.count as f64;

@@ -2,20 +2,23 @@
 
 use crate::engine::{Engine, Progress};
 use crate::events::Ties;
+use crate::fabric_options::{changes, meet_needs, FabricOptions, PacketSizes, KEYS};
 use crate::metrics::Recorder;
 use crate::notes::contradictions;
 use crate::results::{is_switch_port, summarise, Bottleneck, Summary};
 use crate::scenarios;
-use crate::setup::{Setup, TooLong};
-use crate::topology::{LinkSpec, Topology};
+use crate::setup::{NicMode, Setup, TooLong};
+use crate::topology::{drop_tail, Link, LinkSpec, Topology};
 use crate::warnings::warnings;
 use crate::workloads::Workload;
 use penstock_core::params::unknown;
 use penstock_core::tcp::{RetransmitThread, TcpConfig, ThreadSegment};
 use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
+use penstock_fabric::Spread;
+use penstock_host::Order;
 use penstock_models::protocols::resizing::{resizing, ResizingOptions};
-use penstock_models::registry::{protocol, receive_control, unread, BuildReceive};
-use penstock_models::{Protocol, QueueSpec, Suite};
+use penstock_models::registry::BuildReceive;
+use penstock_models::{Protocol, QueueSpec, Registry, Suite};
 use penstock_units::{Bytes, Dur, Rate};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -60,7 +63,7 @@ pub struct RunId {
     pub run: u64,
 }
 
-/// Parameters every scenario has.
+/// Parameters every scenario has, beside those of the network ([`KEYS`]).
 pub const COMMON: &[ParamSpec] = &[
     ParamSpec::new("protocol", Kind::Text, "newreno", "congestion control, NAME or NAME:key=value,...", ""),
     ParamSpec::new(
@@ -237,6 +240,14 @@ pub const COMMON: &[ParamSpec] = &[
         "RFC 8985 section 7",
     ),
     ParamSpec::new(
+        "dsack",
+        Kind::Bool,
+        "",
+        "ACKs of a SACK protocol report what came twice; unset = where tail_loss_probe is on, or a needless probe behind a delayed \
+         ACK is taken for a loss",
+        "RFC 2883; RFC 8985 section 7.4.2; on in Linux",
+    ),
+    ParamSpec::new(
         "retransmit_probability",
         Kind::Float,
         "0",
@@ -397,15 +408,19 @@ pub struct Common {
     pub loss_events: bool,
     /// Receiver-side congestion control.
     pub receive: Option<BuildReceive>,
+    /// What there is to choose from by name.
+    pub registry: Arc<Registry>,
     /// Where relative paths of files start.
     pub base_dir: PathBuf,
+    /// What is asked of the network between the hosts.
+    pub fabric: FabricOptions,
     /// Network and workloads of a scenario file, by key.
     pub tables: Map<String, Value>,
 }
 
 impl Common {
-    fn parse(p: &Params, file: &Value) -> Result<Common, ParamError> {
-        let (registered, part) = Common::part(p, "protocol", p.text("protocol"))?;
+    fn parse(p: &Params, file: &Value, registry: &Arc<Registry>) -> Result<Common, ParamError> {
+        let (registered, part) = part(registry, p, "protocol", p.text("protocol"))?;
         let (duration, warmup) = (p.dur("duration"), p.dur("warmup"));
         if warmup >= duration {
             return Err(p.error("warmup", format!("must be shorter than duration ({duration})")));
@@ -427,11 +442,12 @@ impl Common {
         if series && sample.is_none() {
             return Err(p.error("series", "needs a sampling interval: set sample"));
         }
+        let fabric = FabricOptions::parse(p, sizes(&part.1))?;
         Ok(Common {
             protocols: vec![part],
             protocol: registered,
             protocol_name: p.text("protocol").to_owned(),
-            queue: QueueSpec::parse("queue", p.text("queue"))?,
+            queue: registry.queue("queue", p.text("queue"))?,
             duration,
             warmup,
             framing: if p.text("framing") == "ethernet" { 38 } else { 0 },
@@ -442,7 +458,9 @@ impl Common {
             series,
             series_flows: if series { p.count("series_flows") as u32 } else { 0 },
             loss_events: p.flag("loss_events"),
-            receive: receive_control("receive_control", p.text("receive_control"))?,
+            receive: registry.receive_control("receive_control", p.text("receive_control"))?,
+            registry: registry.clone(),
+            fabric,
             base_dir: file.get("base_dir").and_then(Value::as_str).unwrap_or_default().into(),
             tables: file.get("tables").and_then(Value::as_object).cloned().unwrap_or_default(),
         })
@@ -451,46 +469,42 @@ impl Common {
     ///
     /// # Errors
     /// An unknown protocol, a bad parameter, options that contradict each other or the protocol.
-    pub fn part(p: &Params, key: &str, text: &str) -> Result<(&'static Protocol, Part), ParamError> {
-        let (registered, mut suite) = protocol(key, text)?;
-        if p.declares("mtu") {
-            let headers = p.bytes("header").0 + if p.flag("timestamps") { 12 } else { 0 };
-            if p.bytes("mtu").0 <= headers {
-                return Err(p.error("mtu", format!("must be larger than the headers of {headers} bytes")));
+    pub fn part(&self, p: &Params, key: &str, text: &str) -> Result<(&'static Protocol, Part), ParamError> {
+        part(&self.registry, p, key, text)
+    }
+    /// Gives `setup` one more protocol, as written under `key`; answers its position.
+    ///
+    /// # Errors
+    /// As [`Self::part`]; a second protocol that needs the routers.
+    pub fn add_protocol(
+        &self,
+        p: &Params,
+        key: &str,
+        text: &str,
+        setup: &mut Setup,
+    ) -> Result<u16, ParamError> {
+        let (registered, part) = self.part(p, key, text)?;
+        let position = setup.protocols.len();
+        if part.0.router.is_some() {
+            if setup.router.is_some() {
+                let rule =
+                    format!("{} needs the routers, and so does another protocol of the run", registered.name);
+                return Err(ParamError::new(key, text, rule));
             }
+            setup.router = Some(position);
         }
-        let cfg = tcp_config(p, &suite);
-        if p.is_set("segment_start") {
-            let start = p.bytes("segment_start").0;
-            if start > u64::from(cfg.mss) {
-                return Err(p.error(
-                    "segment_start",
-                    format!("must not be above the full segment of {} bytes", cfg.mss),
-                ));
-            }
-            suite.endpoint = resizing(
-                suite.endpoint,
-                ResizingOptions {
-                    segment: start as u32,
-                    threshold: p.count("resize_window") as u32,
-                    every_transfer: p.text("resize_from") == "transfer",
-                },
-            );
-        }
-        if cfg.rto_min > cfg.rto_max {
-            return Err(p.error("rto_min", "must not be above rto_max"));
-        }
-        if cfg.tail_loss_probe && cfg.recovery != penstock_core::tcp::LossRecovery::Sack {
-            let rule =
-                format!("needs selective acknowledgements, which protocol {} does not have", registered.name);
-            return Err(p.error("tail_loss_probe", rule));
-        }
-        Ok((registered, (suite, Arc::new(cfg))))
+        setup.protocols.push(part);
+        setup.protocol_names.push(text.to_owned());
+        Ok(position as u16)
     }
     /// Wire length of a full data packet.
     pub fn packet(&self) -> u32 {
         let (_, cfg) = &self.protocols[0];
         cfg.mss + cfg.header_len()
+    }
+    /// Lengths of its packets.
+    pub fn sizes(&self) -> PacketSizes {
+        sizes(&self.protocols[0].1)
     }
     /// Bytes on the wire of `payload` in full segments of the scenario's protocol.
     pub fn on_wire(&self, payload: f64) -> f64 {
@@ -511,7 +525,8 @@ impl Common {
             Some((p, key)) => {
                 let amount = p.amount(key);
                 self.check_buffer(amount, || p.error(key, String::new()))?;
-                Some(amount)
+                // Memory that is shared is no port's own.
+                (self.fabric.shared.is_none() || key != "buffer").then_some(amount)
             }
         };
         Ok(LinkSpec { rate, delay, buffer, queue: self.queue.clone() })
@@ -571,6 +586,9 @@ impl Common {
             warmup: self.warmup,
             framing: self.framing,
             send_jitter,
+            nic: NicMode::Endless,
+            receive_delay: Dur::ZERO,
+            processing: Dur::ZERO,
             host_queue: self.host_queue,
             seed: id.seed,
             run: id.run,
@@ -580,9 +598,58 @@ impl Common {
             recorder,
             receive: self.receive.clone(),
             pools: Vec::new(),
+            fabric: self.fabric.clone(),
+            changes: Vec::new(),
             collectives: Vec::new(),
         }
     }
+}
+
+/// Lengths of a protocol's packets on the wire.
+fn sizes(cfg: &TcpConfig) -> PacketSizes {
+    PacketSizes { full: cfg.mss + cfg.header_len(), headers: cfg.header_len() }
+}
+
+/// [`Common::part`] among what is in `registry`.
+fn part(
+    registry: &Registry,
+    p: &Params,
+    key: &str,
+    text: &str,
+) -> Result<(&'static Protocol, Part), ParamError> {
+    let (registered, mut suite) = registry.protocol(key, text)?;
+    if p.declares("mtu") {
+        let headers = p.bytes("header").0 + if p.flag("timestamps") { 12 } else { 0 };
+        if p.bytes("mtu").0 <= headers {
+            return Err(p.error("mtu", format!("must be larger than the headers of {headers} bytes")));
+        }
+    }
+    let cfg = tcp_config(p, &suite);
+    if p.is_set("segment_start") {
+        let start = p.bytes("segment_start").0;
+        if start > u64::from(cfg.mss) {
+            return Err(
+                p.error("segment_start", format!("must not be above the full segment of {} bytes", cfg.mss))
+            );
+        }
+        suite.endpoint = resizing(
+            suite.endpoint,
+            ResizingOptions {
+                segment: start as u32,
+                threshold: p.count("resize_window") as u32,
+                every_transfer: p.text("resize_from") == "transfer",
+            },
+        );
+    }
+    if cfg.rto_min > cfg.rto_max {
+        return Err(p.error("rto_min", "must not be above rto_max"));
+    }
+    if cfg.tail_loss_probe && cfg.recovery != penstock_core::tcp::LossRecovery::Sack {
+        let rule =
+            format!("needs selective acknowledgements, which protocol {} does not have", registered.name);
+        return Err(p.error("tail_loss_probe", rule));
+    }
+    Ok((registered, (suite, Arc::new(cfg))))
 }
 
 /// Networks of up to so many switch ports sample all of them, where the reported one is found at the end.
@@ -651,6 +718,7 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         ecn_floor: p.text("ecn_floor") == "segment",
         ect_syn: p.is_set("ect_syn").then(|| p.flag("ect_syn")),
         tail_loss_probe: p.flag("tail_loss_probe"),
+        dsack: if p.is_set("dsack") { p.flag("dsack") } else { p.flag("tail_loss_probe") },
         retransmit_thread: (p.float("retransmit_probability") > 0.0).then(|| RetransmitThread {
             probability: p.float("retransmit_probability"),
             every: p.dur("retransmit_every"),
@@ -685,7 +753,7 @@ impl Scenario {
     }
     fn own_specs(&self) -> Vec<ParamSpec> {
         let mut specs = self.params.to_vec();
-        for common in COMMON {
+        for common in COMMON.iter().chain(KEYS) {
             if self.params.iter().any(|s| s.name == common.name) {
                 continue;
             }
@@ -727,7 +795,12 @@ pub struct Resolved {
     pub without_effect: Vec<String>,
     /// What is known before the run and would mislead a reader of its numbers.
     pub notes: Vec<String>,
+    registry: Arc<Registry>,
+    build: Build,
 }
+
+/// Builds one run of a scenario.
+pub type Build = Arc<dyn Fn(&Params, &Common, RunId) -> Result<Setup, ParamError> + Send + Sync>;
 
 /// What a finished (or interrupted) run leaves.
 pub struct Outcome {
@@ -744,7 +817,8 @@ pub struct Outcome {
 }
 
 impl Resolved {
-    /// Checks `given` against scenario `name`, and builds run 0 once to find what only building can.
+    /// Checks `given` against scenario `name`, and builds run 0 once to find what only building can. Protocols, queues and controllers
+    /// are the standard ones.
     ///
     /// # Errors
     /// An unknown scenario or key, or a bad value.
@@ -754,7 +828,35 @@ impl Resolved {
         seed: u64,
         file: Value,
     ) -> Result<Resolved, ParamError> {
+        Resolved::among(Arc::new(Registry::standard()), name, given, seed, file)
+    }
+    /// The same with what is in `registry`.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn among(
+        registry: Arc<Registry>,
+        name: &str,
+        given: &[(String, String)],
+        seed: u64,
+        file: Value,
+    ) -> Result<Resolved, ParamError> {
         let scenario = find(name)?;
+        Resolved::built_by(Arc::new(scenario.build), scenario, registry, given, seed, file)
+    }
+    /// A scenario that is in no list, or one that is and is built otherwise: `build` takes the place of the scenario's own.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn built_by(
+        build: Build,
+        scenario: &'static Scenario,
+        registry: Arc<Registry>,
+        given: &[(String, String)],
+        seed: u64,
+        file: Value,
+    ) -> Result<Resolved, ParamError> {
+        let name = scenario.name;
         let profile = given.iter().find(|(key, _)| key == "profile").map_or("", |(_, text)| text.trim());
         let mut params = Params::parse(&format!("scenario {name}"), &scenario.specs_of(profile), given)?;
         if params.declares("profile") {
@@ -779,6 +881,8 @@ impl Resolved {
             without_effect: Vec::new(),
             derived: Vec::new(),
             notes: Vec::new(),
+            registry,
+            build,
         };
         let setup = resolved.setup(0)?;
         resolved.facts = setup.recorder.facts;
@@ -787,7 +891,7 @@ impl Resolved {
         let p = &resolved.params;
         resolved.without_effect = p.without_effect().iter().map(|k| (*k).to_owned()).collect();
         resolved.without_effect.extend(setup.unused);
-        resolved.without_effect.extend(unread("protocol", p.text("protocol")));
+        resolved.without_effect.extend(resolved.registry.unread("protocol", p.text("protocol")));
         Ok(resolved)
     }
     /// Builds replication `run` without running it.
@@ -795,8 +899,30 @@ impl Resolved {
     /// # Errors
     /// A bad value that only building can find.
     pub fn setup(&self, run: u64) -> Result<Setup, ParamError> {
-        let common = Common::parse(&self.params, &self.file)?;
-        let mut setup = (self.scenario.build)(&self.params, &common, RunId { seed: self.seed, run })?;
+        let common = Common::parse(&self.params, &self.file, &self.registry)?;
+        let mut setup = (self.build)(&self.params, &common, RunId { seed: self.seed, run })?;
+        setup.changes = changes(&setup.topology, &setup.fabric.fail)?;
+        if setup.own_stack().is_some() {
+            if setup.nic == NicMode::Endless {
+                setup.nic = NicMode::Pull(Order::RoundRobin);
+            }
+            if !self.params.is_given("host_queue") {
+                setup.host_queue = None;
+            }
+            // A scenario's default discipline is one for the protocol that is its default.
+            if setup.needs().is_some() && !self.params.is_given("queue") {
+                let same = |l: &&mut Link| l.queue.name == common.queue.name;
+                setup.topology.links.iter_mut().filter(same).for_each(|l| l.queue = drop_tail());
+            }
+        }
+        setup.check_hosts()?;
+        meet_needs(&mut setup, !self.params.is_given("spread"))?;
+        if setup.fabric.spread != Spread::Drawn {
+            setup.forwarding()?;
+        }
+        if setup.fabric.pooled() {
+            setup.fabric()?;
+        }
         setup.notes.extend(contradictions(&self.params, &common, &setup));
         setup.derived.extend(self.params.derived().map(|(key, value, why)| (key, format!("{value}: {why}"))));
         match setup.too_long() {

@@ -1,24 +1,22 @@
 //! Everything that defines one run, and what is built from it for whoever drives the run.
 
 use crate::events::{longest_flight_ps, Ties, MAX_PORTS};
+use crate::fabric_options::{build, FabricOptions, LinkChange};
 use crate::metrics::Recorder;
 use crate::results::Bottleneck;
-use crate::topology::{NodeKind, Topology};
+use crate::topology::{Link, NodeKind, Topology};
 use crate::workloads::Workload;
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{Amount, HostController, ParamError, Stream};
-use penstock_fabric::{BufferConfig, Fabric, Ingress, NodeConfig, Port, PortConfig};
+use penstock_fabric::{BufferConfig, Fabric, Forwarding, ForwardingConfig, Limit, PRIORITIES};
+use penstock_host::Order;
 use penstock_models::queues::shared_buffer::SharedBuffer;
-use penstock_models::registry::{BuildReceive, LinkFacts};
+use penstock_models::registry::{BuildLink, BuildReceive, LinkFacts};
 use penstock_models::Suite;
 use penstock_units::{Bytes, Dur};
 use std::sync::Arc;
-
-/// Networks of up to so many ports keep the queue integrals of all of them; larger ones of the bottleneck, and of the
-/// others the mean queue in packets (Little's law).
-const MEASURE_ALL: usize = 512;
 
 /// A host controller and the connections in its charge: all that some workloads open.
 pub struct Collective {
@@ -33,7 +31,49 @@ pub struct Pool {
     /// The router.
     pub node: u32,
     /// What governs the buffer.
-    pub rule: SharedBuffer,
+    pub rule: Shared,
+}
+
+/// The rule of a shared buffer.
+#[derive(Clone)]
+pub enum Shared {
+    /// A limit in packets and RED per traffic class.
+    Classes(SharedBuffer),
+    /// So many bytes; a port may hold alpha times what is free.
+    Dynamic {
+        /// Bytes in all.
+        bytes: u64,
+        /// Times what is free.
+        alpha: f64,
+    },
+}
+
+impl Shared {
+    /// True when it marks or drops before it is full.
+    pub fn is_active(&self) -> bool {
+        matches!(self, Shared::Classes(_))
+    }
+    pub(crate) fn config(&self) -> BufferConfig {
+        match self {
+            // Its limits are those of the rule, in packets.
+            Shared::Classes(rule) => {
+                BufferConfig { rule: Some(Box::new(rule.clone())), ..BufferConfig::pool(u64::MAX, 0, 0) }
+            }
+            Shared::Dynamic { bytes, alpha } => BufferConfig {
+                limits: [Limit::Dynamic(*alpha); PRIORITIES],
+                ..BufferConfig::pool(*bytes, 0, 0)
+            },
+        }
+    }
+}
+
+/// How a host sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NicMode {
+    /// What a transport may send goes into an endless queue at once.
+    Endless,
+    /// The network card pulls a packet when its link can take one.
+    Pull(Order),
 }
 
 /// Everything that defines one run.
@@ -62,6 +102,12 @@ pub struct Setup {
     pub framing: u32,
     /// Most that a packet of a sender leaves its host later than exact.
     pub send_jitter: Dur,
+    /// How hosts send.
+    pub nic: NicMode,
+    /// A packet reaches its transport so much later than its host.
+    pub receive_delay: Dur,
+    /// A host takes so long for every packet that has arrived, one at a time, before its transport sees it.
+    pub processing: Dur,
     /// How much of one connection may stand in its own host's port; `None` = any amount.
     pub host_queue: Option<Amount>,
     /// Base seed.
@@ -80,6 +126,10 @@ pub struct Setup {
     pub receive: Option<BuildReceive>,
     /// Routers whose ports share a buffer.
     pub pools: Vec<Pool>,
+    /// What is asked of the network between the hosts.
+    pub fabric: FabricOptions,
+    /// What happens to links, in order of time.
+    pub changes: Vec<LinkChange>,
     /// Host controllers.
     pub collectives: Vec<Collective>,
 }
@@ -133,88 +183,90 @@ impl Setup {
         if ports > MAX_PORTS {
             return Err(ParamError::new("network", ports, format!("at most {MAX_PORTS} ports are possible")));
         }
+        self.check_hosts()?;
         self.too_long().map_or(Ok(()), |found| Err(found.error("link", &self.topology.link_name(found.link))))
     }
     /// True when packets of this run carry a congestion header.
     pub fn uses_headers(&self) -> bool {
-        self.protocols.iter().any(|(suite, cfg)| {
-            let probe = Stream::new(self.seed, self.run, Entity::Sender, u64::MAX);
-            suite.router.is_some() || (suite.endpoint)(cfg, probe).header_len() > 0
-        })
+        let header = |i| self.congestion_header(i) > 0;
+        self.protocols.iter().enumerate().any(|(i, (suite, _))| suite.router.is_some() || header(i))
+    }
+    /// Bytes of congestion header that packets of a protocol have, by its position.
+    pub fn congestion_header(&self, position: usize) -> u32 {
+        let (suite, cfg) = &self.protocols[position];
+        if suite.stack.is_some() {
+            return 0;
+        }
+        let probe = Stream::new(self.seed, self.run, Entity::Sender, u64::MAX);
+        (suite.endpoint)(cfg, probe).header_len()
+    }
+    /// The first protocol with a stack of its own, by position.
+    pub fn own_stack(&self) -> Option<usize> {
+        self.protocols.iter().position(|(suite, _)| suite.stack.is_some())
+    }
+    /// What a protocol of the run needs of switches' ports.
+    pub fn needs(&self) -> Option<&BuildLink> {
+        self.protocols.iter().find_map(|(suite, _)| suite.link.as_ref())
+    }
+    /// What a link tells a protocol of the run.
+    pub fn facts(&self, link: &Link) -> LinkFacts {
+        let packet = self.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
+        // No round trip is shorter than a packet's own transmission, whatever the distance.
+        let base_rtt = self.base_rtt.max(Bytes(u64::from(packet + self.framing)) / link.rate);
+        LinkFacts { capacity: link.rate, base_rtt, packet, framing: self.framing }
+    }
+    /// What hosts cannot do together.
+    ///
+    /// # Errors
+    /// Something of TCP asked of a transport that is none, a network card that pulls where it cannot.
+    pub fn check_hosts(&self) -> Result<(), ParamError> {
+        if let Some(own) = self.own_stack() {
+            let name = self.protocol_names.get(own).map_or("", String::as_str);
+            let refuse = |key: &str, rule: &str| Err(ParamError::new(key, name, rule));
+            if !self.collectives.is_empty() {
+                return refuse(
+                    "protocol",
+                    "is no TCP: the host controllers of this scenario cap TCP's windows",
+                );
+            }
+            if self.receive.is_some() {
+                return refuse("protocol", "is no TCP: receive_control works by TCP's receive window");
+            }
+        }
+        if self.nic == NicMode::Endless {
+            return Ok(());
+        }
+        if self.host_queue.is_some() {
+            let rule = "must be unset where network cards pull: nothing stands in a host's port";
+            return Err(ParamError::new("host_queue", "", rule));
+        }
+        let several = |node: &u32| self.topology.ports_of(*node).len() > 1;
+        if let Some(node) = self.topology.hosts().into_iter().find(several) {
+            let name = &self.topology.nodes[node as usize].name;
+            let rule = format!("a network card that pulls has one link, and {name} has several");
+            return Err(ParamError::new("nic", "pull", rule));
+        }
+        Ok(())
     }
     /// The output ports of the network, one per link and in their order, and the buffers they share.
     ///
     /// # Errors
     /// A port or a buffer that cannot work.
     pub fn fabric(&self) -> Result<Fabric, ParamError> {
-        let mut fabric = Fabric::new(self.ports()?);
-        let links = &self.topology.links;
-        for (i, pool) in self.pools.iter().enumerate() {
-            let into = (0..links.len() as u32).filter(|l| links[*l as usize].to == pool.node);
-            let ingress = |upstream: u32| Ingress {
-                upstream,
-                back: self.topology.link_between(pool.node, links[upstream as usize].from),
-            };
-            fabric.add_node(NodeConfig {
-                ports: self.topology.ports_of(pool.node),
-                ingresses: into.map(ingress).collect(),
-                // Its limits are those of the rule, in packets.
-                buffer: BufferConfig {
-                    rule: Some(Box::new(pool.rule.clone())),
-                    ..BufferConfig::pool(u64::MAX, 0, 0)
-                },
-                response: Dur::ZERO,
-                rng: Stream::new(self.seed, self.run, Entity::Pool, i as u64),
-            })?;
-        }
-        Ok(fabric)
+        build(self)
     }
-    /// The ports alone.
+    /// Forwarding by groups of equal cost, as the run's spread rule says.
     ///
     /// # Errors
-    /// One that cannot work.
-    pub fn ports(&self) -> Result<Vec<Port>, ParamError> {
-        let mut ports = Vec::with_capacity(self.topology.links.len());
-        // What a router's controller counts, its own protocol's header included.
-        let routed = self.router.map_or(0, |p| {
-            let (suite, cfg) = &self.protocols[p];
-            let probe = Stream::new(self.seed, self.run, Entity::Sender, u64::MAX);
-            cfg.mss + cfg.header_len() + (suite.endpoint)(cfg, probe).header_len()
-        });
-        for (i, l) in self.topology.links.iter().enumerate() {
-            let packet = self.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
-            let controller = match self.router {
-                Some(p) if l.controlled => {
-                    // No round trip is shorter than a packet's own transmission, whatever the distance.
-                    let base_rtt = self.base_rtt.max(Bytes(u64::from(routed + self.framing)) / l.rate);
-                    let facts =
-                        LinkFacts { capacity: l.rate, base_rtt, packet: routed, framing: self.framing };
-                    self.protocols[p].0.router.as_ref().map(|build| build(&facts))
-                }
-                _ => None,
-            };
-            let (limit_packets, limit_bytes) = match l.buffer {
-                None => (u32::MAX, u64::MAX),
-                Some(Amount::Packets(n)) => (n, u64::MAX),
-                Some(Amount::Bytes(b)) => (u32::MAX, b),
-            };
-            let stream = |kind| Stream::new(self.seed, self.run, kind, i as u64);
-            let at_host = self.topology.nodes[l.from as usize].kind == NodeKind::Host;
-            let config = PortConfig {
-                limit_packets,
-                limit_bytes,
-                framing: self.framing,
-                rule: l.queue.build(packet),
-                controller,
-                loss: Some((l.loss, stream(Entity::Loss))),
-                noise: at_host.then(|| (self.send_jitter, stream(Entity::Jitter))),
-                // Integrals of thousands of ports nobody looks at would cost a sixth of the run.
-                measured: self.topology.links.len() <= MEASURE_ALL || i as u32 == self.bottleneck.candidate(),
-                ..PortConfig::plain(l.rate, l.delay, stream(Entity::Port))
-            };
-            ports.push(Port::new(i as u32, config)?);
-        }
-        Ok(ports)
+    /// A rule where no node has a choice.
+    pub fn forwarding(&self) -> Result<Forwarding, ParamError> {
+        Forwarding::new(ForwardingConfig {
+            graph: self.topology.graph(),
+            spread: self.fabric.spread,
+            spread_at: Vec::new(),
+            reroute: self.fabric.reroute,
+            rng: Stream::new(self.seed, self.run, Entity::Forward, 0),
+        })
     }
     /// Receiver-side controllers by node; empty when there are none.
     pub fn receive_controllers(&self) -> Vec<Option<Box<dyn ReceiveController>>> {

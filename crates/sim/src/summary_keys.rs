@@ -71,6 +71,11 @@ pub const SUMMARY_KEYS: &[Quantity] = &[
         "packets dropped because a rule would have marked them and they were not ECN-capable",
     ),
     q("ce_marks", "packets", "packets marked (congestion experienced) anywhere"),
+    q("drops_down", "packets", "packets lost because a link was down (with fail)"),
+    q("trims", "packets", "packets whose payload was cut off (with trim)"),
+    q("pauses", "", "pause frames that stopped a priority of a port (with pfc)"),
+    q("paused_s", "s", "time for which priorities of ports were paused, summed over them (with pfc)"),
+    q("deadlock_s", "s", "when ports were found to wait for each other for ever; the run ended then"),
     q("packet_hops", "packets", "packets delivered over one link: what a run costs"),
     q(
         "alpha_mean",

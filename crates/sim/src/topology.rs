@@ -1,7 +1,9 @@
 //! Nodes, links and shortest paths. Numbers follow the declared order, so results never depend on names.
 
+use crate::fabric_options::LinkOptions;
 use penstock_core::rng::Entity;
 use penstock_core::{Amount, ParamError, Stream};
+use penstock_fabric::{Edge, Forwarding, ForwardingConfig, Graph, Reroute, Spread};
 use penstock_models::QueueSpec;
 use penstock_units::{Dur, Rate};
 use std::collections::BTreeMap;
@@ -43,6 +45,8 @@ pub struct Link {
     pub loss: f64,
     /// The protocol's router part, when it has one, works on this port.
     pub controlled: bool,
+    /// What it has of its own instead of the run's.
+    pub options: LinkOptions,
 }
 
 /// What the ports of one kind of link look like.
@@ -106,10 +110,19 @@ impl Topology {
                 queue: if host { drop_tail() } else { spec.queue.clone() },
                 loss: 0.0,
                 controlled: !host,
+                options: LinkOptions::default(),
             }
         };
         let (ab, ba) = (direction(self, a, b), direction(self, b, a));
         (self.add_link(ab), self.add_link(ba))
+    }
+    /// What forwarding has to know of it; links weigh what they carry.
+    pub fn graph(&self) -> Graph {
+        let edge = |l: &Link| Edge { from: l.from, to: l.to, weight: l.rate.0.max(1) };
+        Graph {
+            hosts: self.nodes.iter().map(|n| n.kind == NodeKind::Host).collect(),
+            links: self.links.iter().map(edge).collect(),
+        }
     }
     /// The node of that name.
     pub fn find(&self, name: &str) -> Option<u32> {
@@ -118,6 +131,10 @@ impl Topology {
     /// The link from one node to another.
     pub fn link_between(&self, from: u32, to: u32) -> Option<u32> {
         self.out[from as usize].iter().copied().find(|l| self.links[*l as usize].to == to)
+    }
+    /// All links from one node to another.
+    pub fn links_between(&self, from: u32, to: u32) -> Vec<u32> {
+        self.out[from as usize].iter().copied().filter(|l| self.links[*l as usize].to == to).collect()
     }
     /// The output ports of a node, in declared order.
     pub fn ports_of(&self, node: u32) -> Vec<u32> {
@@ -139,97 +156,22 @@ pub fn drop_tail() -> QueueSpec {
     QueueSpec::parse("queue", "droptail").expect("droptail is registered")
 }
 
-/// Shortest paths by number of links; equal-cost choices are drawn once per connection.
-///
-/// Distances are kept per destination switch and for switches only: hosts behind one switch share its table, and a
-/// fat tree of 65,536 hosts takes 21 MB of them instead of 18 GB.
+/// Whole paths as flows take them under the rule `drawn`, for whoever looks at a network before a run.
 pub struct Routes {
-    /// Distance of every switch to a root, by node of the root; computed when first needed.
-    distances: BTreeMap<u32, Box<[u16]>>,
-    /// Links from switches into every node.
-    into: Vec<Vec<u32>>,
-    /// Position of every switch among the switches; [`HOST`] for hosts.
-    rank: Vec<u32>,
-    switches: usize,
-}
-
-/// Rank of a host.
-const HOST: u32 = u32::MAX;
-/// Distance of a switch from which there is no path.
-const FAR: u16 = u16::MAX;
-
-/// Where paths to a destination are looked up: distances to `root`, and the links from there on.
-struct Towards<'a> {
-    dst: u32,
-    beyond: u32,
-    distances: &'a [u16],
-    rank: &'a [u32],
-}
-
-impl Towards<'_> {
-    /// Links from `node` to the destination, when packets may pass through it.
-    fn distance(&self, node: u32) -> Option<u32> {
-        if node == self.dst {
-            return Some(0);
-        }
-        // Only switches forward.
-        match self.rank[node as usize] {
-            HOST => None,
-            rank => match self.distances[rank as usize] {
-                FAR => None,
-                d => Some(u32::from(d) + self.beyond),
-            },
-        }
-    }
+    forwarding: Forwarding,
 }
 
 impl Routes {
     /// Prepares routing on `t`.
     pub fn new(t: &Topology) -> Routes {
-        let mut rank = vec![HOST; t.nodes.len()];
-        let mut switches = 0;
-        for (node, r) in t.nodes.iter().zip(&mut rank) {
-            if node.kind == NodeKind::Switch {
-                *r = switches;
-                switches += 1;
-            }
-        }
-        let mut into = vec![Vec::new(); t.nodes.len()];
-        for (i, l) in t.links.iter().enumerate() {
-            if rank[l.from as usize] != HOST {
-                into[l.to as usize].push(i as u32);
-            }
-        }
-        Routes { distances: BTreeMap::new(), into, rank, switches: switches as usize }
-    }
-    /// The only switch before `dst`, when there is but one and no host sends to it directly.
-    fn leaf(&self, t: &Topology, dst: u32) -> Option<u32> {
-        let first = t.links[*self.into[dst as usize].first()? as usize].from;
-        let alone = self.into[dst as usize].iter().all(|l| t.links[*l as usize].from == first);
-        (self.rank[dst as usize] == HOST && alone).then_some(first)
-    }
-    fn towards(&mut self, t: &Topology, dst: u32) -> Towards<'_> {
-        let (root, beyond) = self.leaf(t, dst).map_or((dst, 0), |leaf| (leaf, 1));
-        let Routes { distances, into, rank, switches } = self;
-        let distances = distances.entry(root).or_insert_with(|| {
-            let mut d = vec![FAR; *switches].into_boxed_slice();
-            if rank[root as usize] != HOST {
-                d[rank[root as usize] as usize] = 0;
-            }
-            let mut queue = std::collections::VecDeque::from([(root, 0)]);
-            while let Some((node, distance)) = queue.pop_front() {
-                for l in &into[node as usize] {
-                    let from = t.links[*l as usize].from;
-                    let known = &mut d[rank[from as usize] as usize];
-                    if *known == FAR {
-                        *known = distance + 1;
-                        queue.push_back((from, distance + 1));
-                    }
-                }
-            }
-            d
-        });
-        Towards { dst, beyond, distances, rank }
+        let config = ForwardingConfig {
+            graph: t.graph(),
+            spread: Spread::Drawn,
+            spread_at: Vec::new(),
+            reroute: Reroute::AtOnce,
+            rng: Stream::new(0, 0, Entity::Forward, 0),
+        };
+        Routes { forwarding: Forwarding::new(config).expect("links of a topology join its nodes") }
     }
     /// The ports a packet takes from `src` to `dst`; equal-cost choices by `rng`.
     ///
@@ -242,28 +184,10 @@ impl Routes {
         dst: u32,
         rng: &mut Stream,
     ) -> Result<Vec<u32>, ParamError> {
-        let name = |n: u32| t.nodes[n as usize].name.clone();
-        if src == dst {
-            return Err(ParamError::new("flow", name(src), "must lead to another host than its own"));
-        }
-        let towards = self.towards(t, dst);
-        let next = |l: &u32| towards.distance(t.links[*l as usize].to);
-        let Some(mut left) = t.out[src as usize].iter().filter_map(next).min().map(|d| d + 1) else {
-            let rule = format!("no path leads from {} to {}", name(src), name(dst));
-            return Err(ParamError::new("flow", format!("{} -> {}", name(src), name(dst)), rule));
-        };
-        let mut at = src;
-        let mut path = Vec::with_capacity(left as usize);
-        while left > 0 {
-            let closer = |l: &&u32| next(l) == Some(left - 1);
-            let choices = t.out[at as usize].iter().filter(closer).count() as u64;
-            let pick = if choices > 1 { rng.below(choices) as usize } else { 0 };
-            let link = *t.out[at as usize].iter().filter(closer).nth(pick).expect("a closer node exists");
-            path.push(link);
-            at = t.links[link as usize].to;
-            left -= 1;
-        }
-        Ok(path)
+        let mut path = Vec::new();
+        let f = &mut self.forwarding;
+        let found = f.draw(src, dst, rng).and_then(|entropy| f.path(src, dst, entropy, &mut path));
+        found.map(|()| path).map_err(|e| e.named(|n| t.nodes[n as usize].name.clone()))
     }
 }
 
@@ -438,17 +362,6 @@ mod tests {
                 }
             }
         }
-    }
-    #[test]
-    fn the_tables_of_a_fat_tree_grow_with_its_leaves_and_not_with_its_hosts() {
-        let t = fat_tree(16, &spec());
-        let hosts = t.hosts();
-        let mut routes = Routes::new(&t);
-        for (i, dst) in hosts.iter().enumerate() {
-            routes.path(&t, hosts[(i + 1) % hosts.len()], *dst, &mut route_stream(1, 0, 0)).unwrap();
-        }
-        let entries: usize = routes.distances.values().map(|d| d.len()).sum();
-        assert_eq!((hosts.len(), entries), (1024, 128 * 320), "leaves times switches");
     }
     #[test]
     fn a_host_with_two_links_is_reached_by_both_and_passed_by_none() {

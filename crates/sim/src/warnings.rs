@@ -22,6 +22,8 @@ const BUSY: (f64, u32) = (0.5, 20);
 /// The lines: notes of the scenario first, then what the measurement itself shows.
 pub fn warnings(m: &Measured<'_>) -> Vec<String> {
     let mut found = m.notes.to_vec();
+    deadlock(m, &mut found);
+    lossless(m, &mut found);
     if m.seconds() <= 0.0 {
         found.push("the run ended before its warm-up: nothing was measured".to_owned());
         return found;
@@ -98,6 +100,45 @@ fn flows(m: &Measured<'_>, found: &mut Vec<String>) {
             count(all, "transfer"),
             time(t.oldest),
             time(t.longest)
+        ));
+    }
+}
+
+fn deadlock(m: &Measured<'_>, found: &mut Vec<String>) {
+    let Some(stuck) = m.deadlock else { return };
+    let priority = stuck.first().map_or(0, |s| s.priority);
+    let names: Vec<String> = stuck.iter().map(|s| m.topology.link_name(s.port)).collect();
+    found.push(format!(
+        "deadlock: {} are paused and wait for each other's buffers (priority {priority}), none of them will ever send again; the \
+         run ended at {}, when it was found",
+        names.join(", "),
+        time(m.recorder.until.as_secs())
+    ));
+}
+
+/// Lossless means no loss for want of room; a link that fails or loses at random is another matter.
+fn lossless(m: &Measured<'_>, found: &mut Vec<String>) {
+    if m.fabric.lossless == 0 {
+        return;
+    }
+    let overflow = DropCause::Overflow as usize;
+    let of = |number: usize| {
+        let port = &m.ports[number];
+        let all = port.stats().drops[overflow];
+        // Where a port keeps no counters by priority, none of what it drops is of a lossy one.
+        port.class_stats().map_or(all, |classes| {
+            let lossless = classes.iter().enumerate().filter(|(p, _)| m.fabric.lossless & (1 << p) != 0);
+            lossless.map(|(_, c)| c.drops).sum::<u64>().min(all)
+        })
+    };
+    let dropped: Vec<(u64, usize)> = (0..m.ports.len()).map(|n| (of(n), n)).filter(|d| d.0 > 0).collect();
+    if let Some((most, at)) = dropped.iter().max_by_key(|d| (d.0, std::cmp::Reverse(d.1))) {
+        let all: u64 = dropped.iter().map(|d| d.0).sum();
+        found.push(format!(
+            "{} of a lossless priority dropped for want of room, most of them ({most}) at {}: the headroom (pfc:headroom) is too \
+             small",
+            if all == 1 { "1 packet was".to_owned() } else { format!("{all} packets were") },
+            m.topology.link_name(*at as u32)
         ));
     }
 }

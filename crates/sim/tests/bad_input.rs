@@ -82,6 +82,72 @@ fn message(result: Result<Resolved, ParamError>) -> String {
 }
 
 #[test]
+fn values_of_the_network() {
+    let link = ("topology", "leaf-spine:2x2x2");
+    for (scenario, set, expected) in [
+        ("incast", &[("priorities", "9")][..], "priorities = \"9\": must be a number of priorities, 1 to 8"),
+        ("incast", &[("priorities", "2:5=2")], "priorities:5 = \"2\": must be a priority of 0 to 1"),
+        ("incast", &[("priorities", "2:64=1")], "priorities = \"64\": must be a traffic class, 0 to 63"),
+        ("incast", &[("schedule", "stric")], "schedule = \"stric\": must be one of fifo, strict, drr; did you mean strict?"),
+        ("incast", &[("schedule", "drr:quantum=0B")], "schedule:quantum = \"0B\": must be at least 1 bytes"),
+        ("incast", &[("pfc", "on:xoff=10KB,xon=20KB")], "pfc:xon = \"20KB\": must not be above xoff (10000 bytes)"),
+        ("incast", &[("pfc", "on:xon=1MB")], "pfc:xon = \"1000000B\": must not be above xoff (33280 bytes)"),
+        ("incast", &[("pfc", "on:alpha=1")], "pfc:alpha = \"1\": needs memory that is shared, buffer=shared:size=..: thresholds are shares of what is free"),
+        ("incast", &[("pfc", "on:xoff=1KB,alpha=1"), ("buffer", "shared:size=1MB")], "pfc:alpha = \"1\": cannot be given together with xoff: thresholds are fixed or dynamic"),
+        ("incast", &[("pfc", "on:alpha=0"), ("buffer", "shared:size=1MB")], "pfc:alpha = \"0\": must be above 0"),
+        ("incast", &[("pfc", "on:lossless=1")], "pfc:lossless = \"1\": must be all, or priorities of 0 to 0 as in 0+3"),
+        ("incast", &[("pfc", "on:headroom=formula+1")], "pfc:headroom = \"formula+1\": must be a size, or formula, or formula-SIZE such as formula-1540B"),
+        ("incast", &[("pfc", "of")], "pfc = \"of\": must be one of off, on; did you mean off?"),
+        ("incast", &[("buffer", "shared:alpha=0,size=1MB")], "buffer:alpha = \"0\": must be above 0"),
+        ("incast", &[("buffer", "shared:alpha=1")], "buffer:size = \"\": must be given: shared:alpha=1,size=2MB"),
+        ("incast", &[("buffer", "shared:size=100B")], "buffer = \"shared:size=100B\": must hold at least one packet of 1040 bytes"),
+        ("incast", &[("buffer", "shared:size=100KB"), ("pfc", "on")], "buffer = \"100000 bytes\": must hold reserves and headroom, "),
+        ("incast", &[("trim", "20B")], "trim = \"20B\": must be off, or the bytes that remain: at least the headers of 40 B, less than a full packet of 1040 B"),
+        ("incast", &[("trim", "64B:priority=0")], "trim:priority = \"0\": must be above the priorities of data, 0 to 0"),
+        ("incast", &[("trim", "64B:tail=0.5"), ("buffer", "shared:size=1MB")], "trim:tail = \"0.5\": must be 0 with buffer=shared: a packet that waits in a shared buffer is not trimmed"),
+        ("incast", &[("trim", "64B:tail=0.5"), ("pfc", "on")], "trim:tail = \"0.5\": must be 0 with pfc: a packet that waits in a shared buffer is not trimmed"),
+        ("incast", &[("reorder", "share=2,delay=1us")], "reorder:share = \"2\": must be at most 1"),
+        ("incast", &[("reorder", "share=0.1")], "reorder:delay = \"\": must be given: reorder must be off, or share=0.01,delay=50us"),
+        ("incast", &[("spread", "flow")], "spread = \"flow\": no node of this network has ports of equal cost: every destination is reached by one port only"),
+        ("incast", &[("spread", "flows")], "spread = \"flows\": unknown spread rule; did you mean flow?"),
+        ("permutation", &[link, ("spread", "flowlet")], "spread:gap = \"\": must be given: flowlet:gap=TIME"),
+        ("permutation", &[link, ("fail", "leaf0->leaf1@1ms")], "fail = \"leaf0->leaf1\": there is no link leaf0->leaf1 in this network"),
+        ("permutation", &[link, ("fail", "leaf0->spine9@1ms")], "fail = \"leaf0->spine9\": there is no node spine9 in this network"),
+        ("permutation", &[link, ("fail", "leaf0-spine1@1ms")], "fail = \"leaf0-spine1\": must name a link, A->B for one direction or A<->B for both"),
+        ("permutation", &[link, ("fail", "leaf0->spine1")], "fail = \"leaf0->spine1\": must be LINK@T1 or LINK@T1-T2"),
+        ("permutation", &[link, ("fail", "leaf0->spine1@2ms-1ms")], "fail = \"2ms-1ms\": must end after it begins"),
+        ("permutation", &[link, ("fail", "leaf0->spine1@soon")], "fail = \"soon\": must have times with units, T1 or T1-T2, such as 10ms-20ms"),
+        ("permutation", &[link, ("fail", "leaf0->spine1@1ms-2ms,rate=0bps")], "fail:rate = \"0bps\": must be at least 1000 bit/s"),
+        ("permutation", &[link, ("fail", "leaf0->spine1@1ms,rate=1Gbps,waiting=kept")], "fail:waiting = \"kept\": cannot be given together with rate: the link stays up"),
+        ("db-ftp", &[("pfc", "on:xoff=10KB")], "pfc = \"on\": cannot be used where the scenario has a shared buffer with limits by class of its own"),
+    ] {
+        let said = message(named(scenario, set));
+        assert!(said.starts_with(expected), "{set:?}\n{said}\n{expected}");
+    }
+    for (from, to, expected) in [
+        ("delay = \"20us\"", "delay = \"20us\"\nfail = \"now\"", "link[3].fail = \"now\": must have times"),
+        (
+            "delay = \"20us\"",
+            "delay = \"20us\"\ntrim = \"9MB\"",
+            "link[3].trim = \"9MB\": must be off, or the bytes that remain",
+        ),
+        (
+            "delay = \"20us\"",
+            "delay = \"20us\"\nschedule = \"drr:q9=1KB\"",
+            "link[3].schedule:q9 = \"1KB\": unknown key of schedule drr",
+        ),
+        (
+            "delay = \"20us\"",
+            "delay = \"20us\"\nreorder = \"often\"",
+            "link[3].reorder = \"often\": must be off, or share=",
+        ),
+    ] {
+        let said = changed(from, to);
+        assert!(said.starts_with(expected), "{said}\n{expected}");
+    }
+}
+
+#[test]
 fn values_of_named_scenarios() {
     for (scenario, set, expected) in [
         ("incast", &[("sservers", "4")][..], "sservers = \"4\": unknown key of scenario incast; did you mean servers?"),

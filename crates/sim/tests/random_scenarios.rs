@@ -11,6 +11,7 @@ use penstock_sim::scenario::{Outcome, Resolved};
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};
 use std::fmt::Write;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -208,7 +209,7 @@ proptest! {
         let document = document(&mut Stream::new(seed, 0, Entity::Workload, 0)).to_string();
         // Some draws contradict each other (a segment that does not fit the buffer): not what is tested here.
         if let Ok(resolved) = resolve(&document) {
-            let found = std::panic::catch_unwind(|| check(&watched(&resolved)));
+            let found = std::panic::catch_unwind(AssertUnwindSafe(|| check(&watched(&resolved))));
             prop_assert!(found.is_ok(), "{}", document);
         }
     }

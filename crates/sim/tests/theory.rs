@@ -192,7 +192,13 @@ fn ports(name: &str, sizes: Sizes, load: f64, packets: u64, width: f64) {
     let runs: Vec<AtPort> = (0..RUNS)
         .map(|run| {
             let (setup, number) = network(2, 0.0, 1.0, run);
-            offer(&mut setup.ports().expect("ports")[number as usize], sizes, load, packets, run)
+            offer(
+                &mut setup.fabric().expect("ports").into_ports()[number as usize],
+                sizes,
+                load,
+                packets,
+                run,
+            )
         })
         .collect();
     let theory = sizes.in_system(load);

@@ -125,6 +125,7 @@ fn diameters_are_the_published_ones() {
         ("rail:3x4x2", 4),
         ("rail:2x2x3x2", 4),
         ("dragonfly:2,4,2", 5),
+        ("star:5", 2),
     ] {
         let t = build(name);
         let hosts = t.hosts();

@@ -47,6 +47,8 @@ class Advice:
         cycles: the corrected describing-function analysis of `chosen` at each flow count.
         candidates: everything that was tried, thresholds ascending.
         text: the answer in one or two sentences, with the reason when there is none.
+
+    It prints as its sentence.
     """
 
     marking: Marking | None
@@ -55,6 +57,13 @@ class Advice:
     cycles: tuple[Verdict, ...]
     candidates: tuple[Candidate, ...]
     text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        # The arrays of some seventy candidates are kilobytes, which nobody reads.
+        return f"<Advice: {self.text}>"
 
 
 def threshold_for(

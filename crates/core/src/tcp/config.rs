@@ -111,6 +111,8 @@ pub struct TcpConfig {
     pub ect_syn: Option<bool>,
     /// Tail-loss probe (RFC 8985 section 7).
     pub tail_loss_probe: bool,
+    /// ACKs report data that came twice (RFC 2883); needs selective acknowledgements.
+    pub dsack: bool,
     /// Retransmits an outstanding segment at random (Kulkarni and Agrawal 2014, section 4.2).
     pub retransmit_thread: Option<RetransmitThread>,
     /// Compressed TCP/IP headers (RFC 1144). Segments with options travel in full, as there.
@@ -147,6 +149,7 @@ impl Default for TcpConfig {
             ecn: EcnMode::Off,
             ect_syn: None,
             tail_loss_probe: false,
+            dsack: false,
             retransmit_thread: None,
             header_compression: false,
             roles: Roles::default(),

@@ -18,6 +18,8 @@ pub struct Receiver {
     out_of_order: Ranges,
     /// Ranges of the latest out-of-order arrivals, newest first (RFC 2018 section 4).
     recent: [u64; MAX_SACK],
+    /// What the latest segment brought again, to be reported once (RFC 2883 section 4).
+    twice: Option<(u64, u64)>,
     /// Segments received in order since the last ACK.
     unacknowledged: u32,
     /// ACKs to send now, all alike except for a flush.
@@ -61,6 +63,7 @@ impl Receiver {
             fin_at: None,
             out_of_order: Ranges::default(),
             recent: [0; MAX_SACK],
+            twice: None,
             unacknowledged: 0,
             acks_due: 0,
             flush: None,
@@ -113,6 +116,11 @@ impl Receiver {
             self.answers.push_back((p.stamp, *header));
             return;
         }
+        if p.has(flag::TRIMMED) {
+            // A switch has cut the payload off: the header says that it was sent and is missing. A duplicate ACK passes it on.
+            self.acks_due += 1;
+            return;
+        }
         self.header = *header;
         if p.has(flag::SYN) {
             // A mark on SYN has no echo: ECE on SYN-ACK is the negotiation (RFC 3168 section 6.1.1). It does not touch
@@ -161,6 +169,9 @@ impl Receiver {
             }
         }
         let duplicate = self.duplicate_bytes > duplicates_before;
+        if duplicate && self.cfg.dsack {
+            self.twice = Some((start, start + u64::from(p.payload)));
+        }
         let heard = Heard { in_order, duplicate, unacknowledged: self.unacknowledged };
         self.acks_due += self.echo.on_data(now, p, &heard);
     }
@@ -265,8 +276,9 @@ impl Receiver {
         if self.echo.ece() {
             out.flags |= flag::ECE;
         }
-        if self.cfg.recovery == LossRecovery::Sack && !self.out_of_order.is_empty() {
-            self.add_sack(out);
+        let twice = self.twice.take();
+        if self.cfg.recovery == LossRecovery::Sack && (twice.is_some() || !self.out_of_order.is_empty()) {
+            self.add_sack(out, twice);
         }
         if self.cfg.header_compression {
             let irregular = self.cfg.timestamps || out.sack_count() > 0 || out.has(flag::ECE);
@@ -278,12 +290,20 @@ impl Receiver {
         true
     }
 
-    /// RFC 2018 section 4: the block with the newest segment first, then the others by recency.
-    fn add_sack(&mut self, out: &mut Packet) {
+    /// RFC 2018 section 4: the block with the newest segment first, then the others by recency. Before them what came twice
+    /// (RFC 2883 section 4).
+    fn add_sack(&mut self, out: &mut Packet, twice: Option<(u64, u64)>) {
         let mut n = 0;
+        if let Some((start, end)) = twice {
+            let offset = |at: u64| at.wrapping_sub(self.next) as u32;
+            out.sack[0] = SackBlock { start: offset(start), end: offset(end) };
+            out.flags |= flag::DSACK;
+            n = 1;
+        }
+        let own = n;
         let mut push = |out: &mut Packet, (start, end): (u64, u64)| {
             let block = SackBlock { start: (start - self.next) as u32, end: (end - self.next) as u32 };
-            if n < MAX_SACK && !out.sack[..n].contains(&block) {
+            if n < MAX_SACK && !out.sack[own..n].contains(&block) {
                 out.sack[n] = block;
                 n += 1;
             }

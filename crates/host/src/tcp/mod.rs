@@ -20,7 +20,8 @@
 mod ready;
 mod share;
 
-use crate::stack::{Counters, HostFacts, Io, News, Opening, Order, Stack};
+use crate::nic::Net;
+use crate::stack::{Counters, Exchange, HostFacts, Io, News, Opening, Order, Stack};
 use crate::timers::Timers;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -441,6 +442,88 @@ impl Stack for TcpStack {
             way.listed = true;
             self.ready.push(flow, conn);
         }
+    }
+    #[inline]
+    fn exchange<N: Net>(&mut self, x: &mut Exchange<'_, N>, cell: &Cell) -> bool {
+        let Exchange { now, port, paused, news, net } = x;
+        let (now, priority) = (*now, self.options.priority);
+        let mut io = Io { now, arena: net.arena(), news, paused: *paused };
+        let packet = &mut io.arena.packets[cell.packet as usize];
+        packet.ecn = cell.ecn();
+        let (conn, flow, forward) = (packet.conn(), packet.flow, packet.is_forward());
+        if !self.ready.is_empty() || *paused != 0 {
+            self.receive(&mut io, cell);
+            return false;
+        }
+        let told = match self.ends.get_mut(conn as usize) {
+            Some(End::Receiver(end)) if end.way.flow == flow && forward => {
+                on_data(end, &mut self.options, &mut io, cell.packet);
+                if news.is_empty() {
+                    let Way { flow, .. } = end.way;
+                    loop {
+                        let arena = net.arena();
+                        let id = arena.alloc();
+                        let (packet, header) = arena.segment(id);
+                        if !end.receiver.poll_transmit(now, packet, header) {
+                            arena.release(id);
+                            break;
+                        }
+                        let answer = dispatch(&end.way, arena, id, priority);
+                        net.transmit(now, *port, answer);
+                    }
+                    let at = end.receiver.deadline();
+                    if at != Time::NEVER {
+                        self.timers.arm(at, kind::RECEIVER, flow, conn);
+                    }
+                    return true;
+                }
+                &mut end.way
+            }
+            Some(End::Sender(end)) if end.way.flow == flow && !forward => {
+                if !on_ack(end, &mut self.options, &mut self.news, &mut io, cell.packet) {
+                    return false;
+                }
+                if news.is_empty() {
+                    if end.group != Opening::ALONE {
+                        end.sender.set_cap(self.options.groups[end.group as usize].cap(FlowId(flow)));
+                    }
+                    loop {
+                        if let Some(limit) = self.options.host_queue {
+                            let next = end.sender.packet_len();
+                            end.sender.set_host_free_at(end.share.free_at(now, limit, next));
+                        }
+                        let arena = net.arena();
+                        let id = arena.alloc();
+                        let (packet, header) = arena.segment(id);
+                        if !end.sender.poll_transmit(now, packet, header) {
+                            arena.release(id);
+                            break;
+                        }
+                        let data = dispatch(&end.way, arena, id, priority);
+                        if let (Some(at), true) =
+                            (net.transmit(now, *port, data), self.options.host_queue.is_some())
+                        {
+                            end.share.take(at, data.bytes);
+                        }
+                    }
+                    let at = end.sender.deadline();
+                    if at != Time::NEVER {
+                        self.timers.arm(at, kind::SENDER, flow, conn);
+                    }
+                    return true;
+                }
+                &mut end.way
+            }
+            // Of a connection that is over: a duplicate that was still on its way.
+            _ => {
+                io.arena.release(cell.packet);
+                return true;
+            }
+        };
+        // What was told comes first; then the connection sends.
+        told.listed = true;
+        self.ready.push(flow, conn);
+        false
     }
     #[inline]
     fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {

@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 use penstock_core::header::wire::{get_u32, put_u32};
 use penstock_core::host::{HostController, Peer, Transition};
-use penstock_core::tcp::{EcnMode, LossRecovery, Roles, TcpConfig};
+use penstock_core::tcp::{EcnMode, LossRecovery, TcpConfig};
 use penstock_core::{
     Ack, AckRecord, CcHeader, Congestion, Control, Ecn, FlowId, FlowView, Header, Kind, LinkController,
     LinkView, Packet, ParamError, ParamSpec, Params, WindowLaw,
@@ -612,7 +612,7 @@ pub const ECN_LABEL: Protocol = Protocol {
             c.ecn = EcnMode::Classic;
         };
         let endpoint: BuildEndpoint = Arc::new(|cfg, _| Box::new(LabelSender { window: RenoWindow::new(cfg) }));
-        Ok(Suite { configure, endpoint, roles: Roles::default(), router: Some(router) })
+        Ok(Suite { configure, endpoint, router: Some(router), ..Suite::tcp() })
     },
 };
 
@@ -707,6 +707,7 @@ mod tests {
             limit: Default::default(),
             in_recovery: false,
             started: Time::ZERO,
+            flow: 0,
             size: 0,
             due: Time::NEVER,
         }

@@ -4,7 +4,7 @@ use super::reno::RenoWindow;
 use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use penstock_core::tcp::{EcnMode, LossRecovery, Roles};
+use penstock_core::tcp::{EcnMode, LossRecovery};
 use penstock_core::{AckRecord, Congestion, Control, FlowView, Kind, Limit, ParamSpec, WindowLaw};
 use penstock_units::{Bytes, Time};
 
@@ -51,8 +51,8 @@ pub const CUBIC: Protocol = Protocol {
                 |c| c.recovery = LossRecovery::Sack
             },
             endpoint: Arc::new(move |cfg, _| Box::new(Cubic::new(RenoWindow::new(cfg), c, beta, fast))),
-            roles: Roles::default(),
             router: None,
+            ..Suite::tcp()
         })
     },
 };

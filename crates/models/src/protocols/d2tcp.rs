@@ -5,7 +5,7 @@ use super::reno::RenoWindow;
 use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use penstock_core::tcp::{EcnMode, LossRecovery, Roles};
+use penstock_core::tcp::{EcnMode, LossRecovery};
 use penstock_core::{AckRecord, Congestion, Control, FlowView, Kind, ParamSpec, WindowLaw};
 use penstock_units::Time;
 
@@ -56,8 +56,8 @@ pub const D2TCP: Protocol = Protocol {
                     d_max,
                 })
             }),
-            roles: Roles::default(),
             router: None,
+            ..Suite::tcp()
         })
     },
 };
@@ -142,6 +142,7 @@ mod tests {
             limit: Default::default(),
             in_recovery: false,
             started: Time::ZERO,
+            flow: 0,
             size: 100_000,
             due,
         };

@@ -11,7 +11,7 @@ use crate::registry::{LinkFacts, Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::header::wire;
-use penstock_core::tcp::{LossRecovery, Roles, IP_TCP_HEADER};
+use penstock_core::tcp::{LossRecovery, IP_TCP_HEADER};
 use penstock_core::{
     packet::flag, AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView,
     Packet, ParamSpec, WindowLaw,
@@ -59,8 +59,8 @@ pub const D3: Protocol = Protocol {
                     wire_per_payload: f64::from(cfg.mss + cfg.header_len()) / f64::from(cfg.mss),
                 })
             }),
-            roles: Roles::default(),
             router: Some(Arc::new(move |facts| Box::new(Router::new(facts, alpha, beta, silence)))),
+            ..Suite::tcp()
         })
     },
 };
@@ -384,6 +384,7 @@ mod tests {
             limit: Default::default(),
             in_recovery: false,
             started: Time::ZERO,
+            flow: 0,
             size: 100_000,
             due: Time::ZERO + Dur::millis(10),
         };

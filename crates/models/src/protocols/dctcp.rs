@@ -4,7 +4,7 @@ use super::reno::RenoWindow;
 use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use penstock_core::tcp::{EcnMode, LossRecovery, Roles};
+use penstock_core::tcp::{EcnMode, LossRecovery};
 use penstock_core::{
     AckRecord, Congestion, Control, FlowView, Kind, Limit, ParamError, ParamSpec, WindowLaw,
 };
@@ -68,8 +68,7 @@ pub const DCTCP: Protocol = Protocol {
                     linux: linux.then(Box::default),
                 })
             }),
-            roles: Roles::default(),
-            router: None,
+            ..Suite::tcp()
         })
     },
 };

@@ -14,7 +14,7 @@ use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::packet::Packet;
-use penstock_core::tcp::{Roles, TcpConfig};
+use penstock_core::tcp::TcpConfig;
 use penstock_core::{AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, ParamSpec, WindowLaw};
 use penstock_units::Time;
 
@@ -59,8 +59,8 @@ pub const PIQI_RCP: Protocol = Protocol {
         Ok(Suite {
             configure: rate_paced,
             endpoint: Arc::new(move |cfg, _| Box::new(Smoothed::new(cfg, tau1, tau2))),
-            roles: Roles::default(),
             router: Some(router(p, law)),
+            ..Suite::tcp()
         })
     },
 };

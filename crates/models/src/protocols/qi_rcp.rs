@@ -9,7 +9,6 @@ use crate::work::{Arithmetic, Counted, Plain};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::packet::Packet;
-use penstock_core::tcp::Roles;
 use penstock_core::{CcHeader, Kind, LinkController, LinkView, ParamSpec, Params};
 use penstock_units::{Dur, Time};
 
@@ -32,8 +31,8 @@ pub const QI_RCP: Protocol = Protocol {
         Ok(Suite {
             configure: rate_paced,
             endpoint: Arc::new(|cfg, _| Box::new(Announced::new(cfg))),
-            roles: Roles::default(),
             router: Some(router(p, Proportional)),
+            ..Suite::tcp()
         })
     },
 };

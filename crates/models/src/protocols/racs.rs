@@ -11,7 +11,7 @@ use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::header::wire;
-use penstock_core::tcp::{LossRecovery, Roles};
+use penstock_core::tcp::LossRecovery;
 use penstock_core::{
     packet::flag, AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView,
     Packet, ParamSpec, WindowLaw,
@@ -92,12 +92,12 @@ pub const RACS: Protocol = Protocol {
                 let round = interval.unwrap_or(FIRST_ROUND);
                 Box::new(Sender { law, requests: Requester::new(round, true), weight: 0 })
             }),
-            roles: Roles::default(),
             router: Some(Arc::new(move |facts| {
                 let given_out = facts.capacity.as_bps() * target * facts.packet_share();
                 let interval = interval.unwrap_or(facts.base_rtt);
                 Box::new(Router::new(given_out, interval, silence, accounting))
             })),
+            ..Suite::tcp()
         })
     },
 };

@@ -16,7 +16,7 @@ use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use penstock_core::header::wire;
 use penstock_core::packet::Packet;
-use penstock_core::tcp::{LossRecovery, Roles, TcpConfig};
+use penstock_core::tcp::{LossRecovery, TcpConfig};
 use penstock_core::{
     AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView, ParamSpec,
     Params, WindowLaw,
@@ -63,12 +63,12 @@ pub const RCP: Protocol = Protocol {
         Ok(Suite {
             configure: rate_paced,
             endpoint: Arc::new(|cfg, _| Box::new(Announced::new(cfg))),
-            roles: Roles::default(),
             router: Some(if p.flag("work") {
                 Arc::new(move |link| Box::new(Router::<Counted>::new(&settings, link)))
             } else {
                 Arc::new(move |link| Box::new(Router::<Plain>::new(&settings, link)))
             }),
+            ..Suite::tcp()
         })
     },
 };

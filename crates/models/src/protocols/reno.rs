@@ -4,7 +4,7 @@
 use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use penstock_core::tcp::{LossRecovery, Roles, TcpConfig};
+use penstock_core::tcp::{LossRecovery, TcpConfig};
 use penstock_core::{
     AckRecord, Congestion, Control, FlowView, Kind, Limit, ParamError, ParamSpec, Params, WindowLaw,
 };
@@ -52,8 +52,8 @@ fn build(p: &Params, plain: fn(&mut TcpConfig), ecn: fn(&mut TcpConfig)) -> Resu
     Ok(Suite {
         configure: if p.flag("ecn") { ecn } else { plain },
         endpoint: Arc::new(|cfg, _| Box::new(Reno { window: RenoWindow::new(cfg) })),
-        roles: Roles::default(),
         router: None,
+        ..Suite::tcp()
     })
 }
 
@@ -193,6 +193,7 @@ mod tests {
             limit: Limit::Window,
             in_recovery: false,
             started: Time::ZERO,
+            flow: 0,
             size: 0,
             due: Time::NEVER,
         }

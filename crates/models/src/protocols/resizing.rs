@@ -133,6 +133,7 @@ mod tests {
             limit: Limit::Window,
             in_recovery: false,
             started: Time::ZERO,
+            flow: 0,
             size: 0,
             due: Time::NEVER,
         }

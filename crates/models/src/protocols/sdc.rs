@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use penstock_core::params::parse_number;
-use penstock_core::tcp::{LossRecovery, Roles, TcpConfig};
+use penstock_core::tcp::{LossRecovery, TcpConfig};
 use penstock_core::{
     packet::flag, AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView,
     Packet, ParamError, ParamSpec, Params, WindowLaw,
@@ -98,11 +98,11 @@ fn build(p: &Params) -> Result<Suite, ParamError> {
     Ok(Suite {
         configure: |c| c.recovery = LossRecovery::Sack,
         endpoint: Arc::new(move |cfg, _| Box::new(Sender::new(rules.clone(), interval, window, cfg))),
-        roles: Roles::default(),
         router: Some(Arc::new(move |facts| {
             let silence = silence.unwrap_or(SHORTEST_SILENCE.max(facts.base_rtt * SILENT_ROUNDS));
             Box::new(Router::new(facts, classes, interval.unwrap_or(facts.base_rtt), silence, quantised))
         })),
+        ..Suite::tcp()
     })
 }
 
@@ -487,6 +487,7 @@ mod tests {
             limit: Limit::Window,
             in_recovery: false,
             started: Time::ZERO,
+            flow: 0,
             size,
             due: Time::NEVER,
         }

@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::header::wire;
 use penstock_core::packet::Packet;
-use penstock_core::tcp::{LossRecovery, Roles, TcpConfig};
+use penstock_core::tcp::{LossRecovery, TcpConfig};
 use penstock_core::{
     AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView, ParamSpec,
     WindowLaw,
@@ -41,13 +41,13 @@ pub const XCP: Protocol = Protocol {
                 c.restart_after_idle = false;
             },
             endpoint: Arc::new(|cfg, _| Box::new(Sender::new(cfg))),
-            roles: Roles::default(),
             router: Some(if p.flag("work") {
                 Arc::new(move |link| Box::new(Router::<Counted>::new(&set, link)))
             } else {
                 Arc::new(move |link| Box::new(Router::<Plain>::new(&set, link)))
             }),
-        })
+..Suite::tcp()
+})
     },
 };
 

@@ -1,6 +1,7 @@
 //! Queue disciplines, one file each; one line per discipline in the table at the end.
 
 pub mod hysteresis;
+pub mod ramp;
 pub mod red;
 pub mod shared_buffer;
 pub mod threshold;
@@ -17,6 +18,7 @@ use penstock_fabric::Rule;
 use penstock_units::Time;
 
 /// A registered queue discipline.
+#[derive(Debug)]
 pub struct Discipline {
     /// Name on the command line.
     pub name: &'static str,
@@ -72,6 +74,7 @@ pub const DISCIPLINES: &[&Discipline] = &[
     &threshold::DISCIPLINE,
     &hysteresis::DISCIPLINE,
     &red::DISCIPLINE,
+    &ramp::DISCIPLINE,
 ];
 
 /// A discipline with its parameters, ready to build one queue per port.
@@ -95,9 +98,16 @@ impl QueueSpec {
     /// # Errors
     /// An unknown discipline or a bad parameter, naming `key`.
     pub fn parse(key: &str, text: &str) -> Result<QueueSpec, ParamError> {
+        QueueSpec::among(DISCIPLINES, key, text)
+    }
+    /// The same among `known` disciplines.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn among(known: &[&'static Discipline], key: &str, text: &str) -> Result<QueueSpec, ParamError> {
         let (name, given) = parse_spec(key, text)?;
-        let Some(discipline) = DISCIPLINES.iter().find(|d| d.name == name) else {
-            let names: Vec<&str> = DISCIPLINES.iter().map(|d| d.name).collect();
+        let Some(discipline) = known.iter().copied().find(|d| d.name == name) else {
+            let names: Vec<&str> = known.iter().map(|d| d.name).collect();
             return Err(ParamError::new(key, text, unknown("queue discipline", &name, &names)));
         };
         let inner = |e: ParamError| ParamError::new(format!("{key}:{}", e.key), e.value, e.rule);

@@ -113,3 +113,37 @@ fn rfc9293_section_3_6_fin_is_acknowledged_at_once_and_takes_one_number() {
     assert!(ear.r.finished());
     assert_eq!(ear.r.delivered(), 1000);
 }
+
+/// The examples of RFC 2883 section 4: what came twice is the first block of one ACK, below the acknowledgement or inside the
+/// block that follows.
+#[test]
+fn rfc2883_section_4_a_duplicate_is_reported_once_and_first() {
+    let twice = |acks: &[penstock_core::Packet]| -> Vec<Option<(u64, u64)>> {
+        acks.iter().map(|p| p.dsack().map(|(from, to)| (from / 1000, to / 1000))).collect()
+    };
+    let kept = |p: &penstock_core::Packet| -> Vec<(u64, u64)> {
+        let at = |edge: u32| (p.seq + u64::from(edge)) / 1000;
+        p.sack_blocks().iter().map(|b| (at(b.start), at(b.end))).collect()
+    };
+    let mut ear = Ear::new("sack", |c| (c.dsack, c.delayed_ack) = (true, 2));
+    assert_eq!(twice(&ear.hear(0, Ecn::NotEct, 0)), []);
+    // Section 4.1.1: of a segment below the acknowledgement; it is acknowledged at once.
+    let acks = ear.hear(0, Ecn::NotEct, 0);
+    assert_eq!((twice(&acks), acks[0].seq), (vec![Some((0, 1))], 1000));
+    // A 40-byte header, kind, length and one block.
+    assert_eq!(acks[0].wire_len, 40 + 12);
+    // Section 4.1.2: with a gap, before the block of what is kept.
+    ear.hear(2, Ecn::NotEct, 0);
+    let acks = ear.hear(0, Ecn::NotEct, 0);
+    assert_eq!((twice(&acks), kept(&acks[0])), (vec![Some((0, 1))], vec![(2, 3)]));
+    // Section 4.1.3: of a segment beyond the gap, inside the block that follows.
+    let acks = ear.hear(2, Ecn::NotEct, 0);
+    assert_eq!((twice(&acks), kept(&acks[0])), (vec![Some((2, 3))], vec![(2, 3)]));
+    // Once only.
+    let acks = ear.hear(3, Ecn::NotEct, 0);
+    assert_eq!((twice(&acks), kept(&acks[0])), (vec![None], vec![(2, 4)]));
+    // Not without the option.
+    let mut ear = Ear::new("sack", |_| {});
+    ear.hear(0, Ecn::NotEct, 0);
+    assert_eq!(twice(&ear.hear(0, Ecn::NotEct, 0)), [None]);
+}

@@ -91,6 +91,23 @@ fn section_7_4_2_a_plain_duplicate_means_that_nothing_was_lost() {
     ]);
 }
 
+/// RFC 8985 section 7.4.2, case 1: one ACK for original and probe, because the first was delayed, says by D-SACK that both
+/// arrived. Without the report the next ACK of new data would be taken for the sign of a loss.
+#[test]
+fn section_7_4_2_a_reported_duplicate_means_that_nothing_was_lost() {
+    for (words, cwnd, sent) in [("ack 10 twice 9-10", 11.0, "20 21"), ("ack 10", 5.2, "")] {
+        let mut h = probing("sack");
+        h.event("write 10");
+        h.play(&[
+            ("ack 9", Open, 10.0, ""),
+            ("tick", Open, 10.0, "r9"),
+            (words, Open, 10.0, ""),
+            ("write 20", Open, 10.0, "10 11 12 13 14 15 16 17 18 19"),
+            ("ack 11", Open, cwnd, sent),
+        ]);
+    }
+}
+
 #[test]
 fn section_7_the_probe_turns_a_tail_loss_into_fast_recovery() {
     let mut h = probing("sack");

@@ -167,15 +167,24 @@ impl Hand {
         };
         let mut p = Packet { seq: ack, flags: flag::ACK, ..Packet::default() };
         let mut blocks = 0;
+        let mut twice = false;
         for word in words {
-            if word == "ece" {
+            if word == "twice" {
+                twice = true;
+            } else if word == "ece" {
                 p.flags |= flag::ECE;
             } else if word == "probe" {
                 p.flags |= flag::PROBE;
             } else if let Some(w) = word.strip_prefix('w') {
                 self.window = w.parse::<u64>().expect("w takes segments") * MSS;
             } else if let Some((a, b)) = word.split_once('-') {
-                let edge = |x: &str| (x.parse::<u64>().expect("a block is A-B") * MSS - ack) as u32;
+                let number = |x: &str| x.parse::<u64>().expect("a block is A-B") * MSS;
+                let edge = |x: &str| number(x).wrapping_sub(ack) as u32;
+                assert!(twice || number(a) >= ack, "a block below the ACK must follow twice");
+                if std::mem::take(&mut twice) {
+                    assert_eq!(blocks, 0, "what came twice is the first block");
+                    p.flags |= flag::DSACK;
+                }
                 p.sack[blocks] = SackBlock { start: edge(a), end: edge(b) };
                 blocks += 1;
             } else {

@@ -1,19 +1,20 @@
 //! What workloads ask for: connections that open, writes, and what is left of a connection that is over.
 
 use super::Engine;
-use crate::events::{Pending, Ties};
-use crate::flow::{Flow, ALONE};
-use crate::host_queue::HostShare;
+use crate::events::Ties;
+use crate::flow::Flow;
 use crate::ideal::{self, Lengths};
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
+use crate::network::Way;
 use crate::topology::route_stream;
 #[cfg(debug_assertions)]
 use crate::witness::Witness;
 use crate::workloads::{Acked, Action, FlowRequest};
-use penstock_core::rng::Entity;
-use penstock_core::tcp::{Phase, Receiver, Sender};
-use penstock_core::{FlowId, ParamError, Peer, Stream};
-use penstock_units::{Dur, Time};
+use penstock_core::{FlowId, ParamError};
+#[cfg(debug_assertions)]
+use penstock_fabric::Cell;
+use penstock_host::Opening;
+use penstock_units::Time;
 use std::collections::VecDeque;
 
 impl Engine {
@@ -48,21 +49,21 @@ impl Engine {
         for action in self.actions.take() {
             match action {
                 Action::Open(request) => self.open(workload, &request)?,
-                Action::Write(flow, bytes) => {
-                    if self.write(flow.0, bytes) {
-                        self.send(flow.0);
+                Action::Write(FlowId(number), bytes) => {
+                    if self.write(number, bytes) {
+                        self.send(number)?;
                     }
                 }
-                Action::Close(flow) => {
-                    if let Some(f) = self.flows[flow.0 as usize].as_deref_mut() {
-                        f.sender.close();
-                        self.send(flow.0);
+                Action::Close(FlowId(number)) => {
+                    if let Some(o) = self.opening(number) {
+                        self.hosts.at(o.src).nic.close(self.now, o.at_src, &mut self.wire);
+                        self.send(number)?;
                     }
                 }
-                Action::Leave(flow) => {
-                    if let Some(f) = self.flows[flow.0 as usize].as_deref_mut() {
-                        f.sender.leave();
-                        self.send(flow.0);
+                Action::Leave(FlowId(number)) => {
+                    if let Some(o) = self.opening(number) {
+                        self.hosts.at(o.src).nic.leave(self.now, o.at_src, &mut self.wire);
+                        self.send(number)?;
                     }
                 }
                 Action::Block { started, bytes } => {
@@ -77,14 +78,34 @@ impl Engine {
         Ok(())
     }
 
+    /// Where the ends of an open flow are.
+    fn opening(&self, number: u32) -> Option<Opening> {
+        self.flows[number as usize].as_deref().map(|f| f.opening)
+    }
+    /// After an action on a flow: it is carried out before the next one. A host whose news are being acted on sends what else it has
+    /// when that is done.
+    fn send(&mut self, number: u32) -> Result<(), ParamError> {
+        let Some(o) = self.opening(number) else { return Ok(()) };
+        self.hosts.at(o.src).nic.flush(self.now, o.at_src, &mut self.wire);
+        self.touched(o.src)
+    }
+    /// A host was called on behalf of an application.
+    fn touched(&mut self, host: u32) -> Result<(), ParamError> {
+        if host != self.busy {
+            return self.settle(host);
+        }
+        self.take_lost();
+        Ok(())
+    }
+
+    /// The sender knows that everything up to byte `end` was delivered.
     #[cold]
-    pub(super) fn complete_writes(&mut self, number: u32) -> Result<(), ParamError> {
+    pub(super) fn complete_writes(&mut self, number: u32, end: u64) -> Result<(), ParamError> {
         loop {
             let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
-            let una = flow.sender.view.una;
-            let Some(write) = flow.writes.front().copied().filter(|w| una >= w.end) else { return Ok(()) };
+            let Some(write) = flow.writes.front().copied().filter(|w| w.end <= end) else { return Ok(()) };
             flow.writes.pop_front();
-            flow.undelivered = flow.undelivered.saturating_sub(1);
+            flow.delivered = flow.delivered.saturating_sub(1);
             let (workload, tag) = (flow.workload, flow.tag);
             flow.record.transfers = flow.record.transfers.saturating_add(1);
             if self.measuring {
@@ -98,16 +119,22 @@ impl Engine {
 
     fn write(&mut self, number: u32, bytes: u64) -> bool {
         let Some(flow) = self.flows[number as usize].as_deref_mut() else { return false };
-        flow.sender.write(self.now, bytes);
+        let o = flow.opening;
+        let nic = &mut self.hosts.at(o.src).nic;
+        nic.accept(self.now, o.at_src, bytes, &mut self.wire);
+        let end = nic.counters(o.at_src).accepted_bytes;
+        self.hosts.at(o.dst).nic.expect(o.at_dst, end);
         // A write made as the connection is opened waits for the handshake.
         let handshake = if flow.record.opened == self.now { flow.idle_rtt } else { 0.0 };
-        let (forward, back) = (self.net.path_of(flow.route), self.net.path_of(flow.back));
+        let [forward, back] = &mut self.path;
+        self.wire.net.path(Way { src: o.src, dst: o.dst, entropy: o.forth }, forward);
+        self.wire.net.path(Way { src: o.dst, dst: o.src, entropy: o.back }, back);
         flow.writes.push_back(Transfer {
-            end: flow.sender.view.app_end,
+            end,
             started: self.now,
             bytes,
             delivered: Time::NEVER,
-            due: flow.sender.view.due,
+            due: o.due,
             ideal: handshake + ideal::transfer(&self.setup.topology, forward, back, &flow.lengths, bytes),
         });
         if self.workloads[flow.workload as usize].open_loop() {
@@ -120,32 +147,38 @@ impl Engine {
         let number = self.flows.len() as u32;
         let mut rng = route_stream(self.setup.seed, self.setup.run, number);
         let t = &self.setup.topology;
-        let forward = self.net.path(t, request.src, request.dst, &mut rng)?;
-        let back = self.net.path(t, request.dst, request.src, &mut rng)?;
-        let (suite, cfg) = &self.setup.protocols[request.protocol as usize];
-        let stream = |entity| Stream::new(self.setup.seed, self.setup.run, entity, u64::from(number));
-        let controller = (suite.endpoint)(cfg, stream(Entity::Host));
-        let mut sender = Sender::new(cfg.clone(), controller, number, request.class, stream(Entity::Sender));
+        let forth = self.wire.net.draw(t, request.src, request.dst, &mut rng)?;
+        let back = self.wire.net.draw(t, request.dst, request.src, &mut rng)?;
+        let [forward, backward] = &mut self.path;
+        self.wire.net.path(forth, forward);
+        self.wire.net.path(back, backward);
         let endless = request.bytes == u64::MAX;
-        sender.view.size = if endless { 0 } else { request.bytes };
-        sender.view.due = request.due;
-        sender.open(self.now);
-        let receiver = Receiver::new(cfg.clone(), number, sender.header_len());
-        let charge = self.collectives.iter().position(|c| c.workloads.contains(&workload));
-        let collective = charge.map_or(ALONE, |c| c as u32);
-        if let Some(c) = charge {
-            sender.keep_news();
-            let router = *forward.last().expect("a path has a link");
-            let router = self.setup.topology.links[router as usize].from;
-            let peer = Peer { host: request.dst, router, class: request.class };
-            let host = &mut self.collectives[c].controller;
-            host.on_open(self.now, FlowId(number), peer);
-            host.take_transitions().iter().for_each(|t| self.recorder.transition(t));
-        }
-        let lengths = Lengths::new(cfg, sender.header_len(), self.setup.framing);
-        let idle_rtt = ideal::handshake(t, &forward, &back, &lengths);
-        let ideal = idle_rtt + ideal::transfer(t, &forward, &back, &lengths, request.bytes);
-        let (route, back) = (self.net.intern(forward), self.net.intern(back));
+        let size = if endless { 0 } else { request.bytes };
+        let (seat, protocol) = self.hosts.seats.of(request.protocol);
+        let o = Opening {
+            flow: FlowId(number),
+            src: request.src,
+            dst: request.dst,
+            at_src: self.hosts.at(request.src).handle(),
+            at_dst: self.hosts.at(request.dst).handle(),
+            bytes: size,
+            class: request.class,
+            due: request.due,
+            forth: forth.entropy,
+            back: back.entropy,
+            protocol,
+            group: self
+                .groups
+                .iter()
+                .position(|g| g.contains(&workload))
+                .map_or(Opening::ALONE, |g| g as u32),
+            router: forward.last().map_or(request.dst, |link| t.links[*link as usize].from),
+        };
+        let position = usize::from(request.protocol);
+        let cfg = &self.setup.protocols[position].1;
+        let lengths = Lengths::new(cfg, self.hosts.header_len[position], self.setup.framing);
+        let idle_rtt = ideal::handshake(t, forward, backward, &lengths);
+        let ideal = idle_rtt + ideal::transfer(t, forward, backward, &lengths, request.bytes);
         let record = FlowRecord {
             flow: number,
             src: request.src,
@@ -153,25 +186,20 @@ impl Engine {
             workload,
             protocol: request.protocol,
             opened: self.now,
-            size: if endless { 0 } else { request.bytes },
+            size,
             ideal,
             ..FlowRecord::default()
         };
         self.flows.push(Some(Box::new(Flow {
-            sender,
-            receiver,
-            route,
-            back,
-            sender_wake: Pending::default(),
-            receiver_wake: Pending::default(),
-            host: HostShare::default(),
+            opening: o,
             workload,
-            collective,
             tag: request.tag,
             writes: VecDeque::new(),
-            undelivered: 0,
+            delivered: 0,
             #[cfg(debug_assertions)]
             witness: Witness::default(),
+            #[cfg(debug_assertions)]
+            loose: penstock_host::lab::Witness::default(),
             has_place: self.recorder.take_place(),
             lengths,
             idle_rtt,
@@ -180,59 +208,96 @@ impl Engine {
             record,
         })));
         self.open.insert(number);
+        if self.hosts.own {
+            self.wire.own.push((o.dst, o.forth, o.back));
+        }
+        self.hosts.at(o.dst).nic.listen(self.now, seat, &o, &mut self.wire);
+        self.hosts.at(o.src).nic.open(self.now, seat, &o, &mut self.wire);
+        self.hear()?;
         if endless {
-            let flow = self.flows[number as usize].as_deref_mut().expect("just pushed");
-            flow.sender.write(self.now, u64::MAX / 4);
+            self.hosts.at(o.src).nic.accept(self.now, o.at_src, u64::MAX / 4, &mut self.wire);
         } else if request.bytes > 0 {
             self.write(number, request.bytes);
         }
         if request.close {
-            let flow = self.flows[number as usize].as_deref_mut().expect("just pushed");
-            flow.sender.close();
+            self.hosts.at(o.src).nic.close(self.now, o.at_src, &mut self.wire);
         }
-        self.send(number);
-        Ok(())
+        self.touched(o.dst)?;
+        self.send(number)
     }
 
-    /// A connection is over: keep its record, free the rest.
-    pub(super) fn retire(&mut self, number: u32) {
-        if let Some(flow) = self.flows[number as usize].take() {
-            self.open.remove(&number);
-            if flow.has_place {
-                self.recorder.give_back();
-            }
-            self.keep(&flow, false);
-            if let Some(control) = self.receive.get_mut(flow.record.dst as usize).and_then(Option::as_mut) {
-                control.on_close(self.now, number);
-            }
-            if flow.collective != ALONE {
-                let host = &mut self.collectives[flow.collective as usize].controller;
-                host.on_close(self.now, FlowId(number));
-                host.take_transitions().iter().for_each(|t| self.recorder.transition(t));
-            }
+    /// A flow is over: keep its record, free the rest.
+    pub(super) fn retire(&mut self, number: u32) -> Result<(), ParamError> {
+        let Some(flow) = self.flows[number as usize].take() else { return Ok(()) };
+        self.open.remove(&number);
+        if flow.has_place {
+            self.recorder.give_back();
         }
+        self.keep(&flow, false);
+        let o = &flow.opening;
+        for (host, handle) in [(o.dst, o.at_dst), (o.src, o.at_src)] {
+            let h = self.hosts.at(host);
+            h.nic.forget(self.now, handle, &mut self.wire);
+            h.give_back(handle);
+        }
+        self.hear()?;
+        self.touched(o.dst)?;
+        self.touched(o.src)
     }
-    /// Records a connection that is over, or was when the run ended.
+    /// Records a flow that is over, or was when the run ended.
     pub(super) fn keep(&mut self, flow: &Flow, open_at_end: bool) {
-        let totals = flow.counters();
-        let rtt = flow.sender.rtt();
+        let totals = self.hosts.counters(flow);
+        let (sender, receiver) = self.hosts.ends(&flow.opening);
         let record = FlowRecord {
             closed: self.now,
             open_at_end,
             complete: !open_at_end && totals.acked_bytes >= flow.record.size,
-            established: !matches!(flow.sender.phase(), Phase::Closed | Phase::SynSent),
-            srtt: rtt.smoothed,
-            rtt_mean: Dur(rtt.total.0 / rtt.samples.max(1)),
-            duplicate_bytes: flow.receiver.duplicate_bytes,
+            // A transport without a handshake is there as soon as something is acknowledged.
+            established: sender.established || sender.acked_bytes > 0,
+            srtt: sender.srtt,
+            rtt_mean: sender.rtt_mean,
+            duplicate_bytes: receiver.duplicate_bytes,
             ..flow.record.clone()
         };
         let left = Leaving {
             totals,
             idle_rtt: flow.idle_rtt,
-            owes: flow.sender.view.una < flow.sender.view.app_end,
+            owes: sender.acked_bytes < sender.accepted_bytes,
             unfinished: flow.writes.len() as u64,
             since: flow.writes.front().map_or(flow.record.opened, |w| w.started),
         };
         self.recorder.flow(record, &totals.since(&flow.baseline), &left);
+    }
+
+    // ---- account of every byte, in builds with debug assertions ----------------------------------------
+
+    /// A packet reaches its host; answers the flow whose account is to be compared afterwards.
+    #[cfg(debug_assertions)]
+    pub(super) fn witness_arrival(&mut self, cell: &Cell) -> Option<u32> {
+        let packet = &self.wire.net.arena.packets[cell.packet as usize];
+        let number = packet.flow;
+        let flow = self.flows[number as usize].as_deref_mut()?;
+        let o = &flow.opening;
+        if cell.to != o.dst || packet.conn() != o.at_dst || !self.hosts.at_once {
+            return None;
+        }
+        let written = self.hosts.ends(o).0.accepted_bytes;
+        if self.setup.protocols[usize::from(flow.record.protocol)].0.stack.is_none() {
+            flow.witness.arrive(packet, written);
+        } else if packet.payload > 0 {
+            flow.loose.arrive(packet.seq, packet.seq + u64::from(packet.payload), written);
+        }
+        Some(number)
+    }
+    /// The receiver has seen the packet.
+    #[cfg(debug_assertions)]
+    pub(super) fn witness_delivery(&mut self, number: Option<u32>) {
+        let Some(flow) = number.and_then(|n| self.flows[n as usize].as_deref_mut()) else { return };
+        let delivered = self.hosts.ends(&flow.opening).1.delivered_bytes;
+        if self.setup.protocols[usize::from(flow.record.protocol)].0.stack.is_none() {
+            flow.witness.check(flow.record.flow, delivered);
+        } else {
+            flow.loose.check(flow.record.flow, delivered, false);
+        }
     }
 }

@@ -1,20 +1,26 @@
 //! The loop: take the next event, let the object concerned handle it, re-arm its one deadline.
+//!
+//! Hosts are known by [`penstock_host::Stack`] only. A call to one is followed by [`Engine::settle`]: its news are acted on (an
+//! application that reacts comes first), then it sends, then it says when it wants to be woken up.
 
 mod connections;
+mod hosts;
 
 use crate::events::{Ties, Wake};
-use crate::flow::{Flow, ALONE};
+use crate::flow::Flow;
 use crate::metrics::Recorder;
-use crate::network::{Conservation, Network};
+use crate::network::{pause_of, Conservation, Network};
 use crate::results::{Bottleneck, Measured};
-use crate::setup::{Collective, Setup};
+use crate::setup::Setup;
 use crate::topology::Topology;
 use crate::workloads::{Actions, Workload};
+use hosts::{HostStack, Hosts, Seen, Wire};
 use penstock_core::packet::flag;
 use penstock_core::receive::ReceiveController;
-use penstock_core::tcp::{News, TcpConfig};
-use penstock_core::{Ack, Amount, FlowId, ParamError};
-use penstock_fabric::{Port, Segments};
+use penstock_core::tcp::TcpConfig;
+use penstock_core::{FlowId, ParamError};
+use penstock_fabric::{Cell, Port};
+use penstock_host::News;
 use penstock_models::Suite;
 use penstock_units::{Dur, Time};
 use std::collections::BTreeSet;
@@ -35,16 +41,21 @@ pub struct Progress {
 /// A run in progress.
 pub struct Engine {
     now: Time,
-    net: Network,
+    wire: Wire,
+    hosts: Hosts,
+    /// The host whose news are acted on: it sends when that is done. [`NOBODY`] when no host's are.
+    busy: u32,
     flows: Vec<Option<Box<Flow>>>,
     /// Numbers of the open ones: nothing walks flows that are over.
     open: BTreeSet<u32>,
-    /// Receiver-side controllers by host; empty when there is none.
-    receive: Vec<Option<Box<dyn ReceiveController>>>,
     workloads: Vec<Box<dyn Workload>>,
-    collectives: Vec<Collective>,
-    news: Vec<News>,
+    /// Workloads in the charge of each host controller.
+    groups: Vec<Vec<u32>>,
+    /// Room for news that are acted on.
+    heard: Vec<(Time, News)>,
     next_workload: Time,
+    /// The ports of a way, while they are looked at.
+    path: [Vec<u32>; 2],
     /// When each workload acts next, and the same in order of time.
     workload_at: Vec<Time>,
     agenda: BTreeSet<(Time, u32)>,
@@ -68,30 +79,35 @@ struct SetupRest {
     ties: Ties,
     bottleneck: Bottleneck,
     notes: Vec<String>,
-    host_queue: Option<Amount>,
 }
+
+/// No host.
+const NOBODY: u32 = u32::MAX;
 
 impl Engine {
     /// Builds the network and asks every workload for its first event.
     ///
     /// # Errors
     /// What [`Setup::check`] finds.
-    pub fn new(setup: Setup) -> Result<Engine, ParamError> {
+    pub fn new(mut setup: Setup) -> Result<Engine, ParamError> {
         setup.check()?;
         let net = Network::new(&setup)?;
-        let receive = setup.receive_controllers();
+        let groups = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
+        let hosts = Hosts::new(&mut setup);
         let Setup { topology, protocols, seed, run, .. } = setup;
         let mut engine = Engine {
             now: Time::ZERO,
-            net,
+            wire: Wire { net, told: Vec::new(), own: Vec::new() },
+            hosts,
+            busy: NOBODY,
             flows: Vec::new(),
             open: BTreeSet::new(),
-            receive,
             workload_at: vec![Time::NEVER; setup.workloads.len()],
             agenda: BTreeSet::new(),
             workloads: setup.workloads,
-            collectives: setup.collectives,
-            news: Vec::new(),
+            groups,
+            heard: Vec::new(),
+            path: Default::default(),
             next_workload: Time::NEVER,
             actions: Actions::default(),
             setup: SetupRest {
@@ -106,7 +122,6 @@ impl Engine {
                 ties: setup.ties,
                 bottleneck: setup.bottleneck,
                 notes: setup.notes,
-                host_queue: setup.host_queue,
             },
             measuring: setup.warmup == Dur::ZERO,
             stopped: false,
@@ -130,12 +145,12 @@ impl Engine {
         let mut completed = true;
         let mut budget = 0u32;
         while !self.stopped {
-            let arrival = self.net.next_arrival();
-            let deadline = self.net.deadlines.peek();
+            let arrival = self.wire.net.next_arrival();
+            let deadline = self.wire.net.deadlines.peek();
             let other = self.next_workload.min(self.recorder.next_sample());
             let next = arrival.min(deadline).min(other);
             if !self.measuring && next >= self.setup.warmup {
-                self.end_warmup(self.setup.warmup);
+                self.end_warmup(self.setup.warmup)?;
             }
             if next > self.setup.end || next == Time::NEVER {
                 break;
@@ -148,7 +163,7 @@ impl Engine {
             } else if self.next_workload == next {
                 self.on_workload()?;
             } else {
-                self.on_sample();
+                self.on_sample()?;
             }
             budget += 1;
             if budget >= 1 << 14 {
@@ -165,9 +180,9 @@ impl Engine {
         }
         if !self.measuring {
             // It ended before its warm-up: nothing is measured.
-            self.end_warmup(self.now);
+            self.end_warmup(self.now)?;
         }
-        self.finish();
+        self.finish()?;
         progress.now_ps.store(self.setup.end.0, Ordering::Relaxed);
         Ok(completed)
     }
@@ -176,255 +191,212 @@ impl Engine {
 
     #[inline]
     fn on_arrival(&mut self) -> Result<(), ParamError> {
-        let arrived = self.net.arrive(self.now);
+        if self.hosts.pull {
+            return self.on_arrival_with_pulls();
+        }
+        let arrived = self.wire.net.arrive(self.now);
         self.take_lost();
-        arrived.map_or(Ok(()), |packet| self.deliver(packet.slot))
+        arrived.map_or(Ok(()), |packet| self.deliver(&packet.cell))
+    }
+    /// An event of a host's own port: first what its network card would have pulled meanwhile.
+    #[inline(never)]
+    fn on_arrival_with_pulls(&mut self) -> Result<(), ParamError> {
+        let port = self.wire.net.arriving();
+        let host = self.wire.net.from(port);
+        let own = self.hosts.is_host(host);
+        if own {
+            self.hosts.at(host).nic.advance(self.now, &mut self.wire);
+            debug_assert_eq!(self.wire.net.arriving(), port);
+        }
+        let arrived = self.wire.net.arrive(self.now);
+        self.take_lost();
+        if let Some(packet) = arrived {
+            self.deliver(&packet.cell)?;
+        }
+        if own {
+            self.settle(host)?;
+        }
+        Ok(())
     }
 
-    /// The packet in slot `id` begins its way; false when its own host's port has dropped it.
+    /// A packet is at its host.
     #[inline]
-    fn transmit(&mut self, route: u32, id: u32) -> bool {
-        let queued = self.net.send(self.now, route, id);
-        self.take_lost();
-        queued
+    fn deliver(&mut self, cell: &Cell) -> Result<(), ParamError> {
+        let host = cell.to;
+        #[cfg(debug_assertions)]
+        let seen = self.witness_arrival(cell);
+        let h = self.hosts.at(host);
+        let done = h.nic.exchange(self.now, cell, &mut self.wire);
+        if done {
+            h.arm(self.now, host, &mut self.wire.net.deadlines);
+            self.take_lost();
+        }
+        #[cfg(debug_assertions)]
+        self.witness_delivery(seen);
+        if done {
+            return Ok(());
+        }
+        self.settle(host)
     }
 
-    /// Counts lost packets with their connections and frees their slots.
+    /// After a call to a host: acts on its news, lets it send, and asks for its next wake-up.
+    #[inline]
+    fn settle(&mut self, host: u32) -> Result<(), ParamError> {
+        if !self.wire.told.is_empty() {
+            let outer = std::mem::replace(&mut self.busy, host);
+            let heard = self.hear();
+            self.busy = outer;
+            heard?;
+        }
+        let h = self.hosts.at(host);
+        h.nic.kick(self.now, &mut self.wire);
+        h.arm(self.now, host, &mut self.wire.net.deadlines);
+        self.take_lost();
+        Ok(())
+    }
+
+    /// Counts lost packets with their flows and frees their slots.
     #[inline]
     fn take_lost(&mut self) {
-        while let Some(id) = self.net.next_lost() {
-            let packet = &self.net.arena.packets[id as usize];
+        while let Some(id) = self.wire.net.next_lost() {
+            let packet = &self.wire.net.arena.packets[id as usize];
             if self.measuring && packet.has(flag::SYN) {
                 self.recorder.syn_drops += 1;
             }
             if let Some(f) = &mut self.flows[packet.flow as usize] {
                 f.drops += 1;
             }
-            self.net.arena.release(id);
+            self.wire.net.arena.release(id);
         }
     }
 
-    #[inline]
-    fn deliver(&mut self, id: u32) -> Result<(), ParamError> {
-        let slot = self.net.arena.header_slot(id);
-        let packet = self.net.arena.packets[id as usize];
-        let number = packet.flow;
-        // A packet of a connection that is over (a duplicate still on its way) is delivered to nobody.
-        let Some(flow) = self.flows[number as usize].as_deref_mut() else {
-            self.net.arena.release(id);
-            return Ok(());
-        };
-        if packet.is_forward() {
-            if let Some(control) = self.receive.get_mut(flow.record.dst as usize).and_then(Option::as_mut) {
-                control.on_data(self.now, number, &packet);
-                flow.receiver.set_window_cap(control.window_cap(number));
-            }
-            flow.receiver.on_packet(self.now, &packet, &self.net.arena.headers[slot]);
-            #[cfg(debug_assertions)]
-            {
-                flow.witness.arrive(&packet, flow.sender.view.app_end);
-                flow.witness.check(number, flow.receiver.delivered());
-            }
-            if flow.undelivered < flow.writes.len() {
-                flow.note_delivered(self.now);
-            }
-            // The slot of the data packet carries its ACK.
-            let mut slot_free = Some(id);
-            loop {
-                let flow = self.flows[number as usize].as_deref_mut().expect("checked above");
-                let id = slot_free.take().unwrap_or_else(|| self.net.arena.alloc());
-                let (packet, header) = self.net.arena.segment(id);
-                if !flow.receiver.poll_transmit(self.now, packet, header) {
-                    self.net.arena.release(id);
-                    break;
-                }
-                let route = flow.back;
-                self.transmit(route, id);
-            }
-            let flow = self.flows[number as usize].as_deref_mut().expect("checked above");
-            let at = flow.receiver.deadline();
-            if flow.receiver_wake.arm(at) {
-                self.net.deadlines.push(at, Wake::Receiver, number);
-            }
-            Ok(())
-        } else {
-            let cuts = flow.sender.stats.fast_retransmits;
-            flow.sender.on_packet(self.now, &packet, &self.net.arena.headers[slot]);
-            if flow.sender.stats.fast_retransmits != cuts && self.measuring {
-                let (outstanding, cwnd) =
-                    (flow.sender.view.max_sent - flow.sender.view.una, flow.sender.cwnd());
-                let lost = flow.receiver.missing_below(flow.sender.view.max_sent);
-                self.recorder.fast_retransmit(self.now, number, outstanding, cwnd, flow.drops, lost);
-            }
-            if flow.collective != ALONE {
-                self.tell_host(number, slot);
-            }
-            self.net.arena.release(id);
-            self.after_ack(number)
+    /// Acts on what stacks have told.
+    #[cold]
+    fn hear(&mut self) -> Result<(), ParamError> {
+        let mut told = std::mem::replace(&mut self.wire.told, std::mem::take(&mut self.heard));
+        for (at, news) in told.drain(..) {
+            self.on_news(at, news)?;
         }
-    }
-
-    /// Completes writes, lets the workload react, sends what may be sent.
-    #[inline]
-    fn after_ack(&mut self, number: u32) -> Result<(), ParamError> {
-        let flow = self.flows[number as usize].as_deref_mut().expect("the flow is open");
-        let una = flow.sender.view.una;
-        if flow.writes.front().is_some_and(|w| una >= w.end) {
-            self.complete_writes(number)?;
-            let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
-            if flow.sender.finished() {
-                self.retire(number);
-                return Ok(());
-            }
-        } else if flow.sender.finished() {
-            self.retire(number);
-            return Ok(());
-        }
-        self.send(number);
+        self.heard = told;
         Ok(())
     }
-
-    /// Tells the host controller in charge what has happened to a connection.
-    fn tell_host(&mut self, number: u32, header_slot: usize) {
-        let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
-        let host = &mut self.collectives[flow.collective as usize].controller;
-        flow.sender.take_news(&mut self.news);
-        for news in &self.news {
-            match *news {
-                News::Acked { bytes, ece, sent_at, rtt } => {
-                    let header = &self.net.arena.headers[header_slot];
-                    let ack = Ack { now: self.now, bytes, ece, sent_at, rtt, header };
-                    host.on_ack(FlowId(number), &ack, &flow.sender.view);
-                }
-                News::Congestion(event) => {
-                    host.on_congestion(self.now, FlowId(number), &flow.sender.view, event);
+    fn on_news(&mut self, at: Time, news: News) -> Result<(), ParamError> {
+        match news {
+            News::Acked { flow, end } => self.complete_writes(flow.0, end)?,
+            News::Delivered { flow, end } => {
+                if let Some(flow) = self.flows[flow.0 as usize].as_deref_mut() {
+                    flow.note_delivered(at, end);
                 }
             }
+            News::Closed { flow } => self.retire(flow.0)?,
+            News::Timeout { flow: FlowId(number), max_sent, record } => {
+                if let (true, Some(flow)) = (self.measuring, self.flows[number as usize].as_deref()) {
+                    let lost = self.hosts.missing_below(&flow.opening, max_sent);
+                    self.recorder.timeout(at, number, &record, flow.drops, lost);
+                }
+            }
+            News::FastRetransmit { flow: FlowId(number), max_sent, outstanding, cwnd } => {
+                if let (true, Some(flow)) = (self.measuring, self.flows[number as usize].as_deref()) {
+                    let lost = self.hosts.missing_below(&flow.opening, max_sent);
+                    self.recorder.fast_retransmit(at, number, outstanding, cwnd, flow.drops, lost);
+                }
+            }
+            News::Transition(t) => self.recorder.transition(&t),
         }
-        host.take_transitions().iter().for_each(|t| self.recorder.transition(t));
-    }
-
-    /// Sends everything the sender may send now and arms its deadline.
-    #[inline]
-    fn send(&mut self, number: u32) {
-        if let Some(flow) = self.flows[number as usize].as_deref_mut() {
-            if flow.collective != ALONE {
-                let cap = self.collectives[flow.collective as usize].controller.cap(FlowId(number));
-                flow.sender.set_cap(cap);
-            }
-        }
-        loop {
-            let id = self.net.arena.alloc();
-            let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
-            if let Some(limit) = self.setup.host_queue {
-                let next = flow.sender.packet_len();
-                flow.sender.set_host_free_at(flow.host.free_at(self.now, limit, next));
-            }
-            let (packet, header) = self.net.arena.segment(id);
-            if !flow.sender.poll_transmit(self.now, packet, header) {
-                self.net.arena.release(id);
-                let at = flow.sender.deadline();
-                if at != Time::NEVER && flow.sender_wake.arm(at) {
-                    self.net.deadlines.push(at, Wake::Sender, number);
-                }
-                return;
-            }
-            let (route, bytes) = (flow.route, packet.wire_len);
-            if self.transmit(route, id) && self.setup.host_queue.is_some() {
-                if let Some(flow) = self.flows[number as usize].as_deref_mut() {
-                    flow.host.take(self.net.first_port(route).free_at(), bytes);
-                }
-            }
-        }
+        Ok(())
     }
 
     // ---- deadlines -----------------------------------------------------------------------------------
 
     fn on_deadline(&mut self) -> Result<(), ParamError> {
-        let (at, kind, number) = self.net.deadlines.pop().expect("peek saw one");
-        match kind {
-            Wake::Link | Wake::Pause | Wake::Node => {
-                self.net.on_deadline(self.now, kind, number);
-                self.take_lost();
+        let (_, kind, number) = self.wire.net.deadlines.pop().expect("peek saw one");
+        if kind == Wake::Host {
+            let host = self.hosts.at(number);
+            host.wakes.fired();
+            host.nic.wake(self.now, &mut self.wire);
+            return self.settle(number);
+        }
+        if let (Wake::Pause, true) = (kind, self.hosts.pull) {
+            let pause = pause_of(self.now, number);
+            let host = self.wire.net.from(pause.port);
+            if self.hosts.is_host(host) {
+                self.hosts.at(host).nic.pause(self.now, pause.priority, pause.on, &mut self.wire);
+                return self.settle(host);
             }
-            Wake::Sender => {
-                let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
-                if !flow.sender_wake.fired(at) {
-                    return Ok(());
-                }
-                if flow.sender.deadline() <= self.now {
-                    flow.sender.on_deadline(self.now);
-                    if let Some(t) = flow.sender.take_timeout() {
-                        if self.measuring {
-                            let lost = flow.receiver.missing_below(flow.sender.view.max_sent);
-                            self.recorder.timeout(self.now, number, &t, flow.drops, lost);
-                        }
-                    }
-                    if flow.collective != ALONE {
-                        self.tell_host(number, 0);
-                    }
-                }
-                self.send(number);
-            }
-            Wake::Receiver => {
-                let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
-                if !flow.receiver_wake.fired(at) {
-                    return Ok(());
-                }
-                if flow.receiver.deadline() <= self.now {
-                    flow.receiver.on_deadline(self.now);
-                }
-                self.send_acks(number);
-            }
+        }
+        if let (Wake::Change, true) = (kind, self.hosts.pull) {
+            return self.on_change(number);
+        }
+        self.wire.net.on_deadline(self.now, kind, number);
+        self.take_lost();
+        self.stopped |= self.wire.net.deadlock().is_some();
+        Ok(())
+    }
+    /// A link fails or recovers: network cards that feed it know at once.
+    fn on_change(&mut self, number: u32) -> Result<(), ParamError> {
+        let links = self.wire.net.changing(number).to_vec();
+        let hosts: Vec<(u32, u32)> = links.iter().map(|l| (*l, self.wire.net.from(*l))).collect();
+        let hosts: Vec<(u32, u32)> = hosts.into_iter().filter(|(_, h)| self.hosts.is_host(*h)).collect();
+        for (_, host) in &hosts {
+            self.hosts.at(*host).nic.advance(self.now, &mut self.wire);
+        }
+        self.wire.net.on_deadline(self.now, Wake::Change, number);
+        self.take_lost();
+        for (link, host) in hosts {
+            let up = self.wire.net.is_up(link);
+            self.hosts.at(host).nic.set_link(self.now, up, &mut self.wire);
+            self.settle(host)?;
         }
         Ok(())
     }
 
-    fn send_acks(&mut self, number: u32) {
-        loop {
-            let id = self.net.arena.alloc();
-            let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
-            let (packet, header) = self.net.arena.segment(id);
-            if !flow.receiver.poll_transmit(self.now, packet, header) {
-                self.net.arena.release(id);
-                let at = flow.receiver.deadline();
-                if at != Time::NEVER && flow.receiver_wake.arm(at) {
-                    self.net.deadlines.push(at, Wake::Receiver, number);
-                }
-                return;
-            }
-            let route = flow.back;
-            self.transmit(route, id);
-        }
-    }
-
     // ---- measuring -----------------------------------------------------------------------------------
 
-    fn end_warmup(&mut self, at: Time) {
+    /// Brings all hosts up to now, where they lag behind.
+    fn advance(&mut self) -> Result<(), ParamError> {
+        if !self.hosts.pull {
+            return Ok(());
+        }
+        for node in 0..self.setup.topology.nodes.len() as u32 {
+            if self.hosts.is_host(node) {
+                self.hosts.at(node).nic.advance(self.now, &mut self.wire);
+                self.settle(node)?;
+            }
+        }
+        Ok(())
+    }
+    fn end_warmup(&mut self, at: Time) -> Result<(), ParamError> {
+        self.now = at.max(self.now);
+        self.advance()?;
         self.measuring = true;
-        self.net.reset_stats(at);
+        self.wire.net.reset_stats(at);
         self.take_lost();
         for number in &self.open {
             let flow = self.flows[*number as usize].as_deref_mut().expect("it is open");
-            flow.baseline = flow.counters();
+            flow.baseline = self.hosts.counters(flow);
         }
         self.recorder.start(at);
+        Ok(())
     }
 
-    fn on_sample(&mut self) {
+    fn on_sample(&mut self) -> Result<(), ParamError> {
+        self.advance()?;
         for i in 0..self.recorder.sampled_ports.len() {
             let p = self.recorder.sampled_ports[i];
-            self.net.look(self.now, p);
+            self.wire.net.look(self.now, p);
         }
         self.take_lost();
-        let flows = &self.flows;
+        let (flows, hosts) = (&self.flows, &self.hosts);
         let open = self.open.iter().map(|n| flows[*n as usize].as_deref().expect("it is open"));
-        self.recorder.sample(self.now, self.net.ports(), open, &self.collectives);
+        let open = open.map(|flow| Seen { flow, hosts });
+        self.recorder.sample(self.now, self.wire.net.ports(), open);
+        Ok(())
     }
 
-    fn finish(&mut self) {
+    fn finish(&mut self) -> Result<(), ParamError> {
         let now = self.now;
-        self.net.settle(now);
+        self.advance()?;
+        self.wire.net.settle(now);
         self.take_lost();
         for number in std::mem::take(&mut self.open) {
             if let Some(flow) = self.flows[number as usize].take() {
@@ -432,7 +404,8 @@ impl Engine {
             }
         }
         self.recorder.finish(now);
-        self.net.check();
+        self.wire.net.check(self.hosts.packets_held());
+        Ok(())
     }
 
     /// Time now.
@@ -441,19 +414,22 @@ impl Engine {
     }
     /// Ports, by number.
     pub fn ports(&self) -> &[Port] {
-        self.net.ports()
+        self.wire.net.ports()
     }
     /// Packets delivered over one link.
     pub fn packet_hops(&self) -> u64 {
-        self.net.packet_hops
+        self.wire.net.packet_hops
     }
     /// Packets accounted for.
     pub fn conservation(&self) -> Conservation {
-        self.net.conservation
+        self.wire.net.conservation
     }
     /// The receiver-side controller of a node, where it has one.
     pub fn receive_controller(&self, node: u32) -> Option<&dyn ReceiveController> {
-        self.receive.get(node as usize)?.as_deref()
+        match self.hosts.get(node)?.nic.stack(0) {
+            HostStack::Tcp(tcp) => tcp.receive_controller(),
+            HostStack::Other(_) => None,
+        }
     }
     /// Network.
     pub fn topology(&self) -> &Topology {
@@ -464,14 +440,16 @@ impl Engine {
         Measured {
             topology: &self.setup.topology,
             protocol_names: &self.setup.protocol_names,
-            ports: self.net.ports(),
-            bottleneck: self.setup.bottleneck.port(&self.setup.topology, self.net.ports()),
+            ports: self.wire.net.ports(),
+            bottleneck: self.setup.bottleneck.port(&self.setup.topology, self.wire.net.ports()),
             candidate: self.setup.bottleneck.candidate(),
             recorder: &self.recorder,
-            packet_hops: self.net.packet_hops,
+            packet_hops: self.wire.net.packet_hops,
             protocols: &self.setup.protocols,
             notes: &self.setup.notes,
             stopped: self.stopped,
+            fabric: self.wire.net.possible,
+            deadlock: self.wire.net.deadlock(),
         }
     }
 }

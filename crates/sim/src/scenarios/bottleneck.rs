@@ -24,7 +24,7 @@ pub(super) const ACCESS_RATE: ParamSpec = ParamSpec::new(
 /// Limit of the bottleneck's port.
 pub(super) const BUFFER: ParamSpec = ParamSpec::new(
     "buffer",
-    Kind::Amount,
+    Kind::Buffer,
     "",
     "buffer of a switch port; unset = unlimited",
     "PIQI-RCP section III",
@@ -73,7 +73,7 @@ pub(super) fn with_interval(p: &Params, c: &Common) -> Result<Common, ParamError
         let text = p.text("protocol");
         let joint = if text.contains(':') { "," } else { ":" };
         let joined = format!("{text}{joint}interval={}", p.text("interval"));
-        common.protocols[0] = Common::part(p, "protocol", &joined)?.1;
+        common.protocols[0] = common.part(p, "protocol", &joined)?.1;
     }
     Ok(common)
 }

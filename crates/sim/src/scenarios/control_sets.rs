@@ -19,7 +19,6 @@ use crate::workloads::applications::{FileLoad, FileTransfers, RequestResponse};
 use crate::workloads::Workload;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
-use penstock_models::registry::host_controller;
 
 /// Four ways to find a control set.
 pub const CONTROL_SETS: Scenario = Scenario {
@@ -29,7 +28,7 @@ pub const CONTROL_SETS: Scenario = Scenario {
     params: &[
         ParamSpec::new("link_rate", Kind::Rate, "10Mbps", "rate of links A and B; the others are ten times as fast", "kant-cbc section 4.1").range(1e3, 1e12),
         ParamSpec::new("link_delay", Kind::Duration, "2ms", "propagation delay of every link", "chosen: RTT 16 to 20 ms, so that bursts alone are no congestion").range(0.0, 1.0),
-        ParamSpec::new("buffer", Kind::Amount, "60pkt", "buffer of a switch port", "kant-cbc section 4.1: AF21, full").range(1.0, 1e12),
+        ParamSpec::new("buffer", Kind::Buffer, "60pkt", "buffer of a switch port", "kant-cbc section 4.1: AF21, full").range(1.0, 1e12),
         ParamSpec::new("db", Kind::Rate, "1Mbps", "response traffic of connections 2, 3 and 4; 1 and 5 have twice as much", "chosen").range(1.0, 1e12),
         ParamSpec::new("db_min", Kind::Size, "8KB", "smallest response", "kant-cbc section 4.1").range(1.0, 1e12),
         ParamSpec::new("db_max", Kind::Size, "16KB", "largest response", "kant-cbc section 4.1").range(1.0, 1e12),
@@ -110,7 +109,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         workloads.push(Box::new(FileTransfers::new(get, put, load, active(p, start, stop)?, rng)));
     }
     let mut setup = c.setup(t, workloads, link_a, p.dur("link_delay") * 6, id);
-    if let Some(controller) = host_controller("control", p.text("control"))? {
+    if let Some(controller) = c.registry.host_controller("control", p.text("control"))? {
         setup.collectives.push(Collective { controller, workloads: (0..5).collect() });
     }
     setup.recorder.sampled_ports = vec![link_a, link_b];

@@ -1,7 +1,7 @@
 //! Two databases and file transfers over one link between two routers with shared buffers.
 
 use crate::scenario::{Common, RunId, Scenario};
-use crate::setup::{Collective, Pool, Setup};
+use crate::setup::{Collective, Pool, Setup, Shared};
 use crate::topology::Topology;
 use crate::workloads::applications::{Active, FileLoad, FileTransfers, RequestResponse, Uniform};
 use crate::workloads::open::check_arrivals;
@@ -9,7 +9,6 @@ use crate::workloads::{FlowRequest, Workload};
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
 use penstock_models::queues::shared_buffer::{dscp, SharedBuffer};
-use penstock_models::registry::host_controller;
 use penstock_units::{Dur, Time};
 
 /// The databases and the interfering file transfers.
@@ -213,8 +212,8 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         SharedBuffer::parse("limits", p.text("limits"), scale, p.float("red_min"), p.float("red_drop"))?;
     let router2_ports = t.ports_of(router2);
     let mut setup = c.setup(t, workloads, bottleneck, p.dur("link_delay") * 6, id);
-    setup.pools = [router1, router2].map(|node| Pool { node, rule: rule.clone() }).into();
-    if let Some(controller) = host_controller("control", p.text("control"))? {
+    setup.pools = [router1, router2].map(|node| Pool { node, rule: Shared::Classes(rule.clone()) }).into();
+    if let Some(controller) = c.registry.host_controller("control", p.text("control"))? {
         setup.collectives.push(Collective { controller, workloads: vec![0, 1] });
     }
     setup.recorder.sampled_ports = router2_ports;

@@ -4,6 +4,7 @@ use crate::defaults::{bytes, request_jitter};
 use crate::notes::Requests;
 use crate::scenario::{Common, Profile, RunId, Scenario};
 use crate::setup::Setup;
+use crate::sharing::{Sharing, SHARING};
 use crate::topology::star;
 use crate::workloads::block::{JitterMode, SynchronizedReads};
 use crate::workloads::FlowRequest;
@@ -22,7 +23,8 @@ pub const INCAST: Scenario = Scenario {
         ParamSpec::new("sru", Kind::Size, "256KB", "bytes each server sends per block", "Table 3.1").range(1.0, 1e12),
         ParamSpec::new("link_rate", Kind::Rate, "1Gbps", "rate of every link", "Table 3.1").range(1e3, 1e13),
         ParamSpec::new("link_delay", Kind::Duration, "50us", "propagation delay of every link", "Table 3.1").range(0.0, 1.0),
-        ParamSpec::new("buffer", Kind::Amount, "32pkt", "buffer of a switch port", "Table 3.1: 32 KB of 1 KB segments").range(1.0, 1e12),
+        ParamSpec::new("buffer", Kind::Buffer, "32pkt", "buffer of a switch port", "Table 3.1: 32 KB of 1 KB segments").range(1.0, 1e12),
+        SHARING,
         ParamSpec::new("jitter", Kind::Duration, "", "scheduling delay of requests, U(0, this); unset = the time of 2500 B on a link", "section 3.2: 20 us at 1 Gb/s").range(0.0, 10.0),
         ParamSpec::new("jitter_mode", Kind::Choice(&["cumulative", "independent"]), "cumulative", "delays between consecutive requests, or of each request", "section 3.2: between every consecutive data request"),
         ParamSpec::new("blocks", Kind::Count, "", "stop after so many blocks; unset = at duration", "").range(1.0, 1e12),
@@ -103,7 +105,9 @@ fn derive(p: &mut Params) {
 }
 
 fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
-    let link = c.link(p.rate("link_rate"), p.dur("link_delay"), Some((p, "buffer")))?;
+    let sharing = Sharing::of(p)?;
+    let mut link = c.link(p.rate("link_rate"), p.dur("link_delay"), Some((p, "buffer")))?;
+    link.buffer = sharing.own(link.buffer);
     let (topology, servers, client) = star(p.count("servers") as u32, &link);
     let switch = topology.find("switch").expect("a star has a switch");
     let bottleneck = topology.link_between(switch, client).expect("the client is connected");
@@ -134,13 +138,14 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
             * if mode == JitterMode::Cumulative { servers_count / 2.0 } else { 1.0 },
         block: servers_count * c.on_wire(p.float("sru")),
         rate: p.float("link_rate"),
-        buffer: bytes(p, "buffer"),
+        buffer: sharing.most(p),
         drop_tail: c.queue.discipline() == "droptail",
     };
     let blocks = if p.is_set("blocks") { p.count("blocks") } else { u64::MAX };
     let rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
     let reads = SynchronizedReads::new(connections, p.bytes("sru").0, p.dur("jitter"), mode, blocks, rng);
     let mut setup = c.setup(topology, vec![Box::new(reads)], bottleneck, p.dur("link_delay") * 4, id);
+    setup.pools = sharing.pools(p, switch);
     setup.notes = requests.notes("jitter", "buffer");
     Ok(setup)
 }

@@ -43,7 +43,7 @@ pub const LONG_FLOWS: Scenario = Scenario {
         .range(0.0, 4.0),
         ParamSpec::new(
             "buffer",
-            Kind::Amount,
+            Kind::Buffer,
             "100pkt",
             "buffer of a switch port",
             "munir-sdc-racs section 3.5",

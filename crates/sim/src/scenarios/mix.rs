@@ -70,7 +70,7 @@ pub const MIX: Scenario = Scenario {
             "section 3.5: 300 us",
         )
         .range(0.0, 1.0),
-        ParamSpec::new("buffer", Kind::Amount, "100pkt", "buffer of a switch port", "section 3.5")
+        ParamSpec::new("buffer", Kind::Buffer, "100pkt", "buffer of a switch port", "section 3.5")
             .range(1.0, 1e12),
         ParamSpec::new(
             "start_spread",

@@ -1,6 +1,7 @@
 //! Four long flows over two racks: several bottlenecks at once.
 
 use crate::defaults::start_spread;
+use crate::fabric_options::LinkOptions;
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topology::{four_switch_tree, Link, LinkSpec, NodeKind, Topology};
@@ -34,7 +35,7 @@ pub const MULTI_HOP: Scenario = Scenario {
             "0s gives all flows the same round-trip time",
         )
         .range(0.0, 1.0),
-        ParamSpec::new("buffer", Kind::Amount, "100pkt", "buffer of a port", "munir-sdc-racs section 3.5")
+        ParamSpec::new("buffer", Kind::Buffer, "100pkt", "buffer of a port", "munir-sdc-racs section 3.5")
             .range(1.0, 1e12),
         ParamSpec::new(
             "fabric",
@@ -122,7 +123,17 @@ fn shared(spec: &LinkSpec) -> (Topology, Vec<u32>) {
     let mut t = Topology::default();
     let line = |t: &mut Topology, from, to, delay| {
         let (rate, buffer, queue) = (spec.rate, spec.buffer, spec.queue.clone());
-        t.add_link(Link { from, to, rate, delay, buffer, queue, loss: 0.0, controlled: true });
+        t.add_link(Link {
+            from,
+            to,
+            rate,
+            delay,
+            buffer,
+            queue,
+            loss: 0.0,
+            controlled: true,
+            options: LinkOptions::default(),
+        });
     };
     let switches: Vec<(u32, u32)> = (1..=4)
         .map(|i| (t.add(format!("S{i} in"), NodeKind::Switch), t.add(format!("S{i} out"), NodeKind::Switch)))

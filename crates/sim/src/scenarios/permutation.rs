@@ -4,7 +4,7 @@ use crate::defaults::packet;
 use crate::results::Bottleneck;
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
-use crate::topologies::{Named, FABRIC_RATE, OVERSUBSCRIPTION};
+use crate::topologies::{Named, FABRIC_DELAY, FABRIC_RATE, OVERSUBSCRIPTION};
 use crate::workloads::flows::{cycle, FlowList};
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
@@ -27,9 +27,10 @@ pub const PERMUTATION: Scenario = Scenario {
         ParamSpec::new("link_rate", Kind::Rate, "100Gbps", "rate of every link, or of the hosts' where the others differ", "htsim").range(1e3, 1e13),
         FABRIC_RATE,
         OVERSUBSCRIPTION,
+        FABRIC_DELAY,
         ParamSpec::new("link_delay", Kind::Duration, "1us", "propagation delay of every link", "htsim")
             .range(0.0, 1.0),
-        ParamSpec::new("buffer", Kind::Amount, "100pkt", "buffer of a switch port", "chosen")
+        ParamSpec::new("buffer", Kind::Buffer, "100pkt", "buffer of a switch port", "chosen")
             .range(1.0, 1e12),
         ParamSpec::new(
             "mtu",
@@ -60,7 +61,9 @@ fn derive(p: &mut Params) {
     let links = named.as_ref().map_or(6.0, |n| f64::from(n.family.longest));
     // What is wrong with the keys is said when the network is built.
     let fabric = named.and_then(|n| n.fabric_rate(p)).unwrap_or(f64::INFINITY);
-    let rtt = links * (2.0 * p.float("link_delay") + packet(p) * 8.0 / p.float("link_rate").min(fabric));
+    let own = p.float("link_delay");
+    let delay = if p.is_set("fabric_delay") { own.max(p.float("fabric_delay")) } else { own };
+    let rtt = links * (2.0 * delay + packet(p) * 8.0 / p.float("link_rate").min(fabric));
     p.derive(
         "duration",
         (100.0 * rtt).max(2e-3),

@@ -1,4 +1,4 @@
-//! Networks by name: `fat-tree:8`, `leaf-spine:4x4x8`, `rail:32x8x4`, `dragonfly:2,4,2`. One file per family.
+//! Networks by name: `fat-tree:8`, `leaf-spine:4x4x8`, `rail:32x8x4`, `dragonfly:2,4,2`, `star:8`. One file per family.
 //!
 //! Hosts are h0, h1, ...; what their switches are called stands in each family's file.
 
@@ -6,6 +6,7 @@ mod dragonfly;
 mod fat_tree;
 mod leaf_spine;
 mod rail;
+mod star;
 
 pub use fat_tree::fat_tree;
 pub use leaf_spine::leaf_spine;
@@ -67,7 +68,8 @@ pub struct Family {
 }
 
 /// All families.
-pub const FAMILIES: [Family; 4] = [fat_tree::FAMILY, leaf_spine::FAMILY, rail::FAMILY, dragonfly::FAMILY];
+pub const FAMILIES: [Family; 5] =
+    [fat_tree::FAMILY, leaf_spine::FAMILY, rail::FAMILY, dragonfly::FAMILY, star::FAMILY];
 
 /// Key `fabric_rate` of a scenario whose network has a name.
 pub const FABRIC_RATE: ParamSpec = ParamSpec::new(
@@ -78,6 +80,15 @@ pub const FABRIC_RATE: ParamSpec = ParamSpec::new(
     "",
 )
 .range(1e3, 1e13);
+/// Key `fabric_delay` of a scenario whose network has a name.
+pub const FABRIC_DELAY: ParamSpec = ParamSpec::new(
+    "fabric_delay",
+    Kind::Duration,
+    "",
+    "propagation delay of the links between switches of a topology by name; unset = link_delay",
+    "",
+)
+.range(0.0, 1.0);
 /// Key `oversubscription` of a scenario whose network has a name.
 pub const OVERSUBSCRIPTION: ParamSpec = ParamSpec::new(
     "oversubscription",
@@ -179,14 +190,15 @@ impl Named {
         }
         Ok(given)
     }
-    /// The links, from the keys `link_rate`, `fabric_rate`, `oversubscription`, `link_delay` and `buffer`.
+    /// The links, from the keys `link_rate`, `fabric_rate`, `oversubscription`, `link_delay`, `fabric_delay` and `buffer`.
     ///
     /// # Errors
     /// As [`Named::fabric_rate`]; a buffer smaller than one packet.
     pub fn tiers(&self, p: &Params, c: &Common) -> Result<Tiers, ParamError> {
         let fabric_rate = Rate::from_bps(self.fabric_rate(p)?);
         let host = c.link(p.rate("link_rate"), p.dur("link_delay"), Some((p, "buffer")))?;
-        let fabric = LinkSpec { rate: fabric_rate, ..host.clone() };
+        let delay = if p.is_set("fabric_delay") { p.dur("fabric_delay") } else { host.delay };
+        let fabric = LinkSpec { rate: fabric_rate, delay, ..host.clone() };
         Ok(Tiers { host, fabric })
     }
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock import figures
+from penstock.experiments.common import centre, differences, half, measured
 from penstock.experiments.dt_dctcp.queue_rows import MATTERS
 from penstock.experiments.dt_dctcp.setup import (
     DIRECTION,
@@ -16,13 +17,9 @@ from penstock.experiments.dt_dctcp.setup import (
     PAPER,
     SIM,
     at,
-    centre,
-    differences,
     double,
-    half,
     link,
     long_flows,
-    measured,
     replications,
     single,
 )

@@ -88,32 +88,53 @@ def search() -> tuple[list[tuple[float, int | None, int | None]], list[tuple[flo
     return found
 
 
-def loci_figure() -> Figure:
-    """Fig 7 and 9: the loci as printed (top) and corrected (bottom), one threshold left, two right."""
+def inverse_figure() -> Figure:
+    """Fig 7: -1/N_0 of both rules as printed, in the complex plane."""
     with figures.style():
-        figure, axes = figures.new(2, 2, width=10.0, height=7.6)
-        shown = (10, 30, 50, 60, 70, 100)
+        figure, (ax,) = figures.new()
+        for i, (k1, k2, name) in enumerate(((K, K, "DCTCP"), (K1, K2, "DT-DCTCP"))):
+            inverse = _inverse(k1, k2)
+            ax.plot(inverse.real, inverse.imag, label=f"$-1/N_0$, {name}", **figures.line(i))
+        ax.axhline(0, color="0.5", linewidth=0.6)
+        ax.set(xlim=(-10, 0.5), title="Fig 7: describing functions", xlabel="Re", ylabel="Im")
+        ax.legend()
+    return figure
+
+
+def _inverse(k1: float, k2: float) -> NDArray[np.complex128]:
+    x = k2 / np.linspace(0.999, 0.15, 400)
+    found: NDArray[np.complex128] = -1 / describing.printed_relative(x, k1, None if k1 == k2 else k2)
+    return found
+
+
+def printed_figure() -> Figure:
+    """Fig 9: the loci as printed, one threshold left, two right."""
+    with figures.style():
+        figure, axes = figures.new(1, 2, width=10.0, height=4.2)
         omega = np.geomspace(0.2, 30, 3000) / RTT
-        for column, (k1, k2, k0, name) in enumerate(((K, K, K, "DCTCP"), (K1, K2, K2, "DT-DCTCP"))):
-            ax = axes[column]
-            for i, n in enumerate(shown):
+        for ax, (k1, k2, k0, name) in zip(axes, ((K, K, K, "DCTCP"), (K1, K2, K2, "DT-DCTCP")), strict=True):
+            for i, n in enumerate((10, 30, 50, 60, 70, 100)):
                 locus = Plant(CAPACITY, RTT, n, G).response(omega) / k0
                 ax.plot(locus.real, locus.imag, label=f"$K_0G$, N = {n}", **figures.line(i))
-            x = k2 / np.linspace(0.999, 0.15, 400)
-            inverse = -1 / describing.printed_relative(x, k1, None if k1 == k2 else k2)
+            inverse = _inverse(k1, k2)
             ax.plot(inverse.real, inverse.imag, "k.", markersize=3, label="$-1/N_0$")
             ax.set(xlim=(-6, 0.5), ylim=(-1.5, 2.5), title=f"{name}, as printed", xlabel="Re", ylabel="Im")
             ax.axhline(0, color="0.5", linewidth=0.6)
-        for column, (marking, name) in enumerate(
-            ((Marking.single(K), "DCTCP"), (Marking(K1, K2), "DT-DCTCP"))
-        ):
-            ax = axes[2 + column]
+            ax.legend(fontsize=7, ncols=2, loc="upper left")
+    return figure
+
+
+def corrected_figure() -> Figure:
+    """The loci where windows do not grow on marks and packets are conserved, about the mean queue."""
+    with figures.style():
+        figure, axes = figures.new(1, 2, width=10.0, height=4.2)
+        rules = ((Marking.single(K), "DCTCP"), (Marking(K1, K2), "DT-DCTCP"))
+        for column, (ax, (marking, name)) in enumerate(zip(axes, rules, strict=True)):
             height = {}
             for i, n in enumerate((5, 10, 20, 40, 60, 100)):
                 rtt = RTT + float(marking.centre) / CAPACITY
                 plant = Plant(CAPACITY, rtt, n, G, growth="unmarked", inflow="window")
-                w = np.geomspace(0.2, 5, 3000) / plant.rtt
-                locus = plant.response(w)
+                locus = plant.response(np.geomspace(0.2, 5, 3000) / plant.rtt)
                 ax.plot(locus.real, locus.imag, label=f"$G$, N = {n}", **figures.line(i))
                 height[n] = np.pi * (K2 - K1) / (4 * np.sin(np.pi * plant.marked) ** 2) if column else 0.0
             if column:
@@ -122,13 +143,7 @@ def loci_figure() -> Figure:
                 ax.plot([-60, 0], [height[10]] * 2, "k-.", linewidth=1, label="$-1/N$, N = 10")
             else:
                 ax.plot([-60, 0], [0, 0], "k:", label="$-1/N$, every N")
-            ax.set(
-                xlim=(-60, 5),
-                ylim=(-25, 40),
-                title=f"{name}, corrected",
-                xlabel="Re (packets)",
-                ylabel="Im (packets)",
-            )
-        for ax in axes:
+            ax.set(xlim=(-60, 5), ylim=(-25, 40), title=f"{name}, corrected")
+            ax.set(xlabel="Re (packets)", ylabel="Im (packets)")
             ax.legend(fontsize=7, ncols=2, loc="upper left")
     return figure

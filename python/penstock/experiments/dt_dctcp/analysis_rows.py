@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +13,11 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 
 from penstock import figures
+from penstock.experiments.common import save_table
 from penstock.experiments.dt_dctcp import analysis
 from penstock.experiments.dt_dctcp.mean_queue_rows import queue_cycle, queue_runs
-from penstock.experiments.dt_dctcp.setup import PAPER, SIM, link, save_table
-from penstock.ledger import Cause, Claim, Finding, Measurement, Row, at_least, at_most, within
+from penstock.experiments.dt_dctcp.setup import PAPER, SIM, link
+from penstock.ledger import Cause, Claim, Measurement, Row, at_least, at_most, every, monotone, within
 from penstock.models import describing
 from penstock.models.fluid import solve
 from penstock.models.marking import Marking
@@ -67,7 +70,7 @@ def _measure_functions(lab: Lab) -> Measurement:
 
 
 def _draw_functions(m: Measurement, lab: Lab) -> list[Path]:
-    return [lab.save(analysis.loci_figure(), "dt-dctcp-fig7-fig9-loci")]
+    return [lab.save(analysis.inverse_figure(), "dt-dctcp-fig7-loci")]
 
 
 _FIG_7 = "section V, Fig 7"
@@ -163,119 +166,234 @@ D_7 = Row(
 )
 
 
-def _meeting(lab: Lab) -> Finding:
-    # 1. As printed, and in every other reading of the parameters.
-    table = []
-    for reading in analysis.readings():
-        one, two = analysis.margins(reading)
-        table.append(
-            (reading.text, analysis.onset(one), analysis.onset(two), float(one.min()), float(two.min()))
-        )
-    true = [t[0] for t in table if t[1] == 60 and t[2] == 70]
-    as_printed = table[0]
+# ---- D-9 --------------------------------------------------------------------------------------------------
+
+# What the loci's meeting is judged by: the stated number of flows, in the figure's steps of ten.
+STATED = (60, 70)
+
+
+def _rule(k1: float, k2: float) -> str:
+    if k1 == k2:
+        return f"threshold:k={k1:.0f}pkt"
+    return f"hysteresis:k1={k1:.0f}pkt,k2={k2:.0f}pkt,turn={SIM['turn']}"
+
+
+def _onset(margin: Floats) -> float:
+    """The N from which loci meet; inf where they never do."""
+    return float(analysis.onset(margin) or math.inf)
+
+
+def _as_printed() -> dict[str, Any]:
+    """The printed analysis, in every reading of its parameters."""
+    margins = {reading.text: analysis.margins(reading) for reading in analysis.readings()}
+    one, two = next(iter(margins.values()))
+    crossing = [
+        float(describing.Plant(analysis.CAPACITY, analysis.RTT, n).phase_crossings()[0][1] / K)
+        for n in analysis.FLOWS
+    ]
     apart, same = analysis.search()
-    exact_apart = [f for f, one, two in apart if one == 60 and two == 70]
-    exact_same = [f for f, one, two in same if one == 60 and two == 70]
-    crossing = {}
-    for n in range(10, 101, 5):
-        plant = describing.Plant(analysis.CAPACITY, analysis.RTT, n)
-        crossing[n] = plant.phase_crossings()[0][1] / K
-    deepest = min(crossing, key=crossing.__getitem__)
-    loci = lab.save(analysis.loci_figure(), "dt-dctcp-fig7-fig9-loci")
+    return {
+        "onsets": [_onset(one), _onset(two)],
+        "margins": [one, two],
+        "readings": {text: [_onset(a), _onset(b)] for text, (a, b) in margins.items()},
+        "crossing": crossing,
+        # Factors on R0 C with which the stated onsets appear: K0 = 1/K2 for two thresholds, or 1/40 for both.
+        "factors": [factor for factor, a, b in apart if (a, b) == STATED],
+        "factors, same K0": [factor for factor, a, b in same if (a, b) == STATED],
+    }
 
-    # 2. Corrected: a single threshold always meets, the band only from some N on.
-    verdicts = {n: describing.analyse(link(float(n)), Marking(K1, K2), **CORRECTED) for n in range(5, 101, 5)}
-    spans = next((n for n, v in verdicts.items() if v.band_peak >= v.band_needed), None)
-    always = all(
-        describing.analyse(link(float(n)), Marking.single(K), **CORRECTED).cycle is not None
-        for n in range(2, 101, 14)
-    )
 
-    # 3. Limit cycles: prediction, fluid, packets.
-    def rule(k1: float, k2: float) -> str:
-        if k1 == k2:
-            return f"threshold:k={k1:.0f}pkt"
-        return f"hysteresis:k1={k1:.0f}pkt,k2={k2:.0f}pkt,turn={SIM['turn']}"
+def _corrected() -> dict[str, Any]:
+    """Windows that do not grow on marks and conserved packets, about the mean that the queue needs."""
+    bands = {n: describing.analyse(link(float(n)), Marking(K1, K2), **CORRECTED) for n in range(5, 101, 5)}
+    single = [
+        describing.analyse(link(float(n)), Marking.single(K), **CORRECTED).cycle for n in range(2, 101, 14)
+    ]
+    return {
+        "band from": float(next((n for n, v in bands.items() if v.band_peak >= v.band_needed), math.inf)),
+        "single oscillates": [cycle is not None for cycle in single],
+    }
 
-    runs = queue_runs(lab, [(n, rule(k1, k2)) for n, k1, k2 in CYCLES])
+
+def _limit_cycles(lab: Lab) -> dict[str, Any]:
+    """Mean, amplitude and frequency of the limit cycle at `CYCLES`: predicted, of the fluid, of packets."""
+    runs = queue_runs(lab, [(n, _rule(k1, k2)) for n, k1, k2 in CYCLES])
     flows, k1s, k2s = (np.array(v, float) for v in zip(*CYCLES, strict=True))
     fluid = solve(link(flows), Marking(k1s, k2s), **CORRECTED).cycle()
-    fluids = np.stack([fluid.mean, np.sqrt(2) * fluid.std, fluid.frequency], axis=1)
     predicted, packets = [], []
-    for (n, k1, k2), r in zip(CYCLES, runs, strict=True):
+    for (n, k1, k2), run in zip(CYCLES, runs, strict=True):
         here = describing.analyse(link(float(n)), Marking(k1, k2), **CORRECTED).cycle
         predicted.append((here.mean, here.amplitude, here.frequency) if here else (np.nan,) * 3)
-        line, samples = queue_cycle(r)
+        line, samples = queue_cycle(run)
         # The oscillation wanders, which spreads its line: the amplitude is that of a sinusoid of equal power.
         packets.append((samples.mean(), np.sqrt(2) * samples.std(), float(line.frequency)))
-    p, f, s = (np.array(v, float) for v in (predicted, fluids, packets))
-    error = p / s - 1
-    save_table(
-        lab,
-        "dt-dctcp-limit-cycles",
-        {
-            "flows": [c[0] for c in CYCLES],
-            "k1": [c[1] for c in CYCLES],
-            "k2": [c[2] for c in CYCLES],
-            **{
-                f"{who} {what}": v[:, i]
-                for who, v in (("predicted", p), ("fluid", f), ("packets", s))
-                for i, what in enumerate(("mean_packets", "amplitude_packets", "frequency_hz"))
-            },
-            "amplitude error": error[:, 1],
-            "frequency error": error[:, 2],
-        },
-    )
-    with figures.style():
-        figure, axes = figures.new(1, 3, width=13.0, height=4.2)
-        kinds = (("K = 40", K, K), ("(50, 30)", K2, K1), ("(30, 50)", K1, K2))
-        for i, what in enumerate(("Mean queue (packets)", "Amplitude (packets)", "Frequency (Hz)")):
-            ax = axes[i]
+    return {
+        "predicted": np.array(predicted, float),
+        "fluid": np.stack([fluid.mean, np.sqrt(2) * fluid.std, fluid.frequency], axis=1),
+        "packets": np.array(packets, float),
+    }
+
+
+def _measure_meeting(lab: Lab) -> Measurement:
+    return {**_as_printed(), **_corrected(), **_limit_cycles(lab)}
+
+
+def _probe_meeting(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    """The printed analysis where R0 C, K0 and Eq. (15) are read in another way."""
+    pipe = analysis.CAPACITY * analysis.RTT * settings["analysis.pipe"]
+    k = (K, K2) if settings["analysis.k0"] == "K and K2" else (K, K)
+    reading = analysis.Reading("", pipe=(pipe, pipe), k=k, misprint=settings["analysis.misprint"])
+    one, two = analysis.margins(reading)
+    crossing = [
+        float(describing.Plant(pipe / analysis.RTT, analysis.RTT, n).phase_crossings()[0][1] / K)
+        for n in analysis.FLOWS
+    ]
+    return {"onsets": [_onset(one), _onset(two)], "margins": [one, two], "crossing": crossing}
+
+
+QUANTITIES = ("mean_packets", "amplitude_packets", "frequency_hz")
+
+
+def _draw_meeting(m: Measurement, lab: Lab) -> list[Path]:
+    found = [
+        lab.save(analysis.printed_figure(), "dt-dctcp-fig9-loci"),
+        lab.save(analysis.corrected_figure(), "dt-dctcp-fig9-corrected"),
+    ]
+    kinds = (("K = 40", K, K), ("(50, 30)", K2, K1), ("(30, 50)", K1, K2))
+    p, f, s = (np.asarray(m[who], float) for who in ("predicted", "fluid", "packets"))
+    labels = ("Mean queue (packets)", "Amplitude (packets)", "Frequency (Hz)")
+    for i, (what, label) in enumerate(zip(QUANTITIES, labels, strict=True)):
+        with figures.style():
+            figure, (ax,) = figures.new()
             for j, (name, k1, k2) in enumerate(kinds):
                 rows = [r for r, c in enumerate(CYCLES) if c[1:] == (k1, k2)]
                 x = [CYCLES[r][0] for r in rows]
                 ax.plot(x, s[rows, i], label=f"{name}: packets", **{**figures.look(j), "linestyle": "none"})
                 ax.plot(x, p[rows, i], label="predicted", color=figures.PALETTE[j])
                 ax.plot(x, f[rows, i], label="fluid", color=figures.PALETTE[j], linestyle=":")
-            ax.set(xlabel="Number of flows N", ylabel=what, ylim=(0, None))
-        axes[1].legend(fontsize=7)
-    cycles = lab.save(figure, "dt-dctcp-limit-cycles")
+            ax.set(xlabel="Number of flows N", ylabel=label, ylim=(0, None), title="Limit cycle, corrected")
+            ax.legend(fontsize=7)
+        found.append(lab.save(figure, f"dt-dctcp-limit-cycle-{what.split('_')[0]}"))
+    columns: dict[str, Any] = {key: [c[i] for c in CYCLES] for i, key in enumerate(("flows", "k1", "k2"))}
+    for who, v in (("predicted", p), ("fluid", f), ("packets", s)):
+        columns |= {f"{who} {what}": v[:, i] for i, what in enumerate(QUANTITIES)}
+    save_table(lab, "dt-dctcp-limit-cycles", columns)
+    return found
 
-    finite = np.isfinite(error[:, 1])
-    a, w = np.abs(error[finite, 1]), np.abs(error[finite, 2])
-    stds = [float(np.sqrt(0.5)) * s[i, 1] for i, c in enumerate(CYCLES) if c[1] == c[2]]
-    smooth = max(b / a for a, b in pairwise(stds))
-    measured = (
-        f"as printed the loci never meet: K0 G crosses the real axis at {crossing[deepest]:.3f} at its "
-        "deepest, "
-        f"N={deepest}, and max(-1/N0) is -3.142; G would have to be {as_printed[3]:.2f} times (DCTCP) and "
-        f"{as_printed[4]:.2f} times (DT-DCTCP) as large. Corrected: one threshold oscillates at every N: "
-        f"{always}; the band (30, 50) is crossed from N={spans}. Limit cycle against the spectrum of the "
-        f"simulated queue at {int(finite.sum())} points: amplitude error median {np.median(a):.0%}, largest "
-        f"{a.max():.0%}; frequency median {np.median(w):.0%}, largest {w.max():.0%}"
+
+def _steps(m: Measurement) -> float:
+    """The largest factor of the single threshold's amplitude in packets from one N to the next."""
+    amplitude = [row[1] for row, c in zip(np.asarray(m["packets"]), CYCLES, strict=True) if c[1] == c[2]]
+    return float(max(b / a for a, b in pairwise(amplitude)))
+
+
+def _told_cycles(m: Measurement) -> str:
+    p, s = np.asarray(m["predicted"], float), np.asarray(m["packets"], float)
+    error = np.abs(p / s - 1)[np.isfinite(p[:, 1])]
+    return (
+        f"the band (30, 50) is crossed from N={m['band from']:.0f} on; in packets the single threshold's "
+        f"amplitude grows by at most {_steps(m):.2f} times from one N to the next; predicted amplitudes are "
+        f"off by {np.median(error[:, 1]):.0%} in the median, frequencies by {np.median(error[:, 2]):.0%}"
     )
-    others = "; ".join(f"{t[0]}: {t[1] or 'never'} and {t[2] or 'never'}" for t in table[1:])
-    found = f"Readings that give it: {', '.join(true)}. " if true else ""
-    reason = (
-        f"onsets in other readings (DCTCP and DT-DCTCP): {others}. Over R0 C no value gives 60 and 70 with "
-        f"K0 = 1/K2 ({len(exact_apart)} of {len(apart)} tried); with K0 = 1/40 for both, "
-        f"{', '.join(f'{x:.1f}' for x in exact_same)} times the stated R0 C does. {found}The printed "
-        "functions "
-        "describe a queue that swings about zero; with the mean it needs there is no onset for one "
-        "threshold, "
-        f"and in packets the deviation grows smoothly, by at most {smooth:.2f} times from one N to the next"
-    )
-    onsets = as_printed[1] == 60 and as_printed[2] == 70
-    return Finding(onsets, measured, reason, (loci, cycles))
 
 
-ANALYSIS_ROWS = [
-    D_7,
-    Row(
-        "D-9",
-        PAPER,
-        "Nyquist diagram (Fig 9)",
-        "the loci meet from N=60 for DCTCP and from N=70 for DT-DCTCP",
-        _meeting,
+def _told_onset(i: int) -> Callable[[Measurement], str]:
+    def said(m: Measurement) -> str:
+        at, least = m["onsets"][i], float(np.min(m["margins"][i]))
+        where = f"from N={at:.0f}" if math.isfinite(at) else "at no N up to 100"
+        return f"{where}; G would have to be {least:.2f} times as large to meet"
+
+    return said
+
+
+_FIG_9 = "section V.D, Fig 9"
+
+D_9 = Row(
+    "D-9",
+    PAPER,
+    "Nyquist diagram (Fig 9)",
+    "the loci meet from N=60 for DCTCP and from N=70 for DT-DCTCP",
+    claims=(
+        Claim(
+            "dctcp",
+            "DCTCP's loci meet from N = 60 on",
+            "onset",
+            "60",
+            lambda m: m["onsets"][0],
+            within(STATED[0], by=5),
+            quote="the [-1/N0dc] locus is not surrounded by the [K0dc G(jw)] locus before N reaches 60",
+            where=_FIG_9,
+            why="the figure's steps of ten",
+            say=_told_onset(0),
+        ),
+        Claim(
+            "dt-dctcp",
+            "DT-DCTCP's loci meet from N = 70 on",
+            "onset",
+            "70",
+            lambda m: m["onsets"][1],
+            within(STATED[1], by=5),
+            quote="it intersects with N = 70",
+            where=_FIG_9,
+            why="the figure's steps of ten",
+            say=_told_onset(1),
+        ),
+        Claim(
+            "later",
+            "DT-DCTCP's are farther from meeting at every N",
+            "order",
+            "earlier to intersect",
+            lambda m: np.asarray(m["margins"][1]) / np.asarray(m["margins"][0]),
+            every(at_least(1)),
+            quote="-1/Ndc(X) is earlier to intersect with the G(jw) locus, and -1/Ndt(X) is less likely to "
+            "have intersections",
+            where="section V.D",
+            why="the factor by which G would have to grow, over DCTCP's",
+            say=lambda m: (
+                f"the factor on G is {np.min(np.asarray(m['margins'][1]) / np.asarray(m['margins'][0])):.2f} "
+                f"to {np.max(np.asarray(m['margins'][1]) / np.asarray(m['margins'][0])):.2f} times DCTCP's"
+            ),
+        ),
+        Claim(
+            "left",
+            "K0 G moves to the left as N grows",
+            "shape",
+            "to the left",
+            "crossing",
+            monotone(rising=False),
+            quote="shifts to the left as the number of flows N increases",
+            where=_FIG_9,
+            why="where it crosses the real axis, N = 10 to 100",
+            say=lambda m: (
+                f"crosses the real axis at {m['crossing'][0]:.2f} with N=10, at its deepest at "
+                f"{min(m['crossing']):.2f} with N={analysis.FLOWS[int(np.argmin(m['crossing']))]}, at "
+                f"{m['crossing'][-1]:.2f} with N=100"
+            ),
+        ),
     ),
-]
+    measure=_measure_meeting,
+    draw=_draw_meeting,
+    causes=(
+        Cause(
+            "with K0 = 1/40 for both rules and a larger product of round trip and rate the stated onsets "
+            "appear",
+            holds=lambda m: bool(m["factors, same K0"]),
+            evidence=lambda m: (
+                f"R0 C {', '.join(f'{x:.1f}' for x in m['factors, same K0'])} times the stated one; "
+                f"with K0 = 1/K2 for two thresholds {len(m['factors'])} values of R0 C do"
+            ),
+            of=("dctcp", "dt-dctcp"),
+        ),
+        Cause(
+            "the printed functions describe a queue that swings about zero; about the mean that the queue "
+            "needs one threshold has no onset but oscillates at every N",
+            holds=lambda m: all(m["single oscillates"]),
+            evidence=_told_cycles,
+            of=("dctcp", "dt-dctcp"),
+        ),
+    ),
+    matters=("analysis.pipe", "analysis.k0", "analysis.misprint"),
+    probe=_probe_meeting,
+)
+
+ANALYSIS_ROWS = [D_7, D_9]

@@ -10,30 +10,21 @@ ends two points after its collapse. What so few queries do to the onset is measu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock import figures
-from penstock.experiments.dt_dctcp.setup import means, save_table
-from penstock.experiments.dt_dctcp.testbed_rows import (
-    HALF,
-    PAPER,
-    RULES,
-    like_figure_14,
-    like_figure_15,
-    onset,
-    query,
-)
-from penstock.ledger import Finding, Row
+from penstock.experiments.common import HALF, Floats, means, onset, onsets, save_table
+from penstock.experiments.dt_dctcp.testbed_rows import D_14, D_15, PAPER, RULES, query
+from penstock.ledger import Cause, Claim, Estimate, Measurement, Row
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
     from penstock.runs import RunSet
-
-Floats = NDArray[np.float64]
 
 FACTOR = 10
 LIMIT = "4s"
@@ -82,37 +73,80 @@ def _simulated(lab: Lab, plan: dict[str, Any], **more: Any) -> tuple[list[list[R
     return few, many, apart
 
 
-def _spread(values: list[int | None]) -> str:
-    """Onsets of repeated runs in words."""
-    known = sorted(v for v in values if v is not None)
-    if not known:
-        return "none"
-    never = len(values) - len(known)
-    text = f"{known[0]}..{known[-1]}" if known[0] != known[-1] else str(known[0])
-    return text + (f", none in {never} of {len(values)}" if never else "")
-
-
-def _quality(sets: list[RunSet]) -> str:
+def _quality(sets: Sequence[RunSet]) -> str:
     worst = max(float(s.mean("lag_p99_s")) for s in sets)
     return f"99 % of packets late by at most {worst * 1e6:.0f} us of a round trip of 1.5 ms"
 
 
 def _draw(
-    lab: Lab, kernel: list[Floats], packet: list[Floats], plan: dict[str, Any], name: str, **axes_set: Any
-) -> Any:
-    n = np.array(plan["servers"])
+    lab: Lab,
+    kernel: Mapping[str, Sequence[float]],
+    packet: Mapping[str, Sequence[float]],
+    servers: Sequence[int],
+    name: str,
+    **axes_set: Any,
+) -> list[Path]:
     with figures.style():
         figure, (ax,) = figures.new(1, 1)
-        for i, (rule, ours, theirs) in enumerate(zip(RULES, kernel, packet, strict=True)):
-            ax.plot(n, theirs, color=figures.PALETTE[i], linewidth=4.5, alpha=0.3)
-            ax.plot(n[: len(ours)], ours, **figures.look(i), label=f"{rule}, kernel")
+        for i, (rule, ours) in enumerate(kernel.items()):
+            ax.plot(servers, packet[rule], color=figures.PALETTE[i], linewidth=4.5, alpha=0.3)
+            ax.plot(servers[: len(ours)], ours, **figures.look(i), label=f"{rule}, kernel")
         ax.plot([], [], color=figures.INK, linewidth=4.5, alpha=0.3, label="the same, simulated, 100 queries")
         ax.set(xlabel="Number of synchronised flows", **axes_set)
         ax.legend()
-    return lab.save(figure, name)
+    table: dict[str, Any] = {"servers": list(servers)}
+    for rule, ours in kernel.items():
+        table[f"{rule}, kernel"] = [*ours, *[None] * (len(servers) - len(ours))]
+        table[f"{rule}, simulated"] = list(packet[rule])
+    save_table(lab, name, table)
+    return [lab.save(figure, name)]
 
 
-def _incast(lab: Lab) -> Finding:
+def _exact(found: int | None) -> Estimate:
+    return Estimate.exact(found or math.inf)
+
+
+def _spread(values: Mapping[str, Estimate]) -> str:
+    return "; ".join(f"{name} {e}" for name, e in values.items())
+
+
+# What the two rows' experiments say together: `onset` of the kernel, `apart` of the simulation with answers
+# as
+# far apart as one thread leaves them, `few` of the simulation with as few queries.
+
+
+def _apart_explains(key: str) -> Callable[[Measurement], bool]:
+    return lambda m: all(abs(m["apart"][name].mean - e.mean) <= 1 for name, e in m[key].items())
+
+
+def _few_explain(key: str) -> Callable[[Measurement], bool]:
+    return lambda m: all(m["few"][name].low < e.mean <= m["few"][name].high for name, e in m[key].items())
+
+
+def _causes(key: str, of: tuple[str, ...]) -> tuple[Cause, ...]:
+    return (
+        Cause(
+            "one thread answers for all workers, and its answers leave farther apart than the scaled "
+            "jitter: the simulation with answers so far apart has the kernel's numbers",
+            holds=_apart_explains(key),
+            evidence=lambda m: f"simulated with answers {APART} apart each: {_spread(m['apart'])}",
+            of=of,
+        ),
+        Cause(
+            "so few queries do not fix the number: the simulation with as few scatters across the kernel's",
+            holds=_few_explain(key),
+            evidence=lambda m: f"in {REPEATED} tries {_spread(m['few'])}",
+            of=of,
+        ),
+    )
+
+
+# ---- D-14-live --------------------------------------------------------------------------------------------
+
+SMALLER = (32, 40, 44)
+
+
+def _measure_incast(lab: Lab) -> Measurement:
     few, many, apart = _simulated(lab, GOODPUT)
     servers = GOODPUT["servers"]
 
@@ -120,136 +154,144 @@ def _incast(lab: Lab) -> Finding:
         goodput = means(sets, "goodput_bps")
         return bool(goodput[-1] < HALF * goodput.max())
 
-    kernel = [_scan(lab, rule, GOODPUT, fallen) for rule in RULES.values()]
-    goodput = [means(sets, "goodput_bps") / 1e6 for sets in kernel]
-    found = [onset(g, servers) for g in goodput]
-    there = [means(sets, "goodput_bps") / 1e6 for sets in many]
-    simulated = [onset(g, servers) for g in there]
-    repeated = [
-        [onset(np.array([s.values("goodput_bps")[r] for s in sets]), servers) for r in range(REPEATED)]
-        for sets in few
-    ]
+    kernel = {name: _scan(lab, rule, GOODPUT, fallen) for name, rule in RULES.items()}
     # What decides, asked of the kernel: a smaller first window.
-    smaller = (32, 40, 44)
-    windows = [
-        lab.live(
-            query(
-                n,
-                RULES["DCTCP"],
-                repetitions=GOODPUT["repetitions"],
-                duration=LIMIT,
-                initial_window=2,
-            ),
-            scale=FACTOR,
-        )
-        for n in smaller
-    ]
-    path = _draw(
+    queries = {"repetitions": GOODPUT["repetitions"], "duration": LIMIT, "initial_window": 2}
+    windows = [lab.live(query(n, RULES["DCTCP"], **queries), scale=FACTOR) for n in SMALLER]
+    goodput = {name: means(sets, "goodput_bps") / 1e6 for name, sets in kernel.items()}
+    there = [means(sets, "goodput_bps") / 1e6 for sets in many]
+    spread = [means(sets, "goodput_bps") for sets in apart]
+    return {
+        "goodput": goodput,
+        "simulated goodput": dict(zip(RULES, there, strict=True)),
+        "onset": {name: _exact(onset(servers[: len(g)], g)) for name, g in goodput.items()},
+        "simulated": {name: _exact(onset(servers, g)) for name, g in zip(RULES, there, strict=True)},
+        "apart": {name: _exact(onset(servers, g)) for name, g in zip(RULES, spread, strict=True)},
+        "few": {name: Estimate.median(onsets(sets, servers)) for name, sets in zip(RULES, few, strict=True)},
+        "smaller window": [float(s.mean("goodput_bps")) / 1e6 for s in windows],
+        "quality": _quality([s for sets in kernel.values() for s in sets]),
+    }
+
+
+def _draw_incast(m: Measurement, lab: Lab) -> list[Path]:
+    return _draw(
         lab,
-        goodput,
-        there,
-        GOODPUT,
+        m["goodput"],
+        m["simulated goodput"],
+        GOODPUT["servers"],
         "D-14-live",
         ylabel="Goodput (Mb/s)",
         title="Fig 14 at 100 Mb/s: 64 KB per worker",
         ylim=(0, 100),
     )
-    table: dict[str, Any] = {"servers": servers}
-    for rule, ours, theirs in zip(RULES, goodput, there, strict=True):
-        table[f"{rule}, kernel"] = [*ours, *[None] * (len(servers) - len(ours))]
-        table[f"{rule}, simulated"] = theirs
-    save_table(lab, "D-14-live", table)
-    said = ", ".join(f"{name} at {n or 'none'}" for name, n in zip(RULES, found, strict=True))
-    beside = ", ".join(str(n or "none") for n in simulated)
-    measured = (
-        f"at 100 Mb/s, {GOODPUT['repetitions']} queries per point: collapse (less than half of the best "
-        f"goodput) of {said}; simulated with 100 queries at {beside}; best "
-        f"{max(g.max() for g in goodput):.0f} Mb/s; {_quality([s for sets in kernel for s in sets])}"
-    )
-    noise = "; ".join(f"{name} {_spread(v)}" for name, v in zip(RULES, repeated, strict=True))
-    spread_out = ", ".join(str(onset(means(sets, "goodput_bps"), servers) or "none") for sets in apart)
-    two = ", ".join(
-        f"{s.mean('goodput_bps') / 1e6:.0f} Mb/s at {n}" for n, s in zip(smaller, windows, strict=True)
-    )
-    reason = (
-        "with either rule the first windows of all flows and what quick acknowledgements add to them "
-        "arrive before a mark can act, and a flow that loses most of so small a window waits for the "
-        f"timeout. The kernel with an initial window of 2 segments in place of 3 under DCTCP: {two}. The "
-        "workers' answers leave within some 0.6 ms here, not 0.2 ms; spread so, the "
-        f"simulated onsets are {spread_out}. With as few queries as here the simulated onset is, in "
-        f"{REPEATED} tries, {noise}"
-    )
-    return Finding(like_figure_14(found), measured, reason, (path,))
 
 
-def _completion(lab: Lab) -> Finding:
+def _window_decides(m: Measurement) -> bool:
+    """Whether DCTCP, where it has collapsed, has not with a smaller first window."""
+    best = float(np.max(m["goodput"]["DCTCP"]))
+    at = m["onset"]["DCTCP"].mean
+    later = [rate for n, rate in zip(SMALLER, m["smaller window"], strict=True) if n >= at]
+    return bool(later) and later[0] >= HALF * best
+
+
+_VIEW = "live, scaled"
+
+D_14_LIVE = Row(
+    "D-14-live",
+    PAPER,
+    "Incast of 64 KB per worker, kernel sockets (Fig 14)",
+    D_14.stated,
+    view=_VIEW,
+    claims=D_14.claims,
+    measure=_measure_incast,
+    draw=_draw_incast,
+    causes=(
+        Cause(
+            "the first windows of all flows arrive before a mark can act, with either rule: with a smaller "
+            "first window the kernel does not collapse there",
+            holds=_window_decides,
+            evidence=lambda m: (
+                "an initial window of 2 segments under DCTCP: "
+                + ", ".join(f"{r:.0f} Mb/s at {n}" for n, r in zip(SMALLER, m["smaller window"], strict=True))
+                + f"; {m['quality']}"
+            ),
+        ),
+        *_causes("onset", ()),
+    ),
+)
+
+# ---- D-15-live --------------------------------------------------------------------------------------------
+
+
+def _times(sets: Sequence[RunSet]) -> Floats:
+    return np.array([s.mean("measured_s") / max(1.0, s.mean("blocks")) for s in sets]) * 1e3
+
+
+def _first(timeouts: Sequence[float] | Floats, servers: Sequence[int]) -> int | None:
+    late = np.flatnonzero(np.array(timeouts) > 0)
+    return int(servers[late[0]]) if late.size else None
+
+
+def _measure_completion(lab: Lab) -> Measurement:
     few, many, apart = _simulated(lab, COMPLETION, total="1MB")
     servers = COMPLETION["servers"]
 
     def fallen(sets: list[RunSet]) -> bool:
         return sets[-1].mean("timeouts") > 0
 
-    kernel = [_scan(lab, rule, COMPLETION, fallen, total="1MB") for rule in RULES.values()]
+    def first(sets: Sequence[RunSet]) -> Estimate:
+        return _exact(_first(means(sets, "timeouts"), servers))
 
-    def times(sets: list[RunSet]) -> Floats:
-        return np.array([s.mean("measured_s") / max(1.0, s.mean("blocks")) for s in sets]) * 1e3
+    def firsts(sets: Sequence[RunSet]) -> Estimate:
+        counts = np.array([s.values("timeouts") for s in sets])
+        return Estimate.median([_first(run, servers) or math.inf for run in counts.T])
 
-    def first(timeouts: Any) -> int | None:
-        late = np.flatnonzero(np.array(timeouts) > 0)
-        return int(servers[late[0]]) if late.size else None
+    kernel = {name: _scan(lab, rule, COMPLETION, fallen, total="1MB") for name, rule in RULES.items()}
+    took = {name: _times(sets) for name, sets in kernel.items()}
+    return {
+        "took": took,
+        "simulated times": {name: _times(sets) for name, sets in zip(RULES, many, strict=True)},
+        # In the paper's time.
+        "least": float(min(t.min() for t in took.values())) / FACTOR,
+        "first timeout": {name: first(sets) for name, sets in kernel.items()},
+        "simulated": {name: first(sets) for name, sets in zip(RULES, many, strict=True)},
+        "apart": {name: first(sets) for name, sets in zip(RULES, apart, strict=True)},
+        "few": {name: firsts(sets) for name, sets in zip(RULES, few, strict=True)},
+        "quality": _quality([s for sets in kernel.values() for s in sets]),
+    }
 
-    took, there = [times(sets) for sets in kernel], [times(sets) for sets in many]
-    found = [first(means(sets, "timeouts")) for sets in kernel]
-    simulated = [first(means(sets, "timeouts")) for sets in many]
-    repeated = [[first([s.values("timeouts")[r] for s in sets]) for r in range(REPEATED)] for sets in few]
-    path = _draw(
+
+def _draw_completion(m: Measurement, lab: Lab) -> list[Path]:
+    return _draw(
         lab,
-        took,
-        there,
-        COMPLETION,
+        m["took"],
+        m["simulated times"],
+        COMPLETION["servers"],
         "D-15-live",
         ylabel="Query completion time (ms)",
         title="Fig 15 at 100 Mb/s: 1 MB / n per worker",
         yscale="log",
     )
-    least = min(t.min() for t in took)
-    said = ", ".join(f"{name} {n or 'none'}" for name, n in zip(RULES, found, strict=True))
-    beside = ", ".join(str(n or "none") for n in simulated)
-    measured = (
-        f"at 100 Mb/s, {COMPLETION['repetitions']} queries per point: least {least:.0f} ms, "
-        f"{least / FACTOR:.1f} ms of the paper's (simulated {min(t.min() for t in there):.0f} ms); first "
-        f"timeouts at n: {said}; simulated with 100 queries: {beside}; "
-        f"{_quality([s for sets in kernel for s in sets])}"
-    )
-    noise = "; ".join(f"{name} {_spread(v)}" for name, v in zip(RULES, repeated, strict=True))
-    spread_out = ", ".join(str(first(means(sets, "timeouts")) or "none") for sets in apart)
-    reason = (
-        "timeouts start, as in the simulation of the same scenario, where the first windows of all flows "
-        "overflow the port before a mark can act (D-14-live moves that point in the kernel with a smaller "
-        "first window; D-15 with more buffer). With answers spread over 0.6 ms, as the kernel's leave "
-        f"here, the simulation's first timeouts are at {spread_out}; with as few queries as here, in "
-        f"{REPEATED} tries, at {noise}"
-    )
-    return Finding(like_figure_15(least / FACTOR, found), measured, reason, (path,))
 
 
-_VIEW = "live, scaled"
-LIVE_ROWS = [
-    Row(
-        "D-14-live",
-        PAPER,
-        "Incast of 64 KB per worker, kernel sockets (Fig 14)",
-        "throughput collapses at 32 flows for DCTCP and at 37 for DT-DCTCP, with (34, 28) and (34, 30) KB",
-        _incast,
-        _VIEW,
-    ),
-    Row(
-        "D-15-live",
-        PAPER,
-        "Completion time of 1 MB over n workers, kernel sockets (Fig 15)",
-        "minimum about 10 ms; DCTCP oscillates from 34 flows and times out at 40; DT-DCTCP is smooth from "
-        "35 and times out at 42",
-        _completion,
-        _VIEW,
-    ),
-]
+# What so few queries and numbers of flows can judge; how smooth a curve is they cannot.
+LIVE_CLAIMS = ("least", "timeouts-dctcp", "timeouts-dt-dctcp")
+
+
+def _live_claims() -> tuple[Claim, ...]:
+    return tuple(claim for claim in D_15.claims if claim.id in LIVE_CLAIMS)
+
+
+D_15_LIVE = Row(
+    "D-15-live",
+    PAPER,
+    "Completion time of 1 MB over n workers, kernel sockets (Fig 15)",
+    D_15.stated,
+    view=_VIEW,
+    claims=_live_claims(),
+    measure=_measure_completion,
+    draw=_draw_completion,
+    causes=_causes("first timeout", ("timeouts-dctcp", "timeouts-dt-dctcp")),
+)
+
+LIVE_ROWS = [D_14_LIVE, D_15_LIVE]

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from penstock import figures
-from penstock.experiments.dt_dctcp.queue_rows import QUEUE_SAMPLE, QUEUE_SAMPLE_S, kept_queue
+from penstock.experiments.common import centre, half, means, measured, save_table
+from penstock.experiments.dt_dctcp.queue_rows import MATTERS, QUEUE_SAMPLE, QUEUE_SAMPLE_S, kept_queue
 from penstock.experiments.dt_dctcp.setup import (
     DIRECTION,
-    DOUBLE,
     FLOWS,
     PAPER,
     SIM,
     SINGLE,
-    halves,
+    at,
+    double,
     link,
     long_flows,
-    means,
     replications,
-    save_table,
+    single,
 )
-from penstock.ledger import Finding, Row
+from penstock.ledger import (
+    CONFIRMED,
+    Cause,
+    Claim,
+    Criterion,
+    Estimate,
+    Measurement,
+    Row,
+    at_least,
+    between,
+    every,
+    within,
+)
 from penstock.models.fluid import solve
 from penstock.models.marking import Marking
 from penstock.models.spectrum import Cycle, cycle
@@ -51,128 +66,308 @@ def queue_cycle(runs: RunSet) -> tuple[Cycle, Floats]:
     return cycle(samples, QUEUE_SAMPLE_S, segments=2 * (len(samples) // SEGMENT) - 1), samples
 
 
-def _sweep(lab: Lab, queue: str, **more: Any) -> list[RunSet]:
-    return lab.sweep([long_flows(n, queue, **more) for n in FLOWS], runs=replications(lab))
+# N of the search: the ends of each statement's range and the stated maximum with its neighbours.
+_FEW = (10, 20, 30, 35, 50, 55, 60, 65, 70, 80, 100)
 
 
-def _mean_queue(lab: Lab) -> Finding:
-    n = np.array(FLOWS)
-    sets = {"DCTCP": _sweep(lab, SINGLE), "DT-DCTCP": _sweep(lab, DOUBLE)}
-    direction = _sweep(lab, DIRECTION)
-    floor = lab.sweep(
-        [long_flows(int(m), SINGLE, protocol=f"dctcp:g={SIM['g']},min_window=2") for m in n[::3]],
-        runs=replications(lab),
+def _ratios(sets: Sequence[RunSet]) -> list[Estimate]:
+    """The mean queue over that at the first N, run by run."""
+    first = sets[0].values("queue_mean_packets")
+    return [Estimate.of(s.values("queue_mean_packets") / first) for s in sets]
+
+
+def local_maximum(flows: Sequence[int], ratio: ArrayLike) -> float:
+    """The N from 35 on where a curve has its highest local maximum: more than 2 % of its span above the left
+    neighbour, and a fall by as much beyond; inf where it has none.
+    """
+    r = np.asarray(ratio, dtype=float)
+    room = 0.02 * np.ptp(r)
+    tops = [
+        i
+        for i in range(1, len(r) - 1)
+        if flows[i] >= 35 and r[i] > r[i - 1] + room and r[i] > r[i + 1 :].min() + room and r[i] >= r[i + 1]
+    ]
+    return float(flows[max(tops, key=lambda i: r[i])]) if tops else math.inf
+
+
+def _numbers(one: Sequence[RunSet], two: Sequence[RunSet], flows: Sequence[int]) -> dict[str, Any]:
+    n = np.array(flows)
+    ratio, other = _ratios(one), _ratios(two)
+
+    def part(found: list[Estimate], where: Any) -> dict[str, Estimate]:
+        return {f"N={m}": e for m, e, use in zip(n, found, where, strict=True) if use}
+
+    late = part(ratio, n >= 35)
+    return {
+        "at N=10": [Estimate.of(s[0].values("queue_mean_packets")) for s in (one, two)],
+        "early": part(ratio, n <= 30),
+        "late": late,
+        "largest": max(late.values(), key=lambda e: e.mean),
+        "maximum at": local_maximum(flows, centre(ratio)),
+        "flat": part(other, n <= 70),
+        "strays": max((abs(e.mean - 1) for e in part(other, n > 70).values()), default=0.0),
+    }
+
+
+def _measure(lab: Lab) -> Measurement:
+    runs, every_n = replications(lab), lab.pick(FLOWS, FLOWS, _FEW)
+
+    def sweep(queue: str, flows: Sequence[int] = every_n, **more: Any) -> list[RunSet]:
+        return lab.sweep([long_flows(n, queue, **more) for n in flows], runs=runs)
+
+    [upper] = sweep(f"threshold:k={SIM['k2']}pkt", FLOWS[:1])
+    one, two, direction = sweep(SINGLE), sweep(double()), sweep(DIRECTION)
+    # A window of no less than two segments, as of ns-2's patch and of Linux.
+    some = every_n[:: lab.pick(3, 3, 5)]
+    floor = sweep(SINGLE, some, protocol=f"dctcp:g={SIM['g']},min_window=2")
+    few = (2, 3, 5, 7)
+    packets = np.concatenate(
+        [means(sweep(SINGLE, few), "queue_mean_packets"), means(one, "queue_mean_packets")]
     )
-    mean = {name: means(s, "queue_mean_packets") for name, s in sets.items()}
-    ratio = {name: m / m[0] for name, m in mean.items()}
-    one, two = ratio["DCTCP"], ratio["DT-DCTCP"]
-
-    models_n = np.array([2, 3, 5, 7, *FLOWS])
+    flows = np.array([*few, *every_n])
     senders: dict[str, Any] = {"growth": "unmarked"}
     models = {
-        "equations (1)-(3)": solve(link(models_n), _SINGLE),
-        "no growth on marks": solve(link(models_n), _SINGLE, **senders),
-        "and conserved packets": solve(link(models_n), _SINGLE, **senders, inflow="window"),
-        "and whole packets, whole cuts": solve(
-            link(models_n), _SINGLE, **senders, inflow="window", whole=True
-        ),
+        "equations (1)-(3)": solve(link(flows), _SINGLE),
+        "no growth on marks": solve(link(flows), _SINGLE, **senders),
+        "and conserved packets": solve(link(flows), _SINGLE, **senders, inflow="window"),
+        "and whole packets, whole cuts": solve(link(flows), _SINGLE, **senders, inflow="window", whole=True),
     }
-    fluid = {name: t.queue.mean(axis=0) for name, t in models.items()}
-    few = lab.sweep([long_flows(int(m), SINGLE) for m in models_n[:4]], runs=replications(lab))
-    packets = np.concatenate([means(few, "queue_mean_packets"), mean["DCTCP"]])
-    error = {name: m / packets - 1 for name, m in fluid.items()}
-    window = np.asarray(link(models_n).window_at(packets))
+    return {
+        **_numbers(one, two, every_n),
+        "N": list(every_n),
+        "ratio": {"DCTCP": _ratios(one), "DT-DCTCP": _ratios(two)},
+        "direction": _numbers(one, direction, every_n),
+        "ratio, direction": centre(_ratios(direction)),
+        "floor": {
+            "flows": list(some),
+            "mean": measured(floor, "queue_mean_packets"),
+            "ratio": _ratios(floor),
+        },
+        "K2 alone": Estimate.of(upper.values("queue_mean_packets")),
+        # A sinusoid of equal mean and power reaches down to here.
+        "reaches": two[0].mean("queue_mean_packets") - np.sqrt(2) * two[0].mean("queue_std_packets"),
+        "flows": flows,
+        "packets": packets,
+        "window": np.asarray(link(flows).window_at(packets)),
+        "fluid": {name: track.queue.mean(axis=0) for name, track in models.items()},
+    }
 
-    early = bool(np.all(np.abs(one[n <= 30] - 1) < 0.10))
-    band = bool(np.all((one[n >= 35] >= 1.10) & (one[n >= 35] <= 1.83)))
-    at60 = int(np.flatnonzero(n == 60)[0])
-    peak = bool(one[at60] > max(one[at60 - 1], one[at60 + 1]))
-    flat = bool(np.all((two[n <= 70] >= 0.94) & (two[n <= 70] <= 1.01)))
 
+def _draw(m: Measurement, lab: Lab) -> list[Path]:
+    n = m["N"]
     with figures.style():
-        figure, axes = figures.new(1, 2, width=11.0, height=4.2)
-        for i, (name, s) in enumerate(sets.items()):
-            half = halves(s, "queue_mean_packets") / mean[name][0]
-            figures.band(axes[0], n, ratio[name], half, f"{name} (N=10: {mean[name][0]:.0f} packets)", i)
-        axes[0].plot(
-            n,
-            means(direction, "queue_mean_packets") / direction[0].mean("queue_mean_packets"),
-            label="DT-DCTCP, turn=direction",
-            **figures.look(2),
+        own, (ax,) = figures.new()
+        for i, (name, ratio) in enumerate(m["ratio"].items()):
+            figures.band(
+                ax, n, centre(ratio), half(ratio), f"{name} (N=10: {m['at N=10'][i].mean:.0f} packets)", i
+            )
+        ax.plot(n, m["ratio, direction"], label="DT-DCTCP, turn=direction", **figures.look(2))
+        ax.axhspan(0.94, 1.01, color="0.5", alpha=0.15, label="stated for DT-DCTCP to N=70")
+        ax.plot([60], [1.83], "k*", label="stated: largest of DCTCP")
+        ax.set(xlabel="Number of flows N", ylabel="Mean queue / mean queue at N=10", title="Fig 10")
+        ax.legend(fontsize=8)
+        fluid, (ax,) = figures.new()
+        ax.plot(m["flows"], m["packets"], label="packets", **figures.look(0))
+        for i, (name, queue) in enumerate(m["fluid"].items()):
+            ax.plot(m["flows"], queue, label=name, **figures.line(i + 1))
+        ax.plot(
+            m["floor"]["flows"], centre(m["floor"]["mean"]), label="packets, window >= 2", **figures.look(4)
         )
-        axes[0].axhspan(0.94, 1.01, color="0.5", alpha=0.15, label="stated for DT-DCTCP to N=70")
-        axes[0].set(xlabel="Number of flows N", ylabel="Mean queue / mean queue at N=10", title="Fig 10")
-        axes[1].plot(models_n, packets, label="packets", **figures.look(0))
-        for i, (name, m) in enumerate(fluid.items()):
-            axes[1].plot(models_n, m, label=name, **figures.line(i + 1))
-        axes[1].plot(
-            n[::3], means(floor, "queue_mean_packets"), label="packets, window >= 2", **figures.look(4)
-        )
-        axes[1].set(
-            xlabel="Number of flows N", ylabel="Mean queue (packets)", title="DCTCP: fluid and packets"
-        )
-        for ax in axes:
-            ax.legend(fontsize=8)
-    path = lab.save(figure, "dt-dctcp-fig10-mean-queue")
-    columns: dict[str, Any] = {"flows": models_n, "window": window, "packets": packets}
-    columns.update({f"fluid: {name}": m for name, m in fluid.items()})
-    save_table(lab, "dt-dctcp-fluid-mean-queue", columns)
-
-    fits = "; ".join(
-        f"{name}: {_where(models_n, e, 0.15)}, largest error {np.max(np.abs(e)):.0%}"
-        for name, e in error.items()
+        ax.set(xlabel="Number of flows N", ylabel="Mean queue (packets)", title="DCTCP: fluid and packets")
+        ax.legend(fontsize=8)
+    columns = {"flows": m["flows"], "window": m["window"], "packets": m["packets"]}
+    save_table(
+        lab,
+        "dt-dctcp-fluid-mean-queue",
+        {**columns, **{f"fluid: {name}": queue for name, queue in m["fluid"].items()}},
     )
-    measured = (
-        f"at N=10 {mean['DCTCP'][0]:.0f} packets (stated 32) and {mean['DT-DCTCP'][0]:.0f} (stated 42); "
-        f"DCTCP {one[n >= 35].min():.2f}..{one[n >= 35].max():.2f} times that from N=35, steady to N=30: "
-        f"{_yes(early)}, maximum at N={n[int(np.argmax(one))]}; DT-DCTCP {two[n <= 70].min():.2f}.."
-        f"{two[n <= 70].max():.2f} times to N=70 (turn=direction: {_span(direction, n)}). "
-        f"Fluid mean within 15 % of the packets' at N = {fits}"
+    return [lab.save(own, "dt-dctcp-fig10-mean-queue"), lab.save(fluid, "dt-dctcp-fig10-fluid")]
+
+
+def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    sim = at(SIM, "simulation", settings)
+    one, two = (lab.sweep([long_flows(n, rule, sim) for n in _FEW]) for rule in (single(sim), double(sim)))
+    return _numbers(one, two, _FEW)
+
+
+def _span(found: Mapping[str, Estimate]) -> str:
+    low, high = min(e.mean for e in found.values()), max(e.mean for e in found.values())
+    return f"{low:.2f} to {high:.2f} times its value at N=10"
+
+
+_FLUID = "and conserved packets"
+STEADY, STRAYS = every(within(1, by=0.1)), every(between(1.05, 1.88))
+FLAT, BASELINE = every(between(0.935, 1.015)), within(42, 0.1)
+
+
+def _rises_on(m: Measurement) -> bool:
+    """Whether packets and the fluid of such senders are highest at the last N."""
+    return bool(np.argmax(m["packets"]) == len(m["packets"]) - 1) and bool(
+        np.argmax(m["fluid"][_FLUID]) == len(m["fluid"][_FLUID]) - 1
     )
-    locked = floor[-1].mean("queue_mean_packets")
-    no_point = models_n[np.argmax(np.asarray(link(models_n).window_at(SIM["k"])) < 2)]
-    reason = (
-        "the rise has no maximum at 60: packets and the fluid of DCTCP senders rise on to N=100, as "
-        "W_0 falls "
-        f"from {window[4]:.0f} to {window[-1]:.1f} packets and no window can fall below one. With a "
-        "floor of two "
-        f"segments the queue locks at 2N - dC ({locked:.0f} packets at N={n[::3][-1]}), as the printed "
-        "(1) does, "
-        f"which has no operating point from N={no_point} on (W_0 < 2). A DT-DCTCP queue that swings about K2 "
-        "alone has the stated 42 packets; here its swing at N=10 reaches below K1, and it goes on about K1"
+
+
+def _turned(claim: str, value: Any, criterion: Criterion) -> Cause:
+    """What a queue that turns between the thresholds means decides a claim on DT-DCTCP."""
+    return Cause(
+        "what a queue that turns round between K1 and K2 means decides it: where marking follows the queue's "
+        "direction the statement holds",
+        holds=lambda m: criterion.judge(value(m["direction"])) == CONFIRMED,
+        evidence=lambda m: (
+            f"turn=direction: {m['direction']['at N=10'][1]} packets at N=10, "
+            f"{_span(m['direction']['flat'])} to N=70"
+        ),
+        of=(claim,),
     )
-    return Finding(early and band and peak and flat, measured, reason, (path,))
 
 
-def _where(n: Any, error: Floats, limit: float) -> str:
-    """The values of n at which the error is within the limit, as ranges."""
-    good = np.abs(error) <= limit
-    ranges: list[list[int]] = []
-    for i, value in enumerate(n):
-        if good[i] and i > 0 and good[i - 1]:
-            ranges[-1][1] = int(value)
-        elif good[i]:
-            ranges.append([int(value), int(value)])
-    return ", ".join(f"{a}..{b}" if b > a else f"{a}" for a, b in ranges) or "none"
+def _locked(m: Measurement) -> float:
+    """What 2N packets leave in the queue once the path is full, at the last N of the floor's runs."""
+    n = m["floor"]["flows"][-1]
+    return float(2 * n - link(n).window_at(0.0) * n)
 
 
-def _span(sets: list[RunSet], n: Any) -> str:
-    m = means(sets, "queue_mean_packets")
-    part = (m / m[0])[n <= 70]
-    return f"{part.min():.2f}..{part.max():.2f}"
+_FIG_10 = "section VI.A, Fig 10"
+_FLOATS = "The queue length floats from 1.10 times to 1.83 times of the baseline"
 
-
-def _yes(flag: bool) -> str:
-    return "yes" if flag else "no"
-
-
-MEAN_QUEUE_ROWS = [
-    Row(
-        "D-10",
-        PAPER,
-        "Mean queue over N (Fig 10)",
-        "DCTCP: steady to N=30, then 1.10 to 1.83 times its N=10 value, local maximum at N=60; "
-        "DT-DCTCP: 0.94 to 1.01 times to N=70",
-        _mean_queue,
+D_10 = Row(
+    "D-10",
+    PAPER,
+    "Mean queue over N (Fig 10)",
+    claims=(
+        Claim(
+            "baseline-dctcp",
+            "DCTCP's mean queue is 32 packets at N = 10",
+            "number",
+            "32 packets",
+            lambda m: m["at N=10"][0],
+            within(32, 0.1),
+            quote="We set the baseline of DCTCP as the average queue length of 32 packets when N = 10",
+            where=_FIG_10,
+            why="a tenth: a packet in service counted or not, and noise",
+            unit="packets",
+        ),
+        Claim(
+            "baseline-dt-dctcp",
+            "DT-DCTCP's is 42 packets",
+            "number",
+            "42 packets",
+            lambda m: m["at N=10"][1],
+            BASELINE,
+            quote="the baseline of DT-DCTCP as the average queue length of 42 packets when N = 10",
+            where=_FIG_10,
+            why="as for DCTCP",
+            unit="packets",
+        ),
+        Claim(
+            "steady",
+            "DCTCP's is steady up to N = 30",
+            "shape",
+            "stable",
+            "early",
+            STEADY,
+            quote="For DCTCP, the queue length stays stable from N = 10 to N = 30.",
+            where=_FIG_10,
+            why="stable: within a tenth, the least that the text calls a deviation (1.10 times)",
+            say=lambda m: _span(m["early"]),
+        ),
+        Claim(
+            "strays",
+            "from N = 35 on it is 1.10 to 1.83 times that at N = 10",
+            "bound",
+            "1.10 to 1.83 times",
+            "late",
+            STRAYS,
+            quote=_FLOATS,
+            where=_FIG_10,
+            why="give or take 0.05, half of the least deviation",
+            say=lambda m: _span(m["late"]),
+        ),
+        Claim(
+            "largest",
+            "its largest value is 1.83 times that at N = 10",
+            "number",
+            "1.83 times",
+            "largest",
+            within(1.83, 0.1),
+            quote=_FLOATS,
+            where=_FIG_10,
+            why="a tenth, as for the baselines",
+            unit="times",
+        ),
+        Claim(
+            "maximum",
+            "it has a local maximum at N = 60",
+            "shape",
+            "N = 60",
+            "maximum at",
+            within(60, by=5),
+            quote="and reaches a local maximum value when N = 60",
+            where=_FIG_10,
+            why="one step of the figure; higher than its neighbours by more than 2 % of the curve's span",
+            say=lambda m: f"at N={m['maximum at']:.0f}" if math.isfinite(m["maximum at"]) else "nowhere",
+        ),
+        Claim(
+            "flat",
+            "DT-DCTCP's stays within 0.94 to 1.01 times its value at N = 10 up to N = 70",
+            "bound",
+            "0.94 to 1.01 times",
+            "flat",
+            FLAT,
+            quote="the queue length changes only from 0.94 times to 1.01 times of the baseline before N = 70",
+            where=_FIG_10,
+            why="two decimals, rounded",
+            say=lambda m: _span(m["flat"]),
+        ),
+        Claim(
+            "strays-dt-dctcp",
+            "and strays from it beyond",
+            "shape",
+            "strays away",
+            "strays",
+            at_least(0.06),
+            quote="the average of queue length of DT-DCTCP strays away from its baseline because of the "
+            "oscillation",
+            where=_FIG_10,
+            why="farther than the 0.06 that the text calls stable",
+            unit="of its value at N=10 at most",
+        ),
     ),
-]
+    measure=_measure,
+    draw=_draw,
+    causes=(
+        Cause(
+            "the queue rises on to the last N, in packets and in the fluid of such senders alike: windows "
+            "shrink towards a segment, and there is nothing that turns it round",
+            holds=_rises_on,
+            evidence=lambda m: (
+                f"{m['packets'][-1]:.0f} packets and {m['fluid'][_FLUID][-1]:.0f} in the fluid at "
+                f"N={FLOWS[-1]}, where a window is {m['window'][-1]:.1f} segments"
+            ),
+            of=("maximum",),
+        ),
+        Cause(
+            "with windows of no less than two segments the queue locks at what they overfill the path by",
+            holds=lambda m: abs(m["floor"]["mean"][-1].mean / _locked(m) - 1) < 0.1,
+            evidence=lambda m: (
+                f"{m['floor']['mean'][-1]} packets at N={m['floor']['flows'][-1]}, where 2N less the "
+                f"path's are {_locked(m):.0f}; {m['floor']['ratio'][-1]} times that at N=10"
+            ),
+            of=("strays", "largest"),
+        ),
+        Cause(
+            "a queue that swings about K2 alone has the stated mean; here its swing reaches below K1, and "
+            "marking goes on down to there",
+            holds=lambda m: BASELINE.judge(m["K2 alone"]) == CONFIRMED and m["reaches"] < SIM["k1"],
+            evidence=lambda m: (
+                f"one threshold at K2: {m['K2 alone']} packets; the swing at N=10 reaches down to "
+                f"{m['reaches']:.0f}"
+            ),
+            of=("baseline-dt-dctcp",),
+        ),
+        _turned("baseline-dt-dctcp", lambda m: m["at N=10"][1], BASELINE),
+        _turned("flat", lambda m: m["flat"], FLAT),
+    ),
+    matters=MATTERS,
+    probe=_probe,
+)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import figures
+from penstock.experiments.common import centre, differences, half, measured, save_table
 from penstock.experiments.dt_dctcp.setup import (
     DIRECTION,
     FLOWS,
@@ -17,15 +18,10 @@ from penstock.experiments.dt_dctcp.setup import (
     SIM,
     SINGLE,
     at,
-    centre,
-    differences,
     double,
-    half,
     link,
     long_flows,
-    measured,
     replications,
-    save_table,
     single,
 )
 from penstock.ledger import (

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import polars as pl
-from numpy.typing import NDArray
-
-from penstock.ledger import Estimate
 from penstock.models.fluid import Link
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
-    from penstock.runs import RunSet
 
 CHOICES: dict[str, dict[str, Any]] = tomllib.loads((Path(__file__).parent / "choices.toml").read_text())
 SIM = {key: entry["value"] for key, entry in CHOICES["simulation"].items()}
@@ -73,41 +67,3 @@ def link(flows: Any) -> Link:
 def replications(lab: Lab) -> int:
     """Runs per point."""
     return lab.replications(SIM["runs_full"], SIM["runs_quick"])
-
-
-def measured(sets: list[RunSet], key: str) -> list[Estimate]:
-    """A summary key of each point, with its interval."""
-    return [Estimate.of(s.values(key)) for s in sets]
-
-
-def differences(first: list[RunSet], second: list[RunSet], key: str) -> list[Estimate]:
-    """First minus second at each point, run by run: the runs have their random numbers in common."""
-    return [Estimate.of(a.values(key) - b.values(key)) for a, b in zip(first, second, strict=True)]
-
-
-def centre(estimates: Iterable[Estimate]) -> NDArray[np.float64]:
-    """The numbers of estimates."""
-    return np.array([e.mean for e in estimates])
-
-
-def half(estimates: Iterable[Estimate]) -> NDArray[np.float64]:
-    """Half the width of their intervals, for a band."""
-    return np.array([(e.high - e.low) / 2 for e in estimates])
-
-
-def means(sets: list[RunSet], key: str) -> NDArray[np.float64]:
-    """Mean of a summary key of each point."""
-    return np.array([s.mean(key) for s in sets])
-
-
-def halves(sets: list[RunSet], key: str) -> NDArray[np.float64]:
-    """95 % half-width of each point's mean."""
-    return np.array([s.ci95(key) for s in sets])
-
-
-def save_table(lab: Lab, name: str, columns: dict[str, Any]) -> Path:
-    """Write the numbers behind a figure as CSV under `out`/tables."""
-    path = lab.out / "tables" / f"{name}.csv"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pl.DataFrame(columns).write_csv(path, float_precision=6)
-    return path

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import figures
-from penstock.experiments.dt_dctcp.setup import PAPER, TESTBED, at, centre, half, measured, save_table
+from penstock.experiments.common import centre, half, measured, onsets, save_table
+from penstock.experiments.dt_dctcp.setup import PAPER, TESTBED, at
 from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, at_most, every, within
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 SERVERS = (2, 4, 8, 12, 16, 20, 24, 26, 28, *range(30, 51))
-# A collapse: the first n, past the best one, with less than half of the best goodput.
-HALF = 0.5
 
 
 def rules(testbed: Mapping[str, Any] = TESTBED) -> dict[str, str]:
@@ -61,37 +60,9 @@ def _sweep(lab: Lab, queue: str, runs: int, **more: Any) -> list[RunSet]:
     return lab.sweep([query(n, queue, **more) for n in SERVERS], runs=runs)
 
 
-def onset(goodput: Floats, servers: Sequence[int] = SERVERS) -> int | None:
-    """The number of servers at which the goodput collapses; `goodput` at each of `servers`."""
-    goodput = np.asarray(goodput)
-    best = int(np.argmax(goodput))
-    fallen = np.flatnonzero(goodput[best:] < HALF * goodput[best])
-    return int(servers[best + fallen[0]]) if fallen.size else None
-
-
-def like_figure_14(onsets: Sequence[int | None]) -> bool:
-    """Fig 14 holds: collapse of DCTCP at 32 flows, of both kinds of DT-DCTCP at 37."""
-    one, *two = onsets
-    return one is not None and abs(one - 32) <= 1 and all(t is not None and abs(t - 37) <= 1 for t in two)
-
-
-def like_figure_15(least: float, timeouts: Sequence[int | None]) -> bool:
-    """Fig 15 holds: a shortest query of about 10 ms; first timeouts of DCTCP at 40 flows, of both kinds of
-    DT-DCTCP at 42.
-    """
-    one, *two = timeouts
-    return (
-        abs(least - 10) <= 1.5
-        and one is not None
-        and abs(one - 40) <= 1
-        and all(t is not None and abs(t - 42) <= 1 for t in two)
-    )
-
-
 def _onsets(sets: Sequence[RunSet], servers: Sequence[int] = SERVERS) -> Estimate:
     """The onset of each replication, and its median; none is inf."""
-    curves = np.array([s.values("goodput_bps") for s in sets])
-    return Estimate.median([onset(curve, servers) or np.inf for curve in curves.T])
+    return Estimate.median(onsets(sets, servers))
 
 
 def _first_timeouts(sets: Sequence[RunSet], servers: Sequence[int] = SERVERS) -> Estimate:

@@ -10,14 +10,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from penstock.ledger import Estimate
 from penstock.models import incast
 from penstock.models.incast import Measured
 from penstock.runs import Run, RunSet
-from penstock.stats import ci95, mean
+from penstock.stats import mean
 
 Floats = NDArray[np.float64]
 
 #: Table 3.1: 1 KB segments on 1 Gb/s links. On the wire each has its TCP/IP header of 40 B too.
+SEGMENT_BYTES = 1000
 SEGMENT_BITS_ON_WIRE = 8 * 1040
 LINK_BPS = 1e9
 #: Table 3.1; T_0 of a run without a timeout.
@@ -45,18 +47,72 @@ def loss_indications(events: pl.DataFrame) -> dict[str, NDArray[Any]]:
 
 
 def derive(run: Run) -> Mapping[str, float]:
-    """The models' inputs of one run, from its flows and events; to be kept with the summary."""
+    """The models' inputs of one run and what its timeouts were, from its flows and events; to be kept with
+    the summary.
+    """
     flows = run.tables["flows"].sort("flow")
     sent, rtt = flows["packets_sent"].to_numpy(), flows["rtt_mean_s"].to_numpy()
+    events = run.tables["events"]
     measured = incast.measure(
-        loss_indications(run.tables["events"]),
+        loss_indications(events),
         sent,
         # The block that the end of the run cut short was begun too.
         blocks=int(run.summary["blocks"]) + 1,
         rtt=float(np.average(rtt, weights=sent)),
         t0=RTO_MIN_S,
     )
-    return {PREFIX + key: float(getattr(measured, key)) for key in FIELDS}
+    per_block = run.summary["transfer_mean_bytes"] * run.summary["flows"]
+    return {PREFIX + key: float(getattr(measured, key)) for key in FIELDS} | timeouts(events, per_block)
+
+
+def timeouts(events: pl.DataFrame, block_bytes: float) -> dict[str, float]:
+    """What the timeouts of a run were.
+
+    Counts of first timeouts (not repetitions, not SYNs): `start_count` at the start of a block, of which
+    `start_whole` lost the whole window and `start_together` have another in the same block; `mid_count` in
+    mid block, of which `mid_whole` lost the whole window, `mid_few` had too few duplicate ACKs and
+    `mid_repair` lost a retransmission. And of the completed blocks, which move `block_bytes` each: `late_s`,
+    by how much they took longer than the link needs, and `waited_s`, how much of that some sender spent in a
+    timeout.
+    """
+    what = events["what"]
+    first = events.filter(
+        what.str.starts_with("timeout") & ~what.is_in(["timeout: repeated", "timeout: syn"])
+    )
+    start, mid = (first.filter(pl.col("block_start") == flag) for flag in (True, False))
+    # A block's row has its duration where a timeout's has the timeout.
+    done = events.filter(what == "block").sort("time_s")
+    ends, begins = done["time_s"].to_numpy(), (done["time_s"] - done["rto_s"]).to_numpy()
+    at = np.searchsorted(ends, start["time_s"].to_numpy())
+    together = np.bincount(at, minlength=1)
+    needs = block_bytes * SEGMENT_BITS_ON_WIRE / SEGMENT_BYTES / LINK_BPS
+    late = np.maximum(ends - begins - needs, 0.0)
+    waits = events.filter(what.str.starts_with("timeout"))
+    to, since = waits["time_s"].to_numpy(), (waits["time_s"] - waits["rto_s"]).to_numpy()
+    waited = [covered(since, to, a, b) for a, b in zip(begins, ends, strict=True)]
+    return {
+        "start_count": float(start.height),
+        "start_whole": float((start["what"] == "timeout: window lost").sum()),
+        "start_together": float(together[together > 1].sum()),
+        "mid_count": float(mid.height),
+        "mid_whole": float((mid["what"] == "timeout: window lost").sum()),
+        "mid_repair": float((mid["what"] == "timeout: retransmit lost").sum()),
+        "mid_few": float((mid["what"] == "timeout: few dup acks").sum()),
+        "late_s": float(late.sum()),
+        "waited_s": float(np.minimum(late, waited).sum()),
+    }
+
+
+def covered(since: Floats, to: Floats, begin: float, end: float) -> float:
+    """How long (s) at least one of the intervals [since, to] runs between two times."""
+    inside = (to > begin) & (since < end)
+    order = np.argsort(since[inside])
+    total, reach = 0.0, begin
+    for a, b in zip(since[inside][order], to[inside][order], strict=True):
+        low, high = max(a, reach), min(b, end)
+        total += max(0.0, high - low)
+        reach = max(reach, high)
+    return total
 
 
 def inputs(runs: RunSet) -> Measured:
@@ -138,9 +194,14 @@ class Beside:
         return np.array([mean(_rates(runs)) for runs in self.sets])
 
     @property
-    def half(self) -> Floats:
-        """95 % half-width of that mean."""
-        return np.array([ci95(_rates(runs)) for runs in self.sets])
+    def simulated(self) -> list[Estimate]:
+        """The same with its interval."""
+        return [Estimate.of(_rates(runs)) for runs in self.sets]
+
+    @property
+    def lossy(self) -> NDArray[np.bool_]:
+        """Where there is loss; without it the book's models have no limit."""
+        return self.measured("p_c") > 0
 
     def measured(self, key: str) -> Floats:
         """A field of `Measured` over the number of servers."""
@@ -152,14 +213,28 @@ class Beside:
 
     def ratio(self, label: str, where: NDArray[np.bool_] | None = None) -> Floats:
         """Model over simulation, at the points `where` and with loss."""
-        use = self.measured("p_c") > 0
-        if where is not None:
-            use &= where
+        use = self.lossy if where is None else self.lossy & where
         return self.model(label)[use] / self.throughput[use]
 
     def factor(self, label: str, where: NDArray[np.bool_] | None = None) -> float:
         """How far a model is typically off: exp of the mean |ln(model / simulation)|."""
         return float(np.exp(np.abs(np.log(self.ratio(label, where))).mean()))
+
+    def level(self, label: str, where: NDArray[np.bool_] | None = None) -> float:
+        """By what factor a model lies above (below: less than 1) the simulation: the geometric mean."""
+        return float(np.exp(np.log(self.ratio(label, where)).mean()))
+
+    def q_ibtt(self) -> Floats:
+        """Equation (3.34) at the inputs; 0 without loss."""
+        n, p_c, p_r = (self.measured(key) for key in ("n", "p_c", "p_r"))
+        q = np.zeros(len(n))
+        window = incast.mean_flow_window(n[self.lossy], p_c[self.lossy], p_r[self.lossy])
+        q[self.lossy] = incast.q_ibtt(window, p_r[self.lossy])
+        return q
+
+    def count(self, key: str, where: NDArray[np.bool_]) -> float:
+        """A count of `timeouts` over the points `where`, all runs together."""
+        return float(sum(runs.values(key).sum() for runs, use in zip(self.sets, where, strict=True) if use))
 
 
 def _rates(runs: RunSet) -> Floats:

@@ -1,6 +1,25 @@
 """Every row of the incast book, in the order of its figures."""
 
-from penstock.experiments.incast import remedies, rows_basic, rows_mechanism, validation
+from penstock.experiments.incast.collapse_rows import COLLAPSE_ROWS
+from penstock.experiments.incast.dctcp_rows import DCTCP_ROWS
+from penstock.experiments.incast.model_rows import MODEL_ROWS
+from penstock.experiments.incast.remedy_rows import REMEDY_ROWS
+from penstock.experiments.incast.segment_rows import SEGMENT_ROWS
+from penstock.experiments.incast.size_rows import SIZE_ROWS
+from penstock.experiments.incast.split_rows import SINGLE_FLOW_ROWS, SPLIT_ROWS
+from penstock.experiments.incast.thread_rows import THREAD_ROWS
+from penstock.experiments.incast.timeout_rows import TIMEOUT_ROWS
 from penstock.ledger import Row
 
-ROWS: list[Row] = [*rows_mechanism.ROWS, *validation.ROWS, *rows_basic.ROWS, *remedies.ROWS]
+ROWS: list[Row] = [
+    *COLLAPSE_ROWS,
+    *TIMEOUT_ROWS,
+    *MODEL_ROWS,
+    *SPLIT_ROWS,
+    *SIZE_ROWS,
+    *SINGLE_FLOW_ROWS,
+    *REMEDY_ROWS,
+    *THREAD_ROWS,
+    *SEGMENT_ROWS,
+    *DCTCP_ROWS,
+]

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from penstock import __version__, figures, report
+from penstock.experiments.common import onset
 from penstock.runs import RunSet
 from penstock.sweeps import sweep
 
@@ -27,10 +28,6 @@ SEED = 1
 # The first seconds are left out: a SYN that is lost when many servers connect at once costs three of them.
 WARMUP, DURATION = "4s", "12s"
 SRU_BYTES = 256_000
-
-# The collapse starts at the first number of servers, past the best one, that gets less than half of the best
-# goodput.
-HALF = 0.5
 
 # Number of servers at which the causes of timeouts are counted: plain TCP has collapsed.
 KINDS_AT = 8
@@ -68,16 +65,6 @@ class Curve:
     def half(self, key: str) -> np.ndarray:
         """95 % half-width of that mean."""
         return np.array([runs.ci95(key) for runs in self.sets])
-
-
-def onset(servers: Sequence[int], goodput: Sequence[float] | np.ndarray) -> int | None:
-    """First number of servers past the peak with less than half of the peak's goodput, or None."""
-    values = np.asarray(goodput, dtype=float)
-    peak = int(values.argmax())
-    for n, value in list(zip(servers, values, strict=True))[peak + 1 :]:
-        if value < HALF * values[peak]:
-            return n
-    return None
 
 
 def measure(jobs: int, on_progress: Callable[[float], None] | None = None) -> list[Curve]:

@@ -202,9 +202,10 @@ pub trait Recovery: Send {
     /// Whether an ACK that acknowledges nothing new while data is outstanding counts as a duplicate. `new_sack`: it reports
     /// something that no ACK has; `window_changed`: it carries another receive window.
     fn is_duplicate(&self, new_sack: bool, window_changed: bool) -> bool;
-    /// An ACK of `ack` with `blocks` SACK blocks arrives; nothing of it has been taken in yet.
-    fn before_ack(&mut self, c: &Connection<'_>, ack: u64, blocks: usize) -> Act {
-        let _ = (c, ack, blocks);
+    /// An ACK of `ack` with `blocks` SACK blocks arrives, and perhaps a report of what came twice (RFC 2883); nothing of it has
+    /// been taken in yet.
+    fn before_ack(&mut self, c: &Connection<'_>, ack: u64, blocks: usize, dsack: Option<(u64, u64)>) -> Act {
+        let _ = (c, ack, blocks, dsack);
         Act::Stay
     }
     /// The scoreboard has got the blocks of an ACK; the bytes they show to be lost.
@@ -307,8 +308,8 @@ impl Recovery for AnyRecovery {
     fn is_duplicate(&self, new_sack: bool, window_changed: bool) -> bool {
         each!(self, r => r.is_duplicate(new_sack, window_changed))
     }
-    fn before_ack(&mut self, c: &Connection<'_>, ack: u64, blocks: usize) -> Act {
-        each!(self, r => r.before_ack(c, ack, blocks))
+    fn before_ack(&mut self, c: &Connection<'_>, ack: u64, blocks: usize, dsack: Option<(u64, u64)>) -> Act {
+        each!(self, r => r.before_ack(c, ack, blocks, dsack))
     }
     fn on_sack(&mut self, c: &Connection<'_>) -> u64 {
         each!(self, r => r.on_sack(c))

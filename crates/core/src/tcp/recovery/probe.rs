@@ -75,12 +75,19 @@ impl Probe {
         Some(Outgoing { seq, end, why: Why::Probe })
     }
     /// RFC 8985 section 7.4.2: what an ACK says about the outstanding probe.
-    pub(super) fn before_ack(&mut self, c: &Connection<'_>, ack: u64, blocks: usize) -> Act {
+    pub(super) fn before_ack(
+        &mut self,
+        c: &Connection<'_>,
+        ack: u64,
+        blocks: usize,
+        dsack: Option<(u64, u64)>,
+    ) -> Act {
         let Some((end, retransmitted)) = self.out else { return Act::Stay };
         if ack < end {
             return Act::Stay;
         }
-        if !retransmitted {
+        if !retransmitted || dsack.is_some_and(|(_, twice)| twice == end) {
+            // With a report of the duplicate original and probe both arrived, nothing was lost.
             self.out = None;
         } else if ack > end {
             // The probe repaired a loss, which was a sign of congestion.

@@ -96,8 +96,8 @@ impl Recovery for Sack {
     fn is_duplicate(&self, new_sack: bool, _: bool) -> bool {
         new_sack || self.always
     }
-    fn before_ack(&mut self, c: &Connection<'_>, ack: u64, blocks: usize) -> Act {
-        self.probe.as_mut().map_or(Act::Stay, |p| p.before_ack(c, ack, blocks))
+    fn before_ack(&mut self, c: &Connection<'_>, ack: u64, blocks: usize, dsack: Option<(u64, u64)>) -> Act {
+        self.probe.as_mut().map_or(Act::Stay, |p| p.before_ack(c, ack, blocks, dsack))
     }
     fn on_sack(&mut self, c: &Connection<'_>) -> u64 {
         if let Some(end) = self.probe.as_mut().and_then(|p| p.on_sack(c)) {

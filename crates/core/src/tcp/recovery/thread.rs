@@ -74,8 +74,8 @@ impl Recovery for Thread {
     fn is_duplicate(&self, new_sack: bool, window_changed: bool) -> bool {
         self.inner.is_duplicate(new_sack, window_changed)
     }
-    fn before_ack(&mut self, c: &Connection<'_>, ack: u64, blocks: usize) -> Act {
-        self.inner.before_ack(c, ack, blocks)
+    fn before_ack(&mut self, c: &Connection<'_>, ack: u64, blocks: usize, dsack: Option<(u64, u64)>) -> Act {
+        self.inner.before_ack(c, ack, blocks, dsack)
     }
     fn on_sack(&mut self, c: &Connection<'_>) -> u64 {
         self.inner.on_sack(c)

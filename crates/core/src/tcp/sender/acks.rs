@@ -48,9 +48,9 @@ impl Sender {
             self.tell_rare(now, p, header, &facts);
             return;
         }
-        let blocks = p.sack_count();
+        let blocks = p.sack_blocks().len();
         if self.hears_all {
-            let act = self.recovery.before_ack(&connection!(self, now), ack, blocks);
+            let act = self.recovery.before_ack(&connection!(self, now), ack, blocks, p.dsack());
             self.act(now, act);
         }
         if blocks > 0 {
@@ -210,7 +210,7 @@ impl Sender {
     /// Takes in the SACK blocks; how many sequence numbers they are the first to report.
     fn update_scoreboard(&mut self, now: Time, p: &Packet) -> u64 {
         let mut news = 0;
-        for block in &p.sack[..p.sack_count()] {
+        for block in p.sack_blocks() {
             let (start, end) = (p.seq + block.start as u64, p.seq + block.end as u64);
             if let Some(log) = &mut self.log {
                 for (from, to) in self.sacked.gaps(start, end.min(self.view.app_end)) {

@@ -198,6 +198,7 @@ impl Sender {
         let log = cc.wants_rate() || recovery.wants_segments();
         let mut sender = Sender {
             view: FlowView {
+                flow,
                 una: 0,
                 nxt: 0,
                 max_sent: 0,

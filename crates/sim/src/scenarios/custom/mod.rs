@@ -9,7 +9,7 @@ pub use tables::{TableSpec, TABLES};
 use crate::document::plain;
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
-use crate::topologies::{FABRIC_RATE, OVERSUBSCRIPTION};
+use crate::topologies::{FABRIC_DELAY, FABRIC_RATE, OVERSUBSCRIPTION};
 use network::{bottleneck, network};
 use penstock_core::params::one_of;
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
@@ -43,9 +43,10 @@ pub const CUSTOM: Scenario = Scenario {
             .range(1e3, 1e13),
         FABRIC_RATE,
         OVERSUBSCRIPTION,
+        FABRIC_DELAY,
         ParamSpec::new("link_delay", Kind::Duration, "", "propagation delay of every link of topology; must be given with it", "")
             .range(0.0, 1.0),
-        ParamSpec::new("buffer", Kind::Amount, "100pkt", "buffer of a switch port of topology", "chosen")
+        ParamSpec::new("buffer", Kind::Buffer, "100pkt", "buffer of a switch port of topology", "chosen")
             .range(1.0, 1e12),
     ],
     defaults: &[("host_queue", "2pkt", "about Linux's TCP small queues: hosts do not queue whole windows")],
@@ -100,17 +101,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     setup.recorder.facts = facts;
     setup.notes = notes;
     for (name, text) in protocols.iter() {
-        let (registered, part) = Common::part(p, name, text)?;
-        if part.0.router.is_some() {
-            if setup.router.is_some() {
-                let rule =
-                    format!("{} needs the routers, and so does another protocol of the run", registered.name);
-                return Err(ParamError::new(name.as_str(), text, rule));
-            }
-            setup.router = Some(setup.protocols.len());
-        }
-        setup.protocols.push(part);
-        setup.protocol_names.push(text.clone());
+        c.add_protocol(p, name, text, &mut setup)?;
     }
     setup.unused = unused;
     Ok(setup)

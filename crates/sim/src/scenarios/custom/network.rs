@@ -3,12 +3,12 @@
 use super::list;
 use super::tables::{find_nodes, names, Table, MOST_NODES, TABLES};
 use crate::document::plain;
+use crate::fabric_options::{parse_outage, reorder, schedule, trim, LinkOptions};
 use crate::results::Bottleneck;
 use crate::scenario::Common;
 use crate::topologies::Named;
 use crate::topology::{drop_tail, Link, NodeKind, Topology};
 use penstock_core::{ParamError, Params};
-use penstock_models::QueueSpec;
 use serde_json::Value;
 
 /// Most directed links a network may have.
@@ -96,10 +96,11 @@ fn from_tables(p: &Params, c: &Common, unused: &mut Vec<String>) -> Result<Topol
             (table.nodes(&t, "from")?, table.nodes(&t, "to")?)
         };
         let queue = if q.is_set("queue") {
-            Some(table.within(QueueSpec::parse("queue", q.text("queue")))?)
+            Some(table.within(c.registry.queue("queue", q.text("queue")))?)
         } else {
             None
         };
+        let options = link_options(c, &table)?;
         let (mut buffer_used, mut queue_used) = (false, false);
         for a in &from {
             for b in &to {
@@ -120,7 +121,8 @@ fn from_tables(p: &Params, c: &Common, unused: &mut Vec<String>) -> Result<Topol
                         buffer_used = true;
                         let amount = q.amount("buffer");
                         c.check_buffer(amount, || table.error("buffer", String::new()))?;
-                        Some(amount)
+                        // Memory that is shared is limited by link only where the link says so.
+                        (c.fabric.shared.is_none() || q.is_given("buffer")).then_some(amount)
                     } else {
                         None
                     };
@@ -144,6 +146,7 @@ fn from_tables(p: &Params, c: &Common, unused: &mut Vec<String>) -> Result<Topol
                         queue: discipline,
                         loss: q.float("loss"),
                         controlled: switch,
+                        options: options.clone(),
                     });
                 }
             }
@@ -160,6 +163,24 @@ fn from_tables(p: &Params, c: &Common, unused: &mut Vec<String>) -> Result<Topol
         p.no_effect("queue");
     }
     Ok(t)
+}
+
+/// What a link has of its own instead of the run's.
+fn link_options(c: &Common, table: &Table) -> Result<LinkOptions, ParamError> {
+    let q = &table.params;
+    let text = |key: &str| q.is_set(key).then(|| q.text(key));
+    let (sizes, priorities) = (c.sizes(), c.fabric.priorities);
+    let scheduler = text("schedule").map(|t| schedule("schedule", t, sizes)).transpose();
+    let own_trim = text("trim").map(|t| trim("trim", t, sizes, priorities)).transpose();
+    let own_trim = table.within(own_trim)?;
+    table.within(c.fabric.check_trim("trim", own_trim.flatten()))?;
+    let outage = text("fail").map(|t| parse_outage("fail", t)).transpose();
+    Ok(LinkOptions {
+        scheduler: table.within(scheduler)?,
+        trim: own_trim,
+        reorder: table.within(text("reorder").map(|t| reorder("reorder", t)).transpose())?,
+        outages: table.within(outage)?.into_iter().collect(),
+    })
 }
 
 pub(super) fn bottleneck(p: &Params, t: &Topology) -> Result<Bottleneck, ParamError> {

@@ -91,6 +91,10 @@ pub const TABLES: [TableSpec; 10] = [
                 "",
             ),
             ParamSpec::new("loss", Kind::Float, "0", "probability that a packet is lost", "").range(0.0, 1.0),
+            ParamSpec::new("schedule", Kind::Text, "", "order of service of the port; unset = the scenario's", ""),
+            ParamSpec::new("trim", Kind::Text, "", "trimming of a switch's port; unset = the scenario's", ""),
+            ParamSpec::new("reorder", Kind::Text, "", "packets held up, share=S,delay=T; unset = the scenario's", ""),
+            ParamSpec::new("fail", Kind::Text, "", "when it is down, T1 or T1-T2, or slower, T1-T2,rate=R", ""),
         ],
     },
     TableSpec {

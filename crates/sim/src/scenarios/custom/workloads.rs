@@ -258,7 +258,7 @@ impl Builder<'_> {
             0 => self.c.protocols[0].clone(),
             n => {
                 let (key, text) = &self.protocols[n as usize - 1];
-                Common::part(self.p, key, text)?.1
+                self.c.part(self.p, key, text)?.1
             }
         };
         let cfg = part.1;

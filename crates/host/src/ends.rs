@@ -1,0 +1,277 @@
+//! What transports beside TCP share: connections by handle, what was written and what has arrived, one alarm per connection.
+
+use crate::stack::{Counters, HostFacts, News, Opening};
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use penstock_core::tcp::Ranges;
+use penstock_units::Time;
+
+impl HostFacts {
+    /// Packets of `wire` bytes, framing included, that fill the smallest round trip at the rate of the host's link.
+    pub fn pipe(&self, wire: u32) -> u32 {
+        libm::ceil(self.rate.as_bytes_per_sec() * self.base_rtt.as_secs() / f64::from(wire)) as u32
+    }
+}
+
+/// Ends of connections at one host, by handle.
+pub struct Seats<T> {
+    seats: Vec<Option<T>>,
+}
+
+impl<T> Default for Seats<T> {
+    fn default() -> Self {
+        Seats { seats: Vec::new() }
+    }
+}
+
+impl<T> Seats<T> {
+    /// Takes a handle.
+    pub fn put(&mut self, conn: u32, end: T) {
+        let at = conn as usize;
+        if self.seats.len() <= at {
+            self.seats.resize_with(at + 1, || None);
+        }
+        self.seats[at] = Some(end);
+    }
+    /// Gives a handle back.
+    pub fn take(&mut self, conn: u32) -> Option<T> {
+        self.seats.get_mut(conn as usize)?.take()
+    }
+    /// The end with this handle.
+    #[inline]
+    pub fn get(&self, conn: u32) -> Option<&T> {
+        self.seats.get(conn as usize)?.as_ref()
+    }
+    /// The same, to be changed.
+    #[inline]
+    pub fn get_mut(&mut self, conn: u32) -> Option<&mut T> {
+        self.seats.get_mut(conn as usize)?.as_mut()
+    }
+}
+
+/// The sending end as the application sees it.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// The connection.
+    pub opening: Opening,
+    /// One past the last byte that the application has written.
+    pub written: u64,
+    /// One past the highest byte ever sent.
+    pub max_sent: u64,
+    /// Totals.
+    pub counters: Counters,
+    ends: VecDeque<u64>,
+    closing: bool,
+    over: bool,
+}
+
+impl Outgoing {
+    /// Nothing written yet.
+    pub fn new(opening: &Opening) -> Outgoing {
+        Outgoing {
+            opening: *opening,
+            written: 0,
+            max_sent: 0,
+            counters: Counters::default(),
+            ends: VecDeque::new(),
+            closing: false,
+            over: false,
+        }
+    }
+    /// The application writes.
+    pub fn accept(&mut self, bytes: u64) {
+        self.written = self.written.saturating_add(bytes);
+        self.ends.push_back(self.written);
+    }
+    /// Nothing more will be written.
+    pub fn close(&mut self, news: &mut Vec<News>) {
+        self.closing = true;
+        self.end_if_done(news);
+    }
+    /// What was not sent yet is forgotten, and nothing more will be written.
+    pub fn leave(&mut self, news: &mut Vec<News>) {
+        self.written = self.written.min(self.max_sent);
+        self.ends.retain(|end| *end <= self.written);
+        self.close(news);
+    }
+    /// Everything below `upto` is known to be delivered: tells the driver about the ends this covers.
+    pub fn acked(&mut self, upto: u64, news: &mut Vec<News>) {
+        self.counters.acked_bytes = self.counters.acked_bytes.max(upto);
+        while let Some(end) = self.ends.front().copied().filter(|end| *end <= upto) {
+            self.ends.pop_front();
+            news.push(News::Acked { flow: self.opening.flow, end });
+        }
+        self.end_if_done(news);
+    }
+    /// Bytes that are written and not known to be delivered.
+    pub fn remaining(&self) -> u64 {
+        self.written - self.counters.acked_bytes.min(self.written)
+    }
+    fn end_if_done(&mut self, news: &mut Vec<News>) {
+        if self.closing && !self.over && self.remaining() == 0 {
+            self.over = true;
+            news.push(News::Closed { flow: self.opening.flow });
+        }
+    }
+    /// Counts a data packet that ends at byte `end`; true when all of it was sent before.
+    pub fn count_sent(&mut self, end: u64) -> bool {
+        let again = end <= self.max_sent;
+        self.max_sent = self.max_sent.max(end);
+        self.counters.data_packets += 1;
+        self.counters.retransmits += u64::from(again);
+        again
+    }
+}
+
+/// The receiving end as the application sees it: bytes are handed over in order.
+#[derive(Clone, Debug)]
+pub struct Incoming {
+    /// The connection.
+    pub opening: Opening,
+    /// One past the last byte handed to the application: the next one missing.
+    pub next: u64,
+    /// Totals.
+    pub counters: Counters,
+    /// What has arrived beyond the first gap.
+    beyond: Ranges,
+    ends: VecDeque<u64>,
+}
+
+impl Incoming {
+    /// Nothing has arrived yet.
+    pub fn new(opening: &Opening) -> Incoming {
+        Incoming {
+            opening: *opening,
+            next: 0,
+            counters: Counters::default(),
+            beyond: Ranges::default(),
+            ends: VecDeque::new(),
+        }
+    }
+    /// The driver wants to hear when everything up to `end` is delivered.
+    pub fn expect(&mut self, end: u64) {
+        self.ends.push_back(end);
+    }
+    /// Bytes `[seq, seq + bytes)` have arrived; answers how many of them are new.
+    pub fn take(&mut self, seq: u64, bytes: u64, news: &mut Vec<News>) -> u64 {
+        let (from, to) = (seq.max(self.next), (seq + bytes).max(self.next));
+        let new = to - from - self.beyond.covered(from, to);
+        self.counters.duplicate_bytes += bytes - new;
+        if new == 0 {
+            return 0;
+        }
+        if from == self.next && self.beyond.is_empty() {
+            self.next = to;
+        } else {
+            self.beyond.insert(from, to);
+            self.next = self.beyond.first_gap(self.next);
+            self.beyond.remove_below(self.next);
+        }
+        self.counters.delivered_bytes = self.next;
+        while let Some(end) = self.ends.front().copied().filter(|end| *end <= self.next) {
+            self.ends.pop_front();
+            news.push(News::Delivered { flow: self.opening.flow, end });
+        }
+        new
+    }
+    /// Bytes below `end` that have not arrived.
+    pub fn missing_below(&self, end: u64) -> u64 {
+        end.saturating_sub(self.next) - self.beyond.covered(self.next, end.max(self.next))
+    }
+}
+
+/// One time per handle, the earliest at hand.
+#[derive(Default)]
+pub struct Alarms {
+    times: Vec<Time>,
+    set: BTreeSet<(Time, u32)>,
+}
+
+impl Alarms {
+    /// Sets the time of a handle; [`Time::NEVER`] = none.
+    #[inline]
+    pub fn set(&mut self, conn: u32, at: Time) {
+        let i = conn as usize;
+        if self.times.len() <= i {
+            self.times.resize(i + 1, Time::NEVER);
+        }
+        let was = core::mem::replace(&mut self.times[i], at);
+        if was == at {
+            return;
+        }
+        if was != Time::NEVER {
+            self.set.remove(&(was, conn));
+        }
+        if at != Time::NEVER {
+            self.set.insert((at, conn));
+        }
+    }
+    /// The earliest of all; [`Time::NEVER`] when none is set.
+    #[inline]
+    pub fn first(&self) -> Time {
+        self.set.first().map_or(Time::NEVER, |(at, _)| *at)
+    }
+    /// A handle whose time has come, the earliest; its time is taken away.
+    pub fn due(&mut self, now: Time) -> Option<u32> {
+        let (at, conn) = *self.set.first()?;
+        if at > now {
+            return None;
+        }
+        self.set(conn, Time::NEVER);
+        Some(conn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use penstock_core::FlowId;
+
+    fn opening() -> Opening {
+        Opening { flow: FlowId(3), dst: 1, ..Opening::default() }
+    }
+
+    #[test]
+    fn what_arrives_out_of_order_is_delivered_once_and_in_order() {
+        let (mut incoming, mut news) = (Incoming::new(&opening()), Vec::new());
+        incoming.expect(250);
+        incoming.expect(400);
+        assert_eq!(incoming.take(100, 100, &mut news), 100);
+        assert_eq!((incoming.next, incoming.missing_below(300)), (0, 200));
+        assert_eq!(incoming.take(150, 150, &mut news), 100);
+        assert_eq!(incoming.take(0, 100, &mut news), 100);
+        assert_eq!((incoming.next, news.len()), (300, 1));
+        assert!(matches!(news[0], News::Delivered { end: 250, .. }));
+        assert_eq!((incoming.take(50, 100, &mut news), incoming.take(300, 100, &mut news)), (0, 100));
+        assert_eq!((incoming.next, news.len(), incoming.counters.duplicate_bytes), (400, 2, 150));
+        assert_eq!((incoming.missing_below(400), incoming.missing_below(500)), (0, 100));
+    }
+    #[test]
+    fn a_sending_end_is_over_when_all_that_counts_is_acknowledged() {
+        let (mut out, mut news) = (Outgoing::new(&opening()), Vec::new());
+        out.accept(100);
+        out.accept(900);
+        assert!(!out.count_sent(600) && out.count_sent(300));
+        out.leave(&mut news);
+        assert_eq!((out.written, news.len()), (600, 0));
+        out.acked(100, &mut news);
+        assert!(matches!(news[..], [News::Acked { end: 100, .. }]));
+        out.acked(600, &mut news);
+        assert!(matches!(news[1..], [News::Closed { .. }]), "the end at 1000 is forgotten: {news:?}");
+        assert_eq!((out.counters.data_packets, out.counters.retransmits), (2, 1));
+    }
+    #[test]
+    fn alarms_come_in_order_and_can_be_moved() {
+        let mut alarms = Alarms::default();
+        for (conn, at) in [(0, 50), (1, 30), (2, 40), (1, 60)] {
+            alarms.set(conn, Time(at));
+        }
+        alarms.set(0, Time::NEVER);
+        assert_eq!((alarms.first(), alarms.due(Time(39))), (Time(40), None));
+        assert_eq!(
+            (alarms.due(Time(60)), alarms.due(Time(60)), alarms.due(Time(60))),
+            (Some(2), Some(1), None)
+        );
+        assert_eq!(alarms.first(), Time::NEVER);
+    }
+}

@@ -1,0 +1,172 @@
+//! RDMA over Ethernet: queue pairs with go-back-N and a rate limiter in the network card, under an open rate law.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod.rs` | the law: what it is told, what it answers; what all pairs of a run have in common |
+//! | `pair.rs` | the two ends of a queue pair: go-back-N, acknowledgements, congestion notification |
+//! | `stack.rs` | the network card: control first, then queue pairs in turn, each when its limiter and its window allow |
+//!
+//! As RoCEv2 does it (InfiniBand Architecture Specification volume 1, section 9.7, from memory), with two liberties:
+//! sequence numbers count bytes where the PSN counts packets, and write and send requests are not told apart, so that
+//! their extra headers (RETH) are not on the wire. A queue pair begins without a handshake.
+
+mod pair;
+mod stack;
+
+pub use stack::RdmaStack;
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use penstock_core::ParamError;
+use penstock_fabric::{Hop, PRIORITIES};
+use penstock_units::{Dur, Rate, Time};
+
+/// What all queue pairs of a run have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RdmaConfig {
+    /// Headers of a data packet in bytes, link framing not counted.
+    pub header: u32,
+    /// An ACK or NACK in bytes.
+    pub ack: u32,
+    /// A congestion notification packet in bytes.
+    pub cnp: u32,
+    /// The receiver acknowledges every so many packets in order; the last of what was written always.
+    pub ack_every: u32,
+    /// The sender goes back when nothing was acknowledged for so long.
+    pub rto: Dur,
+    /// Priority of data: the one to be lossless.
+    pub data_priority: u8,
+    /// Priority of ACK, NACK and CNP.
+    pub control_priority: u8,
+    /// The receiver sends at most one CNP per queue pair in this time; `None` = none at all.
+    pub cnp_interval: Option<Dur>,
+}
+
+impl RdmaConfig {
+    /// Refuses what cannot work.
+    ///
+    /// # Errors
+    /// The first bad value, by the name of its key.
+    pub fn check(&self) -> Result<(), ParamError> {
+        for (key, priority) in [("priority", self.data_priority), ("control_priority", self.control_priority)]
+        {
+            if usize::from(priority) >= PRIORITIES {
+                return Err(ParamError::new(
+                    key,
+                    priority,
+                    alloc::format!("must be 0 to {}", PRIORITIES - 1),
+                ));
+            }
+        }
+        if self.ack_every == 0 {
+            return Err(ParamError::new("ack_every", 0, "must be at least 1"));
+        }
+        if self.rto == Dur::ZERO {
+            return Err(ParamError::new("rto", "0s", "must be above 0"));
+        }
+        Ok(())
+    }
+}
+
+/// What the network card knows when it makes the law of a queue pair.
+#[derive(Clone, Copy, Debug)]
+pub struct LawFacts {
+    /// Rate of the host's link.
+    pub line: Rate,
+    /// Smallest round-trip time that the scenario promises.
+    pub base_rtt: Dur,
+    /// Largest payload of a packet in bytes.
+    pub payload: u32,
+    /// The same packet on the link: headers and framing included.
+    pub wire: u32,
+}
+
+/// Makes the law of one queue pair.
+pub type BuildLaw = Arc<dyn Fn(&LawFacts) -> Box<dyn RateLaw> + Send + Sync>;
+
+/// Read-only facts about a queue pair; kept by the pair, never by a law.
+#[derive(Clone, Copy, Debug)]
+pub struct PairView {
+    /// Oldest unacknowledged byte.
+    pub una: u64,
+    /// Next byte to send.
+    pub nxt: u64,
+    /// One past the highest byte ever sent.
+    pub max_sent: u64,
+}
+
+/// An acknowledgement, one record for all laws.
+#[derive(Clone, Copy, Debug)]
+pub struct AckRecord<'a> {
+    /// When it arrived.
+    pub now: Time,
+    /// Bytes newly acknowledged; 0 for one that says nothing new.
+    pub bytes: u64,
+    /// From the transmission of the packet that caused it to now.
+    pub rtt: Dur,
+    /// A packet that it acknowledges was marked.
+    pub ece: bool,
+    /// What the switches wrote into the packet that caused it, in the order of its way; empty without telemetry.
+    pub telemetry: &'a [Hop],
+}
+
+/// How a loss was noticed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LossSign {
+    /// The receiver missed a packet.
+    Nack,
+    /// Nothing was acknowledged for a retransmission timeout.
+    Timeout,
+}
+
+/// What a queue pair may do. `None` = not limited by this.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct RateControl {
+    /// Rate of bits on the link, framing included. At the line rate or above, the limiter is out of the way.
+    pub rate: Option<Rate>,
+    /// Most payload bytes outstanding; one packet may always be.
+    pub window: Option<u64>,
+}
+
+/// The congestion control of one queue pair: a rate, a window or both. Asked for [`RateControl`] after every event.
+pub trait RateLaw: Send {
+    /// An ACK or NACK has arrived.
+    fn on_ack(&mut self, ack: &AckRecord<'_>, pair: &PairView) {
+        let _ = (ack, pair);
+    }
+    /// A congestion notification packet has arrived.
+    fn on_cnp(&mut self, now: Time, pair: &PairView) {
+        let _ = (now, pair);
+    }
+    /// A packet of so many bytes, framing included, has left.
+    fn on_sent(&mut self, now: Time, bytes: u32, pair: &PairView) {
+        let _ = (now, bytes, pair);
+    }
+    /// A loss was noticed; the pair goes back to the oldest unacknowledged byte.
+    fn on_loss(&mut self, now: Time, sign: LossSign, pair: &PairView) {
+        let _ = (now, sign, pair);
+    }
+    /// The only output.
+    fn control(&self) -> RateControl;
+    /// Next time the law wants to act by itself.
+    fn deadline(&self) -> Time {
+        Time::NEVER
+    }
+    /// The deadline has come.
+    fn on_deadline(&mut self, now: Time, pair: &PairView) {
+        let _ = (now, pair);
+    }
+    /// Reports internal values by name and unit, for recording only.
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        let _ = report;
+    }
+}
+
+/// No control: the line rate, and whatever pause makes of it.
+pub struct LineRate;
+
+impl RateLaw for LineRate {
+    fn control(&self) -> RateControl {
+        RateControl::default()
+    }
+}

@@ -1,0 +1,237 @@
+//! The network card of a host: control packets first, then its queue pairs in turn.
+
+use super::pair::{kind, Place, Receiving, Sending};
+use super::{BuildLaw, LawFacts, RdmaConfig};
+use crate::ends::{Alarms, Incoming, Outgoing, Seats};
+use crate::stack::{Counters, HostFacts, Io, Opening, Order, Stack};
+use alloc::collections::{BTreeSet, VecDeque};
+use penstock_fabric::Cell;
+use penstock_units::Time;
+
+enum End {
+    Sending(Sending),
+    Receiving(Receiving),
+}
+
+/// All queue pairs of a host.
+pub struct RdmaStack {
+    facts: HostFacts,
+    config: RdmaConfig,
+    build: BuildLaw,
+    ends: Seats<End>,
+    alarms: Alarms,
+    /// ACK, NACK and CNP to be sent.
+    control: VecDeque<Cell>,
+    /// Sending pairs that may send as far as limiter and window are concerned, the next one first.
+    line: VecDeque<u32>,
+    /// Those that wait for their limiter.
+    asleep: BTreeSet<(Time, u32)>,
+}
+
+impl RdmaStack {
+    /// The stack of a host whose queue pairs get their laws from `build`.
+    pub fn new(facts: &HostFacts, config: RdmaConfig, build: BuildLaw) -> RdmaStack {
+        RdmaStack {
+            facts: *facts,
+            config,
+            build,
+            ends: Seats::default(),
+            alarms: Alarms::default(),
+            control: VecDeque::new(),
+            line: VecDeque::new(),
+            asleep: BTreeSet::new(),
+        }
+    }
+    /// Gives a sending pair its place after something has changed.
+    fn settle(&mut self, conn: u32, now: Time) {
+        let Some(End::Sending(pair)) = self.ends.get_mut(conn) else { return };
+        self.alarms.set(conn, pair.deadline());
+        let place = match pair.next_payload(self.facts.mss) {
+            None => Place::Idle,
+            Some(_) if pair.next_at > now => Place::Asleep(pair.next_at),
+            Some(_) => Place::InLine,
+        };
+        let was = core::mem::replace(&mut pair.place, place);
+        if was == place {
+            return;
+        }
+        self.leave_place(conn, was);
+        match place {
+            Place::Idle => {}
+            Place::InLine => self.line.push_back(conn),
+            Place::Asleep(at) => {
+                self.asleep.insert((at, conn));
+            }
+        }
+    }
+    fn leave_place(&mut self, conn: u32, place: Place) {
+        match place {
+            Place::Idle => {}
+            Place::InLine => self.line.retain(|c| *c != conn),
+            Place::Asleep(at) => {
+                self.asleep.remove(&(at, conn));
+            }
+        }
+    }
+    /// Takes the pair whose turn it is out of the line.
+    fn next_in_line(&mut self) -> Option<u32> {
+        if self.facts.order == Order::RoundRobin {
+            return self.line.pop_front();
+        }
+        let opened = |conn: &u32| match self.ends.get(*conn) {
+            Some(End::Sending(pair)) => pair.out.opening.flow.0,
+            _ => u32::MAX,
+        };
+        let at = (0..self.line.len()).min_by_key(|i| opened(&self.line[*i]))?;
+        self.line.remove(at)
+    }
+}
+
+impl Stack for RdmaStack {
+    fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
+        let f = &self.facts;
+        let law = (self.build)(&LawFacts {
+            line: f.rate,
+            base_rtt: f.base_rtt,
+            payload: f.mss,
+            wire: f.mss + self.config.header + f.framing,
+        });
+        self.ends.put(opening.at_src, End::Sending(Sending::new(Outgoing::new(opening), law)));
+    }
+    fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
+        self.ends.put(opening.at_dst, End::Receiving(Receiving::new(Incoming::new(opening))));
+    }
+    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
+        if let Some(End::Sending(pair)) = self.ends.get_mut(conn) {
+            pair.out.accept(bytes);
+        }
+        self.settle(conn, io.now);
+    }
+    fn expect(&mut self, conn: u32, end: u64) {
+        if let Some(End::Receiving(pair)) = self.ends.get_mut(conn) {
+            pair.incoming.expect(end);
+        }
+    }
+    fn close(&mut self, io: &mut Io<'_>, conn: u32) {
+        if let Some(End::Sending(pair)) = self.ends.get_mut(conn) {
+            pair.out.close(io.news);
+        }
+    }
+    fn leave(&mut self, io: &mut Io<'_>, conn: u32) {
+        if let Some(End::Sending(pair)) = self.ends.get_mut(conn) {
+            pair.out.leave(io.news);
+        }
+        self.settle(conn, io.now);
+    }
+    fn forget(&mut self, _: &mut Io<'_>, conn: u32) {
+        if let Some(End::Sending(pair)) = self.ends.take(conn) {
+            self.leave_place(conn, pair.place);
+        }
+        self.alarms.set(conn, Time::NEVER);
+    }
+
+    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
+        let packet = io.arena.packets[cell.packet as usize];
+        let conn = packet.conn();
+        match self.ends.get_mut(conn) {
+            Some(End::Sending(pair))
+                if pair.out.opening.flow.0 == packet.flow && packet.word(0) != kind::DATA =>
+            {
+                pair.receive(io, &packet, cell.packet, &self.config);
+                self.settle(conn, io.now);
+            }
+            Some(End::Receiving(pair))
+                if pair.incoming.opening.flow.0 == packet.flow && packet.word(0) == kind::DATA =>
+            {
+                pair.receive(io, &packet, cell, &self.config, &mut self.control);
+                self.alarms.set(conn, pair.deadline());
+            }
+            // Of a connection that is over.
+            _ => {}
+        }
+        io.arena.release(cell.packet);
+    }
+    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        let open = |priority: u8| io.paused & (1 << priority) == 0;
+        if open(self.config.control_priority) {
+            if let Some(cell) = self.control.pop_front() {
+                return Some(cell);
+            }
+        }
+        if !open(self.config.data_priority) {
+            return None;
+        }
+        while let Some((at, conn)) = self.asleep.first().copied().filter(|(at, _)| *at <= io.now) {
+            self.asleep.remove(&(at, conn));
+            if let Some(End::Sending(pair)) = self.ends.get_mut(conn) {
+                pair.place = Place::InLine;
+                self.line.push_back(conn);
+            }
+        }
+        let conn = self.next_in_line()?;
+        let Some(End::Sending(pair)) = self.ends.get_mut(conn) else {
+            unreachable!("only senders stand in line")
+        };
+        pair.place = Place::Idle;
+        let payload =
+            pair.next_payload(self.facts.mss).expect("it was given its place after the last change");
+        let cell = pair.send(io, &self.config, payload, self.facts.framing, self.facts.rate);
+        self.settle(conn, io.now);
+        Some(cell)
+    }
+    fn ready(&self, paused: u8) -> Time {
+        let open = |priority: u8| paused & (1 << priority) == 0;
+        if !self.control.is_empty() && open(self.config.control_priority) {
+            return Time::ZERO;
+        }
+        if !open(self.config.data_priority) {
+            return Time::NEVER;
+        }
+        if !self.line.is_empty() {
+            return Time::ZERO;
+        }
+        self.asleep.first().map_or(Time::NEVER, |(at, _)| *at)
+    }
+
+    fn deadline(&self) -> Time {
+        self.alarms.first()
+    }
+    fn on_deadline(&mut self, io: &mut Io<'_>) {
+        while let Some(conn) = self.alarms.due(io.now) {
+            match self.ends.get_mut(conn) {
+                Some(End::Sending(pair)) => {
+                    pair.on_deadline(io, &self.config);
+                    self.settle(conn, io.now);
+                }
+                Some(End::Receiving(pair)) => {
+                    pair.on_deadline(io, &self.config, &mut self.control);
+                    self.alarms.set(conn, pair.deadline());
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn counters(&self, conn: u32) -> Counters {
+        match self.ends.get(conn) {
+            Some(End::Sending(pair)) => pair.out.counters,
+            Some(End::Receiving(pair)) => pair.incoming.counters,
+            None => Counters::default(),
+        }
+    }
+    fn missing_below(&self, conn: u32, end: u64) -> u64 {
+        match self.ends.get(conn) {
+            Some(End::Receiving(pair)) => pair.incoming.missing_below(end),
+            _ => 0,
+        }
+    }
+    fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+        let Some(End::Sending(pair)) = self.ends.get(conn) else { return };
+        let control = pair.law.control();
+        report("rate_bps", control.rate.unwrap_or(self.facts.rate).as_bps());
+        if let Some(window) = control.window {
+            report("cwnd_bytes", window as f64);
+        }
+        pair.law.observe(report);
+    }
+}

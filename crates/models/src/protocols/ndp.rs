@@ -1,0 +1,630 @@
+//! NDP: switches trim, senders spray, receivers pull (Handley et al., SIGCOMM 2017; read from memory).
+//!
+//! Left out: return-to-sender (section 3.2.4), for which a switch would have to turn headers round, and the sender's
+//! scoreboard that takes bad paths out of the permutation (section 3.2.3).
+//!
+//! Above 600 lines: a protocol is one file, and this one is a whole transport.
+
+use crate::registry::{LinkNeeds, Paths, Protocol, Suite};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use penstock_core::packet::flag;
+use penstock_core::rng::Entity;
+use penstock_core::tcp::{Ranges, TimeoutKind, TimeoutRecord};
+use penstock_core::{Amount, Kind, Packet, ParamSpec, Stream};
+use penstock_fabric::{Cell, Scheduler, Trim, PRIORITIES};
+use penstock_host::ends::{Alarms, Incoming, Outgoing, Seats};
+use penstock_host::{Counters, HostFacts, Io, News, Opening, Order, Stack};
+use penstock_units::{Bytes, Dur, Time};
+
+/// Data, and what a switch serves before it: trimmed headers, ACK, NACK, PULL.
+const DATA: u8 = 0;
+const HEADERS: u8 = 7;
+
+/// NDP.
+pub const NDP: Protocol = Protocol {
+    name: "ndp",
+    text: "NDP: a first window at line rate, then the receiver pulls; full queues trim \
+             packets to headers",
+    cites: "Handley et al., SIGCOMM 2017 (from memory)",
+    params: &[
+        ParamSpec::new(
+            "queue",
+            Kind::Count,
+            "8",
+            "data packets that a port holds before it trims",
+            "section 3.1",
+        )
+        .range(1.0, 1e6),
+        ParamSpec::new(
+            "tail",
+            Kind::Float,
+            "0.5",
+            "probability that the last waiting packet is trimmed in place of the arriving one",
+            "section 3.1",
+        )
+        .range(0.0, 1.0),
+        ParamSpec::new(
+            "weight",
+            Kind::Count,
+            "10",
+            "headers served for one data packet while both wait",
+            "section 3.1",
+        )
+        .range(1.0, 1e5),
+        ParamSpec::new(
+            "header_queue",
+            Kind::Size,
+            "72KB",
+            "bytes of headers that a port holds",
+            "section 3.1: the memory of eight packets of 9 KB",
+        )
+        .range(64.0, 1e9),
+        ParamSpec::new(
+            "header",
+            Kind::Size,
+            "64",
+            "headers of a packet, link framing not counted",
+            "section 3.1 (trimmed packets of 64 bytes)",
+        )
+        .range(20.0, 1000.0),
+        ParamSpec::new(
+            "window",
+            Kind::Count,
+            "",
+            "packets sent before the first pull; unset = the pipe at line rate and 6 more, \
+             one for each link of a fat tree, that stores them",
+            "section 3.2: a bandwidth-delay product",
+        )
+        .range(1.0, 1e6),
+        ParamSpec::new(
+            "paths",
+            Kind::Count,
+            "64",
+            "values of the permutation from which packets take their paths",
+            "chosen: the paths between pods of a fat tree of 16",
+        )
+        .range(1.0, 65536.0),
+        ParamSpec::new(
+            "rto",
+            Kind::Duration,
+            "",
+            "time after which a packet neither acknowledged nor trimmed is sent again; unset \
+             = 1ms, or 8 base round trips where that is more",
+            "section 3.2: 1 ms, as queues are short",
+        )
+        .range(1e-6, 100.0),
+    ],
+    build: |p| {
+        let header = p.bytes("header").0 as u32;
+        let settings = Settings {
+            header,
+            window: p.is_set("window").then(|| p.count("window") as u32),
+            paths: p.count("paths") as u32,
+            rto: p.is_set("rto").then(|| p.dur("rto")),
+        };
+        let (queue, tail, weight) = (p.count("queue") as u32, p.float("tail"), p.count("weight") as u32);
+        let headers = p.bytes("header_queue").0;
+        Ok(Suite::own(
+            Arc::new(move |facts| Box::new(Ndp::new(facts, settings))),
+            Some(Arc::new(move |facts| {
+                // Weighted round robin of packets is deficit round robin where all packets of a class are of one size.
+                let mut quanta = [facts.packet; PRIORITIES];
+                quanta[usize::from(HEADERS)] = weight.saturating_mul(header);
+                let mut classes = [None; PRIORITIES];
+                classes[usize::from(DATA)] = Some(Amount::Packets(queue));
+                classes[usize::from(HEADERS)] = Some(Amount::Bytes(headers));
+                LinkNeeds {
+                    scheduler: Scheduler::Drr(quanta),
+                    classes,
+                    trim: Some(Trim { bytes: header, priority: HEADERS, tail }),
+                    paths: Paths::BySender,
+                    ..LinkNeeds::default()
+                }
+            })),
+        ))
+    },
+};
+
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    header: u32,
+    window: Option<u32>,
+    paths: u32,
+    rto: Option<Dur>,
+}
+
+/// What a packet is: word 0. Word 1 of data: [`LAST`]; of a PULL: its number. Word 2: payload as sent.
+mod kind {
+    pub const DATA: u32 = 0;
+    pub const ACK: u32 = 1;
+    pub const NACK: u32 = 2;
+    pub const PULL: u32 = 3;
+}
+/// Behind this packet the sender has nothing.
+const LAST: u32 = 1;
+
+/// A packet that is not acknowledged yet.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    payload: u32,
+    /// When its latest copy left.
+    at: Time,
+    /// Its latest copy is known or feared to be lost: it stands in the retransmit queue.
+    lost: bool,
+}
+
+struct Sending {
+    out: Outgoing,
+    una: u64,
+    nxt: u64,
+    /// Acknowledged beyond `una`.
+    acked: Ranges,
+    sent: BTreeMap<u64, Sent>,
+    /// Packets to be sent again, before anything new.
+    again: VecDeque<u64>,
+    /// Copies by the time they left; the first of them is not answered yet.
+    clock: VecDeque<(Time, u64)>,
+    /// Packets it may send now.
+    credit: u32,
+    /// The highest number of a PULL seen.
+    pulled: u32,
+    in_flight: u32,
+    in_line: bool,
+    /// When a sender that waits for a PULL and has nothing in flight helps itself, and how often it did in a row.
+    help_at: Time,
+    helped: u32,
+    /// The permutation of paths, and the next one.
+    paths: Vec<u32>,
+    turn: usize,
+    rng: Stream,
+}
+
+impl Sending {
+    fn has_more(&self) -> bool {
+        !self.again.is_empty() || self.nxt < self.out.written
+    }
+    fn may_send(&self) -> bool {
+        self.credit > 0 && self.has_more()
+    }
+    /// A random permutation of the paths, a new one after each round (section 3.2.3).
+    fn next_path(&mut self) -> u32 {
+        if self.turn == self.paths.len() {
+            self.rng.shuffle(&mut self.paths);
+            self.turn = 0;
+        }
+        self.turn += 1;
+        self.out.opening.forth.wrapping_add(self.paths[self.turn - 1])
+    }
+    fn deadline(&self, rto: Dur) -> Time {
+        self.clock.front().map_or(Time::NEVER, |(at, _)| *at + rto).min(self.help_at)
+    }
+    /// After every change: a sender that only waits for a PULL will help itself when none comes, later every time.
+    fn watch(&mut self, now: Time, rto: Dur) {
+        let waits = self.in_flight == 0 && self.credit == 0 && self.has_more();
+        if !waits {
+            self.help_at = Time::NEVER;
+        } else if self.help_at == Time::NEVER {
+            self.help_at = now + rto * (1 << self.helped.min(6));
+        }
+    }
+}
+
+struct Receiving {
+    incoming: Incoming,
+    /// One past the highest byte announced by a packet or its header, and whether the sender has nothing behind it.
+    highest: u64,
+    is_end: bool,
+    /// PULLs sent, and PULLs it would like to send.
+    pulls: u32,
+    owed: u32,
+}
+
+enum End {
+    Sending(Box<Sending>),
+    Receiving(Box<Receiving>),
+}
+
+/// NDP at one host.
+struct Ndp {
+    facts: HostFacts,
+    header: u32,
+    window: u32,
+    paths: u32,
+    rto: Dur,
+    /// Time of a full packet on the link of this host.
+    spacing: Dur,
+    ends: Seats<End>,
+    alarms: Alarms,
+    /// ACK and NACK.
+    control: VecDeque<Cell>,
+    /// The pull queue of the host: receiving ends that owe a PULL, in turn.
+    pull_line: VecDeque<u32>,
+    /// No PULL before this time.
+    pull_at: Time,
+    line: VecDeque<u32>,
+}
+
+impl Ndp {
+    fn new(facts: &HostFacts, s: Settings) -> Ndp {
+        let wire = facts.mss + s.header + facts.framing;
+        Ndp {
+            facts: *facts,
+            header: s.header,
+            window: s.window.unwrap_or_else(|| facts.pipe(wire) + 6),
+            paths: s.paths,
+            rto: s.rto.unwrap_or_else(|| Dur::millis(1).max(facts.base_rtt * 8)),
+            spacing: Bytes(u64::from(wire)) / facts.rate,
+            ends: Seats::default(),
+            alarms: Alarms::default(),
+            control: VecDeque::new(),
+            pull_line: VecDeque::new(),
+            pull_at: Time::ZERO,
+            line: VecDeque::new(),
+        }
+    }
+    /// Gives a sender its place in line and its alarm after something has changed.
+    fn settle(&mut self, conn: u32, now: Time) {
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        if s.may_send() && !s.in_line {
+            s.in_line = true;
+            self.line.push_back(conn);
+        }
+        // Copies that were answered need no clock.
+        while let Some((at, seq)) = s.clock.front().copied() {
+            if s.sent.get(&seq).is_some_and(|sent| !sent.lost && sent.at == at) {
+                break;
+            }
+            s.clock.pop_front();
+        }
+        s.watch(now, self.rto);
+        self.alarms.set(conn, s.deadline(self.rto));
+    }
+    fn next_in_line(&mut self) -> Option<u32> {
+        if self.facts.order == Order::RoundRobin {
+            return self.line.pop_front();
+        }
+        let opened = |conn: &u32| match self.ends.get(*conn) {
+            Some(End::Sending(s)) => s.out.opening.flow.0,
+            _ => u32::MAX,
+        };
+        let at = (0..self.line.len()).min_by_key(|i| opened(&self.line[*i]))?;
+        self.line.remove(at)
+    }
+    /// The next data packet of a sender, retransmissions first (section 3.2.1).
+    fn send(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
+        s.in_line = false;
+        if !s.may_send() {
+            s.credit = 0;
+            return None;
+        }
+        s.credit -= 1;
+        let (seq, payload) = match s.again.pop_front() {
+            Some(seq) => (seq, s.sent[&seq].payload),
+            None => {
+                let seq = s.nxt;
+                let payload = (s.out.written - seq).min(u64::from(self.facts.mss)) as u32;
+                s.nxt += u64::from(payload);
+                (seq, payload)
+            }
+        };
+        s.sent.insert(seq, Sent { payload, at: io.now, lost: false });
+        s.clock.push_back((io.now, seq));
+        s.in_flight += 1;
+        let repeated = s.out.count_sent(seq + u64::from(payload));
+        let (entropy, o) = (s.next_path(), s.out.opening);
+        let last = seq + u64::from(payload) == s.out.written;
+        let wire = payload + self.header;
+        let slot = io.arena.alloc();
+        let packet = &mut io.arena.packets[slot as usize];
+        *packet = Packet {
+            seq,
+            stamp: io.now.0,
+            flow: o.flow.0,
+            wire_len: wire,
+            payload,
+            flags: if repeated { flag::RETRANSMIT } else { 0 },
+            ..Packet::default()
+        };
+        packet.set_conn(o.at_dst);
+        packet.set_class(o.class);
+        packet.set_word(0, kind::DATA);
+        packet.set_word(1, if last { LAST } else { 0 });
+        packet.set_word(2, payload);
+        if !s.has_more() {
+            // A PULL is for a packet that is there to be sent.
+            s.credit = 0;
+        }
+        let mut cell =
+            Cell::new(slot, wire).with_priority(DATA).with_class(o.class).with_payload().with_noise();
+        (cell.to, cell.entropy) = (o.dst, entropy);
+        self.settle(conn, io.now);
+        Some(cell)
+    }
+    /// A header of `kind` from a receiving end to its sender.
+    fn header_back(io: &mut Io<'_>, o: &Opening, header: u32, kind: u32, cause: &Packet) -> Cell {
+        let slot = io.arena.alloc();
+        let packet = &mut io.arena.packets[slot as usize];
+        *packet = Packet {
+            seq: cause.seq,
+            stamp: cause.stamp,
+            flow: o.flow.0,
+            wire_len: header,
+            flags: flag::ACK,
+            ..Packet::default()
+        };
+        packet.set_conn(o.at_src);
+        packet.set_class(o.class);
+        packet.set_word(0, kind);
+        let mut cell = Cell::new(slot, header).with_priority(HEADERS).with_class(o.class);
+        (cell.to, cell.entropy) = (o.src, o.back.wrapping_add(slot));
+        cell
+    }
+    /// A PULL, when one is owed and its time has come: so that what it brings keeps the link of this host just busy
+    /// (section 3.2).
+    fn send_pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        while self.pull_at <= io.now {
+            let conn = self.pull_line.pop_front()?;
+            let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { continue };
+            if r.owed == 0 {
+                continue;
+            }
+            r.owed -= 1;
+            r.pulls += 1;
+            let (pulls, o) = (r.pulls, r.incoming.opening);
+            if r.owed > 0 {
+                self.pull_line.push_back(conn);
+            }
+            let cell = Ndp::header_back(io, &o, self.header, kind::PULL, &Packet::default());
+            io.arena.packets[cell.packet as usize].set_word(1, pulls);
+            // It may have had to wait for a packet in service; the pace is kept.
+            let ideal = self.pull_at + self.spacing;
+            self.pull_at = ideal.max(io.now);
+            return Some(cell);
+        }
+        None
+    }
+    fn on_data(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet, cell: &Cell) {
+        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
+        let o = r.incoming.opening;
+        let payload = u64::from(packet.word(2));
+        let (end, last) = (packet.seq + payload, packet.word(1) & LAST != 0);
+        if end >= r.highest {
+            r.is_end = last || end == r.highest && r.is_end;
+            r.highest = end;
+        }
+        let what = if cell.is_trimmed() {
+            kind::NACK
+        } else {
+            r.incoming.take(packet.seq, payload, io.news);
+            kind::ACK
+        };
+        // Every packet and every header asks for one more; of what the sender has announced no more than what is missing, and
+        // nothing when all is there (section 3.2).
+        let was = r.owed;
+        r.owed += 1;
+        if r.is_end {
+            let missing = r.incoming.missing_below(r.highest).div_ceil(u64::from(self.facts.mss));
+            r.owed = r.owed.min(missing.min(u64::from(u32::MAX)) as u32);
+        }
+        if was == 0 && r.owed > 0 {
+            if self.pull_line.is_empty() {
+                self.pull_at = self.pull_at.max(io.now);
+            }
+            self.pull_line.push_back(conn);
+        }
+        self.control.push_back(Ndp::header_back(io, &o, self.header, what, packet));
+    }
+    fn on_answer(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet) {
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        s.helped = 0;
+        s.help_at = Time::NEVER;
+        match packet.word(0) {
+            kind::PULL => {
+                // PULLs are numbered: one that overtakes others stands for them too (section 3.2).
+                let more = packet.word(1).saturating_sub(s.pulled);
+                s.pulled += more;
+                if s.has_more() {
+                    s.credit += more;
+                }
+            }
+            kind::ACK => {
+                if let Some(sent) = s.sent.remove(&packet.seq) {
+                    if sent.lost {
+                        s.again.retain(|seq| *seq != packet.seq);
+                    } else {
+                        s.in_flight -= 1;
+                    }
+                    s.acked.insert(packet.seq, packet.seq + u64::from(sent.payload));
+                    s.una = s.acked.first_gap(s.una);
+                    s.acked.remove_below(s.una);
+                    s.out.acked(s.una, io.news);
+                }
+            }
+            _ => {
+                // Only the latest copy counts.
+                let latest =
+                    s.sent.get_mut(&packet.seq).filter(|sent| !sent.lost && sent.at.0 == packet.stamp);
+                if let Some(sent) = latest {
+                    sent.lost = true;
+                    s.in_flight -= 1;
+                    s.again.push_back(packet.seq);
+                    s.out.counters.fast_retransmits += 1;
+                }
+            }
+        }
+        self.settle(conn, io.now);
+    }
+}
+
+impl Stack for Ndp {
+    fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
+        let mut rng = Stream::new(self.facts.seed, self.facts.run, Entity::Sender, u64::from(opening.flow.0));
+        let mut paths: Vec<u32> = (0..self.paths).collect();
+        rng.shuffle(&mut paths);
+        let sending = Sending {
+            out: Outgoing::new(opening),
+            una: 0,
+            nxt: 0,
+            acked: Ranges::default(),
+            sent: BTreeMap::new(),
+            again: VecDeque::new(),
+            clock: VecDeque::new(),
+            credit: 0,
+            pulled: 0,
+            in_flight: 0,
+            in_line: false,
+            help_at: Time::NEVER,
+            helped: 0,
+            paths,
+            turn: 0,
+            rng,
+        };
+        self.ends.put(opening.at_src, End::Sending(Box::new(sending)));
+    }
+    fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
+        let incoming = Incoming::new(opening);
+        self.ends.put(
+            opening.at_dst,
+            End::Receiving(Box::new(Receiving { incoming, highest: 0, is_end: false, pulls: 0, owed: 0 })),
+        );
+    }
+    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        // A transfer on an idle connection begins with a window that nobody has asked for.
+        if s.una == s.out.written {
+            s.credit = self.window;
+        }
+        s.out.accept(bytes);
+        self.settle(conn, io.now);
+    }
+    fn expect(&mut self, conn: u32, end: u64) {
+        if let Some(End::Receiving(r)) = self.ends.get_mut(conn) {
+            r.incoming.expect(end);
+        }
+    }
+    fn close(&mut self, io: &mut Io<'_>, conn: u32) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            s.out.close(io.news);
+        }
+    }
+    fn leave(&mut self, io: &mut Io<'_>, conn: u32) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            s.out.leave(io.news);
+        }
+        self.settle(conn, io.now);
+    }
+    fn forget(&mut self, _: &mut Io<'_>, conn: u32) {
+        self.ends.take(conn);
+        self.line.retain(|c| *c != conn);
+        self.pull_line.retain(|c| *c != conn);
+        self.alarms.set(conn, Time::NEVER);
+    }
+    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
+        let packet = io.arena.packets[cell.packet as usize];
+        let conn = packet.conn();
+        let is_data = packet.word(0) == kind::DATA;
+        let mine = match self.ends.get(conn) {
+            Some(End::Sending(s)) => !is_data && s.out.opening.flow.0 == packet.flow,
+            Some(End::Receiving(r)) => is_data && r.incoming.opening.flow.0 == packet.flow,
+            None => false,
+        };
+        if mine && is_data {
+            self.on_data(io, conn, &packet, cell);
+        } else if mine {
+            self.on_answer(io, conn, &packet);
+        }
+        io.arena.release(cell.packet);
+    }
+    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        let open = |priority: u8| io.paused & (1 << priority) == 0;
+        let (headers, data) = (open(HEADERS), open(DATA));
+        if headers {
+            if let Some(cell) = self.control.pop_front().or_else(|| self.send_pull(io)) {
+                return Some(cell);
+            }
+        }
+        if !data {
+            return None;
+        }
+        loop {
+            let conn = self.next_in_line()?;
+            if let Some(cell) = self.send(io, conn) {
+                return Some(cell);
+            }
+        }
+    }
+    fn ready(&self, paused: u8) -> Time {
+        let (headers, data) = (paused & (1 << HEADERS) == 0, paused & (1 << DATA) == 0);
+        if headers && !self.control.is_empty() || data && !self.line.is_empty() {
+            Time::ZERO
+        } else if headers && !self.pull_line.is_empty() {
+            self.pull_at
+        } else {
+            Time::NEVER
+        }
+    }
+    fn deadline(&self) -> Time {
+        self.alarms.first()
+    }
+    fn on_deadline(&mut self, io: &mut Io<'_>) {
+        while let Some(conn) = self.alarms.due(io.now) {
+            let Some(End::Sending(s)) = self.ends.get_mut(conn) else { continue };
+            // A packet of which nothing was heard, not even that it was trimmed.
+            while let Some((at, seq)) = s.clock.front().copied().filter(|(at, _)| *at + self.rto <= io.now) {
+                s.clock.pop_front();
+                let Some(sent) = s.sent.get_mut(&seq).filter(|sent| !sent.lost && sent.at == at) else {
+                    continue;
+                };
+                sent.lost = true;
+                s.in_flight -= 1;
+                s.again.push_back(seq);
+                s.credit += 1;
+                s.out.counters.timeouts += 1;
+                let record = TimeoutRecord {
+                    kind: TimeoutKind::WindowLost,
+                    block_start: s.una == 0,
+                    block_offset: seq,
+                    outstanding: s.nxt - s.una,
+                    cwnd: s.nxt - s.una,
+                    rto: self.rto,
+                    in_a_row: 1,
+                };
+                io.news.push(News::Timeout { flow: s.out.opening.flow, max_sent: s.out.max_sent, record });
+            }
+            // Its PULLs were lost.
+            if s.help_at <= io.now {
+                s.help_at = Time::NEVER;
+                s.helped += 1;
+                s.credit += 1;
+            }
+            self.settle(conn, io.now);
+        }
+    }
+    fn counters(&self, conn: u32) -> Counters {
+        match self.ends.get(conn) {
+            Some(End::Sending(s)) => s.out.counters,
+            Some(End::Receiving(r)) => r.incoming.counters,
+            None => Counters::default(),
+        }
+    }
+    fn missing_below(&self, conn: u32, end: u64) -> u64 {
+        match self.ends.get(conn) {
+            Some(End::Receiving(r)) => r.incoming.missing_below(end),
+            _ => 0,
+        }
+    }
+    fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+        match self.ends.get(conn) {
+            Some(End::Sending(s)) => {
+                report("in_flight_packets", f64::from(s.in_flight));
+                report("retransmit_queue_packets", s.again.len() as f64);
+            }
+            Some(End::Receiving(r)) => report("pulls_owed", f64::from(r.owed)),
+            None => {}
+        }
+    }
+}

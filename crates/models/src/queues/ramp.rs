@@ -1,0 +1,126 @@
+//! Marking on a ramp: the switch of DCQCN, HPCC and other transports for RDMA. RED's line, but on the queue as it is.
+
+use super::Discipline;
+use alloc::boxed::Box;
+use penstock_core::{Backlog, Kind, Packet, ParamSpec, QueueDiscipline, Stream, Verdict};
+use penstock_fabric::Rule;
+use penstock_units::{Dur, Time};
+
+/// Marking on a ramp.
+pub const DISCIPLINE: Discipline = Discipline {
+    name: "ramp",
+    text: "mark with a probability that grows from 0 at kmin to pmax at kmax and is 1 from \
+             there, by the bytes in the queue as they are, packet by packet; one \
+             that is not ECN-capable is dropped instead and counted as \
+             drops_nonect",
+    cites: "Zhu et al., SIGCOMM 2015, section 3.1, figure 5",
+    params: &[
+        ParamSpec::new(
+            "kmin",
+            Kind::Size,
+            "5KB",
+            "queue from which packets are marked",
+            "DCQCN section 5.2, at 40 Gb/s",
+        )
+        .range(0.0, 1e12),
+        ParamSpec::new(
+            "kmax",
+            Kind::Size,
+            "200KB",
+            "queue from which every packet is marked",
+            "DCQCN section 5.2, at 40 Gb/s",
+        )
+        .range(1.0, 1e12),
+        ParamSpec::new("pmax", Kind::Float, "0.01", "probability just below kmax", "DCQCN section 5.2")
+            .range(0.0, 1.0),
+        ParamSpec::new(
+            "at",
+            Kind::Choice(&["arrival", "dequeue"]),
+            "arrival",
+            "when it is decided: by what a packet finds, or by what it leaves behind",
+            "chosen; ns-3's HPCC code marks at dequeue",
+        ),
+    ],
+    marks: |_| true,
+    build: |p, _| {
+        let (min, max) = (p.bytes("kmin").0, p.bytes("kmax").0);
+        if min >= max {
+            return Err(p.error("kmax", "must be above kmin"));
+        }
+        let dequeue = p.text("at") == "dequeue";
+        Ok(if dequeue { Rule::AtDequeue } else { Rule::Other }(Box::new(Ramp {
+            min,
+            max,
+            pmax: p.float("pmax"),
+            dequeue,
+        })))
+    },
+};
+
+struct Ramp {
+    min: u64,
+    max: u64,
+    pmax: f64,
+    dequeue: bool,
+}
+
+impl Ramp {
+    fn judge(&self, bytes: u64, rng: &mut Stream) -> Verdict {
+        let mark = if bytes >= self.max {
+            true
+        } else if bytes <= self.min {
+            false
+        } else {
+            rng.uniform() < self.pmax * (bytes - self.min) as f64 / (self.max - self.min) as f64
+        };
+        if mark {
+            Verdict::Mark
+        } else {
+            Verdict::Accept
+        }
+    }
+}
+
+impl QueueDiscipline for Ramp {
+    fn admit(&mut self, _: Time, q: &Backlog, _: &Packet, full: bool, rng: &mut Stream) -> Verdict {
+        if self.dequeue || full {
+            return Verdict::Accept;
+        }
+        self.judge(q.bytes, rng)
+    }
+    fn on_dequeue(&mut self, _: Time, _: Dur, left: &Backlog, rng: &mut Stream) -> Verdict {
+        if !self.dequeue {
+            return Verdict::Accept;
+        }
+        self.judge(left.bytes, rng)
+    }
+    fn wants_dequeue(&self) -> bool {
+        self.dequeue
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::QueueSpec;
+    use super::*;
+    use alloc::string::ToString;
+    use penstock_core::rng::Entity;
+    use penstock_units::Rate;
+
+    #[test]
+    fn the_ramp_by_its_corners_and_its_middle() {
+        let mut rng = Stream::new(1, 0, Entity::Port, 0);
+        let mut queue = QueueSpec::parse("queue", "ramp:kmin=10KB,kmax=30KB,pmax=0.2").unwrap().build(1500);
+        let mut share = |bytes: u64| {
+            let q = Backlog { packets: 1, bytes, serving: 0, idle_since: Time::NEVER, rate: Rate(1) };
+            let mark =
+                |_: &i32| queue.admit(Time(1), &q, &Packet::default(), false, &mut rng) == Verdict::Mark;
+            (0..10_000).filter(mark).count() as f64 / 1e4
+        };
+        assert_eq!((share(0), share(10_000), share(30_000), share(90_000)), (0.0, 0.0, 1.0, 1.0));
+        // Half way: 0.1, with a standard deviation of 0.003.
+        assert!((share(20_000) - 0.1).abs() < 0.012);
+        let message = QueueSpec::parse("queue", "ramp:kmin=9KB,kmax=9KB").unwrap_err().to_string();
+        assert_eq!(message, "queue:kmax = \"9KB\": must be above kmin");
+    }
+}

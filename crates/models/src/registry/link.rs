@@ -1,0 +1,137 @@
+//! What a protocol is told about the links of a network, and what it needs of the ports that feed them.
+
+use crate::queues::{Discipline, QueueSpec, DISCIPLINES};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use penstock_core::{Amount, ParamError};
+use penstock_fabric::{
+    BufferConfig, Cable, ClassConfig, PauseAt, PortConfig, Scheduler, Service, Trim, PRIORITIES,
+};
+use penstock_units::{Dur, Rate};
+
+/// What an output port tells a router controller when it is built.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkFacts {
+    /// Link rate.
+    pub capacity: Rate,
+    /// Smallest round-trip time the scenario promises for flows through the link.
+    pub base_rtt: Dur,
+    /// Wire length of a full data packet in bytes, link framing not counted.
+    pub packet: u32,
+    /// Bytes of framing the link adds to every packet.
+    pub framing: u32,
+}
+
+impl LinkFacts {
+    /// Share of the capacity that full packets have, the rest being framing. Senders count their rates in bits of
+    /// packets, as they cannot know the framing of every link, so a router hands out this share.
+    pub fn packet_share(&self) -> f64 {
+        f64::from(self.packet) / f64::from(self.packet + self.framing)
+    }
+    /// Bandwidth-delay product in bytes of packets, framing not counted.
+    pub fn pipe_bytes(&self) -> f64 {
+        self.capacity.as_bytes_per_sec() * self.base_rtt.as_secs() * self.packet_share()
+    }
+}
+
+/// Which of several equal paths a packet takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Paths {
+    /// One for all packets of a flow.
+    #[default]
+    PerFlow,
+    /// What the sender has written into the packet decides ([`penstock_fabric::Cell::entropy`]).
+    BySender,
+}
+
+/// Priorities that lose nothing: pause frames stop what feeds them.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Lossless {
+    /// The priorities, a bit each.
+    pub priorities: u8,
+    /// When a lane is paused and released.
+    pub pause: PauseAt,
+    /// Bytes each lane has for itself.
+    pub reserve: u64,
+}
+
+/// What a protocol needs of a switch's port; a scenario that says nothing else gets a port like this.
+#[derive(Clone, Debug, Default)]
+pub struct LinkNeeds {
+    /// Order of service.
+    pub scheduler: Scheduler,
+    /// Most that the port holds.
+    pub limit: Option<Amount>,
+    /// Most that it holds of a priority.
+    pub classes: [Option<Amount>; PRIORITIES],
+    /// Cut payload where there is no room.
+    pub trim: Option<Trim>,
+    /// Queue discipline of a priority, as written in a scenario (`threshold:k=40pkt`).
+    pub queue: Option<(u8, String)>,
+    /// Disciplines that `queue` may name beside the standard ones, for protocols that bring their own.
+    pub disciplines: &'static [&'static Discipline],
+    /// Priorities with flow control.
+    pub lossless: Option<Lossless>,
+    /// Ports write telemetry into packets.
+    pub telemetry: bool,
+    /// The choice among equal paths.
+    pub paths: Paths,
+}
+
+/// What a protocol needs of the port of one link.
+pub type BuildLink = Arc<dyn Fn(&LinkFacts) -> LinkNeeds + Send + Sync>;
+
+/// Packets and bytes of a limit.
+fn limits(amount: Amount) -> (u32, u64) {
+    match amount {
+        Amount::Packets(n) => (n, u64::MAX),
+        Amount::Bytes(n) => (u32::MAX, n),
+    }
+}
+
+impl LinkNeeds {
+    /// Gives a port what is needed.
+    ///
+    /// # Errors
+    /// A queue discipline or a priority that does not exist.
+    pub fn apply(&self, facts: &LinkFacts, port: &mut PortConfig) -> Result<(), ParamError> {
+        if let Some(limit) = self.limit {
+            (port.limit_packets, port.limit_bytes) = limits(limit);
+        }
+        let mut classes: [ClassConfig; PRIORITIES] = Default::default();
+        for (class, limit) in classes.iter_mut().zip(&self.classes) {
+            if let Some(limit) = limit {
+                (class.limit_packets, class.limit_bytes) = limits(*limit);
+            }
+        }
+        if let Some((priority, text)) = &self.queue {
+            let known = [DISCIPLINES, self.disciplines].concat();
+            let queue = QueueSpec::among(&known, "queue", text)?;
+            let rule = || {
+                let rule = format!("is of priority {priority}; a port has {PRIORITIES}, counted from 0");
+                ParamError::new("queue", text, rule)
+            };
+            classes.get_mut(usize::from(*priority)).ok_or_else(rule)?.rule = queue.build(facts.packet);
+        }
+        port.service = Some(Box::new(Service { scheduler: self.scheduler, classes, trim: self.trim }));
+        port.telemetry |= self.telemetry;
+        Ok(())
+    }
+    /// The shared buffer of a node with `ports` ports and a link into it for each of `cables`: what is lossless gets its
+    /// headroom by [`Cable::headroom`]. `None` where nothing is lossless and nothing has to be shared.
+    pub fn buffer(&self, bytes: u64, ports: u16, cables: &[Cable]) -> Option<BufferConfig> {
+        let lossless = self.lossless?;
+        let dynamic = matches!(lossless.pause, PauseAt::Dynamic { .. });
+        let headroom: Vec<u64> = cables.iter().map(|c| c.headroom(dynamic).0).collect();
+        Some(BufferConfig {
+            lossless: lossless.priorities,
+            reserve: lossless.reserve,
+            headroom,
+            pause: lossless.pause,
+            ..BufferConfig::pool(bytes, ports, cables.len() as u16)
+        })
+    }
+}

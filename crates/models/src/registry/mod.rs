@@ -1,0 +1,343 @@
+//! What there is to choose from by name: protocols, queues, receiver-side and host controllers. Everything else (command line,
+//! documentation, property tests) reads this table.
+//!
+//! The types are here, the standard list is in `standard.rs`: a crate of its own adds to it by
+//! `Registry::standard().with(&MY_PROTOCOL)`.
+
+mod link;
+mod standard;
+
+pub use link::{BuildLink, LinkFacts, LinkNeeds, Lossless, Paths};
+pub use standard::{
+    host_controller, protocol, receive_control, unread, HOST_PROTOCOLS, PROTOCOLS, RECEIVE_PROTOCOLS, STACKS,
+};
+
+use crate::queues::{Discipline, QueueSpec};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use penstock_core::params::{parse_spec, unknown};
+use penstock_core::receive::ReceiveController;
+use penstock_core::tcp::{Roles, TcpConfig};
+use penstock_core::{HostController, LinkController, ParamError, ParamSpec, Params, Stream, WindowLaw};
+use penstock_host::{HostFacts, Stack};
+
+/// Builds the window law of one sender.
+pub type BuildEndpoint = Arc<dyn Fn(&TcpConfig, Stream) -> Box<dyn WindowLaw> + Send + Sync>;
+/// Builds the controller of one output link of a switch.
+pub type BuildRouter = Arc<dyn Fn(&LinkFacts) -> Box<dyn LinkController> + Send + Sync>;
+/// Builds the receiver-side controller of one host; the facts are those of the link into it, `packet` its MSS.
+pub type BuildReceive = Arc<dyn Fn(&LinkFacts) -> Box<dyn ReceiveController> + Send + Sync>;
+/// Builds a protocol from its parameters, for one that was made at run time: a builder with state of its own.
+pub type BuildSuite = Arc<dyn Fn(&Params) -> Result<Suite, ParamError> + Send + Sync>;
+/// Builds the stack of one host.
+pub type BuildStack = Arc<dyn Fn(&HostFacts) -> Box<dyn Stack> + Send + Sync>;
+
+/// A protocol with its parameters set: how to build each of its roles.
+#[derive(Clone)]
+pub struct Suite {
+    /// Sets what the protocol fixes in the connection (loss recovery, ECN mode).
+    pub configure: fn(&mut TcpConfig),
+    /// The sender's window law.
+    pub endpoint: BuildEndpoint,
+    /// Recovery and echo of the protocol's own; by default the standard ones that `configure` chooses.
+    pub roles: Roles,
+    /// The router's controller, for protocols that have one.
+    pub router: Option<BuildRouter>,
+    /// The stack, for transports that are no TCP: then `configure` and `endpoint` mean nothing.
+    pub stack: Option<BuildStack>,
+    /// What the protocol needs of the switches' ports; a scenario's own keys go before it.
+    pub link: Option<BuildLink>,
+}
+
+impl Suite {
+    /// TCP with nothing special but the law, which has to be given: `Suite { configure, endpoint, ..Suite::tcp() }`.
+    pub fn tcp() -> Suite {
+        Suite {
+            configure: |_| {},
+            endpoint: Arc::new(|_, _| panic!("a transport with a stack of its own has no law for TCP")),
+            roles: Roles::default(),
+            router: None,
+            stack: None,
+            link: None,
+        }
+    }
+    /// Sets in the options of a connection what the protocol fixes.
+    pub fn set_up(&self, cfg: &mut TcpConfig) {
+        (self.configure)(cfg);
+        cfg.roles = self.roles.clone();
+    }
+    /// A transport with a stack of its own, and what it needs of switches.
+    pub fn own(stack: BuildStack, link: Option<BuildLink>) -> Suite {
+        Suite { stack: Some(stack), link, ..Suite::tcp() }
+    }
+}
+
+/// A registered protocol.
+pub struct Protocol {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub text: &'static str,
+    /// Source: RFC or paper.
+    pub cites: &'static str,
+    /// Parameters.
+    pub params: &'static [ParamSpec],
+    /// Builds it.
+    pub build: fn(&Params) -> Result<Suite, ParamError>,
+}
+
+/// A registered host controller.
+pub struct HostProtocol {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub text: &'static str,
+    /// Source: RFC or paper.
+    pub cites: &'static str,
+    /// Parameters.
+    pub params: &'static [ParamSpec],
+    /// Builds the controller of one host, or of one set of applications on it.
+    pub build: fn(&Params) -> Result<Box<dyn HostController>, ParamError>,
+}
+
+/// A registered receiver-side control.
+pub struct ReceiveProtocol {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub text: &'static str,
+    /// Source: RFC or paper.
+    pub cites: &'static str,
+    /// Parameters.
+    pub params: &'static [ParamSpec],
+    /// Builds it.
+    pub build: fn(&Params) -> Result<BuildReceive, ParamError>,
+}
+
+/// Something that can be registered.
+pub enum Entry {
+    /// A protocol.
+    Protocol(&'static Protocol),
+    /// A queue discipline.
+    Queue(&'static Discipline),
+    /// A receiver-side control.
+    Receive(&'static ReceiveProtocol),
+    /// A host controller.
+    Host(&'static HostProtocol),
+}
+
+impl From<&'static Protocol> for Entry {
+    fn from(p: &'static Protocol) -> Entry {
+        Entry::Protocol(p)
+    }
+}
+impl From<&'static Discipline> for Entry {
+    fn from(d: &'static Discipline) -> Entry {
+        Entry::Queue(d)
+    }
+}
+impl From<&'static ReceiveProtocol> for Entry {
+    fn from(p: &'static ReceiveProtocol) -> Entry {
+        Entry::Receive(p)
+    }
+}
+impl From<&'static HostProtocol> for Entry {
+    fn from(p: &'static HostProtocol) -> Entry {
+        Entry::Host(p)
+    }
+}
+
+/// What there is to choose from by name, in the order shown to a user.
+#[derive(Clone, Default)]
+pub struct Registry {
+    protocols: Vec<&'static Protocol>,
+    queues: Vec<&'static Discipline>,
+    receive: Vec<&'static ReceiveProtocol>,
+    hosts: Vec<&'static HostProtocol>,
+    /// What builds the protocols of these names in the place of their own `build`.
+    builders: Vec<(&'static str, BuildSuite)>,
+}
+
+/// Puts `item` at the end, or in the place of the one with its name.
+fn put<T>(list: &mut Vec<&'static T>, item: &'static T, name: fn(&T) -> &'static str) {
+    match list.iter_mut().find(|other| name(other) == name(item)) {
+        Some(other) => *other = item,
+        None => list.push(item),
+    }
+}
+
+/// An error about a parameter of what `key` names.
+fn inner(key: &str) -> impl Fn(ParamError) -> ParamError + '_ {
+    move |e| ParamError::new(format!("{key}:{}", e.key), e.value, e.rule)
+}
+
+impl Registry {
+    /// Nothing.
+    pub fn empty() -> Registry {
+        Registry::default()
+    }
+    /// The same with one more; it replaces one of the same kind and name.
+    #[must_use]
+    pub fn with(mut self, entry: impl Into<Entry>) -> Registry {
+        match entry.into() {
+            Entry::Protocol(p) => {
+                self.builders.retain(|(name, _)| *name != p.name);
+                put(&mut self.protocols, p, |p| p.name);
+            }
+            Entry::Queue(d) => put(&mut self.queues, d, |d| d.name),
+            Entry::Receive(p) => put(&mut self.receive, p, |p| p.name),
+            Entry::Host(p) => put(&mut self.hosts, p, |p| p.name),
+        }
+        self
+    }
+    /// The same with a protocol that `build` builds, not its own function: one that was made at run time.
+    #[must_use]
+    pub fn with_builder(self, protocol: &'static Protocol, build: BuildSuite) -> Registry {
+        let mut registry = self.with(protocol);
+        registry.builders.push((protocol.name, build));
+        registry
+    }
+    fn build(&self, protocol: &Protocol, params: &Params) -> Result<Suite, ParamError> {
+        match self.builders.iter().find(|(name, _)| *name == protocol.name) {
+            Some((_, build)) => build(params),
+            None => (protocol.build)(params),
+        }
+    }
+    /// Every protocol.
+    pub fn protocols(&self) -> &[&'static Protocol] {
+        &self.protocols
+    }
+    /// Every queue discipline.
+    pub fn queues(&self) -> &[&'static Discipline] {
+        &self.queues
+    }
+    /// Every receiver-side control.
+    pub fn receive_controls(&self) -> &[&'static ReceiveProtocol] {
+        &self.receive
+    }
+    /// Every host controller.
+    pub fn host_controllers(&self) -> &[&'static HostProtocol] {
+        &self.hosts
+    }
+
+    /// A protocol as written in a scenario (`dctcp:g=0.0625`), parsed and built.
+    ///
+    /// # Errors
+    /// An unknown protocol or a bad parameter, naming `key`.
+    pub fn protocol(&self, key: &str, text: &str) -> Result<(&'static Protocol, Suite), ParamError> {
+        let (name, given) = parse_spec(key, text)?;
+        let Some(found) = self.protocols.iter().find(|p| p.name == name) else {
+            let names: Vec<&str> = self.protocols.iter().map(|p| p.name).collect();
+            return Err(ParamError::new(key, text, unknown("protocol", &name, &names)));
+        };
+        let params = Params::parse(&format!("protocol {name}"), found.params, &given).map_err(inner(key))?;
+        let suite = self.build(found, &params).map_err(inner(key))?;
+        Ok((found, suite))
+    }
+    /// Parameters given to a protocol (`key:name`) that it did not look at: they have no effect.
+    pub fn unread(&self, key: &str, text: &str) -> Vec<String> {
+        let Ok((name, given)) = parse_spec(key, text) else { return Vec::new() };
+        let Some(found) = self.protocols.iter().find(|p| p.name == name) else { return Vec::new() };
+        let Ok(params) = Params::parse(&name, found.params, &given) else { return Vec::new() };
+        if self.build(found, &params).is_err() {
+            return Vec::new();
+        }
+        params.without_effect().iter().map(|k| format!("{key}:{k}")).collect()
+    }
+    /// A queue discipline as written in a scenario (`threshold:k=40pkt`).
+    ///
+    /// # Errors
+    /// An unknown discipline or a bad parameter, naming `key`.
+    pub fn queue(&self, key: &str, text: &str) -> Result<QueueSpec, ParamError> {
+        QueueSpec::among(&self.queues, key, text)
+    }
+    /// A receiver-side control as written in a scenario (`none`, `ictcp:alpha=0.9`), parsed.
+    ///
+    /// # Errors
+    /// An unknown name or a bad parameter, naming `key`.
+    pub fn receive_control(&self, key: &str, text: &str) -> Result<Option<BuildReceive>, ParamError> {
+        let (name, given) = parse_spec(key, text)?;
+        if name == "none" && given.is_empty() {
+            return Ok(None);
+        }
+        let Some(found) = self.receive.iter().find(|p| p.name == name) else {
+            let names: Vec<&str> = ["none"].into_iter().chain(self.receive.iter().map(|p| p.name)).collect();
+            return Err(ParamError::new(key, text, unknown("receiver-side control", &name, &names)));
+        };
+        let params = Params::parse(&format!("receiver-side control {name}"), found.params, &given)
+            .map_err(inner(key))?;
+        Ok(Some((found.build)(&params).map_err(inner(key))?))
+    }
+    /// A host controller as written in a scenario (`cbc:eta=1.3`); `none` is no control.
+    ///
+    /// # Errors
+    /// An unknown controller or a bad parameter, naming `key`.
+    pub fn host_controller(
+        &self,
+        key: &str,
+        text: &str,
+    ) -> Result<Option<Box<dyn HostController>>, ParamError> {
+        let (name, given) = parse_spec(key, text)?;
+        if name == "none" && given.is_empty() {
+            return Ok(None);
+        }
+        let Some(found) = self.hosts.iter().find(|p| p.name == name) else {
+            let names: Vec<&str> = ["none"].into_iter().chain(self.hosts.iter().map(|p| p.name)).collect();
+            return Err(ParamError::new(key, text, unknown("host controller", &name, &names)));
+        };
+        let params =
+            Params::parse(&format!("host controller {name}"), found.params, &given).map_err(inner(key))?;
+        Ok(Some((found.build)(&params).map_err(inner(key))?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    const MINE: Protocol =
+        Protocol { name: "mine", text: "", cites: "", params: &[], build: |_| Ok(Suite::tcp()) };
+    const OTHER_RENO: Protocol = Protocol { name: "reno", text: "another", ..MINE };
+
+    #[test]
+    fn a_registry_is_open() {
+        let registry = Registry::standard().with(&MINE).with(&OTHER_RENO);
+        let standard = Registry::standard();
+        assert_eq!(registry.protocols().len(), standard.protocols().len() + 1);
+        assert_eq!(registry.protocol("protocol", "mine").unwrap().0.name, "mine");
+        assert_eq!(registry.protocol("protocol", "reno").unwrap().0.text, "another");
+        assert!(standard.protocol("protocol", "mine").is_err());
+        let message = registry.protocol("protocol", "mime").err().unwrap().to_string();
+        assert!(message.contains("unknown protocol; did you mean mine?"), "{message}");
+        assert_eq!(Registry::empty().with(&MINE).protocols().len(), 1);
+    }
+    #[test]
+    fn a_builder_made_at_run_time_goes_before_the_protocol_s_own_until_it_is_replaced() {
+        let rule = String::from("state of its own");
+        let build: BuildSuite = Arc::new(move |_| Err(ParamError::new("x", "", rule.clone())));
+        let registry = Registry::standard().with_builder(&MINE, build);
+        let message = registry.protocol("protocol", "mine").err().unwrap().to_string();
+        assert!(message.contains("protocol:x") && message.contains("state of its own"), "{message}");
+        assert!(registry.with(&MINE).protocol("protocol", "mine").is_ok());
+    }
+    #[test]
+    fn every_standard_name_is_there_once_and_builds() {
+        let registry = Registry::standard();
+        let mut names: Vec<&str> = registry.protocols().iter().map(|p| p.name).collect();
+        for name in &names {
+            assert!(registry.protocol("protocol", name).is_ok(), "{name}");
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), PROTOCOLS.len() + STACKS.len());
+        for d in registry.queues() {
+            assert!(registry.queue("queue", d.name).is_ok(), "{}", d.name);
+        }
+        assert!(registry.receive_control("receive", "ictcp").unwrap().is_some());
+        assert!(registry.host_controller("control", "none").unwrap().is_none());
+    }
+}

@@ -1,0 +1,317 @@
+//! Transports with stacks of their own, in the lab: what each promises, against figures worked out by hand.
+
+#[path = "transports/rig.rs"]
+mod rig;
+
+use penstock_fabric::Reordering;
+use penstock_host::lab::{Flow, Outcome};
+use penstock_host::{Lab, Network};
+use penstock_units::{Bytes, Dur, Rate, Time};
+use proptest::prelude::*;
+use rig::{Rig, FRAMING, MSS};
+
+const GBPS: u64 = 1_000_000_000;
+/// Headers of a data packet.
+const HEADERS: [(&str, u32); 3] = [("pfabric", 40), ("ndp", 64), ("dcqcn", 44)];
+
+fn ms(n: u64) -> Time {
+    Time::ZERO + Dur::millis(n)
+}
+fn us(n: u64) -> Time {
+    Time::ZERO + Dur::micros(n)
+}
+/// Time of `bytes` of payload on a link, in packets with `header` and framing.
+fn on_link(bytes: u64, header: u32, rate: Rate) -> Dur {
+    Bytes(bytes + bytes.div_ceil(u64::from(MSS)) * u64::from(header + FRAMING)) / rate
+}
+fn all_done(lab: &Lab) -> Vec<Outcome> {
+    let outcomes = lab.outcomes();
+    for f in &outcomes {
+        assert!(f.completed != Time::NEVER, "not complete: {f:?}");
+        assert_eq!(f.delivered, f.flow.bytes, "{f:?}");
+    }
+    outcomes
+}
+fn took(f: &Outcome) -> f64 {
+    f.completed.since(f.flow.start).as_secs()
+}
+
+#[test]
+fn a_flow_alone_has_the_line_rate() {
+    for (protocol, header) in HEADERS {
+        for rate in [Rate(10 * GBPS), Rate(100 * GBPS)] {
+            for network in
+                [Network::Star { hosts: 2 }, Network::LeafSpine { leaves: 2, spines: 2, hosts_per_leaf: 1 }]
+            {
+                let mut lab = Rig { rate, ..Rig::new(network, protocol) }.build();
+                let bytes = rate.0 / 1000; // 8 ms at the line rate
+                lab.start(Flow::new(0, 1, bytes));
+                lab.run(ms(100));
+                let f = all_done(&lab)[0];
+                let ideal = on_link(bytes, header, rate).as_secs();
+                assert!(
+                    took(&f) >= ideal && took(&f) < 1.01 * ideal,
+                    "{protocol} {network:?}: {} of {ideal}",
+                    took(&f)
+                );
+                assert_eq!(
+                    (f.drops, f.counters.retransmits, f.counters.timeouts),
+                    (0, 0, 0),
+                    "{protocol} {network:?}"
+                );
+            }
+        }
+    }
+}
+
+/// Section 2.1 of the RDMA reference: with its headers and without framing, one packet of 1,000 bytes over two links of
+/// 100 Gb/s and 1 us takes 2 x (83.84 + 1000) ns, and each further one 83.84 ns.
+#[test]
+fn a_queue_pair_has_the_timing_of_the_rdma_reference() {
+    for (bytes, ns) in [(1000, 2167.68), (500, 2087.68), (10_000, 2167.68 + 9.0 * 83.84)] {
+        let mut rig = Rig::new(Network::Star { hosts: 2 }, "dcqcn:header=48,ack=60");
+        (rig.rate, rig.mss, rig.framing) = (Rate(100 * GBPS), 1000, 0);
+        let mut lab = rig.build();
+        lab.start(Flow::new(0, 1, bytes));
+        lab.run(ms(1));
+        let took = took(&all_done(&lab)[0]) * 1e9;
+        assert!((took - ns).abs() < 0.01, "{bytes} bytes: {took} ns, {ns} expected");
+    }
+}
+
+#[test]
+fn ndp_incast_loses_no_header_and_keeps_the_link_busy() {
+    for senders in [8, 32] {
+        let mut lab = Rig::new(Network::Star { hosts: senders + 1 }, "ndp").build();
+        (1..=senders).for_each(|src| _ = lab.start(Flow::new(src, 0, 1_000_000)));
+        lab.run(ms(200));
+        let outcomes = all_done(&lab);
+        let last = outcomes.iter().map(took).fold(0.0, f64::max);
+        let ideal = on_link(1_000_000, 64, Rate(10 * GBPS)).as_secs() * f64::from(senders);
+        assert!(last >= ideal && last < 1.05 * ideal, "{senders} senders: {last} s, ideal {ideal} s");
+        let sum = |of: fn(&Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+        assert!(sum(|f| f.trims) > u64::from(senders), "the first windows overflow eight packets");
+        assert_eq!((sum(|f| f.drops), sum(|f| f.counters.timeouts)), (0, 0), "no header is lost");
+        // The pull queue is fair: all end together.
+        let first = outcomes.iter().map(took).fold(f64::MAX, f64::min);
+        assert!(first > 0.9 * last, "{senders} senders: the first is done at {first}, the last at {last}");
+    }
+}
+#[test]
+fn ndp_spreads_the_packets_of_one_flow_evenly() {
+    let network = Network::LeafSpine { leaves: 2, spines: 4, hosts_per_leaf: 2 };
+    let mut lab = Rig::new(network, "ndp").build();
+    lab.start(Flow::new(0, 2, 4096 * u64::from(MSS)));
+    lab.run(ms(50));
+    assert_eq!(all_done(&lab)[0].counters.retransmits, 0);
+    let ports: Vec<u32> = (0..4).map(|spine| lab.uplink(0, spine)).collect();
+    let fabric = lab.fabric();
+    for port in ports {
+        // 64 paths, a permutation of them each round: exactly a quarter each.
+        assert_eq!(fabric.ports()[port as usize].stats().departed_packets, 1024);
+    }
+}
+
+#[test]
+fn pfabric_serves_the_flow_with_the_least_left_first() {
+    // A short flow meets four long ones: as if it were alone.
+    let short = |others: u32| {
+        let mut lab = Rig::new(Network::Star { hosts: 6 }, "pfabric").build();
+        (1..=others).for_each(|src| _ = lab.start(Flow::new(src, 0, 4_000_000)));
+        let id = lab.start(Flow::new(5, 0, 50_000).at(ms(1)));
+        lab.run(ms(100));
+        took(&all_done(&lab)[id.0 as usize])
+    };
+    let (alone, among) = (short(0), short(4));
+    // A packet in service at each of two hops, and its own port's, may be in the way.
+    let packet = on_link(u64::from(MSS), 40, Rate(10 * GBPS)).as_secs();
+    assert!(among < alone + 3.0 * packet, "{among} s against {alone} s alone");
+
+    // Flows that begin together end in the order of their sizes, each when it and all shorter ones are through.
+    let sizes = [200_000u64, 400_000, 800_000, 1_600_000];
+    let mut lab = Rig::new(Network::Star { hosts: 5 }, "pfabric").build();
+    sizes.iter().enumerate().for_each(|(i, bytes)| _ = lab.start(Flow::new(i as u32 + 1, 0, *bytes)));
+    lab.run(ms(100));
+    let mut before = 0.0;
+    for f in all_done(&lab) {
+        before += on_link(f.flow.bytes, 40, Rate(10 * GBPS)).as_secs();
+        assert!(
+            took(&f) > before * 0.999 && took(&f) < before * 1.1,
+            "{} bytes: {} s, {before} s",
+            f.flow.bytes,
+            took(&f)
+        );
+    }
+}
+#[test]
+fn pfabric_probes_while_nothing_gets_through() {
+    let mut lab = Rig::new(Network::Star { hosts: 2 }, "pfabric").build();
+    lab.start(Flow::new(0, 1, 1_000_000));
+    // The link to the receiver is down for 5 ms: some 200 timeouts of three round trips, of which five send packets.
+    lab.fail(us(100), 3, true);
+    lab.recover(ms(5), 3);
+    lab.run(ms(50));
+    let f = all_done(&lab)[0];
+    assert!(f.counters.timeouts > 100, "{f:?}");
+    assert!(f.counters.retransmits < 40, "{f:?}");
+    assert!(f.completed < us(5100) + on_link(1_000_000, 40, Rate(10 * GBPS)), "{f:?}");
+}
+
+#[test]
+fn dcqcn_flows_share_fairly_and_lose_nothing() {
+    let rig = Rig { rate: Rate(40 * GBPS), ..Rig::new(Network::Star { hosts: 3 }, "dcqcn") };
+    let mut lab = rig.build();
+    lab.start(Flow::new(1, 0, 400_000_000));
+    lab.start(Flow::new(2, 0, 400_000_000).at(ms(1)));
+    lab.run(ms(40));
+    let before = lab.outcomes();
+    lab.run(ms(80));
+    let after = lab.outcomes();
+    let got: Vec<f64> = before.iter().zip(&after).map(|(b, a)| (a.delivered - b.delivered) as f64).collect();
+    let jain = (got[0] + got[1]).powi(2) / (2.0 * (got[0].powi(2) + got[1].powi(2)));
+    assert!(jain > 0.99, "{got:?}");
+    let line = 40e9 / 8.0 * 0.04 * f64::from(MSS) / f64::from(MSS + 44 + FRAMING);
+    assert!(got[0] + got[1] > 0.9 * line, "{got:?} of {line}");
+    for f in &after {
+        assert!(f.drops == 0 && f.counters.retransmits == 0 && f.counters.ece_acks > 0, "{f:?}");
+    }
+}
+#[test]
+fn pause_keeps_an_incast_of_queue_pairs_lossless() {
+    // Sixteen at line rate into 200 KB, of which 150 are headroom and reserves; with CNPs and without any.
+    for protocol in ["dcqcn", "dcqcn:pmax=0,kmin=1GB,kmax=2GB"] {
+        let run = |pause: bool| {
+            let rig = Rig { pause, buffer: 200_000, ..Rig::new(Network::Star { hosts: 17 }, protocol) };
+            let mut lab = rig.build();
+            (1..17).for_each(|src| _ = lab.start(Flow::new(src, 0, 500_000)));
+            lab.run(ms(if pause { 200 } else { 5 }));
+            let outcomes = if pause { all_done(&lab) } else { lab.outcomes() };
+            let (pauses, _) = lab.fabric().buffer(0).signals();
+            (
+                outcomes.iter().map(|f| f.drops).sum::<u64>(),
+                pauses,
+                outcomes.iter().map(took).fold(0.0, f64::max),
+            )
+        };
+        let (drops, pauses, last) = run(true);
+        assert!(drops == 0 && pauses > 0, "{protocol}: {drops} drops, {pauses} pauses");
+        let ideal = 16.0 * on_link(500_000, 44, Rate(10 * GBPS)).as_secs();
+        assert!(protocol == "dcqcn" || last < 1.01 * ideal, "{protocol}: {last} of {ideal}");
+        let (drops, pauses, _) = run(false);
+        assert!(drops > 0 && pauses == 0, "{protocol}: {drops} drops, {pauses} pauses without flow control");
+    }
+}
+#[test]
+fn go_back_n_repairs_a_random_loss() {
+    let rig = Rig { loss: 0.001, ..Rig::new(Network::Star { hosts: 2 }, "dcqcn") };
+    let mut lab = rig.build();
+    lab.start(Flow::new(0, 1, 10_000_000));
+    lab.run(ms(500));
+    let f = all_done(&lab)[0];
+    let c = f.counters;
+    assert!(f.drops > 0 && c.fast_retransmits > 0, "{f:?}");
+    // One NACK for each gap; a loss costs all that was under way behind it, some eight packets of a round trip.
+    assert!(c.fast_retransmits <= f.drops, "{f:?}");
+    let each = c.retransmits as f64 / c.fast_retransmits as f64;
+    assert!((3.0..12.0).contains(&each), "{each} packets sent again for each gap: {f:?}");
+    // An ACK that is late by a reordering is no loss, a data packet is.
+    let reorder = Some(Reordering { share: 0.01, extra: Dur::micros(20) });
+    let mut lab = Rig { reorder, ..Rig::new(Network::Star { hosts: 2 }, "dcqcn") }.build();
+    lab.start(Flow::new(0, 1, 10_000_000));
+    lab.run(ms(500));
+    let f = all_done(&lab)[0];
+    assert!(f.drops == 0 && f.counters.retransmits > 0 && f.counters.timeouts == 0, "{f:?}");
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    network: Network,
+    /// From, to, bytes, start in us.
+    flows: Vec<(u32, u32, u64, u64)>,
+    loss: f64,
+    reorder: Option<(f64, u64)>,
+    trim_at: Option<u32>,
+    /// Port, when in us, for how long, and whether what waits is lost.
+    failures: Vec<(u32, u64, u64, bool)>,
+    seed: u64,
+}
+
+fn network() -> impl Strategy<Value = Network> {
+    prop_oneof![
+        (2u32..6).prop_map(|hosts| Network::Star { hosts }),
+        (1u32..4, 1u32..4, 2u32..4).prop_map(|(leaves, spines, hosts_per_leaf)| Network::LeafSpine {
+            leaves,
+            spines,
+            hosts_per_leaf
+        }),
+    ]
+}
+fn case() -> impl Strategy<Value = Case> {
+    let flow = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1u64..300_000, 0u64..500);
+    let failure = (any::<prop::sample::Index>(), 0u64..1500, 1u64..2000, any::<bool>());
+    let reorder = prop::option::of((0.01f64..0.3, 1u64..50));
+    let loss = prop_oneof![Just(0.0), 0.0f64..0.05];
+    let trim_at = prop::option::of(1u32..12);
+    (
+        network(),
+        prop::collection::vec(flow, 1..12),
+        loss,
+        reorder,
+        trim_at,
+        prop::collection::vec(failure, 0..4),
+        any::<u64>(),
+    )
+        .prop_map(|(network, flows, loss, reorder, trim_at, failures, seed)| {
+            let n = network.hosts() as usize;
+            let pair = |(a, b, bytes, start): (prop::sample::Index, prop::sample::Index, u64, u64)| {
+                let (src, ahead) = (a.index(n), 1 + b.index(n - 1));
+                (src as u32, ((src + ahead) % n) as u32, bytes, start)
+            };
+            let port = |(p, at, long, lose): (prop::sample::Index, u64, u64, bool)| {
+                (p.index(network.ports() as usize) as u32, at, long, lose)
+            };
+            let (flows, failures) =
+                (flows.into_iter().map(pair).collect(), failures.into_iter().map(port).collect());
+            Case { network, flows, loss, reorder, trim_at, failures, seed }
+        })
+}
+
+/// The lab itself checks that no packet and no byte comes from nowhere, is delivered twice or out of order.
+fn every_byte_arrives(protocol: &str, case: &Case) {
+    let mut lab = Rig {
+        loss: case.loss,
+        reorder: case.reorder.map(|(share, us)| Reordering { share, extra: Dur::micros(us) }),
+        trim_at: case.trim_at,
+        seed: case.seed,
+        ..Rig::new(case.network, protocol)
+    }
+    .build();
+    case.flows.iter().for_each(|(src, dst, bytes, start)| {
+        lab.start(Flow::new(*src, *dst, *bytes).at(us(*start)));
+    });
+    for (port, at, long, lose) in &case.failures {
+        lab.fail(us(*at), *port, *lose);
+        lab.recover(us(at + long), *port);
+    }
+    lab.run(ms(3000));
+    for f in all_done(&lab) {
+        assert!(f.closed != Time::NEVER, "{protocol}: the sender does not know: {f:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn pfabric_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("pfabric", &case);
+    }
+    #[test]
+    fn ndp_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("ndp", &case);
+    }
+    #[test]
+    fn rdma_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("dcqcn", &case);
+        every_byte_arrives("dcqcn:ack_every=4", &case);
+    }
+}

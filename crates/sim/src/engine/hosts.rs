@@ -1,0 +1,408 @@
+//! The hosts of a run: a network card each, with one stack per transport.
+
+use crate::events::{Deadlines, HostWakes, Ties};
+use crate::flow::Flow;
+use crate::metrics::{FlowCounters, Sampled};
+use crate::network::Network;
+use crate::setup::{NicMode, Setup};
+use crate::topology::NodeKind;
+use penstock_core::host::Transition;
+use penstock_core::tcp::TcpConfig;
+use penstock_core::{Ack, Congestion, FlowId, FlowView, HostController, Peer};
+use penstock_fabric::{Arena, Cell};
+use penstock_host::{
+    Counters, Exchange, HostFacts, Io, Net, News, Nic, NicConfig, Opening, Order, Stack, TcpOptions,
+    TcpProtocol, TcpStack,
+};
+use penstock_models::Suite;
+#[cfg(debug_assertions)]
+use penstock_units::Dur;
+use penstock_units::{Bytes, Time};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A transport at a host. TCP is called without a table: it is what most runs are about.
+// One per host: the room that the smaller one wastes does not matter.
+#[allow(clippy::large_enum_variant)]
+pub(super) enum HostStack {
+    Tcp(TcpStack),
+    Other(Box<dyn Stack>),
+}
+
+macro_rules! each {
+    ($self:ident, $s:ident => $call:expr) => {
+        match $self {
+            HostStack::Tcp($s) => $call,
+            HostStack::Other($s) => $call,
+        }
+    };
+}
+
+impl Stack for HostStack {
+    fn open(&mut self, io: &mut Io<'_>, opening: &Opening) {
+        each!(self, s => s.open(io, opening));
+    }
+    fn listen(&mut self, io: &mut Io<'_>, opening: &Opening) {
+        each!(self, s => s.listen(io, opening));
+    }
+    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
+        each!(self, s => s.accept(io, conn, bytes));
+    }
+    fn expect(&mut self, conn: u32, end: u64) {
+        each!(self, s => s.expect(conn, end));
+    }
+    fn close(&mut self, io: &mut Io<'_>, conn: u32) {
+        each!(self, s => s.close(io, conn));
+    }
+    fn leave(&mut self, io: &mut Io<'_>, conn: u32) {
+        each!(self, s => s.leave(io, conn));
+    }
+    fn forget(&mut self, io: &mut Io<'_>, conn: u32) {
+        each!(self, s => s.forget(io, conn));
+    }
+    #[inline]
+    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
+        each!(self, s => s.receive(io, cell));
+    }
+    #[inline]
+    fn exchange<N: Net>(&mut self, io: &mut Exchange<'_, N>, cell: &Cell) -> bool {
+        each!(self, s => s.exchange(io, cell))
+    }
+    #[inline]
+    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        each!(self, s => s.pull(io))
+    }
+    fn pull_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
+        each!(self, s => s.pull_of(io, conn))
+    }
+    #[inline]
+    fn departs(&mut self, at: Time) {
+        each!(self, s => s.departs(at));
+    }
+    #[inline]
+    fn ready(&self, paused: u8) -> Time {
+        each!(self, s => s.ready(paused))
+    }
+    #[inline]
+    fn deadline(&self) -> Time {
+        each!(self, s => s.deadline())
+    }
+    fn on_deadline(&mut self, io: &mut Io<'_>) {
+        each!(self, s => s.on_deadline(io));
+    }
+    fn counters(&self, conn: u32) -> Counters {
+        each!(self, s => s.counters(conn))
+    }
+    fn missing_below(&self, conn: u32, end: u64) -> u64 {
+        each!(self, s => s.missing_below(conn, end))
+    }
+    fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+        each!(self, s => s.observe(conn, report));
+    }
+    fn observe_group(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+        each!(self, s => s.observe_group(conn, report));
+    }
+}
+
+/// A host controller in whose charge there may be connections of several hosts: each host's stack has a handle.
+struct Shared(Arc<Mutex<Box<dyn HostController>>>);
+
+impl Shared {
+    fn with<T>(&self, act: impl FnOnce(&mut dyn HostController) -> T) -> T {
+        act(&mut **self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl HostController for Shared {
+    fn on_open(&mut self, now: Time, flow: FlowId, peer: Peer) {
+        self.with(|c| c.on_open(now, flow, peer));
+    }
+    fn on_close(&mut self, now: Time, flow: FlowId) {
+        self.with(|c| c.on_close(now, flow));
+    }
+    fn on_ack(&mut self, flow: FlowId, ack: &Ack<'_>, view: &FlowView) {
+        self.with(|c| c.on_ack(flow, ack, view));
+    }
+    fn on_congestion(&mut self, now: Time, flow: FlowId, view: &FlowView, event: Congestion) {
+        self.with(|c| c.on_congestion(now, flow, view, event));
+    }
+    fn cap(&self, flow: FlowId) -> Option<Bytes> {
+        self.with(|c| c.cap(flow))
+    }
+    fn take_transitions(&mut self) -> Vec<Transition> {
+        self.with(|c| c.take_transitions())
+    }
+    fn observe(&self, flow: FlowId, report: &mut dyn FnMut(&'static str, f64)) {
+        self.with(|c| c.observe(flow, report));
+    }
+}
+
+/// What network cards call: the network, and a list of what stacks have told.
+pub(super) struct Wire {
+    pub net: Network,
+    pub told: Vec<(Time, News)>,
+    /// By flow: the host it leads to, and what [`penstock_fabric::Forwarding::draw`] has answered for either direction; kept where a
+    /// transport may choose paths itself.
+    pub own: Vec<(u32, u32, u32)>,
+}
+
+impl Net for Wire {
+    #[inline]
+    fn arena(&mut self) -> &mut Arena {
+        &mut self.net.arena
+    }
+    #[inline]
+    fn transmit(&mut self, at: Time, port: u32, mut cell: Cell) -> Option<Time> {
+        if !self.own.is_empty() {
+            let flow = self.net.arena.packets[cell.packet as usize].flow;
+            let (dst, forth, back) = self.own[flow as usize];
+            cell.entropy = self.net.stamp(if cell.to == dst { forth } else { back }, cell.entropy);
+        }
+        self.net.transmit(at, port, cell)
+    }
+    #[inline]
+    fn tell(&mut self, at: Time, news: News) {
+        self.told.push((at, news));
+    }
+}
+
+/// A host.
+pub(super) struct Host {
+    pub nic: Nic<HostStack>,
+    pub wakes: HostWakes,
+    /// Handles that may be used again, and the first never used.
+    free: Vec<u32>,
+    next: u32,
+}
+
+impl Host {
+    /// A handle for an end of a connection.
+    pub fn handle(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        })
+    }
+    /// The handle may be used again.
+    pub fn give_back(&mut self, handle: u32) {
+        self.free.push(handle);
+    }
+    /// Asks for the host's next wake-up.
+    #[inline]
+    pub fn arm(&mut self, now: Time, host: u32, deadlines: &mut Deadlines) {
+        let at = self.nic.deadline();
+        if at == Time::NEVER || at.max(now) > self.wakes.next() {
+            return;
+        }
+        let mut order = (0, 0);
+        if let HostStack::Tcp(tcp) = self.nic.stack(0) {
+            let (due, kind, flow) = tcp.next_timer();
+            if due == at {
+                order = (kind, flow);
+            }
+        }
+        deadlines.push_host(at.max(now), order, host, &mut self.wakes);
+    }
+}
+
+/// Where the protocols of a run are at every host: the stack, and the number there.
+pub(super) struct Seats {
+    by_protocol: Vec<(usize, u32)>,
+    tcp: bool,
+}
+
+impl Seats {
+    fn new(setup: &Setup) -> Seats {
+        let tcp = setup.protocols.iter().any(|(suite, _)| suite.stack.is_none());
+        let (mut stacks, mut laws) = (usize::from(tcp), 0);
+        let seat = |(suite, _): &(Suite, _)| {
+            if suite.stack.is_some() {
+                stacks += 1;
+                return (stacks - 1, 0);
+            }
+            laws += 1;
+            (0, laws - 1)
+        };
+        Seats { by_protocol: setup.protocols.iter().map(seat).collect(), tcp }
+    }
+    /// The first is TCP.
+    fn tcp(&self) -> bool {
+        self.tcp
+    }
+    /// Of a protocol by its position.
+    pub fn of(&self, protocol: u16) -> (usize, u32) {
+        self.by_protocol[usize::from(protocol)]
+    }
+}
+
+/// All hosts, by node; `None` for switches.
+pub(super) struct Hosts {
+    list: Vec<Option<Host>>,
+    pub seats: Seats,
+    /// Their network cards pull.
+    pub pull: bool,
+    /// Congestion header of a protocol's packets, in bytes.
+    pub header_len: Vec<u32>,
+    /// Some transport may choose paths itself.
+    pub own: bool,
+    /// A packet reaches its transport when it reaches its host.
+    #[cfg(debug_assertions)]
+    pub at_once: bool,
+}
+
+impl Hosts {
+    /// The hosts of a run. Takes over its host controllers.
+    pub fn new(setup: &mut Setup) -> Hosts {
+        let seats = Seats::new(setup);
+        let (pull, order) = match setup.nic {
+            NicMode::Endless => (false, Order::RoundRobin),
+            NicMode::Pull(order) => (true, order),
+        };
+        let header_len = (0..setup.protocols.len()).map(|i| setup.congestion_header(i)).collect();
+        let groups: Vec<_> =
+            setup.collectives.drain(..).map(|c| (Arc::new(Mutex::new(c.controller)), c.workloads)).collect();
+        let mut receive = setup.receive_controllers();
+        receive.resize_with(setup.topology.nodes.len(), || None);
+        let mut list = Vec::new();
+        for (host, (node, receive)) in setup.topology.nodes.iter().zip(receive).enumerate() {
+            let ports = setup.topology.ports_of(host as u32);
+            let port = ports.first().filter(|_| node.kind == NodeKind::Host);
+            let Some(port) = port.copied() else {
+                list.push(None);
+                continue;
+            };
+            let link = &setup.topology.links[port as usize];
+            let facts = |mss| HostFacts {
+                host: host as u32,
+                rate: link.rate,
+                base_rtt: setup.base_rtt.max(Bytes(u64::from(mss)) / link.rate),
+                mss,
+                framing: setup.framing,
+                order,
+                seed: setup.seed,
+                run: setup.run,
+            };
+            let mut stacks = Vec::new();
+            let laws = setup.protocols.iter().filter(|(suite, _)| suite.stack.is_none());
+            if seats.tcp() {
+                let law = |(s, config): &(Suite, Arc<TcpConfig>)| TcpProtocol {
+                    config: config.clone(),
+                    control: s.endpoint.clone(),
+                };
+                let handle =
+                    |(c, _): &(Arc<_>, _)| Box::new(Shared(Arc::clone(c))) as Box<dyn HostController>;
+                let options = TcpOptions {
+                    protocols: laws.clone().map(law).collect(),
+                    groups: groups.iter().map(handle).collect(),
+                    receive,
+                    endless: !pull,
+                    host_queue: setup.host_queue,
+                    priority: 0,
+                    reversed: setup.ties == Ties::Reversed,
+                };
+                let mss = laws.map(|(_, c)| c.mss).max().unwrap_or(1460);
+                stacks.push(HostStack::Tcp(TcpStack::new(&facts(mss), options)));
+            }
+            for (suite, config) in &setup.protocols {
+                if let Some(build) = &suite.stack {
+                    stacks.push(HostStack::Other(build(&facts(config.mss))));
+                }
+            }
+            let config = NicConfig {
+                port,
+                rate: link.rate,
+                delay: link.delay,
+                framing: setup.framing,
+                endless: !pull,
+                receive_delay: setup.receive_delay,
+                processing: setup.processing,
+            };
+            let nic = Nic::new(config, stacks);
+            list.push(Some(Host { nic, wakes: HostWakes::default(), free: Vec::new(), next: 0 }));
+        }
+        Hosts {
+            list,
+            seats,
+            pull,
+            header_len,
+            own: setup.own_stack().is_some(),
+            #[cfg(debug_assertions)]
+            at_once: setup.receive_delay == Dur::ZERO && setup.processing == Dur::ZERO,
+        }
+    }
+    /// A host.
+    #[inline]
+    pub fn at(&mut self, node: u32) -> &mut Host {
+        self.list[node as usize].as_mut().expect("a host")
+    }
+    /// A host, to look at.
+    #[inline]
+    pub fn get(&self, node: u32) -> Option<&Host> {
+        self.list.get(node as usize)?.as_ref()
+    }
+    /// True when a node is a host.
+    #[inline]
+    pub fn is_host(&self, node: u32) -> bool {
+        self.list[node as usize].is_some()
+    }
+    /// Packets that have arrived and that no transport has seen yet.
+    pub fn packets_held(&self) -> u64 {
+        self.list.iter().flatten().map(|h| h.nic.packets_held()).sum()
+    }
+    /// What a transport knows of both ends of a flow.
+    pub fn ends(&self, o: &Opening) -> (Counters, Counters) {
+        let end = |host, handle| self.get(host).map(|h| h.nic.counters(handle)).unwrap_or_default();
+        (end(o.src, o.at_src), end(o.dst, o.at_dst))
+    }
+    /// Bytes below `end` that have not reached the receiver of a flow.
+    pub fn missing_below(&self, o: &Opening, end: u64) -> u64 {
+        self.get(o.dst).map_or(0, |h| h.nic.missing_below(o.at_dst, end))
+    }
+    /// What a flow has done so far.
+    pub fn counters(&self, flow: &Flow) -> FlowCounters {
+        let (s, r) = self.ends(&flow.opening);
+        FlowCounters {
+            acked_bytes: s.acked_bytes + r.acked_bytes,
+            delivered_bytes: s.delivered_bytes + r.delivered_bytes,
+            data_packets: s.data_packets + r.data_packets,
+            retransmits: s.retransmits + r.retransmits,
+            timeouts: s.timeouts + r.timeouts,
+            fast_retransmits: s.fast_retransmits + r.fast_retransmits,
+            ece_acks: s.ece_acks + r.ece_acks,
+            drops: flow.drops,
+        }
+    }
+}
+
+/// A flow with its hosts, as samples are taken of it.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'a> {
+    pub flow: &'a Flow,
+    pub hosts: &'a Hosts,
+}
+
+impl Sampled for Seen<'_> {
+    fn number(&self) -> u32 {
+        self.flow.record.flow
+    }
+    fn destination(&self) -> u32 {
+        self.flow.record.dst
+    }
+    fn has_place(&self) -> bool {
+        self.flow.has_place
+    }
+    fn counters(&self) -> FlowCounters {
+        self.hosts.counters(self.flow)
+    }
+    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        let o = &self.flow.opening;
+        if let Some(host) = self.hosts.get(o.src) {
+            host.nic.observe(o.at_src, report);
+        }
+    }
+    fn observe_group(&self, report: &mut dyn FnMut(&'static str, f64)) {
+        let o = &self.flow.opening;
+        if let Some(host) = self.hosts.get(o.src).filter(|_| o.group != Opening::ALONE) {
+            host.nic.observe_group(o.at_src, report);
+        }
+    }
+}

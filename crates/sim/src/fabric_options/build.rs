@@ -1,0 +1,313 @@
+//! Ports and nodes of a run, as its options, its links and its protocols ask for them.
+
+use super::outages::Change;
+use super::{FabricOptions, Headroom, Pfc, Shared, Thresholds};
+use crate::setup::Setup;
+use crate::topology::{Link, NodeKind};
+use penstock_core::rng::Entity;
+use penstock_core::{Amount, ParamError, Stream};
+use penstock_fabric::pfc::PAUSE_FRAME;
+use penstock_fabric::Spread;
+use penstock_fabric::{
+    BufferConfig, Cable, ClassConfig, Fabric, Ingress, Limit, NodeConfig, PauseAt, Port, PortConfig,
+    Scheduler, Service, PRIORITIES,
+};
+use penstock_models::registry::{LinkFacts, Paths};
+use penstock_units::{Bytes, Dur, Rate};
+
+/// Networks of up to so many ports keep the queue integrals of all of them; larger ones of the bottleneck, and of the
+/// others the mean queue in packets (Little's law).
+const MEASURE_ALL: usize = 512;
+/// Bytes of TCP options that an ACK may have beside those of data (RFC 9293 section 3.1: 40 in all).
+const OPTIONS: u32 = 40;
+
+/// The output ports of the network, one per link and in their order, and the buffers they share.
+///
+/// # Errors
+/// A port or a buffer that cannot work.
+pub fn build(setup: &Setup) -> Result<Fabric, ParamError> {
+    let mut fabric = Fabric::new(ports(setup)?);
+    let stream = |i: u64| Stream::new(setup.seed, setup.run, Entity::Pool, i);
+    for (i, pool) in setup.pools.iter().enumerate() {
+        if setup.fabric.pooled() {
+            let rule =
+                "cannot be used where the scenario has a shared buffer with limits by class of its own";
+            return Err(ParamError::new("pfc", "on", rule));
+        }
+        fabric.add_node(node(setup, pool.node, pool.rule.config(), Dur::ZERO, stream(i as u64)))?;
+    }
+    if setup.fabric.pooled() {
+        let switches = (0..setup.topology.nodes.len() as u32).filter(|n| is_switch(setup, *n));
+        for switch in switches.filter(|n| !setup.topology.ports_of(*n).is_empty()) {
+            let buffer = memory(setup, switch)?;
+            let response = setup.fabric.pfc.map_or(Dur::ZERO, |pfc| pfc.response);
+            let config = node(setup, switch, buffer, response, stream(1 << 32 | u64::from(switch)));
+            fabric.add_node(config).map_err(|e| {
+                let name = &setup.topology.nodes[switch as usize].name;
+                ParamError { rule: format!("{} (switch {name})", e.rule), ..e }
+            })?;
+        }
+    }
+    Ok(fabric)
+}
+
+fn is_switch(setup: &Setup, node: u32) -> bool {
+    setup.topology.nodes[node as usize].kind == NodeKind::Switch
+}
+
+/// Links into a node, in their order.
+fn into(setup: &Setup, node: u32) -> impl Iterator<Item = u32> + '_ {
+    let links = &setup.topology.links;
+    (0..links.len() as u32).filter(move |l| links[*l as usize].to == node)
+}
+
+fn node(setup: &Setup, node: u32, buffer: BufferConfig, response: Dur, rng: Stream) -> NodeConfig {
+    let t = &setup.topology;
+    let ingress =
+        |upstream: u32| Ingress { upstream, back: t.link_between(node, t.links[upstream as usize].from) };
+    let ingresses = into(setup, node).map(ingress).collect();
+    NodeConfig { ports: t.ports_of(node), ingresses, buffer, response, rng }
+}
+
+// ---- memory of a switch ----------------------------------------------------------------------------------
+
+/// Longest packet of the run on the wire, framing not included.
+fn longest(setup: &Setup) -> u32 {
+    let of = |position: usize| {
+        let cfg = &setup.protocols[position].1;
+        cfg.header_len() + setup.congestion_header(position) + cfg.mss.max(OPTIONS)
+    };
+    (0..setup.protocols.len()).map(of).max().unwrap_or(1500)
+}
+
+fn in_bytes(amount: Amount, packet: u32) -> u64 {
+    match amount {
+        Amount::Bytes(b) => b,
+        Amount::Packets(n) => u64::from(n) * u64::from(packet),
+    }
+}
+
+/// The slowest and the fastest that a link is in the run.
+fn rates(setup: &Setup, link: u32) -> (Rate, Rate) {
+    let own = setup.topology.links[link as usize].rate;
+    let changed = setup.changes.iter().filter(|c| c.links.contains(&link)).filter_map(|c| match c.change {
+        Change::Rate(rate) => Some(rate),
+        _ => None,
+    });
+    changed.fold((own, own), |(slow, fast), rate| (slow.min(rate), fast.max(rate)))
+}
+
+/// Headroom by formula of a lane that comes in by `link`, in bytes ([`Cable::headroom`]).
+///
+/// What the formula does not know is time that the other end takes longer to obey: the timing noise of a host, and a way back
+/// that is slower or longer than the way there.
+pub fn headroom_of(setup: &Setup, link: u32, dynamic: bool) -> u64 {
+    let t = &setup.topology;
+    let Link { from, to, delay, .. } = t.links[link as usize];
+    let (_, rate) = rates(setup, link);
+    let mtu = longest(setup) + setup.framing;
+    let noise = if is_switch(setup, from) { Dur::ZERO } else { setup.send_jitter };
+    let mut response = setup.fabric.pfc.map_or(Dur::ZERO, |pfc| pfc.response) + noise;
+    if let Some(back) = t.link_between(to, from) {
+        let waits = Bytes(u64::from(mtu + PAUSE_FRAME + setup.framing));
+        let (there, here) = (waits / rate, waits / rates(setup, back).0);
+        response += Dur(here.0.saturating_sub(there.0));
+        response += Dur(t.links[back as usize].delay.0.saturating_sub(delay.0));
+    }
+    Cable { rate, delay, mtu, framing: setup.framing, response }.headroom(dynamic).0
+}
+
+/// The buffer of a switch.
+fn memory(setup: &Setup, switch: u32) -> Result<BufferConfig, ParamError> {
+    let t = &setup.topology;
+    let FabricOptions { shared, pfc, .. } = setup.fabric;
+    let limit = shared.map_or(Limit::Pool, |s| Limit::Dynamic(s.alpha));
+    let mut buffer = BufferConfig { limits: [limit; PRIORITIES], ..BufferConfig::pool(u64::MAX, 0, 0) };
+    if let Some(shared) = shared {
+        buffer.bytes = shared.size;
+    }
+    let Some(pfc) = pfc else { return Ok(buffer) };
+    let ports = t.ports_of(switch);
+    let packet = longest(setup);
+    let own = ports.iter().filter_map(|p| t.links[*p as usize].buffer).map(|a| in_bytes(a, packet)).max();
+    buffer.lossless = pfc.lossless;
+    buffer.reserve = pfc.reserve;
+    buffer.ingresses = into(setup, switch).count() as u16;
+    buffer.ports = ports.len() as u16;
+    let lanes = u64::from(buffer.ingresses) * u64::from(pfc.lossless.count_ones());
+    let mut own_pool = false;
+    buffer.pause = match pfc.thresholds {
+        Thresholds::Dynamic { alpha, gap } => {
+            PauseAt::Dynamic { alpha, gap: gap.unwrap_or(2 * u64::from(packet)) }
+        }
+        Thresholds::Fixed { xoff, xon } => {
+            let xoff = xoff.or(own).ok_or_else(|| {
+                ParamError::new("pfc:xoff", "", "must be given where a port's buffer is unlimited or shared")
+            })?;
+            let xon = xon.unwrap_or(xoff / 2);
+            if xon > xoff {
+                let rule = format!("must not be above xoff ({xoff} bytes)");
+                return Err(ParamError::new("pfc:xon", format!("{xon}B"), rule));
+            }
+            // What all lanes can hold before they are paused. Lossy packets have the room of their ports beside it.
+            let paused = lanes * (xoff + u64::from(packet));
+            own_pool = shared.is_none_or(|s| s.size >= paused);
+            PauseAt::Static { xoff, xon }
+        }
+    };
+    let dynamic = matches!(buffer.pause, PauseAt::Dynamic { .. }) || !own_pool;
+    let headroom = |link| match pfc.headroom {
+        Headroom::Bytes(bytes) => bytes,
+        Headroom::Formula { less } => headroom_of(setup, link, dynamic).saturating_sub(less),
+    };
+    buffer.headroom = into(setup, switch).map(headroom).collect();
+    if shared.is_none() {
+        // Memory as it needs: a fixed threshold never depends on what others hold, lossy packets are limited by port.
+        buffer.bytes = u64::MAX;
+    }
+    Ok(buffer)
+}
+
+// ---- ports -----------------------------------------------------------------------------------------------
+
+/// Limits of a priority.
+fn class(buffer: Amount) -> ClassConfig {
+    let (limit_packets, limit_bytes) = limits(Some(buffer));
+    ClassConfig { limit_packets, limit_bytes, ..ClassConfig::default() }
+}
+
+fn limits(buffer: Option<Amount>) -> (u32, u64) {
+    match buffer {
+        None => (u32::MAX, u64::MAX),
+        Some(Amount::Packets(n)) => (n, u64::MAX),
+        Some(Amount::Bytes(b)) => (u32::MAX, b),
+    }
+}
+
+/// What makes the port of a link choose among packets, and the limit it has as a whole.
+fn service(options: &FabricOptions, l: &Link, at_host: bool) -> (Option<Box<Service>>, Option<Amount>) {
+    let scheduler = l.options.scheduler.unwrap_or(options.scheduler);
+    let trim = l.options.trim.unwrap_or(options.trim).filter(|_| !at_host);
+    // Where packets are trimmed or priorities are without loss, each priority has its own limit: what remains of a packet must
+    // find room where the packet did not, and nothing but its lane limits a lossless one.
+    let lossless = options.pfc.filter(|_| !at_host).map_or(0, |pfc: Pfc| pfc.lossless);
+    let by_class = trim.is_some() || lossless != 0;
+    let mut classes: [ClassConfig; PRIORITIES] = Default::default();
+    let used = (0..PRIORITIES as u8)
+        .filter(|p| *p < options.priorities || trim.is_some_and(|t| t.priority == *p))
+        .filter(|p| lossless & (1 << p) == 0);
+    let mut limited = false;
+    if let Some(buffer) = l.buffer.filter(|_| by_class) {
+        for p in used {
+            classes[usize::from(p)] = class(buffer);
+            limited = true;
+        }
+    }
+    let needed = scheduler.is_some() || trim.is_some() || limited;
+    let service =
+        needed.then(|| Box::new(Service { scheduler: scheduler.unwrap_or(Scheduler::Fifo), classes, trim }));
+    (service, l.buffer.filter(|_| !by_class))
+}
+
+/// Memory of a switch's port by default where a protocol needs pause frames, in bytes per bit/s: 12 MB for 32 ports of 40 Gb/s (the
+/// switches of Zhu et al., SIGCOMM 2015, section 4; from memory).
+const MEMORY: f64 = 12e6 / 32.0 / 40e9;
+
+/// Fills in what a protocol of the run needs of the network and the scenario's own keys leave open; `spread`: the key is open.
+///
+/// # Errors
+/// None that a scenario's own keys would not have.
+pub fn meet_needs(setup: &mut Setup, spread: bool) -> Result<(), ParamError> {
+    let Some(needs) = setup.needs().cloned() else { return Ok(()) };
+    let Some(link) = setup.topology.links.iter().max_by_key(|l| l.rate) else { return Ok(()) };
+    let needs = needs(&setup.facts(link));
+    setup.fabric.telemetry |= needs.telemetry;
+    if spread && needs.paths == Paths::BySender {
+        setup.fabric.spread = Spread::parse("spread", "entropy")?;
+        // In a network without any choice there is nothing to spread.
+        if setup.forwarding().is_err() {
+            setup.fabric.spread = Spread::Drawn;
+        }
+    }
+    let Some(lossless) = needs.lossless.filter(|_| setup.fabric.pfc.is_none()) else { return Ok(()) };
+    let dynamic = matches!(lossless.pause, PauseAt::Dynamic { .. });
+    let switches = (0..setup.topology.nodes.len() as u32).filter(|n| is_switch(setup, *n));
+    let lanes = u64::from(lossless.priorities.count_ones());
+    let size = switches.map(|switch| {
+        let ports = setup.topology.ports_of(switch);
+        let own = ports.iter().map(|p| (setup.topology.links[*p as usize].rate.as_bps() * MEMORY) as u64);
+        let promised =
+            into(setup, switch).map(|l| lanes * (headroom_of(setup, l, dynamic) + lossless.reserve));
+        own.sum::<u64>() + promised.sum::<u64>()
+    });
+    let size = size.max().unwrap_or(0);
+    setup.fabric.shared = setup.fabric.shared.or(Some(Shared { alpha: 1.0, size }));
+    setup.fabric.pfc = Some(Pfc {
+        thresholds: match lossless.pause {
+            PauseAt::Static { xoff, xon } => Thresholds::Fixed { xoff: Some(xoff), xon: Some(xon) },
+            PauseAt::Dynamic { alpha, gap } => Thresholds::Dynamic { alpha, gap: Some(gap) },
+        },
+        headroom: Headroom::Formula { less: 0 },
+        reserve: lossless.reserve,
+        response: Dur::ZERO,
+        lossless: lossless.priorities,
+    });
+    Ok(())
+}
+
+/// The ports alone.
+///
+/// # Errors
+/// One that cannot work.
+pub fn ports(setup: &Setup) -> Result<Vec<Port>, ParamError> {
+    let t = &setup.topology;
+    let mut ports = Vec::with_capacity(t.links.len());
+    // What a router's controller counts, its own protocol's header included.
+    let routed = setup.router.map_or(0, |p| {
+        let cfg = &setup.protocols[p].1;
+        cfg.mss + cfg.header_len() + setup.congestion_header(p)
+    });
+    let packet = setup.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
+    for (i, l) in t.links.iter().enumerate() {
+        let controller = match setup.router {
+            Some(p) if l.controlled => {
+                // No round trip is shorter than a packet's own transmission, whatever the distance.
+                let base_rtt = setup.base_rtt.max(Bytes(u64::from(routed + setup.framing)) / l.rate);
+                let facts = LinkFacts { capacity: l.rate, base_rtt, packet: routed, framing: setup.framing };
+                setup.protocols[p].0.router.as_ref().map(|build| build(&facts))
+            }
+            _ => None,
+        };
+        let stream = |kind| Stream::new(setup.seed, setup.run, kind, i as u64);
+        let at_host = t.nodes[l.from as usize].kind == NodeKind::Host;
+        let (service, buffer) = service(&setup.fabric, l, at_host);
+        let (limit_packets, limit_bytes) = limits(buffer);
+        let of_run = setup.fabric.reorder.filter(|_| !at_host);
+        let mut config = PortConfig {
+            limit_packets,
+            limit_bytes,
+            framing: setup.framing,
+            rule: l.queue.build(packet),
+            controller,
+            loss: Some((l.loss, stream(Entity::Loss))),
+            noise: at_host.then(|| (setup.send_jitter, stream(Entity::Jitter))),
+            reorder: l.options.reorder.unwrap_or(of_run).map(|r| (r, stream(Entity::Loss).split(1))),
+            telemetry: setup.fabric.telemetry && !at_host,
+            service,
+            // Integrals of thousands of ports nobody looks at would cost a sixth of the run.
+            measured: t.links.len() <= MEASURE_ALL || i as u32 == setup.bottleneck.candidate(),
+            ..PortConfig::plain(l.rate, l.delay, stream(Entity::Port))
+        };
+        if let Some(needs) = setup.needs().filter(|_| !at_host && !setup.fabric.asked(l)) {
+            let facts = setup.facts(l);
+            let needs = needs(&facts);
+            if needs.trim.is_some() || needs.lossless.is_some() {
+                // What is left of a packet must find room, and lossless ones are limited by their lanes.
+                (config.limit_packets, config.limit_bytes) = (u32::MAX, u64::MAX);
+            }
+            needs.apply(&facts, &mut config)?;
+        }
+        ports.push(Port::new(i as u32, config)?);
+    }
+    Ok(ports)
+}

@@ -1,0 +1,477 @@
+//! What a scenario may ask of the network between its hosts: priorities, schedulers, shared buffers, pause, trimming, reordering,
+//! spread rules, links that fail. [`KEYS`] are common to all scenarios; docs/fabric.md explains them with examples.
+//!
+//! `build` makes ports and nodes of these options, `outages` reads what happens to links and when.
+
+mod build;
+mod outages;
+
+pub use build::{build, headroom_of, meet_needs};
+pub use outages::{changes, parse_outage, Change, LinkChange, Outage};
+
+use penstock_core::params::{is_shared, one_of, parse_spec};
+use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_fabric::{Reordering, Reroute, Scheduler, Spread, Trim, PRIORITIES};
+use penstock_units::Dur;
+
+/// Parameters every scenario has, beside those of hosts and protocols.
+pub const KEYS: &[ParamSpec] = &[
+    ParamSpec::new(
+        "priorities",
+        Kind::Text,
+        "1",
+        "priorities of data, 1 to 8, N or N:CLASS=PRIORITY,...; a traffic class not named has the priority of its own number, \
+         the highest where there is none",
+        "IEEE 802.1Q: 7 is served first",
+    ),
+    ParamSpec::new(
+        "schedule",
+        Kind::Text,
+        "",
+        "order of service at every port: fifo, strict, or drr:quantum=BYTES,q0=BYTES,...; unset = strict with priorities or trim, \
+         else fifo",
+        "IEEE 802.1Q; DRR: Shreedhar, Varghese, SIGCOMM 1995",
+    ),
+    ParamSpec::new(
+        "pfc",
+        Kind::Text,
+        "off",
+        "priority flow control at every switch: off, on, or on:xoff=,xon= (fixed thresholds), alpha=,gap= (dynamic), headroom=, \
+         reserve=, response=, lossless=P+P",
+        "IEEE 802.1Qbb",
+    ),
+    ParamSpec::new(
+        "trim",
+        Kind::Text,
+        "off",
+        "cut the payload where a packet finds no room: off, or BYTES that remain, as 64B:priority=7,tail=0",
+        "NDP, SIGCOMM 2017, section 3.1",
+    ),
+    ParamSpec::new(
+        "reorder",
+        Kind::Text,
+        "off",
+        "links of switches hold packets up: off, or share=S,delay=T: a share S of them, for U(0, T)",
+        "",
+    ),
+    ParamSpec::new(
+        "spread",
+        Kind::Text,
+        "drawn",
+        "choice among ports of equal cost: drawn, ideal, flow, packet, round-robin, flowlet:gap=T, weighted, adaptive, entropy",
+        "RFC 2991, RFC 2992",
+    ),
+    ParamSpec::new(
+        "fail",
+        Kind::Text,
+        "",
+        "links that fail: LINK@T1 or LINK@T1-T2, several separated by ;; LINK is A->B or A<->B; with ,rate=R the link goes on at \
+         rate R instead, with ,waiting=kept packets wait for its recovery",
+        "",
+    ),
+    ParamSpec::new(
+        "reroute",
+        Kind::Choice(&["at-once", "never"]),
+        "at-once",
+        "who learns that a link is down: every switch, or nobody",
+        "chosen",
+    ),
+];
+
+/// Memory of a switch that its ports share.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Shared {
+    /// A queue may hold this times the free memory.
+    pub alpha: f64,
+    /// Bytes in all.
+    pub size: u64,
+}
+
+/// When a lane (ingress link and priority) is told to stop and to go on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Thresholds {
+    /// Bytes; unset = the buffer of a port, and half of XOFF.
+    Fixed {
+        /// Stop at so many bytes.
+        xoff: Option<u64>,
+        /// Go on at so many.
+        xon: Option<u64>,
+    },
+    /// Shares of the free memory.
+    Dynamic {
+        /// Stop at this times the free memory.
+        alpha: f64,
+        /// Go on so many bytes below; unset = two packets.
+        gap: Option<u64>,
+    },
+}
+
+/// Headroom of a lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Headroom {
+    /// So many bytes.
+    Bytes(u64),
+    /// By formula, from each link's rate and delay, and so many bytes less.
+    Formula {
+        /// How many.
+        less: u64,
+    },
+}
+
+/// Priority flow control.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Pfc {
+    /// When lanes are paused.
+    pub thresholds: Thresholds,
+    /// Headroom of every lane.
+    pub headroom: Headroom,
+    /// Bytes each lane has for itself.
+    pub reserve: u64,
+    /// Time a port takes to obey a pause frame.
+    pub response: Dur,
+    /// Priorities without loss, a bit each.
+    pub lossless: u8,
+}
+
+/// What a link has of its own instead of the run's; `None` = the run's.
+#[derive(Clone, Debug, Default)]
+pub struct LinkOptions {
+    /// Order of service of its port.
+    pub scheduler: Option<Option<Scheduler>>,
+    /// Whether its port trims.
+    pub trim: Option<Option<Trim>>,
+    /// Whether it reorders.
+    pub reorder: Option<Option<Reordering>>,
+    /// When it fails.
+    pub outages: Vec<Outage>,
+}
+
+/// The options of a run.
+#[derive(Clone, Debug)]
+pub struct FabricOptions {
+    /// Priority of every traffic class.
+    pub priority_of: [u8; 64],
+    /// Priorities of data.
+    pub priorities: u8,
+    /// Order of service; `None` = first come, first served, with departures known on arrival.
+    pub scheduler: Option<Scheduler>,
+    /// Memory that the ports of a switch share; `None` = each has its own.
+    pub shared: Option<Shared>,
+    /// Priority flow control.
+    pub pfc: Option<Pfc>,
+    /// Trimming.
+    pub trim: Option<Trim>,
+    /// Reordering, on links from switches.
+    pub reorder: Option<Reordering>,
+    /// Choice among ports of equal cost.
+    pub spread: Spread,
+    /// Who learns of a failure.
+    pub reroute: Reroute,
+    /// Links that fail, as written.
+    pub fail: String,
+    /// Ports keep in-band telemetry.
+    pub telemetry: bool,
+}
+
+impl Default for FabricOptions {
+    fn default() -> Self {
+        FabricOptions {
+            priority_of: [0; 64],
+            priorities: 1,
+            scheduler: None,
+            shared: None,
+            pfc: None,
+            trim: None,
+            reorder: None,
+            spread: Spread::Drawn,
+            reroute: Reroute::AtOnce,
+            fail: String::new(),
+            telemetry: false,
+        }
+    }
+}
+
+/// Lengths of the packets of a run, in bytes on the wire without framing.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketSizes {
+    /// A full packet.
+    pub full: u32,
+    /// Its headers.
+    pub headers: u32,
+}
+
+impl FabricOptions {
+    /// The options among the parameters of a scenario.
+    ///
+    /// # Errors
+    /// A bad value, by its key (`pfc:xon`), and options that contradict each other.
+    pub fn parse(p: &Params, sizes: PacketSizes) -> Result<FabricOptions, ParamError> {
+        let (priorities, priority_of) = priorities(p.text("priorities"))?;
+        let trim = trim("trim", p.text("trim"), sizes, priorities)?;
+        let scheduler = match p.is_set("schedule") {
+            true => schedule("schedule", p.text("schedule"), sizes)?,
+            false => (priorities > 1 || trim.is_some()).then_some(Scheduler::Strict),
+        };
+        let text = if p.declares("buffer") && p.is_set("buffer") { p.text("buffer") } else { "" };
+        let shared = if is_shared(text) { Some(shared(text)?) } else { None };
+        let pfc = pfc(p.text("pfc"), priorities, shared)?;
+        let options = FabricOptions {
+            priority_of,
+            priorities,
+            scheduler,
+            shared,
+            pfc,
+            trim,
+            reorder: reorder("reorder", p.text("reorder"))?,
+            spread: Spread::parse("spread", p.text("spread"))?,
+            reroute: if p.text("reroute") == "never" { Reroute::Never } else { Reroute::AtOnce },
+            fail: p.text("fail").to_owned(),
+            telemetry: false,
+        };
+        options.check_trim("trim", trim)?;
+        Ok(options)
+    }
+    /// What a port with its own `trim` must not have.
+    pub fn check_trim(&self, key: &str, trim: Option<Trim>) -> Result<(), ParamError> {
+        let Some(trim) = trim.filter(|t| t.tail > 0.0) else { return Ok(()) };
+        let shares = match (self.shared, self.pfc) {
+            (Some(_), _) => "buffer=shared",
+            (_, Some(_)) => "pfc",
+            _ => return Ok(()),
+        };
+        let rule = format!("must be 0 with {shares}: a packet that waits in a shared buffer is not trimmed");
+        Err(ParamError::new(format!("{key}:tail"), trim.tail, rule))
+    }
+    /// True when the port of a link is asked to choose among packets or to trim: then it is not made as a protocol needs it.
+    pub fn asked(&self, link: &crate::topology::Link) -> bool {
+        self.scheduler.is_some()
+            || self.trim.is_some()
+            || link.options.scheduler.is_some()
+            || link.options.trim.is_some()
+    }
+    /// True when the ports of a switch share its memory.
+    pub fn pooled(&self) -> bool {
+        self.shared.is_some() || self.pfc.is_some()
+    }
+}
+
+/// Reads `NAME:key=value,...` against `specs`; errors are under `key:...`.
+fn read(
+    key: &str,
+    owner: &str,
+    specs: &[ParamSpec],
+    given: &[(String, String)],
+) -> Result<Params, ParamError> {
+    Params::parse(owner, specs, given).map_err(|e| ParamError { key: format!("{key}:{}", e.key), ..e })
+}
+
+fn priorities(text: &str) -> Result<(u8, [u8; 64]), ParamError> {
+    let key = "priorities";
+    let (number, given) = parse_spec(key, text)?;
+    let most = number.parse::<u8>().ok().filter(|n| (1..=PRIORITIES as u8).contains(n));
+    let most = most.ok_or_else(|| ParamError::new(key, text, "must be a number of priorities, 1 to 8"))?;
+    let mut map = std::array::from_fn(|class| (class as u8).min(most - 1));
+    for (class, priority) in given {
+        let found = class.parse::<usize>().ok().filter(|c| *c < map.len());
+        let Some(class) = found else {
+            return Err(ParamError::new(key, class, "must be a traffic class, 0 to 63"));
+        };
+        map[class] = priority.parse::<u8>().ok().filter(|p| *p < most).ok_or_else(|| {
+            ParamError::new(
+                format!("{key}:{class}"),
+                &priority,
+                format!("must be a priority of 0 to {}", most - 1),
+            )
+        })?;
+    }
+    Ok((most, map))
+}
+
+/// An order of service; `None` is the plain FIFO.
+///
+/// # Errors
+/// An unknown order, a quantum of zero.
+pub fn schedule(key: &str, text: &str, sizes: PacketSizes) -> Result<Option<Scheduler>, ParamError> {
+    const QUANTUM: ParamSpec =
+        ParamSpec::new("quantum", Kind::Size, "", "bytes per turn; unset = a full packet", "")
+            .range(1.0, 1e9);
+    const QUANTA: [&str; PRIORITIES] = ["q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7"];
+    let (name, given) = parse_spec(key, text)?;
+    match name.as_str() {
+        "fifo" | "strict" => {
+            read(key, &format!("schedule {name}"), &[], &given)?;
+            Ok((name == "strict").then_some(Scheduler::Strict))
+        }
+        "drr" => {
+            let of_priority = QUANTA.map(|name| ParamSpec { name, ..QUANTUM });
+            let specs: Vec<ParamSpec> = std::iter::once(QUANTUM).chain(of_priority).collect();
+            let p = read(key, "schedule drr", &specs, &given)?;
+            let all = if p.is_set("quantum") { p.bytes("quantum").0 as u32 } else { sizes.full };
+            let quanta = QUANTA.map(|name| if p.is_set(name) { p.bytes(name).0 as u32 } else { all });
+            Ok(Some(Scheduler::Drr(quanta)))
+        }
+        other => Err(ParamError::new(key, text, one_of(other, &["fifo", "strict", "drr"]))),
+    }
+}
+
+fn above_zero(key: &str, name: &str, p: &Params) -> Result<f64, ParamError> {
+    let x = p.float(name);
+    if x > 0.0 && x.is_finite() {
+        return Ok(x);
+    }
+    Err(ParamError::new(format!("{key}:{name}"), p.text(name), "must be above 0"))
+}
+
+const ALPHA: ParamSpec =
+    ParamSpec::new("alpha", Kind::Float, "1", "share of the free memory", "Choudhury, Hahne, ToN 1998");
+
+fn shared(text: &str) -> Result<Shared, ParamError> {
+    let size = ParamSpec::new("size", Kind::Size, "", "bytes in all", "").range(1.0, 1e15);
+    let (_, given) = parse_spec("buffer", text)?;
+    let p = read("buffer", "buffer shared", &[ALPHA, size], &given)?;
+    Ok(Shared { alpha: above_zero("buffer", "alpha", &p)?, size: p.bytes("size").0 })
+}
+
+fn pfc(text: &str, priorities: u8, shared: Option<Shared>) -> Result<Option<Pfc>, ParamError> {
+    const BYTES: ParamSpec = ParamSpec::new("xoff", Kind::Size, "", "", "").range(1.0, 1e15);
+    let specs = [
+        BYTES,
+        ParamSpec { name: "xon", min: 0.0, ..BYTES },
+        ALPHA.with_default("", ""),
+        ParamSpec { name: "gap", min: 0.0, ..BYTES },
+        ParamSpec::new("headroom", Kind::Text, "formula", "", ""),
+        ParamSpec { name: "reserve", default: "0B", min: 0.0, ..BYTES },
+        ParamSpec::new("response", Kind::Duration, "0s", "", "").range(0.0, 1.0),
+        ParamSpec::new("lossless", Kind::Text, "all", "", ""),
+    ];
+    let key = "pfc";
+    let (name, given) = parse_spec(key, text)?;
+    let p = match name.as_str() {
+        "on" => read(key, "pfc", &specs, &given)?,
+        "off" => return read(key, "pfc off", &[], &given).map(|_| None),
+        other => return Err(ParamError::new(key, text, one_of(other, &["off", "on"]))),
+    };
+    let bytes = |name: &str| p.is_set(name).then(|| p.bytes(name).0);
+    let bad = |name: &str, rule: String| ParamError::new(format!("{key}:{name}"), p.text(name), rule);
+    let fixed = ["xoff", "xon"].into_iter().find(|k| p.is_set(k));
+    let dynamic = ["alpha", "gap"].into_iter().find(|k| p.is_set(k));
+    if let (Some(a), Some(b)) = (fixed, dynamic) {
+        return Err(bad(b, format!("cannot be given together with {a}: thresholds are fixed or dynamic")));
+    }
+    let thresholds = match (shared, fixed, dynamic) {
+        (None, _, Some(k)) => {
+            let rule =
+                "needs memory that is shared, buffer=shared:size=..: thresholds are shares of what is free";
+            return Err(bad(k, rule.into()));
+        }
+        (None, ..) | (_, Some(_), _) => {
+            let (xoff, xon) = (bytes("xoff"), bytes("xon"));
+            if let (Some(xoff), Some(xon)) = (xoff, xon) {
+                if xon > xoff {
+                    return Err(bad("xon", format!("must not be above xoff ({xoff} bytes)")));
+                }
+            }
+            Thresholds::Fixed { xoff, xon }
+        }
+        (Some(shared), ..) => {
+            let alpha = if p.is_set("alpha") { above_zero(key, "alpha", &p)? } else { shared.alpha };
+            Thresholds::Dynamic { alpha, gap: bytes("gap") }
+        }
+    };
+    let most = if priorities == PRIORITIES as u8 { 0xff } else { (1u8 << priorities) - 1 };
+    let lossless = match p.text("lossless") {
+        "all" => most,
+        list => list.split('+').try_fold(0u8, |mask, one| {
+            let found = one.trim().parse::<u8>().ok().filter(|p| *p < priorities);
+            let rule = || format!("must be all, or priorities of 0 to {} as in 0+3", priorities - 1);
+            found.map(|p| mask | 1 << p).ok_or_else(|| bad("lossless", rule()))
+        })?,
+    };
+    Ok(Some(Pfc {
+        thresholds,
+        headroom: headroom(p.text("headroom"))?,
+        reserve: p.bytes("reserve").0,
+        response: p.dur("response"),
+        lossless,
+    }))
+}
+
+/// `formula`, `formula-SIZE` or `SIZE`.
+fn headroom(text: &str) -> Result<Headroom, ParamError> {
+    const SIZE: ParamSpec = ParamSpec::new("headroom", Kind::Size, "", "", "").range(0.0, 1e15);
+    let size = |text: &str| {
+        let given = [("headroom".to_owned(), text.to_owned())];
+        let rule = "must be a size, or formula, or formula-SIZE such as formula-1540B";
+        Params::parse("pfc", &[SIZE], &given)
+            .map(|p| p.bytes("headroom").0)
+            .map_err(|_| ParamError::new("pfc:headroom", text, rule))
+    };
+    match text.trim().strip_prefix("formula") {
+        Some("") => Ok(Headroom::Formula { less: 0 }),
+        Some(rest) => Ok(Headroom::Formula { less: size(rest.strip_prefix('-').unwrap_or(text))? }),
+        None => Ok(Headroom::Bytes(size(text)?)),
+    }
+}
+
+/// Trimming; `None` is off.
+///
+/// # Errors
+/// A length that is none, a priority of data.
+pub fn trim(key: &str, text: &str, sizes: PacketSizes, priorities: u8) -> Result<Option<Trim>, ParamError> {
+    let (bytes, given) = parse_spec(key, text)?;
+    let specs = [
+        ParamSpec::new("priority", Kind::Count, "7", "of what remains", "").range(0.0, 7.0),
+        ParamSpec::new(
+            "tail",
+            Kind::Float,
+            "0",
+            "probability that the last packet is cut instead",
+            "NDP: 0.5",
+        )
+        .range(0.0, 1.0),
+    ];
+    if bytes == "off" {
+        return read(key, "trim off", &[], &given).map(|_| None);
+    }
+    let size = ParamSpec::new("trim", Kind::Size, "", "", "");
+    let rule = format!(
+        "must be off, or the bytes that remain: at least the headers of {} B, less than a full packet of {} B",
+        sizes.headers, sizes.full
+    );
+    let refuse = || ParamError::new(key, text, rule.clone());
+    let bytes = Params::parse(key, &[size], &[("trim".into(), bytes)]).map_err(|_| refuse())?.bytes("trim").0;
+    if bytes < u64::from(sizes.headers) || bytes >= u64::from(sizes.full) {
+        return Err(refuse());
+    }
+    let p = read(key, "trim", &specs, &given)?;
+    let priority = p.count("priority") as u8;
+    if priority < priorities {
+        let rule = format!("must be above the priorities of data, 0 to {}", priorities - 1);
+        return Err(ParamError::new(format!("{key}:priority"), p.text("priority"), rule));
+    }
+    Ok(Some(Trim { bytes: bytes as u32, priority, tail: p.float("tail") }))
+}
+
+/// Reordering; `None` is off.
+///
+/// # Errors
+/// A share that is none, no delay.
+pub fn reorder(key: &str, text: &str) -> Result<Option<Reordering>, ParamError> {
+    let specs = [
+        ParamSpec::new("share", Kind::Float, "", "share of the packets", "").range(0.0, 1.0),
+        ParamSpec::new("delay", Kind::Duration, "", "most that one is held up", "").range(0.0, 1.0),
+    ];
+    if text.trim() == "off" {
+        return Ok(None);
+    }
+    let rule = "must be off, or share=0.01,delay=50us";
+    let (_, given) = parse_spec(key, &format!("on:{text}")).map_err(|_| ParamError::new(key, text, rule))?;
+    let p = read(key, "reorder", &specs, &given)?;
+    for name in ["share", "delay"] {
+        if !p.is_set(name) {
+            return Err(ParamError::new(format!("{key}:{name}"), "", format!("must be given: {key} {rule}")));
+        }
+    }
+    above_zero(key, "delay", &p)?;
+    Ok(Some(Reordering { share: p.float("share"), extra: p.dur("delay") }))
+}

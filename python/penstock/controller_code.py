@@ -1,0 +1,384 @@
+"""The code of a controller: compiled where Numba is installed, interpreted otherwise, on the same block of words.
+
+Both do the same arithmetic: IEEE doubles in the order of the source, nothing fused or reordered; powers by the C
+library's `pow`, as the interpreter has it; ints are int64.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import math
+import struct
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock import _engine
+from penstock.controller_source import HOOKS, RECORDS, Source, functions, methods, numbers, shown
+
+if TYPE_CHECKING:
+    from penstock.controllers import Controller
+
+# In the order of the engine's numbers for them (crates/py/src/law.rs).
+CALLS = ("on_start", "on_ack", "on_congestion", "on_timer", "on_transfer")
+_FORMATS = {"float": "f8", "int": "i8", "bool": "?"}
+
+
+def compiler() -> bool:
+    """Whether Numba is installed (the extra `jit`)."""
+    try:
+        import numba  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def _dtype(fields: Sequence[tuple[str, str]]) -> np.dtype[Any]:
+    """A block of 8-byte words as a NumPy record."""
+    some = fields or [("_unused", "int")]
+    return np.dtype(
+        {
+            "names": [name for name, _ in some],
+            "formats": [_FORMATS[kind] for _, kind in some],
+            "offsets": [8 * i for i in range(len(some))],
+            "itemsize": 8 * len(some),
+        }
+    )
+
+
+@lru_cache(maxsize=1)
+def _helpers() -> dict[str, Any]:
+    """What compiled code calls so as to do what the interpreter does."""
+    from numba import types as nb
+    from numba.core.errors import TypingError
+    from numba.extending import overload
+
+    library = ctypes.CDLL(ctypes.util.find_library("m") or None)
+    power = library.pow
+    power.restype, power.argtypes = ctypes.c_double, (ctypes.c_double, ctypes.c_double)
+
+    def _int_field(x: Any) -> Any:
+        return x
+
+    def _bool_field(x: Any) -> Any:
+        return bool(x)
+
+    def _whole(x: Any) -> Any:
+        return int(x)
+
+    def _power(x: Any, y: Any) -> Any:
+        return x**y
+
+    def _window(answer: Any) -> Any:
+        return answer
+
+    def _pacing(answer: Any) -> Any:
+        return answer
+
+    # Numba compares the names and annotations of both signatures: here are none.
+    @overload(_int_field)
+    def int_field(x):  # type: ignore[no-untyped-def]
+        if isinstance(x, nb.Integer | nb.Boolean):
+            return lambda x: np.int64(x)
+        raise TypingError(f"an int field gets {_named(x)}; write int(...)")
+
+    @overload(_bool_field)
+    def bool_field(x):  # type: ignore[no-untyped-def]
+        if isinstance(x, nb.Boolean):
+            return lambda x: x
+        raise TypingError(f"a bool field gets {_named(x)}; write bool(...)")
+
+    @overload(_whole)
+    def whole(x):  # type: ignore[no-untyped-def]
+        if isinstance(x, nb.Float):
+
+            def of_float(x):  # type: ignore[no-untyped-def]
+                if not (-9.223372036854776e18 <= x < 9.223372036854776e18):
+                    raise ValueError
+                return np.int64(x)
+
+            return of_float
+        return lambda x: np.int64(x)
+
+    @overload(_power)
+    def power_of(x, y):  # type: ignore[no-untyped-def]
+        if isinstance(x, nb.Integer) and isinstance(y, nb.Integer):
+            # A negative power of an int is a float to the interpreter.
+            raise TypingError("a power of ints: write float(...) ** n, or multiply")
+
+        def of_floats(x, y):  # type: ignore[no-untyped-def]
+            found = power(float(x), float(y))
+            if found != found or (x == 0.0 and y < 0.0) or (math.isinf(found) and not math.isinf(x)):
+                raise ValueError
+            return found
+
+        return of_floats
+
+    @overload(_window)
+    def window(answer):  # type: ignore[no-untyped-def]
+        if isinstance(answer, nb.BaseTuple):
+            if len(answer) != 2:
+                raise TypingError("control returns a window, or a window and a pacing rate")
+            return lambda answer: float(answer[0])
+        if isinstance(answer, nb.Float | nb.Integer):
+            return lambda answer: float(answer)
+        raise TypingError(f"control returns a window in bytes, not {_named(answer)}")
+
+    @overload(_pacing)
+    def pacing(answer):  # type: ignore[no-untyped-def]
+        if isinstance(answer, nb.BaseTuple):
+            return lambda answer: float(answer[1])
+        return lambda answer: math.inf
+
+    made = (_int_field, _bool_field, _whole, _power, _window, _pacing)
+    return {function.__name__: function for function in made} | {"_infinity": math.inf}
+
+
+def _named(kind: Any) -> str:
+    name = str(kind)
+    if name.startswith("float"):
+        return "a float"
+    return "nothing" if name == "none" else f"a value of type {name}"
+
+
+def compiled(source: Source, fields: Sequence[tuple[str, str]]) -> Any:
+    """The methods as one C function (Numba's `cfunc`; its `.address` is what the engine calls). Raises
+    ScenarioError, with the line, for what cannot be compiled.
+    """
+    import numba
+    from numba import types as nb
+    from numba.core.errors import NumbaError
+
+    tree = functions(source, dict(fields))
+    scope: dict[str, Any] = {**source.scope, **_helpers()}
+    scope.pop(source.tree.name, None)
+    for name, item in source.scope.items():
+        # Functions of the user's own file; what they call is found in `scope`, compiled too.
+        if isinstance(item, types.FunctionType) and item.__code__.co_filename == source.code_file:
+            copied = types.FunctionType(item.__code__, scope, name, item.__defaults__, item.__closure__)
+            scope[name] = numba.njit(copied)
+    names = [f"{source.tree.name}_{name}" for name in source.methods]
+    exec(compile(tree, source.code_file, "exec"), scope)
+    for name in names:
+        scope[name] = numba.njit(scope[name])
+    called = {name: f"{source.tree.name}_{name}" for name in source.methods if name in HOOKS}
+    lines = ["def step(call, state, record, flow, out):", "    me = carray(state, (1,), STATE)[0]", "    try:"]
+    for i, name in enumerate(CALLS):
+        if name in called:
+            kind = HOOKS[name][0]
+            view = f"carray(record, (1,), {kind.upper()})[0]"
+            more = ", carray(flow, (1,), FLOW)[0]" if len(HOOKS[name]) > 1 else ""
+            lines.append(f"        if call == {i}:\n            {called[name]}(me, {view}{more})")
+    lines += [
+        f"        answer = {called['control']}(me)",
+        "        out[0] = _window(answer)",
+        "        out[1] = _pacing(answer)",
+        "    except Exception:",
+        "        return 1",
+        "    return 0",
+    ]
+    layouts = {kind.upper(): _dtype([row[:2] for row in RECORDS[kind]]) for kind in _RECORD_KINDS}
+    around = {**scope, **layouts, "STATE": _dtype(fields), "carray": numba.carray}
+    exec("\n".join(lines), around)
+    pointer = nb.voidptr
+    signature = nb.int64(nb.int64, pointer, pointer, pointer, nb.CPointer(nb.float64))
+    try:
+        return numba.cfunc(signature)(around["step"])
+    except NumbaError as problem:
+        line, rule = _explained(source, problem)
+        raise source.mistake(line, rule) from None
+    except Exception as problem:
+        # What the compiler itself stumbles over has no line.
+        rule = f"cannot be compiled: {_said(problem)} (compile=False interprets it)"
+        raise source.mistake(source.tree.lineno, rule) from None
+
+
+
+_RECORD_KINDS = ("ack", "flow", "event", "config")
+
+
+def _explained(source: Source, problem: Exception) -> tuple[int, str]:
+    """Line and reason of what the compiler says in its many lines."""
+    import re
+
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(problem))
+    base = re.escape(source.file.rsplit("/", 1)[-1])
+    first, last = source.tree.lineno, source.tree.end_lineno or source.tree.lineno
+    found = [int(n) for n in re.findall(rf'{base}[",)]*,? ?\(?(?:line )?(\d+)', text)]
+    inside = [n for n in found if first <= n <= last]
+    location = getattr(getattr(problem, "loc", None), "line", 0)
+    # The innermost call is named first.
+    line = inside[0] if inside else found[0] if found else location or first
+    own = re.search(r"(an? (?:int|bool) field gets [^\n]*|control returns [^\n]*|a power of ints: [^\n]*)", text)
+    if own:
+        if own[0].startswith("control"):
+            line = source.methods["control"].lineno
+        return line, own[0]
+    reasons = [row.strip() for row in text.splitlines() if row.strip() and not row.lstrip().startswith(("File", "<"))]
+    told = [row for row in reasons if not row.startswith(("Failed in", "During:", "-", "There are", "Known", "*"))]
+    reason = told[-1] if told else "it"
+    for row in reasons:
+        if re.search(r"(Untyped global|Cannot unify|Use of unsupported|No implementation|Unknown attribute|undefined|not defined|[Uu]nsupported|Invalid use)", row):
+            reason = row
+    return line, f"cannot be compiled: {reason[:200]} (compile=False interprets it)"
+
+
+def shadow(source: Source, fields: Sequence[tuple[str, str]], parameters: Mapping[str, Any]) -> type:
+    """The class whose objects have the user's methods and read and write a block of words."""
+    columns = [(name, kind, name not in parameters) for name, kind in fields]
+    block: type = _engine.block_type(source.tree.name, columns)
+    scope: dict[str, Any] = {"__slots__": (), "__module__": source.scope.get("__name__", "")}
+    return type(source.tree.name, (block,), {**scope, **numbers(source), **methods(source)})
+
+
+@lru_cache(maxsize=4)
+def record(kind: str) -> type:
+    """The class of a record that the engine fills."""
+    made: type = _engine.block_type(kind.capitalize(), [(name, word, False) for name, word, _ in RECORDS[kind]])
+    return made
+
+
+def filled(made: type, values: Sequence[int]) -> Any:
+    """An object of a block's class with these words."""
+    block = made()
+    _engine.put_words(block, list(values))
+    return block
+
+
+def interpreted() -> list[Callable[..., Any]]:
+    """What the engine calls in the place of compiled code, in the order of `CALLS`: each runs a method and
+    returns what `control` says.
+    """
+
+    def on_start(me: Any, config: Any, flow: Any) -> Any:
+        start = getattr(me, "on_start", None)
+        if start is not None:
+            start(config)
+        return me.control()
+
+    def on_ack(me: Any, ack: Any, flow: Any) -> Any:
+        me.on_ack(ack, flow)
+        return me.control()
+
+    def on_congestion(me: Any, event: Any, flow: Any) -> Any:
+        me.on_congestion(event, flow)
+        return me.control()
+
+    def on_timer(me: Any, event: Any, flow: Any) -> Any:
+        me.on_timer(event, flow)
+        return me.control()
+
+    def on_transfer(me: Any, event: Any, flow: Any) -> Any:
+        me.on_transfer(event, flow)
+        return me.control()
+
+    return [on_start, on_ack, on_congestion, on_timer, on_transfer]
+
+
+def words(kind: str, values: Mapping[str, Any]) -> list[int]:
+    """A record as the words that the engine would write; fields that are not named are 0."""
+    rows = RECORDS[kind]
+    return [word(values.get(name, 0), type_) for name, type_, _ in rows]
+
+
+def word(value: float | int | bool, kind: str) -> int:
+    """A value as a word of 64 bits."""
+    if kind == "float":
+        return int(struct.unpack("<Q", struct.pack("<d", float(value)))[0])
+    return int(value) % 2**64
+
+
+def diagnose(
+    controller: Controller, call: int, state: list[int], about: list[int], flow: list[int], now_s: float
+) -> str:
+    """Why a call failed, with file, line, flow and time: it is made once more by the interpreter, every float
+    looked at after each line.
+    """
+    source, name = controller.source_code, CALLS[call]
+    me = filled(controller.shadow, state)
+    kinds = HOOKS[name]
+    seen, view = filled(record(kinds[0]), about), filled(record("flow"), flow)
+    where = "before the first packet" if name == "on_start" else f"flow {view.flow} at {now_s:.9g} s"
+
+    def told(method: str, line: int, what: str) -> str:
+        return f"{shown(source.file)}:{line}: {source.tree.name}.{method}, {where}: {what}"
+
+    floats = [field for field, kind, _ in controller.fields if kind == "float"]
+    watch = _Watch(source.code_file, me, floats)
+    method = name
+    try:
+        if name in source.methods:
+            watch.run(getattr(me, name), (seen,) if len(kinds) == 1 else (seen, view))
+        if watch.lost is not None:
+            field, line = watch.lost
+            return told(name, line, f"{field} becomes NaN, which is no number")
+        if name == "on_timer" and not me.timer_s > now_s:
+            what = f"timer_s = {me.timer_s!r} s: must be later than now"
+            return told(name, source.methods[name].lineno, what)
+        method = "control"
+        answer = watch.run(me.control, ())
+    except Exception as problem:
+        return told(method, _line(problem, source) or source.methods[method].lineno, _said(problem))
+    return told("control", watch.last or source.methods["control"].lineno, _illegal(answer))
+
+
+class _Watch:
+    """Follows the lines of a file while a method runs: the last one, and the first that left a NaN in a field."""
+
+    def __init__(self, file: str, me: Any, floats: Sequence[str]) -> None:
+        self.file, self.me, self.floats = file, me, floats
+        self.last = 0
+        self.lost: tuple[str, int] | None = None
+
+    def run(self, method: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        before = sys.gettrace()
+        sys.settrace(self._see)
+        try:
+            return method(*arguments)
+        finally:
+            sys.settrace(before)
+
+    def _see(self, frame: types.FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename != self.file:
+            return None
+        if event in ("line", "return") and self.lost is None:
+            self.lost = next(((f, self.last) for f in self.floats if math.isnan(getattr(self.me, f))), None)
+        back = frame.f_back
+        if event == "return" and back is not None and back.f_code.co_filename == self.file:
+            self.last = back.f_lineno  # goes on there
+        elif event != "call":
+            self.last = frame.f_lineno
+        return self._see
+
+
+def _illegal(answer: Any) -> str:
+    pair = answer if isinstance(answer, tuple) else (answer, math.inf)
+    if len(pair) != 2 or not all(isinstance(x, int | float) for x in pair):
+        return f"returns {answer!r}; it must return a window in bytes, or a window and a pacing rate in bit/s"
+    if not pair[0] >= 0.0:
+        return f"the window is {pair[0]!r} bytes; it must be a number, 0 or more"
+    if not pair[1] > 0.0:
+        return f"the pacing rate is {pair[1]!r} bit/s; it must be above 0 (math.inf = not paced)"
+    return "failed compiled and not interpreted: please report this"
+
+
+def _line(problem: BaseException, source: Source) -> int:
+    """The last line of the user's file that an exception passed through."""
+    line, trace = 0, problem.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if name in (source.file, source.code_file):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def _said(problem: BaseException) -> str:
+    text = " ".join(str(problem).split())
+    return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
+

@@ -1,0 +1,354 @@
+"""The source of a controller: read, checked before anything runs, and rewritten for the compiler.
+
+Everything found here has a file and a line. What a check refuses would either fail in the middle of a run, or
+mean one thing to the interpreter and another to the compiler.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import difflib
+import hashlib
+import linecache
+import math
+import os
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, cast
+
+from penstock import _engine
+from penstock._engine import ScenarioError
+
+RECORDS: dict[str, Any] = _engine.controller_records()
+
+#: Methods that the engine calls, by name: the arguments after `self`, and the record each argument is.
+HOOKS: dict[str, tuple[str, ...]] = {
+    "on_start": ("config",),
+    "on_ack": ("ack", "flow"),
+    "on_congestion": ("event", "flow"),
+    "on_timer": ("event", "flow"),
+    "on_transfer": ("event", "flow"),
+    "control": (),
+}
+REQUIRED = ("on_ack", "on_congestion", "control")
+# Results depend on the scenario, its seed and the run's number, and on nothing else.
+_NOT_REPEATABLE = ("random", "time", "secrets", "datetime", "uuid", "numpy.random")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a controller's class stands."""
+
+    file: str
+    code_file: str
+    """The file as the interpreter names it."""
+    text: str
+    tree: ast.ClassDef
+    scope: Mapping[str, Any]
+    """The globals of its module."""
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the whole file."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def mistake(self, line: int, rule: str) -> ScenarioError:
+        """An error at a line of the file."""
+        return mistake(self.file, line, self.tree.name, rule)
+
+    @property
+    def methods(self) -> dict[str, ast.FunctionDef]:
+        """The class's methods by name."""
+        return {node.name: node for node in self.tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def mistake(file: str, line: int, name: str, rule: str) -> ScenarioError:
+    """A ScenarioError of the form `laws.py:12: MyLaw: rule`."""
+    problem = ScenarioError(f"{shown(file)}:{line}: {name}: {rule}")
+    problem.key, problem.value, problem.rule = "protocol", name, rule
+    return problem
+
+
+def shown(file: str) -> str:
+    """A file as it is named in messages: from here where it lies below, else in full."""
+    try:
+        relative = os.path.relpath(file)
+    except ValueError:
+        return file
+    return file if relative.startswith("..") else relative
+
+
+def read(cls: type) -> Source:
+    """The source of a class. Raises ScenarioError when there is none."""
+    functions = [item for item in vars(cls).values() if isinstance(item, types.FunctionType)]
+    if not functions:
+        file = str(getattr(sys.modules.get(cls.__module__), "__file__", cls.__module__))
+        lines = enumerate(linecache.getlines(file), 1)
+        line = next((i for i, text in lines if text.lstrip().startswith(f"class {cls.__name__}")), 1)
+        raise mistake(file, line, cls.__name__, f"has no methods; it needs {', '.join(REQUIRED)}")
+    code = functions[0].__code__
+    linecache.checkcache(code.co_filename)
+    text = "".join(linecache.getlines(code.co_filename))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
+            last = node.end_lineno or node.lineno
+            if node.lineno <= code.co_firstlineno <= last:
+                file = code.co_filename
+                if Path(file).exists():
+                    file = str(Path(file).resolve())
+                return Source(file, code.co_filename, text, node, functions[0].__globals__)
+    rule = "its source cannot be found: define it in a file or a notebook cell"
+    raise mistake(code.co_filename, code.co_firstlineno, cls.__name__, rule)
+
+
+def check(source: Source, fields: Mapping[str, str], parameters: Mapping[str, Any]) -> None:
+    """Raise ScenarioError on the first thing in the class that cannot work: `fields` are the kinds of all fields
+    by name, `parameters` those that may only be read.
+    """
+    tree, methods = source.tree, source.methods
+    if tree.bases or tree.keywords:
+        raise source.mistake(tree.lineno, "a controller has no base class; put what it shares into functions")
+    for name in REQUIRED:
+        if name not in methods:
+            rule = f"has no method {name}; it needs {', '.join(REQUIRED)}"
+            near = difflib.get_close_matches(name, methods, 1)
+            if near:
+                raise source.mistake(methods[near[0]].lineno, f"{rule}; is {near[0]} meant to be it?")
+            raise source.mistake(tree.lineno, rule)
+    if "timer_s" in fields and "on_timer" not in methods:
+        raise source.mistake(tree.lineno, "has a field timer_s but no method on_timer")
+    if "on_timer" in methods and fields.get("timer_s") != "float":
+        rule = "on_timer needs the field that says when: timer_s: float = math.inf"
+        raise source.mistake(methods["on_timer"].lineno, rule)
+    for name, method in methods.items():
+        _check_signature(source, name, method)
+        _check_body(source, name, method, fields, parameters)
+
+
+def _check_signature(source: Source, name: str, method: ast.FunctionDef) -> None:
+    if method.decorator_list:
+        raise source.mistake(method.lineno, f"{name}: methods of a controller have no decorators")
+    if name.startswith("__"):
+        rule = f"{name} is not called; fields have defaults, and on_start(self, config) sets the first window"
+        raise source.mistake(method.lineno, rule)
+    given = method.args
+    plain = not (given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs or given.defaults)
+    if not plain or not given.args:
+        raise source.mistake(method.lineno, f"{name} takes self and plain arguments, without defaults")
+    if name in HOOKS:
+        wanted = ("self", *HOOKS[name])
+        if len(given.args) != len(wanted):
+            raise source.mistake(method.lineno, f"{name} takes ({', '.join(wanted)})")
+    elif name.startswith("on_"):
+        near = difflib.get_close_matches(name, HOOKS, 1)
+        meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(HOOKS)}"
+        raise source.mistake(method.lineno, f"nothing calls {name}{meant}")
+
+
+def _check_body(
+    source: Source,
+    name: str,
+    method: ast.FunctionDef,
+    fields: Mapping[str, str],
+    parameters: Mapping[str, Any],
+) -> None:
+    arguments = [argument.arg for argument in method.args.args]
+    me = arguments[0]
+    records = dict(zip(arguments[1:], HOOKS.get(name, ()), strict=False))
+    constants = numbers(source)
+    for node in ast.walk(method):
+        if isinstance(node, ast.Name):
+            _check_repeatable(source, node, node.id)
+        if not isinstance(node, ast.Attribute):
+            continue
+        _check_repeatable(source, node, ast.unparse(node))
+        if not isinstance(node.value, ast.Name):
+            continue
+        stored = not isinstance(node.ctx, ast.Load)
+        if node.value.id == me:
+            if node.attr in parameters and stored:
+                rule = f"{node.attr} is a parameter, which does not change; keep a field beside it"
+                raise source.mistake(node.lineno, rule)
+            if node.attr in fields or (not stored and (node.attr in source.methods or node.attr in constants)):
+                continue
+            known = [*fields, *source.methods, *constants]
+            near = difflib.get_close_matches(node.attr, known, 1)
+            meant = f"did you mean {near[0]}?" if near else f"add {node.attr}: float = 0.0 to the class"
+            raise source.mistake(node.lineno, f"{me}.{node.attr} is not declared; {meant}")
+        if node.value.id in records:
+            known = [field for field, _, _ in RECORDS[records[node.value.id]]]
+            if node.attr not in known:
+                near = difflib.get_close_matches(node.attr, known, 1)
+                meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+                raise source.mistake(node.lineno, f"{node.value.id}.{node.attr} does not exist; {meant}")
+            if stored:
+                raise source.mistake(node.lineno, f"{node.value.id}.{node.attr} can only be read")
+
+
+def _check_repeatable(source: Source, node: ast.expr, text: str) -> None:
+    found: Any = None
+    for i, part in enumerate(text.split(".")):
+        found = source.scope.get(part) if i == 0 else getattr(found, part, None)
+    home = found.__name__ if isinstance(found, types.ModuleType) else getattr(found, "__module__", None)
+    if isinstance(found, types.ModuleType | types.BuiltinFunctionType | types.MethodType) and home in (
+        _NOT_REPEATABLE
+    ):
+        rule = f"{text} is not the same in every run: a controller depends on what it is told alone"
+        raise source.mistake(node.lineno, rule)
+
+
+def numbers(source: Source) -> dict[str, float | int | bool]:
+    """Constants of the class: names without annotation that are set to a number."""
+    found: dict[str, float | int | bool] = {}
+    for node in source.tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            value = eval(compile(ast.Expression(node.value), source.file, "eval"), dict(source.scope), found)
+            if not isinstance(value, bool | int | float):
+                raise source.mistake(node.lineno, f"{name} must be a number, or have a type: {name}: float = ...")
+            found[name] = value
+    return found
+
+
+def reads(source: Source, record: str, field: str) -> bool:
+    """Whether a method of the engine's reads a field of a record."""
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr == field
+        and isinstance(node.value, ast.Name)
+        and node.value.id in arguments
+        for method, arguments in _records(source, record)
+        for node in ast.walk(method)
+    )
+
+
+def _records(source: Source, record: str) -> Iterator[tuple[ast.FunctionDef, set[str]]]:
+    for name, method in source.methods.items():
+        names = [argument.arg for argument in method.args.args][1:]
+        yield method, {given for given, kind in zip(names, HOOKS.get(name, ()), strict=False) if kind == record}
+
+
+def functions(source: Source, fields: Mapping[str, str]) -> ast.Module:
+    """The methods as functions of the state, for the compiler: `Law_on_ack(self, ack, flow)`. Their lines are
+    those of the file.
+    """
+    body: list[ast.stmt] = []
+    for name, method in source.methods.items():
+        new = copy.deepcopy(method)
+        new.name = f"{source.tree.name}_{name}"
+        new.returns = None
+        for argument in new.args.args:
+            argument.annotation = None
+        body.append(_Rewritten(source, method.args.args[0].arg, fields).visit(new))
+    return ast.fix_missing_locations(ast.Module(body, []))
+
+
+def methods(source: Source) -> dict[str, Any]:
+    """The methods for the interpreter: those of the file with enumerations as the numbers they are, for which the
+    interpreter would take most of an ACK's time.
+    """
+    body: list[ast.stmt] = [_Folded(source).visit(copy.deepcopy(method)) for method in source.methods.values()]
+    found: dict[str, Any] = {}
+    tree = ast.fix_missing_locations(ast.Module(body, []))
+    exec(compile(tree, source.code_file, "exec"), cast("dict[str, Any]", source.scope), found)
+    return found
+
+
+class _Folded(ast.NodeTransformer):
+    """`Event.LOSS` as its number."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        found: Any = self.source.scope
+        for i, part in enumerate(ast.unparse(node).split(".")):
+            found = found.get(part) if i == 0 else getattr(found, part, None)
+            if found is None:
+                break
+        if isinstance(found, IntEnum):
+            return ast.copy_location(ast.Constant(int(found)), node)
+        return self.generic_visit(node)
+
+
+class _Rewritten(_Folded):
+    """Where the compiler would do without a word what the interpreter refuses, both now do the same."""
+
+    def __init__(self, source: Source, me: str, fields: Mapping[str, str]) -> None:
+        super().__init__(source)
+        self.me, self.fields = me, fields
+        self.constants = numbers(source)
+
+    def _kind(self, node: ast.AST) -> str:
+        mine = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == self.me
+        return self.fields.get(node.attr, "") if mine and isinstance(node, ast.Attribute) else ""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        folded = super().visit_Attribute(node)
+        if not isinstance(folded, ast.Attribute):
+            return folded
+        if isinstance(node.value, ast.Name) and node.value.id == self.me and node.attr in self.constants:
+            value = self.constants[node.attr]
+            if isinstance(value, float) and not math.isfinite(value):
+                if math.isnan(value):
+                    raise self.source.mistake(node.lineno, f"{node.attr} is NaN, which is no number")
+                infinity: ast.expr = ast.Name("_infinity", ast.Load())
+                return ast.copy_location(
+                    infinity if value > 0 else ast.UnaryOp(ast.USub(), infinity), node
+                )
+            return ast.copy_location(ast.Constant(value), node)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        f = node.func
+        if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name) and f.value.id == self.me:
+            name = ast.Name(f"{self.source.tree.name}_{f.attr}", ast.Load())
+            mine = ast.Name(self.me, ast.Load())
+            return ast.copy_location(ast.Call(name, [mine, *node.args], node.keywords), node)
+        if isinstance(f, ast.Name) and f.id == "int" and len(node.args) == 1 and "int" not in self.source.scope:
+            return ast.copy_location(_call("_whole", node.args[0]), node)
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Pow):
+            return ast.copy_location(_call("_power", node.left, node.right), node)
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        self.generic_visit(node)
+        kinds = [kind for target in node.targets for part in ast.walk(target) if (kind := self._kind(part))]
+        if any(isinstance(target, ast.Tuple | ast.List) for target in node.targets):
+            if any(kind != "float" for kind in kinds):
+                raise self.source.mistake(node.lineno, "int and bool fields are assigned one at a time")
+            return node
+        return self._stored(node, kinds)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        self.generic_visit(node)
+        kind = self._kind(node.target)
+        power = isinstance(node.op, ast.Pow)
+        if not kind and not power:
+            return node
+        left = copy.deepcopy(node.target)
+        if isinstance(left, ast.Name | ast.Attribute | ast.Subscript):
+            left.ctx = ast.Load()
+        value = _call("_power", left, node.value) if power else ast.BinOp(left, node.op, node.value)
+        assign = ast.copy_location(ast.Assign([node.target], ast.copy_location(value, node)), node)
+        return self._stored(assign, [kind])
+
+    def _stored(self, node: ast.Assign, kinds: list[str]) -> ast.Assign:
+        for kind in kinds:
+            if kind in ("int", "bool"):
+                node.value = ast.copy_location(_call(f"_{kind}_field", node.value), node.value)
+        return node
+
+
+def _call(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])

@@ -1,0 +1,361 @@
+"""The collapse (Fig 1.5), and how one flow's window moves (Fig 2.5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from penstock import figures
+from penstock.experiments.common import Floats
+from penstock.experiments.incast.setup import (
+    LINK_BPS,
+    MATTERS,
+    PAPER,
+    Curve,
+    draw,
+    probed,
+    table_3_1,
+)
+from penstock.ledger import (
+    CONFIRMED,
+    Cause,
+    Claim,
+    Estimate,
+    Measurement,
+    Row,
+    at_least,
+    at_most,
+    between,
+    every,
+    within,
+)
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+
+SEGMENT = 1000
+
+# ---- I-1.5 ------------------------------------------------------------------------------------------------
+
+# "by one or two orders of magnitude below its Ethernet link capacity"
+DEPTH = between(10, 100)
+
+
+def _depth(curve: Curve) -> Estimate:
+    """How many times below the link's rate the goodput is where it is lowest past its best."""
+    goodput = curve.per_run()
+    best = int(np.argmax(goodput.mean(axis=1)))
+    lowest = best + int(np.argmin(goodput[best:].mean(axis=1)))
+    return Estimate.of(LINK_BPS / goodput[lowest])
+
+
+def _waited(curve: Curve) -> Estimate:
+    """The share of the time that blocks take too long, past the peak, in which a sender is in a timeout."""
+    many = np.array(curve.servers) >= 8
+    late, waited = (curve.per_run(key)[many].sum(axis=0) for key in ("late_s", "waited_s"))
+    return Estimate.of(waited / np.maximum(late, 1e-9))
+
+
+def _collapse(curve: Curve) -> dict[str, Any]:
+    return {
+        "curve": curve.numbers(),
+        "onset": Estimate.median(curve.onsets),
+        "depth": _depth(curve),
+        "waited": _waited(curve),
+    }
+
+
+def _measure_collapse(lab: Lab) -> Measurement:
+    carried = table_3_1(lab, {"restart_after_idle": False})
+    return {
+        **_collapse(table_3_1(lab)),
+        "carried over": carried.numbers(),
+        "depth carried over": _depth(carried),
+    }
+
+
+def _draw_collapse(m: Measurement, lab: Lab) -> list[Path]:
+    shown = {"NewReno, 32 KB buffer": m["curve"], "windows carried over": m["carried over"]}
+    return [lab.save(draw("Goodput collapse for synchronised reads", shown), "I-1.5")]
+
+
+I_1_5 = Row(
+    "I-1.5",
+    PAPER,
+    "Goodput collapse under synchronised reads (Fig 1.5)",
+    claims=(
+        Claim(
+            "collapse",
+            "the goodput collapses as servers are added",
+            "onset",
+            "a collapse",
+            "onset",
+            at_most(48),
+            quote="TCP's catastrophic drop in performance when operating in a cluster-based storage network",
+            where="section 1.3.1, Fig 1.5",
+            why="below half of the best goodput by 48 servers, the last number of the book's figures",
+            unit="servers",
+        ),
+        Claim(
+            "depth",
+            "it drops one or two orders of magnitude below the link's capacity",
+            "ratio",
+            "one or two orders of magnitude",
+            "depth",
+            DEPTH,
+            quote="drop by one or two orders of magnitude below its Ethernet link capacity",
+            where="section 1.3.1",
+            why="one order is ten times, two are a hundred",
+            unit="times below the link's rate",
+        ),
+        Claim(
+            "timeouts",
+            "retransmission timeouts are the primary cause",
+            "ratio",
+            "the primary cause",
+            "waited",
+            at_least(0.5),
+            quote="TCP's retransmission timeouts are the primary cause behind Incast",
+            where="section 1.3.1",
+            why="primary: more than half of what blocks take beyond the link's time, from 8 servers on",
+            say=lambda m: f"{m['waited']} of the time lost is spent in timeouts",
+        ),
+    ),
+    measure=_measure_collapse,
+    draw=_draw_collapse,
+    causes=(
+        Cause(
+            "how deep the goodput falls depends on what an idle sender does with its window: carried over "
+            "from block to block, as section 3.2 tells it, it falls as far as stated",
+            holds=lambda m: DEPTH.judge(m["depth carried over"]) == CONFIRMED,
+            evidence=lambda m: f"{m['depth carried over']} times below the link's rate then",
+            of=("depth",),
+        ),
+    ),
+    matters=MATTERS,
+    probe=lambda lab, point: _collapse(probed(lab, point)),
+)
+
+# ---- I-2.5 ------------------------------------------------------------------------------------------------
+
+RTT_S = 0.05
+# A single flow through a short buffer. Slow start overshoots by a whole window, which plain Reno cannot mend
+# without a timeout; after that single losses end each rise.
+ONE_FLOW: dict[str, Any] = {
+    "flows": 1,
+    "protocol": "reno",
+    "link_rate": "10Mbps",
+    "access_rate": "100Mbps",
+    "rtt": "50ms",
+    "buffer": "20pkt",
+    "segment": f"{SEGMENT}B",
+    "initial_window": 2,
+    "rto_min": "200ms",
+    "send_jitter": "0s",
+    "start_spread": "0s",
+    "duration": "20s",
+    "warmup": "0s",
+    "sample": "2ms",
+    "series": "true",
+}
+SHOWN = 4  # every fourth sample is drawn
+
+
+def _measure_window(lab: Lab) -> Measurement:
+    runs = lab.runs("long-flows", ONE_FLOW, keep=["series", "events"])
+    time, cwnd = track(runs.tables(0)["series"], "cwnd_bytes", 0)
+    _, ssthresh = track(runs.tables(0)["series"], "ssthresh_bytes", 0)
+    events = runs.tables(0)["events"]
+    timeouts = events.filter(pl.col("what").str.starts_with("timeout"))
+    times = timeouts["time_s"].to_numpy()
+    found = {"time": time[::SHOWN], "window": cwnd[::SHOWN] / SEGMENT, "timeouts": times}
+    return found | window_numbers(time, cwnd, ssthresh, times, timeouts["outstanding_bytes"].to_numpy())
+
+
+def window_numbers(
+    time: Floats, cwnd: Floats, ssthresh: Floats, timeouts: Floats, outstanding: Sequence[float] | Floats
+) -> dict[str, Any]:
+    """What Fig 2.5's statements are judged by, of samples of window and threshold (bytes) and of timeouts (s)
+    with the bytes outstanding before each. Without a timeout its numbers are inf.
+    """
+    first = float(timeouts[0]) if len(timeouts) else math.inf
+    peak = int(np.argmax(np.where(time < first, cwnd, 0)))
+    upto = (np.arange(time.size) <= peak) & (cwnd >= 4 * SEGMENT) & (cwnd <= 0.75 * cwnd[peak])
+    after = time > (timeouts[-1] if len(timeouts) else 0.0)
+    rises, cuts = sawtooth(time[after], cwnd[after])
+    found: dict[str, Any] = {
+        "growth": _growth(time[upto], cwnd[upto]),
+        "peak": float(cwnd[peak] / SEGMENT),
+        "rises": rises,
+        "cuts": cuts,
+        "first timeout": first,
+        "left": math.inf,
+        "threshold": math.inf,
+        "growth again": math.inf,
+    }
+    if len(timeouts):
+        at = int(np.searchsorted(time, first)) + 1
+        again = (time > first) & (cwnd >= 2 * SEGMENT) & (cwnd <= 0.9 * ssthresh[at])
+        # Up to where the window first reaches its threshold.
+        beyond = np.flatnonzero((time > first) & (cwnd > 0.9 * ssthresh[at]))
+        again &= np.arange(time.size) < (beyond[0] if beyond.size else time.size)
+        found |= {
+            "left": float(cwnd[at - 1 : at + 1].min() / SEGMENT),
+            "threshold": float(ssthresh[at] / outstanding[0]),
+            "growth again": _growth(time[again], cwnd[again]),
+        }
+    return found
+
+
+def _growth(time: Floats, cwnd: Floats) -> float:
+    """Factor per RTT, from a fit of log2 of the window; inf with fewer than three samples."""
+    # The queue it builds lengthens the RTT; while the window is below the path's own capacity it does not.
+    return float(2 ** (np.polyfit(time, np.log2(cwnd), 1)[0] * RTT_S)) if time.size > 2 else math.inf
+
+
+def sawtooth(time: Floats, cwnd: Floats) -> tuple[list[float], list[float]]:
+    """Slopes of the rises (segments per RTT), and what each fast retransmit leaves of the window (bytes)."""
+    # A fast retransmit shows as a fall by more than a quarter between two samples 2 ms apart, or over the
+    # recovery.
+    drops = np.flatnonzero((cwnd[1:] < 0.75 * cwnd[:-1]) & (cwnd[:-1] > 4 * SEGMENT))
+    slopes = []
+    for begin, end in zip(drops[:-1] + 1, drops[1:], strict=True):
+        rise = slice(begin + (end - begin) // 4, end)
+        slopes.append(float(np.polyfit(time[rise], cwnd[rise] / SEGMENT, 1)[0] * RTT_S))
+    return slopes, [float(cwnd[at + 1 : at + 200].min() / cwnd[at]) for at in drops]
+
+
+def _draw_window(m: Measurement, lab: Lab) -> list[Path]:
+    with figures.style():
+        figure, (ax,) = figures.new()
+        ax.plot(m["time"], m["window"], **figures.line(0))
+        for i, at in enumerate(m["timeouts"]):
+            ax.axvline(at, color=figures.PALETTE[1], linestyle=":", label="timeout" if i == 0 else None)
+        ax.set(xlabel="time (s)", ylabel="congestion window (segments)", xlim=(0, float(m["time"][-1])))
+        ax.set_ylim(bottom=0)
+        ax.set_title("One Reno flow: slow start, timeout, sawtooth")
+        if len(m["timeouts"]):
+            ax.legend()
+    return [lab.save(figure, "I-2.5")]
+
+
+def track(series: pl.DataFrame, metric: str, number: int | None = None) -> tuple[Floats, Floats]:
+    """Times (s) and values of a sampled metric, of one flow when a number is given."""
+    part = series.filter(pl.col("metric") == metric)
+    if number is not None:
+        part = part.filter((pl.col("entity") == "flow") & (pl.col("number") == number))
+    return part["time_s"].to_numpy(), part["value"].to_numpy()
+
+
+_FIG_2_5 = "section 2.4.2, Fig 2.5"
+# A factor per round trip. One segment more per round trip would be less than 1.25 from four segments on.
+DOUBLES = between(1.25, 2.1)
+
+I_2_5 = Row(
+    "I-2.5",
+    PAPER,
+    "The window of one flow (Fig 2.5)",
+    claims=(
+        Claim(
+            "slow-start",
+            "in slow start the window grows exponentially",
+            "shape",
+            "exponential growth",
+            "growth",
+            DOUBLES,
+            quote="During this phase, TCP's congestion window cwnd, grows exponentially",
+            where=_FIG_2_5,
+            why="more than a segment per round trip, at most twice, give or take a sample",
+            unit="times per RTT",
+        ),
+        Claim(
+            "timeout",
+            "slow start ends in a timeout, which sets the window to one segment",
+            "equal",
+            "one",
+            "left",
+            within(1, by=0.01),
+            quote="The protocol also sets the size of its cwnd to one.",
+            where=_FIG_2_5,
+            why="a definition",
+            say=lambda m: (
+                f"a timeout at {m['first timeout']:.2f} s leaves {m['left']:.2f} of {m['peak']:.0f} segments"
+            ),
+        ),
+        Claim(
+            "threshold",
+            "the timeout sets ssthresh to half of what was in flight",
+            "ratio",
+            "half",
+            "threshold",
+            within(0.5, by=0.05),
+            quote="TCP sets its ssthresh, to half the number of segments that were in flight",
+            where=_FIG_2_5,
+            why="a definition; a segment of rounding in twenty",
+            unit="of the bytes in flight",
+        ),
+        Claim(
+            "again",
+            "after the timeout it is slow start again, up to ssthresh",
+            "shape",
+            "exponential growth",
+            "growth again",
+            DOUBLES,
+            quote="Since cwnd is now less than ssthresh, TCP resumes its data transfer with slow start.",
+            where=_FIG_2_5,
+            why="as before",
+            unit="times per RTT",
+        ),
+        Claim(
+            "avoidance",
+            "above ssthresh the window grows linearly, by a segment per round trip",
+            "shape",
+            "linear growth",
+            lambda m: m["rises"] or [math.inf],
+            every(between(0.8, 1.1)),
+            quote="cwnd grows linearly until TCP receives 3 duplicate ACKs",
+            where=_FIG_2_5,
+            why="RFC 5681: about one segment per RTT, less while the queue grows that it causes itself",
+            say=lambda m: f"{len(m['rises'])} rises of {_span(m['rises'])} segments per RTT",
+        ),
+        Claim(
+            "sawtooth",
+            "fast retransmits end the rises, again and again",
+            "shape",
+            "a sawtooth",
+            lambda m: len(m["cuts"]),
+            at_least(3),
+            quote="This congestion avoidance-fast retransmit-fast recovery cycle continues",
+            where=_FIG_2_5,
+            why="three teeth make a saw",
+            unit="fast retransmits after the last timeout",
+        ),
+        Claim(
+            "halves",
+            "each of them halves the window",
+            "ratio",
+            "half",
+            lambda m: m["cuts"] or [math.inf],
+            every(between(0.4, 0.6)),
+            quote="TCP sets ssthresh to a value given in Eq. 2.2",
+            where="section 2.4.2",
+            why="half, give or take the segments of the recovery",
+            say=lambda m: f"each leaves {_span(m['cuts'])} of the window",
+        ),
+    ),
+    measure=_measure_window,
+    draw=_draw_window,
+    cheap=True,
+)
+
+
+def _span(values: Sequence[float]) -> str:
+    return f"{min(values):.2f} to {max(values):.2f}" if len(values) else "nothing"
+
+
+COLLAPSE_ROWS = [I_1_5, I_2_5]

@@ -1,0 +1,132 @@
+"""Section 4.1.4: DCTCP under incast, and every remedy of chapter 4 beside the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock import figures
+from penstock.experiments.common import centre, half, later
+from penstock.experiments.incast.segment_rows import RESIZING
+from penstock.experiments.incast.setup import (
+    BASE,
+    CHOSEN,
+    MATTERS,
+    PAPER,
+    Curve,
+    beside_plot,
+    buffer,
+    chosen,
+    curves,
+    draw,
+)
+from penstock.experiments.incast.thread_rows import THREAD
+from penstock.ledger import Claim, Estimate, Measurement, Row, at_least, at_most
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+
+UP_TO_128 = (1, 2, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128)
+
+
+def _marking(k: int) -> dict[str, Any]:
+    return {"protocol": "dctcp", "queue": f"threshold:k={k}pkt", "rto_initial": "200ms"}
+
+
+def _dctcp(found: Mapping[str, Curve]) -> dict[str, Any]:
+    tcp, other = found["NewReno"], found["DCTCP"]
+    return {
+        "onsets": [Estimate.median(tcp.onsets), Estimate.median(other.onsets)],
+        "later": later(tcp.onsets, other.onsets),
+        "onset": Estimate.median(other.onsets),
+    }
+
+
+def _measure_dctcp(lab: Lab) -> Measurement:
+    given = {"NewReno": BASE | {"rto_initial": "200ms"}, "DCTCP": BASE | _marking(CHOSEN["dctcp_k"])}
+    length = {"duration": lab.pick("20s", "4s", "2s")}
+    found = curves(lab, given, lab.pick(UP_TO_128, UP_TO_128, (2, 8, 32, 128)), length=length)
+    servers = lab.pick((1, 2, 4, 6, 8, 12, 16, 24, 32, 48), (1, 2, 4, 8, 16, 32, 48), (2, 8))
+    beside = curves(lab, {name: BASE | given for name, given in remedies().items()}, servers, length=length)
+    return {
+        **_dctcp(found),
+        "curves": {label: curve.numbers() for label, curve in found.items()},
+        "remedies": {label: curve.numbers() for label, curve in beside.items()},
+    }
+
+
+def remedies() -> dict[str, dict[str, Any]]:
+    """Every remedy of chapter 4 and ICTCP, one scenario option each."""
+    found: dict[str, dict[str, Any]] = {
+        "none": {},
+        "buffer 128 KB": {"buffer": "128pkt"},
+        "SRU 1 MB": {"sru": "1MB"},
+        "RTOmin 200 us, tick 100 us": {"rto_min": "200us", "rto_granularity": "100us"},
+        "tail-loss probe (SACK)": {"protocol": "sack", "tail_loss_probe": True},
+        "DCTCP": _marking(CHOSEN["dctcp_k"]),
+        "ICTCP": {"receive_control": "ictcp"},
+        "retransmit thread, p = 0.001": THREAD | {"retransmit_probability": 1e-3},
+        "segment resizing, compressed": RESIZING | {"header_compression": True, "buffer": "32KB"},
+    }
+    return {name: given | {"rto_initial": "200ms"} for name, given in found.items()}
+
+
+def _draw_dctcp(m: Measurement, lab: Lab) -> list[Path]:
+    with figures.style():
+        figure, (ax,) = figures.new(width=8.2, height=4.6)
+        (none, first), *others = m["remedies"].items()
+        ax.plot(first["servers"], centre(first["goodput"]), color=figures.INK, linewidth=2.6, label=none)
+        for i, (label, curve) in enumerate(others):
+            figures.band(ax, curve["servers"], centre(curve["goodput"]), half(curve["goodput"]), label, i)
+        ax.set(xlabel="number of servers", ylabel="goodput (Mb/s)", ylim=(0, 1000))
+        ax.set_title("Remedies side by side")
+        beside_plot(ax)
+    return [lab.save(draw("DCTCP under incast", m["curves"]), "I-dctcp"), lab.save(figure, "I-remedies")]
+
+
+def _probe_dctcp(lab: Lab, point: Mapping[str, Any]) -> Measurement:
+    base = chosen(point) | buffer(32, point) | {"rto_initial": "200ms"}
+    given = {"NewReno": base, "DCTCP": base | _marking(point["dctcp_k"])}
+    return _dctcp(
+        curves(lab, given, (2, 4, 6, 8, 12, 20, 32, 48, 64, 128), length={"duration": "4s"}, runs=2)
+    )
+
+
+I_DCTCP = Row(
+    "I-dctcp",
+    PAPER,
+    "DCTCP under incast (section 4.1.4)",
+    claims=(
+        Claim(
+            "delays",
+            "DCTCP's collapse begins at more servers than TCP's",
+            "onset",
+            "later",
+            "later",
+            at_least(1),
+            quote="It aims to achieve high burst tolerance, low latency and high throughput during "
+            "synchronized data transfers",
+            where="section 4.1.4",
+            why="by a server at least",
+            say=lambda m: f"onset at {m['onsets'][1]} servers, TCP's at {m['onsets'][0]}",
+        ),
+        Claim(
+            "cannot-prevent",
+            "but begins: one segment of each sender overflows the buffer in the end",
+            "onset",
+            "a collapse",
+            "onset",
+            at_most(128),
+            where="section 4.1.4 and the readings of the book",
+            why="a buffer of 32 packets and a path that holds some 26 do not hold 128",
+            unit="servers",
+        ),
+    ),
+    measure=_measure_dctcp,
+    draw=_draw_dctcp,
+    matters=(*MATTERS, "dctcp_k"),
+    probe=_probe_dctcp,
+)
+
+DCTCP_ROWS = [I_DCTCP]

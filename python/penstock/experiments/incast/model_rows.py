@@ -1,0 +1,413 @@
+"""Section 3.2: the models fed with what the simulation shows, beside the simulation (Fig 3.8 to 3.10).
+
+Throughput is packets per second sent by all servers, as in the book's figures. How far off a model is, is
+said as a factor: exp of the mean |ln(model / simulation)| over the numbers of servers with loss (without loss
+the book's models have no limit). Inputs are means over the runs; intervals come from leaving out one run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from penstock import figures
+from penstock.experiments.common import Floats, centre, half, jackknife, onset, some
+from penstock.experiments.incast.beside import (
+    FULL,
+    FULL_PER_SERVER,
+    IBTT_ONLY,
+    TD_ONLY,
+    Beside,
+)
+from penstock.experiments.incast.setup import (
+    MANY,
+    MATTERS,
+    PAPER,
+    Curve,
+    beside_plot,
+    probed,
+    table_3_1,
+)
+from penstock.ledger import (
+    Cause,
+    Claim,
+    Estimate,
+    Measurement,
+    Row,
+    at_least,
+    at_most,
+    within,
+)
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+
+SRU, WINDOW = 256, 1000  # segments, Table 3.1
+
+# The paper reads n* = 3 from its traces: up to so many senders a timeout is a whole window lost.
+N_STAR = 3
+
+Numbers = Callable[[Beside], Mapping[str, float]]
+
+
+def numbers(curve: Curve, of: Numbers, per_run: Numbers | None = None) -> dict[str, Estimate]:
+    """Numbers that models and simulation give together: those of `of` with the intervals of leaving out one
+    run, those of `per_run` (numbers of servers, which have no mean) as medians over the runs.
+    """
+
+    def at(runs: Sequence[int]) -> Beside:
+        return Beside.of(curve.servers, some(curve.sets, runs), sru=SRU, window=WINDOW)
+
+    count = len(curve.sets[0].runs)
+    found = jackknife(lambda runs: of(at(runs)), count)
+    if per_run is not None:
+        each = [per_run(at([run])) for run in range(count)]
+        found |= {key: Estimate.median([one[key] for one in each]) for key in each[0]}
+    return found
+
+
+def lines(curve: Curve, models: Sequence[str]) -> dict[str, Any]:
+    """What is drawn: the simulated throughput with its interval, and the models' (packets/s)."""
+    beside = Beside.of(curve.servers, curve.sets, sru=SRU, window=WINDOW)
+    return {
+        "servers": list(curve.servers),
+        "simulated": beside.simulated,
+        "models": {model: beside.model(model) for model in models},
+    }
+
+
+def draw(title: str, shown: Mapping[str, Any]) -> figures.Figure:
+    """Throughput over the number of servers: the simulation with its 95 % band, the models over it."""
+    crowded = len(shown["models"]) > 2
+    with figures.style():
+        figure, (ax,) = figures.new(width=8.2 if crowded else 6.6)
+        ax.set_yscale("log")
+        simulated = shown["simulated"]
+        figures.band(ax, shown["servers"], centre(simulated), half(simulated), "simulation", 0)
+        for i, (model, rate) in enumerate(shown["models"].items(), start=1):
+            ax.plot(shown["servers"], rate, label=model, **figures.look(i))
+        ax.set(xlabel="number of servers", ylabel="throughput (packets/s)")
+        ax.set_title(title)
+        beside_plot(ax) if crowded else ax.legend()
+    return figure
+
+
+def model_row(
+    name: str,
+    title: str,
+    of: Numbers,
+    models: Sequence[str],
+    claims: tuple[Claim, ...],
+    *,
+    per_run: Numbers | None = None,
+    more: Callable[[Lab, Curve], Mapping[str, Any]] = lambda lab, curve: {},
+    causes: tuple[Cause, ...] = (),
+) -> Row:
+    """A row that holds models beside the simulation with Table 3.1; `more` measures what its causes need."""
+
+    def measure(lab: Lab) -> Measurement:
+        curve = table_3_1(lab)
+        return {**numbers(curve, of, per_run), "lines": lines(curve, models), **more(lab, curve)}
+
+    def probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
+        return numbers(probed(lab, point), of, per_run)
+
+    return Row(
+        name,
+        PAPER,
+        title,
+        claims=claims,
+        measure=measure,
+        draw=lambda m, lab: [lab.save(draw(title, m["lines"]), name)],
+        causes=causes,
+        matters=MATTERS,
+        probe=probe,
+    )
+
+
+# ---- what the rows count ----------------------------------------------------------------------------------
+
+
+def many_servers(beside: Beside) -> NDArray[np.bool_]:
+    """Where the senders are many."""
+    return beside.servers >= MANY
+
+
+def _rank(beside: Beside, model: str) -> float:
+    """Rank correlation of a model and the simulation over the numbers of servers with loss."""
+    return float(spearmanr(beside.model(model)[beside.lossy], beside.throughput[beside.lossy]).statistic)
+
+
+def share_of(beside: Beside, part: str, whole: Sequence[str], where: NDArray[np.bool_]) -> float:
+    """One count of timeouts over others; 0 where there are none."""
+    total = sum(beside.count(key, where) for key in whole)
+    return beside.count(part, where) / total if total else 0.0
+
+
+def _largest_fall(servers: Sequence[int], rates: Floats) -> float:
+    """The number of servers to which a curve falls by the largest factor from the one before."""
+    rates = np.where(np.isfinite(rates), rates, np.nan)
+    steps = rates[:-1] / rates[1:]
+    return float(servers[int(np.nanargmax(steps)) + 1]) if np.isfinite(steps).any() else math.inf
+
+
+# ---- I-3.8: the full model --------------------------------------------------------------------------------
+
+
+def _full(beside: Beside) -> dict[str, float]:
+    many = many_servers(beside)
+    delta, iota = beside.measured("delta"), beside.measured("iota")
+    events = beside.measured("p_c") * beside.measured("packets") / beside.measured("blocks")
+    small = ~many & beside.lossy
+    return {
+        "rank": _rank(beside, FULL),
+        "level": beside.level(FULL, many),
+        "factor": beside.factor(FULL),
+        "factor, L of one server": beside.factor(FULL_PER_SERVER),
+        "together": share_of(beside, "start_together", ["start_count"], many),
+        "start timeouts a block": float(delta[many].mean()),
+        "mid timeouts a block": float(iota[many].mean()),
+        "timeouts per loss event": float(iota[small].sum() / events[small].sum()),
+        "q_ibtt": float(beside.q_ibtt()[small].mean()),
+    }
+
+
+def _falls(beside: Beside) -> dict[str, float]:
+    """Where the model falls by the largest factor, up to six servers, and where the simulation collapses."""
+    few = beside.servers <= 2 * N_STAR
+    return {
+        "model falls at": _largest_fall(beside.servers[few].tolist(), beside.model(FULL)[few]),
+        "simulation falls at": float(onset(beside.servers.tolist(), beside.throughput) or math.inf),
+    }
+
+
+_FIG_3_8 = "section 3.2, Fig 3.8"
+
+I_3_8 = model_row(
+    "I-3.8",
+    "Full model beside the simulation (Fig 3.8)",
+    _full,
+    (FULL, FULL_PER_SERVER),
+    (
+        Claim(
+            "tendency",
+            "the full model follows the general tendency of the simulation",
+            "shape",
+            "follows the tendency",
+            "rank",
+            at_least(0.7),
+            quote="our model characterizes the general tendency of TCP Incast relatively well",
+            where=_FIG_3_8,
+            why="rank correlation over the numbers of servers; relatively well: 0.7",
+            say=lambda m: f"rank correlation {m['rank']}; off by a factor of {m['factor']}",
+        ),
+        Claim(
+            "underestimates",
+            "it underestimates the throughput when the senders are many",
+            "order",
+            "below the simulation",
+            "level",
+            at_most(1),
+            quote="it underestimates the throughput at the bottleneck link when the number of senders is "
+            "large",
+            where=_FIG_3_8,
+            why=f"the geometric mean of model over simulation from {MANY} senders on",
+            unit="of the simulation",
+        ),
+        Claim(
+            "simultaneous",
+            "most timeouts at the start of a block are simultaneous",
+            "shape",
+            "most",
+            "together",
+            at_least(0.5),
+            quote="we find that most of these timeouts occur simultaneously",
+            where="section 3.2",
+            why=f"most: more than half of them have another in the same block, from {MANY} senders on",
+            unit="of those at the start of a block",
+        ),
+        Claim(
+            "model-falls",
+            "the model predicts a huge drop at about three senders",
+            "onset",
+            "about 3",
+            "model falls at",
+            within(3, by=1),
+            quote="the model predicts a huge drop in Incast throughput when the number of senders is "
+            "approximately three",
+            where="section 3.2",
+            why="approximately: one sender; the largest fall from one number to the next, up to six",
+            unit="senders",
+        ),
+        Claim(
+            "simulation-falls",
+            "the simulation drops significantly at about seven senders",
+            "onset",
+            "about 7",
+            "simulation falls at",
+            within(7, by=1),
+            quote="followed by a significant drop in performance when the number of senders is around seven",
+            where="section 3.2",
+            why="around: one sender; significant: below half of the best",
+            unit="senders",
+        ),
+    ),
+    per_run=_falls,
+    causes=(
+        Cause(
+            "Q_ibtt of Eq. (3.34) takes everything behind the first loss of a window for lost, and so far "
+            "more losses for timeouts than there are",
+            holds=lambda m: m["q_ibtt"].low > 2 * m["timeouts per loss event"].high,
+            evidence=lambda m: (
+                f"below {MANY} servers a share of {m['q_ibtt']} of the loss events, in the "
+                f"simulation {m['timeouts per loss event']}"
+            ),
+            of=("tendency",),
+        ),
+    ),
+)
+
+# ---- I-3.9: without timeouts ------------------------------------------------------------------------------
+
+
+def _td(beside: Beside) -> dict[str, float]:
+    many, model = many_servers(beside), beside.model(TD_ONLY)
+    return {
+        "kept": float(model[many].min() / model[~many & beside.lossy].min()),
+        "fell": float(beside.throughput[many].max() / beside.throughput.max()),
+        "level": beside.level(TD_ONLY, many),
+    }
+
+
+_FIG_3_9 = "section 3.2, Fig 3.9"
+
+I_3_9 = model_row(
+    "I-3.9",
+    "TD-only model beside the simulation (Fig 3.9)",
+    _td,
+    (TD_ONLY,),
+    (
+        Claim(
+            "no-collapse",
+            "without timeouts the model does not collapse",
+            "shape",
+            "no collapse",
+            "kept",
+            at_least(0.5),
+            quote="timeouts—both ABTT and IBTT—are essentially the main causes for TCP's throughput collapse",
+            where=_FIG_3_9,
+            why=f"from {MANY} senders on never below half of its least for fewer",
+            unit="times its least for fewer senders",
+        ),
+        Claim(
+            "collapse",
+            "the simulation does",
+            "shape",
+            "collapses",
+            "fell",
+            at_most(0.5),
+            quote="computes the throughput of the Incast traffic without taking timeouts into account",
+            where=_FIG_3_9,
+            why=f"from {MANY} senders on nowhere above half of its peak",
+            unit="of its peak at most",
+        ),
+        Claim(
+            "far-above",
+            "the model lies far above the simulation when the senders are many",
+            "ratio",
+            "far above",
+            "level",
+            at_least(2),
+            quote="timeouts—both ABTT and IBTT—are essentially the main causes for TCP's throughput collapse",
+            where=_FIG_3_9,
+            why="the main causes: more than half of the throughput is lost to them",
+            unit="times the simulation",
+        ),
+    ),
+)
+
+# ---- I-3.10: mid block only -------------------------------------------------------------------------------
+
+ALL_TIMEOUTS = ("start_count", "mid_count")
+
+
+def _ibtt(beside: Beside) -> dict[str, float]:
+    n = beside.servers
+    many = many_servers(beside)
+    cost = beside.model(TD_ONLY) / beside.model(IBTT_ONLY)
+    few, some_ = ~many & beside.lossy, (n >= 3) & (n <= 8)
+    return {
+        "greater": float(cost[few].mean() / cost[many & beside.lossy].mean()),
+        "mid share": share_of(beside, "mid_count", ALL_TIMEOUTS, ~many),
+        "level": beside.level(IBTT_ONLY, some_),
+        "beyond": beside.factor(IBTT_ONLY, n > 8),
+    }
+
+
+_FIG_3_10 = "section 3.2, Fig 3.10"
+
+I_3_10 = model_row(
+    "I-3.10",
+    "Timeouts in mid block only (Fig 3.10)",
+    _ibtt,
+    (FULL, IBTT_ONLY),
+    (
+        Claim(
+            "greater-for-few",
+            "in the model, timeouts in mid block cost more when the senders are few",
+            "order",
+            "greater impact",
+            "greater",
+            at_least(1),
+            quote="IBTTs have a greater impact on throughput when the number of senders is small",
+            where=_FIG_3_10,
+            why=f"impact: TD-only over IBTT-only, the mean below {MANY} senders over the mean from there on",
+            unit="times as great",
+        ),
+        Claim(
+            "mid-for-few",
+            "in the simulation most timeouts are in mid block when the senders are few",
+            "order",
+            "dominant",
+            "mid share",
+            at_least(0.5),
+            quote="the number of senders is small and IBTTs are dominant",
+            where="section 3.2",
+            why="dominant: more than half of all",
+            unit=f"of the timeouts below {MANY} senders",
+        ),
+        Claim(
+            "overestimates",
+            "from three to eight senders the model overestimates their impact",
+            "order",
+            "below the simulation",
+            "level",
+            at_most(1),
+            quote="When the number of senders is between three and eight, our model overestimates the impact "
+            "of IBTTs",
+            where=_FIG_3_10,
+            why="the geometric mean of model over simulation",
+            unit="of the simulation",
+        ),
+        Claim(
+            "no-match",
+            "beyond eight senders the model no longer matches",
+            "ratio",
+            "no match",
+            "beyond",
+            at_least(2),
+            quote="when the number of senders is greater than eight, we observe that the model's "
+            "throughput no longer matches",
+            where=_FIG_3_10,
+            why="off by more than a factor of two",
+            unit="times off",
+        ),
+    ),
+)
+
+MODEL_ROWS = [I_3_8, I_3_9, I_3_10]

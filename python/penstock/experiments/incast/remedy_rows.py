@@ -1,0 +1,457 @@
+"""Section 4.1: what others do against the collapse: larger buffers, larger requests, a lower floor of the
+timeout (Fig 4.1 to 4.3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.experiments.common import onset, onsets
+from penstock.experiments.incast.setup import (
+    BASE,
+    CHAPTER_4,
+    LEAST,
+    LINK_BPS,
+    MATTERS,
+    ORDER,
+    PAPER,
+    WIRE,
+    Curve,
+    buffer,
+    chosen,
+    curves,
+    draw,
+    grid,
+    listed,
+    overall,
+    told,
+)
+from penstock.ledger import (
+    CONFIRMED,
+    Cause,
+    Claim,
+    Estimate,
+    Measurement,
+    Row,
+    at_least,
+    between,
+    every,
+    ordered,
+    ratio_at_least,
+    within,
+)
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+
+# A search's runs: 5 s after the first 3, two of them.
+PROBE = {"duration": "8s", "warmup": "3s"}
+
+# ---- I-4.1 ------------------------------------------------------------------------------------------------
+
+SIZES = (32, 64, 128, 256)
+UP_TO_96 = (2, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64, 80, 96)
+QUICK_96 = (4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
+DOUBLES = within(2, 0.15)
+
+
+def path_packets(link_delay_s: float) -> float:
+    """What the path holds on its own: two links there and back, a segment being serialised twice."""
+    wire = WIRE * 8 / LINK_BPS
+    return (4 * link_delay_s + 2 * wire) / wire
+
+
+def per_doubling(starts: Sequence[float], sizes: Sequence[float]) -> float:
+    """The factor between onsets per doubling of a size; inf where a collapse never came."""
+    if not np.isfinite(starts).all():
+        return math.inf
+    return float((starts[-1] / starts[0]) ** (1 / math.log2(sizes[-1] / sizes[0])))
+
+
+def _factors(found: Mapping[str, Curve], sizes: Sequence[int]) -> Estimate:
+    """The factor of each run, with its interval; inf where in a run a collapse never came."""
+    starts = np.array([found[str(size)].onsets for size in sizes])
+    factors = [per_doubling(run, sizes) for run in starts.T]
+    return Estimate.of(factors) if np.isfinite(factors).all() else Estimate.exact(math.inf)
+
+
+def _doubling(found: Mapping[str, Curve]) -> dict[str, Any]:
+    many = [found[str(size)] for size in SIZES]
+    small, large = many[0].onsets, many[-1]
+    first = int(np.nanmin(small)) if np.isfinite(small).any() else 0
+    kept = large.at(first).values("goodput_bps") / large.per_run().max(axis=0) if first else np.zeros(1)
+    return {
+        "onsets": {f"{size} KB": Estimate.median(found[str(size)].onsets) for size in SIZES},
+        "per doubling": _factors(found, SIZES),
+        "avoided": Estimate.of(kept),
+    }
+
+
+def _measure_doubling(lab: Lab) -> Measurement:
+    servers = lab.pick(UP_TO_96, QUICK_96, (2, 8, 16, 32))
+    found = curves(lab, {str(size): CHAPTER_4 | {"buffer": f"{size}pkt"} for size in SIZES}, servers)
+    # Where the path itself holds next to nothing: is it the path that keeps the factor below two?
+    ends = (SIZES[0], SIZES[-1])
+    short = {str(size): CHAPTER_4 | {"buffer": f"{size}pkt", "link_delay": "5us"} for size in ends}
+    nearby = curves(lab, short, servers)
+    room = [path_packets(delay) for delay in (100e-6, 5e-6)]
+    return {
+        **_doubling(found),
+        "curves": {f"{size} KB": found[str(size)].numbers() for size in SIZES},
+        "short path": _factors(nearby, ends),
+        "path": room,
+        "room": [per_doubling([size + path for size in ends], ends) for path in room],
+    }
+
+
+def _probe_doubling(lab: Lab, point: Mapping[str, Any]) -> Measurement:
+    given = {
+        str(size): chosen(point) | {"link_delay": "100us", "rwnd": "20pkt"} | buffer(size, point)
+        for size in SIZES
+    }
+    return _doubling(curves(lab, given, QUICK_96, length=PROBE, runs=2))
+
+
+_FIG_4_1 = "section 4.1.1, Fig 4.1"
+
+I_4_1 = Row(
+    "I-4.1",
+    PAPER,
+    "Effect of the switch buffer on the onset (Fig 4.1)",
+    claims=(
+        Claim(
+            "doubles",
+            "doubling the switch buffer doubles the number of servers before the collapse",
+            "ratio",
+            "twice",
+            "per doubling",
+            DOUBLES,
+            quote="doubling the size of the switch's output port buffer, doubles the number of servers "
+            "that can be supported before the onset of Incast",
+            where=_FIG_4_1,
+            why="the geometric mean of three doublings; 15 % for the steps between the numbers of servers",
+            say=lambda m: (
+                f"x {m['per doubling']} per doubling: {told(list(m['onsets'].values()))} servers with "
+                f"{listed(SIZES)} KB"
+            ),
+        ),
+        Claim(
+            "later",
+            "every larger buffer collapses later",
+            "order",
+            "later",
+            lambda m: {name: min(e.mean, 1e3) for name, e in m["onsets"].items()},
+            ordered(*(f"{size} KB" for size in SIZES), gap=1),
+            quote="doubling the size of the switch's output port buffer, doubles the number of servers",
+            where=_FIG_4_1,
+            why="by a server at least",
+            say=lambda m: f"{told(list(m['onsets'].values()))} servers",
+        ),
+        Claim(
+            "avoided",
+            "where the smallest buffer collapses a large enough one does not",
+            "bound",
+            "avoided",
+            "avoided",
+            at_least(0.9),
+            quote="given the number of servers, Incast can be avoided with a large enough buffer space",
+            where="section 4.1.1",
+            why="the largest buffer there keeps nine tenths of its best goodput",
+            unit="of its best goodput",
+        ),
+    ),
+    measure=_measure_doubling,
+    draw=lambda m, lab: [
+        lab.save(draw("Effect of the switch buffer (link delay 100 us)", m["curves"]), "I-4.1")
+    ],
+    causes=(
+        Cause(
+            "servers fit while buffer and path hold their windows, and what the path holds does not "
+            "double; on a path that holds next to nothing the onset does",
+            holds=lambda m: DOUBLES.judge(m["short path"]) == CONFIRMED,
+            evidence=lambda m: (
+                f"the path holds {m['path'][0]:.0f} packets, buffer and path grow by "
+                f"{m['room'][0]:.2f} per doubling; with a link delay of 5 us {m['path'][1]:.0f} packets and "
+                f"{m['room'][1]:.2f}, and the onset x {m['short path']}"
+            ),
+            of=("doubles",),
+        ),
+    ),
+    matters=MATTERS,
+    probe=_probe_doubling,
+)
+
+# ---- I-4.2 ------------------------------------------------------------------------------------------------
+
+REQUESTS = (64, 128, 256, 512, 1000)
+SEVEN = 7
+
+
+def _requests(found: Mapping[str, Curve], small: Any, large: Any) -> dict[str, Any]:
+    return {
+        "means": {f"{r} KB": Estimate.of(overall(found[str(r)]) / 1e6) for r in REQUESTS},
+        "at seven": [Estimate.of(s.values("goodput_bps") / 1e6) for s in (large, small)],
+        "ratio": Estimate.of(large.values("goodput_bps") / small.values("goodput_bps")),
+        "room": LINK_BPS / small.mean("goodput_bps"),
+    }
+
+
+def _measure_requests(lab: Lab) -> Measurement:
+    found = curves(lab, {str(r): BASE | {"sru": f"{r}KB"} for r in REQUESTS}, grid(lab))
+    # For the book's 40 s when quick as well: a block of 1 MB takes 58 ms or, with a timeout, 0.26 s and more.
+    length = {"duration": lab.pick("40s", "40s", "2s")}
+    two = [("incast", BASE | length | {"sru": f"{r}KB", "servers": SEVEN}) for r in (256, 1000)]
+    small, large = lab.sweep(two, runs=lab.replications(3, 3))
+    return {
+        **_requests(found, small, large),
+        "curves": {f"{r} KB": found[str(r)].numbers() for r in REQUESTS},
+    }
+
+
+def _probe_requests(lab: Lab, point: Mapping[str, Any]) -> Measurement:
+    given = {str(r): chosen(point) | buffer(32, point) | {"sru": f"{r}KB"} for r in REQUESTS}
+    found = curves(lab, given, (2, 4, SEVEN, 10, 16, 32), length=PROBE, runs=2)
+    return _requests(found, found["256"].at(SEVEN), found["1000"].at(SEVEN))
+
+
+_FIG_4_2 = "section 4.1.2, Fig 4.2"
+
+I_4_2 = Row(
+    "I-4.2",
+    PAPER,
+    "Effect of larger requests (Fig 4.2)",
+    claims=(
+        Claim(
+            "improves",
+            "larger requests improve the overall throughput",
+            "order",
+            "improves",
+            "means",
+            ordered(*(f"{r} KB" for r in REQUESTS)),
+            quote="increasing the size of the SRUs, improves the overall throughput at the client",
+            where=_FIG_4_2,
+            why="the mean over the numbers of servers, from each size to the next",
+            say=lambda m: f"{told(list(m['means'].values()))} Mb/s in the mean over the numbers of servers",
+        ),
+        Claim(
+            "seven",
+            "with seven servers 1 MB gets orders of magnitude more than 256 KB",
+            "ratio",
+            "orders of magnitude",
+            "at seven",
+            ratio_at_least(ORDER),
+            quote="with seven servers, the throughput for 1 MB SRU is orders of magnitude greater than the "
+            "throughput of SRU of size 256 KB",
+            where=_FIG_4_2,
+            why="an order of magnitude is ten, the plural read leniently",
+            say=lambda m: f"{m['at seven'][0]} Mb/s against {m['at seven'][1]}: {m['ratio']} times",
+        ),
+    ),
+    measure=_measure_requests,
+    draw=lambda m, lab: [lab.save(draw("Effect of the request size", m["curves"]), "I-4.2")],
+    causes=(
+        Cause(
+            "the link has no room for it: the smaller request already gets more than a tenth of its rate",
+            holds=lambda m: m["room"] < ORDER,
+            evidence=lambda m: f"room for {m['room']:.1f} times",
+            of=("seven",),
+        ),
+    ),
+    matters=MATTERS,
+    probe=_probe_requests,
+)
+
+# ---- I-4.3 ------------------------------------------------------------------------------------------------
+
+FLOORS = ("200ms", "20ms", "2ms", "200us")
+QUICK_64 = (1, 4, 6, 8, 12, 20, 28, 36, 40, 44, 48, 64)
+UP_TO_64 = (1, 2, 4, 6, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56, 64)
+# A drop of the peak: less than this share of the best, past the best.
+DROP = 0.9
+ABOVE_40 = between(40, 50)
+
+
+def _floors(found: Mapping[str, Curve]) -> dict[str, Any]:
+    slow, fast = found[FLOORS[0]], found[FLOORS[-1]]
+    n = np.array(slow.servers)
+    start = onset(slow.servers, slow.per_run().mean(axis=1)) or int(n[-1])
+    between_ = (n >= start) & (n <= 40)
+    best = fast.per_run().max(axis=0)
+    return {
+        "start": start,
+        "improves": [
+            Estimate.of(b / a)
+            for a, b in zip(slow.per_run()[n >= start], fast.per_run()[n >= start], strict=True)
+        ],
+        "restored": Estimate.of(fast.per_run()[between_].min(axis=0) / best) if between_.any() else 0.0,
+        "drop": Estimate.median(onsets(fast.sets, fast.servers, DROP)),
+        "means": {
+            floor: Estimate.of(overall(found[floor], start) / 1e6) for floor in FLOORS if floor in found
+        },
+    }
+
+
+def _measure_floor(lab: Lab) -> Measurement:
+    servers = lab.pick(UP_TO_64, QUICK_64, LEAST)
+    found = curves(lab, {floor: BASE | {"rto_min": floor} for floor in FLOORS}, servers)
+    steady = curves(lab, {"": BASE | {"rto_min": "200us", "backoff_max": 1}}, servers)[""]
+    # "For any given SRU size": at one number of servers, with a smaller and a larger one.
+    sizes = {
+        f"{sru} KB": curves(
+            lab,
+            {f: BASE | {"rto_min": f, "sru": f"{sru}KB"} for f in (FLOORS[0], FLOORS[-1])},
+            (servers[-2],),
+        )
+        for sru in (64, 1000)
+    }
+    return {
+        **_floors(found),
+        "any size": {
+            name: Estimate.of(both[FLOORS[-1]].per_run()[0] / both[FLOORS[0]].per_run()[0])
+            for name, both in sizes.items()
+        },
+        "drop without back-off": Estimate.median(onsets(steady.sets, steady.servers, DROP)),
+        "curves": {f"RTOmin {floor}": found[floor].numbers() for floor in FLOORS},
+        "without back-off": steady.numbers(),
+        "trials": _whole_trials(lab),
+    }
+
+
+def _whole_trials(lab: Lab) -> dict[str, float]:
+    """Goodput (Mb/s) of a trial from the first SYN on without back-off, with lost SYNs that cost 3 s and with
+    those that cost 200 ms, at numbers of servers on either side of 40.
+    """
+    few, many = 40, 56
+    steady = BASE | {"rto_min": "200us", "backoff_max": 1, "duration": lab.pick("40s", "20s", "2s")}
+    given = {
+        f"{n} servers, SYN {first}": steady | {"servers": n, "rto_initial": first}
+        for first in ("3s", "200ms")
+        for n in (few, many)
+    }
+    runs = lab.sweep([("incast", settings) for settings in given.values()])
+    return {name: r.mean("goodput_bps") / 1e6 for name, r in zip(given, runs, strict=True)}
+
+
+def _draw_floor(m: Measurement, lab: Lab) -> list[Path]:
+    fast = m["curves"][f"RTOmin {FLOORS[-1]}"]
+    both = {"RTOmin 200us": fast, "the same without back-off": m["without back-off"]}
+    return [
+        lab.save(draw("Effect of the timeout floor", m["curves"]), "I-4.3"),
+        lab.save(draw("RTOmin 200 us with and without back-off", both), "I-4.3-no-back-off"),
+    ]
+
+
+def _probe_floor(lab: Lab, point: Mapping[str, Any]) -> Measurement:
+    given = {f: chosen(point) | buffer(32, point) | {"rto_min": f} for f in (FLOORS[0], FLOORS[-1])}
+    found = _floors(curves(lab, given, (2, 4, 6, 8, 12, 20, 28, 36, 40, 44, 48, 64), length=PROBE, runs=2))
+    del found["means"]
+    return found
+
+
+def _no_drop(m: Measurement) -> bool:
+    return bool(m["drop without back-off"].mean > m["drop"].mean)
+
+
+def _told_steady(m: Measurement) -> str:
+    trials = listed([f"{name} {rate:.0f}" for name, rate in m["trials"].items()])
+    return (
+        f"without back-off from {told([m['drop without back-off']])} servers, with it from "
+        f"{told([m['drop']])}; whole trials without back-off (Mb/s): {trials}"
+    )
+
+
+_FIG_4_3 = "section 4.1.3, Fig 4.3"
+_BACK_OFF = Cause(
+    "the fall is the timer's exponential back-off: a retransmission that meets the full buffer again "
+    "doubles a timeout of a few hundred microseconds, and the block waits",
+    holds=_no_drop,
+    evidence=_told_steady,
+    of=("drop", "restored"),
+)
+
+I_4_3 = Row(
+    "I-4.3",
+    PAPER,
+    "Effect of the timeout floor (Fig 4.3)",
+    claims=(
+        Claim(
+            "improves",
+            "RTOmin 200 us gets more than 200 ms at every number of servers from the collapse on",
+            "order",
+            "improves",
+            "improves",
+            every(at_least(1)),
+            quote="reducing TCP's RTOmin value, improves the overall throughput at the client even after "
+            "taking into account, the drop in peak performance",
+            where=_FIG_4_3,
+            why="run by run",
+            say=lambda m: (
+                f"{min(e.mean for e in m['improves']):.1f} to "
+                f"{max(e.mean for e in m['improves']):.1f} times from {m['start']} servers on"
+            ),
+        ),
+        Claim(
+            "restored",
+            "it restores the throughput up to 40 servers",
+            "bound",
+            "restored",
+            "restored",
+            at_least(0.5),
+            quote="reducing the value of RTOmin from 200 ms to 200 us, in order to lessen the penalty of TCP "
+            "timeouts",
+            where=_FIG_4_3,
+            why="no collapse: never below half of its best between the collapse at 200 ms and 40 servers",
+            unit="of its best at least",
+        ),
+        Claim(
+            "drop",
+            "its peak drops a little above 40 servers",
+            "onset",
+            "above 40",
+            "drop",
+            ABOVE_40,
+            quote="the drop in peak performance when the number of servers is greater than 40",
+            where=_FIG_4_3,
+            why="below 90 % of its best from 40 to 50 servers, about where the book's figures end",
+            unit="servers",
+        ),
+        Claim(
+            "ordered",
+            "the lower the floor, the higher the throughput after the collapse",
+            "order",
+            "improves",
+            "means",
+            ordered(*FLOORS),
+            quote="for any given SRU size, reducing RTOmin value improves the overall throughput at the "
+            "client",
+            where="section 4.1.3",
+            why="the mean over the numbers of servers from the collapse at 200 ms on",
+            say=lambda m: f"{told(list(m['means'].values()))} Mb/s with {listed(FLOORS)}",
+        ),
+        Claim(
+            "any-size",
+            "whatever the request's size",
+            "order",
+            "for any given SRU size",
+            "any size",
+            every(at_least(1)),
+            quote="for any given SRU size, reducing RTOmin value improves the overall throughput at the "
+            "client",
+            where="section 4.1.3",
+            why="200 us over 200 ms, run by run, at one number of servers",
+            unit="times",
+        ),
+    ),
+    measure=_measure_floor,
+    draw=_draw_floor,
+    causes=(_BACK_OFF,),
+    matters=MATTERS,
+    probe=_probe_floor,
+)
+
+REMEDY_ROWS = [I_4_1, I_4_2, I_4_3]

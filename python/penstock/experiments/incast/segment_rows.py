@@ -1,0 +1,401 @@
+"""Section 4.3: small segments, and segments that grow with the window (Fig 4.7 to 4.11).
+
+Where segments are smaller than 1 KB the buffer counts bytes, and the receive window is 32 KB as the book
+says; what ns-2 would count, packets, runs beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock import figures
+from penstock.experiments.common import Floats
+from penstock.experiments.incast.setup import (
+    CHOSEN,
+    OPEN,
+    PAPER,
+    Curve,
+    beside_plot,
+    chosen,
+    curves,
+    draw,
+    listed,
+    told,
+)
+from penstock.experiments.incast.thread_rows import QUICK, SETTING, compare
+from penstock.ledger import (
+    CONFIRMED,
+    Cause,
+    Claim,
+    Criterion,
+    Estimate,
+    Measurement,
+    Row,
+    at_least,
+    between,
+    every,
+    monotone,
+    none,
+)
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+    from penstock.runs import RunSet
+
+# Segment sizes of figures 4.7 to 4.10, bytes (choices.toml).
+SEGMENTS: tuple[int, ...] = tuple(CHOSEN["segments"])
+# Beside them where windows count packets: with 50 servers no size above fits.
+SMALLEST = 20
+# Buffer and receive window of section 4.3, bytes; and that window in segments of Table 3.1.
+ROOM, WINDOW = 32_000, 32
+
+BYTES, PACKETS = "bytes", "packets"
+
+
+def settings(
+    segment: int,
+    *,
+    buffer: str = CHOSEN["buffer_of_small_segments"],
+    window: str = CHOSEN["window_of_small_segments"],
+) -> dict[str, Any]:
+    """Buffer and receive window for a segment: of bytes on the wire or of payload, in bytes or packets."""
+    return {
+        "segment": f"{segment}B",
+        "buffer": f"{ROOM}B" if buffer == "bytes on the wire" else f"{ROOM // segment}pkt",
+        "rwnd": f"{ROOM}B" if window == BYTES else f"{WINDOW}pkt",
+    }
+
+
+def in_packets(segment: int) -> dict[str, Any]:
+    """As ns-2 counts: the buffer in packets without their headers, the window in packets of any size."""
+    return settings(segment, buffer="bytes of payload", window=PACKETS)
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Timeouts with one segment size: packets each had lost (all runs), how many per block in each run, and
+    how many lost the whole window, or a retransmission during fast recovery.
+    """
+
+    segment: int
+    lost: Floats
+    per_block: Floats
+    whole: int
+    repair: int
+
+
+def count(segment: int, runs: RunSet) -> Timeouts:
+    """The timeouts of runs with their event tables."""
+    # Repetitions lose nothing new, and a lost SYN carries no data.
+    left_out = ["timeout: repeated", "timeout: syn"]
+    lost, per_block, whole, repair = [], [], 0, 0
+    for i, run in enumerate(runs.runs):
+        events = runs.tables(i)["events"]
+        what = events["what"]
+        first = events.filter(what.str.starts_with("timeout") & ~what.is_in(left_out))
+        lost.append(np.ceil(first["lost_bytes"].to_numpy() / segment))
+        per_block.append(first.height / (run.summary["blocks"] + 1))
+        whole += int((first["what"] == "timeout: window lost").sum())
+        repair += int((first["what"] == "timeout: retransmit lost").sum())
+    return Timeouts(segment, np.concatenate(lost), np.array(per_block), whole, repair)
+
+
+def timeouts(
+    lab: Lab,
+    servers: int,
+    given: Callable[[int], dict[str, Any]],
+    sizes: Sequence[int] = SEGMENTS,
+    **more: Any,
+) -> list[Timeouts]:
+    """Timeouts and what was lost in them, for each segment size; `given` has what depends on it."""
+    runs = more.pop("runs", 0) or lab.replications(3, 2)
+    length = {"duration": lab.pick("20s", "2s", "1s")} | more
+    points = [("incast", SETTING | given(size) | length | {"servers": servers}) for size in sizes]
+    sets = lab.sweep(points, runs=runs, keep=("events",))
+    return [count(size, found) for size, found in zip(sizes, sets, strict=True)]
+
+
+def numbers(found: Sequence[Timeouts]) -> dict[str, Any]:
+    """What the statements on figures 4.7 to 4.10 are judged by, and their histograms."""
+    top = max([float(t.lost.max()) for t in found if t.lost.size], default=1.0)
+    edges = np.unique(np.round(np.geomspace(1, top + 1, 24)))
+    medians = [float(np.median(t.lost)) for t in found if t.lost.size]
+    return {
+        "segments": [t.segment for t in found],
+        "per block": [Estimate.of(t.per_block) for t in found],
+        # A curve of one point neither rises nor falls; then its peak has not moved to the right.
+        "medians": medians if len(medians) > 1 else [1.0, 1.0],
+        "smallest": float(found[-1].per_block.max()),
+        "of the smallest": [int(found[-1].lost.size), found[-1].whole, found[-1].repair],
+        "edges": edges,
+        "histograms": [
+            np.histogram(t.lost, edges)[0] / max(1, t.lost.size) * t.per_block.mean() for t in found
+        ],
+    }
+
+
+FEWER, RIGHT, NONE = monotone(rising=False), monotone(rising=True), none
+
+
+def _fits(servers: int) -> float:
+    """The segment (bytes) up to which the windows of all servers fit the buffer, in packets."""
+    return ROOM / (servers * WINDOW)
+
+
+def _draw_histogram(title: str, found: Mapping[str, Any]) -> figures.Figure:
+    with figures.style():
+        figure, (ax,) = figures.new(width=7.4)
+        edges = np.asarray(found["edges"])
+        for i, (segment, share) in enumerate(zip(found["segments"], found["histograms"], strict=True)):
+            ax.plot(edges[:-1], share, label=f"{segment} B", **figures.look(i))
+        ax.set_xscale("log")
+        ax.set_xticks([tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if tick <= edges[-1]])
+        ax.xaxis.set_major_formatter("{x:.0f}")
+        ax.xaxis.set_minor_formatter("")
+        ax.set(xlabel="packets lost in a timeout", ylabel="timeouts per block")
+        ax.set_title(title)
+        beside_plot(ax, title="segment")
+    return figure
+
+
+def _rates(m: Mapping[str, Any]) -> str:
+    return f"{told(m['per block'], '.2f')} per block with {listed(m['segments'])} B"
+
+
+def _medians(m: Mapping[str, Any]) -> str:
+    return f"median loss {listed([f'{x:.0f}' for x in m['medians']])} packets"
+
+
+def _in_packets(servers: int, claim: str, key: str, criterion: Criterion) -> Cause:
+    """Counted as ns-2 counts, a claim of figures 4.7 to 4.10 holds."""
+    return Cause(
+        "a window of 32 KB lets every sender fill the buffer alone, whatever the segment; counted as ns-2 "
+        "counts, windows and buffer in packets, the statement holds",
+        holds=lambda m: criterion.judge(m["in packets"][key]) == CONFIRMED,
+        evidence=lambda m: (
+            f"{m['of the smallest'][1]} of {m['of the smallest'][0]} timeouts with the smallest segment lost "
+            f"the whole window and {m['of the smallest'][2]} a retransmission; in packets "
+            f"{_rates(m['in packets'])}, {_medians(m['in packets'])}; {servers} windows of {WINDOW} packets "
+            f"fit the buffer with segments up to {_fits(servers):.0f} B, and with only the buffer in packets "
+            f"the smallest have {m['buffer only']} per block"
+        ),
+        of=(claim,),
+    )
+
+
+def histogram_row(number: int, servers: int) -> Row:
+    """One of figures 4.7 to 4.10."""
+    where = f"section 4.3, Fig 4.{number}"
+    # Windows of all servers that fit the buffer need a smaller segment with more servers.
+    sizes = SEGMENTS if _fits(servers) >= SEGMENTS[-1] else (*SEGMENTS, SMALLEST)
+
+    def measure(lab: Lab) -> Measurement:
+        buffer_only = timeouts(
+            lab, servers, lambda size: settings(size, buffer="bytes of payload"), sizes[-1:]
+        )
+        return {
+            **numbers(timeouts(lab, servers, settings)),
+            "in packets": numbers(timeouts(lab, servers, in_packets, sizes)),
+            "buffer only": Estimate.of(buffer_only[0].per_block),
+        }
+
+    def sketch(m: Measurement, lab: Lab) -> list[Path]:
+        own = _draw_histogram(f"Timeouts by what they lost, {servers} servers", m)
+        other = _draw_histogram(f"The same, windows of {WINDOW} packets, {servers} servers", m["in packets"])
+        return [lab.save(own, f"I-4.{number}"), lab.save(other, f"I-4.{number}-packets")]
+
+    def probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
+        open_ = {key: point[name] for name, key in OPEN.items()}
+        counted = {
+            "buffer": point["buffer_of_small_segments"],
+            "window": point["window_of_small_segments"],
+        }
+        return numbers(
+            timeouts(lab, servers, lambda size: open_ | settings(size, **counted), runs=2, duration="3s")
+        )
+
+    return Row(
+        f"I-4.{number}",
+        PAPER,
+        f"Packets lost per timeout, {servers} servers (Fig 4.{number})",
+        claims=(
+            Claim(
+                "fewer",
+                f"with {servers} senders, smaller segments mean fewer timeouts",
+                "shape",
+                "fewer",
+                "per block",
+                FEWER,
+                quote="smaller sized segments reduce the number of timeouts that TCP experiences during a "
+                "synchronized transfer",
+                where=where,
+                why="per block, from each size to the next smaller one",
+                say=_rates,
+            ),
+            Claim(
+                "right",
+                "and move the peak of the histogram to the right",
+                "shape",
+                "to the right",
+                "medians",
+                RIGHT,
+                quote="smaller sized segments move the peak of the timeout histogram to the right",
+                where=where,
+                why="the median of the packets lost in a timeout, as long as there are timeouts",
+                say=_medians,
+            ),
+            Claim(
+                "none",
+                "small enough ones have none",
+                "none lost",
+                "none",
+                "smallest",
+                NONE,
+                quote="with small enough segments, TCP can completely avoid timeouts during synchronized "
+                "data transfers",
+                where=where,
+                why="the smallest size of the figure",
+                say=lambda m: f"{m['smallest']:.2f} per block with {m['segments'][-1]} B",
+            ),
+        ),
+        measure=measure,
+        draw=sketch,
+        causes=tuple(
+            _in_packets(servers, claim, key, criterion)
+            for claim, key, criterion in (
+                ("fewer", "per block", FEWER),
+                ("right", "medians", RIGHT),
+                ("none", "smallest", NONE),
+            )
+        ),
+        matters=(*OPEN, "buffer_of_small_segments", "window_of_small_segments"),
+        probe=probe,
+    )
+
+
+# ---- I-4.11 -----------------------------------------------------------------------------------------------
+
+# Section 4.3.1; every transfer begins with small segments (choices.toml).
+RESIZING: dict[str, Any] = {"segment_start": "50B", "resize_window": 50, "resize_from": CHOSEN["resize_from"]}
+TCP, COMPRESSED = "plain TCP", "segment resizing, compressed headers"
+FULL_HEADERS, ONCE = "segment resizing, full headers", "resizing once per connection"
+FILLED = "begun with as many bytes as plain TCP"
+
+
+def ratios(found: Curve, plain: Curve) -> dict[str, Any]:
+    """Goodput over plain TCP's at one and two servers, and above three; run by run."""
+    n = np.array(found.servers)
+    ratio = found.per_run() / plain.per_run()[[plain.servers.index(m) for m in found.servers]]
+
+    def at(where: Any) -> dict[str, Estimate]:
+        both = zip(n, ratio, where, strict=True)
+        return {f"{int(m)} servers": Estimate.of(row) for m, row, use in both if use}
+
+    return {"few": at(n < 3), "many": at(n > 3)}
+
+
+def _measure_resizing(lab: Lab) -> Measurement:
+    variants: dict[str, dict[str, Any]] = {
+        TCP: {},
+        COMPRESSED: RESIZING | {"header_compression": True},
+        FULL_HEADERS: RESIZING,
+        ONCE: RESIZING | {"header_compression": True, "resize_from": "connection"},
+        # As many bytes at the start of a transfer: two segments of 1000 B are 40 of 50 B.
+        FILLED: RESIZING | {"header_compression": True, "initial_window": 40},
+    }
+    found = compare(lab, {name: {"buffer": f"{ROOM}B"} | given for name, given in variants.items()})
+    plain, resized = found[TCP], found[COMPRESSED]
+    blocks = [
+        1e3 * s.mean("measured_s") / max(1.0, s.mean("blocks")) for s in (plain.sets[0], resized.sets[0])
+    ]
+    return {
+        **ratios(resized, plain),
+        "others": {name: ratios(found[name], plain) for name in (FULL_HEADERS, ONCE, FILLED)},
+        "block of one server": blocks,
+        "curves": {name: curve.numbers() for name, curve in found.items()},
+    }
+
+
+def _probe_resizing(lab: Lab, point: Mapping[str, Any]) -> Measurement:
+    base = chosen(point) | {"rto_initial": "200ms", "buffer": f"{ROOM}B"}
+    resized = base | RESIZING | {"header_compression": True, "resize_from": point["resize_from"]}
+    found = curves(lab, {TCP: base, COMPRESSED: resized}, QUICK, length={"duration": "3s"}, runs=2)
+    return ratios(found[COMPRESSED], found[TCP])
+
+
+def _span(found: Mapping[str, Estimate]) -> str:
+    return f"{min(e.mean for e in found.values()):.2f} to {max(e.mean for e in found.values()):.2f}"
+
+
+PENALTY, BETTER = every(between(0.8, 1)), every(at_least(1))
+
+
+def _begun(claim: str, key: str, criterion: Criterion) -> Cause:
+    """Transfers that begin with plain TCP's bytes make a claim of I-4.11 hold."""
+    return Cause(
+        "every transfer spends several round trips on growing from two small segments to the full size; "
+        "begun with as many bytes as plain TCP begins with, the statement holds",
+        holds=lambda m: criterion.judge(m["others"][FILLED][key]) == CONFIRMED,
+        evidence=lambda m: (
+            f"a block of one server takes {m['block of one server'][1]:.2f} ms instead of "
+            f"{m['block of one server'][0]:.2f}; begun with 40 segments of 50 B "
+            f"{_span(m['others'][FILLED][key])} times "
+            "plain TCP"
+        ),
+        of=(claim,),
+    )
+
+
+def _told(key: str) -> Callable[[Measurement], str]:
+    def said(m: Measurement) -> str:
+        others = ", ".join(f"{name} {_span(found[key])}" for name, found in m["others"].items())
+        return f"{_span(m[key])} times plain TCP ({others})"
+
+    return said
+
+
+I_4_11 = Row(
+    "I-4.11",
+    PAPER,
+    "Dynamic segment resizing (Fig 4.11)",
+    claims=(
+        Claim(
+            "penalty",
+            "below three senders resizing costs a little",
+            "ratio",
+            "a small penalty",
+            "few",
+            PENALTY,
+            quote="Dynamic Segment Resizing incurs a small penalty in performance when the number of "
+            "senders in the experiment is less than three",
+            where="section 4.3.1, Fig 4.11",
+            why="small: a fifth at most",
+            say=_told("few"),
+        ),
+        Claim(
+            "outperforms",
+            "above three senders it outperforms plain TCP",
+            "order",
+            "easily outperforms",
+            "many",
+            BETTER,
+            quote="when the number of senders in the cluster file system is greater than three, our "
+            "proposed solution easily outperforms default TCP",
+            where="section 4.3.1, Fig 4.11",
+            why="at every number of senders, run by run",
+            say=_told("many"),
+        ),
+    ),
+    measure=_measure_resizing,
+    draw=lambda m, lab: [lab.save(draw("Dynamic segment resizing", m["curves"]), "I-4.11")],
+    causes=(_begun("penalty", "few", PENALTY), _begun("outperforms", "many", BETTER)),
+    matters=(*OPEN, "resize_from"),
+    probe=_probe_resizing,
+)
+
+SEGMENT_ROWS = [*(histogram_row(k, n) for k, n in ((7, 5), (8, 10), (9, 20), (10, 50))), I_4_11]

@@ -1,0 +1,409 @@
+"""Section 3.2: the buffer of the switch and the size of a request (Fig 3.13 to 3.20).
+
+Each figure has the simulation at one size; what is said of them compares sizes. A figure's claims compare its
+size with the next smaller one; those of the smallest are those of the second, shown once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.experiments.common import Floats, later
+from penstock.experiments.incast.beside import FULL, SLOWEST, SPLIT, Beside
+from penstock.experiments.incast.model_rows import WINDOW
+from penstock.experiments.incast.model_rows import draw as draw_models
+from penstock.experiments.incast.setup import (
+    FEW,
+    MANY,
+    MATTERS,
+    PAPER,
+    Curve,
+    buffer,
+    chosen,
+    curves,
+    draw,
+    grid,
+    listed,
+    measuring,
+    overall,
+)
+from penstock.ledger import (
+    Cause,
+    Claim,
+    Criterion,
+    Estimate,
+    Measurement,
+    Row,
+    at_least,
+    between,
+    repeated,
+)
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+
+BUFFERS = (16, 32, 64, 128)
+REQUESTS = (64, 128, 256, 512)
+
+Settings = Callable[[int, Mapping[str, Any] | None], dict[str, Any]]
+
+
+def buffer_settings(size: int, point: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Table 3.1 with a switch buffer of so many KB."""
+    return chosen(point) | buffer(size, point)
+
+
+def request_settings(size: int, point: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Table 3.1 with requests of so many KB."""
+    return chosen(point) | buffer(32, point) | {"sru": f"{size}KB"}
+
+
+def _each(curve: Curve, key: str) -> Floats:
+    """A count of the models' inputs, mean over the numbers of servers, of each run."""
+    return curve.per_run(key).mean(axis=0)
+
+
+def _pair(small: Curve, large: Curve) -> dict[str, Any]:
+    """What the larger size gains over the smaller one, run by run."""
+    n = np.array(small.servers)
+    less, more = small.per_run(), large.per_run()
+    worse = [int(m) for m, a, b in zip(n, less, more, strict=True) if Estimate.of(b - a).high < 0]
+    return {
+        "gain": Estimate.of((overall(large) - overall(small)) / 1e6),
+        "gain after": Estimate.of((overall(large, MANY) - overall(small, MANY)) / 1e6),
+        "later": later(small.onsets, large.onsets),
+        "onsets": [Estimate.median(small.onsets), Estimate.median(large.onsets)],
+        "means": [Estimate.of(overall(small) / 1e6), Estimate.of(overall(large) / 1e6)],
+        "worse at": worse,
+        "fewer p_c": Estimate.of(_each(small, "model_p_c") - _each(large, "model_p_c")),
+        "fewer p_r": Estimate.of(_each(small, "model_p_r") - _each(large, "model_p_r")),
+        "fewer at the start": Estimate.of(_each(small, "model_delta") - _each(large, "model_delta")),
+    }
+
+
+def _measured(
+    lab: Lab, sizes: tuple[int, ...], settings: Settings
+) -> tuple[dict[int, Curve], dict[str, Any]]:
+    given = {str(size): settings(size, None) for size in sizes}
+    found = curves(lab, given, grid(lab), length=measuring(lab))
+    by_size = {size: found[str(size)] for size in sizes}
+    pairs = {str(b): _pair(by_size[a], by_size[b]) for a, b in pairwise(sizes)}
+    numbers = {str(size): curve.numbers() for size, curve in by_size.items()}
+    return by_size, {"curves": numbers, "pairs": pairs, "models": _models(by_size)}
+
+
+def _models(by_size: Mapping[int, Curve], sru: int = 256) -> dict[str, Any]:
+    out = {}
+    for size, curve in by_size.items():
+        beside = Beside.of(curve.servers, curve.sets, sru=sru, window=WINDOW)
+        out[str(size)] = {
+            "servers": list(curve.servers),
+            "simulated": beside.simulated,
+            "models": {model: beside.model(model) for model in (FULL, SPLIT, SLOWEST)},
+        }
+    return out
+
+
+def measure_buffers(lab: Lab) -> Measurement:
+    """The four buffers."""
+    return _measured(lab, BUFFERS, buffer_settings)[1]
+
+
+def measure_requests(lab: Lab) -> Measurement:
+    """The four sizes of a request, and where a larger one gets less, sizes between the two."""
+    by_size, found = _measured(lab, REQUESTS, request_settings)
+    found["models"] = {}
+    for size, curve in by_size.items():
+        found["models"] |= _models({size: curve}, sru=size)
+    for small, large in pairwise(REQUESTS):
+        pair = found["pairs"][str(large)]
+        if pair["worse at"]:
+            pair["between"] = _between(lab, small, large, pair["worse at"][-1])
+    return found
+
+
+def _between(lab: Lab, small: int, large: int, servers: int) -> dict[str, Any]:
+    """Losses per sender and block, timeouts per loss and goodput for sizes between two, at one number."""
+    sizes = [round(small + part * (large - small)) for part in (0, 0.125, 0.25, 0.5, 1)]
+    given = {str(size): request_settings(size) for size in sizes}
+    found = [curve.sets[0] for curve in curves(lab, given, (servers,), length=measuring(lab)).values()]
+    losses = [
+        r.mean("model_p_r") * r.mean("model_packets") / (servers * r.mean("model_blocks")) for r in found
+    ]
+    timeouts = [r.mean("model_delta") + r.mean("model_iota") for r in found]
+    return {
+        "servers": servers,
+        "sizes": sizes,
+        "losses": losses,
+        "timeouts per loss": [
+            t / max(loss * servers, 1e-9) for t, loss in zip(timeouts, losses, strict=True)
+        ],
+        "goodput": [r.mean("goodput_bps") / 1e6 for r in found],
+    }
+
+
+def _in_step(found: Mapping[str, Any]) -> bool:
+    """Whether timeouts begin where a second loss fits into a block: hardly any with one loss per sender, more
+    than three times as many per loss with the larger request.
+    """
+    if "between" not in found:
+        return False
+    losses, rate = found["between"]["losses"], found["between"]["timeouts per loss"]
+    return losses[0] < 1.5 < losses[-1] and rate[-1] > 3 * max(rate[0], 1e-6)
+
+
+def _told_between(found: Mapping[str, Any]) -> str:
+    at = found["between"]
+    return (
+        f"with {at['servers']} servers and {listed(at['sizes'])} KB "
+        f"{listed([f'{x:.2f}' for x in at['losses']])} losses per sender and block, "
+        f"{listed([f'{x:.4f}' for x in at['timeouts per loss']])} timeouts per loss, "
+        f"{listed([f'{x:.0f}' for x in at['goodput']])} Mb/s"
+    )
+
+
+# ---- rows -------------------------------------------------------------------------------------------------
+
+_SECTION = "section 3.2"
+
+
+def _claim(
+    size: int,
+    name: str,
+    text: str,
+    kind: str,
+    key: str,
+    criterion: Criterion,
+    quote: str,
+    figure: str,
+    **more: Any,
+) -> Claim:
+    return Claim(
+        name,
+        text,
+        kind,
+        more.pop("stated"),
+        lambda m: m["pairs"][str(size)][key],
+        criterion,
+        quote=quote,
+        where=f"{_SECTION}, Fig {figure}",
+        **more,
+    )
+
+
+def _told_means(size: int) -> Callable[[Measurement], str]:
+    def said(m: Measurement) -> str:
+        small, large = m["pairs"][str(size)]["means"]
+        return f"{small} and {large} Mb/s in the mean over the numbers of servers"
+
+    return said
+
+
+def _told_onsets(size: int) -> Callable[[Measurement], str]:
+    def said(m: Measurement) -> str:
+        small, large = m["pairs"][str(size)]["onsets"]
+        return f"onset at {small} and {large} servers"
+
+    return said
+
+
+def _buffer_claims(size: int, less: int, figure: str) -> tuple[Claim, ...]:
+    both = f"{size} KB of buffer against {less} KB"
+    return (
+        _claim(
+            size,
+            "higher",
+            f"{both}: higher throughput",
+            "order",
+            "gain",
+            at_least(0),
+            "Larger switch buffer improves the throughput at the bottleneck link",
+            figure,
+            stated="improves",
+            why="the mean over the numbers of servers, run by run",
+            say=_told_means(size),
+        ),
+        _claim(
+            size,
+            "later",
+            f"{both}: a later collapse",
+            "onset",
+            "later",
+            at_least(1),
+            "Larger switch buffer shifts throughput collapse to the right.",
+            figure,
+            stated="to the right",
+            why="by at least one server",
+            say=_told_onsets(size),
+        ),
+        _claim(
+            size,
+            "fewer-losses",
+            f"{both}: a lower loss rate p_r of a flow",
+            "order",
+            "fewer p_r",
+            at_least(0),
+            "fewer dropped packets i.e., smaller values for probabilities p_c and p_r",
+            figure,
+            stated="smaller",
+            why="the mean over the numbers of servers, run by run",
+        ),
+        _claim(
+            size,
+            "fewer-loss-events",
+            f"{both}: a lower rate p_c of loss events",
+            "order",
+            "fewer p_c",
+            at_least(0),
+            "fewer dropped packets i.e., smaller values for probabilities p_c and p_r",
+            figure,
+            stated="smaller",
+            why="the mean over the numbers of servers, run by run",
+        ),
+        _claim(
+            size,
+            "fewer-at-start",
+            f"{both}: fewer timeouts at the start of a block",
+            "order",
+            "fewer at the start",
+            at_least(0),
+            "large buffers delay the onset of performance loss by reducing the number of ABBTs",
+            figure,
+            stated="fewer",
+            why="per block, the mean over the numbers of servers, run by run",
+            unit="per block fewer",
+        ),
+    )
+
+
+def _request_claims(size: int, less: int, figure: str) -> tuple[Claim, ...]:
+    both = f"requests of {size} KB against {less} KB"
+    return (
+        _claim(
+            size,
+            "higher",
+            f"{both}: higher throughput",
+            "order",
+            "gain",
+            at_least(0),
+            "We can see that the throughput increases when the SRUs grow larger.",
+            figure,
+            stated="increases",
+            why="the mean over the numbers of servers, run by run",
+            say=_told_means(size),
+        ),
+        _claim(
+            size,
+            "same-onset",
+            f"{both}: the collapse begins where it did",
+            "onset",
+            "later",
+            between(-2, 2),
+            "But large SRU size has little impact on the onset of throughput collapse.",
+            figure,
+            stated="little impact",
+            why="little: two servers",
+            say=_told_onsets(size),
+        ),
+        _claim(
+            size,
+            "higher-after",
+            f"{both}: higher throughput after the collapse",
+            "order",
+            "gain after",
+            at_least(0),
+            "As a result, the throughput across the bottleneck link increases after Incast.",
+            figure,
+            stated="increases",
+            why=f"the mean from {MANY} servers on, run by run",
+            unit="Mb/s more",
+        ),
+    )
+
+
+def _row(
+    figure: str,
+    title: str,
+    key: str,
+    claims: tuple[Claim, ...],
+    measure: Callable[[Lab], Measurement],
+    settings: Settings,
+    pair: tuple[int, int],
+    unit: str,
+    causes: tuple[Cause, ...] = (),
+) -> Row:
+    def sketch(m: Measurement, lab: Lab) -> list[Path]:
+        shown = {f"{size} {unit}": m["curves"][str(size)] for size in pair}
+        models = draw_models(f"Models beside the simulation, {title}", m["models"][key])
+        return [
+            lab.save(models, f"I-{figure}-models"),
+            lab.save(draw(f"{title}, and its neighbour", shown), f"I-{figure}"),
+        ]
+
+    def probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
+        given = {str(size): settings(size, point) for size in pair}
+        length = {"duration": "6s", "loss_events": True}
+        small, large = curves(lab, given, FEW, length=length, runs=2).values()
+        return {"pairs": {str(pair[1]): _pair(small, large)}}
+
+    return Row(
+        f"I-{figure}",
+        PAPER,
+        f"{title} (Fig {figure})",
+        claims=claims,
+        measure=measure,
+        draw=sketch,
+        causes=causes,
+        matters=MATTERS,
+        probe=probe,
+    )
+
+
+def _buffer_rows() -> list[Row]:
+    found: list[Row] = []
+    for i, size in enumerate(BUFFERS):
+        index = max(1, i)
+        pair = (BUFFERS[index - 1], BUFFERS[index])
+        claims = _buffer_claims(pair[1], pair[0], f"3.{13 + index}")
+        if i == 0:
+            claims = tuple(repeated(claim, "I-3.14", "section 3.2, Fig 3.13") for claim in claims)
+        title = f"Goodput with a switch buffer of {size} KB"
+        row = _row(f"3.{13 + i}", title, str(size), claims, measure_buffers, buffer_settings, pair, "KB")
+        found.append(row)
+    return found
+
+
+def _second_loss(large: str) -> Cause:
+    """Requests that hold a second loss per sender bring timeouts."""
+    return Cause(
+        "as long as a block is over after one loss per sender, all senders lose and halve in step and "
+        "hardly one times out; once a second loss fits into the block, timeouts begin",
+        holds=lambda m: _in_step(m["pairs"][large]),
+        evidence=lambda m: _told_between(m["pairs"][large]),
+        of=("higher",),
+    )
+
+
+def _request_rows() -> list[Row]:
+    found: list[Row] = []
+    for i, size in enumerate(REQUESTS):
+        index = max(1, i)
+        pair = (REQUESTS[index - 1], REQUESTS[index])
+        claims = _request_claims(pair[1], pair[0], f"3.{17 + index}")
+        if i == 0:
+            claims = tuple(repeated(claim, "I-3.18", "section 3.2, Fig 3.17") for claim in claims)
+        cause = _second_loss(str(pair[1]))
+        title = f"Goodput with {size} KB per server and block"
+        row = _row(
+            f"3.{17 + i}", title, str(size), claims, measure_requests, request_settings, pair, "KB", (cause,)
+        )
+        found.append(row)
+    return found
+
+
+SIZE_ROWS = [*_buffer_rows(), *_request_rows()]

@@ -1,0 +1,309 @@
+"""Section 3.2: timeouts at the start of a block, the split model, n single flows (Fig 3.11, 3.12, 3.21)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.experiments.common import Floats
+from penstock.experiments.incast.beside import (
+    ABTT_ONLY,
+    FULL,
+    MODELS,
+    PADHYE,
+    SLOWEST,
+    SPLIT,
+    TD_ONLY,
+    Beside,
+    Point,
+)
+from penstock.experiments.incast.setup import (
+    MANY,
+    ORDER,
+    Curve,
+    table_3_1,
+)
+from penstock.ledger import (
+    CONFIRMED,
+    Cause,
+    Claim,
+    Criterion,
+    at_least,
+    at_most,
+)
+from penstock.models import incast
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+
+from penstock.experiments.incast.model_rows import (
+    ALL_TIMEOUTS,
+    N_STAR,
+    SRU,
+    WINDOW,
+    many_servers,
+    model_row,
+    numbers,
+    share_of,
+)
+
+# ---- I-3.11: start of a block only ------------------------------------------------------------------------
+
+
+def _abtt(beside: Beside) -> dict[str, float]:
+    many = many_servers(beside)
+    few = ~many & beside.lossy
+    left = beside.model(ABTT_ONLY)[few] / beside.model(TD_ONLY)[few]
+    return {
+        "start share": share_of(beside, "start_count", ALL_TIMEOUTS, many),
+        "left": float(np.exp(np.log(left).mean())),
+    }
+
+
+DOMINATE, LITTLE = at_least(0.5), at_least(0.9)
+
+
+def _carried(lab: Lab, _: Curve) -> dict[str, Any]:
+    return {"carried over": numbers(table_3_1(lab, {"restart_after_idle": False}), _abtt)}
+
+
+def _if_carried(claim: str, key: str, criterion: Criterion) -> Cause:
+    """Windows that are carried over from block to block make a claim of I-3.11 hold."""
+    return Cause(
+        "what a sender does with its window after an idle timeout decides the share at the start: carried "
+        "over from block to block ('all senders begin by injecting their entire congestion windows'), the "
+        "statement holds",
+        holds=lambda m: criterion.judge(m["carried over"][key]) == CONFIRMED,
+        evidence=lambda m: f"{m['carried over'][key]} with restart_after_idle=false",
+        of=(claim,),
+    )
+
+
+_FIG_3_11 = "section 3.2, Fig 3.11"
+
+I_3_11 = model_row(
+    "I-3.11",
+    "Timeouts at the start of a block only (Fig 3.11)",
+    _abtt,
+    (FULL, ABTT_ONLY, TD_ONLY),
+    (
+        Claim(
+            "dominate-for-many",
+            "most timeouts are at the start of a block when the senders are many",
+            "order",
+            "dominate",
+            "start share",
+            DOMINATE,
+            quote="ABTTs dominate timeouts when the number of senders is large",
+            where=_FIG_3_11,
+            why=f"dominate: more than half of all from {MANY} senders on",
+            unit="of all timeouts",
+        ),
+        Claim(
+            "little-for-few",
+            "they have little or no impact on the model for fewer than ten senders",
+            "bound",
+            "little or none",
+            "left",
+            LITTLE,
+            quote="the ABTTs have little or no impact on the model's throughput when the number of senders "
+            "is less than ten",
+            where=_FIG_3_11,
+            why="little: a tenth, in the geometric mean of ABTT-only over TD-only",
+            unit="of the TD-only model is left",
+        ),
+    ),
+    more=_carried,
+    causes=(
+        _if_carried("dominate-for-many", "start share", DOMINATE),
+        _if_carried("little-for-few", "left", LITTLE),
+    ),
+)
+
+# ---- I-3.12: the split model ------------------------------------------------------------------------------
+
+
+def _split_at(beside: Beside, n_star: int) -> float:
+    """The split model's factor with another n*."""
+    rates = zip(beside.points, beside.throughput, strict=True)
+    found = [
+        p.book(lambda *a: incast.split(*a, n_star=n_star)) / rate for p, rate in rates if p.measured.p_c > 0
+    ]
+    return float(np.exp(np.abs(np.log(found)).mean()))
+
+
+def _split(beside: Beside) -> dict[str, float]:
+    few = beside.servers <= N_STAR
+    return {
+        "split over full": beside.factor(SPLIT) / beside.factor(FULL),
+        "split": beside.factor(SPLIT),
+        "full": beside.factor(FULL),
+        "whole windows": share_of(beside, "mid_whole", ["mid_count"], few),
+        "few duplicates": share_of(beside, "mid_few", ["mid_count"], ~few),
+        "lost again": share_of(beside, "mid_repair", ["mid_count"], few),
+        "lost again, more": share_of(beside, "mid_repair", ["mid_count"], ~few),
+    }
+
+
+def _best_split(_: Lab, curve: Curve) -> dict[str, Any]:
+    beside = Beside.of(curve.servers, curve.sets, sru=SRU, window=WINDOW)
+    factors = {n: _split_at(beside, n) for n in range(1, 50)}
+    best = min(factors, key=factors.__getitem__)
+    return {
+        "best n*": best,
+        "with it": factors[best],
+        "factors": {model: beside.factor(model) for model in MODELS},
+    }
+
+
+def _lost_again(claim: str, key: str) -> Cause:
+    """A third kind of timeout is the largest part of what a claim of I-3.12 leaves out."""
+    return Cause(
+        "there is a third kind in mid block that the book does not count: a retransmission that is lost "
+        "again, which fast recovery cannot mend",
+        holds=lambda m: m[key].low > 0.25,
+        evidence=lambda m: f"{m[key]} of the timeouts in mid block",
+        of=(claim,),
+    )
+
+
+_FIG_3_12 = "section 3.2, Fig 3.12"
+
+I_3_12 = model_row(
+    "I-3.12",
+    "Split model beside the simulation (Fig 3.12)",
+    _split,
+    (SPLIT, FULL, SLOWEST),
+    (
+        Claim(
+            "better",
+            "the split model fits the simulation better than the full one",
+            "order",
+            "much better",
+            "split over full",
+            at_most(1),
+            quote="the Split Model appears to model the Incast traffic much better than our earlier Full "
+            "Model",
+            where=_FIG_3_12,
+            why="off by a smaller factor over all numbers of senders; how much smaller is not stated",
+            say=lambda m: f"off by a factor of {m['split']}, the full model by {m['full']}",
+        ),
+        Claim(
+            "whole-windows",
+            "with three senders or fewer, timeouts in mid block are only those of whole windows lost",
+            "equal",
+            "only",
+            "whole windows",
+            at_least(0.95),
+            quote="whenever the number of senders is less than or equal to three, IBTTs are caused by only "
+            "one reason—whole window losses",
+            where="section 3.2",
+            why="only: all but one in twenty",
+            unit="of the timeouts in mid block",
+        ),
+        Claim(
+            "few-duplicates",
+            "with more, only those for want of duplicate ACKs",
+            "equal",
+            "only",
+            "few duplicates",
+            at_least(0.95),
+            quote="when the number of senders is greater than three, IBTTs in ns-2 simulations happen only "
+            "because of one reason",
+            where="section 3.2",
+            why="only: all but one in twenty",
+            unit="of the timeouts in mid block",
+        ),
+    ),
+    more=_best_split,
+    causes=(
+        Cause(
+            "n* is another here than in the book's traces: with it the split model is the better one",
+            holds=lambda m: m["best n*"] != N_STAR and m["with it"] < m["full"].low,
+            evidence=lambda m: f"best n* {m['best n*']}, off by a factor of {m['with it']:.2f} then",
+            of=("better",),
+        ),
+        _lost_again("whole-windows", "lost again"),
+        _lost_again("few-duplicates", "lost again, more"),
+    ),
+)
+
+# ---- I-3.21: n single flows -------------------------------------------------------------------------------
+
+FEW_FLOWS = 5
+NEAR, FAR = at_most(2), at_least(ORDER)
+
+
+def _padhye_at(point: Point, p: float) -> float:
+    m = point.measured
+    return float(incast.padhye_times_n(m.n, p, m.rtt, m.t0, window_max=point.window))
+
+
+def _with_p_c(beside: Beside) -> Floats:
+    """n times Padhye's equation with p_c for p_r over the simulation; nan without loss."""
+    both = zip(beside.points, beside.throughput, strict=True)
+    return np.array([_padhye_at(p, p.measured.p_c) / r if p.measured.p_c > 0 else np.nan for p, r in both])
+
+
+def _single(beside: Beside) -> dict[str, float]:
+    few = (beside.servers < FEW_FLOWS) & beside.lossy
+    other = _with_p_c(beside)
+    return {
+        "few": beside.factor(PADHYE, few),
+        "last": float(beside.ratio(PADHYE)[-1]),
+        "few, p_c": float(np.exp(np.abs(np.log(other[few])).mean())),
+        "last, p_c": float(other[-1]),
+    }
+
+
+_FIG_3_21 = "section 3.2.1, Fig 3.21"
+
+I_3_21 = model_row(
+    "I-3.21",
+    "n times the single-flow equation (Fig 3.21)",
+    _single,
+    (PADHYE, FULL),
+    (
+        Claim(
+            "good-for-few",
+            "n times Padhye's equation works reasonably well for few senders",
+            "bound",
+            "reasonably well",
+            "few",
+            NEAR,
+            quote="the expression n x [36], works reasonably well for small values of n",
+            where=_FIG_3_21,
+            why=f"reasonably well: off by less than a factor of two below {FEW_FLOWS} senders",
+            unit="times off",
+        ),
+        Claim(
+            "far-for-many",
+            "for many senders it is orders of magnitude above the simulation",
+            "ratio",
+            "orders of magnitude",
+            "last",
+            FAR,
+            quote="as n becomes large, the predicted throughput [...] is orders of magnitude larger than the "
+            "one obtained through simulations",
+            where=_FIG_3_21,
+            why="at the largest number of servers; an order of magnitude is ten, the plural read leniently",
+            unit="times the simulation",
+        ),
+    ),
+    causes=(
+        Cause(
+            "the loss rate of one flow, p_r, makes the equation's own timeouts cost most of the rate; with "
+            "the rate of loss events of all flows, p_c, in its place the statement appears",
+            holds=lambda m: FAR.judge(m["last, p_c"]) == CONFIRMED,
+            evidence=lambda m: (
+                f"{m['last, p_c']} times the simulation at the largest number of servers, off by "
+                f"{m['few, p_c']} times below {FEW_FLOWS}"
+            ),
+            of=("far-for-many",),
+        ),
+    ),
+)
+
+SPLIT_ROWS = [I_3_11, I_3_12]
+SINGLE_FLOW_ROWS = [I_3_21]

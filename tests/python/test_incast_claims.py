@@ -1,0 +1,333 @@
+"""The rows of the incast book judged on made-up numbers: verdicts follow them, causes their experiment."""
+
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import penstock
+from penstock.experiments.common import jackknife, later, onset
+from penstock.experiments.incast import beside, rows, segment_rows
+from penstock.experiments.incast.collapse_rows import I_1_5, I_2_5, window_numbers
+from penstock.experiments.incast.model_rows import I_3_8, I_3_10
+from penstock.experiments.incast.remedy_rows import I_4_1, I_4_2, I_4_3, per_doubling
+from penstock.experiments.incast.segment_rows import FILLED, I_4_11, SEGMENT_ROWS, Timeouts, numbers
+from penstock.experiments.incast.size_rows import SIZE_ROWS
+from penstock.experiments.incast.split_rows import I_3_11, I_3_12, I_3_21
+from penstock.experiments.incast.thread_rows import I_4_4, I_4_6, LABELS, PLAIN, SETTING
+from penstock.experiments.incast.timeout_rows import CARRIED, I_3_4, TIES, longest_idle
+from penstock.ledger import Estimate, Judged, Row
+
+exact = Estimate.exact
+
+
+def judged(row: Row, measurement: dict[str, Any]) -> dict[str, Judged]:
+    return {one.claim.id: one for one in row.judge(measurement)}
+
+
+def tight(*values: float) -> list[Estimate]:
+    return [Estimate(v, v - 0.001, v + 0.001) for v in values]
+
+
+def test_every_row_of_the_ledger_is_there_once():
+    names = [row.id for row in rows.ROWS]
+    assert len(names) == len(set(names))
+    stated = ["I-1.5", "I-2.5", "I-3.3", "I-3.4", "I-dctcp"]
+    stated += [f"I-3.{k}" for k in range(8, 22)] + [f"I-4.{k}" for k in range(1, 12)]
+    assert sorted(names) == sorted(stated)
+
+
+# ---- numbers ----------------------------------------------------------------------------------------------
+
+
+def test_onsets_are_compared_run_by_run():
+    assert onset([1, 2, 4, 8], [5, 9, 4, 4]) == 4
+    assert onset([1, 2, 4, 8], [1, 9, 5, 5]) is None, "before the best one there is no collapse"
+    assert later(np.array([5, 5, 6.0]), np.array([7, 8, math.inf])) == Estimate(3, 2, math.inf)
+    assert later(np.array([math.inf] * 3), np.array([math.inf] * 3)) == Estimate(0, 0, 0)
+    assert per_doubling([8, 16, 32], [32, 64, 128]) == pytest.approx(2)
+    assert per_doubling([8, math.inf], [32, 64]) == math.inf
+
+
+def test_a_jackknife_of_a_mean_is_its_interval():
+    values = np.array([1.0, 2.0, 4.0, 7.0])
+    found = jackknife(lambda runs: {"x": float(values[list(runs)].mean())}, 4)["x"]
+    assert (found.mean, found.low, found.high) == pytest.approx(
+        (lambda e: (e.mean, e.low, e.high))(Estimate.of(values))
+    )
+    assert jackknife(lambda runs: {"x": 3.0}, 1)["x"] == exact(3)
+
+
+def test_time_covered_by_timeouts_counts_once():
+    since, to = np.array([0.0, 0.5, 3.0]), np.array([1.0, 2.0, 9.0])
+    assert beside.covered(since, to, 0.25, 4.0) == pytest.approx(1.75 + 1.0)
+    assert beside.covered(since, to, 10, 11) == 0
+
+
+def test_timeouts_are_counted_by_kind_and_place():
+    columns = ["time_s", "what", "block_start", "rto_s", "in_a_row"]
+    events = pl.DataFrame(
+        [
+            (0.21, "timeout: window lost", True, 0.2, 1),
+            (0.22, "timeout: window lost", True, 0.2, 1),
+            (0.30, "block", False, 0.30, 0),
+            (0.55, "timeout: few dup acks", False, 0.2, 1),
+            (0.75, "timeout: repeated", False, 0.4, 2),
+            (0.80, "block", False, 0.50, 0),
+        ],
+        schema=columns,
+        orient="row",
+    )
+    # A block that the link needs 0.1 s for.
+    found = beside.timeouts(events, 0.1 * 1e9 / 8 / 1.04)
+    assert (found["start_count"], found["start_whole"], found["start_together"]) == (2, 2, 2)
+    assert (found["mid_count"], found["mid_few"], found["mid_whole"]) == (1, 1, 0)
+    assert found["late_s"] == pytest.approx(0.2 + 0.4)
+    assert found["waited_s"] == pytest.approx(0.2 + 0.4)
+
+
+def test_the_longest_idle_stretch_of_a_port():
+    time = np.arange(0, 1, 0.1)
+    queue = np.array([1, 0, 0, 1, 0, 0, 0, 0, 1, 1])
+    assert longest_idle(time, queue, 0, 1) == pytest.approx((0.4, 0.4))
+
+
+# ---- chapters 1 and 2 -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("depth", "verdict"), [(12.0, "confirmed"), (8.0, "differs"), (200.0, "differs")])
+def test_fig_1_5(depth, verdict):
+    m = {"onset": exact(5), "depth": exact(depth), "waited": exact(0.9), "depth carried over": exact(12)}
+    found = judged(I_1_5, m)
+    assert found["depth"].verdict == verdict
+    assert ("carried over" in found["depth"].reason) == (verdict == "differs")
+    assert (
+        judged(I_1_5, {**m, "depth": exact(8), "depth carried over": exact(8)})["depth"].reason
+        == "unexplained"
+    )
+    assert judged(I_1_5, {**m, "onset": exact(math.inf)})["collapse"].verdict == "differs"
+    assert judged(I_1_5, {**m, "waited": exact(0.4)})["timeouts"].verdict == "differs"
+
+
+def sawtooth(left: float) -> dict[str, Any]:
+    """A window that doubles, times out, doubles up to 16 segments, then climbs and is cut to `left`."""
+    time = np.arange(0, 20, 0.002)
+    cwnd = np.full(time.size, 1.0)
+    rising = np.minimum(2 ** (time / 0.05), 32)
+    again = np.minimum(2 ** ((time - 1) / 0.05), 16)
+    cwnd[time < 1], cwnd[time >= 1] = rising[time < 1], again[time >= 1]
+    linear = time >= 1.2
+    tooth = (time[linear] - 1.2) % 4
+    cwnd[linear] = 16 + tooth / 0.05 * 0.2
+    top = cwnd[linear].max()
+    cwnd[linear] = np.where(
+        time[linear] > 5.2, top * left + tooth / 0.05 * (1 - left) * top / 80, cwnd[linear]
+    )
+    found = window_numbers(time, 1000 * cwnd, np.full(time.size, 16_000.0), np.array([1.0]), [32_000.0])
+    return {"time": time, "window": cwnd, "timeouts": [1.0], **found}
+
+
+def test_fig_2_5():
+    found = judged(I_2_5, sawtooth(0.5))
+    assert [found[name].verdict for name in ("slow-start", "timeout", "threshold", "again")] == [
+        "confirmed"
+    ] * 4
+    assert found["halves"].verdict == "confirmed"
+    assert judged(I_2_5, sawtooth(0.7))["halves"].verdict == "differs"
+    flat = window_numbers(np.arange(9.0), np.full(9, 5000.0), np.full(9, 9e9), np.array([]), [])
+    assert judged(I_2_5, flat)["timeout"].verdict == "differs"
+    assert judged(I_2_5, flat)["sawtooth"].verdict == "differs"
+
+
+# ---- chapter 3 --------------------------------------------------------------------------------------------
+
+
+def test_fig_3_4_chance_confirms_nothing():
+    numbers_ = {"start share": exact(0.6), "idle": exact(180.0), "window": exact(3.0), "another": exact(0.95)}
+    fine = {**numbers_, "whole windows": exact(0.9), CARRIED: numbers_, TIES: numbers_}
+    assert {one.verdict for one in I_3_4.judge(fine)} == {"confirmed"}
+    found = judged(I_3_4, {**fine, "another": exact(0.71)})["another"]
+    assert found.verdict == "differs" and "carried over" in found.reason and "packets tie" in found.reason
+    no = {**numbers_, "another": exact(0.5)}
+    found = judged(I_3_4, {**fine, "another": exact(0.71), CARRIED: no, TIES: no})["another"]
+    assert found.reason == "unexplained"
+    assert judged(I_3_4, {**fine, "another": Estimate(0.9, 0.8, 0.97)})["another"].verdict == "undecided"
+
+
+def test_fig_3_8():
+    keys = ("rank", "level", "factor", "together", "q_ibtt", "timeouts per loss event")
+    m: dict[str, Any] = dict(zip(keys, tight(0.9, 0.5, 2.0, 0.8, 0.5, 0.1), strict=True))
+    m |= {"model falls at": exact(3), "simulation falls at": exact(7)}
+    assert {one.verdict for one in I_3_8.judge(m)} == {"confirmed"}
+    found = judged(I_3_8, {**m, "rank": exact(0.3)})["tendency"]
+    assert found.verdict == "differs" and "Q_ibtt" in found.reason
+    assert judged(I_3_8, {**m, "rank": exact(0.3), "q_ibtt": exact(0.1)})["tendency"].reason == "unexplained"
+    assert judged(I_3_8, {**m, "simulation falls at": exact(5)})["simulation-falls"].verdict == "differs"
+    assert judged(I_3_8, {**m, "level": exact(1.2)})["underestimates"].verdict == "differs"
+
+
+def test_fig_3_10_to_3_12_and_3_21():
+    m: dict[str, Any] = {
+        "greater": exact(0.5),
+        "mid share": exact(0.8),
+        "level": exact(0.5),
+        "beyond": exact(3),
+    }
+    assert [v.verdict for v in I_3_10.judge(m)] == ["differs", "confirmed", "confirmed", "confirmed"]
+    over = {"start share": exact(0.6), "left": exact(0.5)}
+    found = judged(I_3_11, {"start share": exact(0.4), "left": exact(0.8), "carried over": over})
+    assert "decides the share" in found["dominate-for-many"].reason
+    assert found["little-for-few"].reason == "unexplained"
+    m = {"split over full": exact(1.1), "split": exact(2.2), "full": exact(2.0)}
+    m |= {"whole windows": exact(1), "few duplicates": exact(1), "best n*": 9, "with it": 1.5}
+    assert "n* is another" in judged(I_3_12, m)["better"].reason
+    assert judged(I_3_12, {**m, "best n*": 3})["better"].reason == "unexplained"
+    third = {**m, "few duplicates": exact(0.4), "lost again, more": exact(0.5)}
+    assert "a third kind" in judged(I_3_12, third)["few-duplicates"].reason
+    assert judged(I_3_12, {**third, "lost again, more": exact(0.1)})["few-duplicates"].reason == "unexplained"
+    m = {"few": exact(1.5), "last": exact(4), "last, p_c": exact(30), "few, p_c": exact(1.2)}
+    assert [v.verdict for v in I_3_21.judge(m)] == ["confirmed", "differs"]
+    assert "p_c, in its place" in judged(I_3_21, m)["far-for-many"].reason
+    assert judged(I_3_21, {**m, "last, p_c": exact(5)})["far-for-many"].reason == "unexplained"
+
+
+def pair(gain: float, steps: float) -> dict[str, Any]:
+    fewer = {f"fewer {key}": exact(0.1) for key in ("p_c", "p_r", "at the start")}
+    both = {"means": tight(300, 300 + gain), "onsets": tight(5, 5 + steps)}
+    return {
+        "gain": exact(gain),
+        "gain after": exact(gain),
+        "later": exact(steps),
+        **fewer,
+        **both,
+        "worse at": [4],
+    }
+
+
+def test_fig_3_13_to_3_20():
+    by_id = {row.id: row for row in SIZE_ROWS}
+    for first, second in (("I-3.13", "I-3.14"), ("I-3.17", "I-3.18")):
+        assert [c.same_as for c in by_id[first].claims] == [f"{second}/{c.id}" for c in by_id[second].claims]
+        assert by_id[first].measure is by_id[second].measure
+    m = {"pairs": {"64": pair(10, 3)}}
+    assert {v.verdict for v in by_id["I-3.15"].judge(m)} == {"confirmed"}
+    assert judged(by_id["I-3.15"], {"pairs": {"64": pair(-10, 0)}})["later"].verdict == "differs"
+    between = {"servers": 5, "sizes": [128, 256], "losses": [1.0, 1.8], "goodput": [900.0, 400.0]}
+    in_step = {**pair(-10, 3), "between": between | {"timeouts per loss": [0.0, 0.02]}}
+    found = judged(by_id["I-3.19"], {"pairs": {"256": in_step}})
+    assert "a second loss fits" in found["higher"].reason and found["same-onset"].verdict == "differs"
+    other = {**in_step, "between": between | {"timeouts per loss": [0.02, 0.02]}}
+    assert judged(by_id["I-3.19"], {"pairs": {"256": other}})["higher"].reason == "unexplained"
+
+
+# ---- chapter 4 --------------------------------------------------------------------------------------------
+
+
+def test_fig_4_1():
+    m: dict[str, Any] = {
+        "onsets": {
+            f"{size} KB": exact(n) for size, n in zip((32, 64, 128, 256), (6, 9, 14, 24), strict=True)
+        },
+        "per doubling": exact(1.6),
+        "avoided": exact(1),
+        "short path": exact(1.9),
+        "path": [50.0, 4.0],
+        "room": [1.5, 1.9],
+    }
+    found = judged(I_4_1, m)
+    assert [v.verdict for v in found.values()] == ["differs", "confirmed", "confirmed"]
+    assert "what the path holds" in found["doubles"].reason
+    assert judged(I_4_1, {**m, "short path": exact(1.5)})["doubles"].reason == "unexplained"
+    assert judged(I_4_1, {**m, "per doubling": exact(2.1)})["doubles"].verdict == "confirmed"
+
+
+def test_fig_4_2_orders_of_magnitude_are_ten_at_least():
+    sizes = zip((64, 128, 256, 512, 1000), (1, 2, 3, 4, 5), strict=True)
+    m = {"means": {f"{size} KB": exact(rate) for size, rate in sizes}, "ratio": exact(2), "room": 6.0}
+    m["at seven"] = tight(300, 150)
+    found = judged(I_4_2, m)
+    assert (found["improves"].verdict, found["seven"].verdict) == ("confirmed", "differs")
+    assert "no room" in found["seven"].reason
+    assert judged(I_4_2, {**m, "room": 60.0})["seven"].reason == "unexplained"
+    assert judged(I_4_2, {**m, "at seven": tight(600, 40)})["seven"].verdict == "confirmed"
+
+
+def test_fig_4_3():
+    means = dict(zip(("200ms", "20ms", "2ms", "200us"), map(exact, (100, 400, 800, 900)), strict=True))
+    m: dict[str, Any] = {"start": 5, "improves": tight(3, 8), "restored": exact(0.8), "drop": exact(44)}
+    m |= {"means": means, "any size": {"64 KB": exact(4)}, "trials": {"40 servers": 900.0}}
+    m["drop without back-off"] = exact(math.inf)
+    assert {v.verdict for v in I_4_3.judge(m)} == {"confirmed"}
+    found = judged(I_4_3, {**m, "drop": exact(24)})["drop"]
+    assert found.verdict == "differs" and "back-off" in found.reason
+    again = judged(I_4_3, {**m, "drop": exact(24), "drop without back-off": exact(24)})["drop"]
+    assert again.reason == "unexplained"
+
+
+def test_fig_4_4_and_4_6():
+    means = dict(zip((PLAIN, *LABELS), map(exact, (100, 110, 400, 900, 700)), strict=True))
+    m: dict[str, Any] = {"means": means, "gain": exact(9), "gain of the least p": exact(1.1), "room": 9.5}
+    m |= {"every 200 us": {**means, LABELS[-1]: exact(950)}, "newest": {}}
+    m["alone"] = {"drops": 0.0, "fast retransmits": 12, "goodput": 700.0}
+    found = judged(I_4_4, m)
+    assert [v.verdict for v in found.values()] == ["differs", "differs", "confirmed"]
+    assert "duplicate ACKs" in found["rises"].reason and "no room" in found["orders"].reason
+    again = judged(I_4_4, {**m, "every 200 us": means, "room": 40.0})
+    assert [again[name].reason for name in ("rises", "orders")] == ["unexplained"] * 2
+    ratios = {"over plain": {"5 servers": exact(2)}, "over fast above ten": {"12 servers": exact(0.5)}}
+    ratios["over fast from five to ten"] = {"5 servers": exact(0.9)}
+    better = {**ratios, "over fast above ten": {"12 servers": exact(1.1)}}
+    found = judged(I_4_6, {**ratios, "every 2 us": better})
+    assert [v.verdict for v in found.values()] == ["confirmed", "differs", "confirmed"]
+    assert "ten times as often" in found["above-ten"].reason
+    assert judged(I_4_6, {**ratios, "every 2 us": ratios})["above-ten"].reason == "unexplained"
+
+
+def counted(*sizes: tuple[int, list[float]]) -> dict[str, Any]:
+    """Timeouts of ten blocks: each segment size with what was lost in each timeout."""
+    return numbers([Timeouts(s, np.array(lost), np.array([len(lost) / 10]), 0, 0) for s, lost in sizes])
+
+
+def test_fig_4_7_to_4_10():
+    row = SEGMENT_ROWS[0]
+    fine = counted((1000, [1, 2, 3]), (500, [4, 5]), (50, []))
+    more: dict[str, Any] = {"in packets": fine, "buffer only": exact(0.1)}
+    assert {v.verdict for v in row.judge(fine | more)} == {"confirmed"}
+    found = judged(row, counted((1000, [1]), (500, [2, 3]), (50, [])) | more)
+    assert found["fewer"].verdict == "differs" and "as ns-2 counts" in found["fewer"].reason
+    found = judged(row, counted((1000, [5, 6]), (500, [2]), (50, [])) | more)
+    assert (found["fewer"].verdict, found["right"].verdict) == ("confirmed", "differs")
+    bad = counted((1000, [1, 1]), (50, [9]))
+    found = judged(row, bad | {"in packets": bad, "buffer only": exact(0.1)})
+    assert (found["none"].verdict, found["none"].reason) == ("differs", "unexplained")
+    assert "0.10 per block with 50 B" in found["none"].measured
+
+
+def test_fig_4_11():
+    def m(few: float, many: float, filled: float) -> dict[str, Any]:
+        names = ("segment resizing, full headers", "resizing once per connection", FILLED)
+        others = {name: {"few": {"1": exact(filled)}, "many": {"4": exact(2)}} for name in names}
+        own = {"few": {"1 servers": exact(few)}, "many": {"4 servers": exact(many)}}
+        return own | {"others": others, "block of one server": [2.1, 3.0]}
+
+    assert {v.verdict for v in I_4_11.judge(m(0.9, 2, 0.9))} == {"confirmed"}
+    found = judged(I_4_11, m(0.6, 0.9, 0.95))
+    assert [v.verdict for v in found.values()] == ["differs", "differs"]
+    assert "begun with as many bytes" in found["penalty"].reason
+    assert judged(I_4_11, m(0.6, 2, 0.6))["penalty"].reason == "unexplained"
+
+
+@pytest.mark.parametrize(("segment", "fits"), [(100, True), (250, False)])
+def test_windows_of_32_packets_that_fit_the_buffer_never_time_out(segment, fits):
+    # Figure 4.8: ten windows of 32 packets are 320 packets; 32 KB are 320 packets of 100 B but 128 of 250 B.
+    found = penstock.run(
+        "incast", **(SETTING | segment_rows.in_packets(segment) | {"duration": "2s", "servers": 10})
+    )
+    assert (found.mean("timeouts") == 0) == fits
+
+
+def test_a_window_of_32_kb_times_out_whatever_the_segment():
+    given = SETTING | segment_rows.settings(50) | {"duration": "2s", "servers": 10}
+    assert penstock.run("incast", **given).mean("timeouts") > 0
