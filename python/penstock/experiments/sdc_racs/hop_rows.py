@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock import figures
+from penstock.experiments.common import centre
 from penstock.experiments.sdc_racs.setup import (
     EXPLICIT,
     PAPER,
@@ -17,7 +18,6 @@ from penstock.experiments.sdc_racs.setup import (
     SIZE_AWARE,
     Contender,
     at,
-    centre,
     contenders,
     racs,
     told,

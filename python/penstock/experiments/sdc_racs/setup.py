@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import figures
+from penstock.experiments.common import centre, half, ratios
 from penstock.ledger import Estimate
 from penstock.models import aimd
 
@@ -178,18 +179,7 @@ def difference(sets: Sets, first: str, second: str, key: str, scale: float = 1.0
 
 def ratio(sets: Sets, first: str, second: str, key: str) -> list[Estimate]:
     """First over second at every point, run by run."""
-    pairs = zip(sets[first], sets[second], strict=True)
-    return [Estimate.of(a.values(key) / b.values(key)) for a, b in pairs]
-
-
-def centre(estimates: Iterable[Estimate]) -> Array:
-    """The numbers of estimates."""
-    return np.array([e.mean for e in estimates])
-
-
-def half(estimates: Iterable[Estimate]) -> Array:
-    """Half the width of their intervals, for a band."""
-    return np.array([(e.high - e.low) / 2 for e in estimates])
+    return ratios(sets[first], sets[second], key)
 
 
 def told(estimates: Iterable[Estimate], form: str = ".3g") -> str:
