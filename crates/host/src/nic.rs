@@ -132,9 +132,9 @@ impl<S: Stack> Nic<S> {
     pub fn stack(&self, i: usize) -> &S {
         &self.seats[i].stack
     }
-    /// Packets that have arrived and that no stack has seen yet.
+    /// Packets that have arrived and that no stack has seen yet, and those that stacks have made and the card has not pulled.
     pub fn packets_held(&self) -> u64 {
-        self.inbox.len() as u64
+        self.inbox.len() as u64 + self.seats.iter().map(|seat| seat.stack.queued()).sum::<u64>()
     }
     /// Priorities that are paused, a bit each.
     pub fn paused(&self) -> u8 {

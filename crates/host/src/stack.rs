@@ -276,6 +276,10 @@ pub trait Stack: Send {
     /// That time has come: handles what is due, or the first of it.
     fn on_deadline(&mut self, io: &mut Io<'_>);
 
+    /// Packets it has made and that the card has not pulled yet: they have slots.
+    fn queued(&self) -> u64 {
+        0
+    }
     /// Totals of an end.
     fn counters(&self, conn: u32) -> Counters;
     /// Bytes below `end` that have not arrived at a receiving end: for telling needless timeouts, never for a protocol.
@@ -335,6 +339,9 @@ impl<S: Stack + ?Sized> Stack for Box<S> {
     }
     fn on_deadline(&mut self, io: &mut Io<'_>) {
         (**self).on_deadline(io);
+    }
+    fn queued(&self) -> u64 {
+        (**self).queued()
     }
     fn counters(&self, conn: u32) -> Counters {
         (**self).counters(conn)

@@ -123,3 +123,22 @@ fn each_transport_delivers_everything_once() {
         (1000..1100).for_each(|number| check(protocol.name, number));
     }
 }
+
+/// A run that ends in the middle of everything accounts for the answers that stacks have made and nobody has pulled yet.
+#[test]
+fn a_run_that_is_cut_short_accounts_for_every_packet() {
+    for p in STACKS {
+        for run in 0..5 {
+            let given = [("protocol", p.name), ("topology", "fat-tree:4"), ("duration", "100us")];
+            let given: Vec<_> = given.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+            let resolved =
+                Resolved::new("permutation", &given, 1, serde_json::Value::Null).expect("it can be built");
+            let outcome = resolved.run(run, &Progress::default()).expect("it runs");
+            assert!(
+                outcome.engine.conservation().sent > outcome.engine.conservation().delivered,
+                "{}",
+                p.name
+            );
+        }
+    }
+}

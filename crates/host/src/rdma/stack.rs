@@ -212,6 +212,9 @@ impl Stack for RdmaStack {
         }
     }
 
+    fn queued(&self) -> u64 {
+        self.control.len() as u64
+    }
     fn counters(&self, conn: u32) -> Counters {
         match self.ends.get(conn) {
             Some(End::Sending(pair)) => pair.out.counters,

@@ -604,6 +604,9 @@ impl Stack for Ndp {
             self.settle(conn, io.now);
         }
     }
+    fn queued(&self) -> u64 {
+        self.control.len() as u64
+    }
     fn counters(&self, conn: u32) -> Counters {
         match self.ends.get(conn) {
             Some(End::Sending(s)) => s.out.counters,

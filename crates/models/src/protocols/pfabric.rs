@@ -380,6 +380,9 @@ impl Stack for PFabric {
             self.settle(conn);
         }
     }
+    fn queued(&self) -> u64 {
+        self.acks.len() as u64
+    }
     fn counters(&self, conn: u32) -> Counters {
         match self.ends.get(conn) {
             Some(End::Sending(s)) => s.out.counters,

@@ -89,6 +89,9 @@ impl Stack for HostStack {
     fn on_deadline(&mut self, io: &mut Io<'_>) {
         each!(self, s => s.on_deadline(io));
     }
+    fn queued(&self) -> u64 {
+        each!(self, s => s.queued())
+    }
     fn counters(&self, conn: u32) -> Counters {
         each!(self, s => s.counters(conn))
     }
