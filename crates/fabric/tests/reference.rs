@@ -285,6 +285,9 @@ fn run_port(case: &Case) -> Outcome {
                 Input::Packet { bytes, priority, rank, flow } => {
                     let cell =
                         Cell::new(id, bytes).with_priority(priority).with_payload().with_rank(rank, flow);
+                    // Slots are not used again, so the number of the packet is its slot.
+                    assert_eq!(seg.alloc(), id);
+                    seg.packets[id as usize].flow = flow;
                     match port.offer(Time(at), cell, &mut seg, &mut fx) {
                         Offered::Queued(head) | Offered::Trimmed(head) => event = event.or(head),
                         Offered::Dropped(_) => out.lost.push(id),

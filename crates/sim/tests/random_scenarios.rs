@@ -29,7 +29,8 @@ fn protocol(rng: &mut Stream) -> &'static str {
 }
 
 fn queue(rng: &mut Stream) -> String {
-    match rng.below(5) {
+    match rng.below(6) {
+        3 => format!("ramp:kmin={}B,kmax={}B", rng.below(30_000), 30_001 + rng.below(90_000)),
         0 => format!("threshold:k={}pkt", rng.below(40)),
         1 => format!("hysteresis:k1={}pkt,k2={}pkt", rng.below(20), 20 + rng.below(20)),
         2 => {
