@@ -81,6 +81,7 @@ impl Outgoing {
     /// The application writes.
     pub fn accept(&mut self, bytes: u64) {
         self.written = self.written.saturating_add(bytes);
+        self.counters.accepted_bytes = self.written;
         self.ends.push_back(self.written);
     }
     /// Nothing more will be written.
@@ -91,6 +92,7 @@ impl Outgoing {
     /// What was not sent yet is forgotten, and nothing more will be written.
     pub fn leave(&mut self, news: &mut Vec<News>) {
         self.written = self.written.min(self.max_sent);
+        self.counters.accepted_bytes = self.written;
         self.ends.retain(|end| *end <= self.written);
         self.close(news);
     }
