@@ -3,13 +3,14 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 export PATH := $(PATH):$(HOME)/.cargo/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup upgrade demo test test-full bench golden lint format clean
+.PHONY: help setup upgrade demo test test-full bench golden ledger lint format clean
 
 help:        ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
-setup:       ## install the pinned Python packages into .venv and build the engine
+setup:       ## install the pinned Python packages into .venv; build the engine, and the page where Node and wasm32 are
 	@tools/setup.sh
+	@tools/page.sh
 
 demo: setup  ## the incast study: table, figures and one HTML report, in about two minutes
 	@.venv/bin/penstock demo
@@ -24,18 +25,26 @@ test-full: setup ## all tests, and every row of the ledger at full length
 	@$(PY) -m pytest
 	@.venv/bin/penstock reproduce --all --full --check
 
-bench: setup ## nanoseconds per packet-hop and peak memory of the named jobs
+bench: setup ## nanoseconds per packet-hop and peak memory of the named jobs, and the page in a browser
 	@$(PY) tools/bench.py
+	@$(PY) tools/bench_page.py
 
 golden: setup ## compare the golden results; `tools/golden.py renew --reason LINE` writes them anew
 	@$(PY) tools/golden.py check
 
-lint: setup  ## rustfmt, clippy, ruff and mypy, all clean
+ledger: setup ## every row of the ledger, quick: pin its verdicts, renew docs/ledger.html and the table in README.md
+	@.venv/bin/penstock reproduce --all --quick --pin
+	@$(PY) tools/verdicts.py write --page out/ledger/report.html
+
+lint: setup  ## rustfmt, clippy, rustdoc, ruff, mypy and the TypeScript compiler, all clean
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --quiet -- -D warnings
+	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --exclude penstock-py --no-deps --quiet
 	@.venv/bin/ruff format --check --quiet python tests tools
 	@.venv/bin/ruff check --quiet python tests tools
 	@.venv/bin/mypy --no-error-summary
+	@if [ -x page/node_modules/.bin/tsc ]; then cd page && node_modules/.bin/tsc --noEmit; \
+	    else echo "lint: without TypeScript (make setup says why)"; fi
 	@echo "lint: clean"
 
 format:      ## rewrite the sources in the house format
@@ -47,4 +56,4 @@ upgrade:     ## re-resolve the pinned Python packages
 	@tools/setup.sh upgrade
 
 clean:       ## remove everything that was built
-	rm -rf .venv target
+	rm -rf .venv target page/node_modules python/penstock/page

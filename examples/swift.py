@@ -3,6 +3,7 @@
 penstock run incast --set protocol=examples/swift.py:Swift:target=100us
 
 Without the scaling of the target by hops and by the window, and with one delay for network and host.
+The built-in `swift` is a law for RDMA.
 """
 
 import math
@@ -11,7 +12,7 @@ import penstock
 from penstock import Event
 
 
-@penstock.controller(source="Kumar et al., SIGCOMM 2020")
+@penstock.controller(name="swift_tcp", source="Kumar et al., SIGCOMM 2020")
 class Swift:
     """Swift's law: additive increase below a target delay, a cut in proportion above it"""
 

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from penstock.sweeps import Interrupted as Interrupted
     from penstock.sweeps import RunFailed as RunFailed
     from penstock.sweeps import sweep as sweep
+    from penstock.views import Page as Page
+    from penstock.views import view as view
     from penstock.workloads import AllToAll as AllToAll
     from penstock.workloads import Closed as Closed
     from penstock.workloads import Flows as Flows
@@ -74,6 +76,8 @@ _HOME = {
     "Interrupted": "sweeps",
     "RunFailed": "sweeps",
     "sweep": "sweeps",
+    "Page": "views",
+    "view": "views",
     "Link": "network",
     "Network": "network",
     "AllToAll": "workloads",
@@ -102,6 +106,7 @@ __all__ = [
     "Link",
     "Network",
     "NotRecorded",
+    "Page",
     "Permutation",
     "Poisson",
     "Query",
@@ -122,6 +127,7 @@ __all__ = [
     "run",
     "study",
     "sweep",
+    "view",
 ]
 
 

@@ -33,6 +33,7 @@ _GROUPS = {
     "views": "view",
     "summary_keys": "summary key",
     "tables": "table of a result",
+    "metrics": "metric of the series",
 }
 
 
@@ -155,11 +156,14 @@ def _quantity(console: Console, what: str, entry: dict[str, Any]) -> None:
     kind = f"{what}, in {entry['unit']}" if entry.get("unit") else what
     console.print(Text.assemble((entry["name"], "bold"), f"  ({kind})  {entry['text']}\n"))
     if entry.get("columns"):
-        units = (
-            (c["name"], f"{c['text']} ({c['unit']})" if c.get("unit") else c["text"])
-            for c in entry["columns"]
-        )
-        console.print(_lines(units))
+        console.print(_lines((c["name"], _with_unit(c)) for c in entry["columns"]))
+    if entry.get("of") and isinstance(entry["of"], list):
+        console.print(f"sampled of {', '.join(entry['of'])}\n", style="dim", highlight=False)
+
+
+def _with_unit(column: dict[str, Any]) -> str:
+    unit = column.get("unit") or ("true/false" if column.get("type") == "bool" else "")
+    return f"{column['text']} ({unit})" if unit else column["text"]
 
 
 def _lines(pairs: Any) -> Table:
@@ -219,6 +223,8 @@ def _entry(console: Console, singular: str, entry: dict[str, Any]) -> None:
         _parameters(console, entry["params"])
     else:
         console.print("no parameters\n", style="dim")
+    if entry.get("reports"):
+        console.print(f"sampled: {', '.join(entry['reports'])}\n", style="dim", highlight=False)
     for table in entry.get("tables", []):
         head = "[[link]]" if table["name"] == "link" else f'[[workload]]  kind = "{table["name"]}"'
         console.print(Text.assemble((head, "bold"), f"  {table['text']}"))

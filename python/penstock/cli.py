@@ -1,4 +1,4 @@
-"""The command line: run, sweep, advise, live, reproduce, describe, demo, doctor, new-protocol.
+"""The command line: run, sweep, advise, view, live, reproduce, describe, demo, doctor, new-protocol.
 
 Exit codes: 0 done, 2 bad input (one line on stderr), 3 a run failed, 130 interrupted with partial results
 kept. With `--json` stdout carries exactly one JSON document; everything else goes to stderr.
@@ -41,6 +41,8 @@ from penstock.options import (
 )
 from penstock.reproduce_command import reproduce as reproduce_rows
 from penstock.sweep_command import sweep as sweep_points
+from penstock.view_command import record as write_record
+from penstock.view_command import view as view_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -138,6 +140,12 @@ def run(
             autocompletion=completion.figures,
         ),
     ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write what became of every packet of the first replication, for `view`.", metavar="FILE"
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Run a scenario and print what it measured: the mean over the runs and its 95 % interval."""
@@ -165,11 +173,15 @@ def run(
         points = [(scenario, chosen)]
         return sweep(points, runs=count, seed=number, keep=keep, jobs=workers, on_progress=bar)[0]
 
-    return _run_set(scenario, make, count, out, force, as_json, drawn)
+    code = _run_set(scenario, make, count, out, force, as_json, drawn)
+    if record is not None and code == DONE:
+        write_record(scenario, chosen, number, record)
+    return code
 
 
 app.command("sweep")(sweep_points)
 app.command("advise")(advise_on)
+app.command("view")(view_run)
 
 
 app.command("reproduce")(reproduce_rows)
@@ -218,6 +230,12 @@ def demo(
         except (Interrupted, RunFailed) as stop:
             bar.stop()
             return _keep_partial(stop, out)
+    from penstock import gallery, views
+
+    if why := views.available():
+        note(f"without the gallery of pages: {why}")
+    else:
+        out_console.print(f"pages that run: {gallery.write(out / 'pages')}", soft_wrap=True)
     out_console.print(f"report: {path}", soft_wrap=True)
     return DONE
 

@@ -1,13 +1,52 @@
-"""A Dask client as an executor: `penstock.study(..., executor=Client("tcp://scheduler:8786"))`.
+"""Where runs are made: a Dask client as an executor, and the executors that the command line names.
 
-Needs the extra `cluster`. What a worker must have is said in docs/studies.md.
+`penstock.study(..., executor=Client("tcp://scheduler:8786"))` needs the extra `cluster`. What a worker must
+have is said in docs/studies.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import CancelledError, Executor, Future
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from typing import Any
+
+NAMES = ("serial", "threads", "processes")
+# How long a scheduler may take to answer.
+_CONNECT_S = 10
+
+
+@contextmanager
+def named(text: str, jobs: int) -> Iterator[tuple[Any, int]]:
+    """The executor of `--executor`, and how many runs it makes at a time: `serial`, `threads` (None: the
+    engine's own), `processes`, or the address of a Dask scheduler. Closed at the end.
+
+    Raises ScenarioError for anything else, and where the scheduler cannot be reached.
+    """
+    from penstock import scenario
+
+    if text in ("serial", "threads"):
+        yield None, 1 if text == "serial" else jobs
+    elif text == "processes":
+        # Not forked: the parent has threads.
+        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+            yield pool, jobs
+    elif "://" in text or ":" in text:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise scenario.error("--executor", text, "needs the extra `cluster` (Dask)") from None
+        try:
+            client = Client(text, timeout=_CONNECT_S)
+        except (OSError, ValueError) as problem:
+            why = " ".join(str(problem).split()) or type(problem).__name__
+            raise scenario.error("--executor", text, f"cannot be reached: {why}") from None
+        with client:
+            yield client, jobs
+    else:
+        rule = f"must be one of {', '.join(NAMES)}, or a Dask scheduler's address (tcp://HOST:PORT)"
+        raise scenario.error("--executor", text, rule)
 
 
 def as_executor(workers: Any) -> Executor:

@@ -49,6 +49,14 @@ Jobs = Annotated[
     str, typer.Option("--jobs", "-j", help="Runs at the same time; 0 = one per core.", metavar="N")
 ]
 
+Executor = Annotated[
+    str,
+    typer.Option(
+        help="Where runs are made: serial, threads, processes, or a Dask scheduler's address.",
+        metavar="WHERE",
+    ),
+]
+
 
 def chosen_settings(pairs: list[str], profile: str | None = None) -> dict[str, str]:
     """`--set` options as a mapping, of a repeated key the last one; `--profile` is one of them."""

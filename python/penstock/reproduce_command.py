@@ -13,7 +13,18 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.console import Bar, complain, err_console, note, out_console
-from penstock.options import BAD_INPUT, DONE, INTERRUPTED, RUN_FAILED, Jobs, Json, Seed, whole, worker_count
+from penstock.options import (
+    BAD_INPUT,
+    DONE,
+    INTERRUPTED,
+    RUN_FAILED,
+    Executor,
+    Jobs,
+    Json,
+    Seed,
+    whole,
+    worker_count,
+)
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab, Row, Verdict
@@ -35,6 +46,7 @@ def reproduce(
     full: Annotated[bool, typer.Option("--full", help="The published lengths.")] = False,
     seed: Seed = "1",
     jobs: Jobs = "0",
+    executor: Executor = "threads",
     out: Annotated[
         Path,
         typer.Option(
@@ -59,7 +71,7 @@ def reproduce(
     ] = False,
 ) -> int:
     """Judge published results: measure, print a verdict for each claim, write a report."""
-    from penstock import ledger, results
+    from penstock import cluster, ledger, results
     from penstock import scenario as scenarios
     from penstock.store import Store
 
@@ -81,24 +93,25 @@ def reproduce(
     chosen = ledger.select(ids or (), paper or (), live=live)
     if live and not (everything or ids or paper):
         chosen = [row for row in chosen if row.view]
-    bar = Bar("rows")
-    lab = ledger.Lab(
-        out, quick=not full, jobs=workers, seed=number, store=Store(out / "store", "--out"), on_progress=bar
-    )
-    if search:
-        return _search(chosen, lab, count, pin, as_json, bar)
+    bar, store = Bar("rows"), Store(out / "store", "--out")
     words = ["penstock", "reproduce", *(["--all"] if everything else []), *(ids or [])]
     words += [word for key in paper or [] for word in ("--paper", key)]
     words += ["--live"] if live else []
     words += [*(["--seed", seed] if number != 1 else []), "--full" if full else "--quick"]
-    return _judge(chosen, lab, " ".join(words), bar, as_json=as_json, check=check, pin=pin)
+    with cluster.named(executor, workers) as (pool, jobs_there):
+        lab = ledger.Lab(
+            out, quick=not full, jobs=jobs_there, seed=number, executor=pool, store=store, on_progress=bar
+        )
+        if search:
+            return _search(chosen, lab, count, pin, as_json, bar)
+        return _judge(chosen, lab, " ".join(words), bar, as_json=as_json, check=check, pin=pin)
 
 
 def _judge(
     chosen: Sequence[Row], lab: Lab, command: str, bar: Bar, *, as_json: bool, check: bool, pin: bool
 ) -> int:
-    from penstock import _engine, ledger, report
-    from penstock.ledger import pinned
+    from penstock import _engine, ledger
+    from penstock.ledger import page, pinned
 
     def show(verdict: Verdict) -> None:
         bar.stop()
@@ -114,7 +127,7 @@ def _judge(
         _print_verdicts(found)
     # The verdicts are out: a disk that does not take the files loses none of them.
     ledger.write(found, lab.out)
-    path = report.verdicts(found, lab.out / "report.html", quick=lab.quick, provenance=provenance)
+    path = page.write(found, lab.out / "report.html", quick=lab.quick, provenance=provenance)
     if lab.from_store:
         note(f"{lab.ran} runs made, {lab.from_store} were in {lab.out / 'store'}")
     note(f"report: {path}")
@@ -199,7 +212,7 @@ def _print_verdicts(found: list[Verdict]) -> None:
     table.add_column("stated", ratio=2)
     table.add_column("measured", ratio=3)
     for v in found:
-        if v.row.check is not None or not v.claims:
+        if not v.claims:
             measured = _with_reason(v.measured, v.reason)
             verdict = Text(v.shown, style=_STYLES[v.verdict])
             table.add_row(v.row.id, verdict, v.row.stated, measured)

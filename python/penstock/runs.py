@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.plot import Plot
     from penstock.scenario import Scenario
     from penstock.sweeps import Workers
+    from penstock.views import Page
 
 TABLES = ("flows", "transfers", "ports", "series", "events")
 
@@ -153,6 +154,14 @@ class RunSet:
     def ci95(self, key: str) -> float:
         """Half-width of the 95 % Student-t interval of that mean; NaN with a single run."""
         return stats.ci95(self.values(key))
+
+    def view(self) -> Page:
+        """The page of this run: every packet of replication 0 on one clock, and controls to run it again.
+        Raises `views.NotBuilt` where the page's parts are missing.
+        """
+        from penstock.views import view
+
+        return view(self)
 
     def tables(self, i: int = 0) -> dict[str, pl.DataFrame]:
         """The tables of run `i` by name (flows, transfers, ports, series, events), as far as kept."""

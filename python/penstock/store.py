@@ -56,19 +56,19 @@ def identity(spec: str, resolved: Mapping[str, Any]) -> str:
         "engine": engine(),
         "resolved": kept,
         "file": file,
-        "content": {text: _file_hash(path) for text, path in sorted(_files([kept, file], base))},
+        "content": {text: _file_hash(path) for text, path in sorted(files([kept, file], base))},
     }
     return _hash(what)
 
 
-def _files(value: Any, base: Path) -> Iterator[tuple[str, Path]]:
+def files(value: Any, base: Path) -> Iterator[tuple[str, Path]]:
     """The files that values name, as in `cdf:sizes.csv`."""
     if isinstance(value, Mapping):
         for item in value.values():
-            yield from _files(item, base)
+            yield from files(item, base)
     elif isinstance(value, list):
         for item in value:
-            yield from _files(item, base)
+            yield from files(item, base)
     elif isinstance(value, str):
         for text in {value.strip(), value.partition(":")[2].strip()} - {""}:
             with suppress(OSError, ValueError):

@@ -27,8 +27,39 @@ if TYPE_CHECKING:
 
 By = str | Sequence[str] | None
 
+# Figures by name on the command line: how their keys are written, how many there may be, which must be swept.
+FIGURES = {
+    "curve": ("X:Y[:BY]", 2, 3, (0, 2)),
+    "heatmap": ("X:Y:Z", 3, 3, (0, 1)),
+    "compare": ("KEY:BY", 2, 2, (1,)),
+    "slowdown": ("[:BY]", 0, 1, (0,)),
+}
+
 # Cells of a heat map that still have room for their numbers.
 _MOST_WRITTEN = 120
+
+
+def chosen(text: str, swept: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """The figures of `sweep --plot` with their keys, in the order given. Raises ScenarioError for an unknown
+    one, for a wrong number of keys, and for an axis that is not swept.
+    """
+    found = []
+    for part in dict.fromkeys(part.strip() for part in text.split(",") if part.strip()):
+        name, *given = (word.strip() for word in part.split(":"))
+        if name not in FIGURES:
+            raise scenario.error("--plot", name, f"must be one of {', '.join(FIGURES)}")
+        form, least, most, axes = FIGURES[name]
+        if not least <= len(given) <= most or not all(given):
+            shape = f"{name}{form}" if form.startswith("[") else f"{name}:{form}"
+            raise scenario.error("--plot", part, f"must be {shape}")
+        for i in axes:
+            if i < len(given) and given[i] not in swept:
+                rule = f"{given[i]} is not swept; --over has {', '.join(swept)}"
+                raise scenario.error("--plot", part, rule)
+        found.append((name, given))
+    if not found:
+        raise scenario.error("--plot", text, f"must be one of {', '.join(FIGURES)}")
+    return found
 
 
 class StudyPlot:

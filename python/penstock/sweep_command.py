@@ -17,6 +17,7 @@ from penstock.options import (
     DONE,
     INTERRUPTED,
     RUN_FAILED,
+    Executor,
     Jobs,
     Json,
     Profile,
@@ -53,6 +54,7 @@ def sweep(
     ] = None,
     seed: Seed = "1",
     jobs: Jobs = "0",
+    executor: Executor = "threads",
     latin: Annotated[
         str | None,
         typer.Option(
@@ -74,27 +76,41 @@ def sweep(
             metavar="DIR",
         ),
     ] = None,
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            help="Figures to draw into DIR/figures: curve:X:Y[:BY], heatmap:X:Y:Z, compare:KEY:BY, "
+            "slowdown[:BY]; needs --out.",
+            metavar="FIGURE,...",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Run a scenario at every combination of values: means and 95 % intervals, a row per point."""
+    from penstock import cluster, studies, study_plot
     from penstock import scenario as scenarios
-    from penstock import studies
     from penstock.sweeps import Interrupted, RunFailed
 
     chosen = chosen_settings(settings or [], profile)
     count = None if runs is None else whole("--runs", runs, 1, scenarios.MOST_RUNS)
-    code = DONE
-    with Bar(scenario) as bar:
+    axes, code = _over(over, chosen), DONE
+    drawn = [] if plot is None else study_plot.chosen(plot, list(axes))
+    if drawn and out is None:
+        raise scenarios.error("--plot", plot, "needs --out DIR, where the figures go")
+    keep = ("flows", "transfers") if any(name == "slowdown" for name, _ in drawn) else ()
+    with Bar(scenario) as bar, cluster.named(executor, worker_count(jobs)) as (pool, workers):
         try:
             found = studies.study(
                 scenario,
-                _over(over, chosen),
+                axes,
                 sample=None if latin is None else ("latin", whole("--latin", latin, 1, scenarios.MOST_RUNS)),
                 runs=count,
                 seed=whole("--seed", seed, 0),
                 settings=chosen,
                 store=out,
-                jobs=worker_count(jobs),
+                executor=pool,
+                jobs=workers,
+                keep=keep,
                 until=None if until is None else _until(until),
                 on_progress=bar,
             )
@@ -122,7 +138,23 @@ def sweep(
     if out is not None:
         found.save(out)
         note(f"study: {out} ({found.ran} runs made now, {found.stored} from the store)")
+        _draw(found, drawn, out / "figures")
     return RUN_FAILED if found.unstored else code
+
+
+def _draw(found: Study, drawn: list[tuple[str, list[str]]], folder: Path) -> None:
+    """Draw the named figures of a study that has come to something."""
+    from penstock import figures
+    from penstock import scenario as scenarios
+    from penstock.runs import NotRecorded
+
+    for name, given in drawn if found.sets and found.sets[0].runs else []:
+        try:
+            figure = getattr(found.plot, name)(*given)
+            file = "-".join([name, *given]).replace("/", "-")
+            note(f"figure: {figures.write(figure, folder, file)}")
+        except (scenarios.ScenarioError, NotRecorded) as problem:
+            note(f"warning: no figure {':'.join([name, *given])}: {problem}")
 
 
 def _over(options: list[str], chosen: dict[str, str]) -> dict[str, str]:

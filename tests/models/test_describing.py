@@ -8,18 +8,17 @@ import pytest
 from scipy.integrate import quad
 
 from penstock.models.describing import (
-    Plant,
     analyse,
     at_duty,
     biased,
     marking_nonlinearity,
-    operating_plant,
     printed,
     printed_intersections,
     printed_margin,
     printed_relative,
 )
 from penstock.models.fluid import Link, solve
+from penstock.models.loops import Plant, operating_plant
 from penstock.models.marking import Marking
 
 LINK = {"rate_bps": 10e9, "packet_bytes": 1500, "base_rtt": 100e-6}

@@ -4,11 +4,13 @@ import contextlib
 import io
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock import cli
+from penstock import cli, ledger
 
 PENSTOCK = Path(sys.executable).with_name("penstock")
 
@@ -36,6 +38,17 @@ def inline(*arguments: str) -> subprocess.CompletedProcess[str]:
 def settings(values: dict[str, str]) -> list[str]:
     """Settings as the shell gives them."""
     return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
+
+
+def row(name: str, measure: Callable[[ledger.Lab], ledger.Measurement], **more: Any) -> ledger.Row:
+    """A row of one claim: that the x of its measurement is 1."""
+    claim = ledger.Claim("x", "x is 1", "number", "1", "x", ledger.within(1, by=0.5), where="nowhere")
+    return ledger.Row(name, "incast", f"title of {name}", claims=(claim,), measure=measure, **more)
+
+
+def measuring(x: float) -> Callable[[ledger.Lab], ledger.Measurement]:
+    """A measurement of x."""
+    return lambda lab: {"x": x}
 
 
 @pytest.fixture

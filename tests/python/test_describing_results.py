@@ -20,3 +20,26 @@ def test_every_key_of_a_summary_is_described() -> None:
     described = {key["name"] for key in scenario.describe()["summary_keys"]}
     found = penstock.run("incast", servers=4, duration="50ms", sample="5ms")
     assert set(found.runs[0].summary) <= described
+
+
+def test_every_metric_of_the_series_is_described_with_its_unit() -> None:
+    described = {m["name"]: m for m in scenario.describe()["metrics"]}
+    found = penstock.run(
+        "long-flows", flows=2, protocol="dctcp", duration="50ms", warmup="0s", sample="5ms", series="true"
+    )
+    sampled = set(found.series["metric"].unique())
+    assert {"queue_packets", "cwnd_bytes", "srtt_s", "ssthresh_bytes", "alpha"} <= sampled <= set(described)
+    units = {name: described[name]["unit"] for name in ("srtt_s", "queue_packets", "cwnd_bytes", "alpha")}
+    assert units == {"srtt_s": "s", "queue_packets": "packets", "cwnd_bytes": "bytes", "alpha": ""}
+    assert "sampled: ssthresh_bytes, alpha" in str(penstock.describe("dctcp"))
+    shown = str(penstock.describe("queue_packets"))
+    assert "metric of the series, in packets" in shown and "sampled of ports" in shown
+
+
+def test_the_type_of_a_column_is_that_of_the_frame() -> None:
+    types = {"bool": "Boolean", "u32": "UInt32", "u64": "UInt64", "i64": "Int64", "f64": "Float64"}
+    found = penstock.run("incast", servers=4, duration="50ms", sample="5ms", series="true")
+    for table in scenario.describe()["tables"]:
+        frame = getattr(found, table["name"])
+        declared = {c["name"]: types.get(c["type"], "String") for c in table["columns"]}
+        assert {name: str(dtype) for name, dtype in frame.schema.items()} == declared

@@ -52,6 +52,7 @@ def deviation(lower_at_every_n: bool, longer: bool, gain: float) -> dict[str, An
     rising = np.linspace(5, 20, n)
     two = 60.0 if longer else 30.0
     return {
+        "N": list(FLOWS),
         "std": {"DCTCP": tight(*rising), "DT-DCTCP": tight(*(rising - np.array(gaps)))},
         "DCTCP less DT-DCTCP": tight(*gaps),
         "mean": {"DCTCP": tight(*[40.0] * n), "DT-DCTCP": tight(*[two] * n)},
@@ -77,6 +78,7 @@ def test_fig_12():
         one = np.linspace(0.3, 0.9, n)
         rules = {"alpha": [0.3, 0.5], "beyond the window": [0.0, rest]}
         return {
+            "N": list(FLOWS),
             "alpha": {"DCTCP": tight(*one), "DT-DCTCP": tight(*(one - gap))},
             "DCTCP less DT-DCTCP": tight(*[gap] * n),
             "mean gap": Estimate(gap, gap - 0.001, gap + 0.001),

@@ -19,6 +19,18 @@ BAD = [
     ("incast", {"spread": "flow"}, 'spread = "flow": no node of this network has ports of equal cost'),
     ("incast", {"trim": "64B:tail=0.5", "pfc": "on"}, 'trim:tail = "0.5": must be 0 with pfc'),
     (
+        "incast",
+        {"sharing": "shared:alpha=1", "buffer": "shared:alpha=1,size=1MB"},
+        'sharing = "shared:alpha=1": cannot be given together with buffer=shared',
+    ),
+    ("incast", {"sharing": "shared:alpha=0"}, 'sharing:alpha = "0": must be'),
+    ("incast", {"protocol": "ndp", "nic": "endless"}, 'nic = "endless": must be pull, or unset'),
+    ("incast", {"nic": "pull", "host_queue": "2pkt"}, 'host_queue = "2pkt": must be unset where network'),
+    ("incast", {"nic": "push"}, 'nic = "push": must be one of endless, pull'),
+    ("incast", {"nic_order": "fifo"}, 'nic_order = "fifo": must be one of round-robin, strict'),
+    ("incast", {"receive_delay": "2s"}, 'receive_delay = "2s": must be'),
+    ("incast", {"processing_delay": "fast"}, 'processing_delay = "fast": must be'),
+    (
         "permutation",
         SMALL | {"fail": "leaf0->leaf1@1ms"},
         'fail = "leaf0->leaf1": there is no link leaf0->leaf1',
@@ -51,6 +63,7 @@ def test_hosts_that_are_not_connected_are_one_line(tmp_path):
     )
     done = penstock("run", str(path))
     assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
     assert "no path leads from a to b" in done.stderr
 
 

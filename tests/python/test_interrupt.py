@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import PENSTOCK, inline, settings
+from conftest import PENSTOCK, inline, measuring, row, settings
 
 import penstock
-from penstock import ledger, results, sweeps
+from penstock import results, sweeps
 from penstock.ledger import selection
 
 # Far longer than any test may take.
@@ -180,15 +180,10 @@ def test_the_demo_keeps_the_points_that_have_runs(tmp_path, monkeypatch):
 
 
 def test_reproduce_keeps_its_verdicts(tmp_path, monkeypatch):
-    def fine(lab):
-        return ledger.Finding(True, "1")
-
     def cut(lab):
         raise KeyboardInterrupt
 
-    rows = [
-        ledger.Row(name, "incast", name, "1", check) for name, check in (("A", fine), ("B", cut), ("C", fine))
-    ]
+    rows = [row("A", measuring(1)), row("B", cut), row("C", measuring(1))]
     monkeypatch.setattr(selection, "rows", lambda live=False: rows)
     done = inline("reproduce", "--all", "--json", "--out", str(tmp_path))
     assert done.returncode == 130

@@ -3,45 +3,40 @@
 import json
 
 import pytest
-from conftest import SHORT, inline
+from conftest import SHORT, inline, measuring, row
 
 from penstock import ScenarioError, ledger
-from penstock.ledger import Finding, Lab, Row
+from penstock.ledger import Cause, Lab, Row
 
 
-def row(name, check):
-    return Row(id=name, paper="incast", title=f"title of {name}", stated="1 is 1", check=check)
+def test_a_row_needs_claims():
+    with pytest.raises(ValueError, match="row A: has no claims"):
+        Row("A", "incast", "t", claims=(), measure=measuring(1))
 
 
-def test_a_finding_that_differs_needs_a_reason():
-    with pytest.raises(ValueError, match="reason"):
-        Finding(confirmed=False, measured="2")
-    assert Finding(confirmed=True, measured="1").reason == ""
-
-
-def test_verdicts_follow_the_findings(tmp_path):
+def test_verdicts_follow_the_measurements(tmp_path):
     rows = [
-        row("A", lambda lab: Finding(True, "1")),
-        row("B", lambda lab: Finding(False, "2", "because of x")),
+        row("A", measuring(1)),
+        row("B", measuring(2), causes=(Cause("because of x", lambda m: m["x"] == 2, lambda m: "2"),)),
     ]
     found, interrupted = ledger.reproduce(rows, Lab(tmp_path))
     assert not interrupted
     assert [v.verdict for v in found] == ["confirmed", "differs"]
     document = json.loads((tmp_path / "verdicts.json").read_text())
     assert [sorted(entry) for entry in document] == [
-        ["claims", "id", "measured", "reason", "seconds", "stated", "verdict"]
+        ["claims", "id", "measured", "points", "reason", "runs", "seconds", "stated", "verdict"]
     ] * 2
-    assert document[1]["reason"] == "because of x"
+    assert document[1]["reason"] == "x: because of x (2)"
 
 
-def test_a_check_that_raises_is_not_run_and_the_others_are_kept(tmp_path):
+def test_a_measurement_that_raises_is_not_run_and_the_others_are_kept(tmp_path):
     def broken(lab):
         raise ZeroDivisionError("no packets\nat all")
 
     rows = [
-        row("A", lambda lab: Finding(True, "1")),
+        row("A", measuring(1)),
         row("B", broken),
-        row("C", lambda lab: Finding(True, "3")),
+        row("C", measuring(1)),
     ]
     found, _ = ledger.reproduce(rows, Lab(tmp_path))
     assert [v.verdict for v in found] == ["confirmed", "not run", "confirmed"]
@@ -54,9 +49,9 @@ def test_an_interrupt_keeps_the_verdicts_before_it(tmp_path):
         raise KeyboardInterrupt
 
     rows = [
-        row("A", lambda lab: Finding(True, "1")),
+        row("A", measuring(1)),
         row("B", interrupted),
-        row("C", lambda lab: Finding(True, "3")),
+        row("C", measuring(1)),
     ]
     found, stopped = ledger.reproduce(rows, Lab(tmp_path))
     assert stopped

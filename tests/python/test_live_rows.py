@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import inline
+from conftest import inline, measuring
+from conftest import row as simple
 
-from penstock import ledger, live, report
-from penstock.ledger import Finding, Lab, NotRun, Row, Verdict
+from penstock import ledger, live
+from penstock.ledger import Claim, Lab, Measurement, NotRun, Row, Verdict, at_least, page, within
 from penstock.runs import Run, RunSet
 
 MISSING = ledger.lacks()
 IDS = ["D-14-live", "D-15-live", "P-16-live", "P-17-live", "P-18-live", "P-19-live"]
 
 
-def row(check: Any) -> Row:
-    return Row("X-1-live", "incast", "Something", "1 is 1", check, "live, scaled")
+def row(measure: Any) -> Row:
+    return simple("X-1-live", measure, view="live, scaled")
 
 
 def impossible() -> list[dict[str, Any]]:
@@ -75,23 +76,25 @@ def test_the_list_names_live_rows_when_asked():
 @pytest.mark.parametrize(("confirmed", "word"), [(True, "confirmed"), (False, "differs")])
 def test_the_view_shows_with_the_verdict(tmp_path, monkeypatch, confirmed, word):
     monkeypatch.setattr(live, "doctor", possible)
-    verdict = ledger.judge(row(lambda lab: Finding(confirmed, "1", "because")), Lab(tmp_path))
+    verdict = ledger.judge(row(measuring(1 if confirmed else 2)), Lab(tmp_path))
     assert verdict.shown == f"{word} (live, scaled)"
     document = verdict.document()
     assert (document["verdict"], document["view"]) == (word, "live, scaled")
-    page = report.verdicts([verdict], tmp_path / "report.html", quick=True, provenance={}).read_text()
-    assert f'<span class="badge {word}">{word} (live, scaled)</span>' in page
-    assert f"1 {word}</span>" in page, "the counts at the top are those of the three verdicts"
+    text = page.write([verdict], tmp_path / "report.html", quick=True, provenance={}).read_text()
+    assert f'<span class="badge {word}">{word} (live, scaled)</span>' in text
+    assert f"<b>1</b> {word}</span>" in text, "the counts at the top are those of the verdicts"
 
 
 def test_a_row_of_the_simulation_has_no_view():
-    verdict = Verdict(Row("X", "incast", "t", "s", lambda lab: Finding(True, "")), "confirmed", "1", "", 0.0)
+    verdict = Verdict(simple("X", measuring(1)), "confirmed", "1", "", 0.0)
     assert verdict.shown == "confirmed"
     assert sorted(verdict.document()) == [
         "claims",
         "id",
         "measured",
+        "points",
         "reason",
+        "runs",
         "seconds",
         "stated",
         "verdict",
@@ -117,8 +120,7 @@ def test_where_live_runs_are_impossible_a_row_is_not_run_and_says_why(tmp_path, 
 
 def test_rows_of_the_simulation_do_not_ask_for_a_live_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(live, "doctor", impossible)
-    plain = Row("X-1", "incast", "Something", "1 is 1", lambda lab: Finding(True, "1"))
-    assert ledger.judge(plain, Lab(tmp_path)).verdict == "confirmed"
+    assert ledger.judge(simple("X-1", measuring(1)), Lab(tmp_path)).verdict == "confirmed"
 
 
 # ---- the gate ---------------------------------------------------------------------------------------------
@@ -145,7 +147,7 @@ def test_a_row_whose_runs_stay_late_is_not_run(tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr(live, "run", lambda *args, **kwargs: made.append(1) or runs(0))
 
-    def check(lab: Lab) -> Finding:
+    def check(lab: Lab) -> Measurement:
         lab.live(("join", {"flows": 2}))
         raise AssertionError("a late run was taken for a result")
 
@@ -167,13 +169,21 @@ def test_a_short_live_row_with_router_headers(tmp_path: Path) -> None:
     point[1].update({"duration": "3s", "warmup": "2s", "sample": "100ms", "series": "true"})
     point[1].update({"protocol": "rcp:alpha=0.4", "access_rate": "1Gbps"})
 
-    def check(lab: Lab) -> Finding:
+    def measure(lab: Lab) -> Measurement:
         kernel, (packet,) = lab.live(point), lab.beside([point])
-        ratio = kernel.mean("goodput_bps") / packet.mean("goodput_bps")
-        used = kernel.mean("utilisation")
-        return Finding(abs(ratio - 1) < 0.05 and used > 0.8, f"{ratio:.3f}, {used:.3f}", "they differ")
+        return {
+            "ratio": kernel.mean("goodput_bps") / packet.mean("goodput_bps"),
+            "used": kernel.mean("utilisation"),
+        }
 
-    verdict = ledger.judge(row(check), Lab(tmp_path))
+    claims = (
+        Claim(
+            "same", "the goodput is the simulation's", "equal", "same", "ratio", within(1, 0.05), where="-"
+        ),
+        Claim("used", "the link is used", "bound", "used", "used", at_least(0.8), where="-"),
+    )
+    short = Row("X-1-live", "incast", "Something", claims=claims, measure=measure, view="live, scaled")
+    verdict = ledger.judge(short, Lab(tmp_path))
     if verdict.verdict == "not run" and "gate" in verdict.reason:
         pytest.skip(f"skipped: the machine is too busy: {verdict.reason}")
     assert verdict.shown == "confirmed (live, scaled)", (verdict.measured, verdict.reason)

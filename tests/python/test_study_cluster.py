@@ -4,12 +4,14 @@ Needs the extra `cluster`, which the development packages hold.
 """
 
 import hashlib
+import json
 import os
 import signal
 import sys
 import time
 
 import pytest
+from conftest import inline
 
 import penstock as lab
 from penstock import scenario, store, sweeps
@@ -165,3 +167,30 @@ def test_what_is_no_executor_is_refused():
         lab.ScenarioError, match=r'executor = "str": must be a concurrent.futures.Executor or a Dask'
     ):
         lab.run("incast", settings=BRIEF, executor="tcp://10.0.0.1:8786")
+
+
+def test_the_command_line_sends_its_runs_to_a_cluster(client, tmp_path):
+    words = [
+        "sweep",
+        "incast",
+        "--over",
+        "servers=2,4",
+        "--set",
+        "duration=50ms",
+        "--set",
+        "rto_min=1ms",
+        "--json",
+    ]
+    there = inline(*words, "--executor", client.scheduler_info()["address"])
+    assert there.returncode == 0, there.stderr
+    assert without_time(there.stdout) == without_time(inline(*words).stdout)
+
+
+def without_time(text):
+    """What a sweep printed, but for the CPU time of its runs."""
+    points = json.loads(text)
+    for point in points:
+        for summary in (point["mean"], point["ci95"], *(run["summary"] for run in point["runs"])):
+            del summary["cpu_s"]
+    assert points[0]["mean"]["goodput_bps"] > 0
+    return points

@@ -5,6 +5,7 @@
 
 use crate::header::CcHeader;
 use crate::packet::Packet;
+use crate::quantity::Report;
 use crate::tcp::RateSample;
 use penstock_units::{Bytes, Dur, Rate, Time};
 
@@ -208,8 +209,8 @@ pub trait WindowLaw: Send {
     fn on_deadline(&mut self, now: Time, flow: &FlowView) {
         let _ = (now, flow);
     }
-    /// Reports internal values by name (`alpha`, `ssthresh_bytes`), for recording only.
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    /// Reports internal values by their declarations, for recording only; the protocol lists these (`reports`).
+    fn observe(&self, report: &mut Report<'_>) {
         let _ = report;
     }
 }

@@ -6,6 +6,7 @@
 use crate::control::{Congestion, FlowView};
 use crate::header::CcHeader;
 use crate::packet::FlowId;
+use crate::quantity::Report;
 use penstock_units::{Bytes, Dur, Time};
 
 /// Where a connection leads, as far as the host knows the topology.
@@ -65,8 +66,8 @@ pub trait HostController: Send {
     fn cap(&self, flow: FlowId) -> Option<Bytes>;
     /// State changes since the last call, in time order; for recording only.
     fn take_transitions(&mut self) -> alloc::vec::Vec<Transition>;
-    /// Reports internal values of one connection by name and unit (`required_bps`), for recording only.
-    fn observe(&self, flow: FlowId, report: &mut dyn FnMut(&'static str, f64)) {
+    /// Reports internal values of one connection by their declarations, for recording only.
+    fn observe(&self, flow: FlowId, report: &mut Report<'_>) {
         let _ = (flow, report);
     }
 }

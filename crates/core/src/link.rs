@@ -2,6 +2,7 @@
 
 use crate::header::CcHeader;
 use crate::packet::Packet;
+use crate::quantity::Report;
 use penstock_units::{Rate, Time};
 
 /// Running totals of one output link; a controller takes differences over its own interval.
@@ -68,8 +69,8 @@ pub trait LinkController: Send {
     fn on_deadline(&mut self, now: Time, link: &LinkView) {
         let _ = (now, link);
     }
-    /// Reports internal values by name and unit (`fair_rate_bps`), for recording only.
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    /// Reports internal values by their declarations, for recording only; the protocol lists these (`reports`).
+    fn observe(&self, report: &mut Report<'_>) {
         let _ = report;
     }
 }

@@ -12,8 +12,6 @@ pub trait ReceiveController: Send {
     fn window_cap(&self, connection: u32) -> u64;
     /// `connection` is over; it will not be heard of again, and nothing of it need be kept.
     fn on_close(&mut self, now: Time, connection: u32);
-    /// Reports internal values by name (`connections`), for recording only.
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
-        let _ = report;
-    }
+    /// Connections of which something is kept, for checks only.
+    fn connections(&self) -> usize;
 }

@@ -1,6 +1,7 @@
 //! The driver's side: where the segments are, and what it is told beside the answers to its calls.
 
 use crate::cell::Cell;
+use crate::port::prefetch;
 use alloc::vec;
 use alloc::vec::Vec;
 use penstock_core::{CcHeader, DropCause, Packet};
@@ -14,22 +15,22 @@ pub trait Segments {
     fn flow(&self, cell: &Cell) -> u32 {
         cell.entropy
     }
-    /// The segment in `slot` has left a port that keeps telemetry.
+    /// A port that keeps telemetry begins to send the segment in `slot`.
     fn on_hop(&mut self, slot: u32, hop: &Hop) {
         let _ = (slot, hop);
     }
 }
 
-/// What in-band telemetry says about a port at the departure of a packet (HPCC, SIGCOMM 2019, section 3.1).
+/// What in-band telemetry says about a port when it begins to send a packet (HPCC, SIGCOMM 2019, section 3.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hop {
     /// The port.
     pub port: u32,
-    /// When the last bit left.
+    /// When the first bit leaves.
     pub at: Time,
-    /// Bytes left behind in the port.
+    /// Bytes left behind in the port, framing included.
     pub queue_bytes: u64,
-    /// Bytes the port has sent since the start of the run, this packet included, framing not.
+    /// Bytes the port has sent before this packet since the start of the run, framing included.
     pub sent_bytes: u64,
     /// Rate of the link.
     pub rate: Rate,
@@ -84,12 +85,35 @@ impl Arena {
     /// A free slot.
     #[inline]
     pub fn alloc(&mut self) -> u32 {
-        if let Some(id) = self.free.pop() {
-            if self.with_telemetry {
-                (self.hops[id as usize].wanted, self.hops[id as usize].len) = (false, 0);
-            }
-            return id;
+        let id = self.spare();
+        self.take_spare();
+        id
+    }
+    /// The slot that [`Self::alloc`] would answer next; it stays free until [`Self::take_spare`]. For a packet that may not come
+    /// about.
+    #[inline]
+    pub fn spare(&mut self) -> u32 {
+        match self.free.last() {
+            Some(id) => *id,
+            None => self.grow(),
         }
+    }
+    /// The slot that [`Self::spare`] has answered is in use.
+    #[inline]
+    pub fn take_spare(&mut self) {
+        if let Some(id) = self.free.pop() {
+            self.renew(id);
+        }
+    }
+    /// A slot in use carries another packet from now on.
+    #[inline]
+    pub fn renew(&mut self, id: u32) {
+        if self.with_telemetry {
+            (self.hops[id as usize].wanted, self.hops[id as usize].len) = (false, 0);
+        }
+    }
+    #[cold]
+    fn grow(&mut self) -> u32 {
         self.packets.push(Packet::default());
         if self.with_telemetry {
             self.hops.push(Hops::NONE);
@@ -97,7 +121,16 @@ impl Arena {
         if self.with_headers {
             self.headers.push(CcHeader::NONE);
         }
-        self.packets.len() as u32 - 1
+        let id = self.packets.len() as u32 - 1;
+        self.free.push(id);
+        id
+    }
+    /// Asks the processor to fetch a segment.
+    #[inline]
+    pub fn prefetch(&self, id: u32) {
+        if let Some(packet) = self.packets.get(id as usize) {
+            prefetch(packet);
+        }
     }
     /// Gives a slot back.
     #[inline]

@@ -12,136 +12,28 @@
 //! Thresholds compare with what a packet finds, itself not counted.
 
 use crate::cell::{Cell, PRIORITIES};
-use crate::link::format_f64;
+use crate::config::{BufferConfig, Limit, PauseAt};
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use penstock_core::{DropCause, ParamError, Stream};
 
-/// Most bytes of a queue in a shared buffer.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub enum Limit {
-    /// What the pool has.
-    #[default]
-    Pool,
-    /// A fixed number of bytes.
-    Static(u64),
-    /// Alpha times the free part of the pool.
-    Dynamic(f64),
-}
-
-/// When a lane of a lossless priority is paused and released.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum PauseAt {
-    /// At `xoff` bytes of the shared pool; released at `xon` or below.
-    Static {
-        /// Bytes at which the lane is paused.
-        xoff: u64,
-        /// Bytes at which it is released.
-        xon: u64,
-    },
-    /// At alpha times the free part of the pool; released `gap` bytes below that, or when the lane uses none of it.
-    Dynamic {
-        /// Share of the free pool a lane may use.
-        alpha: f64,
-        /// Bytes below the threshold.
-        gap: u64,
-    },
-}
-
-/// A rule about packets by traffic class, over all ports of the node.
-pub trait PoolRule: Send {
-    /// Why a packet of `class` is dropped, if it is; the buffer holds `of_class` packets of its class, `all` in total.
-    fn refuse(&self, class: u8, of_class: u32, all: u32, rng: &mut Stream) -> Option<DropCause>;
-}
-
-/// A shared buffer.
-pub struct BufferConfig {
-    /// Bytes in all.
-    pub bytes: u64,
-    /// Links into the node.
-    pub ingresses: u16,
-    /// Ports of the node.
-    pub ports: u16,
-    /// Limit of a queue, by priority; not for lossless ones.
-    pub limits: [Limit; PRIORITIES],
-    /// Lossless priorities, a bit each.
-    pub lossless: u8,
-    /// Bytes each lane of a lossless priority has for itself.
-    pub reserve: u64,
-    /// Bytes of headroom of each lane of a lossless priority, by ingress.
-    pub headroom: Vec<u64>,
-    /// When such a lane is paused.
-    pub pause: PauseAt,
-    /// A rule by traffic class, beside the limits.
-    pub rule: Option<Box<dyn PoolRule>>,
-}
-
-impl BufferConfig {
-    /// A pool of `bytes` for `ports` ports and `ingresses` links into the node, without any other rule.
-    pub fn pool(bytes: u64, ports: u16, ingresses: u16) -> BufferConfig {
-        BufferConfig {
-            bytes,
-            ingresses,
-            ports,
-            limits: [Limit::Pool; PRIORITIES],
-            lossless: 0,
-            reserve: 0,
-            headroom: Vec::new(),
-            pause: PauseAt::Static { xoff: u64::MAX, xon: 0 },
-            rule: None,
-        }
-    }
-    /// What is left for all after reserves and headroom.
-    ///
-    /// # Errors
-    /// Limits that cannot work, and a buffer too small for what it promises.
-    pub fn shared(&self) -> Result<u64, ParamError> {
-        let alpha = |key: &str, a: f64| match a > 0.0 && a.is_finite() {
-            true => Ok(()),
-            false => Err(ParamError::new(key, format_f64(a), "must be above 0")),
-        };
-        for limit in &self.limits {
-            if let Limit::Dynamic(a) = limit {
-                alpha("alpha", *a)?;
-            }
-        }
-        if self.lossless == 0 {
-            return Ok(self.bytes);
-        }
-        match self.pause {
-            PauseAt::Static { xoff, xon } if xon > xoff => {
-                return Err(ParamError::new(
-                    "xon",
-                    format!("{xon}"),
-                    format!("must not be above xoff ({xoff})"),
-                ));
-            }
-            PauseAt::Dynamic { alpha: a, .. } => alpha("pause_alpha", a)?,
-            PauseAt::Static { .. } => {}
-        }
-        if self.headroom.len() != usize::from(self.ingresses) {
-            let rule = format!("must be given for each of the {} links into the node", self.ingresses);
-            return Err(ParamError::new("headroom", format!("{} values", self.headroom.len()), rule));
-        }
-        let lanes = self.headroom.iter().sum::<u64>() + self.reserve * u64::from(self.ingresses);
-        let promised = u64::from(self.lossless.count_ones()) * lanes;
-        self.bytes.checked_sub(promised).ok_or_else(|| {
-            let rule = format!("must hold reserves and headroom, {promised} bytes");
-            ParamError::new("buffer", format!("{} bytes", self.bytes), rule)
-        })
-    }
-}
-
-/// What a lane holds.
+/// What a lane of a lossless priority has beside its share of reserve and pool.
 #[derive(Clone, Copy, Default, Debug)]
 struct Lane {
-    /// Of its reserve and the pool.
-    bytes: u64,
-    /// Of its headroom.
+    /// Bytes of its headroom.
     headroom: u64,
     paused: bool,
+}
+
+/// What is clear for packets of a priority, see [`Buffer::admit_clear`].
+#[derive(Clone, Copy, Default)]
+struct Clear {
+    lossless: bool,
+    /// Bytes that do not count as of the pool: a lane's reserve.
+    floor: u64,
+    /// Below this much, the packet included in a lane and not in a queue.
+    below: u64,
 }
 
 /// A lane that has to be paused or released.
@@ -165,20 +57,26 @@ enum Place {
 
 /// What the ports of a node hold, and the rules about it.
 pub struct Buffer {
-    config: BufferConfig,
     pool: u64,
     pool_used: u64,
+    /// Most of the pool with which [`Clear::below`] holds; 0 while nothing is clear.
+    clear_pool: u64,
+    clear: [Clear; PRIORITIES],
+    /// Bytes, by link into the node or port of it, and priority. Of a lossless priority those of a lane, in reserve and pool; of
+    /// another one those of a queue.
+    held: Vec<u64>,
+    packets: u32,
+    paused_lanes: u32,
+    /// No lane is paused, and no rule counts classes: what leaves is taken out of the counts, and that is all.
+    quiet: bool,
+    lanes: Vec<Lane>,
     /// Alpha of the pause threshold times 2^32, rounded down.
     pause_alpha: u64,
-    lanes: Vec<Lane>,
-    queues: Vec<u64>,
-    used: u64,
-    packets: u32,
     /// Packets by traffic class, where a rule asks.
     classes: Option<Box<[u32; 64]>>,
-    paused_lanes: u32,
     xoffs: u64,
     xons: u64,
+    config: BufferConfig,
 }
 
 impl Buffer {
@@ -188,19 +86,26 @@ impl Buffer {
     /// As [`BufferConfig::shared`].
     pub fn new(config: BufferConfig) -> Result<Buffer, ParamError> {
         let pool = config.shared()?;
+        let lossless = |p: usize| config.lossless & (1 << p) != 0;
         Ok(Buffer {
             pool,
             pool_used: 0,
+            clear_pool: 0,
+            clear: core::array::from_fn(|p| Clear {
+                lossless: lossless(p),
+                floor: if lossless(p) { config.reserve } else { 0 },
+                below: 0,
+            }),
+            held: vec![0; usize::from(config.ingresses.max(config.ports)) * PRIORITIES],
+            packets: 0,
+            paused_lanes: 0,
+            quiet: config.rule.is_none(),
+            lanes: vec![Lane::default(); usize::from(config.ingresses) * PRIORITIES],
             pause_alpha: match config.pause {
                 PauseAt::Dynamic { alpha, .. } => (alpha * (1u64 << 32) as f64) as u64,
                 PauseAt::Static { .. } => 0,
             },
-            lanes: vec![Lane::default(); usize::from(config.ingresses) * PRIORITIES],
-            queues: vec![0; usize::from(config.ports) * PRIORITIES],
-            used: 0,
-            packets: 0,
             classes: config.rule.is_some().then(|| Box::new([0; 64])),
-            paused_lanes: 0,
             xoffs: 0,
             xons: 0,
             config,
@@ -208,7 +113,7 @@ impl Buffer {
     }
     /// Bytes held; as all that follows after [`crate::Fabric::look`].
     pub fn used(&self) -> u64 {
-        self.used
+        self.held.iter().sum::<u64>() + self.lanes.iter().map(|l| l.headroom).sum::<u64>()
     }
     /// Bytes of the shared pool, and how many of them are in use.
     pub fn pool(&self) -> (u64, u64) {
@@ -216,8 +121,11 @@ impl Buffer {
     }
     /// Bytes in a lane, and how many of them are in its headroom.
     pub fn lane(&self, ingress: u16, priority: u8) -> (u64, u64) {
-        let lane = &self.lanes[lane_of(ingress, priority)];
-        (lane.bytes + lane.headroom, lane.headroom)
+        if !self.is_lossless(priority) {
+            return (0, 0);
+        }
+        let i = lane_of(ingress, priority);
+        (self.held[i] + self.lanes[i].headroom, self.lanes[i].headroom)
     }
     /// Packets held by all ports.
     pub fn packets(&self) -> u32 {
@@ -244,10 +152,17 @@ impl Buffer {
     fn is_lossless(&self, priority: u8) -> bool {
         self.config.lossless & (1 << priority) != 0
     }
-    /// What a lane of a lossless priority uses of the pool.
+    /// What a lane of a lossless priority with so many bytes uses of the pool.
     #[inline]
-    fn shared_part(&self, lane: &Lane) -> u64 {
-        lane.bytes.saturating_sub(self.config.reserve)
+    fn shared_part(&self, bytes: u64) -> u64 {
+        bytes.saturating_sub(self.config.reserve)
+    }
+    /// Where a packet is counted: its lane, or its queue.
+    #[inline(always)]
+    fn place_of(&self, port: u16, cell: &Cell) -> usize {
+        let p = cell.priority();
+        let lossless = self.clear[usize::from(p)].lossless;
+        lane_of(if lossless { cell.ingress } else { port }, p)
     }
     /// Bytes of the pool at which a lane is paused.
     #[inline]
@@ -268,10 +183,13 @@ impl Buffer {
     /// Bytes below which a queue of `priority` may take one more packet.
     #[inline]
     pub fn limit(&self, priority: u8) -> u64 {
+        self.limit_with(priority, self.free())
+    }
+    fn limit_with(&self, priority: u8, free: u64) -> u64 {
         match self.config.limits[usize::from(priority)] {
             Limit::Pool => u64::MAX,
             Limit::Static(bytes) => bytes,
-            Limit::Dynamic(alpha) => scaled(alpha, self.free()),
+            Limit::Dynamic(alpha) => scaled(alpha, free),
         }
     }
     /// Where a packet of `bytes` would go; `None` = nowhere.
@@ -279,42 +197,75 @@ impl Buffer {
     fn place(&self, port: u16, ingress: u16, priority: u8, bytes: u64) -> Option<Place> {
         if self.is_lossless(priority) {
             let i = lane_of(ingress, priority);
-            let lane = &self.lanes[i];
-            let shared = self.shared_part(lane);
-            let more = self.shared_part(&Lane { bytes: lane.bytes + bytes, ..*lane }) - shared;
+            let shared = self.shared_part(self.held[i]);
+            let more = self.shared_part(self.held[i] + bytes) - shared;
             if more == 0 || (shared < self.xoff() && more <= self.free()) {
                 return Some(Place::Pool);
             }
-            let room = lane.headroom + bytes <= self.config.headroom[usize::from(ingress)];
+            let room = self.lanes[i].headroom + bytes <= self.config.headroom[usize::from(ingress)];
             return room.then_some(Place::Headroom);
         }
-        let queue = self.queues[lane_of(port, priority)];
+        let queue = self.held[lane_of(port, priority)];
         (queue < self.limit(priority) && bytes <= self.free()).then_some(Place::Pool)
     }
-    /// True when a packet is admitted and pauses nothing even if nothing had left since the departures of some ports were last
-    /// looked at: all counts are then upper bounds, thresholds lower bounds, and the answer is the exact one.
-    #[inline]
-    pub(crate) fn is_clear(&self, port: u16, cell: &Cell) -> bool {
-        let (bytes, p) = (u64::from(cell.bytes), cell.priority());
-        if self.paused_lanes > 0 || self.classes.is_some() || bytes > self.free() {
+    /// Takes a packet in that is admitted and pauses nothing even if nothing had left since the departures of some ports were last
+    /// looked at: all counts are then upper bounds, thresholds lower bounds, and the answer is the exact one. Else nothing is done.
+    ///
+    /// Thresholds fall as the pool fills. They are kept for a pool that is a little fuller than it is, which makes them lower still;
+    /// only a packet that is not below these asks for those of its own instant.
+    #[inline(always)]
+    pub(crate) fn admit_clear(&mut self, port: u16, cell: &Cell) -> bool {
+        let i = self.place_of(port, cell);
+        let clear = self.clear[usize::from(cell.priority())];
+        let bytes = u64::from(cell.bytes);
+        let before = self.held[i];
+        let most = if clear.lossless { before + bytes } else { before };
+        if (most >= clear.below || self.pool_used + bytes > self.clear_pool) && !self.is_clear(port, cell) {
             return false;
         }
-        if self.is_lossless(p) {
-            let lane = &self.lanes[lane_of(cell.ingress, p)];
-            // After the packet, and with the threshold that the packet leaves.
-            let xoff = match self.config.pause {
-                PauseAt::Static { xoff, .. } => xoff,
-                PauseAt::Dynamic { .. } => self.least_xoff(self.free() - bytes),
-            };
-            lane.headroom == 0 && (lane.bytes + bytes).saturating_sub(self.config.reserve) < xoff
-        } else {
-            self.queues[lane_of(port, p)] < self.limit(p)
-        }
+        self.held[i] = before + bytes;
+        self.pool_used += (before + bytes).max(clear.floor) - before.max(clear.floor);
+        self.packets += 1;
+        true
     }
-    /// A lower bound of the dynamic threshold, in whole numbers: this is asked for every packet.
-    #[inline]
+    /// Whether a packet is clear by the thresholds that it would leave itself.
+    #[cold]
+    #[inline(never)]
+    fn is_clear(&mut self, port: u16, cell: &Cell) -> bool {
+        let (bytes, p) = (u64::from(cell.bytes), cell.priority());
+        if !self.quiet || bytes > self.free() {
+            return false;
+        }
+        let held = self.held[self.place_of(port, cell)];
+        let clear = if self.is_lossless(p) {
+            let xoff = self.least_xoff(self.free() - bytes);
+            self.shared_part(held + bytes) < xoff
+        } else {
+            held < self.limit(p)
+        };
+        // What is kept is for a pool that is too full, or was so long ago.
+        let (used, step) = (self.pool_used + bytes, (self.free() - bytes) / 16);
+        if used > self.clear_pool || self.clear_pool - used > 2 * step {
+            self.clear_pool = used + step;
+            let free = self.pool - self.clear_pool;
+            for p in 0..PRIORITIES as u8 {
+                self.clear[usize::from(p)].below = if self.is_lossless(p) {
+                    self.config.reserve.saturating_add(self.least_xoff(free))
+                } else {
+                    self.limit_with(p, free)
+                };
+            }
+        }
+        clear
+    }
+    /// A lower bound of XOFF when so much of the pool is free.
     fn least_xoff(&self, free: u64) -> u64 {
-        ((u128::from(self.pause_alpha) * u128::from(free)) >> 32).saturating_sub(1) as u64
+        match self.config.pause {
+            PauseAt::Static { xoff, .. } => xoff,
+            PauseAt::Dynamic { .. } => {
+                ((u128::from(self.pause_alpha) * u128::from(free)) >> 32).saturating_sub(1) as u64
+            }
+        }
     }
     /// Why a packet that arrives for `port` is dropped, if it is, for all the buffer knows; draws from `rng` where a rule does.
     #[inline]
@@ -328,90 +279,89 @@ impl Buffer {
         let place = self.place(port, cell.ingress, cell.priority(), u64::from(cell.bytes));
         by_rule.or(place.is_none().then_some(DropCause::Overflow))
     }
-    /// Takes in a packet that is clear.
-    #[inline]
-    pub(crate) fn charge_clear(&mut self, port: u16, cell: &Cell) {
-        let (bytes, p) = (u64::from(cell.bytes), cell.priority());
-        self.used += bytes;
-        self.packets += 1;
-        self.queues[lane_of(port, p)] += bytes;
-        if !self.is_lossless(p) {
-            self.pool_used += bytes;
-            return;
-        }
-        let reserve = self.config.reserve;
-        let lane = &mut self.lanes[lane_of(cell.ingress, p)];
-        let before = lane.bytes.saturating_sub(reserve);
-        lane.bytes += bytes;
-        self.pool_used += lane.bytes.saturating_sub(reserve) - before;
-    }
     /// Takes in a packet that was admitted; answers a lane that has to be paused.
-    #[inline]
     pub fn charge(&mut self, port: u16, cell: &Cell) -> Option<Signal> {
         let (bytes, p) = (u64::from(cell.bytes), cell.priority());
-        self.used += bytes;
         self.packets += 1;
-        self.queues[lane_of(port, p)] += bytes;
         if let Some(classes) = &mut self.classes {
             classes[usize::from(cell.class())] += 1;
         }
         if !self.is_lossless(p) {
+            self.held[lane_of(port, p)] += bytes;
             self.pool_used += bytes;
             return None;
         }
         let i = lane_of(cell.ingress, p);
-        let place = self.place(port, cell.ingress, p, bytes);
-        let mut lane = self.lanes[i];
-        if place == Some(Place::Headroom) {
-            lane.headroom += bytes;
+        if self.place(port, cell.ingress, p, bytes) == Some(Place::Headroom) {
+            self.lanes[i].headroom += bytes;
         } else {
-            let before = self.shared_part(&lane);
-            lane.bytes += bytes;
-            self.pool_used += self.shared_part(&lane) - before;
+            let before = self.shared_part(self.held[i]);
+            self.held[i] += bytes;
+            self.pool_used += self.shared_part(self.held[i]) - before;
         }
-        let mut signal = None;
-        if !lane.paused && (lane.headroom > 0 || self.shared_part(&lane) >= self.xoff()) {
-            lane.paused = true;
-            self.paused_lanes += 1;
-            self.xoffs += 1;
-            signal = Some(Signal { ingress: cell.ingress, priority: p, on: true });
+        let lane = self.lanes[i];
+        if lane.paused || (lane.headroom == 0 && self.shared_part(self.held[i]) < self.xoff()) {
+            return None;
         }
-        self.lanes[i] = lane;
-        signal
+        self.lanes[i].paused = true;
+        self.paused_lanes += 1;
+        (self.quiet, self.clear_pool) = (false, 0);
+        self.xoffs += 1;
+        Some(Signal { ingress: cell.ingress, priority: p, on: true })
+    }
+    /// No lane is paused, and nobody counts classes.
+    #[inline(always)]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+    /// A packet has left `port` while the buffer is quiet.
+    #[inline(always)]
+    pub(crate) fn release_quiet(&mut self, port: u16, cell: &Cell) {
+        let i = self.place_of(port, cell);
+        let floor = self.clear[usize::from(cell.priority())].floor;
+        let before = self.held[i];
+        let after = before - u64::from(cell.bytes);
+        self.held[i] = after;
+        self.pool_used -= before.max(floor) - after.max(floor);
+        self.packets -= 1;
     }
     /// A packet has left `port`; answers a lane that may go on. Headroom empties first.
     #[inline]
     pub fn release(&mut self, port: u16, cell: &Cell) -> Option<Signal> {
+        if !self.quiet {
+            return self.release_with_care(port, cell);
+        }
+        self.release_quiet(port, cell);
+        None
+    }
+    #[inline(never)]
+    fn release_with_care(&mut self, port: u16, cell: &Cell) -> Option<Signal> {
         let (bytes, p) = (u64::from(cell.bytes), cell.priority());
-        self.used -= bytes;
         self.packets -= 1;
-        self.queues[lane_of(port, p)] -= bytes;
         if let Some(classes) = &mut self.classes {
             classes[usize::from(cell.class())] -= 1;
         }
         if !self.is_lossless(p) {
+            self.held[lane_of(port, p)] -= bytes;
             self.pool_used -= bytes;
             return None;
         }
         let i = lane_of(cell.ingress, p);
-        let mut lane = self.lanes[i];
-        let from_headroom = lane.headroom.min(bytes);
-        lane.headroom -= from_headroom;
-        let before = self.shared_part(&lane);
-        lane.bytes -= bytes - from_headroom;
-        self.pool_used -= before - self.shared_part(&lane);
-        let mut signal = None;
-        if lane.paused && lane.headroom == 0 {
-            let shared = self.shared_part(&lane);
-            if shared == 0 || shared <= self.xon() {
-                lane.paused = false;
-                self.paused_lanes -= 1;
-                self.xons += 1;
-                signal = Some(Signal { ingress: cell.ingress, priority: p, on: false });
-            }
+        let from_headroom = self.lanes[i].headroom.min(bytes);
+        self.lanes[i].headroom -= from_headroom;
+        let before = self.shared_part(self.held[i]);
+        self.held[i] -= bytes - from_headroom;
+        let shared = self.shared_part(self.held[i]);
+        self.pool_used -= before - shared;
+        let lane = self.lanes[i];
+        if !lane.paused || lane.headroom > 0 || (shared > 0 && shared > self.xon()) {
+            return None;
         }
-        self.lanes[i] = lane;
-        signal
+        self.lanes[i].paused = false;
+        self.paused_lanes -= 1;
+        self.quiet = self.paused_lanes == 0 && self.classes.is_none();
+        self.xons += 1;
+        Some(Signal { ingress: cell.ingress, priority: p, on: false })
     }
     /// True when a paused lane would be released once it holds no more than `bytes` and all lanes together use no less than
     /// `pool_used` of the pool.
@@ -491,7 +441,7 @@ mod tests {
             }
             let expected = alpha * total as f64 / (1.0 + alpha * f64::from(queues));
             for q in 0..queues {
-                let held = buffer.queues[lane_of(q, 0)] as f64;
+                let held = buffer.held[lane_of(q, 0)] as f64;
                 assert!(
                     (held - expected).abs() <= f64::from(size) * (1.0 + alpha),
                     "{held} against {expected}"

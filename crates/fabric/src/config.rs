@@ -1,4 +1,4 @@
-//! What a port is made of.
+//! What ports and shared buffers are made of.
 
 use crate::cell::PRIORITIES;
 use crate::link::{format_f64, Reordering};
@@ -6,7 +6,8 @@ use crate::rule::Rule;
 use crate::schedule::Scheduler;
 use alloc::boxed::Box;
 use alloc::format;
-use penstock_core::{LinkController, ParamError, Stream};
+use alloc::vec::Vec;
+use penstock_core::{DropCause, LinkController, ParamError, Stream};
 use penstock_units::{Dur, Rate};
 
 /// Limit and rule of one priority of a port that schedules.
@@ -72,7 +73,7 @@ pub struct PortConfig {
     pub noise: Option<(Dur, Stream)>,
     /// Some packets take longer on the wire.
     pub reorder: Option<(Reordering, Stream)>,
-    /// Tell [`crate::Segments::on_hop`] about every departure.
+    /// Tell [`crate::Segments::on_hop`] about every packet as its transmission begins.
     pub telemetry: bool,
     /// Scheduler, classes, trimming; `None` is a plain FIFO. A plain port that is paused, fails or changes its rate becomes
     /// one that schedules, in FIFO order.
@@ -130,6 +131,121 @@ impl PortConfig {
             }
         }
         Ok(())
+    }
+}
+
+/// Most bytes of a queue in a shared buffer.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum Limit {
+    /// What the pool has.
+    #[default]
+    Pool,
+    /// A fixed number of bytes.
+    Static(u64),
+    /// Alpha times the free part of the pool.
+    Dynamic(f64),
+}
+
+/// When a lane of a lossless priority is paused and released.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum PauseAt {
+    /// At `xoff` bytes of the shared pool; released at `xon` or below.
+    Static {
+        /// Bytes at which the lane is paused.
+        xoff: u64,
+        /// Bytes at which it is released.
+        xon: u64,
+    },
+    /// At alpha times the free part of the pool; released `gap` bytes below that, or when the lane uses none of it.
+    Dynamic {
+        /// Share of the free pool a lane may use.
+        alpha: f64,
+        /// Bytes below the threshold.
+        gap: u64,
+    },
+}
+
+/// A rule about packets by traffic class, over all ports of the node.
+pub trait PoolRule: Send {
+    /// Why a packet of `class` is dropped, if it is; the buffer holds `of_class` packets of its class, `all` in total.
+    fn refuse(&self, class: u8, of_class: u32, all: u32, rng: &mut Stream) -> Option<DropCause>;
+}
+
+/// A shared buffer.
+pub struct BufferConfig {
+    /// Bytes in all.
+    pub bytes: u64,
+    /// Links into the node.
+    pub ingresses: u16,
+    /// Ports of the node.
+    pub ports: u16,
+    /// Limit of a queue, by priority; not for lossless ones.
+    pub limits: [Limit; PRIORITIES],
+    /// Lossless priorities, a bit each.
+    pub lossless: u8,
+    /// Bytes each lane of a lossless priority has for itself.
+    pub reserve: u64,
+    /// Bytes of headroom of each lane of a lossless priority, by ingress.
+    pub headroom: Vec<u64>,
+    /// When such a lane is paused.
+    pub pause: PauseAt,
+    /// A rule by traffic class, beside the limits.
+    pub rule: Option<Box<dyn PoolRule>>,
+}
+
+impl BufferConfig {
+    /// A pool of `bytes` for `ports` ports and `ingresses` links into the node, without any other rule.
+    pub fn pool(bytes: u64, ports: u16, ingresses: u16) -> BufferConfig {
+        BufferConfig {
+            bytes,
+            ingresses,
+            ports,
+            limits: [Limit::Pool; PRIORITIES],
+            lossless: 0,
+            reserve: 0,
+            headroom: Vec::new(),
+            pause: PauseAt::Static { xoff: u64::MAX, xon: 0 },
+            rule: None,
+        }
+    }
+    /// What is left for all after reserves and headroom.
+    ///
+    /// # Errors
+    /// Limits that cannot work, and a buffer too small for what it promises.
+    pub fn shared(&self) -> Result<u64, ParamError> {
+        let alpha = |key: &str, a: f64| match a > 0.0 && a.is_finite() {
+            true => Ok(()),
+            false => Err(ParamError::new(key, format_f64(a), "must be above 0")),
+        };
+        for limit in &self.limits {
+            if let Limit::Dynamic(a) = limit {
+                alpha("alpha", *a)?;
+            }
+        }
+        if self.lossless == 0 {
+            return Ok(self.bytes);
+        }
+        match self.pause {
+            PauseAt::Static { xoff, xon } if xon > xoff => {
+                return Err(ParamError::new(
+                    "xon",
+                    format!("{xon}"),
+                    format!("must not be above xoff ({xoff})"),
+                ));
+            }
+            PauseAt::Dynamic { alpha: a, .. } => alpha("pause_alpha", a)?,
+            PauseAt::Static { .. } => {}
+        }
+        if self.headroom.len() != usize::from(self.ingresses) {
+            let rule = format!("must be given for each of the {} links into the node", self.ingresses);
+            return Err(ParamError::new("headroom", format!("{} values", self.headroom.len()), rule));
+        }
+        let lanes = self.headroom.iter().sum::<u64>() + self.reserve * u64::from(self.ingresses);
+        let promised = u64::from(self.lossless.count_ones()) * lanes;
+        self.bytes.checked_sub(promised).ok_or_else(|| {
+            let rule = format!("must hold reserves and headroom, {promised} bytes");
+            ParamError::new("buffer", format!("{} bytes", self.bytes), rule)
+        })
     }
 }
 

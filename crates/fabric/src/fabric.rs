@@ -1,19 +1,20 @@
 //! Ports and nodes together: what a driver calls.
 
 use crate::arena::{Arrival, Effects, Offered, Pause, Segments};
-use crate::buffer::{Buffer, BufferConfig, Signal};
+use crate::buffer::Buffer;
 use crate::calendar::Calendar;
 use crate::cell::Cell;
-use crate::pfc::PAUSE_FRAME;
-use crate::port::{hook, Port, Room};
+use crate::config::BufferConfig;
+use crate::node::Node;
+use crate::port::{hook, Port};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
-use penstock_core::{ParamError, Stream};
-use penstock_units::{Bytes, Dur, Rate, Time};
+use penstock_core::{DropCause, ParamError, Stream};
+use penstock_units::{Dur, Rate, Time};
 
 /// No node.
-const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// A link into a node.
 #[derive(Clone, Copy, Debug)]
@@ -38,26 +39,13 @@ pub struct NodeConfig {
     pub rng: Stream,
 }
 
-/// A node whose ports share a buffer.
-struct Node {
-    ports: Vec<u32>,
-    /// Each with the time at which its last pause frame is on the wire.
-    ingresses: Vec<(Ingress, u64)>,
-    buffer: Buffer,
-    calendar: Calendar,
-    response: Dur,
-    rng: Stream,
-    /// The wake-up that has been asked for.
-    wake_at: u64,
-}
-
 /// Ports, and the nodes whose ports share a buffer.
 pub struct Fabric {
-    ports: Vec<Port>,
-    nodes: Vec<Node>,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) nodes: Vec<Node>,
     /// Node with a shared buffer that each port leads to.
     behind: Vec<u32>,
-    fx: Effects,
+    pub(crate) fx: Effects,
 }
 
 impl Fabric {
@@ -141,46 +129,30 @@ impl Fabric {
         }
         self.offer_shared(now, port, cell, seg)
     }
-    #[inline(never)]
-    fn offer_shared<S: Segments>(&mut self, now: Time, port: u32, cell: Cell, seg: &mut S) -> Offered {
-        let Fabric { ports, nodes, fx, .. } = self;
-        let p = &mut ports[port as usize];
-        let at = p.node;
-        let node = &mut nodes[at as usize];
-        // What may be trimmed is decided with exact counts of both priorities.
-        let header = p.header_of(&cell);
-        let clear = header.is_none() && node.buffer.is_clear(p.local, &cell);
-        if !clear {
-            node.look(now.0, ports, seg, fx);
-        }
-        let p = &mut ports[port as usize];
-        let mut room = Room::FREE;
-        if !clear {
-            room.packet = node.buffer.refuse(p.local, &cell, &mut node.rng);
-            room.header = header.and_then(|h| node.buffer.refuse(p.local, &h, &mut node.rng));
-        }
-        let offered = p.offer_with(now, cell, room, seg, fx);
-        let local = p.local;
-        node.list(p);
-        if !fx.released.is_empty() {
-            node.release(local, ports, fx);
-        }
-        let queued = match offered {
-            Offered::Queued(_) => Some(cell),
-            Offered::Trimmed(_) => header,
-            Offered::Dropped(_) => None,
-        };
-        match queued {
-            Some(cell) if clear => node.buffer.charge_clear(local, &cell),
-            Some(cell) => {
-                if let Some(signal) = node.buffer.charge(local, &cell) {
-                    node.signal(now.0, signal, ports, fx);
-                }
-                node.ask_to_wake(at, fx);
-            }
-            None => {}
-        }
-        offered
+    /// The same at a FIFO with nothing to look at but limits, a threshold for marks and noise; `None` elsewhere. Queued: the time of
+    /// the event, [`Time::NEVER`] where there is none.
+    #[inline(always)]
+    pub fn offer_fast<S: Segments>(
+        &mut self,
+        now: Time,
+        port: u32,
+        cell: Cell,
+        seg: &mut S,
+    ) -> Option<Result<Time, DropCause>> {
+        self.ports[port as usize].offer_fast(now, cell, seg)
+    }
+    /// The same with the code for noise in line, and when the port can take the next packet.
+    #[inline(always)]
+    pub fn offer_of_host<S: Segments>(
+        &mut self,
+        now: Time,
+        port: u32,
+        cell: Cell,
+        seg: &mut S,
+    ) -> (Option<Result<Time, DropCause>>, Time) {
+        let port = &mut self.ports[port as usize];
+        let offered = port.offer_of_host(now, cell, seg);
+        (offered, port.free_at())
     }
     /// The event of `port` at `now`: the packet that arrives at the other end, and when the next event of the port is.
     #[inline(always)]
@@ -191,36 +163,10 @@ impl Fabric {
         }
         self.arrive_shared(now, port, seg)
     }
-    #[inline(never)]
-    fn arrive_shared<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) -> Arrival {
-        self.look_if_paused(now, port, seg);
-        let Fabric { ports, nodes, fx, .. } = self;
-        let p = &mut ports[port as usize];
-        // First what may move the ring's indices: a start grows it.
-        p.advance(now, seg, fx);
-        let head = p.ring.head;
-        let arrival = p.pop(now, fx);
-        let (at, local) = (p.node, p.local);
-        if p.ring.head != head && p.ring.unreleased == head {
-            // No lane is paused: when exactly it left does not matter.
-            p.ring.unreleased = head.wrapping_add(1);
-            let signal = nodes[at as usize].buffer.release(local, p.ring.at(head));
-            debug_assert_eq!(signal, None);
-        }
-        if !fx.released.is_empty() {
-            nodes[at as usize].release(local, ports, fx);
-        }
-        arrival
-    }
-    /// While a lane of its node is paused, nothing may be replayed at a port before what happened earlier at others.
-    fn look_if_paused<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) {
-        let Fabric { ports, nodes, fx, .. } = self;
-        let at = ports[port as usize].node;
-        if at != NONE && nodes[at as usize].buffer.pausing() {
-            let node = &mut nodes[at as usize];
-            node.look(now.0, ports, seg, fx);
-            node.ask_to_wake(at, fx);
-        }
+    /// The same at a FIFO that shares no buffer and keeps the order; `None` elsewhere. The packet, and when the next event is.
+    #[inline(always)]
+    pub fn arrive_fast<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) -> Option<(Cell, Time)> {
+        self.ports[port as usize].arrive_fast(now, seg)
     }
     /// Replays what happened at a port up to `now`, so that its queue can be read.
     pub fn advance<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) {
@@ -286,6 +232,10 @@ impl Fabric {
     pub fn set_rate<S: Segments>(&mut self, now: Time, port: u32, rate: Rate, seg: &mut S) {
         self.touch(now, port, seg, |p, seg, fx| p.set_rate(now, rate, seg, fx));
     }
+    /// [`Port::count_pauses`].
+    pub fn count_pauses(&mut self, port: u32, pauses: u64, paused: Dur) {
+        self.ports[port as usize].count_pauses(pauses, paused);
+    }
     /// The deadline of a port's controller has come ([`Port::deadline`]).
     pub fn on_deadline<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) {
         self.touch(now, port, seg, |p, seg, fx| p.on_deadline(now, seg, fx));
@@ -310,84 +260,6 @@ impl Fabric {
         }
         for node in &mut self.nodes {
             node.buffer.reset_stats();
-        }
-    }
-}
-
-impl Node {
-    /// Replays all that happened at the node up to `now`, in its order. The calendar's entry of a port is its next departure, or
-    /// earlier where the port was looked at by itself meanwhile.
-    fn look<S: Segments>(&mut self, now: u64, ports: &mut [Port], seg: &mut S, fx: &mut Effects) {
-        while let Some((at, local)) = self.calendar.first() {
-            if at > now {
-                return;
-            }
-            let port = &mut ports[self.ports[usize::from(local)] as usize];
-            if port.next_departure().0 == at {
-                port.advance(Time(at), seg, fx);
-            }
-            let next = port.next_departure();
-            port.listed = next != Time::NEVER;
-            self.calendar.replace(port.listed.then_some((next.0, local)));
-            // With a lane paused every departure is looked at by itself, so that there is one signal at most.
-            let (buffer, mut found) = (&mut self.buffer, None);
-            port.take_departed(|cell| {
-                let signal = buffer.release(local, cell).map(|signal| (cell.time, signal));
-                debug_assert!(found.is_none() || signal.is_none());
-                found = signal.or(found);
-            });
-            if let Some((at, signal)) = found {
-                self.signal(at, signal, ports, fx);
-            }
-            if !fx.released.is_empty() {
-                self.release(local, ports, fx);
-            }
-        }
-    }
-    /// Sees to it that a busy port is in the calendar.
-    #[inline]
-    fn list(&mut self, port: &mut Port) {
-        if !port.listed && port.ring.is_busy() {
-            port.listed = true;
-            self.calendar.push(port.next_departure().0, port.local);
-        }
-    }
-    /// Gives back the room of packets that have left `local`.
-    #[inline]
-    fn release(&mut self, local: u16, ports: &[Port], fx: &mut Effects) {
-        for i in 0..fx.released.len() {
-            let (at, cell) = fx.released[i];
-            if let Some(signal) = self.buffer.release(local, &cell) {
-                self.signal(at, signal, ports, fx);
-            }
-        }
-        fx.released.clear();
-    }
-    /// A pause frame goes out. It waits for the packet in service on its way and for its predecessors, overtakes what waits,
-    /// and takes its time on the wire, but no capacity from others.
-    #[cold]
-    fn signal(&mut self, at: u64, signal: Signal, ports: &[Port], fx: &mut Effects) {
-        let (ingress, last) = &mut self.ingresses[usize::from(signal.ingress)];
-        let way = &ports[ingress.back.unwrap_or(ingress.upstream) as usize];
-        let in_service = ingress.back.map(|_| way.next_departure()).filter(|t| *t != Time::NEVER);
-        let start = at.max(*last).max(in_service.map_or(0, |t| t.0));
-        *last = start + (Bytes(u64::from(PAUSE_FRAME + way.framing)) / way.rate()).0;
-        let at = Time(*last) + way.delay() + self.response;
-        fx.any = true;
-        fx.pauses.push(Pause { at, port: ingress.upstream, priority: signal.priority, on: signal.on });
-    }
-    /// While a lane is paused, the departure that releases it must be seen when it happens.
-    #[inline]
-    fn ask_to_wake(&mut self, number: u32, fx: &mut Effects) {
-        if !self.buffer.pausing() {
-            return;
-        }
-        if let Some((at, _)) = self.calendar.first() {
-            if at < self.wake_at {
-                self.wake_at = at;
-                fx.any = true;
-                fx.wakes.push((Time(at), number));
-            }
         }
     }
 }

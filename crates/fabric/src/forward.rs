@@ -248,6 +248,16 @@ impl Forwarding {
         }
         self.choose(node, number, cell, now, backlog)
     }
+    /// The port that [`Self::next`] will answer, where that can be told without changing anything: to look ahead. `cell` may be any.
+    #[inline(always)]
+    pub fn guess(&self, node: u32, cell: &Cell) -> Option<u32> {
+        let group = self.tables.groups[self.tables.find(node, cell.to) as usize];
+        match group.len {
+            1 => Some(group.first),
+            n if n > 1 && self.digits => Some(self.tables.take_digit(group, &mut cell.entropy.clone())),
+            _ => None,
+        }
+    }
     #[inline(never)]
     fn choose(
         &mut self,

@@ -7,9 +7,9 @@
 //! | file | what |
 //! |---|---|
 //! | `cell`, `ring`, `arena` | what travels, where it is kept, what a driver is told |
-//! | `port`, `served`, `readings` | a port: FIFO with departures known on arrival; the half that chooses among waiting packets; counters |
+//! | `port`, `served`, `admit`, `outage`, `readings` | a port: FIFO with departures known on arrival; the half that chooses among waiting packets, its limits, pause and failures; counters |
 //! | `schedule`, `rule`, `aqm` | order of service; rules on arrival and at dequeue |
-//! | `buffer`, `calendar`, `fabric`, `pfc` | shared buffers, nodes, pause frames, headroom, deadlock |
+//! | `fabric`, `node`, `buffer`, `calendar`, `pfc` | what a driver calls; nodes, shared buffers, pause frames, headroom, deadlock |
 //! | `forward` | from destinations to ports: groups of equal cost, spread rules |
 //! | `link`, `config`, `stats` | clock, noise, reordering; configuration; counters |
 //!
@@ -53,6 +53,7 @@
 #![no_std]
 extern crate alloc;
 
+mod admit;
 pub mod aqm;
 pub mod arena;
 pub mod buffer;
@@ -60,8 +61,11 @@ mod calendar;
 pub mod cell;
 pub mod config;
 pub mod fabric;
+mod fifo;
 pub mod forward;
 pub mod link;
+mod node;
+mod outage;
 pub mod pfc;
 pub mod port;
 mod readings;
@@ -72,9 +76,9 @@ mod served;
 pub mod stats;
 
 pub use arena::{Arena, Arrival, Effects, Hop, Loss, Lost, Offered, Pause, Segments, MAX_HOPS};
-pub use buffer::{Buffer, BufferConfig, Limit, PauseAt, PoolRule};
+pub use buffer::Buffer;
 pub use cell::{Cell, PRIORITIES};
-pub use config::{ClassConfig, PortConfig, Service, Trim};
+pub use config::{BufferConfig, ClassConfig, Limit, PauseAt, PoolRule, PortConfig, Service, Trim};
 pub use fabric::{Fabric, Ingress, NodeConfig};
 pub use forward::{Edge, Forwarding, ForwardingConfig, Graph, Reroute, RouteError, Spread};
 pub use link::Reordering;

@@ -132,6 +132,9 @@ impl HeldUp {
         self.free.push(slot);
         Some(self.cells[slot])
     }
+    pub fn cells(&self) -> impl Iterator<Item = &Cell> {
+        self.heap.iter().map(|Reverse((_, _, slot))| &self.cells[*slot])
+    }
     pub fn len(&self) -> u64 {
         self.heap.len() as u64
     }

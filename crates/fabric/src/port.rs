@@ -1,9 +1,9 @@
 //! An output port: what waits, what is in service, what is on the wire behind it.
 //!
-//! This file has the port itself and its FIFO half, where a departure is known on arrival. The half that chooses
-//! among waiting packets is in `served.rs`, what can be read off a port in `readings.rs`.
+//! This file has the port itself, departures, and the other end of its link. A packet that arrives at a FIFO, where its departure is known at once, is in
+//! `fifo.rs`; the half that chooses among waiting packets in `served.rs`, what can be read off a port in `readings.rs`.
 
-use crate::arena::{Arrival, Effects, Hop, Loss, Offered, Segments};
+use crate::arena::{Arrival, Effects, Loss, Offered, Segments};
 use crate::cell::{Cell, PRIORITIES};
 use crate::config::PortConfig;
 use crate::link::{Clock, HeldUp, Noise};
@@ -13,16 +13,33 @@ use crate::served::Served;
 use crate::stats::{ClassStats, Integrals, Totals};
 use alloc::boxed::Box;
 use penstock_core::{
-    Backlog, DropCause, Ecn, LinkController, LinkView, ParamError, QueueDiscipline, Stream, Verdict,
+    Amount, Backlog, DropCause, LinkController, LinkView, ParamError, QueueDiscipline, Stream,
 };
 use penstock_units::{Dur, Time};
+
+/// Asks the processor to fetch the cache line in which something begins.
+#[inline(always)]
+pub(crate) fn prefetch<T>(thing: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint; it reads nothing and cannot fault.
+    unsafe {
+        use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+        _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(thing).cast::<i8>());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = thing;
+}
 
 /// What a port has to look at for every packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
-    /// A FIFO and its rule, nothing else: code compiled without the rest.
+    /// A FIFO with its limits and a threshold for marks, nothing else: code compiled without the rest.
     Plain,
-    /// A FIFO with a controller, a shared buffer, random loss, noise, reordering or telemetry.
+    /// The same with timing noise: the port of a host.
+    Noisy,
+    /// The same with another rule on arrival, and no noise.
+    Asking,
+    /// A FIFO with a controller, a shared buffer, random loss, reordering or telemetry, or several of the above.
     Special,
     /// It chooses among waiting packets.
     Served,
@@ -50,7 +67,7 @@ pub(crate) struct Room {
 }
 
 #[inline(always)]
-fn offered(answer: Result<Time, DropCause>) -> Offered {
+pub(crate) fn offered(answer: Result<Time, DropCause>) -> Offered {
     match answer {
         Ok(Time::NEVER) => Offered::Queued(None),
         Ok(head) => Offered::Queued(Some(head)),
@@ -62,6 +79,14 @@ impl Room {
     pub const FREE: Room = Room { packet: None, header: None };
 }
 
+/// What a FIFO port has to look at, as a parameter of the code that is compiled for each.
+pub(crate) mod kind {
+    pub const PLAIN: u8 = 0;
+    pub const NOISY: u8 = 1;
+    pub const ASKING: u8 = 2;
+    pub const SPECIAL: u8 = 3;
+}
+
 /// What plain ports have not.
 pub(crate) struct Extra {
     pub controller: Option<Box<dyn LinkController>>,
@@ -70,51 +95,61 @@ pub(crate) struct Extra {
     pub held_up: Option<HeldUp>,
 }
 
-/// An output port and its link. Fields in the order a packet meets them, so that a plain port is three cache lines.
+/// An output port and its link. Fields in the order a packet meets them: what an arrival at the other end touches is the first cache
+/// line, what an offer touches the first three.
 #[repr(C, align(64))]
 pub struct Port {
     pub(crate) ring: Ring,
     /// When the server has sent all it has taken on, by its own exact clock.
     pub(crate) free_at: u64,
     pub(crate) delay: u64,
-    pub(crate) queue_packets: u32,
-    pub(crate) limit_packets: u32,
     pub(crate) queue_bytes: u64,
-    // Second line.
+    pub(crate) queue_packets: u32,
     pub(crate) mode: Mode,
+    /// An event of the port is the head of its ring at the other end, and nothing else.
+    pub(crate) direct: bool,
+    /// Number of this link at the node it leads to.
+    pub(crate) ingress: u16,
+    // Second line.
+    pub(crate) limit_bytes: u64,
+    /// What a plain port marks: a packet that finds so much.
+    pub(crate) mark_bytes: u64,
+    pub(crate) limit_packets: u32,
+    pub(crate) mark_packets: u32,
+    pub(crate) framing: u32,
+    pub(crate) queue_max: u32,
+    pub(crate) accepted_packets: u64,
+    pub(crate) accepted_bytes: u64,
     /// Bits of [`hook`].
     pub(crate) hooks: u8,
     pub(crate) measured: bool,
-    /// A port that schedules and has no rule but its port limit and a static discipline.
-    pub(crate) simple: bool,
     /// The node's calendar has an entry for it.
     pub(crate) listed: bool,
-    /// Number of this link at the node it leads to.
-    pub(crate) ingress: u16,
-    pub(crate) framing: u32,
-    pub(crate) limit_bytes: u64,
-    pub(crate) clock: Clock,
-    pub(crate) rule: Rule,
-    // Third line.
-    pub(crate) sojourn: u128,
-    pub(crate) accepted_packets: u64,
-    pub(crate) accepted_bytes: u64,
-    pub(crate) queue_max: u32,
     pub(crate) number: u32,
     /// Node whose shared buffer it draws on, and its number there.
     pub(crate) node: u32,
     pub(crate) local: u16,
+    // Third line.
+    pub(crate) sojourn: u128,
+    pub(crate) clock: Clock,
     changed_at: u64,
-    pub(crate) integrals: Integrals,
-    pub(crate) served: Option<Box<Served>>,
     pub(crate) extra: Box<Extra>,
-    pub(crate) rng: Stream,
-    /// Counters that a plain packet does not touch.
+    pub(crate) served: Option<Box<Served>>,
+    // From here on what a plain packet does not touch, but for the integrals where they are kept.
+    pub(crate) integrals: Integrals,
+    pub(crate) rule: Rule,
     pub(crate) totals: Totals,
-    pub(crate) base: Totals,
-    pub(crate) base_classes: [ClassStats; PRIORITIES],
+    pub(crate) rng: Stream,
     /// Sojourn times of what waits so far, minus what lies ahead of those whose departure is counted already.
     pub(crate) unsettled: i128,
+    pub(crate) base: Box<Base>,
+}
+
+/// Counters at the last reset.
+#[derive(Default)]
+pub(crate) struct Base {
+    pub totals: Totals,
+    pub classes: [ClassStats; PRIORITIES],
 }
 
 impl Port {
@@ -133,42 +168,49 @@ impl Port {
             held_up: c.reorder.map(|(rule, rng)| HeldUp::new(rule, rng)),
         };
         let departures = extra.controller.as_ref().is_some_and(|x| x.wants_departures());
+        let (mark_packets, mark_bytes) = match c.rule {
+            Rule::Threshold(Amount::Packets(k)) => (k, u64::MAX),
+            Rule::Threshold(Amount::Bytes(k)) => (u32::MAX, k),
+            _ => (u32::MAX, u64::MAX),
+        };
         let mut port = Port {
             ring: Ring::new(),
             free_at: 0,
             delay: c.delay.0,
-            queue_packets: 0,
-            limit_packets: c.limit_packets,
             queue_bytes: 0,
+            queue_packets: 0,
             mode: Mode::Plain,
+            direct: false,
+            ingress: 0,
+            limit_bytes: c.limit_bytes,
+            mark_bytes,
+            limit_packets: c.limit_packets,
+            mark_packets,
+            framing: c.framing,
+            queue_max: 0,
+            accepted_packets: 0,
+            accepted_bytes: 0,
             hooks: if departures { hook::DEPARTURES } else { 0 }
                 | if c.telemetry { hook::TELEMETRY } else { 0 },
             measured: c.measured,
-            simple: false,
             listed: false,
-            ingress: 0,
-            framing: c.framing,
-            limit_bytes: c.limit_bytes,
-            clock: Clock::new(c.rate),
-            rule: c.rule,
-            sojourn: 0,
-            accepted_packets: 0,
-            accepted_bytes: 0,
-            queue_max: 0,
             number,
             node: u32::MAX,
             local: 0,
+            sojourn: 0,
+            clock: Clock::new(c.rate),
             changed_at: 0,
-            integrals: Integrals::default(),
-            served: c.service.map(|s| Box::new(Served::new(*s))),
             extra: Box::new(extra),
-            rng: c.rng,
+            served: c.service.map(|s| Box::new(Served::new(*s))),
+            integrals: Integrals::default(),
+            rule: c.rule,
             totals: Totals::default(),
-            base: Totals::default(),
-            base_classes: Default::default(),
+            rng: c.rng,
             unsettled: 0,
+            base: Box::default(),
         };
-        if port.served.is_none() && port.rule.wants_dequeue() {
+        // Rules at dequeue and telemetry are about the moment at which a packet is chosen.
+        if port.served.is_none() && (port.rule.wants_dequeue() || c.telemetry) {
             port.served = Some(Box::new(Served::new(Default::default())));
         }
         port.find_mode();
@@ -186,15 +228,19 @@ impl Port {
         ] {
             self.hooks |= if there { bit } else { 0 };
         }
-        let asks = hook::CONTROLLER | hook::LOSS | hook::NOISE | hook::DEQUEUE;
-        self.simple = self.hooks & asks == 0 && self.served.as_ref().is_some_and(|s| s.is_simple());
-        self.mode = if self.served.is_some() {
-            Mode::Served
-        } else if self.hooks != 0 {
-            Mode::Special
-        } else {
-            Mode::Plain
+        let asks = hook::CONTROLLER | hook::LOSS | hook::NOISE | hook::DEQUEUE | hook::TELEMETRY;
+        if let Some(served) = &mut self.served {
+            served.find_clear(self.limit_packets, self.limit_bytes, &self.rule, self.hooks & asks != 0);
+        }
+        let asks = matches!(self.rule, Rule::Other(_));
+        self.mode = match self.hooks {
+            _ if self.served.is_some() => Mode::Served,
+            0 if asks => Mode::Asking,
+            0 => Mode::Plain,
+            hook::NOISE if !asks => Mode::Noisy,
+            _ => Mode::Special,
         };
+        self.direct = self.mode != Mode::Served && self.hooks & (hook::HELD_UP | hook::SHARED) == 0;
     }
 
     #[inline]
@@ -211,7 +257,7 @@ impl Port {
         self.changed_at = t;
     }
     /// What a link controller sees: bytes on the link, framing included.
-    fn view(&self) -> LinkView {
+    pub(crate) fn view(&self) -> LinkView {
         let (t, framing) = (&self.totals, u64::from(self.framing));
         let dropped = t.drops.iter().sum::<u64>();
         LinkView {
@@ -243,7 +289,7 @@ impl Port {
     #[inline]
     pub fn advance<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
         match self.mode {
-            Mode::Plain => self.advance_fifo::<false, S>(now.0, seg),
+            Mode::Plain | Mode::Noisy | Mode::Asking => self.advance_fifo::<false, S>(now.0, seg),
             Mode::Special => self.advance_special(now.0, seg),
             Mode::Served => self.advance_served(now.0, seg, fx),
         }
@@ -253,7 +299,7 @@ impl Port {
         self.advance_fifo::<true, S>(now, seg);
     }
     #[inline(always)]
-    fn advance_fifo<const SPECIAL: bool, S: Segments>(&mut self, now: u64, seg: &mut S) {
+    pub(crate) fn advance_fifo<const SPECIAL: bool, S: Segments>(&mut self, now: u64, seg: &mut S) {
         while self.ring.is_busy() {
             let Cell { time, bytes, .. } = *self.ring.at(self.ring.departing);
             if time > now {
@@ -270,188 +316,20 @@ impl Port {
         self.queue_packets -= 1;
         self.queue_bytes -= u64::from(bytes);
         self.ring.departing = at.wrapping_add(1);
-        if SPECIAL {
-            if let Some(served) = &mut self.served {
-                served.count_departure(self.ring.at(at));
-            }
-            if self.hooks & (hook::TELEMETRY | hook::DEPARTURES) != 0 {
-                self.after_departure(at, seg);
-            }
+        if SPECIAL && self.hooks & hook::DEPARTURES != 0 {
+            self.after_departure(at, seg);
         }
     }
     #[inline(never)]
     fn after_departure<S: Segments>(&mut self, at: u32, seg: &mut S) {
         let cell = *self.ring.at(at);
-        if self.hooks & hook::TELEMETRY != 0 {
-            let hop = Hop {
-                port: self.number,
-                at: Time(cell.time),
-                queue_bytes: self.queue_bytes,
-                sent_bytes: self.accepted_bytes - self.queue_bytes,
-                rate: self.rate(),
-            };
-            seg.on_hop(cell.packet, &hop);
+        let view = self.view();
+        let (packet, header) = seg.segment(cell.packet);
+        packet.ecn = cell.ecn();
+        if let Some(c) = &mut self.extra.controller {
+            c.on_departure(Time(cell.time), &view, packet, header);
         }
-        if self.hooks & hook::DEPARTURES != 0 {
-            let view = self.view();
-            let (packet, header) = seg.segment(cell.packet);
-            packet.ecn = cell.ecn();
-            if let Some(c) = &mut self.extra.controller {
-                c.on_departure(Time(cell.time), &view, packet, header);
-            }
-            self.ring.at_mut(at).set_ecn(packet.ecn);
-        }
-    }
-
-    // ---- arrivals ----------------------------------------------------------------------------------------
-
-    /// A packet arrives at the port.
-    #[inline(always)]
-    pub fn offer<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S, fx: &mut Effects) -> Offered {
-        match self.mode {
-            Mode::Plain => offered(self.offer_plain(now, cell, seg)),
-            _ => self.offer_with(now, cell, Room::FREE, seg, fx),
-        }
-    }
-    #[inline(never)]
-    fn offer_plain<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S) -> Result<Time, DropCause> {
-        self.offer_fifo::<false, S>(now, cell, Room::FREE, seg)
-    }
-    #[inline(never)]
-    fn offer_special<S: Segments>(
-        &mut self,
-        now: Time,
-        cell: Cell,
-        room: Room,
-        seg: &mut S,
-    ) -> Result<Time, DropCause> {
-        self.offer_fifo::<true, S>(now, cell, room, seg)
-    }
-    #[inline(always)]
-    pub(crate) fn offer_with<S: Segments>(
-        &mut self,
-        now: Time,
-        cell: Cell,
-        room: Room,
-        seg: &mut S,
-        fx: &mut Effects,
-    ) -> Offered {
-        match self.mode {
-            Mode::Served => self.offer_served(now, cell, room, seg, fx),
-            _ => offered(self.offer_special(now, cell, room, seg)),
-        }
-    }
-    /// When the packet is the next to arrive at the other end, its arrival there; [`Time::NEVER`] when it is not. 16 bytes, so
-    /// that it comes back in registers.
-    #[inline(always)]
-    fn offer_fifo<const SPECIAL: bool, S: Segments>(
-        &mut self,
-        now: Time,
-        mut cell: Cell,
-        room: Room,
-        seg: &mut S,
-    ) -> Result<Time, DropCause> {
-        self.advance_fifo::<SPECIAL, S>(now.0, seg);
-        if SPECIAL {
-            self.tell_arrival(now, &mut cell, seg);
-        }
-        let full = self.queue_packets >= self.limit_packets
-            || self.queue_bytes + u64::from(cell.bytes) > self.limit_bytes;
-        match self.judge::<SPECIAL, S>(now, &cell, full, room.packet, seg) {
-            Ok(true) => {
-                cell.set_ecn(Ecn::Ce);
-                self.totals.marks += 1;
-            }
-            Ok(false) => {}
-            Err(cause) => {
-                self.note_drop::<SPECIAL, S>(now, &cell, cause, seg);
-                return Err(cause);
-            }
-        }
-        self.account(now.0);
-        let mut finish =
-            self.free_at.max(now.0) + self.clock.time(u64::from(cell.bytes) + u64::from(self.framing));
-        self.free_at = finish;
-        if SPECIAL && self.hooks & hook::NOISE != 0 {
-            if let Some(noise) = &mut self.extra.noise {
-                finish = noise.shift(finish, cell.is_noisy());
-            }
-        }
-        cell.time = finish;
-        let first = self.ring.is_empty();
-        self.queue_packets += 1;
-        self.queue_bytes += u64::from(cell.bytes);
-        self.accepted_packets += 1;
-        self.accepted_bytes += u64::from(cell.bytes);
-        self.sojourn += u128::from(finish - now.0);
-        self.queue_max = self.queue_max.max(self.queue_packets);
-        self.ring.push(cell);
-        Ok(if first { Time(finish + self.delay) } else { Time::NEVER })
-    }
-    /// The controller sees the packet.
-    #[inline]
-    pub(crate) fn tell_arrival<S: Segments>(&mut self, now: Time, cell: &mut Cell, seg: &mut S) {
-        if self.hooks & hook::CONTROLLER != 0 {
-            let view = self.view();
-            let (packet, header) = seg.segment(cell.packet);
-            packet.ecn = cell.ecn();
-            if let Some(c) = &mut self.extra.controller {
-                c.on_arrival(now, &view, packet, header);
-            }
-            cell.set_ecn(packet.ecn);
-        }
-    }
-    /// Whether the packet is to be marked, or why it is dropped. All rules are asked, so that averages see every packet.
-    #[inline(always)]
-    pub(crate) fn judge<const SPECIAL: bool, S: Segments>(
-        &mut self,
-        now: Time,
-        cell: &Cell,
-        full: bool,
-        pool: Option<DropCause>,
-        seg: &mut S,
-    ) -> Result<bool, DropCause> {
-        let mut idle_since = self.free_at;
-        if SPECIAL && self.hooks & hook::NOISE != 0 {
-            idle_since = idle_since.max(self.extra.noise.as_ref().map_or(0, |n| n.left_at));
-        }
-        let backlog = self.backlog(self.queue_packets, self.queue_bytes, idle_since);
-        let mut cause = full.then_some(DropCause::Overflow);
-        let mut mark = false;
-        match self.rule.ask(now, &backlog, (cell.packet, seg), full, &mut self.rng) {
-            Verdict::Accept => {}
-            Verdict::Mark if full => {}
-            Verdict::Mark if cell.ecn() == Ecn::NotEct => cause = Some(DropCause::NotEct),
-            Verdict::Mark => mark = true,
-            Verdict::Drop(c) => cause = cause.or(Some(c)),
-        }
-        if SPECIAL {
-            if self.hooks & hook::LOSS != 0 && cause.is_none() {
-                if let Some((p, rng)) = &mut self.extra.loss {
-                    cause = (rng.uniform() < *p).then_some(DropCause::Random);
-                }
-            }
-            cause = cause.or(pool);
-        }
-        cause.map_or(Ok(mark), Err)
-    }
-    #[inline]
-    pub(crate) fn note_drop<const SPECIAL: bool, S: Segments>(
-        &mut self,
-        now: Time,
-        cell: &Cell,
-        cause: DropCause,
-        seg: &mut S,
-    ) {
-        self.totals.drops[cause as usize] += 1;
-        self.totals.dropped_bytes += u64::from(cell.bytes);
-        if SPECIAL && self.extra.controller.is_some() {
-            let view = self.view();
-            if let Some(c) = &mut self.extra.controller {
-                let (packet, header) = seg.segment(cell.packet);
-                c.on_drop(now, &view, packet, header);
-            }
-        }
+        self.ring.at_mut(at).set_ecn(packet.ecn);
     }
 
     // ---- the other end -----------------------------------------------------------------------------------
@@ -459,21 +337,45 @@ impl Port {
     /// The event announced for `now`.
     #[inline(always)]
     pub fn arrive<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) -> Arrival {
-        if self.mode == Mode::Served || self.hooks & hook::HELD_UP != 0 {
-            return self.arrive_special(now, seg, fx);
+        match self.arrive_fast(now, seg) {
+            Some((cell, next)) => Arrival::of(cell, next),
+            None if self.mode == Mode::Served && self.hooks & hook::HELD_UP == 0 => {
+                self.arrive_served(now, None, seg, fx)
+            }
+            None => self.arrive_special(now, seg, fx),
+        }
+    }
+    /// The same where it is the head of the ring at the other end and nothing else: the packet, and when the next one arrives there.
+    #[inline(always)]
+    pub(crate) fn arrive_fast<S: Segments>(&mut self, now: Time, seg: &mut S) -> Option<(Cell, Time)> {
+        if !self.direct {
+            return None;
         }
         if self.ring.departing == self.ring.head {
-            match self.mode {
-                Mode::Plain => self.advance_fifo::<false, S>(now.0, seg),
-                _ => self.advance_special(now.0, seg),
+            if self.mode == Mode::Special {
+                self.advance_special(now.0, seg);
+            } else {
+                self.advance_fifo::<false, S>(now.0, seg);
             }
         }
-        debug_assert_eq!(self.ring.at(self.ring.head).time + self.delay, now.0);
-        Arrival::of(self.ring.pop().with_ingress(self.ingress), self.next_arrival())
+        debug_assert_eq!(self.next_arrival(), now);
+        Some(self.pop_fifo())
+    }
+    /// A FIFO that shares a buffer and has nothing else to look at but what a plain one has.
+    #[inline(always)]
+    pub(crate) fn is_plain_in_buffer(&self) -> bool {
+        self.mode == Mode::Special && self.hooks == hook::SHARED && !matches!(self.rule, Rule::Other(_))
+    }
+    /// Takes the head of the ring of a FIFO, which has left the port, and says when the next arrives at the other end.
+    #[inline(always)]
+    pub(crate) fn pop_fifo(&mut self) -> (Cell, Time) {
+        let mut cell = self.ring.pop();
+        cell.ingress = self.ingress;
+        (cell, self.next_arrival())
     }
     /// When the head of the ring arrives at the other end.
     #[inline]
-    fn next_arrival(&self) -> Time {
+    pub(crate) fn next_arrival(&self) -> Time {
         if self.ring.is_empty() {
             Time::NEVER
         } else {
@@ -482,10 +384,7 @@ impl Port {
     }
     #[inline(never)]
     fn arrive_special<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) -> Arrival {
-        match self.mode {
-            Mode::Served => self.advance_served(now.0, seg, fx),
-            _ => self.advance_special(now.0, seg),
-        }
+        self.advance(now, seg, fx);
         self.pop(now, fx)
     }
     /// The same after [`Self::advance`].
@@ -524,14 +423,25 @@ impl Port {
     /// Asks the processor to fetch what the next event on this port will touch.
     #[inline]
     pub fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch is a hint; it reads nothing and cannot fault.
-        unsafe {
-            use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-            let first = (self as *const Port).cast::<i8>();
-            _mm_prefetch::<_MM_HINT_T0>(first);
-            _mm_prefetch::<_MM_HINT_T0>(first.add(64));
-        }
+        prefetch(&self.ring);
+        prefetch(&self.limit_bytes);
+        prefetch(&self.sojourn);
+    }
+    /// The packet that arrives next at the other end, to look ahead.
+    #[inline]
+    pub fn head(&self) -> &Cell {
+        self.ring.at(self.ring.head)
+    }
+    /// As [`Self::prefetch`] for that packet, when the port itself has been fetched.
+    #[inline]
+    pub fn prefetch_head(&self) {
+        prefetch(self.head());
+    }
+    /// The same for what an offer touches of the packets in the port.
+    #[inline]
+    pub fn prefetch_tail(&self) {
+        prefetch(self.ring.at(self.ring.departing));
+        prefetch(self.ring.at(self.ring.tail));
     }
 
     // ---- the controller's clock --------------------------------------------------------------------------

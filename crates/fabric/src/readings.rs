@@ -25,13 +25,6 @@ impl Port {
     pub fn queue_bytes(&self) -> u64 {
         self.queue_bytes
     }
-    /// Packets and bytes of `priority` in the port; of all where the port does not schedule.
-    pub fn class_backlog(&self, priority: u8) -> (u32, u64) {
-        match &self.served {
-            Some(s) => s.held(priority),
-            None => (self.queue_packets, self.queue_bytes),
-        }
-    }
     /// When the port has sent all it has taken on, by its own exact clock: timing noise delays packets, not the port. What
     /// waits for a scheduler is not in it.
     pub fn free_at(&self) -> Time {
@@ -57,9 +50,22 @@ impl Port {
         let waiting = self.served.iter().flat_map(|s| s.waiting.cells());
         self.ring.cells_from(self.ring.departing).chain(waiting)
     }
+    /// All packets in the port and on its wire at `now`, the time of the last [`Self::advance`], each with when it leaves;
+    /// [`Time::NEVER`] where a scheduler has not decided that.
+    pub fn all_cells(&self, now: Time) -> impl Iterator<Item = (&Cell, Time)> {
+        debug_assert!(self.next_departure() > now);
+        let wire = self.ring.cells_from(self.ring.head).map(|cell| (cell, Time(cell.time)));
+        let held_up = self.extra.held_up.iter().flat_map(|h| h.cells()).map(|cell| (cell, Time(cell.time)));
+        wire.chain(held_up).chain(self.waiting().map(|cell| (cell, Time::NEVER)))
+    }
     /// Packets that wait for a scheduler.
     pub fn waiting(&self) -> impl Iterator<Item = &Cell> {
         self.served.iter().flat_map(|s| s.waiting.cells())
+    }
+    /// Whether the port cuts the payload of some packets off, and this one has some.
+    #[inline]
+    pub(crate) fn trims(&self, cell: &Cell) -> bool {
+        self.served.as_ref().is_some_and(|s| s.trim.is_some()) && cell.has_payload()
     }
     /// What would remain of a packet if the port cut its payload off; `None` when it would not.
     pub(crate) fn header_of(&self, cell: &Cell) -> Option<Cell> {
@@ -73,8 +79,9 @@ impl Port {
         self.extra.controller.as_deref()
     }
     /// Counters and integrals since the last reset, as of the last [`Self::settle`].
+    #[inline]
     pub fn stats(&self) -> PortStats {
-        let (now, base) = (self.totals_now(), &self.base);
+        let (now, base) = (self.totals_now(), &self.base.totals);
         let unmeasured = if self.measured { 0.0 } else { f64::NAN };
         let departed_packets = now.departed_packets - base.departed_packets;
         PortStats {
@@ -96,11 +103,15 @@ impl Port {
             paused: now.paused - base.paused,
         }
     }
+    /// [`PortStats::sojourn`] alone.
+    pub fn sojourn(&self) -> u128 {
+        self.totals_now().sojourn - self.base.totals.sojourn
+    }
     /// Counters by priority since the last reset; `None` where the port does not schedule.
     pub fn class_stats(&self) -> Option<[ClassStats; PRIORITIES]> {
-        let served = self.served.as_ref()?;
-        Some(class_difference(&served.stats(), &self.base_classes))
+        Some(class_difference(&self.class_totals()?, &self.base.classes))
     }
+    #[inline(always)]
     fn totals_now(&self) -> Totals {
         Totals {
             accepted_packets: self.accepted_packets,
@@ -114,9 +125,9 @@ impl Port {
     /// Starts counting anew: everything before `now` is warm-up.
     pub fn reset_stats<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
         self.settle(now, seg, fx);
-        self.base = self.totals_now();
-        if let Some(served) = &self.served {
-            self.base_classes = served.stats();
+        self.base.totals = self.totals_now();
+        if let Some(totals) = self.class_totals() {
+            self.base.classes = totals;
         }
         self.integrals = Integrals::default();
         self.queue_max = self.queue_packets;

@@ -48,11 +48,18 @@ impl Ring {
     }
     #[inline]
     pub fn push(&mut self, cell: Cell) {
+        self.push_at(&cell, cell.time);
+    }
+    /// The same with another time.
+    #[inline(always)]
+    pub fn push_at(&mut self, cell: &Cell, time: u64) {
         if self.len() as usize == self.slots.len() {
             self.grow();
         }
         let mask = self.slots.len() - 1;
-        self.slots[self.tail as usize & mask] = cell;
+        let slot = &mut self.slots[self.tail as usize & mask];
+        *slot = *cell;
+        slot.time = time;
         self.tail = self.tail.wrapping_add(1);
     }
     /// Takes the cell at the head, which has left the port.
@@ -97,17 +104,16 @@ impl Line {
     pub fn len(&self) -> usize {
         self.tail.wrapping_sub(self.head) as usize
     }
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.head == self.tail
-    }
-    #[inline]
-    pub fn push(&mut self, cell: Cell) {
+    /// Puts a copy of a cell at the end, with another time.
+    #[inline(always)]
+    pub fn push(&mut self, cell: &Cell, time: u64) {
         if self.len() == self.slots.len() {
             self.grow();
         }
-        let slot = self.slot(self.tail);
-        self.slots[slot] = cell;
+        let at = self.slot(self.tail);
+        let slot = &mut self.slots[at];
+        *slot = *cell;
+        slot.time = time;
         self.tail = self.tail.wrapping_add(1);
     }
     #[cold]
@@ -124,12 +130,10 @@ impl Line {
     pub fn first(&self) -> &Cell {
         &self.slots[self.slot(self.head)]
     }
-    /// Takes the first cell; there must be one.
+    /// Takes the first cell, which has been read; there must be one.
     #[inline]
-    pub fn pop(&mut self) -> Cell {
-        let cell = *self.first();
+    pub fn pass(&mut self) {
         self.head = self.head.wrapping_add(1);
-        cell
     }
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Cell> + ExactSizeIterator {
         (0..self.len() as u32).map(|i| &self.slots[self.slot(self.head.wrapping_add(i))])

@@ -2,7 +2,6 @@
 
 use crate::cell::{Cell, PRIORITIES};
 use crate::ring::Line;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use penstock_core::ParamError;
 
@@ -38,63 +37,136 @@ impl Scheduler {
 }
 
 /// State of deficit round robin.
-#[derive(Default)]
 struct Rounds {
-    deficit: [u64; PRIORITIES],
-    /// Priorities with packets waiting, the one whose turn it is first.
-    active: VecDeque<u8>,
+    /// Priorities with packets waiting, 4 bits each, the one whose turn it is lowest.
+    active: u32,
+    /// Bits of it that are in use.
+    length: u32,
     /// Priorities that have had the quantum of their present turn.
     granted: u8,
+    quanta: [u32; PRIORITIES],
+    deficit: [u64; PRIORITIES],
 }
 
-/// One priority of a port: a cache line that every packet of it meets.
+impl Rounds {
+    /// A priority has its first packet: its turn is after all others'.
+    #[inline]
+    fn join(&mut self, priority: u8) {
+        self.active |= u32::from(priority) << self.length;
+        self.length += 4;
+    }
+    /// The turn goes to the next.
+    #[inline]
+    fn turn(&mut self) {
+        self.active = self.active >> 4 | (self.active & 15) << (self.length - 4);
+    }
+    /// A priority has no packet left, and keeps no deficit.
+    #[inline]
+    fn leave(&mut self, priority: u8) {
+        let mut at = 0;
+        while self.active >> at & 15 != u32::from(priority) {
+            at += 4;
+        }
+        let before = (1u32 << at) - 1;
+        self.active = self.active & before | self.active >> 4 & !before;
+        self.length -= 4;
+        self.granted &= !(1 << priority);
+        self.deficit[usize::from(priority)] = 0;
+    }
+}
+
+/// One priority of a port: a cache line that every packet of it meets. What waits is what has come in and not begun its
+/// transmission.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(crate) struct Lane {
     /// What waits.
     line: Line,
-    /// What the port holds, the packet in service included.
-    pub packets: u32,
-    /// How many wait, where all wait in one line.
-    waiting: u32,
-    /// Bytes the port holds.
-    pub bytes: u64,
-    pub departed_packets: u64,
-    pub departed_bytes: u64,
+    /// What came in, without what was lost later.
+    pub packets_in: u64,
+    pub bytes_in: u64,
+    /// Of that, what is or was in service.
+    pub packets_out: u64,
+    pub bytes_out: u64,
     /// Sum of times from arrival to departure, picoseconds.
     pub sojourn: f64,
 }
 const _: () = assert!(core::mem::size_of::<Lane>() == 64);
 
+impl Lane {
+    #[inline]
+    pub fn count_in(&mut self, bytes: u32) {
+        self.packets_in += 1;
+        self.bytes_in += u64::from(bytes);
+    }
+    #[inline]
+    pub fn count_out(&mut self, bytes: u32) {
+        self.packets_out += 1;
+        self.bytes_out += u64::from(bytes);
+    }
+    /// A packet that had come in never did.
+    pub fn count_back(&mut self, bytes: u32) {
+        self.packets_in -= 1;
+        self.bytes_in -= u64::from(bytes);
+    }
+    /// A packet that had been taken was never there.
+    pub fn count_lost(&mut self, bytes: u32) {
+        self.count_back(bytes);
+        self.packets_out -= 1;
+        self.bytes_out -= u64::from(bytes);
+    }
+}
+
+/// What a scheduler does, without its parameters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Fifo,
+    Strict,
+    Drr,
+    Rank,
+}
+
 /// Packets that wait in a port that schedules.
+#[repr(C)]
 pub(crate) struct Waiting {
-    scheduler: Scheduler,
-    /// All wait in the first line, whatever their priority.
-    mixed: bool,
+    order: Order,
+    /// Number of a priority's line: its own, masked by this. 0 where all wait in the first line, whatever their priority.
+    lines: u8,
     /// Bit per priority of which packets wait.
     occupied: u8,
+    rounds: Rounds,
     /// By priority.
     pub lanes: [Lane; PRIORITIES],
-    rounds: Rounds,
 }
 
 impl Waiting {
     pub fn new(scheduler: Scheduler) -> Waiting {
+        let (order, quanta) = match scheduler {
+            Scheduler::Fifo => (Order::Fifo, [0; PRIORITIES]),
+            Scheduler::Strict => (Order::Strict, [0; PRIORITIES]),
+            Scheduler::Drr(quanta) => (Order::Drr, quanta),
+            Scheduler::Rank => (Order::Rank, [0; PRIORITIES]),
+        };
         Waiting {
-            scheduler,
-            mixed: matches!(scheduler, Scheduler::Fifo | Scheduler::Rank),
+            order,
+            lines: if matches!(order, Order::Fifo | Order::Rank) { 0 } else { PRIORITIES as u8 - 1 },
             occupied: 0,
+            rounds: Rounds { active: 0, length: 0, granted: 0, quanta, deficit: [0; PRIORITIES] },
             lanes: Default::default(),
-            rounds: Rounds::default(),
         }
     }
-    pub fn scheduler(&self) -> Scheduler {
-        self.scheduler
+    /// Serves by rank.
+    pub fn by_rank(&self) -> bool {
+        self.order == Order::Rank
     }
-    /// True when a packet of one of the `allowed` priorities (a bit each) waits.
-    #[inline]
-    pub fn any(&self, allowed: u8) -> bool {
-        self.occupied & allowed != 0
+    /// Priorities of which packets wait, a bit each.
+    #[inline(always)]
+    pub fn occupied(&self) -> u8 {
+        self.occupied
+    }
+    #[inline(always)]
+    pub fn lane_mut(&mut self, cell: &Cell) -> &mut Lane {
+        &mut self.lanes[usize::from(cell.priority())]
     }
     /// All packets that wait.
     pub fn cells(&self) -> impl Iterator<Item = &Cell> {
@@ -104,105 +176,113 @@ impl Waiting {
     pub fn len(&self) -> u64 {
         self.lanes.iter().map(|l| l.line.len() as u64).sum()
     }
+    /// A packet comes in at `now` and waits.
     #[inline(always)]
-    pub fn push(&mut self, cell: Cell) {
+    pub fn push(&mut self, cell: &Cell, now: u64) {
         let p = cell.priority();
         let bit = 1 << p;
-        if self.occupied & bit == 0 && matches!(self.scheduler, Scheduler::Drr(_)) {
-            self.rounds.active.push_back(p);
+        if self.order == Order::Drr && self.occupied & bit == 0 {
+            self.rounds.join(p);
         }
         self.occupied |= bit;
-        if self.mixed {
-            self.lanes[usize::from(p)].waiting += 1;
-            self.lanes[0].line.push(cell);
-        } else {
-            self.lanes[usize::from(p)].line.push(cell);
+        self.lane_mut(cell).count_in(cell.bytes);
+        self.lanes[usize::from(p & self.lines)].line.push(cell, now);
+    }
+    /// The line whose first packet is served next, and that packet, among the priorities in `open`: some of those that are
+    /// occupied. `None`: it is not the first of its line, see [`Self::take_by_rule`].
+    #[inline(always)]
+    pub fn next(&mut self, open: u8) -> Option<usize> {
+        match self.order {
+            Order::Strict => Some((u8::BITS - 1 - open.leading_zeros()) as usize & (PRIORITIES - 1)),
+            Order::Drr => Some(self.next_in_turn(open)),
+            Order::Fifo if open == self.occupied => Some(0),
+            _ => None,
         }
     }
-    /// Takes the packet to be served next among the `allowed` priorities; `flow` tells flows apart, where they are served by rank.
+    /// The first packet of a line that is not empty.
+    #[inline(always)]
+    pub fn first(&self, line: usize) -> &Cell {
+        self.lanes[line].line.first()
+    }
+    /// Takes the first packet of a line for service: it is of this priority and has so many bytes.
+    #[inline(always)]
+    pub fn pass_first(&mut self, line: usize, priority: u8, bytes: u32) -> &mut Lane {
+        self.lanes[line].line.pass();
+        self.taken(priority, bytes)
+    }
+    /// A packet of a priority has been taken out of its line.
+    #[inline(always)]
+    fn taken(&mut self, priority: u8, bytes: u32) -> &mut Lane {
+        let lane = &mut self.lanes[usize::from(priority & 7)];
+        lane.count_out(bytes);
+        if lane.packets_in == lane.packets_out {
+            self.occupied &= !(1 << priority);
+            if self.order == Order::Drr {
+                self.rounds.leave(priority);
+            }
+        }
+        lane
+    }
+    /// The figure 2 of the DRR paper, one packet at a time. A paused priority loses its turn and keeps its deficit.
+    #[inline(always)]
+    fn next_in_turn(&mut self, open: u8) -> usize {
+        let Waiting { rounds, lanes, .. } = self;
+        loop {
+            let i = rounds.active as usize & (PRIORITIES - 1);
+            let bit = 1u8 << i;
+            if open & bit != 0 {
+                let mut deficit = rounds.deficit[i];
+                if rounds.granted & bit == 0 {
+                    deficit += u64::from(rounds.quanta[i]);
+                }
+                let need = u64::from(lanes[i].line.first().bytes);
+                if need <= deficit {
+                    rounds.granted |= bit;
+                    rounds.deficit[i] = deficit - need;
+                    return i;
+                }
+                rounds.granted &= !bit;
+                rounds.deficit[i] = deficit;
+            }
+            rounds.turn();
+        }
+    }
+    /// Takes the packet to be served next among the `open` priorities, where it may be any; `flow` tells flows apart, where they are
+    /// served by rank.
+    #[inline(never)]
+    pub fn take_by_rule(&mut self, open: u8, flow: impl Fn(&Cell) -> u32) -> Option<Cell> {
+        let may = |c: &&Cell| open & (1 << c.priority()) != 0;
+        let line = &self.lanes[0].line;
+        let at = match self.order {
+            Order::Rank => {
+                let first = flow(line.iter().filter(may).min_by_key(|c| c.rank)?);
+                line.iter().position(|c| flow(c) == first && may(&c))?
+            }
+            _ => line.iter().position(|c| may(&c))?,
+        };
+        Some(self.take(0, at))
+    }
+    /// Takes the packet to be served next among the `allowed` priorities.
     #[inline(always)]
     pub fn pick(&mut self, allowed: u8, flow: impl Fn(&Cell) -> u32) -> Option<Cell> {
         let open = self.occupied & allowed;
         if open == 0 {
             return None;
         }
-        match self.scheduler {
-            Scheduler::Strict => Some(self.take(7 - (open.leading_zeros() as usize & 7), 0)),
-            Scheduler::Fifo if open == self.occupied => Some(self.take(0, 0)),
-            _ => self.pick_by_rule(open, flow),
-        }
-    }
-    #[inline(never)]
-    fn pick_by_rule(&mut self, open: u8, flow: impl Fn(&Cell) -> u32) -> Option<Cell> {
-        let may = |c: &&Cell| open & (1 << c.priority()) != 0;
-        let mut all = self.lanes[0].line.iter();
-        match self.scheduler {
-            Scheduler::Rank => {
-                let first = flow(all.filter(may).min_by_key(|c| c.rank)?);
-                let at = self.lanes[0].line.iter().position(|c| flow(c) == first && may(&c))?;
-                Some(self.take(0, at))
-            }
-            Scheduler::Drr(quanta) => {
-                drop(all);
-                self.pick_in_turn(open, &quanta)
-            }
-            _ => {
-                let at = all.position(|c| may(&c))?;
-                drop(all);
-                Some(self.take(0, at))
-            }
-        }
-    }
-    /// The figure 2 of the DRR paper, one packet at a time. A paused priority loses its turn and keeps its deficit.
-    fn pick_in_turn(&mut self, open: u8, quanta: &[u32; PRIORITIES]) -> Option<Cell> {
-        loop {
-            let p = *self.rounds.active.front()?;
-            let (bit, i) = (1u8 << p, usize::from(p));
-            if open & bit != 0 {
-                if self.rounds.granted & bit == 0 {
-                    self.rounds.granted |= bit;
-                    self.rounds.deficit[i] += u64::from(quanta[i]);
-                }
-                let need = u64::from(self.lanes[i].line.first().bytes);
-                if need <= self.rounds.deficit[i] {
-                    self.rounds.deficit[i] -= need;
-                    return Some(self.take(i, 0));
-                }
-                self.rounds.granted &= !bit;
-            }
-            self.rounds.active.pop_front();
-            self.rounds.active.push_back(p);
+        match self.next(open) {
+            Some(line) => Some(self.take(line, 0)),
+            None => self.take_by_rule(open, flow),
         }
     }
     /// Removes packet `at` of a line.
-    #[inline(always)]
+    #[inline]
     fn take(&mut self, line: usize, at: usize) -> Cell {
-        let line = &mut self.lanes[line].line;
-        let cell = if at == 0 { line.pop() } else { line.remove(at) };
-        let p = cell.priority();
-        let lane = &mut self.lanes[usize::from(p)];
-        let left = if self.mixed {
-            lane.waiting -= 1;
-            lane.waiting > 0
-        } else {
-            !lane.line.is_empty()
-        };
-        if !left {
-            self.occupied &= !(1 << p);
-            if matches!(self.scheduler, Scheduler::Drr(_)) {
-                self.end_turns(p);
-            }
-        }
+        let cell = self.lanes[line].line.remove(at);
+        self.taken(cell.priority(), cell.bytes);
         cell
     }
-    #[inline(never)]
-    fn end_turns(&mut self, priority: u8) {
-        self.rounds.active.retain(|a| *a != priority);
-        self.rounds.deficit[usize::from(priority)] = 0;
-        self.rounds.granted &= !(1 << priority);
-    }
     fn find_last(&self, priority: u8) -> Option<(usize, usize)> {
-        let line = if self.mixed { 0 } else { usize::from(priority) };
+        let line = usize::from(priority & self.lines);
         let may = |c: &Cell| c.priority() == priority && c.has_payload();
         Some((line, self.lanes[line].line.iter().rposition(may)?))
     }
@@ -252,7 +332,7 @@ mod tests {
         // Round 2: class 0 has 700, sends b (400) and c (0) and is empty. Class 1 has 1000, sends d (400), e (200).
         let mut w = Waiting::new(Scheduler::Drr([500; 8]));
         for (packet, bytes, priority) in [(0, 300, 0), (1, 300, 0), (2, 400, 0), (3, 600, 1), (4, 200, 1)] {
-            w.push(Cell::new(packet, bytes).with_priority(priority));
+            w.push(&Cell::new(packet, bytes).with_priority(priority), 0);
         }
         assert_eq!(serve(&mut w, 0xff), [0, 1, 2, 3, 4]);
         assert_eq!((w.rounds.deficit, w.occupied), ([0; 8], 0), "an empty class keeps no deficit");
@@ -263,7 +343,7 @@ mod tests {
         quanta[1] = 3000;
         let mut w = Waiting::new(Scheduler::Drr(quanta));
         for i in 0..40 {
-            w.push(Cell::new(i, 1000).with_priority((i % 2) as u8));
+            w.push(&Cell::new(i, 1000).with_priority((i % 2) as u8), 0);
         }
         let first: Vec<u8> = (0..12).map(|_| w.pick(0xff, |c| c.entropy).unwrap().priority()).collect();
         assert_eq!(first, [0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1]);
@@ -272,7 +352,7 @@ mod tests {
     fn a_paused_class_loses_its_turn_and_keeps_its_deficit() {
         let mut w = Waiting::new(Scheduler::Drr([600; 8]));
         for (packet, priority) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
-            w.push(Cell::new(packet, 1000).with_priority(priority));
+            w.push(&Cell::new(packet, 1000).with_priority(priority), 0);
         }
         // Both classes reach 1200 in the second round; class 0 sends packet 0 and has 200 left.
         assert_eq!(w.pick(0xff, |c| c.entropy).unwrap().packet, 0);
@@ -286,7 +366,7 @@ mod tests {
     fn strict_priority_serves_the_highest_that_is_not_paused() {
         let mut w = Waiting::new(Scheduler::Strict);
         for (packet, priority) in [(0, 0), (1, 7), (2, 3), (3, 7)] {
-            w.push(Cell::new(packet, 1000).with_priority(priority));
+            w.push(&Cell::new(packet, 1000).with_priority(priority), 0);
         }
         assert_eq!(w.pick(0x7f, |c| c.entropy).unwrap().packet, 2);
         assert_eq!(serve(&mut w, 0xff), [1, 3, 0]);
@@ -295,7 +375,7 @@ mod tests {
     fn fifo_passes_over_a_paused_priority_only() {
         let mut w = Waiting::new(Scheduler::Fifo);
         for (packet, priority) in [(0, 3), (1, 0), (2, 3), (3, 0)] {
-            w.push(Cell::new(packet, 1000).with_priority(priority));
+            w.push(&Cell::new(packet, 1000).with_priority(priority), 0);
         }
         assert_eq!(w.pick(!(1 << 3), |c| c.entropy).unwrap().packet, 1);
         assert_eq!(serve(&mut w, 0xff), [0, 2, 3]);
@@ -305,7 +385,7 @@ mod tests {
         let mut w = Waiting::new(Scheduler::Rank);
         // Flow 7 has ranks 30 then 20: its first packet goes first although the second has the smaller rank.
         for (packet, rank, flow) in [(0, 90, 5), (1, 30, 7), (2, 20, 7), (3, 25, 9), (4, 90, 6)] {
-            w.push(Cell::new(packet, 1000).with_rank(rank, flow));
+            w.push(&Cell::new(packet, 1000).with_rank(rank, flow), 0);
         }
         assert_eq!(w.take_worst().unwrap().packet, 4, "the later of two equal ones");
         assert_eq!(serve(&mut w, 0xff), [1, 2, 3, 0]);

@@ -1,48 +1,58 @@
-//! The half of a port that chooses among waiting packets: priorities, pause, rules at dequeue, trimming, failures.
+//! The half of a port that chooses among waiting packets: what it counts, the replay of its choices, packets that nobody has a say
+//! about. The others are in `admit.rs`, pause and failures in `outage.rs`.
 
-use crate::arena::{Effects, Loss, Lost, Offered, Segments};
+use crate::arena::{Arrival, Effects, Hop, Loss, Lost, Offered, Segments};
+use crate::buffer::Buffer;
 use crate::cell::{Cell, PRIORITIES};
 use crate::config::{ClassConfig, Service, Trim};
-use crate::link::Clock;
-use crate::port::{hook, Port, Room};
+use crate::port::{hook, offered, Port, Room};
 use crate::rule::Rule;
-use crate::schedule::{Lane, Scheduler, Waiting};
+use crate::schedule::Waiting;
 use crate::stats::ClassStats;
-use alloc::boxed::Box;
 use penstock_core::{Amount, DropCause, Ecn, QueueDiscipline, Verdict};
-use penstock_units::{Dur, Rate, Time};
+use penstock_units::{Dur, Time};
 
 /// State of a port that schedules.
+#[repr(C)]
 pub(crate) struct Served {
+    /// Priorities that may be served, a bit each: those that are not paused, none while the link is down.
+    pub open: u8,
+    /// Bit per priority that is paused.
+    pub paused: u8,
+    /// A packet that finds fewer packets in the port than this, and brings its bytes to no more than that, is queued without a
+    /// question: no limit is reached, and no rule has a say.
+    clear_packets: u32,
+    clear_bytes: u64,
     pub waiting: Waiting,
-    classes: [ClassConfig; PRIORITIES],
+    pub classes: [ClassConfig; PRIORITIES],
     pub trim: Option<Trim>,
     /// The port's rule, or one of a class, decides at dequeue too.
     pub dequeue_rules: bool,
-    class_rules: bool,
-    class_limits: bool,
-    /// Bit per priority that is paused.
-    pub paused: u8,
-    paused_since: [u64; PRIORITIES],
-    down: bool,
+    pub class_rules: bool,
+    pub class_limits: bool,
+    pub paused_since: [u64; PRIORITIES],
+    pub down: bool,
     /// While the link is down, packets that arrive are lost instead of waiting for it.
-    refuse: bool,
+    pub refuse: bool,
     /// Drops and marks by priority.
-    lost: [u64; PRIORITIES],
-    marked: [u64; PRIORITIES],
+    pub lost: [u64; PRIORITIES],
+    pub marked: [u64; PRIORITIES],
 }
 
 impl Served {
     pub fn new(service: Service) -> Served {
         let classes = service.classes;
         Served {
+            open: u8::MAX,
+            paused: 0,
+            clear_packets: 0,
+            clear_bytes: 0,
             waiting: Waiting::new(service.scheduler),
             dequeue_rules: classes.iter().any(|c| c.rule.wants_dequeue()),
             class_rules: classes.iter().any(|c| !matches!(c.rule, Rule::DropTail)),
             class_limits: classes.iter().any(|c| c.limit_packets != u32::MAX || c.limit_bytes != u64::MAX),
             classes,
             trim: service.trim,
-            paused: 0,
             paused_since: [0; PRIORITIES],
             down: false,
             refuse: false,
@@ -50,66 +60,29 @@ impl Served {
             marked: [0; PRIORITIES],
         }
     }
-    /// Priorities that may be served, a bit each.
-    #[inline]
-    fn open(&self) -> u8 {
-        if self.down {
-            0
-        } else {
-            !self.paused
-        }
+    /// Finds the priorities that may be served.
+    pub fn find_open(&mut self) {
+        self.open = if self.down { 0 } else { !self.paused };
     }
-    fn count_in(&mut self, cell: &Cell) {
-        let lane = self.lane_mut(cell);
-        lane.packets += 1;
-        lane.bytes += u64::from(cell.bytes);
+    /// Finds what is clear at a port with such limits and rule, when no hook of it asks.
+    pub fn find_clear(&mut self, limit_packets: u32, limit_bytes: u64, rule: &Rule, hooked: bool) {
+        let asked = hooked || self.class_rules || self.class_limits || self.down;
+        (self.clear_packets, self.clear_bytes) = match rule {
+            _ if asked => (0, 0),
+            Rule::DropTail => (limit_packets, limit_bytes),
+            Rule::Threshold(Amount::Packets(k)) => (limit_packets.min(*k), limit_bytes),
+            // Below k with the packet, so below k as it finds them.
+            Rule::Threshold(Amount::Bytes(k)) => (limit_packets, limit_bytes.min(k.saturating_sub(1))),
+            Rule::AtDequeue(_) | Rule::Other(_) => (0, 0),
+        };
     }
-    fn count_out(&mut self, cell: &Cell) {
-        let lane = self.lane_mut(cell);
-        lane.packets -= 1;
-        lane.bytes -= u64::from(cell.bytes);
-    }
-    #[inline]
-    pub fn count_departure(&mut self, cell: &Cell) {
-        let lane = self.lane_mut(cell);
-        lane.packets -= 1;
-        lane.bytes -= u64::from(cell.bytes);
-        lane.departed_packets += 1;
-        lane.departed_bytes += u64::from(cell.bytes);
-    }
-    #[inline]
-    fn lane_mut(&mut self, cell: &Cell) -> &mut Lane {
-        &mut self.waiting.lanes[usize::from(cell.priority())]
-    }
-    /// Packets and bytes of a priority in the port.
-    pub fn held(&self, priority: u8) -> (u32, u64) {
+    /// Of a priority, packets and bytes in a port where all these have been taken for service and are not gone.
+    pub fn held<'a>(&self, priority: u8, serving: impl Iterator<Item = &'a Cell>) -> (u32, u64) {
         let lane = &self.waiting.lanes[usize::from(priority)];
-        (lane.packets, lane.bytes)
-    }
-    /// Counters by priority.
-    pub fn stats(&self) -> [ClassStats; PRIORITIES] {
-        core::array::from_fn(|i| {
-            let lane = &self.waiting.lanes[i];
-            ClassStats {
-                arrived_packets: lane.departed_packets + u64::from(lane.packets) + self.lost[i],
-                departed_packets: lane.departed_packets,
-                departed_bytes: lane.departed_bytes,
-                drops: self.lost[i],
-                marks: self.marked[i],
-                sojourn: lane.sojourn,
-            }
-        })
-    }
-    /// No rules and limits by priority, and the link is up.
-    pub fn is_simple(&self) -> bool {
-        !self.class_rules && !self.class_limits && !self.down
-    }
-    #[inline]
-    fn class_full(&self, priority: u8, bytes: u32) -> bool {
-        let i = usize::from(priority);
-        self.class_limits
-            && (self.waiting.lanes[i].packets >= self.classes[i].limit_packets
-                || self.waiting.lanes[i].bytes + u64::from(bytes) > self.classes[i].limit_bytes)
+        let waiting = ((lane.packets_in - lane.packets_out) as u32, lane.bytes_in - lane.bytes_out);
+        serving
+            .filter(|c| c.priority() == priority)
+            .fold(waiting, |(packets, bytes), c| (packets + 1, bytes + u64::from(c.bytes)))
     }
     /// Time paused since the last call, and starts counting anew.
     pub fn paused_until(&mut self, now: u64) -> u64 {
@@ -124,83 +97,117 @@ impl Served {
 }
 
 impl Port {
-    /// The scheduling half, made when a plain port is first asked for what it cannot do: from here on it is a FIFO that
-    /// decides at departure. What waits keeps its order; for rules at
-    /// dequeue and counters by priority all it holds arrived now.
-    fn serve(&mut self, now: u64) -> &mut Served {
-        if self.served.is_none() {
-            let mut served = Served::new(Service { scheduler: Scheduler::Fifo, ..Service::default() });
-            let mut in_service = None;
-            for (i, cell) in self.ring.cells_from(self.ring.departing).enumerate() {
-                served.count_in(cell);
-                if i == 0 {
-                    served.lane_mut(cell).sojourn += (cell.time - now) as f64;
-                    in_service = Some(cell.time);
-                } else {
-                    self.sojourn -= u128::from(cell.time - now);
-                    let mut cell = *cell;
-                    cell.time = now;
-                    served.waiting.push(cell);
-                }
-            }
-            if let Some(finish) = in_service {
-                self.ring.tail = self.ring.departing.wrapping_add(1);
-                self.free_at = finish;
-            }
-            if let Some(noise) = &mut self.extra.noise {
-                // It was that of the last packet, which now waits: nobody may be held back for its sake.
-                noise.left_at = in_service.unwrap_or(now);
-            }
-            self.served = Some(Box::new(served));
-            self.find_mode();
-        }
-        self.served()
-    }
     #[inline]
-    fn served(&mut self) -> &mut Served {
+    pub(crate) fn served(&mut self) -> &mut Served {
         self.served.as_mut().expect("the port schedules")
+    }
+
+    /// Packets and bytes of a priority in a port that schedules.
+    fn held(&self, priority: u8) -> Option<(u32, u64)> {
+        let serving = self.ring.cells_from(self.ring.departing);
+        self.served.as_ref().map(|served| served.held(priority, serving))
+    }
+    /// Packets and bytes of `priority` in the port; of all where the port does not schedule.
+    pub fn class_backlog(&self, priority: u8) -> (u32, u64) {
+        self.held(priority).unwrap_or((self.queue_packets, self.queue_bytes))
+    }
+    /// Counters by priority since the start; `None` where the port does not schedule.
+    pub(crate) fn class_totals(&self) -> Option<[ClassStats; PRIORITIES]> {
+        let served = self.served.as_ref()?;
+        let mut serving = [(0, 0); PRIORITIES];
+        for cell in self.ring.cells_from(self.ring.departing) {
+            let of = &mut serving[usize::from(cell.priority())];
+            *of = (of.0 + 1, of.1 + u64::from(cell.bytes));
+        }
+        Some(core::array::from_fn(|i| {
+            let lane = &served.waiting.lanes[i];
+            ClassStats {
+                arrived_packets: lane.packets_in + served.lost[i],
+                departed_packets: lane.packets_out - serving[i].0,
+                departed_bytes: lane.bytes_out - serving[i].1,
+                drops: served.lost[i],
+                marks: served.marked[i],
+                sojourn: lane.sojourn,
+            }
+        }))
     }
 
     /// Replays departures and the scheduler's choices in their order up to `now`; a departure before a choice at the same
     /// instant.
     #[inline(always)]
     pub(crate) fn advance_served<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
-        if self.hooks & hook::NOISE != 0 {
-            self.advance_noisy(now, seg, fx);
+        if self.hooks & (hook::NOISE | hook::DEQUEUE | hook::TELEMETRY | hook::DEPARTURES) != 0 {
+            self.advance_hooked(now, seg, fx);
         } else if self.free_at <= now {
-            self.advance_exact(now, seg, fx);
+            self.replay::<false, S>(now, seg, fx);
         }
     }
-    /// Without noise the packet in service leaves at the instant the server is free again.
     #[inline(never)]
-    fn advance_exact<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
-        while self.free_at <= now {
+    fn advance_hooked<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
+        if self.hooks & hook::NOISE != 0 {
+            self.replay_noisy(now, seg, fx);
+        } else if self.free_at <= now {
+            self.replay::<true, S>(now, seg, fx);
+        }
+    }
+    /// Without noise the packet in service leaves at the instant the server is free again. `HOOKED`: somebody sees departures, or has
+    /// a say at dequeue.
+    #[inline(never)]
+    fn replay<const HOOKED: bool, S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
+        loop {
+            let free_at = self.free_at;
             if self.ring.is_busy() {
-                let Cell { time, bytes, .. } = *self.ring.at(self.ring.departing);
-                self.depart::<true, S>(time, bytes, seg);
+                let bytes = self.ring.at(self.ring.departing).bytes;
+                self.depart::<HOOKED, S>(free_at, bytes, seg);
             }
             let served = self.served();
-            if !served.waiting.any(served.open()) {
+            if served.waiting.occupied() & served.open == 0 {
                 return;
             }
-            if let Some(head) = self.start(self.free_at, seg, fx) {
+            if let Some(head) = self.start::<HOOKED, S>(free_at, seg, fx) {
                 fx.announce(head, self.number);
+            }
+            if self.free_at > now {
+                return;
             }
         }
     }
-    fn advance_noisy<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
+    /// The event of a port that schedules and holds nothing up. A quiet buffer is told of the packet, unless it has been before.
+    #[inline(always)]
+    pub(crate) fn arrive_served<S: Segments>(
+        &mut self,
+        now: Time,
+        buffer: Option<&mut Buffer>,
+        seg: &mut S,
+        fx: &mut Effects,
+    ) -> Arrival {
+        self.advance_served(now.0, seg, fx);
+        let ring = &mut self.ring;
+        let head = ring.head;
+        let cell = ring.at(head);
+        // The link may have failed meanwhile.
+        if head == ring.departing || cell.time + self.delay != now.0 {
+            return Arrival::none(Time::NEVER);
+        }
+        if let Some(buffer) = buffer.filter(|_| ring.unreleased == head) {
+            buffer.release_quiet(self.local, cell);
+            ring.unreleased = head.wrapping_add(1);
+        }
+        Arrival::of(ring.pop().with_ingress(self.ingress), self.next_arrival())
+    }
+    fn replay_noisy<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
         loop {
             let leaves = if self.ring.is_busy() { self.ring.at(self.ring.departing).time } else { u64::MAX };
             let free_at = self.free_at;
             let served = self.served();
-            let starts = if served.waiting.any(served.open()) { free_at } else { u64::MAX };
+            let starts = if served.waiting.occupied() & served.open != 0 { free_at } else { u64::MAX };
             if leaves.min(starts) > now {
                 return;
             }
             if leaves <= starts {
                 let bytes = self.ring.at(self.ring.departing).bytes;
                 self.depart::<true, S>(leaves, bytes, seg);
-            } else if let Some(head) = self.start(starts, seg, fx) {
+            } else if let Some(head) = self.start::<true, S>(starts, seg, fx) {
                 fx.announce(head, self.number);
             }
         }
@@ -209,10 +216,47 @@ impl Port {
     /// The server is free at `t` and takes the next packet, when there is one. Answers its arrival at the other end when
     /// nothing else is under way there.
     #[inline(always)]
-    fn start<S: Segments>(&mut self, t: u64, seg: &mut S, fx: &mut Effects) -> Option<Time> {
+    fn start<const HOOKED: bool, S: Segments>(
+        &mut self,
+        t: u64,
+        seg: &mut S,
+        fx: &mut Effects,
+    ) -> Option<Time> {
+        if HOOKED {
+            return self.start_hooked(t, seg, fx);
+        }
+        let served = self.served.as_mut().expect("the port schedules");
+        let open = served.waiting.occupied() & served.open;
+        if open == 0 {
+            return None;
+        }
+        let Some(line) = served.waiting.next(open) else {
+            let cell = served.waiting.take_by_rule(open, |c| seg.flow(c))?;
+            return self.launch_taken(t, &cell);
+        };
+        let cell = served.waiting.first(line);
+        let (bytes, priority, since) = (cell.bytes, cell.priority(), cell.time);
+        let finish = t + self.clock.time(u64::from(bytes) + u64::from(self.framing));
+        self.free_at = finish;
+        let first = self.ring.is_empty();
+        self.ring.push_at(cell, finish);
+        let lane = served.waiting.pass_first(line, priority, bytes);
+        let sojourn = finish - since;
+        self.sojourn += u128::from(sojourn);
+        // Through i64: a signed conversion is one instruction.
+        lane.sojourn += sojourn as i64 as f64;
+        first.then_some(Time(finish + self.delay))
+    }
+    /// The same where a rule may have a say.
+    pub(crate) fn start_hooked<S: Segments>(
+        &mut self,
+        t: u64,
+        seg: &mut S,
+        fx: &mut Effects,
+    ) -> Option<Time> {
         loop {
             let served = self.served.as_mut().expect("the port schedules");
-            let mut cell = served.waiting.pick(served.open(), |c| seg.flow(c))?;
+            let mut cell = served.waiting.pick(served.open, |c| seg.flow(c))?;
             let i = usize::from(cell.priority());
             if self.hooks & hook::DEQUEUE != 0 {
                 match self.ask_at_dequeue(t, &cell) {
@@ -228,12 +272,29 @@ impl Port {
                     }
                 }
             }
-            return self.launch(t, cell);
+            if self.hooks & hook::TELEMETRY != 0 {
+                self.write_telemetry(t, &cell, seg);
+            }
+            return self.launch_taken(t, &cell);
         }
     }
-    /// Transmission of a packet begins.
-    #[inline(always)]
-    fn launch(&mut self, t: u64, mut cell: Cell) -> Option<Time> {
+    /// What the packet carries on of this port: a header cannot tell what happens while its own packet is sent.
+    #[inline(never)]
+    fn write_telemetry<S: Segments>(&mut self, t: u64, cell: &Cell, seg: &mut S) {
+        let framing = u64::from(self.framing);
+        let (packets, bytes) = (u64::from(self.queue_packets), self.queue_bytes);
+        let sent = self.accepted_bytes - bytes + framing * (self.accepted_packets - packets);
+        let hop = Hop {
+            port: self.number,
+            at: Time(t),
+            queue_bytes: bytes - u64::from(cell.bytes) + framing * (packets - 1),
+            sent_bytes: sent,
+            rate: self.rate(),
+        };
+        seg.on_hop(cell.packet, &hop);
+    }
+    /// Transmission of a packet begins that had waited.
+    fn launch_taken(&mut self, t: u64, cell: &Cell) -> Option<Time> {
         let mut finish = t + self.clock.time(u64::from(cell.bytes) + u64::from(self.framing));
         self.free_at = finish;
         if let (true, Some(noise)) = (self.hooks & hook::NOISE != 0, &mut self.extra.noise) {
@@ -241,11 +302,9 @@ impl Port {
         }
         let sojourn = finish - cell.time;
         self.sojourn += u128::from(sojourn);
-        // Through i64: a signed conversion is one instruction.
-        self.served().lane_mut(&cell).sojourn += sojourn as i64 as f64;
-        cell.time = finish;
+        self.served().waiting.lane_mut(cell).sojourn += sojourn as i64 as f64;
         let first = self.ring.is_empty();
-        self.ring.push(cell);
+        self.ring.push_at(cell, finish);
         first.then_some(Time(finish + self.delay))
     }
     /// Rules at dequeue: whether to mark, or why to drop.
@@ -256,11 +315,9 @@ impl Port {
         let i = usize::from(cell.priority());
         let of_port = self.rule.on_dequeue(now, sojourn, &left, &mut self.rng);
         let served = self.served.as_mut().expect("the port schedules");
-        let left = penstock_core::Backlog {
-            packets: served.waiting.lanes[i].packets - 1,
-            bytes: served.waiting.lanes[i].bytes - u64::from(cell.bytes),
-            ..left
-        };
+        // The packet has been taken out; what the server still has on its way belongs to those before it.
+        let (packets, bytes) = served.held(cell.priority(), self.ring.cells_from(self.ring.departing));
+        let left = penstock_core::Backlog { packets, bytes, ..left };
         let of_class = served.classes[i].rule.on_dequeue(now, sojourn, &left, &mut self.rng);
         let mut mark = false;
         for verdict in [of_port, of_class] {
@@ -274,7 +331,14 @@ impl Port {
         Ok(mark)
     }
     /// A packet that had been accepted and is no longer among those that wait is lost.
-    fn lose_waiting<S: Segments>(&mut self, t: u64, cell: Cell, loss: Loss, seg: &mut S, fx: &mut Effects) {
+    pub(crate) fn lose_waiting<S: Segments>(
+        &mut self,
+        t: u64,
+        cell: Cell,
+        loss: Loss,
+        seg: &mut S,
+        fx: &mut Effects,
+    ) {
         self.remove(t, &cell, fx);
         self.accepted_packets -= 1;
         self.accepted_bytes -= u64::from(cell.bytes);
@@ -287,12 +351,12 @@ impl Port {
         self.account(t);
         self.queue_packets -= 1;
         self.queue_bytes -= u64::from(cell.bytes);
-        self.served().count_out(cell);
+        self.served().waiting.lane_mut(cell).count_lost(cell.bytes);
         if self.hooks & hook::SHARED != 0 {
             fx.released.push((t, *cell));
         }
     }
-    fn count_loss<S: Segments>(&mut self, now: Time, cell: &Cell, loss: Loss, seg: &mut S) {
+    pub(crate) fn count_loss<S: Segments>(&mut self, now: Time, cell: &Cell, loss: Loss, seg: &mut S) {
         self.served().lost[usize::from(cell.priority())] += 1;
         match loss {
             Loss::Queue(cause) => self.note_drop::<true, S>(now, cell, cause, seg),
@@ -304,297 +368,75 @@ impl Port {
     }
 
     /// A packet arrives at a port that schedules.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn offer_served<S: Segments>(
         &mut self,
         now: Time,
-        mut cell: Cell,
+        cell: Cell,
         room: Room,
         seg: &mut S,
         fx: &mut Effects,
     ) -> Offered {
-        self.advance_served(now.0, seg, fx);
-        let plain = self.simple && room.packet.is_none() && !self.port_full(cell.bytes);
-        let marks = match self.rule {
-            Rule::DropTail => false,
-            Rule::Threshold(Amount::Packets(k)) => self.queue_packets >= k,
-            Rule::Threshold(Amount::Bytes(k)) => self.queue_bytes >= k,
-            _ => true,
-        };
-        if !plain || marks {
-            return self.offer_with_care(now, cell, room, seg, fx);
+        if room.packet.is_some() {
+            self.advance_served(now.0, seg, fx);
+        } else if let Some(head) = self.offer_alone(now, &cell, seg, fx) {
+            return offered(Ok(head));
         }
-        self.take_in(now, &mut cell);
-        let idle = self.free_at <= now.0;
-        let served = self.served();
-        // After the replay an idle server has nothing that it may serve but this packet.
-        if idle && served.open() & (1 << cell.priority()) != 0 {
-            return Offered::Queued(self.launch(now.0, cell));
-        }
-        served.waiting.push(cell);
-        Offered::Queued(None)
+        self.offer_with_care(now, cell, room, seg, fx)
     }
-    #[inline(always)]
-    fn take_in(&mut self, now: Time, cell: &mut Cell) {
-        self.account(now.0);
-        cell.time = now.0;
-        self.queue_packets += 1;
-        self.queue_bytes += u64::from(cell.bytes);
-        self.accepted_packets += 1;
-        self.accepted_bytes += u64::from(cell.bytes);
-        self.queue_max = self.queue_max.max(self.queue_packets);
-        self.served().count_in(cell);
-    }
-    /// The same where anything may be said about the packet.
     #[inline(never)]
-    fn offer_with_care<S: Segments>(
-        &mut self,
-        now: Time,
-        mut cell: Cell,
-        room: Room,
-        seg: &mut S,
-        fx: &mut Effects,
-    ) -> Offered {
-        self.tell_arrival(now, &mut cell, seg);
-        let p = cell.priority();
-        let served = self.served();
-        if served.down && served.refuse {
-            self.count_loss(now, &cell, Loss::Down, seg);
-            return Offered::Dropped(Loss::Down);
-        }
-        let full = self.make_room(now, &cell, seg, fx);
-        let special = self.hooks & (hook::LOSS | hook::NOISE) != 0 || room.packet.is_some();
-        let of_port = match special {
-            true => self.judge::<true, S>(now, &cell, full, room.packet, seg),
-            false => self.judge::<false, S>(now, &cell, full, room.packet, seg),
-        };
-        let mut trimmed = false;
-        match self.judge_class(now, &cell, full, of_port, seg) {
-            Ok(true) => {
-                cell.set_ecn(Ecn::Ce);
-                self.totals.marks += 1;
-                self.served().marked[usize::from(p)] += 1;
-            }
-            Ok(false) => {}
-            Err(cause) => {
-                let cut =
-                    if cause == DropCause::Overflow { self.cut(now, &mut cell, room, fx) } else { None };
-                let Some(arriving) = cut else {
-                    self.count_loss(now, &cell, Loss::Queue(cause), seg);
-                    return Offered::Dropped(Loss::Queue(cause));
-                };
-                trimmed = arriving;
-            }
-        }
-        self.take_in(now, &mut cell);
-        let idle = self.free_at <= now.0;
-        let served = self.served();
-        served.waiting.push(cell);
-        // Also when the packet is paused itself: the header of another one may have got into an open priority.
-        let next = if idle && served.waiting.any(served.open()) { self.start(now.0, seg, fx) } else { None };
-        if trimmed {
-            fx.trim(&cell);
-            Offered::Trimmed(next)
-        } else {
-            Offered::Queued(next)
-        }
-    }
-    fn port_full(&self, bytes: u32) -> bool {
-        self.queue_packets >= self.limit_packets || self.queue_bytes + u64::from(bytes) > self.limit_bytes
-    }
-    /// Whether the packet finds no room; a port that serves by rank first drops what ranks behind it.
-    fn make_room<S: Segments>(&mut self, now: Time, cell: &Cell, seg: &mut S, fx: &mut Effects) -> bool {
-        loop {
-            let full = self.port_full(cell.bytes) || self.served().class_full(cell.priority(), cell.bytes);
-            if !full || self.served().waiting.scheduler() != Scheduler::Rank {
-                return full;
-            }
-            if self.served().waiting.worst_rank().is_none_or(|worst| worst <= cell.rank) {
-                return true;
-            }
-            let worst = self.served().waiting.take_worst().expect("just looked");
-            self.lose_waiting(now.0, worst, Loss::Queue(DropCause::Overflow), seg, fx);
-        }
-    }
-    /// The verdict of the port together with that of the packet's class.
-    fn judge_class<S: Segments>(
+    fn offer_alone<S: Segments>(
         &mut self,
         now: Time,
         cell: &Cell,
-        full: bool,
-        of_port: Result<bool, DropCause>,
         seg: &mut S,
-    ) -> Result<bool, DropCause> {
-        let i = usize::from(cell.priority());
-        let serving = self
-            .in_service()
-            .filter(|c| c.priority() == cell.priority())
-            .map_or(0, |in_service| in_service.bytes);
-        let served = self.served.as_mut().expect("the port schedules");
-        if !served.class_rules {
-            return of_port;
-        }
-        let (packets, bytes) = served.held(cell.priority());
-        let backlog = penstock_core::Backlog {
-            packets,
-            bytes,
-            serving,
-            idle_since: Time(self.free_at),
-            rate: self.clock.rate(),
-        };
-        let verdict = served.classes[i].rule.ask(now, &backlog, (cell.packet, seg), full, &mut self.rng);
-        match (of_port, verdict) {
-            (Err(cause), _) => Err(cause),
-            (Ok(mark), Verdict::Accept) => Ok(mark),
-            (Ok(_), Verdict::Mark) if cell.ecn() == Ecn::NotEct => Err(DropCause::NotEct),
-            (Ok(_), Verdict::Mark) => Ok(true),
-            (Ok(_), Verdict::Drop(cause)) => Err(cause),
-        }
+        fx: &mut Effects,
+    ) -> Option<Time> {
+        self.offer_clear(now, cell, seg, fx)
     }
-    /// There is no room for a packet: cuts its payload off, or that of the last of its priority that waits. `None`: it
-    /// cannot be helped; else whether the arriving packet is the one that was cut.
-    fn cut(&mut self, now: Time, cell: &mut Cell, room: Room, fx: &mut Effects) -> Option<bool> {
-        let header = self.header_of(cell)?;
-        let trim = self.served().trim?;
-        if trim.tail > 0.0 && self.rng.uniform() < trim.tail && self.cut_last(now, cell, &trim, fx) {
-            return Some(false);
-        }
-        let full = self.port_full(header.bytes) || self.served().class_full(trim.priority, header.bytes);
-        if full || room.header.is_some() {
+    /// The same where nobody may have a say. When the packet is the next at the other end, its arrival there, else [`Time::NEVER`]; `None`:
+    /// nothing has been done with it but the replay, somebody may have a say, see [`Self::offer_with_care`].
+    #[inline(always)]
+    pub(crate) fn offer_clear<S: Segments>(
+        &mut self,
+        now: Time,
+        cell: &Cell,
+        seg: &mut S,
+        fx: &mut Effects,
+    ) -> Option<Time> {
+        self.advance_served(now.0, seg, fx);
+        let bytes = u64::from(cell.bytes);
+        let served = self.served.as_mut().expect("the port schedules");
+        if self.queue_packets >= served.clear_packets || self.queue_bytes + bytes > served.clear_bytes {
             return None;
         }
-        *cell = header;
-        self.totals.trims += 1;
-        Some(true)
+        self.take_in(now, cell.bytes);
+        let served = self.served.as_mut().expect("the port schedules");
+        // After the replay an idle server has nothing that it may serve but this packet.
+        if self.free_at > now.0 || served.open >> cell.priority() & 1 == 0 {
+            served.waiting.push(cell, now.0);
+            return Some(Time::NEVER);
+        }
+        let finish = now.0 + self.clock.time(bytes + u64::from(self.framing));
+        self.free_at = finish;
+        let sojourn = finish - now.0;
+        self.sojourn += u128::from(sojourn);
+        let lane = served.waiting.lane_mut(cell);
+        lane.count_in(cell.bytes);
+        lane.count_out(cell.bytes);
+        lane.sojourn += sojourn as i64 as f64;
+        let first = self.ring.is_empty();
+        self.ring.push_at(cell, finish);
+        Some(if first { Time(finish + self.delay) } else { Time::NEVER })
     }
-    /// Cuts the last waiting packet of the priority of `cell` where that makes room for it.
-    fn cut_last(&mut self, now: Time, cell: &Cell, trim: &Trim, fx: &mut Effects) -> bool {
-        let last = self.served().waiting.last(cell.priority());
-        let Some(whole) = last.filter(|c| c.bytes > trim.bytes) else { return false };
-        let mut header = whole;
-        header.trim(trim.bytes, trim.priority);
-        // All is as if the whole packet were gone; then its header and the arriving packet must both fit.
-        self.served().count_out(&whole);
-        let saved = u64::from(whole.bytes);
-        let fits = |port: &mut Port, c: &Cell, more: u64| {
-            let served = port.served();
-            !served.class_full(c.priority(), c.bytes)
-                && port.queue_packets < port.limit_packets
-                && port.queue_bytes - saved + more + u64::from(c.bytes) <= port.limit_bytes
-        };
-        let mut fit = fits(self, &header, 0);
-        if fit {
-            self.served().count_in(&header);
-            fit = fits(self, cell, u64::from(header.bytes));
-            self.served().count_out(&header);
-        }
-        self.served().count_in(&whole);
-        if !fit {
-            return false;
-        }
+    /// Counts a packet in that will wait or begin its transmission.
+    #[inline(always)]
+    pub(crate) fn take_in(&mut self, now: Time, bytes: u32) {
         self.account(now.0);
-        let served = self.served();
-        served.waiting.take_last(cell.priority());
-        served.count_out(&whole);
-        served.count_in(&header);
-        served.waiting.push(header);
-        let cut = u64::from(whole.bytes - header.bytes);
-        self.queue_bytes -= cut;
-        self.accepted_bytes -= cut;
-        self.totals.dropped_bytes += cut;
-        self.totals.trims += 1;
-        fx.trim(&header);
-        true
-    }
-    // ---- pause and failures --------------------------------------------------------------------------------
-
-    /// Stops a priority or lets it go on, as a pause frame does (IEEE 802.1Qbb). A packet in service is sent to its end. When
-    /// this starts a packet on an idle link, its arrival is announced in [`Effects::heads`].
-    pub fn pause<S: Segments>(&mut self, now: Time, priority: u8, on: bool, seg: &mut S, fx: &mut Effects) {
-        self.advance(now, seg, fx);
-        self.serve(now.0);
-        let (bit, i) = (1u8 << priority, usize::from(priority));
-        let served = self.served();
-        let was = served.paused & bit != 0;
-        if on && !was {
-            served.paused |= bit;
-            served.paused_since[i] = now.0;
-            self.totals.pauses += 1;
-        } else if !on && was {
-            served.paused &= !bit;
-            let since = served.paused_since[i];
-            self.totals.paused += now.0 - since;
-            self.go_on(now.0, seg, fx);
-        }
-    }
-    /// Priorities that are paused, a bit each.
-    pub fn paused(&self) -> u8 {
-        self.served.as_ref().map_or(0, |s| s.paused)
-    }
-    fn go_on<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
-        if self.free_at <= now {
-            if let Some(head) = self.start(now, seg, fx) {
-                fx.announce(head, self.number);
-            }
-        }
-    }
-    /// The link fails: what is on the wire or in service is lost. What waits is kept for its recovery, or lost with all that
-    /// still comes when `lose_waiting`. Losses are in [`Effects::lost`].
-    pub fn fail<S: Segments>(&mut self, now: Time, lose_waiting: bool, seg: &mut S, fx: &mut Effects) {
-        self.advance(now, seg, fx);
-        self.serve(now.0);
-        let number = self.number;
-        let lost = |cell| Lost { at: now, port: number, cell, loss: Loss::Down };
-        if self.hooks & hook::SHARED != 0 {
-            self.take_departed(|cell| fx.released.push((cell.time, *cell)));
-        }
-        while self.ring.head != self.ring.departing {
-            fx.lose(lost(self.ring.pop()));
-        }
-        if let Some(held_up) = &mut self.extra.held_up {
-            core::iter::from_fn(|| held_up.due(u64::MAX)).for_each(|cell| fx.lose(lost(cell)));
-        }
-        let mut gone = alloc::vec::Vec::new();
-        while !self.ring.is_empty() {
-            let mut cell = self.ring.pop();
-            (self.ring.departing, self.ring.unreleased) = (self.ring.head, self.ring.head);
-            // Its departure had been counted as if it took place.
-            self.sojourn -= u128::from(cell.time - now.0);
-            self.served().lane_mut(&cell).sojourn -= (cell.time - now.0) as f64;
-            cell.time = now.0;
-            gone.push(cell);
-        }
-        let served = self.served();
-        served.down = true;
-        served.refuse = lose_waiting;
-        self.simple = false;
-        if lose_waiting {
-            gone.extend(self.served().waiting.drain());
-        }
-        for cell in gone {
-            self.lose_waiting(now.0, cell, Loss::Down, seg, fx);
-        }
-        self.free_at = self.free_at.min(now.0);
-        if let Some(noise) = &mut self.extra.noise {
-            noise.left_at = noise.left_at.min(now.0);
-        }
-    }
-    /// The link works again.
-    pub fn recover<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
-        self.advance(now, seg, fx);
-        self.serve(now.0).down = false;
-        self.find_mode();
-        self.go_on(now.0, seg, fx);
-    }
-    /// True while the link is down.
-    pub fn is_down(&self) -> bool {
-        self.served.as_ref().is_some_and(|s| s.down)
-    }
-    /// The link has another rate from the next packet on. `rate` is above zero.
-    pub fn set_rate<S: Segments>(&mut self, now: Time, rate: Rate, seg: &mut S, fx: &mut Effects) {
-        assert!(rate.0 > 0, "a link of rate zero is a failed one");
-        self.advance(now, seg, fx);
-        self.serve(now.0);
-        self.clock = Clock::new(rate);
+        self.queue_packets += 1;
+        self.queue_bytes += u64::from(bytes);
+        self.accepted_packets += 1;
+        self.accepted_bytes += u64::from(bytes);
+        self.queue_max = self.queue_max.max(self.queue_packets);
     }
 }

@@ -211,16 +211,16 @@ impl Segments for Witness {
 }
 
 #[test]
-fn telemetry_tells_what_a_packet_left_behind_before_it_arrives() {
+fn telemetry_tells_what_a_packet_leaves_behind_as_it_begins() {
     let mut port = Port::new(4, PortConfig { telemetry: true, ..plain() }).unwrap();
     let (mut seg, mut fx) = (Witness::default(), Effects::default());
     for i in 0..3 {
         port.offer(ns(0), Cell::new(i, 100 * (i + 1)), &mut seg, &mut fx);
     }
     port.arrive(ns(600), &mut seg, &mut fx);
-    // At 600 ns all three have left, at 100, 300 and 600.
+    // They begin at 0, 100 and 300 ns. The first finds nothing behind it yet.
     let hop = |at, queue_bytes, sent_bytes| Hop { port: 4, at: ns(at), queue_bytes, sent_bytes, rate: RATE };
-    assert_eq!(seg.hops, [(0, hop(100, 500, 100)), (1, hop(300, 300, 300)), (2, hop(600, 0, 600))]);
+    assert_eq!(seg.hops, [(0, hop(0, 0, 0)), (1, hop(100, 300, 100)), (2, hop(300, 0, 300))]);
 }
 
 /// Four senders with additive increase and halving once a round trip of 100 us share the port: mean wait in us and share of the link in

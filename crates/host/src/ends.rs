@@ -47,6 +47,10 @@ impl<T> Seats<T> {
     pub fn get_mut(&mut self, conn: u32) -> Option<&mut T> {
         self.seats.get_mut(conn as usize)?.as_mut()
     }
+    /// Handles up to which there may be ends.
+    pub fn handles(&self) -> core::ops::Range<u32> {
+        0..self.seats.len() as u32
+    }
 }
 
 /// The sending end as the application sees it.

@@ -29,10 +29,11 @@
 //! Where hosts have an endless queue below the transport ([`NicConfig::endless`]), the card does not wait for the link: it pulls until
 //! there is nothing. An action is followed by the packets of its connection, at once; [`Nic::kick`] pulls those of all others.
 
-use crate::stack::{Counters, Exchange, Io, News, Opening, Stack};
+use crate::stack::{Counters, Exchange, Exchanged, Io, News, Opening, Stack};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use penstock_core::Report;
 use penstock_fabric::{Arena, Cell};
 use penstock_units::{Bytes, Dur, Rate, Time};
 
@@ -344,13 +345,13 @@ impl<S: Stack> Nic<S> {
             self.call(now, i, net, |s, io| s.on_deadline(io));
         }
     }
-    /// [`Self::receive`] and [`Self::kick`] in one, where nothing stands between: true when that was all, false when the driver goes on
-    /// as after any other call.
-    #[inline]
-    pub fn exchange<N: Net>(&mut self, now: Time, cell: &Cell, net: &mut N) -> bool {
+    /// [`Self::receive`] and [`Self::kick`] in one, where nothing stands between. [`Exchanged::Told`]: the driver goes on as after any
+    /// other call. [`Exchanged::Armed`]: it looks at [`Self::deadline`], and that is all.
+    #[inline(always)]
+    pub fn exchange<N: Net>(&mut self, now: Time, cell: &Cell, net: &mut N) -> Exchanged {
         if !self.direct {
             self.receive(now, cell, net);
-            return false;
+            return Exchanged::Told;
         }
         let Nic { seats, news, paused, config, .. } = self;
         let seat = &mut seats[0];
@@ -358,10 +359,8 @@ impl<S: Stack> Nic<S> {
         let done = seat.stack.exchange(&mut io, cell);
         seat.dry = false;
         self.now = now;
-        self.fresh = done;
-        if done {
-            self.next = (Time::NEVER, self.seats[0].stack.deadline());
-        } else {
+        self.fresh = false;
+        if done == Exchanged::Told {
             self.news.drain(..).for_each(|news| net.tell(now, news));
         }
         done
@@ -404,6 +403,15 @@ impl<S: Stack> Nic<S> {
         self.fresh = false;
         if !up {
             (self.free_at, self.covered) = (self.free_at.min(now), Time::ZERO);
+        }
+    }
+
+    /// The link has another rate from the next packet on: the driver calls [`Self::advance`], tells the port, then this.
+    pub fn set_rate<N: Net>(&mut self, now: Time, rate: Rate, net: &mut N) {
+        self.advance(now, net);
+        self.config.rate = rate;
+        for seat in 0..self.seats.len() {
+            self.call(now, seat, net, |s, io| s.link_rate(io, rate));
         }
     }
 
@@ -462,11 +470,11 @@ impl<S: Stack> Nic<S> {
         self.seats[self.seat(conn)].stack.missing_below(conn, end)
     }
     /// Reports internal values of an end, as of the last call.
-    pub fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+    pub fn observe(&self, conn: u32, report: &mut Report<'_>) {
         self.seats[self.seat(conn)].stack.observe(conn, report);
     }
     /// The same of a controller above connections.
-    pub fn observe_group(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+    pub fn observe_group(&self, conn: u32, report: &mut Report<'_>) {
         self.seats[self.seat(conn)].stack.observe_group(conn, report);
     }
 }

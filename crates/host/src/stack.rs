@@ -27,7 +27,7 @@ use crate::nic::Net;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use penstock_core::tcp::TimeoutRecord;
-use penstock_core::{FlowId, Transition};
+use penstock_core::{FlowId, Report, Transition};
 use penstock_fabric::{Arena, Cell};
 use penstock_units::{Dur, Rate, Time};
 
@@ -55,6 +55,17 @@ pub struct Exchange<'a, N> {
     pub news: &'a mut Vec<News>,
     /// The network.
     pub net: &'a mut N,
+}
+
+/// How far [`Stack::exchange`] came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exchanged {
+    /// All was done.
+    Done,
+    /// All was done, and the stack may have an earlier deadline than before.
+    Armed,
+    /// The driver has to act on news first; then the card pulls as after any other call.
+    Told,
 }
 
 /// A connection (or a message on its own) to be, as the driver announces it to both ends. The default has no deadline and belongs to
@@ -205,10 +216,13 @@ pub enum Order {
 pub struct HostFacts {
     /// Position of the host.
     pub host: u32,
-    /// Rate of its link.
+    /// Rate of its link at the beginning ([`Stack::link_rate`]).
     pub rate: Rate,
     /// Smallest round-trip time that the scenario promises.
     pub base_rtt: Dur,
+    /// Time in which the memory of the switches on the longest way drains at the slowest of their ports: what a packet may have to
+    /// wait beyond [`Self::base_rtt`]. Zero = not known, or without limit.
+    pub longest_wait: Dur,
     /// Largest payload of a packet in bytes.
     pub mss: u32,
     /// Bytes of framing a link adds to every packet.
@@ -240,18 +254,17 @@ pub trait Stack: Send {
 
     /// A packet has arrived; its slot belongs to the stack.
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell);
-    /// [`Self::receive`], and what leaves in answer at once, where the queue below is endless and nothing else waits to be sent. True when
-    /// all of it was done; false when the driver has to act on news first and the card pulls as after any other call. A stack need
+    /// [`Self::receive`], and what leaves in answer at once, where the queue below is endless and nothing else waits to be sent. A stack need
     /// not have it: it only saves the way through [`Self::pull`].
     #[inline]
-    fn exchange<N: Net>(&mut self, io: &mut Exchange<'_, N>, cell: &Cell) -> bool
+    fn exchange<N: Net>(&mut self, io: &mut Exchange<'_, N>, cell: &Cell) -> Exchanged
     where
         Self: Sized,
     {
         let Exchange { now, paused, news, net, .. } = io;
         let mut io = Io { now: *now, arena: net.arena(), news, paused: *paused };
         self.receive(&mut io, cell);
-        false
+        Exchanged::Told
     }
     /// The link can take a packet: the next one, [`Cell::to`] set to the host it is for; `None` = nothing may be sent now. Tells
     /// no news.
@@ -271,6 +284,11 @@ pub trait Stack: Send {
     /// this is not later than that pull, the stack is asked again only after the next call (a packet, a deadline, a pause that ends).
     fn ready(&self, paused: u8) -> Time;
 
+    /// The host's link has another rate from now on. Said where the network card pulls.
+    fn link_rate(&mut self, io: &mut Io<'_>, rate: Rate) {
+        let _ = (io, rate);
+    }
+
     /// When the stack wants to act by itself; [`Time::NEVER`] = when something comes.
     fn deadline(&self) -> Time;
     /// That time has come: handles what is due, or the first of it.
@@ -287,12 +305,12 @@ pub trait Stack: Send {
         let _ = (conn, end);
         0
     }
-    /// Reports internal values of an end by name and unit (`cwnd_bytes`, `rate_bps`), for recording only.
-    fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+    /// Reports internal values of an end by their declarations (`quantity::CWND`), for recording only.
+    fn observe(&self, conn: u32, report: &mut Report<'_>) {
         let _ = (conn, report);
     }
     /// Reports what a controller above connections knows of a sending end, for recording only.
-    fn observe_group(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe_group(&self, conn: u32, report: &mut Report<'_>) {
         let _ = (conn, report);
     }
 }
@@ -334,6 +352,9 @@ impl<S: Stack + ?Sized> Stack for Box<S> {
     fn ready(&self, paused: u8) -> Time {
         (**self).ready(paused)
     }
+    fn link_rate(&mut self, io: &mut Io<'_>, rate: Rate) {
+        (**self).link_rate(io, rate);
+    }
     fn deadline(&self) -> Time {
         (**self).deadline()
     }
@@ -349,10 +370,10 @@ impl<S: Stack + ?Sized> Stack for Box<S> {
     fn missing_below(&self, conn: u32, end: u64) -> u64 {
         (**self).missing_below(conn, end)
     }
-    fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe(&self, conn: u32, report: &mut Report<'_>) {
         (**self).observe(conn, report);
     }
-    fn observe_group(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe_group(&self, conn: u32, report: &mut Report<'_>) {
         (**self).observe_group(conn, report);
     }
 }

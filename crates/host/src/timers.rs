@@ -11,19 +11,21 @@ use penstock_units::Time;
 /// Bits of a key that hold the handle; 2 hold the kind and 32 the flow.
 const HANDLE_BITS: u32 = 30;
 
-/// The entries of an end.
+/// The entries that somebody with deadlines has in a heap: two at most. [`Timers`] keeps some for every end, a driver for every host and
+/// every router.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pending {
+pub struct Pending {
     near: Time,
     far: Time,
-    /// The flow that has the handle now: entries of an earlier one are stale.
-    flow: u32,
+}
+
+impl Default for Pending {
+    fn default() -> Pending {
+        Pending { near: Time::NEVER, far: Time::NEVER }
+    }
 }
 
 impl Pending {
-    /// No entries.
-    pub const NONE: Pending = Pending { near: Time::NEVER, far: Time::NEVER, flow: 0 };
-
     /// True when a new entry is needed for a deadline at `at`.
     #[inline]
     pub fn arm(&mut self, at: Time) -> bool {
@@ -50,6 +52,14 @@ impl Pending {
     }
 }
 
+/// The entries of an end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    pending: Pending,
+    /// The flow that has the handle now: entries of an earlier one are stale.
+    flow: u32,
+}
+
 /// Deadlines by connection, in order of (time, kind, flow).
 ///
 /// A deadline that moves later needs no call: when the old time comes, the stack looks at the end, finds that nothing is due, and arms
@@ -57,7 +67,7 @@ impl Pending {
 #[derive(Debug)]
 pub struct Timers {
     heap: BinaryHeap<Reverse<u128>>,
-    pending: Vec<Pending>,
+    ends: Vec<Kept>,
     /// What kind and flow are combined with: all ones turn their order round.
     flip: u64,
 }
@@ -71,26 +81,34 @@ impl Default for Timers {
 impl Timers {
     /// No deadlines yet; `reversed` turns the order of simultaneous ones round.
     pub fn new(reversed: bool) -> Timers {
-        Timers { heap: BinaryHeap::new(), pending: Vec::new(), flip: if reversed { u64::MAX } else { 0 } }
+        Timers { heap: BinaryHeap::new(), ends: Vec::new(), flip: if reversed { u64::MAX } else { 0 } }
     }
     /// The end of `flow` with handle `conn` wants to be called at `at` or earlier; [`Time::NEVER`] is no wish. `kind`, 0..4, only orders
-    /// what comes at the same time.
-    #[inline]
-    pub fn arm(&mut self, at: Time, kind: u8, flow: u32, conn: u32) {
+    /// what comes at the same time. True when there is an entry more.
+    #[inline(always)]
+    pub fn arm(&mut self, at: Time, kind: u8, flow: u32, conn: u32) -> bool {
+        // Most of the time an earlier entry is there.
+        let known = self.ends.get(conn as usize);
+        known.is_none_or(|end| end.flow != flow || at < end.pending.near) && self.put(at, kind, flow, conn)
+    }
+    #[inline(never)]
+    fn put(&mut self, at: Time, kind: u8, flow: u32, conn: u32) -> bool {
         let i = conn as usize;
-        if i >= self.pending.len() {
-            self.pending.resize(i + 1, Pending::NONE);
+        if i >= self.ends.len() {
+            self.ends.resize(i + 1, Kept::default());
         }
-        let pending = &mut self.pending[i];
-        if pending.flow != flow {
-            *pending = Pending { flow, ..Pending::NONE };
+        let end = &mut self.ends[i];
+        if end.flow != flow {
+            *end = Kept { flow, ..Kept::default() };
         }
-        if pending.arm(at) {
+        let new = end.pending.arm(at);
+        if new {
             debug_assert!(kind < 4 && conn < 1 << HANDLE_BITS);
             let order = (u64::from(kind) << 32 | u64::from(flow)) ^ (self.flip >> HANDLE_BITS);
             let who = order << HANDLE_BITS | u64::from(conn);
             self.heap.push(Reverse(u128::from(at.0) << 64 | u128::from(who)));
         }
+        new
     }
     /// When the next entry comes.
     #[inline]
@@ -112,13 +130,13 @@ impl Timers {
         let who = self.heap.pop()?.0 as u64;
         let order = (who >> HANDLE_BITS) ^ (self.flip >> HANDLE_BITS);
         let conn = (who & ((1 << HANDLE_BITS) - 1)) as u32;
-        let pending = &mut self.pending[conn as usize];
-        (pending.flow == order as u32 && pending.fired(at)).then_some(((order >> 32) as u8, conn))
+        let end = &mut self.ends[conn as usize];
+        (end.flow == order as u32 && end.pending.fired(at)).then_some(((order >> 32) as u8, conn))
     }
     /// The end is over: what it wanted is stale.
     pub fn forget(&mut self, conn: u32) {
-        if let Some(pending) = self.pending.get_mut(conn as usize) {
-            (pending.near, pending.far) = (Time::NEVER, Time::NEVER);
+        if let Some(end) = self.ends.get_mut(conn as usize) {
+            end.pending = Pending::default();
         }
     }
     /// Entries kept, stale ones included.
@@ -152,7 +170,9 @@ mod tests {
         let all = [(1, 0, 5, 9), (2, 0, 3, 8), (2, 0, 8, 1), (2, 1, 1, 0), (3, 1, 2, 2)];
         let order = |reversed| {
             let mut timers = Timers::new(reversed);
-            all.iter().for_each(|(at, kind, flow, conn)| timers.arm(Time(*at), *kind, *flow, *conn));
+            all.iter().for_each(|(at, kind, flow, conn)| {
+                timers.arm(Time(*at), *kind, *flow, *conn);
+            });
             drain(&mut timers).iter().map(|(at, _, conn)| (*at, *conn)).collect::<Vec<_>>()
         };
         assert_eq!(order(false), [(1, 9), (2, 8), (2, 1), (2, 0), (3, 2)]);

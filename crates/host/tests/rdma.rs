@@ -22,6 +22,7 @@ fn config() -> RdmaConfig {
         data_priority: 3,
         control_priority: 6,
         cnp_interval: Some(Dur::micros(50)),
+        ..RdmaConfig::default()
     }
 }
 
@@ -45,6 +46,9 @@ impl RateLaw for Fixed {
     fn on_loss(&mut self, _: Time, sign: LossSign, pair: &PairView) {
         self.heard.lock().unwrap().push(format!("{sign:?} back to {}", pair.nxt));
     }
+    fn on_line_rate(&mut self, _: Time, line: Rate) {
+        self.heard.lock().unwrap().push(format!("line {line}"));
+    }
     fn control(&self) -> RateControl {
         self.control
     }
@@ -64,6 +68,7 @@ impl Host {
             host: 0,
             rate: Rate(8_000_000_000),
             base_rtt: Dur::micros(10),
+            longest_wait: Dur::ZERO,
             mss: 956,
             framing: 0,
             order,
@@ -183,6 +188,21 @@ fn pairs_take_turns_and_each_keeps_its_rate() {
     let mut host = Host::sender(2, 2, RateControl::default(), Order::Strict);
     let flows: Vec<u32> = (0..4).filter_map(|t| host.pull(t * US)).map(|(_, p)| p.flow).collect();
     assert_eq!(flows, [0, 0, 1, 1]);
+}
+#[test]
+fn a_pair_hears_of_the_rate_of_its_link_and_its_limiter_stands_aside_at_a_slower_one() {
+    // 4 us per packet by the limiter. The link then goes on at 1 Gb/s, 8 us per packet: the card waits for it, not for the limiter.
+    let control = RateControl { rate: Some(Rate(2_000_000_000)), window: None };
+    let mut host = Host::sender(1, 100, control, Order::RoundRobin);
+    host.pull(0).unwrap();
+    assert_eq!(host.stack.ready(0), Time(4 * US));
+    host.call(US, |s, io| s.link_rate(io, Rate(1_000_000_000)));
+    host.pull(4 * US).unwrap();
+    assert_eq!(host.stack.ready(0), Time::ZERO);
+    assert_eq!(*host.heard.lock().unwrap(), ["line 1Gbps"]);
+    let mut rate = 0.0;
+    host.stack.observe(0, &mut |name, value| rate = if name.name == "rate_bps" { value } else { rate });
+    assert_eq!(rate, 2e9, "what the law asks for");
 }
 #[test]
 fn a_pause_stops_data_and_not_control() {

@@ -25,6 +25,8 @@ enum Input {
     /// A packet arrives that gives a connection one more to send.
     Credit(usize),
     Pause(u8, bool),
+    /// The link is so many times slower than [`RATE`].
+    Slower(u64),
 }
 
 #[derive(Clone, Debug)]
@@ -51,6 +53,7 @@ struct Naive {
     paused: u8,
     turn: usize,
     free_at: u64,
+    slower: u64,
     delay: u64,
     arrived: Vec<(u64, u32, u64)>,
 }
@@ -68,7 +71,7 @@ impl Naive {
                 let i = (self.turn + k) % n;
                 if let Some(cell) = self.call(now, i, |s, io| s.pull(io)) {
                     self.turn = (i + 1) % n;
-                    self.free_at = now + u64::from(cell.bytes + FRAMING) * NS;
+                    self.free_at = now + u64::from(cell.bytes + FRAMING) * NS * self.slower;
                     let packet = self.arena.packets[cell.packet as usize];
                     self.arrived.push((self.free_at + self.delay, packet.flow, packet.seq));
                     self.arena.release(cell.packet);
@@ -88,6 +91,7 @@ fn naive(case: &Case) -> Outcome {
         paused: 0,
         turn: 0,
         free_at: 0,
+        slower: 1,
         delay: case.delay,
         arrived: Vec::new(),
     };
@@ -129,6 +133,12 @@ fn apply_naive(h: &mut Naive, now: u64, stack: usize, input: Input) {
         Input::Pause(priority, on) => {
             let bit = 1 << priority;
             h.paused = if on { h.paused | bit } else { h.paused & !bit };
+        }
+        Input::Slower(times) => {
+            h.slower = times;
+            for i in 0..h.stacks.len() {
+                h.call(now, i, |s, io| s.link_rate(io, Rate(RATE.0 / times)));
+            }
         }
     }
 }
@@ -222,6 +232,12 @@ fn lazy(case: &Case) -> (Outcome, u64, u64) {
                     nic.receive(now, &cell, net);
                 }
                 Input::Pause(priority, on) => nic.pause(now, priority, on, net),
+                Input::Slower(times) => {
+                    let rate = Rate(RATE.0 / times);
+                    nic.advance(now, net);
+                    net.fabric.set_rate(now, 0, rate, &mut net.arena);
+                    nic.set_rate(now, rate, net);
+                }
             }
         } else {
             of_card += 1;
@@ -253,6 +269,7 @@ fn case() -> impl Strategy<Value = Case> {
         (0usize..3, 1u32..5).prop_map(|(conn, n)| Input::Accept(conn, n)),
         (0usize..3).prop_map(Input::Credit),
         (0u8..2, any::<bool>()).prop_map(|(priority, on)| Input::Pause(priority, on)),
+        prop_oneof![Just(1u64), Just(2), Just(5)].prop_map(Input::Slower),
     ];
     let inputs = prop::collection::vec((0u64..20, 0usize..2, input), 0..40);
     (prop::collection::vec(stack(), 1..3), 0u64..40, inputs).prop_map(|(mut stacks, delay, mut inputs)| {
@@ -344,6 +361,13 @@ fn stacks_in_turn() {
     b.conns.iter_mut().for_each(|c| c.flow += 4);
     let expected = [(10, 0), (20, 4), (30, 1), (40, 4), (50, 0), (60, 4), (70, 1)];
     assert_eq!(schedule(vec![a, b], vec![]), expected);
+}
+#[test]
+fn a_slower_link_counts_from_the_next_packet_on() {
+    let toy = Toy::new(Order::Strict, None, conns([4, 0, 0]));
+    let inputs = vec![(15, 0, Input::Slower(5)), (100, 0, Input::Slower(1))];
+    // The second packet has begun at 10 and keeps its rate, the third and the fourth take 50 ns.
+    assert_eq!(schedule(vec![toy], inputs), [(10, 0), (20, 0), (70, 0), (120, 0)]);
 }
 #[test]
 fn a_pause_holds_back_one_priority_after_the_packet_in_service() {

@@ -6,88 +6,16 @@
 
 mod net;
 
+use net::peers::{answer, ask, at, eventually, hoard, local, send_while, sink, skipped};
 use net::{Fate, Packet, PATIENCE, RECEIVER, SENDER};
-use penstock_live_bpf::{available, Dctcp, DctcpOptions, Steer, Steered};
+use penstock_live_bpf::{Dctcp, DctcpOptions, Steer, Steered};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// True when the test cannot run here; says why.
-fn skipped() -> bool {
-    if let Err(why) = available() {
-        println!("skipped: {why}");
-        return true;
-    }
-    false
-}
-
-fn at(ip: Ipv4Addr, port: u16) -> SocketAddrV4 {
-    SocketAddrV4::new(ip, port)
-}
-
-fn local(port: u16) -> SocketAddrV4 {
-    at(Ipv4Addr::LOCALHOST, port)
-}
-
-/// Waits for what the kernel does in the background.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "never came true: {what}");
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// Reads and forgets whatever comes.
-fn sink(listener: TcpListener) {
-    let (mut stream, _) = listener.accept().unwrap();
-    let mut buffer = [0u8; 65536];
-    while stream.read(&mut buffer).is_ok_and(|n| n > 0) {}
-}
-
-/// Leaves everything in the receive buffer until the sender goes away. A socket that nobody touches is never busy: the
-/// kernel then handles every segment when it comes, and merges none. Says when it is ready for the first.
-fn hoard(ready: mpsc::Sender<()>) -> impl FnOnce(TcpListener) {
-    move |listener| {
-        let (stream, _) = listener.accept().unwrap();
-        // Room for all of it, and ACKs of every second segment as if it were read.
-        net::set_option(&stream, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &[1 << 20]).unwrap();
-        ready.send(()).unwrap();
-        net::wait_for_hangup(&stream);
-    }
-}
-
-/// Answers every byte that comes with one byte.
-fn answer(listener: TcpListener) {
-    let (mut stream, _) = listener.accept().unwrap();
-    stream.set_nodelay(true).unwrap();
-    let mut byte = [0u8; 1];
-    while stream.read(&mut byte).is_ok_and(|n| n > 0) && stream.write_all(&byte).is_ok() {}
-}
-
-/// One byte there and one back: a window of data of one segment, acknowledged when this returns.
-fn ask(stream: &mut TcpStream) {
-    let mut byte = [7u8; 1];
-    stream.write_all(&byte).unwrap();
-    stream.read_exact(&mut byte).unwrap();
-}
-
-/// Sends while `running`, in a thread of its own.
-fn send_while(stream: &TcpStream, running: &Arc<AtomicBool>) -> thread::JoinHandle<u64> {
-    let (mut stream, running) = (stream.try_clone().unwrap(), running.clone());
-    thread::spawn(move || {
-        let buffer = [0u8; 16384];
-        let mut sent = 0;
-        while running.load(Ordering::Relaxed) {
-            sent += stream.write(&buffer).unwrap() as u64;
-        }
-        sent
-    })
-}
 
 #[test]
 fn the_window_is_what_user_space_says() {

@@ -8,7 +8,7 @@
 use crate::wire::{self, Segment};
 use penstock_core::packet::{flag, Packet};
 use penstock_core::tcp::{EcnMode, RttEstimator, TcpConfig};
-use penstock_core::{AckRecord, CcHeader, Congestion, FlowView, Limit, WindowLaw};
+use penstock_core::{AckRecord, CcHeader, Congestion, FlowView, Limit, Report, WindowLaw};
 use penstock_live_bpf::{Seen, Steer, Steered};
 use penstock_sim::network::Way;
 use penstock_units::{Dur, Time};
@@ -157,8 +157,8 @@ impl Edge {
         }
         self.steer(steered);
     }
-    /// Reports internal values of the controller by name.
-    pub fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    /// Reports internal values of the controller by their declarations.
+    pub fn observe(&self, report: &mut Report<'_>) {
         if let Some(c) = &self.controller {
             c.observe(report);
         }

@@ -1,8 +1,8 @@
 //! The kernel view: a scenario with real TCP sockets across an emulated network that is the simulator's own.
 //!
 //! Every host of the scenario is an anonymous network namespace with one TUN device. One thread runs the network
-//! ([`switch`]): the ports, queues and routes of the simulator under the wall clock. Another runs the scenario's
-//! workloads ([`apps`]) on sockets of those namespaces. Everything ends with the process: nothing has a name, and
+//! (`switch`): the ports, queues and routes of the simulator under the wall clock. Another runs the scenario's
+//! workloads (`apps`) on sockets of those namespaces. Everything ends with the process: nothing has a name, and
 //! nothing outside these namespaces is touched, except that congestion controls of our own ([`penstock_live_bpf`])
 //! are listed by the kernel, under names of their own, while they are in use.
 //!
@@ -34,7 +34,7 @@ pub mod wire;
 pub use run::run;
 
 use penstock_core::tcp::TcpConfig;
-use penstock_core::ParamError;
+use penstock_core::{ParamError, Quantity};
 use penstock_fabric::Port;
 use penstock_models::Suite;
 use penstock_sim::metrics::Recorder;
@@ -65,7 +65,7 @@ pub struct Quality {
     /// Why it did not, a line each; or what to know although it did.
     pub notes: Vec<String>,
     /// Numbers by name and unit: `lag_p99_s`, `device_drops`, `other_cpu_cores`, ...
-    pub numbers: Vec<(&'static str, f64)>,
+    pub numbers: Vec<(&'static Quantity, f64)>,
 }
 
 /// What a live run leaves.
@@ -102,6 +102,8 @@ impl Outcome {
             candidate: self.bottleneck.candidate(),
             recorder: &self.recorder,
             packet_hops: self.packet_hops,
+            // `fail` is refused too.
+            no_way: 0,
             protocols: &self.protocols,
             notes: &self.notes,
             stopped: self.stopped,

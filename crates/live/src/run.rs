@@ -19,6 +19,7 @@ use penstock_sim::engine::Progress;
 use penstock_sim::ideal::{self, Lengths};
 use penstock_sim::results::{summarise, Bottleneck};
 use penstock_sim::setup::Setup;
+use penstock_sim::summary_keys as key;
 use penstock_sim::topology::{route_stream, NodeKind};
 use penstock_sim::warnings::warnings;
 use penstock_units::{Bytes, Dur, Time};
@@ -327,7 +328,7 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
     for s in &network.samples {
         recorder.row(*s);
     }
-    recorder.series.sort_by_key(|s| s.at);
+    recorder.series.sort_by_time();
     for t in &network.transitions {
         recorder.transition(t);
     }
@@ -368,15 +369,15 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
         ));
     }
     let numbers = vec![
-        ("valid", f64::from(u8::from(valid))),
-        ("lag_p50_s", lag.quantile(0.5)),
-        ("lag_p99_s", p99),
-        ("lag_max_s", lag.max()),
-        ("late_windows", lag.late_share()),
-        ("timer_lag_max_s", applications.timer_lag.as_secs()),
-        ("device_drops", device_drops as f64),
-        ("other_cpu_cores", others),
-        ("unreported_acks", applications.unreported as f64),
+        (&key::VALID, f64::from(u8::from(valid))),
+        (&key::LAG_P50_S, lag.quantile(0.5)),
+        (&key::LAG_P99_S, p99),
+        (&key::LAG_MAX_S, lag.max()),
+        (&key::LATE_WINDOWS, lag.late_share()),
+        (&key::TIMER_LAG_MAX_S, applications.timer_lag.as_secs()),
+        (&key::DEVICE_DROPS, device_drops as f64),
+        (&key::OTHER_CPU_CORES, others),
+        (&key::UNREPORTED_ACKS, applications.unreported as f64),
     ];
     let mut out = Outcome {
         topology: network.topology,
@@ -396,12 +397,12 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
     };
     out.summary = summarise(&out.measured());
     out.warnings = warnings(&out.measured());
-    for (key, value) in out.quality.numbers.iter().filter(|(_, v)| v.is_finite()) {
-        out.summary.insert(key, *value);
+    for (what, value) in &out.quality.numbers {
+        key::put(&mut out.summary, what, *value);
     }
     let [sack, reno, probes] = [0, 1, 2].map(|i| applications.counters[i] as f64);
-    out.summary.insert("fast_retransmits", sack + reno);
-    out.summary.insert("tail_loss_probes", probes);
+    key::put(&mut out.summary, &key::FAST_RETRANSMITS, sack + reno);
+    key::put(&mut out.summary, &key::TAIL_LOSS_PROBES, probes);
     out
 }
 

@@ -99,6 +99,10 @@ const WITHOUT_COUNTERPART: &[&str] = &[
     "header_compression",
     "send_jitter",
     "host_queue",
+    "nic",
+    "nic_order",
+    "receive_delay",
+    "processing_delay",
     "loss_events",
     "ties",
 ];

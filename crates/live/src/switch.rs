@@ -11,6 +11,7 @@ use crate::quality::Lag;
 use crate::sys::{self, Poll};
 use crate::wire::{self, Segment};
 use penstock_core::packet::{Ecn, FlowId, Packet};
+use penstock_core::quantity::ALPHA;
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
@@ -19,7 +20,7 @@ use penstock_fabric::{Port, Segments};
 use penstock_live_bpf::Steered;
 use penstock_models::Suite;
 use penstock_sim::events::{Pending, Wake};
-use penstock_sim::metrics::{Mean, Sample};
+use penstock_sim::metrics::{self, Mean, Sample};
 use penstock_sim::network::{Arrived, Network, Way};
 use penstock_sim::setup::{Collective, Setup};
 use penstock_sim::topology::{route_stream, Topology};
@@ -530,7 +531,7 @@ impl Switch {
         for edge in self.open.iter().filter_map(|port| self.edges.get(port)) {
             let (alpha, measuring) = (&mut self.alpha, self.measuring);
             edge.observe(&mut |metric, value| {
-                if measuring && metric == "alpha" {
+                if measuring && metric.is(&ALPHA) {
                     alpha.add(value);
                 }
             });
@@ -541,23 +542,16 @@ impl Switch {
         for p in &self.sampled {
             self.net.look(at, *p);
             let port = &self.net.ports()[*p as usize];
-            let drops = port.stats().drops.iter().sum::<u64>() as f64;
-            let rows = [
-                ("queue_packets", f64::from(port.queue_packets())),
-                ("queue_bytes", port.queue_bytes() as f64),
-                ("drops", drops),
-            ];
-            let row = |(metric, value)| Sample { at, entity: "port", number: *p, metric, value };
-            self.samples.extend(rows.map(row));
-            if let Some(c) = port.controller() {
-                c.observe(&mut |name, value| self.samples.push(row((name, value))));
-            }
+            let samples = &mut self.samples;
+            metrics::series::look(port, &mut |metric, value| {
+                samples.push(Sample { at, entity: metrics::Entity::Port, number: *p, metric, value });
+            });
         }
         self.take_lost();
         for edge in self.placed.iter().filter_map(|port| self.edges.get(port)) {
             let (samples, number) = (&mut self.samples, edge.opened.flow);
             edge.observe(&mut |metric, value| {
-                samples.push(Sample { at, entity: "flow", number, metric, value });
+                samples.push(Sample { at, entity: metrics::Entity::Flow, number, metric, value });
             });
         }
     }

@@ -4,6 +4,21 @@
 //! operation after inlining) and reports additions and multiplications with [`Counted`]. Divisions count as
 //! multiplications: papers on explicit congestion control do so.
 
+/// Additions of a router, per packet (with work).
+pub static ADDITIONS: Quantity =
+    Quantity::new("additions_per_packet", Unit::One, "additions of a router, per packet (with work)");
+/// Multiplications and divisions of a router, per packet (with work).
+pub static MULTIPLICATIONS: Quantity = Quantity::new(
+    "multiplications_per_packet",
+    Unit::One,
+    "multiplications and divisions of a router, per packet (with work)",
+);
+/// Comparisons of a router, per packet (with work).
+pub static COMPARISONS: Quantity =
+    Quantity::new("comparisons_per_packet", Unit::One, "comparisons of a router, per packet (with work)");
+
+use penstock_core::{Quantity, Report, Unit};
+
 /// Additions (subtractions included), multiplications (divisions included) and comparisons of one router.
 pub trait Arithmetic: Default + Send {
     /// `a + b`
@@ -19,7 +34,7 @@ pub trait Arithmetic: Default + Send {
     /// One packet has been handled.
     fn packet(&mut self) {}
     /// Reports the counts per packet, when there are any.
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe(&self, report: &mut Report<'_>) {
         let _ = report;
     }
 }
@@ -88,10 +103,10 @@ impl Arithmetic for Counted {
     fn packet(&mut self) {
         self.packets += 1;
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe(&self, report: &mut Report<'_>) {
         let packets = self.packets.max(1) as f64;
-        report("additions_per_packet", self.additions as f64 / packets);
-        report("multiplications_per_packet", self.multiplications as f64 / packets);
-        report("comparisons_per_packet", self.comparisons as f64 / packets);
+        report(&ADDITIONS, self.additions as f64 / packets);
+        report(&MULTIPLICATIONS, self.multiplications as f64 / packets);
+        report(&COMPARISONS, self.comparisons as f64 / packets);
     }
 }

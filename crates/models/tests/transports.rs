@@ -12,7 +12,8 @@ use rig::{Rig, FRAMING, MSS};
 
 const GBPS: u64 = 1_000_000_000;
 /// Headers of a data packet.
-const HEADERS: [(&str, u32); 3] = [("pfabric", 40), ("ndp", 64), ("dcqcn", 44)];
+const HEADERS: [(&str, u32); 6] =
+    [("pfabric", 40), ("ndp", 64), ("dcqcn", 44), ("roce", 44), ("timely", 44), ("dctcp-roce", 44)];
 
 fn ms(n: u64) -> Time {
     Time::ZERO + Dur::millis(n)
@@ -76,6 +77,21 @@ fn a_queue_pair_has_the_timing_of_the_rdma_reference() {
         lab.run(ms(1));
         let took = took(&all_done(&lab)[0]) * 1e9;
         assert!((took - ns).abs() < 0.01, "{bytes} bytes: {took} ns, {ns} expected");
+    }
+}
+
+/// HPCC holds a link at eta of its rate (section 3.2), here 0.95 of 10 Gb/s, and a flow that has it alone has all of that.
+#[test]
+fn a_flow_alone_has_eta_of_the_link_with_hpcc() {
+    for rules in ["hpcc", "hpcc:rules=hpcc-ns3"] {
+        let mut lab = Rig::new(Network::Star { hosts: 2 }, rules).build();
+        lab.start(Flow::new(0, 1, 50_000_000));
+        lab.run(ms(100));
+        let f = all_done(&lab)[0];
+        let header = if rules == "hpcc" { 86 } else { 90 };
+        let at_eta = on_link(50_000_000, header, Rate(10 * GBPS)).as_secs() / 0.95;
+        assert!((took(&f) / at_eta - 1.0).abs() < 0.015, "{rules}: {} s, {at_eta} s at eta", took(&f));
+        assert_eq!((f.drops, f.counters.retransmits), (0, 0), "{rules}");
     }
 }
 
@@ -313,5 +329,7 @@ proptest! {
     fn rdma_delivers_every_byte_once(case in case()) {
         every_byte_arrives("dcqcn", &case);
         every_byte_arrives("dcqcn:ack_every=4", &case);
+        every_byte_arrives("hpcc", &case);
+        every_byte_arrives("timely:patched=true,window=20KB,window_by_rate=true", &case);
     }
 }

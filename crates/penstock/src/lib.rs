@@ -87,6 +87,7 @@
 //!     text: "a window that never changes",
 //!     cites: "",
 //!     params: &[ParamSpec::new("window", Kind::Size, "14600B", "the window", "chosen").range(1.0, 1e9)],
+//!     reports: &[],
 //!     build: |p| {
 //!         let window = p.bytes("window");
 //!         Ok(Suite { endpoint: Arc::new(move |_, _| Box::new(Constant(window))), ..Suite::tcp() })
@@ -142,8 +143,8 @@ pub use penstock_core::receive::ReceiveController;
 pub use penstock_core::tcp::{Echo, EcnMode, LossRecovery, RateSample, Recovery, Roles, TcpConfig};
 pub use penstock_core::{
     AckRecord, Amount, Backlog, CcHeader, Congestion, Control, DropCause, FlowView, Header, HostController,
-    Kind, Limit, LinkController, LinkView, Packet, ParamError, ParamSpec, Params, QueueDiscipline, Stream,
-    Verdict, WindowLaw,
+    Kind, Limit, LinkController, LinkView, Packet, ParamError, ParamSpec, Params, Quantity, QueueDiscipline,
+    Report, Stream, Unit, Verdict, WindowLaw,
 };
 pub use penstock_fabric::{Rule, Scheduler};
 pub use penstock_host::{HostFacts, Stack};

@@ -5,8 +5,9 @@
 
 use crate::law::{Code, Compiled, Law, Shared};
 use crate::records::{Word, Words, ACK, CONFIG, EVENT, FLOW};
+use penstock_core::quantity::SHARED;
 use penstock_core::tcp::{EcnMode, LossRecovery, TcpConfig};
-use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_core::{Kind, ParamError, ParamSpec, Params, Quantity, Unit};
 use penstock_models::registry::BuildSuite;
 use penstock_models::{Protocol, Registry, Suite};
 use pyo3::exceptions::PyValueError;
@@ -96,14 +97,33 @@ fn declare(controller: &Bound<'_, PyAny>) -> PyResult<&'static Protocol> {
         text: text("text")?,
         cites: text("source")?,
         params: params.leak(),
+        // They are declared where the builder is made.
+        reports: &[],
         // The registry has its builder.
         build: |_| Err(ParamError::new("protocol", "", "is built by the registry it was added to")),
     })))
 }
 
+/// Fields of controllers, by name: each is declared once in a process.
+static FIELDS: Mutex<BTreeMap<String, &'static Quantity>> = Mutex::new(BTreeMap::new());
+
+/// A field as something that is sampled. What bears the name of a quantity of the engine is that quantity: `alpha` counts in the
+/// mean of all `alpha`.
+fn field(name: String) -> &'static Quantity {
+    if let Some(shared) = SHARED.iter().find(|shared| shared.name == name) {
+        return shared;
+    }
+    let mut fields = FIELDS.lock().expect("nobody panics with it");
+    fields.entry(name).or_insert_with_key(|name| {
+        let unit = Unit::told_by(name).unwrap_or(Unit::One);
+        let text = "field of a controller in Python";
+        Box::leak(Box::new(Quantity::new(leak(name.clone()), unit, text)))
+    })
+}
+
 /// A field of a controller's state, and what a sender begins with.
 struct Start {
-    name: &'static str,
+    what: &'static Quantity,
     word: Word,
     /// `None` = the parameter of that name.
     default: Option<f64>,
@@ -116,9 +136,9 @@ fn builder(controller: &Bound<'_, PyAny>) -> PyResult<BuildSuite> {
     {
         let word =
             Word::named(&kind).ok_or_else(|| PyValueError::new_err(format!("no kind of word: {kind}")))?;
-        fields.push(Start { name: leak(name), word, default });
+        fields.push(Start { what: field(name), word, default });
     }
-    let timer = fields.iter().position(|f| f.name == "timer_s");
+    let timer = fields.iter().position(|f| f.what.name == "timer_s");
     let has: u32 = controller.getattr("_has")?.extract()?;
     let wants_rate: bool = controller.getattr("_wants_rate")?.extract()?;
     let address: usize = controller.call_method0("_address")?.extract()?;
@@ -134,7 +154,7 @@ fn builder(controller: &Bound<'_, PyAny>) -> PyResult<BuildSuite> {
         let shared = Arc::new(Shared {
             controller: Python::attach(|py| controller.clone_ref(py)),
             code,
-            fields: fields.iter().map(|f| (f.name, f.word)).collect(),
+            fields: fields.iter().map(|f| (f.what, f.word)).collect(),
             initial,
             timer,
             has,
@@ -156,8 +176,8 @@ fn builder(controller: &Bound<'_, PyAny>) -> PyResult<BuildSuite> {
 fn initial(field: &Start, p: &Params) -> u64 {
     let x = match (field.default, field.word) {
         (Some(x), _) => x,
-        (None, Word::Bool) => f64::from(u8::from(p.flag(field.name))),
-        (None, _) => p.float(field.name),
+        (None, Word::Bool) => f64::from(u8::from(p.flag(field.what.name))),
+        (None, _) => p.float(field.what.name),
     };
     if field.word == Word::Float {
         x.to_bits()

@@ -7,7 +7,7 @@
 
 use crate::records::{put_ack, put_config, put_event, put_flow, Word, Words};
 use penstock_core::tcp::TcpConfig;
-use penstock_core::{AckRecord, Congestion, Control, FlowView, WindowLaw};
+use penstock_core::{AckRecord, Congestion, Control, FlowView, Quantity, Report, WindowLaw};
 use penstock_units::{Bytes, Dur, Rate, Time};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyList, PyTuple};
@@ -58,8 +58,8 @@ pub struct Shared {
     pub controller: Py<PyAny>,
     /// How it is called.
     pub code: Code,
-    /// Names of the state's fields and what they hold.
-    pub fields: Vec<(&'static str, Word)>,
+    /// The state's fields, which are reported as samples, and what they hold.
+    pub fields: Vec<(&'static Quantity, Word)>,
     /// The state a sender begins with.
     pub initial: Vec<u64>,
     /// Position of the field with the time of the next `on_timer`.
@@ -265,10 +265,10 @@ impl WindowLaw for Law {
         put_flow(&self.shared.flow, flow);
         self.call(Call::Timer, now);
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
-        for ((name, word), value) in self.shared.fields.iter().zip(self.state.iter()) {
+    fn observe(&self, report: &mut Report<'_>) {
+        for ((field, word), value) in self.shared.fields.iter().zip(self.state.iter()) {
             let value = value.load(Relaxed);
-            report(name, if *word == Word::Float { f64::from_bits(value) } else { value as i64 as f64 });
+            report(field, if *word == Word::Float { f64::from_bits(value) } else { value as i64 as f64 });
         }
     }
 }

@@ -14,12 +14,17 @@ use penstock_sim::engine::Progress as EngineProgress;
 use penstock_sim::fingerprint::fingerprint;
 use penstock_sim::results::{Measured, Summary};
 use penstock_sim::scenario::{Outcome, Resolved};
+use penstock_sim::session::Session;
 use penstock_sim::tables::{table, Values, NAMES};
+use penstock_sim::trace::{preamble, result_record};
+use penstock_units::Time;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::any::Any;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -95,6 +100,7 @@ fn tables<'py>(py: Python<'py>, e: &Measured<'_>) -> PyResult<Bound<'py, PyDict>
     for name in NAMES {
         let columns = PyDict::new(py);
         for (column, values) in table(e, name).columns {
+            let column = column.name;
             match values {
                 Values::Bool(v) => columns.set_item(column, v.into_pyarray(py))?,
                 Values::U32(v) => columns.set_item(column, v.into_pyarray(py))?,
@@ -173,6 +179,59 @@ fn run(
         bottleneck,
         fingerprint: print,
     })
+}
+
+/// Runs replication `run` of the scenario of the document and writes its record to `path` (format: `penstock_sim::trace`); releases the
+/// GIL meanwhile. Answers whether it ran to its end. Raises OSError for a file that cannot be written.
+#[pyfunction]
+fn record(py: Python<'_>, spec_json: &str, run: u64, path: &str, progress: &Progress) -> PyResult<bool> {
+    let mut document: serde_json::Value =
+        serde_json::from_str(spec_json).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    (document["run"], document["record"]) = (run.into(), serde_json::json!({}));
+    let resolved = resolved(py, spec_json)?;
+    let mut session = Session::of(&resolved, &document.to_string(), progress.0.clone())
+        .map_err(|e| scenario_error(py, &e))?;
+    let written = py.detach(|| catch_unwind(AssertUnwindSafe(|| write_record(&mut session, path))));
+    match written {
+        Ok(Ok(())) => Ok(session.result().is_some_and(|r| r["completed"] == true)),
+        Ok(Err(Unwritten::Input(e))) => Err(scenario_error(py, &e)),
+        Ok(Err(Unwritten::File(e))) => Err(e.into()),
+        Err(panic) => Err(PyRuntimeError::new_err(format!("the run failed: {}", what(&*panic)))),
+    }
+}
+
+enum Unwritten {
+    Input(ParamError),
+    File(std::io::Error),
+}
+
+fn write_record(session: &mut Session, path: &str) -> Result<(), Unwritten> {
+    let mut file = BufWriter::new(File::create(path).map_err(Unwritten::File)?);
+    let mut put = |words: &[u32]| {
+        words.iter().try_for_each(|word| file.write_all(&word.to_le_bytes())).map_err(Unwritten::File)
+    };
+    let preamble = preamble(session.head());
+    let words: Vec<u32> = preamble
+        .chunks_exact(4)
+        .map(|four| u32::from_le_bytes([four[0], four[1], four[2], four[3]]))
+        .collect();
+    put(&words)?;
+    let end = session.head()["duration_ps"].as_u64().unwrap_or(0);
+    let (mut at, mut buffer) = (0, Vec::new());
+    loop {
+        // A slice whose records fit any memory.
+        at += (end / 1000).max(1);
+        let more = session.step(Time(at)).map_err(Unwritten::Input)?;
+        session.drain(&mut buffer);
+        put(&buffer)?;
+        if !more {
+            break;
+        }
+    }
+    if let Some(result) = session.result() {
+        put(&result_record(&result))?;
+    }
+    file.flush().map_err(Unwritten::File)
 }
 
 /// A summary; counts are whole numbers for the reader too.
@@ -299,6 +358,7 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(block::block_type, m)?)?;
     m.add_function(wrap_pyfunction!(block::put_words, m)?)?;
     m.add_function(wrap_pyfunction!(run, m)?)?;
+    m.add_function(wrap_pyfunction!(record, m)?)?;
     m.add_function(wrap_pyfunction!(resolve, m)?)?;
     m.add_function(wrap_pyfunction!(describe, m)?)?;
     m.add_function(wrap_pyfunction!(live, m)?)?;

@@ -1,6 +1,6 @@
 //! Runs a scenario without Python: `cargo run --release --example run -- incast servers=32 duration=5s`; a name that
 //! ends in `.toml` is a scenario file.
-//! For profiling the engine alone.
+//! For profiling the engine alone. With `FINGERPRINT` in the environment it prints that of the result, with `EVENTS` the events.
 
 // The wall clock is what profiling is about.
 #![allow(clippy::disallowed_methods)]
@@ -48,18 +48,26 @@ fn main() {
         println!("{key:24} {value}");
     }
     println!("{:24} {}", "bottleneck", outcome.bottleneck);
+    if std::env::var_os("FINGERPRINT").is_some() {
+        let measured = outcome.engine.measured();
+        println!(
+            "{:24} {}",
+            "fingerprint",
+            penstock_sim::fingerprint::fingerprint(&measured, &outcome.summary)
+        );
+    }
     for line in &outcome.warnings {
         println!("warning: {line}");
     }
     let mut kinds = std::collections::BTreeMap::new();
     for e in &outcome.engine.recorder.events {
-        *kinds.entry((e.what, e.block_start)).or_insert(0u64) += 1;
+        *kinds.entry((e.what.name(), e.block_start)).or_insert(0u64) += 1;
         if std::env::var_os("EVENTS").is_some() {
             println!(
                 "{:.6} flow {} {} start {} offset {} outstanding {} cwnd {} rto {} row {} drops {}",
                 e.at.as_secs(),
                 e.flow,
-                e.what,
+                e.what.name(),
                 e.block_start,
                 e.offset,
                 e.outstanding,

@@ -1,12 +1,17 @@
 //! The JSON documents at the edge: what to run, what there is, what was run.
 
 use crate::file::File;
+#[cfg(doc)]
+use crate::folder::Folder;
+use crate::metrics::series;
 use crate::scenario::{Profile, Resolved, Scenario};
 use crate::scenarios::{self, custom};
-use crate::summary_keys::{Quantity, SUMMARY_KEYS, TABLE_COLUMNS};
+use crate::summary_keys::SUMMARY_KEYS;
+use crate::tables::declared;
 use crate::topologies::FAMILIES;
 use penstock_core::params::nearest;
-use penstock_core::{Kind, ParamError, ParamSpec};
+use penstock_core::quantity::{ACKED, CWND, RTT, SRTT};
+use penstock_core::{Kind, ParamError, ParamSpec, Quantity, Unit};
 use penstock_models::Registry;
 use serde_json::{json, Map, Value};
 use std::collections::BTreeSet;
@@ -14,7 +19,7 @@ use std::sync::Arc;
 
 /// What to run, as a document: `{"scenario": NAME, "set": {...}, "seed": N}`, or `{"toml": TEXT, "name": FILE, "base_dir":
 /// DIR, "set": {...}, "seed": N}` where TEXT names the scenario and its values and FILE is its name in messages; `set`
-/// overrides both.
+/// overrides both. `files` has texts of files by the name the scenario has for them ([`Folder`]).
 ///
 /// # Errors
 /// Anything that is not such a document, an unknown key, a bad value; with the line of the file where it stands.
@@ -42,16 +47,19 @@ pub fn resolve_among(registry: Arc<Registry>, text: &str) -> Result<Resolved, Pa
             return Err(ParamError::new("set", plain(other), "must be a table of keys and values"))
         }
     };
-    let base_dir = document.get("base_dir").cloned().unwrap_or(Value::Null);
+    let mut around = json!({ "base_dir": document.get("base_dir").cloned().unwrap_or(Value::Null) });
+    if let Some(files) = document.get("files").filter(|files| files.is_object()) {
+        around["files"] = files.clone();
+    }
     let Some(text) = document.get("toml").and_then(Value::as_str) else {
         let name = document.get("scenario").and_then(Value::as_str);
         let name = name.ok_or_else(|| bad("no scenario is named".into()))?;
-        let file = json!({ "tables": {}, "base_dir": base_dir });
-        return Resolved::among(registry, name, &pairs(set), seed, file);
+        around["tables"] = json!({});
+        return Resolved::among(registry, name, &pairs(set), seed, around);
     };
     let name = document.get("name").and_then(Value::as_str).unwrap_or_default();
     let file = File::parse(text, name)?;
-    from_file(registry, &file, &set, seed, &base_dir).map_err(|e| file.locate(e, &set))
+    from_file(registry, &file, &set, seed, around).map_err(|e| file.locate(e, &set))
 }
 
 /// The scenario of a file, with the keys of `set` on top.
@@ -60,7 +68,7 @@ fn from_file(
     file: &File,
     set: &Map<String, Value>,
     seed: u64,
-    base_dir: &Value,
+    mut around: Value,
 ) -> Result<Resolved, ParamError> {
     let mut table = file.table.clone();
     // Who made the registry has read which controllers the file names.
@@ -86,7 +94,8 @@ fn from_file(
     let (tables, mut given): (Map<_, _>, Map<_, _>) =
         table.into_iter().partition(|(k, _)| structure.contains(&k.as_str()));
     given.extend(set.clone());
-    Resolved::among(registry, &name, &pairs(given), seed, json!({ "tables": tables, "base_dir": base_dir }))
+    around["tables"] = tables.into();
+    Resolved::among(registry, &name, &pairs(given), seed, around)
 }
 
 fn pairs(given: Map<String, Value>) -> Vec<(String, String)> {
@@ -120,7 +129,7 @@ pub fn resolved(r: &Resolved) -> Value {
             given.push(key);
         }
     }
-    let facts = r.facts.iter().map(|(k, v)| (k.to_string(), json!(v)));
+    let facts = r.facts.iter().map(|(k, v)| (k.name.to_owned(), json!(v)));
     let texts = r.derived.iter().map(|(k, v)| (k.to_string(), json!(v)));
     let derived: Map<_, _> = facts.chain(texts).collect();
     json!({
@@ -138,7 +147,44 @@ pub fn resolved(r: &Resolved) -> Value {
 
 /// A measured quantity as a document.
 fn quantity(q: &Quantity) -> Value {
-    json!({ "name": q.name, "unit": q.unit, "text": q.text })
+    json!({ "name": q.name, "unit": q.unit.symbol(), "text": q.text })
+}
+
+/// What stands before the columns of a table where it is of several runs.
+static RUN: Quantity = Quantity::new("run", Unit::One, "replication, from 0");
+
+/// What is sampled of a TCP connection, whatever its protocol.
+static TCP: [&Quantity; 4] = [&CWND, &ACKED, &SRTT, &RTT];
+
+/// A column as a document.
+fn column(what: &Quantity, kind: &str) -> Value {
+    let mut out = quantity(what);
+    out["type"] = kind.into();
+    out
+}
+
+/// What may be in the series table: every metric once, with whom it is of.
+fn metrics(registry: &Registry) -> Vec<Value> {
+    let mut found: Vec<(&Quantity, Vec<String>)> = Vec::new();
+    let mut add = |of: &str, metrics: &[&'static Quantity]| {
+        for metric in metrics {
+            match found.iter_mut().find(|known| known.0.name == metric.name) {
+                Some(known) => known.1.push(of.to_owned()),
+                None => found.push((metric, vec![of.to_owned()])),
+            }
+        }
+    };
+    add("ports", &series::PORT);
+    add("flows of TCP", &TCP);
+    registry.protocols().iter().for_each(|p| add(p.name, p.reports));
+    registry.host_controllers().iter().for_each(|p| add(p.name, p.reports));
+    add("hosts", &series::HOST);
+    let entry = |(metric, of): (&Quantity, Vec<String>)| {
+        let mut out = quantity(metric);
+        out["of"] = of.into();
+        out
+    };
+    found.into_iter().map(entry).collect()
 }
 
 /// A parameter as a document.
@@ -201,12 +247,13 @@ pub fn catalogue_of(registry: &Registry) -> Value {
         }
         about
     };
+    let names = |metrics: &[&Quantity]| metrics.iter().map(|metric| metric.name).collect::<Vec<_>>();
     let protocols: Vec<Value> = registry
         .protocols()
         .iter()
         .map(|p| {
             let params: Vec<Value> = p.params.iter().map(spec).collect();
-            json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params })
+            json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params, "reports": names(p.reports) })
         })
         .collect();
     let hosts: Vec<Value> = registry
@@ -214,7 +261,7 @@ pub fn catalogue_of(registry: &Registry) -> Value {
         .iter()
         .map(|p| {
             let params: Vec<Value> = p.params.iter().map(spec).collect();
-            json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params })
+            json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params, "reports": names(p.reports) })
         })
         .collect();
     let receive: Vec<Value> = registry
@@ -239,14 +286,14 @@ pub fn catalogue_of(registry: &Registry) -> Value {
         "host_controllers": hosts,
         "receive_controls": receive,
         "queues": queues,
-        "summary_keys": SUMMARY_KEYS.iter().map(quantity).collect::<Vec<_>>(),
-        "tables": TABLE_COLUMNS
-            .iter()
-            .map(|(table, text, columns)| {
-                let columns: Vec<Value> = columns.iter().map(quantity).collect();
-                json!({ "name": table, "text": text, "columns": columns })
-            })
-            .collect::<Vec<_>>(),
+        "summary_keys": SUMMARY_KEYS.iter().map(|key| quantity(key)).collect::<Vec<_>>(),
+        "tables": declared().map(|table| {
+            // A result is of several runs: its tables begin with the number of the run.
+            let columns = std::iter::once((&RUN, "u32")).chain(table.columns);
+            let columns: Vec<Value> = columns.map(|(what, kind)| column(what, kind)).collect();
+            json!({ "name": table.name, "text": table.text, "columns": columns })
+        }),
+        "metrics": metrics(registry),
         "topologies": FAMILIES
             .iter()
             .map(|f| json!({ "name": f.name, "text": format!("{}: {}", f.form, f.text), "source": f.source }))

@@ -18,8 +18,8 @@ pub fn fingerprint(measured: &Measured<'_>, summary: &Summary) -> String {
     for name in NAMES {
         let table = table(measured, name);
         text(&mut hash, table.name);
-        for (name, values) in &table.columns {
-            text(&mut hash, name);
+        for (column, values) in &table.columns {
+            text(&mut hash, column.name);
             match values {
                 Values::Bool(v) => v.iter().for_each(|x| hash.update([u8::from(*x)])),
                 Values::U32(v) => v.iter().for_each(|x| hash.update(x.to_le_bytes())),

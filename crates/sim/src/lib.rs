@@ -1,6 +1,7 @@
 //! The deterministic packet simulator. Files in the order data passes through them:
 //! [`scenario`] -> [`setup`] ([`topology`] + [`workloads`]) -> [`network`] + [`engine`] -> [`metrics`] -> [`results`].
 
+mod arrivals;
 pub mod defaults;
 pub mod document;
 pub mod engine;
@@ -9,6 +10,7 @@ pub mod fabric_options;
 pub mod file;
 pub mod fingerprint;
 mod flow;
+pub mod folder;
 pub mod ideal;
 pub mod metrics;
 pub mod network;
@@ -16,12 +18,14 @@ pub mod notes;
 pub mod results;
 pub mod scenario;
 pub mod scenarios;
+pub mod session;
 pub mod setup;
 pub mod sharing;
 pub mod summary_keys;
 pub mod tables;
 pub mod topologies;
 pub mod topology;
+pub mod trace;
 pub mod warnings;
 #[cfg(debug_assertions)]
 mod witness;

@@ -3,15 +3,18 @@
 //! The engine drives it by virtual time, the kernel view by the wall clock. What only one of them knows (connections, devices) is
 //! not here: a packet goes in by [`Network::send`] and comes out by [`Network::arrive`], or is lost ([`Network::next_lost`]).
 
+mod hops;
+
 use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
 use crate::fabric_options::{Change, LinkChange};
 use crate::results::Possible;
 use crate::setup::Setup;
 use crate::topology::{Link, Topology};
+use crate::trace::{Trace, NOWHERE};
 use penstock_core::packet::flag;
 use penstock_core::{ParamError, Stream};
-use penstock_fabric::{Arena, Cell, Fabric, Forwarding, Graph, Offered, Pause, Port, Stuck};
-use penstock_units::{Dur, Time};
+use penstock_fabric::{Arena, Cell, Fabric, Forwarding, Graph, Offered, Pause, Port, RouteError, Stuck};
+use penstock_units::{Bytes, Dur, Time};
 
 /// Packets accounted for. At any time `sent = delivered + dropped + held`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,6 +65,11 @@ pub struct Network {
     only: Vec<u32>,
     /// Node that each link comes from.
     from: Vec<u32>,
+    /// A packet that leaves a host needs a look at the map of priorities, or at several ports.
+    asks_at_hosts: bool,
+    /// The network is so large that every port has to be fetched from memory; the one that the packet after the next goes to.
+    looks_far: bool,
+    beyond: Option<u32>,
     arrivals: Arrivals,
     /// Everything but packet arrivals, the hosts' own deadlines included.
     pub deadlines: Deadlines,
@@ -73,6 +81,8 @@ pub struct Network {
     /// How often deadlocks are looked for; zero = never.
     watch: Dur,
     deadlock: Option<Vec<Stuck>>,
+    /// What is recorded of packets, when somebody has asked for it.
+    pub trace: Option<Box<Trace>>,
     /// What can happen to packets.
     pub possible: Possible,
     /// Packets delivered over one link.
@@ -96,6 +106,7 @@ impl Network {
             network.arena = network.arena.with_telemetry();
         }
         network.priority_of = (options.priorities > 1).then(|| Box::new(options.priority_of));
+        network.asks_at_hosts = network.find_asks_at_hosts(&graph.hosts);
         network.changes = setup.changes.clone();
         for (number, change) in (0u32..).zip(&network.changes) {
             network.deadlines.push(change.at, Wake::Change, number);
@@ -115,6 +126,7 @@ impl Network {
     }
     fn of(fabric: Fabric, ties: Ties, with_headers: bool, graph: &Graph, forwarding: Forwarding) -> Network {
         let ports = fabric.ports().len();
+        let arrivals = Arrivals::within(ties, ports, usual_flight(fabric.ports()));
         let mut only = vec![SEVERAL; graph.hosts.len()];
         let mut degree = vec![0u32; graph.hosts.len()];
         for (port, l) in graph.links.iter().enumerate() {
@@ -128,7 +140,10 @@ impl Network {
             to: graph.links.iter().map(|l| l.to).collect(),
             from: graph.links.iter().map(|l| l.from).collect(),
             only,
-            arrivals: Arrivals::new(ties, ports),
+            asks_at_hosts: false,
+            looks_far: ports >= hops::LARGE,
+            beyond: None,
+            arrivals,
             deadlines: Deadlines::new(ties),
             link_wake: vec![Pending::default(); ports],
             lost: Vec::new(),
@@ -136,11 +151,13 @@ impl Network {
             changes: Vec::new(),
             watch: Dur::ZERO,
             deadlock: None,
+            trace: None,
             possible: Possible::default(),
             packet_hops: 0,
             conservation: Conservation::default(),
             no_way: 0,
         };
+        network.asks_at_hosts = network.find_asks_at_hosts(&graph.hosts);
         (0..ports as u32).for_each(|port| network.arm_link(port));
         network
     }
@@ -152,7 +169,13 @@ impl Network {
     /// # Errors
     /// There is none.
     pub fn draw(&mut self, t: &Topology, src: u32, dst: u32, rng: &mut Stream) -> Result<Way, ParamError> {
-        let drawn = self.forwarding.draw(src, dst, rng);
+        let drawn = match self.forwarding.draw(src, dst, rng) {
+            // A failure has cut it off: what it sends is lost until a link is back.
+            Err(RouteError::NoPath(..)) if (0..self.from.len()).any(|l| !self.is_up(l as u32)) => {
+                Ok((rng.next_u64() >> 32) as u32)
+            }
+            drawn => drawn,
+        };
         let entropy = drawn.map_err(|e| e.named(|n| t.nodes[n as usize].name.clone()))?;
         Ok(Way { src, dst, entropy })
     }
@@ -179,17 +202,14 @@ impl Network {
         (cell.to, cell.entropy) = (way.dst, way.entropy);
         self.leave(now, way.src, cell).is_some()
     }
-    /// A host with `port` sends a packet; answers when its port can take the next one, `None` when the packet is lost at once. Where the
-    /// host has several ports, forwarding chooses one.
-    #[inline]
-    pub fn transmit(&mut self, now: Time, port: u32, cell: Cell) -> Option<Time> {
-        self.leave(now, self.from[port as usize], cell)
-    }
-    #[inline]
+    #[inline(never)]
     fn leave(&mut self, now: Time, src: u32, mut cell: Cell) -> Option<Time> {
         self.conservation.sent += 1;
         if let Some(map) = self.priority_of.as_ref().filter(|_| cell.priority() == 0) {
             cell.set_priority(map[usize::from(cell.class())]);
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.sent(now, &cell, &self.arena);
         }
         let queued = match self.only[src as usize] {
             SEVERAL => self.forward(now, src, cell),
@@ -199,7 +219,6 @@ impl Network {
         queued.map(|port| self.fabric.ports()[port as usize].free_at())
     }
     /// Node `at` sends a packet on; answers by which port, `None` when it is lost there.
-    #[inline(always)]
     fn forward(&mut self, now: Time, at: u32, mut cell: Cell) -> Option<u32> {
         let Network { forwarding, fabric, arena, .. } = self;
         let backlog = |port| {
@@ -209,11 +228,20 @@ impl Network {
         match forwarding.next(at, &mut cell, now, backlog) {
             Some(port) => self.offer(now, port, cell).then_some(port),
             None => {
-                self.no_way += 1;
-                self.lose(cell.packet);
+                self.no_way(now, cell);
                 None
             }
         }
+    }
+    /// A switch knows no way on for a packet.
+    #[cold]
+    #[inline(never)]
+    fn no_way(&mut self, now: Time, cell: Cell) {
+        self.no_way += 1;
+        if let Some(trace) = &mut self.trace {
+            trace.dropped(now, NOWHERE, cell.packet, None, true);
+        }
+        self.lose(cell.packet);
     }
     /// When the next packet arrives at the other end of a link.
     #[inline]
@@ -234,17 +262,23 @@ impl Network {
     #[inline]
     pub fn arrive(&mut self, now: Time) -> Option<Arrived> {
         let port = self.arrivals.take();
+        self.fetch_ahead();
+        let arrived = self.arrive_by(now, port);
+        self.take_effects();
+        arrived
+    }
+    #[inline(never)]
+    fn arrive_by(&mut self, now: Time, port: u32) -> Option<Arrived> {
         let arrival = self.fabric.arrive(now, port, &mut self.arena);
         if arrival.next != Time::NEVER {
             self.arrivals.push(arrival.next, port);
-            // In a large network the next port is not in the cache: fetch it while this packet is handled.
-            if let Some(next) = self.arrivals.upcoming() {
-                self.fabric.ports()[next as usize].prefetch();
-            }
         }
         let mut arrived = None;
         if let Some(cell) = arrival.packet() {
             self.packet_hops += 1;
+            if let Some(trace) = &mut self.trace {
+                trace.arrived(now, port, &cell, self.fabric.ports()[port as usize].delay());
+            }
             let at = self.to[port as usize];
             if at == cell.to {
                 self.conservation.delivered += 1;
@@ -254,12 +288,17 @@ impl Network {
                 self.forward(now, at, cell);
             }
         }
-        self.take_effects();
         arrived
     }
-    #[inline(always)]
     fn offer(&mut self, now: Time, port: u32, cell: Cell) -> bool {
-        match self.fabric.offer(now, port, cell, &mut self.arena) {
+        let offered = self.fabric.offer(now, port, cell, &mut self.arena);
+        if let Some(trace) = &mut self.trace {
+            match offered {
+                Offered::Dropped(loss) => trace.dropped(now, port, cell.packet, Some(loss), true),
+                _ => trace.queued(now, port, cell.packet),
+            }
+        }
+        match offered {
             Offered::Queued(None) | Offered::Trimmed(None) => true,
             Offered::Queued(Some(at)) | Offered::Trimmed(Some(at)) => {
                 self.arrivals.push(at, port);
@@ -296,14 +335,23 @@ impl Network {
             let packet = &mut self.arena.packets[slot as usize];
             (packet.wire_len, packet.payload) = (bytes, 0);
             packet.flags |= flag::TRIMMED;
+            if let Some(trace) = &mut self.trace {
+                trace.trimmed(slot, bytes);
+            }
         }
         for lost in fx.lost.drain(..) {
             self.conservation.dropped += 1;
             self.lost.push(lost.cell.packet);
+            if let Some(trace) = &mut self.trace {
+                trace.dropped(lost.at, lost.port, lost.cell.packet, Some(lost.loss), false);
+            }
         }
         fx.heads.drain(..).for_each(|(at, port)| self.arrivals.push(at, port));
         for pause in fx.pauses.drain(..) {
             self.deadlines.push(pause.at, Wake::Pause, number_of(&pause));
+            if let Some(trace) = &mut self.trace {
+                trace.paused(pause.at, pause.port, pause.priority, pause.on);
+            }
         }
         fx.wakes.drain(..).for_each(|(at, node)| self.deadlines.push(at, Wake::Node, node));
         fx.clear();
@@ -347,9 +395,16 @@ impl Network {
         }
         if !matches!(change, Change::Rate(_)) {
             let up = change == Change::Recover;
+            if let Some(trace) = &mut self.trace {
+                links.iter().for_each(|link| trace.link(now, *link, up));
+            }
             let all: Vec<_> = links.iter().map(|link| (*link, up)).collect();
             self.forwarding.set_links(&all).expect("the links are there");
         }
+    }
+    /// Counts pauses that a network card obeys in its port's place.
+    pub fn count_pauses(&mut self, port: u32, pauses: u64, paused: Dur) {
+        self.fabric.count_pauses(port, pauses, paused);
     }
     /// The links of a change, by its number.
     pub fn changing(&self, number: u32) -> &[u32] {
@@ -381,8 +436,15 @@ impl Network {
         self.fabric.advance(now, port, &mut self.arena);
         self.take_effects();
     }
+    /// Ends the record of packets: where those are that are under way. After [`Self::settle`].
+    pub fn end_trace(&mut self, now: Time) {
+        if let Some(trace) = &mut self.trace {
+            trace.end(now, self.fabric.ports());
+        }
+    }
     /// Starts counting anew: everything before `now` is warm-up.
     pub fn reset_stats(&mut self, now: Time) {
+        self.no_way = 0;
         self.fabric.reset_stats(now, &mut self.arena);
         self.take_effects();
     }
@@ -412,6 +474,13 @@ impl Network {
     }
 }
 
+/// Transmission and propagation of a packet of 1500 bytes on a link that nine in ten links are not slower and longer than.
+fn usual_flight(ports: &[Port]) -> Dur {
+    let mut flights: Vec<Dur> = ports.iter().map(|port| port.delay() + Bytes(1500) / port.rate()).collect();
+    flights.sort_unstable();
+    flights.get(flights.len() * 9 / 10).copied().unwrap_or(Dur::ZERO)
+}
+
 /// A pause frame as the number of a deadline: port, priority, stop or go on.
 fn number_of(pause: &Pause) -> u32 {
     pause.port << 4 | u32::from(pause.priority) << 1 | u32::from(pause.on)
@@ -422,118 +491,4 @@ pub(crate) fn pause_of(at: Time, number: u32) -> Pause {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use penstock_core::rng::Entity;
-    use penstock_core::Packet;
-    use penstock_fabric::aqm::CoDel;
-    use penstock_fabric::{
-        BufferConfig, ClassConfig, Edge, ForwardingConfig, Ingress, NodeConfig, PauseAt, PortConfig, Reroute,
-        Service, Spread, Trim,
-    };
-    use penstock_units::Rate;
-
-    const PACKETS: u32 = 200;
-
-    /// Two fast links into a switch (ports 0 and 1) and a slow one out of it (port 2).
-    fn network(out: PortConfig, buffer: Option<BufferConfig>) -> Network {
-        let stream = |i| Stream::new(1, 0, Entity::Port, i);
-        let fast = |i| PortConfig::plain(Rate(10_000_000_000), Dur::micros(1), stream(i));
-        let ports = [fast(0), fast(1), out].into_iter().zip(0..).map(|(c, i)| Port::new(i, c).unwrap());
-        let mut fabric = Fabric::new(ports.collect());
-        if let Some(buffer) = buffer {
-            let ingresses = [0, 1].map(|upstream| Ingress { upstream, back: None }).into();
-            let (response, rng) = (Dur::ZERO, stream(9));
-            fabric.add_node(NodeConfig { ports: vec![2], ingresses, buffer, response, rng }).unwrap();
-        }
-        let link = |from, to| Edge { from, to, weight: 1 };
-        let graph =
-            Graph { hosts: vec![true, true, false, true], links: vec![link(0, 2), link(1, 2), link(2, 3)] };
-        let config = ForwardingConfig {
-            graph: graph.clone(),
-            spread: Spread::Drawn,
-            spread_at: Vec::new(),
-            reroute: Reroute::AtOnce,
-            rng: stream(8),
-        };
-        Network::of(fabric, Ties::Forward, false, &graph, Forwarding::new(config).unwrap())
-    }
-    fn slow() -> PortConfig {
-        PortConfig::plain(Rate(1_000_000_000), Dur::micros(1), Stream::new(1, 0, Entity::Port, 2))
-    }
-    /// Both hosts send at once; the packets that arrive and the number of those that are lost.
-    fn run(net: &mut Network) -> (Vec<Packet>, u32) {
-        let ways = [0, 1].map(|src| Way { src, dst: 3, entropy: 0 });
-        for i in 0..PACKETS {
-            let slot = net.arena.alloc();
-            let packet = Packet { seq: u64::from(i), wire_len: 1500, payload: 1460, ..Packet::default() };
-            net.arena.packets[slot as usize] = packet;
-            assert!(net.send(Time::ZERO, ways[i as usize % 2], slot));
-        }
-        let (mut arrived, mut lost) = (Vec::new(), 0);
-        loop {
-            let now = net.next_arrival().min(net.deadlines.peek());
-            if now == Time::NEVER {
-                net.check(0);
-                return (arrived, lost);
-            }
-            if net.next_arrival() == now {
-                if let Some(Arrived { cell, port }) = net.arrive(now) {
-                    assert_eq!(port, 2);
-                    let slot = cell.packet;
-                    arrived.push(net.arena.packets[slot as usize]);
-                    net.arena.release(slot);
-                }
-            } else {
-                let (_, kind, number) = net.deadlines.pop().unwrap();
-                net.on_deadline(now, kind, number);
-            }
-            while let Some(slot) = net.next_lost() {
-                lost += 1;
-                net.arena.release(slot);
-            }
-        }
-    }
-
-    #[test]
-    fn pause_frames_stop_and_release_the_hosts_and_nothing_is_lost() {
-        let buffer = BufferConfig {
-            lossless: 1,
-            headroom: vec![10_000; 2],
-            pause: PauseAt::Static { xoff: 15_000, xon: 6_000 },
-            ..BufferConfig::pool(50_000, 0, 0)
-        };
-        let mut net = network(slow(), Some(buffer));
-        let (arrived, lost) = run(&mut net);
-        assert_eq!((arrived.len(), lost), (PACKETS as usize, 0));
-        let pauses = net.ports().iter().map(|p| p.stats().pauses).sum::<u64>();
-        assert!(pauses >= 4 && net.ports()[2].stats().queue_max < 34, "{pauses}");
-    }
-    #[test]
-    fn packets_dropped_while_they_wait_are_lost_and_trimmed_ones_arrive_short() {
-        let codel = CoDel::new(Dur::micros(50), Dur::micros(200), 1500, false).rule();
-        let (arrived, lost) = run(&mut network(PortConfig { rule: codel, ..slow() }, None));
-        assert!(lost > 3 && arrived.len() as u32 + lost == PACKETS, "{lost}");
-        let trim = Some(Trim { bytes: 64, priority: 7, tail: 0.5 });
-        // Ten whole packets; every header finds room.
-        let limit = |p| if p == 0 { 10 } else { u32::MAX };
-        let classes =
-            std::array::from_fn(|p| ClassConfig { limit_packets: limit(p), ..ClassConfig::default() });
-        let service = Some(Box::new(Service { trim, classes, ..Service::default() }));
-        let mut net = network(PortConfig { service, ..slow() }, None);
-        let (arrived, lost) = run(&mut net);
-        assert_eq!((arrived.len(), lost), (PACKETS as usize, 0));
-        let (cut, whole): (Vec<&Packet>, Vec<&Packet>) = arrived.iter().partition(|p| p.has(flag::TRIMMED));
-        assert_eq!(cut.len() as u64, net.ports()[2].stats().trims);
-        assert!(cut.iter().all(|p| (p.wire_len, p.payload) == (64, 0)) && cut.len() > 100);
-        assert!(whole.iter().all(|p| (p.wire_len, p.payload) == (1500, 1460)) && whole.len() > 10);
-    }
-    #[test]
-    fn every_pause_frame_has_a_number_of_its_own() {
-        let pauses = [(0, 0, false), (0, 7, true), ((1 << 20) - 1, 3, true)];
-        for (port, priority, on) in pauses {
-            let pause = Pause { at: Time(5), port, priority, on };
-            assert_eq!(pause_of(Time(5), number_of(&pause)), pause);
-        }
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 
 use crate::scenario::Common;
 use crate::setup::Setup;
+use crate::topology::{Link, NodeKind};
 use penstock_core::tcp::EcnMode;
 use penstock_core::{Amount, Params};
 use std::collections::BTreeSet;
@@ -104,7 +105,7 @@ pub fn contradictions(p: &Params, c: &Common, setup: &Setup) -> Vec<String> {
                      others' (drops_nonect)"
                 ));
             }
-        } else if marking.is_empty() && !setup.pools.iter().any(|pool| pool.rule.is_active()) {
+        } else if marking.is_empty() && setup.pools.is_empty() {
             notes.push(format!(
                 "protocol {name} depends on ECN marks, but no queue marks (queue {}): it hears of congestion by losses alone; \
                  queue=threshold marks",
@@ -113,7 +114,33 @@ pub fn contradictions(p: &Params, c: &Common, setup: &Setup) -> Vec<String> {
         }
     }
     notes.extend(low_threshold(p, setup));
+    notes.extend(needs_of_one(setup));
     notes
+}
+
+/// Ports that are as one protocol of several needs them.
+fn needs_of_one(setup: &Setup) -> Option<String> {
+    let open =
+        |l: &&Link| setup.topology.nodes[l.from as usize].kind == NodeKind::Switch && !setup.fabric.asked(l);
+    setup.topology.links.iter().find(open)?;
+    let name = |i: usize| setup.protocol_names[i].split(':').next().unwrap_or_default();
+    let (asking, others): (Vec<usize>, Vec<usize>) =
+        (0..setup.protocols.len()).partition(|i| setup.protocols[*i].0.link.is_some());
+    let first = name(*asking.first()?);
+    let different =
+        |list: &[usize]| list.iter().map(|i| name(*i)).filter(|n| *n != first).collect::<BTreeSet<_>>();
+    let (second, others) = (different(&asking), different(&others));
+    let list = |names: &BTreeSet<&str>| names.iter().copied().collect::<Vec<_>>().join(", ");
+    match (second.is_empty(), others.is_empty()) {
+        (false, _) => Some(format!(
+            "all ports of switches are as protocol {first} needs them, and {} needs others: it does not get them in this run",
+            list(&second)
+        )),
+        (true, false) => {
+            Some(format!("all ports of switches are as protocol {first} needs them, for {} too", list(&others)))
+        }
+        (true, true) => None,
+    }
 }
 
 /// The default K beside a protocol that cuts by the share of marks, where the port needs more (DCTCP, SIGCOMM 2010,

@@ -1,12 +1,13 @@
 //! Summary of a run, from the engine's tables.
 
-use crate::metrics::Recorder;
+use crate::metrics::{Recorder, What};
+use crate::summary_keys as key;
+pub use crate::summary_keys::Summary;
 use crate::topology::{NodeKind, Topology};
 use penstock_core::tcp::TcpConfig;
-use penstock_core::DropCause;
+use penstock_core::{DropCause, Quantity};
 use penstock_fabric::{Port, PortStats, Stuck};
 use penstock_models::Suite;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Which port a run reports.
@@ -55,7 +56,7 @@ pub(crate) fn is_switch_port(t: &Topology, port: u32) -> bool {
 pub(crate) fn longest(ports: &[Port], among: impl Fn(u32) -> bool) -> Option<u32> {
     let mut best = (0, None);
     for p in (0..ports.len() as u32).filter(|p| among(*p)) {
-        let sojourn = ports[p as usize].stats().sojourn;
+        let sojourn = ports[p as usize].sojourn();
         if sojourn > best.0 {
             best = (sojourn, Some(p));
         }
@@ -80,6 +81,8 @@ pub struct Measured<'a> {
     pub recorder: &'a Recorder,
     /// Packets delivered over one link.
     pub packet_hops: u64,
+    /// Packets for which a switch knew no way on: a failure has cut their receiver off.
+    pub no_way: u64,
     /// Protocols with their connection options, by position.
     pub protocols: &'a [(Suite, Arc<TcpConfig>)],
     /// What was found out while the run was built, a line each.
@@ -124,9 +127,6 @@ impl Measured<'_> {
     }
 }
 
-/// Summary keys with their values; units are in the names.
-pub type Summary = BTreeMap<&'static str, f64>;
-
 /// The q-quantile (0..1) of sorted values by linear interpolation; NaN when there are none.
 pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     if sorted.is_empty() {
@@ -143,89 +143,87 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     let r = e.recorder;
     let seconds = r.until.since(r.from).as_secs();
     let mut s = Summary::new();
-    let mut put = |key: &'static str, value: f64| {
-        if value.is_finite() {
-            s.insert(key, value);
-        }
-    };
-    put("measured_s", seconds);
+    let mut put = |key: &'static Quantity, value: f64| key::put(&mut s, key, value);
+    put(&key::MEASURED_S, seconds);
     for (key, value) in &r.facts {
         put(key, *value);
     }
     let flows = &r.flow_totals;
     let c = &flows.counters;
-    put("goodput_bps", c.acked_bytes as f64 * 8.0 / seconds);
-    put("packets_sent", c.data_packets as f64);
-    put("retransmits", c.retransmits as f64);
-    put("timeouts", c.timeouts as f64);
-    put("fast_retransmits", c.fast_retransmits as f64);
+    put(&key::GOODPUT_BPS, c.acked_bytes as f64 * 8.0 / seconds);
+    put(&key::PACKETS_SENT, c.data_packets as f64);
+    put(&key::RETRANSMITS, c.retransmits as f64);
+    put(&key::TIMEOUTS, c.timeouts as f64);
+    put(&key::FAST_RETRANSMITS, c.fast_retransmits as f64);
     let sum = c.acked_bytes as f64;
-    put("jain", sum * sum / (flows.flows as f64 * flows.squares as f64));
-    put("flows", flows.flows as f64);
-    put("flows_opened", flows.opened as f64);
-    put("flows_completed", flows.completed as f64);
-    put("blocks", r.blocks as f64);
+    put(&key::JAIN, sum * sum / (flows.flows as f64 * flows.squares as f64));
+    put(&key::FLOWS, flows.flows as f64);
+    put(&key::FLOWS_OPENED, flows.opened as f64);
+    put(&key::FLOWS_COMPLETED, flows.completed as f64);
+    put(&key::BLOCKS, r.blocks as f64);
 
     let port = &e.ports[e.bottleneck as usize];
     let st = port.stats();
     let ps = seconds * 1e12;
     let mean = e.mean_queue(&st);
-    put("utilisation", st.departed_bytes as f64 * 8.0 / (port.rate().as_bps() * seconds));
-    put("queue_mean_packets", mean);
+    put(&key::UTILISATION, st.departed_bytes as f64 * 8.0 / (port.rate().as_bps() * seconds));
+    put(&key::QUEUE_MEAN_PACKETS, mean);
     let variance = st.queue_square_integral / ps - mean * mean;
     // `max` would turn what was not measured into a zero.
-    put("queue_std_packets", if variance < 0.0 { 0.0 } else { variance.sqrt() });
-    put("queue_max_packets", f64::from(st.queue_max));
-    put("queue_mean_bytes", st.byte_integral / ps);
+    put(&key::QUEUE_STD_PACKETS, if variance < 0.0 { 0.0 } else { variance.sqrt() });
+    put(&key::QUEUE_MAX_PACKETS, f64::from(st.queue_max));
+    put(&key::QUEUE_MEAN_BYTES, st.byte_integral / ps);
     let bottleneck_drops: u64 = st.drops.iter().sum();
-    put("drop_rate", bottleneck_drops as f64 / st.arrived_packets as f64);
-    let all = |f: fn(&PortStats) -> u64| e.ports.iter().map(|p| f(&p.stats())).sum::<u64>() as f64;
-    put("drops", all(|p| p.drops.iter().sum::<u64>() + p.down));
-    put("drops_nonect", all(|p| p.drops[DropCause::NotEct as usize]));
-    put("ce_marks", all(|p| p.marks));
-    put("packet_hops", e.packet_hops as f64);
+    put(&key::DROP_RATE, bottleneck_drops as f64 / st.arrived_packets as f64);
+    let stats: Vec<PortStats> = e.ports.iter().map(Port::stats).collect();
+    let all = |f: fn(&PortStats) -> u64| stats.iter().map(f).sum::<u64>() as f64;
+    put(&key::DROPS, all(|p| p.drops.iter().sum::<u64>() + p.down) + e.no_way as f64);
+    put(&key::DROPS_NONECT, all(|p| p.drops[DropCause::NotEct as usize]));
+    put(&key::CE_MARKS, all(|p| p.marks));
+    put(&key::PACKET_HOPS, e.packet_hops as f64);
     // Where nothing can happen, a zero says nothing.
-    let mut there = |key: &'static str, value: f64, asked: bool| {
+    let mut there = |key: &'static Quantity, value: f64, asked: bool| {
         if asked || value > 0.0 {
             put(key, value);
         }
     };
-    there("drops_down", all(|p| p.down), e.fabric.fails);
-    there("trims", all(|p| p.trims), e.fabric.trims);
-    there("pauses", all(|p| p.pauses), e.fabric.pauses);
-    there("paused_s", all(|p| p.paused) / 1e12, e.fabric.pauses);
+    there(&key::DROPS_DOWN, all(|p| p.down) + e.no_way as f64, e.fabric.fails);
+    there(&key::TRIMS, all(|p| p.trims), e.fabric.trims);
+    there(&key::PAUSES, all(|p| p.pauses), e.fabric.pauses);
+    there(&key::PAUSED_S, all(|p| p.paused) / 1e12, e.fabric.pauses);
     if e.deadlock.is_some() {
-        put("deadlock_s", r.until.as_secs());
+        put(&key::DEADLOCK_S, r.until.as_secs());
     }
 
     let sums = &r.transfer_totals;
     let count = sums.count as f64;
-    put("transfers", count);
+    put(&key::TRANSFERS, count);
     // Without one these are not finite, and left out.
-    put("transfer_mean_bytes", sums.bytes as f64 / count);
-    put("fct_mean_s", sums.seconds / count);
-    put("deadlines_met", sums.met as f64 / sums.due as f64);
+    put(&key::TRANSFER_MEAN_BYTES, sums.bytes as f64 / count);
+    put(&key::FCT_MEAN_S, sums.seconds / count);
+    put(&key::DEADLINES_MET, sums.met as f64 / sums.due as f64);
     let sorted = |mut values: Vec<f64>| {
         values.retain(|x| !x.is_nan());
         values.sort_unstable_by(f64::total_cmp);
         values
     };
     let fct = sorted(r.transfers.iter().map(|t| t.fct()).collect());
-    put("fct_p50_s", quantile(&fct, 0.5));
-    put("fct_p99_s", quantile(&fct, 0.99));
+    put(&key::FCT_P50_S, quantile(&fct, 0.5));
+    put(&key::FCT_P99_S, quantile(&fct, 0.99));
     let slowdown = sorted(r.transfers.iter().map(|t| t.fct() / t.ideal).collect());
-    put("slowdown_p50", quantile(&slowdown, 0.5));
-    put("slowdown_p99", quantile(&slowdown, 0.99));
-    let blocks = sorted(r.events.iter().filter(|x| x.what == "block").map(|x| x.length.as_secs()).collect());
-    put("block_mean_s", r.block_seconds / r.blocks as f64);
-    put("block_p50_s", quantile(&blocks, 0.5));
-    put("block_p99_s", quantile(&blocks, 0.99));
+    put(&key::SLOWDOWN_P50, quantile(&slowdown, 0.5));
+    put(&key::SLOWDOWN_P99, quantile(&slowdown, 0.99));
+    let blocks =
+        sorted(r.events.iter().filter(|x| x.what == What::Block).map(|x| x.length.as_secs()).collect());
+    put(&key::BLOCK_MEAN_S, r.block_seconds / r.blocks as f64);
+    put(&key::BLOCK_P50_S, quantile(&blocks, 0.5));
+    put(&key::BLOCK_P99_S, quantile(&blocks, 0.99));
     if let Some(x) = r.alpha.value() {
-        put("alpha_mean", x);
+        put(&key::ALPHA_MEAN, x);
     }
     if let Some(x) = r.cwnd.value() {
-        put("cwnd_mean_bytes", x);
+        put(&key::CWND_MEAN_BYTES, x);
     }
-    put("rows_left_out", r.left_out.total() as f64);
+    put(&key::ROWS_LEFT_OUT, r.left_out.total() as f64);
     s
 }

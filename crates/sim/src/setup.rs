@@ -10,7 +10,7 @@ use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{Amount, HostController, ParamError, Stream};
-use penstock_fabric::{BufferConfig, Fabric, Forwarding, ForwardingConfig, Limit, PRIORITIES};
+use penstock_fabric::{Fabric, Forwarding, ForwardingConfig};
 use penstock_host::Order;
 use penstock_models::queues::shared_buffer::SharedBuffer;
 use penstock_models::registry::{BuildLink, BuildReceive, LinkFacts};
@@ -26,45 +26,12 @@ pub struct Collective {
     pub workloads: Vec<u32>,
 }
 
-/// A router whose ports share a buffer.
+/// A router whose ports share a buffer with a limit in packets and RED per traffic class.
 pub struct Pool {
     /// The router.
     pub node: u32,
-    /// What governs the buffer.
-    pub rule: Shared,
-}
-
-/// The rule of a shared buffer.
-#[derive(Clone)]
-pub enum Shared {
-    /// A limit in packets and RED per traffic class.
-    Classes(SharedBuffer),
-    /// So many bytes; a port may hold alpha times what is free.
-    Dynamic {
-        /// Bytes in all.
-        bytes: u64,
-        /// Times what is free.
-        alpha: f64,
-    },
-}
-
-impl Shared {
-    /// True when it marks or drops before it is full.
-    pub fn is_active(&self) -> bool {
-        matches!(self, Shared::Classes(_))
-    }
-    pub(crate) fn config(&self) -> BufferConfig {
-        match self {
-            // Its limits are those of the rule, in packets.
-            Shared::Classes(rule) => {
-                BufferConfig { rule: Some(Box::new(rule.clone())), ..BufferConfig::pool(u64::MAX, 0, 0) }
-            }
-            Shared::Dynamic { bytes, alpha } => BufferConfig {
-                limits: [Limit::Dynamic(*alpha); PRIORITIES],
-                ..BufferConfig::pool(*bytes, 0, 0)
-            },
-        }
-    }
+    /// What governs the buffer; its limits are in packets.
+    pub rule: SharedBuffer,
 }
 
 /// How a host sends.
@@ -124,7 +91,7 @@ pub struct Setup {
     pub recorder: Recorder,
     /// Receiver-side congestion control of every host, when there is one.
     pub receive: Option<BuildReceive>,
-    /// Routers whose ports share a buffer.
+    /// Routers whose ports share a buffer with limits by class.
     pub pools: Vec<Pool>,
     /// What is asked of the network between the hosts.
     pub fabric: FabricOptions,
@@ -204,7 +171,7 @@ impl Setup {
     pub fn own_stack(&self) -> Option<usize> {
         self.protocols.iter().position(|(suite, _)| suite.stack.is_some())
     }
-    /// What a protocol of the run needs of switches' ports.
+    /// What the first protocol of the run that needs something of switches' ports needs of them; it is given to all ports.
     pub fn needs(&self) -> Option<&BuildLink> {
         self.protocols.iter().find_map(|(suite, _)| suite.link.as_ref())
     }

@@ -1,81 +1,74 @@
-//! How the ports of a switch divide its buffer, as scenarios with one switch say it (`sharing`).
+//! Memory that the ports of a switch share: `buffer=shared:alpha=A,size=S`, and its short form in scenarios with one switch, `sharing`.
 
 use crate::defaults::{bytes, packet};
-use crate::setup::{Pool, Shared};
-use penstock_core::params::parse_spec;
-use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
+use crate::fabric_options::{above_zero, Shared};
+use penstock_core::params::{is_shared, parse_spec};
+use penstock_core::{Kind, ParamError, ParamSpec, Params};
 
-/// The key.
+/// The short form.
 pub const SHARING: ParamSpec = ParamSpec::new(
     "sharing",
     Kind::Text,
     "none",
-    "none: every switch port has a buffer of its own; shared:alpha=A: buffer is that of the whole switch, and a port may hold A \
-     times what is free (dynamic threshold)",
+    "none: every switch port has a buffer of its own; shared:alpha=A with buffer=B is short for buffer=shared:alpha=A,size=B: a port may \
+     hold A times what is free",
     "none: the papers' switches; shared: Choudhury, Hahne, ToN 1998, equation 1",
 );
 
-/// Parameters of `shared`.
-const PARAMS: &[ParamSpec] = &[ParamSpec::new(
+const ALPHA: ParamSpec = ParamSpec::new(
     "alpha",
     Kind::Float,
     "1",
-    "a port may hold this many times what is free in the switch",
+    "a queue may hold this many times what is free in the switch",
     "chosen: the common setting of merchant silicon, from memory",
 )
-.range(1.0 / 1024.0, 1024.0)];
+.range(1.0 / 1024.0, 1024.0);
 
-/// What `sharing` says.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Sharing {
-    /// Every port has `buffer` for itself.
-    None,
-    /// All ports share `buffer`; a port may hold alpha times what is free.
-    Dynamic(f64),
+/// The shared memory that the keys `buffer` and `sharing` of a scenario ask for; `None` = each port has its own. A size in packets is one
+/// of full packets.
+///
+/// # Errors
+/// Neither `none` nor `shared:alpha=A`; an alpha outside its range; both forms at once.
+pub fn shared(p: &Params) -> Result<Option<Shared>, ParamError> {
+    let whole = p.declares("buffer") && p.is_set("buffer") && is_shared(p.text("buffer"));
+    let short = if p.declares("sharing") { alpha_of(p.text("sharing"))? } else { None };
+    if !whole {
+        return Ok(short.map(|alpha| Shared { alpha, size: bytes(p, "buffer") as u64 }));
+    }
+    if short.is_some() {
+        let rule = "cannot be given together with buffer=shared, of which it is the short form";
+        return Err(ParamError::new("sharing", p.text("sharing"), rule));
+    }
+    let size = ParamSpec::new("size", Kind::Size, "", "bytes in all", "").range(1.0, 1e15);
+    let (_, given) = parse_spec("buffer", p.text("buffer"))?;
+    let alpha = ALPHA.range(f64::NEG_INFINITY, f64::INFINITY);
+    let q = parse("buffer", &[alpha, size], &given)?;
+    Ok(Some(Shared { alpha: above_zero("buffer", "alpha", &q)?, size: q.bytes("size").0 }))
 }
 
-impl Sharing {
-    /// As written in a scenario.
-    ///
-    /// # Errors
-    /// Neither `none` nor `shared:alpha=A`; an alpha outside its range.
-    pub fn of(p: &Params) -> Result<Sharing, ParamError> {
-        let text = p.text("sharing");
-        let (name, given) = parse_spec("sharing", text)?;
-        match (name.as_str(), given.is_empty()) {
-            ("none", true) => Ok(Sharing::None),
-            ("shared", _) => {
-                let inner = |e: ParamError| ParamError::new(format!("sharing:{}", e.key), e.value, e.rule);
-                Ok(Sharing::Dynamic(
-                    Params::parse("sharing shared", PARAMS, &given).map_err(inner)?.float("alpha"),
-                ))
-            }
-            _ => Err(ParamError::new("sharing", text, "must be none or shared:alpha=A")),
-        }
+fn parse(key: &str, specs: &[ParamSpec], given: &[(String, String)]) -> Result<Params, ParamError> {
+    let inner = |e: ParamError| ParamError { key: format!("{key}:{}", e.key), ..e };
+    Params::parse(&format!("{key} shared"), specs, given).map_err(inner)
+}
+
+/// Alpha of the short form; `None` = none.
+fn alpha_of(text: &str) -> Result<Option<f64>, ParamError> {
+    let (name, given) = parse_spec("sharing", text)?;
+    match (name.as_str(), given.is_empty()) {
+        ("none", true) => Ok(None),
+        ("shared", _) => Ok(Some(parse("sharing", &[ALPHA], &given)?.float("alpha"))),
+        _ => Err(ParamError::new("sharing", text, "must be none or shared:alpha=A")),
     }
-    /// What a port keeps of `buffer` for itself.
-    pub fn own(self, buffer: Option<Amount>) -> Option<Amount> {
-        match self {
-            Sharing::None => buffer,
-            Sharing::Dynamic(_) => None,
-        }
-    }
-    /// The shared buffer of the switch `node`, when there is one. A size in packets is one of full packets.
-    pub fn pools(self, p: &Params, node: u32) -> Vec<Pool> {
-        match self {
-            Sharing::None => Vec::new(),
-            Sharing::Dynamic(alpha) => {
-                vec![Pool { node, rule: Shared::Dynamic { bytes: bytes(p, "buffer") as u64, alpha } }]
-            }
-        }
-    }
-    /// Bytes that one port can hold while the others hold nothing. A queue Q grows while Q < alpha (B - Q), and by the one
-    /// packet that passes the threshold.
-    pub fn most(self, p: &Params) -> f64 {
-        let all = bytes(p, "buffer");
-        match self {
-            Sharing::None => all,
-            Sharing::Dynamic(alpha) => (alpha * all / (1.0 + alpha) + packet(p)).min(all),
+}
+
+/// Bytes that one port can hold while the others hold nothing. A queue Q grows while Q < alpha (B - Q), and by the one packet that passes
+/// the threshold.
+pub fn most(p: &Params, shared: Option<Shared>) -> f64 {
+    match shared {
+        None => bytes(p, "buffer"),
+        Some(Shared { alpha, size }) => {
+            let all = size as f64;
+            (alpha * all / (1.0 + alpha) + packet(p)).min(all)
         }
     }
 }
@@ -84,45 +77,47 @@ impl Sharing {
 mod tests {
     use super::*;
 
-    fn params(sharing: &str) -> Params {
+    fn params(buffer: &str, sharing: &str) -> Params {
         const SPECS: &[ParamSpec] = &[
             SHARING,
-            ParamSpec::new("buffer", Kind::Amount, "100pkt", "", ""),
+            ParamSpec::new("buffer", Kind::Buffer, "100pkt", "", ""),
             ParamSpec::new("segment", Kind::Size, "1460B", "", ""),
             ParamSpec::new("header", Kind::Size, "40B", "", ""),
             ParamSpec::new("timestamps", Kind::Bool, "false", "", ""),
         ];
-        Params::parse("test", SPECS, &[("sharing".into(), sharing.into())]).unwrap()
+        let given = [("buffer".into(), buffer.into()), ("sharing".into(), sharing.into())];
+        Params::parse("test", SPECS, &given).unwrap()
     }
 
     #[test]
-    fn a_lone_port_gets_alpha_of_what_it_leaves() {
-        let p = params("shared:alpha=1");
-        let sharing = Sharing::of(&p).unwrap();
-        assert_eq!(sharing, Sharing::Dynamic(1.0));
-        assert_eq!(sharing.most(&p), 75_000.0 + 1500.0);
-        assert_eq!(sharing.own(Some(Amount::Packets(3))), None);
-        assert!(matches!(
-            sharing.pools(&p, 7)[..],
-            [Pool { node: 7, rule: Shared::Dynamic { bytes: 150_000, .. } }]
-        ));
-    }
-    #[test]
-    fn without_it_a_port_has_its_own() {
-        let p = params("none");
-        let sharing = Sharing::of(&p).unwrap();
-        assert_eq!((sharing, sharing.most(&p)), (Sharing::None, 150_000.0));
-        assert!(sharing.pools(&p, 7).is_empty());
+    fn both_forms_say_the_same() {
+        let short = params("100pkt", "shared:alpha=1");
+        let whole = params("shared:alpha=1,size=150KB", "none");
+        for p in [short, whole] {
+            let found = shared(&p).unwrap();
+            assert_eq!(found, Some(Shared { alpha: 1.0, size: 150_000 }));
+            // A lone port gets alpha of what it leaves.
+            assert_eq!(most(&p, found), 75_000.0 + 1500.0);
+        }
+        let p = params("100pkt", "none");
+        assert_eq!(shared(&p), Ok(None));
+        assert_eq!(most(&p, None), 150_000.0);
     }
     #[test]
     fn anything_else_is_refused_by_key_and_rule() {
-        for (text, words) in [
-            ("alpha=1", "must be none or shared:alpha=A"),
-            ("none:alpha=1", "must be none or shared:alpha=A"),
-            ("shared:alpha=0", "sharing:alpha"),
-            ("shared:beta=1", "beta"),
+        for (buffer, sharing, words) in [
+            ("9KB", "alpha=1", "must be none or shared:alpha=A"),
+            ("9KB", "none:alpha=1", "must be none or shared:alpha=A"),
+            ("9KB", "shared:alpha=0", "sharing:alpha"),
+            ("9KB", "shared:beta=1", "beta"),
+            ("shared:alpha=0,size=9KB", "none", "buffer:alpha"),
+            (
+                "shared:size=9KB",
+                "shared",
+                "sharing = \"shared\": cannot be given together with buffer=shared",
+            ),
         ] {
-            let message = Sharing::of(&params(text)).unwrap_err().to_string();
+            let message = shared(&params(buffer, sharing)).unwrap_err().to_string();
             assert!(message.contains(words), "{message}");
         }
     }

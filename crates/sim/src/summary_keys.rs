@@ -1,203 +1,80 @@
-//! What every key of a summary and every column of a table means, declared once: `describe` answers from here.
+//! Every key that a summary can have, simulated or live: what it means and its unit, declared once. Whoever knows a value gives it with
+//! the declaration, and `describe` answers from here; the columns of tables are declared in `tables.rs`.
 
-/// A measured quantity.
-pub struct Quantity {
-    /// Key of the summary, or name of the column.
-    pub name: &'static str,
-    /// Unit; empty = a plain number or a text.
-    pub unit: &'static str,
-    /// What it is, in one line.
-    pub text: &'static str,
+use penstock_core::{Quantity, Unit};
+use std::collections::BTreeMap;
+
+/// Summary keys with their values; units are in the names.
+pub type Summary = BTreeMap<&'static str, f64>;
+
+/// Sets a value; one that is not finite has no meaning in the run and is left out.
+pub fn put(summary: &mut Summary, key: &'static Quantity, value: f64) {
+    if value.is_finite() {
+        summary.insert(key.name, value);
+    }
 }
 
-const fn q(name: &'static str, unit: &'static str, text: &'static str) -> Quantity {
-    Quantity { name, unit, text }
+/// Declares keys and the list of them.
+macro_rules! keys {
+    ($($key:ident = $name:literal, $unit:ident, $text:literal;)*) => {
+        $(#[doc = $text] pub static $key: Quantity = Quantity::new($name, Unit::$unit, $text);)*
+        /// Every key, in the order shown to a user. All cover the measured time, from warm-up to the end.
+        pub static SUMMARY_KEYS: &[&Quantity] = &[$(&$key),*];
+    };
 }
 
-/// Every key a summary can have, simulated or live. All cover the measured time, from warm-up to the end.
-pub const SUMMARY_KEYS: &[Quantity] = &[
-    q("measured_s", "s", "length of the measured time: from warm-up to the end of the run"),
-    q("goodput_bps", "bit/s", "payload acknowledged, all flows together, per measured time"),
-    q("flows", "", "connections open at any time of the measured time"),
-    q("flows_opened", "", "connections opened in the measured time"),
-    q("flows_completed", "", "connections that delivered all their bytes and closed in the measured time"),
-    q("transfers", "", "writes of applications acknowledged to the last byte"),
-    q("transfer_mean_bytes", "bytes", "mean size of the completed transfers"),
-    q(
-        "fct_mean_s",
-        "s",
-        "mean completion time of transfers: from the write to the acknowledgement of its last byte",
-    ),
-    q("fct_p50_s", "s", "median completion time of transfers"),
-    q("fct_p99_s", "s", "99th percentile of the completion time of transfers"),
-    q(
-        "slowdown_p50",
-        "",
-        "median slowdown: completion time over that of the same transfer alone in the idle network",
-    ),
-    q("slowdown_p99", "", "99th percentile of the slowdown"),
-    q("deadlines_met", "", "share of the completed transfers with a deadline that met it"),
-    q("blocks", "", "units of application work completed: blocks of synchronized reads, queries"),
-    q(
-        "block_mean_s",
-        "s",
-        "mean time of a block or query, from its first request to its last acknowledgement",
-    ),
-    q("block_p50_s", "s", "median time of a block or query"),
-    q("block_p99_s", "s", "99th percentile of the time of a block or query"),
-    q(
-        "jain",
-        "",
-        "Jain's fairness index of the flows' acknowledged bytes: 1 = all alike, 1/n = one has everything",
-    ),
-    q("packets_sent", "packets", "data packets sent, retransmissions included"),
-    q("retransmits", "packets", "data packets sent again"),
-    q("timeouts", "", "retransmission timeouts"),
-    q("fast_retransmits", "", "fast retransmits (losses found by duplicate or selective acknowledgements)"),
-    q("utilisation", "", "share of the bottleneck's rate that was sent, framing not counted"),
-    q(
-        "queue_mean_packets",
-        "packets",
-        "mean queue of the bottleneck over time, the packet in service included",
-    ),
-    q("queue_std_packets", "packets", "standard deviation of that queue over time"),
-    q("queue_max_packets", "packets", "largest queue of the bottleneck"),
-    q("queue_mean_bytes", "bytes", "mean queue of the bottleneck over time"),
-    q("drop_rate", "", "packets dropped at the bottleneck over packets that arrived there"),
-    q("drops", "packets", "packets dropped anywhere, whatever the cause"),
-    q(
-        "drops_nonect",
-        "packets",
-        "packets dropped because a rule would have marked them and they were not ECN-capable",
-    ),
-    q("ce_marks", "packets", "packets marked (congestion experienced) anywhere"),
-    q("drops_down", "packets", "packets lost because a link was down (with fail)"),
-    q("trims", "packets", "packets whose payload was cut off (with trim)"),
-    q("pauses", "", "pause frames that stopped a priority of a port (with pfc)"),
-    q("paused_s", "s", "time for which priorities of ports were paused, summed over them (with pfc)"),
-    q("deadlock_s", "s", "when ports were found to wait for each other for ever; the run ended then"),
-    q("packet_hops", "packets", "packets delivered over one link: what a run costs"),
-    q(
-        "alpha_mean",
-        "",
-        "DCTCP's estimate of the share of marked packets, mean over open flows and samples (needs sample)",
-    ),
-    q("cwnd_mean_bytes", "bytes", "congestion window, mean over open flows and samples (needs sample)"),
-    q("size_mean_bytes", "bytes", "mean of the distribution of flow sizes in use"),
-    q("arrivals_per_s", "1/s", "rate at which an open loop begins flows"),
-    q("offered_load", "", "bytes an open loop offers, headers included, as a share of the receiving links"),
-    q("rows_left_out", "", "rows that the tables were too full for"),
-    q("valid", "", "live: 1 when nothing speaks against trusting the run"),
-    q("lag_p50_s", "s", "live: median of how late a step of the switch was"),
-    q("lag_p99_s", "s", "live: 99th percentile of how late a step of the switch was"),
-    q("lag_max_s", "s", "live: how late the latest step of the switch was"),
-    q("late_windows", "", "live: share of the windows of time in which the switch was late"),
-    q("timer_lag_max_s", "s", "live: how late the latest timer of the applications was"),
-    q("device_drops", "packets", "live: packets dropped by devices, outside the queues of the scenario"),
-    q("other_cpu_cores", "", "live: cores that other processes kept busy meanwhile"),
-    q("unreported_acks", "packets", "live: acknowledgements that the switch saw and no socket reported"),
-    q("tail_loss_probes", "packets", "live: tail-loss probes the kernel sent"),
-];
-
-/// The tables of a result: name, what a row is, columns.
-pub const TABLE_COLUMNS: &[(&str, &str, &[Quantity])] = &[
-    (
-        "flows",
-        "a row per connection; counts cover the measured time",
-        &[
-            q("run", "", "replication, from 0"),
-            q("flow", "", "number of the connection, in the order of opening"),
-            q("src", "", "sending host"),
-            q("dst", "", "receiving host"),
-            q("workload", "", "workload that opened it, from 0 in the order of the scenario"),
-            q("protocol", "", "its congestion control"),
-            q("opened_s", "s", "when it was opened"),
-            q("closed_s", "s", "when it was over; the end of the run when it was still open"),
-            q("complete", "true/false", "it was over before the end of the run"),
-            q("fct_s", "s", "from opening to the acknowledgement of its last byte; none when not complete"),
-            q("ideal_fct_s", "s", "the same transfer alone in the idle network, without window limits"),
-            q("slowdown", "", "fct_s over ideal_fct_s"),
-            q("size_bytes", "bytes", "bytes it was opened with; 0 = without end, or several writes"),
-            q("transfers", "", "writes completed on it"),
-            q("acked_bytes", "bytes", "payload acknowledged"),
-            q("delivered_bytes", "bytes", "payload handed to the receiving application"),
-            q("packets_sent", "packets", "data packets sent, retransmissions included"),
-            q("retransmits", "packets", "data packets sent again"),
-            q("timeouts", "", "retransmission timeouts"),
-            q("fast_retransmits", "", "fast retransmits"),
-            q("ece_acks", "packets", "acknowledgements that echoed a mark"),
-            q("drops", "packets", "its packets dropped, data and acknowledgements"),
-            q("srtt_s", "s", "smoothed round-trip time at the end"),
-            q("rtt_mean_s", "s", "mean of its round-trip times"),
-        ],
-    ),
-    (
-        "transfers",
-        "a row per completed write of an application",
-        &[
-            q("run", "", "replication, from 0"),
-            q("flow", "", "connection"),
-            q("start_s", "s", "when it was written"),
-            q("delivered_s", "s", "when its last byte was handed to the receiving application"),
-            q("acked_s", "s", "when its last byte was acknowledged"),
-            q("bytes", "bytes", "its size"),
-            q("fct_s", "s", "acked_s less start_s"),
-            q("ideal_fct_s", "s", "the same transfer alone in the idle network, without window limits"),
-            q("slowdown", "", "fct_s over ideal_fct_s"),
-            q("due_s", "s", "its deadline; none = it has none"),
-        ],
-    ),
-    (
-        "ports",
-        "a row per output port, in the order of the links",
-        &[
-            q("run", "", "replication, from 0"),
-            q("port", "", "number of the port"),
-            q("name", "", "FROM->TO"),
-            q("bottleneck", "true/false", "it is the port of the summary"),
-            q("rate_bps", "bit/s", "rate of its link"),
-            q("utilisation", "", "share of that rate that was sent, framing not counted"),
-            q("queue_mean_packets", "packets", "mean queue over time, the packet in service included"),
-            q("queue_std_packets", "packets", "standard deviation of the queue over time"),
-            q("queue_max_packets", "packets", "largest queue"),
-            q("queue_mean_bytes", "bytes", "mean queue over time"),
-            q("packets_arrived", "packets", "packets that came, dropped ones included"),
-            q("packets_departed", "packets", "packets that left"),
-            q("drops_overflow", "packets", "dropped for want of room"),
-            q("drops_early", "packets", "dropped by a rule that drops before the port is full"),
-            q("drops_random", "packets", "lost at random, as the scenario asks"),
-            q("drops_nonect", "packets", "dropped because a rule would have marked them and they were not ECN-capable"),
-            q("ce_marks", "packets", "packets marked"),
-        ],
-    ),
-    (
-        "events",
-        "a row per timeout (and fast retransmit with loss_events), per completed block, per change under collective control",
-        &[
-            q("run", "", "replication, from 0"),
-            q("time_s", "s", "when"),
-            q("flow", "", "connection; -1 = none"),
-            q("what", "", "timeout and its cause, fast retransmit, block, or the change"),
-            q("block_start", "true/false", "timeout: nothing of the block had been acknowledged"),
-            q("offset_bytes", "bytes", "timeout: offset of the oldest unacknowledged byte in its block; block: its size"),
-            q("outstanding_bytes", "bytes", "timeout: bytes not acknowledged"),
-            q("cwnd_bytes", "bytes", "timeout: congestion window before it"),
-            q("rto_s", "s", "timeout: the timeout that ran out; block: how long it took"),
-            q("in_a_row", "", "timeout: how many in a row"),
-            q("drops", "packets", "timeout: packets of the connection dropped so far"),
-            q("lost_bytes", "bytes", "bytes sent that the receiver does not have"),
-        ],
-    ),
-    (
-        "series",
-        "a row per sample (needs sample and series)",
-        &[
-            q("run", "", "replication, from 0"),
-            q("time_s", "s", "when"),
-            q("entity", "", "port, flow or host (all flows that lead there)"),
-            q("number", "", "number of the port, flow or host"),
-            q("metric", "", "what was sampled, with its unit: queue_packets, cwnd_bytes, alpha, fair_rate_bps, ..."),
-            q("value", "", "its value"),
-        ],
-    ),
-];
+keys! {
+    MEASURED_S = "measured_s", Seconds, "length of the measured time: from warm-up to the end of the run";
+    GOODPUT_BPS = "goodput_bps", BitsPerSecond, "payload acknowledged, all flows together, per measured time";
+    FLOWS = "flows", One, "connections open at any time of the measured time";
+    FLOWS_OPENED = "flows_opened", One, "connections opened in the measured time";
+    FLOWS_COMPLETED = "flows_completed", One, "connections that delivered all their bytes and closed in the measured time";
+    TRANSFERS = "transfers", One, "writes of applications acknowledged to the last byte";
+    TRANSFER_MEAN_BYTES = "transfer_mean_bytes", Bytes, "mean size of the completed transfers";
+    FCT_MEAN_S = "fct_mean_s", Seconds, "mean completion time of transfers: from the write to the acknowledgement of its last byte";
+    FCT_P50_S = "fct_p50_s", Seconds, "median completion time of transfers";
+    FCT_P99_S = "fct_p99_s", Seconds, "99th percentile of the completion time of transfers";
+    SLOWDOWN_P50 = "slowdown_p50", One, "median slowdown: completion time over that of the same transfer alone in the idle network";
+    SLOWDOWN_P99 = "slowdown_p99", One, "99th percentile of the slowdown";
+    DEADLINES_MET = "deadlines_met", One, "share of the completed transfers with a deadline that met it";
+    BLOCKS = "blocks", One, "units of application work completed: blocks of synchronized reads, queries";
+    BLOCK_MEAN_S = "block_mean_s", Seconds, "mean time of a block or query, from its first request to its last acknowledgement";
+    BLOCK_P50_S = "block_p50_s", Seconds, "median time of a block or query";
+    BLOCK_P99_S = "block_p99_s", Seconds, "99th percentile of the time of a block or query";
+    JAIN = "jain", One, "Jain's fairness index of the flows' acknowledged bytes: 1 = all alike, 1/n = one has everything";
+    PACKETS_SENT = "packets_sent", Packets, "data packets sent, retransmissions included";
+    RETRANSMITS = "retransmits", Packets, "data packets sent again";
+    TIMEOUTS = "timeouts", One, "retransmission timeouts";
+    FAST_RETRANSMITS = "fast_retransmits", One, "fast retransmits (losses found by duplicate or selective acknowledgements)";
+    UTILISATION = "utilisation", One, "share of the bottleneck's rate that was sent, framing not counted";
+    QUEUE_MEAN_PACKETS = "queue_mean_packets", Packets, "mean queue of the bottleneck over time, the packet in service included";
+    QUEUE_STD_PACKETS = "queue_std_packets", Packets, "standard deviation of that queue over time";
+    QUEUE_MAX_PACKETS = "queue_max_packets", Packets, "largest queue of the bottleneck";
+    QUEUE_MEAN_BYTES = "queue_mean_bytes", Bytes, "mean queue of the bottleneck over time";
+    DROP_RATE = "drop_rate", One, "packets dropped at the bottleneck over packets that arrived there";
+    DROPS = "drops", Packets, "packets dropped anywhere, whatever the cause";
+    DROPS_NONECT = "drops_nonect", Packets, "packets dropped because a rule would have marked them and they were not ECN-capable";
+    CE_MARKS = "ce_marks", Packets, "packets marked (congestion experienced) anywhere";
+    DROPS_DOWN = "drops_down", Packets, "packets lost because a link was down (with fail)";
+    TRIMS = "trims", Packets, "packets whose payload was cut off (with trim)";
+    PAUSES = "pauses", One, "pause frames that stopped a priority of a port (with pfc)";
+    PAUSED_S = "paused_s", Seconds, "time for which priorities of ports were paused, summed over them (with pfc)";
+    DEADLOCK_S = "deadlock_s", Seconds, "when ports were found to wait for each other for ever; the run ended then";
+    PACKET_HOPS = "packet_hops", Packets, "packets delivered over one link: what a run costs";
+    ALPHA_MEAN = "alpha_mean", One, "DCTCP's estimate of the share of marked packets, mean over open flows and samples (needs sample)";
+    CWND_MEAN_BYTES = "cwnd_mean_bytes", Bytes, "congestion window, mean over open flows and samples (needs sample)";
+    SIZE_MEAN_BYTES = "size_mean_bytes", Bytes, "mean of the distribution of flow sizes in use";
+    ARRIVALS_PER_S = "arrivals_per_s", PerSecond, "rate at which an open loop begins flows";
+    OFFERED_LOAD = "offered_load", One, "bytes an open loop offers, headers included, as a share of the receiving links";
+    ROWS_LEFT_OUT = "rows_left_out", One, "rows that the tables were too full for";
+    VALID = "valid", One, "live: 1 when nothing speaks against trusting the run";
+    LAG_P50_S = "lag_p50_s", Seconds, "live: median of how late a step of the switch was";
+    LAG_P99_S = "lag_p99_s", Seconds, "live: 99th percentile of how late a step of the switch was";
+    LAG_MAX_S = "lag_max_s", Seconds, "live: how late the latest step of the switch was";
+    LATE_WINDOWS = "late_windows", One, "live: share of the windows of time in which the switch was late";
+    TIMER_LAG_MAX_S = "timer_lag_max_s", Seconds, "live: how late the latest timer of the applications was";
+    DEVICE_DROPS = "device_drops", Packets, "live: packets dropped by devices, outside the queues of the scenario";
+    OTHER_CPU_CORES = "other_cpu_cores", One, "live: cores that other processes kept busy meanwhile";
+    UNREPORTED_ACKS = "unreported_acks", Packets, "live: acknowledgements that the switch saw and no socket reported";
+    TAIL_LOSS_PROBES = "tail_loss_probes", Packets, "live: tail-loss probes the kernel sent";
+}

@@ -1,10 +1,11 @@
-//! The tables of a run as typed columns, units in their names: what leaves the engine.
+//! The tables of a run as typed columns: what leaves the engine. A column is declared once, with its name, unit, meaning and type and where
+//! its values come from; results, fingerprint, Python's frames and `describe` read the declaration.
 
-use crate::metrics::FlowRecord;
+use crate::metrics::{Entity, Event, FlowRecord, SeriesRow as Row, TransferRecord};
 use crate::results::Measured;
-use penstock_core::DropCause;
+use penstock_core::{DropCause, Quantity, Unit};
+use penstock_fabric::PortStats;
 use penstock_units::Time;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The values of a column.
@@ -27,59 +28,119 @@ pub enum Values {
 pub struct Table {
     /// Name.
     pub name: &'static str,
-    /// Columns by name.
-    pub columns: Vec<(Cow<'static, str>, Values)>,
+    /// What every column is, and its values.
+    pub columns: Vec<(&'static Quantity, Values)>,
+}
+
+/// What a table has.
+pub struct Declared {
+    /// Name.
+    pub name: &'static str,
+    /// What a row is.
+    pub text: &'static str,
+    /// What every column is, and the type of its values, in order.
+    pub columns: Vec<(&'static Quantity, &'static str)>,
 }
 
 /// The names of the tables, in order.
 pub const NAMES: [&str; 5] = ["flows", "transfers", "ports", "events", "series"];
 
-/// Collects the columns of one table from its rows.
-struct Columns<'a, R> {
-    rows: &'a [R],
-    columns: Vec<(Cow<'static, str>, Values)>,
+/// The table of that name, one of [`NAMES`].
+///
+/// # Panics
+/// On any other name.
+pub fn table(e: &Measured<'_>, name: &str) -> Table {
+    let r = e.recorder;
+    match name {
+        "flows" => FLOWS.filled(e, &r.flows),
+        "transfers" => TRANSFERS.filled(e, &r.transfers),
+        "ports" => PORTS.filled(e, &port_rows(e)),
+        "events" => EVENTS.filled(e, &r.events),
+        "series" => SERIES.filled(e, r.series.rows()),
+        other => panic!("there is no table {other}"),
+    }
 }
 
-impl<'a, R> Columns<'a, R> {
-    fn of(rows: &'a [R]) -> Self {
-        Columns { rows, columns: Vec::new() }
-    }
-    fn put(&mut self, name: impl Into<Cow<'static, str>>, values: Values) {
-        self.columns.push((name.into(), values));
-    }
-    fn bools(&mut self, name: &'static str, f: impl Fn(&R) -> bool) {
-        self.put(name, Values::Bool(self.rows.iter().map(f).collect()));
-    }
-    fn u32(&mut self, name: &'static str, f: impl Fn(&R) -> u32) {
-        self.put(name, Values::U32(self.rows.iter().map(f).collect()));
-    }
-    fn u64(&mut self, name: impl Into<Cow<'static, str>>, f: impl Fn(&R) -> u64) {
-        self.put(name, Values::U64(self.rows.iter().map(f).collect()));
-    }
-    fn i64(&mut self, name: &'static str, f: impl Fn(&R) -> i64) {
-        self.put(name, Values::I64(self.rows.iter().map(f).collect()));
-    }
-    fn f64(&mut self, name: &'static str, f: impl Fn(&R) -> f64) {
-        self.put(name, Values::F64(self.rows.iter().map(f).collect()));
-    }
-    /// Texts that are numbered already.
-    fn coded(&mut self, name: &'static str, names: &[String], code: impl Fn(&R) -> u32) {
-        self.put(name, Values::Text(self.rows.iter().map(code).collect(), names.to_vec()));
-    }
+/// All tables, in the order of [`NAMES`].
+pub fn declared() -> [Declared; 5] {
+    [FLOWS.declared(), TRANSFERS.declared(), PORTS.declared(), EVENTS.declared(), SERIES.declared()]
+}
+
+/// A column of a table with rows `R`.
+struct Column<R> {
+    what: Quantity,
+    values: Get<R>,
+}
+
+/// The type of a column, and how a row gives its value.
+enum Get<R> {
+    Bool(fn(&R) -> bool),
+    U32(fn(&R) -> u32),
+    U64(fn(&R) -> u64),
+    I64(fn(&R) -> i64),
+    F64(fn(&R) -> f64),
+    /// Texts that are numbered already, and the list of them.
+    Coded(fn(&Measured<'_>) -> Vec<String>, fn(&R) -> u32),
     /// Texts that are not numbered yet.
-    fn words(&mut self, name: &'static str, word: impl Fn(&R) -> &'static str) {
-        let mut known: BTreeMap<&'static str, u32> = BTreeMap::new();
-        let mut names = Vec::new();
-        let codes = self.rows.iter().map(|row| {
-            let word = word(row);
-            *known.entry(word).or_insert_with(|| {
-                names.push(word.to_owned());
-                names.len() as u32 - 1
-            })
-        });
-        let codes = codes.collect();
-        self.put(name, Values::Text(codes, names));
+    Word(fn(&R) -> &'static str),
+}
+
+/// A table with rows `R`.
+struct Layout<R: 'static> {
+    name: &'static str,
+    text: &'static str,
+    columns: &'static [Column<R>],
+}
+
+impl<R> Layout<R> {
+    fn declared(&self) -> Declared {
+        let columns = self.columns.iter().map(|c| (&c.what, c.values.kind())).collect();
+        Declared { name: self.name, text: self.text, columns }
     }
+    fn filled(&self, e: &Measured<'_>, rows: &[R]) -> Table {
+        let columns = self.columns.iter().map(|c| (&c.what, c.values.of(e, rows))).collect();
+        Table { name: self.name, columns }
+    }
+}
+
+impl<R> Get<R> {
+    fn kind(&self) -> &'static str {
+        match self {
+            Get::Bool(_) => "bool",
+            Get::U32(_) => "u32",
+            Get::U64(_) => "u64",
+            Get::I64(_) => "i64",
+            Get::F64(_) => "f64",
+            Get::Coded(..) | Get::Word(_) => "text",
+        }
+    }
+    fn of(&self, e: &Measured<'_>, rows: &[R]) -> Values {
+        match self {
+            Get::Bool(f) => Values::Bool(rows.iter().map(f).collect()),
+            Get::U32(f) => Values::U32(rows.iter().map(f).collect()),
+            Get::U64(f) => Values::U64(rows.iter().map(f).collect()),
+            Get::I64(f) => Values::I64(rows.iter().map(f).collect()),
+            Get::F64(f) => Values::F64(rows.iter().map(f).collect()),
+            Get::Coded(names, code) => Values::Text(rows.iter().map(code).collect(), names(e)),
+            Get::Word(word) => {
+                let mut known: BTreeMap<&'static str, u32> = BTreeMap::new();
+                let mut names = Vec::new();
+                let codes = rows.iter().map(|row| {
+                    let word = word(row);
+                    *known.entry(word).or_insert_with(|| {
+                        names.push(word.to_owned());
+                        names.len() as u32 - 1
+                    })
+                });
+                let codes = codes.collect();
+                Values::Text(codes, names)
+            }
+        }
+    }
+}
+
+const fn col<R>(name: &'static str, unit: Unit, values: Get<R>, text: &'static str) -> Column<R> {
+    Column { what: Quantity::new(name, unit, text), values }
 }
 
 fn secs(t: Time) -> f64 {
@@ -90,121 +151,264 @@ fn secs(t: Time) -> f64 {
     }
 }
 
-/// The table of that name, one of [`NAMES`].
-///
-/// # Panics
-/// On any other name.
-pub fn table(e: &Measured<'_>, name: &str) -> Table {
-    match name {
-        "flows" => Table { name: "flows", columns: flows(e, &e.recorder.flows) },
-        "transfers" => Table { name: "transfers", columns: transfers(e) },
-        "ports" => Table { name: "ports", columns: ports(e) },
-        "events" => Table { name: "events", columns: events(e) },
-        "series" => Table { name: "series", columns: series(e) },
-        other => panic!("there is no table {other}"),
+fn nodes(e: &Measured<'_>) -> Vec<String> {
+    e.topology.nodes.iter().map(|n| n.name.clone()).collect()
+}
+
+fn protocols(e: &Measured<'_>) -> Vec<String> {
+    e.protocol_names.to_vec()
+}
+
+fn links(e: &Measured<'_>) -> Vec<String> {
+    (0..e.ports.len() as u32).map(|i| e.topology.link_name(i)).collect()
+}
+
+fn entities(_: &Measured<'_>) -> Vec<String> {
+    Entity::ALL.map(|entity| entity.name().to_owned()).to_vec()
+}
+
+fn sampled(e: &Measured<'_>) -> Vec<String> {
+    e.recorder.series.metrics().iter().map(|metric| metric.name.to_owned()).collect()
+}
+
+use Get::{Bool, Coded, Word, F64, I64, U32, U64};
+use Unit::{BitsPerSecond, Bytes, One, Packets, Seconds};
+
+static FLOWS: Layout<FlowRecord> = Layout {
+    name: "flows",
+    text: "a row per connection; counts cover the measured time",
+    columns: &[
+        col("flow", One, U32(|f| f.flow), "number of the connection, in the order of opening"),
+        col("src", One, Coded(nodes, |f| f.src), "sending host"),
+        col("dst", One, Coded(nodes, |f| f.dst), "receiving host"),
+        col(
+            "size_bytes",
+            Bytes,
+            U64(|f| f.size),
+            "bytes it was opened with; 0 = without end, or several writes",
+        ),
+        col("opened_s", Seconds, F64(|f| f.opened.as_secs()), "when it was opened"),
+        col(
+            "closed_s",
+            Seconds,
+            F64(|f| if f.open_at_end { f64::NAN } else { f.closed.as_secs() }),
+            "when it was over; none when it was still open at the end of the run",
+        ),
+        col(
+            "fct_s",
+            Seconds,
+            F64(|f| f.fct().unwrap_or(f64::NAN)),
+            "from opening to the acknowledgement of its last byte; none when not complete",
+        ),
+        col(
+            "ideal_fct_s",
+            Seconds,
+            F64(|f| f.ideal),
+            "the same transfer alone in the idle network, without window limits",
+        ),
+        col("slowdown", One, F64(FlowRecord::slowdown), "fct_s over ideal_fct_s"),
+        col("protocol", One, Coded(protocols, |f| u32::from(f.protocol)), "its congestion control"),
+        col(
+            "workload",
+            One,
+            U32(|f| f.workload),
+            "workload that opened it, from 0 in the order of the scenario",
+        ),
+        col(
+            "complete",
+            One,
+            Bool(|f| f.complete),
+            "it was over before the end of the run, every byte it was opened with acknowledged",
+        ),
+        col("transfers", One, U32(|f| f.transfers), "writes completed on it"),
+        col("acked_bytes", Bytes, U64(|f| f.acked_bytes), "payload acknowledged"),
+        col(
+            "delivered_bytes",
+            Bytes,
+            U64(|f| f.delivered_bytes),
+            "payload handed to the receiving application",
+        ),
+        col("packets_sent", Packets, U64(|f| f.data_packets), "data packets sent, retransmissions included"),
+        col("retransmits", Packets, U32(|f| f.retransmits), "data packets sent again"),
+        col("timeouts", One, U32(|f| f.timeouts), "retransmission timeouts"),
+        col("fast_retransmits", One, U32(|f| f.fast_retransmits), "fast retransmits"),
+        col("ece_acks", Packets, U64(|f| f.ece_acks), "acknowledgements that echoed a mark"),
+        col("drops", Packets, U32(|f| f.drops), "its packets dropped, data and acknowledgements"),
+        col("srtt_s", Seconds, F64(|f| f.srtt.as_secs()), "smoothed round-trip time at the end"),
+        col("rtt_mean_s", Seconds, F64(|f| f.rtt_mean.as_secs()), "mean of its round-trip times"),
+    ],
+};
+
+static TRANSFERS: Layout<TransferRecord> = Layout {
+    name: "transfers",
+    text: "a row per completed write of an application",
+    columns: &[
+        col("flow", One, U32(|x| x.flow), "connection"),
+        col("start_s", Seconds, F64(|x| x.started.as_secs()), "when it was written"),
+        col(
+            "delivered_s",
+            Seconds,
+            F64(|x| secs(x.delivered)),
+            "when its last byte was handed to the receiving application",
+        ),
+        col("acked_s", Seconds, F64(|x| x.acked.as_secs()), "when its last byte was acknowledged"),
+        col("bytes", Bytes, U64(|x| x.bytes), "its size"),
+        col("fct_s", Seconds, F64(TransferRecord::fct), "acked_s less start_s"),
+        col(
+            "ideal_fct_s",
+            Seconds,
+            F64(|x| x.ideal),
+            "the same transfer alone in the idle network, without window limits",
+        ),
+        col("slowdown", One, F64(|x| x.fct() / x.ideal), "fct_s over ideal_fct_s"),
+        col("due_s", Seconds, F64(|x| secs(x.due)), "its deadline; none = it has none"),
+    ],
+};
+
+/// A port with what its row is computed from.
+struct PortRow {
+    number: u32,
+    bottleneck: bool,
+    /// bit/s
+    rate: f64,
+    stats: PortStats,
+    /// Mean queue in packets.
+    mean: f64,
+    /// Length of the measured time, seconds.
+    seconds: f64,
+}
+
+impl PortRow {
+    fn dropped(&self, cause: DropCause) -> u64 {
+        self.stats.drops[cause as usize]
     }
-}
-
-type Made = Vec<(Cow<'static, str>, Values)>;
-
-fn flows(e: &Measured<'_>, rows: &[FlowRecord]) -> Made {
-    let nodes: Vec<String> = e.topology.nodes.iter().map(|n| n.name.clone()).collect();
-    let mut t = Columns::of(rows);
-    t.u32("flow", |f| f.flow);
-    t.coded("src", &nodes, |f| f.src);
-    t.coded("dst", &nodes, |f| f.dst);
-    t.u64("size_bytes", |f| f.size);
-    t.f64("opened_s", |f| f.opened.as_secs());
-    t.f64("closed_s", |f| if f.open_at_end { f64::NAN } else { f.closed.as_secs() });
-    t.f64("fct_s", |f| f.fct().unwrap_or(f64::NAN));
-    t.f64("ideal_fct_s", |f| f.ideal);
-    t.f64("slowdown", |f| f.slowdown());
-    t.coded("protocol", e.protocol_names, |f| u32::from(f.protocol));
-    t.u32("workload", |f| f.workload);
-    t.bools("complete", |f| f.complete);
-    t.u32("transfers", |f| f.transfers);
-    t.u64("acked_bytes", |f| f.acked_bytes);
-    t.u64("delivered_bytes", |f| f.delivered_bytes);
-    t.u64("packets_sent", |f| f.data_packets);
-    t.u32("retransmits", |f| f.retransmits);
-    t.u32("timeouts", |f| f.timeouts);
-    t.u32("fast_retransmits", |f| f.fast_retransmits);
-    t.u64("ece_acks", |f| f.ece_acks);
-    t.u32("drops", |f| f.drops);
-    t.f64("srtt_s", |f| f.srtt.as_secs());
-    t.f64("rtt_mean_s", |f| f.rtt_mean.as_secs());
-    t.columns
-}
-
-fn transfers(e: &Measured<'_>) -> Made {
-    let mut t = Columns::of(&e.recorder.transfers);
-    t.u32("flow", |x| x.flow);
-    t.f64("start_s", |x| x.started.as_secs());
-    t.f64("delivered_s", |x| secs(x.delivered));
-    t.f64("acked_s", |x| x.acked.as_secs());
-    t.u64("bytes", |x| x.bytes);
-    t.f64("fct_s", |x| x.fct());
-    t.f64("ideal_fct_s", |x| x.ideal);
-    t.f64("slowdown", |x| x.fct() / x.ideal);
-    t.f64("due_s", |x| secs(x.due));
-    t.columns
-}
-
-fn ports(e: &Measured<'_>) -> Made {
-    let names: Vec<String> = (0..e.ports.len() as u32).map(|i| e.topology.link_name(i)).collect();
-    let rows: Vec<_> = e.ports.iter().map(|port| (port.rate().as_bps(), port.stats())).enumerate().collect();
-    let seconds = e.seconds();
-    let ps = seconds * 1e12;
-    let mut t = Columns::of(&rows);
-    t.u32("port", |(i, _)| *i as u32);
-    t.coded("name", &names, |(i, _)| *i as u32);
-    t.bools("bottleneck", |(i, _)| *i as u32 == e.bottleneck);
-    t.f64("rate_bps", |(_, (rate, _))| *rate);
-    t.f64("utilisation", |(_, (rate, s))| s.departed_bytes as f64 * 8.0 / (rate * seconds));
-    t.f64("queue_mean_packets", |(_, (_, s))| e.mean_queue(s));
-    t.f64("queue_std_packets", |(_, (_, s))| {
-        let mean = s.queue_integral / ps;
-        let variance = s.queue_square_integral / ps - mean * mean;
+    fn queue_std(&self) -> f64 {
+        let ps = self.seconds * 1e12;
+        let mean = self.stats.queue_integral / ps;
+        let variance = self.stats.queue_square_integral / ps - mean * mean;
         // NaN, where it was not measured, stays NaN.
         if variance < 0.0 {
             0.0
         } else {
             variance.sqrt()
         }
-    });
-    t.u32("queue_max_packets", |(_, (_, s))| s.queue_max);
-    t.f64("queue_mean_bytes", |(_, (_, s))| s.byte_integral / ps);
-    t.u64("packets_arrived", |(_, (_, s))| s.arrived_packets);
-    t.u64("packets_departed", |(_, (_, s))| s.departed_packets);
-    for cause in DropCause::ALL {
-        t.u64(format!("drops_{}", cause.name()), |(_, (_, s))| s.drops[cause as usize]);
     }
-    t.u64("ce_marks", |(_, (_, s))| s.marks);
-    t.columns
 }
 
-fn events(e: &Measured<'_>) -> Made {
-    let mut t = Columns::of(&e.recorder.events);
-    t.f64("time_s", |x| x.at.as_secs());
-    t.i64("flow", |x| if x.flow == u32::MAX { -1 } else { i64::from(x.flow) });
-    t.words("what", |x| x.what);
-    t.bools("block_start", |x| x.block_start);
-    t.u64("offset_bytes", |x| x.offset);
-    t.u64("outstanding_bytes", |x| x.outstanding);
-    t.u64("cwnd_bytes", |x| x.cwnd);
-    t.f64("rto_s", |x| x.length.as_secs());
-    t.u32("in_a_row", |x| x.in_a_row);
-    t.u64("drops", |x| x.drops);
-    t.u64("lost_bytes", |x| x.lost);
-    t.columns
+fn port_rows(e: &Measured<'_>) -> Vec<PortRow> {
+    let seconds = e.seconds();
+    let row = |(number, port): (u32, &penstock_fabric::Port)| {
+        let stats = port.stats();
+        let bottleneck = number == e.bottleneck;
+        PortRow { number, bottleneck, rate: port.rate().as_bps(), mean: e.mean_queue(&stats), stats, seconds }
+    };
+    (0..).zip(e.ports).map(row).collect()
 }
 
-fn series(e: &Measured<'_>) -> Made {
-    let mut t = Columns::of(&e.recorder.series);
-    t.f64("time_s", |x| x.at.as_secs());
-    t.words("entity", |x| x.entity);
-    t.u32("number", |x| x.number);
-    t.words("metric", |x| x.metric);
-    t.f64("value", |x| x.value);
-    t.columns
-}
+static PORTS: Layout<PortRow> = Layout {
+    name: "ports",
+    text: "a row per output port, in the order of the links",
+    columns: &[
+        col("port", One, U32(|p| p.number), "number of the port"),
+        col("name", One, Coded(links, |p| p.number), "FROM->TO"),
+        col("bottleneck", One, Bool(|p| p.bottleneck), "it is the port of the summary"),
+        col("rate_bps", BitsPerSecond, F64(|p| p.rate), "rate of its link"),
+        col(
+            "utilisation",
+            One,
+            F64(|p| p.stats.departed_bytes as f64 * 8.0 / (p.rate * p.seconds)),
+            "share of that rate that was sent, framing not counted",
+        ),
+        col(
+            "queue_mean_packets",
+            Packets,
+            F64(|p| p.mean),
+            "mean queue over time, the packet in service included",
+        ),
+        col(
+            "queue_std_packets",
+            Packets,
+            F64(PortRow::queue_std),
+            "standard deviation of the queue over time; none where it was not measured",
+        ),
+        col("queue_max_packets", Packets, U32(|p| p.stats.queue_max), "largest queue"),
+        col(
+            "queue_mean_bytes",
+            Bytes,
+            F64(|p| p.stats.byte_integral / (p.seconds * 1e12)),
+            "mean queue over time; none where it was not measured",
+        ),
+        col(
+            "packets_arrived",
+            Packets,
+            U64(|p| p.stats.arrived_packets),
+            "packets that came, dropped ones included",
+        ),
+        col("packets_departed", Packets, U64(|p| p.stats.departed_packets), "packets that left"),
+        col("drops_overflow", Packets, U64(|p| p.dropped(DropCause::Overflow)), "dropped for want of room"),
+        col(
+            "drops_early",
+            Packets,
+            U64(|p| p.dropped(DropCause::Early)),
+            "dropped by a rule that drops before the port is full",
+        ),
+        col(
+            "drops_random",
+            Packets,
+            U64(|p| p.dropped(DropCause::Random)),
+            "lost at random, as the scenario asks",
+        ),
+        col(
+            "drops_nonect",
+            Packets,
+            U64(|p| p.dropped(DropCause::NotEct)),
+            "dropped because a rule would have marked them and they were not ECN-capable",
+        ),
+        col("ce_marks", Packets, U64(|p| p.stats.marks), "packets marked"),
+    ],
+};
+
+static EVENTS: Layout<Event> = Layout {
+    name: "events",
+    text: "a row per timeout (and fast retransmit with loss_events), per completed block, per change under collective control",
+    columns: &[
+        col("time_s", Seconds, F64(|x| x.at.as_secs()), "when"),
+        col("flow", One, I64(|x| if x.flow == u32::MAX { -1 } else { i64::from(x.flow) }), "connection; -1 = none"),
+        col("what", One, Word(|x| x.what.name()), "timeout and its cause, fast retransmit, block, or the change"),
+        col("block_start", One, Bool(|x| x.block_start), "timeout: nothing of the block had been acknowledged"),
+        col(
+            "offset_bytes",
+            Bytes,
+            U64(|x| x.offset),
+            "timeout: offset of the oldest unacknowledged byte in its block; block: its size",
+        ),
+        col("outstanding_bytes", Bytes, U64(|x| x.outstanding), "timeout: bytes not acknowledged"),
+        col("cwnd_bytes", Bytes, U64(|x| x.cwnd), "timeout: congestion window before it"),
+        col("rto_s", Seconds, F64(|x| x.length.as_secs()), "timeout: the timeout that ran out; block: how long it took"),
+        col("in_a_row", One, U32(|x| x.in_a_row), "timeout: how many in a row"),
+        col("drops", Packets, U64(|x| x.drops), "timeout: packets of the connection dropped so far"),
+        col("lost_bytes", Bytes, U64(|x| x.lost), "bytes sent that the receiver does not have"),
+    ],
+};
+
+static SERIES: Layout<Row> = Layout {
+    name: "series",
+    text: "a row per sample (needs sample and series)",
+    columns: &[
+        col("time_s", Seconds, F64(|x| x.at.as_secs()), "when"),
+        col(
+            "entity",
+            One,
+            Coded(entities, |x| x.entity as u32),
+            "port, flow or host (all flows that lead there)",
+        ),
+        col("number", One, U32(|x| x.number), "number of the port, flow or host"),
+        col(
+            "metric",
+            One,
+            Coded(sampled, |x| u32::from(x.metric)),
+            "what was sampled, with its unit: queue_packets, cwnd_bytes, alpha, fair_rate_bps, ...",
+        ),
+        col("value", One, F64(|x| x.value), "its value"),
+    ],
+};

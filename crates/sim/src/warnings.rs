@@ -2,6 +2,7 @@
 
 use crate::metrics::LeftOut;
 use crate::results::{is_switch_port, longest, Measured};
+use crate::summary_keys::OFFERED_LOAD;
 use penstock_core::tcp::EcnMode;
 use penstock_core::DropCause;
 use penstock_units::Dur;
@@ -144,7 +145,7 @@ fn lossless(m: &Measured<'_>, found: &mut Vec<String>) {
 }
 
 fn load(m: &Measured<'_>, found: &mut Vec<String>) {
-    for (_, x) in m.recorder.facts.iter().filter(|(key, x)| *key == "offered_load" && *x > 1.0) {
+    for (_, x) in m.recorder.facts.iter().filter(|(key, x)| key.is(&OFFERED_LOAD) && *x > 1.0) {
         found.push(format!("the offered load is {} of the capacity: queues and flows grow", rounded(*x)));
     }
     // What was offered to the links of hosts; a closed loop cannot offer more than it gets done.

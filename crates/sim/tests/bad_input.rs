@@ -1,4 +1,6 @@
 //! What a user can get wrong, and the one line that says so: key, value, rule. Never a panic.
+//!
+//! Above 600 lines: most of it is one list of mistakes and what is said to them.
 
 use penstock_core::rng::Entity;
 use penstock_core::{ParamError, Stream};

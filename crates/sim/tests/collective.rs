@@ -31,7 +31,7 @@ fn run(set: &[(&str, &str)]) -> (Vec<Row>, Vec<&'static str>) {
     let mut engine = Engine::new(setup).unwrap();
     assert!(engine.run(&Progress::default()).unwrap());
     let changes = |w: &&str| ["controlling", "ready", "uncongested"].iter().any(|s| w.starts_with(s));
-    let states = engine.recorder.events.iter().map(|e| e.what).filter(changes).collect();
+    let states = engine.recorder.events.iter().map(|e| e.what.name()).filter(changes).collect();
     let rows = std::mem::take(&mut *trace.0.lock().unwrap());
     (rows, states)
 }

@@ -1,11 +1,14 @@
 //! The catalogue answers for everything a user can meet: every key of a summary is described, and so is what happens
 //! to packets that cannot be marked.
 
+use penstock_core::DropCause;
 use penstock_models::queues::DISCIPLINES;
+use penstock_models::registry::{PROTOCOLS, STACKS};
 use penstock_sim::document::{catalogue, resolve};
 use penstock_sim::engine::Progress;
 use penstock_sim::scenarios;
-use penstock_sim::summary_keys::{SUMMARY_KEYS, TABLE_COLUMNS};
+use penstock_sim::summary_keys::SUMMARY_KEYS;
+use penstock_sim::tables::{declared, NAMES};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -50,21 +53,71 @@ fn every_summary_key_is_described() {
 }
 
 #[test]
-fn described_quantities_have_a_text_and_the_unit_of_their_name() {
-    let columns = TABLE_COLUMNS.iter().flat_map(|t| t.2);
-    for q in SUMMARY_KEYS.iter().chain(columns) {
+fn what_is_declared_has_a_text_and_is_declared_once() {
+    let tables = declared();
+    assert_eq!(tables.each_ref().map(|t| t.name), NAMES);
+    for table in &tables {
+        let names: BTreeSet<&str> = table.columns.iter().map(|c| c.0.name).collect();
+        assert_eq!(names.len(), table.columns.len(), "a column of {} is declared twice", table.name);
+    }
+    let columns = tables.iter().flat_map(|t| t.columns.iter().map(|c| c.0));
+    for q in SUMMARY_KEYS.iter().copied().chain(columns) {
         assert!(!q.text.is_empty(), "{}", q.name);
-        for (suffix, unit) in [("_s", "s"), ("_bps", "bit/s"), ("_bytes", "bytes"), ("_packets", "packets")] {
-            assert!(
-                !q.name.ends_with(suffix) || q.unit == unit || q.name == "arrivals_per_s",
-                "{} in {:?}",
-                q.name,
-                q.unit
-            );
-        }
     }
     let names: BTreeSet<&str> = SUMMARY_KEYS.iter().map(|k| k.name).collect();
     assert_eq!(names.len(), SUMMARY_KEYS.len(), "a key is described twice");
+}
+
+#[test]
+fn tables_count_the_drops_of_every_cause() {
+    let tables = declared();
+    let ports = tables.iter().find(|t| t.name == "ports").unwrap();
+    for cause in DropCause::ALL {
+        let name = format!("drops_{}", cause.name());
+        assert!(ports.columns.iter().any(|c| c.0.name == name), "{name}");
+    }
+}
+
+/// What is sampled of every TCP connection, of ports and of hosts.
+const COMMON: [&str; 10] = [
+    "queue_packets",
+    "queue_bytes",
+    "drops",
+    "cwnd_bytes",
+    "acked_bytes",
+    "srtt_s",
+    "rtt_s",
+    "delivered_bytes",
+    "retransmits",
+    "timeouts",
+];
+
+#[test]
+fn protocols_list_what_they_report() {
+    let counted = ["rcp", "qi-rcp", "piqi-rcp", "xcp"];
+    for (name, reports) in PROTOCOLS.iter().chain(STACKS).map(|p| (p.name, p.reports)) {
+        let given = if counted.contains(&name) { format!("{name}:work=true") } else { name.to_owned() };
+        let set = json!({
+            "protocol": given, "sample": "1ms", "series": true, "duration": "20ms", "warmup": "0s", "flows": "2",
+        });
+        let r = resolve(&json!({ "scenario": "long-flows", "set": set }).to_string()).unwrap();
+        let outcome = r.run(0, &Progress::default()).unwrap();
+        let sampled = outcome.engine.recorder.series.metrics();
+        let own: BTreeSet<&str> = reports.iter().map(|q| q.name).collect();
+        let found: BTreeSet<&str> = sampled.iter().map(|q| q.name).collect();
+        let unlisted: Vec<_> = found.iter().filter(|n| !own.contains(*n) && !COMMON.contains(n)).collect();
+        assert!(unlisted.is_empty(), "{name} reports {unlisted:?} and does not list it");
+        // What a router or a receiving end reports is no sample of a sender; all else has been seen.
+        let missing: Vec<_> = own.difference(&found).collect();
+        assert!(
+            missing.is_empty() || name == "ndp" && missing == [&"pulls_owed"],
+            "{name} lists {missing:?}"
+        );
+        for q in sampled {
+            let listed = reports.iter().any(|r| r.is(q));
+            assert!(listed || COMMON.contains(&q.name), "{name} reports another {} than it lists", q.name);
+        }
+    }
 }
 
 #[test]
@@ -74,7 +127,15 @@ fn the_catalogue_has_receiver_side_controls_keys_and_columns() {
     assert_eq!(ictcp["name"], "ictcp");
     assert!(ictcp["params"].as_array().unwrap().len() >= 5);
     assert_eq!(all["summary_keys"].as_array().unwrap().len(), SUMMARY_KEYS.len());
-    assert_eq!(all["tables"][0]["columns"][1]["name"], "flow");
+    let columns = &all["tables"][0]["columns"];
+    assert_eq!((&columns[0]["name"], &columns[1]["name"]), (&json!("run"), &json!("flow")));
+    assert_eq!(
+        columns[4],
+        json!({ "name": "size_bytes", "unit": "bytes", "type": "u64", "text": "bytes it was opened with; 0 = without end, or several writes" })
+    );
+    let metrics = all["metrics"].as_array().unwrap();
+    let alpha = metrics.iter().find(|m| m["name"] == "alpha").unwrap();
+    assert_eq!(alpha["of"].as_array().unwrap()[..2], [json!("dctcp"), json!("d2tcp")]);
 }
 
 #[test]

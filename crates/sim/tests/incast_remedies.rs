@@ -37,7 +37,7 @@ fn neutral_values_reproduce_plain_tcp_to_the_byte() {
 #[test]
 fn the_thread_notices_whole_windows_without_a_timeout() {
     let of_kind =
-        |o: &Outcome, what: &str| o.engine.recorder.events.iter().filter(|e| e.what == what).count();
+        |o: &Outcome, what: &str| o.engine.recorder.events.iter().filter(|e| e.what.name() == what).count();
     let plain = run(&[("servers", "24"), ("duration", "3s")]);
     let settings = [
         ("servers", "24"),

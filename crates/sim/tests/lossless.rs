@@ -124,7 +124,12 @@ fn one_packet_less_of_headroom_loses_and_says_so() {
     assert!(found.losing >= 1);
 }
 
-/// Three switches in a ring, one way, with a host each; `pairs` send.
+/// A scenario of docs/fabric.md.
+fn document(name: &str) -> String {
+    std::fs::read_to_string(format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// The network of docs/ring.toml: three switches in a ring, one way, with a host each; `pairs` send.
 fn ring(pairs: &[(u32, u32)]) -> String {
     let switches = 3;
     let mut toml = format!(
@@ -150,8 +155,8 @@ fn ring(pairs: &[(u32, u32)]) -> String {
 #[test]
 fn a_deadlock_on_a_ring_is_reported_and_ends_the_run() {
     // Everybody to the second next: every link waits for the next one's buffer (the textbook cyclic dependency).
-    let all = [(0, 2), (1, 0), (2, 1)];
-    let o = run(&ring(&all), &[]);
+    let all = document("ring.toml");
+    let o = run(&all, &[]);
     assert!(o.completed);
     let at = has(&o.summary, "deadlock_s");
     assert!(at > 0.0 && at < 0.01, "{at}");
@@ -163,7 +168,7 @@ fn a_deadlock_on_a_ring_is_reported_and_ends_the_run() {
     }
     assert!(said.contains("(priority 0), none of them will ever send again; the run ended at"), "{said}");
     // Without pause packets are lost instead, and everything arrives.
-    let o = run(&ring(&all), &[("pfc", "off"), ("duration", "20s")]);
+    let o = run(&all, &[("pfc", "off"), ("duration", "20s")]);
     assert_eq!((has(&o.summary, "flows_completed"), o.summary.get("deadlock_s")), (3.0, None));
 }
 #[test]
@@ -203,7 +208,7 @@ fn networks_of_tiers_never_deadlock() {
 /// The textbook picture. Eight hosts of one leaf send to `sink`; `victim`, behind the same leaf, sends to `free`. All of it
 /// crosses the link from leaf to leaf, which is fast enough for everyone; the link to `sink` alone is congested.
 fn victim() -> String {
-    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/victim.toml")).unwrap()
+    document("victim.toml")
 }
 
 #[test]

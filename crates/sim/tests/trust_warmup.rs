@@ -2,6 +2,7 @@
 
 use penstock_sim::document;
 use penstock_sim::engine::Progress;
+use penstock_sim::metrics::Entity;
 use penstock_sim::scenario::{Outcome, Resolved};
 use serde_json::{json, Value};
 
@@ -120,7 +121,7 @@ delay = "20us"
     // A place in the series table is free again when its flow is over.
     let kept = run(&text, json!({"series": true, "series_flows": 2}));
     let numbers: std::collections::BTreeSet<u32> =
-        kept.engine.recorder.series.iter().filter(|x| x.entity == "flow").map(|x| x.number).collect();
+        kept.engine.recorder.series.iter().filter(|x| x.entity == Entity::Flow).map(|x| x.number).collect();
     assert!(numbers.contains(&300) && numbers.contains(&301), "{numbers:?}");
     assert_eq!(kept.summary["alpha_mean"], after.summary["alpha_mean"], "what is kept changes no mean");
 }

@@ -20,6 +20,7 @@ pub const TARGET_DELAY: Protocol = Protocol {
         ParamSpec::new("max_mdf", Kind::Float, "0.5", "largest decrease per round trip", "Swift, from memory")
             .range(0.0, 0.99),
     ],
+    reports: &[],
     build: |p| {
         let (target, ai, beta, max_mdf) = (p.dur("target"), p.float("ai"), p.float("beta"), p.float("max_mdf"));
         Ok(Suite {

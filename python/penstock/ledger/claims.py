@@ -18,7 +18,6 @@ from penstock.ledger.criteria import (
     UNDECIDED,
     Criterion,
     Estimate,
-    is_so,
 )
 
 if TYPE_CHECKING:
@@ -26,9 +25,10 @@ if TYPE_CHECKING:
 
 NOT_RUN, IN_PART = "not run", "in part"
 UNEXPLAINED = "unexplained"
+STRADDLES = "the interval of the measurement straddles the criterion"
 
-# What a statement is about. `whole`: a row that has not been taken apart yet.
-KINDS = ("number", "bound", "ratio", "order", "shape", "onset", "equal", "none lost", "whole")
+# What a statement is about.
+KINDS = ("number", "bound", "ratio", "order", "shape", "onset", "equal", "none lost")
 
 Measurement = Mapping[str, Any]
 """What a row measured: numbers, `Estimate`s, texts, and lists, arrays and mappings of them. No simulation is
@@ -99,14 +99,12 @@ class Cause:
     evidence: Callable[[Measurement], str] = field(repr=False)
     of: tuple[str, ...] = ()
 
-    def said(self, measurement: Measurement) -> str:
-        """The sentence with its evidence, or "" where the experiment does not support it."""
-        return f"{self.text} ({self.evidence(measurement)})" if self.holds(measurement) else ""
-
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim with its verdict; `value` are the numbers it rests on."""
+    """A claim with its verdict; `value` are the numbers it rests on. `because` has each reason's sentence
+    with its evidence apart, `reason` is both in one text.
+    """
 
     claim: Claim
     verdict: str
@@ -114,6 +112,7 @@ class Judged:
     value: Any = None
     reason: str = ""
     holds_when: str = ""
+    because: tuple[tuple[str, str], ...] = ()
 
     def document(self) -> dict[str, Any]:
         """The claim as `reproduce --json` prints it."""
@@ -135,25 +134,6 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What the check of a row that has not been taken apart found.
-
-    `measured` puts our numbers beside the stated ones. `reason` is mandatory when the statement is not
-    confirmed: why, found by an experiment that the row runs or names. `figures` are paths returned by
-    `Lab.save`.
-    """
-
-    confirmed: bool
-    measured: str
-    reason: str = ""
-    figures: tuple[Path, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.confirmed and not self.reason.strip():
-            raise ValueError("a finding that differs needs its reason")
-
-
-@dataclass(frozen=True)
 class Row:
     """One figure or table of a paper and its claims.
 
@@ -166,19 +146,17 @@ class Row:
     the space (of some claims where the others would cost too much; `settings` has a value for every name in
     `matters`).
 
-    `cheap` rows are judged in every `make test`. `check` is the form of rows that have not been taken apart:
-    it counts as one claim of kind `whole`.
+    `cheap` rows are judged in every `make test`. `stated` is all claims' texts where it is not given, `view`
+    another view than the simulation's, shown with the verdict: "live, scaled".
     """
 
     id: str
     paper: str
     title: str
     stated: str = ""
-    check: Callable[[Lab], Finding] | None = field(default=None, repr=False)
     view: str = ""
-    """Another view than the simulation's, shown with the verdict: "live, scaled"."""
-    claims: tuple[Claim, ...] = field(default=(), repr=False)
-    measure: Callable[[Lab], Measurement] | None = field(default=None, repr=False)
+    claims: tuple[Claim, ...] = field(kw_only=True, repr=False)
+    measure: Callable[[Lab], Measurement] = field(kw_only=True, repr=False)
     draw: Callable[[Measurement, Lab], Sequence[Path]] | None = field(default=None, repr=False)
     causes: tuple[Cause, ...] = field(default=(), repr=False)
     budget: int = 8
@@ -187,9 +165,7 @@ class Row:
     cheap: bool = False
 
     def __post_init__(self) -> None:
-        if (self.check is None) == (self.measure is None):
-            raise ValueError(f"row {self.id}: needs either `measure` with claims or `check`")
-        if self.measure is not None and not self.claims:
+        if not self.claims:
             raise ValueError(f"row {self.id}: has no claims")
         names = [claim.id for claim in self.claims]
         if len(set(names)) < len(names):
@@ -197,30 +173,23 @@ class Row:
         unknown = {name for cause in self.causes for name in cause.of} - set(names)
         if unknown:
             raise ValueError(f"row {self.id}: a cause explains no claim of it: {', '.join(sorted(unknown))}")
-        if not self.stated and self.claims:
+        if not self.stated:
             object.__setattr__(self, "stated", "; ".join(claim.text for claim in self.claims))
 
     def judge(self, measurement: Measurement) -> list[Judged]:
         """Every claim's verdict and, where it does not hold, its causes; on numbers alone."""
         found = [claim.judge(measurement) for claim in self.claims]
-        return [
-            one if one.verdict == CONFIRMED else replace(one, reason=self._reason(one, measurement))
-            for one in found
-        ]
+        return [one if one.verdict == CONFIRMED else self._explained(one, measurement) for one in found]
 
-    def _reason(self, judged: Judged, measurement: Measurement) -> str:
+    def _explained(self, judged: Judged, measurement: Measurement) -> Judged:
         if judged.verdict == UNDECIDED:
-            return "the interval of the measurement straddles the criterion"
+            return replace(judged, reason=STRADDLES, because=((STRADDLES, ""),))
         fitting = [cause for cause in self.causes if not cause.of or judged.claim.id in cause.of]
-        said = [text for text in (cause.said(measurement) for cause in fitting) if text]
-        return "; ".join(said) or UNEXPLAINED
-
-
-def whole(row: Row, finding: Finding) -> Judged:
-    """The finding of a row that has not been taken apart, as its one claim."""
-    claim = Claim("whole", row.stated, "whole", row.stated, lambda m: m["confirmed"], is_so)
-    verdict = CONFIRMED if finding.confirmed else DIFFERS
-    return Judged(claim, verdict, finding.measured, finding.confirmed, finding.reason)
+        because = tuple(
+            (cause.text, cause.evidence(measurement)) for cause in fitting if cause.holds(measurement)
+        )
+        said = "; ".join(f"{text} ({evidence})" for text, evidence in because)
+        return replace(judged, reason=said or UNEXPLAINED, because=because or ((UNEXPLAINED, ""),))
 
 
 def verdict_of(judged: Sequence[Judged]) -> str:

@@ -143,11 +143,12 @@ class Criterion(ABC):
 
 @dataclass(frozen=True)
 class Range(Criterion):
-    """A number from `low` to `high`, ends included."""
+    """A number from `low` to `high`, ends included; `stated` is the paper's own, where it gives one."""
 
     low: float
     high: float
     words: str
+    stated: float | None = None
 
     def distance(self, value: Any) -> Distance:
         x = estimate(value)
@@ -194,7 +195,7 @@ def within(stated: float, rel: float = 0.0, *, by: float = 0.0) -> Criterion:
     """The stated number, give or take a share `rel` of it or `by`, the larger of the two."""
     room = max(abs(stated) * rel, by)
     words = f"{stated:g} within {rel:.0%}" if room > by else f"{stated:g} give or take {by:g}"
-    return Range(stated - room, stated + room, words)
+    return Range(stated - room, stated + room, words, stated)
 
 
 @dataclass(frozen=True)

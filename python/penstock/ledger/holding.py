@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.ledger.claims import Row
 from penstock.ledger.criteria import CONFIRMED
 from penstock.ledger.selection import folder
 from penstock.ledger.space import Space, telling
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 FILE = "holds.json"
 # From this share of the space on a confirmed claim counts as robust, below the other as selected.
 ROBUST, SELECTED = 0.9, 0.5
+# Where the axes of a map have their texts, as shares of the range.
+TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 @lru_cache(maxsize=16)
@@ -101,47 +102,45 @@ def joint(paper: str) -> str:
     return f"of {found['can']} claims that hold somewhere at most {found['met']} hold at one point, at {at}"
 
 
-def figure(row: Row, claim: str) -> Figure | None:
-    """The map of a claim: the points over the two parameters that tell most, marked by verdict; None where
-    the claim holds everywhere or nowhere, or the search is stale.
+@dataclass(frozen=True)
+class Map:
+    """Where a claim holds, over the two parameters that tell most: shares of their ranges, a letter per
+    point, and what five places of each axis stand for. `second` is "" where there is one parameter only.
     """
-    from penstock import figures
 
+    first: str
+    second: str
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    letters: str
+    x_ticks: tuple[str, ...]
+    y_ticks: tuple[str, ...]
+
+
+def map_of(row: Row, claim: str) -> Map | None:
+    """The map of a claim; None where it holds everywhere or nowhere, or the search is stale."""
     entry = document(row.paper)["rows"].get(row.id)
     if entry is None or claim not in entry["claims"] or stale(row, entry):
         return None
-    letters = np.array(list(entry["claims"][claim]["at"]))
-    good = letters == "c"
+    letters: str = entry["claims"][claim]["at"]
+    good = np.array([letter == "c" for letter in letters])
     if good.all() or not good.any() or not entry["names"]:
         return None
     here = space(row.paper)
     shares = here.sample(entry["names"], len(letters), entry["seed"])
-    first, second = [*telling(shares, good), 0, 0][:2]
-    with figures.style():
-        drawn, (ax,) = figures.new(width=5.6, height=4.2)
-        looks: tuple[tuple[str, str, dict[str, Any]], ...] = (
-            ("c", "holds", {"marker": "o", "color": figures.PALETTE[2]}),
-            ("d", "differs", {"marker": "x", "color": figures.PALETTE[1]}),
-            ("u", "undecided", {"marker": "D", "color": figures.PALETTE[5]}),
-            ("x", "no result", {"marker": ".", "color": figures.PALETTE[7]}),
-        )
-        for letter, name, look in looks:
-            here_too = letters == letter
-            if here_too.any():
-                ax.plot(
-                    shares[here_too, first],
-                    shares[here_too, second] if first != second else np.zeros(here_too.sum()),
-                    linestyle="none",
-                    label=f"{name}: {here_too.sum()}",
-                    **look,
-                )
-        ticks = (0.0, 0.25, 0.5, 0.75, 1.0)
-        for axis, j in ((ax.xaxis, first), (ax.yaxis, second)):
-            parameter = here[entry["names"][j]]
-            axis.set_ticks(ticks, [str(parameter.at(share)).rpartition("=")[2] for share in ticks])
-            axis.set_label_text(parameter.name)
-        if first == second:
-            ax.yaxis.set_visible(False)
-        ax.set(title=f"{row.id}/{claim}", xlim=(-0.03, 1.03))
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=4)
-    return drawn
+    first, *more = telling(shares, good)
+    second = more[0] if more else None
+
+    def ticks(j: int) -> tuple[str, ...]:
+        parameter = here[entry["names"][j]]
+        return tuple(str(parameter.at(share)).rpartition("=")[2] for share in TICKS)
+
+    return Map(
+        entry["names"][first],
+        "" if second is None else entry["names"][second],
+        shares[:, first],
+        np.full(len(letters), 0.5) if second is None else shares[:, second],
+        letters,
+        ticks(first),
+        () if second is None else ticks(second),
+    )

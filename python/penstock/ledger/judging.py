@@ -25,15 +25,11 @@ from penstock.ledger.claims import (
     Row,
     plain,
     verdict_of,
-    whole,
 )
 from penstock.ledger.criteria import CONFIRMED, UNDECIDED
 from penstock.ledger.lab import Lab, NotRun
 from penstock.ledger.selection import lacks
 from penstock.runs import RunSet
-
-# A quick reproduction spends less on what is undecided.
-_QUICK_BUDGET = 2
 
 
 @dataclass(frozen=True)
@@ -52,6 +48,9 @@ class Verdict:
     """The ports that its runs measured queue and utilisation at."""
     claims: tuple[Judged, ...] = ()
     measurement: Measurement | None = None
+    points: int = 0
+    runs: int = 0
+    """How many points were simulated for it, and runs in all; none where a model answers."""
 
     @property
     def shown(self) -> str:
@@ -73,6 +72,8 @@ class Verdict:
             "measured": self.measured,
             "reason": self.reason,
             "seconds": round(self.seconds, 3),
+            "points": self.points,
+            "runs": self.runs,
             "claims": [one.document() for one in self.claims],
             **({"view": self.row.view} if self.row.view else {}),
         }
@@ -83,7 +84,7 @@ def counts(verdicts: Sequence[Verdict]) -> Counter[str]:
     found: Counter[str] = Counter()
     for v in verdicts:
         if v.verdict == NOT_RUN:
-            found[NOT_RUN] += sum(not claim.same_as for claim in v.row.claims) or 1
+            found[NOT_RUN] += sum(not claim.same_as for claim in v.row.claims)
         found.update(one.verdict for one in v.claims if not one.claim.same_as)
     return found
 
@@ -102,13 +103,8 @@ def judge(row: Row, lab: Lab) -> Verdict:
         lacking = lacks() if row.view else ""
         if lacking:
             raise NotRun(f"live runs are not possible here: {lacking}")
-        if row.check is not None:
-            finding = row.check(lab)
-            claims, figures = (whole(row, finding),), finding.figures
-        else:
-            measurement, claims = settle(row, lab)
-            figures = tuple(row.draw(measurement, lab)) if row.draw is not None else ()
-            figures += _maps(row, lab)
+        measurement, claims = settle(row, lab)
+        figures = tuple(row.draw(measurement, lab)) if row.draw is not None else ()
     except KeyboardInterrupt:
         raise
     except NotRun as problem:
@@ -120,16 +116,19 @@ def judge(row: Row, lab: Lab) -> Verdict:
         log = _logged(lab.out / f"failed-{row.id.replace('/', '-')}.txt", traceback.format_exc())
         reason = f"the check failed: {type(problem).__name__}: {line} ({log})"
         return Verdict(row, NOT_RUN, "", reason, time.perf_counter() - started)
+    used = lab.used()
     return Verdict(
         row,
         verdict_of(claims),
-        _measured(row, claims),
-        _reason(row, claims),
+        _measured(claims),
+        _reason(claims),
         time.perf_counter() - started,
         figures,
-        *_told(lab.used()),
+        *_told(used),
         claims=claims,
         measurement=measurement,
+        points=len(used),
+        runs=sum(len(runs.runs) for runs in used),
     )
 
 
@@ -139,15 +138,15 @@ def settle(row: Row, lab: Lab) -> tuple[Measurement, tuple[Judged, ...]]:
     Each time with twice the replications, the first of which are those of before. That a claim is judged more
     than once makes a wrong verdict somewhat likelier than the 5 % of a single look.
     """
-    assert row.measure is not None
-    most = min(row.budget, _QUICK_BUDGET) if lab.quick else row.budget
+    # A quick reproduction looks once: what is undecided then stays so.
+    most = 1 if lab.quick else row.budget
     lab.effort = 1
     try:
         while True:
             measurement = lab.measured(row.measure)
             judged = row.judge(measurement)
             done = all(one.verdict != UNDECIDED for one in judged)
-            if done or lab.smallest or not lab.replicates or 2 * lab.effort > most:
+            if done or not lab.replicates or 2 * lab.effort > most:
                 break
             lab.effort *= 2
     finally:
@@ -156,26 +155,12 @@ def settle(row: Row, lab: Lab) -> tuple[Measurement, tuple[Judged, ...]]:
     return measurement, claims
 
 
-def _maps(row: Row, lab: Lab) -> tuple[Path, ...]:
-    """The maps of where its claims hold, of those that were searched."""
-    found = []
-    for claim in row.claims:
-        figure = holding.figure(row, claim.id)
-        if figure is not None:
-            found.append(lab.save(figure, f"holds-{row.id}-{claim.id}"))
-    return tuple(found)
-
-
-def _measured(row: Row, claims: Sequence[Judged]) -> str:
-    if row.check is not None:
-        return claims[0].measured
+def _measured(claims: Sequence[Judged]) -> str:
     return "; ".join(f"{one.claim.id}: {one.measured}" for one in claims)
 
 
-def _reason(row: Row, claims: Sequence[Judged]) -> str:
+def _reason(claims: Sequence[Judged]) -> str:
     """Why claims do not hold, each reason once with the claims that it is the reason of."""
-    if row.check is not None:
-        return claims[0].reason
     by_text: dict[str, list[str]] = {}
     for one in claims:
         if one.reason:

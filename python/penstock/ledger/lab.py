@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import json
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,12 +15,25 @@ from penstock import scenario as scenarios
 from penstock.ledger.claims import Measurement
 from penstock.runs import Run, RunSet
 from penstock.store import Store, identity
-from penstock.sweeps import Derive, Interrupted, Point, RunFailed, Task, count_of_runs, run_tasks, tables
+from penstock.sweeps import (
+    Derive,
+    Interrupted,
+    Point,
+    RunFailed,
+    Task,
+    Workers,
+    count_of_runs,
+    run_tasks,
+    tables,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Any_ = TypeVar("Any_")
+
+# What identifies a point, and its runs.
+_Used = tuple[str, RunSet]
 
 # A live run that is beyond the gate is run again until there were so many.
 LIVE_TRIES = 3
@@ -36,8 +48,8 @@ class Lab:
 
     `quick` asks for fewer points and replications, `smallest` for the least that runs at all (a test that
     nothing crashes); `out` is the output directory; `jobs` the number of parallel runs, or `executor` any
-    `concurrent.futures.Executor`. `seed` is that of every run. With a `store`, what an earlier `reproduce`
-    ran with the same engine is not run again.
+    `concurrent.futures.Executor` or a Dask client. `seed` is that of every run. With a `store`, what an
+    earlier `reproduce` ran with the same engine is not run again.
     """
 
     def __init__(
@@ -48,7 +60,7 @@ class Lab:
         smallest: bool = False,
         jobs: int = 1,
         seed: int = 1,
-        executor: Executor | None = None,
+        executor: Workers | None = None,
         store: Store | None = None,
         on_progress: Callable[[float], None] | None = None,
     ) -> None:
@@ -66,14 +78,20 @@ class Lab:
         self._store = store
         self._on_progress = on_progress
         self._memory: dict[tuple[str, int, Derive | None], Run] = {}
-        self._measured: dict[tuple[Callable[..., Any], int], tuple[Measurement, bool]] = {}
+        self._measured: dict[tuple[Callable[..., Any], int], tuple[Measurement, bool, list[_Used]]] = {}
         self._live: dict[str, RunSet] = {}
-        self._used: list[RunSet] = []
+        self._used: list[_Used] = []
 
     def fork(self) -> Lab:
         """A lab for another thread: one run at a time, the same store."""
         return Lab(
-            self.out, quick=self.quick, smallest=self.smallest, jobs=1, seed=self.seed, store=self._store
+            self.out,
+            quick=self.quick,
+            smallest=self.smallest,
+            jobs=1,
+            seed=self.seed,
+            executor=self._executor,
+            store=self._store,
         )
 
     def pick(self, full: Any_, quick: Any_, smallest: Any_ | None = None) -> Any_:
@@ -92,14 +110,23 @@ class Lab:
         key = (measure, self.effort)
         if key not in self._measured:
             self.replicates = False
-            self._measured[key] = (measure(self), self.replicates)
-        found, self.replicates = self._measured[key]
+            before, self._used = self._used, []
+            try:
+                self._measured[key] = (measure(self), self.replicates, self._used)
+            finally:
+                self._used = before
+        found, self.replicates, used = self._measured[key]
+        self._used = [*self._used, *used]
         return found
 
     def used(self) -> list[RunSet]:
-        """The run sets handed out since this was last asked."""
+        """The run sets handed out since this was last asked, one per point: that with the most runs."""
         found, self._used = self._used, []
-        return found
+        points: dict[str, RunSet] = {}
+        for point, runs in found:
+            if point not in points or len(runs.runs) > len(points[point].runs):
+                points[point] = runs
+        return list(points.values())
 
     def runs(
         self,
@@ -147,7 +174,10 @@ class Lab:
             for i, (name, _) in enumerate(points)
         ]
         # Without the tables, which would not all fit the memory.
-        self._used += [RunSet(s.name, s.seed, tuple(replace(r, tables={}) for r in s.runs)) for s in sets]
+        self._used += [
+            (tasks[i * runs].spec, RunSet(s.name, s.seed, tuple(replace(r, tables={}) for r in s.runs)))
+            for i, s in enumerate(sets)
+        ]
         return sets
 
     def _make(self, tasks: list[Task], seed: int) -> None:
@@ -228,7 +258,7 @@ class Lab:
                 why = "; ".join(found.runs[0].notes)
                 raise NotRun(f"{name}: {LIVE_TRIES} runs did not pass the gate, the last one because {why}")
             self._live[key] = found
-        self._used.append(self._live[key])
+        self._used.append((key, self._live[key]))
         return self._live[key]
 
     def beside(

@@ -32,6 +32,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import pdtr
 
+from penstock.models.arguments import at_least, plain, positive, probability
+
 Floats = NDArray[np.float64]
 
 #: Senders up to which whole-window losses alone cause timeouts in mid block: Section 3.2, "less than or
@@ -49,7 +51,7 @@ def mean_flows_losing(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike) -> float | F
     Source: the text after Eq. (3.21).
     """
     n, p_c, p_r = _losses(n, p_c, p_r)
-    return _plain(_flows_losing(n, p_c, p_r))
+    return plain(_flows_losing(n, p_c, p_r))
 
 
 def mean_rounds(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike) -> float | Floats:
@@ -59,7 +61,7 @@ def mean_rounds(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike) -> float | Floats:
     Source: Eq. (3.19), the positive root of Eq. (3.18).
     """
     n, p_c, p_r = _losses(n, p_c, p_r)
-    return _plain(_rounds(n, p_c, _flows_losing(n, p_c, p_r)))
+    return plain(_rounds(n, p_c, _flows_losing(n, p_c, p_r)))
 
 
 def mean_window(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike) -> float | Floats:
@@ -72,7 +74,7 @@ def mean_window(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike) -> float | Floats:
     j = _flows_losing(n, p_c, p_r)
     x = _rounds(n, p_c, j)
     # Eq. (3.14)
-    return _plain(n * x / 2 + 3 * n**2 * x / (2 * j))
+    return plain(n * x / 2 + 3 * n**2 * x / (2 * j))
 
 
 def mean_flow_window(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike) -> float | Floats:
@@ -83,7 +85,7 @@ def mean_flow_window(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike) -> float | Fl
     """
     n, p_c, p_r = _losses(n, p_c, p_r)
     j = _flows_losing(n, p_c, p_r)
-    return _plain(_flow_window(n, j, _rounds(n, p_c, j)))
+    return plain(_flow_window(n, j, _rounds(n, p_c, j)))
 
 
 def td_only(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike, rtt: ArrayLike) -> float | Floats:
@@ -94,8 +96,8 @@ def td_only(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike, rtt: ArrayLike) -> flo
     Source: Eq. (3.21).
     """
     n, p_c, p_r = _losses(n, p_c, p_r)
-    rtt = _positive("rtt", rtt)
-    return _plain(_throughput(p_c, rtt, _rounds(n, p_c, _flows_losing(n, p_c, p_r)), 0.0, 0.0))
+    rtt = positive("rtt", rtt)
+    return plain(_throughput(p_c, rtt, _rounds(n, p_c, _flows_losing(n, p_c, p_r)), 0.0, 0.0))
 
 
 # --- Timeouts (section 3.1.1.3) ------------------------------------------------------------------------
@@ -111,10 +113,10 @@ def q_ibtt(w: ArrayLike, p_r: ArrayLike) -> float | Floats:
     outside [0, 1]. Source: Eqs. (3.32) to (3.34). The case m = g of Eq. (3.33) never occurs there, since
     k >= 3 > m.
     """
-    w = _at_least("w", w, 0.0)
-    p_r = _probability("p_r", p_r)
+    w = at_least("w", w, 0.0)
+    p_r = probability("p_r", p_r)
     whole_or_early, late = _timeout_terms(w, p_r)
-    return _plain(np.where(w <= 3, 1.0, whole_or_early + late))
+    return plain(np.where(w <= 3, 1.0, whole_or_early + late))
 
 
 def q_ibtt_split(n: ArrayLike, w: ArrayLike, p_r: ArrayLike, *, n_star: ArrayLike = N_STAR) -> float | Floats:
@@ -124,11 +126,11 @@ def q_ibtt_split(n: ArrayLike, w: ArrayLike, p_r: ArrayLike, *, n_star: ArrayLik
     duplicate ACKs. ``w`` in packets as in `q_ibtt`. Raises ValueError for n < 1, w < 0, n_star < 0 or p_r
     outside [0, 1]. Source: Eq. (3.40).
     """
-    n = _at_least("n", n, 1.0)
-    w = _at_least("w", w, 0.0)
-    p_r = _probability("p_r", p_r)
-    n_star = _at_least("n_star", n_star, 0.0)
-    return _plain(_split_timeouts(n, w, p_r, n_star))
+    n = at_least("n", n, 1.0)
+    w = at_least("w", w, 0.0)
+    p_r = probability("p_r", p_r)
+    n_star = at_least("n_star", n_star, 0.0)
+    return plain(_split_timeouts(n, w, p_r, n_star))
 
 
 def q_abtt(p_c: ArrayLike, delta: ArrayLike, length: ArrayLike) -> float | Floats:
@@ -138,10 +140,10 @@ def q_abtt(p_c: ArrayLike, delta: ArrayLike, length: ArrayLike) -> float | Float
     here: Eq. (3.31) bounds the sum. Raises ValueError for p_c outside [0, 1], delta < 0 or length <= 0.
     Source: Eqs. (3.37) and (3.38), with E[Y] = 1/p_c (3.10).
     """
-    p_c = _probability("p_c", p_c)
-    delta = _at_least("delta", delta, 0.0)
-    length = _positive("length", length)
-    return _plain(_block_timeouts(p_c, delta, length))
+    p_c = probability("p_c", p_c)
+    delta = at_least("delta", delta, 0.0)
+    length = positive("length", length)
+    return plain(_block_timeouts(p_c, delta, length))
 
 
 def full(
@@ -163,7 +165,7 @@ def full(
     j = _flows_losing(n, p_c, p_r)
     x = _rounds(n, p_c, j)
     q = np.asarray(q_ibtt(_flow_window(n, j, x), p_r)) + _block_timeouts(p_c, delta, length)
-    return _plain(_throughput(p_c, rtt, x, q, t0))
+    return plain(_throughput(p_c, rtt, x, q, t0))
 
 
 def split(
@@ -184,11 +186,11 @@ def split(
     """
     n, p_c, p_r = _losses(n, p_c, p_r)
     delta, rtt, t0, length = _timeouts(delta, rtt, t0, length)
-    n_star = _at_least("n_star", n_star, 0.0)
+    n_star = at_least("n_star", n_star, 0.0)
     j = _flows_losing(n, p_c, p_r)
     x = _rounds(n, p_c, j)
     q = _split_timeouts(n, _flow_window(n, j, x), p_r, n_star) + _block_timeouts(p_c, delta, length)
-    return _plain(_throughput(p_c, rtt, x, q, t0))
+    return plain(_throughput(p_c, rtt, x, q, t0))
 
 
 def ibtt_only(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike, rtt: ArrayLike, t0: ArrayLike) -> float | Floats:
@@ -198,10 +200,10 @@ def ibtt_only(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike, rtt: ArrayLike, t0: 
     Source: Eq. (3.39) with Q_abtt = 0 (Fig. 3.10).
     """
     n, p_c, p_r = _losses(n, p_c, p_r)
-    rtt, t0 = _positive("rtt", rtt), _positive("t0", t0)
+    rtt, t0 = positive("rtt", rtt), positive("t0", t0)
     j = _flows_losing(n, p_c, p_r)
     x = _rounds(n, p_c, j)
-    return _plain(_throughput(p_c, rtt, x, np.asarray(q_ibtt(_flow_window(n, j, x), p_r)), t0))
+    return plain(_throughput(p_c, rtt, x, np.asarray(q_ibtt(_flow_window(n, j, x), p_r)), t0))
 
 
 def abtt_only(
@@ -221,7 +223,7 @@ def abtt_only(
     n, p_c, p_r = _losses(n, p_c, p_r)
     delta, rtt, t0, length = _timeouts(delta, rtt, t0, length)
     x = _rounds(n, p_c, _flows_losing(n, p_c, p_r))
-    return _plain(_throughput(p_c, rtt, x, _block_timeouts(p_c, delta, length), t0))
+    return plain(_throughput(p_c, rtt, x, _block_timeouts(p_c, delta, length), t0))
 
 
 # --- One flow (Padhye et al. 1998) ---------------------------------------------------------------------
@@ -241,16 +243,16 @@ def padhye(
     Raises ValueError for p outside [0, 1] and for anything else that is not positive.
     Source: Padhye et al. 1998, section 2.4, the approximation of the full model.
     """
-    p = _probability("p", p)
-    rtt, t0 = _positive("rtt", rtt), _positive("t0", t0)
-    window_max = _positive("window_max", window_max)
-    b = _positive("packets_per_ack", packets_per_ack)
+    p = probability("p", p)
+    rtt, t0 = positive("rtt", rtt), positive("t0", t0)
+    window_max = positive("window_max", window_max)
+    b = positive("packets_per_ack", packets_per_ack)
     # B(p) = min(W_max/RTT, 1 / (RTT sqrt(2bp/3) + T_0 min(1, 3 sqrt(3bp/8)) p (1 + 32 p^2)))
     seconds_per_packet = rtt * np.sqrt(2 * b * p / 3) + t0 * np.minimum(1, 3 * np.sqrt(3 * b * p / 8)) * p * (
         1 + 32 * p**2
     )
     with np.errstate(divide="ignore"):
-        return _plain(np.minimum(window_max / rtt, 1 / seconds_per_packet))
+        return plain(np.minimum(window_max / rtt, 1 / seconds_per_packet))
 
 
 def padhye_full(
@@ -266,12 +268,12 @@ def padhye_full(
     Packets per second; infinite for p = 0 without a window limit. Arguments and errors as in `padhye`,
     and p must be below 1, where every packet is lost. Source: Padhye et al. 1998, sections 2.2 to 2.4.
     """
-    p = _probability("p", p)
+    p = probability("p", p)
     if np.any(p == 1):
         raise ValueError("p: must be below 1, got 1 (every packet is lost)")
-    rtt, t0 = _positive("rtt", rtt), _positive("t0", t0)
-    window_max = _positive("window_max", window_max)
-    b = _positive("packets_per_ack", packets_per_ack)
+    rtt, t0 = positive("rtt", rtt), positive("t0", t0)
+    window_max = positive("window_max", window_max)
+    b = positive("packets_per_ack", packets_per_ack)
     p, rtt, t0, window_max, b = np.broadcast_arrays(p, rtt, t0, window_max, b)
     lossy = p > 0
     # Without loss the flow fills its window for ever; 0.5 only keeps the arithmetic below finite.
@@ -293,7 +295,7 @@ def padhye_full(
     backoff = 1 + q + 2 * q**2 + 4 * q**3 + 8 * q**4 + 16 * q**5 + 32 * q**6
     sent = (1 - q) / q + w + timeout / (1 - q)
     spent = rtt * rounds + timeout * t0 * backoff / (1 - q)
-    return _plain(np.where(lossy, sent / spent, window_max / rtt))
+    return plain(np.where(lossy, sent / spent, window_max / rtt))
 
 
 def padhye_times_n(
@@ -310,11 +312,9 @@ def padhye_times_n(
     Packets per second, all flows together. Raises ValueError for n < 1, p_r outside [0, 1] and as
     `padhye` does. Source: section 3.2.1 (Fig. 3.21).
     """
-    n = _at_least("n", n, 1.0)
-    p_r = _probability("p_r", p_r)
-    return _plain(
-        n * np.asarray(padhye(p_r, rtt, t0, window_max=window_max, packets_per_ack=packets_per_ack))
-    )
+    n = at_least("n", n, 1.0)
+    p_r = probability("p_r", p_r)
+    return plain(n * np.asarray(padhye(p_r, rtt, t0, window_max=window_max, packets_per_ack=packets_per_ack)))
 
 
 # --- penstock's own ------------------------------------------------------------------------------------
@@ -348,8 +348,8 @@ def slowest_sender(
     """
     n, p_c, p_r = _losses(n, p_c, p_r)
     delta, rtt, t0, sru = _timeouts(delta, rtt, t0, sru, length_name="sru")
-    iota = _at_least("iota", iota, 0.0)
-    capacity, window_max = _positive("capacity", capacity), _positive("window_max", window_max)
+    iota = at_least("iota", iota, 0.0)
+    capacity, window_max = positive("capacity", capacity), positive("window_max", window_max)
     n, sru, p_c, p_r, delta, iota, rtt, t0, capacity, window_max = np.broadcast_arrays(
         n, sru, p_c, p_r, delta, iota, rtt, t0, capacity, window_max
     )
@@ -371,7 +371,7 @@ def slowest_sender(
         seconds = seconds + (up_to - below) * block
         below = up_to
     with np.errstate(divide="ignore"):
-        return _plain(n * sru / seconds)
+        return plain(n * sru / seconds)
 
 
 # --- What the models need, from a run (section 3.2) -----------------------------------------------------
@@ -432,12 +432,12 @@ def measure(
     lengths = {len(column) for column in columns.values()}
     if len(lengths) != 1:
         raise ValueError(f"losses: must have columns of one length, got {sorted(lengths)}")
-    packets = np.atleast_1d(_at_least("sent", sent, 0.0))
+    packets = np.atleast_1d(at_least("sent", sent, 0.0))
     if packets.sum() == 0:
         raise ValueError("sent: must count at least one packet, got 0")
     if blocks < 1:
         raise ValueError(f"blocks: must be at least 1, got {blocks}")
-    rtt = float(_positive("rtt", rtt))
+    rtt = float(positive("rtt", rtt))
     time, flow = columns["time_s"].astype(np.float64), columns["flow"].astype(np.int64)
     rto, in_a_row = columns["rto_s"].astype(np.float64), columns["in_a_row"].astype(np.int64)
     n = len(packets)
@@ -548,8 +548,8 @@ def _throughput(p_c: Floats, rtt: Floats, x: Floats, q: ArrayLike, t0: ArrayLike
 
 
 def _losses(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    n = _at_least("n", n, 1.0)
-    p_c, p_r = _probability("p_c", p_c), _probability("p_r", p_r)
+    n = at_least("n", n, 1.0)
+    p_c, p_r = probability("p_c", p_c), probability("p_r", p_r)
     if np.any((p_c > 0) & (p_r == 0)):
         raise ValueError("p_r: must be above 0 where p_c is, got 0 (a loss event is some flow's loss)")
     return n, p_c, p_r
@@ -559,48 +559,8 @@ def _timeouts(
     delta: ArrayLike, rtt: ArrayLike, t0: ArrayLike, length: ArrayLike, *, length_name: str = "length"
 ) -> tuple[Floats, Floats, Floats, Floats]:
     return (
-        _at_least("delta", delta, 0.0),
-        _positive("rtt", rtt),
-        _positive("t0", t0),
-        _positive(length_name, length),
+        at_least("delta", delta, 0.0),
+        positive("rtt", rtt),
+        positive("t0", t0),
+        positive(length_name, length),
     )
-
-
-def _numbers(name: str, value: ArrayLike) -> Floats:
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: must be a number or an array of numbers, got {value!r}") from None
-    if np.any(np.isnan(array)):
-        raise ValueError(f"{name}: must be a number, got nan")
-    return array
-
-
-def _probability(name: str, value: ArrayLike) -> Floats:
-    array = _numbers(name, value)
-    bad = array[(array < 0) | (array > 1)]
-    if bad.size:
-        raise ValueError(f"{name}: must be a probability in [0, 1], got {bad.flat[0]:g}")
-    return array
-
-
-def _positive(name: str, value: ArrayLike) -> Floats:
-    array = _numbers(name, value)
-    bad = array[array <= 0]
-    if bad.size:
-        raise ValueError(f"{name}: must be above 0, got {bad.flat[0]:g}")
-    return array
-
-
-def _at_least(name: str, value: ArrayLike, low: float) -> Floats:
-    array = _numbers(name, value)
-    bad = array[array < low]
-    if bad.size:
-        raise ValueError(f"{name}: must be at least {low:g}, got {bad.flat[0]:g}")
-    return array
-
-
-def _plain(value: ArrayLike) -> float | Floats:
-    """A float for a scalar result, the array otherwise."""
-    array = np.asarray(value, dtype=np.float64)
-    return float(array) if array.ndim == 0 else array

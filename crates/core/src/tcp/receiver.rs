@@ -104,10 +104,6 @@ impl Receiver {
     pub fn set_window_cap(&mut self, bytes: u64) {
         self.window_cap = bytes;
     }
-    /// Sends `n` more copies of the current ACK.
-    pub fn repeat_ack(&mut self, n: u32) {
-        self.acks_due += n;
-    }
 
     /// A SYN, data segment or FIN arrives.
     #[inline]
@@ -200,19 +196,22 @@ impl Receiver {
             if self.unread == 0 { now } else { self.read_until + penstock_units::Bytes(did) / rate };
     }
 
+    #[inline(always)]
     fn window(&mut self, now: Time) -> u64 {
-        let mut window = self.cfg.rwnd;
-        if self.cfg.read_rate.is_some() {
-            self.read(now);
-            // RFC 1122 section 4.2.3.3: the right edge moves by at least a segment or half the buffer, never left.
-            let edge = self.next + self.cfg.rwnd.saturating_sub(self.unread);
-            let step = (self.cfg.rwnd / 2).min(self.cfg.mss as u64);
-            if self.unread == 0 || edge >= self.promised + step {
-                self.promised = self.promised.max(edge);
-            }
-            window = self.promised.saturating_sub(self.next);
-        }
+        let window = if self.cfg.read_rate.is_some() { self.unread_window(now) } else { self.cfg.rwnd };
         window.min(self.window_cap).min(self.echo.window_cap())
+    }
+    /// What the buffer has room for, where the application reads at a rate.
+    #[cold]
+    fn unread_window(&mut self, now: Time) -> u64 {
+        self.read(now);
+        // RFC 1122 section 4.2.3.3: the right edge moves by at least a segment or half the buffer, never left.
+        let edge = self.next + self.cfg.rwnd.saturating_sub(self.unread);
+        let step = (self.cfg.rwnd / 2).min(self.cfg.mss as u64);
+        if self.unread == 0 || edge >= self.promised + step {
+            self.promised = self.promised.max(edge);
+        }
+        self.promised.saturating_sub(self.next)
     }
 
     /// Next time to wake up: a delayed ACK, or a window update.
@@ -231,10 +230,15 @@ impl Receiver {
         }
     }
 
-    /// Writes the next ACK into `out`; false when there is none to send.
+    /// True when there is an ACK to send.
     #[inline]
+    pub fn may_send(&self) -> bool {
+        self.acks_due > 0 || self.syn_due || self.flush.is_some() || !self.answers.is_empty()
+    }
+    /// Writes the next ACK into `out`; false when there is none to send.
+    #[inline(always)]
     pub fn poll_transmit(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) -> bool {
-        if self.acks_due == 0 && !self.syn_due && self.flush.is_none() && self.answers.is_empty() {
+        if !self.may_send() {
             return false;
         }
         *header = self.header;

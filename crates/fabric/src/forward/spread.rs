@@ -198,13 +198,6 @@ impl Spread {
     pub fn is_digits(&self) -> bool {
         matches!(self, Spread::Drawn | Spread::Ideal)
     }
-    /// All packets of a flow take one path, unless links fail.
-    pub fn is_per_flow(&self) -> bool {
-        matches!(
-            self,
-            Spread::Drawn | Spread::Ideal | Spread::Hash { by_sender: false, .. } | Spread::Weighted { .. }
-        )
-    }
     /// The rule that a network without any choice breaks, with this rule under `key`.
     pub(super) fn no_choice(&self, key: &str, place: &str) -> ParamError {
         let rule = format!("{place} has ports of equal cost: every destination is reached by one port only");

@@ -19,14 +19,19 @@
 //! Ports: 0..hosts are those of the hosts; hosts..2 hosts lead from a switch to each host; in a leaf-spine network then follow those from
 //! leaf to spine ([`Lab::uplink`]) and from spine to leaf ([`Lab::downlink`]).
 
+mod config;
+mod flows;
 mod network;
+mod wire;
 mod witness;
 
+pub use config::{LabConfig, SetPort};
+pub use flows::{Event, Flow, Outcome};
 pub use network::{Network, Spread};
 pub use witness::Witness;
 
-use crate::nic::{Net, Nic, NicConfig};
-use crate::stack::{Counters, HostFacts, News, Opening, Order, Stack};
+use crate::nic::{Nic, NicConfig};
+use crate::stack::{Counters, HostFacts, News, Opening, Stack};
 use crate::timers::Pending;
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -34,166 +39,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use penstock_core::rng::Entity;
-use penstock_core::tcp::TimeoutRecord;
-use penstock_core::{FlowId, Stream, Transition};
-use penstock_fabric::{Arena, BufferConfig, Cell, Fabric, Offered, Pause, Port, PortConfig};
-use penstock_units::{Bytes, Dur, Rate, Time};
-
-/// Changes the configuration of port `number` of a lab; the flag tells whether it is a host's.
-pub type SetPort = Box<dyn Fn(u32, bool, &mut PortConfig)>;
-
-/// What a lab is made of.
-pub struct LabConfig {
-    /// Hosts and switches.
-    pub network: Network,
-    /// Rate of the links at hosts.
-    pub rate: Rate,
-    /// Rate of the links between switches.
-    pub core_rate: Rate,
-    /// Propagation delay of every link.
-    pub delay: Dur,
-    /// Bytes of framing per packet.
-    pub framing: u32,
-    /// Largest payload of a packet.
-    pub mss: u32,
-    /// Bytes of headers that a full packet has beside it, for the base round-trip time.
-    pub header: u32,
-    /// Which connection of a host is asked first.
-    pub order: Order,
-    /// How a leaf chooses a spine.
-    pub spread: Spread,
-    /// What ports are otherwise: limits, marking, trimming, loss, reordering, telemetry. Made plain and without limit first.
-    pub port: SetPort,
-    /// The shared buffer of every switch, for so many ports and links into it; `None` = ports on their own.
-    pub buffer: Option<Box<dyn Fn(u16, u16) -> BufferConfig>>,
-    /// The queue below the transport is endless.
-    pub endless: bool,
-    /// See [`NicConfig::receive_delay`].
-    pub receive_delay: Dur,
-    /// See [`NicConfig::processing`].
-    pub processing: Dur,
-    /// Congestion headers are kept per packet.
-    pub headers: bool,
-    /// Telemetry is kept per packet; [`Self::port`] says which ports write it.
-    pub telemetry: bool,
-    /// Bytes are delivered in order: no more than what has arrived without a gap.
-    pub in_order: bool,
-    /// Seed of all random streams.
-    pub seed: u64,
-}
-
-impl LabConfig {
-    /// 10 Gb/s at hosts, 40 Gb/s between switches, 1 us per link, packets of 1,500 bytes, ports without limit, no framing.
-    pub fn new(network: Network) -> LabConfig {
-        LabConfig {
-            network,
-            rate: Rate(10_000_000_000),
-            core_rate: Rate(40_000_000_000),
-            delay: Dur::micros(1),
-            framing: 0,
-            mss: 1460,
-            header: 40,
-            order: Order::RoundRobin,
-            spread: Spread::PerFlow,
-            port: Box::new(|_, _, _| {}),
-            buffer: None,
-            endless: false,
-            receive_delay: Dur::ZERO,
-            processing: Dur::ZERO,
-            headers: false,
-            telemetry: false,
-            in_order: true,
-            seed: 1,
-        }
-    }
-    /// Smallest round-trip time between the hosts that are farthest apart: a full packet and its answer, both stored and forwarded.
-    pub fn base_rtt(&self) -> Dur {
-        let (edge, core) = self.network.longest_path();
-        let packet = |bytes: u32| {
-            let bytes = Bytes(u64::from(bytes + self.framing));
-            bytes / self.rate * edge + bytes / self.core_rate * core
-        };
-        packet(self.mss + self.header) + packet(self.header) + self.delay * (2 * (edge + core))
-    }
-}
-
-/// A flow to be.
-#[derive(Clone, Copy, Debug)]
-pub struct Flow {
-    /// From host.
-    pub src: u32,
-    /// To host.
-    pub dst: u32,
-    /// Bytes.
-    pub bytes: u64,
-    /// When it begins.
-    pub start: Time,
-    /// Traffic class, 0..64.
-    pub class: u8,
-    /// When it should be done.
-    pub due: Time,
-    /// The stack is told the number of bytes in advance.
-    pub sized: bool,
-    /// Which of the stack's protocols.
-    pub protocol: u32,
-    /// Set of applications.
-    pub group: u32,
-}
-
-impl Flow {
-    /// From `src` to `dst` at time 0, of known size.
-    pub fn new(src: u32, dst: u32, bytes: u64) -> Flow {
-        Flow {
-            src,
-            dst,
-            bytes,
-            start: Time::ZERO,
-            class: 0,
-            due: Time::NEVER,
-            sized: true,
-            protocol: 0,
-            group: Opening::ALONE,
-        }
-    }
-    /// With another start.
-    #[must_use]
-    pub fn at(mut self, start: Time) -> Flow {
-        self.start = start;
-        self
-    }
-}
-
-/// What became of a flow.
-#[derive(Clone, Copy, Debug)]
-pub struct Outcome {
-    /// The flow.
-    pub flow: Flow,
-    /// Bytes delivered so far.
-    pub delivered: u64,
-    /// When the last byte was delivered; [`Time::NEVER`] = not yet.
-    pub completed: Time,
-    /// When the sender knew of it.
-    pub acked: Time,
-    /// When it was over.
-    pub closed: Time,
-    /// Its packets lost in the network.
-    pub drops: u64,
-    /// Its packets that arrived trimmed.
-    pub trims: u64,
-    /// Counters of both ends added, as of its end or now.
-    pub counters: Counters,
-}
-
-/// Something for the records.
-#[derive(Clone, Copy, Debug)]
-pub enum Event {
-    /// [`News::Timeout`].
-    Timeout(FlowId, TimeoutRecord),
-    /// [`News::FastRetransmit`]: flow, bytes outstanding, window afterwards.
-    FastRetransmit(FlowId, u64, u64),
-    /// [`News::Transition`].
-    Transition(Transition),
-}
+use penstock_core::{FlowId, Report, Stream};
+use penstock_fabric::{Arena, Cell, Fabric, Port, PortConfig};
+use penstock_units::{Dur, Rate, Time};
+use wire::{kind, Wire};
 
 /// What happens to a link.
 #[derive(Clone, Copy, Debug)]
@@ -204,96 +53,11 @@ enum Change {
     Rate(u32, Rate),
 }
 
-/// Kinds of events, in their order at one instant.
-mod kind {
-    pub const ARRIVAL: u8 = 0;
-    pub const PAUSE: u8 = 1;
-    pub const NODE: u8 = 2;
-    pub const HOST: u8 = 3;
-    pub const CHANGE: u8 = 4;
-}
-
-type Key = Reverse<(Time, u8, u32)>;
-
 struct Running {
     outcome: Outcome,
     opening: Opening,
     witness: Witness,
     open: bool,
-}
-
-/// All but the hosts: what a network card calls.
-struct Wire {
-    fabric: Fabric,
-    arena: Arena,
-    heap: BinaryHeap<Key>,
-    told: Vec<(Time, News)>,
-    pauses: Vec<Pause>,
-    free_pauses: Vec<u32>,
-    drops: Vec<u32>,
-    sent: u64,
-    delivered: u64,
-    dropped: u64,
-}
-
-impl Wire {
-    fn drop(&mut self, slot: u32) {
-        self.dropped += 1;
-        self.drops.push(self.arena.packets[slot as usize].flow);
-        self.arena.release(slot);
-    }
-    fn push(&mut self, at: Time, kind: u8, number: u32) {
-        self.heap.push(Reverse((at, kind, number)));
-    }
-    fn offer(&mut self, at: Time, port: u32, cell: Cell) -> bool {
-        let offered = self.fabric.offer(at, port, cell, &mut self.arena);
-        let queued = match offered {
-            Offered::Queued(next) | Offered::Trimmed(next) => {
-                if let Some(next) = next {
-                    self.push(next, kind::ARRIVAL, port);
-                }
-                true
-            }
-            Offered::Dropped(_) => {
-                self.drop(cell.packet);
-                false
-            }
-        };
-        self.drain();
-        queued
-    }
-    /// Takes what happened in the fabric beside the answers to calls.
-    fn drain(&mut self) {
-        if !self.fabric.effects().any() {
-            return;
-        }
-        let fx = core::mem::take(self.fabric.effects());
-        fx.lost.iter().for_each(|lost| self.drop(lost.cell.packet));
-        fx.heads.iter().for_each(|(at, port)| self.push(*at, kind::ARRIVAL, *port));
-        fx.wakes.iter().for_each(|(at, node)| self.push(*at, kind::NODE, *node));
-        for pause in &fx.pauses {
-            let slot = self.free_pauses.pop().unwrap_or_else(|| {
-                self.pauses.push(*pause);
-                self.pauses.len() as u32 - 1
-            });
-            self.pauses[slot as usize] = *pause;
-            self.push(pause.at, kind::PAUSE, slot);
-        }
-    }
-}
-
-impl Net for Wire {
-    fn arena(&mut self) -> &mut Arena {
-        &mut self.arena
-    }
-    fn transmit(&mut self, at: Time, port: u32, cell: Cell) -> Option<Time> {
-        self.sent += 1;
-        let queued = self.offer(at, port, cell);
-        queued.then(|| self.fabric.ports()[port as usize].free_at())
-    }
-    fn tell(&mut self, at: Time, news: News) {
-        self.told.push((at, news));
-    }
 }
 
 /// Hosts, switches, and what happens between them.
@@ -342,6 +106,7 @@ impl Lab {
                 host,
                 rate: config.rate,
                 base_rtt,
+                longest_wait: Dur::ZERO,
                 mss: config.mss,
                 framing: config.framing,
                 order: config.order,
@@ -362,7 +127,7 @@ impl Lab {
         Lab {
             now: Time::ZERO,
             hosts: hosts.collect(),
-            wakes: vec![Pending::NONE; n as usize],
+            wakes: vec![Pending::default(); n as usize],
             handles: vec![(Vec::new(), 0); n as usize],
             flows: Vec::new(),
             changes: Vec::new(),
@@ -436,18 +201,9 @@ impl Lab {
     pub fn recover(&mut self, at: Time, port: u32) {
         self.plan(at, Change::Recover(port));
     }
-    /// A link has another rate from then on; not for hosts' ports, whose cards know their rate.
+    /// A link has another rate from then on.
     pub fn set_rate(&mut self, at: Time, port: u32, rate: Rate) {
-        assert!(port >= self.config.network.hosts(), "port {port} is a host's");
         self.plan(at, Change::Rate(port, rate));
-    }
-    /// Port of a host.
-    pub fn host_port(&self, host: u32) -> u32 {
-        host
-    }
-    /// Port that leads to a host.
-    pub fn port_to(&self, host: u32) -> u32 {
-        self.config.network.hosts() + host
     }
     /// Port from `leaf` to `spine`.
     pub fn uplink(&self, leaf: u32, spine: u32) -> u32 {
@@ -571,7 +327,11 @@ impl Lab {
         }
         self.wire.drain();
         if let Some(host) = host {
-            self.hosts[host].set_link(now, matches!(change, Change::Recover(_)), &mut self.wire);
+            let nic = &mut self.hosts[host];
+            match change {
+                Change::Rate(_, rate) => nic.set_rate(now, rate, &mut self.wire),
+                _ => nic.set_link(now, matches!(change, Change::Recover(_)), &mut self.wire),
+            }
             self.settle(host as u32);
         }
     }
@@ -735,7 +495,7 @@ impl Lab {
         &self.hosts[host as usize]
     }
     /// Reports internal values of the sending end of an open flow.
-    pub fn observe(&self, flow: FlowId, report: &mut dyn FnMut(&'static str, f64)) {
+    pub fn observe(&self, flow: FlowId, report: &mut Report<'_>) {
         let f = &self.flows[flow.0 as usize];
         if f.open {
             self.hosts[f.opening.src as usize].observe(f.opening.at_src, report);

@@ -5,19 +5,21 @@
 //! | `mod.rs` | the law: what it is told, what it answers; what all pairs of a run have in common |
 //! | `pair.rs` | the two ends of a queue pair: go-back-N, acknowledgements, congestion notification |
 //! | `stack.rs` | the network card: control first, then queue pairs in turn, each when its limiter and its window allow |
+//! | `scan.rs` | the turns of the HPCC group's ns-3 |
 //!
 //! As RoCEv2 does it (InfiniBand Architecture Specification volume 1, section 9.7, from memory), with two liberties:
 //! sequence numbers count bytes where the PSN counts packets, and write and send requests are not told apart, so that
 //! their extra headers (RETH) are not on the wire. A queue pair begins without a handshake.
 
 mod pair;
+mod scan;
 mod stack;
 
 pub use stack::RdmaStack;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use penstock_core::ParamError;
+use penstock_core::{ParamError, Report};
 use penstock_fabric::{Hop, PRIORITIES};
 use penstock_units::{Dur, Rate, Time};
 
@@ -32,7 +34,7 @@ pub struct RdmaConfig {
     pub cnp: u32,
     /// The receiver acknowledges every so many packets in order; the last of what was written always.
     pub ack_every: u32,
-    /// The sender goes back when nothing was acknowledged for so long.
+    /// The sender goes back when nothing was acknowledged for so long; [`Dur::MAX`] = never.
     pub rto: Dur,
     /// Priority of data: the one to be lossless.
     pub data_priority: u8,
@@ -40,6 +42,44 @@ pub struct RdmaConfig {
     pub control_priority: u8,
     /// The receiver sends at most one CNP per queue pair in this time; `None` = none at all.
     pub cnp_interval: Option<Dur>,
+    /// The packet that reaches the end of a window may go beyond it.
+    pub overshoot: bool,
+    /// A packet that came before is acknowledged at once; otherwise nothing is said about it.
+    pub ack_repeated: bool,
+    /// A receiver that misses a packet says so again after this time; `None` = once for each gap.
+    pub nack_again: Option<Dur>,
+    /// Whose turn it is.
+    pub turns: Turns,
+}
+
+/// How a network card finds the queue pair that sends next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Turns {
+    /// Those that may send stand in line; one that has sent goes to its end.
+    #[default]
+    Line,
+    /// As the HPCC group's ns-3 does it.
+    Scan,
+}
+
+/// RoCEv2's headers without framing, an ACK per packet, no CNP, a timeout of 4 ms.
+impl Default for RdmaConfig {
+    fn default() -> RdmaConfig {
+        RdmaConfig {
+            header: 44,
+            ack: 48,
+            cnp: 60,
+            ack_every: 1,
+            rto: Dur::millis(4),
+            data_priority: 3,
+            control_priority: 6,
+            cnp_interval: None,
+            overshoot: false,
+            ack_repeated: true,
+            nack_again: None,
+            turns: Turns::Line,
+        }
+    }
 }
 
 impl RdmaConfig {
@@ -71,7 +111,7 @@ impl RdmaConfig {
 /// What the network card knows when it makes the law of a queue pair.
 #[derive(Clone, Copy, Debug)]
 pub struct LawFacts {
-    /// Rate of the host's link.
+    /// Rate of the host's link, as the pair is made.
     pub line: Rate,
     /// Smallest round-trip time that the scenario promises.
     pub base_rtt: Dur,
@@ -146,8 +186,16 @@ pub trait RateLaw: Send {
     fn on_loss(&mut self, now: Time, sign: LossSign, pair: &PairView) {
         let _ = (now, sign, pair);
     }
+    /// The host's link has another rate from now on.
+    fn on_line_rate(&mut self, now: Time, line: Rate) {
+        let _ = (now, line);
+    }
     /// The only output.
     fn control(&self) -> RateControl;
+    /// A new rate also moves the departure that the limiter has planned already; otherwise it counts from the next packet.
+    fn moves_departures(&self) -> bool {
+        false
+    }
     /// Next time the law wants to act by itself.
     fn deadline(&self) -> Time {
         Time::NEVER
@@ -156,8 +204,8 @@ pub trait RateLaw: Send {
     fn on_deadline(&mut self, now: Time, pair: &PairView) {
         let _ = (now, pair);
     }
-    /// Reports internal values by name and unit, for recording only.
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    /// Reports internal values by their declarations, for recording only.
+    fn observe(&self, report: &mut Report<'_>) {
         let _ = report;
     }
 }

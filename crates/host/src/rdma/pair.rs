@@ -8,7 +8,7 @@ use penstock_core::packet::flag;
 use penstock_core::tcp::{TimeoutKind, TimeoutRecord};
 use penstock_core::{Ecn, Packet};
 use penstock_fabric::{Arena, Cell};
-use penstock_units::{Rate, Time};
+use penstock_units::{Dur, Rate, Time};
 
 /// What a packet is, in word 0 of its segment.
 pub(super) mod kind {
@@ -31,6 +31,15 @@ pub(super) enum Place {
     Asleep(Time),
 }
 
+/// A retransmission timeout from now.
+fn after(now: Time, c: &RdmaConfig) -> Time {
+    if c.rto == Dur::MAX {
+        Time::NEVER
+    } else {
+        now + c.rto
+    }
+}
+
 /// The sending end.
 pub(super) struct Sending {
     pub out: Outgoing,
@@ -40,6 +49,8 @@ pub(super) struct Sending {
     nxt: u64,
     /// When the limiter lets the next packet go.
     pub next_at: Time,
+    /// The latest packet: when it left, and its bytes on the link.
+    latest: (Time, u32),
     rto_at: Time,
     timeouts_in_a_row: u32,
 }
@@ -53,6 +64,7 @@ impl Sending {
             una: 0,
             nxt: 0,
             next_at: Time::ZERO,
+            latest: (Time::ZERO, 0),
             rto_at: Time::NEVER,
             timeouts_in_a_row: 0,
         }
@@ -63,12 +75,25 @@ impl Sending {
     pub fn deadline(&self) -> Time {
         self.rto_at.min(self.law.deadline())
     }
+    /// Something is left to be sent.
+    pub fn has_left(&self) -> bool {
+        self.out.written > self.nxt
+    }
     /// Payload of the next packet; `None` = nothing is left or the window is full.
-    pub fn next_payload(&self, mss: u32) -> Option<u32> {
+    pub fn next_payload(&self, mss: u32, overshoot: bool) -> Option<u32> {
         let payload = self.out.written.saturating_sub(self.nxt).min(u64::from(mss));
         let outstanding = self.nxt - self.una;
         let window = self.law.control().window.unwrap_or(u64::MAX);
-        (payload > 0 && (outstanding == 0 || outstanding + payload <= window)).then_some(payload as u32)
+        let fits = if overshoot { outstanding < window } else { outstanding + payload <= window };
+        (payload > 0 && (outstanding == 0 || fits)).then_some(payload as u32)
+    }
+    /// When the limiter lets a packet go behind the latest one.
+    fn limited(&self, line: Rate) -> Time {
+        let (at, bytes) = self.latest;
+        match self.law.control().rate.filter(|r| *r < line) {
+            Some(rate) => at + penstock_units::Bytes(u64::from(bytes)) / rate,
+            None => at,
+        }
     }
     /// Sends the next packet, of `payload` bytes.
     pub fn send(&mut self, io: &mut Io<'_>, c: &RdmaConfig, payload: u32, framing: u32, line: Rate) -> Cell {
@@ -76,8 +101,9 @@ impl Sending {
         let wire = payload + c.header;
         let last = self.nxt + u64::from(payload) == self.out.written;
         // Behind a packet that fills the window nothing comes that would have it acknowledged.
-        let ahead = self.nxt - self.una + 2 * u64::from(payload);
-        let wants_ack = last || self.law.control().window.is_some_and(|window| ahead > window);
+        let ahead = self.nxt - self.una + u64::from(payload) * if c.overshoot { 1 } else { 2 };
+        let full = |window| ahead > window || c.overshoot && ahead == window;
+        let wants_ack = last || self.law.control().window.is_some_and(full);
         let (flow, dst, at_dst, class, entropy) = (o.flow.0, o.dst, o.at_dst, o.class, o.forth);
         let slot = io.arena.alloc();
         io.arena.ask_telemetry(slot);
@@ -98,16 +124,14 @@ impl Sending {
         packet.set_word(0, kind::DATA);
         packet.set_word(1, if wants_ack { WANTS_ACK } else { 0 });
         if self.nxt == self.una {
-            self.rto_at = io.now + c.rto;
+            self.rto_at = after(io.now, c);
         }
         self.nxt += u64::from(payload);
         let on_link = wire + framing;
         let view = self.view();
         self.law.on_sent(io.now, on_link, &view);
-        self.next_at = match self.law.control().rate.filter(|r| *r < line) {
-            Some(rate) => io.now + penstock_units::Bytes(u64::from(on_link)) / rate,
-            None => io.now,
-        };
+        self.latest = (io.now, on_link);
+        self.next_at = self.limited(line);
         let mut cell = Cell::new(slot, wire)
             .with_priority(c.data_priority)
             .with_ecn(Ecn::Ect0)
@@ -118,7 +142,7 @@ impl Sending {
         cell
     }
     /// An ACK, a NACK or a CNP has arrived.
-    pub fn receive(&mut self, io: &mut Io<'_>, packet: &Packet, slot: u32, c: &RdmaConfig) {
+    pub fn receive(&mut self, io: &mut Io<'_>, packet: &Packet, slot: u32, c: &RdmaConfig, line: Rate) {
         if packet.word(0) == kind::CNP {
             self.out.counters.ece_acks += 1;
             let view = self.view();
@@ -131,13 +155,16 @@ impl Sending {
             self.una = packet.seq;
             self.nxt = self.nxt.max(self.una);
             self.timeouts_in_a_row = 0;
-            self.rto_at = if self.nxt > self.una { io.now + c.rto } else { Time::NEVER };
+            self.rto_at = if self.nxt > self.una { after(io.now, c) } else { Time::NEVER };
             self.out.acked(self.una, io.news);
         }
         let rtt = io.now.since(packet.sent_at());
         let record = AckRecord { now: io.now, bytes, rtt, ece, telemetry: io.arena.hops(slot) };
         let view = self.view();
         self.law.on_ack(&record, &view);
+        if self.law.moves_departures() {
+            self.next_at = self.limited(line);
+        }
         if packet.word(0) == kind::NACK && packet.seq == self.una && self.nxt > self.una {
             self.out.counters.fast_retransmits += 1;
             let outstanding = self.nxt - self.una;
@@ -149,7 +176,7 @@ impl Sending {
                 cwnd: self.law.control().window.unwrap_or(outstanding),
             });
             // A fresh period for what is now sent again.
-            self.rto_at = io.now + c.rto;
+            self.rto_at = after(io.now, c);
         }
     }
     /// Go-back-N: everything from the oldest unacknowledged byte on is sent again.
@@ -169,7 +196,7 @@ impl Sending {
         let outstanding = self.nxt - self.una;
         self.timeouts_in_a_row += 1;
         self.out.counters.timeouts += 1;
-        self.rto_at = io.now + c.rto;
+        self.rto_at = after(io.now, c);
         self.go_back(io, LossSign::Timeout);
         let kind = if self.timeouts_in_a_row > 1 { TimeoutKind::Repeated } else { TimeoutKind::WindowLost };
         io.news.push(News::Timeout {
@@ -194,8 +221,8 @@ pub(super) struct Receiving {
     /// Packets in order that were not acknowledged yet, and whether one of them was marked.
     unacked: u32,
     marked: bool,
-    /// A NACK was sent for the present gap.
-    nacked: bool,
+    /// No NACK before this time: one was sent for the present gap.
+    nack_at: Time,
     /// No CNP before this time.
     cnp_at: Time,
     /// A marked packet came since the last CNP.
@@ -204,7 +231,14 @@ pub(super) struct Receiving {
 
 impl Receiving {
     pub fn new(incoming: Incoming) -> Receiving {
-        Receiving { incoming, unacked: 0, marked: false, nacked: false, cnp_at: Time::ZERO, cnp_owed: false }
+        Receiving {
+            incoming,
+            unacked: 0,
+            marked: false,
+            nack_at: Time::ZERO,
+            cnp_at: Time::ZERO,
+            cnp_owed: false,
+        }
     }
     pub fn deadline(&self) -> Time {
         if self.cnp_owed {
@@ -230,18 +264,20 @@ impl Receiving {
         let next = self.incoming.next;
         // What a switch has cut to its header is as good as lost, but known to be.
         if packet.seq > next || cell.is_trimmed() && end >= next {
-            if !self.nacked {
-                self.nacked = true;
+            if io.now >= self.nack_at {
+                self.nack_at = c.nack_again.map_or(Time::NEVER, |again| io.now + again);
                 out.extend([self.answer(io, packet, cell.packet, kind::NACK, c)]);
             }
             return;
         }
         if self.incoming.take(packet.seq, u64::from(packet.payload), io.news) > 0 {
-            self.nacked = false;
+            self.nack_at = Time::ZERO;
             self.unacked += 1;
             if packet.word(1) & WANTS_ACK == 0 && self.unacked < c.ack_every {
                 return;
             }
+        } else if !c.ack_repeated {
+            return;
         }
         // A repetition is acknowledged at once: its sender has missed an ACK.
         self.unacked = 0;

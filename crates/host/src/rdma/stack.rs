@@ -1,12 +1,15 @@
 //! The network card of a host: control packets first, then its queue pairs in turn.
 
 use super::pair::{kind, Place, Receiving, Sending};
-use super::{BuildLaw, LawFacts, RdmaConfig};
+use super::scan::Scan;
+use super::{BuildLaw, LawFacts, RdmaConfig, Turns};
 use crate::ends::{Alarms, Incoming, Outgoing, Seats};
 use crate::stack::{Counters, HostFacts, Io, Opening, Order, Stack};
 use alloc::collections::{BTreeSet, VecDeque};
+use penstock_core::quantity::{CWND, RATE};
+use penstock_core::Report;
 use penstock_fabric::Cell;
-use penstock_units::Time;
+use penstock_units::{Rate, Time};
 
 enum End {
     Sending(Sending),
@@ -26,12 +29,15 @@ pub struct RdmaStack {
     line: VecDeque<u32>,
     /// Those that wait for their limiter.
     asleep: BTreeSet<(Time, u32)>,
+    /// In the place of both, with [`Turns::Scan`].
+    scan: Option<Scan>,
 }
 
 impl RdmaStack {
     /// The stack of a host whose queue pairs get their laws from `build`.
     pub fn new(facts: &HostFacts, config: RdmaConfig, build: BuildLaw) -> RdmaStack {
         RdmaStack {
+            scan: (config.turns == Turns::Scan).then(Scan::new),
             facts: *facts,
             config,
             build,
@@ -46,7 +52,10 @@ impl RdmaStack {
     fn settle(&mut self, conn: u32, now: Time) {
         let Some(End::Sending(pair)) = self.ends.get_mut(conn) else { return };
         self.alarms.set(conn, pair.deadline());
-        let place = match pair.next_payload(self.facts.mss) {
+        if let Some(scan) = &mut self.scan {
+            return scan.moved(now, pair.next_at);
+        }
+        let place = match pair.next_payload(self.facts.mss, self.config.overshoot) {
             None => Place::Idle,
             Some(_) if pair.next_at > now => Place::Asleep(pair.next_at),
             Some(_) => Place::InLine,
@@ -73,8 +82,23 @@ impl RdmaStack {
             }
         }
     }
-    /// Takes the pair whose turn it is out of the line.
-    fn next_in_line(&mut self) -> Option<u32> {
+    /// The pair whose turn it is; where there is a line, out of it.
+    fn next_pair(&mut self, now: Time) -> Option<u32> {
+        if let Some(scan) = &mut self.scan {
+            let ends = &self.ends;
+            let may = |p: &Sending| p.next_payload(self.facts.mss, self.config.overshoot).is_some();
+            return scan.next(now, may, |conn| match ends.get(conn) {
+                Some(End::Sending(pair)) => Some(pair),
+                _ => None,
+            });
+        }
+        while let Some((at, conn)) = self.asleep.first().copied().filter(|(at, _)| *at <= now) {
+            self.asleep.remove(&(at, conn));
+            if let Some(End::Sending(pair)) = self.ends.get_mut(conn) {
+                pair.place = Place::InLine;
+                self.line.push_back(conn);
+            }
+        }
         if self.facts.order == Order::RoundRobin {
             return self.line.pop_front();
         }
@@ -105,6 +129,10 @@ impl Stack for RdmaStack {
         if let Some(End::Sending(pair)) = self.ends.get_mut(conn) {
             pair.out.accept(bytes);
         }
+        if let Some(scan) = &mut self.scan {
+            scan.add(conn);
+            scan.touch();
+        }
         self.settle(conn, io.now);
     }
     fn expect(&mut self, conn: u32, end: u64) {
@@ -126,6 +154,9 @@ impl Stack for RdmaStack {
     fn forget(&mut self, _: &mut Io<'_>, conn: u32) {
         if let Some(End::Sending(pair)) = self.ends.take(conn) {
             self.leave_place(conn, pair.place);
+            if let Some(scan) = &mut self.scan {
+                scan.forget(conn);
+            }
         }
         self.alarms.set(conn, Time::NEVER);
     }
@@ -133,11 +164,14 @@ impl Stack for RdmaStack {
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         let packet = io.arena.packets[cell.packet as usize];
         let conn = packet.conn();
+        if let Some(scan) = &mut self.scan {
+            scan.touch();
+        }
         match self.ends.get_mut(conn) {
             Some(End::Sending(pair))
                 if pair.out.opening.flow.0 == packet.flow && packet.word(0) != kind::DATA =>
             {
-                pair.receive(io, &packet, cell.packet, &self.config);
+                pair.receive(io, &packet, cell.packet, &self.config, self.facts.rate);
                 self.settle(conn, io.now);
             }
             Some(End::Receiving(pair))
@@ -161,20 +195,13 @@ impl Stack for RdmaStack {
         if !open(self.config.data_priority) {
             return None;
         }
-        while let Some((at, conn)) = self.asleep.first().copied().filter(|(at, _)| *at <= io.now) {
-            self.asleep.remove(&(at, conn));
-            if let Some(End::Sending(pair)) = self.ends.get_mut(conn) {
-                pair.place = Place::InLine;
-                self.line.push_back(conn);
-            }
-        }
-        let conn = self.next_in_line()?;
+        let conn = self.next_pair(io.now)?;
         let Some(End::Sending(pair)) = self.ends.get_mut(conn) else {
-            unreachable!("only senders stand in line")
+            unreachable!("only senders have turns")
         };
         pair.place = Place::Idle;
-        let payload =
-            pair.next_payload(self.facts.mss).expect("it was given its place after the last change");
+        let payload = pair.next_payload(self.facts.mss, self.config.overshoot);
+        let payload = payload.expect("it was given its place after the last change");
         let cell = pair.send(io, &self.config, payload, self.facts.framing, self.facts.rate);
         self.settle(conn, io.now);
         Some(cell)
@@ -187,10 +214,23 @@ impl Stack for RdmaStack {
         if !open(self.config.data_priority) {
             return Time::NEVER;
         }
+        if let Some(scan) = &self.scan {
+            return scan.ready();
+        }
         if !self.line.is_empty() {
             return Time::ZERO;
         }
         self.asleep.first().map_or(Time::NEVER, |(at, _)| *at)
+    }
+
+    fn link_rate(&mut self, io: &mut Io<'_>, rate: Rate) {
+        self.facts.rate = rate;
+        for conn in self.ends.handles() {
+            if let Some(End::Sending(pair)) = self.ends.get_mut(conn) {
+                pair.law.on_line_rate(io.now, rate);
+            }
+            self.settle(conn, io.now);
+        }
     }
 
     fn deadline(&self) -> Time {
@@ -228,12 +268,12 @@ impl Stack for RdmaStack {
             _ => 0,
         }
     }
-    fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe(&self, conn: u32, report: &mut Report<'_>) {
         let Some(End::Sending(pair)) = self.ends.get(conn) else { return };
         let control = pair.law.control();
-        report("rate_bps", control.rate.unwrap_or(self.facts.rate).as_bps());
+        report(&RATE, control.rate.unwrap_or(self.facts.rate).as_bps());
         if let Some(window) = control.window {
-            report("cwnd_bytes", window as f64);
+            report(&CWND, window as f64);
         }
         pair.law.observe(report);
     }

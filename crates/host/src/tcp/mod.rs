@@ -1,4 +1,4 @@
-//! TCP as a stack: all senders and receivers of a host, with what a host adds to them.
+//! TCP as a stack: all senders and receivers of a host, with what a host adds to them. What the driver calls is in `stack.rs`.
 //!
 //! Senders and receivers are those of [`penstock_core::tcp`]. The stack finds the end that a packet is for by its handle, collects what the
 //! ends want to send in a list, keeps their deadlines, and has the host's own controllers: receiver-side congestion control of all its
@@ -19,9 +19,9 @@
 
 mod ready;
 mod share;
+mod stack;
 
-use crate::nic::Net;
-use crate::stack::{Counters, Exchange, HostFacts, Io, News, Opening, Order, Stack};
+use crate::stack::{HostFacts, Io, News, Opening, Order};
 use crate::timers::Timers;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -29,10 +29,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
-use penstock_core::tcp::{self, Phase, Receiver, Sender, TcpConfig};
-use penstock_core::{Ack, Amount, FlowId, HostController, Peer, Stream, WindowLaw};
-use penstock_fabric::{Arena, Cell, Segments};
-use penstock_units::{Dur, Time};
+use penstock_core::tcp::{self, Receiver, Sender, TcpConfig};
+use penstock_core::{Ack, Amount, FlowId, HostController, Packet, Stream, WindowLaw};
+use penstock_fabric::{Cell, Segments};
+use penstock_units::Time;
 use ready::{Line, Ready};
 use share::HostShare;
 
@@ -63,6 +63,9 @@ pub struct TcpOptions {
     pub host_queue: Option<Amount>,
     /// Priority of all packets, 0..8.
     pub priority: u8,
+    /// Where the network gives packets of priority 0 another one by their traffic class: that of every class. A pause of a priority then
+    /// stops the connections of its classes and no others.
+    pub priority_of: Option<Box<[u8; 64]>>,
     /// Simultaneous deadlines come in reversed order.
     pub reversed: bool,
 }
@@ -73,6 +76,9 @@ mod kind {
     pub const RECEIVER: u8 = 2;
 }
 
+/// No slot of an arena.
+const NO_SLOT: u32 = u32::MAX;
+
 /// What both ends know about where their packets go.
 struct Way {
     flow: u32,
@@ -81,6 +87,7 @@ struct Way {
     /// Host of the other end.
     to: u32,
     entropy: u32,
+    class: u8,
     /// It is in the list of those that may have something to send.
     listed: bool,
 }
@@ -208,6 +215,25 @@ impl TcpStack {
 
     // ---- sending -----------------------------------------------------------------------------------------
 
+    /// The next packet of a priority that is not paused.
+    #[cold]
+    fn pull_beside_pauses(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        for conn in self.ready.in_order() {
+            let Some(way) = self.ends[conn as usize].way() else { continue };
+            let (flow, class) = (way.flow, usize::from(way.class));
+            let priority = self.options.priority_of.as_ref().map_or(self.options.priority, |of| of[class]);
+            if io.paused & (1 << priority) != 0 {
+                continue;
+            }
+            if let Some(cell) = self.poll(io, conn) {
+                self.ready.sent_by(conn);
+                return Some(cell);
+            }
+            self.ready.remove(flow, conn);
+        }
+        None
+    }
+
     /// The next packet of `conn`. When it has none, it is not listed any more, and its deadline is armed.
     #[inline]
     fn poll(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
@@ -225,7 +251,7 @@ impl TcpStack {
                 let id = io.arena.alloc();
                 let (packet, header) = io.arena.segment(id);
                 if end.sender.poll_transmit(now, packet, header) {
-                    let cell = dispatch(&end.way, io.arena, id, priority);
+                    let cell = dispatch(&end.way, packet, id, priority);
                     self.last = (conn, cell.bytes);
                     return Some(cell);
                 }
@@ -241,7 +267,7 @@ impl TcpStack {
                 let (packet, header) = io.arena.segment(id);
                 if end.receiver.poll_transmit(now, packet, header) {
                     self.last = (conn, 0);
-                    return Some(dispatch(&end.way, io.arena, id, priority));
+                    return Some(dispatch(&end.way, packet, id, priority));
                 }
                 io.arena.release(id);
                 end.way.listed = false;
@@ -257,7 +283,7 @@ impl TcpStack {
 }
 
 /// An ACK for a sending end, in `slot`.
-#[inline]
+#[inline(always)]
 fn on_ack(
     end: &mut SendEnd,
     options: &mut TcpOptions,
@@ -290,8 +316,8 @@ fn on_ack(
     !over
 }
 
-/// A SYN, data segment or FIN for a receiving end, in `slot`.
-#[inline]
+/// A SYN, data segment or FIN for a receiving end, in `slot`, which is free afterwards.
+#[inline(always)]
 fn on_data(end: &mut ReceiveEnd, options: &mut TcpOptions, io: &mut Io<'_>, slot: u32) {
     let flow = end.way.flow;
     let packet = &io.arena.packets[slot as usize];
@@ -307,21 +333,15 @@ fn on_data(end: &mut ReceiveEnd, options: &mut TcpOptions, io: &mut Io<'_>, slot
             io.news.push(News::Delivered { flow: FlowId(flow), end: at });
         }
     }
-    io.arena.release(slot);
 }
 
-/// The cell of the packet in slot `id`, addressed.
-#[inline]
-fn dispatch(way: &Way, arena: &mut Arena, id: u32, priority: u8) -> Cell {
-    let packet = &mut arena.packets[id as usize];
+/// The cell of the packet in slot `id`, addressed. Only data is subject to a host's timing noise.
+#[inline(always)]
+fn dispatch(way: &Way, packet: &mut Packet, id: u32, priority: u8) -> Cell {
     packet.set_conn(way.peer);
-    let mut cell = Cell::new(id, packet.wire_len).with_ecn(packet.ecn).with_class(packet.class());
-    if packet.payload > 0 {
-        // Only data is subject to a host's timing noise.
-        cell = cell.with_payload().with_noise();
-    }
+    let mut cell = Cell::carrying(id, packet).with_priority(priority);
     (cell.to, cell.entropy) = (way.to, way.entropy);
-    cell.with_priority(priority)
+    cell
 }
 
 /// Tells the host controller in charge what has happened to a connection.
@@ -345,295 +365,4 @@ fn tell_host(
         }
     }
     io.news.extend(host.take_transitions().into_iter().map(News::Transition));
-}
-
-impl Stack for TcpStack {
-    fn open(&mut self, io: &mut Io<'_>, o: &Opening) {
-        let protocol = &self.options.protocols[o.protocol as usize];
-        let number = u64::from(o.flow.0);
-        let stream = |entity| Stream::new(self.seed, self.run, entity, number);
-        let control = (protocol.control)(&protocol.config, stream(Entity::Host));
-        let mut sender =
-            Sender::new(protocol.config.clone(), control, o.flow.0, o.class, stream(Entity::Sender));
-        (sender.view.size, sender.view.due) = (o.bytes, o.due);
-        sender.open(io.now);
-        if o.group != Opening::ALONE {
-            sender.keep_news();
-            let host = &mut self.options.groups[o.group as usize];
-            host.on_open(io.now, o.flow, Peer { host: o.dst, router: o.router, class: o.class });
-            io.news.extend(host.take_transitions().into_iter().map(News::Transition));
-        }
-        let way = Way { flow: o.flow.0, peer: o.at_dst, to: o.dst, entropy: o.forth, listed: false };
-        let (group, ends, share) = (o.group, VecDeque::new(), HostShare::default());
-        self.place(o.at_src, End::Sender(Box::new(SendEnd { sender, way, group, ends, share })));
-        self.list(o.at_src);
-    }
-    fn listen(&mut self, _: &mut Io<'_>, o: &Opening) {
-        let protocol = o.protocol as usize;
-        let config = self.options.protocols[protocol].config.clone();
-        let receiver = Receiver::new(config, o.flow.0, self.header_len[protocol]);
-        let way = Way { flow: o.flow.0, peer: o.at_src, to: o.src, entropy: o.back, listed: false };
-        self.place(o.at_dst, End::Receiver(Box::new(ReceiveEnd { receiver, way, ends: VecDeque::new() })));
-    }
-    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
-        let end = self.sender(conn);
-        end.sender.write(io.now, bytes);
-        if bytes < u64::MAX / 4 {
-            end.ends.push_back(end.sender.view.app_end);
-        }
-        self.list(conn);
-    }
-    fn expect(&mut self, conn: u32, at: u64) {
-        match &mut self.ends[conn as usize] {
-            End::Receiver(end) => end.ends.push_back(at),
-            _ => panic!("handle {conn} is not one of a receiving end"),
-        }
-    }
-    fn close(&mut self, _: &mut Io<'_>, conn: u32) {
-        self.sender(conn).sender.close();
-        self.list(conn);
-    }
-    fn leave(&mut self, _: &mut Io<'_>, conn: u32) {
-        self.sender(conn).sender.leave();
-        self.list(conn);
-    }
-    fn forget(&mut self, io: &mut Io<'_>, conn: u32) {
-        let end = core::mem::replace(&mut self.ends[conn as usize], End::Free);
-        self.timers.forget(conn);
-        if let Some(way) = end.way() {
-            self.ready.remove(way.flow, conn);
-        }
-        match end {
-            End::Sender(end) if end.group != Opening::ALONE => {
-                let host = &mut self.options.groups[end.group as usize];
-                host.on_close(io.now, FlowId(end.way.flow));
-                io.news.extend(host.take_transitions().into_iter().map(News::Transition));
-            }
-            End::Receiver(end) => {
-                if let Some(control) = &mut self.options.receive {
-                    control.on_close(io.now, end.way.flow);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    #[inline]
-    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
-        let packet = &mut io.arena.packets[cell.packet as usize];
-        packet.ecn = cell.ecn();
-        let (conn, flow) = (packet.conn(), packet.flow);
-        let forward = packet.is_forward();
-        let way = match self.ends.get_mut(conn as usize) {
-            Some(End::Receiver(end)) if end.way.flow == flow && forward => {
-                on_data(end, &mut self.options, io, cell.packet);
-                &mut end.way
-            }
-            Some(End::Sender(end)) if end.way.flow == flow && !forward => {
-                if !on_ack(end, &mut self.options, &mut self.news, io, cell.packet) {
-                    return;
-                }
-                &mut end.way
-            }
-            // Of a connection that is over: a duplicate that was still on its way.
-            _ => return io.arena.release(cell.packet),
-        };
-        if !way.listed {
-            way.listed = true;
-            self.ready.push(flow, conn);
-        }
-    }
-    #[inline]
-    fn exchange<N: Net>(&mut self, x: &mut Exchange<'_, N>, cell: &Cell) -> bool {
-        let Exchange { now, port, paused, news, net } = x;
-        let (now, priority) = (*now, self.options.priority);
-        let mut io = Io { now, arena: net.arena(), news, paused: *paused };
-        let packet = &mut io.arena.packets[cell.packet as usize];
-        packet.ecn = cell.ecn();
-        let (conn, flow, forward) = (packet.conn(), packet.flow, packet.is_forward());
-        if !self.ready.is_empty() || *paused != 0 {
-            self.receive(&mut io, cell);
-            return false;
-        }
-        let told = match self.ends.get_mut(conn as usize) {
-            Some(End::Receiver(end)) if end.way.flow == flow && forward => {
-                on_data(end, &mut self.options, &mut io, cell.packet);
-                if news.is_empty() {
-                    let Way { flow, .. } = end.way;
-                    loop {
-                        let arena = net.arena();
-                        let id = arena.alloc();
-                        let (packet, header) = arena.segment(id);
-                        if !end.receiver.poll_transmit(now, packet, header) {
-                            arena.release(id);
-                            break;
-                        }
-                        let answer = dispatch(&end.way, arena, id, priority);
-                        net.transmit(now, *port, answer);
-                    }
-                    let at = end.receiver.deadline();
-                    if at != Time::NEVER {
-                        self.timers.arm(at, kind::RECEIVER, flow, conn);
-                    }
-                    return true;
-                }
-                &mut end.way
-            }
-            Some(End::Sender(end)) if end.way.flow == flow && !forward => {
-                if !on_ack(end, &mut self.options, &mut self.news, &mut io, cell.packet) {
-                    return false;
-                }
-                if news.is_empty() {
-                    if end.group != Opening::ALONE {
-                        end.sender.set_cap(self.options.groups[end.group as usize].cap(FlowId(flow)));
-                    }
-                    loop {
-                        if let Some(limit) = self.options.host_queue {
-                            let next = end.sender.packet_len();
-                            end.sender.set_host_free_at(end.share.free_at(now, limit, next));
-                        }
-                        let arena = net.arena();
-                        let id = arena.alloc();
-                        let (packet, header) = arena.segment(id);
-                        if !end.sender.poll_transmit(now, packet, header) {
-                            arena.release(id);
-                            break;
-                        }
-                        let data = dispatch(&end.way, arena, id, priority);
-                        if let (Some(at), true) =
-                            (net.transmit(now, *port, data), self.options.host_queue.is_some())
-                        {
-                            end.share.take(at, data.bytes);
-                        }
-                    }
-                    let at = end.sender.deadline();
-                    if at != Time::NEVER {
-                        self.timers.arm(at, kind::SENDER, flow, conn);
-                    }
-                    return true;
-                }
-                &mut end.way
-            }
-            // Of a connection that is over: a duplicate that was still on its way.
-            _ => {
-                io.arena.release(cell.packet);
-                return true;
-            }
-        };
-        // What was told comes first; then the connection sends.
-        told.listed = true;
-        self.ready.push(flow, conn);
-        false
-    }
-    #[inline]
-    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
-        if io.paused & (1 << self.options.priority) != 0 {
-            return None;
-        }
-        while let Some(conn) = self.ready.first() {
-            if let Some(cell) = self.poll(io, conn) {
-                self.ready.sent();
-                return Some(cell);
-            }
-            self.ready.drop_first();
-        }
-        None
-    }
-    fn pull_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
-        self.poll(io, conn)
-    }
-    #[inline]
-    fn departs(&mut self, at: Time) {
-        let (conn, bytes) = self.last;
-        if self.options.host_queue.is_some() && bytes > 0 {
-            self.sender(conn).share.take(at, bytes);
-        }
-    }
-    #[inline]
-    fn ready(&self, paused: u8) -> Time {
-        if self.ready.is_empty() || paused & (1 << self.options.priority) != 0 {
-            Time::NEVER
-        } else {
-            Time::ZERO
-        }
-    }
-
-    #[inline]
-    fn deadline(&self) -> Time {
-        self.timers.next()
-    }
-    fn on_deadline(&mut self, io: &mut Io<'_>) {
-        let Some((_, conn)) = self.timers.due(io.now) else { return };
-        match &mut self.ends[conn as usize] {
-            End::Sender(end) => {
-                if end.sender.deadline() <= io.now {
-                    end.sender.on_deadline(io.now);
-                    if let Some(record) = end.sender.take_timeout() {
-                        let max_sent = end.sender.view.max_sent;
-                        io.news.push(News::Timeout { flow: FlowId(end.way.flow), max_sent, record });
-                    }
-                    if end.group != Opening::ALONE {
-                        let host = &mut self.options.groups[end.group as usize];
-                        tell_host(host, end, &mut self.news, 0, io);
-                    }
-                }
-            }
-            End::Receiver(end) => {
-                if end.receiver.deadline() <= io.now {
-                    end.receiver.on_deadline(io.now);
-                }
-            }
-            End::Free => return,
-        }
-        self.list(conn);
-    }
-
-    fn counters(&self, conn: u32) -> Counters {
-        match &self.ends[conn as usize] {
-            End::Sender(end) => {
-                let (s, rtt) = (&end.sender.stats, end.sender.rtt());
-                Counters {
-                    accepted_bytes: end.sender.view.app_end,
-                    acked_bytes: end.sender.acked(),
-                    data_packets: s.data_packets,
-                    retransmits: s.retransmits,
-                    timeouts: s.timeouts,
-                    fast_retransmits: s.fast_retransmits,
-                    ece_acks: s.ece_acks,
-                    established: !matches!(end.sender.phase(), Phase::Closed | Phase::SynSent),
-                    srtt: rtt.smoothed,
-                    rtt_mean: Dur(rtt.total.0 / rtt.samples.max(1)),
-                    ..Counters::default()
-                }
-            }
-            End::Receiver(end) => Counters {
-                delivered_bytes: end.receiver.delivered(),
-                duplicate_bytes: end.receiver.duplicate_bytes,
-                ..Counters::default()
-            },
-            End::Free => Counters::default(),
-        }
-    }
-    fn missing_below(&self, conn: u32, end: u64) -> u64 {
-        match &self.ends[conn as usize] {
-            End::Receiver(e) => e.receiver.missing_below(end),
-            _ => 0,
-        }
-    }
-    fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
-        if let End::Sender(end) = &self.ends[conn as usize] {
-            report("cwnd_bytes", end.sender.cwnd() as f64);
-            report("acked_bytes", end.sender.acked() as f64);
-            report("srtt_s", end.sender.rtt().smoothed.as_secs());
-            report("rtt_s", end.sender.view.rtt_latest.as_secs());
-            end.sender.observe(report);
-        }
-    }
-    fn observe_group(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
-        if let End::Sender(end) = &self.ends[conn as usize] {
-            if let Some(host) = self.options.groups.get(end.group as usize) {
-                host.observe(FlowId(end.way.flow), report);
-            }
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! Which of a host's connections is asked for a packet next.
 
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
 
 /// No handle.
 const NONE: u32 = u32::MAX;
@@ -71,6 +72,26 @@ impl Ready {
             if let Some(next) = line.rest.pop_front() {
                 line.rest.push_back(core::mem::replace(&mut line.first, next));
             }
+        }
+    }
+    /// All of them, in the order in which they are asked.
+    pub fn in_order(&self) -> Vec<u32> {
+        match self {
+            Ready::Drain(line) | Ready::InTurn(line) => {
+                let first = (line.first != NONE).then_some(line.first);
+                first.into_iter().chain(line.rest.iter().copied()).collect()
+            }
+            Ready::Strict(set) => set.iter().map(|(_, conn)| *conn).collect(),
+        }
+    }
+    /// One of them has sent a packet.
+    pub fn sent_by(&mut self, conn: u32) {
+        if let Ready::InTurn(line) = self {
+            if line.first == conn {
+                return self.sent();
+            }
+            line.rest.retain(|c| *c != conn);
+            line.rest.push_back(conn);
         }
     }
     /// The first one has nothing, or is out of date.

@@ -1,6 +1,8 @@
 //! Network namespaces, sockets and a two-host switch for the tests. Namespaces are anonymous: they belong to a thread
 //! and go with it.
 
+pub mod peers;
+
 use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};

@@ -4,9 +4,14 @@ use super::reno::RenoWindow;
 use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use penstock_core::quantity::SSTHRESH;
 use penstock_core::tcp::{EcnMode, LossRecovery};
-use penstock_core::{AckRecord, Congestion, Control, FlowView, Kind, Limit, ParamSpec, WindowLaw};
+use penstock_core::{
+    AckRecord, Congestion, Control, FlowView, Kind, Limit, ParamSpec, Quantity, Report, Unit, WindowLaw,
+};
 use penstock_units::{Bytes, Time};
+
+static W_MAX: Quantity = Quantity::new("w_max_segments", Unit::Segments, "window at the last reduction");
 
 /// CUBIC.
 pub const CUBIC: Protocol = Protocol {
@@ -39,6 +44,7 @@ pub const CUBIC: Protocol = Protocol {
         ),
         ParamSpec::new("ecn", Kind::Bool, "false", "react to congestion marks as to a loss", "RFC 3168"),
     ],
+    reports: &[&SSTHRESH, &W_MAX],
     build: |p| {
         let (c, beta, fast) = (p.float("c"), p.float("beta"), p.flag("fast_convergence"));
         Ok(Suite {
@@ -173,8 +179,8 @@ impl WindowLaw for Cubic {
     fn control(&self) -> Control {
         Control { window: Some(Bytes(self.window.cwnd as u64)), pacing: None, segment: None }
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe(&self, report: &mut Report<'_>) {
         self.window.observe(report);
-        report("w_max_segments", self.w_max);
+        report(&W_MAX, self.w_max);
     }
 }

@@ -5,8 +5,9 @@ use super::reno::RenoWindow;
 use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use penstock_core::quantity::{ALPHA, SSTHRESH};
 use penstock_core::tcp::{EcnMode, LossRecovery};
-use penstock_core::{AckRecord, Congestion, Control, FlowView, Kind, ParamSpec, WindowLaw};
+use penstock_core::{AckRecord, Congestion, Control, FlowView, Kind, ParamSpec, Report, WindowLaw};
 use penstock_units::Time;
 
 /// D2TCP.
@@ -40,6 +41,7 @@ pub const D2TCP: Protocol = Protocol {
         )
         .range(1.0, 100.0),
     ],
+    reports: &[&SSTHRESH, &ALPHA],
     build: |p| {
         let (g, d_min, d_max) = (p.float("g"), p.float("d_min"), p.float("d_max"));
         Ok(Suite {
@@ -107,9 +109,9 @@ impl WindowLaw for D2tcp {
     fn control(&self) -> Control {
         self.window.control()
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe(&self, report: &mut Report<'_>) {
         self.window.observe(report);
-        report("alpha", self.estimate.alpha);
+        report(&ALPHA, self.estimate.alpha);
     }
 }
 

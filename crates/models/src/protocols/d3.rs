@@ -11,12 +11,23 @@ use crate::registry::{LinkFacts, Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::header::wire;
+use penstock_core::quantity::GRANTED;
 use penstock_core::tcp::{LossRecovery, IP_TCP_HEADER};
 use penstock_core::{
     packet::flag, AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView,
-    Packet, ParamSpec, WindowLaw,
+    Packet, ParamSpec, Quantity, Report, Unit, WindowLaw,
 };
 use penstock_units::{Dur, Rate, Time};
+
+static DEMAND: Quantity =
+    Quantity::new("demand_bps", Unit::BitsPerSecond, "sum of the rates that the flows of a link ask for");
+static ALLOCATED: Quantity = Quantity::new(
+    "allocated_bps",
+    Unit::BitsPerSecond,
+    "sum of the rates that a router has allocated on a link",
+);
+static CAPACITY: Quantity =
+    Quantity::new("capacity_estimate_bps", Unit::BitsPerSecond, "rate that a router may allocate on a link");
 
 /// D3.
 pub const D3: Protocol = Protocol {
@@ -49,6 +60,7 @@ pub const D3: Protocol = Protocol {
         )
         .range(2.0, 1e6),
     ],
+    reports: &[&GRANTED, &DEMAND, &ALLOCATED, &CAPACITY],
     build: |p| {
         let (alpha, beta, silence) = (p.float("alpha"), p.float("beta"), p.float("silence"));
         Ok(Suite {
@@ -166,8 +178,8 @@ impl WindowLaw for Sender {
     fn control(&self) -> Control {
         self.requests.control()
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
-        report("granted_bps", self.requests.rate().as_bps());
+    fn observe(&self, report: &mut Report<'_>) {
+        report(&GRANTED, self.requests.rate().as_bps());
     }
 }
 
@@ -282,10 +294,10 @@ impl LinkController for Router {
             header.set(&h);
         }
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
-        report("demand_bps", self.demand);
-        report("allocated_bps", self.allocated);
-        report("capacity_estimate_bps", self.capacity);
+    fn observe(&self, report: &mut Report<'_>) {
+        report(&DEMAND, self.demand);
+        report(&ALLOCATED, self.allocated);
+        report(&CAPACITY, self.capacity);
     }
 }
 

@@ -1,17 +1,20 @@
 //! DCQCN: a rate per queue pair, cut by congestion notification packets, raised by a timer and a byte counter (Zhu et
 //! al., SIGCOMM 2015; read from memory). The queue pairs themselves are [`penstock_host::rdma`].
+//!
+//! `Dcqcn` is the paper's reaction point, `Sampled` that of the HPCC group's ns-3 (`rules=hpcc-ns3`): no CNPs but marks on every
+//! ACK, alpha and cuts sampled by timers, no byte counter.
 
-use crate::registry::{LinkNeeds, Lossless, Protocol, Suite};
+use super::roce::{self, bps, is_ns3, join, rates, Marks, Nature, Rates};
+use crate::registry::Protocol;
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::sync::Arc;
-use penstock_core::{Kind, ParamSpec};
-use penstock_fabric::{PauseAt, Scheduler};
-use penstock_host::rdma::{LawFacts, PairView, RateControl, RateLaw, RdmaConfig, RdmaStack};
+use penstock_core::quantity::{ALPHA, RATE};
+use penstock_core::{Kind, ParamSpec, Quantity, Report, Unit};
+use penstock_host::rdma::{AckRecord, LawFacts, PairView, RateControl, RateLaw};
 use penstock_units::{Dur, Rate, Time};
 
-/// Rate of the links for which the paper gives its parameters; what is a rate or a queue grows with the link.
-const PAPER_RATE: f64 = 40e9;
+static TARGET_RATE: Quantity =
+    Quantity::new("target_rate_bps", Unit::BitsPerSecond, "rate that the increase of a sender aims at");
 
 /// DCQCN.
 pub const DCQCN: Protocol = Protocol {
@@ -19,236 +22,160 @@ pub const DCQCN: Protocol = Protocol {
     text: "DCQCN: RDMA with go-back-N, a rate per queue pair cut by congestion \
              notifications; lossless by pause frames",
     cites: "Zhu et al., SIGCOMM 2015 (from memory)",
-    params: &[
-        ParamSpec::new("g", Kind::Float, "0.00390625", "gain of alpha", "section 5.2: 1/256")
-            .range(1e-6, 1.0),
-        ParamSpec::new(
-            "cnp_interval",
-            Kind::Duration,
-            "50us",
-            "a receiver sends at most one CNP per queue pair in this time",
-            "section 3.1",
-        )
-        .range(1e-7, 1.0),
-        ParamSpec::new(
-            "alpha_timer",
-            Kind::Duration,
-            "55us",
-            "alpha decays when no CNP came for so long; above cnp_interval",
-            "section 3.1",
-        )
-        .range(1e-7, 1.0),
-        ParamSpec::new("timer", Kind::Duration, "55us", "period of the rate increase timer", "section 5.2")
-            .range(1e-7, 10.0),
-        ParamSpec::new(
-            "byte_counter",
-            Kind::Size,
-            "10MB",
-            "bytes sent from one rate increase to the next",
-            "section 5.2",
-        )
-        .range(1e3, 1e12),
-        ParamSpec::new(
-            "fast_recovery",
-            Kind::Count,
-            "5",
-            "increases of a counter before additive increase (F)",
-            "section 3.1",
-        )
-        .range(1.0, 1000.0),
-        ParamSpec::new(
-            "rate_ai",
-            Kind::Rate,
-            "",
-            "additive increase; unset = 1/1000 of the link",
-            "section 3.1: 40 Mb/s at 40 Gb/s",
-        )
-        .range(1.0, 1e12),
-        ParamSpec::new(
-            "rate_hai",
-            Kind::Rate,
-            "",
-            "hyper increase; unset = 1/200 of the link",
-            "the authors' simulator: 200 Mb/s at 40 Gb/s",
-        )
-        .range(1.0, 1e12),
-        ParamSpec::new(
-            "rate_min",
-            Kind::Rate,
-            "",
-            "smallest rate; unset = 1/400 of the link",
-            "the authors' simulator: 100 Mb/s at 40 Gb/s",
-        )
-        .range(1.0, 1e12),
-        ParamSpec::new(
-            "kmin",
-            Kind::Size,
-            "",
-            "queue from which packets are marked; unset = 5 KB for each 40 Gb/s, at least \
-             one packet",
-            "section 5.2",
-        )
-        .range(0.0, 1e12),
-        ParamSpec::new(
-            "kmax",
-            Kind::Size,
-            "",
-            "queue from which all packets are marked; unset = 200 KB for each 40 Gb/s, at \
-             least twice kmin",
-            "section 5.2",
-        )
-        .range(1.0, 1e12),
-        ParamSpec::new("pmax", Kind::Float, "0.01", "probability of a mark just below kmax", "section 5.2")
-            .range(0.0, 1.0),
-        ParamSpec::new(
-            "ack_every",
-            Kind::Count,
-            "1",
-            "packets in order for each ACK",
-            "chosen; network cards coalesce",
-        )
-        .range(1.0, 1e4),
-        ParamSpec::new(
-            "rto",
-            Kind::Duration,
-            "",
-            "go back when nothing was acknowledged for so long; unset = 4.096 us x 2^n, the \
-             first above 1 ms and 20 base round trips",
-            "InfiniBand: 4.096 us x 2^n; n chosen",
-        )
-        .range(1e-6, 100.0),
-        ParamSpec::new(
-            "header",
-            Kind::Size,
-            "44",
-            "headers of a data packet, link framing not counted",
-            "RoCEv2: IP 20, UDP 8, BTH 12, ICRC 4",
-        )
-        .range(20.0, 1000.0),
-        ParamSpec::new("ack", Kind::Size, "48", "an ACK or NACK", "RoCEv2: the same and AETH 4")
-            .range(20.0, 1000.0),
-        ParamSpec::new("cnp", Kind::Size, "60", "a CNP", "RoCEv2 annex A17: the same and 16 reserved")
-            .range(20.0, 1000.0),
-        ParamSpec::new("priority", Kind::Count, "3", "priority of data, lossless", "chosen: the usual one")
-            .range(0.0, 7.0),
-        ParamSpec::new(
-            "control_priority",
-            Kind::Count,
-            "6",
-            "priority of ACK, NACK and CNP",
-            "section 5: CNPs have high priority",
-        )
-        .range(0.0, 7.0),
-        ParamSpec::new(
-            "pfc_alpha",
-            Kind::Float,
-            "0.125",
-            "a lane is paused at this share of the free buffer",
-            "section 4: beta = 8",
-        )
-        .range(1e-6, 64.0),
-    ],
+    params: &join::<{ OWN.len() + roce::PARAMS.len() }>(OWN),
+    reports: &[&RATE, &ALPHA, &TARGET_RATE],
     build: |p| {
-        let set = |key: &str| p.is_set(key);
-        let config = RdmaConfig {
-            header: p.bytes("header").0 as u32,
-            ack: p.bytes("ack").0 as u32,
-            cnp: p.bytes("cnp").0 as u32,
-            ack_every: p.count("ack_every") as u32,
-            rto: if set("rto") { p.dur("rto") } else { Dur::MAX },
-            data_priority: p.count("priority") as u8,
-            control_priority: p.count("control_priority") as u8,
-            cnp_interval: Some(p.dur("cnp_interval")),
+        let ns3 = is_ns3(p);
+        let dur = |key: &str, usual: [u64; 2]| match p.is_set(key) {
+            true => p.dur(key),
+            false => Dur::micros(usual[usize::from(ns3)]),
         };
-        config.check()?;
-        if p.dur("alpha_timer") <= p.dur("cnp_interval") {
+        let get = |key: &str| p.is_set(key).then(|| p.rate(key).as_bps());
+        let (ai, hai) = (get("rate_ai"), get("rate_hai"));
+        let fast_recovery = if p.is_set("fast_recovery") {
+            p.count("fast_recovery") as u32
+        } else {
+            [5, 1][usize::from(ns3)]
+        };
+        let (g, timer, alpha_timer) = (p.float("g"), dur("timer", [55, 300]), dur("alpha_timer", [55, 1]));
+        let rates = rates(p);
+        // Section 3.1: 40 Mb/s at 40 Gb/s; the public scripts: 5 and 50 Mb/s at 25 Gb/s.
+        let of_line = if ns3 { (5e3, 500.0) } else { (1e3, 200.0) };
+        let settings = move |facts: &LawFacts| {
+            let r = rates(facts);
+            let (ai, hai) = (ai.unwrap_or(r.line / of_line.0), hai.unwrap_or(r.line / of_line.1));
+            (r, Settings { g, alpha_timer, timer, fast_recovery, ai, hai })
+        };
+        let nature = Nature { marks: MARKS, ..Nature::default() };
+        if ns3 {
+            let (cut_timer, clamp) = (p.dur("cut_timer"), p.flag("clamp_target"));
+            return roce::build(
+                p,
+                &nature,
+                Arc::new(move |facts| {
+                    let (rates, s) = settings(facts);
+                    Box::new(Sampled::new(rates, s, cut_timer, clamp))
+                }),
+            );
+        }
+        let cnp_interval = p.dur("cnp_interval");
+        if alpha_timer <= cnp_interval {
             return Err(p.error(
                 "alpha_timer",
                 "must be above cnp_interval, or alpha decays between CNPs that come on time",
             ));
         }
-        let (ai, hai, min) = (
-            set("rate_ai").then(|| p.rate("rate_ai").as_bps()),
-            set("rate_hai").then(|| p.rate("rate_hai").as_bps()),
-            set("rate_min").then(|| p.rate("rate_min").as_bps()),
-        );
-        let settings = Settings {
-            g: p.float("g"),
-            alpha_timer: p.dur("alpha_timer"),
-            timer: p.dur("timer"),
-            byte_counter: p.bytes("byte_counter").0,
-            fast_recovery: p.count("fast_recovery") as u32,
-            ai: 0.0,
-            hai: 0.0,
-            min: 0.0,
-        };
-        let build: penstock_host::rdma::BuildLaw = Arc::new(move |facts: &LawFacts| {
-            let line = facts.line.as_bps();
-            Box::new(Dcqcn::new(
-                line,
-                Settings {
-                    ai: ai.unwrap_or(line / 1000.0),
-                    hai: hai.unwrap_or(line / 200.0),
-                    min: min.unwrap_or(line / 400.0).min(line),
-                    ..settings
-                },
-            ))
-        });
-        let (kmin, kmax) = (set("kmin").then(|| p.bytes("kmin").0), set("kmax").then(|| p.bytes("kmax").0));
-        if let (Some(kmin), Some(kmax)) = (kmin, kmax) {
-            if kmin >= kmax {
-                return Err(p.error("kmax", "must be above kmin"));
-            }
-        }
-        let (pmax, alpha, data) = (p.float("pmax"), p.float("pfc_alpha"), config.data_priority);
-        Ok(Suite::own(
+        let byte_counter = p.bytes("byte_counter").0;
+        roce::build(
+            p,
+            &Nature { cnp: Some(cnp_interval), ..nature },
             Arc::new(move |facts| {
-                let mut config = config.clone();
-                if config.rto == Dur::MAX {
-                    let least = Dur::millis(1).max(facts.base_rtt * 20);
-                    let first = (0..32).map(|n| Dur::nanos(4096u64 << n)).find(|rto| *rto > least);
-                    config.rto = first.unwrap_or(least);
-                }
-                Box::new(RdmaStack::new(facts, config, build.clone()))
+                let (rates, s) = settings(facts);
+                Box::new(Dcqcn::new(rates, s, byte_counter))
             }),
-            Some(Arc::new(move |facts| {
-                let share = facts.capacity.as_bps() / PAPER_RATE;
-                let kmin = kmin.unwrap_or(((5e3 * share) as u64).max(u64::from(facts.packet)));
-                let kmax = kmax.unwrap_or(((200e3 * share) as u64).max(2 * kmin));
-                let ramp = format!("ramp:kmin={kmin}B,kmax={kmax}B,pmax={pmax}");
-                let lossless = Lossless {
-                    priorities: 1 << data,
-                    pause: PauseAt::Dynamic { alpha, gap: 2 * u64::from(facts.packet) },
-                    reserve: u64::from(facts.packet),
-                };
-                LinkNeeds {
-                    scheduler: Scheduler::Strict,
-                    queue: Some((data, ramp)),
-                    lossless: Some(lossless),
-                    ..LinkNeeds::default()
-                }
-            })),
-        ))
+        )
     },
 };
+
+const OWN: &[ParamSpec] = &[
+    ParamSpec::new("g", Kind::Float, "0.00390625", "gain of alpha", "section 5.2: 1/256").range(1e-6, 1.0),
+    ParamSpec::new(
+        "cnp_interval",
+        Kind::Duration,
+        "50us",
+        "a receiver sends at most one CNP per queue pair in this time",
+        "section 3.1",
+    )
+    .range(1e-7, 1.0),
+    ParamSpec::new(
+        "alpha_timer",
+        Kind::Duration,
+        "",
+        "alpha decays when no CNP came for so long, above cnp_interval; unset = 55us, 1us with rules=hpcc-ns3",
+        "section 3.1; the public scripts",
+    )
+    .range(1e-7, 1.0),
+    ParamSpec::new(
+        "cut_timer",
+        Kind::Duration,
+        "4us",
+        "rules=hpcc-ns3: at most one cut in this time",
+        "the public scripts; 50us in their dcqcn_paper",
+    )
+    .range(1e-7, 1.0),
+    ParamSpec::new(
+        "clamp_target",
+        Kind::Bool,
+        "false",
+        "rules=hpcc-ns3: a cut takes the target down too even where no increase came since the last one",
+        "the public scripts",
+    ),
+    ParamSpec::new(
+        "timer",
+        Kind::Duration,
+        "",
+        "period of the rate increase timer; unset = 55us, 300us with rules=hpcc-ns3",
+        "section 5.2; the public scripts",
+    )
+    .range(1e-7, 10.0),
+    ParamSpec::new(
+        "byte_counter",
+        Kind::Size,
+        "10MB",
+        "bytes sent from one rate increase to the next",
+        "section 5.2",
+    )
+    .range(1e3, 1e12),
+    ParamSpec::new(
+        "fast_recovery",
+        Kind::Count,
+        "",
+        "increases of a counter before additive increase (F); unset = 5, 1 with rules=hpcc-ns3",
+        "section 3.1; the public scripts",
+    )
+    .range(1.0, 1000.0),
+    ParamSpec::new(
+        "rate_ai",
+        Kind::Rate,
+        "",
+        "additive increase; unset = 1/1000 of the link, 1/5000 with rules=hpcc-ns3",
+        "section 3.1: 40 Mb/s at 40 Gb/s; the public scripts: 5 Mb/s at 25 Gb/s",
+    )
+    .range(1.0, 1e12),
+    ParamSpec::new(
+        "rate_hai",
+        Kind::Rate,
+        "",
+        "hyper increase; unset = 1/200 of the link, 1/500 with rules=hpcc-ns3",
+        "the authors' simulator: 200 Mb/s at 40 Gb/s; the public scripts: 50 Mb/s at 25 Gb/s",
+    )
+    .range(1.0, 1e12),
+    ParamSpec::new("cnp", Kind::Size, "60", "a CNP", "RoCEv2 annex A17: an ACK and 16 reserved")
+        .range(20.0, 1000.0),
+];
+
+/// Section 5.2: 5 and 200 KB, 1 %, at 40 Gb/s; the public scripts: 100 and 400 kB, 20 %, at 25 Gb/s.
+const MARKS: [Option<Marks>; 2] = [
+    Some(Marks { kmin: 5e3, kmax: 200e3, pmax: 0.01, rate: 40e9 }),
+    Some(Marks { kmin: 100e3, kmax: 400e3, pmax: 0.2, rate: 25e9 }),
+];
 
 #[derive(Clone, Copy, Debug)]
 struct Settings {
     g: f64,
     alpha_timer: Dur,
     timer: Dur,
-    byte_counter: u64,
     fast_recovery: u32,
-    /// R_AI, R_HAI and the smallest rate, bits per second.
+    /// R_AI and R_HAI, bits per second.
     ai: f64,
     hai: f64,
-    min: f64,
 }
 
 /// The reaction point of one queue pair.
 struct Dcqcn {
     s: Settings,
-    line: f64,
+    r: Rates,
+    byte_counter: u64,
     /// R_C and R_T, bits per second.
     current: f64,
     target: f64,
@@ -265,12 +192,13 @@ struct Dcqcn {
 }
 
 impl Dcqcn {
-    fn new(line: f64, s: Settings) -> Dcqcn {
+    fn new(r: Rates, s: Settings, byte_counter: u64) -> Dcqcn {
         Dcqcn {
             s,
-            line,
-            current: line,
-            target: line,
+            r,
+            byte_counter,
+            current: r.max,
+            target: r.max,
             alpha: 1.0,
             alpha_at: Time::ZERO,
             reacting: false,
@@ -300,11 +228,11 @@ impl Dcqcn {
         } else if most > self.s.fast_recovery {
             self.target += self.s.ai;
         }
-        self.target = self.target.min(self.line);
+        self.target = self.target.min(self.r.max);
         self.current = (self.target + self.current) / 2.0;
-        if self.line - self.current < 1.0 {
-            // At the rate of the link nothing is left to recover: timer and counter rest until the next cut.
-            self.current = self.line;
+        if self.r.max - self.current < 1.0 {
+            // At the largest rate nothing is left to recover: timer and counter rest until the next cut.
+            self.current = self.r.max;
             self.timer_at = Time::NEVER;
         }
     }
@@ -315,7 +243,7 @@ impl RateLaw for Dcqcn {
     fn on_cnp(&mut self, now: Time, _: &PairView) {
         let (alpha, _) = self.alpha_now(now);
         self.target = self.current;
-        self.current = (self.current * (1.0 - alpha / 2.0)).max(self.s.min);
+        self.current = (self.current * (1.0 - alpha / 2.0)).max(self.r.min);
         self.alpha = (1.0 - self.s.g) * alpha + self.s.g;
         (self.alpha_at, self.reacting) = (now, true);
         (self.by_timer, self.by_bytes, self.sent) = (0, 0, 0);
@@ -326,8 +254,8 @@ impl RateLaw for Dcqcn {
             return;
         }
         self.sent += u64::from(bytes);
-        if self.sent >= self.s.byte_counter {
-            self.sent -= self.s.byte_counter;
+        if self.sent >= self.byte_counter {
+            self.sent -= self.byte_counter;
             self.by_bytes += 1;
             self.increase();
         }
@@ -340,13 +268,153 @@ impl RateLaw for Dcqcn {
         self.by_timer += 1;
         self.increase();
     }
-    fn control(&self) -> RateControl {
-        RateControl { rate: Some(Rate::from_bps(self.current)), window: None }
+    /// A pair that was never cut, or has recovered, has the rate of its link whatever that is; none has more.
+    fn on_line_rate(&mut self, _: Time, line: Rate) {
+        let was = self.r.set_line(line);
+        self.current = self.r.follow(self.current, was);
+        self.target = self.r.follow(self.target, was);
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    fn control(&self) -> RateControl {
+        RateControl { rate: bps(self.current), window: None }
+    }
+    fn observe(&self, report: &mut Report<'_>) {
         // Of the latest CNP: between two it only decays.
-        report("alpha", self.alpha);
-        report("target_rate_bps", self.target);
+        report(&ALPHA, self.alpha);
+        report(&TARGET_RATE, self.target);
+    }
+}
+
+/// The reaction point of the HPCC group's ns-3; its rules and their source are in docs/validation.md.
+#[derive(Debug)]
+struct Sampled {
+    s: Settings,
+    r: Rates,
+    cut_timer: Dur,
+    clamp: bool,
+    current: f64,
+    target: f64,
+    alpha: f64,
+    /// Of the first mark: both sampling timers count from there.
+    began: Option<Time>,
+    /// Alpha timers taken into account.
+    ticks: u64,
+    /// A mark came since the last alpha timer.
+    marked: bool,
+    /// When the rate is cut; a mark came since the last cut.
+    cut_at: Time,
+    timer_at: Time,
+    /// Increases since the last cut.
+    stage: u32,
+}
+
+impl Sampled {
+    fn new(r: Rates, s: Settings, cut_timer: Dur, clamp: bool) -> Sampled {
+        Sampled {
+            s,
+            r,
+            cut_timer,
+            clamp,
+            current: r.max,
+            target: r.line,
+            alpha: 1.0,
+            began: None,
+            ticks: 0,
+            marked: false,
+            cut_at: Time::NEVER,
+            timer_at: Time::NEVER,
+            stage: 0,
+        }
+    }
+    /// At each alpha timer: alpha <- (1 - g) alpha + g if a mark came since the last, else alpha <- (1 - g) alpha. Nothing reads it
+    /// in between.
+    fn sample_alpha(&mut self, now: Time) {
+        let Some(began) = self.began else { return };
+        let ticks = now.since(began).0 / self.s.alpha_timer.0;
+        let mut quiet = ticks - self.ticks;
+        if quiet > 0 && self.marked {
+            self.alpha = (1.0 - self.s.g) * self.alpha + self.s.g;
+            self.marked = false;
+            quiet -= 1;
+        }
+        self.alpha *= libm::pow(1.0 - self.s.g, quiet as f64);
+        self.ticks = ticks;
+    }
+    /// The cut timer ticks a nanosecond after the alpha timer.
+    fn next_cut(&self, began: Time, now: Time) -> Time {
+        let first = began + Dur::nanos(1);
+        let past = now.0.saturating_sub(first.0) / self.cut_timer.0;
+        first + self.cut_timer * (past + 1)
+    }
+    fn cut(&mut self, now: Time) {
+        self.sample_alpha(now);
+        self.cut_at = Time::NEVER;
+        // A second cut without an increase in between keeps the old target.
+        if self.stage != 0 || self.clamp {
+            self.target = self.current;
+        }
+        self.current = (self.current * (1.0 - self.alpha / 2.0)).max(self.r.min);
+        self.stage = 0;
+        self.timer_at = now + self.s.timer;
+    }
+    /// F times fast recovery, once additive increase, then hyper increase for ever. The target's bound is the link, not the pair's
+    /// largest rate.
+    fn increase(&mut self) {
+        let step = match self.stage.cmp(&self.s.fast_recovery) {
+            core::cmp::Ordering::Less => 0.0,
+            core::cmp::Ordering::Equal => self.s.ai,
+            core::cmp::Ordering::Greater => self.s.hai,
+        };
+        if step > 0.0 {
+            self.target = (self.target + step).min(self.r.line);
+        }
+        self.current = (self.current + self.target) / 2.0;
+        self.stage = self.stage.saturating_add(1);
+    }
+}
+
+impl RateLaw for Sampled {
+    fn on_ack(&mut self, ack: &AckRecord<'_>, _: &PairView) {
+        if !ack.ece {
+            return;
+        }
+        match self.began {
+            // The first mark starts the timers and is itself taken for the cut only.
+            None => {
+                self.began = Some(ack.now);
+                self.target = self.current;
+                self.cut_at = self.next_cut(ack.now, ack.now);
+            }
+            Some(began) => {
+                self.sample_alpha(ack.now);
+                self.marked = true;
+                if self.cut_at == Time::NEVER {
+                    self.cut_at = self.next_cut(began, ack.now);
+                }
+            }
+        }
+    }
+    fn deadline(&self) -> Time {
+        self.cut_at.min(self.timer_at)
+    }
+    fn on_deadline(&mut self, now: Time, _: &PairView) {
+        if self.cut_at <= now {
+            self.cut(now);
+        } else if self.timer_at <= now {
+            self.timer_at = now + self.s.timer;
+            self.increase();
+        }
+    }
+    fn on_line_rate(&mut self, _: Time, line: Rate) {
+        let was = self.r.set_line(line);
+        self.current = self.r.follow(self.current, was);
+        self.target = self.target.min(self.r.line);
+    }
+    fn control(&self) -> RateControl {
+        RateControl { rate: bps(self.current), window: None }
+    }
+    fn observe(&self, report: &mut Report<'_>) {
+        report(&ALPHA, self.alpha);
+        report(&TARGET_RATE, self.target);
     }
 }
 
@@ -356,22 +424,19 @@ mod tests {
 
     const PAIR: PairView = PairView { una: 0, nxt: 0, max_sent: 0 };
     const US: u64 = 1_000_000;
+    const RATES: Rates = Rates { line: 40e9, max: 40e9, min: 100e6, base_rtt: Dur(0), asked: None };
+    const SETTINGS: Settings = Settings {
+        g: 0.0625,
+        alpha_timer: Dur(55_000_000),
+        timer: Dur(55_000_000),
+        fast_recovery: 5,
+        ai: 40e6,
+        hai: 200e6,
+    };
 
     /// g = 1/16 for figures that can be worked out by hand, otherwise the paper's parameters at 40 Gb/s.
     fn law() -> Dcqcn {
-        Dcqcn::new(
-            40e9,
-            Settings {
-                g: 0.0625,
-                alpha_timer: Dur::micros(55),
-                timer: Dur::micros(55),
-                byte_counter: 10_000_000,
-                fast_recovery: 5,
-                ai: 40e6,
-                hai: 200e6,
-                min: 100e6,
-            },
-        )
+        Dcqcn::new(RATES, SETTINGS, 10_000_000)
     }
     fn tick(law: &mut Dcqcn) {
         law.on_deadline(law.deadline(), &PAIR);
@@ -447,9 +512,77 @@ mod tests {
         assert_eq!((ticks, law.current), (35, 40e9));
     }
     #[test]
+    fn a_pair_at_the_rate_of_its_link_stays_there_when_that_changes() {
+        let mut law = law();
+        law.on_line_rate(Time(0), Rate(10_000_000_000));
+        assert_eq!((law.current, law.target), (10e9, 10e9));
+        law.on_line_rate(Time(0), Rate(40_000_000_000));
+        assert_eq!((law.current, law.target), (40e9, 40e9));
+        // After a cut to 20 it is below, and stays where it is.
+        law.on_cnp(Time(0), &PAIR);
+        law.on_line_rate(Time(0), Rate(30_000_000_000));
+        assert_eq!((law.current, law.target), (20e9, 30e9));
+        law.on_line_rate(Time(0), Rate(10_000_000_000));
+        tick(&mut law);
+        assert_eq!((law.current, law.target, law.deadline()), (10e9, 10e9, Time::NEVER));
+    }
+    #[test]
     fn no_rate_below_the_smallest() {
         let mut law = law();
         (0..20).for_each(|_| law.on_cnp(Time(0), &PAIR));
         assert_eq!(law.current, 100e6);
+    }
+
+    fn sampled(clamp: bool) -> Sampled {
+        let s =
+            Settings { alpha_timer: Dur::micros(1), timer: Dur::micros(300), fast_recovery: 1, ..SETTINGS };
+        Sampled::new(RATES, s, Dur::micros(4), clamp)
+    }
+    fn mark(law: &mut Sampled, at: u64) {
+        let ack = AckRecord { now: Time(at), bytes: 1000, rtt: Dur::micros(5), ece: true, telemetry: &[] };
+        law.on_ack(&ack, &PAIR);
+    }
+
+    #[test]
+    fn hpcc_ns3_samples_alpha_and_cuts_by_timers() {
+        let mut law = sampled(false);
+        mark(&mut law, 10 * US);
+        // No cut yet; four microseconds and a nanosecond later, after four quiet samples: alpha = (15/16)^4 = 0.772476196,
+        // 40 (1 - 0.386238098) = 24.550476 Gb/s; the target is what it was.
+        assert_eq!((law.current, law.deadline()), (40e9, Time(14 * US + 1000)));
+        law.on_deadline(law.deadline(), &PAIR);
+        let alpha = 0.9375f64.powi(4);
+        assert!((law.alpha - alpha).abs() < 1e-15 && (law.current - 24.550_476_074e9).abs() < 1e3);
+        assert_eq!((law.target, law.deadline()), (40e9, Time(314 * US + 1000)));
+        // A mark at 14.5 us counts at 15 us: alpha = 15/16 alpha + 1/16; then quiet at 16, 17 and 18, when it is cut.
+        mark(&mut law, 14 * US + US / 2);
+        assert_eq!(law.deadline(), Time(18 * US + 1000));
+        let before = law.current;
+        law.on_deadline(law.deadline(), &PAIR);
+        let alpha = (0.9375 * alpha + 0.0625) * 0.9375f64.powi(3);
+        assert!((law.alpha - alpha).abs() < 1e-15);
+        // No increase came in between: the old target is kept, with clamp_target it is not.
+        assert_eq!((law.target, law.current), (40e9, before * (1.0 - alpha / 2.0)));
+        let mut law = sampled(true);
+        mark(&mut law, 0);
+        law.on_deadline(law.deadline(), &PAIR);
+        let before = law.current;
+        mark(&mut law, 5 * US);
+        law.on_deadline(law.deadline(), &PAIR);
+        assert_eq!(law.target, before);
+    }
+    #[test]
+    fn hpcc_ns3_recovers_once_then_adds_once_then_always_adds_more() {
+        let mut law = sampled(false);
+        (law.current, law.target, law.timer_at) = (10e9, 20e9, Time(0));
+        // (10 + 20)/2; 20 + 0.04, half way; 20.04 + 0.2, half way; and again.
+        for (target, current) in
+            [(20e9, 15e9), (20.04e9, 17.52e9), (20.24e9, 18.88e9), (20.44e9, 19.66e9), (20.64e9, 20.15e9)]
+        {
+            let at = law.deadline();
+            law.on_deadline(at, &PAIR);
+            assert!((law.target - target).abs() < 1.0 && (law.current - current).abs() < 1.0, "{law:?}");
+            assert_eq!(law.deadline(), at + Dur::micros(300));
+        }
     }
 }

@@ -4,9 +4,10 @@ use super::reno::RenoWindow;
 use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use penstock_core::quantity::{ALPHA, SSTHRESH};
 use penstock_core::tcp::{EcnMode, LossRecovery};
 use penstock_core::{
-    AckRecord, Congestion, Control, FlowView, Kind, Limit, ParamError, ParamSpec, WindowLaw,
+    AckRecord, Congestion, Control, FlowView, Kind, Limit, ParamError, ParamSpec, Report, WindowLaw,
 };
 use penstock_units::{Bytes, Time};
 
@@ -48,6 +49,7 @@ pub const DCTCP: Protocol = Protocol {
             "RFC 8257 sections 3.3, 3.4; RFC 6937; Linux tcp_dctcp.c, tcp_input.c and ns-3",
         ),
     ],
+    reports: &[&SSTHRESH, &ALPHA],
     build: |p| {
         let linux = p.text("rules") == "linux";
         let (g, alpha, min_window) = (p.float("g"), p.float("alpha"), p.float("min_window"));
@@ -226,8 +228,8 @@ impl WindowLaw for Dctcp {
         }
         control
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe(&self, report: &mut Report<'_>) {
         self.window.observe(report);
-        report("alpha", self.estimate.alpha);
+        report(&ALPHA, self.estimate.alpha);
     }
 }

@@ -303,8 +303,8 @@ impl ReceiveController for Ictcp {
     fn on_close(&mut self, _: Time, connection: u32) {
         self.connections.remove(&connection);
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
-        report("connections", self.connections.len() as f64);
+    fn connections(&self) -> usize {
+        self.connections.len()
     }
 }
 

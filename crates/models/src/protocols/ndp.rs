@@ -13,11 +13,24 @@ use alloc::vec::Vec;
 use penstock_core::packet::flag;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{Ranges, TimeoutKind, TimeoutRecord};
-use penstock_core::{Amount, Kind, Packet, ParamSpec, Stream};
+use penstock_core::{Amount, Kind, Packet, ParamSpec, Quantity, Report, Stream, Unit};
 use penstock_fabric::{Cell, Scheduler, Trim, PRIORITIES};
 use penstock_host::ends::{Alarms, Incoming, Outgoing, Seats};
 use penstock_host::{Counters, HostFacts, Io, News, Opening, Order, Stack};
-use penstock_units::{Bytes, Dur, Time};
+use penstock_units::{Bytes, Dur, Rate, Time};
+
+static IN_FLIGHT: Quantity = Quantity::new(
+    "in_flight_packets",
+    Unit::Packets,
+    "packets of a message on their way, sent and not heard of",
+);
+static RETRANSMIT_QUEUE: Quantity = Quantity::new(
+    "retransmit_queue_packets",
+    Unit::Packets,
+    "packets of a message that wait to be sent again",
+);
+static PULLS_OWED: Quantity =
+    Quantity::new("pulls_owed", Unit::One, "packets for which a receiver has not sent a pull yet");
 
 /// Data, and what a switch serves before it: trimmed headers, ACK, NACK, PULL.
 const DATA: u8 = 0;
@@ -97,6 +110,7 @@ pub const NDP: Protocol = Protocol {
         )
         .range(1e-6, 100.0),
     ],
+    reports: &[&IN_FLIGHT, &RETRANSMIT_QUEUE, &PULLS_OWED],
     build: |p| {
         let header = p.bytes("header").0 as u32;
         let settings = Settings {
@@ -567,6 +581,10 @@ impl Stack for Ndp {
             Time::NEVER
         }
     }
+    fn link_rate(&mut self, _: &mut Io<'_>, rate: Rate) {
+        self.facts.rate = rate;
+        self.spacing = Bytes(u64::from(self.facts.mss + self.header + self.facts.framing)) / rate;
+    }
     fn deadline(&self) -> Time {
         self.alarms.first()
     }
@@ -620,13 +638,13 @@ impl Stack for Ndp {
             _ => 0,
         }
     }
-    fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe(&self, conn: u32, report: &mut Report<'_>) {
         match self.ends.get(conn) {
             Some(End::Sending(s)) => {
-                report("in_flight_packets", f64::from(s.in_flight));
-                report("retransmit_queue_packets", s.again.len() as f64);
+                report(&IN_FLIGHT, f64::from(s.in_flight));
+                report(&RETRANSMIT_QUEUE, s.again.len() as f64);
             }
-            Some(End::Receiving(r)) => report("pulls_owed", f64::from(r.owed)),
+            Some(End::Receiving(r)) => report(&PULLS_OWED, f64::from(r.owed)),
             None => {}
         }
     }

@@ -6,12 +6,16 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use penstock_core::packet::flag;
+use penstock_core::quantity::CWND;
 use penstock_core::tcp::{Ranges, TimeoutKind, TimeoutRecord};
-use penstock_core::{Amount, Kind, Packet, ParamSpec};
+use penstock_core::{Amount, Kind, Packet, ParamSpec, Quantity, Report, Unit};
 use penstock_fabric::{Cell, Scheduler};
 use penstock_host::ends::{Alarms, Incoming, Outgoing, Seats};
 use penstock_host::{Counters, HostFacts, Io, News, Opening, Stack};
 use penstock_units::{Bytes, Dur, Time};
+
+static REMAINING: Quantity =
+    Quantity::new("remaining_bytes", Unit::Bytes, "bytes of a flow not acknowledged: its priority");
 
 /// Links of the longest path in a fat tree: each stores a packet before it goes on, which the base round trip may leave out.
 const HOPS: u32 = 6;
@@ -66,6 +70,7 @@ pub const PFABRIC: Protocol = Protocol {
         )
         .range(1.0, 1e12),
     ],
+    reports: &[&CWND, &REMAINING],
     build: |p| {
         let settings = Settings {
             window: p.is_set("window").then(|| p.count("window") as u32),
@@ -74,14 +79,15 @@ pub const PFABRIC: Protocol = Protocol {
             header: p.bytes("header").0 as u32,
         };
         let buffer = p.is_set("buffer").then(|| p.amount("buffer"));
-        Ok(Suite::own(
+        let suite = Suite::own(
             Arc::new(move |facts| Box::new(PFabric::new(facts, settings))),
             Some(Arc::new(move |facts| {
                 let pipe = facts.pipe_bytes() as u64 + u64::from(HOPS * facts.packet);
                 let limit = buffer.unwrap_or(Amount::Bytes(2 * pipe));
                 LinkNeeds { scheduler: Scheduler::Rank, limit: Some(limit), ..LinkNeeds::default() }
             })),
-        ))
+        );
+        Ok(Suite { own_order: true, ..suite })
     },
 };
 
@@ -396,10 +402,10 @@ impl Stack for PFabric {
             _ => 0,
         }
     }
-    fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe(&self, conn: u32, report: &mut Report<'_>) {
         if let Some(End::Sending(s)) = self.ends.get(conn) {
-            report("cwnd_bytes", s.cwnd * f64::from(self.facts.mss));
-            report("remaining_bytes", s.out.remaining() as f64);
+            report(&CWND, s.cwnd * f64::from(self.facts.mss));
+            report(&REMAINING, s.out.remaining() as f64);
         }
     }
 }

@@ -8,14 +8,18 @@
 //! the rates in between had lain on a straight line. Otherwise slow senders would fall behind the router,
 //! whose rate then runs away from what they send.
 
-use super::qi_rcp::{router, Law, GAMMA};
+use super::qi_rcp::{router, Law, GAMMA, LARGEST_RTT};
 use super::rcp::{rate_paced, Gain, Pacer, Path, RcpHeader, FLOOR, INITIAL, WORK};
 use crate::registry::{Protocol, Suite};
+use crate::work::{ADDITIONS, COMPARISONS, MULTIPLICATIONS};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::packet::Packet;
+use penstock_core::quantity::{ARRIVAL_RATE, FAIR_RATE, RATE};
 use penstock_core::tcp::TcpConfig;
-use penstock_core::{AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, ParamSpec, WindowLaw};
+use penstock_core::{
+    AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, ParamSpec, Report, WindowLaw,
+};
 use penstock_units::Time;
 
 /// PIQI-RCP.
@@ -49,6 +53,7 @@ pub const PIQI_RCP: Protocol = Protocol {
         FLOOR,
         WORK,
     ],
+    reports: &[&RATE, &FAIR_RATE, &ARRIVAL_RATE, &LARGEST_RTT, &ADDITIONS, &MULTIPLICATIONS, &COMPARISONS],
     build: |p| {
         let (tau1, tau2) = (p.float("tau1"), p.float("tau2"));
         // Theorem 2: 0 < tau1 < 1 and 0 < tau1 + 2 tau2 < 2
@@ -169,8 +174,8 @@ impl WindowLaw for Smoothed {
     fn header_len(&self) -> u32 {
         RcpHeader::WIRE_LEN
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
-        report("rate_bps", self.rate);
+    fn observe(&self, report: &mut Report<'_>) {
+        report(&RATE, self.rate);
     }
 }
 

@@ -6,11 +6,19 @@
 use super::rcp::{announce, floor_rate, rate_paced, Announced, Gain, Meter, FLOOR, INITIAL, WORK};
 use crate::registry::{BuildRouter, LinkFacts, Protocol, Suite};
 use crate::work::{Arithmetic, Counted, Plain};
+use crate::work::{ADDITIONS, COMPARISONS, MULTIPLICATIONS};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::packet::Packet;
-use penstock_core::{CcHeader, Kind, LinkController, LinkView, ParamSpec, Params};
+use penstock_core::quantity::{ARRIVAL_RATE, FAIR_RATE, RATE};
+use penstock_core::{CcHeader, Kind, LinkController, LinkView, ParamSpec, Params, Quantity, Report, Unit};
 use penstock_units::{Dur, Time};
+
+pub(super) static LARGEST_RTT: Quantity = Quantity::new(
+    "largest_rtt_s",
+    Unit::Seconds,
+    "largest round-trip time that the packets of a link told in the last interval",
+);
 
 /// QI-RCP.
 pub const QI_RCP: Protocol = Protocol {
@@ -27,6 +35,7 @@ pub const QI_RCP: Protocol = Protocol {
         FLOOR,
         WORK,
     ],
+    reports: &[&RATE, &FAIR_RATE, &ARRIVAL_RATE, &LARGEST_RTT, &ADDITIONS, &MULTIPLICATIONS, &COMPARISONS],
     build: |p| {
         Ok(Suite {
             configure: rate_paced,
@@ -140,10 +149,10 @@ impl<A: Arithmetic, L: Law> LinkController for Router<A, L> {
         self.epoch += 1;
         self.due = now + Dur::from_secs(self.set.gain.interval);
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
-        report("fair_rate_bps", self.rate);
-        report("arrival_rate_bps", self.meter.arrival_rate);
-        report("largest_rtt_s", self.meter.rtt);
+    fn observe(&self, report: &mut Report<'_>) {
+        report(&FAIR_RATE, self.rate);
+        report(&ARRIVAL_RATE, self.meter.arrival_rate);
+        report(&LARGEST_RTT, self.meter.rtt);
         self.meter.work.observe(report);
     }
 }

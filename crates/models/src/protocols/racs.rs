@@ -11,12 +11,19 @@ use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::header::wire;
+use penstock_core::quantity::{ACTIVE_FLOWS, GRANTED};
 use penstock_core::tcp::LossRecovery;
 use penstock_core::{
     packet::flag, AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView,
-    Packet, ParamSpec, WindowLaw,
+    Packet, ParamSpec, Quantity, Report, Unit, WindowLaw,
 };
 use penstock_units::{Dur, Rate, Time};
+
+static WEIGHT: Quantity = Quantity::new("weight", Unit::One, "weight of a flow");
+static ROUND: Quantity = Quantity::new("round_s", Unit::Seconds, "time between two requests of a flow");
+static WEIGHT_SUM: Quantity =
+    Quantity::new("weight_sum", Unit::One, "sum of the weights of the flows on a link");
+static INTERVAL: Quantity = Quantity::new("interval_s", Unit::Seconds, "control interval of a router");
 
 /// RACS.
 pub const RACS: Protocol = Protocol {
@@ -80,6 +87,7 @@ pub const RACS: Protocol = Protocol {
         )
         .range(1e-6, 10.0),
     ],
+    reports: &[&WEIGHT, &GRANTED, &ROUND, &WEIGHT_SUM, &INTERVAL, &ACTIVE_FLOWS],
     build: |p| {
         let law = Weights { min: p.float("w_min"), max: p.float("w_max"), a: p.float("a") };
         let accounting =
@@ -220,10 +228,10 @@ impl WindowLaw for Sender {
     fn control(&self) -> Control {
         self.requests.control()
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
-        report("weight", f64::from(self.weight) / WEIGHT_ONE);
-        report("granted_bps", self.requests.rate().as_bps());
-        report("round_s", self.requests.round().as_secs());
+    fn observe(&self, report: &mut Report<'_>) {
+        report(&WEIGHT, f64::from(self.weight) / WEIGHT_ONE);
+        report(&GRANTED, self.requests.rate().as_bps());
+        report(&ROUND, self.requests.round().as_secs());
     }
 }
 
@@ -348,10 +356,10 @@ impl LinkController for Router {
             header.set(&h);
         }
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
-        report("weight_sum", self.weight_sum());
-        report("interval_s", self.interval.as_secs());
-        report("active_flows", self.flows.len() as f64);
+    fn observe(&self, report: &mut Report<'_>) {
+        report(&WEIGHT_SUM, self.weight_sum());
+        report(&INTERVAL, self.interval.as_secs());
+        report(&ACTIVE_FLOWS, self.flows.len() as f64);
     }
 }
 

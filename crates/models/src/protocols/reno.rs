@@ -4,9 +4,10 @@
 use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use penstock_core::quantity::SSTHRESH;
 use penstock_core::tcp::{LossRecovery, TcpConfig};
 use penstock_core::{
-    AckRecord, Congestion, Control, FlowView, Kind, Limit, ParamError, ParamSpec, Params, WindowLaw,
+    AckRecord, Congestion, Control, FlowView, Kind, Limit, ParamError, ParamSpec, Params, Report, WindowLaw,
 };
 use penstock_units::Bytes;
 
@@ -24,6 +25,7 @@ pub const RENO: Protocol = Protocol {
     text: "TCP Reno: slow start, congestion avoidance, fast retransmit and recovery",
     cites: "RFC 5681",
     params: PARAMS,
+    reports: &[&SSTHRESH],
     build: |p| build(p, |c| c.recovery = LossRecovery::Reno, |c| with_ecn(c, LossRecovery::Reno)),
 };
 /// NewReno: partial acknowledgements stay in recovery.
@@ -32,6 +34,7 @@ pub const NEWRENO: Protocol = Protocol {
     text: "TCP NewReno: Reno that repairs several losses of a window without a timeout",
     cites: "RFC 6582",
     params: PARAMS,
+    reports: &[&SSTHRESH],
     build: |p| build(p, |c| c.recovery = LossRecovery::NewReno, |c| with_ecn(c, LossRecovery::NewReno)),
 };
 /// SACK: selective acknowledgements.
@@ -40,6 +43,7 @@ pub const SACK: Protocol = Protocol {
     text: "TCP SACK: Reno's window law with selective acknowledgements",
     cites: "RFC 2018, RFC 6675",
     params: PARAMS,
+    reports: &[&SSTHRESH],
     build: |p| build(p, |c| c.recovery = LossRecovery::Sack, |c| with_ecn(c, LossRecovery::Sack)),
 };
 
@@ -145,8 +149,8 @@ impl RenoWindow {
         Control { window: Some(Bytes(self.cwnd as u64)), pacing: None, segment: None }
     }
     /// Reports ssthresh.
-    pub fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
-        report("ssthresh_bytes", self.ssthresh);
+    pub fn observe(&self, report: &mut Report<'_>) {
+        report(&SSTHRESH, self.ssthresh);
     }
 }
 
@@ -167,7 +171,7 @@ impl WindowLaw for Reno {
     fn control(&self) -> Control {
         self.window.control()
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe(&self, report: &mut Report<'_>) {
         self.window.observe(report);
     }
 }

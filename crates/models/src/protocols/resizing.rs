@@ -14,8 +14,10 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::packet::Packet;
 use penstock_core::tcp::TcpConfig;
-use penstock_core::{AckRecord, CcHeader, Congestion, Control, FlowView, WindowLaw};
+use penstock_core::{AckRecord, CcHeader, Congestion, Control, FlowView, Quantity, Report, Unit, WindowLaw};
 use penstock_units::{Bytes, Time};
+
+static SEGMENT: Quantity = Quantity::new("segment_bytes", Unit::Bytes, "payload of a sender's segments");
 
 /// Options of segment resizing.
 #[derive(Clone, Copy, Debug)]
@@ -97,9 +99,9 @@ impl WindowLaw for Resizing {
     fn on_deadline(&mut self, now: Time, flow: &FlowView) {
         self.inner.on_deadline(now, flow);
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe(&self, report: &mut Report<'_>) {
         self.inner.observe(report);
-        report("segment_bytes", self.segment as f64);
+        report(&SEGMENT, self.segment as f64);
     }
 }
 

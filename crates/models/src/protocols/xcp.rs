@@ -7,14 +7,16 @@
 
 use crate::registry::{LinkFacts, Protocol, Suite};
 use crate::work::{Arithmetic, Counted, Plain};
+use crate::work::{ADDITIONS, COMPARISONS, MULTIPLICATIONS};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::header::wire;
 use penstock_core::packet::Packet;
+use penstock_core::quantity::{ARRIVAL_RATE, MEAN_RTT};
 use penstock_core::tcp::{LossRecovery, TcpConfig};
 use penstock_core::{
     AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView, ParamSpec,
-    WindowLaw,
+    Report, WindowLaw,
 };
 use penstock_units::{Bytes, Dur, Time};
 
@@ -32,6 +34,7 @@ pub const XCP: Protocol = Protocol {
             .range(1e-6, 10.0),
         ParamSpec::new("work", Kind::Bool, "false", "count the router's arithmetic per packet", "PIQI-RCP section III"),
     ],
+    reports: &[&ARRIVAL_RATE, &MEAN_RTT, &ADDITIONS, &MULTIPLICATIONS, &COMPARISONS],
     build: |p| {
         let first = p.is_set("first_interval").then(|| p.dur("first_interval"));
         let set = Settings { alpha: p.float("alpha"), beta: p.float("beta"), shuffle: p.float("shuffle"), first };
@@ -264,9 +267,9 @@ impl<A: Arithmetic> LinkController for Router<A> {
         self.began = now;
         self.due = now + Dur::from_secs(d);
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
-        report("arrival_rate_bps", self.arrival_rate * 8.0);
-        report("mean_rtt_s", self.mean_rtt);
+    fn observe(&self, report: &mut Report<'_>) {
+        report(&ARRIVAL_RATE, self.arrival_rate * 8.0);
+        report(&MEAN_RTT, self.mean_rtt);
         self.work.observe(report);
     }
 }
@@ -359,7 +362,7 @@ mod tests {
             feedback(&mut r, f32::INFINITY);
         }
         let mut seen = Vec::new();
-        r.observe(&mut |name, value| seen.push((name, value)));
+        r.observe(&mut |what, value| seen.push((what.name, value)));
         // Section III of the PIQI-RCP paper says 6 additions for XCP.
         assert!(seen.contains(&("additions_per_packet", 6.0)), "{seen:?}");
     }

@@ -10,7 +10,7 @@ use penstock_units::{Dur, Time};
 pub const DISCIPLINE: Discipline = Discipline {
     name: "ramp",
     text: "mark with a probability that grows from 0 at kmin to pmax at kmax and is 1 from \
-             there, by the bytes in the queue as they are, packet by packet; one \
+             there (kmin = kmax: a step), by the bytes in the queue as they are, packet by packet; one \
              that is not ECN-capable is dropped instead and counted as \
              drops_nonect",
     cites: "Zhu et al., SIGCOMM 2015, section 3.1, figure 5",
@@ -44,8 +44,8 @@ pub const DISCIPLINE: Discipline = Discipline {
     marks: |_| true,
     build: |p, _| {
         let (min, max) = (p.bytes("kmin").0, p.bytes("kmax").0);
-        if min >= max {
-            return Err(p.error("kmax", "must be above kmin"));
+        if min > max {
+            return Err(p.error("kmax", "must not be below kmin"));
         }
         let dequeue = p.text("at") == "dequeue";
         Ok(if dequeue { Rule::AtDequeue } else { Rule::Other }(Box::new(Ramp {
@@ -66,9 +66,10 @@ struct Ramp {
 
 impl Ramp {
     fn judge(&self, bytes: u64, rng: &mut Stream) -> Verdict {
-        let mark = if bytes >= self.max {
+        // What a packet leaves behind does not count the packet itself: beyond the threshold, not at it.
+        let mark = if bytes >= self.max + u64::from(self.dequeue) {
             true
-        } else if bytes <= self.min {
+        } else if bytes <= self.min || self.min == self.max {
             false
         } else {
             rng.uniform() < self.pmax * (bytes - self.min) as f64 / (self.max - self.min) as f64
@@ -120,7 +121,7 @@ mod tests {
         assert_eq!((share(0), share(10_000), share(30_000), share(90_000)), (0.0, 0.0, 1.0, 1.0));
         // Half way: 0.1, with a standard deviation of 0.003.
         assert!((share(20_000) - 0.1).abs() < 0.012);
-        let message = QueueSpec::parse("queue", "ramp:kmin=9KB,kmax=9KB").unwrap_err().to_string();
-        assert_eq!(message, "queue:kmax = \"9KB\": must be above kmin");
+        let message = QueueSpec::parse("queue", "ramp:kmin=9KB,kmax=8KB").unwrap_err().to_string();
+        assert_eq!(message, "queue:kmax = \"8KB\": must not be below kmin");
     }
 }

@@ -56,6 +56,8 @@ pub struct Lossless {
     pub pause: PauseAt,
     /// Bytes each lane has for itself.
     pub reserve: u64,
+    /// Headroom of a lane as a multiple of rate x delay of its link; `None` = by [`Cable::headroom`].
+    pub headroom: Option<f64>,
 }
 
 /// What a protocol needs of a switch's port; a scenario that says nothing else gets a port like this.
@@ -125,7 +127,9 @@ impl LinkNeeds {
     pub fn buffer(&self, bytes: u64, ports: u16, cables: &[Cable]) -> Option<BufferConfig> {
         let lossless = self.lossless?;
         let dynamic = matches!(lossless.pause, PauseAt::Dynamic { .. });
-        let headroom: Vec<u64> = cables.iter().map(|c| c.headroom(dynamic).0).collect();
+        let cables_long = |c: &Cable, n: f64| (n * c.rate.as_bytes_per_sec() * c.delay.as_secs()) as u64;
+        let of = |c: &Cable| lossless.headroom.map_or(c.headroom(dynamic).0, |n| cables_long(c, n));
+        let headroom: Vec<u64> = cables.iter().map(of).collect();
         Some(BufferConfig {
             lossless: lossless.priorities,
             reserve: lossless.reserve,

@@ -21,7 +21,9 @@ use alloc::vec::Vec;
 use penstock_core::params::{parse_spec, unknown};
 use penstock_core::receive::ReceiveController;
 use penstock_core::tcp::{Roles, TcpConfig};
-use penstock_core::{HostController, LinkController, ParamError, ParamSpec, Params, Stream, WindowLaw};
+use penstock_core::{
+    HostController, LinkController, ParamError, ParamSpec, Params, Quantity, Stream, WindowLaw,
+};
 use penstock_host::{HostFacts, Stack};
 
 /// Builds the window law of one sender.
@@ -48,6 +50,8 @@ pub struct Suite {
     pub router: Option<BuildRouter>,
     /// The stack, for transports that are no TCP: then `configure` and `endpoint` mean nothing.
     pub stack: Option<BuildStack>,
+    /// The stack chooses among its connections by a rule of its own, whatever the order of the network card.
+    pub own_order: bool,
     /// What the protocol needs of the switches' ports; a scenario's own keys go before it.
     pub link: Option<BuildLink>,
 }
@@ -61,6 +65,7 @@ impl Suite {
             roles: Roles::default(),
             router: None,
             stack: None,
+            own_order: false,
             link: None,
         }
     }
@@ -85,6 +90,8 @@ pub struct Protocol {
     pub cites: &'static str,
     /// Parameters.
     pub params: &'static [ParamSpec],
+    /// What it reports to be sampled, beside what the stack does.
+    pub reports: &'static [&'static Quantity],
     /// Builds it.
     pub build: fn(&Params) -> Result<Suite, ParamError>,
 }
@@ -99,6 +106,8 @@ pub struct HostProtocol {
     pub cites: &'static str,
     /// Parameters.
     pub params: &'static [ParamSpec],
+    /// What it reports to be sampled.
+    pub reports: &'static [&'static Quantity],
     /// Builds the controller of one host, or of one set of applications on it.
     pub build: fn(&Params) -> Result<Box<dyn HostController>, ParamError>,
 }
@@ -299,8 +308,14 @@ mod tests {
     use super::*;
     use alloc::string::ToString;
 
-    const MINE: Protocol =
-        Protocol { name: "mine", text: "", cites: "", params: &[], build: |_| Ok(Suite::tcp()) };
+    const MINE: Protocol = Protocol {
+        name: "mine",
+        text: "",
+        cites: "",
+        params: &[],
+        reports: &[],
+        build: |_| Ok(Suite::tcp()),
+    };
     const OTHER_RENO: Protocol = Protocol { name: "reno", text: "another", ..MINE };
 
     #[test]

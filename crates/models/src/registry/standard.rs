@@ -15,7 +15,7 @@ pub const PROTOCOLS: &[&Protocol] = &[
     &protocols::reno::SACK,
     &protocols::cubic::CUBIC,
     &protocols::dctcp::DCTCP,
-    &protocols::cbc::ECN_LABEL,
+    &protocols::ecn_label::ECN_LABEL,
     &protocols::sdc::SDC,
     &protocols::racs::RACS,
     &protocols::d3::D3,
@@ -27,8 +27,17 @@ pub const PROTOCOLS: &[&Protocol] = &[
 ];
 
 /// Transports with a stack of their own; they follow those for TCP.
-pub const STACKS: &[&Protocol] =
-    &[&protocols::pfabric::PFABRIC, &protocols::ndp::NDP, &protocols::dcqcn::DCQCN];
+pub const STACKS: &[&Protocol] = &[
+    &protocols::pfabric::PFABRIC,
+    &protocols::ndp::NDP,
+    &protocols::roce::ROCE,
+    &protocols::dcqcn::DCQCN,
+    &protocols::hpcc::HPCC,
+    &protocols::timely::TIMELY,
+    &protocols::dctcp_roce::DCTCP_ROCE,
+    &protocols::swift::SWIFT,
+    &protocols::powertcp::POWERTCP,
+];
 
 /// Every receiver-side control, in the order shown to a user.
 pub const RECEIVE_PROTOCOLS: &[&ReceiveProtocol] = &[&protocols::ictcp::ICTCP];

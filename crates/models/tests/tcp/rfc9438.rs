@@ -36,7 +36,7 @@ impl Law {
     fn w_max(&self) -> f64 {
         let mut w = f64::NAN;
         self.cc.observe(&mut |k, v| {
-            if k == "w_max_segments" {
+            if k.name == "w_max_segments" {
                 w = v;
             }
         });

@@ -43,7 +43,7 @@ pub fn sender_with(
 pub fn observed(s: &Sender, key: &str) -> f64 {
     let mut found = None;
     s.observe(&mut |k, v| {
-        if k == key {
+        if k.name == key {
             found = Some(v);
         }
     });

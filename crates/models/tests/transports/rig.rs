@@ -58,6 +58,7 @@ impl Rig {
         c.header = 64;
         let facts = LinkFacts { capacity: self.rate, base_rtt: c.base_rtt(), packet, framing: self.framing };
         let needs = link(&facts);
+        c.telemetry = needs.telemetry;
         if needs.paths == Paths::BySender {
             c.spread = Spread::PerFlow;
         }

@@ -208,6 +208,7 @@ impl Engine {
             record,
         })));
         self.open.insert(number);
+        self.trace_opened(number);
         if self.hosts.own {
             self.wire.own.push((o.dst, o.forth, o.back));
         }

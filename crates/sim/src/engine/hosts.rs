@@ -1,6 +1,7 @@
 //! The hosts of a run: a network card each, with one stack per transport.
 
 use crate::events::{Deadlines, HostWakes, Ties};
+use crate::fabric_options::longest_wait;
 use crate::flow::Flow;
 use crate::metrics::{FlowCounters, Sampled};
 use crate::network::Network;
@@ -8,16 +9,14 @@ use crate::setup::{NicMode, Setup};
 use crate::topology::NodeKind;
 use penstock_core::host::Transition;
 use penstock_core::tcp::TcpConfig;
-use penstock_core::{Ack, Congestion, FlowId, FlowView, HostController, Peer};
-use penstock_fabric::{Arena, Cell};
+use penstock_core::{Ack, Congestion, FlowId, FlowView, HostController, Peer, Report};
+use penstock_fabric::{Arena, Cell, PRIORITIES};
 use penstock_host::{
-    Counters, Exchange, HostFacts, Io, Net, News, Nic, NicConfig, Opening, Order, Stack, TcpOptions,
-    TcpProtocol, TcpStack,
+    Counters, Exchange, Exchanged, HostFacts, Io, Net, News, Nic, NicConfig, Opening, Order, Stack,
+    TcpOptions, TcpProtocol, TcpStack,
 };
 use penstock_models::Suite;
-#[cfg(debug_assertions)]
-use penstock_units::Dur;
-use penstock_units::{Bytes, Time};
+use penstock_units::{Bytes, Dur, Rate, Time};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A transport at a host. TCP is called without a table: it is what most runs are about.
@@ -63,8 +62,8 @@ impl Stack for HostStack {
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         each!(self, s => s.receive(io, cell));
     }
-    #[inline]
-    fn exchange<N: Net>(&mut self, io: &mut Exchange<'_, N>, cell: &Cell) -> bool {
+    #[inline(always)]
+    fn exchange<N: Net>(&mut self, io: &mut Exchange<'_, N>, cell: &Cell) -> Exchanged {
         each!(self, s => s.exchange(io, cell))
     }
     #[inline]
@@ -82,6 +81,9 @@ impl Stack for HostStack {
     fn ready(&self, paused: u8) -> Time {
         each!(self, s => s.ready(paused))
     }
+    fn link_rate(&mut self, io: &mut Io<'_>, rate: Rate) {
+        each!(self, s => s.link_rate(io, rate));
+    }
     #[inline]
     fn deadline(&self) -> Time {
         each!(self, s => s.deadline())
@@ -98,10 +100,10 @@ impl Stack for HostStack {
     fn missing_below(&self, conn: u32, end: u64) -> u64 {
         each!(self, s => s.missing_below(conn, end))
     }
-    fn observe(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe(&self, conn: u32, report: &mut Report<'_>) {
         each!(self, s => s.observe(conn, report));
     }
-    fn observe_group(&self, conn: u32, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe_group(&self, conn: u32, report: &mut Report<'_>) {
         each!(self, s => s.observe_group(conn, report));
     }
 }
@@ -134,7 +136,7 @@ impl HostController for Shared {
     fn take_transitions(&mut self) -> Vec<Transition> {
         self.with(|c| c.take_transitions())
     }
-    fn observe(&self, flow: FlowId, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe(&self, flow: FlowId, report: &mut Report<'_>) {
         self.with(|c| c.observe(flow, report));
     }
 }
@@ -153,7 +155,7 @@ impl Net for Wire {
     fn arena(&mut self) -> &mut Arena {
         &mut self.net.arena
     }
-    #[inline]
+    #[inline(always)]
     fn transmit(&mut self, at: Time, port: u32, mut cell: Cell) -> Option<Time> {
         if !self.own.is_empty() {
             let flow = self.net.arena.packets[cell.packet as usize].flow;
@@ -172,6 +174,8 @@ impl Net for Wire {
 pub(super) struct Host {
     pub nic: Nic<HostStack>,
     pub wakes: HostWakes,
+    /// From when on its paused priorities are, as far as that is not counted yet.
+    paused_since: [Time; PRIORITIES],
     /// Handles that may be used again, and the first never used.
     free: Vec<u32>,
     next: u32,
@@ -185,12 +189,29 @@ impl Host {
             self.next - 1
         })
     }
+    /// The other end of the link stops a priority or lets it go on; its port counts that, though the card obeys it.
+    pub fn pause(&mut self, now: Time, priority: u8, on: bool, wire: &mut Wire) {
+        self.count_paused(now, &mut wire.net);
+        if on && self.nic.paused() & (1 << priority) == 0 {
+            self.paused_since[usize::from(priority)] = now;
+            wire.net.count_pauses(self.nic.config().port, 1, Dur::ZERO);
+        }
+        self.nic.pause(now, priority, on, wire);
+    }
+    /// Counts the time that its priorities have been paused up to now.
+    pub fn count_paused(&mut self, now: Time, net: &mut Network) {
+        for (priority, since) in (0u8..).zip(&mut self.paused_since) {
+            if self.nic.paused() & (1 << priority) != 0 {
+                net.count_pauses(self.nic.config().port, 0, now.since(*since));
+                *since = now;
+            }
+        }
+    }
     /// The handle may be used again.
     pub fn give_back(&mut self, handle: u32) {
         self.free.push(handle);
     }
     /// Asks for the host's next wake-up.
-    #[inline]
     pub fn arm(&mut self, now: Time, host: u32, deadlines: &mut Deadlines) {
         let at = self.nic.deadline();
         if at == Time::NEVER || at.max(now) > self.wakes.next() {
@@ -265,6 +286,7 @@ impl Hosts {
             setup.collectives.drain(..).map(|c| (Arc::new(Mutex::new(c.controller)), c.workloads)).collect();
         let mut receive = setup.receive_controllers();
         receive.resize_with(setup.topology.nodes.len(), || None);
+        let longest_wait = if setup.own_stack().is_some() { longest_wait(setup) } else { Dur::ZERO };
         let mut list = Vec::new();
         for (host, (node, receive)) in setup.topology.nodes.iter().zip(receive).enumerate() {
             let ports = setup.topology.ports_of(host as u32);
@@ -278,6 +300,7 @@ impl Hosts {
                 host: host as u32,
                 rate: link.rate,
                 base_rtt: setup.base_rtt.max(Bytes(u64::from(mss)) / link.rate),
+                longest_wait,
                 mss,
                 framing: setup.framing,
                 order,
@@ -300,6 +323,7 @@ impl Hosts {
                     endless: !pull,
                     host_queue: setup.host_queue,
                     priority: 0,
+                    priority_of: (setup.fabric.priorities > 1).then(|| Box::new(setup.fabric.priority_of)),
                     reversed: setup.ties == Ties::Reversed,
                 };
                 let mss = laws.map(|(_, c)| c.mss).max().unwrap_or(1460);
@@ -320,7 +344,13 @@ impl Hosts {
                 processing: setup.processing,
             };
             let nic = Nic::new(config, stacks);
-            list.push(Some(Host { nic, wakes: HostWakes::default(), free: Vec::new(), next: 0 }));
+            list.push(Some(Host {
+                nic,
+                wakes: HostWakes::default(),
+                paused_since: [Time::ZERO; PRIORITIES],
+                free: Vec::new(),
+                next: 0,
+            }));
         }
         Hosts {
             list,
@@ -396,13 +426,13 @@ impl Sampled for Seen<'_> {
     fn counters(&self) -> FlowCounters {
         self.hosts.counters(self.flow)
     }
-    fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe(&self, report: &mut Report<'_>) {
         let o = &self.flow.opening;
         if let Some(host) = self.hosts.get(o.src) {
             host.nic.observe(o.at_src, report);
         }
     }
-    fn observe_group(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    fn observe_group(&self, report: &mut Report<'_>) {
         let o = &self.flow.opening;
         if let Some(host) = self.hosts.get(o.src).filter(|_| o.group != Opening::ALONE) {
             host.nic.observe_group(o.at_src, report);

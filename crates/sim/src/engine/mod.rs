@@ -1,10 +1,11 @@
 //! The loop: take the next event, let the object concerned handle it, re-arm its one deadline.
 //!
-//! Hosts are known by [`penstock_host::Stack`] only. A call to one is followed by [`Engine::settle`]: its news are acted on (an
+//! Hosts are known by [`penstock_host::Stack`] only. A call to one is followed by `Engine::settle`: its news are acted on (an
 //! application that reacts comes first), then it sends, then it says when it wants to be woken up.
 
 mod connections;
 mod hosts;
+pub mod tracing;
 
 use crate::events::{Ties, Wake};
 use crate::flow::Flow;
@@ -20,7 +21,7 @@ use penstock_core::receive::ReceiveController;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{FlowId, ParamError};
 use penstock_fabric::{Cell, Port};
-use penstock_host::News;
+use penstock_host::{Exchanged, News};
 use penstock_models::Suite;
 use penstock_units::{Dur, Time};
 use std::collections::BTreeSet;
@@ -36,6 +37,17 @@ pub struct Progress {
     pub end_ps: AtomicU64,
     /// Set to stop the run early; partial results are kept.
     pub cancelled: AtomicBool,
+}
+
+/// How far [`Engine::step`] came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// It is not over.
+    More,
+    /// Nothing happens any more before its end.
+    Done,
+    /// It was cancelled.
+    Cancelled,
 }
 
 /// A run in progress.
@@ -81,6 +93,8 @@ struct SetupRest {
     notes: Vec<String>,
 }
 
+/// Packets delivered, and other events, between two looks at [`Progress::cancelled`].
+const BUDGET: u32 = 1 << 14;
 /// No host.
 const NOBODY: u32 = u32::MAX;
 
@@ -141,10 +155,36 @@ impl Engine {
     /// # Errors
     /// A workload that asks for an impossible flow.
     pub fn run(&mut self, progress: &Progress) -> Result<bool, ParamError> {
+        let completed = self.step(Time::NEVER, progress)? != Step::Cancelled;
+        self.end(completed)?;
+        progress.now_ps.store(self.setup.end.0, Ordering::Relaxed);
+        Ok(completed)
+    }
+    /// Handles what happens up to and including `until`. [`Self::run`] is this to the end, and [`Self::end`].
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn step(&mut self, until: Time, progress: &Progress) -> Result<Step, ParamError> {
         progress.end_ps.store(self.setup.end.0, Ordering::Relaxed);
-        let mut completed = true;
         let mut budget = 0u32;
         while !self.stopped {
+            if !self.hosts.pull {
+                // What concerns the network alone, and the next packet that is at its destination.
+                let mut quiet = self.wire.net.deadlines.peek().min(self.next_workload);
+                quiet = quiet.min(self.recorder.next_sample()).min(self.setup.end).min(until);
+                if !self.measuring {
+                    quiet = quiet.min(Time(self.setup.warmup.0.saturating_sub(1)));
+                }
+                if let Some(cell) = self.wire.net.arrive_until(quiet, &mut self.now) {
+                    self.take_lost();
+                    self.deliver(&cell)?;
+                    if self.is_cancelled(progress, &mut budget) {
+                        return Ok(Step::Cancelled);
+                    }
+                    continue;
+                }
+                self.take_lost();
+            }
             let arrival = self.wire.net.next_arrival();
             let deadline = self.wire.net.deadlines.peek();
             let other = self.next_workload.min(self.recorder.next_sample());
@@ -152,8 +192,8 @@ impl Engine {
             if !self.measuring && next >= self.setup.warmup {
                 self.end_warmup(self.setup.warmup)?;
             }
-            if next > self.setup.end || next == Time::NEVER {
-                break;
+            if next > until.min(self.setup.end) {
+                return Ok(if until < self.setup.end { Step::More } else { Step::Done });
             }
             self.now = next;
             if arrival == next {
@@ -165,16 +205,28 @@ impl Engine {
             } else {
                 self.on_sample()?;
             }
-            budget += 1;
-            if budget >= 1 << 14 {
-                budget = 0;
-                progress.now_ps.store(self.now.0, Ordering::Relaxed);
-                if progress.cancelled.load(Ordering::Relaxed) {
-                    completed = false;
-                    break;
-                }
+            if self.is_cancelled(progress, &mut budget) {
+                return Ok(Step::Cancelled);
             }
         }
+        Ok(Step::Done)
+    }
+    /// Now and then: says how far the run is, and hears whether it is to end.
+    #[inline]
+    fn is_cancelled(&self, progress: &Progress, budget: &mut u32) -> bool {
+        *budget += 1;
+        if *budget < BUDGET {
+            return false;
+        }
+        *budget = 0;
+        progress.now_ps.store(self.now.0, Ordering::Relaxed);
+        progress.cancelled.load(Ordering::Relaxed)
+    }
+    /// The run is over: what is left is counted.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn end(&mut self, completed: bool) -> Result<(), ParamError> {
         if !self.stopped && completed {
             self.now = self.setup.end;
         }
@@ -182,14 +234,11 @@ impl Engine {
             // It ended before its warm-up: nothing is measured.
             self.end_warmup(self.now)?;
         }
-        self.finish()?;
-        progress.now_ps.store(self.setup.end.0, Ordering::Relaxed);
-        Ok(completed)
+        self.finish()
     }
 
     // ---- packets -------------------------------------------------------------------------------------
 
-    #[inline]
     fn on_arrival(&mut self) -> Result<(), ParamError> {
         if self.hosts.pull {
             return self.on_arrival_with_pulls();
@@ -220,27 +269,34 @@ impl Engine {
     }
 
     /// A packet is at its host.
-    #[inline]
+    #[inline(always)]
     fn deliver(&mut self, cell: &Cell) -> Result<(), ParamError> {
+        if self.wire.net.trace.is_some() {
+            return self.deliver_traced(cell);
+        }
+        self.hand_over(cell)
+    }
+    #[inline(always)]
+    fn hand_over(&mut self, cell: &Cell) -> Result<(), ParamError> {
         let host = cell.to;
         #[cfg(debug_assertions)]
         let seen = self.witness_arrival(cell);
         let h = self.hosts.at(host);
         let done = h.nic.exchange(self.now, cell, &mut self.wire);
-        if done {
+        if done == Exchanged::Armed {
             h.arm(self.now, host, &mut self.wire.net.deadlines);
-            self.take_lost();
         }
         #[cfg(debug_assertions)]
         self.witness_delivery(seen);
-        if done {
-            return Ok(());
+        if done == Exchanged::Told {
+            return self.settle(host);
         }
-        self.settle(host)
+        self.take_lost();
+        Ok(())
     }
 
     /// After a call to a host: acts on its news, lets it send, and asks for its next wake-up.
-    #[inline]
+    #[inline(never)]
     fn settle(&mut self, host: u32) -> Result<(), ParamError> {
         if !self.wire.told.is_empty() {
             let outer = std::mem::replace(&mut self.busy, host);
@@ -281,6 +337,7 @@ impl Engine {
         Ok(())
     }
     fn on_news(&mut self, at: Time, news: News) -> Result<(), ParamError> {
+        self.trace_news(at, &news);
         match news {
             News::Acked { flow, end } => self.complete_writes(flow.0, end)?,
             News::Delivered { flow, end } => {
@@ -320,7 +377,7 @@ impl Engine {
             let pause = pause_of(self.now, number);
             let host = self.wire.net.from(pause.port);
             if self.hosts.is_host(host) {
-                self.hosts.at(host).nic.pause(self.now, pause.priority, pause.on, &mut self.wire);
+                self.hosts.at(host).pause(self.now, pause.priority, pause.on, &mut self.wire);
                 return self.settle(host);
             }
         }
@@ -332,7 +389,7 @@ impl Engine {
         self.stopped |= self.wire.net.deadlock().is_some();
         Ok(())
     }
-    /// A link fails or recovers: network cards that feed it know at once.
+    /// A link fails, recovers or has another rate: network cards that feed it know at once.
     fn on_change(&mut self, number: u32) -> Result<(), ParamError> {
         let links = self.wire.net.changing(number).to_vec();
         let hosts: Vec<(u32, u32)> = links.iter().map(|l| (*l, self.wire.net.from(*l))).collect();
@@ -344,7 +401,12 @@ impl Engine {
         self.take_lost();
         for (link, host) in hosts {
             let up = self.wire.net.is_up(link);
-            self.hosts.at(host).nic.set_link(self.now, up, &mut self.wire);
+            let rate = self.wire.net.ports()[link as usize].rate();
+            let nic = &mut self.hosts.at(host).nic;
+            nic.set_link(self.now, up, &mut self.wire);
+            if nic.config().rate != rate {
+                nic.set_rate(self.now, rate, &mut self.wire);
+            }
             self.settle(host)?;
         }
         Ok(())
@@ -361,6 +423,7 @@ impl Engine {
             if self.hosts.is_host(node) {
                 self.hosts.at(node).nic.advance(self.now, &mut self.wire);
                 self.settle(node)?;
+                self.hosts.at(node).count_paused(self.now, &mut self.wire.net);
             }
         }
         Ok(())
@@ -404,6 +467,7 @@ impl Engine {
             }
         }
         self.recorder.finish(now);
+        self.wire.net.end_trace(now);
         self.wire.net.check(self.hosts.packets_held());
         Ok(())
     }
@@ -445,6 +509,7 @@ impl Engine {
             candidate: self.setup.bottleneck.candidate(),
             recorder: &self.recorder,
             packet_hops: self.wire.net.packet_hops,
+            no_way: self.wire.net.no_way,
             protocols: &self.setup.protocols,
             notes: &self.setup.notes,
             stopped: self.stopped,

@@ -3,7 +3,7 @@
 use super::outages::Change;
 use super::{FabricOptions, Headroom, Pfc, Shared, Thresholds};
 use crate::setup::Setup;
-use crate::topology::{Link, NodeKind};
+use crate::topology::{Link, NodeKind, Topology};
 use penstock_core::rng::Entity;
 use penstock_core::{Amount, ParamError, Stream};
 use penstock_fabric::pfc::PAUSE_FRAME;
@@ -14,6 +14,7 @@ use penstock_fabric::{
 };
 use penstock_models::registry::{LinkFacts, Paths};
 use penstock_units::{Bytes, Dur, Rate};
+use std::collections::VecDeque;
 
 /// Networks of up to so many ports keep the queue integrals of all of them; larger ones of the bottleneck, and of the
 /// others the mean queue in packets (Little's law).
@@ -34,7 +35,9 @@ pub fn build(setup: &Setup) -> Result<Fabric, ParamError> {
                 "cannot be used where the scenario has a shared buffer with limits by class of its own";
             return Err(ParamError::new("pfc", "on", rule));
         }
-        fabric.add_node(node(setup, pool.node, pool.rule.config(), Dur::ZERO, stream(i as u64)))?;
+        let buffer =
+            BufferConfig { rule: Some(Box::new(pool.rule.clone())), ..BufferConfig::pool(u64::MAX, 0, 0) };
+        fabric.add_node(node(setup, pool.node, buffer, Dur::ZERO, stream(i as u64)))?;
     }
     if setup.fabric.pooled() {
         let switches = (0..setup.topology.nodes.len() as u32).filter(|n| is_switch(setup, *n));
@@ -117,6 +120,19 @@ pub fn headroom_of(setup: &Setup, link: u32, dynamic: bool) -> u64 {
     Cable { rate, delay, mtu, framing: setup.framing, response }.headroom(dynamic).0
 }
 
+/// Headroom of a lane that comes in by `link`.
+fn headroom(setup: &Setup, link: u32, headroom: Headroom, dynamic: bool) -> u64 {
+    match headroom {
+        Headroom::Bytes(bytes) => bytes,
+        Headroom::Formula { less } => headroom_of(setup, link, dynamic).saturating_sub(less),
+        Headroom::Cables(times) => {
+            let (_, rate) = rates(setup, link);
+            let delay = setup.topology.links[link as usize].delay;
+            (times * rate.as_bytes_per_sec() * delay.as_secs()) as u64
+        }
+    }
+}
+
 /// The buffer of a switch.
 fn memory(setup: &Setup, switch: u32) -> Result<BufferConfig, ParamError> {
     let t = &setup.topology;
@@ -156,16 +172,59 @@ fn memory(setup: &Setup, switch: u32) -> Result<BufferConfig, ParamError> {
         }
     };
     let dynamic = matches!(buffer.pause, PauseAt::Dynamic { .. }) || !own_pool;
-    let headroom = |link| match pfc.headroom {
-        Headroom::Bytes(bytes) => bytes,
-        Headroom::Formula { less } => headroom_of(setup, link, dynamic).saturating_sub(less),
-    };
+    let headroom = |link| headroom(setup, link, pfc.headroom, dynamic);
     buffer.headroom = into(setup, switch).map(headroom).collect();
     if shared.is_none() {
         // Memory as it needs: a fixed threshold never depends on what others hold, lossy packets are limited by port.
         buffer.bytes = u64::MAX;
     }
     Ok(buffer)
+}
+
+/// Time in which the memory of the switches on the longest way drains at the slowest of their ports; zero where a port has no limit.
+///
+/// A packet that finds a switch full waits for no longer there while the port it waits for sends. One whose port is paused waits for the
+/// next switch too, hence the sum over the way.
+pub fn longest_wait(setup: &Setup) -> Dur {
+    let t = &setup.topology;
+    let packet = longest(setup);
+    let mut worst = Dur::ZERO;
+    for port in 0..t.links.len() as u32 {
+        let link = &t.links[port as usize];
+        if !is_switch(setup, link.from) {
+            continue;
+        }
+        let shared = setup.fabric.shared.map(|s| s.size);
+        let Some(bytes) = shared.or(link.buffer.map(|own| in_bytes(own, packet))) else { return Dur::ZERO };
+        worst = worst.max(Bytes(bytes) / rates(setup, port).0);
+    }
+    worst * switches_on_the_longest_way(t)
+}
+
+/// Switches between the two hosts that are farthest apart: exact on trees and where hosts are alike, never more.
+fn switches_on_the_longest_way(t: &Topology) -> u64 {
+    let farthest = |from: u32| {
+        let mut far = vec![u64::MAX; t.nodes.len()];
+        let mut next = VecDeque::from([from]);
+        let mut last = (from, 0);
+        far[from as usize] = 0;
+        while let Some(node) = next.pop_front() {
+            let hops = far[node as usize];
+            if t.nodes[node as usize].kind == NodeKind::Host {
+                last = (node, hops);
+            }
+            for port in t.ports_of(node) {
+                let to = t.links[port as usize].to;
+                if far[to as usize] == u64::MAX {
+                    far[to as usize] = hops + 1;
+                    next.push_back(to);
+                }
+            }
+        }
+        last
+    };
+    let Some(first) = t.hosts().first().copied() else { return 0 };
+    farthest(farthest(first).0).1.saturating_sub(1)
 }
 
 // ---- ports -----------------------------------------------------------------------------------------------
@@ -213,31 +272,35 @@ fn service(options: &FabricOptions, l: &Link, at_host: bool) -> (Option<Box<Serv
 /// switches of Zhu et al., SIGCOMM 2015, section 4; from memory).
 const MEMORY: f64 = 12e6 / 32.0 / 40e9;
 
-/// Fills in what a protocol of the run needs of the network and the scenario's own keys leave open; `spread`: the key is open.
+/// Fills in what the first protocol of the run that has needs needs of the network, as far as the scenario's own keys leave it open.
+/// `given`: the user has set a key.
 ///
 /// # Errors
 /// None that a scenario's own keys would not have.
-pub fn meet_needs(setup: &mut Setup, spread: bool) -> Result<(), ParamError> {
+pub fn meet_needs(setup: &mut Setup, given: impl Fn(&str) -> bool) -> Result<(), ParamError> {
     let Some(needs) = setup.needs().cloned() else { return Ok(()) };
     let Some(link) = setup.topology.links.iter().max_by_key(|l| l.rate) else { return Ok(()) };
     let needs = needs(&setup.facts(link));
     setup.fabric.telemetry |= needs.telemetry;
-    if spread && needs.paths == Paths::BySender {
+    if !given("spread") && needs.paths == Paths::BySender {
         setup.fabric.spread = Spread::parse("spread", "entropy")?;
         // In a network without any choice there is nothing to spread.
         if setup.forwarding().is_err() {
             setup.fabric.spread = Spread::Drawn;
         }
     }
-    let Some(lossless) = needs.lossless.filter(|_| setup.fabric.pfc.is_none()) else { return Ok(()) };
+    let Some(lossless) = needs.lossless.filter(|_| setup.fabric.pfc.is_none() && !given("pfc")) else {
+        return Ok(());
+    };
     let dynamic = matches!(lossless.pause, PauseAt::Dynamic { .. });
+    let room = lossless.headroom.map_or(Headroom::Formula { less: 0 }, Headroom::Cables);
     let switches = (0..setup.topology.nodes.len() as u32).filter(|n| is_switch(setup, *n));
     let lanes = u64::from(lossless.priorities.count_ones());
     let size = switches.map(|switch| {
         let ports = setup.topology.ports_of(switch);
         let own = ports.iter().map(|p| (setup.topology.links[*p as usize].rate.as_bps() * MEMORY) as u64);
         let promised =
-            into(setup, switch).map(|l| lanes * (headroom_of(setup, l, dynamic) + lossless.reserve));
+            into(setup, switch).map(|l| lanes * (headroom(setup, l, room, dynamic) + lossless.reserve));
         own.sum::<u64>() + promised.sum::<u64>()
     });
     let size = size.max().unwrap_or(0);
@@ -247,7 +310,7 @@ pub fn meet_needs(setup: &mut Setup, spread: bool) -> Result<(), ParamError> {
             PauseAt::Static { xoff, xon } => Thresholds::Fixed { xoff: Some(xoff), xon: Some(xon) },
             PauseAt::Dynamic { alpha, gap } => Thresholds::Dynamic { alpha, gap: Some(gap) },
         },
-        headroom: Headroom::Formula { less: 0 },
+        headroom: room,
         reserve: lossless.reserve,
         response: Dur::ZERO,
         lossless: lossless.priorities,
@@ -301,7 +364,14 @@ pub fn ports(setup: &Setup) -> Result<Vec<Port>, ParamError> {
         if let Some(needs) = setup.needs().filter(|_| !at_host && !setup.fabric.asked(l)) {
             let facts = setup.facts(l);
             let needs = needs(&facts);
-            if needs.trim.is_some() || needs.lossless.is_some() {
+            if setup.fabric.pooled() && needs.trim.is_some_and(|t| t.tail > 0.0) {
+                let asking = setup.protocols.iter().position(|(suite, _)| suite.link.is_some());
+                let name = asking.map_or("", |i| &setup.protocol_names[i]);
+                let rule = "needs ports that cut packets that wait, which is not possible in memory that is shared (buffer=shared, sharing, \
+                            pfc); with trim set ports are as that says";
+                return Err(ParamError::new("protocol", name, rule));
+            }
+            if needs.trim.is_some() || needs.lossless.is_some() && setup.fabric.pfc.is_some() {
                 // What is left of a packet must find room, and lossless ones are limited by their lanes.
                 (config.limit_packets, config.limit_bytes) = (u32::MAX, u64::MAX);
             }

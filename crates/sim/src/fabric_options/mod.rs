@@ -6,10 +6,11 @@
 mod build;
 mod outages;
 
-pub use build::{build, headroom_of, meet_needs};
+pub use build::{build, headroom_of, longest_wait, meet_needs};
 pub use outages::{changes, parse_outage, Change, LinkChange, Outage};
 
-use penstock_core::params::{is_shared, one_of, parse_spec};
+use crate::sharing;
+use penstock_core::params::{one_of, parse_spec};
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
 use penstock_fabric::{Reordering, Reroute, Scheduler, Spread, Trim, PRIORITIES};
 use penstock_units::Dur;
@@ -107,7 +108,7 @@ pub enum Thresholds {
 }
 
 /// Headroom of a lane.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Headroom {
     /// So many bytes.
     Bytes(u64),
@@ -116,6 +117,8 @@ pub enum Headroom {
         /// How many.
         less: u64,
     },
+    /// So many times rate x delay of each link.
+    Cables(f64),
 }
 
 /// Priority flow control.
@@ -212,8 +215,7 @@ impl FabricOptions {
             true => schedule("schedule", p.text("schedule"), sizes)?,
             false => (priorities > 1 || trim.is_some()).then_some(Scheduler::Strict),
         };
-        let text = if p.declares("buffer") && p.is_set("buffer") { p.text("buffer") } else { "" };
-        let shared = if is_shared(text) { Some(shared(text)?) } else { None };
+        let shared = sharing::shared(p)?;
         let pfc = pfc(p.text("pfc"), priorities, shared)?;
         let options = FabricOptions {
             priority_of,
@@ -314,7 +316,7 @@ pub fn schedule(key: &str, text: &str, sizes: PacketSizes) -> Result<Option<Sche
     }
 }
 
-fn above_zero(key: &str, name: &str, p: &Params) -> Result<f64, ParamError> {
+pub(crate) fn above_zero(key: &str, name: &str, p: &Params) -> Result<f64, ParamError> {
     let x = p.float(name);
     if x > 0.0 && x.is_finite() {
         return Ok(x);
@@ -324,13 +326,6 @@ fn above_zero(key: &str, name: &str, p: &Params) -> Result<f64, ParamError> {
 
 const ALPHA: ParamSpec =
     ParamSpec::new("alpha", Kind::Float, "1", "share of the free memory", "Choudhury, Hahne, ToN 1998");
-
-fn shared(text: &str) -> Result<Shared, ParamError> {
-    let size = ParamSpec::new("size", Kind::Size, "", "bytes in all", "").range(1.0, 1e15);
-    let (_, given) = parse_spec("buffer", text)?;
-    let p = read("buffer", "buffer shared", &[ALPHA, size], &given)?;
-    Ok(Shared { alpha: above_zero("buffer", "alpha", &p)?, size: p.bytes("size").0 })
-}
 
 fn pfc(text: &str, priorities: u8, shared: Option<Shared>) -> Result<Option<Pfc>, ParamError> {
     const BYTES: ParamSpec = ParamSpec::new("xoff", Kind::Size, "", "", "").range(1.0, 1e15);

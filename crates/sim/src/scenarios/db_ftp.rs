@@ -1,7 +1,7 @@
 //! Two databases and file transfers over one link between two routers with shared buffers.
 
 use crate::scenario::{Common, RunId, Scenario};
-use crate::setup::{Collective, Pool, Setup, Shared};
+use crate::setup::{Collective, Pool, Setup};
 use crate::topology::Topology;
 use crate::workloads::applications::{Active, FileLoad, FileTransfers, RequestResponse, Uniform};
 use crate::workloads::open::check_arrivals;
@@ -212,7 +212,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         SharedBuffer::parse("limits", p.text("limits"), scale, p.float("red_min"), p.float("red_drop"))?;
     let router2_ports = t.ports_of(router2);
     let mut setup = c.setup(t, workloads, bottleneck, p.dur("link_delay") * 6, id);
-    setup.pools = [router1, router2].map(|node| Pool { node, rule: Shared::Classes(rule.clone()) }).into();
+    setup.pools = [router1, router2].map(|node| Pool { node, rule: rule.clone() }).into();
     if let Some(controller) = c.registry.host_controller("control", p.text("control"))? {
         setup.collectives.push(Collective { controller, workloads: vec![0, 1] });
     }

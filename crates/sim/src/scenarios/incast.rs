@@ -4,7 +4,7 @@ use crate::defaults::{bytes, request_jitter};
 use crate::notes::Requests;
 use crate::scenario::{Common, Profile, RunId, Scenario};
 use crate::setup::Setup;
-use crate::sharing::{Sharing, SHARING};
+use crate::sharing::{most, SHARING};
 use crate::topology::star;
 use crate::workloads::block::{JitterMode, SynchronizedReads};
 use crate::workloads::FlowRequest;
@@ -105,9 +105,7 @@ fn derive(p: &mut Params) {
 }
 
 fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
-    let sharing = Sharing::of(p)?;
-    let mut link = c.link(p.rate("link_rate"), p.dur("link_delay"), Some((p, "buffer")))?;
-    link.buffer = sharing.own(link.buffer);
+    let link = c.link(p.rate("link_rate"), p.dur("link_delay"), Some((p, "buffer")))?;
     let (topology, servers, client) = star(p.count("servers") as u32, &link);
     let switch = topology.find("switch").expect("a star has a switch");
     let bottleneck = topology.link_between(switch, client).expect("the client is connected");
@@ -138,14 +136,13 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
             * if mode == JitterMode::Cumulative { servers_count / 2.0 } else { 1.0 },
         block: servers_count * c.on_wire(p.float("sru")),
         rate: p.float("link_rate"),
-        buffer: sharing.most(p),
+        buffer: most(p, c.fabric.shared),
         drop_tail: c.queue.discipline() == "droptail",
     };
     let blocks = if p.is_set("blocks") { p.count("blocks") } else { u64::MAX };
     let rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
     let reads = SynchronizedReads::new(connections, p.bytes("sru").0, p.dur("jitter"), mode, blocks, rng);
     let mut setup = c.setup(topology, vec![Box::new(reads)], bottleneck, p.dur("link_delay") * 4, id);
-    setup.pools = sharing.pools(p, switch);
     setup.notes = requests.notes("jitter", "buffer");
     Ok(setup)
 }

@@ -3,6 +3,7 @@
 use crate::defaults::start_spread;
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
+use crate::summary_keys::{ARRIVALS_PER_S, OFFERED_LOAD, SIZE_MEAN_BYTES};
 use crate::topologies::parse_topology;
 use crate::topology::{four_switch_tree, star, LinkSpec, Topology};
 use crate::workloads::closed::{Closed, Loop};
@@ -181,7 +182,7 @@ fn arrivals(p: &Params) -> Result<Arrivals, ParamError> {
 
 fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let link = c.link(p.rate("link_rate"), p.dur("link_delay"), Some((p, "buffer")))?;
-    let sizes = Sizes::parse(p, "sizes", &c.base_dir)?;
+    let sizes = Sizes::parse(p, "sizes", &c.folder)?;
     let mut rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
     let place = place(p, &link, &mut rng)?;
     let long = place
@@ -196,7 +197,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let count = if p.is_set("short_flows") { p.count("short_flows") } else { u64::MAX };
     let template = FlowRequest::new(0, 0, 0);
     let mean = sizes.mean();
-    let mut facts = vec![("size_mean_bytes", mean)];
+    let mut facts = vec![(&SIZE_MEAN_BYTES, mean)];
     // Every segment carries a header; the mean number of segments is that of the mean size.
     let wire = c.on_wire(mean);
     let capacity = p.rate("link_rate").as_bps() * place.receiving as f64;
@@ -218,8 +219,8 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
                 Arrivals::Closed => unreachable!("handled above"),
             };
             check_arrivals(rate, c.duration, Dur::ZERO, count).map_err(|rule| p.error("arrivals", rule))?;
-            facts.push(("arrivals_per_s", rate));
-            facts.push(("offered_load", rate * 8.0 * wire / capacity));
+            facts.push((&ARRIVALS_PER_S, rate));
+            facts.push((&OFFERED_LOAD, rate * 8.0 * wire / capacity));
             let rng = Stream::new(id.seed, id.run, Entity::Workload, 1);
             let rate = Rate { per_second: rate, start: Time::ZERO, deadline, count };
             Box::new(Poisson::new(template, place.any, sizes, rate, rng))

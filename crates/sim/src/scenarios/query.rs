@@ -4,7 +4,7 @@ use crate::defaults::request_jitter;
 use crate::notes::Requests;
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
-use crate::sharing::{Sharing, SHARING};
+use crate::sharing::{most, SHARING};
 use crate::topology::star;
 use crate::workloads::query::{Plan, Queries};
 use crate::workloads::FlowRequest;
@@ -81,9 +81,7 @@ pub const QUERY: Scenario = Scenario {
 };
 
 fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
-    let sharing = Sharing::of(p)?;
-    let mut link = c.link(p.rate("link_rate"), p.dur("link_delay"), Some((p, "buffer")))?;
-    link.buffer = sharing.own(link.buffer);
+    let link = c.link(p.rate("link_rate"), p.dur("link_delay"), Some((p, "buffer")))?;
     let (topology, servers, client) = star(p.count("servers") as u32, &link);
     let switch = topology.find("switch").expect("a star has a switch");
     let bottleneck = topology.link_between(switch, client).expect("the client is connected");
@@ -110,7 +108,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         spread: p.dur("jitter").as_secs(),
         block: c.on_wire((0..n).map(|i| bytes(i) as f64).sum()),
         rate: p.float("link_rate"),
-        buffer: sharing.most(p),
+        buffer: most(p, c.fabric.shared),
         drop_tail: c.queue.discipline() == "droptail",
     };
     let responses = servers.iter().zip(0..).map(|(s, i)| FlowRequest::new(*s, client, bytes(i))).collect();
@@ -126,7 +124,6 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
     let queries = Queries::new(responses, plan, rng);
     let mut setup = c.setup(topology, vec![Box::new(queries)], bottleneck, p.dur("link_delay") * 4, id);
-    setup.pools = sharing.pools(p, switch);
     setup.notes = requests.notes("jitter", "buffer");
     Ok(setup)
 }

@@ -113,7 +113,7 @@ impl Named {
     /// Reads a network's name, given under `key`.
     ///
     /// # Errors
-    /// An unknown family, numbers that are none or impossible, more than [`MOST_LINKS`].
+    /// An unknown family, numbers that are none or impossible, more than `MOST_LINKS`.
     pub fn parse(key: &str, text: &str) -> Result<Named, ParamError> {
         let (name, args) = text.split_once(':').unwrap_or((text, ""));
         let bad = |rule: String| ParamError::new(key, text, rule);

@@ -1,8 +1,8 @@
 //! Flow sizes: fixed, uniform, exponential, Pareto, or from a file of measured points.
 
+use crate::folder::Folder;
 use penstock_core::params::parse_size;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
-use std::path::Path;
 
 /// Largest size that is drawn; only the far tail of a Pareto distribution reaches it.
 const LARGEST: f64 = 1e15;
@@ -80,11 +80,11 @@ const WEB_SEARCH: [(f64, f64); 12] = [
 
 impl Sizes {
     /// Reads parameter `key` of `p`: `fixed:SIZE`, `uniform:MIN:MAX`, `exponential:MEAN`, `pareto:SHAPE:MEAN`,
-    /// `websearch` (DCTCP, SIGCOMM 2010, Fig 4) or `cdf:FILE` (the last two with [`FILE_PARAMS`]; a relative path starts at `base_dir`).
+    /// `websearch` (DCTCP, SIGCOMM 2010, Fig 4) or `cdf:FILE` (the last two with [`FILE_PARAMS`]; in `folder`).
     ///
     /// # Errors
     /// Any other form, a size below one byte, a shape not above 1, a file that is missing or no CDF.
-    pub fn parse(p: &Params, key: &str, base_dir: &Path) -> Result<Sizes, ParamError> {
+    pub fn parse(p: &Params, key: &str, folder: &Folder) -> Result<Sizes, ParamError> {
         let text = p.text(key);
         let bad = |rule: String| Err(p.error(key, rule));
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
@@ -129,9 +129,7 @@ impl Sizes {
             },
             ("cdf", parts) if !parts.is_empty() => {
                 let unit = p.bytes("cdf_unit").0 as f64;
-                let path = base_dir.join(rest.trim());
-                let text = std::fs::read_to_string(&path)
-                    .map_err(|e| p.error(key, format!("the file {} cannot be read: {e}", path.display())))?;
+                let text = folder.read(rest.trim()).map_err(|rule| p.error(key, rule))?;
                 match read_cdf(&text, unit) {
                     Ok(points) => Sizes::Points(points, between()),
                     Err(rule) => return bad(rule),
@@ -264,7 +262,7 @@ mod tests {
 
     fn sizes(text: &str) -> Result<Sizes, String> {
         let p = Params::parse("test", &SPECS, &[("sizes".into(), text.into())]).unwrap();
-        Sizes::parse(&p, "sizes", Path::new(".")).map_err(|e| e.to_string())
+        Sizes::parse(&p, "sizes", &Folder::default()).map_err(|e| e.to_string())
     }
     fn sample_mean(s: &Sizes) -> f64 {
         let mut rng = Stream::new(3, 0, Entity::Workload, 0);
@@ -303,7 +301,7 @@ mod tests {
         let mean = |rule: &str| {
             let given = [("sizes".into(), "websearch".into()), ("cdf_rule".into(), rule.to_owned())];
             let p = Params::parse("test", &SPECS, &given).unwrap();
-            Sizes::parse(&p, "sizes", Path::new(".")).unwrap().mean()
+            Sizes::parse(&p, "sizes", &Folder::default()).unwrap().mean()
         };
         let means = ["lower", "linear", "upper"].map(|rule| mean(rule).round());
         assert_eq!(means, [987_600.0, 1_711_250.0, 2_434_900.0]);

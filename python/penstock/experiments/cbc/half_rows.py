@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.experiments.cbc.setup import D8, H4, H8, MATTERS, PAPER, S8, draw, measurer, prober
-from penstock.experiments.cbc.statements import about_two, again, both, figure, lower, slower_back
+from penstock.experiments.cbc.statements import (
+    about_two,
+    again,
+    both,
+    concentrated,
+    figure,
+    lower,
+    slower_back,
+)
 from penstock.ledger import Cause, Claim, Measurement, Row, at_least, at_most, within
 
 if TYPE_CHECKING:
@@ -56,20 +64,12 @@ K_18 = figure(
         why="much: by half at least",
         say=lambda m: f"{m['plain']['drops']} drops, with full queues {m['beside']['plain there']['drops']}",
     ),
-    Claim(
-        "concentrated",
+    concentrated(
         "CBC's losses are concentrated at the start",
-        "ratio",
         "a concentration of initial losses",
-        "concentrated",
-        at_least(0),
-        quote=_LOSSES,
-        where="section 4.3, Fig 18",
-        why="a concentration: per second twice as many in the first two seconds as later",
-        say=lambda m: (
-            f"{m['cbc']['drops_onset']} drops in the first two seconds, {m['cbc']['drops_later']} in the "
-            f"other 58"
-        ),
+        _LOSSES,
+        "section 4.3, Fig 18",
+        "a concentration: per second twice as many in the first two seconds as later",
     ),
     Claim(
         "later-fewer",
@@ -96,20 +96,12 @@ K_19 = figure(
     about_two(_TWO_4, "section 4.3, Fig 19 and 20"),
     lower("cv1", "db1-smoother", _SMOOTH_4, "section 4.3, Fig 19"),
     lower("drops", "fewer", "The losses (not shown) are still smaller for TCPv4", "section 4.3"),
-    Claim(
-        "concentrated",
+    concentrated(
         "CBC's losses are concentrated initially",
-        "ratio",
         "concentrated initially",
-        "concentrated",
-        at_least(0),
-        quote="The losses (not shown) are still smaller for TCPv4 and concentrated initially",
-        where="section 4.3",
-        why="per second twice as many in the first two seconds as later",
-        say=lambda m: (
-            f"{m['cbc']['drops_onset']} drops in the first two seconds, {m['cbc']['drops_later']} in the "
-            f"other 58"
-        ),
+        "The losses (not shown) are still smaller for TCPv4 and concentrated initially",
+        "section 4.3",
+        "per second twice as many in the first two seconds as later",
     ),
     slower_back(1, _BACK, "section 4.3, Fig 19"),
     Claim(

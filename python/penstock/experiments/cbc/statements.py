@@ -12,17 +12,20 @@ from typing import Any
 
 from penstock.experiments.cbc.setup import (
     CARRY,
+    H4,
+    H8,
     LOUD,
     MATTERS,
     ONE,
     PAPER,
     QUANTITIES,
+    S4,
     draw,
     measurer,
     prober,
 )
 from penstock.experiments.cbc.trace import PAYLOAD_BPS
-from penstock.ledger import Cause, Claim, Measurement, Row, at_least, none, repeated, within
+from penstock.ledger import Cause, Claim, Criterion, Measurement, Row, at_least, none, repeated, within
 
 _NAMES = {
     "drops": "drops",
@@ -157,6 +160,43 @@ def unaffected(i: int, quote: str, where: str) -> Claim:
         where=where,
         why="basically none: within 5 % of what it carries with plain TCP before the files",
         unit="of what it carries before the files",
+    )
+
+
+def keeps(
+    id: str, text: str, *, stated: str, who: str, criterion: Criterion, quote: str, where: str, why: str
+) -> Claim:
+    """The share of its earlier throughput that a database keeps; `who`: "plain1", "cbc2" and so on."""
+    return Claim(
+        id,
+        text,
+        "bound",
+        stated,
+        lambda m: m["kept"][who],
+        criterion,
+        quote=quote,
+        where=where,
+        why=why,
+        unit="of what it carries before the files",
+    )
+
+
+def concentrated(text: str, stated: str, quote: str, where: str, why: str) -> Claim:
+    """CBC loses, per second, twice as many packets in the first two seconds as later."""
+    return Claim(
+        "concentrated",
+        text,
+        "ratio",
+        stated,
+        "concentrated",
+        at_least(0),
+        quote=quote,
+        where=where,
+        why=why,
+        say=lambda m: (
+            f"{m['cbc']['drops_onset']} drops in the first two seconds, {m['cbc']['drops_later']} in the "
+            f"other 58"
+        ),
     )
 
 
@@ -374,6 +414,10 @@ def _causes(claims: tuple[Claim, ...], beside: str) -> tuple[Cause, ...]:
     return tuple(found)
 
 
+# Settings whose rows are judged in every test: few runs, shared by all figures of the setting.
+CHEAP = (S4, H8, H4)
+
+
 def figure(number: int, setting: str, quantity: str, *claims: Claim, beside: str = "") -> Row:
     """The row of one figure: one quantity over time in one setting, compared with another where need be."""
     what = QUANTITIES[quantity][1].split(" (")[0]
@@ -391,6 +435,7 @@ def figure(number: int, setting: str, quantity: str, *claims: Claim, beside: str
         causes=_causes(claims, beside),
         matters=MATTERS,
         probe=prober(setting, beside),
+        cheap=setting in CHEAP,
     )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from penstock import figures
 from penstock.models import describing
-from penstock.models.describing import Plant
+from penstock.models.loops import Plant
 from penstock.models.marking import Marking
 
 Floats = NDArray[np.float64]
@@ -127,7 +127,7 @@ def printed_figure() -> Figure:
 def corrected_figure() -> Figure:
     """The loci where windows do not grow on marks and packets are conserved, about the mean queue."""
     with figures.style():
-        figure, axes = figures.new(1, 2, width=10.0, height=4.2)
+        figure, axes = figures.new(1, 2, width=10.0, height=5.0)
         rules = ((Marking.single(K), "DCTCP"), (Marking(K1, K2), "DT-DCTCP"))
         for column, (ax, (marking, name)) in enumerate(zip(axes, rules, strict=True)):
             height = {}
@@ -145,5 +145,6 @@ def corrected_figure() -> Figure:
                 ax.plot([-60, 0], [0, 0], "k:", label="$-1/N$, every N")
             ax.set(xlim=(-60, 5), ylim=(-25, 40), title=f"{name}, corrected")
             ax.set(xlabel="Re (packets)", ylabel="Im (packets)")
-            ax.legend(fontsize=7, ncols=2, loc="upper left")
+            # Below: the loci fill the panel.
+            ax.legend(fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.16))
     return figure

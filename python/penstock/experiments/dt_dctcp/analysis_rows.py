@@ -18,7 +18,7 @@ from penstock.experiments.dt_dctcp import analysis
 from penstock.experiments.dt_dctcp.mean_queue_rows import queue_cycle, queue_runs
 from penstock.experiments.dt_dctcp.setup import PAPER, SIM, link
 from penstock.ledger import Cause, Claim, Measurement, Row, at_least, at_most, every, monotone, within
-from penstock.models import describing
+from penstock.models import describing, loops
 from penstock.models.fluid import solve
 from penstock.models.marking import Marking
 
@@ -188,7 +188,7 @@ def _as_printed() -> dict[str, Any]:
     margins = {reading.text: analysis.margins(reading) for reading in analysis.readings()}
     one, two = next(iter(margins.values()))
     crossing = [
-        float(describing.Plant(analysis.CAPACITY, analysis.RTT, n).phase_crossings()[0][1] / K)
+        float(loops.Plant(analysis.CAPACITY, analysis.RTT, n).phase_crossings()[0][1] / K)
         for n in analysis.FLOWS
     ]
     apart, same = analysis.search()
@@ -245,7 +245,7 @@ def _probe_meeting(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     reading = analysis.Reading("", pipe=(pipe, pipe), k=k, misprint=settings["analysis.misprint"])
     one, two = analysis.margins(reading)
     crossing = [
-        float(describing.Plant(pipe / analysis.RTT, analysis.RTT, n).phase_crossings()[0][1] / K)
+        float(loops.Plant(pipe / analysis.RTT, analysis.RTT, n).phase_crossings()[0][1] / K)
         for n in analysis.FLOWS
     ]
     return {"onsets": [_onset(one), _onset(two)], "margins": [one, two], "crossing": crossing}

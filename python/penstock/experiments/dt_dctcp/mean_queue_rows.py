@@ -17,6 +17,7 @@ from penstock.experiments.dt_dctcp.setup import (
     DIRECTION,
     FLOWS,
     PAPER,
+    QUICK_FLOWS,
     SIM,
     SINGLE,
     at,
@@ -110,7 +111,7 @@ def _numbers(one: Sequence[RunSet], two: Sequence[RunSet], flows: Sequence[int])
 
 
 def _measure(lab: Lab) -> Measurement:
-    runs, every_n = replications(lab), lab.pick(FLOWS, FLOWS, _FEW)
+    runs, every_n = replications(lab), lab.pick(FLOWS, QUICK_FLOWS, _FEW)
 
     def sweep(queue: str, flows: Sequence[int] = every_n, **more: Any) -> list[RunSet]:
         return lab.sweep([long_flows(n, queue, **more) for n in flows], runs=runs)

@@ -15,6 +15,7 @@ from penstock.experiments.dt_dctcp.setup import (
     DIRECTION,
     FLOWS,
     PAPER,
+    QUICK_FLOWS,
     SIM,
     SINGLE,
     at,
@@ -212,11 +213,11 @@ def _deviations(sets: dict[str, list[RunSet]]) -> dict[str, Any]:
 
 
 def _measure_deviation(lab: Lab) -> Measurement:
-    runs = replications(lab)
-    sets = _both(lab, SIM, FLOWS, runs)
-    direction = lab.sweep([long_flows(n, DIRECTION) for n in FLOWS], runs=runs)
+    runs, flows = replications(lab), lab.pick(FLOWS, QUICK_FLOWS)
+    sets = _both(lab, SIM, flows, runs)
+    direction = lab.sweep([long_flows(n, DIRECTION) for n in flows], runs=runs)
     steady = lab.sweep([long_flows(n, SINGLE, send_jitter="0s") for n in (10, 40, 70, 100)])
-    middles = lab.pick((15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 70, 80), (20, 30, 40, 55, 70))
+    middles = lab.pick((15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 70, 80), (25, 40, 60))
     grid = lab.sweep([long_flows(n, scaled(kind, c)) for n in COUNTS for kind in KINDS for c in middles])
     shape = (len(COUNTS), len(KINDS), len(middles))
     q, s, u = (
@@ -229,6 +230,7 @@ def _measure_deviation(lab: Lab) -> Measurement:
     ]
     return {
         **_deviations(sets),
+        "N": list(flows),
         "mean": {name: measured(found, "queue_mean_packets") for name, found in sets.items()},
         "direction": measured(direction, "queue_std_packets"),
         "direction lower": differences(sets["DCTCP"], direction, "queue_std_packets"),
@@ -241,7 +243,7 @@ def _measure_deviation(lab: Lab) -> Measurement:
 
 
 def _draw_deviation(m: Measurement, lab: Lab) -> list[Path]:
-    n = np.array(FLOWS)
+    n = np.array(m["N"])
     q, s = np.asarray(m["grid"]["mean"]), np.asarray(m["grid"]["std"])
     with figures.style():
         over_n, (ax,) = figures.new()
@@ -285,7 +287,7 @@ def _probe_deviation(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
 
 
 def _exceptions(m: Measurement) -> list[int]:
-    """The places in FLOWS at which DT-DCTCP's deviation is not the lower one."""
+    """The places among the N at which DT-DCTCP's deviation is not the lower one."""
     return [i for i, gap in enumerate(m["DCTCP less DT-DCTCP"]) if gap.mean < 0]
 
 
@@ -300,7 +302,7 @@ def _longer_there(m: Measurement) -> bool:
 
 def _told_equal(m: Measurement) -> str:
     there = ", ".join(
-        f"N = {FLOWS[i]}: mean queue {m['mean']['DT-DCTCP'][i].mean:.0f} against "
+        f"N = {m['N'][i]}: mean queue {m['mean']['DT-DCTCP'][i].mean:.0f} against "
         f"{m['mean']['DCTCP'][i].mean:.0f} packets"
         for i in _exceptions(m)
     )
@@ -313,7 +315,7 @@ def _told_equal(m: Measurement) -> str:
 def _range_of(name: str) -> Any:
     def said(m: Measurement) -> str:
         found = m["std"][name]
-        return f"{found[0]} packets at N = {FLOWS[0]}, {found[-1]} at N = {FLOWS[-1]}"
+        return f"{found[0]} packets at N = {m['N'][0]}, {found[-1]} at N = {m['N'][-1]}"
 
     return said
 
@@ -405,7 +407,7 @@ def _bends_at_the_band(m: Measurement) -> bool:
 
 
 def _told_bend(m: Measurement) -> str:
-    steps = ", ".join(f"N = {FLOWS[i]} to {FLOWS[i + 1]}" for i in _steps_back(m))
+    steps = ", ".join(f"N = {m['N'][i]} to {m['N'][i + 1]}" for i in _steps_back(m))
     return f"the deviation steps back from {steps}"
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+QUICK_QUERIES = 40
 SERVERS = (2, 4, 8, 12, 16, 20, 24, 26, 28, *range(30, 51))
 
 
@@ -57,7 +58,22 @@ def query(
 
 
 def _sweep(lab: Lab, queue: str, runs: int, **more: Any) -> list[RunSet]:
+    """The paper's hundred queries at every number of servers; fewer when quick."""
+    if lab.quick:
+        more = {"repetitions": QUICK_QUERIES, **more}
     return lab.sweep([query(n, queue, **more) for n in SERVERS], runs=runs)
+
+
+def _beside(lab: Lab, queue: str, **more: Any) -> list[RunSet]:
+    """What explains the above, in one run each; as few servers and queries as in a search when quick."""
+    if lab.quick:
+        return lab.sweep([query(n, queue, repetitions=_FEW_QUERIES, **more) for n in _FEW])
+    return _sweep(lab, queue, 1, **more)
+
+
+def _asked(lab: Lab) -> tuple[int, ...]:
+    """The numbers of servers of `_beside`."""
+    return lab.pick(SERVERS, _FEW)
 
 
 def _onsets(sets: Sequence[RunSet], servers: Sequence[int] = SERVERS) -> Estimate:
@@ -103,7 +119,7 @@ def _measure_incast(lab: Lab) -> Measurement:
     first, second, _ = RULES.values()
     # What decides: the first windows against the room there is, with either rule.
     windows = {
-        str(iw): [_onsets(_sweep(lab, rule, 1, initial_window=iw)) for rule in (first, second)]
+        str(iw): [_onsets(_beside(lab, rule, initial_window=iw), _asked(lab)) for rule in (first, second)]
         for iw in (2, 4, 10)
     }
     other = {
@@ -115,7 +131,7 @@ def _measure_incast(lab: Lab) -> Measurement:
         "onset": {name: _onsets(found) for name, found in sets.items()},
         "windows": windows,
         "readings": {
-            name: [_onsets(_sweep(lab, rule, 1, **more)) for rule in RULES.values()]
+            name: [_onsets(_beside(lab, rule, **more), _asked(lab)) for rule in RULES.values()]
             for name, more in other.items()
         },
         # The port's buffer and what six links hold, in packets.
@@ -275,7 +291,7 @@ def _measure_completion(lab: Lab) -> Measurement:
         **_completion(sets, SERVERS),
         "with buffer": {
             buffer: [
-                _first_timeouts(_sweep(lab, rule, 1, total=TOTAL, root_buffer=buffer))
+                _first_timeouts(_beside(lab, rule, total=TOTAL, root_buffer=buffer), _asked(lab))
                 for rule in (first, second)
             ]
             for buffer in ("160KB", "256KB")

@@ -113,8 +113,8 @@ def timeouts(
     **more: Any,
 ) -> list[Timeouts]:
     """Timeouts and what was lost in them, for each segment size; `given` has what depends on it."""
-    runs = more.pop("runs", 0) or lab.replications(3, 2)
-    length = {"duration": lab.pick("20s", "2s", "300ms")} | more
+    runs = more.pop("runs", 0) or lab.replications(3, 3)
+    length = {"duration": lab.pick("20s", "700ms", "300ms")} | more
     points = [("incast", SETTING | given(size) | length | {"servers": servers}) for size in sizes]
     sets = lab.sweep(points, runs=runs, keep=("events",))
     return [count(size, found) for size, found in zip(sizes, sets, strict=True)]

@@ -77,10 +77,10 @@ LABELS = [label(p) for p in PROBABILITIES]
 def compare(
     lab: Lab, variants: Mapping[str, Mapping[str, Any]], servers: Sequence[int] = ()
 ) -> dict[str, Curve]:
-    """One curve per variant: 20 s and three runs, when quick 2 s and four at fewer numbers of servers."""
+    """One curve per variant: 20 s and three runs, when quick 1 s and four at fewer numbers of servers."""
     servers = servers or lab.pick(SERVERS, QUICK, LEAST)
     given = {name: SETTING | dict(settings) for name, settings in variants.items()}
-    length = {"duration": lab.pick("20s", "2s", "1s")}
+    length = {"duration": lab.pick("20s", "1s", "500ms")}
     return curves(lab, given, servers, length=length, runs=lab.replications(3, 4))
 
 

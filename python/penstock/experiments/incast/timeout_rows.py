@@ -250,6 +250,7 @@ I_3_3 = Row(
     draw=lambda m, lab: _draw_blocks(m, lab, "I-3.3"),
     matters=MATTERS,
     probe=lambda lab, point: _mid_block(lab, chosen(point) | buffer(32, point) | {"duration": "10s"}, 2),
+    cheap=True,
 )
 
 SENDERS = 10

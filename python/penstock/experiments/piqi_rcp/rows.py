@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from penstock.experiments.piqi_rcp.linux import LINUX_ROWS
+from penstock.experiments.piqi_rcp.abrupt_rows import ABRUPT_ROWS
+from penstock.experiments.piqi_rcp.completion_rows import COMPLETION_ROWS
+from penstock.experiments.piqi_rcp.crowd_rows import CROWD_ROWS
+from penstock.experiments.piqi_rcp.join_rows import JOIN_ROWS
 from penstock.experiments.piqi_rcp.live_rows import LIVE_ROWS
-from penstock.experiments.piqi_rcp.stability import STABILITY_ROWS
-from penstock.experiments.piqi_rcp.transients import TRANSIENT_ROWS
+from penstock.experiments.piqi_rcp.piqi_rows import PIQI_ROWS
+from penstock.experiments.piqi_rcp.qi_rows import QI_ROWS
+from penstock.experiments.piqi_rcp.share_rows import SHARE_ROWS
+from penstock.experiments.piqi_rcp.t1_rcp_rows import T1_RCP_ROWS
+from penstock.experiments.piqi_rcp.t1_rows import T1_ROWS
+from penstock.experiments.piqi_rcp.three_rows import THREE_ROWS
 from penstock.ledger import Row
 
-_ORDER = ["P-2", "P-3", "P-4", "P-5", "P-6", "P-8", "P-9", "P-10", "P-11", "P-12", "P-13a", "P-13b", "P-15"]
-_ORDER += ["P-16", "P-17", "P-18", "P-19", "P-hdr"]
-_ALL = {row.id: row for row in [*STABILITY_ROWS, *TRANSIENT_ROWS, *LINUX_ROWS]}
+_ORDER = "2 3 4 5 6 8 9 10 11 12 13a 13b 15 16 17 18 19 hdr"
+_BY_ID = {
+    row.id: row
+    for rows in (T1_RCP_ROWS, T1_ROWS, QI_ROWS, PIQI_ROWS, CROWD_ROWS, JOIN_ROWS, COMPLETION_ROWS, SHARE_ROWS)
+    for row in rows
+}
+_BY_ID |= {row.id: row for row in (*THREE_ROWS, *ABRUPT_ROWS)}
 
 __all__ = ["LIVE_ROWS", "ROWS"]
 
-ROWS: list[Row] = [_ALL[name] for name in _ORDER]
+ROWS: list[Row] = [_BY_ID[f"P-{name}"] for name in _ORDER.split()]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock import figures
+from penstock.experiments.sdc_racs.benchmark import BINS, RATES, TIMES, measure, probe
 from penstock.experiments.sdc_racs.setup import (
     CHAPTER_3,
     CHAPTER_4,
@@ -17,7 +18,6 @@ from penstock.experiments.sdc_racs.setup import (
     ECN,
     EXPLICIT,
     LARGE,
-    LINK_BPS,
     PAPER,
     RACS,
     RCP,
@@ -25,15 +25,14 @@ from penstock.experiments.sdc_racs.setup import (
     SDC,
     SIZE_AWARE,
     TCP,
-    Array,
-    Contender,
-    at,
     curves,
-    measured,
     over,
-    racs,
-    ratio,
-    sweep,
+)
+from penstock.experiments.sdc_racs.statements import (
+    alike_at_first,
+    loses_more,
+    rises_significantly,
+    stays_flat,
 )
 from penstock.ledger import (
     Cause,
@@ -45,159 +44,12 @@ from penstock.ledger import (
     at_most,
     between,
     every,
-    monotone,
     repeated,
     within,
 )
-from penstock.models import schedulers
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
-    from penstock.runs import Run, RunSet
-
-RATES: tuple[int, ...] = tuple(CHOSEN["simulation.benchmark_rates"])
-_FEW = (100, 2000)
-# Sizes of Fig 4.11 in bytes; a bin counts with so many flows of each scheme and run.
-EDGES = (1e3, 10e3, 30e3, 100e3, 300e3, 1e6, 1e9)
-BINS = ("1-10 KB", "10-30 KB", "30-100 KB", "0.1-0.3 MB", "0.3-1 MB", "> 1 MB")
-_LEAST = 5
-# A ratio that too few runs had flows enough for.
-_UNKNOWN = Estimate(1.0, 0.0, math.inf)
-# "Within 10 ms", and where the distribution is drawn.
-TEN_MS = 10e-3
-TIMES = tuple(float(t) for t in np.geomspace(0.5e-3, 1.0, 60))
-
-
-def by_size(run: Run) -> Mapping[str, float]:
-    """Of the short flows of a run: `bin:i` mean completion time in ms of those of bin i (NaN below five),
-    `within:j` the share complete by TIMES[j], `within` by 10 ms.
-    """
-    table = run.tables["transfers"]
-    size, fct = table["bytes"].to_numpy().astype(float), table["fct_s"].to_numpy()
-    which = np.digitize(size, EDGES) - 1
-    out: dict[str, float] = {}
-    for i in range(len(BINS)):
-        here = fct[which == i]
-        out[f"bin:{i}"] = 1e3 * float(here.mean()) if here.size >= _LEAST else float("nan")
-    out |= {f"within:{j}": float(np.mean(fct <= t)) for j, t in enumerate(TIMES)}
-    return out | {"within": float(np.mean(fct <= TEN_MS))}
-
-
-def _benchmark(
-    lab: Lab,
-    who: Sequence[str | Contender],
-    rates: Sequence[int],
-    runs: int,
-    length: Mapping[str, Any],
-    chosen: Mapping[str, Any] = CHOSEN,
-) -> dict[str, list[RunSet]]:
-    return sweep(
-        lab,
-        "mix",
-        "arrivals",
-        [f"poisson:{r}" for r in rates],
-        who,
-        runs=runs,
-        chosen=chosen,
-        keep=("transfers",),
-        derive=by_size,
-        sizes="pareto:1.2:25KB",
-        long_flows=2,
-        **length,
-    )
-
-
-def _numbers(sets: dict[str, list[RunSet]], rates: Sequence[int]) -> dict[str, Any]:
-    """What the statements are about; bins and shares at the highest rate."""
-
-    def rise(label: str) -> Estimate:
-        return Estimate.of(sets[label][-1].values("fct_mean_s") / sets[label][0].values("fct_mean_s"))
-
-    def at_most_rate(label: str, key: str) -> Array:
-        return np.asarray(sets[label][-1].values(key))
-
-    found: dict[str, Any] = {
-        "rates": list(rates),
-        "afct": measured(sets, "fct_mean_s", 1e3),
-        "loss": measured(sets, "drop_rate", 100),
-        "queue": measured(sets, "queue_mean_packets"),
-        "rise": {label: rise(label) for label in sets},
-    }
-    if SACK in sets:
-        found["over SDC at the lowest"] = [ratio(sets, other, SDC, "fct_mean_s")[0] for other in (SACK, ECN)]
-    if RACS in sets:
-        found["over RACS at the lowest"] = [ratio(sets, other, RACS, "fct_mean_s")[0] for other in (SDC, RCP)]
-        bins = [at_most_rate(RACS, f"bin:{i}") / at_most_rate(RCP, f"bin:{i}") for i in range(len(BINS))]
-        found["RACS over RCP by size"] = [_of_some(b) for b in bins]
-        share = {label: 100 * at_most_rate(label, "within") for label in (RACS, RCP)}
-        found["within 10 ms"] = {label: Estimate.of(x) for label, x in share.items()}
-        found["more within 10 ms"] = Estimate.of(100 * (share[RACS] / share[RCP] - 1))
-    return found
-
-
-def _of_some(values: Array) -> Estimate:
-    """The mean of those replications that had flows enough, unknown where only one of several had."""
-    return Estimate.of(values) if np.isfinite(values).sum() >= min(2, values.size) else _UNKNOWN
-
-
-def _length(lab: Lab) -> dict[str, Any]:
-    return lab.pick(
-        {"warmup": "2s", "duration": "17s"},
-        {"warmup": "500ms", "duration": "3s"},
-        {"warmup": "100ms", "duration": "400ms"},
-    )
-
-
-def _measure(lab: Lab) -> Measurement:
-    runs, length = lab.replications(8, 3), _length(lab)
-    sets = _benchmark(lab, (*CHAPTER_3, RACS, RCP, "DCTCP", "D3"), RATES, runs, length)
-    slower = Contender("slower", racs(a=1e-6))
-    shifted = _benchmark(lab, [slower], RATES[-1:], runs, length)["slower"][0]
-    rcp = sets[RCP][-1]
-    return {
-        **_numbers(sets, RATES),
-        "bins": {
-            label: [_mean(sets[label][-1], f"bin:{i}") for i in range(len(BINS))] for label in (RACS, RCP)
-        },
-        "shifted": [_mean(shifted, f"bin:{i}") / _mean(rcp, f"bin:{i}") for i in range(len(BINS))],
-        "distribution": {
-            label: [100 * sets[label][-1].mean(f"within:{j}") for j in range(len(TIMES))]
-            for label in (RACS, RCP)
-        },
-        "theory": bounds(RATES),
-    }
-
-
-def _mean(runs: RunSet, key: str) -> float:
-    values = np.asarray(runs.values(key))
-    return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
-
-
-def bounds(rates: Sequence[float]) -> dict[str, list[float]]:
-    """Mean completion times in ms: the least possible (SRPT), and ideal sharing with two long flows (PS).
-
-    Two round trips are added: the handshake, and the way of the last byte and its acknowledgement. K endless
-    flows beside the others make every completion time under processor sharing K + 1 times as long.
-    """
-    # Headers on the wire: 1500 B for every 1460 B.
-    sizes = schedulers.pareto(25e3 * 1500 / 1460, 1.2)
-    floor = 2e3 * CHOSEN["simulation.rtt_s"]
-    load = {"capacity": LINK_BPS / 8}
-    return {
-        "PS with both long flows + 2 RTT": [
-            3e3 * float(schedulers.ps_mean(sizes, arrivals=float(a), **load)) + floor for a in rates
-        ],
-        "SRPT + 2 RTT": [
-            1e3 * float(schedulers.srpt_mean(sizes, arrivals=float(a), **load)) + floor for a in rates
-        ],
-    }
-
-
-def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    length = {"warmup": "500ms", "duration": "2500ms"}
-    sets = _benchmark(lab, (*CHAPTER_3, RACS, RCP), _FEW, 1, length, at(settings))
-    return _numbers(sets, _FEW)
-
 
 # ---- figures ----------------------------------------------------------------------------------------------
 
@@ -269,67 +121,26 @@ M_313 = Row(
     PAPER,
     "Benchmark traffic (Fig 3.13)",
     claims=(
-        Claim(
-            "alike",
+        alike_at_first(
             "at the lowest rate SDC, SACK and SACK + RED/ECN have comparable AFCTs",
-            "equal",
-            "comparable at low loads",
+            SDC,
             "over SDC at the lowest",
-            every(between(0.5, 2)),
-            quote="three protocols show comparable behavior at low loads",
             where=_FIG_313,
-            why="comparable: within a factor of two of SDC's",
-            unit="times SDC's",
         ),
-        Claim(
-            "tcp-rises",
-            "the AFCT of SACK rises significantly with the arrival rate",
-            "ratio",
-            "increases significantly",
-            lambda m: m["rise"][SACK],
-            at_least(2),
-            quote="as the arrival rate of flow increases, AFCT of TCP flows increases significantly",
-            where=_FIG_313,
-            why="significantly: at least twice from the lowest rate to the highest",
-            say=_said("afct", SACK),
-        ),
-        Claim(
-            "ecn-rises",
-            "the AFCT of SACK + RED/ECN rises significantly with the arrival rate",
-            "ratio",
-            "increases significantly",
-            lambda m: m["rise"][ECN],
-            at_least(2),
-            quote="as the arrival rate of flow increases, AFCT of TCP flows increases significantly",
-            where=_FIG_313,
-            why="significantly: at least twice from the lowest rate to the highest",
-            say=_said("afct", ECN),
-        ),
-        Claim(
+        rises_significantly("tcp-rises", SACK, _said("afct", SACK), where=_FIG_313),
+        rises_significantly("ecn-rises", ECN, _said("afct", ECN), where=_FIG_313),
+        loses_more(
             "tcp-loses",
             "SACK's loss rate grows with the arrival rate",
-            "shape",
             "increased loss rate",
-            lambda m: m["loss"][SACK],
-            monotone(),
+            SACK,
+            _said("loss", SACK),
             quote="largely because of large queue buildups and increased loss rate",
             where="section 3.5.3",
-            say=_said("loss", SACK),
         ),
-        Claim(
-            "sdc-flat",
-            "SDC's AFCT stays nearly the same up to 2000 flows/s",
-            "ratio",
-            "remains same",
-            lambda m: m["rise"][SDC],
-            at_most(1.5),
-            quote="performance of SDC largely remains same even at arrival rate of 2000 flows/sec",
-            where=_FIG_313,
-            why=f"largely the same: {_LITTLE}",
-            say=_said("afct", SDC),
-        ),
+        stays_flat(SDC, _said("afct", SDC), where=_FIG_313),
     ),
-    measure=_measure,
+    measure=measure,
     draw=_draw_313,
     causes=(
         Cause(
@@ -346,7 +157,7 @@ M_313 = Row(
         ),
     ),
     matters=(*SIZE_AWARE, *TCP),
-    probe=_probe,
+    probe=probe,
 )
 
 M_410 = Row(
@@ -354,30 +165,13 @@ M_410 = Row(
     PAPER,
     "Benchmark traffic (Fig 4.10)",
     claims=(
-        Claim(
-            "alike",
+        alike_at_first(
             "at the lowest rate SDC, RACS and RCP have comparable AFCTs",
-            "equal",
-            "comparable at low loads",
+            RACS,
             "over RACS at the lowest",
-            every(between(0.5, 2)),
-            quote="three protocols show comparable behavior at low loads",
             where=_FIG_410,
-            why="comparable: within a factor of two of RACS's",
-            unit="times RACS's",
         ),
-        Claim(
-            "racs-flat",
-            "RACS's AFCT stays nearly the same up to 2000 flows/s",
-            "ratio",
-            "remains same",
-            lambda m: m["rise"][RACS],
-            at_most(1.5),
-            quote="performance of RACS largely remains same even at arrival rate of 2000 flows/sec",
-            where=_FIG_410,
-            why=f"largely the same: {_LITTLE}",
-            say=_said("afct", RACS),
-        ),
+        stays_flat(RACS, _said("afct", RACS), where=_FIG_410),
         Claim(
             "racs-value",
             "RACS's AFCT is about 2.0 to 2.5 ms at every rate",
@@ -402,19 +196,17 @@ M_410 = Row(
             why="the labels of the figure's points rise from about 2.4 to 29.36 ms",
             say=_said("afct", RCP),
         ),
-        Claim(
+        loses_more(
             "rcp-loses",
             "RCP's loss rate grows with the arrival rate",
-            "shape",
             "increased loss rate",
-            lambda m: m["loss"][RCP],
-            monotone(),
+            RCP,
+            _said("loss", RCP),
             quote="largely because of large queue buildups and increased loss rate",
             where="section 4.3.3",
-            say=_said("loss", RCP),
         ),
     ),
-    measure=_measure,
+    measure=measure,
     draw=_draw_410,
     causes=(
         Cause(
@@ -434,7 +226,7 @@ M_410 = Row(
         ),
     ),
     matters=(*SIZE_AWARE, *EXPLICIT),
-    probe=_probe,
+    probe=probe,
 )
 
 
@@ -480,7 +272,7 @@ M_411 = Row(
             where=_FIG_411,
         ),
     ),
-    measure=_measure,
+    measure=measure,
     draw=_draw_411,
     causes=(
         Cause(
@@ -504,7 +296,7 @@ M_411 = Row(
         ),
     ),
     matters=EXPLICIT,
-    probe=_probe,
+    probe=probe,
 )
 
 
@@ -543,7 +335,7 @@ M_412 = Row(
             unit="%",
         ),
     ),
-    measure=_measure,
+    measure=measure,
     draw=_draw_412,
     causes=(
         Cause(
@@ -562,7 +354,7 @@ M_412 = Row(
         ),
     ),
     matters=EXPLICIT,
-    probe=_probe,
+    probe=probe,
 )
 
 M_413 = Row(
@@ -570,7 +362,7 @@ M_413 = Row(
     PAPER,
     "Completion times, the tail (Fig 4.13)",
     claims=tuple(repeated(claim, "M-4.12", "section 4.3.3, Fig 4.13") for claim in M_412.claims),
-    measure=_measure,
+    measure=measure,
     draw=_draw_413,
     causes=M_412.causes,
 )

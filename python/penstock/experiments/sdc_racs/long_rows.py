@@ -13,7 +13,6 @@ from penstock.experiments.sdc_racs.setup import (
     CHOSEN,
     ECN,
     EXPLICIT,
-    LARGE,
     PAPER,
     RACS,
     RCP,
@@ -32,7 +31,8 @@ from penstock.experiments.sdc_racs.setup import (
     sweep,
     told,
 )
-from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, at_most, every, within
+from penstock.experiments.sdc_racs.statements import large_queue, small_queue
+from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, every, within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -220,30 +220,22 @@ M_38 = Row(
     PAPER,
     "Long flows: queue (Fig 3.8)",
     claims=(
-        Claim(
+        small_queue(
             "sdc-small",
             "SDC keeps a small queue at every number of senders",
-            "bound",
-            "small",
-            lambda m: m["queue"][SDC],
-            every(at_most(SMALL)),
+            SDC,
+            _said("queue", SDC),
             quote="long flows can maintain high throughput in the absence of short flows while maintaining "
             "small queues (see Figure 3.8)",
             where=_FIG_38,
-            why="small: below a quarter of the buffer",
-            say=_said("queue", SDC),
         ),
-        Claim(
+        large_queue(
             "sack-large",
             "SACK DropTail keeps a large average queue at every number of senders",
-            "bound",
-            "large",
-            lambda m: m["queue"][SACK],
-            every(at_least(LARGE)),
+            SACK,
+            _said("queue", SACK),
             quote="but maintains large average queue length as shown in Figure 3.8",
             where=_FIG_38,
-            why="large: above half of the buffer",
-            say=_said("queue", SACK),
         ),
         Claim(
             "ecn-smaller",
@@ -330,18 +322,14 @@ M_45 = Row(
     PAPER,
     "Long flows: queue (Fig 4.5)",
     claims=(
-        Claim(
+        small_queue(
             "racs-small",
             "RACS keeps small queues at every number of senders",
-            "bound",
-            "small",
-            lambda m: m["queue"][RACS],
-            every(at_most(SMALL)),
+            RACS,
+            _said("queue", RACS),
             quote="long flows can maintain high throughput in the absence of short flows while maintaining "
             "small queues (see Figure 4.5)",
             where="section 4.3.1, Fig 4.5",
-            why="small: below a quarter of the buffer",
-            say=_said("queue", RACS),
         ),
     ),
     measure=_measure,

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from penstock import figures
+from penstock.experiments.sdc_racs.mix import STATED_LOSS, STATED_MS, STATED_USE, measure, probe
 from penstock.experiments.sdc_racs.setup import (
     ABOUT,
     BUFFER,
     CHAPTER_3,
     CHAPTER_4,
-    CHOSEN,
     ECN,
     EXPLICIT,
     LARGE,
@@ -27,16 +26,10 @@ from penstock.experiments.sdc_racs.setup import (
     SIZE_AWARE,
     SMALL,
     TCP,
-    Contender,
-    at,
-    contenders,
-    racs,
-    sdc,
 )
 from penstock.ledger import (
     Cause,
     Claim,
-    Estimate,
     Measurement,
     Row,
     at_least,
@@ -50,140 +43,6 @@ from penstock.ledger import (
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
-    from penstock.runs import RunSet
-
-WHO = (*CHAPTER_3, RACS, RCP)
-STATED_MS = {SDC: 2.6, SACK: 12.0, ECN: 42.4, RACS: 2.0, RCP: 2.67}
-STATED_USE = {SDC: 98.11, SACK: 99.99, ECN: 99.99, RACS: 98.77, RCP: 98.13}
-STATED_LOSS = {SACK: 0.134, ECN: 0.132}
-
-# Other plausible parameters, one changed at a time.
-_SDC_VARIANTS = {
-    "as chosen": sdc(),
-    "γ equal": sdc(gamma="1/1/1"),
-    "α = 0.9": sdc(at({"model.alpha_ab": 0.9})),
-    "gain 5": sdc(at({"sdc.gain_ac": 5})),
-    "gain 50": sdc(at({"sdc.gain_ac": 50})),
-    "t_p = 150 µs": sdc(interval="150us"),
-    "t_p = 600 µs": sdc(interval="600us"),
-    "limits halved": sdc(sizes="25pkt/50pkt"),
-    "limits doubled": sdc(sizes="100pkt/200pkt"),
-    "exact load": sdc(feedback="exact"),
-    "first window 4": sdc(initial_window=4),
-}
-_RACS_VARIANTS = {
-    "as chosen": racs(),
-    "equal weights": racs(w_max=0),
-    "w_max = 4": racs(w_max=4),
-    "w_max = 49": racs(w_max=49),
-    "a = 1 / 10 KB": racs(a=1e-4),
-    "a = 1 / 1 MB": racs(a=1e-6),
-    "5 % kept free": racs(target=0.95),
-    "(4.3) as printed": racs(accounting="counter"),
-}
-
-
-def _settings(chosen: Mapping[str, Any] = CHOSEN, **more: Any) -> dict[str, Any]:
-    arrivals = chosen["simulation.mix_arrivals"]
-    return {"sizes": "uniform:2KB:50KB", "arrivals": arrivals, "long_flows": 2, **more}
-
-
-def _mix(
-    lab: Lab,
-    who: Sequence[Contender],
-    runs: int,
-    length: Mapping[str, Any],
-    chosen: Mapping[str, Any] = CHOSEN,
-    **more: Any,
-) -> dict[str, RunSet]:
-    points = [("mix", c.settings(chosen, **_settings(chosen, **length, **more))) for c in who]
-    return {c.label: r for c, r in zip(who, lab.sweep(points, runs=runs), strict=True)}
-
-
-def _numbers(found: Mapping[str, RunSet], unit: str = "%") -> dict[str, Any]:
-    """What the tables print, with its interval: AFCT (ms), utilisation (%), loss rate; and the mean queue."""
-    keys = {
-        "afct": ("fct_mean_s", 1e3),
-        "utilisation": ("utilisation", 100.0),
-        "loss": ("drop_rate", 100.0 if unit == "%" else 1.0),
-        "queue": ("queue_mean_packets", 1.0),
-        "drops": ("drops", 1.0),
-    }
-    return {
-        name: {label: Estimate.of(scale * r.values(key)) for label, r in found.items()}
-        for name, (key, scale) in keys.items()
-    }
-
-
-def _compared(found: Mapping[str, RunSet]) -> dict[str, Any]:
-    """The differences that the statements are about, run by run, in ms."""
-
-    def less(a: str, b: str) -> Estimate:
-        return Estimate.of(1e3 * (found[a].values("fct_mean_s") - found[b].values("fct_mean_s")))
-
-    return {
-        "SACKs less SDC": [less(SACK, SDC), less(ECN, SDC)],
-        "others less RACS": [less(SDC, RACS), less(RCP, RACS)],
-    }
-
-
-def _measure(lab: Lab) -> Measurement:
-    runs = lab.replications(8, 3)
-    length = lab.pick(
-        {"warmup": "2s", "duration": "62s"},
-        {"warmup": "1s", "duration": "16s"},
-        {"warmup": "100ms", "duration": "300ms"},
-    )
-    all_ = contenders()
-    found = _mix(lab, [all_[c] for c in (*WHO, "DCTCP", "D3")], runs, length)
-    # Is it the lost SYNs?
-    soon = _mix(lab, [all_[SACK], all_[ECN]], runs, length, rto_initial="10ms")
-    heavier = {
-        "a closed loop": "closed",
-        "1000 flows/s": "poisson:1000",
-    }
-    short = lab.pick(length, {"warmup": "1s", "duration": "4s"}, length)
-    elsewhere = {
-        name: _numbers(_mix(lab, [all_[c] for c in CHAPTER_4], 1, short, arrivals=arrivals))
-        for name, arrivals in heavier.items()
-    }
-    alone = lab.runs("long-flows", all_[SDC].settings(flows=2, warmup="500ms", duration="1500ms"))
-    strong = _mix(lab, [Contender(RACS, racs(w_max=49))], runs, length)
-    more = found[RACS].values("fct_mean_s") - strong[RACS].values("fct_mean_s")
-    return {
-        **_numbers(found, CHOSEN["simulation.loss_unit"]),
-        **_compared(found),
-        "first timeout 10 ms": {label: e.mean for label, e in _numbers(soon)["afct"].items()},
-        "elsewhere": elsewhere,
-        "two SDC flows alone": 100 * alone.mean("utilisation"),
-        "gained by weight": Estimate.of(1e3 * more),
-        "sensitivity": {
-            "SDC": _variants(lab, _SDC_VARIANTS, short),
-            "RACS": _variants(lab, _RACS_VARIANTS, short),
-        },
-        "trace": {c: _trace(lab, all_[c]) for c in WHO},
-    }
-
-
-def _variants(lab: Lab, variants: Mapping[str, str], length: Mapping[str, Any]) -> dict[str, Any]:
-    found = _mix(lab, [Contender(label, spec) for label, spec in variants.items()], 1, length)
-    return {key: {k: e.mean for k, e in _numbers(found)[key].items()} for key in ("afct", "utilisation")}
-
-
-def _trace(lab: Lab, who: Contender) -> dict[str, Any]:
-    """The queue over half a second."""
-    settings = who.settings(**_settings(warmup="1s", duration="1500ms", sample="1ms", series=True))
-    series = lab.runs("mix", settings, keep=("series",)).tables(0)["series"]
-    queue = series.filter((pl.col("metric") == "queue_packets") & (pl.col("time_s") >= 1.0))
-    return {"time": queue["time_s"].to_numpy(), "queue": queue["value"].to_numpy()}
-
-
-def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    chosen = at(settings)
-    length = {"warmup": "500ms", "duration": "4s"}
-    found = _mix(lab, [contenders(chosen)[c] for c in WHO], 1, length, chosen)
-    return {**_numbers(found, chosen["simulation.loss_unit"]), **_compared(found)}
-
 
 # ---- figures ----------------------------------------------------------------------------------------------
 
@@ -412,11 +271,11 @@ M_T34 = Row(
             unit="ms",
         ),
     ),
-    measure=_measure,
+    measure=measure,
     draw=_draw_t34,
     causes=(_CAUSES["syn"], _CAUSES["red"], _CAUSES["alone"]),
     matters=_MATTERS_3,
-    probe=_probe,
+    probe=probe,
 )
 
 _BY_ID = {claim.id: claim for claim in M_T34.claims}
@@ -434,7 +293,7 @@ M_311 = Row(
         *("afct-sdc", "afct-sack", "afct-ecn", "loss-sdc", "loss-sack", "loss-ecn", "sdc-fastest"),
         where="section 3.5.2, Fig 3.11",
     ),
-    measure=_measure,
+    measure=measure,
     draw=_draw_311,
     causes=(_CAUSES["syn"], _CAUSES["red"]),
 )
@@ -458,10 +317,10 @@ M_312 = Row(
             unit="packets",
         ),
     ),
-    measure=_measure,
+    measure=measure,
     draw=_draw_312,
     matters=_MATTERS_3,
-    probe=_probe,
+    probe=probe,
 )
 
 M_T42 = Row(
@@ -496,11 +355,11 @@ M_T42 = Row(
             unit="ms",
         ),
     ),
-    measure=_measure,
+    measure=measure,
     draw=_draw_t42,
     causes=(_CAUSES["alone"], _CAUSES["fast"]),
     matters=_MATTERS_4,
-    probe=_probe,
+    probe=probe,
 )
 
 M_48 = Row(
@@ -515,7 +374,7 @@ M_48 = Row(
             if claim.id in ("afct-racs", "afct-rcp", "loss-racs", "loss-rcp", "racs-fastest")
         ),
     ),
-    measure=_measure,
+    measure=measure,
     draw=_draw_48,
     causes=(_CAUSES["fast"],),
 )
@@ -529,10 +388,10 @@ M_49 = Row(
         _small(RACS, "section 4.3.2, Fig 4.9"),
         _small(RCP, "section 4.3.2, Fig 4.9"),
     ),
-    measure=_measure,
+    measure=measure,
     draw=_draw_49,
     matters=_MATTERS_4,
-    probe=_probe,
+    probe=probe,
 )
 
 MIX_ROWS = [M_311, M_T34, M_312, M_48, M_T42, M_49]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from penstock.experiments.sdc_racs.benchmark_rows import BENCHMARK_ROWS
+from penstock.experiments.sdc_racs.gain_rows import GAIN_ROWS
 from penstock.experiments.sdc_racs.hop_rows import HOP_ROWS
 from penstock.experiments.sdc_racs.incast_rows import INCAST_ROWS
 from penstock.experiments.sdc_racs.long_rows import LONG_ROWS
 from penstock.experiments.sdc_racs.mix_rows import MIX_ROWS
-from penstock.experiments.sdc_racs.model_rows import MODEL_ROWS
+from penstock.experiments.sdc_racs.threshold_rows import THRESHOLD_ROWS
 from penstock.ledger import Row
 
 _ORDER = (
@@ -15,7 +16,8 @@ _ORDER = (
     "4.4 4.5 hop2 4.6 4.7 4.8 T4.2 4.9 4.10 4.11 4.12 4.13"
 )
 _BY_ID = {
-    row.id: row for row in (*MODEL_ROWS, *LONG_ROWS, *HOP_ROWS, *INCAST_ROWS, *MIX_ROWS, *BENCHMARK_ROWS)
+    row.id: row
+    for row in (*GAIN_ROWS, *THRESHOLD_ROWS, *LONG_ROWS, *HOP_ROWS, *INCAST_ROWS, *MIX_ROWS, *BENCHMARK_ROWS)
 }
 
 ROWS: list[Row] = [_BY_ID[f"M-{name}"] for name in _ORDER.split()]

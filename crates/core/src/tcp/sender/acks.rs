@@ -19,7 +19,7 @@ struct Facts {
 
 impl Sender {
     /// An ACK (or SYN + ACK) arrives.
-    #[inline]
+    #[inline(always)]
     pub fn on_packet(&mut self, now: Time, p: &Packet, header: &CcHeader) {
         if p.has(flag::SYN) {
             self.on_syn_ack(now, p, header);

@@ -6,6 +6,7 @@ mod sending;
 mod timers;
 
 use crate::control::{Congestion, Control, FlowView, Limit, WindowLaw};
+use crate::quantity::Report;
 use crate::rng::Stream;
 use crate::tcp::recovery::{self, Act, AnyRecovery, Connection, Recovery};
 use crate::tcp::{HeaderCompressor, Ranges, RttEstimator, SegmentLog, TcpConfig};
@@ -370,7 +371,7 @@ impl Sender {
         self.header_len
     }
     /// Reports the law's internal values.
-    pub fn observe(&self, report: &mut dyn FnMut(&'static str, f64)) {
+    pub fn observe(&self, report: &mut Report<'_>) {
         self.cc.observe(report);
     }
     /// The timeout that `on_deadline` has just handled.
@@ -378,7 +379,7 @@ impl Sender {
         self.last_timeout.take()
     }
     /// Next time to wake up.
-    #[inline]
+    #[inline(always)]
     pub fn deadline(&self) -> Time {
         let mut t = self.rto_at.min(self.cc_at);
         if self.pacing.is_some() && self.view.limit == Limit::Pacing {

@@ -10,7 +10,7 @@ use penstock_units::Time;
 
 impl Sender {
     /// Writes the next packet into `out` and `header`; false when nothing may be sent now.
-    #[inline]
+    #[inline(always)]
     pub fn poll_transmit(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) -> bool {
         if self.syn_due {
             self.send_syn(now, out, header);
@@ -119,7 +119,7 @@ impl Sender {
     }
 
     /// The next segment the windows allow: its start and its length in sequence space.
-    #[inline]
+    #[inline(always)]
     pub(super) fn choose(&mut self, now: Time) -> Option<(u64, u64)> {
         let mut seq = self.view.nxt;
         let mut limit = self.seq_end();

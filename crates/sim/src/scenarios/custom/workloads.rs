@@ -3,6 +3,7 @@
 use super::tables::Table;
 use crate::notes::Requests;
 use crate::scenario::{Common, RunId};
+use crate::summary_keys::{ARRIVALS_PER_S, OFFERED_LOAD, SIZE_MEAN_BYTES};
 use crate::topology::{route_stream, Routes, Topology};
 use crate::workloads::all_to_all::{self, AllToAll};
 use crate::workloads::block::{JitterMode, SynchronizedReads};
@@ -15,7 +16,7 @@ use crate::workloads::sizes::Sizes;
 use crate::workloads::trace::read_trace;
 use crate::workloads::{FlowRequest, Pairs, Workload};
 use penstock_core::rng::Entity;
-use penstock_core::{Amount, ParamError, Params, Stream};
+use penstock_core::{Amount, ParamError, Params, Quantity, Stream};
 use penstock_units::{Dur, Time};
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ pub(super) struct Builder<'a> {
     pub base_rtt: Option<Dur>,
     /// Protocols beside the scenario's own: where each was named first, and its text.
     pub protocols: Vec<(String, String)>,
-    pub facts: Vec<(&'static str, f64)>,
+    pub facts: Vec<(&'static Quantity, f64)>,
     /// What would mislead a reader of the numbers.
     pub notes: Vec<String>,
 }
@@ -222,9 +223,9 @@ impl Builder<'_> {
                 let per_second = q.float("load") * capacity / wire;
                 self.senders_note(table, per_second * wire);
                 // A summary has one such key: it belongs to the first workload with a load.
-                if !self.facts.iter().any(|f| f.0 == "offered_load") {
-                    self.facts.push(("arrivals_per_s", per_second));
-                    self.facts.push(("offered_load", q.float("load")));
+                if !self.facts.iter().any(|f| f.0.is(&OFFERED_LOAD)) {
+                    self.facts.push((&ARRIVALS_PER_S, per_second));
+                    self.facts.push((&OFFERED_LOAD, q.float("load")));
                 }
                 Ok(("load", per_second))
             }
@@ -308,10 +309,10 @@ impl Builder<'_> {
 
     fn sizes(&mut self, table: &Table) -> Result<Sizes, ParamError> {
         table.need("sizes")?;
-        let sizes = table.within(Sizes::parse(&table.params, "sizes", &self.c.base_dir))?;
+        let sizes = table.within(Sizes::parse(&table.params, "sizes", &self.c.folder))?;
         // A summary has one such key: it belongs to the first workload with sizes.
         if self.facts.is_empty() {
-            self.facts.push(("size_mean_bytes", sizes.mean()));
+            self.facts.push((&SIZE_MEAN_BYTES, sizes.mean()));
         }
         Ok(sizes)
     }
@@ -473,9 +474,8 @@ impl Builder<'_> {
 
     fn trace(&mut self, table: &Table, template: &FlowRequest) -> Result<Box<dyn Workload>, ParamError> {
         table.need("file")?;
-        let path = self.c.base_dir.join(table.params.text("file"));
-        let text = std::fs::read_to_string(&path)
-            .map_err(|e| table.error("file", format!("the file {} cannot be read: {e}", path.display())))?;
+        let name = table.params.text("file");
+        let text = self.c.folder.read(name).map_err(|rule| table.error("file", rule))?;
         let mut flows =
             read_trace(&text, &self.topology, template).map_err(|rule| table.error("file", rule))?;
         for (at, request) in &mut flows {

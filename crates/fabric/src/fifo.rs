@@ -1,0 +1,220 @@
+//! What a port does with a packet that arrives: the whole answer at a FIFO, whose departure is known at once, and the questions to limits and
+//! rules that ports which schedule ask as well.
+
+use crate::arena::{Effects, Offered, Segments};
+use crate::cell::Cell;
+use crate::port::{hook, kind, offered, Mode, Port, Room};
+use penstock_core::{DropCause, Ecn, Verdict};
+use penstock_units::Time;
+
+impl Port {
+    /// A packet arrives at the port.
+    #[inline(always)]
+    pub fn offer<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S, fx: &mut Effects) -> Offered {
+        match self.offer_fast(now, cell, seg) {
+            Some(answer) => offered(answer),
+            None => self.offer_with(now, cell, Room::FREE, seg, fx),
+        }
+    }
+    /// The same where nothing but limits, a threshold for marks and noise have to be looked at; `None` elsewhere. The time as of
+    /// [`Self::offer_fifo`].
+    #[inline(always)]
+    pub(crate) fn offer_fast<S: Segments>(
+        &mut self,
+        now: Time,
+        cell: Cell,
+        seg: &mut S,
+    ) -> Option<Result<Time, DropCause>> {
+        match self.mode {
+            Mode::Plain => Some(self.offer_fifo::<{ kind::PLAIN }, S>(now, cell, Room::FREE, seg)),
+            Mode::Noisy => Some(self.offer_noisy(now, cell, seg)),
+            Mode::Asking => Some(self.offer_asking(now, cell, seg)),
+            Mode::Special | Mode::Served => None,
+        }
+    }
+    #[inline(always)]
+    pub(crate) fn offer_of_host<S: Segments>(
+        &mut self,
+        now: Time,
+        cell: Cell,
+        seg: &mut S,
+    ) -> Option<Result<Time, DropCause>> {
+        match self.mode {
+            Mode::Noisy => Some(self.offer_fifo::<{ kind::NOISY }, S>(now, cell, Room::FREE, seg)),
+            Mode::Plain => Some(self.offer_plain(now, cell, seg)),
+            Mode::Asking => Some(self.offer_asking(now, cell, seg)),
+            Mode::Special | Mode::Served => None,
+        }
+    }
+    #[inline(never)]
+    fn offer_plain<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S) -> Result<Time, DropCause> {
+        self.offer_fifo::<{ kind::PLAIN }, S>(now, cell, Room::FREE, seg)
+    }
+    #[inline(never)]
+    fn offer_noisy<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S) -> Result<Time, DropCause> {
+        self.offer_fifo::<{ kind::NOISY }, S>(now, cell, Room::FREE, seg)
+    }
+    #[inline(never)]
+    fn offer_asking<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S) -> Result<Time, DropCause> {
+        self.offer_fifo::<{ kind::ASKING }, S>(now, cell, Room::FREE, seg)
+    }
+    #[inline(never)]
+    pub(crate) fn offer_special<S: Segments>(
+        &mut self,
+        now: Time,
+        cell: Cell,
+        room: Room,
+        seg: &mut S,
+    ) -> Result<Time, DropCause> {
+        self.offer_fifo::<{ kind::SPECIAL }, S>(now, cell, room, seg)
+    }
+    #[inline(always)]
+    pub(crate) fn offer_with<S: Segments>(
+        &mut self,
+        now: Time,
+        cell: Cell,
+        room: Room,
+        seg: &mut S,
+        fx: &mut Effects,
+    ) -> Offered {
+        match self.mode {
+            Mode::Served => self.offer_served(now, cell, room, seg, fx),
+            _ => offered(self.offer_special(now, cell, room, seg)),
+        }
+    }
+    /// When the packet is the next to arrive at the other end, its arrival there; [`Time::NEVER`] when it is not. 16 bytes, so
+    /// that it comes back in registers.
+    #[inline(always)]
+    pub(crate) fn offer_fifo<const KIND: u8, S: Segments>(
+        &mut self,
+        now: Time,
+        mut cell: Cell,
+        room: Room,
+        seg: &mut S,
+    ) -> Result<Time, DropCause> {
+        if KIND == kind::SPECIAL {
+            self.advance_fifo::<true, S>(now.0, seg);
+            self.tell_arrival(now, &mut cell, seg);
+        } else {
+            self.advance_fifo::<false, S>(now.0, seg);
+        }
+        let full = self.queue_packets >= self.limit_packets
+            || self.queue_bytes + u64::from(cell.bytes) > self.limit_bytes;
+        let mark = match KIND {
+            kind::SPECIAL => self.judge::<true, S>(now, &cell, full, room.packet, seg),
+            kind::ASKING => self.judge::<false, S>(now, &cell, full, None, seg),
+            _ => self.judge_fast(&cell, full),
+        };
+        match mark {
+            Ok(true) => {
+                cell.set_ecn(Ecn::Ce);
+                self.totals.marks += 1;
+            }
+            Ok(false) => {}
+            Err(cause) => {
+                if KIND == kind::SPECIAL {
+                    self.note_drop::<true, S>(now, &cell, cause, seg);
+                } else {
+                    self.note_drop::<false, S>(now, &cell, cause, seg);
+                }
+                return Err(cause);
+            }
+        }
+        self.account(now.0);
+        let mut finish =
+            self.free_at.max(now.0) + self.clock.time(u64::from(cell.bytes) + u64::from(self.framing));
+        self.free_at = finish;
+        if KIND == kind::NOISY || KIND == kind::SPECIAL && self.hooks & hook::NOISE != 0 {
+            if let Some(noise) = &mut self.extra.noise {
+                finish = noise.shift(finish, cell.is_noisy());
+            }
+        }
+        cell.time = finish;
+        let first = self.ring.is_empty();
+        self.queue_packets += 1;
+        self.queue_bytes += u64::from(cell.bytes);
+        self.accepted_packets += 1;
+        self.accepted_bytes += u64::from(cell.bytes);
+        self.sojourn += u128::from(finish - now.0);
+        self.queue_max = self.queue_max.max(self.queue_packets);
+        self.ring.push(cell);
+        Ok(if first { Time(finish + self.delay) } else { Time::NEVER })
+    }
+    /// The controller sees the packet.
+    #[inline]
+    pub(crate) fn tell_arrival<S: Segments>(&mut self, now: Time, cell: &mut Cell, seg: &mut S) {
+        if self.hooks & hook::CONTROLLER != 0 {
+            let view = self.view();
+            let (packet, header) = seg.segment(cell.packet);
+            packet.ecn = cell.ecn();
+            if let Some(c) = &mut self.extra.controller {
+                c.on_arrival(now, &view, packet, header);
+            }
+            cell.set_ecn(packet.ecn);
+        }
+    }
+    /// Whether a packet is to be marked by a threshold, or why it is dropped: [`Self::judge`] where there is no more to ask.
+    #[inline(always)]
+    fn judge_fast(&self, cell: &Cell, full: bool) -> Result<bool, DropCause> {
+        if full {
+            return Err(DropCause::Overflow);
+        }
+        let mark = self.queue_packets >= self.mark_packets || self.queue_bytes >= self.mark_bytes;
+        if mark && cell.ecn() == Ecn::NotEct {
+            return Err(DropCause::NotEct);
+        }
+        Ok(mark)
+    }
+    /// Whether the packet is to be marked, or why it is dropped. All rules are asked, so that averages see every packet.
+    #[inline(always)]
+    pub(crate) fn judge<const SPECIAL: bool, S: Segments>(
+        &mut self,
+        now: Time,
+        cell: &Cell,
+        full: bool,
+        pool: Option<DropCause>,
+        seg: &mut S,
+    ) -> Result<bool, DropCause> {
+        let mut idle_since = self.free_at;
+        if SPECIAL && self.hooks & hook::NOISE != 0 {
+            idle_since = idle_since.max(self.extra.noise.as_ref().map_or(0, |n| n.left_at));
+        }
+        let backlog = self.backlog(self.queue_packets, self.queue_bytes, idle_since);
+        let mut cause = full.then_some(DropCause::Overflow);
+        let mut mark = false;
+        match self.rule.ask(now, &backlog, (cell.packet, seg), full, &mut self.rng) {
+            Verdict::Accept => {}
+            Verdict::Mark if full => {}
+            Verdict::Mark if cell.ecn() == Ecn::NotEct => cause = Some(DropCause::NotEct),
+            Verdict::Mark => mark = true,
+            Verdict::Drop(c) => cause = cause.or(Some(c)),
+        }
+        if SPECIAL {
+            if self.hooks & hook::LOSS != 0 && cause.is_none() {
+                if let Some((p, rng)) = &mut self.extra.loss {
+                    cause = (rng.uniform() < *p).then_some(DropCause::Random);
+                }
+            }
+            cause = cause.or(pool);
+        }
+        cause.map_or(Ok(mark), Err)
+    }
+    #[inline(never)]
+    pub(crate) fn note_drop<const SPECIAL: bool, S: Segments>(
+        &mut self,
+        now: Time,
+        cell: &Cell,
+        cause: DropCause,
+        seg: &mut S,
+    ) {
+        self.totals.drops[cause as usize] += 1;
+        self.totals.dropped_bytes += u64::from(cell.bytes);
+        if SPECIAL && self.extra.controller.is_some() {
+            let view = self.view();
+            if let Some(c) = &mut self.extra.controller {
+                let (packet, header) = seg.segment(cell.packet);
+                c.on_drop(now, &view, packet, header);
+            }
+        }
+    }
+}

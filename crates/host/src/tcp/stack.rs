@@ -1,0 +1,319 @@
+//! What a driver calls: TCP as a [`Stack`].
+
+use super::{
+    dispatch, kind, on_ack, on_data, tell_host, End, HostShare, ReceiveEnd, SendEnd, TcpStack, Way, NO_SLOT,
+};
+use crate::nic::Net;
+use crate::stack::{Counters, Exchange, Exchanged, Io, News, Opening, Stack};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use penstock_core::quantity::{ACKED, CWND, RTT, SRTT};
+use penstock_core::rng::Entity;
+use penstock_core::tcp::{Phase, Receiver, Sender};
+use penstock_core::{FlowId, Peer, Report, Stream};
+use penstock_fabric::{Cell, Segments};
+use penstock_units::{Dur, Time};
+
+impl Stack for TcpStack {
+    fn open(&mut self, io: &mut Io<'_>, o: &Opening) {
+        let protocol = &self.options.protocols[o.protocol as usize];
+        let number = u64::from(o.flow.0);
+        let stream = |entity| Stream::new(self.seed, self.run, entity, number);
+        let control = (protocol.control)(&protocol.config, stream(Entity::Host));
+        let mut sender =
+            Sender::new(protocol.config.clone(), control, o.flow.0, o.class, stream(Entity::Sender));
+        (sender.view.size, sender.view.due) = (o.bytes, o.due);
+        sender.open(io.now);
+        if o.group != Opening::ALONE {
+            sender.keep_news();
+            let host = &mut self.options.groups[o.group as usize];
+            host.on_open(io.now, o.flow, Peer { host: o.dst, router: o.router, class: o.class });
+            io.news.extend(host.take_transitions().into_iter().map(News::Transition));
+        }
+        let way = Way {
+            flow: o.flow.0,
+            peer: o.at_dst,
+            to: o.dst,
+            entropy: o.forth,
+            class: o.class,
+            listed: false,
+        };
+        let (group, ends, share) = (o.group, VecDeque::new(), HostShare::default());
+        self.place(o.at_src, End::Sender(Box::new(SendEnd { sender, way, group, ends, share })));
+        self.list(o.at_src);
+    }
+    fn listen(&mut self, _: &mut Io<'_>, o: &Opening) {
+        let protocol = o.protocol as usize;
+        let config = self.options.protocols[protocol].config.clone();
+        let receiver = Receiver::new(config, o.flow.0, self.header_len[protocol]);
+        let way =
+            Way { flow: o.flow.0, peer: o.at_src, to: o.src, entropy: o.back, class: o.class, listed: false };
+        self.place(o.at_dst, End::Receiver(Box::new(ReceiveEnd { receiver, way, ends: VecDeque::new() })));
+    }
+    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
+        let end = self.sender(conn);
+        end.sender.write(io.now, bytes);
+        if bytes < u64::MAX / 4 {
+            end.ends.push_back(end.sender.view.app_end);
+        }
+        self.list(conn);
+    }
+    fn expect(&mut self, conn: u32, at: u64) {
+        match &mut self.ends[conn as usize] {
+            End::Receiver(end) => end.ends.push_back(at),
+            _ => panic!("handle {conn} is not one of a receiving end"),
+        }
+    }
+    fn close(&mut self, _: &mut Io<'_>, conn: u32) {
+        self.sender(conn).sender.close();
+        self.list(conn);
+    }
+    fn leave(&mut self, _: &mut Io<'_>, conn: u32) {
+        self.sender(conn).sender.leave();
+        self.list(conn);
+    }
+    fn forget(&mut self, io: &mut Io<'_>, conn: u32) {
+        let end = core::mem::replace(&mut self.ends[conn as usize], End::Free);
+        self.timers.forget(conn);
+        if let Some(way) = end.way() {
+            self.ready.remove(way.flow, conn);
+        }
+        match end {
+            End::Sender(end) if end.group != Opening::ALONE => {
+                let host = &mut self.options.groups[end.group as usize];
+                host.on_close(io.now, FlowId(end.way.flow));
+                io.news.extend(host.take_transitions().into_iter().map(News::Transition));
+            }
+            End::Receiver(end) => {
+                if let Some(control) = &mut self.options.receive {
+                    control.on_close(io.now, end.way.flow);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
+        let packet = &mut io.arena.packets[cell.packet as usize];
+        packet.ecn = cell.ecn();
+        let (conn, flow) = (packet.conn(), packet.flow);
+        let forward = packet.is_forward();
+        let way = match self.ends.get_mut(conn as usize) {
+            Some(End::Receiver(end)) if end.way.flow == flow && forward => {
+                on_data(end, &mut self.options, io, cell.packet);
+                io.arena.release(cell.packet);
+                &mut end.way
+            }
+            Some(End::Sender(end)) if end.way.flow == flow && !forward => {
+                if !on_ack(end, &mut self.options, &mut self.news, io, cell.packet) {
+                    return;
+                }
+                &mut end.way
+            }
+            // Of a connection that is over: a duplicate that was still on its way.
+            _ => return io.arena.release(cell.packet),
+        };
+        if !way.listed {
+            way.listed = true;
+            self.ready.push(flow, conn);
+        }
+    }
+    #[inline(always)]
+    fn exchange<N: Net>(&mut self, x: &mut Exchange<'_, N>, cell: &Cell) -> Exchanged {
+        let Exchange { now, port, paused, news, net } = x;
+        let (now, priority) = (*now, self.options.priority);
+        let mut io = Io { now, arena: net.arena(), news, paused: *paused };
+        if !self.ready.is_empty() || *paused != 0 {
+            self.receive(&mut io, cell);
+            return Exchanged::Told;
+        }
+        let slot = cell.packet;
+        let packet = &mut io.arena.packets[slot as usize];
+        packet.ecn = cell.ecn();
+        let (conn, flow, forward) = (packet.conn(), packet.flow, packet.is_forward());
+        let done = |armed| if armed { Exchanged::Armed } else { Exchanged::Done };
+        let told = match self.ends.get_mut(conn as usize) {
+            Some(End::Receiver(end)) if end.way.flow == flow && forward => {
+                on_data(end, &mut self.options, &mut io, slot);
+                if news.is_empty() {
+                    // The slot of the data carries its ACK.
+                    let arena = net.arena();
+                    let mut id = slot;
+                    arena.renew(id);
+                    while end.receiver.may_send() {
+                        let (packet, header) = net.arena().segment(id);
+                        end.receiver.poll_transmit(now, packet, header);
+                        let answer = dispatch(&end.way, packet, id, priority);
+                        net.transmit(now, *port, answer);
+                        if !end.receiver.may_send() {
+                            id = NO_SLOT;
+                            break;
+                        }
+                        id = net.arena().alloc();
+                    }
+                    if id != NO_SLOT {
+                        net.arena().release(id);
+                    }
+                    let at = end.receiver.deadline();
+                    return done(at != Time::NEVER && self.timers.arm(at, kind::RECEIVER, flow, conn));
+                }
+                net.arena().release(slot);
+                &mut end.way
+            }
+            Some(End::Sender(end)) if end.way.flow == flow && !forward => {
+                if !on_ack(end, &mut self.options, &mut self.news, &mut io, slot) {
+                    return Exchanged::Told;
+                }
+                if news.is_empty() {
+                    if end.group != Opening::ALONE {
+                        end.sender.set_cap(self.options.groups[end.group as usize].cap(FlowId(flow)));
+                    }
+                    loop {
+                        if let Some(limit) = self.options.host_queue {
+                            let next = end.sender.packet_len();
+                            end.sender.set_host_free_at(end.share.free_at(now, limit, next));
+                        }
+                        let arena = net.arena();
+                        let id = arena.spare();
+                        let (packet, header) = arena.segment(id);
+                        if !end.sender.poll_transmit(now, packet, header) {
+                            break;
+                        }
+                        let data = dispatch(&end.way, packet, id, priority);
+                        arena.take_spare();
+                        let bytes = data.bytes;
+                        let sent = net.transmit(now, *port, data);
+                        if let (Some(at), true) = (sent, self.options.host_queue.is_some()) {
+                            end.share.take(at, bytes);
+                        }
+                    }
+                    let at = end.sender.deadline();
+                    return done(at != Time::NEVER && self.timers.arm(at, kind::SENDER, flow, conn));
+                }
+                &mut end.way
+            }
+            // Of a connection that is over: a duplicate that was still on its way.
+            _ => {
+                io.arena.release(slot);
+                return Exchanged::Done;
+            }
+        };
+        // What was told comes first; then the connection sends.
+        told.listed = true;
+        self.ready.push(flow, conn);
+        Exchanged::Told
+    }
+    #[inline]
+    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        if io.paused != 0 {
+            return self.pull_beside_pauses(io);
+        }
+        while let Some(conn) = self.ready.first() {
+            if let Some(cell) = self.poll(io, conn) {
+                self.ready.sent();
+                return Some(cell);
+            }
+            self.ready.drop_first();
+        }
+        None
+    }
+    fn pull_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
+        self.poll(io, conn)
+    }
+    #[inline]
+    fn departs(&mut self, at: Time) {
+        let (conn, bytes) = self.last;
+        if self.options.host_queue.is_some() && bytes > 0 {
+            self.sender(conn).share.take(at, bytes);
+        }
+    }
+    #[inline]
+    fn ready(&self, paused: u8) -> Time {
+        let one = self.options.priority_of.is_none();
+        if self.ready.is_empty() || paused == u8::MAX || one && paused & (1 << self.options.priority) != 0 {
+            Time::NEVER
+        } else {
+            Time::ZERO
+        }
+    }
+
+    #[inline]
+    fn deadline(&self) -> Time {
+        self.timers.next()
+    }
+    fn on_deadline(&mut self, io: &mut Io<'_>) {
+        let Some((_, conn)) = self.timers.due(io.now) else { return };
+        match &mut self.ends[conn as usize] {
+            End::Sender(end) => {
+                if end.sender.deadline() <= io.now {
+                    end.sender.on_deadline(io.now);
+                    if let Some(record) = end.sender.take_timeout() {
+                        let max_sent = end.sender.view.max_sent;
+                        io.news.push(News::Timeout { flow: FlowId(end.way.flow), max_sent, record });
+                    }
+                    if end.group != Opening::ALONE {
+                        let host = &mut self.options.groups[end.group as usize];
+                        tell_host(host, end, &mut self.news, 0, io);
+                    }
+                }
+            }
+            End::Receiver(end) => {
+                if end.receiver.deadline() <= io.now {
+                    end.receiver.on_deadline(io.now);
+                }
+            }
+            End::Free => return,
+        }
+        self.list(conn);
+    }
+
+    fn counters(&self, conn: u32) -> Counters {
+        match &self.ends[conn as usize] {
+            End::Sender(end) => {
+                let (s, rtt) = (&end.sender.stats, end.sender.rtt());
+                Counters {
+                    accepted_bytes: end.sender.view.app_end,
+                    acked_bytes: end.sender.acked(),
+                    data_packets: s.data_packets,
+                    retransmits: s.retransmits,
+                    timeouts: s.timeouts,
+                    fast_retransmits: s.fast_retransmits,
+                    ece_acks: s.ece_acks,
+                    established: !matches!(end.sender.phase(), Phase::Closed | Phase::SynSent),
+                    srtt: rtt.smoothed,
+                    rtt_mean: Dur(rtt.total.0 / rtt.samples.max(1)),
+                    ..Counters::default()
+                }
+            }
+            End::Receiver(end) => Counters {
+                delivered_bytes: end.receiver.delivered(),
+                duplicate_bytes: end.receiver.duplicate_bytes,
+                ..Counters::default()
+            },
+            End::Free => Counters::default(),
+        }
+    }
+    fn missing_below(&self, conn: u32, end: u64) -> u64 {
+        match &self.ends[conn as usize] {
+            End::Receiver(e) => e.receiver.missing_below(end),
+            _ => 0,
+        }
+    }
+    fn observe(&self, conn: u32, report: &mut Report<'_>) {
+        if let End::Sender(end) = &self.ends[conn as usize] {
+            report(&CWND, end.sender.cwnd() as f64);
+            report(&ACKED, end.sender.acked() as f64);
+            report(&SRTT, end.sender.rtt().smoothed.as_secs());
+            report(&RTT, end.sender.view.rtt_latest.as_secs());
+            end.sender.observe(report);
+        }
+    }
+    fn observe_group(&self, conn: u32, report: &mut Report<'_>) {
+        if let End::Sender(end) = &self.ends[conn as usize] {
+            if let Some(host) = self.options.groups.get(end.group as usize) {
+                host.observe(FlowId(end.way.flow), report);
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What is kept of a connection while it is open.
+
+use penstock_units::Time;
+
+/// A write of an application: bytes that are to arrive together.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    /// Sequence number after its last byte.
+    pub end: u64,
+    /// When it was made.
+    pub started: Time,
+    /// Its bytes.
+    pub bytes: u64,
+    /// When the last byte was delivered in order; `NEVER` = not yet.
+    pub delivered: Time,
+    /// Deadline; `NEVER` = none.
+    pub due: Time,
+    /// Seconds it would take alone in the idle network; NaN = not known.
+    pub ideal: f64,
+}
+
+/// Counters of a connection, or of many.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FlowCounters {
+    /// Payload acknowledged.
+    pub acked_bytes: u64,
+    /// Payload delivered in order.
+    pub delivered_bytes: u64,
+    /// Data segments sent, retransmissions included.
+    pub data_packets: u64,
+    /// Retransmissions.
+    pub retransmits: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Fast retransmits.
+    pub fast_retransmits: u64,
+    /// ACKs with ECN-Echo.
+    pub ece_acks: u64,
+    /// Its packets dropped (data and ACKs).
+    pub drops: u64,
+}
+
+impl FlowCounters {
+    /// Adds another connection's.
+    pub fn add(&mut self, other: &FlowCounters) {
+        self.acked_bytes += other.acked_bytes;
+        self.delivered_bytes += other.delivered_bytes;
+        self.data_packets += other.data_packets;
+        self.retransmits += other.retransmits;
+        self.timeouts += other.timeouts;
+        self.fast_retransmits += other.fast_retransmits;
+        self.ece_acks += other.ece_acks;
+        self.drops += other.drops;
+    }
+    /// What has been counted since `earlier`.
+    pub fn since(&self, earlier: &FlowCounters) -> FlowCounters {
+        let (a, b) = (self, earlier);
+        FlowCounters {
+            acked_bytes: a.acked_bytes - b.acked_bytes,
+            delivered_bytes: a.delivered_bytes - b.delivered_bytes,
+            data_packets: a.data_packets - b.data_packets,
+            retransmits: a.retransmits - b.retransmits,
+            timeouts: a.timeouts - b.timeouts,
+            fast_retransmits: a.fast_retransmits - b.fast_retransmits,
+            ece_acks: a.ece_acks - b.ece_acks,
+            drops: a.drops - b.drops,
+        }
+    }
+}
+
+/// What a connection leaves beside its row.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaving {
+    /// All it ever counted.
+    pub totals: FlowCounters,
+    /// Idle round-trip time of its path, seconds.
+    pub idle_rtt: f64,
+    /// Something written is not acknowledged.
+    pub owes: bool,
+    /// Writes not acknowledged to their last byte.
+    pub unfinished: u64,
+    /// When the oldest of them was made.
+    pub since: Time,
+}

@@ -1,0 +1,19 @@
+//! What is recorded during a run, bounded by default.
+//!
+//! [`Recorder`] collects the rows of `rows` and the sums of `totals`; `series` takes its samples. What it learns of open connections comes
+//! by [`Sampled`]: nothing here names the engine.
+
+mod flows;
+mod recorder;
+mod rows;
+pub mod series;
+mod totals;
+
+pub use flows::{FlowCounters, Leaving, Transfer};
+pub use recorder::Recorder;
+pub use rows::{Event, FlowRecord, TransferRecord, What};
+pub use series::{Entity, Sample, Sampled, Series, SeriesRow};
+pub use totals::{FlowTotals, LeftOut, Mean, TransferTotals};
+
+/// Most rows of a recorded table; a run that would exceed it says so instead of filling the memory.
+pub const MAX_ROWS: usize = 4_000_000;

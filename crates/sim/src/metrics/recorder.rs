@@ -1,0 +1,287 @@
+//! The recorder of a run.
+
+use super::{
+    Event, FlowCounters, FlowRecord, FlowTotals, Leaving, LeftOut, Mean, Series, Transfer, TransferRecord,
+    TransferTotals, What, MAX_ROWS,
+};
+use penstock_core::host::Transition;
+use penstock_core::tcp::TimeoutRecord;
+use penstock_core::Quantity;
+use penstock_units::{Dur, Time};
+use std::collections::BTreeMap;
+
+/// Collects tables during a run.
+pub struct Recorder {
+    /// Sampling interval; `None` = no samples.
+    pub interval: Option<Dur>,
+    /// Ports whose queue is sampled.
+    pub sampled_ports: Vec<u32>,
+    /// Record the series table (otherwise samples only feed means).
+    pub keep_series: bool,
+    /// Places in the series table for flows that are open at the same time; the means count all open flows.
+    pub series_flows: u32,
+    /// The scenario has places for its own first flows only: that others have none is no news.
+    pub(super) own_flows_only: bool,
+    /// Places taken.
+    pub(super) places: u32,
+    /// Flows that found no place.
+    pub without_place: u64,
+    /// What the scenario found out while it was built: keys of the summary.
+    pub facts: Vec<(&'static Quantity, f64)>,
+    /// Sample the counters of all flows, summed by the host they lead to.
+    pub by_destination: bool,
+    /// Counters of connections that are over, by destination.
+    pub(super) over: BTreeMap<u32, FlowCounters>,
+    pub(super) next: Option<Time>,
+    /// Warm-up is over.
+    pub(super) measuring: bool,
+    /// Start of the measured window.
+    pub from: Time,
+    /// End of the run.
+    pub until: Time,
+    /// Most rows of each table.
+    pub max_rows: usize,
+    /// Flow table.
+    pub flows: Vec<FlowRecord>,
+    /// Sums over the flows of the window.
+    pub flow_totals: FlowTotals,
+    /// Completed writes.
+    pub transfers: Vec<TransferRecord>,
+    /// Sums over the completed writes of the window.
+    pub transfer_totals: TransferTotals,
+    /// Event table.
+    pub events: Vec<Event>,
+    /// Series table.
+    pub series: Series,
+    /// Completed blocks.
+    pub blocks: u64,
+    /// Bytes of completed blocks.
+    pub block_bytes: u64,
+    /// Sum of the times they took, seconds.
+    pub block_seconds: f64,
+    /// Mean of `alpha` over open flows and samples.
+    pub alpha: Mean,
+    /// Mean congestion window in bytes over open flows and samples.
+    pub cwnd: Mean,
+    /// Rows left out because a table was full.
+    pub left_out: LeftOut,
+    /// Record fast retransmits as events, not only timeouts.
+    pub keep_losses: bool,
+    /// SYNs dropped in the window.
+    pub syn_drops: u64,
+    /// Bytes offered in the window by open loops, and in how many writes, by sending and by receiving host.
+    pub offered: [BTreeMap<u32, (u64, u64)>; 2],
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Recorder {
+            interval: None,
+            sampled_ports: Vec::new(),
+            keep_series: false,
+            series_flows: 0,
+            own_flows_only: false,
+            places: 0,
+            without_place: 0,
+            facts: Vec::new(),
+            by_destination: false,
+            over: BTreeMap::new(),
+            next: None,
+            measuring: false,
+            from: Time::ZERO,
+            until: Time::ZERO,
+            max_rows: MAX_ROWS,
+            flows: Vec::new(),
+            flow_totals: FlowTotals::default(),
+            transfers: Vec::new(),
+            transfer_totals: TransferTotals::default(),
+            events: Vec::new(),
+            series: Series::default(),
+            blocks: 0,
+            block_bytes: 0,
+            block_seconds: 0.0,
+            alpha: Mean::default(),
+            cwnd: Mean::default(),
+            left_out: LeftOut::default(),
+            keep_losses: false,
+            syn_drops: 0,
+            offered: Default::default(),
+        }
+    }
+}
+
+/// A flow that was opened so many idle round trips ago should be established, and have something acknowledged.
+const LONG: f64 = 10.0;
+
+impl Recorder {
+    /// Warm-up is over.
+    pub fn start(&mut self, now: Time) {
+        self.measuring = true;
+        self.from = now;
+    }
+    /// The run is over.
+    pub fn finish(&mut self, now: Time) {
+        self.until = now;
+        self.flows.sort_unstable_by_key(|f| f.flow);
+    }
+    #[inline]
+    pub(super) fn room(rows: usize, most: usize, left_out: &mut u64) -> bool {
+        if rows < most {
+            return true;
+        }
+        *left_out += 1;
+        false
+    }
+    /// An application that does not wait for its earlier writes makes one of `bytes`.
+    pub fn offer(&mut self, src: u32, dst: u32, bytes: u64) {
+        if self.measuring {
+            for (sums, host) in self.offered.iter_mut().zip([src, dst]) {
+                let sum = sums.entry(host).or_default();
+                sum.0 += bytes;
+                sum.1 += 1;
+            }
+        }
+    }
+    /// A connection is over, or the run is. What ended before the warm-up did has a row, and counts nowhere.
+    pub fn flow(&mut self, mut record: FlowRecord, measured: &FlowCounters, left: &Leaving) {
+        if self.by_destination {
+            self.over.entry(record.dst).or_default().add(&left.totals);
+        }
+        if self.measuring {
+            record.count(measured);
+            let sums = &mut self.flow_totals;
+            sums.flows += 1;
+            sums.opened += u64::from(record.opened >= self.from);
+            sums.completed += u64::from(record.complete);
+            sums.counters.add(measured);
+            sums.squares += u128::from(measured.acked_bytes) * u128::from(measured.acked_bytes);
+            sums.longest_rtt = sums.longest_rtt.max(left.idle_rtt).max(record.srtt.as_secs());
+            let patience = LONG * left.idle_rtt;
+            if !record.established && record.closed.since(record.opened).as_secs() > patience {
+                sums.not_established += 1;
+            } else if record.open_at_end && left.owes && measured.acked_bytes == 0 {
+                let since = left.since.max(self.from).max(record.opened);
+                sums.starved += u64::from(record.closed.since(since).as_secs() > patience);
+            }
+            if record.open_at_end && left.unfinished > 0 {
+                let sums = &mut self.transfer_totals;
+                sums.unfinished += left.unfinished;
+                sums.oldest = sums.oldest.max(record.closed.since(left.since).as_secs());
+            }
+        }
+        if Self::room(self.flows.len(), self.max_rows, &mut self.left_out.flows) {
+            self.flows.push(record);
+        }
+    }
+    /// A write is acknowledged.
+    pub fn transfer(&mut self, flow: u32, w: &Transfer, acked: Time) {
+        let (started, delivered, bytes, due, ideal) = (w.started, w.delivered, w.bytes, w.due, w.ideal);
+        let record = TransferRecord { flow, started, delivered, acked, bytes, due, ideal };
+        let sums = &mut self.transfer_totals;
+        sums.count += 1;
+        sums.bytes += bytes;
+        sums.seconds += record.fct();
+        sums.longest = sums.longest.max(record.fct());
+        if due != Time::NEVER {
+            sums.due += 1;
+            sums.met += u64::from(acked <= due);
+        }
+        if Self::room(self.transfers.len(), self.max_rows, &mut self.left_out.transfers) {
+            self.transfers.push(record);
+        }
+    }
+    /// A timeout has fired.
+    pub fn timeout(&mut self, at: Time, flow: u32, t: &TimeoutRecord, drops: u64, lost: u64) {
+        if Self::room(self.events.len(), self.max_rows, &mut self.left_out.events) {
+            self.events.push(Event {
+                at,
+                flow,
+                what: What::Timeout(t.kind),
+                block_start: t.block_start,
+                offset: t.block_offset,
+                outstanding: t.outstanding,
+                cwnd: t.cwnd,
+                length: t.rto,
+                in_a_row: t.in_a_row,
+                drops,
+                lost,
+            });
+        }
+    }
+    /// A fast retransmit has begun; recorded only when asked for.
+    pub fn fast_retransmit(
+        &mut self,
+        at: Time,
+        flow: u32,
+        outstanding: u64,
+        cwnd: u64,
+        drops: u64,
+        lost: u64,
+    ) {
+        if self.keep_losses && Self::room(self.events.len(), self.max_rows, &mut self.left_out.events) {
+            self.events.push(Event {
+                at,
+                flow,
+                what: What::FastRetransmit,
+                block_start: false,
+                offset: 0,
+                outstanding,
+                cwnd,
+                length: Dur::ZERO,
+                in_a_row: 0,
+                drops,
+                lost,
+            });
+        }
+    }
+    /// A connection has changed its state under collective control.
+    pub fn transition(&mut self, t: &Transition) {
+        if Self::room(self.events.len(), self.max_rows, &mut self.left_out.events) {
+            self.events.push(Event {
+                at: t.at,
+                flow: t.flow.0,
+                what: What::Change(t.what),
+                block_start: false,
+                offset: 0,
+                outstanding: 0,
+                cwnd: 0,
+                length: Dur::ZERO,
+                in_a_row: 0,
+                drops: 0,
+                lost: 0,
+            });
+        }
+    }
+    /// A unit of application work is complete.
+    pub fn block(&mut self, started: Time, now: Time, bytes: u64) {
+        self.blocks += 1;
+        self.block_bytes += bytes;
+        self.block_seconds += (now - started).as_secs();
+        if Self::room(self.events.len(), self.max_rows, &mut self.left_out.events) {
+            self.events.push(Event {
+                at: now,
+                flow: u32::MAX,
+                what: What::Block,
+                block_start: false,
+                offset: bytes,
+                outstanding: 0,
+                cwnd: 0,
+                length: now - started,
+                in_a_row: 0,
+                drops: 0,
+                lost: 0,
+            });
+        }
+    }
+    /// An empty one that samples the same things.
+    pub fn like(&self) -> Recorder {
+        Recorder {
+            interval: self.interval,
+            sampled_ports: self.sampled_ports.clone(),
+            keep_series: self.keep_series,
+            series_flows: self.series_flows,
+            own_flows_only: self.own_flows_only,
+            ..Recorder::default()
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A protocol of a run with its connection options.
+
+use crate::fabric_options::PacketSizes;
+use penstock_core::tcp::{RetransmitThread, TcpConfig, ThreadSegment};
+use penstock_core::{Amount, ParamError, Params};
+use penstock_models::protocols::resizing::{resizing, ResizingOptions};
+use penstock_models::{Protocol, Registry, Suite};
+use std::sync::Arc;
+
+/// A protocol with its connection options.
+pub type Part = (Suite, Arc<TcpConfig>);
+
+/// Lengths of a protocol's packets on the wire.
+pub(super) fn sizes(cfg: &TcpConfig) -> PacketSizes {
+    PacketSizes { full: cfg.mss + cfg.header_len(), headers: cfg.header_len() }
+}
+
+/// [`Common::part`](super::Common::part) among what is in `registry`.
+pub(super) fn part(
+    registry: &Registry,
+    p: &Params,
+    key: &str,
+    text: &str,
+) -> Result<(&'static Protocol, Part), ParamError> {
+    let (registered, mut suite) = registry.protocol(key, text)?;
+    if p.declares("mtu") {
+        let headers = p.bytes("header").0 + if p.flag("timestamps") { 12 } else { 0 };
+        if p.bytes("mtu").0 <= headers {
+            return Err(p.error("mtu", format!("must be larger than the headers of {headers} bytes")));
+        }
+    }
+    let cfg = tcp_config(p, &suite);
+    if p.is_set("segment_start") {
+        let start = p.bytes("segment_start").0;
+        if start > u64::from(cfg.mss) {
+            return Err(
+                p.error("segment_start", format!("must not be above the full segment of {} bytes", cfg.mss))
+            );
+        }
+        suite.endpoint = resizing(
+            suite.endpoint,
+            ResizingOptions {
+                segment: start as u32,
+                threshold: p.count("resize_window") as u32,
+                every_transfer: p.text("resize_from") == "transfer",
+            },
+        );
+    }
+    if cfg.rto_min > cfg.rto_max {
+        return Err(p.error("rto_min", "must not be above rto_max"));
+    }
+    if cfg.tail_loss_probe && cfg.recovery != penstock_core::tcp::LossRecovery::Sack {
+        let rule =
+            format!("needs selective acknowledgements, which protocol {} does not have", registered.name);
+        return Err(p.error("tail_loss_probe", rule));
+    }
+    Ok((registered, (suite, Arc::new(cfg))))
+}
+
+/// The connection options of a scenario, as `suite` wants them.
+fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
+    let header = p.bytes("header").0 as u32;
+    let timestamps = p.flag("timestamps");
+    // A scenario that speaks of packets on the wire declares `mtu`; the others declare the payload.
+    let mss = if p.declares("mtu") {
+        p.bytes("mtu").0 as u32 - header - if timestamps { 12 } else { 0 }
+    } else {
+        p.bytes("segment").0 as u32
+    };
+    let mut cfg = TcpConfig {
+        mss,
+        header,
+        timestamps,
+        initial_window: p.count("initial_window") as u32,
+        dup_thresh: p.count("dup_thresh") as u32,
+        limited_transmit: p.flag("limited_transmit"),
+        rto_min: p.dur("rto_min"),
+        rto_max: p.dur("rto_max"),
+        rto_initial: p.dur("rto_initial"),
+        rto_granularity: p.dur("rto_granularity"),
+        backoff_max: p.count("backoff_max") as u32,
+        delayed_ack: p.count("delayed_ack") as u32,
+        quick_acks: if p.count("delayed_ack") > 1 { p.count("quick_acks") as u32 } else { 0 },
+        delayed_ack_timeout: if p.count("delayed_ack") > 1 {
+            p.dur("delayed_ack_timeout")
+        } else {
+            TcpConfig::default().delayed_ack_timeout
+        },
+        rwnd: match p.amount("rwnd") {
+            Amount::Bytes(b) => b.max(u64::from(mss)),
+            Amount::Packets(n) => u64::from(n) * u64::from(mss),
+        },
+        read_rate: p.is_set("read_rate").then(|| p.rate("read_rate")),
+        restart_after_idle: p.flag("restart_after_idle"),
+        window_validation: p.flag("window_validation"),
+        byte_counting: p.flag("byte_counting"),
+        ssthresh_from_cwnd: p.text("ssthresh_from") == "cwnd",
+        ecn_floor: p.text("ecn_floor") == "segment",
+        ect_syn: p.is_set("ect_syn").then(|| p.flag("ect_syn")),
+        tail_loss_probe: p.flag("tail_loss_probe"),
+        dsack: if p.is_set("dsack") { p.flag("dsack") } else { p.flag("tail_loss_probe") },
+        retransmit_thread: (p.float("retransmit_probability") > 0.0).then(|| RetransmitThread {
+            probability: p.float("retransmit_probability"),
+            every: p.dur("retransmit_every"),
+            segment: match p.text("retransmit_segment") {
+                "oldest" => ThreadSegment::Oldest,
+                _ => ThreadSegment::Newest,
+            },
+            rests_in_recovery: p.flag("retransmit_rests"),
+        }),
+        header_compression: p.flag("header_compression"),
+        ..TcpConfig::default()
+    };
+    suite.set_up(&mut cfg);
+    cfg
+}

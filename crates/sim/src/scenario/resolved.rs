@@ -1,0 +1,236 @@
+//! A scenario with its values: checked, built, run.
+
+use super::{find, Common, RunId, Scenario};
+use crate::engine::{Engine, Progress};
+use crate::fabric_options::{changes, meet_needs};
+use crate::notes::contradictions;
+use crate::results::{summarise, Summary};
+use crate::setup::{NicMode, Setup, TooLong};
+use crate::topology::{drop_tail, Link};
+use crate::warnings::warnings;
+use penstock_core::{Kind, ParamError, ParamSpec, Params, Quantity};
+use penstock_fabric::Spread;
+use penstock_host::Order;
+use penstock_models::Registry;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A scenario with its parameters, checked.
+pub struct Resolved {
+    /// The scenario.
+    pub scenario: &'static Scenario,
+    /// Its parameters.
+    pub params: Params,
+    /// Base seed.
+    pub seed: u64,
+    /// Tables of a scenario file (network and workloads), null when there are none.
+    pub file: Value,
+    /// Facts the build found: mean flow size, offered load and the like, keys of the summary.
+    pub facts: Vec<(&'static Quantity, f64)>,
+    /// Values that follow from others where a key is unset, as text by key.
+    pub derived: Vec<(&'static str, String)>,
+    /// Keys that were given but have no effect in this run.
+    pub without_effect: Vec<String>,
+    /// What is known before the run and would mislead a reader of its numbers.
+    pub notes: Vec<String>,
+    registry: Arc<Registry>,
+    build: Build,
+}
+
+/// Builds one run of a scenario.
+pub type Build = Arc<dyn Fn(&Params, &Common, RunId) -> Result<Setup, ParamError> + Send + Sync>;
+
+/// What a finished (or interrupted) run leaves.
+pub struct Outcome {
+    /// The engine with its tables.
+    pub engine: Engine,
+    /// Summary.
+    pub summary: Summary,
+    /// False when it was cancelled.
+    pub completed: bool,
+    /// Name of the reported port.
+    pub bottleneck: String,
+    /// What to know before trusting the numbers, a line each.
+    pub warnings: Vec<String>,
+}
+
+impl Resolved {
+    /// Checks `given` against scenario `name`, and builds run 0 once to find what only building can. Protocols, queues and controllers
+    /// are the standard ones.
+    ///
+    /// # Errors
+    /// An unknown scenario or key, or a bad value.
+    pub fn new(
+        name: &str,
+        given: &[(String, String)],
+        seed: u64,
+        file: Value,
+    ) -> Result<Resolved, ParamError> {
+        Resolved::among(Arc::new(Registry::standard()), name, given, seed, file)
+    }
+    /// The same with what is in `registry`.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn among(
+        registry: Arc<Registry>,
+        name: &str,
+        given: &[(String, String)],
+        seed: u64,
+        file: Value,
+    ) -> Result<Resolved, ParamError> {
+        let scenario = find(name)?;
+        Resolved::built_by(Arc::new(scenario.build), scenario, registry, given, seed, file)
+    }
+    /// A scenario that is in no list, or one that is and is built otherwise: `build` takes the place of the scenario's own.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn built_by(
+        build: Build,
+        scenario: &'static Scenario,
+        registry: Arc<Registry>,
+        given: &[(String, String)],
+        seed: u64,
+        file: Value,
+    ) -> Result<Resolved, ParamError> {
+        let name = scenario.name;
+        let profile = given.iter().find(|(key, _)| key == "profile").map_or("", |(_, text)| text.trim());
+        let mut params = Params::parse(&format!("scenario {name}"), &scenario.specs_of(profile), given)?;
+        if params.declares("profile") {
+            params.text("profile");
+        }
+        // What a default is derived from counts as read only when the run itself looks at it.
+        let read = params.clone();
+        (scenario.derive)(&mut params);
+        params.read_as(&read);
+        let tables = file.get("tables").and_then(Value::as_object);
+        if let Some(key) = tables.and_then(|t| t.keys().next()).filter(|_| scenario.name != "custom") {
+            let rule =
+                format!("scenario {name} has its own network and workloads; scenario custom takes them");
+            return Err(ParamError::new(key, "", rule));
+        }
+        let mut resolved = Resolved {
+            scenario,
+            params,
+            seed,
+            file,
+            facts: Vec::new(),
+            without_effect: Vec::new(),
+            derived: Vec::new(),
+            notes: Vec::new(),
+            registry,
+            build,
+        };
+        let setup = resolved.setup(0)?;
+        resolved.facts = setup.recorder.facts;
+        resolved.derived = setup.derived;
+        resolved.notes = setup.notes;
+        let p = &resolved.params;
+        resolved.without_effect = p.without_effect().iter().map(|k| (*k).to_owned()).collect();
+        resolved.without_effect.extend(setup.unused);
+        resolved.without_effect.extend(resolved.registry.unread("protocol", p.text("protocol")));
+        Ok(resolved)
+    }
+    /// Builds replication `run` without running it.
+    ///
+    /// # Errors
+    /// A bad value that only building can find.
+    pub fn setup(&self, run: u64) -> Result<Setup, ParamError> {
+        let common = Common::parse(&self.params, &self.file, &self.registry)?;
+        let mut setup = (self.build)(&self.params, &common, RunId { seed: self.seed, run })?;
+        setup.changes = changes(&setup.topology, &setup.fabric.fail)?;
+        self.choose_nic(&mut setup)?;
+        if setup.own_stack().is_some() {
+            // A scenario's default discipline is one for the protocol that is its default.
+            if setup.needs().is_some() && !self.params.is_given("queue") {
+                let same = |l: &&mut Link| l.queue.name == common.queue.name;
+                setup.topology.links.iter_mut().filter(same).for_each(|l| l.queue = drop_tail());
+            }
+        }
+        setup.check_hosts()?;
+        meet_needs(&mut setup, |key| self.params.is_given(key))?;
+        if setup.fabric.spread != Spread::Drawn {
+            setup.forwarding()?;
+        }
+        if setup.fabric.pooled() {
+            setup.fabric()?;
+        }
+        setup.notes.extend(contradictions(&self.params, &common, &setup));
+        setup.derived.extend(self.params.derived().map(|(key, value, why)| (key, format!("{value}: {why}"))));
+        match setup.too_long() {
+            None => Ok(setup),
+            Some(found) => Err(self.too_long(&setup, &found)),
+        }
+    }
+    /// The network cards of the run, as `nic` and `nic_order` say and its transports can.
+    fn choose_nic(&self, setup: &mut Setup) -> Result<(), ParamError> {
+        let p = &self.params;
+        let asked = if p.is_set("nic") { p.text("nic") } else { "" };
+        let own = setup.own_stack().map(|i| setup.protocol_names[i].clone());
+        setup.nic = match (asked, &own) {
+            ("endless", Some(name)) => {
+                let rule = format!("must be pull, or unset: protocol {name} is asked for a packet when the link can take one");
+                return Err(p.error("nic", rule));
+            }
+            ("endless", None) => NicMode::Endless,
+            ("", None) => setup.nic,
+            // A scenario's own way of pulling.
+            ("", Some(_)) if setup.nic != NicMode::Endless => setup.nic,
+            _ if p.text("nic_order") == "strict" => NicMode::Pull(Order::Strict),
+            _ => NicMode::Pull(Order::RoundRobin),
+        };
+        if setup.nic == NicMode::Endless {
+            return Ok(());
+        }
+        if p.is_given("host_queue") && setup.host_queue.is_some() {
+            return Err(p.error(
+                "host_queue",
+                "must be unset where network cards pull: nothing stands in a host's port",
+            ));
+        }
+        setup.host_queue = None;
+        let orders = |i: &usize| setup.protocols[*i].0.own_order;
+        if let Some(i) = (0..setup.protocols.len()).find(orders).filter(|_| p.is_given("nic_order")) {
+            let name = &setup.protocol_names[i];
+            setup.notes.push(format!(
+                "nic_order has no effect on protocol {name}: it chooses among its connections itself"
+            ));
+        }
+        Ok(())
+    }
+    /// The error of a link that is too slow or too long, under the key that set its rate or its delay.
+    fn too_long(&self, setup: &Setup, found: &TooLong) -> ParamError {
+        let p = &self.params;
+        let link = &setup.topology.links[found.link as usize];
+        let slow = found.transmission > found.delay;
+        let sets = |spec: &ParamSpec| match spec.kind {
+            Kind::Rate if slow => p.is_set(spec.name) && p.rate(spec.name) == link.rate,
+            Kind::Duration if !slow => p.is_set(spec.name) && p.dur(spec.name) == link.delay,
+            _ => false,
+        };
+        match self.scenario.params.iter().find(|spec| sets(spec)) {
+            Some(spec) => found.error(spec.name, p.text(spec.name)),
+            None => found.error("link", &setup.topology.link_name(found.link)),
+        }
+    }
+    /// Runs replication `run`.
+    ///
+    /// # Errors
+    /// A workload that asks for an impossible flow.
+    pub fn run(&self, run: u64, progress: &Progress) -> Result<Outcome, ParamError> {
+        let mut engine = Engine::new(self.setup(run)?)?;
+        let completed = engine.run(progress)?;
+        Ok(Outcome::of(engine, completed))
+    }
+}
+
+impl Outcome {
+    /// What an engine has measured whose run is over.
+    pub fn of(engine: Engine, completed: bool) -> Outcome {
+        let measured = engine.measured();
+        let summary = summarise(&measured);
+        let (bottleneck, warnings) = (measured.bottleneck_name(), warnings(&measured));
+        Outcome { engine, summary, completed, bottleneck, warnings }
+    }
+}

@@ -1,0 +1,140 @@
+//! Guards: the keys of hosts, `nic`, `nic_order`, `receive_delay` and `processing_delay`, do what they say, to the picosecond where that can
+//! be worked out by hand; and are refused or named where they cannot apply.
+
+use penstock_sim::document::resolve;
+use penstock_sim::engine::Progress;
+use penstock_sim::scenario::{Outcome, Resolved};
+use serde_json::json;
+
+/// Time of a packet of 1504 B and of an ACK of 48 B (RDMA) on a link of 10 Gb/s, us.
+const P: f64 = 1.2032;
+const ACK: f64 = 0.0384;
+
+/// Two hosts at a switch, 10 Gb/s and 1 us each; a flow of 100 packets in each of `flows`.
+fn resolved(protocol: &str, flows: usize, more: &str) -> Result<Resolved, String> {
+    let mut toml = format!(
+        "scenario = \"custom\"\nprotocol = \"{protocol}\"\nhosts = [\"h0\", \"h1\"]\nswitches = [\"s\"]\nduration = \"50ms\"\n\
+         segment = \"1460B\"\nsend_jitter = \"0s\"\n{more}\n\
+         [[link]]\nbetween = [\"h[0-1]\", \"s\"]\nrate = \"10Gbps\"\ndelay = \"1us\"\n"
+    );
+    for _ in 0..flows {
+        toml += "[[workload]]\nkind = \"flows\"\nfrom = \"h0\"\nto = \"h1\"\nsize = \"146000B\"\n";
+    }
+    resolve(&json!({ "toml": toml, "seed": 1 }).to_string()).map_err(|e| e.to_string())
+}
+fn run(protocol: &str, flows: usize, more: &str) -> Outcome {
+    resolved(protocol, flows, more).unwrap().run(0, &Progress::default()).unwrap()
+}
+/// Completion times in us, in the order in which the flows were opened.
+fn times(o: &Outcome) -> Vec<f64> {
+    let mut flows: Vec<_> = o.engine.recorder.flows.iter().collect();
+    flows.sort_by_key(|f| f.flow);
+    flows.iter().map(|f| f.closed.since(f.opened).as_secs() * 1e6).collect()
+}
+fn same(found: &[f64], expected: &[f64]) {
+    let close =
+        found.len() == expected.len() && found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6);
+    assert!(close, "{found:?} instead of {expected:?}");
+}
+
+#[test]
+fn a_receive_delay_comes_once_with_the_data_and_once_with_the_ack() {
+    let plain = 100.0 * P + P + 4.0 + 2.0 * ACK;
+    same(&times(&run("dcqcn", 1, "")), &[plain]);
+    same(&times(&run("dcqcn", 1, "receive_delay = \"3us\"")), &[plain + 6.0]);
+}
+#[test]
+fn a_host_handles_one_packet_after_the_other() {
+    // Packets come every 1.2032 us and take 2 us each: the first is there after two links, the last is done 100 times 2 us later. Its ACK
+    // finds a host that has just done with the ACK before.
+    let expected = 2.0 * P + 2.0 + 100.0 * 2.0 + 2.0 * ACK + 2.0 + 2.0;
+    same(&times(&run("dcqcn", 1, "processing_delay = \"2us\"")), &[expected]);
+    // Shorter than the gap between packets it is a delay like the other.
+    let plain = 100.0 * P + P + 4.0 + 2.0 * ACK;
+    same(&times(&run("dcqcn", 1, "processing_delay = \"1us\"")), &[plain + 2.0]);
+    same(&times(&run("dcqcn", 1, "processing_delay = \"1us\"\nreceive_delay = \"3us\"")), &[plain + 8.0]);
+}
+#[test]
+fn a_card_asks_in_turn_or_the_first_one_first() {
+    let rest = P + 4.0 + 2.0 * ACK;
+    // The first one's second packet is in line before the second one's first: its last packet is number 198 of 200.
+    same(&times(&run("dcqcn", 2, "")), &[198.0 * P + rest, 200.0 * P + rest]);
+    same(&times(&run("dcqcn", 2, "nic_order = \"strict\"")), &[100.0 * P + rest, 200.0 * P + rest]);
+}
+
+/// TCP with windows of 100 packets of 1500 B (1.2 us): the SYN of 40 B takes 0.032 us on a link.
+#[test]
+fn tcp_sends_from_an_endless_queue_or_is_asked() {
+    let more = |nic: &str| format!("initial_window = 100\nhost_queue = \"unlimited\"\n{nic}");
+    let pull = |order: &str| format!("initial_window = 100\nnic = \"pull\"\nnic_order = \"{order}\"");
+    let syn = 0.032;
+    // The first connection hears of its SYN after four links, the second one a SYN later; then data go, and the ACK of the last one.
+    let begin = 4.0 + 4.0 * syn;
+    let rest = 1.2 + 4.0 + 2.0 * syn;
+    let found = times(&run("newreno", 2, &more("nic = \"endless\"")));
+    same(&found, &times(&run("newreno", 2, "initial_window = 100\nhost_queue = \"unlimited\"")));
+    // What a window allows is queued at once: the first connection's 100 packets go before the second one's.
+    same(&found, &[begin + 100.0 * 1.2 + rest, begin + 200.0 * 1.2 + rest]);
+    // Asked in turn, the first one's last packet is number 198, as above.
+    same(
+        &times(&run("newreno", 2, &pull("round-robin"))),
+        &[begin + 198.0 * 1.2 + rest, begin + 200.0 * 1.2 + rest],
+    );
+    same(
+        &times(&run("newreno", 2, &pull("strict"))),
+        &[begin + 100.0 * 1.2 + rest, begin + 200.0 * 1.2 + rest],
+    );
+}
+
+#[test]
+fn what_cannot_apply_is_refused_or_named() {
+    let said = |protocol: &str, more: &str| resolved(protocol, 1, more).map(|_| ()).unwrap_err();
+    for protocol in ["dcqcn", "ndp", "pfabric"] {
+        let line = said(protocol, "nic = \"endless\"");
+        let rule = format!(
+            "nic = \"endless\": must be pull, or unset: protocol {protocol} is asked for a packet when the link can take one"
+        );
+        assert!(line.contains(&rule), "{line}");
+        resolved(protocol, 1, "nic = \"pull\"").unwrap();
+    }
+    let line = said("newreno", "nic = \"pull\"\nhost_queue = \"2pkt\"");
+    assert!(line.contains("host_queue = \"2pkt\": must be unset where network cards pull"), "{line}");
+    for (more, rule) in [
+        ("nic = \"push\"", "nic = \"push\": must be one of endless, pull"),
+        ("nic_order = \"fifo\"", "nic_order = \"fifo\": must be one of round-robin, strict"),
+        ("receive_delay = \"2s\"", "receive_delay = \"2s\": must be"),
+        ("processing_delay = \"-1us\"", "processing_delay = \"-1us\": must be"),
+    ] {
+        let line = said("newreno", more);
+        assert!(line.contains(rule), "{line}");
+    }
+    // An order without a card that asks, and one that a transport has of its own.
+    assert_eq!(resolved("newreno", 1, "nic_order = \"strict\"").unwrap().without_effect, ["nic_order"]);
+    let notes = resolved("pfabric", 1, "nic_order = \"strict\"").unwrap().notes;
+    assert!(notes.iter().any(|n| n.starts_with("nic_order has no effect on protocol pfabric")), "{notes:?}");
+}
+
+/// Two senders share the link to h2, whose priority is paused; h0 sends to h3 in the other priority too. A card that pulls obeys a pause
+/// for the connections of its priority, whichever that is, and for no others.
+#[test]
+fn a_card_that_pulls_for_tcp_obeys_the_pause_of_each_priority() {
+    for (paused, free) in [(0, 1), (1, 0)] {
+        let toml = format!(
+            "scenario = \"custom\"\nprotocol = \"newreno\"\nhosts = [\"h[0-3]\"]\nswitches = [\"s\"]\nduration = \"20ms\"\n\
+             initial_window = 10000\nrwnd = \"100MB\"\nnic = \"pull\"\npriorities = 2\npfc = \"on:xoff=20KB,xon=10KB\"\n\
+             [[link]]\nbetween = [\"h[0-3]\", \"s\"]\nrate = \"10Gbps\"\ndelay = \"1us\"\n\
+             [[workload]]\nkind = \"flows\"\nfrom = [\"h0\", \"h1\"]\nto = \"h2\"\nclass = {paused}\n\
+             [[workload]]\nkind = \"flows\"\nfrom = \"h0\"\nto = \"h3\"\nclass = {free}\n"
+        );
+        let o = resolve(&json!({ "toml": toml, "seed": 1 }).to_string())
+            .unwrap()
+            .run(0, &Progress::default())
+            .unwrap();
+        let gbps: Vec<f64> =
+            o.engine.recorder.flows.iter().map(|f| f.acked_bytes as f64 * 8.0 / 20e-3 / 1e9).collect();
+        println!("{paused}: {gbps:?}, pauses {}", o.summary["pauses"]);
+        assert!(o.summary["pauses"] > 100.0 && o.summary["drops"] == 0.0, "{:?}", o.summary);
+        // The paused flows share 10 Gb/s of h2's link, the other has at least what these leave of h0's: half of it.
+        assert!((gbps[0] + gbps[1]) > 8.0 && gbps[2] > 4.5, "{gbps:?}");
+    }
+}

@@ -1,0 +1,143 @@
+//! Guards: RDMA's retransmission timer stands above what full switches make a packet wait, and its network cards know a link that
+//! degrades, fails and is routed around.
+
+use penstock_sim::document::resolve;
+use penstock_sim::engine::Progress;
+use penstock_sim::fabric_options::longest_wait;
+use penstock_sim::scenario::{Outcome, Resolved};
+use penstock_units::{Bytes, Dur, Rate};
+use serde_json::{json, Value};
+
+fn resolved(scenario: &str, set: &[(&str, &str)]) -> Resolved {
+    let set: serde_json::Map<_, _> = set.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
+    resolve(&json!({ "scenario": scenario, "seed": 1, "set": set }).to_string()).unwrap()
+}
+fn custom(toml: &str) -> Outcome {
+    let document: Value = json!({ "toml": toml, "base_dir": ".", "seed": 1 });
+    resolve(&document.to_string()).unwrap().run(0, &Progress::default()).unwrap()
+}
+fn value(o: &Outcome, key: &str) -> f64 {
+    o.summary.get(key).copied().unwrap_or(0.0)
+}
+
+/// The finding: 31 hosts at once into one link, others while the queue is up to 5 ms long; the timer was 1.05 ms.
+#[test]
+fn who_begins_behind_a_full_queue_has_no_timeout_and_repeats_nothing() {
+    let with = |protocol| {
+        let o = custom(&format!(
+            "scenario = \"custom\"\nprotocol = \"{protocol}\"\nhosts = [\"h[0-47]\"]\nswitches = [\"s\"]\nduration = \"100ms\"\n\
+             [[link]]\nbetween = [\"h[0-47]\", \"s\"]\nrate = \"10Gbps\"\ndelay = \"1us\"\n\
+             [[workload]]\nkind = \"flows\"\nfrom = \"h[1-31]\"\nto = \"h0\"\nsize = \"1MB\"\n\
+             [[workload]]\nkind = \"flows\"\nfrom = \"h[32-47]\"\nto = \"h0\"\nsize = \"1MB\"\nspread = \"4ms\"\n"
+        ));
+        assert_eq!((value(&o, "flows_completed"), value(&o, "drops")), (47.0, 0.0));
+        [value(&o, "timeouts"), value(&o, "retransmits")]
+    };
+    let [timeouts, repeated] = with("dcqcn:rto=1048.576us");
+    println!("timer of 2^8 x 4.096 us: {timeouts} timeouts, {repeated} packets again");
+    assert!(timeouts > 0.0 && repeated > 0.0);
+    assert_eq!(with("dcqcn"), [0.0, 0.0]);
+}
+
+/// Several leaves feed one host, and full ones wait for each other.
+#[test]
+fn nor_has_an_incast_over_two_tiers() {
+    let toml = |to: &str| {
+        format!(
+            "scenario = \"custom\"\ntopology = \"leaf-spine:5x2x16\"\nlink_rate = \"10Gbps\"\nfabric_rate = \"40Gbps\"\n\
+             link_delay = \"1us\"\nprotocol = \"dcqcn\"\nduration = \"300ms\"\n\
+             [[workload]]\nkind = \"flows\"\nfrom = {to}\nto = \"h0\"\nsize = \"2MB\"\n"
+        )
+    };
+    let o = custom(&toml("[\"h[16-79]\"]"));
+    println!("{:?}", o.summary);
+    assert_eq!(value(&o, "flows_completed"), 64.0);
+    assert!(value(&o, "pauses") > 0.0);
+    assert_eq!((value(&o, "timeouts"), value(&o, "retransmits"), value(&o, "drops")), (0.0, 0.0, 0.0));
+}
+
+#[test]
+fn the_longest_wait_is_the_memory_of_the_way_at_its_slowest_port() {
+    // One switch: its memory at the rate of a port.
+    let setup = resolved("incast", &[("protocol", "dcqcn"), ("link_rate", "10Gbps"), ("queue", "droptail")])
+        .setup(0)
+        .unwrap();
+    let size = setup.fabric.shared.expect("pause needs it").size;
+    assert_eq!(longest_wait(&setup), Bytes(size) / Rate(10_000_000_000));
+    // Five switches between hosts of different pods, 100 packets of 1,500 bytes at each port of 1 Gb/s.
+    let set = [
+        ("topology", "fat-tree:4"),
+        ("link_rate", "1Gbps"),
+        ("fabric_rate", "1Gbps"),
+        ("buffer", "100pkt"),
+        ("mtu", "1500B"),
+    ];
+    let setup = resolved("permutation", &set).setup(0).unwrap();
+    assert_eq!(longest_wait(&setup), Dur::micros(1200) * 5);
+    // A link that degrades to a tenth takes ten times as long.
+    let slow = [&set[..], &[("fail", "agg0.0<->core0@1ms-2ms,rate=100Mbps")]].concat();
+    assert_eq!(longest_wait(&resolved("permutation", &slow).setup(0).unwrap()), Dur::millis(12) * 5);
+    // Without limit nothing is known.
+    let set = [("topology", "fat-tree:4"), ("buffer", "unlimited")];
+    if let Ok(setup) = resolve(&json!({ "scenario": "permutation", "seed": 1, "set": json!({"topology": set[0].1, "buffer": set[1].1}) }).to_string()) {
+        assert_eq!(longest_wait(&setup.setup(0).unwrap()), Dur::ZERO);
+    }
+}
+
+/// Two hosts at a switch, 10 Gb/s and 1 us each; a flow of 100 packets of 1504 B.
+fn hundred_packets(more: &str) -> Outcome {
+    custom(&format!(
+        "scenario = \"custom\"\nprotocol = \"dcqcn\"\nhosts = [\"h0\", \"h1\"]\nswitches = [\"s\"]\nduration = \"10ms\"\n\
+         segment = \"1460B\"\nsend_jitter = \"0s\"\n{more}\n\
+         [[link]]\nbetween = [\"h[0-1]\", \"s\"]\nrate = \"10Gbps\"\ndelay = \"1us\"\n\
+         [[workload]]\nkind = \"flows\"\nfrom = \"h0\"\nto = \"h1\"\nsize = \"146000B\"\n"
+    ))
+}
+
+#[test]
+fn a_card_whose_link_degrades_sends_at_the_new_rate_from_the_next_packet_on() {
+    let us = |o: &Outcome| {
+        let flow = &o.engine.recorder.flows[0];
+        assert_eq!((flow.delivered_bytes, flow.retransmits, flow.timeouts), (146_000, 0, 0));
+        value(o, "fct_mean_s") * 1e6
+    };
+    // 1504 B take 1.2032 us at 10 Gb/s. The way of the last one through the switch and of its ACK (48 B) back: 4 us of
+    // cables, one packet, two ACKs of 38.4 ns.
+    let back = 4.0 + 1.2032 + 2.0 * 0.0384;
+    assert!((us(&hundred_packets("")) - (100.0 * 1.2032 + back)).abs() < 1e-6);
+    // At 1 Gb/s from 60 us on: packet 50 has begun at 59.0 us (49 x 1.2032) and ends at 60.16, the other 50 take 12.032 us each.
+    let o = hundred_packets("fail = \"h0->s@60us,rate=1Gbps\"");
+    assert!((us(&o) - (50.0 * 1.2032 + 50.0 * 12.032 + back)).abs() < 1e-6, "{}", us(&o));
+    // Until 100 us: of these, packets begun at 60.16, 72.192, 84.224, 96.256 are slow, 46 more are fast.
+    let o = hundred_packets("fail = \"h0->s@60us-100us,rate=1Gbps\"");
+    assert!((us(&o) - (96.0 * 1.2032 + 4.0 * 12.032 + back)).abs() < 1e-6, "{}", us(&o));
+}
+
+/// A spine fails for ever. With rerouting every flow ends, whatever pulls; where nobody is told, a flow on a fixed path does not.
+#[test]
+fn pulling_cards_are_routed_around_a_failed_spine() {
+    let toml = |protocol: &str, reroute: &str| {
+        format!(
+            "scenario = \"custom\"\nprotocol = \"{protocol}\"\ntopology = \"leaf-spine:2x2x4\"\nlink_rate = \"10Gbps\"\n\
+             fabric_rate = \"40Gbps\"\nlink_delay = \"1us\"\nduration = \"40ms\"\nreroute = \"{reroute}\"\n\
+             fail = \"leaf0<->spine0@300us; leaf1<->spine0@300us\"\n\
+             [[workload]]\nkind = \"flows\"\nfrom = \"h[0-3]\"\nto = \"h[4-7]\"\nsize = \"1MB\"\ncount = 2\n"
+        )
+    };
+    for protocol in ["dcqcn", "ndp", "pfabric"] {
+        let o = custom(&toml(protocol, "at-once"));
+        assert_eq!(value(&o, "flows_completed"), 8.0, "{protocol}");
+        assert!(value(&o, "drops_down") > 0.0, "{protocol}: something was under way");
+        for f in &o.engine.recorder.flows {
+            assert_eq!(
+                (f.delivered_bytes, f.acked_bytes),
+                (1_000_000, 1_000_000),
+                "{protocol} flow {}",
+                f.flow
+            );
+        }
+    }
+    let o = custom(&toml("dcqcn", "never"));
+    let done = value(&o, "flows_completed");
+    assert!(done > 0.0 && done < 8.0, "{done} of 8");
+}

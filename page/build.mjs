@@ -1,0 +1,24 @@
+// Bundles the page: `node build.mjs OUT` writes page.js, page.css and LICENSES.txt there.
+import { build } from "esbuild";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+const out = process.argv[2] ?? "dist";
+const common = { bundle: true, minify: true, write: false, format: "iife", target: ["chrome120", "firefox120"], legalComments: "inline" };
+const worker = await build({ ...common, entryPoints: ["src/worker.ts"] });
+const page = await build({
+  ...common,
+  entryPoints: ["src/main.ts"],
+  outdir: "out",
+  define: { WORKER_SOURCE: JSON.stringify(worker.outputFiles[0].text) },
+});
+mkdirSync(out, { recursive: true });
+for (const file of page.outputFiles) {
+  writeFileSync(join(out, file.path.endsWith(".css") ? "page.css" : "page.js"), file.text);
+}
+const pack = JSON.parse(readFileSync("package.json", "utf8"));
+const licences = Object.keys(pack.dependencies).map((name) => {
+  const { version, license } = JSON.parse(readFileSync(join("node_modules", name, "package.json"), "utf8"));
+  return `${name} ${version} (${license})\n\n${readFileSync(join("node_modules", name, "LICENSE"), "utf8").trim()}\n`;
+});
+writeFileSync(join(out, "LICENSES.txt"), licences.join("\n"));

@@ -1,0 +1,444 @@
+// The network at one moment: nodes, links, packets where they are, queues at ports. Everything is told twice: by colour and by shape.
+import { FLAG, NOWHERE, type Log } from "./log";
+import { layout, type Layout, type Place } from "./layout";
+
+/** Okabe and Ito's palette, as the figures of penstock have it. */
+export const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7A5195", "#E69F00", "#56B4E9", "#7F7F7F"];
+export const colour = (flow: number) => PALETTE[flow % PALETTE.length];
+
+export interface Ink {
+  text: string;
+  pale: string;
+  line: string;
+  ground: string;
+  alarm: string;
+}
+export interface Selection {
+  port: number;
+  flow: number;
+}
+/** What is under the pointer. */
+export type Hit =
+  | { kind: "packet"; hop: number }
+  | { kind: "port"; port: number }
+  | { kind: "node"; node: number };
+
+/** More packets than this on the wires, or more links, and links show heat instead. */
+const MOST_PACKETS = 12000;
+const MOST_LINKS = 1200;
+const HEAT_BINS = 400;
+/** A drop is seen falling for so long, in real seconds at the speed that is played. */
+const FALL = 0.6;
+
+interface Thresholds {
+  limit: number | null;
+  marks: number[];
+}
+/** A port's limit and thresholds in packets, as far as they are said in packets or bytes. */
+export function thresholds(log: Log, port: number): Thresholds {
+  const link = log.head.links[port];
+  const packet = (log.head.mss[0] ?? 1460) + 40;
+  const limit = link.limit ? (link.limit.packets ?? (link.limit.bytes ?? 0) / packet) : null;
+  const marks: number[] = [];
+  for (const [, , value, unit] of link.queue.matchAll(/\b(k|k1|k2|min|max|kmin|kmax)=([\d.]+)\s*(\w*)/g)) {
+    const factor = { "": 1, pkt: 1, B: 1 / packet, KB: 1000 / packet, KiB: 1024 / packet, MB: 1e6 / packet }[unit];
+    if (factor !== undefined) marks.push(Number(value) * factor);
+  }
+  return { limit, marks };
+}
+
+export class Picture {
+  private readonly layout: Layout;
+  /** Whether a cable has a link in either direction: then each keeps to its side. */
+  private readonly paired: boolean[];
+  private heatOf: { version: number; bins: Float32Array[] } | null = null;
+  private drawn: { hop: number; x: number; y: number }[] = [];
+  private peaks: { version: number; queue: Uint32Array } | null = null;
+  /** For tests: packets drawn on wires, and whether links showed heat. */
+  shown = { packets: 0, heat: false };
+
+  constructor(
+    readonly canvas: HTMLCanvasElement,
+    readonly log: Log,
+  ) {
+    this.layout = layout(log.head);
+    const there = new Set(log.head.links.map((l) => `${l.from}-${l.to}`));
+    this.paired = log.head.links.map((l) => there.has(`${l.to}-${l.from}`));
+  }
+  get kind(): string {
+    return this.layout.kind;
+  }
+
+  private place(node: number, w: number, h: number): Place {
+    const p = this.layout.places[node];
+    const [mx, my] = [Math.min(56, w * 0.09), 22];
+    return { x: mx + p.x * (w - 2 * mx), y: my + p.y * (h - 2 * my) };
+  }
+  /** Ends of a link on the canvas, moved to its side of the cable. */
+  private ends(port: number, w: number, h: number): [Place, Place] {
+    const link = this.log.head.links[port];
+    const [a, b] = [this.place(link.from, w, h), this.place(link.to, w, h)];
+    const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
+    const side = this.paired[port] ? 2.5 : 0;
+    const [ox, oy] = [(-(b.y - a.y) / length) * side, ((b.x - a.x) / length) * side];
+    return [
+      { x: a.x + ox, y: a.y + oy },
+      { x: b.x + ox, y: b.y + oy },
+    ];
+  }
+
+  draw(t: number, ink: Ink, selected: Selection, speed: number): void {
+    const { canvas, log } = this;
+    const scale = window.devicePixelRatio || 1;
+    const [w, h] = [canvas.clientWidth, canvas.clientHeight];
+    if (w === 0 || h === 0) return;
+    if (canvas.width !== Math.round(w * scale) || canvas.height !== Math.round(h * scale)) {
+      canvas.width = Math.round(w * scale);
+      canvas.height = Math.round(h * scale);
+    }
+    const g = canvas.getContext("2d")!;
+    g.setTransform(scale, 0, 0, scale, 0, 0);
+    g.clearRect(0, 0, w, h);
+    this.drawn = [];
+
+    const active: number[] = [];
+    const queues = new Uint32Array(log.head.links.length);
+    let wires = 0;
+    log.at(t, (hop) => {
+      if (log.left.data[hop] > t) queues[log.hopPort.data[hop]]++;
+      else wires++;
+      active.push(hop);
+    });
+    const heat = wires > MOST_PACKETS || log.head.links.length > MOST_LINKS;
+    this.links(g, w, h, ink, t, heat, selected);
+    if (!heat) this.packets(g, w, h, ink, t, active, selected);
+    this.shown = { packets: wires, heat };
+    this.falling(g, w, h, ink, t, speed);
+    this.queues(g, w, h, ink, queues, selected);
+    this.nodes(g, w, h, ink);
+  }
+
+  private links(
+    g: CanvasRenderingContext2D,
+    w: number,
+    h: number,
+    ink: Ink,
+    t: number,
+    heat: boolean,
+    selected: Selection,
+  ): void {
+    const { log } = this;
+    const stopped = new Set<number>();
+    const down = new Set<number>();
+    for (const p of log.pauses) if (p.at <= t) p.on ? stopped.add(p.port) : stopped.delete(p.port);
+    for (const o of log.outages) if (o.at <= t) o.up ? down.delete(o.port) : down.add(o.port);
+    let bins: Float32Array[] | null = null;
+    if (heat) {
+      if (this.heatOf?.version !== log.version) this.heatOf = { version: log.version, bins: log.heat(HEAT_BINS) };
+      bins = this.heatOf.bins;
+    }
+    const bin = Math.min(HEAT_BINS - 1, Math.floor((t / log.duration) * HEAT_BINS));
+    g.lineCap = "butt";
+    if (!heat) {
+      g.beginPath();
+      for (let port = 0; port < log.head.links.length; port++) {
+        const [a, b] = this.ends(port, w, h);
+        g.moveTo(a.x, a.y);
+        g.lineTo(b.x, b.y);
+      }
+      g.strokeStyle = ink.line;
+      g.lineWidth = 1;
+      g.stroke();
+    } else {
+      for (let port = 0; port < log.head.links.length; port++) {
+        const [a, b] = this.ends(port, w, h);
+        const bits = (bins![port][bin] * 8 * HEAT_BINS) / log.duration;
+        const share = Math.min(1, bits / log.head.links[port].rate_bps);
+        g.beginPath();
+        g.moveTo(a.x, a.y);
+        g.lineTo(b.x, b.y);
+        // Wider and stronger with load, in any shade.
+        g.globalAlpha = 0.15 + 0.85 * share;
+        g.strokeStyle = share > 0.9 ? ink.alarm : ink.text;
+        g.lineWidth = 0.5 + 3.5 * share;
+        g.stroke();
+        g.globalAlpha = 1;
+      }
+    }
+    if (selected.port >= 0 && selected.port < log.head.links.length) {
+      const [a, b] = this.ends(selected.port, w, h);
+      g.beginPath();
+      g.moveTo(a.x, a.y);
+      g.lineTo(b.x, b.y);
+      g.strokeStyle = ink.text;
+      g.lineWidth = 1.5;
+      g.setLineDash([6, 3]);
+      g.stroke();
+      g.setLineDash([]);
+    }
+    for (const port of [...stopped, ...down]) {
+      const [a, b] = this.ends(port, w, h);
+      const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
+      const [ux, uy] = [(b.x - a.x) / length, (b.y - a.y) / length];
+      const at = down.has(port) ? length / 2 : Math.min(26, length / 3);
+      const [x, y] = [a.x + ux * at, a.y + uy * at];
+      g.strokeStyle = ink.alarm;
+      g.lineWidth = 3;
+      g.beginPath();
+      if (down.has(port)) {
+        g.moveTo(x - 5, y - 5);
+        g.lineTo(x + 5, y + 5);
+        g.moveTo(x + 5, y - 5);
+        g.lineTo(x - 5, y + 5);
+      } else {
+        // A barrier across the link.
+        g.moveTo(x - uy * 7, y + ux * 7);
+        g.lineTo(x + uy * 7, y - ux * 7);
+      }
+      g.stroke();
+    }
+  }
+
+  private packets(
+    g: CanvasRenderingContext2D,
+    w: number,
+    h: number,
+    ink: Ink,
+    t: number,
+    active: number[],
+    selected: Selection,
+  ): void {
+    const { log } = this;
+    const ends = new Map<number, [Place, Place]>();
+    // One path per look: thousands of packets are a few strokes.
+    const paths = new Map<string, Path2D>();
+    const marked = new Path2D();
+    const again = new Path2D();
+    for (const hop of active) {
+      const port = log.hopPort.data[hop];
+      const link = log.head.links[port];
+      if (!link) continue;
+      const packet = log.hopPacket.data[hop];
+      const flow = log.flow.data[packet];
+      const delay = link.delay_ps * 1e-12;
+      const trim = log.trims.get(packet);
+      const size = trim && trim.at <= t ? trim.bytes : log.bytes.data[packet];
+      const wire = ((size + log.head.framing) * 8) / link.rate_bps;
+      const [left, arrived] = [log.left.data[hop], log.arrived.data[hop]];
+      // Its first bit is on the wire from `left - wire` on.
+      const front = Math.min(1, (t - (left - wire)) / Math.max(delay, 1e-15));
+      if (!(front > 0)) continue;
+      const late = arrived - left - delay;
+      const travel = Number.isFinite(late) && late > 1e-12 ? arrived - left : delay;
+      const tail = Math.max(0, Math.min(1, (t - left) / Math.max(travel, 1e-15)));
+      let pair = ends.get(port);
+      if (!pair) ends.set(port, (pair = this.ends(port, w, h)));
+      const [a, b] = pair;
+      const [dx, dy] = [b.x - a.x, b.y - a.y];
+      const length = Math.hypot(dx, dy) || 1;
+      const least = 4 / length;
+      const head = Math.max(Math.min(front, 1), tail + least);
+      const payload = log.payload.data[packet] > 0 && !(trim && trim.at <= t);
+      const dim = selected.flow >= 0 && flow !== selected.flow;
+      const key = `${dim ? "dim" : flow % PALETTE.length}|${payload ? 5 : 2}`;
+      let path = paths.get(key);
+      if (!path) paths.set(key, (path = new Path2D()));
+      const [x, y] = [a.x + dx * tail, a.y + dy * tail];
+      const [hx, hy] = [a.x + dx * head, a.y + dy * head];
+      path.moveTo(x, y);
+      path.lineTo(hx, hy);
+      const [mx, my] = [(x + hx) / 2, (y + hy) / 2];
+      this.drawn.push({ hop, x: mx, y: my });
+      const ce = log.ecn.data[packet] === 3 || log.markedAt.data[packet] <= t;
+      if (ce && payload) {
+        marked.moveTo(mx + 4, my);
+        marked.arc(mx, my, 4, 0, 7);
+      }
+      if (log.flags.data[packet] & FLAG.RETRANSMIT) {
+        again.moveTo(mx, my - 5);
+        again.lineTo(mx + 5, my);
+        again.lineTo(mx, my + 5);
+        again.lineTo(mx - 5, my);
+        again.closePath();
+      }
+    }
+    for (const [key, path] of paths) {
+      const [who, width] = key.split("|");
+      g.strokeStyle = who === "dim" ? ink.pale : PALETTE[Number(who)];
+      g.lineWidth = Number(width);
+      g.stroke(path);
+    }
+    g.lineWidth = 1.4;
+    g.strokeStyle = ink.text;
+    g.stroke(marked);
+    g.fillStyle = ink.text;
+    g.fill(again);
+  }
+
+  private falling(
+    g: CanvasRenderingContext2D,
+    w: number,
+    h: number,
+    ink: Ink,
+    t: number,
+    speed: number,
+  ): void {
+    const { log } = this;
+    const window = FALL * speed;
+    // Drops are nearly in order of time: look back from the first that is later.
+    let [low, high] = [0, log.drops.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (log.arrived.data[log.drops[middle]] > t) high = middle;
+      else low = middle + 1;
+    }
+    g.strokeStyle = ink.alarm;
+    g.lineWidth = 2;
+    g.beginPath();
+    for (let i = low - 1, seen = 0; i >= 0 && seen < 200; i--, seen++) {
+      const hop = log.drops[i];
+      const age = (t - log.arrived.data[hop]) / window;
+      if (age > 1) break;
+      const port = log.hopPort.data[hop];
+      if (port === NOWHERE) continue;
+      const [a, b] = this.ends(port, w, h);
+      const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
+      const x = a.x + ((b.x - a.x) / length) * 16 + (hop % 7) * 2 - 6;
+      const y = a.y + ((b.y - a.y) / length) * 16 + 8 + age * 40;
+      g.moveTo(x - 3, y - 3);
+      g.lineTo(x + 3, y + 3);
+      g.moveTo(x + 3, y - 3);
+      g.lineTo(x - 3, y + 3);
+    }
+    g.stroke();
+  }
+
+  private queues(
+    g: CanvasRenderingContext2D,
+    w: number,
+    h: number,
+    ink: Ink,
+    queues: Uint32Array,
+    selected: Selection,
+  ): void {
+    const { log } = this;
+    if (this.peaks?.version !== log.version) {
+      const queue = this.peaks?.queue ?? new Uint32Array(log.head.links.length);
+      this.peaks = { version: log.version, queue };
+    }
+    const peak = this.peaks.queue;
+    for (let port = 0; port < queues.length; port++) {
+      const now = queues[port];
+      peak[port] = Math.max(peak[port], now);
+      const chosen = port === selected.port || port === log.head.bottleneck;
+      if (now < 2 && !chosen) continue;
+      const [a, b] = this.ends(port, w, h);
+      const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
+      const [ux, uy] = [(b.x - a.x) / length, (b.y - a.y) / length];
+      const { limit, marks } = thresholds(log, port);
+      const full = limit ?? Math.max(peak[port], 10);
+      const reach = Math.min(chosen ? 70 : 34, length * 0.45);
+      const wide = chosen ? 11 : 6;
+      const start = 11;
+      // Along the link, on its own side of the cable.
+      const [ox, oy] = [-uy * (wide / 2 + 4), ux * (wide / 2 + 4)];
+      const at = (part: number): [number, number] => {
+        const d = start + reach * Math.min(part, 1);
+        return [a.x + ux * d + ox, a.y + uy * d + oy];
+      };
+      const [x0, y0] = at(0);
+      const [x1, y1] = at(1);
+      g.lineWidth = wide;
+      g.strokeStyle = ink.line;
+      stroke(g, x0, y0, x1, y1);
+      const [xq, yq] = at(now / full);
+      g.strokeStyle = limit !== null && now >= limit ? ink.alarm : ink.text;
+      g.lineWidth = wide - 2;
+      stroke(g, x0, y0, xq, yq);
+      g.lineWidth = 2;
+      for (const mark of marks) {
+        const [x, y] = at(mark / full);
+        g.strokeStyle = ink.alarm;
+        stroke(g, x - uy * wide * 0.8, y + ux * wide * 0.8, x + uy * wide * 0.8, y - ux * wide * 0.8);
+      }
+      if (limit !== null) {
+        g.strokeStyle = ink.text;
+        stroke(g, x1 - uy * wide * 0.7, y1 + ux * wide * 0.7, x1 + uy * wide * 0.7, y1 - ux * wide * 0.7);
+      }
+      if (chosen) {
+        g.fillStyle = ink.text;
+        g.font = "12px system-ui, sans-serif";
+        g.textAlign = "center";
+        g.textBaseline = "top";
+        const [tx, ty] = at(0.5);
+        g.fillText(limit === null ? `${now}` : `${now} of ${round(limit)}`, tx - uy * 12, ty + Math.abs(ux) * 9 + 2);
+      }
+    }
+  }
+
+  private nodes(g: CanvasRenderingContext2D, w: number, h: number, ink: Ink): void {
+    const { log } = this;
+    const many = log.head.nodes.length > 80;
+    g.font = `${log.head.nodes.length > 30 ? 10 : 11}px system-ui, sans-serif`;
+    g.textBaseline = "middle";
+    log.head.nodes.forEach(([name, isSwitch], i) => {
+      const p = this.place(i, w, h);
+      const r = isSwitch ? (many ? 4 : 8) : many ? 2 : 4;
+      g.beginPath();
+      if (isSwitch) g.rect(p.x - r, p.y - r, 2 * r, 2 * r);
+      else g.arc(p.x, p.y, r, 0, 7);
+      g.fillStyle = ink.ground;
+      g.fill();
+      g.strokeStyle = ink.text;
+      g.lineWidth = 1.5;
+      g.stroke();
+      // In a column of hosts so many names have no room.
+      const column = !isSwitch && this.layout.places[i].x < 0.9 && (this.layout.kind === "star" || this.layout.kind === "chain");
+      const every = column ? Math.ceil((11 * log.head.nodes.length) / h) : 1;
+      if (many || i % every !== 0) return;
+      g.fillStyle = ink.text;
+      if (this.layout.kind === "star" || this.layout.kind === "chain") {
+        const outside = p.x < w * 0.5;
+        g.textAlign = isSwitch ? "center" : outside ? "right" : "left";
+        if (isSwitch) g.fillText(name, p.x, p.y - r - 8);
+        else g.fillText(name, p.x + (outside ? -r - 4 : r + 4), p.y);
+      } else {
+        g.textAlign = "center";
+        g.fillText(name, p.x, isSwitch ? p.y - r - 8 : p.y + r + 8);
+      }
+    });
+  }
+
+  /** What is nearest to a point of the canvas. */
+  hit(x: number, y: number): Hit | null {
+    const [w, h] = [this.canvas.clientWidth, this.canvas.clientHeight];
+    let best: { d: number; hit: Hit } = { d: 9, hit: { kind: "node", node: -1 } };
+    this.log.head.nodes.forEach((_, node) => {
+      const p = this.place(node, w, h);
+      const d = Math.hypot(p.x - x, p.y - y);
+      if (d < best.d) best = { d, hit: { kind: "node", node } };
+    });
+    for (const { hop, x: px, y: py } of this.drawn) {
+      const d = Math.hypot(px - x, py - y) - 1;
+      if (d < best.d) best = { d, hit: { kind: "packet", hop } };
+    }
+    if (best.d >= 9) {
+      for (let port = 0; port < this.log.head.links.length; port++) {
+        const [a, b] = this.ends(port, w, h);
+        const [dx, dy] = [b.x - a.x, b.y - a.y];
+        const s = Math.max(0, Math.min(1, ((x - a.x) * dx + (y - a.y) * dy) / (dx * dx + dy * dy || 1)));
+        const d = Math.hypot(a.x + s * dx - x, a.y + s * dy - y);
+        if (d < best.d) best = { d, hit: { kind: "port", port } };
+      }
+    }
+    return best.hit.kind === "node" && best.hit.node < 0 ? null : best.hit;
+  }
+}
+
+function stroke(g: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
+  g.beginPath();
+  g.moveTo(x0, y0);
+  g.lineTo(x1, y1);
+  g.stroke();
+}
+const round = (x: number) => (Number.isInteger(x) ? x : x.toFixed(1));

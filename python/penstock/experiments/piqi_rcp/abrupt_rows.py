@@ -1,0 +1,334 @@
+"""Section VI: an abrupt join (Fig 18), and mice beside a long flow (Fig 19)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.experiments.piqi_rcp.linux import (
+    GIGABIT,
+    JOIN,
+    LEAVE,
+    MATTERS,
+    MATTERS_CROWD,
+    NAMES,
+    ONE_RUN,
+    SAMPLE,
+    crowd_end,
+    crowd_numbers,
+    mice_numbers,
+    mice_settings,
+    pair,
+    path,
+    ten_join,
+)
+from penstock.experiments.piqi_rcp.setup import (
+    CHOSEN,
+    MBPS,
+    PAPER,
+    TESTBED,
+    at,
+    over_time,
+    rcp_linux,
+    sampled,
+    seconds,
+    thinned,
+)
+from penstock.ledger import (
+    Cause,
+    Claim,
+    Measurement,
+    Row,
+    at_least,
+    at_most,
+    between,
+    within,
+)
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+    from penstock.runs import RunSet
+
+
+# ---- P-18 -------------------------------------------------------------------------------------------------
+
+_FIG_18A, _FIG_18B = "section VI, Fig 18(a)", "section VI, Fig 18(b)"
+STATED_LEAST, STATED_LOW = 10.0, 7.0
+SAMPLES = (0.1, 0.2, 0.5, 1.0)
+# Parameters that the paper leaves open, one changed at a time.
+_VARIANTS: dict[str, dict[str, Any]] = {
+    "floor 0.1 packets per round trip": {"floor": 0.1},
+    "floor 0.001": {"floor": 0.001},
+    "slow falls of the mean round trip": {"rtt_average": "slow-fall"},
+    "mean round trip over bytes": {"mean": "bytes"},
+}
+
+
+def _measure_abrupt(lab: Lab) -> Measurement:
+    end = crowd_end(lab)
+    rcp_run, ours, *others = ten_join(lab, (*pair(), *(rcp_linux(**v) for v in _VARIANTS.values())), end=end)
+    return {
+        **crowd_numbers((rcp_run, ours), JOIN, LEAVE, SAMPLE),
+        "rises by sample": {
+            f"{s:g} s": crowd_numbers((rcp_run, ours), JOIN, LEAVE, s)["most"]["RCP"] for s in SAMPLES
+        },
+        "variants": {
+            name: [crowd_numbers((r, ours), JOIN, LEAVE, SAMPLE)[key]["RCP"] for key in ("least", "low for")]
+            for name, r in zip(_VARIANTS, others, strict=True)
+        },
+        "arrivals": {
+            name: thinned(t, y / MBPS, 600)
+            for name, (t, y) in zip(
+                NAMES, (sampled(r, "arrival_rate_bps") for r in (rcp_run, ours)), strict=True
+            )
+        },
+    }
+
+
+def _probe_abrupt(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    chosen = at(settings)
+    crowd = ten_join(lab, pair(chosen), chosen, 65.0)
+    return crowd_numbers(crowd, JOIN, LEAVE, seconds(chosen["section6.sample"]))
+
+
+def _draw_abrupt(m: Measurement, lab: Lab) -> list[Path]:
+    title = "Ten flows join at 30 s, leave at 113 s"
+    return [over_time(lab, "P-18", m["arrivals"], title, "arrival rate (Mb/s)", ylim=(0, 400))]
+
+
+_OVERCOMPENSATES = (
+    "the router's control equation overcompensates and drives the combined sending rate to 10 mb/s"
+)
+_LITTLE = "PIQI-RCP has a very small overshoot of C_l"
+
+P_18 = Row(
+    "P-18",
+    PAPER,
+    "Abrupt join (Fig 18)",
+    claims=(
+        Claim(
+            "rises",
+            "RCP's arrival rate rises to 300 Mb/s at the join",
+            "number",
+            "300 Mb/s",
+            lambda m: m["most"]["RCP"],
+            within(300, TESTBED),
+            quote="at time t = 30 the average input traffic increases to 300 mb/s",
+            where=_FIG_18A,
+            why=ONE_RUN,
+            unit="Mb/s",
+        ),
+        Claim(
+            "falls",
+            "it then falls to 10 Mb/s",
+            "number",
+            "10 Mb/s",
+            lambda m: m["least"]["RCP"],
+            between(STATED_LEAST / 2, STATED_LEAST * 2),
+            quote=_OVERCOMPENSATES,
+            where=_FIG_18A,
+            why="a factor of two: a small number read off a plot",
+            unit="Mb/s",
+        ),
+        Claim(
+            "seconds",
+            "and stays low for about 7 s",
+            "number",
+            "about 7 s",
+            lambda m: m["low for"]["RCP"],
+            within(STATED_LOW, TESTBED),
+            quote="The system remains in this transient state for about 7 seconds before eventually "
+            "recovering",
+            where=_FIG_18A,
+            why="low: below half of the capacity; 25 %: one run of a testbed",
+            unit="s",
+        ),
+        Claim(
+            "piqi-overshoot",
+            "PIQI-RCP overshoots very little",
+            "bound",
+            "very small overshoot",
+            lambda m: m["most"]["PIQI-RCP"],
+            at_most(110),
+            quote=_LITTLE,
+            where=_FIG_18B,
+            why="very small: a tenth of the capacity of 100 Mb/s",
+            unit="Mb/s",
+        ),
+        Claim(
+            "piqi-holds",
+            "PIQI-RCP's arrival rate does not collapse",
+            "bound",
+            "no collapse",
+            lambda m: m["least"]["PIQI-RCP"],
+            at_least(50),
+            quote=_LITTLE,
+            where=_FIG_18B,
+            why="no collapse: it stays above half of the capacity",
+            unit="Mb/s",
+        ),
+    ),
+    measure=_measure_abrupt,
+    draw=_draw_abrupt,
+    causes=(
+        Cause(
+            "how long RCP stays low depends on the smallest rate of the router and on how it smooths round "
+            "trips, which the paper leaves open",
+            holds=lambda m: (
+                max(low for _, low in m["variants"].values())
+                >= 2 * min(low for _, low in m["variants"].values())
+            ),
+            evidence=lambda m: "; ".join(f"{name}: {low:.1f} s" for name, (_, low) in m["variants"].items()),
+            of=("seconds",),
+        ),
+        Cause(
+            "how deep RCP falls depends on the smallest rate of the router and on how it smooths round "
+            "trips, which the paper leaves open: with another choice it is as stated",
+            holds=lambda m: any(
+                STATED_LEAST / 2 <= least <= STATED_LEAST * 2 for least, _ in m["variants"].values()
+            ),
+            evidence=lambda m: "; ".join(
+                f"{name}: {least:.1f} Mb/s" for name, (least, _) in m["variants"].items()
+            ),
+            of=("falls",),
+        ),
+        Cause(
+            "it depends on what the plotted rates are averages over, which is not given: over some time "
+            "from the routers' interval to a second it is as stated",
+            holds=lambda m: min(m["rises by sample"].values()) <= 300 <= max(m["rises by sample"].values()),
+            evidence=lambda m: ", ".join(f"{x:.0f} Mb/s over {s}" for s, x in m["rises by sample"].items()),
+            of=("rises",),
+        ),
+    ),
+    matters=MATTERS_CROWD,
+    probe=_probe_abrupt,
+)
+
+# ---- P-19 -------------------------------------------------------------------------------------------------
+
+# A hundredth of what the link holds in a round trip, in packets of 1000 B.
+NO_QUEUE = 62.5
+
+
+def _mice(lab: Lab, chosen: Mapping[str, Any], since: float, end: float, runs: int) -> list[RunSet]:
+    settings = {**mice_settings("1Gbps", since, end, 100), **path(chosen)}
+    points = [("poisson", {**settings, "protocol": p}) for p in pair(chosen)]
+    return lab.sweep(points, runs=runs, keep=["series"])
+
+
+def _measure_mice(lab: Lab) -> Measurement:
+    since, end = lab.pick((30.0, 120.0), (10.0, 30.0), (2.0, 4.0))
+    runs = _mice(lab, CHOSEN, since, end, lab.replications(5, 2))
+    return {
+        **mice_numbers(runs, since, GIGABIT),
+        "arrivals": {
+            name: thinned(t, y / MBPS, 2000)
+            for name, (t, y) in zip(NAMES, (sampled(r, "arrival_rate_bps") for r in runs), strict=True)
+        },
+    }
+
+
+def _probe_mice(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return mice_numbers(_mice(lab, at(settings), 5.0, 20.0, 1), 5.0, GIGABIT)
+
+
+def _draw_mice(m: Measurement, lab: Lab) -> list[Path]:
+    return [over_time(lab, "P-19", m["arrivals"], "Mice beside a long flow", "arrival rate (Mb/s)")]
+
+
+_FIG_19 = "section VI, Fig 19"
+_SWINGS = (
+    "link utilization remains generally very high, but experiences occasional overshoots by 40% and "
+    "undershoots by 25%"
+)
+_LESS = (
+    "much less rate fluctuation, a virtually non-existent queue, and the same high link utilization as in RCP"
+)
+_EXTREME = "half of it either way: the extreme of what mice a run draws"
+
+P_19 = Row(
+    "P-19",
+    PAPER,
+    "Mice beside a long flow (Fig 19)",
+    claims=(
+        Claim(
+            "high",
+            "RCP's utilisation is very high",
+            "bound",
+            "very high",
+            lambda m: m["use"]["RCP"],
+            at_least(0.9),
+            quote=_SWINGS,
+            where=f"{_FIG_19}(a)",
+            why="very high: 90 %",
+            say=lambda m: f"{m['use']['RCP'].mean:.1%}",
+        ),
+        Claim(
+            "overshoots",
+            "RCP's arrival rate overshoots by 40 %",
+            "number",
+            "+40 %",
+            lambda m: m["excess"]["RCP"],
+            within(0.4, 0.5),
+            quote=_SWINGS,
+            where=f"{_FIG_19}(a)",
+            why=_EXTREME,
+            say=lambda m: f"{m['excess']['RCP']} of the capacity",
+        ),
+        Claim(
+            "undershoots",
+            "RCP's arrival rate undershoots by 25 %",
+            "number",
+            "-25 %",
+            lambda m: m["shortfall"]["RCP"],
+            within(0.25, 0.5),
+            quote=_SWINGS,
+            where=f"{_FIG_19}(a)",
+            why=_EXTREME,
+            say=lambda m: f"{m['shortfall']['RCP']} of the capacity",
+        ),
+        Claim(
+            "less",
+            "PIQI-RCP's rate fluctuates much less",
+            "ratio",
+            "much less",
+            "range over RCP's",
+            at_most(0.5),
+            quote=_LESS,
+            where=f"{_FIG_19}(b)",
+            why="much: its range is at most half of RCP's",
+            unit="times RCP's range",
+        ),
+        Claim(
+            "no-queue",
+            "PIQI-RCP has virtually no queue",
+            "bound",
+            "virtually non-existent",
+            lambda m: m["queue"]["PIQI-RCP"],
+            at_most(NO_QUEUE),
+            quote=_LESS,
+            where=f"{_FIG_19}(b)",
+            why="virtually none: on average a hundredth of what the link holds in a round trip",
+            unit="packets",
+        ),
+        Claim(
+            "same-use",
+            "PIQI-RCP has the same high utilisation",
+            "equal",
+            "the same",
+            lambda m: m["use"]["PIQI-RCP"].mean - m["use"]["RCP"].mean,
+            within(0, by=0.05),
+            quote=_LESS,
+            where=f"{_FIG_19}(b)",
+            why="the same: within the five points that gamma = 0.95 leaves free",
+            say=lambda m: ", ".join(f"{name} {m['use'][name].mean:.1%}" for name in NAMES),
+        ),
+    ),
+    measure=_measure_mice,
+    draw=_draw_mice,
+    matters=MATTERS,
+    probe=_probe_mice,
+)
+
+ABRUPT_ROWS = [P_18, P_19]

@@ -1,0 +1,284 @@
+"""Completion times under Poisson arrivals (Fig 13b)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from penstock import figures
+from penstock.experiments.piqi_rcp.setup import (
+    CHOSEN,
+    PAPER,
+    SENDERS,
+    START,
+    WIRE,
+    Array,
+    at,
+    rcp,
+    simple,
+)
+from penstock.ledger import (
+    Cause,
+    Claim,
+    Estimate,
+    Measurement,
+    Row,
+    at_least,
+    every,
+)
+from penstock.models import schedulers
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+    from penstock.runs import RunSet
+
+
+CAPACITY, RTT = 2.4e9, 0.1
+LIMITED, QUICKER = "RCP, finite buffer", "PIQI-RCP, tau1 = 0.1"
+PAPERS = ("RCP", "PIQI-RCP", "XCP", "TCP")
+EDGES = np.geomspace(8, 3000, 13)
+
+
+def _workload(
+    lab: Lab, length: float, runs: int, chosen: Mapping[str, Any] = CHOSEN, everyone: bool = True
+) -> dict[str, RunSet]:
+    base = {"capacity": "2.4Gbps", "access_rate": "24Gbps", "duration": f"{length:g}s"}
+    points: dict[str, dict[str, Any]] = {
+        "RCP": {"protocol": rcp(chosen)},
+        "PIQI-RCP": {"protocol": simple(chosen)},
+        "XCP": {"protocol": "xcp"},
+        "TCP": {"protocol": "newreno", "initial_window": chosen["poisson.initial_window"]},
+        LIMITED: {"protocol": rcp(chosen), "buffer": chosen["poisson.buffer"]},
+    }
+    if everyone:
+        points[QUICKER] = {"protocol": simple(chosen, tau1=0.1)}
+    found = lab.sweep(
+        [("poisson", {**base, **more}) for more in points.values()], runs=runs, keep=["transfers", "flows"]
+    )
+    return dict(zip(points, found, strict=True))
+
+
+def _same_flows(sets: Mapping[str, RunSet], run: int, length: float) -> dict[str, pl.DataFrame]:
+    """The transfers of each protocol that began in the middle of the run and were complete under all."""
+    done = {
+        name: s.tables(run)["transfers"].select("flow", "start_s", "bytes", "fct_s")
+        for name, s in sets.items()
+    }
+    first, *others = done.values()
+    common = first.filter((pl.col("start_s") > 0.2 * length) & (pl.col("start_s") < 0.6 * length)).select(
+        "flow"
+    )
+    for table in others:
+        common = common.join(table.select("flow"), on="flow")
+    return {name: common.join(table, on="flow").sort("flow") for name, table in done.items()}
+
+
+def _ideal(sets: Mapping[str, RunSet], run: int, wanted: Array) -> dict[str, Array]:
+    """Completion times in seconds of the same flows under ideal schedulers.
+
+    An ideal scheduler still needs the handshake and the way there and back: two round trips.
+    """
+    flows = next(iter(sets.values())).tables(run)["flows"].sort("flow")
+    start, size = flows["opened_s"].to_numpy(), flows["size_bytes"].to_numpy() * WIRE * 8
+    position = np.searchsorted(flows["flow"].to_numpy(), wanted)
+    schedules = {"PS": schedulers.ps_trace, "LAS": schedulers.las_trace, "SRPT": schedulers.srpt_trace}
+    return {
+        name: (trace(start, size, CAPACITY) - start)[position] + 2 * RTT for name, trace in schedules.items()
+    }
+
+
+def _by_size(packets: Array, times: Array) -> list[float]:
+    which = np.digitize(packets, EDGES)
+    return [
+        float(times[which == b].mean()) if (which == b).any() else float("nan") for b in range(1, len(EDGES))
+    ]
+
+
+def _completion(sets: Mapping[str, RunSet], length: float, runs: int) -> dict[str, Any]:
+    afct: dict[str, list[float]] = {}
+    by_size: dict[str, list[float]] = {}
+    counted = 0
+    for run in range(runs):
+        same = _same_flows(sets, run, length)
+        first = next(iter(same.values()))
+        times = {name: table["fct_s"].to_numpy() for name, table in same.items()}
+        times |= _ideal(sets, run, first["flow"].to_numpy())
+        for name, values in times.items():
+            afct.setdefault(name, []).append(1e3 * float(values.mean()))
+        counted += first.height
+        if run == 0:
+            packets = first["bytes"].to_numpy() / 944
+            by_size = {name: _by_size(packets, 1e3 * values) for name, values in times.items()}
+    means = {name: np.array(values) for name, values in afct.items()}
+    found = {
+        "afct": {name: Estimate.of(values) for name, values in means.items()},
+        "PIQI less RCP": Estimate.of(means["PIQI-RCP"] - means["RCP"]),
+        "others less PIQI": {name: Estimate.of(means[name] - means["PIQI-RCP"]) for name in ("XCP", "TCP")},
+        "above PS": {name: Estimate.of(means[name] - means["PS"]) for name in PAPERS},
+        "ideal less PS": {name: Estimate.of(means[name] - means["PS"]) for name in ("SRPT", "LAS")},
+        "finite over infinite": Estimate.of(means[LIMITED] / means["RCP"]),
+        "drops": float(sets[LIMITED].mean("drops")),
+        "by size": by_size,
+        "flows": counted,
+    }
+    if QUICKER in means:
+        # How much of the gap to RCP a higher tau1 closes.
+        gap = means["PIQI-RCP"] - means["RCP"]
+        found["closed"] = Estimate.of((means["PIQI-RCP"] - means[QUICKER]) / gap)
+    return found
+
+
+def _measure_completion(lab: Lab) -> Measurement:
+    length, runs = lab.pick(40.0, 3.0, 1.5), lab.replications(3, 2)
+    sizes = schedulers.pareto(30 * 8000, 1.4)  # bits on the wire; the load counts payload
+    load = {"arrivals": 0.9 * CAPACITY / (30 * 944 * 8), "capacity": CAPACITY}
+    formula = {
+        "PS": 1e3 * (float(schedulers.ps_mean(sizes, **load)) + 2 * RTT),
+        "SRPT": 1e3 * (float(schedulers.srpt_mean(sizes, **load)) + 2 * RTT),
+    }
+    return {**_completion(_workload(lab, length, runs), length, runs), "M/G/1": formula}
+
+
+def _probe_completion(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return _completion(_workload(lab, 4.0, 1, at(settings)), 4.0, 1)
+
+
+def _draw_completion(m: Measurement, lab: Lab) -> list[Path]:
+    middle = np.sqrt(EDGES[:-1] * EDGES[1:])
+    with figures.style():
+        fig, (ax,) = figures.new(width=7.2, height=4.6)
+        for i, (name, values) in enumerate(m["by size"].items()):
+            ax.plot(middle, np.asarray(values, float), label=name, **figures.look(i))
+        ax.set(xscale="log", yscale="log", xlabel="flow size (packets)", ylabel="AFCT (ms)")
+        ax.set(title="Load 90 % of 2.4 Gb/s, round trip 100 ms")
+        ax.legend(fontsize=8)
+        return [lab.save(fig, "P-13b")]
+
+
+_FIG_13B = "section V, Fig 13(b)"
+_SLOWER = "PIQI-RCP is indeed slower than RCP, but nevertheless is faster than TCP and XCP"
+_PAIRED = "run by run, the whole interval above zero"
+
+
+def _means(*names: str) -> Any:
+    return lambda m: ", ".join(f"{name} {m['afct'][name].show(4)}" for name in names) + " ms"
+
+
+P_13B = Row(
+    "P-13b",
+    PAPER,
+    "Completion times (Fig 13b)",
+    claims=(
+        Claim(
+            "slower",
+            "PIQI-RCP is slower than RCP",
+            "order",
+            "RCP is faster",
+            "PIQI less RCP",
+            at_least(0),
+            quote=_SLOWER,
+            where=_FIG_13B,
+            why=_PAIRED,
+            say=_means("RCP", "PIQI-RCP"),
+        ),
+        Claim(
+            "xcp",
+            "PIQI-RCP is faster than XCP",
+            "order",
+            "XCP is slower",
+            lambda m: m["others less PIQI"]["XCP"],
+            at_least(0),
+            quote=_SLOWER,
+            where=_FIG_13B,
+            why=_PAIRED,
+            say=_means("PIQI-RCP", "XCP"),
+        ),
+        Claim(
+            "tcp",
+            "PIQI-RCP is faster than TCP",
+            "order",
+            "TCP is slower",
+            lambda m: m["others less PIQI"]["TCP"],
+            at_least(0),
+            quote=_SLOWER,
+            where=_FIG_13B,
+            why=_PAIRED,
+            say=_means("PIQI-RCP", "TCP"),
+        ),
+        Claim(
+            "bound",
+            "no protocol is faster than processor sharing",
+            "bound",
+            "PS is the bound",
+            "above PS",
+            every(at_least(0)),
+            quote="the smallest achievable average flow completion time known as Processor Sharing (PS)",
+            where="section V",
+            why="the same flows under an ideal scheduler, two round trips added",
+            say=_means("PS", *PAPERS),
+        ),
+        Claim(
+            "smallest",
+            "no schedule has a smaller average than processor sharing",
+            "bound",
+            "PS is the smallest achievable",
+            "ideal less PS",
+            every(at_least(0)),
+            quote="the smallest achievable average flow completion time known as Processor Sharing (PS)",
+            where="section V",
+            why="the same flows under shortest remaining time and least attained service",
+            say=_means("PS", "SRPT", "LAS"),
+        ),
+        Claim(
+            "tau1",
+            "a higher tau1 bridges the difference between RCP and PIQI-RCP",
+            "ratio",
+            "can be bridged",
+            "closed",
+            at_least(0.5),
+            quote="The difference between RCP and PIQI-RCP can be bridged by selecting a higher value of τ1",
+            where="section V",
+            why="bridges: ten times the tau1 closes at least half of the difference",
+            unit="of the difference closed",
+        ),
+        Claim(
+            "finite",
+            "RCP with finite buffers performs much worse",
+            "ratio",
+            "much worse",
+            "finite over infinite",
+            at_least(1.5),
+            quote="RCP with finite buffers loses a lot of packets and performs much worse in terms of AFCT",
+            where="section V, footnote 4",
+            why="much: by half at least; the buffer is the link's product of rate and round trip",
+            say=lambda m: f"{m['finite over infinite']} times, {m['drops']:,.0f} drops",
+        ),
+    ),
+    measure=_measure_completion,
+    draw=_draw_completion,
+    causes=(
+        Cause(
+            "processor sharing is fair, not shortest: in theory too serving the shortest remaining flow "
+            "first has a smaller mean",
+            holds=lambda m: m["M/G/1"]["SRPT"] < m["M/G/1"]["PS"],
+            evidence=lambda m: (
+                f"M/G/1 formulas: PS {m['M/G/1']['PS']:.2f} ms, SRPT {m['M/G/1']['SRPT']:.2f} ms"
+            ),
+            of=("smallest",),
+        ),
+        Cause(
+            "with a buffer of that size nothing is lost at this load",
+            holds=lambda m: m["drops"] == 0,
+            evidence=lambda m: f"{CHOSEN['poisson.buffer']}: {m['drops']:.0f} drops",
+            of=("finite",),
+        ),
+    ),
+    matters=("poisson.buffer", "poisson.initial_window", *SENDERS, "routers.gamma", *START),
+    probe=_probe_completion,
+)
+
+COMPLETION_ROWS = [P_13B]

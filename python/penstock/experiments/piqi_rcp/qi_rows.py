@@ -1,0 +1,262 @@
+"""Section IV-A: QI-RCP and the bound of Theorem 1 in a dumbbell (Fig 4, 5)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock import figures
+from penstock.experiments.piqi_rcp.bounds import (
+    ABOVE,
+    BELOW,
+    PAIR,
+    ROUNDING,
+    Runs,
+    as_stated,
+    by_eta,
+    draw_rates,
+    dumbbell,
+    stable,
+    swings,
+    told,
+    unstable,
+)
+from penstock.experiments.piqi_rcp.setup import (
+    CHOSEN,
+    PAPER,
+    ROUTERS,
+    STEADY,
+    at,
+    exact_limit,
+    qi,
+    seconds,
+)
+from penstock.ledger import Cause, Claim, Measurement, Row, at_least, at_most, within
+from penstock.models import rcp_stability as rs
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+
+
+# ---- P-4 --------------------------------------------------------------------------------------------------
+
+
+def _equal(lab: Lab, chosen: Mapping[str, Any], duration: float) -> Runs:
+    return dumbbell(lab, {eta: qi(eta, chosen) for eta in PAIR}, chosen["dumbbell.rtt"], duration)
+
+
+def _measure_qi(lab: Lab) -> Measurement:
+    duration = lab.pick(600.0, 200.0, 30.0)
+    runs = _equal(lab, CHOSEN, duration)
+    counted = _equal(lab, at({"routers.lag": 1}), duration)
+    rtt = seconds(CHOSEN["dumbbell.rtt"])
+    delays = np.arange(1, 101)
+    limits = np.array([rs.critical_kappa([d]) for d in delays]) / rs.qi_bound(delays)
+    w = np.geomspace(0.02, np.pi, 1500)
+    kappa = BELOW * float(rs.qi_bound(30))
+    loci = {
+        name: rs.qi_locus(w, d, kappa) for name, d in (("all 300 ms", [30]), ("120 and 300 ms", [12, 30]))
+    }
+    return {
+        "swing": swings(runs),
+        "one interval more": swings(counted),
+        "limit": exact_limit([rtt], None, float(CHOSEN["routers.lag"])),
+        "limit of (5) over (6)": [float(limits.min()), float(limits.max())],
+        "bound at D = T": float(rs.qi_bound(1)),
+        "traces": by_eta(runs, (0, 1)),
+        "loci": {name: {"re": g.real, "im": g.imag} for name, g in loci.items()},
+    }
+
+
+def _probe_qi(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return {"swing": swings(_equal(lab, at(settings), 150.0))}
+
+
+def _draw_qi(m: Measurement, lab: Lab) -> list[Path]:
+    paths = draw_rates(m, lab, "P-4", "QI-RCP")
+    with figures.style():
+        fig, (ax,) = figures.new(width=5.6, height=4.4)
+        for i, (name, g) in enumerate(m["loci"].items()):
+            ax.plot(g["re"], g["im"], label=name, **figures.line(i))
+        ax.plot([-1], [0], "k+", markersize=10)
+        ax.set(xlim=(-1.6, 0.6), ylim=(-1.6, 0.6), xlabel="Re G", ylabel="Im G", title="Loci at 0.99 of (6)")
+        ax.legend()
+        return [*paths, lab.save(fig, "P-4-nyquist")]
+
+
+_FIG_4 = "section IV-A, Fig 4"
+_KEEPS = "η = 0.99 keeps the system stable and η = 1.01 makes it unstable"
+_QI = "QI-RCP, two flows of 120 ms,"
+
+P_4 = Row(
+    "P-4",
+    PAPER,
+    "QI-RCP, equal round trips (Fig 4)",
+    claims=(
+        stable(BELOW, _QI, _KEEPS, _FIG_4),
+        unstable(ABOVE, _QI, _KEEPS, _FIG_4),
+        Claim(
+            "necessary",
+            "with equal delays the limit of (5) is the bound (6)",
+            "equal",
+            "kappa* is necessary",
+            lambda m: max(abs(x - 1) for x in m["limit of (5) over (6)"]),
+            at_most(ROUNDING),
+            quote="if flow RTTs are homogeneous (i.e., D_i = D for all i), the above condition is also "
+            "necessary",
+            where="Theorem 1",
+            why="rounding",
+            say=lambda m: "exact limit {:.6f} to {:.6f} times (6), D of 1 to 100 T".format(
+                *m["limit of (5) over (6)"]
+            ),
+        ),
+        Claim(
+            "synchronised",
+            "where every round trip is T, kappa* is 2",
+            "number",
+            "2",
+            "bound at D = T",
+            within(2, by=ROUNDING),
+            quote="in the synchronized case (i.e., D_i = T for all i), κ* is simply 2",
+            where="section IV-A",
+            why="rounding",
+        ),
+    ),
+    measure=_measure_qi,
+    draw=_draw_qi,
+    causes=(
+        Cause(
+            "a router measures its arrivals as an average over an interval, so a rate shows one interval "
+            "after the round trip, which D/T does not count: with D/T + 1 in (6) the simulation changes at "
+            "the bound",
+            holds=lambda m: m["limit"] < BELOW and as_stated(m["one interval more"]),
+            evidence=lambda m: (
+                f"the exact limit with that interval is {m['limit']:.3f} times (6) for D/T; with D/T + 1 the "
+                f"oscillation is {told(m['one interval more'])}"
+            ),
+            of=(f"stable-{BELOW:g}",),
+        ),
+    ),
+    matters=ROUTERS,
+    probe=_probe_qi,
+)
+
+# ---- P-5 --------------------------------------------------------------------------------------------------
+
+ETAS = (BELOW, 1.2, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.0)
+_FEW = (BELOW, 1.6, 1.7, 1.8, 1.9)
+
+
+def _unlike(lab: Lab, chosen: Mapping[str, Any], etas: Sequence[float], duration: float) -> Runs:
+    rtt = f"{chosen['p5.short']},{chosen['p5.long']}"
+    return dumbbell(lab, {eta: qi(eta, chosen) for eta in etas}, rtt, duration)
+
+
+def _unlike_numbers(runs: Runs, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    swing = swings(runs)
+    rtts = [seconds(chosen["p5.short"]), seconds(chosen["p5.long"])]
+    return {
+        "swing": swing,
+        "onset": next((float(eta) for eta, x in swing.items() if x >= STEADY), math.inf),
+        "limit": exact_limit(rtts, None, float(chosen["routers.lag"])),
+    }
+
+
+def random_sets(count: int) -> list[float]:
+    """Exact limit of (5) over bound (6) of random sets of two to ten delays of 1 to 100 intervals."""
+    rng = np.random.default_rng(1)
+    sets = [rng.integers(1, 101, rng.integers(2, 11)) for _ in range(count)]
+    return [rs.critical_kappa(d) / float(rs.qi_bound(d.max())) for d in sets]
+
+
+def _measure_unlike(lab: Lab) -> Measurement:
+    duration = lab.pick(400.0, 200.0, 30.0)
+    runs = _unlike(lab, CHOSEN, lab.pick(ETAS, _FEW, (BELOW, 1.9)), duration)
+    limits = random_sets(lab.pick(200, 40, 4))
+    shown = {eta: r for eta, r in runs.items() if eta in (BELOW, 1.9)}
+    return {
+        **_unlike_numbers(runs, CHOSEN),
+        "random sets": [min(limits), max(limits), len(limits)],
+        "traces": by_eta(shown, (0, 1)),
+    }
+
+
+def _probe_unlike(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    chosen = at(settings)
+    return _unlike_numbers(_unlike(lab, chosen, _FEW, 150.0), chosen)
+
+
+def _draw_unlike(m: Measurement, lab: Lab) -> list[Path]:
+    return draw_rates(m, lab, "P-5", "QI-RCP")
+
+
+_FIG_5 = "section IV-A, Fig 5"
+_ONLY = "the system is stable for η = 0.99 and only becomes unstable when η reaches 1.8"
+
+P_5 = Row(
+    "P-5",
+    PAPER,
+    "QI-RCP, unlike round trips (Fig 5)",
+    claims=(
+        stable(BELOW, "QI-RCP, round trips of 120 and 300 ms,", _ONLY, _FIG_5),
+        Claim(
+            "onset",
+            "it becomes unstable when eta reaches 1.8",
+            "onset",
+            "1.8",
+            "onset",
+            within(1.8, by=0.1),
+            quote=_ONLY,
+            where=_FIG_5,
+            why="one decimal",
+            say=lambda m: (
+                f"unstable from {m['onset']:g} on ({told(m['swing'])}); exact limit {m['limit']:.2f}"
+            ),
+        ),
+        Claim(
+            "sufficient",
+            "below (6) the loop of (5) is stable for any set of round trips",
+            "bound",
+            "kappa* is sufficient",
+            lambda m: m["random sets"][0],
+            at_least(1 - ROUNDING),
+            quote="is locally asymptotically stable if 0 < κ < κ*",
+            where="Theorem 1",
+            why="rounding",
+            say=lambda m: "exact limit {:.3f} to {:.3f} times (6) in {} random sets".format(
+                *m["random sets"]
+            ),
+        ),
+        Claim(
+            "not-necessary",
+            "for highly varying delays the loop may be stable above (6)",
+            "bound",
+            "may be stable above kappa*",
+            lambda m: m["random sets"][1],
+            at_least(1.1),
+            quote="for highly varying delays, the system may be stable even when κ exceeds κ*",
+            where="section IV-A",
+            why="above: by a tenth for one of the sets",
+            unit="times (6)",
+        ),
+    ),
+    measure=_measure_unlike,
+    draw=_draw_unlike,
+    causes=(
+        Cause(
+            "the limit depends on the set of round trips, which is open, and the exact linear limit of "
+            "this one lies elsewhere",
+            holds=lambda m: abs(m["limit"] - 1.8) > 0.1,
+            evidence=lambda m: f"{m['limit']:.2f} times (6)",
+            of=("onset",),
+        ),
+    ),
+    matters=("p5.short", "p5.long", *ROUTERS),
+    probe=_probe_unlike,
+)
+
+QI_ROWS = [P_4, P_5]

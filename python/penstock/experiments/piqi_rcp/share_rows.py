@@ -1,0 +1,320 @@
+"""Max-min shares (Fig 15), headers and router work (section III)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.experiments.piqi_rcp.setup import (
+    CHOSEN,
+    MBPS,
+    PAPER,
+    SENDERS,
+    START,
+    WIRE,
+    at,
+    flow_rates,
+    over_time,
+    ports,
+    rcp,
+    sampled,
+    series,
+    simple,
+    tail,
+    traces,
+)
+from penstock.ledger import (
+    Cause,
+    Claim,
+    Measurement,
+    Row,
+    at_least,
+    at_most,
+    between,
+    every,
+    within,
+)
+from penstock.models.maxmin import max_min
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+    from penstock.runs import RunSet
+
+
+# ---- P-15 -------------------------------------------------------------------------------------------------
+
+HOPS = (970.0, 800.0)
+PATHS = ([0, 1], [0], [1])
+# After every join but the last, and at the end: seconds, and the flows that are there.
+WINDOWS = {"one": ((10, 15), [0]), "two": ((25, 30), [0, 1]), "three": ((50, 60), [0, 1, 2])}
+LAST_JOIN = 30.0
+
+
+def _lot(lab: Lab, scale: float, protocols: Sequence[str]) -> list[RunSet]:
+    hops = ",".join(f"{h * scale:g}Mbps" for h in HOPS)
+    points = [("parking-lot", {"hops": hops, "sample": "50ms", "protocol": p}) for p in protocols]
+    return lab.sweep(points, keep=["series"])
+
+
+def _settling(runs: RunSet) -> float:
+    """Seconds from the last join until x1 and x3 stay within 5 % of their final rates."""
+    last = 0.0
+    for flow in (0, 2):
+        t, rate = flow_rates(runs, flow)
+        final = float(tail(t, rate, WINDOWS["three"][0][0]).mean())
+        away = t[(t > LAST_JOIN) & (np.abs(rate / final - 1) > 0.05)]
+        last = max(last, float(away[-1]) - LAST_JOIN if away.size else 0.0)
+    return last
+
+
+def _lot_numbers(runs: RunSet, aim: float, scale: float) -> dict[str, Any]:
+    """Rates in Mb/s of the paper's links over the share aimed at, their distance from max-min, transients."""
+    rates, off = {}, 0.0
+    for name, ((begin, end), present) in WINDOWS.items():
+        exact = max_min([h * aim for h in HOPS], [PATHS[f] for f in present]).rates
+        got = []
+        for f, want in zip(present, exact, strict=True):
+            t, rate = flow_rates(runs, f)
+            mbps = float(rate[(t > begin) & (t <= end)].mean()) * WIRE / MBPS / scale
+            off = max(off, abs(mbps / want - 1))
+            got.append(mbps / aim)
+        rates[name] = got
+    peaks = []
+    for p, h in zip(ports(runs), HOPS, strict=True):
+        t, y = sampled(runs, "arrival_rate_bps", p)
+        peaks.append(float(tail(t, y, 14).max()) / (h * scale * MBPS))
+    return {"rates": rates, "off": off, "overshoot": max(peaks) - 1, "settling": _settling(runs)}
+
+
+def _lot_pair(runs: Sequence[RunSet], gamma: float, scale: float) -> dict[str, Any]:
+    return {
+        "RCP": _lot_numbers(runs[0], 1.0, scale),
+        "PIQI-RCP": _lot_numbers(runs[1], gamma, scale),
+    }
+
+
+def _measure_lot(lab: Lab) -> Measurement:
+    small = float(CHOSEN["parking_lot.quick_scale"])
+    scale = lab.pick(1.0, small, 0.3 * small)
+    runs = _lot(lab, scale, (rcp(), simple(), simple(tau1=0.05, tau2=0.88)))
+    return {
+        **_lot_pair(runs, float(CHOSEN["routers.gamma"]), scale),
+        "settling of nimbler senders": _settling(runs[2]),
+        "traces": {name: traces(r, (0, 1, 2)) for name, r in zip(("RCP", "PIQI-RCP"), runs, strict=False)},
+    }
+
+
+def _probe_lot(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    chosen = at(settings)
+    runs = _lot(lab, float(chosen["parking_lot.quick_scale"]), (rcp(chosen), simple(chosen)))
+    return _lot_pair(runs, float(chosen["routers.gamma"]), float(chosen["parking_lot.quick_scale"]))
+
+
+def _draw_lot(m: Measurement, lab: Lab) -> list[Path]:
+    return [
+        over_time(lab, f"P-15-{name.lower()}", found, f"{name} on two links")
+        for name, found in m["traces"].items()
+    ]
+
+
+_FIG_15 = "section V, Fig 15"
+_SHARE = "1 %: shares in the steady state; PIQI-RCP's over gamma, the utilisation that it aims at"
+
+
+def _share(name: str, window: str, flows: Sequence[int], stated: float, text: str, quote: str) -> Claim:
+    who = name.lower().removesuffix("-rcp")
+    return Claim(
+        f"{window}-{who}-{stated:g}",
+        f"{name}: {text}",
+        "number",
+        f"{stated:g} Mb/s",
+        lambda m: [m[name]["rates"][window][f] for f in flows],
+        every(within(stated, 0.01)),
+        quote=quote,
+        where=_FIG_15,
+        why=_SHARE,
+        unit="Mb/s",
+    )
+
+
+_ALONE = "Until t = 15, flow x1 is bottlenecked at link l2"
+_TWO = "both x1 and x2 have identical sending rates equal to 485 mb/s"
+_THREE = "x1 switches its bottleneck to l2 again, after which x1 and x3 equally share link l2"
+_REST = "Flow x2 captures the remaining bandwidth at link l1, which is the maxmin allocation of rates"
+_BOTH = ("RCP", "PIQI-RCP")
+_TRANSIENT = (
+    "the magnitude of transient oscillations is much smaller in PIQI-RCP compared to RCP, while the "
+    "convergence time is almost the same"
+)
+
+P_15 = Row(
+    "P-15",
+    PAPER,
+    "Parking lot (Fig 15)",
+    claims=(
+        *(_share(n, "one", (0,), 800, "x1 alone has what l2 has", _ALONE) for n in _BOTH),
+        *(_share(n, "two", (0, 1), 485, "with x2 both have half of l1", _TWO) for n in _BOTH),
+        *(_share(n, "three", (0, 2), 400, "with x3 it and x1 have half of l2", _THREE) for n in _BOTH),
+        *(_share(n, "three", (1,), 570, "x2 has the rest of l1", _REST) for n in _BOTH),
+        Claim(
+            "smaller",
+            "the transients of PIQI-RCP are much smaller",
+            "ratio",
+            "much smaller",
+            lambda m: m["PIQI-RCP"]["overshoot"] / m["RCP"]["overshoot"],
+            at_most(0.5),
+            quote=_TRANSIENT,
+            where=_FIG_15,
+            why="much: the arrival rate goes at most half as far above the capacity as RCP's",
+            say=lambda m: ", ".join(f"{n} {m[n]['overshoot']:+.0%} of the capacity" for n in _BOTH),
+        ),
+        Claim(
+            "convergence",
+            "it converges in almost the same time",
+            "ratio",
+            "almost the same",
+            lambda m: m["PIQI-RCP"]["settling"] / m["RCP"]["settling"],
+            between(1 / 1.5, 1.5),
+            quote=_TRANSIENT,
+            where=_FIG_15,
+            why="almost the same: within a factor of 1.5",
+            say=lambda m: (
+                "x1 and x3 stay within 5 % of their final rates from "
+                + ", ".join(f"{m[n]['settling']:.1f} s ({n})" for n in _BOTH)
+                + " after the last join on"
+            ),
+        ),
+    ),
+    measure=_measure_lot,
+    draw=_draw_lot,
+    causes=(
+        Cause(
+            "with the stated tau1 senders close little of their gap per interval: those that close more of "
+            "it converge as fast as RCP",
+            holds=lambda m: 1 / 1.5 <= m["settling of nimbler senders"] / m["RCP"]["settling"] <= 1.5,
+            evidence=lambda m: f"with tau1 = 0.05 and tau2 = 0.88 {m['settling of nimbler senders']:.1f} s",
+            of=("convergence",),
+        ),
+    ),
+    matters=(*SENDERS, "routers.gamma", "routers.mean_rtt", "routers.rtt_average", *START),
+    probe=_probe_lot,
+)
+
+# ---- P-hdr ------------------------------------------------------------------------------------------------
+
+WORK = ("additions", "multiplications", "comparisons")
+
+
+def _per_packet(runs: RunSet) -> float:
+    """Mean wire length of a full data packet at the bottleneck, in bytes."""
+    port = runs.tables(0)["ports"].row(0, named=True)
+    carried = port["utilisation"] * port["rate_bps"] * runs.mean("measured_s") / 8
+    return float(carried / port["packets_departed"])
+
+
+def _measure_work(lab: Lab) -> Measurement:
+    protocols = {
+        "RCP": rcp(work="true"),
+        "RCP, over bytes": rcp(work="true", mean="bytes"),
+        "PIQI-RCP": simple(work="true"),
+        "XCP": "xcp:work=true",
+    }
+    # One steady flow: every packet measured is a full one.
+    base = {"flows": 1, "warmup": "5s", "duration": "10s"}
+    points = [("staggered", {**base, "protocol": p}) for p in (*protocols.values(), "newreno")]
+    *runs, plain = lab.sweep(points, keep=["series", "ports"])
+    named = dict(zip(protocols, runs, strict=True))
+    return {
+        "header": {name: _per_packet(r) - _per_packet(plain) for name, r in named.items()},
+        "work": {
+            name: {what: float(series(r, "port", ports(r)[0], f"{what}_per_packet")[1][-1]) for what in WORK}
+            for name, r in named.items()
+        },
+    }
+
+
+_WORK = "2 additions and 2 multiplications compared to 6 additions and 3 multiplications in XCP"
+_HEADER = "RCP has a smaller control header size (i.e., 16 bytes) compared to XCP's 20 bytes"
+
+
+def _header(name: str, stated: int) -> Claim:
+    return Claim(
+        f"header-{name.lower()}",
+        f"the header of {name} has {stated} bytes",
+        "number",
+        f"{stated} B",
+        lambda m: m["header"][name],
+        within(stated, by=0.5),
+        quote=_HEADER,
+        where="section III",
+        why="whole bytes",
+        unit="B",
+    )
+
+
+def _operations(name: str, what: str, stated: int) -> Claim:
+    return Claim(
+        f"{what}-{name.lower()}",
+        f"{name} takes {stated} {what} per packet",
+        "number",
+        f"{stated}",
+        lambda m: m["work"][name][what],
+        within(stated, by=0.5),
+        quote=_WORK,
+        where="section III",
+        why="whole operations; what is done once per interval adds a fraction",
+        say=lambda m: f"{m['work'][name][what]:.2f}",
+    )
+
+
+P_HDR = Row(
+    "P-hdr",
+    PAPER,
+    "Headers and router work (section III)",
+    claims=(
+        _header("RCP", 16),
+        _header("XCP", 20),
+        _operations("RCP", "additions", 2),
+        _operations("RCP", "multiplications", 2),
+        _operations("XCP", "additions", 6),
+        _operations("XCP", "multiplications", 3),
+        Claim(
+            "less",
+            "RCP's router computes less per packet than XCP's",
+            "order",
+            "less",
+            lambda m: sum(m["work"]["XCP"].values()) - sum(m["work"]["RCP"].values()),
+            at_least(0),
+            quote="RCP requires lower per-packet computation to compute the feedback signal inside routers",
+            where="section III",
+            say=lambda m: (
+                "additions, multiplications, comparisons: "
+                + "; ".join(
+                    f"{name} " + ", ".join(f"{x:.2f}" for x in done.values())
+                    for name, done in m["work"].items()
+                )
+            ),
+        ),
+    ),
+    measure=_measure_work,
+    causes=(
+        Cause(
+            "how often RCP multiplies depends on how its mean round trip weighs, which (1) leaves open",
+            holds=lambda m: abs(m["work"]["RCP, over bytes"]["multiplications"] - 2) <= 0.5,
+            evidence=lambda m: f"{m['work']['RCP, over bytes']['multiplications']:.2f} over bytes",
+            of=("multiplications-rcp",),
+        ),
+        Cause(
+            "how often RCP adds depends on how its mean round trip weighs, which (1) leaves open",
+            holds=lambda m: abs(m["work"]["RCP, over bytes"]["additions"] - 2) <= 0.5,
+            evidence=lambda m: f"{m['work']['RCP, over bytes']['additions']:.2f} over bytes",
+            of=("additions-rcp",),
+        ),
+    ),
+    cheap=True,
+)
+
+SHARE_ROWS = [P_15, P_HDR]

@@ -1,0 +1,258 @@
+"""Section VI: three flows at 1 Gb/s (Fig 16), and the queues at the router (Fig 17)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.experiments.piqi_rcp.linux import (
+    GIGABIT,
+    JOIN,
+    LEAVE,
+    MATTERS,
+    NAMES,
+    NIMBLE,
+    ONE_PACKET,
+    ONE_RUN,
+    SAMPLE,
+    crowd_end,
+    crowd_numbers,
+    pair,
+    spacing,
+    ten_join,
+    three_flows,
+    three_numbers,
+)
+from penstock.experiments.piqi_rcp.setup import (
+    CHOSEN,
+    PAPER,
+    TESTBED,
+    at,
+    over_time,
+    piqi_linux,
+    sampled,
+    seconds,
+    thinned,
+    traces,
+)
+from penstock.ledger import (
+    Cause,
+    Claim,
+    Measurement,
+    Row,
+    at_least,
+    at_most,
+    every,
+    within,
+)
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+
+
+def _measure_three(lab: Lab) -> Measurement:
+    every_s = spacing(lab)
+    runs = three_flows(lab, CHOSEN, every_s)
+    return {
+        **three_numbers(runs, every_s, GIGABIT),
+        "traces": {name: traces(r, (0, 1, 2)) for name, r in zip(NAMES, runs, strict=True)},
+    }
+
+
+def _probe_three(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return three_numbers(three_flows(lab, at(settings), 4.0), 4.0, GIGABIT)
+
+
+def _draw_three(m: Measurement, lab: Lab) -> list[Path]:
+    return [
+        over_time(lab, f"P-16-{name.lower()}", found, f"{name}: three flows at 1 Gb/s")
+        for name, found in m["traces"].items()
+    ]
+
+
+# ---- P-16 -------------------------------------------------------------------------------------------------
+
+_FIG_16 = "section VI, Fig 16"
+_HIGH = "both methods are able to maintain high throughput"
+
+
+def _throughput(name: str) -> Claim:
+    return Claim(
+        f"throughput-{name.lower()}",
+        f"{name} maintains high throughput",
+        "bound",
+        "high throughput",
+        lambda m: m["use"][name],
+        at_least(0.9),
+        quote=_HIGH,
+        where=_FIG_16,
+        why="high: 90 % of the link over the flows' stay",
+        say=lambda m: f"{m['use'][name]:.1%} of the link",
+    )
+
+
+def _equal(name: str) -> Claim:
+    return Claim(
+        f"equal-{name.lower()}",
+        f"with {name} the three flows get equal shares",
+        "equal",
+        "equal shares",
+        lambda m: m["spread"][name],
+        at_most(0.05),
+        quote="all flows share the bottleneck link fairly regardless of their RTTs",
+        where=f"{_FIG_16}; section V says it",
+        why="equal: within 5 % of their mean before the first one leaves",
+        say=lambda m: f"spread {m['spread'][name]:.1%}",
+    )
+
+
+P_16 = Row(
+    "P-16",
+    PAPER,
+    "Three flows at 1 Gb/s (Fig 16)",
+    claims=(*map(_throughput, NAMES), *map(_equal, NAMES)),
+    measure=_measure_three,
+    draw=_draw_three,
+    matters=MATTERS,
+    probe=_probe_three,
+)
+
+# ---- P-17 -------------------------------------------------------------------------------------------------
+
+_FIG_17A, _FIG_17B = "section VI, Fig 17(a)", "section VI, Fig 17(b)"
+STATED_A, STATED_B = 9415, 11_000
+# "Significant": a tenth of the stated peak.
+SIGNIFICANT = STATED_A / 10
+
+
+def _measure_queues(lab: Lab) -> Measurement:
+    every_s = spacing(lab)
+    three = three_flows(lab, CHOSEN, every_s)
+    quick = piqi_linux(**NIMBLE)
+    *crowd, nimble_b = ten_join(lab, (*pair(), quick), end=crowd_end(lab))
+    # The peak follows the second flow's join, whenever that comes.
+    (nimble_a,) = three_flows(lab, CHOSEN, min(every_s, 4.0), [quick])
+    queue = {
+        part: {name: thinned(*sampled(r, "queue_packets"), 600) for name, r in zip(NAMES, runs, strict=True)}
+        for part, runs in (("a", three), ("b", crowd))
+    }
+    return {
+        "a": three_numbers(three, every_s, GIGABIT),
+        "b": crowd_numbers(crowd, JOIN, LEAVE, SAMPLE),
+        "nimble": {
+            part: float(r.mean("queue_max_packets")) for part, r in (("a", nimble_a), ("b", nimble_b))
+        },
+        "queue": queue,
+    }
+
+
+def _probe_queues(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    chosen = at(settings)
+    crowd = ten_join(lab, pair(chosen), chosen, 45.0)
+    return {
+        "a": three_numbers(three_flows(lab, chosen, 4.0), 4.0, GIGABIT),
+        "b": crowd_numbers(crowd, JOIN, LEAVE, seconds(chosen["section6.sample"])),
+    }
+
+
+def _draw_queues(m: Measurement, lab: Lab) -> list[Path]:
+    titles = {"a": "Three flows at 1 Gb/s", "b": "Ten flows join one at 100 Mb/s"}
+    return [
+        over_time(lab, f"P-17{part}", m["queue"][part], title, "queue (packets)")
+        for part, title in titles.items()
+    ]
+
+
+def _peak(part: str, name: str, stated: str, criterion: Any, quote: str, why: str) -> Claim:
+    where = _FIG_17A if part == "a" else f"{_FIG_17B}, 18(b)"
+    text = "three flows" if part == "a" else "the abrupt join"
+    return Claim(
+        f"{part}-{name.lower()}",
+        f"{text}: {name}'s queue reaches {stated}",
+        "number",
+        stated,
+        lambda m: m[part]["peak"][name],
+        criterion,
+        quote=quote,
+        where=where,
+        why=why,
+        unit="packets",
+    )
+
+
+def _slow(part: str) -> Cause:
+    return Cause(
+        "with the stated tau1 senders follow a falling rate slowly, and until then old and new ones "
+        "together exceed the link: with senders that follow at once the queue is less than half",
+        holds=lambda m: m["nimble"][part] < 0.5 * m[part]["peak"]["PIQI-RCP"],
+        evidence=lambda m: (
+            f"with tau1 = {NIMBLE['tau1']}, tau2 = {NIMBLE['tau2']}: {m['nimble'][part]:,.0f} packets, with "
+            f"the stated ones {m[part]['peak']['PIQI-RCP']:,.0f}; the paper counts the IP layer's queue and "
+            "says that the excess stayed in device queues"
+        ),
+        of=(f"{part}-piqi-rcp",),
+    )
+
+
+_ONE = "one waiting and, as we count, the one in service"
+
+P_17 = Row(
+    "P-17",
+    PAPER,
+    "Queues at the router (Fig 17)",
+    claims=(
+        _peak(
+            "a",
+            "RCP",
+            "9,415 packets",
+            within(STATED_A, TESTBED),
+            "RCP experiences significant queue buildup (up to 9, 415 packets) whenever a new flow joins",
+            ONE_RUN,
+        ),
+        Claim(
+            "a-every-join",
+            "three flows: RCP's queue builds up at every join",
+            "bound",
+            "whenever a new flow joins",
+            lambda m: m["a"]["after joins"]["RCP"],
+            every(at_least(SIGNIFICANT)),
+            quote="RCP experiences significant queue buildup (up to 9, 415 packets) whenever a new flow "
+            "joins",
+            where=_FIG_17A,
+            why="significant: a tenth of the stated peak",
+            unit="packets",
+        ),
+        _peak(
+            "a",
+            "PIQI-RCP",
+            "at most 1 packet",
+            at_most(ONE_PACKET),
+            "PIQI-RCP maintains queue size of at most 1 packet (not shown in the figure)",
+            _ONE,
+        ),
+        _peak(
+            "b",
+            "RCP",
+            "around 11,000 packets",
+            within(STATED_B, TESTBED),
+            "the queue size jumps to around 11, 000 packets as shown in Fig. 17(b)",
+            ONE_RUN,
+        ),
+        _peak(
+            "b",
+            "PIQI-RCP",
+            "at most 1 packet",
+            at_most(ONE_PACKET),
+            "without increasing the router queue (i.e., the peak IP-layer queue is again 1 packet)",
+            _ONE,
+        ),
+    ),
+    measure=_measure_queues,
+    draw=_draw_queues,
+    causes=tuple(map(_slow, ("a", "b"))),
+    matters=MATTERS,
+    probe=_probe_queues,
+)
+
+THREE_ROWS = [P_16, P_17]

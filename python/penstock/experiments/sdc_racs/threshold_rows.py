@@ -1,0 +1,297 @@
+"""Sections 3.4.4 and 3.4.5: class A's threshold, effective parameters, the example (Fig 3.4, 3.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock import figures
+from penstock.experiments.sdc_racs.model import CLASSES, MATTERS, class_betas, mbps, shares
+from penstock.experiments.sdc_racs.setup import CHOSEN, PAPER, at
+from penstock.ledger import (
+    Cause,
+    Claim,
+    Measurement,
+    Row,
+    at_least,
+    at_most,
+    every,
+    monotone,
+    ratio_at_least,
+)
+from penstock.models import aimd
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+
+_THRESHOLDS = np.arange(5, 100, 5)
+
+# ---- M-3.4, M-3.5 -----------------------------------------------------------------------------------------
+
+_LAST = 1e6
+
+
+def _threshold(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    gains = (chosen["model.gain_ac"], chosen["model.gain_bc"])
+    out = shares(*gains, chosen, threshold_a=_THRESHOLDS, size_c=_LAST)
+    rate = mbps(out.throughput, chosen)
+    crowds = [tuple(k * n for n in chosen["model.flows"]) for k in (1, 2, 4)]
+    crowded = [mbps(shares(*gains, chosen, size_c=_LAST, flows=c).throughput, chosen)[0] for c in crowds]
+    # The share of the link that a flow of class B claims, beside class C's: alpha / (1 - beta).
+    claim = out.alpha / (1 - out.beta)
+    return {
+        "rates": rate,
+        "A": rate[:, 0],
+        "B": rate[:, 1],
+        "B at the ends": [float(rate[-1, 1]), float(rate[0, 1])],
+        "change of C": float((rate[-1, 2] - rate[0, 2]) / rate[0, 2]),
+        "change of C, in the figure": float(abs(rate[-1, 2] - rate[0, 2]) / rate.max()),
+        "claim of C": float(claim[-1, 2] / claim[0, 2] - 1),
+        "claim of B": float(claim[-1, 1] / claim[0, 1] - 1),
+        "beta of B": out.beta[:, 1],
+        "beta of C": out.beta[:, 2],
+        "alpha of B": out.alpha[:, 1],
+        "alpha of B, range": float(np.ptp(out.alpha[:, 1])),
+        "A with 1, 2, 4 times the flows": [float(x) for x in crowded],
+    }
+
+
+def _measure_threshold(lab: Lab) -> Measurement:
+    return _threshold(CHOSEN)
+
+
+def _probe_threshold(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return _threshold(at(settings))
+
+
+def _draw_threshold(m: Measurement, lab: Lab) -> list[Path]:
+    with figures.style():
+        fig, (ax,) = figures.new()
+        for i, name in enumerate(CLASSES):
+            ax.plot(_THRESHOLDS, np.array(m["rates"])[:, i], label=f"class {name}", **figures.look(i))
+        ax.set(xlabel="class A threshold (packets)", ylabel="throughput per flow (Mb/s)", ylim=(0, None))
+        ax.set_title("A larger class A serves class B")
+        ax.legend()
+        return [lab.save(fig, "M-3.4")]
+
+
+def _draw_effective(m: Measurement, lab: Lab) -> list[Path]:
+    with figures.style():
+        fig, (ax,) = figures.new()
+        for i, key in enumerate(("beta of B", "beta of C")):
+            ax.plot(_THRESHOLDS, m[key], label=f"effective β of class {key[-1]}", **figures.look(i + 1))
+        ax.plot(_THRESHOLDS, m["alpha of B"], label="effective α of class B", **figures.look(3))
+        ax.set(xlabel="class A threshold (packets)", ylabel="parameter (1)", ylim=(0.4, 1.0))
+        ax.set_title("What a flow uses on average")
+        ax.legend()
+        return [lab.save(fig, "M-3.5")]
+
+
+_FIG_34, _FIG_35 = "section 3.4.5, Fig 3.4", "section 3.4.5, Fig 3.5"
+
+M_34 = Row(
+    "M-3.4",
+    PAPER,
+    "Class A threshold (Fig 3.4)",
+    claims=(
+        Claim(
+            "a-falls",
+            "class A's throughput falls as its threshold grows",
+            "shape",
+            "falls",
+            "A",
+            monotone(rising=False),
+            quote="as the class threshold of class A increases, its throughput decreases",
+            where=_FIG_34,
+            say=lambda m: f"{m['A'][0]:.1f} to {m['A'][-1]:.1f} Mb/s",
+        ),
+        Claim(
+            "b-rises",
+            "class B's throughput rises with it",
+            "shape",
+            "rises",
+            "B",
+            monotone(),
+            quote="we get significant gains in throughput of class B",
+            where=_FIG_34,
+            say=lambda m: f"{m['B'][0]:.1f} to {m['B'][-1]:.1f} Mb/s",
+        ),
+        Claim(
+            "b-significant",
+            "class B gains significantly",
+            "ratio",
+            "significant gains",
+            "B at the ends",
+            ratio_at_least(1.5),
+            quote="we get significant gains in throughput of class B",
+            where=_FIG_34,
+            why="significant: half of what it had with the smallest threshold",
+            unit="Mb/s",
+        ),
+        Claim(
+            "c-little",
+            "class C's throughput changes little",
+            "bound",
+            "changes little",
+            "change of C, in the figure",
+            at_most(0.05),
+            quote="class C get diminishing performance improvements",
+            where=_FIG_34,
+            why="little: a twentieth of the figure's range",
+            say=lambda m: f"by {m['change of C, in the figure']:.1%} of the figure's range",
+        ),
+        Claim(
+            "c-improves",
+            "class C's throughput improves, if little",
+            "order",
+            "diminishing improvements",
+            "change of C",
+            at_least(0),
+            quote="In addition, class C get diminishing performance improvements",
+            where=_FIG_34,
+            say=lambda m: f"{m['change of C']:+.0%} of its own from the smallest to the largest threshold",
+        ),
+    ),
+    measure=_measure_threshold,
+    draw=_draw_threshold,
+    causes=(
+        Cause(
+            "flows of class B claim a larger share with a larger class A and those of class C the same as "
+            "before, "
+            "so class C pays for class B as class A does",
+            holds=lambda m: abs(m["claim of C"]) < 0.01 < 0.1 < m["claim of B"],
+            evidence=lambda m: (
+                f"alpha / (1 - beta) of a flow of B grows by {m['claim of B']:.0%}, of C by "
+                f"{m['claim of C']:.2%}"
+            ),
+            of=("c-improves",),
+        ),
+    ),
+    matters=MATTERS,
+    probe=_probe_threshold,
+    cheap=True,
+)
+
+M_35 = Row(
+    "M-3.5",
+    PAPER,
+    "Effective parameters (Fig 3.5)",
+    claims=(
+        Claim(
+            "beta-rises",
+            "the effective beta of class B rises with class A's threshold",
+            "shape",
+            "rises",
+            "beta of B",
+            monotone(),
+            quote="when the class A threshold increases, sources starting in class B become more aggressive",
+            where=_FIG_35,
+            say=lambda m: f"{m['beta of B'][0]:.3f} to {m['beta of B'][-1]:.3f}",
+        ),
+        Claim(
+            "alpha-stays",
+            "the effective alpha of class B does not change, as A and B share alpha",
+            "equal",
+            "does not change",
+            "alpha of B, range",
+            at_most(1e-12),
+            quote="the effective α does not change since both class A and class B use the same values",
+            where="section 3.4.5, footnote 1",
+            why="rounding",
+        ),
+        Claim(
+            "crowded",
+            "the throughput of small flows falls as the total number of flows grows",
+            "shape",
+            "starts degrading",
+            "A with 1, 2, 4 times the flows",
+            monotone(rising=False),
+            quote="as the total number of flows increases, small flows share bandwidth with more flows, "
+            "hence "
+            "throughput of small flows starts degrading",
+            where="section 3.4.5",
+            unit="Mb/s",
+        ),
+    ),
+    measure=_measure_threshold,
+    draw=_draw_effective,
+    matters=MATTERS,
+    probe=_probe_threshold,
+    cheap=True,
+)
+
+# ---- the example of section 3.4.4 -------------------------------------------------------------------------
+
+_EXAMPLE = {"C": 0.9, "B": 0.05, "A": 0.05}
+
+
+def _measure_example(lab: Lab) -> Measurement:
+    a, b, c = (float(w) for w in aimd.class_average(np.eye(3), [50, 100], 1000)[:, 0])
+    weights = {"C": c, "B": b, "A": a}
+    # Both equations by what they are for: the parameters of a flow.
+    found = shares(CHOSEN["model.gain_ac"], CHOSEN["model.gain_bc"], size_c=1000)
+    own = class_betas(CHOSEN["model.gain_ac"], CHOSEN["model.gain_bc"])
+    by_hand = sum(_EXAMPLE[name] * float(own[i]) for i, name in enumerate(CLASSES))
+    size = np.geomspace(10, 1e5, 200)
+    return {
+        "off": {name: abs(weights[name] - stated) for name, stated in _EXAMPLE.items()},
+        "weights": weights,
+        "beta": {"ours": float(found.beta[2]), "by hand": by_hand},
+        "size": size,
+        "share": aimd.class_average(np.eye(3), [50, 100], size),
+    }
+
+
+def _draw_example(m: Measurement, lab: Lab) -> list[Path]:
+    with figures.style():
+        fig, (ax,) = figures.new()
+        for i, name in enumerate(CLASSES):
+            ax.plot(m["size"], np.array(m["share"])[i], label=f"class {name}", **figures.line(i))
+        ax.axvline(1000, color=figures.INK, linewidth=0.8)
+        ax.text(1000, 1.02, "example", ha="center", va="bottom", fontsize=9)
+        ax.set(xscale="log", xlabel="flow size (packets)", ylabel="share of the packets sent in the class")
+        ax.set(ylim=(0, 1.08))
+        ax.set_title("Which class a flow's packets see", pad=16)
+        ax.legend(loc="center left")
+        return [lab.save(fig, "M-ex")]
+
+
+M_EX = Row(
+    "M-ex",
+    PAPER,
+    "Example of section 3.4.4",
+    claims=(
+        Claim(
+            "alpha",
+            "a flow of 1000 packets uses alpha' = 0.9 alpha_C + 0.05 alpha_B + 0.05 alpha_A",
+            "equal",
+            "0.9, 0.05, 0.05",
+            "off",
+            every(at_most(1e-12)),
+            quote="α' = 0.9α_C + 0.05α_B + 0.05α_A",
+            where="section 3.4.4, example",
+            why="rounding",
+            say=lambda m: ", ".join(f"{x:g} of class {name}" for name, x in m["weights"].items()),
+        ),
+        Claim(
+            "beta",
+            "and beta' = 0.9 beta_C + 0.05 beta_B + 0.05 beta_A",
+            "equal",
+            "0.9, 0.05, 0.05",
+            lambda m: abs(m["beta"]["ours"] - m["beta"]["by hand"]),
+            at_most(1e-12),
+            quote="β' = 0.9β_C + 0.05β_B + 0.05β_A",
+            where="section 3.4.4, example",
+            why="rounding",
+            say=lambda m: f"{m['beta']['ours']:.6f}, by hand {m['beta']['by hand']:.6f}",
+        ),
+    ),
+    measure=_measure_example,
+    draw=_draw_example,
+    cheap=True,
+)
+
+THRESHOLD_ROWS = [M_34, M_35, M_EX]

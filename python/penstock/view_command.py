@@ -1,0 +1,66 @@
+"""`penstock view`: a run as one HTML file that opens offline (`penstock.view` from the shell)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock import completion
+from penstock.console import complain, note, out_console
+from penstock.options import DONE, RUN_FAILED, Profile, Seed, Settings, chosen_settings, whole
+
+
+def view(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|FILE.toml|DIR|RECORD",
+            help="A built-in scenario, a file, a run directory, what `run --record` wrote; or `gallery`.",
+            autocompletion=completion.scenarios,
+        ),
+    ],
+    settings: Settings = None,
+    profile: Profile = None,
+    seed: Seed = "1",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the page here instead of opening it; of the gallery a folder.", metavar="FILE.html"
+        ),
+    ] = None,
+) -> int:
+    """Make a page that shows a run packet by packet and runs it again, in one file."""
+    from penstock import views
+
+    number = whole("--seed", seed, 0)
+    try:
+        if what == "gallery":
+            from penstock import gallery
+
+            out_console.print(f"pages: {gallery.write(out or Path('out/gallery'))}", soft_wrap=True)
+            return DONE
+        page = views.view(what, seed=number, settings=chosen_settings(settings or [], profile))
+    except views.NotBuilt as problem:
+        complain(str(problem))
+        return RUN_FAILED
+    path = page.save(out) if out is not None else page.show()
+    note(f"{len(page.text) / 1e6:.1f} MB")
+    out_console.print(f"page: {path}", soft_wrap=True)
+    return DONE
+
+
+def record(scenario: str, chosen: dict[str, str], seed: int, path: Path) -> None:
+    """Run replication 0 once more and write its record to `path`. Raises OSError."""
+    from penstock import _engine
+    from penstock import scenario as scenarios
+
+    # Whole or not at all.
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        _engine.record(scenarios.spec(scenario, chosen, seed), 0, str(beside), _engine.Progress())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+    note(f"record: {path} ({path.stat().st_size / 1e6:.1f} MB)")

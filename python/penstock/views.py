@@ -1,0 +1,209 @@
+"""The page: a run as one HTML file that opens offline, shows every packet and runs again with other values.
+
+The page holds the engine as WebAssembly and asks it for the run with the document that the command line would
+use: same scenario, same seed, same numbers. A page of a recording (`penstock run --record`) holds the record
+instead.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+import json
+import os
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock import _engine, results, scenario, store
+
+if TYPE_CHECKING:
+    from penstock.runs import RunSet
+    from penstock.scenario import Scenario
+
+#: Where `make setup` puts what pages are made of.
+PARTS = Path(__file__).parent / "page"
+#: A page may be so large, in bytes.
+MOST_BYTES = 5_000_000
+#: What a record begins with.
+MAGIC = b"PENSTOCK"
+#: The record of a run, by this name in its directory.
+RECORD = "record.bin"
+
+# Parameters that a page shows at once when nothing else is asked for, of those the scenario has.
+_FIRST = (
+    "profile",
+    "servers",
+    "flows",
+    "senders",
+    "protocol",
+    "queue",
+    "buffer",
+    "sru",
+    "load",
+    "link_rate",
+    "link_delay",
+    "rto_min",
+    "duration",
+)
+
+
+class NotBuilt(RuntimeError):
+    """The page's parts are not there: `make setup` had no Node or no WebAssembly target, and said so."""
+
+
+def available() -> str:
+    """Why no page can be made here; empty when one can."""
+    missing = [name for name in ("penstock.wasm.gz", "page.js", "page.css") if not (PARTS / name).exists()]
+    if not missing:
+        return ""
+    return "the page is not built here: make setup builds it where Node 20 and Rust's wasm32 target are"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: `text` is the HTML document. A notebook shows it in a frame."""
+
+    title: str
+    text: str
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page; its path. Raises OSError."""
+        results.put(Path(path), self.text)
+        return Path(path)
+
+    def show(self) -> Path:
+        """Write the page to the folder for temporary files and open it in the browser where there is one."""
+        name = "".join(c if c.isalnum() else "-" for c in self.title) or "run"
+        folder = Path(tempfile.mkdtemp(prefix="penstock-"))
+        path = self.save(folder / f"{name}.html")
+        if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+            webbrowser.open(path.as_uri())
+        return path
+
+    def _repr_html_(self) -> str:
+        frame = 'style="width:100%;height:900px;border:0" sandbox="allow-scripts"'
+        return f'<iframe srcdoc="{html.escape(self.text)}" {frame}></iframe>'
+
+
+def view(
+    what: Scenario | RunSet,
+    *,
+    seed: int = 1,
+    title: str = "",
+    lesson: Sequence[str] = (),
+    controls: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> Page:
+    """The page of a scenario (a name, a file, a network, a dict), of a run directory, of a record, or of a
+    `RunSet`.
+
+    Settings are given as for `penstock.run`. `lesson`: paragraphs above the picture. `controls`: parameters
+    to show at once. Raises ScenarioError for a bad value; NotBuilt where the page's parts are missing.
+    """
+    from penstock.runs import RunSet
+
+    if why := available():
+        raise NotBuilt(why)
+    given = scenario.merged(settings, more)
+    record = b""
+    if isinstance(what, str | Path) and Path(what).is_dir():
+        if given:
+            raise scenario.error(next(iter(given)), next(iter(given.values())), "is fixed: the run is over")
+        folder = Path(what)
+        found = results.load(folder)
+        title = title or folder.resolve().name
+        record = (folder / RECORD).read_bytes() if (folder / RECORD).exists() else b""
+        what = found
+    elif isinstance(what, str | Path) and _is_record(Path(what)):
+        return _page(title or Path(what).stem, {}, lesson, Path(what).read_bytes())
+    if isinstance(what, RunSet):
+        document, seed = _again(what), what.seed
+        title = title or what.name
+    else:
+        document = json.loads(scenario.spec(what, given, seed))
+        title = title or scenario.file_name(what if isinstance(what, str | Path) else str(what)).removesuffix(
+            ".toml"
+        )
+    resolved = json.loads(scenario.check(json.dumps(document)))
+    if not record and "controllers" in document:
+        names = ", ".join(document["controllers"])
+        rule = "is written in Python, which a page has not: record the run (--record) and view the record"
+        raise scenario.error("protocol", names, rule)
+    base = Path(document.pop("base_dir", None) or ".")
+    files = {text: path.read_text("utf-8") for text, path in store.files(resolved, base)}
+    if files:
+        document["files"] = files
+    specs = next(s for s in scenario.describe()["scenarios"] if s["name"] == resolved["scenario"])["params"]
+    known = [spec["name"] for spec in specs]
+    about = {
+        "document": document,
+        "specs": specs,
+        "values": resolved["set"],
+        "controls": [name for name in controls or _FIRST if name in known],
+    }
+    return _page(title, about, lesson, record)
+
+
+def _is_record(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def _again(runs: RunSet) -> dict[str, Any]:
+    """The document that asks for the same run once more."""
+    resolved = runs.scenario
+    file = dict(resolved.get("file") or {})
+    given = {key: resolved["set"][key] for key in resolved["given"]}
+    what: Any = resolved["scenario"]
+    if file.get("tables"):
+        what = {"scenario": what, **file["tables"]}
+    document: dict[str, Any] = json.loads(scenario.spec(what, given, runs.seed))
+    if file.get("base_dir"):
+        document["base_dir"] = file["base_dir"]
+    if resolved.get("controllers"):
+        document["controllers"] = resolved["controllers"]
+    return document
+
+
+def _page(title: str, about: Mapping[str, Any], lesson: Sequence[str], record: bytes) -> Page:
+    given = {
+        "title": title,
+        "document": {"set": {}, "seed": 1},
+        "specs": [],
+        "values": {},
+        "controls": [],
+        **about,
+    }
+    paragraphs = "".join(f"<p>{html.escape(line)}</p>" for line in lesson)
+    engine = b"" if record else (PARTS / "penstock.wasm.gz").read_bytes()
+    parts = {
+        "TITLE": html.escape(title),
+        "STYLE": (PARTS / "page.css").read_text("utf-8"),
+        "LESSON": paragraphs,
+        "VERSION": _engine.__version__,
+        "LICENSES": html.escape((PARTS / "LICENSES.txt").read_text("utf-8")),
+        # A script element ends at the first "</": nothing in it may look like one.
+        "GIVEN": json.dumps(given).replace("</", "<\\/"),
+        "ENGINE": base64.b64encode(engine).decode(),
+        "RECORD": base64.b64encode(gzip.compress(record, mtime=0)).decode() if record else "",
+        "SCRIPT": (PARTS / "page.js").read_text("utf-8").replace("</script", "<\\/script"),
+    }
+    template = (Path(__file__).parent / "templates" / "page.html").read_text("utf-8")
+    pieces = template.split("__")
+    text = "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
+    if len(text) > MOST_BYTES:
+        size = f"{len(text) / 1e6:.1f} MB"
+        raise scenario.error(
+            "record", size, f"a page has at most {MOST_BYTES / 1e6:.0f} MB; record a shorter run"
+        )
+    return Page(title, text)

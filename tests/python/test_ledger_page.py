@@ -1,0 +1,153 @@
+"""The ledger's page: every claim on the first screen, everything readable without scripts, one file."""
+
+import re
+
+import pytest
+from markup import Markup
+
+from penstock import figures, ledger
+from penstock.ledger import Cause, Claim, Estimate, Lab, Row, criteria, holding, marks, page
+
+
+def claim(name, criterion, of="x", **more):
+    return Claim(name, f"text of {name}", "number", "stated", of, criterion, where="Fig 1", **more)
+
+
+def draw(_, lab):
+    with figures.style():
+        figure, (ax,) = figures.new()
+        ax.plot([1, 2], [3, 4])
+        ax.set(xlabel="time (s)")
+    return [lab.save(figure, "same")]
+
+
+def rows():
+    numbers = {"x": Estimate(3, 2, 4), "y": 7.0}
+    first = Row(
+        "X-1",
+        "incast",
+        "Squares (Fig 1)",
+        claims=(
+            claim("holds", criteria.within(3, by=2), quote='it "is" 3 & <more>'),
+            claim("not", criteria.at_least(5)),
+            claim("open", criteria.at_least(2.5)),
+        ),
+        measure=lambda lab: numbers,
+        draw=draw,
+        causes=(Cause("it is so because", lambda m: True, lambda m: "one: 1; two: 2", of=("not",)),),
+    )
+    second = Row(
+        "X-2",
+        "cbc",
+        "Same figure",
+        claims=(
+            claim("whole", criteria.within(7), of="y"),
+            ledger.repeated(first.claims[0], "X-1", "Fig 2"),
+        ),
+        measure=lambda lab: numbers,
+        draw=draw,
+    )
+
+    def broken(lab):
+        raise ZeroDivisionError("no packets")
+
+    third = Row("X-3", "cbc", "Broken", claims=(claim("never", criteria.at_least(1)),), measure=broken)
+    return [first, second, third]
+
+
+@pytest.fixture
+def text(tmp_path):
+    found, _ = ledger.reproduce(rows(), Lab(tmp_path))
+    return page.write(found, tmp_path / "r.html", quick=True, provenance={"seed": 1}).read_text()
+
+
+def test_it_is_one_file_whose_links_all_lead_somewhere(text):
+    parsed = Markup(text)
+    assert parsed.open == []
+    assert len(parsed.ids) == len(set(parsed.ids))
+    assert parsed.fetched == []
+    assert parsed.links <= {f"#{name}" for name in parsed.ids}
+    assert {"x-1", "x-1-not", "x-2", "x-3-never", "paper-incast"} <= set(parsed.ids), "deep links"
+    assert not re.search(r"@import|url\((?!#)|https?://", text)
+
+
+def test_the_first_screen_has_every_claim_in_shape_and_colour(text):
+    first = text[text.index('<nav class="matrix"') : text.index("</nav>")]
+    marks_of = re.findall(r'aria-label="([a-z ]+)"><use href="#v-([a-z-]+)"', first)
+    chips = [(said, shape) for said, shape in marks_of]
+    assert all(said.replace(" ", "-") == shape for said, shape in chips)
+    assert first.count('href="#x-1"') == first.count('href="#x-3"') == 1
+    one = first[first.index('href="#x-1"') : first.index('href="#x-2"')]
+    assert re.findall(r"#v-([a-z-]+)", one)[:3] == ["confirmed", "differs", "undecided"]
+    for name in ("confirmed", "differs", "undecided", "not-run", "in-part"):
+        assert f'<symbol id="v-{name}"' in text
+    assert "<b>2</b> confirmed" in text, "the repeated claim is not counted"
+    assert 'class="g again"' in first
+
+
+def test_everything_is_there_without_scripts(text):
+    before = text[: text.index("<script")]
+    words = " ".join(Markup(before + "</body></html>").text)
+    for expected in (
+        "text of holds",
+        'it "is" 3 & <more>',
+        "3.00 (2.00 to 4.00)",
+        "at least 5",
+        "It is so because.",
+        "penstock reproduce X-1",
+        "ZeroDivisionError: no packets",
+        "text of never",
+        "Of 3 claims 1 hold, 1 differ, 1 are undecided.",
+    ):
+        assert expected in words, expected
+    assert "<td>one</td><td>1</td>" in before, "the numbers of a reason are a table"
+    assert '<div id="tools" hidden>' in before, "the search shows where it works"
+    assert "data-off" not in before[before.index("<body>") :]
+
+
+def test_a_figure_that_two_rows_have_is_printed_once(text):
+    assert text.count("<figure>") == 1
+    assert 'Its figure is that of <a href="#x-1">X-1</a>' in text
+
+
+def test_a_number_stands_against_its_criterion(tmp_path):
+    first, *_ = rows()
+    good, bad, open_ = (marks.gauge(one) for one in first.judge({"x": Estimate(3, 2, 4), "y": 7.0}))
+
+    def places(drawing):
+        band = re.search(r'class="ok" x="([\d.]+)" y="3" width="([\d.]+)"', drawing)
+        at = float(re.search(r'cx="([\d.]+)"', drawing)[1])
+        return float(band[1]), float(band[1]) + float(band[2]), at
+
+    low, high, at = places(good)
+    assert low < at < high
+    low, high, at = places(bad)
+    assert at < low and high == 250
+    assert "whisker" in open_ and "undecided" in open_
+    assert 'class="stated"' in good and 'class="stated"' not in bad
+    mere = Claim("c", "t", "number", "s", "x", criteria.between(2, 4))
+    assert 'class="stated"' not in marks.gauge(mere.judge({"x": 3.0})), (
+        "the middle of a range is no statement"
+    )
+    onset = ledger.claims.Judged(claim("c", criteria.within(60, by=5)), "differs", "never", None)
+    assert marks.gauge(onset) == "", "what never came has no place on an axis"
+
+
+def test_a_search_is_drawn_as_a_map(tmp_path, monkeypatch):
+    row = rows()[0]
+    found = holding.Map(
+        "a.gain", "a.time", [0.1, 0.9], [0.2, 0.8], "cd", ("0", "1", "2", "3", "4"), ("v", "v", "w", "w", "w")
+    )
+    monkeypatch.setattr(holding, "map_of", lambda row, claim: found if claim == "not" else None)
+    monkeypatch.setattr(
+        holding, "words", lambda row, claim: "holds when a.gain >= 1" if claim == "not" else ""
+    )
+    text = page.write(
+        [ledger.judge(row, Lab(tmp_path))], tmp_path / "r.html", quick=False, provenance={}
+    ).read_text()
+    drawing = text[text.index('<svg class="map"') :]
+    drawing = drawing[: drawing.index("</svg>")]
+    assert drawing.count("<use") == 2 and "a.gain" in drawing and "a.time" in drawing
+    assert drawing.count(">v<") == drawing.count(">w<") == 1, "an entry of a list has one text"
+    assert "#v-confirmed" in drawing and "#v-differs" in drawing
+    assert "penstock reproduce X-1 --full" in text

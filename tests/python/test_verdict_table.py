@@ -1,0 +1,51 @@
+"""The table of verdicts in README.md: made from what is pinned, and never by hand."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock import ledger
+from penstock.ledger import pinned
+
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "verdicts.py"
+spec = importlib.util.spec_from_file_location("verdicts", TOOL)
+verdicts = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(verdicts)
+
+
+def test_the_readme_says_what_is_pinned():
+    text = verdicts.README.read_text(encoding="utf-8")
+    new = verdicts.renewed(text, verdicts.table(verdicts.PAGE.exists()))
+    assert text == new, "renew it: tools/verdicts.py write"
+
+
+def test_a_claim_counts_once_and_at_its_full_length(monkeypatch):
+    row = next(row for row in ledger.rows() if row.id == "D-7")
+    once = ledger.repeated(row.claims[0], "D-7", "again")
+    one, two = (f"D-7/{claim.id}" for claim in row.claims[:2])
+    known = {
+        "quick": {one: {"verdict": "differs"}, two: {"verdict": "undecided"}},
+        "full": {one: {"verdict": "confirmed"}},
+    }
+    shown = ledger.Row("D-8", row.paper, "again", claims=(once,), measure=row.measure)
+    monkeypatch.setattr(ledger, "rows", lambda: [row, shown])
+    monkeypatch.setattr(pinned, "load", lambda paper: known)
+    rows, counted, lengths = verdicts.count("dt-dctcp")
+    assert rows == 2
+    assert counted == {"confirmed": 1, "undecided": 1, "not pinned": len(row.claims) - 2}
+    assert (lengths["full"], lengths["quick"]) == (1, 1)
+
+
+def test_a_readme_without_a_place_for_them_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="no place"):
+        verdicts.renewed("# penstock\n", "table")
+    assert verdicts.renewed(f"a\n{verdicts.BEGIN}old\n{verdicts.END}b\n", "new\n") == "a\nnew\nb\n"
+
+
+def test_every_pinned_claim_exists():
+    names = {f"{row.id}/{claim.id}" for row in ledger.rows() for claim in row.claims}
+    for paper in ledger.PAPERS:
+        known = json.loads(json.dumps(pinned.load(paper)))
+        assert {name for length in known.values() for name in length} <= names

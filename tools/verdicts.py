@@ -1,0 +1,113 @@
+"""The verdicts in README.md: a table by paper, made from the pinned verdicts beside the rows.
+
+    tools/verdicts.py write                                  # renew the table
+    tools/verdicts.py write --page out/ledger/report.html    # and copy the page to docs/ledger.html
+    tools/verdicts.py check                                  # exit code 1 where README.md says something else
+
+A claim counts at full length where it is pinned at full length, otherwise at quick length.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock import ledger
+from penstock.ledger import pinned
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "ledger.html"
+# What a page that is committed may weigh.
+MOST_BYTES = 6_000_000
+BEGIN, END = "<!-- verdicts: made by tools/verdicts.py -->\n", "<!-- end of verdicts -->\n"
+COLUMNS = (ledger.CONFIRMED, ledger.DIFFERS, ledger.UNDECIDED)
+UNPINNED = "not pinned"
+
+
+def count(paper: str) -> tuple[int, Counter[str], Counter[str]]:
+    """Of a paper: its rows, its claims by verdict (each counted once), and by the length of their pins."""
+    rows = [row for row in ledger.rows() if row.paper == paper]
+    known = pinned.load(paper)
+    verdicts: Counter[str] = Counter()
+    lengths: Counter[str] = Counter()
+    for row in rows:
+        for claim in row.claims:
+            if claim.same_as:
+                continue
+            name = f"{row.id}/{claim.id}"
+            length = next((length for length in ("full", "quick") if name in known.get(length, {})), "")
+            verdicts[known[length][name]["verdict"] if length else UNPINNED] += 1
+            lengths[length] += 1
+    return len(rows), verdicts, lengths
+
+
+def table(page: bool) -> str:
+    """The table and what it says of itself, between its two marks; `page`: is there one to link?"""
+    found = {paper: count(paper) for paper in ledger.PAPERS}
+    columns = [*COLUMNS, *([UNPINNED] if any(v[UNPINNED] for _, v, _ in found.values()) else [])]
+    lines = [
+        "| paper | figures, tables | claims | " + " | ".join(columns) + " |",
+        "|---|" + "---:|" * (2 + len(columns)),
+    ]
+    total: Counter[str] = Counter()
+    rows, lengths = 0, Counter[str]()
+    for paper, (own, verdicts, at) in found.items():
+        name = f"[{paper}](docs/ledger.html#paper-{paper})" if page else paper
+        lines.append(_line(name, own, verdicts, columns))
+        total, lengths, rows = total + verdicts, lengths + at, rows + own
+    lines.append(_line("all", rows, total, columns))
+    said = f"Pinned are {lengths['full']} claims at full length and {lengths['quick']} at quick length"
+    where = (
+        "[docs/ledger.html](docs/ledger.html)" if page else "The page that `penstock reproduce --all` writes"
+    )
+    return BEGIN + "\n" + "\n".join(lines) + f"\n\n{said}.\n{where} shows them figure by figure.\n\n" + END
+
+
+def _line(name: str, rows: int, verdicts: Counter[str], columns: Sequence[str]) -> str:
+    cells = [name, rows, verdicts.total(), *(verdicts[column] for column in columns)]
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def renewed(text: str, new: str) -> str:
+    """`text` with `new` in place of what is between the marks. Raises ValueError where they are missing."""
+    head, mark, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not mark or not end:
+        raise ValueError(f"{README.name} has no place for the verdicts: {BEGIN.strip()} ... {END.strip()}")
+    return head + new + tail
+
+
+def main() -> int:
+    """Write or check the table."""
+    parser = argparse.ArgumentParser(description="The verdicts in README.md")
+    parser.add_argument("what", choices=("write", "check"))
+    parser.add_argument(
+        "--page", type=Path, help="the report of `penstock reproduce --all`, for docs/ledger.html"
+    )
+    given = parser.parse_args()
+    if given.page is not None and given.what == "write":
+        size = given.page.stat().st_size
+        if size > MOST_BYTES:
+            print(f"{given.page} has {size} bytes, more than {MOST_BYTES}: not copied", file=sys.stderr)
+            return 1
+        shutil.copyfile(given.page, PAGE)
+    text = README.read_text(encoding="utf-8")
+    new = renewed(text, table(PAGE.exists()))
+    if given.what == "write":
+        README.write_text(new, encoding="utf-8")
+        return 0
+    if new != text:
+        print(
+            "README.md: the verdicts are not those that are pinned: tools/verdicts.py write", file=sys.stderr
+        )
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
