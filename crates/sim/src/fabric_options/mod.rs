@@ -6,7 +6,7 @@
 mod build;
 mod outages;
 
-pub use build::{build, headroom_of, longest_wait, meet_needs};
+pub use build::{build, headroom_of, longest_wait, meet_needs, usual_memory};
 pub use outages::{changes, parse_outage, Change, LinkChange, Outage};
 
 use crate::sharing;
