@@ -98,13 +98,15 @@ BAD = {
     "topology": ("leaf-spine:2x2", 'topology = "leaf-spine:2x2": must be leaf-spine:LEAVESxSPINESxHOSTS'),
     "protocol": ("dcqcn:kmin=9KB,kmax=8KB", 'protocol:kmin = "9KB": must not be above kmax (8KB)'),
     "incast_every": ("1ps", "incast_every"),
+    "pfc": ("off", "recovery=off sends nothing again and needs a fabric that loses nothing: pfc is off"),
 }
 
 
 @pytest.mark.parametrize("key", BAD)
 def test_bad_input_is_one_line(key):
     value, words = BAD[key]
-    chosen = {**SMALL, key: value, **({"incast_load": "0"} if key == "load" else {})}
+    beside = {"load": {"incast_load": "0"}, "pfc": {"protocol": "timely:recovery=off"}}
+    chosen = {**SMALL, key: value, **beside.get(key, {})}
     done = inline("run", "rdma", *settings(chosen))
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1

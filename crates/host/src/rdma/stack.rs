@@ -55,7 +55,7 @@ impl RdmaStack {
         if let Some(scan) = &mut self.scan {
             return scan.moved(now, pair.next_at);
         }
-        let place = match pair.next_payload(self.facts.mss, self.config.overshoot) {
+        let place = match pair.next_packet(self.config.overshoot) {
             None => Place::Idle,
             Some(_) if pair.next_at > now => Place::Asleep(pair.next_at),
             Some(_) => Place::InLine,
@@ -86,7 +86,7 @@ impl RdmaStack {
     fn next_pair(&mut self, now: Time) -> Option<u32> {
         if let Some(scan) = &mut self.scan {
             let ends = &self.ends;
-            let may = |p: &Sending| p.next_payload(self.facts.mss, self.config.overshoot).is_some();
+            let may = |p: &Sending| p.next_packet(self.config.overshoot).is_some();
             return scan.next(now, may, |conn| match ends.get(conn) {
                 Some(End::Sending(pair)) => Some(pair),
                 _ => None,
@@ -120,7 +120,10 @@ impl Stack for RdmaStack {
             payload: f.mss,
             wire: f.mss + self.config.header + f.framing,
         });
-        self.ends.put(opening.at_src, End::Sending(Sending::new(Outgoing::new(opening), law)));
+        self.ends.put(
+            opening.at_src,
+            End::Sending(Sending::new(Outgoing::new(opening), law, &self.config, f.mss)),
+        );
     }
     fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
         self.ends.put(opening.at_dst, End::Receiving(Receiving::new(Incoming::new(opening))));
@@ -200,9 +203,9 @@ impl Stack for RdmaStack {
             unreachable!("only senders have turns")
         };
         pair.place = Place::Idle;
-        let payload = pair.next_payload(self.facts.mss, self.config.overshoot);
-        let payload = payload.expect("it was given its place after the last change");
-        let cell = pair.send(io, &self.config, payload, self.facts.framing, self.facts.rate);
+        let next = pair.next_packet(self.config.overshoot);
+        let next = next.expect("it was given its place after the last change");
+        let cell = pair.send(io, &self.config, next, self.facts.framing, self.facts.rate);
         self.settle(conn, io.now);
         Some(cell)
     }

@@ -133,6 +133,16 @@ fn headroom(setup: &Setup, link: u32, headroom: Headroom, dynamic: bool) -> u64 
     }
 }
 
+/// True when a lane that comes into a switch by `link` has less headroom than the formula says.
+pub(super) fn headroom_is_short(setup: &Setup, link: u32) -> bool {
+    let Some(pfc) = setup.fabric.pfc.filter(|_| is_switch(setup, setup.topology.links[link as usize].to))
+    else {
+        return false;
+    };
+    let dynamic = matches!(pfc.thresholds, Thresholds::Dynamic { .. });
+    headroom(setup, link, pfc.headroom, dynamic) < headroom_of(setup, link, dynamic)
+}
+
 /// The buffer of a switch.
 fn memory(setup: &Setup, switch: u32) -> Result<BufferConfig, ParamError> {
     let t = &setup.topology;
