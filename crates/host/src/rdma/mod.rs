@@ -54,6 +54,8 @@ pub struct RdmaConfig {
     pub turns: Turns,
     /// What is sent again.
     pub recovery: Recovery,
+    /// The limiter cuts the time from one packet to the next off to whole nanoseconds, and takes one less where there is nothing to cut off.
+    pub whole_ns: bool,
 }
 
 /// What a sender repeats, and what a receiver keeps.
@@ -100,6 +102,7 @@ impl Default for RdmaConfig {
             nack_again: None,
             turns: Turns::Line,
             recovery: Recovery::GoBackN,
+            whole_ns: false,
         }
     }
 }

@@ -117,12 +117,11 @@ impl Sending {
         (payload > 0 && (outstanding == 0 || fits)).then_some((self.nxt, payload as u32))
     }
     /// When the limiter lets a packet go behind the latest one.
-    fn limited(&self, line: Rate) -> Time {
+    fn limited(&self, c: &RdmaConfig, line: Rate) -> Time {
         let (at, bytes) = self.latest;
-        match self.law.control().rate.filter(|r| *r < line) {
-            Some(rate) => at + penstock_units::Bytes(u64::from(bytes)) / rate,
-            None => at,
-        }
+        let Some(rate) = self.law.control().rate.filter(|r| *r < line) else { return at };
+        let gap = penstock_units::Bytes(u64::from(bytes)) / rate;
+        at + if c.whole_ns { Dur::nanos(gap.0.saturating_sub(1) / 1000) } else { gap }
     }
     /// Sends the next packet.
     pub fn send(&mut self, io: &mut Io<'_>, c: &RdmaConfig, next: Next, framing: u32, line: Rate) -> Cell {
@@ -169,7 +168,7 @@ impl Sending {
         let view = self.view();
         self.law.on_sent(io.now, on_link, &view);
         self.latest = (io.now, on_link);
-        self.next_at = self.limited(line);
+        self.next_at = self.limited(c, line);
         let mut cell = Cell::new(slot, wire)
             .with_priority(c.data_priority)
             .with_ecn(Ecn::Ect0)
@@ -204,7 +203,7 @@ impl Sending {
         let view = self.view();
         self.law.on_ack(&record, &view);
         if self.law.moves_departures() {
-            self.next_at = self.limited(line);
+            self.next_at = self.limited(c, line);
         }
         if packet.word(0) != kind::NACK {
             return;

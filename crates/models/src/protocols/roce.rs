@@ -325,6 +325,7 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
         ack_repeated: !ns3,
         nack_again: ns3.then(|| Dur::micros(500)),
         turns: if ns3 { Turns::Scan } else { Turns::Line },
+        whole_ns: ns3,
         recovery: if recovery == "off" { Recovery::Off } else { Recovery::GoBackN },
     };
     config.check()?;
