@@ -112,7 +112,7 @@ fn a_lost_tail_and_a_lost_repetition_wait_for_the_low_timeout() {
 #[test]
 fn any_loss_is_repaired() {
     // Every third packet of each exchange at first, by a rule that also hits repetitions.
-    let (_, from) = exchange(SELECTIVE, 200, |round, n| round < 12 && (n + round as u64) % 3 == 0);
+    let (_, from) = exchange(SELECTIVE, 200, |round, n| round < 12 && (n + round as u64).is_multiple_of(3));
     let c = from.stack.counters(0);
     assert!(c.retransmits >= 66 && c.data_packets == 200 + c.retransmits, "{c:?}");
 }
