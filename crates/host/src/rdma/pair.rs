@@ -1,7 +1,7 @@
 //! The two ends of a queue pair.
 
 use super::selective::Selective;
-use super::{AckRecord, LossSign, PairView, RateLaw, RdmaConfig, Recovery};
+use super::{AckRecord, LossSign, PairView, RateControl, RateLaw, RdmaConfig, Recovery};
 use crate::ends::{Incoming, Outgoing};
 use crate::stack::{Io, News};
 use alloc::boxed::Box;
@@ -50,6 +50,8 @@ fn after(now: Time, timeout: Dur) -> Time {
 pub(super) struct Sending {
     pub out: Outgoing,
     pub law: Box<dyn RateLaw>,
+    /// What the law answered after the latest event.
+    control: RateControl,
     pub place: Place,
     una: u64,
     nxt: u64,
@@ -69,6 +71,7 @@ impl Sending {
     pub fn new(out: Outgoing, law: Box<dyn RateLaw>, c: &RdmaConfig, mss: u32) -> Sending {
         Sending {
             out,
+            control: law.control(),
             law,
             mss,
             selective: matches!(c.recovery, Recovery::Selective { .. }).then(Box::default),
@@ -112,14 +115,14 @@ impl Sending {
         }
         let payload = self.out.written.saturating_sub(self.nxt).min(u64::from(self.mss));
         let outstanding = self.nxt - self.una;
-        let window = self.law.control().window.unwrap_or(u64::MAX);
+        let window = self.control.window.unwrap_or(u64::MAX);
         let fits = if overshoot { outstanding < window } else { outstanding + payload <= window };
         (payload > 0 && (outstanding == 0 || fits)).then_some((self.nxt, payload as u32))
     }
     /// When the limiter lets a packet go behind the latest one.
     fn limited(&self, c: &RdmaConfig, line: Rate) -> Time {
         let (at, bytes) = self.latest;
-        let Some(rate) = self.law.control().rate.filter(|r| *r < line) else { return at };
+        let Some(rate) = self.control.rate.filter(|r| *r < line) else { return at };
         let gap = penstock_units::Bytes(u64::from(bytes)) / rate;
         at + if c.whole_ns { Dur::nanos(gap.0.saturating_sub(1) / 1000) } else { gap }
     }
@@ -133,7 +136,7 @@ impl Sending {
         // Behind a packet that fills the window nothing comes that would have it acknowledged.
         let ahead = self.nxt - self.una + u64::from(payload) * if c.overshoot { 1 } else { 2 };
         let full = |window| ahead > window || c.overshoot && ahead == window;
-        let wants_ack = last || seq < self.nxt || self.law.control().window.is_some_and(full);
+        let wants_ack = last || seq < self.nxt || self.control.window.is_some_and(full);
         let (flow, dst, at_dst, class, entropy) = (o.flow.0, o.dst, o.at_dst, o.class, o.forth);
         let slot = io.arena.alloc();
         io.arena.ask_telemetry(slot);
@@ -167,6 +170,7 @@ impl Sending {
         let on_link = wire + framing;
         let view = self.view();
         self.law.on_sent(io.now, on_link, &view);
+        self.control = self.law.control();
         self.latest = (io.now, on_link);
         self.next_at = self.limited(c, line);
         let mut cell = Cell::new(slot, wire)
@@ -183,7 +187,9 @@ impl Sending {
         if packet.word(0) == kind::CNP {
             self.out.counters.ece_acks += 1;
             let view = self.view();
-            return self.law.on_cnp(io.now, &view);
+            self.law.on_cnp(io.now, &view);
+            self.control = self.law.control();
+            return;
         }
         let bytes = packet.seq.saturating_sub(self.una);
         let ece = packet.has(flag::ECE);
@@ -202,6 +208,7 @@ impl Sending {
         let record = AckRecord { now: io.now, bytes, rtt, ece, telemetry: io.arena.hops(slot) };
         let view = self.view();
         self.law.on_ack(&record, &view);
+        self.control = self.law.control();
         if self.law.moves_departures() {
             self.next_at = self.limited(c, line);
         }
@@ -223,7 +230,7 @@ impl Sending {
                 flow: self.out.opening.flow,
                 max_sent: self.out.max_sent,
                 outstanding,
-                cwnd: self.law.control().window.unwrap_or(outstanding),
+                cwnd: self.control.window.unwrap_or(outstanding),
             });
             // A fresh period for what is now sent again.
             self.rto_at = after(io.now, self.rto(c));
@@ -238,11 +245,18 @@ impl Sending {
         }
         let view = self.view();
         self.law.on_loss(io.now, sign, &view);
+        self.control = self.law.control();
+    }
+    /// The host's link has another rate from now on.
+    pub fn on_line_rate(&mut self, now: Time, line: Rate) {
+        self.law.on_line_rate(now, line);
+        self.control = self.law.control();
     }
     pub fn on_deadline(&mut self, io: &mut Io<'_>, c: &RdmaConfig) {
         if self.law.deadline() <= io.now {
             let view = self.view();
             self.law.on_deadline(io.now, &view);
+            self.control = self.law.control();
         }
         if self.rto_at > io.now {
             return;
@@ -262,7 +276,7 @@ impl Sending {
                 block_start: self.una == 0,
                 block_offset: self.una,
                 outstanding,
-                cwnd: self.law.control().window.unwrap_or(outstanding),
+                cwnd: self.control.window.unwrap_or(outstanding),
                 rto,
                 in_a_row: self.timeouts_in_a_row,
             },

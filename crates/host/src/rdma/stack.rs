@@ -51,7 +51,11 @@ impl RdmaStack {
     /// Gives a sending pair its place after something has changed.
     fn settle(&mut self, conn: u32, now: Time) {
         let Some(End::Sending(pair)) = self.ends.get_mut(conn) else { return };
-        self.alarms.set(conn, pair.deadline());
+        // A timer that every ACK puts off is looked at again when its old time has come.
+        let (deadline, set) = (pair.deadline(), self.alarms.at(conn));
+        if deadline < set || deadline == Time::NEVER {
+            self.alarms.set(conn, deadline);
+        }
         if let Some(scan) = &mut self.scan {
             return scan.moved(now, pair.next_at);
         }
@@ -230,7 +234,7 @@ impl Stack for RdmaStack {
         self.facts.rate = rate;
         for conn in self.ends.handles() {
             if let Some(End::Sending(pair)) = self.ends.get_mut(conn) {
-                pair.law.on_line_rate(io.now, rate);
+                pair.on_line_rate(io.now, rate);
             }
             self.settle(conn, io.now);
         }
@@ -242,6 +246,9 @@ impl Stack for RdmaStack {
     fn on_deadline(&mut self, io: &mut Io<'_>) {
         while let Some(conn) = self.alarms.due(io.now) {
             match self.ends.get_mut(conn) {
+                Some(End::Sending(pair)) if pair.deadline() > io.now => {
+                    self.alarms.set(conn, pair.deadline());
+                }
                 Some(End::Sending(pair)) => {
                     pair.on_deadline(io, &self.config);
                     self.settle(conn, io.now);
