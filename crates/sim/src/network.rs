@@ -69,6 +69,8 @@ pub struct Network {
     asks_at_hosts: bool,
     /// The network is so large that every port has to be fetched from memory; the one that the packet after the next goes to.
     looks_far: bool,
+    /// The network is so large that the next port has to be fetched.
+    fetches: bool,
     beyond: hops::Beyond,
     arrivals: Arrivals,
     /// Everything but packet arrivals, the hosts' own deadlines included.
@@ -142,6 +144,7 @@ impl Network {
             only,
             asks_at_hosts: false,
             looks_far: ports >= hops::LARGE,
+            fetches: ports >= hops::MIDDLING,
             beyond: hops::Beyond::default(),
             arrivals,
             deadlines: Deadlines::new(ties),

@@ -14,6 +14,8 @@ const CELL_AHEAD: usize = 7;
 const HOP_AHEAD: usize = 4;
 /// Networks of at least so many ports do not fit into a processor's own cache.
 pub(super) const LARGE: usize = 1024;
+/// Networks of at least so many do not fit into the smallest cache of one.
+pub(super) const MIDDLING: usize = 128;
 
 const CHOICES: usize = 16;
 
@@ -75,8 +77,8 @@ impl Network {
             }
             *now = next;
             let port = self.arrivals.take();
-            self.fetch_ahead();
             if self.looks_far {
+                self.fetch_ahead();
                 self.fetch_beyond(&mut soon);
             }
             let Some((cell, following)) = self.fabric.arrive_fast(next, port, &mut self.arena) else {
@@ -89,8 +91,8 @@ impl Network {
             if following != Time::NEVER {
                 self.arrivals.push(following, port);
             }
-            if let Some(port) = self.arrivals.coming() {
-                self.fabric.ports()[port as usize].prefetch();
+            if self.fetches {
+                self.fetch_coming();
             }
             self.packet_hops += 1;
             let at = self.to[port as usize];
@@ -199,6 +201,13 @@ impl Network {
             self.take_effects();
         }
         effects || !self.lost.is_empty()
+    }
+    /// In a network that is not small the port that is probably next is fetched while this packet is handled.
+    #[inline(always)]
+    fn fetch_coming(&mut self) {
+        if let Some(port) = self.arrivals.coming() {
+            self.fabric.ports()[port as usize].prefetch();
+        }
     }
     /// In a large network the next ports are not in the cache: they are fetched while this packet is handled.
     #[inline(always)]
