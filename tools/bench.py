@@ -104,7 +104,7 @@ def build_floor() -> bool:
 
 
 def measure(number: int, with_floor: bool) -> tuple[list[dict[str, float]], float | None]:
-    """The costs of three executions of a job, each in a fresh process, and the least of the floor in turn with them."""
+    """The costs of three executions of a job, a process each; in turn with them the least of the floor."""
     command = [sys.executable, __file__, "--child", str(number)]
     shape = JOBS[number].floor if with_floor else None
     costs, floors = [], []
