@@ -244,13 +244,6 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let mut setup = c.setup(topology, workloads, Bottleneck::Busiest { candidate }, base_rtt, id);
     setup.recorder.facts = facts;
     setup.derived.extend(derived);
-    if setup.own_stack().is_some() {
-        setup.notes.push(
-            "slowdowns count a handshake and TCP's headers into the ideal time, which this protocol has not: those of short flows come out \
-             below one; compare protocols by completion times"
-                .into(),
-        );
-    }
     let lossless = |l| setup.needs().is_some_and(|needs| needs(&setup.facts(l)).lossless.is_some());
     let pauses = !p.is_given("pfc") && lossless(&setup.topology.links[0]);
     if !p.is_set("buffer") && setup.fabric.shared.is_none() && !pauses {
