@@ -5,7 +5,8 @@ import "./page.css";
 import { Controls, type Values } from "./controls";
 import { Picture, type Hit, type Ink, type Selection } from "./draw";
 import { FLAG, HOP, readFile, type Log } from "./log";
-import { Chart, portName, seconds, short, type Clock, type PlotKind } from "./plots";
+import { seconds, short } from "./format";
+import { Chart, portName, type Clock, type PlotKind } from "./plots";
 import { embedded, Runner } from "./runner";
 import { MOST_BYTES, SPEEDS, inks, interesting, readLink, value, type Given, type Link } from "./state";
 

@@ -2,6 +2,7 @@
 import uPlot from "uplot";
 import { FLAG, HOP, type Log } from "./log";
 import { PALETTE, colour, thresholds, type Ink } from "./draw";
+import { seconds, short } from "./format";
 
 export interface Clock {
   t: number;
@@ -336,18 +337,4 @@ function look(flow: number, i: number): { stroke: string; dash?: number[] } {
 export function portName(log: Log, port: number): string {
   const link = log.head.links[port];
   return link ? `${log.head.nodes[link.from][0]}→${log.head.nodes[link.to][0]}` : "no port";
-}
-export function short(x: number): string {
-  const size = Math.abs(x);
-  if (!Number.isFinite(x)) return x > 0 ? "∞" : `${x}`;
-  if (size >= 1e9) return `${+(x / 1e9).toPrecision(4)}G`;
-  if (size >= 1e6) return `${+(x / 1e6).toPrecision(4)}M`;
-  if (size >= 1e4) return `${+(x / 1e3).toPrecision(4)}k`;
-  return `${+x.toPrecision(4)}`;
-}
-/** A time with as many digits as a window of this length needs. */
-export function seconds(t: number, window: number): string {
-  const [unit, factor] = window < 2e-3 ? ["µs", 1e6] : window < 2 ? ["ms", 1e3] : ["s", 1];
-  const digits = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(Math.max(window * factor, 1e-9)))));
-  return `${(t * factor).toFixed(digits)} ${unit}`;
 }

@@ -2,7 +2,7 @@
 import type { Spec, Values } from "./controls";
 import type { Ink } from "./draw";
 import { HOP, type Log } from "./log";
-import { seconds, short } from "./plots";
+import { seconds, short } from "./format";
 
 /** Bytes of record that a page keeps of packets; a longer run has flows and results, and packets up to there. */
 export const MOST_BYTES = 120e6;
