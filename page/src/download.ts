@@ -138,7 +138,7 @@ function word(t: TextMark, ink: string): string {
 const escape = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
 /** That SVG as pixels, two for each. */
-export async function png(text: string): Promise<Blob> {
+async function png(text: string): Promise<Blob> {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
@@ -168,10 +168,25 @@ export function csv(panels: PanelData[]): string {
 }
 
 /** Give the reader a file. */
-export function save(name: string, data: Blob): void {
+function save(name: string, data: Blob): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(data);
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** Buttons that give a plot's picture and numbers as files. */
+export function downloads(name: () => string, picture: () => string, numbers: () => string): HTMLButtonElement[] {
+  const button = (text: string, about: string, act: () => void) => {
+    const made = Object.assign(document.createElement("button"), { type: "button", textContent: text, title: about });
+    made.setAttribute("aria-label", about);
+    made.addEventListener("click", act);
+    return made;
+  };
+  return [
+    button("SVG", "Download what is shown as SVG", () => save(`${name()}.svg`, new Blob([picture()], { type: "image/svg+xml" }))),
+    button("PNG", "Download what is shown as PNG", () => void png(picture()).then((blob) => save(`${name()}.png`, blob))),
+    button("CSV", "Download the numbers as CSV", () => save(`${name()}.csv`, new Blob([numbers()], { type: "text/csv" }))),
+  ];
 }

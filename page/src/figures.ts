@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 import plotStyle from "uplot/dist/uPlot.min.css";
 import style from "./figures.css";
-import { csv, png, save, svg, swatch, type Part, type TextMark, type Whole } from "./download";
+import { csv, downloads, svg, swatch, type Part, type TextMark, type Whole } from "./download";
 import { short } from "./format";
 import { groundShapes, onPaper, PX, seriesShapes, type AxisData, type FigureData, type PanelData, type Paper, type SeriesData, type Shape } from "./shapes";
 
@@ -296,17 +296,9 @@ class FigurePlot {
     for (const s of data.panels.flatMap((p) => p.series)) if (!s.unnamed && !labels.has(s.label)) labels.set(s.label, s);
     this.legend = [...labels.values()];
     const tools = Object.assign(document.createElement("div"), { className: "pf-tools" });
-    const button = (text: string, about: string, act: () => void) => {
-      const made = Object.assign(document.createElement("button"), { type: "button", textContent: text, title: about });
-      made.setAttribute("aria-label", about);
-      made.addEventListener("click", act);
-      tools.append(made);
-      return made;
-    };
-    this.whole = button("Whole", "Undo the zoom", () => this.panels.forEach((p) => p.all()));
-    button("SVG", "Download what is shown as SVG", () => save(`${name}.svg`, new Blob([this.svg()], { type: "image/svg+xml" })));
-    button("PNG", "Download what is shown as PNG", () => void png(this.svg()).then((blob) => save(`${name}.png`, blob)));
-    button("CSV", "Download the numbers as CSV", () => save(`${name}.csv`, new Blob([this.csv()], { type: "text/csv" })));
+    this.whole = Object.assign(document.createElement("button"), { type: "button", textContent: "Whole", title: "Undo the zoom" });
+    this.whole.addEventListener("click", () => this.panels.forEach((p) => p.all()));
+    tools.append(this.whole, ...downloads(() => name, () => this.svg(), () => this.csv()));
     this.said.className = "pf-said";
     this.said.setAttribute("aria-live", "polite");
     tools.append(this.said);

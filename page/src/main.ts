@@ -3,6 +3,7 @@
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
 import { Controls, type Values } from "./controls";
+import { downloads } from "./download";
 import { Picture, type Hit, type Ink, type Selection } from "./draw";
 import { FLAG, HOP, readFile, type Log } from "./log";
 import { seconds, short } from "./format";
@@ -105,9 +106,14 @@ class Side {
       this.charts = kinds.map((kind) => {
         const figure = document.createElement("figure");
         const caption = document.createElement("figcaption");
-        figure.append(caption);
+        const chart: Chart = new Chart(figure, kind, () => this.app.clock, () => this.app.ink, (a, b) => this.app.zoom(a, b));
+        const shown = (): [Log, number, number] => [this.log!, this.app.selectionOf(this.log!).port, this.app.selected.flow];
+        const name = () => chart.title(...shown()).replace(/[^\p{L}\p{N}]+/gu, "-");
+        const head = Object.assign(document.createElement("div"), { className: "figure-head" });
+        head.append(caption, ...downloads(name, () => chart.svg(...shown()), () => chart.csv(...shown())));
+        figure.append(head);
         this.plots.append(figure);
-        return new Chart(figure, kind, () => this.app.clock, () => this.app.ink, (a, b) => this.app.zoom(a, b));
+        return chart;
       });
     }
     for (const chart of this.charts) {
@@ -377,7 +383,7 @@ class App {
     $("window").textContent = `${seconds(from, to - from)} to ${seconds(to, to - from)}`;
   }
   /** The selection in one side's network. It may have fewer ports than the other's, or be there before it. */
-  private selectionOf(log: Log): Selection {
+  selectionOf(log: Log): Selection {
     const { port, flow } = this.selected;
     return { port: port >= 0 && port < log.head.links.length ? port : log.head.bottleneck, flow };
   }

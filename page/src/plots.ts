@@ -2,7 +2,9 @@
 import uPlot from "uplot";
 import { FLAG, HOP, type Log } from "./log";
 import { PALETTE, colour, thresholds, type Ink } from "./draw";
+import { csv, svg } from "./download";
 import { seconds, short } from "./format";
+import { PX, Trail, seriesShapes, type Paper, type PanelData, type Pen, type SeriesData, type Shape } from "./shapes";
 
 export interface Clock {
   t: number;
@@ -268,15 +270,12 @@ export class Chart {
       [low, high],
     ];
   }
-  private sequence(u: uPlot, log: Log, flow: number): void {
+  /** Strokes of the plot, by pens of one kind; X and Y give places in its pixels, `px` of them make one of the page. */
+  private strokes<T extends Pen>(make: () => T, log: Log, flow: number, X: Place, Y: Place, top: number, bottom: number, px: number): Stroke<T>[] {
     const about = log.flows.get(flow);
-    if (!about) return;
+    if (!about) return [];
     const { from, to } = this.clock();
-    const g = u.ctx;
-    const px = devicePixelRatio;
-    const X = (t: number) => u.valToPos(t, "x", true);
-    const Y = (v: number) => u.valToPos(v, "y", true);
-    const [data, again, sacks, acks] = [new Path2D(), new Path2D(), new Path2D(), new Path2D()];
+    const [data, again, sacks, acks, timeouts] = [make(), make(), make(), make(), make()];
     let last: number | null = null;
     for (const p of this.packetsOf(log, flow)) {
       const sent = log.sent.data[p];
@@ -307,28 +306,112 @@ export class Chart {
         }
       }
     }
+    for (const t of about.timeouts) {
+      timeouts.moveTo(X(t), top);
+      timeouts.lineTo(X(t), bottom);
+    }
+    const { alarm } = this.ink();
+    return [
+      { path: acks, stroke: PALETTE[2], width: 1.2 },
+      { path: sacks, stroke: PALETTE[4], width: 2 },
+      { path: data, stroke: PALETTE[0], width: 2 },
+      { path: again, stroke: alarm, width: 2 },
+      { path: timeouts, stroke: alarm, width: 1.5, dash: [6, 4] },
+    ];
+  }
+  private sequence(u: uPlot, log: Log, flow: number): void {
+    const g = u.ctx;
+    const px = devicePixelRatio;
+    const { left, top, width, height } = u.bbox;
     g.save();
     g.beginPath();
-    g.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+    g.rect(left, top, width, height);
     g.clip();
-    const line = (path: Path2D, style: string, width: number) => {
-      g.strokeStyle = style;
-      g.lineWidth = width * px;
-      g.stroke(path);
-    };
-    line(acks, PALETTE[2], 1.2);
-    line(sacks, PALETTE[4], 2);
-    line(data, PALETTE[0], 2);
-    line(again, this.ink().alarm, 2);
-    const timeouts = new Path2D();
-    for (const t of about.timeouts) {
-      timeouts.moveTo(X(t), u.bbox.top);
-      timeouts.lineTo(X(t), u.bbox.top + u.bbox.height);
+    const [X, Y] = [(t: number) => u.valToPos(t, "x", true), (v: number) => u.valToPos(v, "y", true)];
+    for (const s of this.strokes(() => new Path2D(), log, flow, X, Y, top, top + height, px)) {
+      g.strokeStyle = s.stroke;
+      g.lineWidth = s.width * px;
+      g.setLineDash((s.dash ?? []).map((v) => v * px));
+      g.stroke(s.path);
     }
-    g.setLineDash([6 * px, 4 * px]);
-    line(timeouts, this.ink().alarm, 1.5);
     g.restore();
   }
+  private sequenceSeries(log: Log, flow: number): SeriesData[] {
+    const about = log.flows.get(flow);
+    const { from, to } = this.clock();
+    const series = (label: string): SeriesData => ({ label, colour: PALETTE[0], x: [], y: [] });
+    const found = { data: series("data"), again: series("retransmission"), acks: series("acknowledged"), timeouts: series("timeout") };
+    for (const p of this.packetsOf(log, flow)) {
+      const sent = log.sent.data[p];
+      if (!about || sent < from || sent > to) continue;
+      const back = log.dst.data[p] !== about.dst;
+      if (!back && log.payload.data[p] === 0) continue;
+      const to_ = back ? found.acks : log.flags.data[p] & FLAG.RETRANSMIT ? found.again : found.data;
+      to_.x.push(sent);
+      to_.y.push(log.seq.data[p]);
+    }
+    for (const t of about?.timeouts ?? []) {
+      if (t < from || t > to) continue;
+      found.timeouts.x.push(t);
+      found.timeouts.y.push(null);
+    }
+    return Object.values(found);
+  }
+
+  // ---- files -----------------------------------------------------------------------------------------------------
+
+  /** Series in the window that is shown, without those that are hidden. */
+  private panel(log: Log, port: number, flow: number): PanelData {
+    const { from, to } = this.clock();
+    const cut = (s: Series): SeriesData => {
+      const [first, end] = [Math.max(0, lower(s.at, from) - 1), Math.min(s.at.length, lower(s.at, to) + 1)];
+      const part = (v: ArrayLike<number>) => Array.prototype.slice.call(v, first, end) as number[];
+      return { label: s.label, colour: s.stroke, width: 1.5, dash: s.dash?.map((v) => v / PX), steps: s.steps ? "post" : undefined, x: part(s.at), y: part(s.value) };
+    };
+    const shown = this.series.filter((_, i) => this.plot!.series[i + 1]?.show !== false).map(cut);
+    const axis = { scale: "linear" as const, limits: [from, to] as [number, number] };
+    return {
+      box: [0, 0, 1, 1],
+      title: this.title(log, port, flow),
+      x: { ...axis, label: "time (s)" },
+      y: { ...axis, label: "" },
+      series: this.kind === "sequence" ? this.sequenceSeries(log, flow) : shown,
+      levels: [],
+      areas: [],
+      texts: [],
+    };
+  }
+  csv(log: Log, port: number, flow: number): string {
+    return csv([this.panel(log, port, flow)]);
+  }
+  svg(log: Log, port: number, flow: number): string {
+    const u = this.plot!;
+    const { text, ground } = this.ink();
+    const paper: Paper = { ink: text, ground, dark: false };
+    const panel = this.panel(log, port, flow);
+    const [X, Y] = [(t: number) => u.valToPos(t, "x"), (v: number) => u.valToPos(v, "y")];
+    const shapes: Shape[] =
+      this.kind === "sequence"
+        ? this.strokes(() => new Trail(), log, flow, X, Y, 0, u.bbox.height / devicePixelRatio, 1).map(({ path, ...look }) => ({ ...look, d: path.d }))
+        : panel.series.flatMap((s) => seriesShapes(s, X, Y, paper));
+    return svg({
+      width: u.width,
+      height: u.height + 30,
+      title: "",
+      parts: [{ left: 0, top: 24, plot: u, title: panel.title, shapes, texts: [], labels: ["", ""] }],
+      texts: [],
+      legend: this.kind === "sequence" || panel.series.length < 2 ? [] : panel.series,
+      paper,
+      colour: (s) => s.colour,
+    });
+  }
+}
+type Place = (v: number) => number;
+interface Stroke<T extends Pen> {
+  path: T;
+  stroke: string;
+  width: number;
+  dash?: number[];
 }
 
 function look(flow: number, i: number): { stroke: string; dash?: number[] } {
