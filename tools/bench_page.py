@@ -110,7 +110,8 @@ def main() -> int:
         found = incast(browser, folder)
         first, rerun = (f"{found[key]:.2f} s (goal {GOALS[key]:.0f})" for key in ("first_s", "rerun_s"))
         print(
-            f"the page, incast 32, 2 s: first picture {first}, result {found['result_s']:.2f} s, rerun {rerun}"
+            f"the page, incast 32, 2 s: first picture {first}, "
+            f"result {found['result_s']:.2f} s, rerun {rerun}"
         )
         rate, goal = hops(browser, folder)["hops_per_s"] / 1e6, GOALS["hops_per_s"] / 1e6
         print(f"the page, eight flows, recorded: {rate:.2f} million packet-hops per second (goal {goal})")
