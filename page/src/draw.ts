@@ -4,7 +4,7 @@ import { layout, type Layout, type Place } from "./layout";
 
 /** Okabe and Ito's palette, as the figures of penstock have it. */
 export const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7A5195", "#E69F00", "#56B4E9", "#7F7F7F"];
-export const colour = (flow: number) => PALETTE[flow % PALETTE.length];
+export const colour = (ink: Ink, flow: number) => ink.palette[flow % PALETTE.length];
 
 export interface Ink {
   text: string;
@@ -12,6 +12,8 @@ export interface Ink {
   line: string;
   ground: string;
   alarm: string;
+  /** `PALETTE`, as it can be told from the ground. */
+  palette: string[];
 }
 export interface Selection {
   port: number;
@@ -146,8 +148,8 @@ export class Picture {
         g.moveTo(a.x, a.y);
         g.lineTo(b.x, b.y);
       }
-      g.strokeStyle = ink.line;
-      g.lineWidth = 1;
+      g.strokeStyle = ink.pale;
+      g.lineWidth = 0.8;
       g.stroke();
     } else {
       for (let port = 0; port < log.head.links.length; port++) {
@@ -264,7 +266,7 @@ export class Picture {
     }
     for (const [key, path] of paths) {
       const [who, width] = key.split("|");
-      g.strokeStyle = who === "dim" ? ink.pale : PALETTE[Number(who)];
+      g.strokeStyle = who === "dim" ? ink.pale : colour(ink, Number(who));
       g.lineWidth = Number(width);
       g.stroke(path);
     }
@@ -409,6 +411,12 @@ export class Picture {
     });
   }
 
+  /** Packets on wires, where they were drawn, by flow and place in it: to go through by keys. */
+  onWires(): { hop: number; x: number; y: number }[] {
+    const { log } = this;
+    const key = (hop: number) => [log.flow.data[log.hopPacket.data[hop]], log.hopPacket.data[hop]];
+    return [...this.drawn].sort((a, b) => key(a.hop)[0] - key(b.hop)[0] || key(a.hop)[1] - key(b.hop)[1]);
+  }
   /** What is nearest to a point of the canvas. */
   hit(x: number, y: number): Hit | null {
     const [w, h] = [this.canvas.clientWidth, this.canvas.clientHeight];

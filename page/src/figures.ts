@@ -417,8 +417,7 @@ function paperOf(element: Element): Paper {
       break;
     }
   }
-  const light = (ground.match(/[\d.]+/g) ?? ["255"]).slice(0, 3).reduce((sum, v) => sum + Number(v), 0);
-  return { ink, ground, dark: light < 384 };
+  return { ink, ground };
 }
 
 function main(): void {

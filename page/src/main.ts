@@ -47,6 +47,7 @@ class Side {
     });
     this.canvas.addEventListener("pointermove", (e) => app.hover(this, e));
     this.canvas.addEventListener("pointerleave", () => app.hover(this, null));
+    this.canvas.addEventListener("blur", () => app.hover(this, null));
     this.canvas.addEventListener("click", (e) => app.click(this, e));
   }
   busy(on: boolean): void {
@@ -485,6 +486,24 @@ class App {
     tip.style.left = `${Math.min(event.clientX + 14, innerWidth - 330)}px`;
     tip.style.top = `${Math.min(event.clientY + 14, innerHeight - 110)}px`;
   }
+  private walked = 0;
+  /** Goes to another packet on the wires, says its header and marks where it is. */
+  private walk(side: Side, by: number): void {
+    this.stop();
+    const list = side.picture?.onWires() ?? [];
+    if (list.length === 0) return;
+    const before = list.findIndex(({ hop }) => hop === this.walked);
+    const { hop, x, y } = list[before < 0 ? 0 : (before + by + list.length) % list.length];
+    this.walked = hop;
+    const text = this.packet(side.log!, hop);
+    $("detail").textContent = text;
+    const tip = $("tip");
+    const box = side.canvas.getBoundingClientRect();
+    tip.textContent = text;
+    tip.hidden = false;
+    tip.style.left = `${Math.min(box.left + x + 14, innerWidth - 330)}px`;
+    tip.style.top = `${Math.min(box.top + y + 14, innerHeight - 110)}px`;
+  }
   private words(log: Log, hit: Hit): string {
     if (hit.kind === "packet") return this.packet(log, hit.hop);
     if (hit.kind === "node") return log.head.nodes[hit.node][0];
@@ -585,6 +604,8 @@ class App {
         "+": () => this.zoomBy(0.25),
         "-": () => this.zoomBy(4),
         "0": () => this.zoom(0, this.a.log?.duration ?? 1),
+        n: () => this.walk(target === this.b.canvas ? this.b : this.a, 1),
+        p: () => this.walk(target === this.b.canvas ? this.b : this.a, -1),
         Home: () => this.seek(0),
         End: () => this.seek(this.a.log?.until ?? 0),
       };

@@ -1,7 +1,7 @@
 // Curves over time, all on one clock: a line in each shows the moment that the network shows.
 import uPlot from "uplot";
 import { FLAG, HOP, type Log } from "./log";
-import { PALETTE, colour, thresholds, type Ink } from "./draw";
+import { colour, thresholds, type Ink } from "./draw";
 import { csv, svg } from "./download";
 import { seconds, short } from "./format";
 import { PX, Trail, seriesShapes, type Paper, type PanelData, type Pen, type SeriesData, type Shape } from "./shapes";
@@ -126,7 +126,7 @@ export class Chart {
   private build(log: Log, port: number, flow: number, flows: number[]): Series[] {
     if (this.kind === "queue") {
       const { at, value } = log.queueOf(port);
-      const list: Series[] = [{ label: "queue", at, value, stroke: PALETTE[0], steps: true }];
+      const list: Series[] = [{ label: "queue", at, value, stroke: colour(this.ink(), 0), steps: true }];
       const { limit, marks } = thresholds(log, port);
       const level = (label: string, y: number, dash: number[]) =>
         list.push({ label, at: [0, log.duration], value: [y, y], stroke: this.ink().alarm, dash, steps: false });
@@ -138,13 +138,13 @@ export class Chart {
     if (this.kind === "rate") {
       const all = flow < 0;
       const { at, value } = rates(log, all ? null : flows, this.clock().from, this.clock().to, RATE_BINS);
-      if (all) return [{ label: "all flows", at, value: value[0].map((x) => x / 1e6), stroke: PALETTE[0], steps: false }];
-      return flows.map((f, i) => ({ ...look(f, i), label: `flow ${f}`, at, value: value[i].map((x) => x / 1e6), steps: false }));
+      if (all) return [{ label: "all flows", at, value: value[0].map((x) => x / 1e6), stroke: colour(this.ink(), 0), steps: false }];
+      return flows.map((f, i) => ({ ...look(this.ink(), f, i), label: `flow ${f}`, at, value: value[i].map((x) => x / 1e6), steps: false }));
     }
     const name = this.kind.slice(6);
     return flows.flatMap((f, i) => {
       const found = log.flows.get(f)?.values.get(name);
-      return found ? [{ ...look(f, i), label: `flow ${f}`, at: found.at, value: found.value, steps: true }] : [];
+      return found ? [{ ...look(this.ink(), f, i), label: `flow ${f}`, at: found.at, value: found.value, steps: true }] : [];
     });
   }
 
@@ -160,11 +160,11 @@ export class Chart {
     }
     if (fresh || window !== this.window) {
       this.window = window;
-      this.render(log, flow, width, fresh);
+      this.render(log, port, flow, width, fresh);
     }
     this.hand();
   }
-  private render(log: Log, flow: number, width: number, fresh: boolean): void {
+  private render(log: Log, port: number, flow: number, width: number, fresh: boolean): void {
     const { from, to } = this.clock();
     const data = this.kind === "sequence" ? this.sequenceFrame(log, flow, from, to) : merge(this.series, from, to, width);
     if (!fresh && this.plot && data.length === this.plot.series.length) {
@@ -216,6 +216,8 @@ export class Chart {
       },
     };
     this.plot = new uPlot(options, data as unknown as uPlot.AlignedData, this.box);
+    this.plot.root.setAttribute("role", "img");
+    this.plot.root.setAttribute("aria-label", `${this.title(log, port, flow)}, over time`);
     this.plot.batch(() => this.fit(data));
   }
   private fit(data: (number | null)[][]): void {
@@ -310,13 +312,13 @@ export class Chart {
       timeouts.moveTo(X(t), top);
       timeouts.lineTo(X(t), bottom);
     }
-    const { alarm } = this.ink();
+    const ink = this.ink();
     return [
-      { path: acks, stroke: PALETTE[2], width: 1.2 },
-      { path: sacks, stroke: PALETTE[4], width: 2 },
-      { path: data, stroke: PALETTE[0], width: 2 },
-      { path: again, stroke: alarm, width: 2 },
-      { path: timeouts, stroke: alarm, width: 1.5, dash: [6, 4] },
+      { path: acks, stroke: colour(ink, 2), width: 1.2 },
+      { path: sacks, stroke: colour(ink, 4), width: 2 },
+      { path: data, stroke: colour(ink, 0), width: 2 },
+      { path: again, stroke: ink.alarm, width: 2 },
+      { path: timeouts, stroke: ink.alarm, width: 1.5, dash: [6, 4] },
     ];
   }
   private sequence(u: uPlot, log: Log, flow: number): void {
@@ -339,7 +341,7 @@ export class Chart {
   private sequenceSeries(log: Log, flow: number): SeriesData[] {
     const about = log.flows.get(flow);
     const { from, to } = this.clock();
-    const series = (label: string): SeriesData => ({ label, colour: PALETTE[0], x: [], y: [] });
+    const series = (label: string): SeriesData => ({ label, colour: this.ink().text, x: [], y: [] });
     const found = { data: series("data"), again: series("retransmission"), acks: series("acknowledged"), timeouts: series("timeout") };
     for (const p of this.packetsOf(log, flow)) {
       const sent = log.sent.data[p];
@@ -387,7 +389,7 @@ export class Chart {
   svg(log: Log, port: number, flow: number): string {
     const u = this.plot!;
     const { text, ground } = this.ink();
-    const paper: Paper = { ink: text, ground, dark: false };
+    const paper: Paper = { ink: text, ground };
     const panel = this.panel(log, port, flow);
     const [X, Y] = [(t: number) => u.valToPos(t, "x"), (v: number) => u.valToPos(v, "y")];
     const shapes: Shape[] =
@@ -414,8 +416,8 @@ interface Stroke<T extends Pen> {
   dash?: number[];
 }
 
-function look(flow: number, i: number): { stroke: string; dash?: number[] } {
-  return { stroke: colour(flow), dash: DASHES[i % DASHES.length] };
+function look(ink: Ink, flow: number, i: number): { stroke: string; dash?: number[] } {
+  return { stroke: colour(ink, flow), dash: DASHES[i % DASHES.length] };
 }
 export function portName(log: Log, port: number): string {
   const link = log.head.links[port];

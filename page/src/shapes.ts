@@ -1,5 +1,7 @@
 // The series of a figure as paths, in pixels of a panel's plotting area: the canvas and the SVG download draw the same ones.
 
+import { legible } from "./contrast";
+
 export interface AxisData {
   label: string;
   scale: "linear" | "log" | "symlog";
@@ -93,7 +95,6 @@ export type Place = (v: number) => number;
 export interface Paper {
   ink: string;
   ground: string;
-  dark: boolean;
 }
 
 // Pixels per point of print.
@@ -101,19 +102,12 @@ export const PX = 96 / 72;
 // The ink of printed figures (figures.py).
 const INK = "#1c1f24";
 
-/** A colour of the printed figure on this page: its ink is the page's, the others are lighter on a dark one. */
+/** A colour of the printed figure on this page: its ink is the page's, the others can be told from the ground. */
 export function onPaper(colour: string, paper: Paper): string {
   const plain = colour.slice(0, 7).toLowerCase();
   if (plain === INK || plain === "#000000") return paper.ink;
   if (plain === "#ffffff") return paper.ground;
-  if (!paper.dark) return plain;
-  const mixed = [1, 3, 5].map((i) => {
-    const v = parseInt(plain.slice(i, i + 2), 16);
-    return Math.round(v + (255 - v) * 0.35)
-      .toString(16)
-      .padStart(2, "0");
-  });
-  return `#${mixed.join("")}`;
+  return legible(plain, paper.ground);
 }
 const opacity = (colour: string) => (colour.length > 7 ? parseInt(colour.slice(7, 9), 16) / 255 : 1);
 
