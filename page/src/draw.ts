@@ -73,7 +73,7 @@ export class Picture {
 
   private place(node: number, w: number, h: number): Place {
     const p = this.layout.places[node];
-    const [mx, my] = [Math.min(56, w * 0.09), 22];
+    const [mx, my] = [Math.min(56, w * 0.14), 22];
     return { x: mx + p.x * (w - 2 * mx), y: my + p.y * (h - 2 * my) };
   }
   /** Ends of a link on the canvas, moved to its side of the cable. */
