@@ -56,8 +56,8 @@ export class Picture {
   private heatOf: { version: number; bins: Float32Array[] } | null = null;
   private drawn: { hop: number; x: number; y: number }[] = [];
   private peaks: { version: number; queue: Uint32Array } | null = null;
-  /** For tests: packets drawn on wires, and whether links showed heat. */
-  shown = { packets: 0, heat: false };
+  /** For tests: packets drawn on wires, whether links showed heat, packets in each port. */
+  shown = { packets: 0, heat: false, queues: new Uint32Array() };
 
   constructor(
     readonly canvas: HTMLCanvasElement,
@@ -114,7 +114,7 @@ export class Picture {
     const heat = wires > MOST_PACKETS || log.head.links.length > MOST_LINKS;
     this.links(g, w, h, ink, t, heat, selected);
     if (!heat) this.packets(g, w, h, ink, t, active, selected);
-    this.shown = { packets: wires, heat };
+    this.shown = { packets: wires, heat, queues };
     this.falling(g, w, h, ink, t, speed);
     this.queues(g, w, h, ink, queues, selected);
     this.nodes(g, w, h, ink);

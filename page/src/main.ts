@@ -623,8 +623,9 @@ class App {
   logs(): (Log | null)[] {
     return [this.a.log, this.b.log];
   }
-  shown(): { packets: number; heat: boolean } {
-    return this.a.picture!.shown;
+  shown(): { packets: number; heat: boolean; queues: number[] } {
+    const { shown } = this.a.picture!;
+    return { ...shown, queues: [...shown.queues] };
   }
 }
 
