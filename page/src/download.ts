@@ -55,13 +55,14 @@ export function svg(whole: Whole): string {
       const { _splits: places, _values: texts } = axis as unknown as { _splits?: (number | null)[]; _values?: string[] };
       places?.forEach((v, n) => {
         if (v === null || texts?.[n] === undefined || texts[n] === null) return;
+        const rows = texts[n].split("\n").length;
         const at = plot.valToPos(v, k === 0 ? "x" : "y");
         if (k === 0) {
           lines.push(`M${at + box.x} ${box.y}v${box.h}`);
           words.push(word({ x: at + box.x, y: box.y + box.h + 16, text: texts[n], align: "center" }, paper.ink));
         } else {
           lines.push(`M${box.x} ${at + box.y}h${box.w}`);
-          words.push(word({ x: box.x - 6, y: at + box.y + 4, text: texts[n], align: "right" }, paper.ink));
+          words.push(word({ x: box.x - 6, y: at + box.y + 4 - 7 * (rows - 1), text: texts[n], align: "right" }, paper.ink));
         }
       });
     });

@@ -43,25 +43,26 @@ class Panel {
       range: (_, low, high) => [low, high],
     });
     const look = { stroke: paper.ink, grid: { stroke: `color-mix(in srgb, ${paper.ink} 15%, transparent)`, width: 1 }, font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif" };
-    const ticks = (axis: AxisData): Partial<uPlot.Axis> =>
-      axis.ticks
-        ? {
-            splits: () => axis.ticks!.map(([at]) => at),
-            values: (_, at) => at.map((v) => axis.ticks!.find(([t]) => t === v)?.[1] ?? ""),
-            filter: (_, at) => at,
-          }
-        : {
-            values: (_, at) => at.map((v) => (v === null ? null : short(v)) as string),
-            // uPlot offers places beyond the ends of such an axis.
-            ...(axis.scale === "symlog" && {
-              filter: (u: uPlot, at: number[], k: number) => {
-                const { min, max } = u.scales[k === 0 ? "x" : "y"];
-                return at.map((v) => (v >= min! && v <= max! ? v : null));
-              },
-            }),
-          };
-    const longest = Math.max(0, ...(y.ticks ?? []).map(([, text]) => text.length));
-    const side = y.ticks ? Math.min(12 + longest * 6.3, width * 0.5) : 48;
+    const ticks = (axis: AxisData, room: number): Partial<uPlot.Axis> => {
+      if (axis.ticks) {
+        const words = new Map(axis.ticks.map(([at, text]) => [at, broken(text, room)]));
+        return { splits: () => [...words.keys()], values: (_, at) => at.map((v) => words.get(v) ?? ""), filter: (_, at) => at };
+      }
+      if (axis.scale === "log") return { splits: (u, k) => decades(u.scales[k === 0 ? "x" : "y"]), filter: (_, at) => at, values: (_, at) => labelled(at) };
+      return {
+        values: (_, at) => at.map((v) => (v === null ? null : short(v)) as string),
+        // uPlot offers places beyond the ends of such an axis.
+        ...(axis.scale === "symlog" && {
+          filter: (u: uPlot, at: number[], k: number) => {
+            const { min, max } = u.scales[k === 0 ? "x" : "y"];
+            return at.map((v) => (v >= min! && v <= max! ? v : null));
+          },
+        }),
+      };
+    };
+    const room = besides(width);
+    const longest = Math.max(0, ...(y.ticks ?? []).flatMap(([, text]) => broken(text, room).split("\n").map(wide)));
+    const side = y.ticks ? Math.min(14 + longest, width * 0.55) : 48;
     this.plot = new uPlot(
       {
         width,
@@ -70,8 +71,8 @@ class Panel {
         scales: { x: scale(x), y: scale(y) },
         cursor: { drag: { x: true, y: true, uni: 24, setScale: false }, points: { show: false }, y: true },
         axes: [
-          { ...look, ...ticks(x), label: x.label || undefined, labelSize: x.label ? 18 : 0, labelGap: 0, size: 28, space: 46 },
-          { ...look, ...ticks(y), label: y.label || undefined, labelSize: y.label ? 18 : 0, labelGap: 0, size: side, space: 26 },
+          { ...look, ...ticks(x, Infinity), label: x.label || undefined, labelSize: x.label ? 18 : 0, labelGap: 0, size: 28, space: 46 },
+          { ...look, ...ticks(y, room), label: y.label || undefined, labelSize: y.label ? 18 : 0, labelGap: 0, size: side, space: 26 },
         ],
         padding: [6, 10, 0, 0],
         series: [{}, { show: true, stroke: "transparent", points: { show: false } }],
@@ -366,11 +367,14 @@ class FigurePlot {
         // A row of fewer panels than the others has wider ones.
         const span = columns === 1 ? 1 : Math.max(1, Math.floor(columns / row.length));
         panel.box.style.gridColumn = `span ${span}`;
-        const wide = each * span + 12 * (span - 1);
+        const across = each * span + 12 * (span - 1);
         const [, , w, h] = panel.data.box;
         const printed = (h * this.data.height) / (w * this.data.width);
-        const most = panel.data.y.ticks ? 900 : 460;
-        panel.build(wide, Math.round(Math.max(LEAST_HEIGHT, Math.min(most, wide * Math.min(printed, 1.1) * 0.92 + 50))));
+        // Words at an axis need a row each, those that are broken two.
+        const words = panel.data.y.ticks ?? [];
+        const least = words.length * (words.some(([, text]) => broken(text, besides(across)).includes("\n")) ? 32 : 20) + 60;
+        const shape = Math.min(460, across * Math.min(printed, 1.1) * 0.92 + 50);
+        panel.build(across, Math.round(Math.max(LEAST_HEIGHT, words.length ? Math.min(900, Math.max(least, shape)) : shape)));
       }
     }
     // In order of reading.
@@ -404,6 +408,37 @@ class FigurePlot {
   csv(): string {
     return csv(this.data.panels);
   }
+}
+
+const pen = document.createElement("canvas").getContext("2d")!;
+function wide(text: string): number {
+  pen.font = "12px system-ui, sans-serif";
+  return pen.measureText(text).width;
+}
+/** What words beside a panel of a width may take. */
+const besides = (width: number) => width * 0.4;
+/** A text of an axis in two lines where one has no room. */
+function broken(text: string, room: number): string {
+  return wide(text) > room ? text.replace(/, /, ",\n") : text;
+}
+/** Places on a log axis: 1 to 9 times the powers of ten; of less than a decade, whole steps. */
+function decades({ min, max }: uPlot.Scale): number[] {
+  if (!(min! > 0)) return [];
+  const found: number[] = [];
+  for (let power = Math.floor(Math.log10(min!)); power <= Math.log10(max!); power++) {
+    for (let k = 1; k < 10; k++) found.push(+(k * 10 ** power).toPrecision(12));
+  }
+  const inside = (list: number[]) => list.filter((v) => v >= min! * (1 - 1e-9) && v <= max! * (1 + 1e-9));
+  if (inside(found).length >= 3) return inside(found);
+  const step = 10 ** Math.floor(Math.log10((max! - min!) / 2));
+  const first = Math.ceil(min! / step);
+  return inside(Array.from({ length: Math.floor(max! / step) - first + 1 }, (_, i) => +((first + i) * step).toPrecision(12)));
+}
+/** Their texts: all where there are few, the powers of ten where there are many, 2 and 5 times them between. */
+function labelled(at: number[]): string[] {
+  const lead = (v: number) => Math.round(v / 10 ** Math.floor(Math.log10(v) + 1e-9));
+  const wanted = at.length <= 9 ? null : at.filter((v) => lead(v) === 1).length >= 3 ? [1] : [1, 2, 5];
+  return at.map((v) => (wanted === null || wanted.includes(lead(v)) ? short(v) : ""));
 }
 
 /** Ink and ground of the page round an element. */

@@ -300,6 +300,29 @@ def test_downloads_are_what_is_shown(browser, drawn, tmp_path):
 
 @needs_script
 @needs_chromium
+@pytest.mark.parametrize(
+    "limits, texts",
+    [
+        ((6e7, 3e10), ["100M", "1G", "10G"]),
+        ((300, 40_000), ["500", "1000", "2000", "5000", "10k", "20k"]),
+        ((1100, 1450), ["1100", "1200", "1300", "1400"]),
+        ((0.002, 0.009), ["0.002", "0.003", "0.004", "0.005", "0.006", "0.007", "0.008", "0.009"]),
+    ],
+)
+def test_a_log_axis_has_round_numbers(browser, tmp_path, limits, texts):
+    with figures.style():
+        figure, (ax,) = figures.new()
+        ax.plot([1, 2, 3], np.geomspace(*limits, 3))
+        ax.set_yscale("log")
+        ax.set_ylim(*limits)
+    tab = opened(browser, figures.write(figure, tmp_path, "log"), tmp_path)
+    tab.wait_for_selector(".pf canvas")
+    shown = tab.evaluate("[...penstockFigures.values()][0].panels[0].plot.axes[1]._values")
+    assert [text for text in shown if text] == texts
+
+
+@needs_script
+@needs_chromium
 def test_print_has_the_printed_figure(browser, drawn, tmp_path):
     tab = opened(browser, drawn, tmp_path)
     tab.wait_for_selector(".pf canvas")
