@@ -1,6 +1,6 @@
 //! The tail-loss probe (RFC 8985 section 7).
 
-use super::{Act, Connection, Outgoing, Why};
+use super::{Act, Arrival, Connection, Outgoing, Why};
 use crate::tcp::Phase;
 use penstock_units::{Dur, Time};
 
@@ -31,6 +31,10 @@ impl Probe {
             self.due = true;
         }
         due
+    }
+    /// The probe that is out sent old data again, up to `end`.
+    pub(super) fn is_out(&self, end: u64) -> bool {
+        self.out == Some((end, true))
     }
     /// Fast recovery begins.
     pub(super) fn on_enter(&mut self) {
@@ -75,13 +79,8 @@ impl Probe {
         Some(Outgoing { seq, end, why: Why::Probe })
     }
     /// RFC 8985 section 7.4.2: what an ACK says about the outstanding probe.
-    pub(super) fn before_ack(
-        &mut self,
-        c: &Connection<'_>,
-        ack: u64,
-        blocks: usize,
-        dsack: Option<(u64, u64)>,
-    ) -> Act {
+    pub(super) fn before_ack(&mut self, c: &Connection<'_>, arrival: &Arrival) -> Act {
+        let Arrival { ack, blocks, dsack, .. } = *arrival;
         let Some((end, retransmitted)) = self.out else { return Act::Stay };
         if ack < end {
             return Act::Stay;

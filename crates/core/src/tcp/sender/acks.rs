@@ -4,8 +4,8 @@ use super::{connection, Connection, News, Phase, Sender};
 use crate::control::{AckRecord, Congestion, Limit};
 use crate::header::CcHeader;
 use crate::packet::{flag, Packet};
-use crate::tcp::recovery::Outcome;
-use crate::tcp::{EcnMode, Recovery};
+use crate::tcp::recovery::{Arrival, Outcome};
+use crate::tcp::{EcnMode, Personality, Recovery};
 use penstock_units::{Dur, Time};
 
 /// What an ACK says about data, and what it found.
@@ -13,6 +13,8 @@ use penstock_units::{Dur, Time};
 struct Facts {
     acked: u64,
     sacked: u64,
+    /// Of `acked`, what had been SACKed.
+    known: u64,
     rtt: Option<Dur>,
     flight_before: u64,
 }
@@ -50,8 +52,13 @@ impl Sender {
         }
         let blocks = p.sack_blocks().len();
         if self.hears_all {
-            let act = self.recovery.before_ack(&connection!(self, now), ack, blocks, p.dsack());
+            let echo = self.cfg.timestamps.then(|| p.sent_at());
+            let arrival = Arrival { ack, blocks, dsack: p.dsack(), echo };
+            let act = self.recovery.before_ack(&connection!(self, now), &arrival);
             self.act(now, act);
+            if let Some(log) = &mut self.log {
+                log.begin_ack(echo, self.view.rtt_min);
+            }
         }
         if blocks > 0 {
             facts.sacked = self.update_scoreboard(now, p);
@@ -62,6 +69,9 @@ impl Sender {
             let outstanding = ack == self.view.una && self.view.max_sent > ack;
             let duplicate = outstanding && self.recovery.is_duplicate(facts.sacked > 0, window_changed);
             let outcome = if duplicate { self.on_dup_ack(now) } else { Outcome::NONE };
+            if self.steers {
+                self.sync(now);
+            }
             self.tell_rare(now, p, header, &facts);
             if duplicate {
                 self.act(now, outcome.act);
@@ -90,6 +100,7 @@ impl Sender {
             now,
             acked: facts.acked,
             sacked: facts.sacked,
+            delivered: facts.acked + facts.sacked - facts.known,
             lost: core::mem::take(&mut self.lost_unheard),
             rate: None,
             rtt: facts.rtt,
@@ -138,7 +149,10 @@ impl Sender {
     }
 
     pub(super) fn take_sample(&mut self, sample: Dur) {
-        self.rtt.sample(sample, &self.cfg);
+        match self.cfg.personality {
+            Personality::Rfc => self.rtt.sample(sample, &self.cfg),
+            Personality::Linux => self.rtt.sample_linux(sample, &self.cfg, self.view.una, self.view.nxt),
+        }
         self.view.rtt_latest = sample;
         self.view.rtt_smoothed = self.rtt.smoothed;
         self.view.rtt_min = self.rtt.min;
@@ -157,19 +171,25 @@ impl Sender {
                 self.timed = None;
             }
         }
+        if let Some(log) = &mut self.log {
+            log.on_acked(now, ack.min(self.view.app_end));
+            if self.steers && !self.cfg.timestamps {
+                // A sample for every ACK, from the segments' own times (Linux's tcp_ack_update_rtt, from memory).
+                rtt = log.delivered_now().first_sent.map(|sent| now.since(sent));
+            }
+        }
+        self.view.una = ack;
         if let Some(sample) = rtt {
             self.take_sample(sample);
         }
-        self.view.una = ack;
         self.view.nxt = self.view.nxt.max(ack);
         if let Some(news) = &mut self.news {
             news.push(News::Acked { bytes, ece: p.has(flag::ECE), sent_at: p.sent_at(), rtt });
         }
         if !self.sacked.is_empty() {
+            let before = self.sacked.total();
             self.sacked.remove_below(ack);
-        }
-        if let Some(log) = &mut self.log {
-            log.on_acked(now, ack.min(self.view.app_end));
+            facts.known = before - self.sacked.total();
         }
         let concerns_recovery = self.hears_all || self.dup_acks > 0 || self.phase == Phase::FastRecovery;
         self.dup_acks = 0;
@@ -180,7 +200,9 @@ impl Sender {
             outcome = self.recovery.on_ack(&connection!(self, now), bytes);
             self.count_lost(outcome.lost);
         }
-        if self.phase == Phase::Loss && self.recover.is_none_or(|r| ack >= r) {
+        if self.steers {
+            self.sync(now);
+        } else if self.phase == Phase::Loss && self.recover.is_none_or(|r| ack >= r) {
             self.set_phase(Phase::Open);
         }
         self.tell(now, p, header, &facts);
@@ -269,6 +291,10 @@ impl Sender {
         self.cwr_end = self.view.nxt;
         self.cwr_due = true;
         self.congestion(now, Congestion::Ecn);
+        if self.steers {
+            self.recovery.on_reduction(&connection!(self, now));
+            self.sync(now);
+        }
         let segment = self.view.segment as u64;
         if self.cfg.ecn == EcnMode::Classic && (before <= segment || self.cwnd < segment) {
             // RFC 3168 section 6.1.2: at one segment the window cannot shrink; the retransmit timer is reset and the
