@@ -90,7 +90,8 @@ pub struct AckRecord<'a> {
     pub acked: u64,
     /// Bytes newly reported by selective acknowledgements. They count in `acked` of a later ACK once more.
     pub sacked: u64,
-    /// Bytes that this ACK is the first to report, either way: each byte counts once.
+    /// Bytes that this ACK is the first to report, either way: each byte counts once. Without a record of the segments
+    /// ([`WindowLaw::wants_rate`]) only what is acknowledged cumulatively.
     pub delivered: u64,
     /// Bytes that recovery has taken for lost since the record before this one: what this ACK gave away, and what a timer
     /// that ran out in between did. A byte counts as often as a transmission of it was lost.

@@ -100,6 +100,8 @@ pub struct SegmentLog {
     echo: Option<Time>,
     rtt_min: Dur,
     transmissions: u32,
+    /// What [`Self::newly_delivered`] has answered for.
+    told: u64,
 }
 
 impl SegmentLog {
@@ -112,6 +114,10 @@ impl SegmentLog {
         self.delivered
     }
 
+    /// Bytes delivered since this was last asked.
+    pub(super) fn newly_delivered(&mut self) -> u64 {
+        self.delivered - core::mem::replace(&mut self.told, self.delivered)
+    }
     /// What the ACK at hand has delivered.
     pub fn delivered_now(&self) -> &Delivered {
         &self.got

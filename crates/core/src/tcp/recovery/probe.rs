@@ -1,8 +1,11 @@
 //! The tail-loss probe (RFC 8985 section 7).
 
 use super::{Act, Arrival, Connection, Outgoing, Why};
-use crate::tcp::Phase;
+use crate::tcp::{Personality, Phase};
 use penstock_units::{Dur, Time};
+
+/// TCP_TIMEOUT_MIN_US of Linux.
+const TIMEOUT_MIN: Dur = Dur::millis(2);
 
 /// When a probe is sent, and what is made of the one that is out.
 #[derive(Clone, Debug)]
@@ -56,8 +59,13 @@ impl Probe {
         // RFC 8985 section 7.2: PTO = 2 SRTT, plus the peer's delayed-ACK time when one segment is out; a timeout
         // that is due before becomes the probe.
         let mut pto = v.rtt_smoothed * 2;
-        if outstanding <= v.segment as u64 && c.cfg.delayed_ack > 1 {
-            pto += c.cfg.delayed_ack_timeout;
+        let single = outstanding <= v.segment as u64;
+        match c.cfg.personality {
+            Personality::Rfc if single && c.cfg.delayed_ack > 1 => pto += c.cfg.delayed_ack_timeout,
+            Personality::Rfc => {}
+            // tcp_schedule_loss_probe, from memory; a kernel confirms the first (docs/linux.md).
+            Personality::Linux if single => pto += c.cfg.rto_min,
+            Personality::Linux => pto += TIMEOUT_MIN,
         }
         self.at = (c.now + pto).min(c.rto_at);
     }

@@ -13,8 +13,6 @@ use penstock_units::{Dur, Time};
 struct Facts {
     acked: u64,
     sacked: u64,
-    /// Of `acked`, what had been SACKed.
-    known: u64,
     rtt: Option<Dur>,
     flight_before: u64,
 }
@@ -69,11 +67,12 @@ impl Sender {
             let outstanding = ack == self.view.una && self.view.max_sent > ack;
             let duplicate = outstanding && self.recovery.is_duplicate(facts.sacked > 0, window_changed);
             let outcome = if duplicate { self.on_dup_ack(now) } else { Outcome::NONE };
-            if self.steers {
-                self.sync(now);
+            // Linux changes its state first (tcp_fastretrans_alert), and then the law hears of the ACK (tcp_cong_control).
+            if duplicate && self.steers {
+                self.act(now, outcome.act);
             }
             self.tell_rare(now, p, header, &facts);
-            if duplicate {
+            if duplicate && !self.steers {
                 self.act(now, outcome.act);
             }
         }
@@ -100,7 +99,7 @@ impl Sender {
             now,
             acked: facts.acked,
             sacked: facts.sacked,
-            delivered: facts.acked + facts.sacked - facts.known,
+            delivered: facts.acked,
             lost: core::mem::take(&mut self.lost_unheard),
             rate: None,
             rtt: facts.rtt,
@@ -122,8 +121,10 @@ impl Sender {
     #[cold]
     fn tell_rate(&mut self, record: AckRecord<'_>) {
         let rtt_min = if self.view.rtt_min == Dur::MAX { Dur::ZERO } else { self.view.rtt_min };
-        let rate = self.log.as_mut().and_then(|log| log.sample(rtt_min, self.lost));
-        self.cc.on_ack(&AckRecord { rate: rate.as_ref(), ..record }, &self.view);
+        let Some(log) = &mut self.log else { return };
+        let rate = log.sample(rtt_min, self.lost);
+        let delivered = log.newly_delivered();
+        self.cc.on_ack(&AckRecord { rate: rate.as_ref(), delivered, ..record }, &self.view);
     }
 
     pub(super) fn on_syn_ack(&mut self, now: Time, p: &Packet, header: &CcHeader) {
@@ -187,9 +188,7 @@ impl Sender {
             news.push(News::Acked { bytes, ece: p.has(flag::ECE), sent_at: p.sent_at(), rtt });
         }
         if !self.sacked.is_empty() {
-            let before = self.sacked.total();
             self.sacked.remove_below(ack);
-            facts.known = before - self.sacked.total();
         }
         let concerns_recovery = self.hears_all || self.dup_acks > 0 || self.phase == Phase::FastRecovery;
         self.dup_acks = 0;
@@ -201,12 +200,12 @@ impl Sender {
             self.count_lost(outcome.lost);
         }
         if self.steers {
-            self.sync(now);
+            self.act(now, outcome.act);
         } else if self.phase == Phase::Loss && self.recover.is_none_or(|r| ack >= r) {
             self.set_phase(Phase::Open);
         }
         self.tell(now, p, header, &facts);
-        if concerns_recovery {
+        if concerns_recovery && !self.steers {
             self.act(now, outcome.act);
         }
         // RFC 6298 (5.2), (5.3).
@@ -217,6 +216,11 @@ impl Sender {
             self.rto_at = Time::NEVER;
         } else if !outcome.against_custom {
             self.rto_at = now + self.rto();
+            if self.steers && self.sacked.containing(self.view.una).is_some() {
+                // The next segment had been SACKed: the receiver has given it up, or its ACK is on the way
+                // (tcp_check_sack_reneging, from memory).
+                self.rto_at = now + (self.view.rtt_smoothed / 2).max(Dur::millis(10));
+            }
         }
         if self.hears_all {
             self.recovery.rearm(&connection!(self, now));

@@ -365,6 +365,10 @@ impl Sender {
     pub fn cwnd(&self) -> u64 {
         self.cwnd
     }
+    /// Bytes acknowledged selectively, above the cumulative acknowledgement.
+    pub fn sacked_bytes(&self) -> u64 {
+        self.sacked.total()
+    }
     /// RTT estimator.
     pub fn rtt(&self) -> &RttEstimator {
         &self.rtt
