@@ -10,7 +10,7 @@ fn every_script_passes() {
     files.sort();
     let failed: Vec<String> =
         files.iter().filter_map(|f| run_file(f).err()).map(|failure| failure.to_string()).collect();
-    assert!(files.len() >= 40, "{} scripts", files.len());
+    assert!(files.len() >= 60, "{} scripts", files.len());
     assert!(failed.is_empty(), "{} of {} fail\n{}", failed.len(), files.len(), failed.join("\n"));
 }
 

@@ -75,8 +75,8 @@ pub struct Delivered {
     /// When the segment sent last among these was sent, and the number of that transmission. A retransmission does not count where the ACK may be its
     /// original's (RFC 8985 section 6.2 step 2).
     pub newest: Option<(Time, u32)>,
-    /// When the first of those acknowledged cumulatively was sent, if it was sent once (Karn).
-    pub first_sent: Option<Time>,
+    /// Of those that were sent once (Karn), when the one sent first was sent, and the one sent last.
+    pub once: Option<(Time, Time)>,
     /// Lowest end among those that were sent once.
     pub lowest_original: Option<u64>,
     /// Highest end.
@@ -114,6 +114,10 @@ impl SegmentLog {
         self.delivered
     }
 
+    /// `bytes` have come twice: delivered too, and what left the network.
+    pub(super) fn on_duplicate(&mut self, bytes: u64) {
+        self.delivered += bytes;
+    }
     /// Bytes delivered since this was last asked.
     pub(super) fn newly_delivered(&mut self) -> u64 {
         self.delivered - core::mem::replace(&mut self.told, self.delivered)
@@ -205,9 +209,6 @@ impl SegmentLog {
         while let Some(s) = self.segments.front().copied().filter(|s| s.end <= ack) {
             self.segments.pop_front();
             if !s.sacked {
-                if self.got.first_sent.is_none() && !s.retransmitted {
-                    self.got.first_sent = Some(s.sent_at);
-                }
                 self.deliver(now, s);
             }
         }
@@ -225,6 +226,8 @@ impl SegmentLog {
             got.newest = got.newest.max(Some((p.sent_at, p.order)));
         }
         if !p.retransmitted {
+            let (first, last) = got.once.unwrap_or((p.sent_at, p.sent_at));
+            got.once = Some((first.min(p.sent_at), last.max(p.sent_at)));
             got.lowest_original = Some(got.lowest_original.map_or(p.end, |end| end.min(p.end)));
         }
         if self.newest.is_none_or(|newest| p.delivered > newest.delivered) {

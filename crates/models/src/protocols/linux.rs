@@ -111,6 +111,11 @@ pub struct LinuxWindow {
     prior: (u64, u64),
     initial: u64,
     segment: u64,
+    /// is_cwnd_limited, max_packets_out and cwnd_usage_seq: whether the window was used up in this round trip, else the most
+    /// segments that were out in it, and its end.
+    used_up: bool,
+    most_out: u64,
+    usage_end: u64,
     /// Bytes acknowledged that are no whole segment yet.
     rest: u64,
     smoothed: Dur,
@@ -129,6 +134,9 @@ impl LinuxWindow {
             prior: (0, 0),
             initial: u64::from(cfg.initial_window),
             segment: u64::from(cfg.mss),
+            used_up: false,
+            most_out: 0,
+            usage_end: 0,
             rest: 0,
             smoothed: Dur::ZERO,
             pacing: options.pacing,
@@ -143,21 +151,27 @@ impl LinuxWindow {
     /// The segments an ACK acknowledges that may make the window grow; 0 when it may not.
     pub fn countable(&mut self, ack: &AckRecord<'_>, flow: &FlowView) -> u64 {
         self.smoothed = flow.rtt_smoothed;
+        self.note_usage(ack, flow);
         if !ack.may_grow(flow) || ack.ece {
             return 0;
         }
-        // tcp_is_cwnd_limited: in slow start a window less than twice of what was out may grow all the same.
-        let flight = (ack.flight_before / self.segment).max(1);
-        let used =
-            !flow.limit.leaves_window_unused() && ack.flight_before + self.segment > self.cwnd * self.segment;
-        let limited = matches!(ack.limit, Limit::Window | Limit::Pacing);
-        if !(used || limited || self.opens() && self.cwnd < 2 * flight) {
+        // tcp_is_cwnd_limited: in slow start the window may grow to twice of what was out.
+        if !(self.used_up || self.opens() && self.cwnd < 2 * self.most_out) {
             return 0;
         }
         self.rest += ack.delivered;
         let whole = self.rest / self.segment;
         self.rest %= self.segment;
         whole
+    }
+    /// tcp_cwnd_validate (RFC 7661 in spirit): what of the window was in use before this ACK.
+    fn note_usage(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
+        let out = ack.flight_before.div_ceil(self.segment);
+        let limited = matches!(ack.limit, Limit::Window | Limit::Pacing) || out >= self.cwnd;
+        let una = flow.una - ack.acked;
+        if una >= self.usage_end || limited || !self.used_up && out > self.most_out {
+            (self.used_up, self.most_out, self.usage_end) = (limited, out, flow.nxt);
+        }
     }
     /// Slow start; what of `acked` is left when it ends.
     pub fn slow_start(&mut self, acked: u64, ack: &AckRecord<'_>, flow: &FlowView) -> u64 {

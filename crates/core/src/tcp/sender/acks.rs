@@ -56,6 +56,10 @@ impl Sender {
             self.act(now, act);
             if let Some(log) = &mut self.log {
                 log.begin_ack(echo, self.view.rtt_min);
+                if let Some((start, end)) = p.dsack().filter(|d| self.steers && d.1 <= self.view.max_sent) {
+                    // A kernel counts what came twice as delivered once more (docs/linux.md).
+                    log.on_duplicate(end.saturating_sub(start));
+                }
             }
         }
         if blocks > 0 {
@@ -66,6 +70,9 @@ impl Sender {
         } else {
             let outstanding = ack == self.view.una && self.view.max_sent > ack;
             let duplicate = outstanding && self.recovery.is_duplicate(facts.sacked > 0, window_changed);
+            if duplicate && self.steers {
+                facts.rtt = self.sample_segments(now);
+            }
             let outcome = if duplicate { self.on_dup_ack(now) } else { Outcome::NONE };
             // Linux changes its state first (tcp_fastretrans_alert), and then the law hears of the ACK (tcp_cong_control).
             if duplicate && self.steers {
@@ -159,6 +166,17 @@ impl Sender {
         self.view.rtt_min = self.rtt.min;
     }
 
+    /// Linux (tcp_ack_update_rtt, from memory) takes a sample from every ACK that delivers something sent once: the estimate from what
+    /// was sent first, because its ACK may have been delayed, the smallest RTT and the law's sample from what was sent last.
+    fn sample_segments(&mut self, now: Time) -> Option<Dur> {
+        let (first, last) = self.log.as_ref()?.delivered_now().once?;
+        self.take_sample(now.since(first));
+        let least = now.since(last);
+        self.rtt.min = self.rtt.min.min(least);
+        self.view.rtt_min = self.rtt.min;
+        Some(least)
+    }
+
     #[inline]
     fn on_new_ack(&mut self, now: Time, p: &Packet, header: &CcHeader, mut facts: Facts) {
         let ack = p.seq;
@@ -174,13 +192,12 @@ impl Sender {
         }
         if let Some(log) = &mut self.log {
             log.on_acked(now, ack.min(self.view.app_end));
-            if self.steers && !self.cfg.timestamps {
-                // A sample for every ACK, from the segments' own times (Linux's tcp_ack_update_rtt, from memory).
-                rtt = log.delivered_now().first_sent.map(|sent| now.since(sent));
-            }
         }
         self.view.una = ack;
-        if let Some(sample) = rtt {
+        let of_segments = if self.steers { self.sample_segments(now) } else { None };
+        if of_segments.is_some() {
+            rtt = of_segments;
+        } else if let Some(sample) = rtt.filter(|_| !self.steers || self.cfg.timestamps) {
             self.take_sample(sample);
         }
         self.view.nxt = self.view.nxt.max(ack);

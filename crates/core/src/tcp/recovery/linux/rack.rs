@@ -78,7 +78,7 @@ impl Rack {
         let v = c.view;
         if !self.reordering_seen {
             // RACK.segs_sacked >= DupThresh. Segments are counted by their bytes: short ones count less.
-            let enough = u64::from(c.cfg.dup_thresh as u32) * u64::from(v.segment);
+            let enough = u64::from(c.cfg.dup_thresh) * u64::from(v.segment);
             if c.phase != Phase::Open || c.sacked.total() >= enough {
                 return Dur::ZERO;
             }
