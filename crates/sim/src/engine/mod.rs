@@ -175,7 +175,9 @@ impl Engine {
                 if !self.measuring {
                     quiet = quiet.min(Time(self.setup.warmup.0.saturating_sub(1)));
                 }
-                if let Some(cell) = self.wire.net.arrive_until(quiet, &mut self.now) {
+                let hosts = &self.hosts;
+                let soon = |host, packet: Option<&_>| hosts.fetch(host, packet);
+                if let Some(cell) = self.wire.net.arrive_until(quiet, &mut self.now, soon) {
                     self.take_lost();
                     self.deliver(&cell)?;
                     if self.is_cancelled(progress, &mut budget) {
@@ -370,8 +372,12 @@ impl Engine {
         if kind == Wake::Host {
             let host = self.hosts.at(number);
             host.wakes.fired();
-            host.nic.wake(self.now, &mut self.wire);
-            return self.settle(number);
+            if host.nic.alarm(self.now, &mut self.wire) == Exchanged::Told {
+                return self.settle(number);
+            }
+            host.arm(self.now, number, &mut self.wire.net.deadlines);
+            self.take_lost();
+            return Ok(());
         }
         if let (Wake::Pause, true) = (kind, self.hosts.pull) {
             let pause = pause_of(self.now, number);

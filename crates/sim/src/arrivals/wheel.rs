@@ -1,0 +1,113 @@
+//! Next arrivals of a large network: a wheel of windows.
+
+use super::port_bits;
+
+/// Arrivals by window. A window's are in no order until its turn comes.
+pub(super) struct Wheel {
+    /// Low bits of a key that hold the port.
+    bits: u32,
+    mask: u64,
+    /// A window is `1 << width` picoseconds long.
+    width: u32,
+    /// Number of the window that has been sorted.
+    window: u64,
+    /// Its arrivals, the next one last: time within the window, port.
+    pub due: Vec<u64>,
+    /// Those of the windows to come.
+    slots: Box<[Vec<u64>]>,
+    /// A bit for every slot that has some.
+    used: Box<[u64]>,
+}
+
+/// So many arrivals are in a window when every port has one: as many are fetched ahead, and a sort has hardly more to do.
+const FILL: usize = 16;
+
+impl Wheel {
+    /// Two to four times the usual flight long.
+    pub fn new(ports: usize, flight: u64) -> Wheel {
+        let slots = (ports / FILL).next_power_of_two().max(64);
+        let bits = port_bits(ports);
+        let window = (2 * flight / slots as u64).max(1);
+        Wheel {
+            bits,
+            mask: (1 << bits) - 1,
+            width: (64 - window.leading_zeros()).min(63 - bits),
+            window: 0,
+            due: Vec::new(),
+            slots: vec![Vec::new(); slots].into(),
+            used: vec![0; slots / 64].into(),
+        }
+    }
+    /// The next arrival of the window that has been sorted: time, port. [`u64::MAX`] when there is none.
+    #[inline(always)]
+    pub fn peek(&self) -> (u64, u64) {
+        match self.due.last() {
+            Some(key) => ((self.window << self.width) + (key >> self.bits), key & self.mask),
+            None => (u64::MAX, 0),
+        }
+    }
+    /// Takes it.
+    #[inline(always)]
+    pub fn take(&mut self) -> u64 {
+        self.due.pop().map_or(0, |key| key & self.mask)
+    }
+    /// The port of the arrival `ahead` after the next one, as far as the window reaches.
+    #[inline(always)]
+    pub fn upcoming(&self, ahead: usize) -> Option<u64> {
+        let key = *self.due.get(self.due.len().wrapping_sub(1 + ahead))?;
+        Some(key & self.mask)
+    }
+    /// Takes in an arrival, unless it lies beyond the wheel, or before the window that has been sorted.
+    #[inline(always)]
+    pub fn put(&mut self, at: u64, port: u64) -> bool {
+        let window = at >> self.width;
+        let ahead = window.wrapping_sub(self.window);
+        if ahead.wrapping_sub(1) < self.slots.len() as u64 - 1 {
+            let slot = window as usize & (self.slots.len() - 1);
+            self.slots[slot].push((at - (window << self.width)) << self.bits | port);
+            self.used[slot / 64] |= 1 << (slot % 64);
+            return true;
+        }
+        self.put_now(at, port)
+    }
+    /// The same for the window that has been sorted, and for an empty wheel, which begins anew anywhere.
+    #[inline(never)]
+    fn put_now(&mut self, at: u64, port: u64) -> bool {
+        let window = at >> self.width;
+        if self.due.is_empty() && self.used.iter().all(|bits| *bits == 0) {
+            self.window = window;
+        }
+        if window != self.window {
+            return false;
+        }
+        let key = (at - (window << self.width)) << self.bits | port;
+        let place = self.due.partition_point(|other| *other > key);
+        self.due.insert(place, key);
+        true
+    }
+    /// Goes on to the next window with arrivals, if there is one, and sorts it.
+    #[inline(never)]
+    pub fn turn(&mut self) {
+        let slots = self.slots.len();
+        let from = (self.window as usize).wrapping_add(1) & (slots - 1);
+        let (first, words) = (from / 64, self.used.len());
+        let mut bits = self.used[first] & (!0 << (from % 64));
+        let mut word = first;
+        // Round once, and the first word again for what lies below.
+        for _ in 0..words {
+            if bits != 0 {
+                break;
+            }
+            word = if word + 1 == words { 0 } else { word + 1 };
+            bits = self.used[word];
+        }
+        if bits == 0 {
+            return;
+        }
+        let slot = word * 64 + bits.trailing_zeros() as usize;
+        self.window += 1 + (slot.wrapping_sub(from) & (slots - 1)) as u64;
+        self.used[word] &= !(1 << (slot % 64));
+        std::mem::swap(&mut self.due, &mut self.slots[slot]);
+        self.due.sort_unstable_by(|a, b| b.cmp(a));
+    }
+}
