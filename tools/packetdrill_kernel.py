@@ -1,8 +1,9 @@
 """Run the packetdrill scripts of crates/packetdrill/scripts against the kernel of this machine.
 
-Packets are written to and read from a TUN device in a network namespace of this process, by the script's own clock; sockets are the
-kernel's. Needs root and /dev/net/tun; says so and exits with 0 where it has neither. Scripts with `--protocol=` are for the simulator
-only. A script is tried again when it fails, because a busy machine is late: `passes` counts what passed in one of `--tries`.
+Packets are written to and read from a TUN device in a network namespace of this process, by the script's own
+clock; sockets are the kernel's. Needs root and /dev/net/tun; says so and exits with 0 where it has neither.
+Scripts with `--protocol=` are for the simulator only. A script that fails is tried again, because a busy
+machine is late: it counts as passed when it passes in one of `--tries`.
 """
 
 from __future__ import annotations
@@ -149,7 +150,9 @@ class Tun:
             options += b"\x04\x02"
         if p.ts is not None:
             base = self.ts_base or 0
-            options += struct.pack("!BBII", 8, 10, p.ts[0], (p.ts[1] + base) % 2**32 if p.ts[1] or base else 0)
+            options += struct.pack(
+                "!BBII", 8, 10, p.ts[0], (p.ts[1] + base) % 2**32 if p.ts[1] or base else 0
+            )
         if p.wscale is not None:
             options += struct.pack("!BBB", 3, 3, p.wscale)
         isn = self.local_isn or 0
@@ -233,9 +236,9 @@ class Play:
 
     def run(self) -> None:
         """Play it; raises Mismatch."""
-        for line in self.lines:
-            if line[1].startswith("`"):
-                for word in line[1].strip("`").split()[2:]:
+        for _, line in self.lines:
+            if line.startswith("`"):
+                for word in line.strip("`").split()[2:]:
                     if word.startswith("net.ipv4.tcp_congestion_control="):
                         # A namespace may not choose any for all; a socket may.
                         self.control = word.partition("=")[2]
@@ -288,7 +291,7 @@ class Play:
             p.length += more[1].length
             p.flags |= more[1].flags
         same = p.flags == want.flags & ~PSH and (p.seq, p.length, p.ack) == (want.seq, want.length, want.ack)
-        if not same or not want.any_options and not want.mss and p.sack != want.sack:
+        if not same or (not want.any_options and not want.mss and p.sack != want.sack):
             raise Mismatch(f"expected > {want}, found > {p}")
         if want.ecn is not None and want.ecn != p.ecn:
             raise Mismatch(f"expected > {want} with ECN field {want.ecn}, found {p.ecn}")
@@ -342,7 +345,7 @@ class Play:
         names = {k: struct.unpack_from(f"={f}", raw, at)[0] for k, (at, f) in INFO.items()}
         for statement in filter(None, (s.strip() for s in code.split(";"))):
             wanted = statement.removeprefix("assert").split(",")[0].strip()
-            if not eval(wanted, {"__builtins__": {}}, CONSTANTS | names):  # noqa: S307
+            if not eval(wanted, {"__builtins__": {}}, CONSTANTS | names):
                 seen = {k: v for k, v in names.items() if k in wanted}
                 raise Mismatch(f"expected {wanted}, found {seen}")
 
@@ -399,7 +402,7 @@ def main() -> int:
     for path in scripts:
         text = path.read_text(encoding="utf-8")
         control = re.search(r"tcp_congestion_control=(\w+)", text)
-        if "--protocol=" in text or control and control[1] not in known:
+        if "--protocol=" in text or (control and control[1] not in known):
             why = "for the simulator only" if "--protocol=" in text else f"the kernel has no {control[1]}"  # type: ignore[index]
             print(f"{path.name}: skipped: {why}")
             skipped += 1
