@@ -2,7 +2,7 @@
 //! back, HyStart, pacing; and `linux-reno`, which is nothing but that.
 //!
 //! By the RFCs where one is cited; the integer arithmetic is Linux's (`tcp_cong.c`, `tcp_input.c`, `tcp_cubic.c`, from memory). The
-//! sender round it is the one of [`Personality::Linux`]: RACK-TLP, PRR, F-RTO, undo.
+//! sender round it is that of [`Personality::Linux`]: RACK-TLP, PRR, F-RTO, undo.
 
 use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
@@ -14,7 +14,7 @@ use penstock_core::{
 };
 use penstock_units::{Bytes, Dur, Rate, Time};
 
-/// Parameters of every one of these laws.
+/// Parameter of every one of these laws: classic ECN.
 pub const ECN: ParamSpec = ParamSpec::new(
     "ecn",
     Kind::Bool,
@@ -22,7 +22,7 @@ pub const ECN: ParamSpec = ParamSpec::new(
     "react to congestion marks as to a loss",
     "RFC 3168 section 6.1",
 );
-/// See [`Pacing`].
+/// Parameter of every one of these laws: internal pacing.
 pub const PACING: ParamSpec = ParamSpec::new(
     "pacing",
     Kind::Bool,
@@ -30,7 +30,7 @@ pub const PACING: ParamSpec = ParamSpec::new(
     "spread the segments of a window, as with the fq queue discipline",
     "Linux tcp_update_pacing_rate; off there without fq or SO_MAX_PACING_RATE",
 );
-/// See [`SlowStart`].
+/// Parameter of every one of these laws: how slow start ends.
 pub const SLOW_START: ParamSpec = ParamSpec::new(
     "slow_start",
     Kind::Choice(&["standard", "hystart", "hystart++"]),
