@@ -205,8 +205,12 @@ impl SegmentLog {
     }
     /// Everything below `ack` is acknowledged.
     pub(super) fn on_acked(&mut self, now: Time, ack: u64) {
-        self.cut(ack);
-        while let Some(s) = self.segments.front().copied().filter(|s| s.end <= ack) {
+        while let Some(s) = self.segments.front().copied().filter(|s| s.start < ack) {
+            if s.end > ack {
+                // Only the last one can be cut.
+                self.cut(ack);
+                continue;
+            }
             self.segments.pop_front();
             if !s.sacked {
                 self.deliver(now, s);

@@ -4,7 +4,7 @@ use super::{connection, Connection, News, Phase, Sender};
 use crate::control::{AckRecord, Congestion, Limit};
 use crate::header::CcHeader;
 use crate::packet::{flag, Packet};
-use crate::tcp::recovery::{Arrival, Outcome};
+use crate::tcp::recovery::{Act, Arrival, Outcome};
 use crate::tcp::{EcnMode, Personality, Recovery};
 use penstock_units::{Dur, Time};
 
@@ -53,7 +53,9 @@ impl Sender {
             let echo = self.cfg.timestamps.then(|| p.sent_at());
             let arrival = Arrival { ack, blocks, dsack: p.dsack(), echo };
             let act = self.recovery.before_ack(&connection!(self, now), &arrival);
-            self.act(now, act);
+            if act != Act::Stay || !self.steers {
+                self.act(now, act);
+            }
             if let Some(log) = &mut self.log {
                 log.begin_ack(echo, self.view.rtt_min);
                 if let Some((start, end)) = p.dsack().filter(|d| self.steers && d.1 <= self.view.max_sent) {
@@ -129,7 +131,7 @@ impl Sender {
     fn tell_rate(&mut self, record: AckRecord<'_>) {
         let rtt_min = if self.view.rtt_min == Dur::MAX { Dur::ZERO } else { self.view.rtt_min };
         let Some(log) = &mut self.log else { return };
-        let rate = log.sample(rtt_min, self.lost);
+        let rate = if self.wants_rate { log.sample(rtt_min, self.lost) } else { None };
         let delivered = log.newly_delivered();
         self.cc.on_ack(&AckRecord { rate: rate.as_ref(), delivered, ..record }, &self.view);
     }
@@ -217,7 +219,10 @@ impl Sender {
             self.count_lost(outcome.lost);
         }
         if self.steers {
-            self.act(now, outcome.act);
+            // Where nothing is or was lost, what the recovery wants has not changed.
+            if outcome != Outcome::NONE || self.wants.chooses {
+                self.act(now, outcome.act);
+            }
         } else if self.phase == Phase::Loss && self.recover.is_none_or(|r| ack >= r) {
             self.set_phase(Phase::Open);
         }

@@ -128,6 +128,8 @@ pub struct Sender {
     wants: recovery::Control,
     /// The recovery hears of every ACK and segment.
     hears_all: bool,
+    /// The law wants the delivery rate.
+    wants_rate: bool,
     /// The recovery chooses in any phase and keeps the scoreboard through a timeout.
     steers: bool,
     /// A record of every segment, when the law or the recovery asked for it.
@@ -228,6 +230,7 @@ impl Sender {
             pacing: None,
             hears_all: recovery.hears_all(),
             steers: recovery.steers(),
+            wants_rate: cc.wants_rate(),
             recovery,
             wants: recovery::Control::NONE,
             log: log.then(Box::default),
