@@ -1,5 +1,6 @@
 //! One protocol, one file: parameters, state, equations with their citation, roles.
 
+pub mod bbr;
 pub mod cbc;
 pub mod cubic;
 pub mod d2tcp;
@@ -10,6 +11,8 @@ pub mod dctcp_roce;
 pub mod ecn_label;
 pub mod hpcc;
 pub mod ictcp;
+pub mod linux;
+pub mod linux_cubic;
 pub mod ndp;
 pub mod pfabric;
 pub mod piqi_rcp;
