@@ -12,8 +12,18 @@ use rig::{Rig, FRAMING, MSS};
 
 const GBPS: u64 = 1_000_000_000;
 /// Headers of a data packet.
-const HEADERS: [(&str, u32); 6] =
-    [("pfabric", 40), ("ndp", 64), ("dcqcn", 44), ("roce", 44), ("timely", 44), ("dctcp-roce", 44)];
+const HEADERS: [(&str, u32); 10] = [
+    ("pfabric", 40),
+    ("ndp", 64),
+    ("eqds", 64),
+    ("nscc", 64),
+    ("rccc", 64),
+    ("nscc-rccc", 64),
+    ("dcqcn", 44),
+    ("roce", 44),
+    ("timely", 44),
+    ("dctcp-roce", 44),
+];
 
 fn ms(n: u64) -> Time {
     Time::ZERO + Dur::millis(n)
@@ -324,6 +334,22 @@ proptest! {
     #[test]
     fn ndp_delivers_every_byte_once(case in case()) {
         every_byte_arrives("ndp", &case);
+    }
+    #[test]
+    fn eqds_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("eqds", &case);
+    }
+    #[test]
+    fn nscc_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("nscc:paths_by=reps", &case);
+    }
+    #[test]
+    fn rccc_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("rccc:paths_by=mixed", &case);
+    }
+    #[test]
+    fn nscc_rccc_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("nscc-rccc:paths_by=bitmap", &case);
     }
     #[test]
     fn rdma_delivers_every_byte_once(case in case()) {

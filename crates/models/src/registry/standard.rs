@@ -30,6 +30,10 @@ pub const PROTOCOLS: &[&Protocol] = &[
 pub const STACKS: &[&Protocol] = &[
     &protocols::pfabric::PFABRIC,
     &protocols::ndp::NDP,
+    &protocols::eqds::EQDS,
+    &protocols::nscc::NSCC,
+    &protocols::rccc::RCCC,
+    &protocols::nscc::NSCC_RCCC,
     &protocols::roce::ROCE,
     &protocols::dcqcn::DCQCN,
     &protocols::hpcc::HPCC,
