@@ -3,7 +3,8 @@
 //!
 //! Eight packets per port; a sender begins with 50 packets that nobody has asked for (a pipe where that is more); every PULL gives one payload of 4,096 bytes and leaves a
 //! packet and 38 bytes of framing after the one before, times 0.99 (the simulator's, faster than the line by a hundredth, where its comment says
-//! slower); senders of trimmed packets get theirs first; paths that were marked or trimmed on are passed over once. Tunnels for other
+//! slower); credit pays for payload only (which
+//! of the two the simulator does is not in the description; this is one packet per PULL); senders of trimmed packets get theirs first; paths that were marked or trimmed on are passed over once. Tunnels for other
 //! transports, which the paper is about, are not here: only its own message transport. The rest is in `uec`.
 
 use super::uec::{self, Credit, Nature};
@@ -23,7 +24,13 @@ pub const EQDS: Protocol = Protocol {
 
 const NATURE: Nature = Nature {
     window: false,
-    credit: Some(Credit { grant: 4096, spacing: Some(4160 + 38), stretch: 0.99, trimmed_first: true }),
+    credit: Some(Credit {
+        grant: 4096,
+        spacing: Some(4160 + 38),
+        stretch: 0.99,
+        trimmed_first: true,
+        headers: false,
+    }),
     marks: false,
     queue: 8,
     first: 50,

@@ -107,12 +107,14 @@ pub(super) struct Credit {
     pub stretch: f64,
     /// Senders of trimmed packets go first.
     pub trimmed_first: bool,
+    /// Credit pays for headers.
+    pub headers: bool,
 }
 
 impl Credit {
     /// Four packets per PULL, at 99 % of the line rate (uet-htsim).
     pub const RCCC: Credit =
-        Credit { grant: 16_384, spacing: None, stretch: 1.0 / 0.99, trimmed_first: false };
+        Credit { grant: 16_384, spacing: None, stretch: 1.0 / 0.99, trimmed_first: false, headers: true };
 }
 
 /// What tells the protocols apart.
@@ -325,6 +327,8 @@ struct Uec {
     control: VecDeque<Cell>,
     /// Receiving ends that want credit, in turn, and no PULL before this time.
     pull_line: VecDeque<u32>,
+    /// The same for those whose packets arrived trimmed, where they go first.
+    urgent: VecDeque<u32>,
     pull_at: Time,
     line: VecDeque<u32>,
     /// Senders that have something to send, whether they may or not.
@@ -408,6 +412,7 @@ impl Uec {
             alarms: Alarms::default(),
             control: VecDeque::new(),
             pull_line: VecDeque::new(),
+            urgent: VecDeque::new(),
             pull_at: Time::ZERO,
             line: VecDeque::new(),
             active: 0,
@@ -496,7 +501,8 @@ impl Uec {
         s.clock.push_back((io.now, number));
         let wire = sent.payload + header;
         s.in_flight += i64::from(wire);
-        s.credit -= i64::from(wire);
+        let pays = self.s.nature.credit.is_none_or(|c| c.headers);
+        s.credit -= i64::from(if pays { wire } else { sent.payload });
         let repeated = s.out.count_sent(sent.seq + u64::from(sent.payload));
         // An ACK is asked for where the sender can send nothing more, and for every repetition.
         let asks = again.is_some() || !s.may_send(&self.s, mss);
@@ -533,13 +539,15 @@ impl Uec {
     fn send_pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
         let rule = self.s.nature.credit?;
         while self.pull_at <= io.now {
-            let conn = self.pull_line.pop_front()?;
+            let conn = self.urgent.pop_front().or_else(|| self.pull_line.pop_front())?;
             let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { continue };
             let quanta = (rule.grant / QUANTUM) as u32;
             r.given += quanta;
             r.extra = r.extra.saturating_sub(quanta);
             r.in_line = r.wants();
-            if r.in_line {
+            if r.in_line && r.extra > 0 && rule.trimmed_first {
+                self.urgent.push_back(conn);
+            } else if r.in_line {
                 self.pull_line.push_back(conn);
             }
             let (given, o) = (r.given, r.incoming.opening);
@@ -553,23 +561,26 @@ impl Uec {
         }
         None
     }
-    /// A receiving end may want credit now.
+    /// A receiving end may want credit now; `first`: before those that do not.
     fn ask(&mut self, now: Time, conn: u32, first: bool) {
         if self.s.nature.credit.is_none() {
             return;
         }
         let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
-        if r.in_line || !r.wants() {
+        if !r.wants() || r.in_line && !first {
             return;
         }
-        r.in_line = true;
-        if self.pull_line.is_empty() {
+        let waits = core::mem::replace(&mut r.in_line, true);
+        if self.pull_line.is_empty() && self.urgent.is_empty() {
             self.pull_at = self.pull_at.max(now);
         }
-        if first {
-            self.pull_line.push_front(conn);
-        } else {
+        if !first {
             self.pull_line.push_back(conn);
+        } else if !self.urgent.contains(&conn) {
+            if waits {
+                self.pull_line.retain(|c| *c != conn);
+            }
+            self.urgent.push_back(conn);
         }
     }
     fn on_data(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet, cell: &Cell) {
@@ -800,6 +811,7 @@ impl Stack for Uec {
         }
         self.line.retain(|c| *c != conn);
         self.pull_line.retain(|c| *c != conn);
+        self.urgent.retain(|c| *c != conn);
         self.alarms.set(conn, Time::NEVER);
     }
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
@@ -840,7 +852,7 @@ impl Stack for Uec {
         let (headers, data) = (paused & (1 << HEADERS) == 0, paused & (1 << DATA) == 0);
         if headers && !self.control.is_empty() || data && !self.line.is_empty() {
             Time::ZERO
-        } else if headers && !self.pull_line.is_empty() {
+        } else if headers && !(self.pull_line.is_empty() && self.urgent.is_empty()) {
             self.pull_at
         } else {
             Time::NEVER
