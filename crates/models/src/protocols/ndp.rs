@@ -334,7 +334,6 @@ impl Ndp {
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
         s.in_line = false;
         if !s.may_send() {
-            s.credit = 0;
             return None;
         }
         s.credit -= 1;
@@ -370,10 +369,6 @@ impl Ndp {
         packet.set_word(0, kind::DATA);
         packet.set_word(1, if last { LAST } else { 0 });
         packet.set_word(2, payload);
-        if !s.has_more() {
-            // A PULL is for a packet that is there to be sent.
-            s.credit = 0;
-        }
         let mut cell =
             Cell::new(slot, wire).with_priority(DATA).with_class(o.class).with_payload().with_noise();
         (cell.to, cell.entropy) = (o.dst, entropy);
@@ -463,7 +458,8 @@ impl Ndp {
                 // PULLs are numbered: one that overtakes others stands for them too (section 3.2).
                 let more = packet.word(1).saturating_sub(s.pulled);
                 s.pulled += more;
-                if s.has_more() {
+                // Also for packets on their way, which may be trimmed yet.
+                if s.has_more() || s.in_flight > 0 {
                     s.credit += more;
                 }
             }
