@@ -9,6 +9,7 @@ pub mod dctcp;
 pub mod dctcp_roce;
 pub mod ecn_label;
 pub mod eqds;
+pub mod homa;
 pub mod hpcc;
 pub mod ictcp;
 pub mod ndp;

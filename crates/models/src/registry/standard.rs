@@ -29,6 +29,7 @@ pub const PROTOCOLS: &[&Protocol] = &[
 /// Transports with a stack of their own; they follow those for TCP.
 pub const STACKS: &[&Protocol] = &[
     &protocols::pfabric::PFABRIC,
+    &protocols::homa::HOMA,
     &protocols::ndp::NDP,
     &protocols::eqds::EQDS,
     &protocols::nscc::NSCC,
