@@ -17,6 +17,8 @@ use penstock_sim::scenario::{Outcome, Resolved};
 use penstock_sim::session::Session;
 use penstock_sim::tables::{table, Values, NAMES};
 use penstock_sim::trace::{preamble, result_record};
+use penstock_sim::workloads::goal::read_goal;
+use penstock_sim::workloads::loggops::{finish_times, LogGops};
 use penstock_units::Time;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -337,6 +339,20 @@ fn quantity(text: &str) -> Option<(f64, &'static str)> {
     penstock_core::params::quantity(text)
 }
 
+/// Finish times of the ranks of a GOAL schedule under LogGOPS, in its unit of time.
+#[pyfunction]
+fn loggops(
+    py: Python<'_>,
+    text: &str,
+    latency: u64,
+    overhead: u64,
+    gap: u64,
+    per_byte: u64,
+) -> PyResult<Vec<u64>> {
+    let goal = read_goal(text).map_err(|rule| scenario_error(py, &ParamError::new("file", "", rule)))?;
+    Ok(py.detach(|| finish_times(&goal, &LogGops { latency, overhead, gap, per_byte })))
+}
+
 /// The records that a controller written in Python sees, by name: a (field, type, text) for each field; and the numbers
 /// of events and limits by name.
 #[pyfunction]
@@ -374,6 +390,7 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(live_resolve, m)?)?;
     m.add_function(wrap_pyfunction!(doctor, m)?)?;
     m.add_function(wrap_pyfunction!(quantity, m)?)?;
+    m.add_function(wrap_pyfunction!(loggops, m)?)?;
     m.add_function(wrap_pyfunction!(controller_records, m)?)?;
     Ok(())
 }

@@ -253,7 +253,7 @@ fn tables_of_a_file() {
         (
             "kind = \"query\"",
             "kind = \"quary\"",
-            "workload[2].kind = \"quary\": must be one of flows, poisson, closed, query, reads, trace, permutation, incast, all-to-all; did you mean query?",
+            "workload[2].kind = \"quary\": must be one of flows, poisson, closed, query, reads, trace, permutation, incast, all-to-all, collective, goal, matrix; did you mean query?",
         ),
         (
             "total = \"400KB\"",
