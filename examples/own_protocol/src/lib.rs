@@ -77,7 +77,7 @@ impl WindowLaw for TargetDelay {
             // Swift, Algorithm 1: a fast retransmit is the largest decrease, a timeout leaves the smallest window.
             Congestion::Loss => self.decrease(now, 1.0 - self.max_mdf),
             Congestion::Timeout { .. } | Congestion::SynLost => self.decrease(now, 0.0),
-            Congestion::Ecn | Congestion::Recovered | Congestion::Idle => {}
+            _ => {}
         }
     }
     fn control(&self) -> Control {
