@@ -217,6 +217,11 @@ impl Alarms {
             self.set.insert((at, conn));
         }
     }
+    /// The time of a handle.
+    #[inline]
+    pub fn at(&self, conn: u32) -> Time {
+        self.times.get(conn as usize).copied().unwrap_or(Time::NEVER)
+    }
     /// The earliest of all; [`Time::NEVER`] when none is set.
     #[inline]
     pub fn first(&self) -> Time {

@@ -136,12 +136,15 @@ fn resolved(py: Python<'_>, spec_json: &str) -> PyResult<Resolved> {
 
 /// The resolved scenario as a document, with what its controllers are: a run is another when their file changes.
 fn resolved_document(resolved: &Resolved, spec_json: &str) -> String {
-    let mut out = document::resolved(resolved);
+    with_controllers(document::resolved(resolved), spec_json).to_string()
+}
+
+fn with_controllers(mut out: serde_json::Value, spec_json: &str) -> serde_json::Value {
     let named = controllers::named(spec_json);
     if !named.is_empty() {
         out["controllers"] = named.iter().map(controllers::content).collect();
     }
-    out.to_string()
+    out
 }
 
 /// Runs replication `run` of the scenario of the document; releases the GIL meanwhile. `fingerprinted` asks for the
@@ -266,7 +269,7 @@ fn live(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyRes
         tables: tables(py, &outcome.measured())?.unbind(),
         timings: timings.unbind(),
         completed: outcome.completed,
-        scenario: live_document(&scenario).to_string(),
+        scenario: live_document(&scenario, spec_json).to_string(),
         bottleneck: outcome.measured().bottleneck_name(),
         warnings: outcome.warnings,
         fingerprint: String::new(),
@@ -274,16 +277,22 @@ fn live(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyRes
     })
 }
 
+/// The same of a live run. A controller in Python steers its sockets by what the edge of the network sees.
 fn live_scenario(py: Python<'_>, spec_json: &str) -> PyResult<LiveScenario> {
-    if let Some(name) = controllers::first_named(spec_json) {
-        let rule = "is a controller in Python: the simulator has them, the kernel view has not";
+    if let Some((name, what)) = controllers::not_live(py, spec_json)? {
+        let rule =
+            format!("has {what}, which nobody knows of a kernel's socket: it runs in the simulator only");
         return Err(scenario_error(py, &ParamError::new("protocol", name, rule)));
     }
-    LiveScenario::new(spec_json).map_err(|e| scenario_error(py, &e))
+    let registry = Arc::new(controllers::registry(py, spec_json)?);
+    match catch_unwind(AssertUnwindSafe(|| LiveScenario::among(&registry, spec_json))) {
+        Ok(scenario) => scenario.map_err(|e| scenario_error(py, &e)),
+        Err(panic) => Err(ScenarioError::new_err(what(&*panic))),
+    }
 }
 
-fn live_document(scenario: &LiveScenario) -> serde_json::Value {
-    let mut out = document::resolved(&scenario.resolved);
+fn live_document(scenario: &LiveScenario, spec_json: &str) -> serde_json::Value {
+    let mut out = with_controllers(document::resolved(&scenario.resolved), spec_json);
     let options: serde_json::Map<_, _> =
         scenario.options.resolved().map(|(key, text, _)| (key.to_owned(), text.into())).collect();
     out["live"] = options.into();
@@ -297,7 +306,7 @@ fn live_document(scenario: &LiveScenario) -> serde_json::Value {
 #[pyfunction]
 fn live_resolve(py: Python<'_>, spec_json: &str) -> PyResult<String> {
     let scenario = live_scenario(py, spec_json)?;
-    Ok(live_document(&scenario).to_string())
+    Ok(live_document(&scenario, spec_json).to_string())
 }
 
 /// What this machine has and lacks for live runs, as a JSON document.

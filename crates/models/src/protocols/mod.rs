@@ -1,5 +1,6 @@
 //! One protocol, one file: parameters, state, equations with their citation, roles.
 
+pub mod bbr;
 pub mod cbc;
 pub mod cubic;
 pub mod d2tcp;
@@ -12,6 +13,8 @@ pub mod eqds;
 pub mod homa;
 pub mod hpcc;
 pub mod ictcp;
+pub mod linux;
+pub mod linux_cubic;
 pub mod ndp;
 pub mod nscc;
 pub mod pfabric;

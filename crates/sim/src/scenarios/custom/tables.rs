@@ -19,7 +19,7 @@ pub struct TableSpec {
     pub params: &'static [ParamSpec],
 }
 
-const RATE: ParamSpec = ParamSpec::new("rate", Kind::Rate, "", "rate; must be given", "").range(1e3, 1e13);
+const RATE: ParamSpec = ParamSpec::new("rate", Kind::Rate, "", "rate; must be given", "").range(1e3, 1e15);
 const DELAY: ParamSpec =
     ParamSpec::new("delay", Kind::Duration, "", "propagation delay; must be given", "").range(0.0, 1.0);
 const KIND: ParamSpec = ParamSpec::new(
