@@ -4,6 +4,7 @@
 //! A connection is a message, or one after the other. Where this differs: limits of the unscheduled priorities are given or follow from
 //! RTTbytes, while in the paper receivers measure the sizes of what they get (section 3.4); a receiver tells the sender that it has
 //! everything, where the paper's messages are halves of remote calls and the answer tells; there is no incast control (section 3.6).
+//! Not compared with the paper's published slowdowns yet.
 
 use crate::registry::{LinkNeeds, Paths, Protocol, Suite};
 use alloc::boxed::Box;
