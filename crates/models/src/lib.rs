@@ -10,4 +10,4 @@ pub mod registry;
 pub mod work;
 
 pub use queues::QueueSpec;
-pub use registry::{protocol, Protocol, Registry, Suite};
+pub use registry::{protocol, Protocol, Registry, Suite, Wire};

@@ -151,6 +151,7 @@ pub use penstock_host::{HostFacts, Stack};
 pub use penstock_models::queues::Discipline;
 pub use penstock_models::registry::{
     Entry, HostProtocol, LinkFacts, LinkNeeds, Lossless, Paths, Protocol, ReceiveProtocol, Registry, Suite,
+    Wire,
 };
 pub use penstock_sim::results::Summary;
 pub use penstock_sim::topology::{LinkSpec, Topology};

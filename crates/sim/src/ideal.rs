@@ -2,6 +2,7 @@
 
 use crate::topology::Topology;
 use penstock_core::tcp::TcpConfig;
+use penstock_models::Wire;
 
 /// Lengths on the wire of the packets of one connection, in bytes, framing included.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +15,8 @@ pub struct Lengths {
     pub ack: u32,
     /// SYN or its answer.
     pub syn: u32,
+    /// Data waits for the answer to a SYN.
+    pub handshake: bool,
 }
 
 impl Lengths {
@@ -21,7 +24,12 @@ impl Lengths {
     /// compression is left out of account: with it a slowdown may be below one.
     pub fn new(cfg: &TcpConfig, congestion: u32, framing: u32) -> Lengths {
         let header = cfg.header_len() + congestion + framing;
-        Lengths { segment: cfg.mss, header, ack: header, syn: header }
+        Lengths { segment: cfg.mss, header, ack: header, syn: header, handshake: true }
+    }
+    /// Those of a transport that is no TCP, with payloads of `mss`: data is sent at once.
+    pub fn own(mss: u32, wire: Wire, framing: u32) -> Lengths {
+        let (header, ack) = (wire.header + framing, wire.ack + framing);
+        Lengths { segment: mss, header, ack, syn: ack, handshake: false }
     }
 }
 
@@ -93,7 +101,7 @@ mod tests {
         let (down, back0) = t.connect(s, b, &spec(mbps[1]));
         (t, [up, down], [back0, back1])
     }
-    const PLAIN: Lengths = Lengths { segment: 1460, header: 40, ack: 40, syn: 40 };
+    const PLAIN: Lengths = Lengths { segment: 1460, header: 40, ack: 40, syn: 40, handshake: true };
 
     fn close(x: f64, y: f64) {
         assert!((x / y - 1.0).abs() < 1e-12, "{x} is not {y}");

@@ -12,7 +12,7 @@ use penstock::host::ends::{Alarms, Incoming, Outgoing, Seats};
 use penstock::host::{Counters, Io, News, Opening};
 use penstock::{
     Dur, HostFacts, Kind, Packet, ParamError, ParamSpec, Protocol, Quantity, Report, Results, Simulation,
-    Stack, Suite, Time, Unit,
+    Stack, Suite, Time, Unit, Wire,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -43,7 +43,8 @@ pub const FIXED_WINDOW: Protocol = Protocol {
             Box::new(FixedWindow::new(facts, window, rto))
         });
         // It needs nothing of switches: a scenario's ports are as its keys say. Its connections take turns, whatever `nic_order` says.
-        Ok(Suite { own_order: true, ..Suite::own(stack, None) })
+        let wire = Wire { header: HEADER, ack: ACK };
+        Ok(Suite { own_order: true, ..Suite::own(stack, wire, None) })
     },
 };
 

@@ -6,7 +6,7 @@
 //! everything, where the paper's messages are halves of remote calls and the answer tells; there is no incast control (section 3.6).
 //! Not compared with the paper's published slowdowns yet.
 
-use crate::registry::{LinkNeeds, Paths, Protocol, Suite};
+use crate::registry::{LinkNeeds, Paths, Protocol, Suite, Wire};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::sync::Arc;
@@ -101,8 +101,10 @@ pub const HOMA: Protocol = Protocol {
             header: p.bytes("header").0 as u32,
             resend: p.is_set("resend").then(|| p.dur("resend")),
         };
+        let wire = Wire { header: settings.header, ack: settings.header };
         let suite = Suite::own(
             Arc::new(move |facts| Box::new(Homa::new(facts, settings.clone()))),
+            wire,
             Some(Arc::new(|_| LinkNeeds { scheduler: Scheduler::Strict, paths: Paths::BySender, ..LinkNeeds::default() })),
         );
         Ok(Suite { own_order: true, ..suite })

@@ -5,7 +5,7 @@
 //!
 //! Above 600 lines: a protocol is one file, and this one is a whole transport.
 
-use crate::registry::{LinkNeeds, Paths, Protocol, Suite};
+use crate::registry::{LinkNeeds, Paths, Protocol, Suite, Wire};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -132,6 +132,7 @@ pub const NDP: Protocol = Protocol {
         let headers = p.bytes("header_queue").0;
         Ok(Suite::own(
             Arc::new(move |facts| Box::new(Ndp::new(facts, settings))),
+            Wire { header, ack: header },
             Some(Arc::new(move |facts| {
                 // Weighted round robin of packets is deficit round robin where all packets of a class are of one size.
                 let mut quanta = [facts.packet; PRIORITIES];

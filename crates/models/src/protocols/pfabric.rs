@@ -1,7 +1,7 @@
 //! pFabric: switches serve and keep the packets of the flows with the least left to send; hosts begin at line rate and
 //! only time out (Alizadeh et al., SIGCOMM 2013; read from memory).
 
-use crate::registry::{LinkNeeds, Protocol, Suite};
+use crate::registry::{LinkNeeds, Protocol, Suite, Wire};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::sync::Arc;
@@ -81,6 +81,7 @@ pub const PFABRIC: Protocol = Protocol {
         let buffer = p.is_set("buffer").then(|| p.amount("buffer"));
         let suite = Suite::own(
             Arc::new(move |facts| Box::new(PFabric::new(facts, settings))),
+            Wire { header: settings.header, ack: settings.header },
             Some(Arc::new(move |facts| {
                 let pipe = facts.pipe_bytes() as u64 + u64::from(HOPS * facts.packet);
                 let limit = buffer.unwrap_or(Amount::Bytes(2 * pipe));

@@ -4,7 +4,7 @@
 //! `rules=hpcc-ns3` takes the habits of the HPCC group's public ns-3 code in everything that a law or a card does; what they are is in
 //! docs/validation.md, read off that code's description and runs. A switch keeps the habits of this repository, but for its parameters.
 
-use crate::registry::{LinkNeeds, Lossless, Protocol, Suite};
+use crate::registry::{LinkNeeds, Lossless, Protocol, Suite, Wire};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
@@ -355,6 +355,7 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
     let headroom = if set("pfc_headroom") { Some(p.float("pfc_headroom")) } else { ns3.then_some(3.0) };
     let (data, telemetry) = (config.data_priority, nature.telemetry);
     let (selective, required) = (recovery == "irn", recovery == "off");
+    let wire = Wire { header: config.header, ack: config.ack };
     Ok(Suite::own(
         Arc::new(move |facts| {
             let mut config = config.clone();
@@ -373,6 +374,7 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
             }
             Box::new(RdmaStack::new(facts, config, law.clone()))
         }),
+        wire,
         Some(Arc::new(move |facts| {
             let packet = u64::from(facts.packet);
             LinkNeeds {

@@ -9,7 +9,7 @@
 
 use super::nscc::{Facts, Nscc};
 use crate::paths::{Chooser, Fate, PathRule, PATHS, RULE};
-use crate::registry::{LinkNeeds, Paths, Suite};
+use crate::registry::{LinkNeeds, Paths, Suite, Wire};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -205,6 +205,7 @@ pub(super) fn build(p: &Params, nature: &Nature) -> Result<Suite, ParamError> {
     let tail = p.float("tail");
     Ok(Suite::own(
         Arc::new(move |facts| Box::new(Uec::new(facts, settings))),
+        Wire { header: settings.header, ack: settings.header },
         Some(Arc::new(move |facts| {
             let (wire, rate) = (facts.packet, facts.capacity);
             let rtt = settings.rtt(facts.base_rtt, rate, wire);

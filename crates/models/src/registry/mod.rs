@@ -37,6 +37,15 @@ pub type BuildSuite = Arc<dyn Fn(&Params) -> Result<Suite, ParamError> + Send + 
 /// Builds the stack of one host.
 pub type BuildStack = Arc<dyn Fn(&HostFacts) -> Box<dyn Stack> + Send + Sync>;
 
+/// What the packets of a stack of its own have on the wire, in bytes without framing: what a transfer takes at least follows from it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wire {
+    /// A data packet beside its payload.
+    pub header: u32,
+    /// An acknowledgement.
+    pub ack: u32,
+}
+
 /// A protocol with its parameters set: how to build each of its roles.
 #[derive(Clone)]
 pub struct Suite {
@@ -50,6 +59,8 @@ pub struct Suite {
     pub router: Option<BuildRouter>,
     /// The stack, for transports that are no TCP: then `configure` and `endpoint` mean nothing.
     pub stack: Option<BuildStack>,
+    /// Its packets; a transport with a stack of its own sends data at once, without a handshake.
+    pub wire: Option<Wire>,
     /// The stack chooses among its connections by a rule of its own, whatever the order of the network card.
     pub own_order: bool,
     /// What the protocol needs of the switches' ports; a scenario's own keys go before it.
@@ -65,6 +76,7 @@ impl Suite {
             roles: Roles::default(),
             router: None,
             stack: None,
+            wire: None,
             own_order: false,
             link: None,
         }
@@ -74,9 +86,9 @@ impl Suite {
         (self.configure)(cfg);
         cfg.roles = self.roles.clone();
     }
-    /// A transport with a stack of its own, and what it needs of switches.
-    pub fn own(stack: BuildStack, link: Option<BuildLink>) -> Suite {
-        Suite { stack: Some(stack), link, ..Suite::tcp() }
+    /// A transport with a stack of its own, its packets, and what it needs of switches.
+    pub fn own(stack: BuildStack, wire: Wire, link: Option<BuildLink>) -> Suite {
+        Suite { stack: Some(stack), wire: Some(wire), link, ..Suite::tcp() }
     }
 }
 

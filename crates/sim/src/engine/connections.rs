@@ -144,7 +144,8 @@ impl Engine {
         let end = nic.counters(o.at_src).accepted_bytes;
         self.hosts.at(o.dst).nic.expect(o.at_dst, end);
         // A write made as the connection is opened waits for the handshake.
-        let handshake = if flow.record.opened == self.now { flow.idle_rtt } else { 0.0 };
+        let waits = flow.lengths.handshake && flow.record.opened == self.now;
+        let handshake = if waits { flow.idle_rtt } else { 0.0 };
         let [forward, back] = &mut self.path;
         self.wire.net.path(Way { src: o.src, dst: o.dst, entropy: o.forth }, forward);
         self.wire.net.path(Way { src: o.dst, dst: o.src, entropy: o.back }, back);
@@ -194,10 +195,14 @@ impl Engine {
             router: forward.last().map_or(request.dst, |link| t.links[*link as usize].from),
         };
         let position = usize::from(request.protocol);
-        let cfg = &self.setup.protocols[position].1;
-        let lengths = Lengths::new(cfg, self.hosts.header_len[position], self.setup.framing);
+        let (suite, cfg) = &self.setup.protocols[position];
+        let lengths = match suite.wire {
+            Some(wire) => Lengths::own(cfg.mss, wire, self.setup.framing),
+            None => Lengths::new(cfg, self.hosts.header_len[position], self.setup.framing),
+        };
         let idle_rtt = ideal::handshake(t, forward, backward, &lengths);
-        let ideal = idle_rtt + ideal::transfer(t, forward, backward, &lengths, request.bytes);
+        let handshake = if lengths.handshake { idle_rtt } else { 0.0 };
+        let ideal = handshake + ideal::transfer(t, forward, backward, &lengths, request.bytes);
         let record = FlowRecord {
             flow: number,
             src: request.src,
