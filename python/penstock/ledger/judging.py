@@ -151,7 +151,9 @@ def settle(row: Row, lab: Lab) -> tuple[Measurement, tuple[Judged, ...]]:
             lab.effort *= 2
     finally:
         lab.effort = 1
-    claims = tuple(replace(one, holds_when=holding.words(row, one.claim.id)) for one in judged)
+    claims = tuple(
+        replace(one, holds_when=holding.words(row, one.claim.id, verdict=one.verdict)) for one in judged
+    )
     return measurement, claims
 
 

@@ -2,8 +2,9 @@
 
 A row's `probe` is evaluated at the chosen point and at a Latin hypercube of the parameters that matter to it.
 A claim that differs at the chosen point and holds at few others is looked for once more near the points where
-its criterion was missed least. Every probe's numbers are kept under `out`/probes by content, every
-simulation in the lab's store: a search that was stopped goes on where it was.
+its criterion was missed least. A point that the probe cannot measure says nothing of a claim: it is counted
+apart. Every probe's numbers are kept under `out`/probes by content, every simulation in the lab's store: rows
+share what they simulate, and a search that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -37,8 +38,12 @@ NEAREST = 0.125
 
 
 def searchable(rows: Iterable[Row]) -> list[Row]:
-    """The rows that can be searched: those with a probe and parameters."""
-    return [row for row in rows if row.probe is not None and row.matters]
+    """The rows that can be searched: those with a probe, parameters, and a claim that no other row has."""
+    return [
+        row
+        for row in rows
+        if row.probe is not None and row.matters and not all(claim.same_as for claim in row.claims)
+    ]
 
 
 def search(
@@ -64,13 +69,17 @@ def search(
             continue
         chosen, at = _judge(claim, found[0])[0], _letters(claim, found[1:])
         what: dict[str, Any] = {"chosen": chosen, "at": at, "rule": ""}
-        good = np.array([letter == "c" for letter in at])
         places = space.places(names, shares)
-        if chosen != CONFIRMED and good.mean() < FEW:
+        told = at.replace(NO_RESULT, "")
+        if chosen != CONFIRMED and told and told.count("c") / len(told) < FEW:
             misses = np.array([_judge(claim, m)[1] for m in found[1:]])
-            places, good, what["refined"] = _again(row, lab, space, claim, places, good, misses)
+            more, what["refined"] = _again(row, lab, space, claim, places, misses)
+            places = np.vstack([places, more])
+        letters = np.array(list(at + what.get("refined", "")))
+        with_result = letters != NO_RESULT
+        good = letters[with_result] == "c"
         if good.any() and not good.all():
-            box = describe(places, good)
+            box = describe(places[with_result], good)
             what["rule"] = box.words([space[name] for name in names])
             what["precision"], what["coverage"] = round(box.precision, 3), round(box.coverage, 3)
         entry["claims"][claim.id] = what
@@ -78,23 +87,16 @@ def search(
 
 
 def _again(
-    row: Row, lab: Lab, space: Space, claim: Claim, places: Floats, good: Any, misses: Floats
-) -> tuple[Floats, Any, str]:
-    """Points in the box of those where the criterion was missed least; all points, which are good, and the
-    letters of the new ones.
-    """
+    row: Row, lab: Lab, space: Space, claim: Claim, places: Floats, misses: Floats
+) -> tuple[Floats, str]:
+    """Points in the box of those where the criterion was missed least, and their letters."""
     names = list(row.matters)
     near = np.argsort(misses)[: max(2, int(len(misses) * NEAREST))]
     low, high = places[near].min(axis=0), places[near].max(axis=0)
     inner = space.sample(names, max(8, int(len(misses) * MORE)), lab.seed + 1)
     shares = low + inner * (high - low)
     more = _probes(row, lab, space.settings(names, shares), None)
-    letters = _letters(claim, more)
-    return (
-        np.vstack([places, space.places(names, shares)]),
-        np.concatenate([good, [letter == "c" for letter in letters]]),
-        letters,
-    )
+    return space.places(names, shares), _letters(claim, more)
 
 
 def _probed(claim: Claim, measurement: Measurement) -> bool:

@@ -162,6 +162,7 @@ D_7 = Row(
             of=("same-maximum",),
         ),
     ),
+    rests_on=("simulation.k", "simulation.k1", "simulation.k2"),
     cheap=True,
 )
 
