@@ -508,6 +508,19 @@ def test_pinned_verdicts_are_compared(paper, tmp_path, monkeypatch):
     assert "X-1/d: was confirmed, is differs" in inline(*call, "--check").stderr
 
 
+def test_a_quick_verdict_that_full_length_contradicts_is_none(paper, tmp_path):
+    one = row(
+        claim(criteria.at_least(2)),
+        claim(criteria.at_least(2), of="y", name="d"),
+        measure=lambda lab: {"x": 1.0 if lab.quick else 3.0, "y": 1.0},
+    )
+    assert ledger.judge(one, Lab(tmp_path)).verdict == DIFFERS, "nothing is pinned at full length yet"
+    pinned.write([ledger.judge(one, Lab(tmp_path, quick=False))], "full")
+    quick = ledger.judge(one, Lab(tmp_path)).claims
+    assert [found.verdict for found in quick] == [UNDECIDED, DIFFERS]
+    assert quick[0].reason == "at full length it is confirmed: the quick length cannot tell"
+
+
 CHEAP = [r for r in ROWS if r.cheap]
 
 
