@@ -25,6 +25,8 @@ from scipy.stats import qmc
 from penstock import grid
 
 Floats = NDArray[np.float64]
+# Points of one Latin hypercube; more are several.
+BLOCK = 64
 # How the origin of a value begins that the paper itself names.
 STATED = "stated"
 _WHOLE = re.compile(r"-?\d+\.\.-?\d+(:log)?")
@@ -121,18 +123,22 @@ class Space:
         return {name: self.stated[name] for name in names}
 
     def sample(self, names: Sequence[str], points: int, seed: int) -> Floats:
-        """Shares of the ranges, (points, names): a Latin hypercube.
+        """Shares of the ranges, (points, names): a Latin hypercube, of more than `BLOCK` points one after the
+        other, so that a larger number begins with the points of a smaller one.
 
         A parameter's column depends on its name, the number of points and the seed alone. So point i is the
         same point of the whole space for every row, whatever others its claims depend on, and a new parameter
         moves no other.
         """
-        columns = [
-            qmc.LatinHypercube(1, seed=np.random.default_rng([seed, zlib.crc32(name.encode())])).random(
-                points
-            )
-            for name in names
-        ]
+        columns = []
+        for name in names:
+            column = []
+            for block, first in enumerate(range(0, points, BLOCK)):
+                # The first block has the two numbers alone: it is what was sampled before there were others.
+                words = [seed, zlib.crc32(name.encode()), *([block] if block else [])]
+                hypercube = qmc.LatinHypercube(1, seed=np.random.default_rng(words))
+                column.append(hypercube.random(min(BLOCK, points - first)))
+            columns.append(np.vstack(column))
         return np.hstack(columns) if columns else np.empty((points, 0))
 
     def settings(self, names: Sequence[str], shares: Floats) -> list[dict[str, Any]]:
