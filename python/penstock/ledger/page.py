@@ -153,12 +153,19 @@ def _paper(
         for kind in _FOUND
         if one.holds_when.startswith(kind)
     )
+    searched = [f"{told[kind]} {text}" for kind, text in _FOUND.items() if told[kind]]
+    unsearched = sum(
+        one.verdict == DIFFERS and not one.repeats and not one.holds_when
+        for row in rows
+        for one in row.claims
+    )
+    searched += [f"{unsearched} that differ are not searched yet"] if unsearched else []
     return PaperView(
         key,
         _title(key),
         rows,
         f"Of {tally.total()} claims {', '.join(parts)}.",
-        [f"{told[kind]} {text}" for kind, text in _FOUND.items() if told[kind]],
+        searched,
         holding.joint(key),
         [(name, tally[name]) for name in ORDER if tally[name]],
     )
