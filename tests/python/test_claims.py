@@ -405,6 +405,8 @@ def test_what_the_search_does_not_bear_out_is_said(paper, tmp_path):
     entry["claims"]["sure"]["at"] = "c" * 10 + "u" * 54
     assert holding.words(one, "sure", found).startswith("open: stays confirmed in 16% of 64 points")
     assert "undecided in 84%" in holding.words(one, "sure", found)
+    entry["claims"]["never"] = {"chosen": "differs", "at": "d" * 10 + "u" * 54, "rule": ""}
+    assert holding.words(one, "never", found).startswith("open: confirmed at none of 64 points")
     entry["claims"]["sure"]["at"] = "x" * 64
     assert holding.words(one, "sure", found) == "no result at any of 64 points of a.gain, a.rule, a.flows"
 

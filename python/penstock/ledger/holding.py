@@ -110,6 +110,8 @@ def _words(entry: Mapping[str, Any], what: Mapping[str, Any], verdict: str) -> s
         near = f"{refined.count('c')} of {len(refined)} more where it is nearest"
         return f"holds in none of {space_of}, but in {near}: {what['rule'] or 'no simple rule'}"
     more = f" and {len(refined)} more where it is nearest" if refined else ""
+    if unclear >= MOSTLY_OPEN:
+        return f"open: confirmed at none of {space_of}{more}"
     return f"nowhere in {space_of}{more}"
 
 

@@ -33,7 +33,7 @@ _FOUND = {
     "robust": "confirmed and robust: stay so in at least 90 % of the space of open parameters",
     "mostly": "confirmed and mostly so in that space",
     "selected": "confirmed by the selection of parameters: hold in less than half of that space",
-    "open": "confirmed, with too few points decided in that space to say how surely",
+    "open": "are undecided in most of that space",
     "holds when": "differ at the chosen values and hold elsewhere in that space",
     "holds in none": "differ in all of the space that was searched, but hold near its edge of least miss",
     "nowhere": "hold nowhere in that space",
