@@ -162,8 +162,16 @@ def _probe_queues(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
 
 def _draw_queues(m: Measurement, lab: Lab) -> list[Path]:
     titles = {"a": "Three flows at 1 Gb/s", "b": "Ten flows join one at 100 Mb/s"}
+    stated = {"a": STATED_A, "b": STATED_B}
     return [
-        over_time(lab, f"P-17{part}", m["queue"][part], title, "queue (packets)")
+        over_time(
+            lab,
+            f"P-17{part}",
+            m["queue"][part],
+            title,
+            "queue (packets)",
+            stated={"largest queue of RCP": stated[part]},
+        )
         for part, title in titles.items()
     ]
 
