@@ -204,6 +204,8 @@ def over_time(
             dashes = ("--", ":")[i % 2]
             ax.axhline(level, color=figures.INK, linewidth=1, linestyle=dashes, label=f"stated: {label}")
         ax.set(xlabel="time (s)", ylabel=ylabel, title=title, **axes)
+        if stated:
+            ax.margins(y=0.12)
         if len(drawn) > 1 or stated:
             ax.legend(loc="best")
         return lab.save(fig, name)
