@@ -9,7 +9,7 @@
 //! port until it is paused first; `pfc`: with strict priorities too. `chain-*`: three ports in a row, `chain-pfc` paused all the time.
 #![allow(clippy::disallowed_methods, dead_code)]
 
-#[path = "../../sim/src/arrivals.rs"]
+#[path = "../../sim/src/arrivals/mod.rs"]
 mod arrivals;
 
 use arrivals::{Arrivals, Ties};

@@ -166,6 +166,7 @@ impl Port {
         self.queue_bytes -= cut;
         self.accepted_bytes -= cut;
         self.totals.dropped_bytes += cut;
+        self.dropped_on_link += cut;
         self.totals.trims += 1;
         fx.trim(&header);
         true

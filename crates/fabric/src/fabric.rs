@@ -129,8 +129,7 @@ impl Fabric {
         }
         self.offer_shared(now, port, cell, seg)
     }
-    /// The same at a FIFO with nothing to look at but limits, a threshold for marks and noise; `None` elsewhere. Queued: the time of
-    /// the event, [`Time::NEVER`] where there is none.
+    /// The same at a FIFO that shares no buffer; `None` elsewhere. Queued: the time of the event, [`Time::NEVER`] where there is none.
     #[inline(always)]
     pub fn offer_fast<S: Segments>(
         &mut self,

@@ -16,8 +16,7 @@ impl Port {
             None => self.offer_with(now, cell, Room::FREE, seg, fx),
         }
     }
-    /// The same where nothing but limits, a threshold for marks and noise have to be looked at; `None` elsewhere. The time as of
-    /// [`Self::offer_fifo`].
+    /// The same at a FIFO that shares no buffer; `None` elsewhere. The time as of [`Self::offer_fifo`].
     #[inline(always)]
     pub(crate) fn offer_fast<S: Segments>(
         &mut self,
@@ -27,9 +26,7 @@ impl Port {
     ) -> Option<Result<Time, DropCause>> {
         match self.mode {
             Mode::Plain => Some(self.offer_fifo::<{ kind::PLAIN }, S>(now, cell, Room::FREE, seg)),
-            Mode::Noisy => Some(self.offer_noisy(now, cell, seg)),
-            Mode::Asking => Some(self.offer_asking(now, cell, seg)),
-            Mode::Special | Mode::Served => None,
+            _ => self.offer_unlike(now, cell, seg),
         }
     }
     #[inline(always)]
@@ -42,7 +39,23 @@ impl Port {
         match self.mode {
             Mode::Noisy => Some(self.offer_fifo::<{ kind::NOISY }, S>(now, cell, Room::FREE, seg)),
             Mode::Plain => Some(self.offer_plain(now, cell, seg)),
+            _ => self.offer_unlike(now, cell, seg),
+        }
+    }
+    #[inline(always)]
+    fn offer_unlike<S: Segments>(
+        &mut self,
+        now: Time,
+        cell: Cell,
+        seg: &mut S,
+    ) -> Option<Result<Time, DropCause>> {
+        match self.mode {
+            Mode::Plain => Some(self.offer_plain(now, cell, seg)),
+            Mode::Noisy => Some(self.offer_noisy(now, cell, seg)),
             Mode::Asking => Some(self.offer_asking(now, cell, seg)),
+            Mode::Special if self.hooks & hook::SHARED == 0 => {
+                Some(self.offer_special(now, cell, Room::FREE, seg))
+            }
             Mode::Special | Mode::Served => None,
         }
     }
@@ -209,6 +222,7 @@ impl Port {
     ) {
         self.totals.drops[cause as usize] += 1;
         self.totals.dropped_bytes += u64::from(cell.bytes);
+        self.dropped_on_link += u64::from(cell.bytes + self.framing);
         if SPECIAL && self.extra.controller.is_some() {
             let view = self.view();
             if let Some(c) = &mut self.extra.controller {

@@ -135,6 +135,8 @@ pub struct Port {
     changed_at: u64,
     pub(crate) extra: Box<Extra>,
     pub(crate) served: Option<Box<Served>>,
+    /// Bytes on the link of packets that were dropped, framing included.
+    pub(crate) dropped_on_link: u64,
     // From here on what a plain packet does not touch, but for the integrals where they are kept.
     pub(crate) integrals: Integrals,
     pub(crate) rule: Rule,
@@ -202,6 +204,7 @@ impl Port {
             changed_at: 0,
             extra: Box::new(extra),
             served: c.service.map(|s| Box::new(Served::new(*s))),
+            dropped_on_link: 0,
             integrals: Integrals::default(),
             rule: c.rule,
             totals: Totals::default(),
@@ -258,17 +261,15 @@ impl Port {
     }
     /// What a link controller sees: bytes on the link, framing included.
     pub(crate) fn view(&self) -> LinkView {
-        let (t, framing) = (&self.totals, u64::from(self.framing));
-        let dropped = t.drops.iter().sum::<u64>();
+        let framing = u64::from(self.framing);
+        let accepted = self.accepted_bytes + framing * self.accepted_packets;
+        let queue_bytes = self.queue_bytes + framing * u64::from(self.queue_packets);
         LinkView {
             capacity: self.rate(),
             queue_packets: self.queue_packets,
-            queue_bytes: self.queue_bytes + framing * u64::from(self.queue_packets),
-            arrived_bytes: self.accepted_bytes
-                + t.dropped_bytes
-                + framing * (self.accepted_packets + dropped),
-            departed_bytes: self.accepted_bytes - self.queue_bytes
-                + framing * (self.accepted_packets - u64::from(self.queue_packets)),
+            queue_bytes,
+            arrived_bytes: accepted + self.dropped_on_link,
+            departed_bytes: accepted - queue_bytes,
             framing: self.framing,
         }
     }
@@ -322,14 +323,14 @@ impl Port {
     }
     #[inline(never)]
     fn after_departure<S: Segments>(&mut self, at: u32, seg: &mut S) {
-        let cell = *self.ring.at(at);
         let view = self.view();
+        let cell = self.ring.at_mut(at);
         let (packet, header) = seg.segment(cell.packet);
         packet.ecn = cell.ecn();
         if let Some(c) = &mut self.extra.controller {
             c.on_departure(Time(cell.time), &view, packet, header);
         }
-        self.ring.at_mut(at).set_ecn(packet.ecn);
+        cell.set_ecn(packet.ecn);
     }
 
     // ---- the other end -----------------------------------------------------------------------------------

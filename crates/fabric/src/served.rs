@@ -363,6 +363,7 @@ impl Port {
             Loss::Down => {
                 self.totals.down += 1;
                 self.totals.dropped_bytes += u64::from(cell.bytes);
+                self.dropped_on_link += u64::from(cell.bytes);
             }
         }
     }

@@ -73,12 +73,45 @@ struct Seat<S> {
     dry: bool,
 }
 
+/// The stacks of a host. The first, mostly the only one, is in place: a packet finds it without a way through memory.
+struct Seats<S> {
+    first: Seat<S>,
+    others: Vec<Seat<S>>,
+}
+
+impl<S> Seats<S> {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        1 + self.others.len()
+    }
+    #[inline(always)]
+    fn at(&self, i: usize) -> &Seat<S> {
+        if i == 0 {
+            &self.first
+        } else {
+            &self.others[i - 1]
+        }
+    }
+    #[inline(always)]
+    fn at_mut(&mut self, i: usize) -> &mut Seat<S> {
+        if i == 0 {
+            &mut self.first
+        } else {
+            &mut self.others[i - 1]
+        }
+    }
+    #[inline(always)]
+    fn iter(&self) -> impl Iterator<Item = &Seat<S>> {
+        core::iter::once(&self.first).chain(&self.others)
+    }
+}
+
 /// Times that lie in a row at one instant before it is taken for a stack that does not get on.
 const STUCK: u32 = 1 << 22;
 
 /// The network card of a host, with the host's stacks.
 pub struct Nic<S = Box<dyn Stack>> {
-    seats: Vec<Seat<S>>,
+    seats: Seats<S>,
     /// Stack of each handle; used with several stacks only.
     stack_of: Vec<u8>,
     /// The stack that is asked first.
@@ -108,8 +141,10 @@ impl<S: Stack> Nic<S> {
         assert!(!stacks.is_empty() && stacks.len() < 256, "a host has 1 to 255 stacks");
         let at_once = config.receive_delay == Dur::ZERO && config.processing == Dur::ZERO;
         let direct = config.endless && at_once && stacks.len() == 1;
+        let mut row = stacks.into_iter().map(|stack| Seat { stack, dry: false });
+        let seats = Seats { first: row.next().expect("there is one"), others: row.collect() };
         Nic {
-            seats: stacks.into_iter().map(|stack| Seat { stack, dry: false }).collect(),
+            seats,
             stack_of: Vec::new(),
             turn: 0,
             now: Time::ZERO,
@@ -131,7 +166,7 @@ impl<S: Stack> Nic<S> {
     }
     /// Stack `i`.
     pub fn stack(&self, i: usize) -> &S {
-        &self.seats[i].stack
+        &self.seats.at(i).stack
     }
     /// Packets that have arrived and that no stack has seen yet, and those that stacks have made and the card has not pulled.
     pub fn packets_held(&self) -> u64 {
@@ -168,7 +203,7 @@ impl<S: Stack> Nic<S> {
     #[inline]
     fn next_pull(&self) -> Time {
         let mut ready = Time::NEVER;
-        for seat in &self.seats {
+        for seat in self.seats.iter() {
             if !seat.dry {
                 ready = ready.min(seat.stack.ready(self.paused));
             }
@@ -201,7 +236,7 @@ impl<S: Stack> Nic<S> {
         debug_assert!(at >= self.now, "a call at {at} after one at {}", self.now);
         self.now = at;
         self.fresh = false;
-        let seat = &mut self.seats[i];
+        let seat = self.seats.at_mut(i);
         seat.dry = false;
         let mut io = Io { now: at, arena: net.arena(), news: &mut self.news, paused: self.paused };
         let answer = act(&mut seat.stack, &mut io);
@@ -216,11 +251,12 @@ impl<S: Stack> Nic<S> {
         let n = self.seats.len();
         for k in 0..n {
             let i = if n == 1 { 0 } else { (self.turn + k) % n };
-            if self.seats[i].dry || self.seats[i].stack.ready(self.paused) > t {
+            let seat = self.seats.at(i);
+            if seat.dry || seat.stack.ready(self.paused) > t {
                 continue;
             }
             let Some(cell) = self.call(t, i, net, |s, io| s.pull(io)) else {
-                let seat = &mut self.seats[i];
+                let seat = self.seats.at_mut(i);
                 seat.dry = seat.stack.ready(self.paused) <= t;
                 continue;
             };
@@ -250,7 +286,7 @@ impl<S: Stack> Nic<S> {
         mut pull: impl FnMut(&mut S, &mut Io<'_>) -> Option<Cell>,
     ) {
         let Nic { seats, news, paused, config, .. } = self;
-        let seat = &mut seats[i];
+        let seat = seats.at_mut(i);
         loop {
             let mut io = Io { now, arena: net.arena(), news, paused: *paused };
             let Some(cell) = pull(&mut seat.stack, &mut io) else { break };
@@ -306,7 +342,7 @@ impl<S: Stack> Nic<S> {
         if self.config.endless {
             for i in 0..self.seats.len() {
                 self.drain(now, i, net, |s, io| s.pull(io));
-                let seat = &mut self.seats[i];
+                let seat = self.seats.at_mut(i);
                 seat.dry = seat.stack.ready(self.paused) <= now;
             }
         }
@@ -354,10 +390,26 @@ impl<S: Stack> Nic<S> {
             return Exchanged::Told;
         }
         let Nic { seats, news, paused, config, .. } = self;
-        let seat = &mut seats[0];
         let mut io = Exchange { now, port: config.port, paused: *paused, news, net };
-        let done = seat.stack.exchange(&mut io, cell);
-        seat.dry = false;
+        let done = seats.first.stack.exchange(&mut io, cell);
+        self.close_call(now, done, net)
+    }
+    /// [`Self::wake`] and [`Self::kick`] in one, as [`Self::exchange`].
+    #[inline(always)]
+    pub fn alarm<N: Net>(&mut self, now: Time, net: &mut N) -> Exchanged {
+        if !self.direct || self.seats.first.stack.deadline() > now {
+            self.wake(now, net);
+            return Exchanged::Told;
+        }
+        let Nic { seats, news, paused, config, .. } = self;
+        let mut io = Exchange { now, port: config.port, paused: *paused, news, net };
+        let done = seats.first.stack.alarm(&mut io);
+        self.close_call(now, done, net)
+    }
+    /// A stack was called and has sent what it had; what it told is handed on.
+    #[inline(always)]
+    fn close_call<N: Net>(&mut self, now: Time, done: Exchanged, net: &mut N) -> Exchanged {
+        self.seats.first.dry = false;
         self.now = now;
         self.fresh = false;
         if done == Exchanged::Told {
@@ -392,7 +444,8 @@ impl<S: Stack> Nic<S> {
         let bit = 1 << priority;
         self.paused = if on { self.paused | bit } else { self.paused & !bit };
         self.fresh = false;
-        self.seats.iter_mut().for_each(|seat| seat.dry = false);
+        self.seats.first.dry = false;
+        self.seats.others.iter_mut().for_each(|seat| seat.dry = false);
     }
     /// The link has failed, or works again: the driver calls [`Self::advance`], tells the port, then this. While the link is down
     /// nothing is pulled.
@@ -454,7 +507,7 @@ impl<S: Stack> Nic<S> {
     /// The driver wants to hear when this receiving end has delivered everything up to `end`.
     pub fn expect(&mut self, conn: u32, end: u64) {
         let i = self.seat(conn);
-        self.seats[i].stack.expect(conn, end);
+        self.seats.at_mut(i).stack.expect(conn, end);
     }
     /// The connection is over; the handle will be used again.
     pub fn forget<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
@@ -463,18 +516,18 @@ impl<S: Stack> Nic<S> {
     }
     /// Totals of an end, as of the last call.
     pub fn counters(&self, conn: u32) -> Counters {
-        self.seats[self.seat(conn)].stack.counters(conn)
+        self.seats.at(self.seat(conn)).stack.counters(conn)
     }
     /// Bytes below `end` that have not arrived at a receiving end.
     pub fn missing_below(&self, conn: u32, end: u64) -> u64 {
-        self.seats[self.seat(conn)].stack.missing_below(conn, end)
+        self.seats.at(self.seat(conn)).stack.missing_below(conn, end)
     }
     /// Reports internal values of an end, as of the last call.
     pub fn observe(&self, conn: u32, report: &mut Report<'_>) {
-        self.seats[self.seat(conn)].stack.observe(conn, report);
+        self.seats.at(self.seat(conn)).stack.observe(conn, report);
     }
     /// The same of a controller above connections.
     pub fn observe_group(&self, conn: u32, report: &mut Report<'_>) {
-        self.seats[self.seat(conn)].stack.observe_group(conn, report);
+        self.seats.at(self.seat(conn)).stack.observe_group(conn, report);
     }
 }

@@ -266,6 +266,17 @@ pub trait Stack: Send {
         self.receive(&mut io, cell);
         Exchanged::Told
     }
+    /// [`Self::on_deadline`] in the same way.
+    #[inline]
+    fn alarm<N: Net>(&mut self, io: &mut Exchange<'_, N>) -> Exchanged
+    where
+        Self: Sized,
+    {
+        let Exchange { now, paused, news, net, .. } = io;
+        let mut io = Io { now: *now, arena: net.arena(), news, paused: *paused };
+        self.on_deadline(&mut io);
+        Exchanged::Told
+    }
     /// The link can take a packet: the next one, [`Cell::to`] set to the host it is for; `None` = nothing may be sent now. Tells
     /// no news.
     fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell>;

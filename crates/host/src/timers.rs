@@ -110,6 +110,11 @@ impl Timers {
         }
         new
     }
+    /// When the earliest entry of the end with this handle comes.
+    #[inline]
+    pub fn next_of(&self, conn: u32) -> Time {
+        self.ends.get(conn as usize).map_or(Time::NEVER, |end| end.pending.near)
+    }
     /// When the next entry comes.
     #[inline]
     pub fn next(&self) -> Time {

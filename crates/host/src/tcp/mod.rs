@@ -21,6 +21,7 @@ mod ready;
 mod share;
 mod stack;
 
+use crate::nic::Net;
 use crate::stack::{HostFacts, Io, News, Opening, Order};
 use crate::timers::Timers;
 use alloc::boxed::Box;
@@ -76,9 +77,6 @@ mod kind {
     pub const RECEIVER: u8 = 2;
 }
 
-/// No slot of an arena.
-const NO_SLOT: u32 = u32::MAX;
-
 /// What both ends know about where their packets go.
 struct Way {
     flow: u32,
@@ -90,6 +88,8 @@ struct Way {
     class: u8,
     /// It is in the list of those that may have something to send.
     listed: bool,
+    /// Its earliest entry among the timers comes then: a later deadline needs none.
+    armed: Time,
 }
 
 struct SendEnd {
@@ -188,6 +188,36 @@ impl TcpStack {
         self.timers.first()
     }
 
+    /// The first of the deadlines that are due: the end it is of, which may have something to send now.
+    #[inline(always)]
+    fn fire(&mut self, io: &mut Io<'_>) -> Option<u32> {
+        let (_, conn) = self.timers.due(io.now)?;
+        let armed = self.timers.next_of(conn);
+        match &mut self.ends[conn as usize] {
+            End::Sender(end) => {
+                end.way.armed = armed;
+                if end.sender.deadline() <= io.now {
+                    end.sender.on_deadline(io.now);
+                    if let Some(record) = end.sender.take_timeout() {
+                        let max_sent = end.sender.view.max_sent;
+                        io.news.push(News::Timeout { flow: FlowId(end.way.flow), max_sent, record });
+                    }
+                    if end.group != Opening::ALONE {
+                        let host = &mut self.options.groups[end.group as usize];
+                        tell_host(host, end, &mut self.news, 0, io);
+                    }
+                }
+            }
+            End::Receiver(end) => {
+                end.way.armed = armed;
+                if end.receiver.deadline() <= io.now {
+                    end.receiver.on_deadline(io.now);
+                }
+            }
+            End::Free => return None,
+        }
+        Some(conn)
+    }
     fn place(&mut self, conn: u32, end: End) {
         let i = conn as usize;
         if i >= self.ends.len() {
@@ -257,10 +287,7 @@ impl TcpStack {
                 }
                 io.arena.release(id);
                 end.way.listed = false;
-                let at = end.sender.deadline();
-                if at != Time::NEVER {
-                    self.timers.arm(at, kind::SENDER, end.way.flow, conn);
-                }
+                arm(&mut self.timers, end.sender.deadline(), kind::SENDER, &mut end.way, conn);
             }
             Some(End::Receiver(end)) if end.way.listed => {
                 let id = io.arena.alloc();
@@ -271,15 +298,65 @@ impl TcpStack {
                 }
                 io.arena.release(id);
                 end.way.listed = false;
-                let at = end.receiver.deadline();
-                if at != Time::NEVER {
-                    self.timers.arm(at, kind::RECEIVER, end.way.flow, conn);
-                }
+                arm(&mut self.timers, end.receiver.deadline(), kind::RECEIVER, &mut end.way, conn);
             }
             _ => {}
         }
         None
     }
+}
+
+/// All that a sending end may send now, into a queue that is endless.
+#[inline(always)]
+fn send_all<N: Net>(end: &mut SendEnd, options: &TcpOptions, now: Time, port: u32, net: &mut N) {
+    if end.group != Opening::ALONE {
+        end.sender.set_cap(options.groups[end.group as usize].cap(FlowId(end.way.flow)));
+    }
+    loop {
+        if let Some(limit) = options.host_queue {
+            let next = end.sender.packet_len();
+            end.sender.set_host_free_at(end.share.free_at(now, limit, next));
+        }
+        let arena = net.arena();
+        let id = arena.spare();
+        let (packet, header) = arena.segment(id);
+        if !end.sender.poll_transmit(now, packet, header) {
+            return;
+        }
+        let data = dispatch(&end.way, packet, id, options.priority);
+        arena.take_spare();
+        let bytes = data.bytes;
+        let sent = net.transmit(now, port, data);
+        if let (Some(at), true) = (sent, options.host_queue.is_some()) {
+            end.share.take(at, bytes);
+        }
+    }
+}
+
+/// All that a receiving end has to answer now; the first packet goes into `slot`, which is given back where there is none.
+#[inline(always)]
+fn answer<N: Net>(end: &mut ReceiveEnd, now: Time, port: u32, priority: u8, mut slot: u32, net: &mut N) {
+    while end.receiver.may_send() {
+        let (packet, header) = net.arena().segment(slot);
+        end.receiver.poll_transmit(now, packet, header);
+        let cell = dispatch(&end.way, packet, slot, priority);
+        net.transmit(now, port, cell);
+        if !end.receiver.may_send() {
+            return;
+        }
+        slot = net.arena().alloc();
+    }
+    net.arena().release(slot);
+}
+
+/// Sees to it that an end is called at `at` or before; true when there is an entry more.
+#[inline(always)]
+fn arm(timers: &mut Timers, at: Time, kind: u8, way: &mut Way, conn: u32) -> bool {
+    if at >= way.armed {
+        return false;
+    }
+    way.armed = at;
+    timers.arm(at, kind, way.flow, conn)
 }
 
 /// An ACK for a sending end, in `slot`.

@@ -1,7 +1,7 @@
 //! What a driver calls: TCP as a [`Stack`].
 
 use super::{
-    dispatch, kind, on_ack, on_data, tell_host, End, HostShare, ReceiveEnd, SendEnd, TcpStack, Way, NO_SLOT,
+    answer, arm, kind, on_ack, on_data, send_all, End, HostShare, ReceiveEnd, SendEnd, TcpStack, Way,
 };
 use crate::nic::Net;
 use crate::stack::{Counters, Exchange, Exchanged, Io, News, Opening, Stack};
@@ -11,7 +11,7 @@ use penstock_core::quantity::{ACKED, CWND, RTT, SRTT};
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{Phase, Receiver, Sender};
 use penstock_core::{FlowId, Peer, Report, Stream};
-use penstock_fabric::{Cell, Segments};
+use penstock_fabric::Cell;
 use penstock_units::{Dur, Time};
 
 impl Stack for TcpStack {
@@ -37,6 +37,7 @@ impl Stack for TcpStack {
             entropy: o.forth,
             class: o.class,
             listed: false,
+            armed: Time::NEVER,
         };
         let (group, ends, share) = (o.group, VecDeque::new(), HostShare::default());
         self.place(o.at_src, End::Sender(Box::new(SendEnd { sender, way, group, ends, share })));
@@ -46,8 +47,15 @@ impl Stack for TcpStack {
         let protocol = o.protocol as usize;
         let config = self.options.protocols[protocol].config.clone();
         let receiver = Receiver::new(config, o.flow.0, self.header_len[protocol]);
-        let way =
-            Way { flow: o.flow.0, peer: o.at_src, to: o.src, entropy: o.back, class: o.class, listed: false };
+        let way = Way {
+            flow: o.flow.0,
+            peer: o.at_src,
+            to: o.src,
+            entropy: o.back,
+            class: o.class,
+            listed: false,
+            armed: Time::NEVER,
+        };
         self.place(o.at_dst, End::Receiver(Box::new(ReceiveEnd { receiver, way, ends: VecDeque::new() })));
     }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
@@ -138,25 +146,15 @@ impl Stack for TcpStack {
                 on_data(end, &mut self.options, &mut io, slot);
                 if news.is_empty() {
                     // The slot of the data carries its ACK.
-                    let arena = net.arena();
-                    let mut id = slot;
-                    arena.renew(id);
-                    while end.receiver.may_send() {
-                        let (packet, header) = net.arena().segment(id);
-                        end.receiver.poll_transmit(now, packet, header);
-                        let answer = dispatch(&end.way, packet, id, priority);
-                        net.transmit(now, *port, answer);
-                        if !end.receiver.may_send() {
-                            id = NO_SLOT;
-                            break;
-                        }
-                        id = net.arena().alloc();
-                    }
-                    if id != NO_SLOT {
-                        net.arena().release(id);
-                    }
-                    let at = end.receiver.deadline();
-                    return done(at != Time::NEVER && self.timers.arm(at, kind::RECEIVER, flow, conn));
+                    net.arena().renew(slot);
+                    answer(end, now, *port, priority, slot, *net);
+                    return done(arm(
+                        &mut self.timers,
+                        end.receiver.deadline(),
+                        kind::RECEIVER,
+                        &mut end.way,
+                        conn,
+                    ));
                 }
                 net.arena().release(slot);
                 &mut end.way
@@ -166,30 +164,14 @@ impl Stack for TcpStack {
                     return Exchanged::Told;
                 }
                 if news.is_empty() {
-                    if end.group != Opening::ALONE {
-                        end.sender.set_cap(self.options.groups[end.group as usize].cap(FlowId(flow)));
-                    }
-                    loop {
-                        if let Some(limit) = self.options.host_queue {
-                            let next = end.sender.packet_len();
-                            end.sender.set_host_free_at(end.share.free_at(now, limit, next));
-                        }
-                        let arena = net.arena();
-                        let id = arena.spare();
-                        let (packet, header) = arena.segment(id);
-                        if !end.sender.poll_transmit(now, packet, header) {
-                            break;
-                        }
-                        let data = dispatch(&end.way, packet, id, priority);
-                        arena.take_spare();
-                        let bytes = data.bytes;
-                        let sent = net.transmit(now, *port, data);
-                        if let (Some(at), true) = (sent, self.options.host_queue.is_some()) {
-                            end.share.take(at, bytes);
-                        }
-                    }
-                    let at = end.sender.deadline();
-                    return done(at != Time::NEVER && self.timers.arm(at, kind::SENDER, flow, conn));
+                    send_all(end, &self.options, now, *port, *net);
+                    return done(arm(
+                        &mut self.timers,
+                        end.sender.deadline(),
+                        kind::SENDER,
+                        &mut end.way,
+                        conn,
+                    ));
                 }
                 &mut end.way
             }
@@ -203,6 +185,36 @@ impl Stack for TcpStack {
         told.listed = true;
         self.ready.push(flow, conn);
         Exchanged::Told
+    }
+    #[inline(always)]
+    fn alarm<N: Net>(&mut self, x: &mut Exchange<'_, N>) -> Exchanged {
+        let Exchange { now, port, paused, news, net } = x;
+        let (now, priority) = (*now, self.options.priority);
+        let mut io = Io { now, arena: net.arena(), news, paused: *paused };
+        if !self.ready.is_empty() || *paused != 0 {
+            self.on_deadline(&mut io);
+            return Exchanged::Told;
+        }
+        let Some(conn) = self.fire(&mut io) else { return Exchanged::Armed };
+        if !news.is_empty() {
+            self.list(conn);
+            return Exchanged::Told;
+        }
+        match &mut self.ends[conn as usize] {
+            End::Sender(end) => {
+                send_all(end, &self.options, now, *port, *net);
+                arm(&mut self.timers, end.sender.deadline(), kind::SENDER, &mut end.way, conn);
+            }
+            End::Receiver(end) => {
+                if end.receiver.may_send() {
+                    let slot = net.arena().alloc();
+                    answer(end, now, *port, priority, slot, *net);
+                }
+                arm(&mut self.timers, end.receiver.deadline(), kind::RECEIVER, &mut end.way, conn);
+            }
+            End::Free => {}
+        }
+        Exchanged::Armed
     }
     #[inline]
     fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
@@ -243,29 +255,9 @@ impl Stack for TcpStack {
         self.timers.next()
     }
     fn on_deadline(&mut self, io: &mut Io<'_>) {
-        let Some((_, conn)) = self.timers.due(io.now) else { return };
-        match &mut self.ends[conn as usize] {
-            End::Sender(end) => {
-                if end.sender.deadline() <= io.now {
-                    end.sender.on_deadline(io.now);
-                    if let Some(record) = end.sender.take_timeout() {
-                        let max_sent = end.sender.view.max_sent;
-                        io.news.push(News::Timeout { flow: FlowId(end.way.flow), max_sent, record });
-                    }
-                    if end.group != Opening::ALONE {
-                        let host = &mut self.options.groups[end.group as usize];
-                        tell_host(host, end, &mut self.news, 0, io);
-                    }
-                }
-            }
-            End::Receiver(end) => {
-                if end.receiver.deadline() <= io.now {
-                    end.receiver.on_deadline(io.now);
-                }
-            }
-            End::Free => return,
+        if let Some(conn) = self.fire(io) {
+            self.list(conn);
         }
-        self.list(conn);
     }
 
     fn counters(&self, conn: u32) -> Counters {

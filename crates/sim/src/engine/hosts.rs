@@ -66,6 +66,10 @@ impl Stack for HostStack {
     fn exchange<N: Net>(&mut self, io: &mut Exchange<'_, N>, cell: &Cell) -> Exchanged {
         each!(self, s => s.exchange(io, cell))
     }
+    #[inline(always)]
+    fn alarm<N: Net>(&mut self, io: &mut Exchange<'_, N>) -> Exchanged {
+        each!(self, s => s.alarm(io))
+    }
     #[inline]
     fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
         each!(self, s => s.pull(io))

@@ -370,8 +370,12 @@ impl Engine {
         if kind == Wake::Host {
             let host = self.hosts.at(number);
             host.wakes.fired();
-            host.nic.wake(self.now, &mut self.wire);
-            return self.settle(number);
+            if host.nic.alarm(self.now, &mut self.wire) == Exchanged::Told {
+                return self.settle(number);
+            }
+            host.arm(self.now, number, &mut self.wire.net.deadlines);
+            self.take_lost();
+            return Ok(());
         }
         if let (Wake::Pause, true) = (kind, self.hosts.pull) {
             let pause = pause_of(self.now, number);

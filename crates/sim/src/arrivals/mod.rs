@@ -1,0 +1,263 @@
+//! What packet arrives next: in small networks a tree over the ports that have packets on their way, in large ones a wheel of windows. The order
+//! of simultaneous events is written in `events.rs`. Needs nothing but times, so that the bench of the fabric can include it.
+
+mod heap;
+mod tree;
+mod wheel;
+
+use heap::Heap;
+use penstock_units::{Dur, Time};
+use tree::Tree;
+use wheel::Wheel;
+
+/// Order of simultaneous events of a kind. Results that depend on it are artefacts: run both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Ties {
+    /// Lower number first.
+    #[default]
+    Forward,
+    /// Higher number first.
+    Reversed,
+}
+
+/// Most ports a network may have.
+pub const MAX_PORTS: usize = 1 << 20;
+
+/// Longest time, in picoseconds, from the moment a packet is the next of its port to its arrival at the other end, in
+/// a network of so many ports: then keys never overflow. 4.4 s with a million ports, 10 h with a hundred.
+pub fn longest_flight_ps(ports: usize) -> u64 {
+    span(port_bits(ports)) / 4
+}
+
+/// Bits of a key that hold the port.
+fn port_bits(ports: usize) -> u32 {
+    usize::BITS - ports.max(2).saturating_sub(1).leading_zeros()
+}
+
+/// Keys hold times up to this far beyond the epoch.
+fn span(port_bits: u32) -> u64 {
+    1 << (64 - port_bits)
+}
+
+/// Next arrival of every port that has packets on its way, in order of (time, port).
+///
+/// With few ports they are in a tree. With many, in a wheel of windows: an arrival is put into the slot of its window at once, and a
+/// window is sorted when its turn comes. A heap has what these cannot take: arrivals far ahead, or before the window that was sorted last, and
+/// the second one of a port that reorders. Nobody can tell which of them had an arrival.
+pub struct Arrivals {
+    front: Front,
+    heap: Heap,
+    /// The arrival that `peek` saw is in front of the heap.
+    in_front: bool,
+    /// What port numbers are combined with in keys: all ones turn the order of simultaneous arrivals round.
+    flip: u64,
+}
+
+// One per run: the room that the smaller one wastes does not matter.
+#[allow(clippy::large_enum_variant)]
+enum Front {
+    Tree(Tree),
+    Wheel(Wheel),
+}
+
+/// Networks of at least so many ports have a wheel. Below, the tree is so low that nothing is gained.
+const WHEEL_FROM: usize = 128;
+
+impl Arrivals {
+    /// No arrivals yet, in a tree.
+    pub fn new(ties: Ties, ports: usize) -> Arrivals {
+        Arrivals::behind(Front::Tree(Tree::new(port_bits(ports))), ties, ports)
+    }
+    /// The same for a network in which most packets take `flight` or less from the moment they are the next of their port: it chooses.
+    pub fn within(ties: Ties, ports: usize, flight: Dur) -> Arrivals {
+        if ports < WHEEL_FROM {
+            return Arrivals::new(ties, ports);
+        }
+        Arrivals::behind(Front::Wheel(Wheel::new(ports, flight.0)), ties, ports)
+    }
+    fn behind(front: Front, ties: Ties, ports: usize) -> Arrivals {
+        let bits = port_bits(ports);
+        let flip = if ties == Ties::Reversed { (1 << bits) - 1 } else { 0 };
+        Arrivals { front, heap: Heap::new(bits), in_front: false, flip }
+    }
+    /// Time of the next arrival.
+    #[inline(always)]
+    pub fn peek(&mut self) -> Time {
+        let at = match &mut self.front {
+            Front::Tree(tree) => tree.peek(),
+            Front::Wheel(wheel) => {
+                if wheel.due.is_empty() {
+                    wheel.turn();
+                }
+                wheel.peek().0
+            }
+        };
+        self.in_front = true;
+        if !self.heap.is_empty() {
+            return self.peek_both(at);
+        }
+        Time(at)
+    }
+    #[inline(never)]
+    fn peek_both(&mut self, at: u64) -> Time {
+        let port = match &self.front {
+            _ if at == u64::MAX => 0,
+            Front::Tree(tree) => tree.first(),
+            Front::Wheel(wheel) => wheel.peek().1,
+        };
+        let other = (self.heap.peek(), self.heap.first());
+        self.in_front = (at, port) < other;
+        Time(at.min(other.0))
+    }
+    /// The port of the next arrival, which stays; call only when `peek` answered a time.
+    #[inline]
+    pub fn first(&self) -> u32 {
+        let port = match &self.front {
+            _ if !self.in_front => self.heap.first(),
+            Front::Tree(tree) => tree.first(),
+            Front::Wheel(wheel) => wheel.peek().1,
+        };
+        (port ^ self.flip) as u32
+    }
+    /// The port of the next arrival; call only when `peek` answered a time.
+    #[inline(always)]
+    pub fn take(&mut self) -> u32 {
+        let port = match &mut self.front {
+            _ if !self.in_front => self.heap.take(),
+            Front::Tree(tree) => tree.take(),
+            Front::Wheel(wheel) => wheel.take(),
+        };
+        (port ^ self.flip) as u32
+    }
+    /// The port that comes `ahead` arrivals after the next one, for a prefetch; `None` when that is not known.
+    #[inline(always)]
+    pub fn upcoming(&self, ahead: usize) -> Option<u32> {
+        let Front::Wheel(wheel) = &self.front else { return None };
+        Some((wheel.upcoming(ahead)? ^ self.flip) as u32)
+    }
+    /// Announces the next arrival of `port`.
+    #[inline(always)]
+    pub fn push(&mut self, at: Time, port: u32) {
+        let number = u64::from(port) ^ self.flip;
+        let taken = match &mut self.front {
+            Front::Tree(tree) => tree.put(at.0, number),
+            Front::Wheel(wheel) => wheel.put(at.0, number),
+        };
+        if !taken {
+            self.heap.push(at.0, number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn arrivals_come_in_order_of_time_and_port(times in prop::collection::vec(0u64..1_000_000, 1..200)) {
+            let mut heap = Arrivals::new(Ties::Forward, times.len());
+            let mut expected: Vec<(u64, u32)> = Vec::new();
+            for (port, t) in times.iter().enumerate() {
+                heap.push(Time(*t), port as u32);
+                expected.push((*t, port as u32));
+            }
+            expected.sort_unstable();
+            for (i, (t, port)) in expected.iter().enumerate() {
+                prop_assert_eq!(heap.peek(), Time(*t));
+                prop_assert_eq!(heap.take(), *port);
+                if i % 3 == 0 {
+                    // Replacing the top must keep the order of the rest.
+                    heap.push(Time(*t), *port);
+                    prop_assert_eq!(heap.peek(), Time(*t));
+                    prop_assert_eq!(heap.take(), *port);
+                }
+            }
+            prop_assert_eq!(heap.peek(), Time::NEVER);
+        }
+    }
+    /// A tree, a wheel and a sorted set beside each other: ports whose next arrival is near, far beyond the wheel, at once, or before the
+    /// window that was sorted last, and ports with two arrivals.
+    #[test]
+    fn tree_and_wheel_have_the_order_of_a_sorted_set() {
+        for (ties, ports) in
+            [(Ties::Forward, 128), (Ties::Reversed, 200), (Ties::Forward, 3000), (Ties::Forward, 7)]
+        {
+            let mut both = [Arrivals::new(ties, ports), Arrivals::within(ties, ports, Dur(1_000_000))];
+            assert_eq!(matches!(both[1].front, Front::Wheel(_)), ports >= WHEEL_FROM);
+            let mut set = std::collections::BTreeSet::new();
+            let mut x = 1u64;
+            let mut draw = |n: u64| {
+                x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (x >> 33) % n
+            };
+            let order = |port: u32| if ties == Ties::Reversed { u32::MAX - port } else { port };
+            let mut now = 0;
+            let mut taken = 0;
+            for step in 0..200_000u64 {
+                // Now and then there are none, and it begins anew much later.
+                let full = step % 50_000 < 40_000;
+                let first = set.first().copied();
+                let next = first.map_or(Time::NEVER, |(at, _)| Time(at));
+                both.iter_mut().for_each(|a| assert_eq!(a.peek(), next));
+                if let (Some((at, who)), true) = (first, set.len() > ports || draw(2) == 0 || !full) {
+                    now = at;
+                    set.pop_first();
+                    for a in &mut both {
+                        assert_eq!(order(a.first()), who);
+                        assert_eq!(order(a.take()), who);
+                    }
+                    taken += 1;
+                } else if full {
+                    let ahead = [0, 100, 1_000, 1_000_000, 1_333_000, 50_000_000][draw(6) as usize];
+                    let at = now + draw(ahead + 1);
+                    let port = draw(ports as u64) as u32;
+                    if set.insert((at, order(port))) {
+                        both.iter_mut().for_each(|a| a.push(Time(at), port));
+                    }
+                } else {
+                    now += 1_000_000_000;
+                }
+            }
+            assert!(taken > 50_000, "{taken}");
+        }
+    }
+    #[test]
+    fn the_epoch_moves_without_changing_the_order() {
+        for ports in [2, 3, 100, MAX_PORTS] {
+            let flight = longest_flight_ps(ports);
+            let mut heap = Arrivals::new(Ties::Forward, ports);
+            let mut now = 0u64;
+            heap.push(Time(5), 1);
+            // Times end before 2^64 picoseconds.
+            for step in 0..100u64.min(u64::MAX / flight - 1) {
+                let at = heap.peek();
+                assert!(at.0 >= now);
+                now = at.0;
+                assert_eq!(heap.take(), 1);
+                heap.push(Time(now + flight - step), 1);
+            }
+            assert_eq!(heap.peek().0 - now, flight - 99u64.min(u64::MAX / flight - 2));
+        }
+    }
+    #[test]
+    fn every_port_has_a_key_of_its_own_in_both_orders() {
+        for ports in [1, 2, 3, 4, 5, 64, 65] {
+            for (ties, order) in [(Ties::Forward, false), (Ties::Reversed, true)] {
+                let mut heap = Arrivals::new(ties, ports);
+                (0..ports as u32).for_each(|p| heap.push(Time(9), p));
+                let mut found: Vec<u32> = (0..ports)
+                    .map(|_| {
+                        assert_eq!(heap.peek(), Time(9));
+                        heap.take()
+                    })
+                    .collect();
+                if order {
+                    found.reverse();
+                }
+                assert_eq!(found, (0..ports as u32).collect::<Vec<_>>(), "{ports} ports, {ties:?}");
+            }
+        }
+    }
+}
