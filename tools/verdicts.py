@@ -48,7 +48,7 @@ def count(paper: str) -> tuple[int, Counter[str], Counter[str]]:
 
 # What is said of a claim that differs, and how `holding.words` begins for it; the rest is not searched yet.
 ELSEWHERE = {
-    "hold with other values of what the papers leave open": ("holds when", "holds in none"),
+    "hold with other values of what the papers leave open": ("holds when", "holds by no", "holds in none"),
     "hold nowhere in the space that was searched": ("nowhere",),
     "are undecided in most of it": ("open",),
     "rest on stated values alone": ("nothing is open",),

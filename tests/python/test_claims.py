@@ -400,6 +400,9 @@ def test_what_the_search_does_not_bear_out_is_said(paper, tmp_path):
         "the search's shorter runs do not bear this out: at the chosen values it holds there"
     )
     assert holding.words(one, "high", found, verdict="differs").startswith("holds when a.gain >= 0.7")
+    plain = json.loads(json.dumps(found))
+    plain["rows"]["X-1"]["claims"]["high"]["rule"] = ""
+    assert holding.words(one, "high", plain).startswith("holds by no simple rule: ")
     # What the search left undecided speaks neither for robust nor for selected.
     entry = found["rows"]["X-1"]
     entry["claims"]["sure"]["at"] = "c" * 10 + "u" * 54

@@ -103,8 +103,8 @@ def _words(entry: Mapping[str, Any], what: Mapping[str, Any], verdict: str) -> s
         rule = f"; best described by {what['rule']}" if what["rule"] and share < ROBUST else ""
         return f"{word}: stays confirmed in {held:.0%} of {space_of}{rule}"
     if held > 0:
-        rule = what["rule"] or "no simple rule"
-        return f"holds when {rule}: {held:.0%} of {space_of}"
+        rule = f"holds when {what['rule']}" if what["rule"] else "holds by no simple rule"
+        return f"{rule}: {held:.0%} of {space_of}"
     refined = what.get("refined", "")
     if "c" in refined:
         near = f"{refined.count('c')} of {len(refined)} more where it is nearest"

@@ -35,6 +35,7 @@ _FOUND = {
     "selected": "confirmed by the selection of parameters: hold in less than half of that space",
     "open": "are undecided in most of that space",
     "holds when": "differ at the chosen values and hold elsewhere in that space",
+    "holds by no": "differ at the chosen values and hold elsewhere in that space by no simple rule",
     "holds in none": "differ in all of the space that was searched, but hold near its edge of least miss",
     "nowhere": "hold nowhere in that space",
     "the search's shorter runs": "have another verdict in the search's shorter runs at the same values",

@@ -339,11 +339,11 @@ ALL_TIMEOUTS = ("start_count", "mid_count")
 def _ibtt(beside: Beside) -> dict[str, float]:
     n = beside.servers
     many = many_servers(beside)
-    with np.errstate(invalid="ignore"):  # without loss neither model has a limit
+    with np.errstate(invalid="ignore"):  # without loss no model has a limit
         cost = beside.model(TD_ONLY) / beside.model(IBTT_ONLY)
+        # Of the factor that all timeouts cost, the part that those in mid block alone do, on a log scale.
+        part = np.log(cost) / np.log(beside.model(TD_ONLY) / beside.model(FULL))
     few, some_ = ~many & beside.lossy, (n >= 3) & (n <= 8)
-    # Of the factor that all timeouts cost, the part that those in mid block alone do, on a log scale.
-    part = np.log(cost) / np.log(beside.model(TD_ONLY) / beside.model(FULL))
     return {
         "greater": float(cost[few].mean() / cost[many & beside.lossy].mean()),
         "part for few": float(part[few].mean()),
