@@ -2,7 +2,9 @@
 
 A packet-hop is one packet (data or acknowledgement) delivered over one link. Each job runs in a process of
 its own, three times; the table shows the fastest, which is the one least disturbed by the rest of the
-machine, and the slowest. When ns-2 is installed the same incast job runs there too.
+machine, and the slowest. In turn with it runs the floor (floor.rs): the least that a program does which
+moves packets over a network of the same shape and nothing else; the ratio to it says more than
+nanoseconds on a machine that is not yours. When ns-2 is installed the same incast job runs there too.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NS2_SCRIPT = Path(__file__).with_name("ns2_incast.tcl")
+FLOOR_SOURCE = Path(__file__).with_name("floor.rs")
+FLOOR = FLOOR_SOURCE.parent.parent / "target" / "floor"
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,8 @@ class Job:
     settings: dict[str, str | int]
     goal_ns: float | None = None
     goal_mb: float | None = None
+    # Network, hosts or degree, window in packets and microseconds of the floor of the same shape.
+    floor: tuple[str, int, int, int] | None = None
     # Instead of goal_ns: at most twice the cost of the job of this name, earlier in the list.
     twice: str | None = None
 
@@ -42,14 +48,16 @@ FAT_TREE = {
 }
 # Paced senders and routers with work per packet, beside plain TCP on the same network.
 JOINS = {"every": "1s", "duration": "30s", "series": "false", "sample": "1s", "buffer": "1500pkt"}
+JOINS_FLOOR = ("star", 10, 50, 20_000_000)
 PLAIN = "ten flows join, NewReno"
 JOBS = (
-    Job("incast, 32 servers, one switch", "incast", INCAST, 100),
+    Job("incast, 32 servers, one switch", "incast", INCAST, 100, floor=("star", 32, 8, 20_000_000)),
     Job(
         "permutation, 128 hosts, DCTCP",
         "permutation",
         {"topology": "fat-tree:8", "duration": "5ms"} | FAT_TREE,
         120,
+        floor=("fat-tree", 8, 100, 2_000),
     ),
     Job(
         "permutation, 1,024 hosts, DCTCP",
@@ -57,10 +65,13 @@ JOBS = (
         {"topology": "fat-tree:16", "duration": "1ms"} | FAT_TREE,
         350,
         300,
+        floor=("fat-tree", 16, 100, 500),
     ),
-    Job(PLAIN, "staggered", {"protocol": "newreno"} | JOINS, 100),
+    Job(PLAIN, "staggered", {"protocol": "newreno"} | JOINS, 100, floor=JOINS_FLOOR),
     *(
-        Job(f"ten flows join, {name}", "staggered", {"protocol": name} | JOINS, twice=PLAIN)
+        Job(
+            f"ten flows join, {name}", "staggered", {"protocol": name} | JOINS, floor=JOINS_FLOOR, twice=PLAIN
+        )
         for name in ("rcp", "qi-rcp", "piqi-rcp", "xcp")
     ),
 )
@@ -81,13 +92,29 @@ def child(number: int) -> None:
     print(json.dumps(cost))
 
 
-def measure(number: int) -> list[dict[str, float]]:
-    """The costs of three executions of a job, each in a fresh process."""
+def build_floor() -> bool:
+    """Compile the floor; False where there is no compiler."""
+    compiler = shutil.which("rustc")
+    if compiler is None:
+        return False
+    FLOOR.parent.mkdir(exist_ok=True)
+    command = [compiler, "-O", "--edition", "2021", str(FLOOR_SOURCE), "-o", str(FLOOR)]
+    subprocess.run(command, check=True)
+    return True
+
+
+def measure(number: int, with_floor: bool) -> tuple[list[dict[str, float]], float | None]:
+    """The costs of three executions of a job, a process each; in turn with them the least of the floor."""
     command = [sys.executable, __file__, "--child", str(number)]
-    return [
-        json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        for _ in range(3)
-    ]
+    shape = JOBS[number].floor if with_floor else None
+    costs, floors = [], []
+    for _ in range(3):
+        costs.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+        if shape is not None:
+            floor = [str(FLOOR), *map(str, shape)]
+            done = subprocess.run(floor, check=True, capture_output=True, text=True)
+            floors.append(float(done.stdout.split()[0]))
+    return costs, min(floors, default=None)
 
 
 def ns2(seconds: int) -> list[float] | None:
@@ -119,8 +146,9 @@ def main() -> int:
         return 0
     load = os.getloadavg()[0]
     rows: list[dict] = []
+    with_floor = build_floor()
     for number, job in enumerate(JOBS):
-        costs = measure(number)
+        costs, floor = measure(number, with_floor)
         per_hop = sorted(cost["cpu_s"] * 1e9 / cost["hops"] for cost in costs)
         goal_ns = job.goal_ns
         if job.twice is not None:
@@ -130,6 +158,8 @@ def main() -> int:
                 "job": job.name,
                 "ns_per_hop": per_hop[0],
                 "ns_slowest": per_hop[-1],
+                "floor_ns": floor,
+                "times_floor": per_hop[0] / floor if floor else None,
                 "goal_ns": goal_ns,
                 "hops": costs[0]["hops"],
                 "peak_mb": max(cost["mb"] for cost in costs),
@@ -149,13 +179,20 @@ def main() -> int:
 
 def table(rows: list[dict], peer: list[float] | None, load: float) -> None:
     """Print the costs for people."""
-    print(f"{'job':<36}{'ns/hop':>8}{'slowest':>9}{'goal':>6}{'hops':>14}{'peak MB':>9}{'goal':>6}")
+    print(
+        f"{'job':<36}{'ns/hop':>8}{'slowest':>9}{'goal':>6}{'floor':>7}{'ratio':>7}"
+        f"{'hops':>14}{'peak MB':>9}{'goal':>6}"
+    )
     for r in rows:
         goal_mb = f"{r['goal_mb']:.0f}" if r["goal_mb"] else ""
+        floor = f"{r['floor_ns']:.1f}" if r["floor_ns"] else ""
+        ratio = f"{r['times_floor']:.2f}" if r["floor_ns"] else ""
         print(
-            f"{r['job']:<36}{r['ns_per_hop']:>8.1f}{r['ns_slowest']:>9.1f}{r['goal_ns']:>6.0f}"
+            f"{r['job']:<36}{r['ns_per_hop']:>8.1f}{r['ns_slowest']:>9.1f}{r['goal_ns']:>6.0f}{floor:>7}{ratio:>7}"
             f"{r['hops']:>14,.0f}{r['peak_mb']:>9.0f}{goal_mb:>6}"
         )
+    if not any(r["floor_ns"] for r in rows):
+        print("without rustc there is no floor to compare with")
     if peer:
         print(f"{'ns-2, the same incast':<36}{min(peer):>8.1f}{max(peer):>9.1f}")
         print(f"penstock is {min(peer) / rows[0]['ns_per_hop']:.1f} times as fast as ns-2 on this job")

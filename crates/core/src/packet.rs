@@ -58,7 +58,7 @@ pub struct SackBlock {
 
 /// A segment on its way. Data flows from a connection's sender to its receiver, ACKs the other way.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Packet {
     /// Data: sequence number of the first byte. ACK: the next byte expected.
     pub seq: u64,

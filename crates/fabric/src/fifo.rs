@@ -4,6 +4,7 @@
 use crate::arena::{Effects, Offered, Segments};
 use crate::cell::Cell;
 use crate::port::{hook, kind, offered, Mode, Port, Room};
+use crate::rule::Rule;
 use penstock_core::{DropCause, Ecn, Verdict};
 use penstock_units::Time;
 
@@ -114,6 +115,9 @@ impl Port {
         let full = self.queue_packets >= self.limit_packets
             || self.queue_bytes + u64::from(cell.bytes) > self.limit_bytes;
         let mark = match KIND {
+            kind::SPECIAL if self.hooks & hook::LOSS == 0 && !matches!(self.rule, Rule::Other(_)) => {
+                self.judge_fast(&cell, full).and_then(|mark| room.packet.map_or(Ok(mark), Err))
+            }
             kind::SPECIAL => self.judge::<true, S>(now, &cell, full, room.packet, seg),
             kind::ASKING => self.judge::<false, S>(now, &cell, full, None, seg),
             _ => self.judge_fast(&cell, full),

@@ -248,13 +248,18 @@ impl Forwarding {
         }
         self.choose(node, number, cell, now, backlog)
     }
-    /// The port that [`Self::next`] will answer, where that can be told without changing anything: to look ahead. `cell` may be any.
+    /// The port that [`Self::next`] will answer and the entropy that the cell will have then, where that can be told without changing
+    /// anything: to look ahead. `cell` may be any.
     #[inline(always)]
-    pub fn guess(&self, node: u32, cell: &Cell) -> Option<u32> {
+    pub fn guess(&self, node: u32, cell: &Cell) -> Option<(u32, u32)> {
         let group = self.tables.groups[self.tables.find(node, cell.to) as usize];
+        let mut entropy = cell.entropy;
         match group.len {
-            1 => Some(group.first),
-            n if n > 1 && self.digits => Some(self.tables.take_digit(group, &mut cell.entropy.clone())),
+            1 => Some((group.first, entropy)),
+            n if n > 1 && self.digits => {
+                let port = self.tables.take_digit(group, &mut entropy);
+                Some((port, entropy))
+            }
             _ => None,
         }
     }

@@ -83,7 +83,7 @@ pub use fabric::{Fabric, Ingress, NodeConfig};
 pub use forward::{Edge, Forwarding, ForwardingConfig, Graph, Reroute, RouteError, Spread};
 pub use link::Reordering;
 pub use pfc::{Cable, Stuck};
-pub use port::Port;
+pub use port::{prefetch, prefetch_all, Port};
 pub use rule::Rule;
 pub use schedule::Scheduler;
 pub use stats::{ClassStats, PortStats};

@@ -19,12 +19,27 @@ use penstock_units::{Dur, Time};
 
 /// Asks the processor to fetch the cache line in which something begins.
 #[inline(always)]
-pub(crate) fn prefetch<T>(thing: &T) {
+pub fn prefetch<T>(thing: &T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch is a hint; it reads nothing and cannot fault.
     unsafe {
         use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
         _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(thing).cast::<i8>());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = thing;
+}
+
+/// The same for all of it.
+#[inline(always)]
+pub fn prefetch_all<T>(thing: &T) {
+    #[cfg(target_arch = "x86_64")]
+    for line in 0..core::mem::size_of::<T>().div_ceil(64) {
+        // SAFETY: as above; the address is never used otherwise.
+        unsafe {
+            use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+            _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(thing).cast::<i8>().wrapping_add(64 * line));
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = thing;

@@ -381,6 +381,11 @@ impl<S: Stack> Nic<S> {
             self.call(now, i, net, |s, io| s.on_deadline(io));
         }
     }
+    /// A packet for the end with handle `conn` arrives soon; see [`Stack::fetch`].
+    #[inline(always)]
+    pub fn fetch(&self, conn: u32) {
+        self.seats.at(self.seat(conn)).stack.fetch(conn);
+    }
     /// [`Self::receive`] and [`Self::kick`] in one, where nothing stands between. [`Exchanged::Told`]: the driver goes on as after any
     /// other call. [`Exchanged::Armed`]: it looks at [`Self::deadline`], and that is all.
     #[inline(always)]

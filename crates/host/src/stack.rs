@@ -254,6 +254,11 @@ pub trait Stack: Send {
 
     /// A packet has arrived; its slot belongs to the stack.
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell);
+    /// A packet for the end with handle `conn` arrives soon: a stack may ask the processor to fetch that end, and do nothing else.
+    #[inline]
+    fn fetch(&self, conn: u32) {
+        let _ = conn;
+    }
     /// [`Self::receive`], and what leaves in answer at once, where the queue below is endless and nothing else waits to be sent. A stack need
     /// not have it: it only saves the way through [`Self::pull`].
     #[inline]

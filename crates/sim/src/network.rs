@@ -69,7 +69,9 @@ pub struct Network {
     asks_at_hosts: bool,
     /// The network is so large that every port has to be fetched from memory; the one that the packet after the next goes to.
     looks_far: bool,
-    beyond: Option<u32>,
+    /// The network is so large that the next port has to be fetched.
+    fetches: bool,
+    beyond: hops::Beyond,
     arrivals: Arrivals,
     /// Everything but packet arrivals, the hosts' own deadlines included.
     pub deadlines: Deadlines,
@@ -142,7 +144,8 @@ impl Network {
             only,
             asks_at_hosts: false,
             looks_far: ports >= hops::LARGE,
-            beyond: None,
+            fetches: ports >= hops::MIDDLING,
+            beyond: hops::Beyond::default(),
             arrivals,
             deadlines: Deadlines::new(ties),
             link_wake: vec![Pending::default(); ports],
@@ -400,6 +403,7 @@ impl Network {
             }
             let all: Vec<_> = links.iter().map(|link| (*link, up)).collect();
             self.forwarding.set_links(&all).expect("the links are there");
+            self.beyond = hops::Beyond::default();
         }
     }
     /// Counts pauses that a network card obeys in its port's place.

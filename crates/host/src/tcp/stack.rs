@@ -11,7 +11,7 @@ use penstock_core::quantity::{ACKED, CWND, RTT, SRTT};
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{Phase, Receiver, Sender};
 use penstock_core::{FlowId, Peer, Report, Stream};
-use penstock_fabric::Cell;
+use penstock_fabric::{prefetch_all, Cell};
 use penstock_units::{Dur, Time};
 
 impl Stack for TcpStack {
@@ -125,6 +125,14 @@ impl Stack for TcpStack {
         if !way.listed {
             way.listed = true;
             self.ready.push(flow, conn);
+        }
+    }
+    #[inline(always)]
+    fn fetch(&self, conn: u32) {
+        match self.ends.get(conn as usize) {
+            Some(End::Sender(end)) => prefetch_all(&**end),
+            Some(End::Receiver(end)) => prefetch_all(&**end),
+            _ => {}
         }
     }
     #[inline(always)]

@@ -61,7 +61,7 @@ enum Front {
 }
 
 /// Networks of at least so many ports have a wheel. Below, the tree is so low that nothing is gained.
-const WHEEL_FROM: usize = 128;
+const WHEEL_FROM: usize = 1024;
 
 impl Arrivals {
     /// No arrivals yet, in a tree.
@@ -134,6 +134,12 @@ impl Arrivals {
     pub fn upcoming(&self, ahead: usize) -> Option<u32> {
         let Front::Wheel(wheel) = &self.front else { return None };
         Some((wheel.upcoming(ahead)? ^ self.flip) as u32)
+    }
+    /// The port that is probably next, in a tree.
+    #[inline(always)]
+    pub fn coming(&self) -> Option<u32> {
+        let Front::Tree(tree) = &self.front else { return None };
+        Some((tree.coming() ^ self.flip) as u32)
     }
     /// Announces the next arrival of `port`.
     #[inline(always)]

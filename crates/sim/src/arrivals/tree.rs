@@ -64,6 +64,10 @@ impl Tree {
         self.least & self.mask
     }
     #[inline(always)]
+    pub fn coming(&self) -> u64 {
+        self.least & self.mask
+    }
+    #[inline(always)]
     pub fn take(&mut self) -> u64 {
         self.hole = self.first();
         self.hole

@@ -2,13 +2,7 @@
 
 use super::port_bits;
 
-/// So many arrivals of a window are sorted as they come.
-const FEW: usize = 16;
-
-/// No port, no slot.
-const NONE: u32 = u32::MAX;
-
-/// Arrivals by window. Slots are lists threaded through the ports, of which each has one arrival in them at most.
+/// Arrivals by window. A window's are in no order until its turn comes.
 pub(super) struct Wheel {
     /// Low bits of a key that hold the port.
     bits: u32,
@@ -19,25 +13,19 @@ pub(super) struct Wheel {
     window: u64,
     /// Its arrivals, the next one last: time within the window, port.
     pub due: Vec<u64>,
-    /// First port of every slot's list.
-    first: Box<[u32]>,
-    /// A bit for every slot with a list.
+    /// Those of the windows to come.
+    slots: Box<[Vec<u64>]>,
+    /// A bit for every slot that has some.
     used: Box<[u64]>,
-    ports: Box<[Waiting]>,
 }
 
-/// A port in the list of a slot.
-#[derive(Clone, Copy)]
-struct Waiting {
-    /// When its packet arrives; `u64::MAX` when the port is in no list.
-    at: u64,
-    next: u32,
-}
+/// So many arrivals are in a window when every port has one: as many are fetched ahead, and a sort has hardly more to do.
+const FILL: usize = 16;
 
 impl Wheel {
-    /// Two to four times the usual flight long, with some four arrivals in a window when every port has one.
+    /// Two to four times the usual flight long.
     pub fn new(ports: usize, flight: u64) -> Wheel {
-        let slots = (ports / 4).next_power_of_two().max(64);
+        let slots = (ports / FILL).next_power_of_two().max(64);
         let bits = port_bits(ports);
         let window = (2 * flight / slots as u64).max(1);
         Wheel {
@@ -46,13 +34,12 @@ impl Wheel {
             width: (64 - window.leading_zeros()).min(63 - bits),
             window: 0,
             due: Vec::new(),
-            first: vec![NONE; slots].into(),
+            slots: vec![Vec::new(); slots].into(),
             used: vec![0; slots / 64].into(),
-            ports: vec![Waiting { at: u64::MAX, next: NONE }; 1 << bits].into(),
         }
     }
     /// The next arrival of the window that has been sorted: time, port. [`u64::MAX`] when there is none.
-    #[inline]
+    #[inline(always)]
     pub fn peek(&self) -> (u64, u64) {
         match self.due.last() {
             Some(key) => ((self.window << self.width) + (key >> self.bits), key & self.mask),
@@ -70,16 +57,14 @@ impl Wheel {
         let key = *self.due.get(self.due.len().wrapping_sub(1 + ahead))?;
         Some(key & self.mask)
     }
-    /// Takes in an arrival, if it can.
-    #[inline]
+    /// Takes in an arrival, unless it lies beyond the wheel, or before the window that has been sorted.
+    #[inline(always)]
     pub fn put(&mut self, at: u64, port: u64) -> bool {
         let window = at >> self.width;
         let ahead = window.wrapping_sub(self.window);
-        let waiting = &mut self.ports[port as usize];
-        if ahead.wrapping_sub(1) < self.first.len() as u64 - 1 && waiting.at == u64::MAX {
-            let slot = window as usize & (self.first.len() - 1);
-            *waiting = Waiting { at, next: self.first[slot] };
-            self.first[slot] = port as u32;
+        if ahead.wrapping_sub(1) < self.slots.len() as u64 - 1 {
+            let slot = window as usize & (self.slots.len() - 1);
+            self.slots[slot].push((at - (window << self.width)) << self.bits | port);
             self.used[slot / 64] |= 1 << (slot % 64);
             return true;
         }
@@ -103,7 +88,7 @@ impl Wheel {
     /// Goes on to the next window with arrivals, if there is one, and sorts it.
     #[inline(never)]
     pub fn turn(&mut self) {
-        let slots = self.first.len();
+        let slots = self.slots.len();
         let from = (self.window as usize).wrapping_add(1) & (slots - 1);
         let (first, words) = (from / 64, self.used.len());
         let mut bits = self.used[first] & (!0 << (from % 64));
@@ -122,25 +107,7 @@ impl Wheel {
         let slot = word * 64 + bits.trailing_zeros() as usize;
         self.window += 1 + (slot.wrapping_sub(from) & (slots - 1)) as u64;
         self.used[word] &= !(1 << (slot % 64));
-        let (start, mut port) = (self.window << self.width, core::mem::replace(&mut self.first[slot], NONE));
-        while port != NONE {
-            let waiting = &mut self.ports[port as usize];
-            let key = (waiting.at - start) << self.bits | u64::from(port);
-            waiting.at = u64::MAX;
-            port = waiting.next;
-            // Mostly there are a few: each goes to its place.
-            let mut place = self.due.len();
-            self.due.push(key);
-            if place < FEW {
-                while place > 0 && self.due[place - 1] < key {
-                    self.due[place] = self.due[place - 1];
-                    place -= 1;
-                }
-                self.due[place] = key;
-            }
-        }
-        if self.due.len() > FEW {
-            self.due.sort_unstable_by(|a, b| b.cmp(a));
-        }
+        std::mem::swap(&mut self.due, &mut self.slots[slot]);
+        self.due.sort_unstable_by(|a, b| b.cmp(a));
     }
 }

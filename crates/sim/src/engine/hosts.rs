@@ -9,8 +9,8 @@ use crate::setup::{NicMode, Setup};
 use crate::topology::NodeKind;
 use penstock_core::host::Transition;
 use penstock_core::tcp::TcpConfig;
-use penstock_core::{Ack, Congestion, FlowId, FlowView, HostController, Peer, Report};
-use penstock_fabric::{Arena, Cell, PRIORITIES};
+use penstock_core::{Ack, Congestion, FlowId, FlowView, HostController, Packet, Peer, Report};
+use penstock_fabric::{prefetch_all, Arena, Cell, PRIORITIES};
 use penstock_host::{
     Counters, Exchange, Exchanged, HostFacts, Io, Net, News, Nic, NicConfig, Opening, Order, Stack,
     TcpOptions, TcpProtocol, TcpStack,
@@ -61,6 +61,10 @@ impl Stack for HostStack {
     #[inline]
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         each!(self, s => s.receive(io, cell));
+    }
+    #[inline(always)]
+    fn fetch(&self, conn: u32) {
+        each!(self, s => s.fetch(conn));
     }
     #[inline(always)]
     fn exchange<N: Net>(&mut self, io: &mut Exchange<'_, N>, cell: &Cell) -> Exchanged {
@@ -370,6 +374,15 @@ impl Hosts {
     #[inline]
     pub fn at(&mut self, node: u32) -> &mut Host {
         self.list[node as usize].as_mut().expect("a host")
+    }
+    /// A packet for a host arrives soon: the processor is asked to fetch the host, and when the packet is at hand, its end of the connection.
+    #[inline(always)]
+    pub fn fetch(&self, node: u32, packet: Option<&Packet>) {
+        let Some(Some(host)) = self.list.get(node as usize) else { return };
+        match packet {
+            None => prefetch_all(host),
+            Some(packet) => host.nic.fetch(packet.conn()),
+        }
     }
     /// A host, to look at.
     #[inline]

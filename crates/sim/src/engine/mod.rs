@@ -175,7 +175,9 @@ impl Engine {
                 if !self.measuring {
                     quiet = quiet.min(Time(self.setup.warmup.0.saturating_sub(1)));
                 }
-                if let Some(cell) = self.wire.net.arrive_until(quiet, &mut self.now) {
+                let hosts = &self.hosts;
+                let soon = |host, packet: Option<&_>| hosts.fetch(host, packet);
+                if let Some(cell) = self.wire.net.arrive_until(quiet, &mut self.now, soon) {
                     self.take_lost();
                     self.deliver(&cell)?;
                     if self.is_cancelled(progress, &mut budget) {

@@ -4,22 +4,63 @@
 //! packet. Whatever is not plain takes the long way, in the middle of the loop.
 
 use super::{Network, SEVERAL};
+use penstock_core::Packet;
 use penstock_fabric::{Cell, Offered};
 use penstock_units::Time;
 
 /// So many arrivals ahead a port is fetched from memory, then the packet that it holds, then the port that this one goes to.
-const PORT_AHEAD: usize = 5;
-const CELL_AHEAD: usize = 3;
-const HOP_AHEAD: usize = 1;
+const PORT_AHEAD: usize = 10;
+const CELL_AHEAD: usize = 7;
+const HOP_AHEAD: usize = 4;
 /// Networks of at least so many ports do not fit into a processor's own cache.
 pub(super) const LARGE: usize = 1024;
+/// Networks of at least so many do not fit into the smallest cache of one.
+pub(super) const MIDDLING: usize = 128;
+
+const CHOICES: usize = 16;
+
+/// What is known of the packets that come next.
+#[derive(Default)]
+pub(super) struct Beyond {
+    /// Where the packets that were looked at last go on, or end.
+    steps: [Step; 2],
+    turn: usize,
+    /// Choices of ports that were made ahead, by the last digits of the port of arrival.
+    choices: [Choice; CHOICES],
+}
+
+#[derive(Clone, Copy, Default)]
+enum Step {
+    #[default]
+    Unknown,
+    /// A port of a switch.
+    Port(u32),
+    /// A host, and the packet's slot.
+    Host(u32, u32),
+}
+
+/// What forwarding answers for a packet to `to` with `entropy` at the node behind `port`; `None` when nothing is known.
+#[derive(Clone, Copy, Default)]
+struct Choice {
+    port: u32,
+    to: u32,
+    entropy: u32,
+    /// The port it goes to, and the entropy it goes with.
+    next: Option<(u32, u32)>,
+}
 
 impl Network {
     /// Carries out the arrivals up to and including `until`, as long as nobody but the network has to do with them: up to the
     /// first packet that is at its destination, which is the answer, or until a packet is lost or a deadline may have been set. `now`
-    /// is the time of the last one. A packet's marks are in its cell only.
+    /// is the time of the last one. A packet's marks are in its cell only. `soon` hears in large networks of hosts that a packet reaches
+    /// next but one, and then of the packet, for a prefetch.
     #[inline(always)]
-    pub fn arrive_until(&mut self, until: Time, now: &mut Time) -> Option<Cell> {
+    pub fn arrive_until(
+        &mut self,
+        until: Time,
+        now: &mut Time,
+        mut soon: impl FnMut(u32, Option<&Packet>),
+    ) -> Option<Cell> {
         if self.trace.is_some() {
             // Every arrival is looked at.
             let next = self.next_arrival();
@@ -36,7 +77,10 @@ impl Network {
             }
             *now = next;
             let port = self.arrivals.take();
-            self.fetch_ahead();
+            if self.looks_far {
+                self.fetch_ahead();
+                self.fetch_beyond(&mut soon);
+            }
             let Some((cell, following)) = self.fabric.arrive_fast(next, port, &mut self.arena) else {
                 let arrived = self.arrive_by(next, port);
                 if arrived.is_some() || self.disturbed() {
@@ -47,21 +91,32 @@ impl Network {
             if following != Time::NEVER {
                 self.arrivals.push(following, port);
             }
+            if self.fetches {
+                self.fetch_coming();
+            }
             self.packet_hops += 1;
             let at = self.to[port as usize];
             if at == cell.to {
                 self.conservation.delivered += 1;
                 return Some(cell);
             }
-            self.pass(next, at, cell);
+            self.pass(next, port, at, cell);
             if self.disturbed() {
                 return None;
             }
         }
     }
-    /// A packet at a switch goes on.
+    /// A packet at switch `at`, come from `port`, goes on.
     #[inline(always)]
-    fn pass(&mut self, now: Time, at: u32, mut cell: Cell) {
+    fn pass(&mut self, now: Time, port: u32, at: u32, mut cell: Cell) {
+        if self.looks_far {
+            let choice = &self.beyond.choices[port as usize % CHOICES];
+            if let (true, Some((next, entropy))) = (choice.is_for(port, &cell), choice.next) {
+                cell.entropy = entropy;
+                self.put(now, next, cell);
+                return;
+            }
+        }
         let Network { forwarding, fabric, arena, .. } = self;
         let backlog = |port| {
             fabric.advance(now, port, arena);
@@ -147,6 +202,13 @@ impl Network {
         }
         effects || !self.lost.is_empty()
     }
+    /// In a network that is not small the port that is probably next is fetched while this packet is handled.
+    #[inline(always)]
+    fn fetch_coming(&mut self) {
+        if let Some(port) = self.arrivals.coming() {
+            self.fabric.ports()[port as usize].prefetch();
+        }
+    }
     /// In a large network the next ports are not in the cache: they are fetched while this packet is handled.
     #[inline(always)]
     pub(super) fn fetch_ahead(&mut self) {
@@ -157,25 +219,39 @@ impl Network {
         if let Some(port) = self.arrivals.upcoming(CELL_AHEAD) {
             ports[port as usize].prefetch_head();
         }
-        if self.looks_far {
-            self.fetch_beyond();
-        }
     }
-    /// The same for the port to which the next packet goes, or that packet where it is at its destination.
+    /// The same for the port to which the next packet but one goes, or the host that it reaches. Which port that is, is kept: it need not be
+    /// asked again.
     #[inline(always)]
-    fn fetch_beyond(&mut self) {
+    fn fetch_beyond(&mut self, soon: &mut impl FnMut(u32, Option<&Packet>)) {
         let ports = self.fabric.ports();
-        if let Some(port) = self.beyond.take() {
-            ports[port as usize].prefetch_tail();
+        let beyond = &mut self.beyond;
+        beyond.turn ^= 1;
+        let step = &mut beyond.steps[beyond.turn];
+        match core::mem::take(step) {
+            Step::Port(port) => ports[port as usize].prefetch_tail(),
+            Step::Host(host, slot) => soon(host, self.arena.packets.get(slot as usize)),
+            Step::Unknown => {}
         }
         let Some(port) = self.arrivals.upcoming(HOP_AHEAD) else { return };
         let cell = ports[port as usize].head();
         let at = self.to[port as usize];
         if at == cell.to {
             self.arena.prefetch(cell.packet);
-        } else if let Some(next) = self.forwarding.guess(at, cell) {
+            soon(at, None);
+            *step = Step::Host(at, cell.packet);
+        } else if let Some((next, entropy)) = self.forwarding.guess(at, cell) {
             ports[next as usize].prefetch();
-            self.beyond = Some(next);
+            *step = Step::Port(next);
+            beyond.choices[port as usize % CHOICES] =
+                Choice { port, to: cell.to, entropy: cell.entropy, next: Some((next, entropy)) };
         }
+    }
+}
+
+impl Choice {
+    #[inline(always)]
+    fn is_for(&self, port: u32, cell: &Cell) -> bool {
+        self.port == port && self.to == cell.to && self.entropy == cell.entropy
     }
 }
