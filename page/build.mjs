@@ -1,4 +1,4 @@
-// Bundles the page: `node build.mjs OUT` writes page.js, page.css and LICENSES.txt there.
+// Bundles the page and the plots of reports: `node build.mjs OUT` writes page.js, page.css, figures.js and LICENSES.txt there.
 import { build } from "esbuild";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,13 +12,22 @@ const page = await build({
   outdir: "out",
   define: { WORKER_SOURCE: JSON.stringify(worker.outputFiles[0].text) },
 });
-mkdirSync(out, { recursive: true });
-for (const file of page.outputFiles) {
-  writeFileSync(join(out, file.path.endsWith(".css") ? "page.css" : "page.js"), file.text);
-}
 const pack = JSON.parse(readFileSync("package.json", "utf8"));
 const licences = Object.keys(pack.dependencies).map((name) => {
   const { version, license } = JSON.parse(readFileSync(join("node_modules", name, "package.json"), "utf8"));
   return `${name} ${version} (${license})\n\n${readFileSync(join("node_modules", name, "LICENSE"), "utf8").trim()}\n`;
 });
+// A report is one file, so its script carries the licences; and no address, for nothing in it is fetched.
+const figures = await build({
+  ...common,
+  entryPoints: ["src/figures.ts"],
+  loader: { ".css": "text" },
+  legalComments: "none",
+  banner: { js: `/*\n${licences.join("\n")}*/` },
+});
+mkdirSync(out, { recursive: true });
+for (const file of page.outputFiles) {
+  writeFileSync(join(out, file.path.endsWith(".css") ? "page.css" : "page.js"), file.text);
+}
+writeFileSync(join(out, "figures.js"), figures.outputFiles[0].text);
 writeFileSync(join(out, "LICENSES.txt"), licences.join("\n"));

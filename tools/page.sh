@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Build the page that `penstock view` writes, into python/penstock/page: WebAssembly of the engine, bundled TypeScript, licences.
-# Without Node 20, npm or Rust's wasm32-unknown-unknown target nothing is built, and one line says what is missing.
+# Build the page that `penstock view` writes and the plots of reports, into python/penstock/page: WebAssembly of the engine, bundled
+# TypeScript, licences. Without Node 20 and npm nothing is built, without Rust's wasm32-unknown-unknown target no engine for the page;
+# one line says what is missing.
 # Safe to repeat: nothing is done when no input has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,7 +9,7 @@ say() { printf '%s\n' "$*" >&2; }
 out=python/penstock/page
 [ -x "$HOME/.cargo/bin/cargo" ] && PATH="$PATH:$HOME/.cargo/bin"
 
-if [ -f "$out/penstock.wasm.gz" ] && [ -f "$out/page.js" ] &&
+if [ -f "$out/penstock.wasm.gz" ] && [ -f "$out/page.js" ] && [ -f "$out/figures.js" ] &&
     [ -z "$(find Cargo.toml Cargo.lock page/src page/package-lock.json page/build.mjs tools/page.sh \
         crates/{units,core,fabric,host,models,sim,page} -newer "$out/page.js" -type f -print -quit)" ]; then
     exit 0
@@ -17,22 +18,25 @@ without=""
 version=$(node --version 2>/dev/null | sed 's/^v\([0-9]*\).*/\1/')
 [ "${version:-0}" -ge 20 ] || without="$without, Node 20 or newer"
 command -v npm >/dev/null 2>&1 || without="$without, npm"
-[ -d "$(rustc --print target-libdir --target wasm32-unknown-unknown 2>/dev/null || echo /nowhere)" ] ||
-    without="$without, Rust's wasm32-unknown-unknown target (rustup target add wasm32-unknown-unknown)"
 if [ -n "$without" ]; then
-    say "without the page (penstock view): missing ${without#, }"
+    say "without the page (penstock view) and the plots in reports: missing ${without#, }"
     exit 0
 fi
 say "building the page (about two minutes the first time)"
 lock=$(cksum <page/package-lock.json)
 if [ "$(cat page/node_modules/penstock-lock 2>/dev/null)" != "$lock" ]; then
     (cd page && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) >&2 || {
-        say "without the page (penstock view): its npm packages could not be installed (output above)"
+        say "without the page (penstock view) and the plots in reports: npm packages could not be installed (output above)"
         exit 0
     }
     echo "$lock" >page/node_modules/penstock-lock
 fi
-cargo build --quiet --locked -p penstock-page --target wasm32-unknown-unknown --profile page >&2
 mkdir -p "$out"
-gzip -9 -n -c "${CARGO_TARGET_DIR:-target}/wasm32-unknown-unknown/page/penstock_page.wasm" >"$out/penstock.wasm.gz"
+if [ -d "$(rustc --print target-libdir --target wasm32-unknown-unknown 2>/dev/null || echo /nowhere)" ]; then
+    cargo build --quiet --locked -p penstock-page --target wasm32-unknown-unknown --profile page >&2
+    gzip -9 -n -c "${CARGO_TARGET_DIR:-target}/wasm32-unknown-unknown/page/penstock_page.wasm" >"$out/penstock.wasm.gz"
+else
+    rm -f "$out/penstock.wasm.gz"
+    say "without the page (penstock view): missing Rust's wasm32-unknown-unknown target (rustup target add wasm32-unknown-unknown)"
+fi
 (cd page && node build.mjs "../$out")

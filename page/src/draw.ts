@@ -4,7 +4,7 @@ import { layout, type Layout, type Place } from "./layout";
 
 /** Okabe and Ito's palette, as the figures of penstock have it. */
 export const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7A5195", "#E69F00", "#56B4E9", "#7F7F7F"];
-export const colour = (flow: number) => PALETTE[flow % PALETTE.length];
+export const colour = (ink: Ink, flow: number) => ink.palette[flow % PALETTE.length];
 
 export interface Ink {
   text: string;
@@ -12,6 +12,8 @@ export interface Ink {
   line: string;
   ground: string;
   alarm: string;
+  /** `PALETTE`, as it can be told from the ground. */
+  palette: string[];
 }
 export interface Selection {
   port: number;
@@ -54,8 +56,8 @@ export class Picture {
   private heatOf: { version: number; bins: Float32Array[] } | null = null;
   private drawn: { hop: number; x: number; y: number }[] = [];
   private peaks: { version: number; queue: Uint32Array } | null = null;
-  /** For tests: packets drawn on wires, and whether links showed heat. */
-  shown = { packets: 0, heat: false };
+  /** For tests: packets drawn on wires, whether links showed heat, packets in each port. */
+  shown = { packets: 0, heat: false, queues: new Uint32Array() };
 
   constructor(
     readonly canvas: HTMLCanvasElement,
@@ -71,7 +73,7 @@ export class Picture {
 
   private place(node: number, w: number, h: number): Place {
     const p = this.layout.places[node];
-    const [mx, my] = [Math.min(56, w * 0.09), 22];
+    const [mx, my] = [Math.min(56, w * 0.14), 22];
     return { x: mx + p.x * (w - 2 * mx), y: my + p.y * (h - 2 * my) };
   }
   /** Ends of a link on the canvas, moved to its side of the cable. */
@@ -112,7 +114,7 @@ export class Picture {
     const heat = wires > MOST_PACKETS || log.head.links.length > MOST_LINKS;
     this.links(g, w, h, ink, t, heat, selected);
     if (!heat) this.packets(g, w, h, ink, t, active, selected);
-    this.shown = { packets: wires, heat };
+    this.shown = { packets: wires, heat, queues };
     this.falling(g, w, h, ink, t, speed);
     this.queues(g, w, h, ink, queues, selected);
     this.nodes(g, w, h, ink);
@@ -146,8 +148,8 @@ export class Picture {
         g.moveTo(a.x, a.y);
         g.lineTo(b.x, b.y);
       }
-      g.strokeStyle = ink.line;
-      g.lineWidth = 1;
+      g.strokeStyle = ink.pale;
+      g.lineWidth = 0.8;
       g.stroke();
     } else {
       for (let port = 0; port < log.head.links.length; port++) {
@@ -264,7 +266,7 @@ export class Picture {
     }
     for (const [key, path] of paths) {
       const [who, width] = key.split("|");
-      g.strokeStyle = who === "dim" ? ink.pale : PALETTE[Number(who)];
+      g.strokeStyle = who === "dim" ? ink.pale : colour(ink, Number(who));
       g.lineWidth = Number(width);
       g.stroke(path);
     }
@@ -409,6 +411,12 @@ export class Picture {
     });
   }
 
+  /** Packets on wires, where they were drawn, by flow and place in it: to go through by keys. */
+  onWires(): { hop: number; x: number; y: number }[] {
+    const { log } = this;
+    const key = (hop: number) => [log.flow.data[log.hopPacket.data[hop]], log.hopPacket.data[hop]];
+    return [...this.drawn].sort((a, b) => key(a.hop)[0] - key(b.hop)[0] || key(a.hop)[1] - key(b.hop)[1]);
+  }
   /** What is nearest to a point of the canvas. */
   hit(x: number, y: number): Hit | null {
     const [w, h] = [this.canvas.clientWidth, this.canvas.clientHeight];

@@ -3,9 +3,11 @@
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
 import { Controls, type Values } from "./controls";
+import { downloads } from "./download";
 import { Picture, type Hit, type Ink, type Selection } from "./draw";
 import { FLAG, HOP, readFile, type Log } from "./log";
-import { Chart, portName, seconds, short, type Clock, type PlotKind } from "./plots";
+import { seconds, short } from "./format";
+import { Chart, portName, type Clock, type PlotKind } from "./plots";
 import { embedded, Runner } from "./runner";
 import { MOST_BYTES, SPEEDS, inks, interesting, readLink, value, type Given, type Link } from "./state";
 
@@ -45,6 +47,7 @@ class Side {
     });
     this.canvas.addEventListener("pointermove", (e) => app.hover(this, e));
     this.canvas.addEventListener("pointerleave", () => app.hover(this, null));
+    this.canvas.addEventListener("blur", () => app.hover(this, null));
     this.canvas.addEventListener("click", (e) => app.click(this, e));
   }
   busy(on: boolean): void {
@@ -104,9 +107,14 @@ class Side {
       this.charts = kinds.map((kind) => {
         const figure = document.createElement("figure");
         const caption = document.createElement("figcaption");
-        figure.append(caption);
+        const chart: Chart = new Chart(figure, kind, () => this.app.clock, () => this.app.ink, (a, b) => this.app.zoom(a, b));
+        const shown = (): [Log, number, number] => [this.log!, this.app.selectionOf(this.log!).port, this.app.selected.flow];
+        const name = () => chart.title(...shown()).replace(/[^\p{L}\p{N}]+/gu, "-");
+        const head = Object.assign(document.createElement("div"), { className: "figure-head" });
+        head.append(caption, ...downloads(name, () => chart.svg(...shown()), () => chart.csv(...shown())));
+        figure.append(head);
         this.plots.append(figure);
-        return new Chart(figure, kind, () => this.app.clock, () => this.app.ink, (a, b) => this.app.zoom(a, b));
+        return chart;
       });
     }
     for (const chart of this.charts) {
@@ -376,7 +384,7 @@ class App {
     $("window").textContent = `${seconds(from, to - from)} to ${seconds(to, to - from)}`;
   }
   /** The selection in one side's network. It may have fewer ports than the other's, or be there before it. */
-  private selectionOf(log: Log): Selection {
+  selectionOf(log: Log): Selection {
     const { port, flow } = this.selected;
     return { port: port >= 0 && port < log.head.links.length ? port : log.head.bottleneck, flow };
   }
@@ -478,6 +486,24 @@ class App {
     tip.style.left = `${Math.min(event.clientX + 14, innerWidth - 330)}px`;
     tip.style.top = `${Math.min(event.clientY + 14, innerHeight - 110)}px`;
   }
+  private walked = 0;
+  /** Goes to another packet on the wires, says its header and marks where it is. */
+  private walk(side: Side, by: number): void {
+    this.stop();
+    const list = side.picture?.onWires() ?? [];
+    if (list.length === 0) return;
+    const before = list.findIndex(({ hop }) => hop === this.walked);
+    const { hop, x, y } = list[before < 0 ? 0 : (before + by + list.length) % list.length];
+    this.walked = hop;
+    const text = this.packet(side.log!, hop);
+    $("detail").textContent = text;
+    const tip = $("tip");
+    const box = side.canvas.getBoundingClientRect();
+    tip.textContent = text;
+    tip.hidden = false;
+    tip.style.left = `${Math.min(box.left + x + 14, innerWidth - 330)}px`;
+    tip.style.top = `${Math.min(box.top + y + 14, innerHeight - 110)}px`;
+  }
   private words(log: Log, hit: Hit): string {
     if (hit.kind === "packet") return this.packet(log, hit.hop);
     if (hit.kind === "node") return log.head.nodes[hit.node][0];
@@ -578,6 +604,8 @@ class App {
         "+": () => this.zoomBy(0.25),
         "-": () => this.zoomBy(4),
         "0": () => this.zoom(0, this.a.log?.duration ?? 1),
+        n: () => this.walk(target === this.b.canvas ? this.b : this.a, 1),
+        p: () => this.walk(target === this.b.canvas ? this.b : this.a, -1),
         Home: () => this.seek(0),
         End: () => this.seek(this.a.log?.until ?? 0),
       };
@@ -595,8 +623,9 @@ class App {
   logs(): (Log | null)[] {
     return [this.a.log, this.b.log];
   }
-  shown(): { packets: number; heat: boolean } {
-    return this.a.picture!.shown;
+  shown(): { packets: number; heat: boolean; queues: number[] } {
+    const { shown } = this.a.picture!;
+    return { ...shown, queues: [...shown.queues] };
   }
 }
 

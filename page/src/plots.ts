@@ -1,7 +1,10 @@
 // Curves over time, all on one clock: a line in each shows the moment that the network shows.
 import uPlot from "uplot";
 import { FLAG, HOP, type Log } from "./log";
-import { PALETTE, colour, thresholds, type Ink } from "./draw";
+import { colour, thresholds, type Ink } from "./draw";
+import { csv, svg } from "./download";
+import { seconds, short } from "./format";
+import { PX, Trail, seriesShapes, type Paper, type PanelData, type Pen, type SeriesData, type Shape } from "./shapes";
 
 export interface Clock {
   t: number;
@@ -123,7 +126,7 @@ export class Chart {
   private build(log: Log, port: number, flow: number, flows: number[]): Series[] {
     if (this.kind === "queue") {
       const { at, value } = log.queueOf(port);
-      const list: Series[] = [{ label: "queue", at, value, stroke: PALETTE[0], steps: true }];
+      const list: Series[] = [{ label: "queue", at, value, stroke: colour(this.ink(), 0), steps: true }];
       const { limit, marks } = thresholds(log, port);
       const level = (label: string, y: number, dash: number[]) =>
         list.push({ label, at: [0, log.duration], value: [y, y], stroke: this.ink().alarm, dash, steps: false });
@@ -135,13 +138,13 @@ export class Chart {
     if (this.kind === "rate") {
       const all = flow < 0;
       const { at, value } = rates(log, all ? null : flows, this.clock().from, this.clock().to, RATE_BINS);
-      if (all) return [{ label: "all flows", at, value: value[0].map((x) => x / 1e6), stroke: PALETTE[0], steps: false }];
-      return flows.map((f, i) => ({ ...look(f, i), label: `flow ${f}`, at, value: value[i].map((x) => x / 1e6), steps: false }));
+      if (all) return [{ label: "all flows", at, value: value[0].map((x) => x / 1e6), stroke: colour(this.ink(), 0), steps: false }];
+      return flows.map((f, i) => ({ ...look(this.ink(), f, i), label: `flow ${f}`, at, value: value[i].map((x) => x / 1e6), steps: false }));
     }
     const name = this.kind.slice(6);
     return flows.flatMap((f, i) => {
       const found = log.flows.get(f)?.values.get(name);
-      return found ? [{ ...look(f, i), label: `flow ${f}`, at: found.at, value: found.value, steps: true }] : [];
+      return found ? [{ ...look(this.ink(), f, i), label: `flow ${f}`, at: found.at, value: found.value, steps: true }] : [];
     });
   }
 
@@ -157,11 +160,11 @@ export class Chart {
     }
     if (fresh || window !== this.window) {
       this.window = window;
-      this.render(log, flow, width, fresh);
+      this.render(log, port, flow, width, fresh);
     }
     this.hand();
   }
-  private render(log: Log, flow: number, width: number, fresh: boolean): void {
+  private render(log: Log, port: number, flow: number, width: number, fresh: boolean): void {
     const { from, to } = this.clock();
     const data = this.kind === "sequence" ? this.sequenceFrame(log, flow, from, to) : merge(this.series, from, to, width);
     if (!fresh && this.plot && data.length === this.plot.series.length) {
@@ -213,6 +216,8 @@ export class Chart {
       },
     };
     this.plot = new uPlot(options, data as unknown as uPlot.AlignedData, this.box);
+    this.plot.root.setAttribute("role", "img");
+    this.plot.root.setAttribute("aria-label", `${this.title(log, port, flow)}, over time`);
     this.plot.batch(() => this.fit(data));
   }
   private fit(data: (number | null)[][]): void {
@@ -267,15 +272,12 @@ export class Chart {
       [low, high],
     ];
   }
-  private sequence(u: uPlot, log: Log, flow: number): void {
+  /** Strokes of the plot, by pens of one kind; X and Y give places in its pixels, `px` of them make one of the page. */
+  private strokes<T extends Pen>(make: () => T, log: Log, flow: number, X: Place, Y: Place, top: number, bottom: number, px: number): Stroke<T>[] {
     const about = log.flows.get(flow);
-    if (!about) return;
+    if (!about) return [];
     const { from, to } = this.clock();
-    const g = u.ctx;
-    const px = devicePixelRatio;
-    const X = (t: number) => u.valToPos(t, "x", true);
-    const Y = (v: number) => u.valToPos(v, "y", true);
-    const [data, again, sacks, acks] = [new Path2D(), new Path2D(), new Path2D(), new Path2D()];
+    const [data, again, sacks, acks, timeouts] = [make(), make(), make(), make(), make()];
     let last: number | null = null;
     for (const p of this.packetsOf(log, flow)) {
       const sent = log.sent.data[p];
@@ -306,48 +308,118 @@ export class Chart {
         }
       }
     }
+    for (const t of about.timeouts) {
+      timeouts.moveTo(X(t), top);
+      timeouts.lineTo(X(t), bottom);
+    }
+    const ink = this.ink();
+    return [
+      { path: acks, stroke: colour(ink, 2), width: 1.2 },
+      { path: sacks, stroke: colour(ink, 4), width: 2 },
+      { path: data, stroke: colour(ink, 0), width: 2 },
+      { path: again, stroke: ink.alarm, width: 2 },
+      { path: timeouts, stroke: ink.alarm, width: 1.5, dash: [6, 4] },
+    ];
+  }
+  private sequence(u: uPlot, log: Log, flow: number): void {
+    const g = u.ctx;
+    const px = devicePixelRatio;
+    const { left, top, width, height } = u.bbox;
     g.save();
     g.beginPath();
-    g.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+    g.rect(left, top, width, height);
     g.clip();
-    const line = (path: Path2D, style: string, width: number) => {
-      g.strokeStyle = style;
-      g.lineWidth = width * px;
-      g.stroke(path);
-    };
-    line(acks, PALETTE[2], 1.2);
-    line(sacks, PALETTE[4], 2);
-    line(data, PALETTE[0], 2);
-    line(again, this.ink().alarm, 2);
-    const timeouts = new Path2D();
-    for (const t of about.timeouts) {
-      timeouts.moveTo(X(t), u.bbox.top);
-      timeouts.lineTo(X(t), u.bbox.top + u.bbox.height);
+    const [X, Y] = [(t: number) => u.valToPos(t, "x", true), (v: number) => u.valToPos(v, "y", true)];
+    for (const s of this.strokes(() => new Path2D(), log, flow, X, Y, top, top + height, px)) {
+      g.strokeStyle = s.stroke;
+      g.lineWidth = s.width * px;
+      g.setLineDash((s.dash ?? []).map((v) => v * px));
+      g.stroke(s.path);
     }
-    g.setLineDash([6 * px, 4 * px]);
-    line(timeouts, this.ink().alarm, 1.5);
     g.restore();
   }
+  private sequenceSeries(log: Log, flow: number): SeriesData[] {
+    const about = log.flows.get(flow);
+    const { from, to } = this.clock();
+    const series = (label: string): SeriesData => ({ label, colour: this.ink().text, x: [], y: [] });
+    const found = { data: series("data"), again: series("retransmission"), acks: series("acknowledged"), timeouts: series("timeout") };
+    for (const p of this.packetsOf(log, flow)) {
+      const sent = log.sent.data[p];
+      if (!about || sent < from || sent > to) continue;
+      const back = log.dst.data[p] !== about.dst;
+      if (!back && log.payload.data[p] === 0) continue;
+      const to_ = back ? found.acks : log.flags.data[p] & FLAG.RETRANSMIT ? found.again : found.data;
+      to_.x.push(sent);
+      to_.y.push(log.seq.data[p]);
+    }
+    for (const t of about?.timeouts ?? []) {
+      if (t < from || t > to) continue;
+      found.timeouts.x.push(t);
+      found.timeouts.y.push(null);
+    }
+    return Object.values(found);
+  }
+
+  // ---- files -----------------------------------------------------------------------------------------------------
+
+  /** Series in the window that is shown, without those that are hidden. */
+  private panel(log: Log, port: number, flow: number): PanelData {
+    const { from, to } = this.clock();
+    const cut = (s: Series): SeriesData => {
+      const [first, end] = [Math.max(0, lower(s.at, from) - 1), Math.min(s.at.length, lower(s.at, to) + 1)];
+      const part = (v: ArrayLike<number>) => Array.prototype.slice.call(v, first, end) as number[];
+      return { label: s.label, colour: s.stroke, width: 1.5, dash: s.dash?.map((v) => v / PX), steps: s.steps ? "post" : undefined, x: part(s.at), y: part(s.value) };
+    };
+    const shown = this.series.filter((_, i) => this.plot!.series[i + 1]?.show !== false).map(cut);
+    const axis = { scale: "linear" as const, limits: [from, to] as [number, number] };
+    return {
+      box: [0, 0, 1, 1],
+      title: this.title(log, port, flow),
+      x: { ...axis, label: "time (s)" },
+      y: { ...axis, label: "" },
+      series: this.kind === "sequence" ? this.sequenceSeries(log, flow) : shown,
+      levels: [],
+      areas: [],
+      texts: [],
+    };
+  }
+  csv(log: Log, port: number, flow: number): string {
+    return csv([this.panel(log, port, flow)]);
+  }
+  svg(log: Log, port: number, flow: number): string {
+    const u = this.plot!;
+    const { text, ground } = this.ink();
+    const paper: Paper = { ink: text, ground };
+    const panel = this.panel(log, port, flow);
+    const [X, Y] = [(t: number) => u.valToPos(t, "x"), (v: number) => u.valToPos(v, "y")];
+    const shapes: Shape[] =
+      this.kind === "sequence"
+        ? this.strokes(() => new Trail(), log, flow, X, Y, 0, u.bbox.height / devicePixelRatio, 1).map(({ path, ...look }) => ({ ...look, d: path.d }))
+        : panel.series.flatMap((s) => seriesShapes(s, X, Y, paper));
+    return svg({
+      width: u.width,
+      height: u.height + 30,
+      title: "",
+      parts: [{ left: 0, top: 24, plot: u, title: panel.title, shapes, texts: [], labels: ["", ""] }],
+      texts: [],
+      legend: this.kind === "sequence" || panel.series.length < 2 ? [] : panel.series,
+      paper,
+      colour: (s) => s.colour,
+    });
+  }
+}
+type Place = (v: number) => number;
+interface Stroke<T extends Pen> {
+  path: T;
+  stroke: string;
+  width: number;
+  dash?: number[];
 }
 
-function look(flow: number, i: number): { stroke: string; dash?: number[] } {
-  return { stroke: colour(flow), dash: DASHES[i % DASHES.length] };
+function look(ink: Ink, flow: number, i: number): { stroke: string; dash?: number[] } {
+  return { stroke: colour(ink, flow), dash: DASHES[i % DASHES.length] };
 }
 export function portName(log: Log, port: number): string {
   const link = log.head.links[port];
   return link ? `${log.head.nodes[link.from][0]}→${log.head.nodes[link.to][0]}` : "no port";
-}
-export function short(x: number): string {
-  const size = Math.abs(x);
-  if (!Number.isFinite(x)) return x > 0 ? "∞" : `${x}`;
-  if (size >= 1e9) return `${+(x / 1e9).toPrecision(4)}G`;
-  if (size >= 1e6) return `${+(x / 1e6).toPrecision(4)}M`;
-  if (size >= 1e4) return `${+(x / 1e3).toPrecision(4)}k`;
-  return `${+x.toPrecision(4)}`;
-}
-/** A time with as many digits as a window of this length needs. */
-export function seconds(t: number, window: number): string {
-  const [unit, factor] = window < 2e-3 ? ["µs", 1e6] : window < 2 ? ["ms", 1e3] : ["s", 1];
-  const digits = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(Math.max(window * factor, 1e-9)))));
-  return `${(t * factor).toFixed(digits)} ${unit}`;
 }

@@ -1,8 +1,9 @@
 // What the page is given, what a link restores, and small things that need no run.
 import type { Spec, Values } from "./controls";
-import type { Ink } from "./draw";
+import { legible } from "./contrast";
+import { PALETTE, type Ink } from "./draw";
 import { HOP, type Log } from "./log";
-import { seconds, short } from "./plots";
+import { seconds, short } from "./format";
 
 /** Bytes of record that a page keeps of packets; a longer run has flows and results, and packets up to there. */
 export const MOST_BYTES = 120e6;
@@ -37,7 +38,9 @@ export interface Link {
 export function inks(): Ink {
   const style = getComputedStyle(document.documentElement);
   const get = (name: string) => style.getPropertyValue(name).trim();
-  return { text: get("--text"), pale: get("--pale"), line: get("--line"), ground: get("--ground"), alarm: get("--alarm") };
+  const ground = get("--ground");
+  const palette = PALETTE.map((colour) => legible(colour, ground));
+  return { text: get("--text"), pale: get("--pale"), line: get("--line"), ground, alarm: get("--alarm"), palette };
 }
 export function readLink(): Link | null {
   if (location.hash.length < 2) return null;

@@ -46,8 +46,11 @@ if TYPE_CHECKING:
     from penstock.views import view as view
     from penstock.workloads import AllToAll as AllToAll
     from penstock.workloads import Closed as Closed
+    from penstock.workloads import Collective as Collective
     from penstock.workloads import Flows as Flows
+    from penstock.workloads import Goal as Goal
     from penstock.workloads import Incast as Incast
+    from penstock.workloads import Matrix as Matrix
     from penstock.workloads import Permutation as Permutation
     from penstock.workloads import Poisson as Poisson
     from penstock.workloads import Query as Query
@@ -82,8 +85,11 @@ _HOME = {
     "Network": "network",
     "AllToAll": "workloads",
     "Closed": "workloads",
+    "Collective": "workloads",
     "Flows": "workloads",
+    "Goal": "workloads",
     "Incast": "workloads",
+    "Matrix": "workloads",
     "Permutation": "workloads",
     "Poisson": "workloads",
     "Query": "workloads",
@@ -98,12 +104,15 @@ __all__ = [
     "Advice",
     "AllToAll",
     "Closed",
+    "Collective",
     "Event",
     "Flows",
+    "Goal",
     "Incast",
     "Interrupted",
     "Limit",
     "Link",
+    "Matrix",
     "Network",
     "NotRecorded",
     "Page",

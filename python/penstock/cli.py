@@ -21,6 +21,7 @@ from rich.text import Text
 from penstock import completion
 from penstock.advise_command import advise as advise_on
 from penstock.console import Bar, complain, note, out_console
+from penstock.import_command import imported, keep
 from penstock.new_protocol_command import new_protocol
 from penstock.options import (
     BAD_INPUT,
@@ -28,6 +29,7 @@ from penstock.options import (
     INTERRUPTED,
     RUN_FAILED,
     Force,
+    Import,
     Jobs,
     Json,
     Profile,
@@ -132,6 +134,7 @@ def run(
     jobs: Jobs = "0",
     out: RunDirectory = None,
     force: Force = False,
+    form: Import = None,
     plot: Annotated[
         str | None,
         typer.Option(
@@ -155,9 +158,11 @@ def run(
     from penstock.sweeps import sweep
 
     chosen = chosen_settings(settings or [], profile)
+    if form is not None:
+        scenario = imported(form, scenario)
     count, workers = whole("--runs", runs, 1, scenarios.MOST_RUNS), worker_count(jobs)
     number = whole("--seed", seed, 0)
-    keep = TABLES if out is not None else ()
+    tables = TABLES if out is not None else ()
     drawn: list[str] = []
     if out is not None:
         resolved = scenarios.resolve(scenario, chosen, number)
@@ -166,12 +171,14 @@ def run(
 
             drawn = chosen_figures(plot, resolved)
         results.begin(out, scenario, resolved, number, count, force=force)
+        if form is not None:
+            keep(scenario, out)
     elif plot is not None:
         raise scenarios.error("--plot", plot, "needs --out DIR, where the figures go")
 
     def make(bar: Bar) -> RunSet:
         points = [(scenario, chosen)]
-        return sweep(points, runs=count, seed=number, keep=keep, jobs=workers, on_progress=bar)[0]
+        return sweep(points, runs=count, seed=number, keep=tables, jobs=workers, on_progress=bar)[0]
 
     code = _run_set(scenario, make, count, out, force, as_json, drawn)
     if record is not None and code == DONE:

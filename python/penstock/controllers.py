@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         ECN = 4
         RECOVERED = 5
         IDLE = 6
+        SPURIOUS = 7
 
     class Limit(IntEnum):
         """What kept a sender from sending more (`flow.limit`, `ack.limit`)."""

@@ -7,6 +7,7 @@ that a figure survives a greyscale printer. Uncertainty is a band.
 from __future__ import annotations
 
 import io
+import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from penstock import _engine
+from penstock import _engine, figure_series
 
 # Okabe and Ito's palette, ordered so that neighbours also differ in lightness.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7A5195", "#E69F00", "#56B4E9", "#5A5A5A")
@@ -189,8 +190,9 @@ def shaded(
     numbers = [number for number, *_ in series]
     scale = mpl.colors.Normalize(min(numbers), max(numbers))
     palette = mpl.colors.ListedColormap(mpl.colormaps[MAP].resampled(256)(np.linspace(0, _MAP_END, 256)))
-    for number, _, x, y in series:
-        ax.plot(x, y, color=palette(float(scale(number))), linewidth=0.9, **how)
+    for number, label, x, y in series:
+        # Matplotlib keeps labels with a _ out of legends; the series has its name all the same.
+        ax.plot(x, y, color=palette(float(scale(number))), linewidth=0.9, label=f"_{label}", **how)
     return mpl.cm.ScalarMappable(scale, palette)
 
 
@@ -295,10 +297,18 @@ def places(ax: Axes, values: Sequence[Any], label: str) -> NDArray[np.float64]:
 
 
 def write(figure: Figure, folder: Path, name: str) -> Path:
-    """Write `figure` as `name`.png and `name`.svg under `folder`, and return the path of the PNG."""
+    """Write `figure` as `name`.png and `name`.svg under `folder`, its series as `name`.json where a page can
+    plot them, and return the path of the PNG.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with style():
         path = folder / f"{name}.png"
         figure.savefig(path, metadata={"Software": None})
         figure.savefig(path.with_suffix(".svg"), metadata={"Date": None, "Creator": None}, transparent=True)
+        series = figure_series.of(figure)
+    beside = path.with_suffix(".json")
+    if series is None:
+        beside.unlink(missing_ok=True)
+    else:
+        beside.write_text(json.dumps({"name": name, **series}, separators=(",", ":")), encoding="utf-8")
     return path

@@ -43,6 +43,14 @@ RunDirectory = Annotated[
     typer.Option(help="Write the run directory here; it must not hold another run.", metavar="DIR"),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace another run in the directory of --out.")]
+Import = Annotated[
+    str | None,
+    typer.Option(
+        "--import",
+        help="Read the input of another simulator: hpcc, where NAME is the directory of its config.",
+        metavar="FORM",
+    ),
+]
 Seed = Annotated[str, typer.Option(help="Seed of all random streams.", metavar="N")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, the rest on stderr.")]
 Jobs = Annotated[

@@ -1,4 +1,5 @@
-"""Figures inside a page: matplotlib's SVG made small, glyphs once per page, PNG where SVG would be large.
+"""Figures inside a page: matplotlib's SVG made small, glyphs once per page, PNG where SVG would be large; and
+the script that puts a plot of the same series in the place of each, where the page's parts are built.
 
 Coordinates are rounded to a hundredth of a point (a tenth in long paths), below what a screen shows. Ink
 takes the page's text colour, so that a figure follows a light or dark page.
@@ -28,37 +29,55 @@ _GLYPH = re.compile(r'<path id="([\w-]+)"(?: d="([^"]*)")? transform="scale\(0\.
 _WORD = re.compile(r"(?!.*mathdefault).*[A-Za-z]")
 
 
+#: Built by `make setup` where Node is (page/build.mjs); without it figures stay as printed.
+SCRIPT = Path(__file__).parent / "page" / "figures.js"
+
+
 class Sprite:
     """The figures of one page: each gets ids of its own, all share the shapes of letters."""
 
     def __init__(self) -> None:
         self._shapes: dict[str, str] = {}
         self._figures = 0
+        self._series: dict[str, str] = {}
 
     def embed(self, figure: Path, label: str = "") -> Markup:
         """The figure saved at `figure` (PNG, with an SVG beside it) as markup. `label` is read out in its
         place; without one the figure's own words are. Raises OSError.
         """
         self._figures += 1
-        path = figure.with_suffix(".svg")
+        path, series = figure.with_suffix(".svg"), figure.with_suffix(".json")
+        if series.exists():
+            self._series[str(self._figures)] = series.read_text(encoding="utf-8")
+        text = ""
         if path.exists():
             text = self._small(path.read_text(encoding="utf-8"), f"f{self._figures}-", label)
-            if len(text) <= LIMIT_BYTES:
-                return Markup(text)
-        return Markup(_png(figure, label))
+        if not text or len(text) > LIMIT_BYTES:
+            text = _png(figure, label)
+        if series.exists():
+            text = re.sub(r"^<(svg|img) ", rf'<\1 data-figure="{self._figures}" ', text)
+        return Markup(text)
 
     def defs(self) -> Markup:
-        """The shapes of the letters of all figures embedded so far, in an element without size, for once per
-        page.
+        """For the end of a page: the shapes of the letters of all figures embedded so far, once, in an
+        element without size; then their series and the script that plots them.
         """
         shapes = "".join(
             f'<path id="{name}" d="{shape}" transform="scale(.015625)"/>'
             for shape, name in self._shapes.items()
         )
-        if not shapes:
-            return Markup("")
         hidden = 'width="0" height="0" style="position:absolute" aria-hidden="true"'
-        return Markup(f"<svg {hidden}><defs>{shapes}</defs></svg>")
+        found = f"<svg {hidden}><defs>{shapes}</defs></svg>" if shapes else ""
+        return Markup(found + self._plots())
+
+    def _plots(self) -> str:
+        """Series and script; a script element ends at the first "</": nothing in it may look like one."""
+        if not self._series or not SCRIPT.exists():
+            return ""
+        series = ",".join(f'"{key}":{text}' for key, text in self._series.items()).replace("</", "<\\/")
+        script = SCRIPT.read_text(encoding="utf-8").replace("</script", "<\\/script")
+        data = f'<script type="application/json" id="penstock-figures">{{{series}}}</script>'
+        return f"{data}\n<script>{script}</script>\n"
 
     def _small(self, text: str, prefix: str, label: str) -> str:
         text = text[text.index("<svg") :]

@@ -335,9 +335,99 @@ class AllToAll(Workload):
         super().__init__(**_given(locals()))
 
 
-KINDS: dict[str, type[Workload]] = {
-    kind.table: kind for kind in (Flows, Poisson, Closed, Query, Reads, Trace, Permutation, Incast, AllToAll)
-}
+class Collective(Workload):
+    """`hosts` (None = all) are the ranks of a collective `operation`: "all-reduce", "all-gather",
+    "reduce-scatter" or "all-to-all" of `size` bytes per rank, by `algorithm` "ring", "tree",
+    "halving-doubling" or "pairwise" (with `window`). A rank goes on when a message is "received" or
+    "acknowledged" (`advance`). Alone, its end ends the run.
+    """
+
+    table = "collective"
+
+    def __init__(
+        self,
+        hosts: Hosts = None,
+        *,
+        operation: str | None = None,
+        algorithm: str | None = None,
+        size: Value = None,
+        window: Value = None,
+        advance: str | None = None,
+        connections: str | None = None,
+        repetitions: Value = None,
+        start: Value = None,
+        spread: Value = None,
+        protocol: str | None = None,
+        class_: Value = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(**_given(locals()))
+
+
+class Goal(Workload):
+    """The GOAL schedule `file`, rank i at the i-th of `hosts` (None = all): `calc` in `unit`, `overhead` of a
+    processor per send and receive. Alone, its end ends the run.
+    """
+
+    table = "goal"
+
+    def __init__(
+        self,
+        file: str | None = None,
+        hosts: Hosts = None,
+        *,
+        unit: Value = None,
+        overhead: Value = None,
+        connections: str | None = None,
+        repetitions: Value = None,
+        start: Value = None,
+        spread: Value = None,
+        protocol: str | None = None,
+        class_: Value = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(**_given(locals()))
+
+
+class Matrix(Workload):
+    """The connection matrix `file` of htsim with its triggers, host i being the i-th of `hosts` (None = all):
+    start times in `unit`. Alone, its end ends the run.
+    """
+
+    table = "matrix"
+
+    def __init__(
+        self,
+        file: str | None = None,
+        hosts: Hosts = None,
+        *,
+        unit: Value = None,
+        connections: str | None = None,
+        repetitions: Value = None,
+        start: Value = None,
+        spread: Value = None,
+        protocol: str | None = None,
+        class_: Value = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(**_given(locals()))
+
+
+_ALL = (
+    Flows,
+    Poisson,
+    Closed,
+    Query,
+    Reads,
+    Trace,
+    Permutation,
+    Incast,
+    AllToAll,
+    Collective,
+    Goal,
+    Matrix,
+)
+KINDS: dict[str, type[Workload]] = {kind.table: kind for kind in _ALL}
 """The classes by the `kind` that a scenario file calls them."""
 
 # Keys of a scenario file that are words of Python.

@@ -329,12 +329,6 @@ def test_a_name_that_is_taken_and_a_class_without_the_decorator_are_refused(tmp_
         penstock.resolve("incast", protocol=f"{tmp_path}/none.py:Mine")
 
 
-def test_the_kernel_view_says_that_it_has_no_such_controllers(tmp_path):
-    file = written(tmp_path, HEAD + START + ACK + CONGESTION + CONTROL)
-    with pytest.raises(penstock.ScenarioError, match="is a controller in Python"):
-        penstock.live.resolve("incast", {"protocol": file})
-
-
 def test_a_new_protocol_runs_and_its_own_test_passes(tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main(["new-protocol", "my_law", "--out", str(tmp_path)])

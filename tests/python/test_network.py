@@ -12,9 +12,12 @@ import penstock
 from penstock import (
     AllToAll,
     Closed,
+    Collective,
     Flows,
+    Goal,
     Incast,
     Link,
+    Matrix,
     Network,
     Permutation,
     Poisson,
@@ -90,10 +93,39 @@ RAIL = (
         ],
     },
 )
+SCHEDULES = (
+    Network.leaf_spine(
+        4,
+        2,
+        4,
+        link_rate="10Gbps",
+        oversubscription=2,
+        link_delay="1us",
+        buffer="100pkt",
+        protocol="dctcp",
+        folder=GOLDEN,
+    ).add(
+        Collective(size="160KB", repetitions=2, spread="10us"),
+        Collective(
+            "h[0-7]",
+            size="50KB",
+            algorithm="halving-doubling",
+            advance="acknowledged",
+            connections="persistent",
+            repetitions=3,
+        ),
+        Collective("h[3-9]", size="30KB", algorithm="tree"),
+        Collective("h[1-12]", size="60KB", operation="all-to-all", window=3),
+        Goal("schedule.goal", "h[4-6]", overhead="500ns", repetitions=4),
+        Matrix("matrix.cm", unit="1us"),
+    ),
+    {"duration": "5ms", "queue": "threshold:k=20pkt", "rto_min": "1ms", "rto_initial": "1ms"},
+)
 BY_OBJECTS = {
     "custom_all_workloads": ALL_WORKLOADS,
     "custom_one_way_trace": ONE_WAY_TRACE,
     "custom_rail_collectives": RAIL,
+    "custom_schedules": SCHEDULES,
 }
 
 

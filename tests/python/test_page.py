@@ -10,9 +10,14 @@ import math
 import random
 import shutil
 import subprocess
+import sys
+import tomllib
+import zipfile
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from conftest import penstock as run_program
 
 import penstock
 from penstock import _engine, scenario, store, views
@@ -243,7 +248,7 @@ def test_what_the_page_shows_is_true(browser, wasm, tmp_path, name):
     # In thousandths of a nanosecond; not at the very instant of an event but by chance.
     times = [draw.randrange(int(end * 1e12)) for _ in range(10)]
     engine = wasm([document(what, settings, whereabouts=times)])[0]
-    packets = 0
+    packets = queued = 0
     for at, expected in zip(times, engine, strict=True):
         shown = page.evaluate(f"penstock.logs()[0].whereabouts({at} * 1e-12)")
         assert shown == expected, (at, name)
@@ -251,8 +256,11 @@ def test_what_the_page_shows_is_true(browser, wasm, tmp_path, name):
         page.wait_for_timeout(60)
         picture = page.evaluate("penstock.shown()")
         assert picture["packets"] == sum(len(wire) for wire, _ in expected)
+        # A bar is as long as the port's queue: those waiting and the one in service.
+        assert picture["queues"] == [len(port) for _, port in expected]
         packets += sum(len(wire) + len(port) for wire, port in expected)
-    assert packets > 20
+        queued += sum(picture["queues"])
+    assert packets > 20 and queued > 5
     assert page.errors == []
 
 
@@ -267,6 +275,83 @@ def test_a_recording_needs_no_webassembly(browser, tmp_path):
     assert not page.is_visible("#parameters")
     assert page.text_content("#engine") == ""
     assert page.errors == []
+
+
+@needs_page
+@needs_chromium
+def test_a_run_directory_is_shown_from_its_record(browser, tmp_path):
+    """A big run, 128 hosts: `run --out --record`, then `view DIR`, without the engine."""
+    folder, page = tmp_path / "big", tmp_path / "big.html"
+    given = {"topology": "fat-tree:8", "protocol": "dctcp", "link_rate": "10Gbps", "duration": "1ms"}
+    words = [word for key, value in given.items() for word in ("--set", f"{key}={value}")]
+    record = folder / views.RECORD
+    done = run_program("run", "permutation", *words, "--out", str(folder), "--record", str(record))
+    assert done.returncode == 0, done.stderr
+    done = run_program("view", str(folder), "--out", str(page))
+    assert done.returncode == 0, done.stderr
+    assert page.stat().st_size < views.MOST_BYTES
+
+    shown = Tab(browser, page)
+    assert shown.text_content("#engine") == "" and not shown.is_visible("#parameters")
+    summary = json.loads((folder / "summary.json").read_text())
+    native = penstock.run("permutation", seed=1, settings=given).runs[0].summary
+    result = shown.evaluate("penstock.logs()[0].result.summary")
+    assert all(result[key] == native[key] for key in ("goodput_bps", "packet_hops", "queue_max_packets"))
+    assert json.dumps(native["goodput_bps"]) in json.dumps(summary)
+    assert shown.evaluate("penstock.logs()[0].head.nodes.length") == 128 + 80
+    assert shown.evaluate("penstock.logs()[0].hops") > 100_000
+    shown.evaluate("penstock.seek(0.0005)")
+    shown.wait_for_timeout(200)
+    assert shown.evaluate("penstock.shown().packets") > 100
+    assert shown.errors == []
+
+
+@needs_page
+@needs_chromium
+def test_a_notebook_shows_the_page_in_its_frame(browser, tmp_path):
+    """What a cell's answer is rendered as: a sandboxed frame, without an origin of its own."""
+    result = penstock.run("incast", settings=INCAST)
+    cell = f"<!doctype html><title>notebook</title><body>{result.view()._repr_html_()}</body>"
+    (tmp_path / "cell.html").write_text(cell)
+    context = browser.new_context(viewport={"width": 1100, "height": 900}, offline=True)
+    tab = context.new_page()
+    errors = []
+    tab.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
+    tab.on("pageerror", lambda e: errors.append(str(e)))
+    tab.goto((tmp_path / "cell.html").as_uri())
+    frame = tab.frames[1]
+    frame.wait_for_function("() => globalThis.penstock?.logs()[0]?.result", timeout=60_000)
+    drops = frame.evaluate("penstock.logs()[0].result.summary.drops")
+    assert drops == result.runs[0].summary["drops"]
+    frame.click("#play")
+    frame.wait_for_function("() => penstock.frames.count > 2")
+    frame.click("#play")
+    frame.fill("#set-servers", "4")
+    frame.click("#run")
+    frame.wait_for_function("() => penstock.logs()[0]?.result && penstock.logs()[0].flows.size === 4")
+    assert errors == []
+
+
+def test_a_wheel_has_the_page():
+    """`include` of maturin covers every part, whatever git ignores."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    patterns = project["tool"]["maturin"]["include"]
+    parts = ["penstock.wasm.gz", "page.js", "page.css", "figures.js", "LICENSES.txt"]
+    for part in parts:
+        assert any(fnmatch(f"python/penstock/page/{part}", pattern) for pattern in patterns), part
+    if not views.available():
+        assert sorted(path.name for path in views.PARTS.iterdir()) == sorted(parts)
+
+
+@pytest.mark.full
+@needs_page
+def test_a_built_wheel_has_the_page(tmp_path):
+    maturin = Path(sys.executable).with_name("maturin")
+    command = [str(maturin), "build", "--profile", "fast", "--locked", "--quiet", "--out", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=1200)
+    names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
+    for part in views.PARTS.iterdir():
+        assert f"penstock/page/{part.name}" in names
 
 
 @needs_page

@@ -37,7 +37,12 @@ def test_a_page_is_well_formed_and_fetches_nothing(tmp_path, drawn):
     assert len(parsed.ids) == len(set(parsed.ids))
     assert parsed.fetched == []
     assert parsed.links <= {f"#{name}" for name in parsed.ids}, "what a figure refers to is in the page"
-    assert "<script" not in text and "<link" not in text
+    assert "<link" not in text
+    # The only scripts are the series of the figures and what plots them, where that is built, at the end.
+    scripts = re.findall(r"<script[^>]*>", text)
+    plots = ['<script type="application/json" id="penstock-figures">', "<script>"]
+    assert scripts == (plots if svg.SCRIPT.exists() else [])
+    assert not scripts or text.index("How this page was made") < text.index("<script")
     assert not re.search(r"@import|url\((?!#)", text)
     words = " ".join(parsed.text)
     for expected in ("Squares", 'the "paper" <says> 4 < 5', "a caption", "careful"):
@@ -72,5 +77,5 @@ def test_a_huge_figure_is_embedded_as_png(tmp_path):
         ax.scatter(np.arange(6000), np.arange(6000) % 77)
     path = figures.write(figure, tmp_path, "huge")
     found = svg.Sprite().embed(path, "many points")
-    assert found.startswith('<img alt="many points" style="--w:634px" src="data:image/png;base64,')
+    assert found.startswith('<img data-figure="1" alt="many points" style="--w:634px" src="data:image/png;')
     assert len(found) < 1.4 * path.stat().st_size

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -247,6 +248,37 @@ def test_a_study_that_is_killed_again_and_again_ends_with_the_same_bytes(tmp_pat
     assert f"({total - len(made[-1])} runs made now, {len(made[-1])} from the store)" in last.stderr
     for name in ("summary.csv", "summary.parquet"):
         assert (tmp_path / name).read_bytes() == (straight / name).read_bytes()
+
+
+@pytest.mark.full
+def test_two_hundred_points_killed_at_ten_random_moments(tmp_path):
+    """The same bytes as one that ran through, and no run done twice."""
+    command = ["sweep", "incast", "--over", "servers=2..51:50", "--over", "protocol=newreno,cubic,sack,reno"]
+    command += [*settings({**BRIEF, "duration": "200ms"}), "--jobs", "2"]
+    total, draw = 200, random.Random(19)
+    moments = sorted(draw.randrange(total) for _ in range(10))
+    there: dict[str, int] = {}
+    kills = 0
+    for least in moments:
+        program = subprocess.Popen(
+            [str(PENSTOCK), *command, "--out", str(tmp_path / "killed")],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        while program.poll() is None and len(entries(tmp_path / "killed")) <= least:
+            time.sleep(draw.uniform(0.0005, 0.003))
+        program.kill()
+        kills += program.wait() == -signal.SIGKILL
+        now = entries(tmp_path / "killed")
+        assert {name: now[name] for name in there} == there, "nothing that was stored is written again"
+        there = now
+    assert kills >= 9, "the study was over before it could be killed"
+    last = penstock(*command, "--out", str(tmp_path / "killed"), timeout=600)
+    assert f"({total - len(there)} runs made now, {len(there)} from the store)" in last.stderr
+    assert penstock(*command, "--out", str(tmp_path / "straight"), timeout=600).returncode == 0
+    for name in ("summary.csv", "summary.parquet"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "straight" / name).read_bytes()
+    assert len(entries(tmp_path / "killed")) == total
 
 
 def test_ctrl_c_keeps_what_is_finished(tmp_path):

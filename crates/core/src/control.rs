@@ -90,6 +90,9 @@ pub struct AckRecord<'a> {
     pub acked: u64,
     /// Bytes newly reported by selective acknowledgements. They count in `acked` of a later ACK once more.
     pub sacked: u64,
+    /// Bytes that this ACK is the first to report, either way: each byte counts once. Without a record of the segments
+    /// ([`WindowLaw::wants_rate`]) only what is acknowledged cumulatively.
+    pub delivered: u64,
     /// Bytes that recovery has taken for lost since the record before this one: what this ACK gave away, and what a timer
     /// that ran out in between did. A byte counts as often as a transmission of it was lost.
     pub lost: u64,
@@ -119,6 +122,7 @@ impl<'a> AckRecord<'a> {
             now,
             acked,
             sacked: 0,
+            delivered: acked,
             lost: 0,
             rate: None,
             rtt: None,
@@ -156,6 +160,8 @@ pub enum Congestion {
     Recovered,
     /// Nothing was sent for longer than a retransmission timeout (RFC 5681 section 4.1).
     Idle,
+    /// The latest reduction was needless (RFC 4015, RFC 5682): nothing had been lost. Linux's recovery says so, no other.
+    Spurious,
 }
 
 /// What the sender may do. `None` = not limited by this; the segment keeps its last size.

@@ -180,6 +180,11 @@ impl Incoming {
         }
         new
     }
+    /// The first bytes below `end` that have not arrived: from, to.
+    pub fn first_gap(&self, end: u64) -> Option<(u64, u64)> {
+        let to = self.beyond.next_start(self.next).map_or(end, |start| start.min(end));
+        (self.next < to).then_some((self.next, to))
+    }
     /// Bytes below `end` that have not arrived.
     pub fn missing_below(&self, end: u64) -> u64 {
         end.saturating_sub(self.next) - self.beyond.covered(self.next, end.max(self.next))
@@ -211,6 +216,11 @@ impl Alarms {
         if at != Time::NEVER {
             self.set.insert((at, conn));
         }
+    }
+    /// The time of a handle.
+    #[inline]
+    pub fn at(&self, conn: u32) -> Time {
+        self.times.get(conn as usize).copied().unwrap_or(Time::NEVER)
     }
     /// The earliest of all; [`Time::NEVER`] when none is set.
     #[inline]
@@ -244,6 +254,7 @@ mod tests {
         incoming.expect(400);
         assert_eq!(incoming.take(100, 100, &mut news), 100);
         assert_eq!((incoming.next, incoming.missing_below(300)), (0, 200));
+        assert_eq!((incoming.first_gap(300), incoming.first_gap(60)), (Some((0, 100)), Some((0, 60))));
         assert_eq!(incoming.take(150, 150, &mut news), 100);
         assert_eq!(incoming.take(0, 100, &mut news), 100);
         assert_eq!((incoming.next, news.len()), (300, 1));
@@ -251,6 +262,7 @@ mod tests {
         assert_eq!((incoming.take(50, 100, &mut news), incoming.take(300, 100, &mut news)), (0, 100));
         assert_eq!((incoming.next, news.len(), incoming.counters.duplicate_bytes), (400, 2, 150));
         assert_eq!((incoming.missing_below(400), incoming.missing_below(500)), (0, 100));
+        assert_eq!((incoming.first_gap(400), incoming.first_gap(500)), (None, Some((400, 500))));
     }
     #[test]
     fn a_sending_end_is_over_when_all_that_counts_is_acknowledged() {

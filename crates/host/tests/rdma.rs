@@ -233,7 +233,14 @@ fn a_sender_goes_back_once_for_a_nack_and_after_a_timeout() {
     assert_eq!(next(&mut host, 3 * US), Some(4), "a NACK from before is nothing new");
     // Of 2, 3, 4 nothing is heard: 1 ms after it went back.
     let rto = Time(2 * US) + Dur::millis(1);
-    assert_eq!((next(&mut host, 4 * US), host.stack.deadline()), (Some(5), rto));
+    assert_eq!(next(&mut host, 4 * US), Some(5));
+    // A timer that was put off is looked at when its old time has come, and nothing happens then.
+    while host.stack.deadline() < rto {
+        let at = host.stack.deadline();
+        host.call(at.0, |s, io| s.on_deadline(io));
+        assert_eq!(host.stack.counters(0).timeouts, 0);
+    }
+    assert_eq!(host.stack.deadline(), rto);
     host.call(rto.0, |s, io| s.on_deadline(io));
     assert_eq!(next(&mut host, rto.0), Some(2));
     let heard = host.heard.lock().unwrap().join("; ");

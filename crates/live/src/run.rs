@@ -136,6 +136,11 @@ pub fn run(scenario: &LiveScenario, run: u64, progress: Arc<Progress>) -> Result
         let rule = format!("a live run takes at most {MAX_HOSTS} hosts; this scenario has {count}");
         return Err(ParamError::new("scenario", scenario.resolved.scenario.name, rule).into());
     }
+    if setup.workloads.iter().any(|w| w.hears_deliveries()) {
+        let rule =
+            "a live run cannot have collective, goal or matrix: the hosts hear of acknowledgements only";
+        return Err(ParamError::new("workload", "", rule).into());
+    }
     let owners = controls(scenario, &setup)?;
     let loaded = load(scenario, &setup, &owners)?;
     let settings = settings(scenario, &setup);

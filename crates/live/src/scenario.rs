@@ -3,13 +3,13 @@
 use penstock_core::params::parse_spec;
 use penstock_core::tcp::EcnMode;
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
-use penstock_models::queues::DISCIPLINES;
-use penstock_models::registry::PROTOCOLS;
+use penstock_models::registry::Registry;
 use penstock_sim::document;
 use penstock_sim::scenario::Resolved;
 use penstock_sim::setup::Setup;
 use penstock_units::Dur;
 use serde_json::{json, Map, Value};
+use std::sync::Arc;
 
 /// Options of the live view, beside the scenario's own keys.
 pub const OPTIONS: &[ParamSpec] = &[
@@ -128,7 +128,15 @@ impl LiveScenario {
     /// # Errors
     /// What [`document::resolve`] refuses, and a bad option.
     pub fn new(text: &str) -> Result<LiveScenario, ParamError> {
-        let asked = document::resolve(text)?;
+        Self::among(&Arc::new(Registry::standard()), text)
+    }
+    /// The same with the protocols, queues and controllers of `registry`.
+    ///
+    /// # Errors
+    /// As [`LiveScenario::new`].
+    pub fn among(registry: &Arc<Registry>, text: &str) -> Result<LiveScenario, ParamError> {
+        let resolve = |text: &str| document::resolve_among(registry.clone(), text);
+        let asked = resolve(text)?;
         for (key, value, given) in asked.params.resolved() {
             if given && NOT_POSSIBLE.contains(&key) && value != "off" {
                 return Err(asked.params.error(key, "is not possible in the kernel view"));
@@ -143,7 +151,7 @@ impl LiveScenario {
         let scale = scale(&options, &asked)?;
         let mut set = Map::new();
         for (key, value, was_given) in asked.params.resolved() {
-            if let Some(text) = live_value(&asked, key, value, was_given, scale)? {
+            if let Some(text) = live_value(registry, &asked, key, value, was_given, scale)? {
                 set.insert(key.to_owned(), Value::String(text));
             }
         }
@@ -154,11 +162,11 @@ impl LiveScenario {
         if let Some(text) = parsed.get("toml") {
             document["toml"] = text.clone();
         }
-        let mut resolved = document::resolve(&document.to_string())?;
+        let mut resolved = resolve(&document.to_string())?;
         if !asked.params.is_given("delayed_ack_timeout") {
             let timeout = delayed_ack_timeout(resolved.params.dur("rto_min"));
             document["set"]["delayed_ack_timeout"] = format!("{}us", timeout.0 / 1_000_000).into();
-            resolved = document::resolve(&document.to_string())?;
+            resolved = resolve(&document.to_string())?;
         }
         resolved.without_effect.retain(|k| asked.without_effect.contains(k));
         let without_counterpart = asked
@@ -205,6 +213,7 @@ fn scale(options: &Params, asked: &Resolved) -> Result<Option<f64>, ParamError> 
 
 /// The value a key has live, `None` = its default.
 fn live_value(
+    registry: &Registry,
     asked: &Resolved,
     key: &str,
     value: &str,
@@ -233,8 +242,8 @@ fn live_value(
     match key {
         // How long and how finely one looks is not part of the network.
         "duration" | "warmup" | "sample" => Ok(given.then(|| value.to_owned())),
-        "protocol" => scaled_spec(key, value, factor, protocol_params).map(Some),
-        "queue" => scaled_spec(key, value, factor, queue_params).map(Some),
+        "protocol" => scaled_spec(key, value, factor, |name| protocol_params(registry, name)).map(Some),
+        "queue" => scaled_spec(key, value, factor, |name| queue_params(registry, name)).map(Some),
         "arrivals" => Ok(Some(match value.split_once(':') {
             Some(("poisson", rate)) => {
                 let rate = rate.trim().trim_end_matches("/s").trim();
@@ -257,12 +266,12 @@ fn scaled(p: &Params, key: &str, kind: Kind, factor: f64) -> Result<String, Para
     })
 }
 
-fn protocol_params(name: &str) -> Option<&'static [ParamSpec]> {
-    PROTOCOLS.iter().find(|p| p.name == name).map(|p| p.params)
+fn protocol_params(registry: &Registry, name: &str) -> Option<&'static [ParamSpec]> {
+    registry.protocols().iter().find(|p| p.name == name).map(|p| p.params)
 }
 
-fn queue_params(name: &str) -> Option<&'static [ParamSpec]> {
-    DISCIPLINES.iter().find(|d| d.name == name).map(|d| d.params)
+fn queue_params(registry: &Registry, name: &str) -> Option<&'static [ParamSpec]> {
+    registry.queues().iter().find(|d| d.name == name).map(|d| d.params)
 }
 
 /// `name:key=value,...` with its rates and times scaled, defaults too.
@@ -270,7 +279,7 @@ fn scaled_spec(
     key: &str,
     text: &str,
     factor: f64,
-    params: fn(&str) -> Option<&'static [ParamSpec]>,
+    params: impl Fn(&str) -> Option<&'static [ParamSpec]>,
 ) -> Result<String, ParamError> {
     let (name, mut given) = parse_spec(key, text)?;
     let Some(specs) = params(&name) else { return Ok(text.to_owned()) };
@@ -322,8 +331,9 @@ pub fn controls(scenario: &LiveScenario, setup: &Setup) -> Result<Vec<Control>, 
             "dctcp" => Control::Dctcp,
             "steered" => Control::Steered,
             "" => match name {
-                "reno" | "newreno" | "sack" => Control::Kernel("reno".into()),
-                "cubic" => Control::Kernel("cubic".into()),
+                "reno" | "newreno" | "sack" | "linux-reno" => Control::Kernel("reno".into()),
+                "cubic" | "linux-cubic" => Control::Kernel("cubic".into()),
+                "bbr" => Control::Kernel("bbr".into()),
                 "dctcp" => Control::Dctcp,
                 _ => Control::Steered,
             },
@@ -386,9 +396,12 @@ mod tests {
 
     #[test]
     fn parameters_of_protocols_are_scaled_too() {
-        let text = scaled_spec("protocol", "sdc:silence=5ms", 10.0, protocol_params).unwrap();
+        let standard = Registry::standard();
+        let protocol = |name: &str| protocol_params(&standard, name);
+        let text = scaled_spec("protocol", "sdc:silence=5ms", 10.0, protocol).unwrap();
         assert_eq!(text, "sdc:silence=50000000ns");
-        assert_eq!(scaled_spec("queue", "threshold:k=4pkt", 10.0, queue_params).unwrap(), "threshold:k=4pkt");
+        let queue = |name: &str| queue_params(&standard, name);
+        assert_eq!(scaled_spec("queue", "threshold:k=4pkt", 10.0, queue).unwrap(), "threshold:k=4pkt");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 extern crate alloc;
 
 pub mod active;
+pub mod paths;
 pub mod protocols;
 pub mod queues;
 pub mod registry;

@@ -12,8 +12,19 @@ use rig::{Rig, FRAMING, MSS};
 
 const GBPS: u64 = 1_000_000_000;
 /// Headers of a data packet.
-const HEADERS: [(&str, u32); 6] =
-    [("pfabric", 40), ("ndp", 64), ("dcqcn", 44), ("roce", 44), ("timely", 44), ("dctcp-roce", 44)];
+const HEADERS: [(&str, u32); 11] = [
+    ("pfabric", 40),
+    ("homa", 60),
+    ("ndp", 64),
+    ("eqds", 64),
+    ("nscc", 64),
+    ("rccc", 64),
+    ("nscc-rccc", 64),
+    ("dcqcn", 44),
+    ("roce", 44),
+    ("timely", 44),
+    ("dctcp-roce", 44),
+];
 
 fn ms(n: u64) -> Time {
     Time::ZERO + Dur::millis(n)
@@ -158,6 +169,63 @@ fn pfabric_serves_the_flow_with_the_least_left_first() {
             took(&f)
         );
     }
+}
+#[test]
+fn homa_serves_the_message_with_the_least_left_first() {
+    // A message shorter than RTTbytes meets four long ones: as if it were alone, but for what is in service.
+    let short = |others: u32| {
+        let mut lab = Rig::new(Network::Star { hosts: 6 }, "homa").build();
+        (1..=others).for_each(|src| _ = lab.start(Flow::new(src, 0, 4_000_000)));
+        let id = lab.start(Flow::new(5, 0, 2_000).at(ms(1)));
+        lab.run(ms(100));
+        took(&all_done(&lab)[id.0 as usize])
+    };
+    let packet = on_link(u64::from(MSS), 60, Rate(10 * GBPS)).as_secs();
+    let (alone, among) = (short(0), short(4));
+    assert!(among < alone + 3.0 * packet, "{among} s against {alone} s alone");
+
+    // Messages of which each is shorter than those before it end in the order of their sizes: the shortest as if it were alone, then each
+    // when it and all shorter ones are through.
+    let sizes = [200_000u64, 400_000, 800_000, 1_600_000];
+    let mut lab = Rig::new(Network::Star { hosts: 5 }, "homa:rtt_bytes=15KB,resend=50ms").build();
+    for (i, bytes) in (0u32..).zip(sizes) {
+        lab.start(Flow::new(i + 1, 0, bytes).at(us(30 * (3 - u64::from(i)))));
+    }
+    lab.run(ms(100));
+    let mut before = 90e-6;
+    for f in all_done(&lab) {
+        before += on_link(f.flow.bytes, 60, Rate(10 * GBPS)).as_secs();
+        let end = f.completed.since(Time::ZERO).as_secs();
+        assert!(end < before * 1.05, "{} bytes: done at {end} s, {before} s", f.flow.bytes);
+        assert_eq!((f.drops, f.counters.retransmits), (0, 0));
+    }
+}
+#[test]
+fn homa_grants_as_many_messages_as_it_has_overcommitted() {
+    // Eight senders whose links are as fast as the receiver's: what waits at its port are RTTbytes of as many as are granted at a time,
+    // less what is on the way.
+    let queue = |overcommit: u32| {
+        let mut lab = Rig::new(
+            Network::Star { hosts: 9 },
+            &format!("homa:rtt_bytes=15KB,resend=50ms,overcommit={overcommit}"),
+        )
+        .build();
+        // Each shorter than those before it, so that priorities of what was granted keep their order.
+        (1..=8).for_each(|src: u32| {
+            let bytes = 1_700_000 - 100_000 * u64::from(src);
+            _ = lab.start(Flow::new(src, 0, bytes).at(us(20 * u64::from(src))));
+        });
+        let bytes = |at: u64| {
+            lab.run(us(2000 + 10 * at));
+            lab.fabric().ports()[9].queue_bytes() as f64
+        };
+        let mean = (0..200).map(bytes).sum::<f64>() / 200.0;
+        lab.run(ms(100));
+        all_done(&lab);
+        mean
+    };
+    let (one, four) = (queue(1), queue(4));
+    assert!(one < 20_000.0 && four > one + 2.0 * 15_000.0 && four < 5.0 * 16_000.0, "{one} and {four} bytes");
 }
 #[test]
 fn pfabric_probes_while_nothing_gets_through() {
@@ -324,6 +392,26 @@ proptest! {
     #[test]
     fn ndp_delivers_every_byte_once(case in case()) {
         every_byte_arrives("ndp", &case);
+    }
+    #[test]
+    fn homa_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("homa", &case);
+    }
+    #[test]
+    fn eqds_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("eqds", &case);
+    }
+    #[test]
+    fn nscc_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("nscc:paths_by=reps", &case);
+    }
+    #[test]
+    fn rccc_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("rccc:paths_by=mixed", &case);
+    }
+    #[test]
+    fn nscc_rccc_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("nscc-rccc:paths_by=bitmap", &case);
     }
     #[test]
     fn rdma_delivers_every_byte_once(case in case()) {

@@ -3,7 +3,7 @@
 //! The document of a run names them (`controllers`: file, class and hash), so that it can be carried to another thread,
 //! process or machine; `penstock.controllers.provide` finds the class there, loading the file where it has to.
 
-use crate::law::{Code, Compiled, Law, Shared};
+use crate::law::{Call, Code, Compiled, Law, Shared};
 use crate::records::{Word, Words, ACK, CONFIG, EVENT, FLOW};
 use penstock_core::quantity::SHARED;
 use penstock_core::tcp::{EcnMode, LossRecovery, TcpConfig};
@@ -42,9 +42,29 @@ pub fn named(spec_json: &str) -> Vec<Value> {
     document.get("controllers").and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-/// The name of the first of them.
-pub fn first_named(spec_json: &str) -> Option<String> {
-    named(spec_json).first()?.get("name")?.as_str().map(str::to_owned)
+/// The name of the first of them that asks for what a live run does not know, and what that is.
+///
+/// # Errors
+/// As [`registry`].
+pub fn not_live(py: Python<'_>, spec_json: &str) -> PyResult<Option<(String, &'static str)>> {
+    let named = named(spec_json);
+    if named.is_empty() {
+        return Ok(None);
+    }
+    let provide = py.import("penstock.controllers")?.getattr("provide")?;
+    for named in named {
+        let controller = provide.call1((named.to_string(),))?;
+        let has: u32 = controller.getattr("_has")?.extract()?;
+        let what = if controller.getattr("_wants_rate")?.extract()? {
+            "ack.rate_bps"
+        } else if has & (1 << Call::Transfer as u32) != 0 {
+            "on_transfer"
+        } else {
+            continue;
+        };
+        return Ok(Some((controller.getattr("name")?.extract()?, what)));
+    }
+    Ok(None)
 }
 
 /// What a controller is, wherever its file lies.

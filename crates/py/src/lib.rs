@@ -17,6 +17,8 @@ use penstock_sim::scenario::{Outcome, Resolved};
 use penstock_sim::session::Session;
 use penstock_sim::tables::{table, Values, NAMES};
 use penstock_sim::trace::{preamble, result_record};
+use penstock_sim::workloads::goal::read_goal;
+use penstock_sim::workloads::loggops::{finish_times, LogGops};
 use penstock_units::Time;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -134,12 +136,15 @@ fn resolved(py: Python<'_>, spec_json: &str) -> PyResult<Resolved> {
 
 /// The resolved scenario as a document, with what its controllers are: a run is another when their file changes.
 fn resolved_document(resolved: &Resolved, spec_json: &str) -> String {
-    let mut out = document::resolved(resolved);
+    with_controllers(document::resolved(resolved), spec_json).to_string()
+}
+
+fn with_controllers(mut out: serde_json::Value, spec_json: &str) -> serde_json::Value {
     let named = controllers::named(spec_json);
     if !named.is_empty() {
         out["controllers"] = named.iter().map(controllers::content).collect();
     }
-    out.to_string()
+    out
 }
 
 /// Runs replication `run` of the scenario of the document; releases the GIL meanwhile. `fingerprinted` asks for the
@@ -264,7 +269,7 @@ fn live(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyRes
         tables: tables(py, &outcome.measured())?.unbind(),
         timings: timings.unbind(),
         completed: outcome.completed,
-        scenario: live_document(&scenario).to_string(),
+        scenario: live_document(&scenario, spec_json).to_string(),
         bottleneck: outcome.measured().bottleneck_name(),
         warnings: outcome.warnings,
         fingerprint: String::new(),
@@ -272,16 +277,22 @@ fn live(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyRes
     })
 }
 
+/// The same of a live run. A controller in Python steers its sockets by what the edge of the network sees.
 fn live_scenario(py: Python<'_>, spec_json: &str) -> PyResult<LiveScenario> {
-    if let Some(name) = controllers::first_named(spec_json) {
-        let rule = "is a controller in Python: the simulator has them, the kernel view has not";
+    if let Some((name, what)) = controllers::not_live(py, spec_json)? {
+        let rule =
+            format!("has {what}, which nobody knows of a kernel's socket: it runs in the simulator only");
         return Err(scenario_error(py, &ParamError::new("protocol", name, rule)));
     }
-    LiveScenario::new(spec_json).map_err(|e| scenario_error(py, &e))
+    let registry = Arc::new(controllers::registry(py, spec_json)?);
+    match catch_unwind(AssertUnwindSafe(|| LiveScenario::among(&registry, spec_json))) {
+        Ok(scenario) => scenario.map_err(|e| scenario_error(py, &e)),
+        Err(panic) => Err(ScenarioError::new_err(what(&*panic))),
+    }
 }
 
-fn live_document(scenario: &LiveScenario) -> serde_json::Value {
-    let mut out = document::resolved(&scenario.resolved);
+fn live_document(scenario: &LiveScenario, spec_json: &str) -> serde_json::Value {
+    let mut out = with_controllers(document::resolved(&scenario.resolved), spec_json);
     let options: serde_json::Map<_, _> =
         scenario.options.resolved().map(|(key, text, _)| (key.to_owned(), text.into())).collect();
     out["live"] = options.into();
@@ -295,7 +306,7 @@ fn live_document(scenario: &LiveScenario) -> serde_json::Value {
 #[pyfunction]
 fn live_resolve(py: Python<'_>, spec_json: &str) -> PyResult<String> {
     let scenario = live_scenario(py, spec_json)?;
-    Ok(live_document(&scenario).to_string())
+    Ok(live_document(&scenario, spec_json).to_string())
 }
 
 /// What this machine has and lacks for live runs, as a JSON document.
@@ -326,6 +337,20 @@ fn describe() -> String {
 #[pyfunction]
 fn quantity(text: &str) -> Option<(f64, &'static str)> {
     penstock_core::params::quantity(text)
+}
+
+/// Finish times of the ranks of a GOAL schedule under LogGOPS, in its unit of time.
+#[pyfunction]
+fn loggops(
+    py: Python<'_>,
+    text: &str,
+    latency: u64,
+    overhead: u64,
+    gap: u64,
+    per_byte: u64,
+) -> PyResult<Vec<u64>> {
+    let goal = read_goal(text).map_err(|rule| scenario_error(py, &ParamError::new("file", "", rule)))?;
+    Ok(py.detach(|| finish_times(&goal, &LogGops { latency, overhead, gap, per_byte })))
 }
 
 /// The records that a controller written in Python sees, by name: a (field, type, text) for each field; and the numbers
@@ -365,6 +390,7 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(live_resolve, m)?)?;
     m.add_function(wrap_pyfunction!(doctor, m)?)?;
     m.add_function(wrap_pyfunction!(quantity, m)?)?;
+    m.add_function(wrap_pyfunction!(loggops, m)?)?;
     m.add_function(wrap_pyfunction!(controller_records, m)?)?;
     Ok(())
 }

@@ -84,8 +84,15 @@ pub const CONFIG: Layout = &[
     ("byte_counting", Word::Bool, "the window grows by bytes acknowledged, not by ACKs (RFC 3465)"),
 ];
 /// Names and numbers of [`EVENT`]'s kinds.
-pub const EVENTS: &[(&str, i64)] =
-    &[("LOSS", 1), ("TIMEOUT", 2), ("SYN_LOST", 3), ("ECN", 4), ("RECOVERED", 5), ("IDLE", 6)];
+pub const EVENTS: &[(&str, i64)] = &[
+    ("LOSS", 1),
+    ("TIMEOUT", 2),
+    ("SYN_LOST", 3),
+    ("ECN", 4),
+    ("RECOVERED", 5),
+    ("IDLE", 6),
+    ("SPURIOUS", 7),
+];
 /// Names and numbers of limits.
 pub const LIMITS: &[(&str, i64)] =
     &[("WINDOW", 1), ("PACING", 2), ("APPLICATION", 3), ("RECEIVER", 4), ("HOST", 5)];
@@ -238,6 +245,7 @@ pub fn put_event(words: &[AtomicU64], now: Time, congestion: Option<Congestion>)
         Some(Congestion::Ecn) => (4, 0),
         Some(Congestion::Recovered) => (5, 0),
         Some(Congestion::Idle) => (6, 0),
+        Some(Congestion::Spurious) => (7, 0),
     };
     let mut row = Row { words: &words[..EVENT.len()], next: 0 };
     row.time(now);

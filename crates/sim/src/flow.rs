@@ -36,11 +36,11 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Everything up to byte `end` was delivered at `at`.
-    pub(crate) fn note_delivered(&mut self, at: Time, end: u64) {
-        while let Some(w) = self.writes.get_mut(self.delivered).filter(|w| w.end <= end) {
-            w.delivered = at;
-            self.delivered += 1;
-        }
+    /// Everything up to byte `end` was delivered at `at`: notes it for the oldest write of which that was not known.
+    pub(crate) fn note_delivered(&mut self, at: Time, end: u64) -> Option<Transfer> {
+        let w = self.writes.get_mut(self.delivered).filter(|w| w.end <= end)?;
+        w.delivered = at;
+        self.delivered += 1;
+        Some(*w)
     }
 }

@@ -218,6 +218,9 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     put(&key::BLOCK_MEAN_S, r.block_seconds / r.blocks as f64);
     put(&key::BLOCK_P50_S, quantile(&blocks, 0.5));
     put(&key::BLOCK_P99_S, quantile(&blocks, 0.99));
+    let (count, algorithm, bus) = r.collectives;
+    put(&key::ALGBW_BPS, algorithm / count as f64);
+    put(&key::BUSBW_BPS, bus / count as f64);
     if let Some(x) = r.alpha.value() {
         put(&key::ALPHA_MEAN, x);
     }

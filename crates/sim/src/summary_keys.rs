@@ -41,6 +41,8 @@ keys! {
     BLOCK_MEAN_S = "block_mean_s", Seconds, "mean time of a block or query, from its first request to its last acknowledgement";
     BLOCK_P50_S = "block_p50_s", Seconds, "median time of a block or query";
     BLOCK_P99_S = "block_p99_s", Seconds, "99th percentile of the time of a block or query";
+    ALGBW_BPS = "algbw_bps", BitsPerSecond, "algorithm bandwidth of collective operations: the buffer of a rank over the time, mean of all";
+    BUSBW_BPS = "busbw_bps", BitsPerSecond, "their bus bandwidth: the same times what each rank has to send of the buffer, 2 (N-1)/N for all-reduce";
     JAIN = "jain", One, "Jain's fairness index of the flows' acknowledged bytes: 1 = all alike, 1/n = one has everything";
     PACKETS_SENT = "packets_sent", Packets, "data packets sent, retransmissions included";
     RETRANSMITS = "retransmits", Packets, "data packets sent again";

@@ -164,6 +164,8 @@ fn values_of_named_scenarios() {
         ("incast", &[("warmup", "40s")], "warmup = \"40s\": must be shorter than duration (40s)"),
         ("incast", &[("rto_min", "2s"), ("rto_max", "1s")], "rto_min = \"2s\": must not be above rto_max"),
         ("incast", &[("series", "true")], "series = \"true\": needs a sampling interval: set sample"),
+        ("incast", &[("tcp", "linux"), ("protocol", "newreno")], "tcp = \"linux\": needs selective acknowledgements, which protocol newreno does not have"),
+        ("incast", &[("protocol", "linux-reno"), ("retransmit_probability", "0.1")], "retransmit_probability = \"0.1\": must be 0 with Linux's sender, whose recovery knows no retransmit thread"),
         ("incast", &[("tail_loss_probe", "true"), ("protocol", "newreno")], "tail_loss_probe = \"true\": needs selective acknowledgements, which protocol newreno does not have"),
         ("incast", &[("protocol", "dctcp:h=1")], "protocol:h = \"1\": unknown key of protocol dctcp; it takes"),
         ("incast", &[("protocol", "dctcp:g=2")], "protocol:g = \"2\": must be at most 1"),
@@ -251,7 +253,7 @@ fn tables_of_a_file() {
         (
             "kind = \"query\"",
             "kind = \"quary\"",
-            "workload[2].kind = \"quary\": must be one of flows, poisson, closed, query, reads, trace, permutation, incast, all-to-all; did you mean query?",
+            "workload[2].kind = \"quary\": must be one of flows, poisson, closed, query, reads, trace, permutation, incast, all-to-all, collective, goal, matrix; did you mean query?",
         ),
         (
             "total = \"400KB\"",

@@ -40,6 +40,8 @@ fn derived_defaults_are_the_papers_values_at_the_papers_settings() {
         ("poisson", "delay", "50ms"),
         ("permutation", "duration", "2ms"),
         ("permutation", "rto_min", "1ms"),
+        ("rdma", "duration", "10ms"),
+        ("rdma", "fabric_rate", "400Gbps"),
     ] {
         let r = named(scenario, &[]);
         assert_eq!(r.params.text(key), value, "{scenario} {key}");

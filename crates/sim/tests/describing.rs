@@ -34,7 +34,7 @@ fn summaries() -> BTreeSet<&'static str> {
         match scenario {
             "parking-lot" => set["delay"] = json!("1ms"),
             // Every host of the network sends at 100 Gb/s.
-            "permutation" => set["duration"] = json!("100us"),
+            "permutation" | "rdma" => set["duration"] = json!("100us"),
             _ => {}
         }
         let r = resolve(&json!({ "scenario": scenario, "set": set }).to_string()).unwrap();

@@ -141,3 +141,66 @@ fn pulling_cards_are_routed_around_a_failed_spine() {
     let done = value(&o, "flows_completed");
     assert!(done > 0.0 && done < 8.0, "{done} of 8");
 }
+
+/// Twelve hosts at once into one, in two tiers without pause frames and with a shallow buffer.
+fn lossy(protocol: &str) -> Outcome {
+    custom(&format!(
+        "scenario = \"custom\"\nprotocol = \"{protocol}\"\ntopology = \"leaf-spine:4x2x4\"\nlink_rate = \"10Gbps\"\n\
+         fabric_rate = \"20Gbps\"\nlink_delay = \"1us\"\nduration = \"200ms\"\npfc = \"off\"\nbuffer = \"shared:alpha=1,size=150KB\"\n\
+         [[workload]]\nkind = \"flows\"\nfrom = \"h[4-15]\"\nto = \"h0\"\nsize = \"300KB\"\nspread = \"20us\"\n"
+    ))
+}
+
+/// The finding of IRN (section 4.2): without pause frames selective repeat with a window of a pipe does what go-back-N cannot.
+#[test]
+fn selective_repeat_needs_no_pause_frames() {
+    let go_back = lossy("roce:window=bdp,rto=400us");
+    let irn = lossy("roce:recovery=irn,window=bdp,rto=400us");
+    for o in [&go_back, &irn] {
+        assert_eq!(value(o, "flows_completed"), 12.0);
+        assert!(value(o, "drops") > 0.0 && value(o, "pauses") == 0.0);
+    }
+    // What arrived is not sent again: repetitions are the losses, and few more.
+    let [repeated, lost] = ["retransmits", "drops"].map(|key| value(&irn, key));
+    println!(
+        "irn: {repeated} again for {lost} lost; go-back-N: {} for {}",
+        value(&go_back, "retransmits"),
+        value(&go_back, "drops")
+    );
+    assert!(repeated < 1.2 * lost, "{repeated} for {lost}");
+    assert!(value(&go_back, "retransmits") > 2.0 * value(&go_back, "drops"));
+    assert!(value(&irn, "fct_p99_s") < value(&go_back, "fct_p99_s"));
+}
+
+/// Packets that overtake each other are no losses to a receiver that keeps them.
+#[test]
+fn without_recovery_packets_may_overtake_each_other() {
+    let o = custom(
+        "scenario = \"custom\"\nprotocol = \"dcqcn:recovery=off\"\ntopology = \"leaf-spine:2x4x4\"\nlink_rate = \"10Gbps\"\n\
+         link_delay = \"1us\"\nduration = \"20ms\"\nspread = \"packet\"\n\
+         [[workload]]\nkind = \"flows\"\nfrom = \"h[0-3]\"\nto = \"h[4-7]\"\nsize = \"1MB\"\n",
+    );
+    assert_eq!((value(&o, "flows_completed"), value(&o, "retransmits"), value(&o, "drops")), (4.0, 0.0, 0.0));
+}
+
+#[test]
+fn recovery_off_is_refused_where_packets_can_be_lost() {
+    let refused = |set: &[(&str, &str)]| {
+        let set: serde_json::Map<_, _> = set.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
+        let text = json!({ "scenario": "rdma", "seed": 1, "set": set }).to_string();
+        resolve(&text).err().map(|e| e.to_string()).unwrap_or_default()
+    };
+    let off = ("protocol", "hpcc:recovery=off");
+    let rule = "protocol = \"hpcc:recovery=off\": recovery=off sends nothing again and needs a fabric that loses nothing: ";
+    assert_eq!(refused(&[off]), "");
+    assert_eq!(refused(&[off, ("pfc", "off")]), format!("{rule}pfc is off"));
+    assert_eq!(refused(&[off, ("fail", "leaf0<->spine0@1ms-2ms")]), format!("{rule}fail takes a link down"));
+    assert_eq!(refused(&[off, ("fail", "leaf0<->spine0@1ms-2ms,rate=1Gbps")]), "");
+    let short = ("protocol", "hpcc:recovery=off,pfc_headroom=0.5");
+    assert!(
+        refused(&[short]).contains("the headroom of h0->leaf0 is below the formula"),
+        "{}",
+        refused(&[short])
+    );
+    assert_eq!(refused(&[("protocol", "hpcc"), ("pfc", "off")]), "");
+}

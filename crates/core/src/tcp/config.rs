@@ -55,6 +55,18 @@ pub enum EcnMode {
     Dctcp,
 }
 
+/// Whose rules a connection follows where RFCs and Linux part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Personality {
+    /// The RFCs' that the options name.
+    #[default]
+    Rfc,
+    /// Linux's: RACK-TLP, PRR, F-RTO and undo ([`super::recovery::Linux`]), its variance rule for the timeout
+    /// ([`super::RttEstimator`]), its delayed acknowledgements ([`super::echo::Linux`]), a window that is halved for every timeout of
+    /// idle time. Needs selective acknowledgements.
+    Linux,
+}
+
 /// Options of a connection; both ends share them.
 #[derive(Clone, Debug)]
 pub struct TcpConfig {
@@ -117,6 +129,10 @@ pub struct TcpConfig {
     pub retransmit_thread: Option<RetransmitThread>,
     /// Compressed TCP/IP headers (RFC 1144). Segments with options travel in full, as there.
     pub header_compression: bool,
+    /// Whose rules count where RFCs and Linux part.
+    pub personality: Personality,
+    /// With [`Personality::Linux`]: the recovery spreads a reduction of the window over its round trip (RFC 9937).
+    pub prr: bool,
     /// Recovery and echo of a protocol's own.
     pub roles: Roles,
 }
@@ -152,6 +168,8 @@ impl Default for TcpConfig {
             dsack: false,
             retransmit_thread: None,
             header_compression: false,
+            personality: Personality::Rfc,
+            prr: true,
             roles: Roles::default(),
         }
     }

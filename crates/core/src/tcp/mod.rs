@@ -20,7 +20,9 @@ mod segments;
 mod sender;
 
 pub use compress::HeaderCompressor;
-pub use config::{BuildEcho, BuildRecovery, EcnMode, LossRecovery, Roles, TcpConfig, IP_TCP_HEADER};
+pub use config::{
+    BuildEcho, BuildRecovery, EcnMode, LossRecovery, Personality, Roles, TcpConfig, IP_TCP_HEADER,
+};
 pub use echo::{Echo, Heard};
 pub use ranges::Ranges;
 pub use receiver::Receiver;

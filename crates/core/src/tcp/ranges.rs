@@ -74,6 +74,18 @@ impl Ranges {
             first.0 = first.0.max(seq);
         }
     }
+    /// Removes `[start, end)`.
+    pub fn remove(&mut self, start: u64, end: u64) {
+        let i = self.v.partition_point(|r| r.1 <= start);
+        let j = self.v.partition_point(|r| r.0 < end);
+        if start >= end || i >= j {
+            return;
+        }
+        let (first, last) = (self.v[i], self.v[j - 1]);
+        self.total -= self.v[i..j].iter().map(|r| r.1.min(end) - r.0.max(start)).sum::<u64>();
+        let kept = [(first.0, start.min(first.1)), (end.max(last.0), last.1)];
+        self.v.splice(i..j, kept.into_iter().filter(|r| r.0 < r.1));
+    }
     /// The range that contains `seq`.
     pub fn containing(&self, seq: u64) -> Option<(u64, u64)> {
         let i = self.v.partition_point(|r| r.1 <= seq);
@@ -130,6 +142,15 @@ mod tests {
         let gaps = |from, to| r.gaps(from, to).collect::<Vec<_>>();
         assert_eq!(gaps(2, 80), [(5, 10), (40, 45), (70, 80)]);
         assert_eq!((gaps(42, 44), gaps(12, 20), gaps(41, 45)), (vec![(42, 44)], vec![], vec![(41, 45)]));
+        let mut cut = r.clone();
+        cut.remove(38, 50);
+        assert_eq!((cut.v.clone(), cut.total()), (vec![(0, 5), (10, 38), (50, 70)], 53));
+        cut.remove(12, 20);
+        cut.remove(5, 10);
+        cut.remove(50, 70);
+        assert_eq!((cut.v.clone(), cut.total()), (vec![(0, 5), (10, 12), (20, 38)], 25));
+        cut.remove(0, 100);
+        assert_eq!((cut.is_empty(), cut.total()), (true, 0));
         r.remove_below(35);
         assert_eq!(r.v, vec![(35, 40), (45, 70)]);
         assert_eq!((r.total(), r.highest()), (30, Some(70)));

@@ -1,6 +1,7 @@
 //! Round-trip time estimation and the retransmission timeout (RFC 6298).
 
-use super::TcpConfig;
+use super::{Personality, TcpConfig};
+use alloc::boxed::Box;
 use penstock_units::Dur;
 
 /// Smoothed RTT, its variation, and the timeout with its back-off.
@@ -20,6 +21,18 @@ pub struct RttEstimator {
     pub samples: u64,
     backoff: u32,
     syn_lost: bool,
+    linux: Option<Box<LinuxVariation>>,
+}
+
+/// What Linux keeps beside (`tcp_rtt_estimator`, from memory).
+#[derive(Clone, Debug)]
+struct LinuxVariation {
+    /// mdev: the variation as in RFC 6298, but slower to follow an RTT that falls.
+    mean: Dur,
+    /// mdev_max: its largest value in this round trip, the floor of the timeout at least.
+    largest: Dur,
+    /// rtt_seq: the round trip ends when this is acknowledged.
+    end: u64,
 }
 
 impl Default for RttEstimator {
@@ -33,6 +46,7 @@ impl Default for RttEstimator {
             samples: 0,
             backoff: 1,
             syn_lost: false,
+            linux: None,
         }
     }
 }
@@ -58,6 +72,43 @@ impl RttEstimator {
         }
         self.backoff = 1;
     }
+    /// As [`Self::sample`] by Linux's rule (`tcp_rtt_estimator`, from memory): RTTVAR is the largest variation of a round trip, falls
+    /// by a quarter of the difference after each, and is never below the floor, which so is no floor of the timeout but of the time
+    /// beyond SRTT. `una` and `nxt` tell the round trips apart.
+    pub fn sample_linux(&mut self, rtt: Dur, cfg: &TcpConfig, una: u64, nxt: u64) {
+        self.latest = rtt;
+        self.min = self.min.min(rtt);
+        self.total += rtt;
+        self.samples += 1;
+        self.backoff = 1;
+        // Linux keeps four times the variation: mdev = 2 R, rttvar = max(mdev, floor) here are a quarter of that.
+        let floor = cfg.rto_min / 4;
+        let Some(kept) = &mut self.linux else {
+            self.smoothed = rtt;
+            self.variation = (rtt / 2).max(floor);
+            self.linux = Some(Box::new(LinuxVariation { mean: rtt / 2, largest: self.variation, end: nxt }));
+            return;
+        };
+        let deviation = self.smoothed.0.abs_diff(rtt.0);
+        let mut change = deviation as i64 - kept.mean.0 as i64;
+        if rtt < self.smoothed && change > 0 {
+            // An RTT that falls must not raise the timeout as fast as one that rises.
+            change /= 8;
+        }
+        kept.mean = Dur(kept.mean.0.saturating_add_signed(change / 4));
+        self.smoothed = Dur((7 * self.smoothed.0 + rtt.0) / 8);
+        if kept.mean > kept.largest {
+            kept.largest = kept.mean;
+            self.variation = self.variation.max(kept.largest);
+        }
+        if una > kept.end {
+            if kept.largest < self.variation {
+                self.variation = Dur(self.variation.0 - (self.variation.0 - kept.largest.0) / 4);
+            }
+            kept.end = nxt;
+            kept.largest = floor;
+        }
+    }
     /// The timeout now, back-off included.
     pub fn rto(&self, cfg: &TcpConfig) -> Dur {
         let base = if self.smoothed == Dur::ZERO {
@@ -71,7 +122,12 @@ impl RttEstimator {
             // RFC 6298 (2.3): RTO <- SRTT + max(G, 4 RTTVAR); (2.4) at least the floor
             let g = cfg.rto_granularity.0.max(1);
             let raw = self.smoothed.0 + (4 * self.variation.0).max(cfg.rto_granularity.0);
-            Dur(raw.div_ceil(g) * g).max(cfg.rto_min)
+            let rto = Dur(raw.div_ceil(g) * g);
+            match cfg.personality {
+                Personality::Rfc => rto.max(cfg.rto_min),
+                // The floor is in the variation.
+                Personality::Linux => rto,
+            }
         };
         (base * u64::from(self.backoff)).min(cfg.rto_max)
     }

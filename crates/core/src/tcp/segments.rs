@@ -31,6 +31,8 @@ pub struct Segment {
     pub lost: u64,
     /// Bytes in flight when it had been sent, itself included.
     pub in_flight: u64,
+    /// Number of this transmission on the connection, modulo 2^32: the order of what left at one instant.
+    pub order: u32,
     /// It is not the first copy.
     pub retransmitted: bool,
     /// It was acknowledged selectively.
@@ -67,6 +69,20 @@ impl RateSample {
     }
 }
 
+/// What the ACK at hand has delivered, as a recovery needs it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// When the segment sent last among these was sent, and the number of that transmission. A retransmission does not count where the ACK may be its
+    /// original's (RFC 8985 section 6.2 step 2).
+    pub newest: Option<(Time, u32)>,
+    /// Of those that were sent once (Karn), when the one sent first was sent, and the one sent last.
+    pub once: Option<(Time, Time)>,
+    /// Lowest end among those that were sent once.
+    pub lowest_original: Option<u64>,
+    /// Highest end.
+    pub highest: u64,
+}
+
 /// The segments in flight in ascending order, without gaps.
 #[derive(Clone, Debug, Default)]
 pub struct SegmentLog {
@@ -79,6 +95,13 @@ pub struct SegmentLog {
     app_limited: u64,
     /// Of the ACK being handled: the newest segment it has delivered, as it was when sent.
     newest: Option<Segment>,
+    /// Of the same ACK, where a recovery wants to know; and what tells a retransmission's ACK from its original's.
+    got: Delivered,
+    echo: Option<Time>,
+    rtt_min: Dur,
+    transmissions: u32,
+    /// What [`Self::newly_delivered`] has answered for.
+    told: u64,
 }
 
 impl SegmentLog {
@@ -91,6 +114,28 @@ impl SegmentLog {
         self.delivered
     }
 
+    /// `bytes` have come twice: delivered too, and what left the network.
+    pub(super) fn on_duplicate(&mut self, bytes: u64) {
+        self.delivered += bytes;
+    }
+    /// Bytes delivered since this was last asked.
+    pub(super) fn newly_delivered(&mut self) -> u64 {
+        self.delivered - core::mem::replace(&mut self.told, self.delivered)
+    }
+    /// What the ACK at hand has delivered.
+    pub fn delivered_now(&self) -> &Delivered {
+        &self.got
+    }
+    /// An ACK that echoes `echo` arrives; `rtt_min` is the smallest RTT so far.
+    pub(super) fn begin_ack(&mut self, echo: Option<Time>, rtt_min: Dur) {
+        self.got = Delivered::default();
+        (self.echo, self.rtt_min) = (echo, rtt_min);
+    }
+    /// The receiver has given up what it had reported (RFC 2018 section 8).
+    pub(super) fn forget_sacked(&mut self) {
+        self.segments.iter_mut().for_each(|s| s.sacked = false);
+    }
+
     /// Section 3.2, SendPacket: payload `[start, end)` leaves; `idle`: nothing was outstanding before. `in_flight` counts
     /// it, `lost` is what the connection has taken for lost so far.
     pub(super) fn on_sent(&mut self, now: Time, start: u64, end: u64, idle: bool, in_flight: u64, lost: u64) {
@@ -100,6 +145,7 @@ impl SegmentLog {
         if idle {
             (self.first_sent_at, self.delivered_at) = (now, now);
         }
+        self.transmissions = self.transmissions.wrapping_add(1);
         let segment = Segment {
             start,
             end,
@@ -110,6 +156,7 @@ impl SegmentLog {
             app_limited: self.app_limited != 0,
             lost,
             in_flight,
+            order: self.transmissions,
             retransmitted: false,
             sacked: false,
         };
@@ -158,8 +205,12 @@ impl SegmentLog {
     }
     /// Everything below `ack` is acknowledged.
     pub(super) fn on_acked(&mut self, now: Time, ack: u64) {
-        self.cut(ack);
-        while let Some(s) = self.segments.front().copied().filter(|s| s.end <= ack) {
+        while let Some(s) = self.segments.front().copied().filter(|s| s.start < ack) {
+            if s.end > ack {
+                // Only the last one can be cut.
+                self.cut(ack);
+                continue;
+            }
             self.segments.pop_front();
             if !s.sacked {
                 self.deliver(now, s);
@@ -171,6 +222,18 @@ impl SegmentLog {
     fn deliver(&mut self, now: Time, p: Segment) {
         self.delivered += p.end - p.start;
         self.delivered_at = now;
+        let got = &mut self.got;
+        got.highest = got.highest.max(p.end);
+        let ambiguous = p.retransmitted
+            && (self.echo.is_some_and(|echo| echo < p.sent_at) || now.since(p.sent_at) < self.rtt_min);
+        if !ambiguous {
+            got.newest = got.newest.max(Some((p.sent_at, p.order)));
+        }
+        if !p.retransmitted {
+            let (first, last) = got.once.unwrap_or((p.sent_at, p.sent_at));
+            got.once = Some((first.min(p.sent_at), last.max(p.sent_at)));
+            got.lowest_original = Some(got.lowest_original.map_or(p.end, |end| end.min(p.end)));
+        }
         if self.newest.is_none_or(|newest| p.delivered > newest.delivered) {
             self.newest = Some(p);
             self.first_sent_at = p.sent_at;

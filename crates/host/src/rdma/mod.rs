@@ -1,9 +1,10 @@
-//! RDMA over Ethernet: queue pairs with go-back-N and a rate limiter in the network card, under an open rate law.
+//! RDMA over Ethernet: queue pairs with go-back-N or selective repeat and a rate limiter in the network card, under an open rate law.
 //!
 //! | file | what |
 //! |---|---|
 //! | `mod.rs` | the law: what it is told, what it answers; what all pairs of a run have in common |
 //! | `pair.rs` | the two ends of a queue pair: go-back-N, acknowledgements, congestion notification |
+//! | `selective.rs` | what a sender with selective repeat knows and sends again |
 //! | `stack.rs` | the network card: control first, then queue pairs in turn, each when its limiter and its window allow |
 //! | `scan.rs` | the turns of the HPCC group's ns-3 |
 //!
@@ -13,6 +14,7 @@
 
 mod pair;
 mod scan;
+mod selective;
 mod stack;
 
 pub use stack::RdmaStack;
@@ -50,6 +52,27 @@ pub struct RdmaConfig {
     pub nack_again: Option<Dur>,
     /// Whose turn it is.
     pub turns: Turns,
+    /// What is sent again.
+    pub recovery: Recovery,
+    /// The limiter cuts the time from one packet to the next off to whole nanoseconds, and takes one less where there is nothing to cut off.
+    pub whole_ns: bool,
+}
+
+/// What a sender repeats, and what a receiver keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Recovery {
+    /// The receiver keeps nothing beyond a gap, the sender goes back to it.
+    #[default]
+    GoBackN,
+    /// Selective repeat, as IRN has it.
+    Selective {
+        /// Timeout while at most `few` packets are outstanding; [`RdmaConfig::rto`] holds with more.
+        rto_low: Dur,
+        /// How many these are.
+        few: u32,
+    },
+    /// Nothing is ever sent again: a loss is for ever. For fabrics that lose nothing.
+    Off,
 }
 
 /// How a network card finds the queue pair that sends next.
@@ -78,6 +101,8 @@ impl Default for RdmaConfig {
             ack_repeated: true,
             nack_again: None,
             turns: Turns::Line,
+            recovery: Recovery::GoBackN,
+            whole_ns: false,
         }
     }
 }
@@ -103,6 +128,9 @@ impl RdmaConfig {
         }
         if self.rto == Dur::ZERO {
             return Err(ParamError::new("rto", "0s", "must be above 0"));
+        }
+        if matches!(self.recovery, Recovery::Selective { rto_low: Dur::ZERO, .. }) {
+            return Err(ParamError::new("rto_low", "0s", "must be above 0"));
         }
         Ok(())
     }
@@ -182,7 +210,8 @@ pub trait RateLaw: Send {
     fn on_sent(&mut self, now: Time, bytes: u32, pair: &PairView) {
         let _ = (now, bytes, pair);
     }
-    /// A loss was noticed; the pair goes back to the oldest unacknowledged byte.
+    /// A loss was noticed. With go-back-N the pair goes back to the oldest unacknowledged byte; with selective repeat a recovery begins, and
+    /// the law hears of no other loss by NACK before it ends.
     fn on_loss(&mut self, now: Time, sign: LossSign, pair: &PairView) {
         let _ = (now, sign, pair);
     }

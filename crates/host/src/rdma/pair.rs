@@ -1,6 +1,7 @@
 //! The two ends of a queue pair.
 
-use super::{AckRecord, LossSign, PairView, RateLaw, RdmaConfig};
+use super::selective::Selective;
+use super::{AckRecord, LossSign, PairView, RateControl, RateLaw, RdmaConfig, Recovery};
 use crate::ends::{Incoming, Outgoing};
 use crate::stack::{Io, News};
 use alloc::boxed::Box;
@@ -19,6 +20,11 @@ pub(super) mod kind {
 }
 /// Word 1 of data: an ACK is wanted at once.
 const WANTS_ACK: u32 = 1;
+/// Words 2 and 3 of a NACK with selective repeat: first byte and length of the packet that caused it, from the next byte expected on.
+const BEYOND: (usize, usize) = (2, 3);
+
+/// A packet to be sent: its first byte and its payload.
+pub(super) type Next = (u64, u32);
 
 /// Where a sending pair stands with the network card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,12 +37,12 @@ pub(super) enum Place {
     Asleep(Time),
 }
 
-/// A retransmission timeout from now.
-fn after(now: Time, c: &RdmaConfig) -> Time {
-    if c.rto == Dur::MAX {
+/// `timeout` from now.
+fn after(now: Time, timeout: Dur) -> Time {
+    if timeout == Dur::MAX {
         Time::NEVER
     } else {
-        now + c.rto
+        now + timeout
     }
 }
 
@@ -44,6 +50,8 @@ fn after(now: Time, c: &RdmaConfig) -> Time {
 pub(super) struct Sending {
     pub out: Outgoing,
     pub law: Box<dyn RateLaw>,
+    /// What the law answered after the latest event.
+    control: RateControl,
     pub place: Place,
     una: u64,
     nxt: u64,
@@ -53,13 +61,20 @@ pub(super) struct Sending {
     latest: (Time, u32),
     rto_at: Time,
     timeouts_in_a_row: u32,
+    /// Largest payload of a packet.
+    mss: u32,
+    /// With selective repeat.
+    selective: Option<Box<Selective>>,
 }
 
 impl Sending {
-    pub fn new(out: Outgoing, law: Box<dyn RateLaw>) -> Sending {
+    pub fn new(out: Outgoing, law: Box<dyn RateLaw>, c: &RdmaConfig, mss: u32) -> Sending {
         Sending {
             out,
+            control: law.control(),
             law,
+            mss,
+            selective: matches!(c.recovery, Recovery::Selective { .. }).then(Box::default),
             place: Place::Idle,
             una: 0,
             nxt: 0,
@@ -77,40 +92,58 @@ impl Sending {
     }
     /// Something is left to be sent.
     pub fn has_left(&self) -> bool {
-        self.out.written > self.nxt
+        self.out.written > self.nxt || self.next_lost().is_some()
     }
-    /// Payload of the next packet; `None` = nothing is left or the window is full.
-    pub fn next_payload(&self, mss: u32, overshoot: bool) -> Option<u32> {
-        let payload = self.out.written.saturating_sub(self.nxt).min(u64::from(mss));
-        let outstanding = self.nxt - self.una;
-        let window = self.law.control().window.unwrap_or(u64::MAX);
-        let fits = if overshoot { outstanding < window } else { outstanding + payload <= window };
-        (payload > 0 && (outstanding == 0 || fits)).then_some(payload as u32)
+    fn next_lost(&self) -> Option<(u64, u64)> {
+        self.selective.as_ref()?.next_lost(self.una)
     }
-    /// When the limiter lets a packet go behind the latest one.
-    fn limited(&self, line: Rate) -> Time {
-        let (at, bytes) = self.latest;
-        match self.law.control().rate.filter(|r| *r < line) {
-            Some(rate) => at + penstock_units::Bytes(u64::from(bytes)) / rate,
-            None => at,
+    /// The timeout of what is outstanding.
+    fn rto(&self, c: &RdmaConfig) -> Dur {
+        match c.recovery {
+            Recovery::Selective { rto_low, few }
+                if self.nxt - self.una <= u64::from(few) * u64::from(self.mss) =>
+            {
+                rto_low.min(c.rto)
+            }
+            _ => c.rto,
         }
     }
-    /// Sends the next packet, of `payload` bytes.
-    pub fn send(&mut self, io: &mut Io<'_>, c: &RdmaConfig, payload: u32, framing: u32, line: Rate) -> Cell {
+    /// The next packet; `None` = nothing is left or the window is full.
+    pub fn next_packet(&self, overshoot: bool) -> Option<Next> {
+        if let Some((seq, end)) = self.next_lost() {
+            return Some((seq, (end - seq).min(u64::from(self.mss)) as u32));
+        }
+        let payload = self.out.written.saturating_sub(self.nxt).min(u64::from(self.mss));
+        let outstanding = self.nxt - self.una;
+        let window = self.control.window.unwrap_or(u64::MAX);
+        let fits = if overshoot { outstanding < window } else { outstanding + payload <= window };
+        (payload > 0 && (outstanding == 0 || fits)).then_some((self.nxt, payload as u32))
+    }
+    /// When the limiter lets a packet go behind the latest one.
+    fn limited(&self, c: &RdmaConfig, line: Rate) -> Time {
+        let (at, bytes) = self.latest;
+        let Some(rate) = self.control.rate.filter(|r| *r < line) else { return at };
+        let gap = penstock_units::Bytes(u64::from(bytes)) / rate;
+        at + if c.whole_ns { Dur::nanos(gap.0.saturating_sub(1) / 1000) } else { gap }
+    }
+    /// Sends the next packet.
+    pub fn send(&mut self, io: &mut Io<'_>, c: &RdmaConfig, next: Next, framing: u32, line: Rate) -> Cell {
         let o = &self.out.opening;
+        let (seq, payload) = next;
         let wire = payload + c.header;
-        let last = self.nxt + u64::from(payload) == self.out.written;
+        let end = seq + u64::from(payload);
+        let last = end == self.out.written;
         // Behind a packet that fills the window nothing comes that would have it acknowledged.
         let ahead = self.nxt - self.una + u64::from(payload) * if c.overshoot { 1 } else { 2 };
         let full = |window| ahead > window || c.overshoot && ahead == window;
-        let wants_ack = last || self.law.control().window.is_some_and(full);
+        let wants_ack = last || seq < self.nxt || self.control.window.is_some_and(full);
         let (flow, dst, at_dst, class, entropy) = (o.flow.0, o.dst, o.at_dst, o.class, o.forth);
         let slot = io.arena.alloc();
         io.arena.ask_telemetry(slot);
-        let again = self.out.count_sent(self.nxt + u64::from(payload));
+        let again = self.out.count_sent(end);
         let packet = &mut io.arena.packets[slot as usize];
         *packet = Packet {
-            seq: self.nxt,
+            seq,
             stamp: io.now.0,
             flow,
             wire_len: wire,
@@ -123,15 +156,23 @@ impl Sending {
         packet.set_class(class);
         packet.set_word(0, kind::DATA);
         packet.set_word(1, if wants_ack { WANTS_ACK } else { 0 });
-        if self.nxt == self.una {
-            self.rto_at = after(io.now, c);
+        let first = self.nxt == self.una;
+        if seq < self.nxt {
+            if let Some(selective) = &mut self.selective {
+                selective.repeated(end);
+            }
+        } else {
+            self.nxt = end;
         }
-        self.nxt += u64::from(payload);
+        if first {
+            self.rto_at = after(io.now, self.rto(c));
+        }
         let on_link = wire + framing;
         let view = self.view();
         self.law.on_sent(io.now, on_link, &view);
+        self.control = self.law.control();
         self.latest = (io.now, on_link);
-        self.next_at = self.limited(line);
+        self.next_at = self.limited(c, line);
         let mut cell = Cell::new(slot, wire)
             .with_priority(c.data_priority)
             .with_ecn(Ecn::Ect0)
@@ -146,7 +187,9 @@ impl Sending {
         if packet.word(0) == kind::CNP {
             self.out.counters.ece_acks += 1;
             let view = self.view();
-            return self.law.on_cnp(io.now, &view);
+            self.law.on_cnp(io.now, &view);
+            self.control = self.law.control();
+            return;
         }
         let bytes = packet.seq.saturating_sub(self.una);
         let ece = packet.has(flag::ECE);
@@ -155,40 +198,65 @@ impl Sending {
             self.una = packet.seq;
             self.nxt = self.nxt.max(self.una);
             self.timeouts_in_a_row = 0;
-            self.rto_at = if self.nxt > self.una { after(io.now, c) } else { Time::NEVER };
+            self.rto_at = if self.nxt > self.una { after(io.now, self.rto(c)) } else { Time::NEVER };
             self.out.acked(self.una, io.news);
+            if let Some(selective) = &mut self.selective {
+                selective.acked(self.una);
+            }
         }
         let rtt = io.now.since(packet.sent_at());
         let record = AckRecord { now: io.now, bytes, rtt, ece, telemetry: io.arena.hops(slot) };
         let view = self.view();
         self.law.on_ack(&record, &view);
+        self.control = self.law.control();
         if self.law.moves_departures() {
-            self.next_at = self.limited(line);
+            self.next_at = self.limited(c, line);
         }
-        if packet.word(0) == kind::NACK && packet.seq == self.una && self.nxt > self.una {
+        if packet.word(0) != kind::NACK {
+            return;
+        }
+        let outstanding = self.nxt - self.una;
+        let lost = match &mut self.selective {
+            Some(selective) => {
+                let from = packet.seq + u64::from(packet.word(BEYOND.0));
+                selective.nacked(self.una, self.nxt, (from, from + u64::from(packet.word(BEYOND.1))))
+            }
+            None => packet.seq == self.una && self.nxt > self.una,
+        };
+        if lost {
             self.out.counters.fast_retransmits += 1;
-            let outstanding = self.nxt - self.una;
-            self.go_back(io, LossSign::Nack);
+            self.lose(io, LossSign::Nack);
             io.news.push(News::FastRetransmit {
                 flow: self.out.opening.flow,
                 max_sent: self.out.max_sent,
                 outstanding,
-                cwnd: self.law.control().window.unwrap_or(outstanding),
+                cwnd: self.control.window.unwrap_or(outstanding),
             });
             // A fresh period for what is now sent again.
-            self.rto_at = after(io.now, c);
+            self.rto_at = after(io.now, self.rto(c));
         }
     }
-    /// Go-back-N: everything from the oldest unacknowledged byte on is sent again.
-    fn go_back(&mut self, io: &Io<'_>, sign: LossSign) {
-        self.nxt = self.una;
+    /// A loss. Go-back-N: everything from the oldest unacknowledged byte on is sent again.
+    fn lose(&mut self, io: &Io<'_>, sign: LossSign) {
+        match &mut self.selective {
+            Some(selective) if sign == LossSign::Timeout => selective.timed_out(self.una, self.nxt),
+            Some(_) => {}
+            None => self.nxt = self.una,
+        }
         let view = self.view();
         self.law.on_loss(io.now, sign, &view);
+        self.control = self.law.control();
+    }
+    /// The host's link has another rate from now on.
+    pub fn on_line_rate(&mut self, now: Time, line: Rate) {
+        self.law.on_line_rate(now, line);
+        self.control = self.law.control();
     }
     pub fn on_deadline(&mut self, io: &mut Io<'_>, c: &RdmaConfig) {
         if self.law.deadline() <= io.now {
             let view = self.view();
             self.law.on_deadline(io.now, &view);
+            self.control = self.law.control();
         }
         if self.rto_at > io.now {
             return;
@@ -196,8 +264,9 @@ impl Sending {
         let outstanding = self.nxt - self.una;
         self.timeouts_in_a_row += 1;
         self.out.counters.timeouts += 1;
-        self.rto_at = after(io.now, c);
-        self.go_back(io, LossSign::Timeout);
+        let rto = self.rto(c);
+        self.rto_at = after(io.now, rto);
+        self.lose(io, LossSign::Timeout);
         let kind = if self.timeouts_in_a_row > 1 { TimeoutKind::Repeated } else { TimeoutKind::WindowLost };
         io.news.push(News::Timeout {
             flow: self.out.opening.flow,
@@ -207,8 +276,8 @@ impl Sending {
                 block_start: self.una == 0,
                 block_offset: self.una,
                 outstanding,
-                cwnd: self.law.control().window.unwrap_or(outstanding),
-                rto: c.rto,
+                cwnd: self.control.window.unwrap_or(outstanding),
+                rto,
                 in_a_row: self.timeouts_in_a_row,
             },
         });
@@ -263,7 +332,11 @@ impl Receiving {
         let end = packet.seq + u64::from(packet.payload);
         let next = self.incoming.next;
         // What a switch has cut to its header is as good as lost, but known to be.
-        if packet.seq > next || cell.is_trimmed() && end >= next {
+        let gap = packet.seq > next || cell.is_trimmed() && end >= next;
+        if gap && c.recovery != Recovery::GoBackN {
+            return self.keep(io, packet, cell, c, out);
+        }
+        if gap {
             if io.now >= self.nack_at {
                 self.nack_at = c.nack_again.map_or(Time::NEVER, |again| io.now + again);
                 out.extend([self.answer(io, packet, cell.packet, kind::NACK, c)]);
@@ -282,6 +355,30 @@ impl Receiving {
         // A repetition is acknowledged at once: its sender has missed an ACK.
         self.unacked = 0;
         out.extend([self.answer(io, packet, cell.packet, kind::ACK, c)]);
+    }
+    /// A packet beyond a gap, where such are kept. Selective repeat: a NACK for every one, with what has arrived; otherwise it can only have
+    /// come by a shorter way.
+    fn keep(
+        &mut self,
+        io: &mut Io<'_>,
+        packet: &Packet,
+        cell: &Cell,
+        c: &RdmaConfig,
+        out: &mut impl Extend<Cell>,
+    ) {
+        let payload = if cell.is_trimmed() { 0 } else { packet.payload };
+        if payload > 0 {
+            self.incoming.take(packet.seq, u64::from(payload), io.news);
+        }
+        if c.recovery == Recovery::Off {
+            return;
+        }
+        let answer = self.answer(io, packet, cell.packet, kind::NACK, c);
+        let nack = &mut io.arena.packets[answer.packet as usize];
+        // Windows are far below 4 GB.
+        nack.set_word(BEYOND.0, u32::try_from(packet.seq - self.incoming.next).unwrap_or(0));
+        nack.set_word(BEYOND.1, payload);
+        out.extend([answer]);
     }
     /// The notification point (Zhu et al., SIGCOMM 2015, section 3.1, figure 6): a marked packet is answered by a CNP
     /// at once when none was sent for a CNP interval; otherwise one follows at the end of the interval.

@@ -51,11 +51,15 @@ impl RdmaStack {
     /// Gives a sending pair its place after something has changed.
     fn settle(&mut self, conn: u32, now: Time) {
         let Some(End::Sending(pair)) = self.ends.get_mut(conn) else { return };
-        self.alarms.set(conn, pair.deadline());
+        // A timer that every ACK puts off is looked at again when its old time has come.
+        let (deadline, set) = (pair.deadline(), self.alarms.at(conn));
+        if deadline < set || deadline == Time::NEVER {
+            self.alarms.set(conn, deadline);
+        }
         if let Some(scan) = &mut self.scan {
             return scan.moved(now, pair.next_at);
         }
-        let place = match pair.next_payload(self.facts.mss, self.config.overshoot) {
+        let place = match pair.next_packet(self.config.overshoot) {
             None => Place::Idle,
             Some(_) if pair.next_at > now => Place::Asleep(pair.next_at),
             Some(_) => Place::InLine,
@@ -86,7 +90,7 @@ impl RdmaStack {
     fn next_pair(&mut self, now: Time) -> Option<u32> {
         if let Some(scan) = &mut self.scan {
             let ends = &self.ends;
-            let may = |p: &Sending| p.next_payload(self.facts.mss, self.config.overshoot).is_some();
+            let may = |p: &Sending| p.next_packet(self.config.overshoot).is_some();
             return scan.next(now, may, |conn| match ends.get(conn) {
                 Some(End::Sending(pair)) => Some(pair),
                 _ => None,
@@ -120,7 +124,10 @@ impl Stack for RdmaStack {
             payload: f.mss,
             wire: f.mss + self.config.header + f.framing,
         });
-        self.ends.put(opening.at_src, End::Sending(Sending::new(Outgoing::new(opening), law)));
+        self.ends.put(
+            opening.at_src,
+            End::Sending(Sending::new(Outgoing::new(opening), law, &self.config, f.mss)),
+        );
     }
     fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
         self.ends.put(opening.at_dst, End::Receiving(Receiving::new(Incoming::new(opening))));
@@ -200,9 +207,9 @@ impl Stack for RdmaStack {
             unreachable!("only senders have turns")
         };
         pair.place = Place::Idle;
-        let payload = pair.next_payload(self.facts.mss, self.config.overshoot);
-        let payload = payload.expect("it was given its place after the last change");
-        let cell = pair.send(io, &self.config, payload, self.facts.framing, self.facts.rate);
+        let next = pair.next_packet(self.config.overshoot);
+        let next = next.expect("it was given its place after the last change");
+        let cell = pair.send(io, &self.config, next, self.facts.framing, self.facts.rate);
         self.settle(conn, io.now);
         Some(cell)
     }
@@ -227,7 +234,7 @@ impl Stack for RdmaStack {
         self.facts.rate = rate;
         for conn in self.ends.handles() {
             if let Some(End::Sending(pair)) = self.ends.get_mut(conn) {
-                pair.law.on_line_rate(io.now, rate);
+                pair.on_line_rate(io.now, rate);
             }
             self.settle(conn, io.now);
         }
@@ -239,6 +246,9 @@ impl Stack for RdmaStack {
     fn on_deadline(&mut self, io: &mut Io<'_>) {
         while let Some(conn) = self.alarms.due(io.now) {
             match self.ends.get_mut(conn) {
+                Some(End::Sending(pair)) if pair.deadline() > io.now => {
+                    self.alarms.set(conn, pair.deadline());
+                }
                 Some(End::Sending(pair)) => {
                     pair.on_deadline(io, &self.config);
                     self.settle(conn, io.now);

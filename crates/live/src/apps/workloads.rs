@@ -40,6 +40,11 @@ impl Apps {
                         self.plan.recorder.block(started, now, bytes);
                     }
                 }
+                Action::Collective { started, bytes, bus } => {
+                    if self.measuring {
+                        self.plan.recorder.collective(started, now, bytes, bus);
+                    }
+                }
                 Action::Stop => self.stopped = true,
             }
         }

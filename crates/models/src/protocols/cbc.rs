@@ -534,7 +534,7 @@ impl HostController for Cbc {
             Congestion::Loss => Cause::Loss,
             Congestion::Timeout { .. } => Cause::Timeout,
             Congestion::Ecn => Cause::Mark,
-            Congestion::Recovered | Congestion::Idle | Congestion::SynLost => return,
+            Congestion::Recovered | Congestion::Idle | Congestion::SynLost | Congestion::Spurious => return,
         };
         let controlled = self.connections.get(&flow).is_some_and(|c| c.set.is_some());
         // With ECN only marks find the set; where routers name themselves, the name does.

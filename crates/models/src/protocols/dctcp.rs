@@ -5,7 +5,7 @@ use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::quantity::{ALPHA, SSTHRESH};
-use penstock_core::tcp::{EcnMode, LossRecovery};
+use penstock_core::tcp::{EcnMode, LossRecovery, Personality};
 use penstock_core::{
     AckRecord, Congestion, Control, FlowView, Kind, Limit, ParamError, ParamSpec, Report, WindowLaw,
 };
@@ -45,7 +45,8 @@ pub const DCTCP: Protocol = Protocol {
             "rules",
             Kind::Choice(&["rfc", "linux"]),
             "rfc",
-            "linux: alpha's window ends one ACK earlier, a cut spread over its round (PRR), growth by whole segments",
+            "linux: alpha's window ends one ACK earlier, a cut spread over its round (PRR), growth by whole segments; with tcp=linux on \
+             Linux's sender",
             "RFC 8257 sections 3.3, 3.4; RFC 6937; Linux tcp_dctcp.c, tcp_input.c and ns-3",
         ),
     ],
@@ -67,7 +68,10 @@ pub const DCTCP: Protocol = Protocol {
                     window: RenoWindow::new(cfg),
                     estimate: MarkedFraction { at_end: linux, ..MarkedFraction::new(g, alpha) },
                     min_window,
-                    linux: linux.then(Box::default),
+                    linux: linux.then(|| {
+                        let prr_elsewhere = cfg.personality == Personality::Linux;
+                        Box::new(Linux { prr_elsewhere, ..Linux::default() })
+                    }),
                 })
             }),
             ..Suite::tcp()
@@ -135,10 +139,15 @@ struct Linux {
     acked: u64,
     /// Segments acknowledged towards the next whole segment.
     count: f64,
+    /// The sender's recovery spreads the cut itself (`tcp=linux`).
+    prr_elsewhere: bool,
 }
 
 impl Linux {
     fn cut(&mut self, ssthresh: f64, flow: &FlowView) {
+        if self.prr_elsewhere {
+            return;
+        }
         self.end = flow.nxt;
         self.delivered = 0;
         let pipe = flow.nxt - flow.una;

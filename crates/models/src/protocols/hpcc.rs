@@ -145,6 +145,8 @@ struct Hpcc {
     last_update: Option<u64>,
     /// L: what the previous ACK said.
     before: Vec<Hop>,
+    /// Room for what the present one says.
+    hops: Vec<Hop>,
 }
 
 impl Hpcc {
@@ -169,6 +171,7 @@ impl Hpcc {
             stage: 0,
             last_update: None,
             before: Vec::new(),
+            hops: Vec::new(),
         }
     }
     /// What the fields of the header can say.
@@ -232,7 +235,9 @@ impl RateLaw for Hpcc {
         if ack.telemetry.is_empty() {
             return;
         }
-        let hops: Vec<Hop> = ack.telemetry.iter().map(|hop| self.rounded(hop)).collect();
+        let mut hops = core::mem::take(&mut self.hops);
+        hops.clear();
+        hops.extend(ack.telemetry.iter().map(|hop| self.rounded(hop)));
         let same = |a: &Hop, b: &Hop| a.port == b.port;
         let path = hops.len() == self.before.len() && hops.iter().zip(&self.before).all(|(a, b)| same(a, b));
         let epoch = self.last_update.is_none_or(|last| pair.una > last);
@@ -245,12 +250,13 @@ impl RateLaw for Hpcc {
             if let Some(update) = update {
                 self.measure(&hops);
                 self.compute(update);
-                self.before = hops;
+                core::mem::swap(&mut self.before, &mut hops);
             }
         } else {
             // The first ACK, and the first of another path, is what the next is compared with.
-            self.before = hops;
+            core::mem::swap(&mut self.before, &mut hops);
         }
+        self.hops = hops;
         if epoch {
             self.last_update = Some(pair.nxt);
         }

@@ -1,5 +1,6 @@
 //! One protocol, one file: parameters, state, equations with their citation, roles.
 
+pub mod bbr;
 pub mod cbc;
 pub mod cubic;
 pub mod d2tcp;
@@ -8,15 +9,21 @@ pub mod dcqcn;
 pub mod dctcp;
 pub mod dctcp_roce;
 pub mod ecn_label;
+pub mod eqds;
+pub mod homa;
 pub mod hpcc;
 pub mod ictcp;
+pub mod linux;
+pub mod linux_cubic;
 pub mod ndp;
+pub mod nscc;
 pub mod pfabric;
 pub mod piqi_rcp;
 pub mod powertcp;
 pub mod qi_rcp;
 pub mod racs;
 mod rate_request;
+pub mod rccc;
 pub mod rcp;
 pub mod reno;
 pub mod resizing;
@@ -24,4 +31,5 @@ pub mod roce;
 pub mod sdc;
 pub mod swift;
 pub mod timely;
+mod uec;
 pub mod xcp;

@@ -101,6 +101,14 @@ pub const NDP: Protocol = Protocol {
         )
         .range(1.0, 65536.0),
         ParamSpec::new(
+            "pace",
+            Kind::Float,
+            "1",
+            "PULLs leave at this share of the rate of the receiver's link",
+            "section 3.2; htsim has 0.99",
+        )
+        .range(0.01, 1.0),
+        ParamSpec::new(
             "rto",
             Kind::Duration,
             "",
@@ -117,6 +125,7 @@ pub const NDP: Protocol = Protocol {
             header,
             window: p.is_set("window").then(|| p.count("window") as u32),
             paths: p.count("paths") as u32,
+            pace: p.float("pace"),
             rto: p.is_set("rto").then(|| p.dur("rto")),
         };
         let (queue, tail, weight) = (p.count("queue") as u32, p.float("tail"), p.count("weight") as u32);
@@ -147,6 +156,7 @@ struct Settings {
     header: u32,
     window: Option<u32>,
     paths: u32,
+    pace: f64,
     rto: Option<Dur>,
 }
 
@@ -248,8 +258,9 @@ struct Ndp {
     window: u32,
     paths: u32,
     rto: Dur,
-    /// Time of a full packet on the link of this host.
+    /// Time of a full packet on the link of this host, at the pace of PULLs.
     spacing: Dur,
+    pace: f64,
     ends: Seats<End>,
     alarms: Alarms,
     /// ACK and NACK.
@@ -261,6 +272,16 @@ struct Ndp {
     line: VecDeque<u32>,
 }
 
+/// From one PULL to the next, for packets of so many bytes on the link.
+fn spacing(bytes: u32, rate: Rate, pace: f64) -> Dur {
+    let exact = Bytes(u64::from(bytes)) / rate;
+    if pace < 1.0 {
+        Dur::from_secs(exact.as_secs() / pace)
+    } else {
+        exact
+    }
+}
+
 impl Ndp {
     fn new(facts: &HostFacts, s: Settings) -> Ndp {
         let wire = facts.mss + s.header + facts.framing;
@@ -270,7 +291,8 @@ impl Ndp {
             window: s.window.unwrap_or_else(|| facts.pipe(wire) + 6),
             paths: s.paths,
             rto: s.rto.unwrap_or_else(|| Dur::millis(1).max(facts.base_rtt * 8)),
-            spacing: Bytes(u64::from(wire)) / facts.rate,
+            spacing: spacing(wire, facts.rate, s.pace),
+            pace: s.pace,
             ends: Seats::default(),
             alarms: Alarms::default(),
             control: VecDeque::new(),
@@ -312,7 +334,6 @@ impl Ndp {
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
         s.in_line = false;
         if !s.may_send() {
-            s.credit = 0;
             return None;
         }
         s.credit -= 1;
@@ -348,10 +369,6 @@ impl Ndp {
         packet.set_word(0, kind::DATA);
         packet.set_word(1, if last { LAST } else { 0 });
         packet.set_word(2, payload);
-        if !s.has_more() {
-            // A PULL is for a packet that is there to be sent.
-            s.credit = 0;
-        }
         let mut cell =
             Cell::new(slot, wire).with_priority(DATA).with_class(o.class).with_payload().with_noise();
         (cell.to, cell.entropy) = (o.dst, entropy);
@@ -441,7 +458,8 @@ impl Ndp {
                 // PULLs are numbered: one that overtakes others stands for them too (section 3.2).
                 let more = packet.word(1).saturating_sub(s.pulled);
                 s.pulled += more;
-                if s.has_more() {
+                // Also for packets on their way, which may be trimmed yet.
+                if s.has_more() || s.in_flight > 0 {
                     s.credit += more;
                 }
             }
@@ -583,7 +601,7 @@ impl Stack for Ndp {
     }
     fn link_rate(&mut self, _: &mut Io<'_>, rate: Rate) {
         self.facts.rate = rate;
-        self.spacing = Bytes(u64::from(self.facts.mss + self.header + self.facts.framing)) / rate;
+        self.spacing = spacing(self.facts.mss + self.header + self.facts.framing, rate, self.pace);
     }
     fn deadline(&self) -> Time {
         self.alarms.first()

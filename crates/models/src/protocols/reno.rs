@@ -68,6 +68,8 @@ pub struct RenoWindow {
     pub cwnd: f64,
     /// Slow-start threshold in bytes.
     pub ssthresh: f64,
+    /// cwnd and ssthresh before the latest reduction, to be taken back to.
+    prior: (f64, f64),
     initial: f64,
     ecn_floor: bool,
     byte_counting: bool,
@@ -80,6 +82,7 @@ impl RenoWindow {
         RenoWindow {
             cwnd: initial,
             ssthresh: f64::INFINITY,
+            prior: (0.0, 0.0),
             initial,
             ecn_floor: cfg.ecn_floor,
             byte_counting: cfg.byte_counting,
@@ -116,6 +119,9 @@ impl RenoWindow {
     /// The window after `event`; `fraction` is what a loss or mark leaves of the flight.
     pub fn reduce(&mut self, flow: &FlowView, event: Congestion, fraction: f64) {
         let segment = flow.segment as f64;
+        if matches!(event, Congestion::Loss | Congestion::Ecn | Congestion::Timeout { in_a_row: 1 }) {
+            self.prior = (self.cwnd, self.ssthresh);
+        }
         match event {
             Congestion::Loss => {
                 // RFC 5681 eq. (4): ssthresh = max(FlightSize / 2, 2 SMSS)
@@ -141,6 +147,11 @@ impl RenoWindow {
             Congestion::SynLost => self.cwnd = segment,
             // RFC 5681 section 4.1: restart window.
             Congestion::Idle => self.cwnd = self.cwnd.min(self.initial),
+            // RFC 4015 section 3.2, RFC 5682 section 3.1: back to what it was; Linux never takes a window away by it.
+            Congestion::Spurious => {
+                self.cwnd = self.cwnd.max(self.prior.0);
+                self.ssthresh = self.ssthresh.max(self.prior.1);
+            }
         }
     }
     /// As the connection wants it.

@@ -14,7 +14,7 @@ use penstock_core::{Kind, ParamError, ParamSpec, Params, Report};
 use penstock_fabric::{PauseAt, Scheduler};
 use penstock_host::rdma::{
     AckRecord, BuildLaw, LawFacts, LineRate, LossSign, PairView, RateControl, RateLaw, RdmaConfig, RdmaStack,
-    Turns,
+    Recovery, Turns,
 };
 use penstock_units::{Dur, Rate, Time};
 
@@ -82,10 +82,34 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         Kind::Duration,
         "",
         "go back when nothing was acknowledged for so long, 0s = never; unset = 4.096 us x 2^n, the first above \
-         1 ms, 20 base round trips, and the time in which full switches drain; never with rules=hpcc-ns3",
+         1 ms, 20 base round trips, and the time in which full switches drain; never with rules=hpcc-ns3, but for recovery=irn",
         "InfiniBand: 4.096 us x 2^n; n chosen",
     )
     .range(0.0, 100.0),
+    ParamSpec::new(
+        "recovery",
+        Kind::Choice(&["go-back-n", "irn", "off"]),
+        "go-back-n",
+        "what is sent again: all from the first gap on; with selective repeat what is lost, as IRN does it; off: nothing, on a \
+         fabric that loses nothing",
+        "Mittal et al., SIGCOMM 2018, section 3",
+    ),
+    ParamSpec::new(
+        "rto_low",
+        Kind::Duration,
+        "",
+        "recovery=irn: timeout while at most rto_low_packets are outstanding; unset = 5/16 of rto",
+        "SIGCOMM 2018 section 4.1: 100 us beside 320 us",
+    )
+    .range(1e-9, 100.0),
+    ParamSpec::new(
+        "rto_low_packets",
+        Kind::Count,
+        "3",
+        "recovery=irn: packets outstanding up to which rto_low holds (N)",
+        "SIGCOMM 2018 section 4.1",
+    )
+    .range(0.0, 1e6),
     ParamSpec::new(
         "header",
         Kind::Size,
@@ -278,11 +302,16 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
     let set = |key: &str| p.is_set(key);
     let bytes = |key: &str, otherwise: u32| if set(key) { p.bytes(key).0 as u32 } else { otherwise };
     let extra = nature.extra[usize::from(ns3)];
-    let rto = match (set("rto"), ns3) {
+    let recovery = p.text("recovery");
+    let rto = match (set("rto"), ns3 && recovery != "irn") {
         (true, _) => Some(p.dur("rto")).map(|rto| if rto == Dur::ZERO { Dur::MAX } else { rto }),
         (false, true) => Some(Dur::MAX),
         (false, false) => None,
     };
+    let (rto_low, few) = (set("rto_low").then(|| p.dur("rto_low")), p.count("rto_low_packets") as u32);
+    if recovery != "irn" {
+        ["rto_low", "rto_low_packets"].iter().for_each(|key| p.no_effect(key));
+    }
     let config = RdmaConfig {
         header: bytes("header", if ns3 { 48 } else { 44 } + extra),
         ack: bytes("ack", if ns3 { (46 + extra).max(60) } else { 48 + extra }),
@@ -296,6 +325,8 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
         ack_repeated: !ns3,
         nack_again: ns3.then(|| Dur::micros(500)),
         turns: if ns3 { Turns::Scan } else { Turns::Line },
+        whole_ns: ns3,
+        recovery: if recovery == "off" { Recovery::Off } else { Recovery::GoBackN },
     };
     config.check()?;
     let window = window(p, nature)?;
@@ -323,6 +354,7 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
     let (gap, reserve) = (size("pfc_gap", 3072), size("pfc_reserve", 4096));
     let headroom = if set("pfc_headroom") { Some(p.float("pfc_headroom")) } else { ns3.then_some(3.0) };
     let (data, telemetry) = (config.data_priority, nature.telemetry);
+    let (selective, required) = (recovery == "irn", recovery == "off");
     Ok(Suite::own(
         Arc::new(move |facts| {
             let mut config = config.clone();
@@ -331,6 +363,13 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
                 let least = Dur::millis(1).max(facts.base_rtt * 20).max(facts.base_rtt + facts.longest_wait);
                 let first = (0..32).map(|n| Dur::nanos(4096u64 << n)).find(|rto| *rto > least);
                 config.rto = first.unwrap_or(least);
+            }
+            if selective {
+                // In proportion to the paper's: a timer below the queueing delay sends again what is only waiting.
+                let low = if config.rto == Dur::MAX { Dur::MAX } else { Dur(config.rto.0 / 16 * 5) };
+                config.recovery = Recovery::Selective { rto_low: rto_low.unwrap_or(low), few };
+            } else if required {
+                config.rto = Dur::MAX;
             }
             Box::new(RdmaStack::new(facts, config, law.clone()))
         }),
@@ -344,6 +383,7 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
                     pause: PauseAt::Dynamic { alpha, gap: gap.unwrap_or(2 * packet) },
                     reserve: reserve.unwrap_or(packet),
                     headroom,
+                    required,
                 }),
                 telemetry,
                 ..LinkNeeds::default()

@@ -325,7 +325,7 @@ impl WindowLaw for Sender {
                 self.opening = true;
             }
             Congestion::Idle => self.cwnd = self.cwnd.min(self.initial),
-            Congestion::Ecn | Congestion::Recovered => {}
+            Congestion::Ecn | Congestion::Recovered | Congestion::Spurious => {}
         }
     }
     fn on_send(&mut self, _now: Time, flow: &FlowView, _packet: &mut Packet, header: &mut CcHeader) {

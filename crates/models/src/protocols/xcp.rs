@@ -111,7 +111,7 @@ impl WindowLaw for Sender {
         match event {
             Congestion::Loss | Congestion::Ecn => self.cwnd = (self.cwnd / 2.0).max(self.segment),
             Congestion::Timeout { .. } | Congestion::SynLost => self.cwnd = self.segment,
-            Congestion::Recovered | Congestion::Idle => {}
+            Congestion::Recovered | Congestion::Idle | Congestion::Spurious => {}
         }
     }
     fn control(&self) -> Control {

@@ -58,6 +58,8 @@ pub struct Lossless {
     pub reserve: u64,
     /// Headroom of a lane as a multiple of rate x delay of its link; `None` = by [`Cable::headroom`].
     pub headroom: Option<f64>,
+    /// The protocol cannot do without: it never sends anything again.
+    pub required: bool,
 }
 
 /// What a protocol needs of a switch's port; a scenario that says nothing else gets a port like this.

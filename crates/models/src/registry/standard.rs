@@ -14,6 +14,9 @@ pub const PROTOCOLS: &[&Protocol] = &[
     &protocols::reno::NEWRENO,
     &protocols::reno::SACK,
     &protocols::cubic::CUBIC,
+    &protocols::linux::LINUX_RENO,
+    &protocols::linux_cubic::LINUX_CUBIC,
+    &protocols::bbr::BBR,
     &protocols::dctcp::DCTCP,
     &protocols::ecn_label::ECN_LABEL,
     &protocols::sdc::SDC,
@@ -29,7 +32,12 @@ pub const PROTOCOLS: &[&Protocol] = &[
 /// Transports with a stack of their own; they follow those for TCP.
 pub const STACKS: &[&Protocol] = &[
     &protocols::pfabric::PFABRIC,
+    &protocols::homa::HOMA,
     &protocols::ndp::NDP,
+    &protocols::eqds::EQDS,
+    &protocols::nscc::NSCC,
+    &protocols::rccc::RCCC,
+    &protocols::nscc::NSCC_RCCC,
     &protocols::roce::ROCE,
     &protocols::dcqcn::DCQCN,
     &protocols::hpcc::HPCC,

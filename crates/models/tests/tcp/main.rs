@@ -2,6 +2,7 @@
 
 mod ack_record;
 mod endtoend;
+mod linux;
 mod receiver;
 mod rfc3042;
 mod rfc3168;

@@ -103,7 +103,7 @@ impl Recovery for Overdue {
         std::mem::take(&mut self.due).then(|| c.head(Why::Lost))
     }
     fn control(&self, _: &Connection<'_>) -> Control {
-        Control { allowance: 0, urgent: self.due, deadline: self.at }
+        Control { urgent: self.due, deadline: self.at, ..Control::NONE }
     }
 }
 

@@ -71,6 +71,11 @@ impl Engine {
                         self.recorder.block(started, self.now, bytes);
                     }
                 }
+                Action::Collective { started, bytes, bus } => {
+                    if self.measuring {
+                        self.recorder.collective(started, self.now, bytes, bus);
+                    }
+                }
                 Action::Stop => self.stopped = true,
             }
         }
@@ -114,6 +119,20 @@ impl Engine {
             let acked = Acked { flow: FlowId(number), tag, started: write.started, bytes: write.bytes };
             self.workloads[workload as usize].on_acked(self.now, &acked, &mut self.actions);
             self.carry_out(workload)?;
+        }
+    }
+
+    /// The receiver has handed everything up to byte `end` to the application.
+    pub(super) fn complete_deliveries(&mut self, number: u32, at: Time, end: u64) -> Result<(), ParamError> {
+        loop {
+            let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
+            let Some(write) = flow.note_delivered(at, end) else { return Ok(()) };
+            let (workload, tag) = (flow.workload, flow.tag);
+            if self.workloads[workload as usize].hears_deliveries() {
+                let told = Acked { flow: FlowId(number), tag, started: write.started, bytes: write.bytes };
+                self.workloads[workload as usize].on_delivered(self.now, &told, &mut self.actions);
+                self.carry_out(workload)?;
+            }
         }
     }
 

@@ -342,11 +342,7 @@ impl Engine {
         self.trace_news(at, &news);
         match news {
             News::Acked { flow, end } => self.complete_writes(flow.0, end)?,
-            News::Delivered { flow, end } => {
-                if let Some(flow) = self.flows[flow.0 as usize].as_deref_mut() {
-                    flow.note_delivered(at, end);
-                }
-            }
+            News::Delivered { flow, end } => self.complete_deliveries(flow.0, at, end)?,
             News::Closed { flow } => self.retire(flow.0)?,
             News::Timeout { flow: FlowId(number), max_sent, record } => {
                 if let (true, Some(flow)) = (self.measuring, self.flows[number as usize].as_deref()) {

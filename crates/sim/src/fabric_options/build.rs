@@ -133,6 +133,16 @@ fn headroom(setup: &Setup, link: u32, headroom: Headroom, dynamic: bool) -> u64 
     }
 }
 
+/// True when a lane that comes into a switch by `link` has less headroom than the formula says.
+pub(super) fn headroom_is_short(setup: &Setup, link: u32) -> bool {
+    let Some(pfc) = setup.fabric.pfc.filter(|_| is_switch(setup, setup.topology.links[link as usize].to))
+    else {
+        return false;
+    };
+    let dynamic = matches!(pfc.thresholds, Thresholds::Dynamic { .. });
+    headroom(setup, link, pfc.headroom, dynamic) < headroom_of(setup, link, dynamic)
+}
+
 /// The buffer of a switch.
 fn memory(setup: &Setup, switch: u32) -> Result<BufferConfig, ParamError> {
     let t = &setup.topology;
@@ -272,6 +282,18 @@ fn service(options: &FabricOptions, l: &Link, at_host: bool) -> (Option<Box<Serv
 /// switches of Zhu et al., SIGCOMM 2015, section 4; from memory).
 const MEMORY: f64 = 12e6 / 32.0 / 40e9;
 
+/// Memory of the largest switch of a network by default, headroom not counted.
+pub fn usual_memory(topology: &Topology) -> u64 {
+    let switches = (0..topology.nodes.len() as u32)
+        .filter(|node| topology.nodes[*node as usize].kind == NodeKind::Switch);
+    switches.map(|switch| memory_of_ports(topology, switch)).max().unwrap_or(0)
+}
+
+fn memory_of_ports(topology: &Topology, switch: u32) -> u64 {
+    let of = |p: &u32| (topology.links[*p as usize].rate.as_bps() * MEMORY) as u64;
+    topology.ports_of(switch).iter().map(of).sum()
+}
+
 /// Fills in what the first protocol of the run that has needs needs of the network, as far as the scenario's own keys leave it open.
 /// `given`: the user has set a key.
 ///
@@ -297,11 +319,9 @@ pub fn meet_needs(setup: &mut Setup, given: impl Fn(&str) -> bool) -> Result<(),
     let switches = (0..setup.topology.nodes.len() as u32).filter(|n| is_switch(setup, *n));
     let lanes = u64::from(lossless.priorities.count_ones());
     let size = switches.map(|switch| {
-        let ports = setup.topology.ports_of(switch);
-        let own = ports.iter().map(|p| (setup.topology.links[*p as usize].rate.as_bps() * MEMORY) as u64);
         let promised =
             into(setup, switch).map(|l| lanes * (headroom(setup, l, room, dynamic) + lossless.reserve));
-        own.sum::<u64>() + promised.sum::<u64>()
+        memory_of_ports(&setup.topology, switch) + promised.sum::<u64>()
     });
     let size = size.max().unwrap_or(0);
     setup.fabric.shared = setup.fabric.shared.or(Some(Shared { alpha: 1.0, size }));

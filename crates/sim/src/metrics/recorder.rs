@@ -59,6 +59,8 @@ pub struct Recorder {
     pub block_bytes: u64,
     /// Sum of the times they took, seconds.
     pub block_seconds: f64,
+    /// Completed collective operations: how many, and the sums of their algorithm and bus bandwidths, bit/s.
+    pub collectives: (u64, f64, f64),
     /// Mean of `alpha` over open flows and samples.
     pub alpha: Mean,
     /// Mean congestion window in bytes over open flows and samples.
@@ -100,6 +102,7 @@ impl Default for Recorder {
             blocks: 0,
             block_bytes: 0,
             block_seconds: 0.0,
+            collectives: (0, 0.0, 0.0),
             alpha: Mean::default(),
             cwnd: Mean::default(),
             left_out: LeftOut::default(),
@@ -272,6 +275,14 @@ impl Recorder {
                 lost: 0,
             });
         }
+    }
+    /// A collective operation that ran from `started` until now is complete: a block with a bandwidth, and one of the bus that is `bus`
+    /// times that.
+    pub fn collective(&mut self, started: Time, now: Time, bytes: u64, bus: f64) {
+        self.block(started, now, bytes);
+        let rate = bytes as f64 * 8.0 / (now - started).as_secs();
+        let (count, algorithm, on_bus) = self.collectives;
+        self.collectives = (count + 1, algorithm + rate, on_bus + rate * bus);
     }
     /// An empty one that samples the same things.
     pub fn like(&self) -> Recorder {

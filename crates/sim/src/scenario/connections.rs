@@ -1,7 +1,7 @@
 //! A protocol of a run with its connection options.
 
 use crate::fabric_options::PacketSizes;
-use penstock_core::tcp::{RetransmitThread, TcpConfig, ThreadSegment};
+use penstock_core::tcp::{LossRecovery, Personality, RetransmitThread, TcpConfig, ThreadSegment};
 use penstock_core::{Amount, ParamError, Params};
 use penstock_models::protocols::resizing::{resizing, ResizingOptions};
 use penstock_models::{Protocol, Registry, Suite};
@@ -49,10 +49,21 @@ pub(super) fn part(
     if cfg.rto_min > cfg.rto_max {
         return Err(p.error("rto_min", "must not be above rto_max"));
     }
-    if cfg.tail_loss_probe && cfg.recovery != penstock_core::tcp::LossRecovery::Sack {
+    if cfg.personality == Personality::Linux && cfg.recovery != LossRecovery::Sack {
+        let rule =
+            format!("needs selective acknowledgements, which protocol {} does not have", registered.name);
+        return Err(p.error("tcp", rule));
+    }
+    if cfg.tail_loss_probe && cfg.recovery != LossRecovery::Sack {
         let rule =
             format!("needs selective acknowledgements, which protocol {} does not have", registered.name);
         return Err(p.error("tail_loss_probe", rule));
+    }
+    if cfg.personality == Personality::Linux && cfg.retransmit_thread.is_some() {
+        return Err(p.error(
+            "retransmit_probability",
+            "must be 0 with Linux's sender, whose recovery knows no retransmit thread",
+        ));
     }
     Ok((registered, (suite, Arc::new(cfg))))
 }
@@ -112,5 +123,17 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         ..TcpConfig::default()
     };
     suite.set_up(&mut cfg);
+    if p.declares("tcp") && p.text("tcp") == "linux" && cfg.personality == Personality::Rfc {
+        cfg.personality = Personality::Linux;
+        (cfg.ssthresh_from_cwnd, cfg.byte_counting) = (true, true);
+    }
+    if cfg.personality == Personality::Linux {
+        // Linux's defaults, where the scenario does not say otherwise.
+        cfg.tail_loss_probe |= !p.is_given("tail_loss_probe");
+        cfg.dsack |= !p.is_given("dsack");
+        if !p.is_given("delayed_ack") {
+            cfg.delayed_ack = 2;
+        }
+    }
     cfg
 }

@@ -172,10 +172,18 @@ pub const COMMON: &[ParamSpec] = &[
         "RFC 8257 section 3.6; RFC 3168 section 6.1.1",
     ),
     ParamSpec::new(
+        "tcp",
+        Kind::Choice(&["rfc", "linux"]),
+        "rfc",
+        "linux: Linux's sender under any SACK protocol (RACK-TLP, PRR, F-RTO, undo, timeout, delayed ACKs); linux-reno, linux-cubic \
+         and bbr always have it",
+        "RFC 8985, RFC 9937, RFC 5682, RFC 4015",
+    ),
+    ParamSpec::new(
         "tail_loss_probe",
         Kind::Bool,
         "false",
-        "tail-loss probe (needs a SACK protocol)",
+        "tail-loss probe (needs a SACK protocol); on with Linux's sender if not set",
         "RFC 8985 section 7",
     ),
     ParamSpec::new(

@@ -15,6 +15,7 @@ mod parking_lot;
 mod permutation;
 mod poisson;
 mod query;
+mod rdma;
 mod staggered;
 mod t1;
 mod testbed;
@@ -33,6 +34,7 @@ pub const ALL: &[&Scenario] = &[
     &t1::T1,
     &parking_lot::PARKING_LOT,
     &poisson::POISSON,
+    &rdma::RDMA,
     &db_ftp::DB_FTP,
     &control_sets::CONTROL_SETS,
     &testbed::TESTBED,

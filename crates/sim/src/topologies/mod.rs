@@ -150,6 +150,12 @@ impl Named {
         }
         Ok((self.family.build)(&self.numbers, tiers))
     }
+    /// Rate of the links between switches at which a switch with hosts has as much towards other switches as towards them; `None` where
+    /// switches are not in tiers.
+    pub fn even_fabric_rate(&self, host: f64) -> Option<f64> {
+        let (down, up) = (self.family.ports?)(&self.numbers);
+        Some(f64::from(down) * host / f64::from(up))
+    }
     /// Rate of the links between switches, bit/s: as given, as oversubscription says, or the hosts' own rate.
     ///
     /// # Errors
@@ -196,7 +202,8 @@ impl Named {
     /// As [`Named::fabric_rate`]; a buffer smaller than one packet.
     pub fn tiers(&self, p: &Params, c: &Common) -> Result<Tiers, ParamError> {
         let fabric_rate = Rate::from_bps(self.fabric_rate(p)?);
-        let host = c.link(p.rate("link_rate"), p.dur("link_delay"), Some((p, "buffer")))?;
+        let host =
+            c.link(p.rate("link_rate"), p.dur("link_delay"), p.is_set("buffer").then_some((p, "buffer")))?;
         let delay = if p.is_set("fabric_delay") { p.dur("fabric_delay") } else { host.delay };
         let fabric = LinkSpec { rate: fabric_rate, delay, ..host.clone() };
         Ok(Tiers { host, fabric })

@@ -1,22 +1,25 @@
-//! Incast as an open loop: now and then hosts send to one client at once, whatever became of the earlier times.
+//! Incast as an open loop: now and then hosts send to one client at once, whatever became of the earlier times. The client is always the same,
+//! or drawn each time.
 
 use super::{Acked, Action, Actions, FlowRequest, Workload};
 use penstock_core::Stream;
 use penstock_units::{Dur, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Incasts of one client.
+/// Incasts of one client, or of one that is drawn each time.
 pub struct Incast {
     /// One per server that may take part.
     responses: Vec<FlowRequest>,
+    /// Each incast draws its client among the servers.
+    draws_client: bool,
     plan: Plan,
     rng: Stream,
     /// Begin of the next incast.
     next: Time,
     /// Incasts begun.
     begun: u64,
-    /// Responses still to be sent: when, number of the incast, server.
-    pending: BTreeSet<(Time, u64, usize)>,
+    /// Responses still to be sent: when, number of the incast, server, client.
+    pending: BTreeSet<(Time, u64, usize, u32)>,
     /// Incasts that are not complete: begin, responses outstanding.
     open: BTreeMap<u64, (Time, usize)>,
 }
@@ -48,13 +51,29 @@ pub enum Times {
 }
 
 impl Incast {
-    /// `responses` says who may send with how many bytes.
-    pub fn new(responses: Vec<FlowRequest>, plan: Plan, mut rng: Stream) -> Incast {
+    /// `responses` says who may send to whom with how many bytes.
+    pub fn new(responses: Vec<FlowRequest>, plan: Plan, rng: Stream) -> Incast {
+        Incast::with(responses, false, plan, rng)
+    }
+    /// Each time one of those that may send is drawn to be the client instead.
+    pub fn among(responses: Vec<FlowRequest>, plan: Plan, rng: Stream) -> Incast {
+        Incast::with(responses, true, plan, rng)
+    }
+    fn with(responses: Vec<FlowRequest>, draws_client: bool, plan: Plan, mut rng: Stream) -> Incast {
         let next = match plan.times {
             Times::Every(_) => plan.start,
             Times::Poisson(rate) => plan.start + Dur::from_secs(rng.exponential(1.0 / rate)),
         };
-        Incast { responses, plan, rng, next, begun: 0, pending: BTreeSet::new(), open: BTreeMap::new() }
+        Incast {
+            responses,
+            draws_client,
+            plan,
+            rng,
+            next,
+            begun: 0,
+            pending: BTreeSet::new(),
+            open: BTreeMap::new(),
+        }
     }
     fn next_begin(&self) -> Time {
         if self.begun < self.plan.count {
@@ -64,7 +83,8 @@ impl Incast {
         }
     }
     fn begin(&mut self) {
-        let mut servers: Vec<usize> = (0..self.responses.len()).collect();
+        let client = self.draws_client.then(|| self.rng.below(self.responses.len() as u64) as usize);
+        let mut servers: Vec<usize> = (0..self.responses.len()).filter(|s| Some(*s) != client).collect();
         if self.plan.servers < servers.len() {
             self.rng.shuffle(&mut servers);
             servers.truncate(self.plan.servers);
@@ -72,7 +92,8 @@ impl Incast {
         let at = self.next;
         self.open.insert(self.begun, (at, servers.len()));
         for server in servers {
-            self.pending.insert((at + self.rng.dur_below(self.plan.jitter), self.begun, server));
+            let to = client.map_or(self.responses[server].dst, |c| self.responses[c].src);
+            self.pending.insert((at + self.rng.dur_below(self.plan.jitter), self.begun, server, to));
         }
         self.begun += 1;
         let gap = match self.plan.times {
@@ -94,13 +115,19 @@ impl Workload for Incast {
         while self.next_begin() <= now {
             self.begin();
         }
-        while let Some((at, incast, server)) = self.pending.first().copied() {
+        while let Some((at, incast, server, dst)) = self.pending.first().copied() {
             if at > now {
                 break;
             }
             self.pending.pop_first();
             let due = self.plan.deadline.map_or(Time::NEVER, |d| now + d);
-            actions.open(FlowRequest { close: true, due, tag: incast, ..self.responses[server].clone() });
+            actions.open(FlowRequest {
+                dst,
+                close: true,
+                due,
+                tag: incast,
+                ..self.responses[server].clone()
+            });
         }
     }
     fn on_acked(&mut self, _now: Time, acked: &Acked, actions: &mut Actions) {
@@ -110,7 +137,8 @@ impl Workload for Incast {
             let started = *started;
             self.open.remove(&acked.tag);
             // Every server sends the same.
-            let servers = self.plan.servers.min(self.responses.len()) as u64;
+            let most = self.responses.len() - usize::from(self.draws_client);
+            let servers = self.plan.servers.min(most) as u64;
             actions.push(Action::Block { started, bytes: acked.bytes * servers });
         }
     }
@@ -156,6 +184,20 @@ mod tests {
             |i: u64| -> Vec<u32> { flows.iter().filter(|f| f.1.tag == i).map(|f| f.1.src).collect() };
         assert!((0..3).all(|i| servers(i).windows(2).all(|w| w[0] < w[1])), "a server sends once");
         assert!(servers(0) != servers(1) || servers(1) != servers(2), "drawn anew each time");
+    }
+    #[test]
+    fn a_client_that_is_drawn_sends_nothing_to_itself() {
+        let responses = (0..10).map(|i| FlowRequest::new(i, i, 2000)).collect();
+        let plan = plan(Times::Every(Dur::micros(300)), 4, 200);
+        let mut w = Incast::among(responses, plan, Stream::new(1, 0, Entity::Workload, 0));
+        let flows = all(&mut w, Time::NEVER);
+        let mut clients = BTreeSet::new();
+        for incast in flows.chunks(4) {
+            let client = incast[0].1.dst;
+            assert!(incast.iter().all(|(_, f)| f.dst == client && f.src != client), "one client, not itself");
+            clients.insert(client);
+        }
+        assert_eq!((flows.len(), clients.len()), (800, 10), "each host was the client in 200 incasts");
     }
     #[test]
     fn overlapping_incasts_are_told_apart() {

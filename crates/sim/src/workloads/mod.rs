@@ -8,10 +8,15 @@ pub mod all_to_all;
 pub mod applications;
 pub mod block;
 pub mod closed;
+pub mod collective;
 pub mod flows;
+pub mod goal;
 pub mod incast;
+pub mod loggops;
+pub mod matrix;
 pub mod open;
 pub mod query;
+pub mod schedule;
 pub mod sizes;
 pub mod trace;
 
@@ -114,6 +119,15 @@ pub enum Action {
         /// Its bytes.
         bytes: u64,
     },
+    /// The same for a collective operation.
+    Collective {
+        /// Its start.
+        started: Time,
+        /// Bytes of the buffer of a rank.
+        bytes: u64,
+        /// Its bus bandwidth as a multiple of the algorithm's.
+        bus: f64,
+    },
     /// The run is complete.
     Stop,
 }
@@ -156,5 +170,13 @@ pub trait Workload: Send {
     /// One of its writes was acknowledged to the last byte.
     fn on_acked(&mut self, now: Time, acked: &Acked, actions: &mut Actions) {
         let _ = (now, acked, actions);
+    }
+    /// It wants to hear of deliveries ([`Self::on_delivered`]).
+    fn hears_deliveries(&self) -> bool {
+        false
+    }
+    /// One of its writes was received to the last byte.
+    fn on_delivered(&mut self, now: Time, delivered: &Acked, actions: &mut Actions) {
+        let _ = (now, delivered, actions);
     }
 }

@@ -6,6 +6,7 @@
 //! - [`Delayed`]: every n-th segment or after a while (RFC 5681 section 4.2), marks are not echoed; n = 1 is per packet.
 //! - [`Latched`]: the same, with ECE from the first mark until CWR (RFC 3168 section 6.1.3).
 //! - [`Dctcp`]: the same, with ECE that mirrors CE by an ACK at every change (RFC 8257 section 3.2).
+//! - [`Linux`]: quick acks and delays as in Linux, with either echo of marks.
 //! - The echo of the retransmit thread lies round one of these; it is in `recovery/thread.rs`, with the half it answers.
 //!
 //! A protocol that wants another one gives its connections a builder ([`super::Roles::echo`]).
@@ -13,13 +14,15 @@
 mod dctcp;
 mod delayed;
 mod latched;
+mod linux;
 
 pub use dctcp::Dctcp;
 pub use delayed::Delayed;
 pub use latched::Latched;
+pub use linux::Linux;
 
 use super::recovery::ThreadEcho;
-use super::{EcnMode, TcpConfig};
+use super::{EcnMode, Personality, TcpConfig};
 use crate::packet::Packet;
 use alloc::boxed::Box;
 use penstock_units::Time;
@@ -67,6 +70,7 @@ pub(super) enum AnyEcho {
     Delayed(Delayed),
     Latched(Latched),
     Dctcp(Dctcp),
+    Linux(Box<Linux>),
     Thread(Box<ThreadEcho>),
     Other(Box<dyn Echo>),
 }
@@ -76,6 +80,9 @@ impl AnyEcho {
     pub(super) fn new(cfg: &TcpConfig) -> AnyEcho {
         if let Some(build) = &cfg.roles.echo {
             return AnyEcho::Other(build(cfg));
+        }
+        if cfg.personality == Personality::Linux && cfg.delayed_ack > 1 {
+            return AnyEcho::Linux(Box::new(Linux::new(cfg)));
         }
         let standard = match cfg.ecn {
             EcnMode::Off => AnyEcho::Delayed(Delayed::new(cfg)),
@@ -95,6 +102,7 @@ macro_rules! each {
             AnyEcho::Delayed($echo) => $call,
             AnyEcho::Latched($echo) => $call,
             AnyEcho::Dctcp($echo) => $call,
+            AnyEcho::Linux($echo) => $call,
             AnyEcho::Thread($echo) => $call,
             AnyEcho::Other($echo) => $call,
         }

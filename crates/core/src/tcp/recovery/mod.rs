@@ -6,30 +6,33 @@
 //!
 //! - [`Reno`] (RFC 5681), [`NewReno`] (RFC 6582): duplicate ACKs are counted, and inflate the window.
 //! - [`Sack`] (RFC 6675): the scoreboard, with a tail-loss probe (RFC 8985 section 7) when asked.
-//! - [`Thread`]: one of these, and a thread that sends outstanding segments again at random (Kulkarni and Agrawal 2014).
+//! - [`Linux`]: RACK-TLP (RFC 8985), PRR (RFC 9937), F-RTO (RFC 5682) and undo, as in Linux today.
+//! - [`Thread`]: one of the first three, and a thread that sends outstanding segments again at random (Kulkarni and Agrawal 2014).
 //!
 //! A protocol that wants another one gives its connections a builder ([`super::Roles::recovery`]). What others need is here:
 //!
 //! - **Go-back-N**: [`Act::GoBack`] from [`Recovery::on_duplicate`] begins recovery and takes sending back to the first
 //!   unacknowledged byte; [`Recovery::choose`] stays at its default. `crates/models/tests/tcp/roles.rs` has one.
-//! - **RACK-TLP** (RFC 8985): [`Recovery::wants_segments`] gives the time each segment was last sent
-//!   ([`Connection::segments`]); [`Recovery::hears_all`] calls `on_ack` for every ACK, where RACK.segment is found and the
-//!   set of lost bytes (a [`super::Ranges`] of its own) grows; [`Control::deadline`] is the reordering timer, and
-//!   [`Recovery::on_deadline`] may enter recovery as an ACK may; [`Recovery::choose`] sends the lost bytes.
+//! - **A timer of its own**: [`Recovery::wants_segments`] gives the time each segment was last sent ([`Connection::segments`]),
+//!   [`Recovery::hears_all`] calls `on_ack` for every ACK, [`Control::deadline`] is a timer, and [`Recovery::on_deadline`] may enter
+//!   recovery as an ACK may. The tests have one.
+//! - **More than fast recovery**: [`Recovery::steers`]; [`Linux`] does.
 
+mod linux;
 mod newreno;
 mod probe;
 mod reno;
 mod sack;
 mod thread;
 
+pub use linux::Linux;
 pub use newreno::NewReno;
 pub use reno::Reno;
 pub use sack::Sack;
 pub use thread::{RetransmitThread, Thread, ThreadEcho, ThreadSegment};
 
 use super::sender::Phase;
-use super::{LossRecovery, Ranges, SegmentLog, TcpConfig};
+use super::{LossRecovery, Personality, Ranges, SegmentLog, TcpConfig};
 use crate::control::{FlowView, Limit};
 use crate::rng::Stream;
 use alloc::boxed::Box;
@@ -113,6 +116,12 @@ pub enum Act {
     Leave,
     /// A loss was repaired before it was noticed: the law hears of it and of its end.
     Repaired,
+    /// Fast recovery ends, and the next one begins.
+    Renew,
+    /// What a timeout has begun is over; nothing for the law.
+    Over,
+    /// The latest reduction was needless: the law takes it back, and nothing is known to be lost.
+    Undo,
 }
 
 /// What follows from an event.
@@ -140,11 +149,24 @@ pub struct Control {
     pub urgent: bool,
     /// When [`Recovery::on_deadline`] is due.
     pub deadline: Time,
+    /// Bytes taken for lost and not sent again: not in flight. Only where the recovery steers.
+    pub missing: u64,
+    /// The window is being reduced: the law must not grow it. Only where the recovery steers.
+    pub reducing: bool,
+    /// [`Recovery::choose`] is wanted, in fast recovery or not. Only where the recovery steers.
+    pub chooses: bool,
 }
 
 impl Control {
     /// Nothing.
-    pub const NONE: Control = Control { allowance: 0, urgent: false, deadline: Time::NEVER };
+    pub const NONE: Control = Control {
+        allowance: 0,
+        urgent: false,
+        deadline: Time::NEVER,
+        missing: 0,
+        reducing: false,
+        chooses: false,
+    };
 }
 
 /// Why a segment is sent.
@@ -184,6 +206,19 @@ pub enum Choice {
     Wait(Limit),
 }
 
+/// What an ACK says before anything of it is taken in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// The next byte expected.
+    pub ack: u64,
+    /// SACK blocks, without the report of a duplicate.
+    pub blocks: usize,
+    /// What came twice (RFC 2883).
+    pub dsack: Option<(u64, u64)>,
+    /// The time stamp echoed, where the option is in use (RFC 7323).
+    pub echo: Option<Time>,
+}
+
 /// Loss detection and what is sent after a loss. Fed by the sender, asked for [`Control`] after every event.
 pub trait Recovery: Send {
     /// True when [`Connection::segments`] is needed. Asked once.
@@ -195,6 +230,12 @@ pub trait Recovery: Send {
     fn hears_all(&self) -> bool {
         false
     }
+    /// True when this recovery keeps the scoreboard through a timeout and fills in the fields of [`Control`] that only count then:
+    /// it chooses in any phase, says what is not in flight, and ends the phase after a timeout itself ([`Act::Over`]). Asked once;
+    /// needs [`Self::hears_all`].
+    fn steers(&self) -> bool {
+        false
+    }
     /// The connection opens.
     fn start(&mut self, now: Time) {
         let _ = now;
@@ -202,10 +243,9 @@ pub trait Recovery: Send {
     /// Whether an ACK that acknowledges nothing new while data is outstanding counts as a duplicate. `new_sack`: it reports
     /// something that no ACK has; `window_changed`: it carries another receive window.
     fn is_duplicate(&self, new_sack: bool, window_changed: bool) -> bool;
-    /// An ACK of `ack` with `blocks` SACK blocks arrives, and perhaps a report of what came twice (RFC 2883); nothing of it has
-    /// been taken in yet.
-    fn before_ack(&mut self, c: &Connection<'_>, ack: u64, blocks: usize, dsack: Option<(u64, u64)>) -> Act {
-        let _ = (c, ack, blocks, dsack);
+    /// An ACK arrives; nothing of it has been taken in yet.
+    fn before_ack(&mut self, c: &Connection<'_>, arrival: &Arrival) -> Act {
+        let _ = (c, arrival);
         Act::Stay
     }
     /// The scoreboard has got the blocks of an ACK; the bytes they show to be lost.
@@ -221,8 +261,12 @@ pub trait Recovery: Send {
     fn on_enter(&mut self, c: &Connection<'_>) {
         let _ = c;
     }
+    /// A mark has been answered, and the law has reduced its window. Only where the recovery steers.
+    fn on_reduction(&mut self, c: &Connection<'_>) {
+        let _ = c;
+    }
     /// The retransmission timer has run out; the phase is still that of before. Returns the bytes taken for lost by it.
-    /// Afterwards the scoreboard is empty and sending goes on at the first unacknowledged byte.
+    /// Afterwards the scoreboard is empty and sending goes on at the first unacknowledged byte, unless the recovery steers.
     fn on_timeout(&mut self, c: &Connection<'_>) -> u64;
     /// What is wanted now.
     fn control(&self, c: &Connection<'_>) -> Control {
@@ -259,6 +303,7 @@ pub(super) enum AnyRecovery {
     Reno(Reno),
     NewReno(NewReno),
     Sack(Sack),
+    Linux(Box<Linux>),
     Thread(Box<Thread>),
     Other(Box<dyn Recovery>),
 }
@@ -268,6 +313,9 @@ impl AnyRecovery {
     pub(super) fn new(cfg: &TcpConfig, rng: Stream) -> AnyRecovery {
         if let Some(build) = &cfg.roles.recovery {
             return AnyRecovery::Other(build(cfg));
+        }
+        if cfg.personality == Personality::Linux && cfg.recovery == LossRecovery::Sack {
+            return AnyRecovery::Linux(Box::new(Linux::new(cfg)));
         }
         // With the retransmit thread a third duplicate counts in any case.
         let thread = cfg.retransmit_thread.filter(|t| t.probability > 0.0);
@@ -289,6 +337,7 @@ macro_rules! each {
             AnyRecovery::Reno($recovery) => $call,
             AnyRecovery::NewReno($recovery) => $call,
             AnyRecovery::Sack($recovery) => $call,
+            AnyRecovery::Linux($recovery) => $call,
             AnyRecovery::Thread($recovery) => $call,
             AnyRecovery::Other($recovery) => $call,
         }
@@ -302,14 +351,17 @@ impl Recovery for AnyRecovery {
     fn hears_all(&self) -> bool {
         each!(self, r => r.hears_all())
     }
+    fn steers(&self) -> bool {
+        each!(self, r => r.steers())
+    }
     fn start(&mut self, now: Time) {
         each!(self, r => r.start(now));
     }
     fn is_duplicate(&self, new_sack: bool, window_changed: bool) -> bool {
         each!(self, r => r.is_duplicate(new_sack, window_changed))
     }
-    fn before_ack(&mut self, c: &Connection<'_>, ack: u64, blocks: usize, dsack: Option<(u64, u64)>) -> Act {
-        each!(self, r => r.before_ack(c, ack, blocks, dsack))
+    fn before_ack(&mut self, c: &Connection<'_>, arrival: &Arrival) -> Act {
+        each!(self, r => r.before_ack(c, arrival))
     }
     fn on_sack(&mut self, c: &Connection<'_>) -> u64 {
         each!(self, r => r.on_sack(c))
@@ -322,6 +374,9 @@ impl Recovery for AnyRecovery {
     }
     fn on_enter(&mut self, c: &Connection<'_>) {
         each!(self, r => r.on_enter(c));
+    }
+    fn on_reduction(&mut self, c: &Connection<'_>) {
+        each!(self, r => r.on_reduction(c));
     }
     fn on_timeout(&mut self, c: &Connection<'_>) -> u64 {
         each!(self, r => r.on_timeout(c))

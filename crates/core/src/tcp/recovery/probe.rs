@@ -1,8 +1,11 @@
 //! The tail-loss probe (RFC 8985 section 7).
 
-use super::{Act, Connection, Outgoing, Why};
-use crate::tcp::Phase;
+use super::{Act, Arrival, Connection, Outgoing, Why};
+use crate::tcp::{Personality, Phase};
 use penstock_units::{Dur, Time};
+
+/// TCP_TIMEOUT_MIN_US of Linux.
+const TIMEOUT_MIN: Dur = Dur::millis(2);
 
 /// When a probe is sent, and what is made of the one that is out.
 #[derive(Clone, Debug)]
@@ -32,6 +35,10 @@ impl Probe {
         }
         due
     }
+    /// The probe that is out sent old data again, up to `end`.
+    pub(super) fn is_out(&self, end: u64) -> bool {
+        self.out == Some((end, true))
+    }
     /// Fast recovery begins.
     pub(super) fn on_enter(&mut self) {
         self.at = Time::NEVER;
@@ -52,8 +59,13 @@ impl Probe {
         // RFC 8985 section 7.2: PTO = 2 SRTT, plus the peer's delayed-ACK time when one segment is out; a timeout
         // that is due before becomes the probe.
         let mut pto = v.rtt_smoothed * 2;
-        if outstanding <= v.segment as u64 && c.cfg.delayed_ack > 1 {
-            pto += c.cfg.delayed_ack_timeout;
+        let single = outstanding <= v.segment as u64;
+        match c.cfg.personality {
+            Personality::Rfc if single && c.cfg.delayed_ack > 1 => pto += c.cfg.delayed_ack_timeout,
+            Personality::Rfc => {}
+            // tcp_schedule_loss_probe, from memory; a kernel confirms the first (docs/linux.md).
+            Personality::Linux if single => pto += c.cfg.rto_min,
+            Personality::Linux => pto += TIMEOUT_MIN,
         }
         self.at = (c.now + pto).min(c.rto_at);
     }
@@ -75,13 +87,8 @@ impl Probe {
         Some(Outgoing { seq, end, why: Why::Probe })
     }
     /// RFC 8985 section 7.4.2: what an ACK says about the outstanding probe.
-    pub(super) fn before_ack(
-        &mut self,
-        c: &Connection<'_>,
-        ack: u64,
-        blocks: usize,
-        dsack: Option<(u64, u64)>,
-    ) -> Act {
+    pub(super) fn before_ack(&mut self, c: &Connection<'_>, arrival: &Arrival) -> Act {
+        let Arrival { ack, blocks, dsack, .. } = *arrival;
         let Some((end, retransmitted)) = self.out else { return Act::Stay };
         if ack < end {
             return Act::Stay;

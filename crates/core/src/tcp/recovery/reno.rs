@@ -3,7 +3,6 @@
 
 use super::{Act, Connection, Control, Outcome, Outgoing, Recovery, Why};
 use crate::tcp::Phase;
-use penstock_units::Time;
 
 /// Reno's recovery.
 #[derive(Clone, Debug)]
@@ -73,7 +72,7 @@ impl Recovery for Reno {
             // RFC 3042: one new segment for each of the first two duplicate ACKs.
             allowance += i64::from(c.dup_acks.min(2)) * i64::from(c.view.segment);
         }
-        Control { allowance, urgent: self.head_due, deadline: Time::NEVER }
+        Control { allowance, urgent: self.head_due, ..Control::NONE }
     }
     fn urgent(&mut self, c: &Connection<'_>) -> Option<Outgoing> {
         core::mem::take(&mut self.head_due).then(|| c.head(Why::Lost))

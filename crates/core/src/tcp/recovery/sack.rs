@@ -1,7 +1,7 @@
 //! Recovery by selective acknowledgements (RFC 2018, RFC 6675).
 
 use super::probe::Probe;
-use super::{Act, Choice, Connection, Control, Outcome, Outgoing, Recovery, Why};
+use super::{Act, Arrival, Choice, Connection, Control, Outcome, Outgoing, Recovery, Why};
 use crate::control::Limit;
 use crate::tcp::Phase;
 use penstock_units::Time;
@@ -96,8 +96,8 @@ impl Recovery for Sack {
     fn is_duplicate(&self, new_sack: bool, _: bool) -> bool {
         new_sack || self.always
     }
-    fn before_ack(&mut self, c: &Connection<'_>, ack: u64, blocks: usize, dsack: Option<(u64, u64)>) -> Act {
-        self.probe.as_mut().map_or(Act::Stay, |p| p.before_ack(c, ack, blocks, dsack))
+    fn before_ack(&mut self, c: &Connection<'_>, arrival: &Arrival) -> Act {
+        self.probe.as_mut().map_or(Act::Stay, |p| p.before_ack(c, arrival))
     }
     fn on_sack(&mut self, c: &Connection<'_>) -> u64 {
         if let Some(end) = self.probe.as_mut().and_then(|p| p.on_sack(c)) {
@@ -167,7 +167,7 @@ impl Recovery for Sack {
         }
         let (due, deadline) =
             self.probe.as_ref().map_or((false, Time::NEVER), |p| (p.is_due(), p.deadline()));
-        Control { allowance, urgent: self.head_due || due, deadline }
+        Control { allowance, urgent: self.head_due || due, deadline, ..Control::NONE }
     }
     fn urgent(&mut self, c: &Connection<'_>) -> Option<Outgoing> {
         if core::mem::take(&mut self.head_due) {

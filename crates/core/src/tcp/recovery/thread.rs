@@ -6,7 +6,7 @@
 //! "Suspend retransmission thread", with no word on its return, is until recovery ends, or only while the
 //! third duplicate ACK is dealt with.
 
-use super::{Act, AnyRecovery, Choice, Connection, Control, Outcome, Outgoing, Recovery, Why};
+use super::{Act, AnyRecovery, Arrival, Choice, Connection, Control, Outcome, Outgoing, Recovery, Why};
 use crate::packet::{flag, Packet};
 use crate::rng::Stream;
 use crate::tcp::echo::{AnyEcho, Echo, Heard};
@@ -74,8 +74,8 @@ impl Recovery for Thread {
     fn is_duplicate(&self, new_sack: bool, window_changed: bool) -> bool {
         self.inner.is_duplicate(new_sack, window_changed)
     }
-    fn before_ack(&mut self, c: &Connection<'_>, ack: u64, blocks: usize, dsack: Option<(u64, u64)>) -> Act {
-        self.inner.before_ack(c, ack, blocks, dsack)
+    fn before_ack(&mut self, c: &Connection<'_>, arrival: &Arrival) -> Act {
+        self.inner.before_ack(c, arrival)
     }
     fn on_sack(&mut self, c: &Connection<'_>) -> u64 {
         self.inner.on_sack(c)

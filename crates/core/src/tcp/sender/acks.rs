@@ -4,8 +4,8 @@ use super::{connection, Connection, News, Phase, Sender};
 use crate::control::{AckRecord, Congestion, Limit};
 use crate::header::CcHeader;
 use crate::packet::{flag, Packet};
-use crate::tcp::recovery::Outcome;
-use crate::tcp::{EcnMode, Recovery};
+use crate::tcp::recovery::{Act, Arrival, Outcome};
+use crate::tcp::{EcnMode, Personality, Recovery};
 use penstock_units::{Dur, Time};
 
 /// What an ACK says about data, and what it found.
@@ -50,8 +50,19 @@ impl Sender {
         }
         let blocks = p.sack_blocks().len();
         if self.hears_all {
-            let act = self.recovery.before_ack(&connection!(self, now), ack, blocks, p.dsack());
-            self.act(now, act);
+            let echo = self.cfg.timestamps.then(|| p.sent_at());
+            let arrival = Arrival { ack, blocks, dsack: p.dsack(), echo };
+            let act = self.recovery.before_ack(&connection!(self, now), &arrival);
+            if act != Act::Stay || !self.steers {
+                self.act(now, act);
+            }
+            if let Some(log) = &mut self.log {
+                log.begin_ack(echo, self.view.rtt_min);
+                if let Some((start, end)) = p.dsack().filter(|d| self.steers && d.1 <= self.view.max_sent) {
+                    // A kernel counts what came twice as delivered once more (docs/linux.md).
+                    log.on_duplicate(end.saturating_sub(start));
+                }
+            }
         }
         if blocks > 0 {
             facts.sacked = self.update_scoreboard(now, p);
@@ -61,9 +72,16 @@ impl Sender {
         } else {
             let outstanding = ack == self.view.una && self.view.max_sent > ack;
             let duplicate = outstanding && self.recovery.is_duplicate(facts.sacked > 0, window_changed);
+            if duplicate && self.steers {
+                facts.rtt = self.sample_segments(now);
+            }
             let outcome = if duplicate { self.on_dup_ack(now) } else { Outcome::NONE };
+            // Linux changes its state first (tcp_fastretrans_alert), and then the law hears of the ACK (tcp_cong_control).
+            if duplicate && self.steers {
+                self.act(now, outcome.act);
+            }
             self.tell_rare(now, p, header, &facts);
-            if duplicate {
+            if duplicate && !self.steers {
                 self.act(now, outcome.act);
             }
         }
@@ -90,6 +108,7 @@ impl Sender {
             now,
             acked: facts.acked,
             sacked: facts.sacked,
+            delivered: facts.acked,
             lost: core::mem::take(&mut self.lost_unheard),
             rate: None,
             rtt: facts.rtt,
@@ -111,8 +130,10 @@ impl Sender {
     #[cold]
     fn tell_rate(&mut self, record: AckRecord<'_>) {
         let rtt_min = if self.view.rtt_min == Dur::MAX { Dur::ZERO } else { self.view.rtt_min };
-        let rate = self.log.as_mut().and_then(|log| log.sample(rtt_min, self.lost));
-        self.cc.on_ack(&AckRecord { rate: rate.as_ref(), ..record }, &self.view);
+        let Some(log) = &mut self.log else { return };
+        let rate = if self.wants_rate { log.sample(rtt_min, self.lost) } else { None };
+        let delivered = log.newly_delivered();
+        self.cc.on_ack(&AckRecord { rate: rate.as_ref(), delivered, ..record }, &self.view);
     }
 
     pub(super) fn on_syn_ack(&mut self, now: Time, p: &Packet, header: &CcHeader) {
@@ -138,10 +159,24 @@ impl Sender {
     }
 
     pub(super) fn take_sample(&mut self, sample: Dur) {
-        self.rtt.sample(sample, &self.cfg);
+        match self.cfg.personality {
+            Personality::Rfc => self.rtt.sample(sample, &self.cfg),
+            Personality::Linux => self.rtt.sample_linux(sample, &self.cfg, self.view.una, self.view.nxt),
+        }
         self.view.rtt_latest = sample;
         self.view.rtt_smoothed = self.rtt.smoothed;
         self.view.rtt_min = self.rtt.min;
+    }
+
+    /// Linux (tcp_ack_update_rtt, from memory) takes a sample from every ACK that delivers something sent once: the estimate from what
+    /// was sent first, because its ACK may have been delayed, the smallest RTT and the law's sample from what was sent last.
+    fn sample_segments(&mut self, now: Time) -> Option<Dur> {
+        let (first, last) = self.log.as_ref()?.delivered_now().once?;
+        self.take_sample(now.since(first));
+        let least = now.since(last);
+        self.rtt.min = self.rtt.min.min(least);
+        self.view.rtt_min = self.rtt.min;
+        Some(least)
     }
 
     #[inline]
@@ -157,19 +192,22 @@ impl Sender {
                 self.timed = None;
             }
         }
-        if let Some(sample) = rtt {
-            self.take_sample(sample);
+        if let Some(log) = &mut self.log {
+            log.on_acked(now, ack.min(self.view.app_end));
         }
         self.view.una = ack;
+        let of_segments = if self.steers { self.sample_segments(now) } else { None };
+        if of_segments.is_some() {
+            rtt = of_segments;
+        } else if let Some(sample) = rtt.filter(|_| !self.steers || self.cfg.timestamps) {
+            self.take_sample(sample);
+        }
         self.view.nxt = self.view.nxt.max(ack);
         if let Some(news) = &mut self.news {
             news.push(News::Acked { bytes, ece: p.has(flag::ECE), sent_at: p.sent_at(), rtt });
         }
         if !self.sacked.is_empty() {
             self.sacked.remove_below(ack);
-        }
-        if let Some(log) = &mut self.log {
-            log.on_acked(now, ack.min(self.view.app_end));
         }
         let concerns_recovery = self.hears_all || self.dup_acks > 0 || self.phase == Phase::FastRecovery;
         self.dup_acks = 0;
@@ -180,11 +218,16 @@ impl Sender {
             outcome = self.recovery.on_ack(&connection!(self, now), bytes);
             self.count_lost(outcome.lost);
         }
-        if self.phase == Phase::Loss && self.recover.is_none_or(|r| ack >= r) {
+        if self.steers {
+            // Where nothing is or was lost, what the recovery wants has not changed.
+            if outcome != Outcome::NONE || self.wants.chooses {
+                self.act(now, outcome.act);
+            }
+        } else if self.phase == Phase::Loss && self.recover.is_none_or(|r| ack >= r) {
             self.set_phase(Phase::Open);
         }
         self.tell(now, p, header, &facts);
-        if concerns_recovery {
+        if concerns_recovery && !self.steers {
             self.act(now, outcome.act);
         }
         // RFC 6298 (5.2), (5.3).
@@ -195,6 +238,11 @@ impl Sender {
             self.rto_at = Time::NEVER;
         } else if !outcome.against_custom {
             self.rto_at = now + self.rto();
+            if self.steers && self.sacked.containing(self.view.una).is_some() {
+                // The next segment had been SACKed: the receiver has given it up, or its ACK is on the way
+                // (tcp_check_sack_reneging, from memory).
+                self.rto_at = now + (self.view.rtt_smoothed / 2).max(Dur::millis(10));
+            }
         }
         if self.hears_all {
             self.recovery.rearm(&connection!(self, now));
@@ -269,6 +317,10 @@ impl Sender {
         self.cwr_end = self.view.nxt;
         self.cwr_due = true;
         self.congestion(now, Congestion::Ecn);
+        if self.steers {
+            self.recovery.on_reduction(&connection!(self, now));
+            self.sync(now);
+        }
         let segment = self.view.segment as u64;
         if self.cfg.ecn == EcnMode::Classic && (before <= segment || self.cwnd < segment) {
             // RFC 3168 section 6.1.2: at one segment the window cannot shrink; the retransmit timer is reset and the

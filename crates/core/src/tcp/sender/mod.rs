@@ -9,7 +9,7 @@ use crate::control::{Congestion, Control, FlowView, Limit, WindowLaw};
 use crate::quantity::Report;
 use crate::rng::Stream;
 use crate::tcp::recovery::{self, Act, AnyRecovery, Connection, Recovery};
-use crate::tcp::{HeaderCompressor, Ranges, RttEstimator, SegmentLog, TcpConfig};
+use crate::tcp::{HeaderCompressor, Personality, Ranges, RttEstimator, SegmentLog, TcpConfig};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -105,6 +105,8 @@ pub struct SenderStats {
     pub ece_acks: u64,
     /// Tail-loss probes.
     pub probes: u64,
+    /// Reductions that were taken back as needless.
+    pub undone: u64,
     /// Segments sent by the retransmit thread.
     pub thread_retransmits: u64,
 }
@@ -126,6 +128,10 @@ pub struct Sender {
     wants: recovery::Control,
     /// The recovery hears of every ACK and segment.
     hears_all: bool,
+    /// The law wants the delivery rate.
+    wants_rate: bool,
+    /// The recovery chooses in any phase and keeps the scoreboard through a timeout.
+    steers: bool,
     /// A record of every segment, when the law or the recovery asked for it.
     log: Option<Box<SegmentLog>>,
     /// Bytes taken for lost so far, and how many of them the law has not heard of.
@@ -223,6 +229,8 @@ impl Sender {
             news: None,
             pacing: None,
             hears_all: recovery.hears_all(),
+            steers: recovery.steers(),
+            wants_rate: cc.wants_rate(),
             recovery,
             wants: recovery::Control::NONE,
             log: log.then(Box::default),
@@ -282,7 +290,13 @@ impl Sender {
         // RFC 5681 section 4.1: after an idle time of one RTO the window restarts.
         let idle = self.view.una == self.view.nxt && self.view.nxt > 0;
         if self.cfg.restart_after_idle && idle && now.since(self.active_at) > self.rtt.rto(&self.cfg) {
-            self.congestion(now, Congestion::Idle);
+            let rto = self.rtt.rto(&self.cfg).0;
+            // Linux (tcp_cwnd_restart, from memory) halves the window for every timeout that has passed: the law hears of each.
+            let times = match self.cfg.personality {
+                Personality::Rfc => 1,
+                Personality::Linux => now.since(self.active_at).0.div_ceil(rto) - 1,
+            };
+            (0..times.min(32)).for_each(|_| self.congestion(now, Congestion::Idle));
         }
         if idle {
             self.cc.on_transfer(now, &self.view);
@@ -354,6 +368,10 @@ impl Sender {
     pub fn cwnd(&self) -> u64 {
         self.cwnd
     }
+    /// Bytes acknowledged selectively, above the cumulative acknowledgement.
+    pub fn sacked_bytes(&self) -> u64 {
+        self.sacked.total()
+    }
     /// RTT estimator.
     pub fn rtt(&self) -> &RttEstimator {
         &self.rtt
@@ -406,6 +424,9 @@ impl Sender {
     /// Reads what the recovery wants. Needed after each of its events, and when phase or duplicate count have changed.
     fn sync(&mut self, now: Time) {
         self.wants = self.recovery.control(&connection!(self, now));
+        if self.steers {
+            self.view.in_recovery = self.phase == Phase::FastRecovery || self.wants.reducing;
+        }
     }
     /// Counts bytes taken for lost.
     #[inline]
@@ -421,6 +442,18 @@ impl Sender {
             Act::Leave => {
                 self.set_phase(Phase::Open);
                 self.congestion(now, Congestion::Recovered);
+            }
+            Act::Renew => {
+                self.set_phase(Phase::Open);
+                self.congestion(now, Congestion::Recovered);
+                self.enter_recovery(now, false);
+            }
+            Act::Over => self.set_phase(Phase::Open),
+            Act::Undo => {
+                self.set_phase(Phase::Open);
+                self.stats.undone += 1;
+                self.cwr_end = self.cwr_end.min(self.view.una);
+                self.congestion(now, Congestion::Spurious);
             }
             Act::Repaired => {
                 self.congestion(now, Congestion::Loss);
@@ -449,6 +482,8 @@ impl Sender {
     fn congestion(&mut self, now: Time, event: Congestion) {
         self.view.in_flight = if self.cfg.ssthresh_from_cwnd {
             self.cwnd.min(self.view.rwnd)
+        } else if self.steers {
+            self.flight()
         } else if matches!(event, Congestion::Timeout { .. }) && self.phase == Phase::FastRecovery {
             self.flight_in_recovery()
         } else {
@@ -480,11 +515,11 @@ impl Sender {
     #[inline]
     fn flight(&self) -> u64 {
         let sent = self.payload_end();
-        let flight = sent.saturating_sub(self.view.una);
+        let flight = sent.saturating_sub(self.view.una).saturating_sub(self.wants.missing);
         if self.sacked.is_empty() {
             flight
         } else {
-            flight - self.sacked.covered(self.view.una, sent)
+            flight.saturating_sub(self.sacked.covered(self.view.una, sent))
         }
     }
     /// One past the last byte of payload sent: the number of FIN is no byte in the network.

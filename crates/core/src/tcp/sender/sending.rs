@@ -33,7 +33,7 @@ impl Sender {
             self.send_request(now, out, header);
             return true;
         }
-        if self.phase == Phase::FastRecovery {
+        if self.phase == Phase::FastRecovery || self.wants.chooses {
             return self.send_in_recovery(now, out, header);
         }
         let Some((seq, len)) = self.choose(now) else { return self.nothing() };

@@ -66,16 +66,30 @@ impl Sender {
         if self.phase == Phase::FastRecovery {
             self.dup_acks = 0; // FlightSize is all that is outstanding again
         }
-        self.congestion(now, Congestion::Timeout { in_a_row });
+        // Linux (tcp_enter_loss, from memory): a timeout within a reduction is no second one, ssthresh stays.
+        let again = self.steers && self.view.in_recovery;
+        self.congestion(
+            now,
+            Congestion::Timeout { in_a_row: if again { in_a_row.max(2) } else { in_a_row } },
+        );
         self.announce_reduction();
+        if self.steers && self.sacked.containing(self.view.una).is_some() {
+            // RFC 2018 section 8: what was reported has been given up.
+            self.sacked.clear();
+            if let Some(log) = &mut self.log {
+                log.forget_sacked();
+            }
+        }
         let lost = self.recovery.on_timeout(&connection!(self, now));
         self.count_lost(lost);
         // RFC 5681 section 3.1, RFC 6582 section 4, RFC 2018 section 8: back to the first unacknowledged byte.
         self.recover = Some(self.view.max_sent);
         self.set_phase(Phase::Loss);
-        self.sacked.clear();
         self.dup_acks = 0;
-        self.view.nxt = self.view.una;
+        if !self.steers {
+            self.sacked.clear();
+            self.view.nxt = self.view.una;
+        }
         self.cwr_end = self.cwr_end.min(self.view.una);
         self.sync(now);
     }

@@ -1,6 +1,7 @@
 //! Any network and any workloads, from the tables of a scenario file.
 
 mod network;
+mod schedules;
 mod tables;
 mod workloads;
 

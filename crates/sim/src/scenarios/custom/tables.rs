@@ -19,7 +19,7 @@ pub struct TableSpec {
     pub params: &'static [ParamSpec],
 }
 
-const RATE: ParamSpec = ParamSpec::new("rate", Kind::Rate, "", "rate; must be given", "").range(1e3, 1e13);
+const RATE: ParamSpec = ParamSpec::new("rate", Kind::Rate, "", "rate; must be given", "").range(1e3, 1e15);
 const DELAY: ParamSpec =
     ParamSpec::new("delay", Kind::Duration, "", "propagation delay; must be given", "").range(0.0, 1.0);
 const KIND: ParamSpec = ParamSpec::new(
@@ -34,6 +34,9 @@ const KIND: ParamSpec = ParamSpec::new(
         "permutation",
         "incast",
         "all-to-all",
+        "collective",
+        "goal",
+        "matrix",
     ]),
     "flows",
     "kind of workload",
@@ -66,8 +69,21 @@ const JITTER: ParamSpec =
     ParamSpec::new("jitter", Kind::Duration, "0s", "each server answers after U(0, this)", "")
         .range(0.0, 10.0);
 
+const FILE: ParamSpec =
+    ParamSpec::new("file", Kind::Text, "", "the file, from the scenario file's folder; must be given", "");
+const CONNECTIONS: ParamSpec = ParamSpec::new(
+    "connections",
+    Kind::Choice(&["fresh", "persistent"]),
+    "fresh",
+    "a connection per message, or one from each host to each",
+    "",
+);
+const REPETITIONS: ParamSpec =
+    ParamSpec::new("repetitions", Kind::Count, "1", "how often; the next begins when one is complete", "")
+        .range(1.0, 1e9);
+
 /// Every table a scenario file may have.
-pub const TABLES: [TableSpec; 10] = [
+pub const TABLES: [TableSpec; 13] = [
     TableSpec {
         name: "link",
         text: "between = [A, B]: both directions, hosts queue without limit; or from, to: one direction",
@@ -208,7 +224,7 @@ pub const TABLES: [TableSpec; 10] = [
             PROTOCOL,
             CLASS,
             START,
-            ParamSpec::new("file", Kind::Text, "", "the file, from the scenario file's folder; must be given", ""),
+            FILE,
         ],
     },
     TableSpec {
@@ -267,6 +283,80 @@ pub const TABLES: [TableSpec; 10] = [
             ),
             ParamSpec::new("repetitions", Kind::Count, "1", "how often; the next begins when all flows are complete", "")
                 .range(1.0, 1e12),
+        ],
+    },
+    TableSpec {
+        name: "collective",
+        text: "hosts (unset = all) are the ranks of a collective operation; alone, its end ends the run",
+        nodes: &["hosts"],
+        params: &[
+            KIND,
+            PROTOCOL,
+            CLASS,
+            START,
+            SPREAD,
+            ParamSpec::new(
+                "operation",
+                Kind::Choice(&["all-reduce", "all-gather", "reduce-scatter", "all-to-all"]),
+                "all-reduce",
+                "what is done",
+                "",
+            ),
+            ParamSpec::new(
+                "algorithm",
+                Kind::Choice(&["ring", "tree", "halving-doubling", "pairwise"]),
+                "",
+                "how; unset = ring, pairwise for all-to-all",
+                "Thakur, Rabenseifner and Gropp, IJHPCA 2005",
+            ),
+            ParamSpec::new("size", Kind::Size, "", "bytes of the buffer of a rank, the whole one; must be given", "NCCL tests")
+                .range(1.0, 1e13),
+            ParamSpec::new("window", Kind::Count, "1", "pairwise: messages of a rank that are not acknowledged", "chosen")
+                .range(1.0, 1e5),
+            ParamSpec::new(
+                "advance",
+                Kind::Choice(&["received", "acknowledged"]),
+                "received",
+                "a rank goes on when it has received a message, or when the sender has the last acknowledgement",
+                "the second: htsim's triggers",
+            ),
+            CONNECTIONS,
+            REPETITIONS,
+        ],
+    },
+    TableSpec {
+        name: "goal",
+        text: "a GOAL schedule, rank i at the i-th of hosts (unset = all); alone, its end ends the run",
+        nodes: &["hosts"],
+        params: &[
+            KIND,
+            PROTOCOL,
+            CLASS,
+            START,
+            SPREAD,
+            FILE,
+            ParamSpec::new("unit", Kind::Duration, "1ns", "unit of calc", "the convention of LogGOPSim").range(1e-12, 1e3),
+            ParamSpec::new("overhead", Kind::Duration, "0s", "time of a processor per send and receive: LogP's o", "")
+                .range(0.0, 1.0),
+            CONNECTIONS,
+            REPETITIONS,
+        ],
+    },
+    TableSpec {
+        name: "matrix",
+        text: "a connection matrix of htsim with its triggers, host i being the i-th of hosts (unset = all); alone, its end ends the run",
+        nodes: &["hosts"],
+        params: &[
+            KIND,
+            PROTOCOL,
+            CLASS,
+            START,
+            SPREAD,
+            FILE,
+            ParamSpec::new("unit", Kind::Duration, "1ps", "unit of start times", "csg-htsim; in uet-htsim they are microseconds")
+                .range(1e-12, 1.0),
+            CONNECTIONS,
+            REPETITIONS,
         ],
     },
 ];

@@ -21,9 +21,9 @@ use penstock_units::{Dur, Time};
 use std::sync::Arc;
 
 /// Most flows one table may begin.
-const MOST_FLOWS: usize = 1_000_000;
+pub(super) const MOST_FLOWS: usize = 1_000_000;
 /// About how many pairs of hosts of one table are tried for a path before the run.
-const MOST_CHECKS: usize = 20_000;
+pub(super) const MOST_CHECKS: usize = 20_000;
 
 /// A flow like `template`.
 fn like(template: &FlowRequest, src: u32, dst: u32, bytes: u64) -> FlowRequest {
@@ -64,6 +64,9 @@ impl Builder<'_> {
         }
         if kind == "trace" {
             return self.trace(table, &template);
+        }
+        if matches!(kind, "collective" | "goal" | "matrix") {
+            return self.schedule(table, kind, template, alone, rng);
         }
         if kind == "permutation" || kind == "all-to-all" {
             return self.among(table, kind, template, alone, rng);
@@ -349,7 +352,7 @@ impl Builder<'_> {
     }
 
     /// Both directions of a pair must have a path; its propagation time counts for the smallest round trip.
-    fn check(&mut self, table: &Table, src: u32, dst: u32) -> Result<(), ParamError> {
+    pub fn check(&mut self, table: &Table, src: u32, dst: u32) -> Result<(), ParamError> {
         let t = &self.topology;
         let routes = self.routes.get_or_insert_with(|| Routes::new(t));
         let mut rtt = Dur::ZERO;
@@ -365,16 +368,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Workloads among hosts that all send and receive.
-    fn among(
-        &mut self,
-        table: &Table,
-        kind: &str,
-        template: FlowRequest,
-        alone: bool,
-        mut rng: Stream,
-    ) -> Result<Box<dyn Workload>, ParamError> {
-        let q = &table.params;
+    /// The hosts of a table, all where none are named, each once and at least two.
+    pub fn distinct(&self, table: &Table) -> Result<Vec<u32>, ParamError> {
         let named = table.nodes.contains_key("hosts");
         let hosts = if named { table.hosts(&self.topology, "hosts")? } else { self.topology.hosts() };
         let key = format!("{}.hosts", table.path);
@@ -386,6 +381,20 @@ impl Builder<'_> {
         if hosts.len() < 2 {
             return Err(ParamError::new(key, format!("{} host", hosts.len()), "must be at least two hosts"));
         }
+        Ok(hosts)
+    }
+
+    /// Workloads among hosts that all send and receive.
+    fn among(
+        &mut self,
+        table: &Table,
+        kind: &str,
+        template: FlowRequest,
+        alone: bool,
+        mut rng: Stream,
+    ) -> Result<Box<dyn Workload>, ParamError> {
+        let q = &table.params;
+        let hosts = self.distinct(table)?;
         let start = Time::ZERO + q.dur("start");
         if kind == "permutation" {
             let deadline = table.optional_dur("deadline");
@@ -406,6 +415,7 @@ impl Builder<'_> {
         let flows = hosts.len() * (hosts.len() - 1);
         if flows > MOST_FLOWS {
             let rule = format!("means {flows} flows; at most {MOST_FLOWS} are possible");
+            let key = format!("{}.hosts", table.path);
             return Err(ParamError::new(key, format!("{} hosts", hosts.len()), rule));
         }
         self.check_pairs(table, &hosts, &hosts)?;

@@ -1,0 +1,331 @@
+//! Recovery as in Linux today: RACK-TLP finds losses (RFC 8985), PRR spreads the reduction (RFC 9937), F-RTO and the undo rules take
+//! back what was needless (RFC 5682, RFC 4015, RFC 3708). One file each; this one is what connects them. Where it follows Linux
+//! and no RFC, that is from memory of `tcp_input.c`, and said at the line.
+//!
+//! Unlike the recoveries by the RFCs alone it keeps the scoreboard through a timeout (RFC 8985 section 6.3), so that only what is
+//! lost is sent again, and chooses what is sent whenever something is lost or a reduction runs, in fast recovery or not
+//! ([`Recovery::steers`]).
+
+mod frto;
+mod prr;
+mod rack;
+mod undo;
+
+use super::probe::Probe;
+use super::{Act, Arrival, Choice, Connection, Control, Outcome, Outgoing, Recovery, Why};
+use crate::control::Limit;
+use crate::tcp::{Phase, Ranges, TcpConfig};
+use frto::{Frto, Verdict};
+use penstock_units::Time;
+use prr::{Prr, Step};
+use rack::Rack;
+use undo::Undo;
+
+/// RACK-TLP, PRR, F-RTO and undo.
+pub struct Linux {
+    rack: Rack,
+    prr: Prr,
+    frto: Frto,
+    undo: Undo,
+    probe: Option<Probe>,
+    /// Taken for lost and not sent again since.
+    lost: Ranges,
+    /// The law follows ssthresh (all but those that set their window for recovery themselves, as BBR does).
+    reduces: bool,
+    /// Bytes delivered when the last ACK had been handled, and by that ACK.
+    delivered: u64,
+    newly: u64,
+    /// What the ACK at hand echoes, and whether it reports a duplicate that is no probe's.
+    echo: Option<Time>,
+    dsack: bool,
+    /// The window before the reduction that this ACK may lead to.
+    window: u64,
+    /// State CWR: a mark is being answered until more than this is acknowledged.
+    cwr: Option<u64>,
+    /// The first segment is to be sent again, whatever the windows say.
+    head_due: bool,
+    /// F-RTO wants new data to be sent, and nothing again.
+    new_only: bool,
+}
+
+impl Linux {
+    /// As `cfg` says: `tail_loss_probe`, `prr`.
+    pub fn new(cfg: &TcpConfig) -> Linux {
+        Linux {
+            rack: Rack::new(),
+            prr: Prr::default(),
+            frto: Frto::default(),
+            undo: Undo::default(),
+            probe: cfg.tail_loss_probe.then(Probe::new),
+            lost: Ranges::default(),
+            reduces: cfg.prr,
+            delivered: 0,
+            newly: 0,
+            echo: None,
+            dsack: false,
+            window: 0,
+            cwr: None,
+            head_due: false,
+            new_only: false,
+        }
+    }
+    fn pipe(&self, c: &Connection<'_>) -> u64 {
+        c.flight().saturating_sub(self.lost.total())
+    }
+    /// An ACK that acknowledges something, reports something, or both.
+    fn hear(&mut self, c: &Connection<'_>, advances: bool) -> Outcome {
+        let Some(log) = c.segments else { return Outcome::NONE };
+        let got = *log.delivered_now();
+        self.newly = log.delivered() - self.delivered;
+        self.delivered = log.delivered();
+        self.window = c.window;
+        self.new_only = false;
+        self.tidy(c);
+        let is_full = c.is_full_ack();
+        self.rack.update(c.now, &got);
+        self.rack.adapt(c, self.dsack, c.phase != Phase::Open && is_full);
+        let lost = self.rack.detect(c, &mut self.lost);
+        if self.cwr.is_some_and(|end| c.view.una > end) {
+            self.cwr = None;
+            self.prr.stop();
+        }
+        let act = match c.phase {
+            Phase::FastRecovery => self.in_recovery(advances, is_full),
+            Phase::Loss => {
+                let original = c.recover.is_some_and(|r| got.lowest_original.is_some_and(|end| end <= r));
+                self.after_timeout(c, advances, is_full, original)
+            }
+            _ if self.lost.is_empty() => Act::Stay,
+            _ => Act::Enter,
+        };
+        if self.prr.on && act == Act::Stay {
+            self.step(c, advances && lost == 0);
+        }
+        Outcome { act, lost, ..Outcome::NONE }
+    }
+    fn step(&mut self, c: &Connection<'_>, safe: bool) {
+        let pipe = self.pipe(c);
+        self.prr.step(&Step { pipe, delivered: self.newly, safe, segment: u64::from(c.view.segment) });
+    }
+    fn in_recovery(&mut self, advances: bool, is_full: bool) -> Act {
+        if advances && (self.undo.is_delayed(self.echo) || is_full && self.undo.may(self.echo)) {
+            return self.take_back();
+        }
+        if !is_full {
+            return Act::Stay;
+        }
+        self.prr.stop();
+        if self.lost.is_empty() {
+            Act::Leave
+        } else {
+            Act::Renew
+        }
+    }
+    fn after_timeout(&mut self, c: &Connection<'_>, advances: bool, is_full: bool, original: bool) -> Act {
+        if advances && self.undo.may(self.echo) {
+            return self.take_back();
+        }
+        let v = c.view;
+        let verdict = self.frto.on_ack(&frto::Ack {
+            advances,
+            is_full,
+            original,
+            duplicate: !advances,
+            new_sent: c.recover.is_some_and(|r| v.nxt > r),
+            new_data: v.nxt < c.seq_end() && v.nxt + u64::from(v.segment) <= v.una + v.rwnd,
+        });
+        match verdict {
+            Verdict::Spurious => return self.take_back(),
+            Verdict::SendNew => self.new_only = true,
+            Verdict::Conventional => {}
+        }
+        match (is_full, self.lost.is_empty()) {
+            (false, _) => Act::Stay,
+            (true, true) => Act::Over,
+            // Linux: the state is Open, and what RACK has found meanwhile begins fast recovery.
+            (true, false) => Act::Enter,
+        }
+    }
+    /// The reduction was needless.
+    fn take_back(&mut self) -> Act {
+        self.undo.forget();
+        self.prr.stop();
+        self.cwr = None;
+        self.lost.clear();
+        self.head_due = false;
+        Act::Undo
+    }
+    /// Takes out of `lost` what has arrived.
+    fn tidy(&mut self, c: &Connection<'_>) {
+        if self.lost.is_empty() {
+            return;
+        }
+        self.lost.remove_below(c.view.una);
+        for (start, end) in c.sacked.iter() {
+            self.lost.remove(start, end);
+        }
+    }
+    /// The next piece of what is lost.
+    fn next_lost(&self, c: &Connection<'_>) -> Option<Outgoing> {
+        let (start, end) = self.lost.iter().next()?;
+        // FIN rides on the last byte.
+        let limit = if end >= c.view.app_end { c.view.max_sent } else { end };
+        Some(Outgoing { seq: start, end: c.segment_end(start, limit), why: Why::Lost })
+    }
+    fn sent_again(&mut self, c: &Connection<'_>, o: &Outgoing) {
+        self.lost.remove(o.seq, o.end);
+        self.undo.on_sent_again(c.now, o.end.min(c.view.app_end).saturating_sub(o.seq));
+    }
+}
+
+impl Recovery for Linux {
+    fn wants_segments(&self) -> bool {
+        true
+    }
+    fn hears_all(&self) -> bool {
+        true
+    }
+    fn steers(&self) -> bool {
+        true
+    }
+    fn is_duplicate(&self, new_sack: bool, _: bool) -> bool {
+        new_sack
+    }
+    fn before_ack(&mut self, c: &Connection<'_>, a: &Arrival) -> Act {
+        self.echo = a.echo;
+        self.dsack = false;
+        if let Some((start, end)) = a.dsack {
+            // A duplicate that a probe has made says nothing about order (RFC 8985 section 7.4.2).
+            let probed = self.probe.as_ref().is_some_and(|p| p.is_out(end));
+            self.dsack = !probed;
+            if self.undo.on_dsack(start, end, c.view.una) && c.phase == Phase::Open {
+                // RFC 3708 section 3, Linux's tcp_try_undo_dsack: the last of them comes after the recovery.
+                self.take_back();
+                return Act::Undo;
+            }
+        }
+        self.probe.as_mut().map_or(Act::Stay, |p| p.before_ack(c, a))
+    }
+    fn on_duplicate(&mut self, c: &Connection<'_>) -> Outcome {
+        self.hear(c, false)
+    }
+    fn on_ack(&mut self, c: &Connection<'_>, _: u64) -> Outcome {
+        self.hear(c, true)
+    }
+    fn on_enter(&mut self, c: &Connection<'_>) {
+        if let Some(probe) = &mut self.probe {
+            probe.on_enter();
+        }
+        // Within the answer to a mark there is no second reduction.
+        if self.cwr.take().is_none() {
+            self.undo.start(c.view.una);
+            if self.reduces {
+                self.prr.start(self.window, c.window);
+            }
+        }
+        if self.prr.on {
+            self.step(c, false);
+        }
+    }
+    fn on_reduction(&mut self, c: &Connection<'_>) {
+        if self.reduces {
+            self.cwr = Some(c.view.nxt);
+            self.prr.start(self.window, c.window);
+            self.undo.forget();
+            self.step(c, true);
+        }
+    }
+    fn on_timeout(&mut self, c: &Connection<'_>) -> u64 {
+        let begins = c.phase == Phase::Open && self.cwr.is_none();
+        // RFC 5682 section 2.1 step 1; Linux runs it again when the timer has expired again.
+        self.frto.start(begins || c.phase == Phase::Loss);
+        if begins || c.phase == Phase::Loss && c.is_full_ack() {
+            self.undo.start(c.view.una);
+        }
+        self.prr.stop();
+        self.cwr = None;
+        self.new_only = false;
+        if let Some(probe) = &mut self.probe {
+            probe.on_timeout();
+        }
+        let bytes = self.rack.on_timeout(c, &mut self.lost);
+        self.head_due = true;
+        bytes
+    }
+    fn control(&self, c: &Connection<'_>) -> Control {
+        let (due, probe_at) =
+            self.probe.as_ref().map_or((false, Time::NEVER), |p| (p.is_due(), p.deadline()));
+        Control {
+            urgent: self.head_due || due,
+            deadline: probe_at.min(self.rack.at),
+            missing: self.lost.total(),
+            reducing: self.prr.on,
+            chooses: self.prr.on || !self.lost.is_empty() || c.phase == Phase::FastRecovery,
+            ..Control::NONE
+        }
+    }
+    fn urgent(&mut self, c: &Connection<'_>) -> Option<Outgoing> {
+        if core::mem::take(&mut self.head_due) && c.view.una < c.view.max_sent {
+            let head = c.head(Why::Lost);
+            self.sent_again(c, &head);
+            return Some(head);
+        }
+        let probe = self.probe.as_mut()?.send(c)?;
+        if probe.seq < c.view.max_sent {
+            self.undo.on_sent_again(c.now, probe.end - probe.seq);
+        }
+        Some(probe)
+    }
+    fn choose(&self, c: &Connection<'_>) -> Choice {
+        let v = c.view;
+        let pipe = self.pipe(c);
+        let lost = if self.new_only { None } else { self.next_lost(c) };
+        let room = if self.prr.on {
+            self.prr.has_room(pipe)
+        } else {
+            pipe == 0 || pipe + u64::from(v.segment) <= c.window
+        };
+        if !room {
+            return Choice::Wait(Limit::Window);
+        }
+        if let Some(o) = lost {
+            return Choice::Send(o);
+        }
+        if !self.prr.on {
+            return Choice::Usual;
+        }
+        if v.nxt >= c.seq_end() {
+            return Choice::Wait(Limit::Application);
+        }
+        let end = c.segment_end(v.nxt, c.seq_end());
+        if end.min(v.app_end) > v.una + v.rwnd {
+            return Choice::Wait(Limit::Receiver);
+        }
+        Choice::Send(Outgoing { seq: v.nxt, end, why: Why::Next })
+    }
+    fn on_sent(&mut self, c: &Connection<'_>, sent: &Outgoing) {
+        if self.prr.on {
+            self.prr.on_sent(sent.end.min(c.view.app_end).saturating_sub(sent.seq));
+        }
+        if sent.why == Why::Lost {
+            self.sent_again(c, sent);
+        }
+    }
+    fn rearm(&mut self, c: &Connection<'_>) {
+        if let Some(probe) = &mut self.probe {
+            probe.arm(c);
+        }
+    }
+    fn on_deadline(&mut self, c: &Connection<'_>) -> Outcome {
+        if c.now >= self.rack.at {
+            self.window = c.window;
+            self.newly = 0;
+            let lost = self.rack.detect(c, &mut self.lost);
+            let enters = lost > 0 && c.phase == Phase::Open;
+            let act = if enters { Act::Enter } else { Act::Stay };
+            return Outcome { act, lost, ..Outcome::NONE };
+        }
+        let due = self.probe.as_mut().is_some_and(|p| p.on_deadline(c.now));
+        Outcome { against_custom: due, ..Outcome::NONE }
+    }
+}

@@ -1,0 +1,136 @@
+//! RACK (RFC 8985 section 6): a segment is lost when one that was sent sufficiently later has been delivered.
+//!
+//! Names are the RFC's: `newest` is (RACK.xmit_ts, RACK.end_seq), `rtt` RACK.rtt, `fack` RACK.fack, `window` RACK.reo_wnd. Of two
+//! segments sent at one instant the RFC takes that of the higher number for the later; here the order of transmission is known, and
+//! in virtual time a retransmission often shares its instant with new data sent before it.
+
+use super::super::Connection;
+use crate::tcp::segments::Delivered;
+use crate::tcp::{Phase, Ranges, Segment};
+use penstock_units::{Dur, Time};
+
+/// Recoveries without a D-SACK after which the reordering window is small again (RFC 8985 section 6.2 step 4).
+const PERSIST: u32 = 16;
+
+/// What RACK knows of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Rack {
+    newest: (Time, u32),
+    rtt: Dur,
+    fack: u64,
+    reordering_seen: bool,
+    /// RACK.dsack_round: what was sent when the latest D-SACK that counted came.
+    dsack_round: Option<u64>,
+    /// RACK.reo_wnd_mult, RACK.reo_wnd_persist.
+    multiplier: u64,
+    persist: u32,
+    window: Dur,
+    /// When the reordering timer runs out.
+    pub(super) at: Time,
+}
+
+impl Rack {
+    pub(super) fn new() -> Rack {
+        Rack {
+            newest: (Time::ZERO, 0),
+            rtt: Dur::ZERO,
+            fack: 0,
+            reordering_seen: false,
+            dsack_round: None,
+            multiplier: 1,
+            persist: PERSIST,
+            window: Dur::ZERO,
+            at: Time::NEVER,
+        }
+    }
+    /// Section 6.2 steps 2 and 3: what an ACK has delivered.
+    pub(super) fn update(&mut self, now: Time, got: &Delivered) {
+        // Step 2. What may be the ACK of an earlier copy has been left out by the log.
+        if let Some(newest) = got.newest {
+            self.rtt = now.since(newest.0);
+            self.newest = self.newest.max(newest);
+        }
+        // Step 3: a segment sent once arrives behind one that was sent after it.
+        if got.lowest_original.is_some_and(|end| end < self.fack) {
+            self.reordering_seen = true;
+        }
+        self.fack = self.fack.max(got.highest);
+    }
+    /// Section 6.2 step 4: the reordering window. `dsack`: this ACK reports what came twice, and not because of a probe;
+    /// `leaving`: it ends a recovery.
+    pub(super) fn adapt(&mut self, c: &Connection<'_>, dsack: bool, leaving: bool) {
+        if self.dsack_round.is_some_and(|end| c.view.una >= end) {
+            self.dsack_round = None;
+        }
+        if dsack && self.dsack_round.is_none() {
+            self.dsack_round = Some(c.view.nxt);
+            self.multiplier += 1;
+            self.persist = PERSIST;
+        } else if leaving {
+            self.persist = self.persist.saturating_sub(1);
+            if self.persist == 0 {
+                self.multiplier = 1;
+            }
+        }
+        self.window = self.reordering_window(c);
+    }
+    fn reordering_window(&self, c: &Connection<'_>) -> Dur {
+        let v = c.view;
+        if !self.reordering_seen {
+            // RACK.segs_sacked >= DupThresh. Segments are counted by their bytes: short ones count less.
+            let enough = u64::from(c.cfg.dup_thresh) * u64::from(v.segment);
+            if c.phase != Phase::Open || c.sacked.total() >= enough {
+                return Dur::ZERO;
+            }
+        }
+        if v.rtt_min == Dur::MAX {
+            return Dur::ZERO;
+        }
+        // reo_wnd = min(RACK.reo_wnd_mult * RACK.min_RTT / 4, SRTT)
+        (v.rtt_min * self.multiplier / 4).min(v.rtt_smoothed)
+    }
+    /// Section 6.2 step 5: adds to `lost` what is lost by now, answers with its bytes, and sets the timer for the rest.
+    pub(super) fn detect(&mut self, c: &Connection<'_>, lost: &mut Ranges) -> u64 {
+        self.at = Time::NEVER;
+        let mut bytes = 0;
+        for s in c.segments.into_iter().flat_map(|log| log.iter()) {
+            if s.sacked {
+                continue;
+            }
+            if self.newest <= (s.sent_at, s.order) {
+                // Segments lie in order of number, and those sent once in order of time: none behind it can be older.
+                if !s.retransmitted {
+                    break;
+                }
+                continue;
+            }
+            if lost.containing(s.start).is_some() {
+                continue;
+            }
+            let due = s.sent_at + self.rtt + self.window;
+            if due <= c.now {
+                bytes += mark(lost, s);
+            } else {
+                // The RFC waits for the last of them: it then marks all.
+                self.at = if self.at == Time::NEVER { due } else { self.at.max(due) };
+            }
+        }
+        bytes
+    }
+    /// Section 6.3: at a retransmission timeout the first segment is lost, and all that have been out for long enough.
+    pub(super) fn on_timeout(&mut self, c: &Connection<'_>, lost: &mut Ranges) -> u64 {
+        self.at = Time::NEVER;
+        let mut bytes = 0;
+        for s in c.segments.into_iter().flat_map(|log| log.iter()) {
+            let waited = s.start == c.view.una || s.sent_at + self.rtt + self.window <= c.now;
+            if !s.sacked && waited && lost.containing(s.start).is_none() {
+                bytes += mark(lost, s);
+            }
+        }
+        bytes
+    }
+}
+
+fn mark(lost: &mut Ranges, s: &Segment) -> u64 {
+    lost.insert(s.start, s.end)
+}

@@ -1,0 +1,264 @@
+//! Entropy chosen at the sender: which of its paths a packet takes where switches hash a value of the packet (`spread=entropy`).
+//!
+//! Parameters are those of the Ultra Ethernet Consortium's public simulator (uet-htsim, commit 40ccb05), as its description states them; REPS:
+//! Bonato et al., "REPS: Recycled Entropy Packet Spraying", 2024 (from memory).
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use penstock_core::{Kind, ParamSpec, Params, Stream};
+use penstock_units::{Dur, Time};
+
+/// The rule, by name.
+pub const RULE: ParamSpec = ParamSpec::new(
+    "paths_by",
+    Kind::Choice(&["oblivious", "bitmap", "reps", "mixed"]),
+    "oblivious",
+    "oblivious: all values in turn; bitmap: values with marks, trims or timeouts are passed over; reps: values that came back unmarked \
+     are used again; mixed: those, else bitmap",
+    "uet-htsim; REPS: Bonato et al., 2024",
+);
+/// How many values.
+pub const PATHS: ParamSpec = ParamSpec::new(
+    "paths",
+    Kind::Count,
+    "64",
+    "values among which packets take their paths, a power of two where they take turns; 1 = one path per flow",
+    "uet-htsim",
+)
+.range(1.0, 65536.0);
+
+/// Values that REPS keeps (REPS, section 3: eight suffice).
+const KEPT: usize = 8;
+/// REPS stays frozen for so long, then draws so many values afresh (uet-htsim).
+const FROZEN: Dur = Dur::millis(10);
+const AFRESH: u32 = 16;
+/// Turns for which bitmap passes a value over: marked, trimmed, lost; and the most that adds up.
+const MARKED: u8 = 1;
+const TRIMMED: u8 = 4;
+const LOST: u8 = 15;
+
+/// What became of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It came through unmarked.
+    Good,
+    /// It was marked.
+    Marked,
+    /// It was trimmed.
+    Trimmed,
+    /// Nothing was heard of it.
+    Lost,
+}
+
+/// A rule as a protocol's parameters have it.
+#[derive(Clone, Copy, Debug)]
+pub struct PathRule {
+    bitmap: bool,
+    reps: bool,
+    fifo: bool,
+    paths: u32,
+    penalties: [u8; 3],
+}
+
+impl PathRule {
+    /// The rule of [`RULE`] and [`PATHS`].
+    ///
+    /// # Errors
+    /// A number of values that is no power of two, where they take turns.
+    pub fn parse(p: &Params) -> Result<PathRule, penstock_core::ParamError> {
+        let (name, paths) = (p.text(RULE.name), p.count(PATHS.name) as u32);
+        if name != "reps" && !paths.is_power_of_two() {
+            return Err(p.error(PATHS.name, "must be a power of two where values take turns"));
+        }
+        Ok(PathRule {
+            bitmap: name == "bitmap" || name == "mixed",
+            reps: name == "reps",
+            fifo: name == "mixed",
+            paths,
+            penalties: [MARKED, TRIMMED, LOST],
+        })
+    }
+    /// Values in turn, passed over once for every mark or trim.
+    pub fn bitmap_of_one(paths: u32) -> PathRule {
+        PathRule { bitmap: true, reps: false, fifo: false, paths, penalties: [1, 1, LOST] }
+    }
+}
+
+/// The choice of one sender.
+#[derive(Clone, Debug)]
+pub struct Chooser {
+    rule: PathRule,
+    /// Values in turn: the next index, and what it is changed by this time round.
+    index: u32,
+    flip: u32,
+    /// Turns for which a value is passed over.
+    skip: Vec<u8>,
+    /// Values that came back unmarked: for REPS the latest eight in a circle, `fresh` of which were not used again.
+    kept: Vec<u32>,
+    head: usize,
+    fresh: usize,
+    frozen_at: Option<Time>,
+    frozen_turn: usize,
+    afresh: u32,
+    /// The same without limit, for `mixed`.
+    recycled: VecDeque<u32>,
+}
+
+impl Chooser {
+    /// A sender that has sent nothing.
+    pub fn new(rule: PathRule, rng: &mut Stream) -> Chooser {
+        Chooser {
+            index: 0,
+            flip: rng.below(u64::from(rule.paths)) as u32,
+            skip: if rule.bitmap { vec![0; rule.paths as usize] } else { Vec::new() },
+            kept: Vec::new(),
+            head: 0,
+            fresh: 0,
+            frozen_at: None,
+            frozen_turn: 0,
+            afresh: 0,
+            recycled: VecDeque::new(),
+            rule,
+        }
+    }
+    /// The value of the next packet.
+    pub fn next(&mut self, rng: &mut Stream) -> u32 {
+        if self.rule.reps {
+            return self.next_reps(rng);
+        }
+        if let Some(value) = self.recycled.pop_front() {
+            return value;
+        }
+        // A value may be passed over 15 times; all of them together not for ever.
+        for _ in 0..u32::from(LOST + 1) * self.rule.paths {
+            let value = self.next_in_turn(rng);
+            match self.skip.get_mut(value as usize) {
+                Some(turns) if *turns > 0 => *turns -= 1,
+                _ => return value,
+            }
+        }
+        self.next_in_turn(rng)
+    }
+    /// Every value once each time round, in an order that changes every time.
+    fn next_in_turn(&mut self, rng: &mut Stream) -> u32 {
+        if self.index == self.rule.paths {
+            self.index = 0;
+            self.flip = rng.below(u64::from(self.rule.paths)) as u32;
+        }
+        self.index += 1;
+        (self.index - 1) ^ self.flip
+    }
+    fn next_reps(&mut self, rng: &mut Stream) -> u32 {
+        if self.afresh > 0 {
+            self.afresh -= 1;
+        } else if self.frozen_at.is_some() && !self.kept.is_empty() {
+            // Known to have worked, used or not, over and over.
+            self.frozen_turn = (self.frozen_turn + 1) % self.kept.len();
+            return self.kept[self.frozen_turn];
+        } else if self.fresh > 0 {
+            let at = (self.head + KEPT - self.fresh) % KEPT;
+            self.fresh -= 1;
+            return self.kept[at];
+        }
+        rng.below(u64::from(self.rule.paths)) as u32
+    }
+    /// A packet with this value was heard of, or not.
+    pub fn told(&mut self, now: Time, value: u32, fate: Fate) {
+        if self.rule.bitmap && fate != Fate::Good {
+            let turns = &mut self.skip[value as usize % self.rule.paths as usize];
+            let more = self.rule.penalties[fate as usize - 1];
+            *turns = (*turns + more).min(LOST);
+        }
+        if fate == Fate::Good && self.rule.fifo {
+            self.recycled.push_back(value);
+        }
+        if !self.rule.reps {
+            return;
+        }
+        match (fate, self.frozen_at) {
+            (Fate::Lost, None) if self.afresh == 0 => self.frozen_at = Some(now),
+            (Fate::Lost, _) => {}
+            (_, Some(since)) if now > since + FROZEN => {
+                self.frozen_at = None;
+                (self.head, self.fresh, self.afresh) = (0, 0, AFRESH);
+                self.kept.clear();
+            }
+            (Fate::Good, None) => {
+                if self.kept.len() < KEPT {
+                    self.kept.push(value);
+                } else {
+                    self.kept[self.head] = value;
+                }
+                self.head = (self.head + 1) % KEPT;
+                self.fresh = (self.fresh + 1).min(KEPT);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use penstock_core::rng::Entity;
+
+    fn chooser(name: &str, paths: u32) -> (Chooser, Stream) {
+        let given = [("paths_by".into(), name.into()), ("paths".into(), alloc::format!("{paths}"))];
+        let p = Params::parse("test", &[RULE, PATHS], &given).unwrap();
+        let mut rng = Stream::new(1, 0, Entity::Sender, 0);
+        (Chooser::new(PathRule::parse(&p).unwrap(), &mut rng), rng)
+    }
+
+    #[test]
+    fn values_take_turns_and_each_comes_once() {
+        let (mut c, mut rng) = chooser("oblivious", 8);
+        let rounds: Vec<Vec<u32>> = (0..6).map(|_| (0..8).map(|_| c.next(&mut rng)).collect()).collect();
+        for round in &rounds {
+            let mut sorted = round.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4, 5, 6, 7]);
+        }
+        assert!(rounds.windows(2).any(|w| w[0] != w[1]), "another order");
+    }
+    #[test]
+    fn bitmap_passes_over_what_was_told_badly_of() {
+        let (mut c, mut rng) = chooser("bitmap", 4);
+        c.told(Time::ZERO, 2, Fate::Trimmed);
+        c.told(Time::ZERO, 1, Fate::Marked);
+        let next: Vec<u32> = (0..18).map(|_| c.next(&mut rng)).collect();
+        let count = |v: u32| next.iter().filter(|n| **n == v).count();
+        // Five and a half rounds: value 1 is left out once, value 2 four times.
+        assert!(count(2) <= 2 && count(0) >= 5 && count(3) >= 5, "{next:?}");
+        // All of them bad: it goes on all the same.
+        (0..4).for_each(|v| c.told(Time::ZERO, v, Fate::Lost));
+        c.next(&mut rng);
+    }
+    #[test]
+    fn reps_uses_again_what_came_back() {
+        let (mut c, mut rng) = chooser("reps", 1024);
+        for v in [11, 12, 13] {
+            c.told(Time::ZERO, v, Fate::Good);
+        }
+        c.told(Time::ZERO, 99, Fate::Marked);
+        assert_eq!([c.next(&mut rng), c.next(&mut rng), c.next(&mut rng)], [11, 12, 13]);
+        // Ten come back; the first two are forgotten.
+        (20..30).for_each(|v| c.told(Time::ZERO, v, Fate::Good));
+        let again: Vec<u32> = (0..8).map(|_| c.next(&mut rng)).collect();
+        assert_eq!(again, [22, 23, 24, 25, 26, 27, 28, 29]);
+    }
+    #[test]
+    fn reps_freezes_on_a_loss_and_thaws() {
+        let (mut c, mut rng) = chooser("reps", 1024);
+        (20..24).for_each(|v| c.told(Time::ZERO, v, Fate::Good));
+        c.told(Time::ZERO, 999, Fate::Lost);
+        let frozen: Vec<u32> = (0..12).map(|_| c.next(&mut rng)).collect();
+        assert!(frozen.iter().all(|v| (20..24).contains(v)), "{frozen:?}");
+        // What comes back meanwhile changes nothing; 10 ms later it begins anew.
+        c.told(Time::ZERO + Dur::millis(1), 500, Fate::Good);
+        assert!((20..24).contains(&c.next(&mut rng)));
+        c.told(Time::ZERO + Dur::millis(11), 500, Fate::Good);
+        let fresh: Vec<u32> = (0..16).map(|_| c.next(&mut rng)).collect();
+        assert!(fresh.iter().filter(|v| (20..24).contains(*v)).count() < 3, "{fresh:?}");
+    }
+}

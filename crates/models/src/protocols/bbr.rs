@@ -1,0 +1,417 @@
+//! BBR, version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), on Linux's sender: a model of the path, the largest delivery rate
+//! of ten round trips and the smallest RTT of ten seconds, sets pacing rate and window; losses do not.
+//!
+//! Sections are the draft's. From Linux's `tcp_bbr.c` (from memory) are the pacing margin of 1 %, the even window with two segments
+//! more in the probing phase, and that a timeout makes Startup look for the plateau anew. Not here: Linux's detection of policers
+//! (`lt_bw`) and its allowance for aggregated ACKs (`extra_acked`). Data is counted in bytes of payload.
+
+use super::linux::configure;
+use crate::registry::{Protocol, Suite};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use penstock_core::tcp::{RateSample, TcpConfig};
+use penstock_core::{
+    AckRecord, Congestion, Control, FlowView, Kind, ParamSpec, Quantity, Report, Stream, Unit, WindowLaw,
+};
+use penstock_units::{Bytes, Dur, Rate, Time};
+
+static BTLBW: Quantity =
+    Quantity::new("btlbw_bps", Unit::BitsPerSecond, "estimated bandwidth of the bottleneck");
+static RTPROP: Quantity = Quantity::new("rtprop_s", Unit::Seconds, "estimated round-trip propagation time");
+
+/// BBR.
+pub const BBR: Protocol = Protocol {
+    name: "bbr",
+    text: "BBR version 1: paced at the measured bandwidth, a window of twice the measured bandwidth-delay product",
+    cites: "draft-cardwell-iccrg-bbr-congestion-control-00; Linux tcp_bbr.c",
+    params: &[
+        ParamSpec::new("rtprop_filter", Kind::Duration, "10s", "how long a smallest RTT counts", "section 4.1.2.3")
+            .range(1e-3, 1e6),
+        ParamSpec::new("probe_rtt", Kind::Duration, "200ms", "how long ProbeRTT keeps the window small", "section 4.3.5")
+            .range(0.0, 1e3),
+        ParamSpec::new("margin", Kind::Float, "0.01", "how far pacing stays below the estimate", "Linux tcp_bbr.c")
+            .range(0.0, 0.5),
+    ],
+    reports: &[&BTLBW, &RTPROP],
+    build: |p| {
+        let (filter, probe, margin) = (p.dur("rtprop_filter"), p.dur("probe_rtt"), p.float("margin"));
+        Ok(Suite {
+            configure: |c| {
+                configure(c);
+                // It sets its window in recovery itself (section 4.2.3.4).
+                (c.prr, c.ssthresh_from_cwnd) = (false, false);
+            },
+            endpoint: Arc::new(move |cfg, rng| Box::new(Bbr::new(cfg, rng, filter, probe, margin))),
+            ..Suite::tcp()
+        })
+    },
+};
+
+/// BBRHighGain = 2 / ln 2 (section 4.3.2.1).
+const HIGH_GAIN: f64 = 2.885_390_081_777_927;
+/// Section 4.3.4.1.
+const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+/// BtlBwFilterLen in round trips (section 4.1.1.3).
+const FILTER_ROUNDS: usize = 10;
+/// BBRMinPipeCwnd in segments (section 4.2.3.3).
+const MIN_PIPE: u64 = 4;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
+
+/// Names are the draft's; rates are in bytes of payload per second.
+struct Bbr {
+    rng: Stream,
+    filter: Dur,
+    probe: Dur,
+    margin: f64,
+    segment: u64,
+    /// Bytes on the wire per byte of payload, for the pacing rate.
+    overhead: f64,
+    initial: u64,
+    state: State,
+    pacing_gain: f64,
+    cwnd_gain: f64,
+    cwnd: u64,
+    pacing: f64,
+    /// BBR.BtlBwFilter: the largest sample of each of the last rounds; BBR.BtlBw is the largest of these.
+    samples: [(u64, f64); FILTER_ROUNDS],
+    btlbw: f64,
+    /// `None` = no RTT sample yet.
+    rtprop: Option<Dur>,
+    rtprop_stamp: Time,
+    rtprop_expired: bool,
+    /// Section 4.1.1.2: round counting.
+    next_round_delivered: u64,
+    round: u64,
+    round_start: bool,
+    delivered: u64,
+    /// Section 4.3.2.2.
+    filled_pipe: bool,
+    full_bw: f64,
+    full_bw_count: u32,
+    cycle: usize,
+    cycle_stamp: Time,
+    probe_rtt_done: Option<Time>,
+    probe_rtt_round_done: bool,
+    /// Samples of what was sent before this was delivered are ProbeRTT's: C.app_limited of BBRHandleProbeRTT.
+    limited_until: u64,
+    idle_restart: bool,
+    prior_cwnd: u64,
+    packet_conservation: bool,
+    in_recovery: bool,
+    /// After a timeout, until this is acknowledged.
+    loss_end: Option<u64>,
+}
+
+impl Bbr {
+    fn new(cfg: &TcpConfig, rng: Stream, filter: Dur, probe: Dur, margin: f64) -> Bbr {
+        let segment = u64::from(cfg.mss);
+        let initial = u64::from(cfg.initial_window) * segment;
+        Bbr {
+            rng,
+            filter,
+            probe,
+            margin,
+            segment,
+            overhead: f64::from(cfg.mss + cfg.header_len()) / f64::from(cfg.mss),
+            initial,
+            state: State::Startup,
+            pacing_gain: HIGH_GAIN,
+            cwnd_gain: HIGH_GAIN,
+            cwnd: initial,
+            // Section 4.2.1: pacing_gain * InitialCwnd / 1 ms before there is an RTT sample.
+            pacing: HIGH_GAIN * initial as f64 / 1e-3,
+            samples: [(0, 0.0); FILTER_ROUNDS],
+            btlbw: 0.0,
+            rtprop: None,
+            rtprop_stamp: Time::ZERO,
+            rtprop_expired: false,
+            next_round_delivered: 0,
+            round: 0,
+            round_start: false,
+            delivered: 0,
+            filled_pipe: false,
+            full_bw: 0.0,
+            full_bw_count: 0,
+            cycle: 0,
+            cycle_stamp: Time::ZERO,
+            probe_rtt_done: None,
+            probe_rtt_round_done: false,
+            limited_until: 0,
+            idle_restart: false,
+            prior_cwnd: 0,
+            packet_conservation: false,
+            in_recovery: false,
+            loss_end: None,
+        }
+    }
+
+    // ---- section 4.1: the model of the path ----------------------------------------------------------
+
+    /// BBRUpdateRound and BBRUpdateBtlBw (section 4.1.1).
+    fn update_btlbw(&mut self, rs: &RateSample) {
+        self.round_start = rs.prior_delivered >= self.next_round_delivered;
+        if self.round_start {
+            self.next_round_delivered = rs.total_delivered;
+            self.round += 1;
+            self.packet_conservation = false;
+        }
+        let rate = rs.delivered as f64 / rs.interval.as_secs();
+        if rs.interval == Dur::ZERO || rate < self.btlbw && self.is_limited(rs) {
+            return;
+        }
+        let slot = &mut self.samples[self.round as usize % FILTER_ROUNDS];
+        *slot = (self.round, if slot.0 == self.round { slot.1.max(rate) } else { rate });
+        let oldest = self.round.saturating_sub(FILTER_ROUNDS as u64 - 1);
+        let recent = self.samples.iter().filter(|(round, _)| *round >= oldest);
+        self.btlbw = recent.fold(0.0, |largest, (_, rate)| largest.max(*rate));
+    }
+    fn is_limited(&self, rs: &RateSample) -> bool {
+        rs.app_limited || rs.prior_delivered < self.limited_until
+    }
+    /// BBRUpdateRTprop (section 4.1.2).
+    fn update_rtprop(&mut self, ack: &AckRecord<'_>) {
+        self.rtprop_expired = ack.now > self.rtprop_stamp + self.filter;
+        let Some(rtt) = ack.rtt else { return };
+        if self.rtprop_expired || self.rtprop.is_none_or(|least| rtt <= least) {
+            self.rtprop = Some(rtt);
+            self.rtprop_stamp = ack.now;
+        }
+    }
+    /// BBRInflight(gain) (section 4.2.3.2).
+    fn inflight(&self, gain: f64) -> u64 {
+        let Some(rtprop) = self.rtprop else { return self.initial };
+        let bdp = self.btlbw * rtprop.as_secs();
+        let segments =
+            (gain * bdp / self.segment as f64 + 3.0 * self.send_quantum() / self.segment as f64) as u64 + 1;
+        // Linux (bbr_quantization_budget): an even number, and two more when probing.
+        let even = segments.next_multiple_of(2);
+        let probing = self.state == State::ProbeBw && self.cycle == 0;
+        (even + if probing { 2 } else { 0 }) * self.segment
+    }
+    /// BBRSetSendQuantum (section 4.2.2), in bytes. Segments leave one by one here; the quantum is room for those that wait.
+    fn send_quantum(&self) -> f64 {
+        let segment = self.segment as f64;
+        if self.pacing < 1.2e6 / 8.0 {
+            segment
+        } else if self.pacing < 24e6 / 8.0 {
+            2.0 * segment
+        } else {
+            (self.pacing * 1e-3).min(65_536.0)
+        }
+    }
+
+    // ---- section 4.2: control parameters -------------------------------------------------------------
+
+    /// BBRSetPacingRateWithGain (section 4.2.1).
+    fn set_pacing_rate(&mut self, gain: f64) {
+        let rate = gain * self.btlbw * (1.0 - self.margin);
+        if self.btlbw > 0.0 && (self.filled_pipe || rate > self.pacing) {
+            self.pacing = rate;
+        }
+    }
+    /// BBRSetCwnd (section 4.2.3.6) with BBRModulateCwndForRecovery (section 4.2.3.4).
+    fn set_cwnd(&mut self, ack: &AckRecord<'_>, newly: u64) {
+        let target = self.inflight(self.cwnd_gain);
+        if self.in_recovery {
+            if ack.lost > 0 {
+                self.cwnd = self.cwnd.saturating_sub(ack.lost).max(self.segment);
+            }
+            if self.packet_conservation {
+                self.cwnd = self.cwnd.max(ack.flight_after + newly);
+            }
+        }
+        if !self.packet_conservation {
+            if self.filled_pipe {
+                self.cwnd = (self.cwnd + newly).min(target);
+            } else if self.cwnd < target || self.delivered < self.initial {
+                self.cwnd += newly;
+            }
+            self.cwnd = self.cwnd.max(MIN_PIPE * self.segment);
+        }
+        // BBRModulateCwndForProbeRTT (section 4.2.3.5)
+        if self.state == State::ProbeRtt {
+            self.cwnd = self.cwnd.min(MIN_PIPE * self.segment);
+        }
+    }
+    /// BBRSaveCwnd (section 4.2.3.4).
+    fn save_cwnd(&mut self) {
+        let normal = !self.in_recovery && self.loss_end.is_none() && self.state != State::ProbeRtt;
+        self.prior_cwnd = if normal { self.cwnd } else { self.prior_cwnd.max(self.cwnd) };
+    }
+    fn restore_cwnd(&mut self) {
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
+    }
+
+    // ---- section 4.3: the state machine --------------------------------------------------------------
+
+    fn enter(&mut self, state: State, pacing_gain: f64, cwnd_gain: f64) {
+        (self.state, self.pacing_gain, self.cwnd_gain) = (state, pacing_gain, cwnd_gain);
+    }
+    /// BBRCheckFullPipe (section 4.3.2.2).
+    fn check_full_pipe(&mut self, rs: &RateSample) {
+        if self.filled_pipe || !self.round_start || self.is_limited(rs) {
+            return;
+        }
+        if self.btlbw >= self.full_bw * 1.25 {
+            (self.full_bw, self.full_bw_count) = (self.btlbw, 0);
+            return;
+        }
+        self.full_bw_count += 1;
+        self.filled_pipe = self.full_bw_count >= 3;
+    }
+    /// BBRCheckDrain (section 4.3.3).
+    fn check_drain(&mut self, ack: &AckRecord<'_>) {
+        if self.state == State::Startup && self.filled_pipe {
+            self.enter(State::Drain, 1.0 / HIGH_GAIN, HIGH_GAIN);
+        }
+        if self.state == State::Drain && ack.flight_after <= self.inflight(1.0) {
+            self.enter_probe_bw(ack.now);
+        }
+    }
+    /// BBREnterProbeBW (section 4.3.4.3): any phase but that of 3/4 comes first.
+    fn enter_probe_bw(&mut self, now: Time) {
+        self.enter(State::ProbeBw, 1.0, 2.0);
+        self.cycle = CYCLE.len() - 1 - self.rng.below(7) as usize;
+        self.advance_cycle(now);
+    }
+    fn advance_cycle(&mut self, now: Time) {
+        self.cycle_stamp = now;
+        self.cycle = (self.cycle + 1) % CYCLE.len();
+        self.pacing_gain = CYCLE[self.cycle];
+    }
+    /// BBRCheckCyclePhase, BBRIsNextCyclePhase (section 4.3.4.3).
+    fn check_cycle(&mut self, ack: &AckRecord<'_>) {
+        if self.state != State::ProbeBw {
+            return;
+        }
+        let full_length = self.rtprop.is_some_and(|rtprop| ack.now.since(self.cycle_stamp) > rtprop);
+        let next = if self.pacing_gain > 1.0 {
+            full_length && (ack.lost > 0 || ack.flight_before >= self.inflight(self.pacing_gain))
+        } else if self.pacing_gain < 1.0 {
+            full_length || ack.flight_before <= self.inflight(1.0)
+        } else {
+            full_length
+        };
+        if next {
+            self.advance_cycle(ack.now);
+        }
+    }
+    /// BBRCheckProbeRTT, BBRHandleProbeRTT (section 4.3.5).
+    fn check_probe_rtt(&mut self, ack: &AckRecord<'_>) {
+        if self.state != State::ProbeRtt && self.rtprop_expired && !self.idle_restart {
+            self.save_cwnd();
+            self.enter(State::ProbeRtt, 1.0, 1.0);
+            self.probe_rtt_done = None;
+        }
+        if self.state == State::ProbeRtt {
+            self.limited_until = (self.delivered + ack.flight_after).max(1);
+            match self.probe_rtt_done {
+                None if ack.flight_after <= MIN_PIPE * self.segment => {
+                    self.probe_rtt_done = Some(ack.now + self.probe);
+                    self.probe_rtt_round_done = false;
+                    self.next_round_delivered = self.delivered;
+                }
+                None => {}
+                Some(done) => {
+                    self.probe_rtt_round_done |= self.round_start;
+                    if self.probe_rtt_round_done && ack.now > done {
+                        self.rtprop_stamp = ack.now;
+                        self.restore_cwnd();
+                        if self.filled_pipe {
+                            self.enter_probe_bw(ack.now);
+                        } else {
+                            self.enter(State::Startup, HIGH_GAIN, HIGH_GAIN);
+                        }
+                    }
+                }
+            }
+        }
+        self.idle_restart = false;
+    }
+}
+
+impl WindowLaw for Bbr {
+    fn wants_rate(&self) -> bool {
+        true
+    }
+    /// BBRUpdateOnACK (section 3.5.2).
+    fn on_ack(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
+        if self.rtprop.is_none() {
+            if let Some(rtt) = ack.rtt {
+                // BBRInitPacingRate with the first sample, the handshake's.
+                self.pacing = HIGH_GAIN * self.initial as f64 / rtt.as_secs().max(1e-9);
+            }
+        }
+        if self.loss_end.is_some_and(|end| flow.una >= end) {
+            self.loss_end = None;
+            self.restore_cwnd();
+        }
+        let Some(rs) = ack.rate else {
+            self.update_rtprop(ack);
+            return;
+        };
+        let newly = rs.total_delivered - self.delivered;
+        self.delivered = rs.total_delivered;
+        self.update_btlbw(rs);
+        self.check_cycle(ack);
+        self.check_full_pipe(rs);
+        self.check_drain(ack);
+        self.update_rtprop(ack);
+        self.check_probe_rtt(ack);
+        self.set_pacing_rate(self.pacing_gain);
+        self.set_cwnd(ack, newly);
+    }
+    fn on_congestion(&mut self, _: Time, flow: &FlowView, event: Congestion) {
+        match event {
+            Congestion::Loss => {
+                // Section 4.2.3.4: upon entering fast recovery.
+                self.save_cwnd();
+                self.in_recovery = true;
+                self.packet_conservation = true;
+                self.next_round_delivered = self.delivered;
+                self.cwnd = flow.in_flight + self.segment;
+            }
+            Congestion::Timeout { .. } => {
+                self.save_cwnd();
+                self.in_recovery = false;
+                self.packet_conservation = false;
+                self.loss_end = Some(flow.nxt);
+                self.cwnd = self.segment;
+                self.full_bw = 0.0;
+            }
+            Congestion::Recovered | Congestion::Spurious => {
+                self.in_recovery = false;
+                self.packet_conservation = false;
+                self.loss_end = None;
+                self.restore_cwnd();
+            }
+            Congestion::SynLost => self.cwnd = self.segment,
+            // Marks mean nothing to version 1; after idle time the model is kept (section 4.3.4.4).
+            Congestion::Ecn | Congestion::Idle => {}
+        }
+    }
+    /// BBRHandleRestartFromIdle (section 4.3.4.4).
+    fn on_transfer(&mut self, _: Time, _: &FlowView) {
+        self.idle_restart = true;
+        if self.state == State::ProbeBw {
+            self.set_pacing_rate(1.0);
+        }
+    }
+    fn control(&self) -> Control {
+        let pacing = Rate((self.pacing * self.overhead * 8.0).max(1.0) as u64);
+        Control { window: Some(Bytes(self.cwnd)), pacing: Some(pacing), segment: None }
+    }
+    fn observe(&self, report: &mut Report<'_>) {
+        report(&BTLBW, self.btlbw * 8.0);
+        if let Some(rtprop) = self.rtprop {
+            report(&RTPROP, rtprop.as_secs());
+        }
+    }
+}

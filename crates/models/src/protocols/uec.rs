@@ -1,0 +1,934 @@
+//! What NSCC, RCCC and EQDS have in common: packets that are sprayed, trimmed and acknowledged selectively, credits that a receiver paces.
+//!
+//! The Ultra Ethernet transport, by the description of the Consortium's public simulator (uet-htsim, commit 40ccb05). Differences: a host
+//! sends all its control packets before data (there, ten for one); marks are set on the port to a host, too, where the receiver controls;
+//! a receiver asks for credit for a packet that arrived trimmed by itself, as EQDS does (there, idle senders get credit unasked); a trim at
+//! the last hop is one like any other for the choice of paths; a timeout speaks against the path of its packet (there, against path 0).
+//!
+//! Above 600 lines: sender, receiver and pacer of a whole transport, which share their packets.
+
+use super::nscc::{Facts, Nscc};
+use crate::paths::{Chooser, Fate, PathRule, PATHS, RULE};
+use crate::registry::{LinkNeeds, Paths, Suite};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::sync::Arc;
+use penstock_core::packet::flag;
+use penstock_core::quantity::CWND;
+use penstock_core::rng::Entity;
+use penstock_core::tcp::{Ranges, TimeoutKind, TimeoutRecord};
+use penstock_core::{
+    Amount, Ecn, Kind, Packet, ParamError, ParamSpec, Params, Quantity, Report, Stream, Unit,
+};
+use penstock_fabric::{Cell, Scheduler, Trim, PRIORITIES};
+use penstock_host::ends::{Alarms, Incoming, Outgoing, Seats};
+use penstock_host::{Counters, HostFacts, Io, News, Opening, Order, Stack};
+use penstock_units::{Bytes, Dur, Rate, Time};
+
+static IN_FLIGHT: Quantity =
+    Quantity::new("in_flight_bytes", Unit::Bytes, "bytes of a message on their way, headers included");
+static CREDIT: Quantity =
+    Quantity::new("credit_bytes", Unit::Bytes, "bytes that a receiver lets a sender send");
+
+/// What is sampled: with a window, with credits, with both.
+pub(super) static OF_WINDOW: &[&Quantity] = &[&CWND, &IN_FLIGHT];
+pub(super) static OF_CREDIT: &[&Quantity] = &[&IN_FLIGHT, &CREDIT];
+pub(super) static OF_BOTH: &[&Quantity] = &[&CWND, &IN_FLIGHT, &CREDIT];
+
+/// Data, and what a switch serves before it: trimmed headers, ACK, NACK, PULL, RTS.
+const DATA: u8 = 0;
+const HEADERS: u8 = 7;
+/// Links of the longest path in a fat tree.
+const HOPS: u64 = 6;
+/// Unit of credits (uet-htsim).
+const QUANTUM: u64 = 256;
+/// Accepted bytes after which a receiver acknowledges at most (uet-htsim).
+const ACK_AFTER: u64 = 16_384;
+
+/// Parameters of all of them.
+pub(super) const PARAMS: &[ParamSpec] = &[
+    ParamSpec::new(
+        "rtt",
+        Kind::Duration,
+        "",
+        "longest unloaded round trip of the network; unset = the scenario's smallest and six full packets and headers",
+        "uet-htsim: twice the diameter's delay, six data packets and six ACKs",
+    )
+    .range(1e-9, 10.0),
+    ParamSpec::new(
+        "queue",
+        Kind::Size,
+        "",
+        "data that a port holds before it trims; unset = rate x rtt in whole packets (EQDS: eight packets)",
+        "uet-htsim",
+    )
+    .range(1.0, 1e12),
+    ParamSpec::new(
+        "window",
+        Kind::Size,
+        "",
+        "largest window, and credit at the beginning, headers included; unset = 1.5 x rate x rtt (EQDS: 50 packets, or rate x rtt where that is more)",
+        "uet-htsim",
+    )
+    .range(1.0, 1e12),
+    ParamSpec::new("header", Kind::Size, "64", "headers of a packet; ACK, NACK, PULL, RTS, and what a trim leaves", "uet-htsim")
+        .range(20.0, 1000.0),
+    ParamSpec::new(
+        "rto",
+        Kind::Duration,
+        "",
+        "time after which a packet neither acknowledged nor trimmed is sent again; unset = 15 us (EQDS: 150 us) and the time in which six \
+         full queues drain",
+        "uet-htsim",
+    )
+    .range(1e-6, 100.0),
+    ParamSpec::new(
+        "ack_after",
+        Kind::Size,
+        "",
+        "bytes after which a receiver acknowledges; unset = 16,384, an eighth of rate x rtt where that is less",
+        "uet-htsim; the eighth is chosen: a short pipe would stand still between ACKs",
+    )
+    .range(1.0, 1e9),
+    ParamSpec::new("tail", Kind::Float, "0.5", "probability that the last waiting packet is trimmed in place of the arriving one", "NDP section 3.1")
+        .range(0.0, 1.0),
+    RULE,
+    PATHS,
+];
+
+/// How a receiver gives credit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Credit {
+    /// Bytes of a PULL.
+    pub grant: u64,
+    /// From one PULL to the next: the time of this at the line rate, times `stretch`; unset = of the bytes granted.
+    pub spacing: Option<u64>,
+    pub stretch: f64,
+    /// Senders of trimmed packets go first.
+    pub trimmed_first: bool,
+    /// Credit pays for headers.
+    pub headers: bool,
+}
+
+impl Credit {
+    /// Four packets per PULL, at 99 % of the line rate (uet-htsim).
+    pub const RCCC: Credit =
+        Credit { grant: 16_384, spacing: None, stretch: 1.0 / 0.99, trimmed_first: false, headers: true };
+}
+
+/// What tells the protocols apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nature {
+    /// NSCC's window.
+    pub window: bool,
+    /// Credits.
+    pub credit: Option<Credit>,
+    /// Marks at switches.
+    pub marks: bool,
+    /// Packets that a port holds, and that a sender may send unasked; 0 = by the pipe.
+    pub queue: u64,
+    pub first: u64,
+    /// Smallest timeout.
+    pub rto: Dur,
+    /// Its path rule, where there is no choice.
+    pub paths: Option<fn(u32) -> PathRule>,
+}
+
+impl Default for Nature {
+    fn default() -> Nature {
+        Nature {
+            window: false,
+            credit: None,
+            marks: true,
+            queue: 0,
+            first: 0,
+            rto: Dur::micros(15),
+            paths: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    nature: Nature,
+    rtt: Option<Dur>,
+    queue: Option<u64>,
+    window: Option<u64>,
+    rto: Option<Dur>,
+    ack_after: Option<u64>,
+    header: u32,
+    paths: PathRule,
+}
+
+impl Settings {
+    /// The longest unloaded round trip, for packets of `wire` bytes.
+    fn rtt(&self, base: Dur, rate: Rate, wire: u32) -> Dur {
+        let stored = Bytes(HOPS * u64::from(wire + self.header)) / rate;
+        self.rtt.unwrap_or(base + stored)
+    }
+    /// Whole packets that `share` of a pipe takes, in bytes.
+    fn packets(rtt: Dur, rate: Rate, wire: u32, share: f64) -> u64 {
+        let pipe = (rate * rtt).0 as f64 * share / f64::from(wire);
+        libm::ceil(pipe) as u64 * u64::from(wire)
+    }
+    fn queue(&self, rtt: Dur, rate: Rate, wire: u32) -> u64 {
+        let of_pipe = match self.nature.queue {
+            0 => Settings::packets(rtt, rate, wire, 1.0),
+            n => n * u64::from(wire),
+        };
+        self.queue.unwrap_or(of_pipe)
+    }
+}
+
+/// A protocol of this family.
+pub(super) fn build(p: &Params, nature: &Nature) -> Result<Suite, ParamError> {
+    let settings = Settings {
+        nature: *nature,
+        rtt: p.is_set("rtt").then(|| p.dur("rtt")),
+        queue: p.is_set("queue").then(|| p.bytes("queue").0),
+        window: p.is_set("window").then(|| p.bytes("window").0),
+        rto: p.is_set("rto").then(|| p.dur("rto")),
+        ack_after: p.is_set("ack_after").then(|| p.bytes("ack_after").0),
+        header: p.bytes("header").0 as u32,
+        paths: match nature.paths {
+            Some(rule) if !p.is_set(RULE.name) => {
+                let paths = p.count(PATHS.name) as u32;
+                if !paths.is_power_of_two() {
+                    return Err(p.error(PATHS.name, "must be a power of two where values take turns"));
+                }
+                rule(paths)
+            }
+            _ => PathRule::parse(p)?,
+        },
+    };
+    let tail = p.float("tail");
+    Ok(Suite::own(
+        Arc::new(move |facts| Box::new(Uec::new(facts, settings))),
+        Some(Arc::new(move |facts| {
+            let (wire, rate) = (facts.packet, facts.capacity);
+            let rtt = settings.rtt(facts.base_rtt, rate, wire);
+            let queue = settings.queue(rtt, rate, wire);
+            let mut classes = [None; PRIORITIES];
+            classes[usize::from(DATA)] = Some(Amount::Bytes(queue));
+            classes[usize::from(HEADERS)] = Some(Amount::Bytes(2 * queue));
+            // Marks on a line between 0.2 and 0.8 of the pipe, by what a packet leaves behind (uet-htsim).
+            let at = |share| Settings::packets(rtt, rate, wire, share);
+            let ramp = format!("ramp:kmin={}B,kmax={}B,pmax=1,at=dequeue", at(0.2), at(0.8));
+            LinkNeeds {
+                scheduler: Scheduler::Strict,
+                limit: Some(Amount::Bytes(3 * queue)),
+                classes,
+                trim: Some(Trim { bytes: settings.header, priority: HEADERS, tail }),
+                queue: settings.nature.marks.then_some((DATA, ramp)),
+                paths: Paths::BySender,
+                ..LinkNeeds::default()
+            }
+        })),
+    ))
+}
+
+/// What a packet is: word 0.
+///
+/// Data: word 1 [`ASKS`], 2 payload as sent, 3 its number, 4 its path, 5 credit wanted in all. ACK: `seq` all numbers below have arrived,
+/// word 1 [`CE`], 2 first number of the map, 3 and 4 the map, 5 path; `window` bytes accepted in all. NACK: word 3 number, 4 path. PULL: word 1
+/// credit given in all. RTS: word 5 as data.
+mod kind {
+    pub const DATA: u32 = 0;
+    pub const ACK: u32 = 1;
+    pub const NACK: u32 = 2;
+    pub const PULL: u32 = 3;
+    pub const RTS: u32 = 4;
+}
+/// The sender wants an ACK at once (AR).
+const ASKS: u32 = 1;
+/// The packet was marked.
+const CE: u32 = 1;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Sent,
+    /// Trimmed or feared to be lost: it waits to be sent again.
+    Lost,
+    Acked,
+}
+
+/// A packet that is not acknowledged, or some before it are not.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    seq: u64,
+    payload: u32,
+    path: u32,
+    at: Time,
+    state: State,
+}
+
+struct Sending {
+    out: Outgoing,
+    nxt: u64,
+    /// Number of the first of `sent`, which has all from there on.
+    first: u64,
+    sent: VecDeque<Sent>,
+    again: VecDeque<u64>,
+    /// Copies by the time they left; the first of them is not answered yet.
+    clock: VecDeque<(Time, u64)>,
+    /// Bytes on the wire that are not known to have arrived, or to have not.
+    in_flight: i64,
+    /// Bytes accepted by the receiver, as it says.
+    accepted: u32,
+    window: Option<Nscc>,
+    /// Credit in bytes, what was given in all in quanta, and whether it is what nobody has given.
+    credit: i64,
+    pulled: u32,
+    unasked: bool,
+    in_line: bool,
+    /// When a sender that waits for credit asks for it.
+    help_at: Time,
+    helped: u32,
+    paths: Chooser,
+    rng: Stream,
+}
+
+struct Receiving {
+    incoming: Incoming,
+    /// Numbers that have arrived: all below `next`, and these.
+    next: u64,
+    beyond: Ranges,
+    /// Bytes accepted, and since the last ACK.
+    accepted: u64,
+    since: u64,
+    begun: bool,
+    /// An ACK was asked for while packets were missing.
+    asked: bool,
+    /// Credit in quanta: given in all, wanted in all, and for packets that arrived trimmed.
+    given: u32,
+    wanted: u32,
+    extra: u32,
+    in_line: bool,
+}
+
+enum End {
+    Sending(Box<Sending>),
+    Receiving(Box<Receiving>),
+}
+
+/// The transport at one host.
+struct Uec {
+    facts: HostFacts,
+    s: Settings,
+    rtt: Dur,
+    rto: Dur,
+    /// Bytes of credit at the beginning.
+    first: i64,
+    /// Accepted bytes after which a receiver acknowledges.
+    ack_after: u64,
+    ends: Seats<End>,
+    alarms: Alarms,
+    control: VecDeque<Cell>,
+    /// Receiving ends that want credit, in turn, and no PULL before this time.
+    pull_line: VecDeque<u32>,
+    /// The same for those whose packets arrived trimmed, where they go first.
+    urgent: VecDeque<u32>,
+    pull_at: Time,
+    line: VecDeque<u32>,
+    /// Senders that have something to send, whether they may or not.
+    active: u32,
+}
+
+impl Sending {
+    fn wire(&self, payload: u32, header: u32) -> i64 {
+        i64::from(payload + header)
+    }
+    /// The number of the next packet to be sent again; those that have arrived meanwhile are forgotten.
+    fn next_again(&mut self) -> Option<u64> {
+        while let Some(number) = self.again.front().copied() {
+            if number >= self.first && self.sent[(number - self.first) as usize].state == State::Lost {
+                return Some(number);
+            }
+            self.again.pop_front();
+        }
+        None
+    }
+    fn next_payload(&mut self, mss: u32) -> Option<u32> {
+        match self.next_again() {
+            Some(number) => Some(self.sent[(number - self.first) as usize].payload),
+            None => (self.nxt < self.out.written)
+                .then(|| (self.out.written - self.nxt).min(u64::from(mss)) as u32),
+        }
+    }
+    fn may_send(&mut self, s: &Settings, mss: u32) -> bool {
+        let Some(payload) = self.next_payload(mss) else { return false };
+        let fits = |w: &Nscc| w.cwnd >= (self.in_flight + self.wire(payload, s.header)) as f64;
+        self.window.as_ref().is_none_or(fits) && (s.nature.credit.is_none() || self.credit > 0)
+    }
+    fn una(&self) -> u64 {
+        self.sent.front().map_or(self.nxt, |sent| sent.seq)
+    }
+    /// Credit it would like to have been given in all, in quanta: for what it has not sent once, at most a window.
+    fn target(&self, s: &Settings, mss: u32, most: i64, active: u32) -> u32 {
+        let bytes = self.out.written - self.nxt;
+        let backlog = (bytes + bytes.div_ceil(u64::from(mss)) * u64::from(s.header)).min(most as u64) as i64;
+        let lacking = (backlog - self.credit).max(0) as u64 / u64::from(active.max(1));
+        self.pulled + lacking.div_ceil(QUANTUM) as u32
+    }
+    /// The receiver has spoken: what was left of the unasked credit is gone.
+    fn heard(&mut self) {
+        if self.unasked {
+            self.unasked = false;
+            self.credit = self.credit.min(0);
+        }
+        (self.help_at, self.helped) = (Time::NEVER, 0);
+    }
+    /// Packet `number` has arrived.
+    fn arrived(&mut self, number: u64, header: u32) {
+        let Some(sent) = number.checked_sub(self.first).and_then(|i| self.sent.get_mut(i as usize)) else {
+            return;
+        };
+        if sent.state == State::Lost {
+            // It was taken out of the flight too early.
+            self.in_flight += i64::from(sent.payload + header);
+        }
+        sent.state = State::Acked;
+    }
+}
+
+impl Uec {
+    fn new(facts: &HostFacts, s: Settings) -> Uec {
+        let wire = facts.mss + s.header;
+        let rtt = s.rtt(facts.base_rtt, facts.rate, wire);
+        let drained = Bytes(HOPS * s.queue(rtt, facts.rate, wire)) / facts.rate;
+        let pipe = (facts.rate * rtt).0 * 3 / 2;
+        let first = match s.nature.first {
+            0 => pipe,
+            n => (n * u64::from(wire)).max(pipe * 2 / 3),
+        };
+        Uec {
+            facts: *facts,
+            rtt,
+            rto: s.rto.unwrap_or_else(|| s.nature.rto + drained),
+            first: s.window.unwrap_or(first) as i64,
+            ack_after: s.ack_after.unwrap_or_else(|| ACK_AFTER.min(pipe / 12)),
+            ends: Seats::default(),
+            alarms: Alarms::default(),
+            control: VecDeque::new(),
+            pull_line: VecDeque::new(),
+            urgent: VecDeque::new(),
+            pull_at: Time::ZERO,
+            line: VecDeque::new(),
+            active: 0,
+            s,
+        }
+    }
+    /// Gives a sender its place in line and its alarm after something has changed.
+    fn settle(&mut self, conn: u32, now: Time) {
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        if !s.in_line && s.may_send(&self.s, self.facts.mss) {
+            s.in_line = true;
+            self.line.push_back(conn);
+        }
+        // Copies that were answered need no clock.
+        while let Some((at, number)) = s.clock.front().copied() {
+            let waits = number.checked_sub(s.first).and_then(|i| s.sent.get(i as usize));
+            if waits.is_some_and(|sent| sent.state == State::Sent && sent.at == at) {
+                break;
+            }
+            s.clock.pop_front();
+        }
+        // A sender without credit or anything under way asks for some, later every time.
+        let lacks = self.s.nature.credit.is_some() && s.credit <= 0;
+        if !lacks || !s.clock.is_empty() || s.next_payload(self.facts.mss).is_none() {
+            s.help_at = Time::NEVER;
+        } else if s.help_at == Time::NEVER {
+            s.help_at = now + self.rto * (1 << s.helped.min(6));
+        }
+        let timeout = s.clock.front().map_or(Time::NEVER, |(at, _)| *at + self.rto);
+        self.alarms.set(conn, timeout.min(s.help_at));
+    }
+    fn next_in_line(&mut self) -> Option<u32> {
+        if self.facts.order == Order::RoundRobin {
+            return self.line.pop_front();
+        }
+        let opened = |conn: &u32| match self.ends.get(*conn) {
+            Some(End::Sending(s)) => s.out.opening.flow.0,
+            _ => u32::MAX,
+        };
+        let at = (0..self.line.len()).min_by_key(|i| opened(&self.line[*i]))?;
+        self.line.remove(at)
+    }
+    fn header(io: &mut Io<'_>, flow: u32, header: u32, conn: u32, class: u8, kind: u32) -> u32 {
+        let slot = io.arena.alloc();
+        let packet = &mut io.arena.packets[slot as usize];
+        *packet = Packet { flow, wire_len: header, flags: flag::ACK, ..Packet::default() };
+        packet.set_conn(conn);
+        packet.set_class(class);
+        packet.set_word(0, kind);
+        slot
+    }
+    /// The cell of a header from a receiving end to its sender.
+    fn back(&self, slot: u32, o: &Opening) -> Cell {
+        let mut cell = Cell::new(slot, self.s.header).with_priority(HEADERS).with_class(o.class);
+        (cell.to, cell.entropy) = (o.src, o.back.wrapping_add(slot));
+        cell
+    }
+    /// The next packet of a sender, what is to be sent again first.
+    fn send(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
+        let (mss, header, most, active) = (self.facts.mss, self.s.header, self.first, self.active);
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
+        s.in_line = false;
+        if !s.may_send(&self.s, mss) {
+            return None;
+        }
+        let path = s.paths.next(&mut s.rng);
+        let again = s.next_again();
+        let number = match again {
+            Some(number) => {
+                s.again.pop_front();
+                let sent = &mut s.sent[(number - s.first) as usize];
+                (sent.at, sent.path, sent.state) = (io.now, path, State::Sent);
+                number
+            }
+            None => {
+                let payload = (s.out.written - s.nxt).min(u64::from(mss)) as u32;
+                s.sent.push_back(Sent { seq: s.nxt, payload, path, at: io.now, state: State::Sent });
+                s.nxt += u64::from(payload);
+                if s.nxt == s.out.written {
+                    self.active -= 1;
+                }
+                s.first + s.sent.len() as u64 - 1
+            }
+        };
+        let sent = s.sent[(number - s.first) as usize];
+        s.clock.push_back((io.now, number));
+        let wire = sent.payload + header;
+        s.in_flight += i64::from(wire);
+        let pays = self.s.nature.credit.is_none_or(|c| c.headers);
+        s.credit -= i64::from(if pays { wire } else { sent.payload });
+        let repeated = s.out.count_sent(sent.seq + u64::from(sent.payload));
+        // An ACK is asked for where the sender can send nothing more, and for every repetition.
+        let asks = again.is_some() || !s.may_send(&self.s, mss);
+        let (o, target) = (s.out.opening, s.target(&self.s, mss, most, active));
+        let slot = io.arena.alloc();
+        let packet = &mut io.arena.packets[slot as usize];
+        *packet = Packet {
+            seq: sent.seq,
+            stamp: io.now.0,
+            flow: o.flow.0,
+            wire_len: wire,
+            payload: sent.payload,
+            flags: if repeated { flag::RETRANSMIT } else { 0 },
+            ..Packet::default()
+        };
+        packet.set_conn(o.at_dst);
+        packet.set_class(o.class);
+        for (i, word) in
+            [kind::DATA, u32::from(asks), sent.payload, number as u32, path, target].into_iter().enumerate()
+        {
+            packet.set_word(i, word);
+        }
+        let mut cell = Cell::new(slot, wire)
+            .with_priority(DATA)
+            .with_class(o.class)
+            .with_ecn(Ecn::Ect0)
+            .with_payload()
+            .with_noise();
+        (cell.to, cell.entropy) = (o.dst, o.forth.wrapping_add(path));
+        self.settle(conn, io.now);
+        Some(cell)
+    }
+    /// A PULL, when somebody wants credit and its time has come.
+    fn send_pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        let rule = self.s.nature.credit?;
+        while self.pull_at <= io.now {
+            let conn = self.urgent.pop_front().or_else(|| self.pull_line.pop_front())?;
+            let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { continue };
+            let quanta = (rule.grant / QUANTUM) as u32;
+            r.given += quanta;
+            r.extra = r.extra.saturating_sub(quanta);
+            r.in_line = r.wants();
+            if r.in_line && r.extra > 0 && rule.trimmed_first {
+                self.urgent.push_back(conn);
+            } else if r.in_line {
+                self.pull_line.push_back(conn);
+            }
+            let (given, o) = (r.given, r.incoming.opening);
+            let slot = Uec::header(io, o.flow.0, self.s.header, o.at_src, o.class, kind::PULL);
+            io.arena.packets[slot as usize].set_word(1, given);
+            let bytes = rule.spacing.unwrap_or(rule.grant);
+            let gap = Dur::from_secs((Bytes(bytes) / self.facts.rate).as_secs() * rule.stretch);
+            // It may have had to wait for a packet in service; the pace is kept.
+            self.pull_at = (self.pull_at + gap).max(io.now);
+            return Some(self.back(slot, &o));
+        }
+        None
+    }
+    /// A receiving end may want credit now; `first`: before those that do not.
+    fn ask(&mut self, now: Time, conn: u32, first: bool) {
+        if self.s.nature.credit.is_none() {
+            return;
+        }
+        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
+        if !r.wants() || r.in_line && !first {
+            return;
+        }
+        let waits = core::mem::replace(&mut r.in_line, true);
+        if self.pull_line.is_empty() && self.urgent.is_empty() {
+            self.pull_at = self.pull_at.max(now);
+        }
+        if !first {
+            self.pull_line.push_back(conn);
+        } else if !self.urgent.contains(&conn) {
+            if waits {
+                self.pull_line.retain(|c| *c != conn);
+            }
+            self.urgent.push_back(conn);
+        }
+    }
+    fn on_data(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet, cell: &Cell) {
+        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
+        let o = r.incoming.opening;
+        r.wanted = r.wanted.max(packet.word(5));
+        if packet.word(0) == kind::RTS {
+            // It has nothing left: PULLs may have been lost, and one with a higher number stands for them too.
+            r.extra = r.extra.max(1);
+            return self.ask(io.now, conn, false);
+        }
+        let (payload, low, path) = (packet.word(2), packet.word(3), packet.word(4));
+        // Numbers are 32 bits on the wire; the one meant is the one nearest to what is expected.
+        let number = r.next.wrapping_add_signed(i64::from(low.wrapping_sub(r.next as u32) as i32));
+        let wire = u64::from(payload + self.s.header);
+        if cell.is_trimmed() {
+            r.extra += wire.div_ceil(QUANTUM) as u32;
+            let slot = Uec::header(io, o.flow.0, self.s.header, o.at_src, o.class, kind::NACK);
+            let nack = &mut io.arena.packets[slot as usize];
+            nack.stamp = packet.stamp;
+            nack.set_word(3, low);
+            nack.set_word(4, path);
+            self.control.push_back(self.back(slot, &o));
+            let first = self.s.nature.credit.is_some_and(|c| c.trimmed_first);
+            return self.ask(io.now, conn, first);
+        }
+        let new = number >= r.next && r.beyond.insert(number, number + 1) > 0;
+        r.incoming.take(packet.seq, u64::from(payload), io.news);
+        if new {
+            r.next = r.beyond.first_gap(r.next);
+            r.beyond.remove_below(r.next);
+            r.accepted += wire;
+            r.since += wire;
+        }
+        let (asks, marked) = (packet.word(1) & ASKS != 0, cell.ecn() == Ecn::Ce);
+        r.asked |= asks;
+        let closed = r.asked && r.beyond.is_empty();
+        if !r.begun || asks || marked || !new || r.since >= self.ack_after || closed {
+            r.begun = true;
+            r.since = 0;
+            r.asked &= !closed;
+            // The map ends with this packet, or begins with it where it is told of at once (uet-htsim).
+            let base =
+                if asks || marked { number.max(r.next) } else { number.saturating_sub(63).max(r.next) };
+            let mut map = 0u64;
+            for (from, to) in r.beyond.iter() {
+                for n in from.max(base)..to.min(base + 64) {
+                    map |= 1 << (n - base);
+                }
+            }
+            let (next, accepted) = (r.next, r.accepted);
+            let slot = Uec::header(io, o.flow.0, self.s.header, o.at_src, o.class, kind::ACK);
+            let ack = &mut io.arena.packets[slot as usize];
+            (ack.seq, ack.stamp, ack.window) = (next, packet.stamp, accepted as u32);
+            let words = [
+                kind::ACK,
+                if marked { CE } else { 0 },
+                (base - next) as u32,
+                map as u32,
+                (map >> 32) as u32,
+                path,
+            ];
+            words.into_iter().enumerate().for_each(|(i, word)| ack.set_word(i, word));
+            self.control.push_back(self.back(slot, &o));
+        }
+        self.ask(io.now, conn, false);
+    }
+    fn on_answer(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet) {
+        let header = self.s.header;
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        s.heard();
+        let rtt = io.now - packet.sent_at();
+        match packet.word(0) {
+            kind::PULL => {
+                let more = packet.word(1).wrapping_sub(s.pulled);
+                if (more as i32) > 0 {
+                    s.pulled = packet.word(1);
+                    s.credit += i64::from(more) * QUANTUM as i64;
+                }
+            }
+            kind::ACK => {
+                let marked = packet.word(1) & CE != 0;
+                let (next, base) = (packet.seq, packet.seq + u64::from(packet.word(2)));
+                (s.first..next).for_each(|n| s.arrived(n, header));
+                let map = u64::from(packet.word(3)) | u64::from(packet.word(4)) << 32;
+                (0..64).filter(|i| map >> i & 1 != 0).for_each(|i| s.arrived(base + i, header));
+                while s.sent.front().is_some_and(|sent| sent.state == State::Acked) && s.first < next {
+                    s.sent.pop_front();
+                    s.first += 1;
+                }
+                let more = packet.window.wrapping_sub(s.accepted);
+                let acked = if (more as i32) > 0 { more } else { 0 };
+                s.accepted = s.accepted.wrapping_add(acked);
+                s.in_flight -= i64::from(acked);
+                s.paths.told(io.now, packet.word(5), if marked { Fate::Marked } else { Fate::Good });
+                s.out.counters.ece_acks += u64::from(marked);
+                if let Some(w) = &mut s.window {
+                    w.on_ack(io.now, rtt, marked, f64::from(acked), s.in_flight as f64);
+                }
+                let una = s.una();
+                s.out.acked(una, io.news);
+            }
+            _ => {
+                s.paths.told(io.now, packet.word(4), Fate::Trimmed);
+                let number = s
+                    .first
+                    .wrapping_add_signed(i64::from(packet.word(3).wrapping_sub(s.first as u32) as i32));
+                let found = number.checked_sub(s.first).and_then(|i| s.sent.get_mut(i as usize));
+                // Only the latest copy counts.
+                let latest = found.filter(|sent| sent.state == State::Sent && sent.at.0 == packet.stamp);
+                if let Some(sent) = latest {
+                    sent.state = State::Lost;
+                    let wire = i64::from(sent.payload + header);
+                    s.in_flight -= wire;
+                    s.again.push_back(number);
+                    s.out.counters.fast_retransmits += 1;
+                    if let Some(w) = &mut s.window {
+                        w.on_trim(io.now, wire as f64, s.in_flight as f64);
+                    }
+                }
+            }
+        }
+        self.settle(conn, io.now);
+    }
+    /// Asks for credit.
+    fn send_rts(&mut self, io: &mut Io<'_>, conn: u32) {
+        let (mss, header, most, active) = (self.facts.mss, self.s.header, self.first, self.active);
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        // What has to be sent again counts here: its receiver may know nothing of it.
+        let again: u64 = s.again.len() as u64 * u64::from(mss + header);
+        let target = s.target(&self.s, mss, most, active) + again.div_ceil(QUANTUM) as u32;
+        let o = s.out.opening;
+        let slot = Uec::header(io, o.flow.0, header, o.at_dst, o.class, kind::RTS);
+        let rts = &mut io.arena.packets[slot as usize];
+        rts.flags = flag::PROBE;
+        rts.set_word(5, target);
+        let mut cell = Cell::new(slot, header).with_priority(HEADERS).with_class(o.class);
+        (cell.to, cell.entropy) = (o.dst, o.forth.wrapping_add(slot));
+        self.control.push_back(cell);
+    }
+}
+
+impl Receiving {
+    fn wants(&self) -> bool {
+        self.wanted > self.given || self.extra > 0
+    }
+}
+
+impl Stack for Uec {
+    fn open(&mut self, io: &mut Io<'_>, opening: &Opening) {
+        let mut rng = Stream::new(self.facts.seed, self.facts.run, Entity::Sender, u64::from(opening.flow.0));
+        let facts = Facts {
+            rate: self.facts.rate,
+            rtt: self.rtt,
+            packet: self.facts.mss + self.s.header,
+            mss: self.facts.mss,
+        };
+        let sending = Sending {
+            out: Outgoing::new(opening),
+            nxt: 0,
+            first: 0,
+            sent: VecDeque::new(),
+            again: VecDeque::new(),
+            clock: VecDeque::new(),
+            in_flight: 0,
+            accepted: 0,
+            window: self.s.nature.window.then(|| Nscc::new(facts, io.now)),
+            credit: 0,
+            pulled: 0,
+            unasked: false,
+            in_line: false,
+            help_at: Time::NEVER,
+            helped: 0,
+            paths: Chooser::new(self.s.paths, &mut rng),
+            rng,
+        };
+        self.ends.put(opening.at_src, End::Sending(Box::new(sending)));
+    }
+    fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
+        let receiving = Receiving {
+            incoming: Incoming::new(opening),
+            next: 0,
+            beyond: Ranges::default(),
+            accepted: 0,
+            since: 0,
+            begun: false,
+            asked: false,
+            given: 0,
+            wanted: 0,
+            extra: 0,
+            in_line: false,
+        };
+        self.ends.put(opening.at_dst, End::Receiving(Box::new(receiving)));
+    }
+    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
+        let first = self.first;
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        // A transfer on an idle connection begins with credit that nobody has given.
+        if s.sent.is_empty() && s.nxt == s.out.written {
+            s.credit = s.credit.max(first);
+            s.unasked = true;
+        }
+        self.active += u32::from(s.nxt == s.out.written && bytes > 0);
+        s.out.accept(bytes);
+        self.settle(conn, io.now);
+    }
+    fn expect(&mut self, conn: u32, end: u64) {
+        if let Some(End::Receiving(r)) = self.ends.get_mut(conn) {
+            r.incoming.expect(end);
+        }
+    }
+    fn close(&mut self, io: &mut Io<'_>, conn: u32) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            s.out.close(io.news);
+        }
+    }
+    fn leave(&mut self, io: &mut Io<'_>, conn: u32) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            let had = s.nxt < s.out.written;
+            s.out.leave(io.news);
+            self.active -= u32::from(had && s.nxt == s.out.written);
+        }
+        self.settle(conn, io.now);
+    }
+    fn forget(&mut self, _: &mut Io<'_>, conn: u32) {
+        if let Some(End::Sending(s)) = self.ends.take(conn) {
+            self.active -= u32::from(s.nxt < s.out.written);
+        }
+        self.line.retain(|c| *c != conn);
+        self.pull_line.retain(|c| *c != conn);
+        self.urgent.retain(|c| *c != conn);
+        self.alarms.set(conn, Time::NEVER);
+    }
+    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
+        let packet = io.arena.packets[cell.packet as usize];
+        let (conn, what) = (packet.conn(), packet.word(0));
+        let forth = what == kind::DATA || what == kind::RTS;
+        let mine = match self.ends.get(conn) {
+            Some(End::Sending(s)) => !forth && s.out.opening.flow.0 == packet.flow,
+            Some(End::Receiving(r)) => forth && r.incoming.opening.flow.0 == packet.flow,
+            None => false,
+        };
+        if mine && forth {
+            self.on_data(io, conn, &packet, cell);
+        } else if mine {
+            self.on_answer(io, conn, &packet);
+        }
+        io.arena.release(cell.packet);
+    }
+    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        let open = |priority: u8| io.paused & (1 << priority) == 0;
+        let (headers, data) = (open(HEADERS), open(DATA));
+        if headers {
+            if let Some(cell) = self.control.pop_front().or_else(|| self.send_pull(io)) {
+                return Some(cell);
+            }
+        }
+        if !data {
+            return None;
+        }
+        loop {
+            let conn = self.next_in_line()?;
+            if let Some(cell) = self.send(io, conn) {
+                return Some(cell);
+            }
+        }
+    }
+    fn ready(&self, paused: u8) -> Time {
+        let (headers, data) = (paused & (1 << HEADERS) == 0, paused & (1 << DATA) == 0);
+        if headers && !self.control.is_empty() || data && !self.line.is_empty() {
+            Time::ZERO
+        } else if headers && !(self.pull_line.is_empty() && self.urgent.is_empty()) {
+            self.pull_at
+        } else {
+            Time::NEVER
+        }
+    }
+    fn link_rate(&mut self, _: &mut Io<'_>, rate: Rate) {
+        self.facts.rate = rate;
+    }
+    fn deadline(&self) -> Time {
+        self.alarms.first()
+    }
+    fn on_deadline(&mut self, io: &mut Io<'_>) {
+        let (rto, header) = (self.rto, self.s.header);
+        while let Some(conn) = self.alarms.due(io.now) {
+            let Some(End::Sending(s)) = self.ends.get_mut(conn) else { continue };
+            // A packet of which nothing was heard, not even that it was trimmed.
+            while let Some((at, number)) = s.clock.front().copied().filter(|(at, _)| *at + rto <= io.now) {
+                s.clock.pop_front();
+                let found = number.checked_sub(s.first).and_then(|i| s.sent.get_mut(i as usize));
+                let Some(sent) = found.filter(|sent| sent.state == State::Sent && sent.at == at) else {
+                    continue;
+                };
+                sent.state = State::Lost;
+                let (path, seq, wire) = (sent.path, sent.seq, i64::from(sent.payload + header));
+                s.in_flight -= wire;
+                s.again.push_back(number);
+                s.paths.told(io.now, path, Fate::Lost);
+                s.out.counters.timeouts += 1;
+                if let Some(w) = &mut s.window {
+                    w.on_timeout(wire as f64);
+                }
+                let una = s.una();
+                let record = TimeoutRecord {
+                    kind: TimeoutKind::WindowLost,
+                    block_start: una == 0,
+                    block_offset: seq,
+                    outstanding: s.nxt - una,
+                    cwnd: s.window.as_ref().map_or(s.nxt - una, |w| w.cwnd as u64),
+                    rto,
+                    in_a_row: 1,
+                };
+                io.news.push(News::Timeout { flow: s.out.opening.flow, max_sent: s.out.max_sent, record });
+            }
+            if s.help_at <= io.now {
+                s.help_at = Time::NEVER;
+                s.helped += 1;
+                self.send_rts(io, conn);
+            }
+            self.settle(conn, io.now);
+        }
+    }
+    fn queued(&self) -> u64 {
+        self.control.len() as u64
+    }
+    fn counters(&self, conn: u32) -> Counters {
+        match self.ends.get(conn) {
+            Some(End::Sending(s)) => s.out.counters,
+            Some(End::Receiving(r)) => r.incoming.counters,
+            None => Counters::default(),
+        }
+    }
+    fn missing_below(&self, conn: u32, end: u64) -> u64 {
+        match self.ends.get(conn) {
+            Some(End::Receiving(r)) => r.incoming.missing_below(end),
+            _ => 0,
+        }
+    }
+    fn observe(&self, conn: u32, report: &mut Report<'_>) {
+        if let Some(End::Sending(s)) = self.ends.get(conn) {
+            if let Some(w) = &s.window {
+                report(&CWND, w.cwnd);
+            }
+            report(&IN_FLIGHT, s.in_flight.max(0) as f64);
+            if self.s.nature.credit.is_some() {
+                report(&CREDIT, s.credit.max(0) as f64);
+            }
+        }
+    }
+}

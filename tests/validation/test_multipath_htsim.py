@@ -1,0 +1,136 @@
+"""Sprayed and receiver-driven transports against htsim (`htsim`): permutation, incast, a slow link, a ring.
+Figures and what differs are in docs/validation.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import htsim
+import pytest
+
+import penstock
+from penstock import Collective, Network
+
+# Permutation: mean and largest completion in us, trims; of the reference's seed 1.
+PERMUTATION = {
+    ("nscc", "oblivious"): (193.186, 208.055, 54),
+    ("nscc", "bitmap"): (188.972, 199.107, 0),
+    ("nscc", "reps"): (191.279, 201.26, 6),
+    ("nscc", "mixed"): (188.558, 199.919, 0),
+    ("rccc", "oblivious"): (192.741, 204.046, 538),
+    ("rccc", "bitmap"): (189.06, 198.04, 11),
+    ("rccc", "reps"): (192.99, 205.408, 296),
+    ("rccc", "mixed"): (189.53, 196.659, 27),
+    ("nscc-rccc", "mixed"): (189.573, 197.656, 0),
+    ("ndp", "oblivious"): (207.582, 222.456, 2244),
+    ("eqds", "oblivious"): (199.602, 212.945, 4276),
+}
+# One path per flow: which paths collide is the seed's.
+ECMP = {
+    "nscc": (359.102, 737.007, 2693),
+    "rccc": (421.206, 801.135, 77434),
+    "ndp": (403.879, 749.412, 69746),
+    "eqds": (441.552, 775.995, 88322),
+}
+# Incast: last completion in us, trims.
+INCAST = {
+    ("nscc", 8): (670.677, 403),
+    ("nscc", 32): (2634.93, 2007),
+    ("rccc", 8): (662.57, 294),
+    ("rccc", 32): (2635.54, 1418),
+    ("nscc-rccc", 8): (662.57, 294),
+    ("nscc-rccc", 32): (2637.12, 1418),
+    ("ndp", 8): (679.223, 319),
+    ("ndp", 32): (2658.23, 1420),
+    ("eqds", 8): (670.07, 303),
+    ("eqds", 32): (2647.99, 1247),
+}
+# The permutation with one link at a tenth.
+SLOW = {
+    ("nscc", "oblivious"): (195.276, 232.579),
+    ("nscc", "reps"): (193.069, 234.674),
+    ("rccc", "oblivious"): (194.507, 216.933),
+    ("rccc", "reps"): (194.079, 213.169),
+}
+
+# What misses the goals, and by how much; docs/validation.md says what is known of it.
+LARGEST_DIFFERS = {("eqds", "oblivious"): "+4.5 %"}
+TRIMS_DIFFER = {("rccc", "oblivious"): "-36 %", ("rccc", "reps"): "-63 %", ("eqds", "oblivious"): "-55 %"}
+LAST_DIFFERS = {("nscc", 8): "+2.7 %", ("eqds", 32): "-1.1 %"}
+SLOW_DIFFERS = {("nscc", "oblivious"): "+5.7 %"}
+
+
+def judge(known: Mapping[Any, str], case: tuple[str, str | int], holds: bool, text: str) -> None:
+    """A case that is not listed holds; one that is listed does not, or the list is out of date."""
+    assert holds == (case not in known), text
+
+
+@pytest.mark.parametrize("case", PERMUTATION, ids="-".join)
+def test_permutation(case: tuple[str, str], tmp_path: Path) -> None:
+    """Mean and largest completion within 3 %, trims within 25 % where there are a hundred or more."""
+    mean, largest, trims = PERMUTATION[case]
+    found = htsim.five(tmp_path, htsim.permutation(), htsim.protocol(*case))
+    assert found.mean == pytest.approx(mean, rel=0.03)
+    judge(LARGEST_DIFFERS, case, found.max == pytest.approx(largest, rel=0.03), f"{found}")
+    if trims >= 100:
+        judge(TRIMS_DIFFER, case, found.trims == pytest.approx(trims, rel=0.25), f"{found}")
+    else:
+        assert found.trims < 100
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ECMP)
+def test_permutation_by_one_path_each(name: str, tmp_path: Path) -> None:
+    """The largest completion lies among those of our seeds; the mean and the trims are near."""
+    mean, largest, trims = ECMP[name]
+    found = htsim.five(tmp_path, htsim.permutation(), htsim.protocol(name, "ecmp"))
+    assert min(found.largest) <= largest <= max(found.largest) * 1.01
+    assert found.mean == pytest.approx(mean, rel=0.06)
+    assert found.trims == pytest.approx(trims, rel=0.25)
+
+
+@pytest.mark.parametrize("case", INCAST, ids=lambda case: f"{case[0]}-{case[1]}")
+def test_incast(case: tuple[str, int], tmp_path: Path) -> None:
+    """Last completion within 1 %, trims within 25 %."""
+    last, trims = INCAST[case]
+    which = htsim.EIGHT if case[1] == 8 else htsim.THIRTY_TWO
+    found = htsim.five(tmp_path, htsim.incast(which), htsim.protocol(case[0], "oblivious"))
+    judge(LAST_DIFFERS, case, found.max == pytest.approx(last, rel=0.01), f"{found}")
+    assert found.trims == pytest.approx(trims, rel=0.25)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("case", SLOW, ids="-".join)
+def test_one_link_at_a_tenth(case: tuple[str, str], tmp_path: Path) -> None:
+    """Mean and largest completion within 5 %; queue and marks of the slow link are a tenth, too."""
+    mean, largest = SLOW[case]
+    found = htsim.five(tmp_path, htsim.permutation(), htsim.protocol(*case), slow=True)
+    assert found.mean == pytest.approx(mean, rel=0.05)
+    judge(SLOW_DIFFERS, case, found.max == pytest.approx(largest, rel=0.05), f"{found}")
+
+
+def ring(advance: str) -> float:
+    """Microseconds of a ring all-reduce of 8 MiB over the first 64 hosts."""
+    net = Network.fat_tree(
+        8,
+        link_rate="100Gbps",
+        link_delay="1us",
+        buffer="4000pkt",
+        protocol=htsim.protocol("nscc", "oblivious"),
+    )
+    net = net.add(Collective("h[0-63]", size=64 * 131_072, advance=advance))
+    result = penstock.run(net, settings={"segment": "4096B", "send_jitter": "0s", "duration": "20ms"})
+    assert len(result.transfers) == 8064
+    return 1e6 * result.mean("block_mean_s")
+
+
+def test_ring_all_reduce() -> None:
+    """Within 3 % where a rank waits for the sender's last acknowledgement, as in the reference. It takes
+    about a sixth less where a rank goes on with what it has received: 126 times the way back.
+    """
+    acknowledged = ring("acknowledged")
+    assert acknowledged == pytest.approx(2105.03, rel=0.03)
+    assert 0.80 * acknowledged < ring("received") < 0.86 * acknowledged

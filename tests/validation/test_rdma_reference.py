@@ -1,0 +1,99 @@
+"""RDMA against the reference's own files (`rdma_reference`), where they are at hand: m3's shards, two flows,
+16 to 1 with pause frames, 32 hosts. Bounds are the goals of the comparison; what misses them is named
+(docs/validation.md), and must go on to miss them, so that a cure is noticed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+import rdma_ns3 as ns3
+import rdma_reference as ref
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(not ref.FOLDER.is_dir(), reason="PENSTOCK_RDMA_REFERENCE names no directory"),
+]
+
+MEAN_MISSES = {70}
+
+
+@cache
+def shards() -> dict[int, tuple[str, float, float, float]]:
+    """By number: law, mean slowdown over the reference's, median and 99th percentile of a flow's error."""
+    found = {}
+    for number in ref.shard_numbers():
+        law, reference, own = ref.shard(number)
+        off = np.abs(own / reference - 1)
+        found[number] = (law, own.mean() / reference.mean() - 1, *np.percentile(off, [50, 99]))
+    return found
+
+
+def test_mean_slowdown_of_every_shard() -> None:
+    """Within 2 %; of those with random marks, within that and the spread of the reference over its seeds."""
+    spread = ref.seed_spread()
+    missed = {
+        number for number, (_, mean, _, _) in shards().items() if abs(mean) > 0.02 + spread.get(number, 0.0)
+    }
+    assert missed == MEAN_MISSES
+
+
+def test_median_error_of_a_flow_of_every_shard() -> None:
+    """At most 1 %, where marks are not random."""
+    spread = ref.seed_spread()
+    missed = {n for n, found in shards().items() if found[2] > 0.01 and spread.get(n, 0.0) < 2e-4}
+    assert not missed
+
+
+def test_tail_of_the_error_of_a_flow() -> None:
+    """At most 5 % at the 99th percentile was the goal; 26 of 50 meet it, and no fewer may."""
+    assert sum(p99 <= 0.05 for *_, p99 in shards().values()) >= 26
+
+
+# The largest queue of two flows that start together, and rates that miss; DCQCN's marks are random.
+RATE_MISSES = {"2join_timely", "2join_hpcc_mi5", "2join_dcqcn", "2join_dcqcn_paper"}
+QUEUE_MISSES = {"fine2_dcqcn"}
+
+
+@pytest.mark.parametrize("name", ref.two_names())
+def test_two_flows(name: str) -> None:
+    """Rates within 5 % of the link on the mean over samples and flows, largest queue within 5 %."""
+    reference, own, peak = ref.two(name)
+    off = ref.rate_difference(reference, own)
+    assert (off > 0.05) == (name in RATE_MISSES), f"rates are {100 * off:.2f} % of the link off"
+    ratio = peak / ref.queue_peak(name)
+    assert (abs(ratio - 1) > 0.05) == (name in QUEUE_MISSES), (
+        f"the largest queue is {ratio:.3f} of the reference's"
+    )
+
+
+@pytest.mark.parametrize("label", ["dcqcn", "dcqcn_paper"])
+def test_random_marks_make_as_much_difference_as_the_two_simulators(label: str) -> None:
+    """Runs here that differ in the seed alone are as far from each other as from the reference."""
+    reference, first, _ = ref.two(f"2join_{label}")
+    others = [ref.two(f"2join_{label}", seed=seed)[1] for seed in (2, 3, 4)]
+    between = [ref.rate_difference(first, other) for other in others]
+    off = [ref.rate_difference(reference, own) for own in (first, *others)]
+    assert np.mean(off) < 1.5 * np.mean(between)
+
+
+@pytest.mark.parametrize("label", ["none", "dcqcn_paper", "hpcc"])
+def test_sixteen_to_one_with_pause_frames(label: str) -> None:
+    """Last completion within 2 %, largest queue 5 %, pauses 10 % of the reference's; DCQCN's miss that."""
+    result, given = ref.incast(label), ref.incast_summary(label)
+    assert max(ns3.completion_ns(result)) / 1e3 == pytest.approx(given["last_fct_us"], rel=0.02)
+    peak = (result.mean("queue_max_packets") - 1) * ns3.packet(label)
+    assert peak == pytest.approx(given["queue_peak_B"], rel=0.05)
+    missed = abs(result.mean("pauses") - given["pauses_rx"]) > 0.1 * given["pauses_rx"]
+    assert missed == (label == "dcqcn_paper")
+    assert result.mean("drops") == 0
+
+
+@pytest.mark.parametrize("label", ["hpcc", "dcqcn"])
+def test_32_hosts_with_web_search(label: str) -> None:
+    """Mean slowdown within 3 %, 99th percentile within 10 %."""
+    reference, own = ref.hosts(label)
+    assert own.mean() == pytest.approx(reference.mean(), rel=0.03)
+    assert np.percentile(own, 99) == pytest.approx(np.percentile(reference, 99), rel=0.1)
