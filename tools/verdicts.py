@@ -13,11 +13,12 @@ import argparse
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from penstock import ledger
-from penstock.ledger import pinned
+from penstock.ledger import holding, pinned
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -39,11 +40,45 @@ def count(paper: str) -> tuple[int, Counter[str], Counter[str]]:
         for claim in row.claims:
             if claim.same_as:
                 continue
-            name = f"{row.id}/{claim.id}"
-            length = next((length for length in ("full", "quick") if name in known.get(length, {})), "")
-            verdicts[known[length][name]["verdict"] if length else UNPINNED] += 1
+            found, length = verdict(known, f"{row.id}/{claim.id}")
+            verdicts[found] += 1
             lengths[length] += 1
     return len(rows), verdicts, lengths
+
+
+# What is said of a claim that differs, and how `holding.words` begins for it; the rest is not searched yet.
+ELSEWHERE = {
+    "hold with other values of what the papers leave open": ("holds when", "holds by no", "holds in none"),
+    "hold nowhere in the space that was searched": ("nowhere",),
+    "are undecided in most of it": ("open",),
+    "rest on stated values alone": ("nothing is open",),
+    "are not borne out by the shorter runs of the search": ("the search's shorter runs",),
+    "have no result in the space that was searched": ("no result",),
+}
+UNSEARCHED = "are not searched yet"
+
+
+def elsewhere() -> Counter[str]:
+    """Of the claims that differ, how many hold somewhere else, nowhere, or have no search yet."""
+    found: Counter[str] = Counter()
+    for paper in ledger.PAPERS:
+        known = pinned.load(paper)
+        for row in (row for row in ledger.rows() if row.paper == paper):
+            for claim in row.claims:
+                if claim.same_as or verdict(known, f"{row.id}/{claim.id}")[0] != ledger.DIFFERS:
+                    continue
+                words = holding.words(row, claim.id, verdict=ledger.DIFFERS)
+                kind = (text for text, begins in ELSEWHERE.items() if words.startswith(begins))
+                found[next(kind, UNSEARCHED)] += 1
+    return found
+
+
+def verdict(known: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, str]:
+    """The pinned verdict of a claim and the length it was pinned at; the full one where there is one."""
+    for length in ("full", "quick"):
+        if name in known.get(length, {}):
+            return known[length][name]["verdict"], length
+    return UNPINNED, ""
 
 
 def table(page: bool) -> str:
@@ -62,6 +97,10 @@ def table(page: bool) -> str:
         total, lengths, rows = total + verdicts, lengths + at, rows + own
     lines.append(_line("all", rows, total, columns))
     said = f"Pinned are {lengths['full']} claims at full length and {lengths['quick']} at quick length"
+    tally = elsewhere()
+    kinds = [f"{tally[kind]} {kind}" for kind in (*ELSEWHERE, UNSEARCHED) if tally[kind]]
+    if kinds:
+        said += ",\n".join([f".\nOf the {tally.total()} that differ {kinds[0]}", *kinds[1:]])
     where = (
         "[docs/ledger.html](docs/ledger.html)" if page else "The page that `penstock reproduce --all` writes"
     )

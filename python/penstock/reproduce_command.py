@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
@@ -159,8 +159,8 @@ def _search(chosen: Sequence[Row], lab: Lab, points: int, pin: bool, as_json: bo
     if not rows:
         complain("none of these rows has a probe: nothing can be searched")
         return BAD_INPUT
-    found: dict[str, dict[str, Any]] = {}
     lines: list[dict[str, str]] = []
+    written: list[Path] = []
     code = DONE
     for row in rows:
         bar.label = row.id
@@ -171,7 +171,10 @@ def _search(chosen: Sequence[Row], lab: Lab, points: int, pin: bool, as_json: bo
             note(f"interrupted during {row.id}: what was evaluated is kept in {lab.out} and not run again")
             code = INTERRUPTED
             break
-        found.setdefault(row.paper, {})[row.id] = entry
+        # Row by row: a search of all papers is a long one.
+        path = selection.folder(row.paper) / holding.FILE if pin else lab.out / f"holds-{row.paper}.json"
+        searching.write(searching.merged(row.paper, holding.document(row.paper, path), {row.id: entry}), path)
+        written += [path] if path not in written else []
         for claim in row.claims:
             text = holding.words(row, claim.id, {"rows": {row.id: entry}})
             if text:
@@ -184,13 +187,10 @@ def _search(chosen: Sequence[Row], lab: Lab, points: int, pin: bool, as_json: bo
                     out_console.print(Text.assemble(*head, text), soft_wrap=True)
     if as_json:
         print(json.dumps(lines))
-    for paper, entries in found.items():
-        path = selection.folder(paper) / holding.FILE if pin else lab.out / f"holds-{paper}.json"
-        before = holding.document(paper, path)
-        searching.write(searching.merged(paper, before, entries), path)
+    for path in written:
         note(f"search results: {path}")
-        if not pin:
-            note("`--pin` writes them beside the rows, where `reproduce` and the report show them")
+    if written and not pin:
+        note("`--pin` writes them beside the rows, where `reproduce` and the report show them")
     return code
 
 

@@ -202,6 +202,7 @@ def test_fig_9():
             "onsets": onsets,
             "margins": [np.full(10, 5.0), np.full(10, 6.0)],
             "crossing": [-0.4, -0.5, -0.6],
+            "crossing, twice the pipe": [-0.4, -0.5, -0.6],
             "factors": [],
             "factors, same K0": factors,
             "single oscillates": [True, False],
@@ -224,6 +225,11 @@ def test_fig_9():
         "margins": [np.full(10, 5.0), np.full(10, 4.0)],
     }
     assert [judged(D_9, turned)[name].verdict for name in ("later", "left")] == ["differs", "differs"]
+    # Farthest to the left at the second N of the figure, where windows are four segments: no reason yet.
+    assert judged(D_9, turned)["left"].reason == "unexplained"
+    late = {**turned, "crossing": [-0.4] * 5 + [-0.6] + [-0.5] * 4}
+    assert "less than two segments" in judged(D_9, late)["left"].reason
+    assert judged(D_9, {**late, "crossing, twice the pipe": late["crossing"]})["left"].reason == "unexplained"
 
 
 def test_live_rows():

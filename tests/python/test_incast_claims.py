@@ -176,8 +176,13 @@ def test_fig_3_10_to_3_12_and_3_21():
         "mid share": exact(0.8),
         "level": exact(0.5),
         "beyond": exact(3),
+        "part for few": exact(1),
+        "part for many": exact(0.9),
     }
     assert [v.verdict for v in I_3_10.judge(m)] == ["differs", "confirmed", "confirmed", "confirmed"]
+    assert "their part" in judged(I_3_10, m)["greater-for-few"].reason
+    same = {**m, "part for few": exact(0.9)}
+    assert judged(I_3_10, same)["greater-for-few"].reason == "unexplained"
     over = {"start share": exact(0.6), "left": exact(0.5)}
     found = judged(I_3_11, {"start share": exact(0.4), "left": exact(0.8), "carried over": over})
     assert "decides the share" in found["dominate-for-many"].reason

@@ -140,7 +140,7 @@ def test_a_search_is_drawn_as_a_map(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(holding, "map_of", lambda row, claim: found if claim == "not" else None)
     monkeypatch.setattr(
-        holding, "words", lambda row, claim: "holds when a.gain >= 1" if claim == "not" else ""
+        holding, "words", lambda row, claim, **_: "holds when a.gain >= 1" if claim == "not" else ""
     )
     text = page.write(
         [ledger.judge(row, Lab(tmp_path))], tmp_path / "r.html", quick=False, provenance={}

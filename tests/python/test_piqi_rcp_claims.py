@@ -302,18 +302,20 @@ def mice(excess: float = 0.4) -> dict[str, Any]:
 def test_fig_16_and_17():
     assert differing(P_16, three()) == {}
     assert set(differing(P_16, three(spread=0.4))) == {"equal-piqi-rcp"}
-    m = {"a": three(), "b": crowd(), "nimble": {"a": 10.0, "b": 100.0}}
+    m = {"a": three(), "b": crowd(), "nimble": {"a": 10.0, "b": 100.0}, "longer": 8000.0}
     assert differing(P_17, m) == {}
     long = {**m, "a": three(peak=50.0), "b": crowd(peak=both(7000.0, 3000.0))}
     found = differing(P_17, long)
     assert set(found) == {"a-piqi-rcp", "b-rcp", "b-piqi-rcp"} and found["b-rcp"] == "unexplained"
-    assert "follow at once" in found["b-piqi-rcp"] and "10 packets" in found["a-piqi-rcp"]
+    assert "follow most of it at once" in found["b-piqi-rcp"] and "10 packets" in found["a-piqi-rcp"]
     found = differing(P_17, {**long, "nimble": {"a": 10.0, "b": 2900.0}})
     assert found["b-piqi-rcp"] == "unexplained" != found["a-piqi-rcp"]
+    assert "whole link" in differing(P_17, {**long, "longer": 11_500.0})["b-rcp"]
 
 
 def test_fig_18_and_19():
     m = {**crowd(), "variants": {"x": [10.0, 7.0], "y": [9.0, 6.0]}, "rises by sample": {"1 s": 250.0}}
+    m["most of nimbler senders"] = 120.0
     assert differing(P_18, m) == {}
     worse = {**m, **crowd(most=both(1000.0, 150.0), least=both(1.0, 20.0), **{"low for": both(3.0, 1.0)})}
     worse["variants"] = {"x": [1.0, 7.0], "y": [0.9, 6.0]}
@@ -328,6 +330,8 @@ def test_fig_18_and_19():
     known["variants"] = {"x": [0.1, 7.0], "y": [0.2, 2.0]}
     found = differing(P_18, known)
     assert found["falls"] == "unexplained" != found["seconds"]
+    assert found["piqi-overshoot"] == "unexplained"
+    assert "at once" in differing(P_18, {**known, "most of nimbler senders": 108.0})["piqi-overshoot"]
     assert differing(P_19, mice()) == {}
     assert set(differing(P_19, mice(excess=0.9))) == {"overshoots"}
     wide = {**mice(), "excess": both(Estimate(0.5, 0.1, 0.9), tight(0.1))}

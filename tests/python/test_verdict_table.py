@@ -38,6 +38,21 @@ def test_a_claim_counts_once_and_at_its_full_length(monkeypatch):
     assert (lengths["full"], lengths["quick"]) == (1, 1)
 
 
+def test_claims_that_differ_count_by_what_was_found_elsewhere(monkeypatch):
+    one = next(row for row in ledger.rows() if row.id == "D-9")
+    names = [f"D-9/{claim.id}" for claim in one.claims]
+    known = {"quick": {name: {"verdict": "differs"} for name in names}}
+    said = ["holds when a >= 1", "nowhere in 64 points of a", ""]
+    monkeypatch.setattr(ledger, "rows", lambda: [one])
+    monkeypatch.setattr(
+        pinned, "load", lambda paper: {**known, "full": {names[-1]: {"verdict": "confirmed"}}}
+    )
+    texts = dict(zip([claim.id for claim in one.claims], said, strict=False))
+    monkeypatch.setattr(verdicts.holding, "words", lambda row, claim, verdict: texts[claim])
+    kinds = list(verdicts.ELSEWHERE)
+    assert verdicts.elsewhere() == {kinds[0]: 1, kinds[1]: 1, verdicts.UNSEARCHED: 1}
+
+
 def test_a_readme_without_a_place_for_them_is_refused(tmp_path):
     with pytest.raises(ValueError, match="no place"):
         verdicts.renewed("# penstock\n", "table")

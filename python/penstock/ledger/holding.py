@@ -2,7 +2,8 @@
 
 `holds.json` beside a paper's rows. Per row: the parameters varied, their number of points, a hash of
 their ranges, the engine; per claim a letter for each point (c confirmed, d differs, u undecided, x no result)
-and the rule that describes where it holds. What was found with other ranges is shown as stale.
+and the rule that describes where it holds. Shares are of the points that have a result. What was found with
+other ranges is shown as stale.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.ledger.claims import Row
-from penstock.ledger.criteria import CONFIRMED
+from penstock.ledger.criteria import CONFIRMED, DIFFERS
 from penstock.ledger.selection import folder
 from penstock.ledger.space import Space, telling
 
 FILE = "holds.json"
 # From this share of the space on a confirmed claim counts as robust, below the other as selected.
 ROBUST, SELECTED = 0.9, 0.5
+# From this share of undecided points on nothing is said of robustness.
+MOSTLY_OPEN = 0.5
 # Where the axes of a map have their texts, as shares of the range.
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -50,44 +53,78 @@ def space(paper: str) -> Space:
     return Space.load(folder(paper) / "choices.toml")
 
 
-def words(row: Row, claim: str, found: Mapping[str, Any] | None = None) -> str:
-    """Where a claim holds, in words; "" where nothing was searched."""
-    entry = (document(row.paper) if found is None else found)["rows"].get(row.id)
-    if entry is None or claim not in entry["claims"]:
+def words(row: Row, claim: str, found: Mapping[str, Any] | None = None, verdict: str = "") -> str:
+    """Where a claim holds, in words; "" where nothing was searched. `verdict` is that of the row's own runs,
+    which the shorter ones of the search need not bear out.
+
+    A claim that repeats another has the other's words, one on which nothing open bears says so. Raises
+    ValueError where a row says that it rests on stated values alone and choices.toml says otherwise.
+    """
+    if row.rests_on:
+        return _settled(row, verdict)
+    rows = (document(row.paper) if found is None else found)["rows"]
+    whose, name = row.id, claim
+    repeats = next((one.same_as for one in row.claims if one.id == claim), "")
+    if repeats:
+        whose, _, name = repeats.partition("/")
+    entry = rows.get(whose)
+    if entry is None or name not in entry["claims"]:
         return ""
-    what = entry["claims"][claim]
-    text = _words(entry, what)
-    return f"stale, the ranges have changed since: {text}" if stale(row, entry) else text
+    text = _words(entry, entry["claims"][name], verdict)
+    old = _moved(row.paper, entry) if repeats else stale(row, entry)
+    return f"stale, the ranges have changed since: {text}" if old else text
 
 
-def _words(entry: Mapping[str, Any], what: Mapping[str, Any]) -> str:
-    letters, names = what["at"], ", ".join(entry["names"])
-    share = letters.count("c") / len(letters)
-    lost = letters.count("x")
-    space_of = f"{len(letters)} points of {names}" + (f", {lost} without a result" if lost else "")
-    if what["chosen"] == CONFIRMED:
+def _settled(row: Row, verdict: str) -> str:
+    values = ", ".join(f"{name} = {value}" for name, value in space(row.paper).settled(row.rests_on).items())
+    said = {CONFIRMED: "holds", DIFFERS: "differs"}.get(verdict, "is judged")
+    return f"nothing is open: the claim {said} at the stated values ({values})"
+
+
+def _words(entry: Mapping[str, Any], what: Mapping[str, Any], verdict: str) -> str:
+    letters, names, chosen = what["at"], ", ".join(entry["names"]), what["chosen"]
+    told = letters.replace("x", "")
+    lost = len(letters) - len(told)
+    if not told:
+        return f"no result at any of {lost} points of {names}"
+    space_of = f"{len(told)} points of {names}" + (f" ({lost} more have no result)" if lost else "")
+    held, differs, unclear = (told.count(letter) / len(told) for letter in "cdu")
+    space_of += f", undecided in {unclear:.0%}" if unclear else ""
+    if {verdict, chosen} == {CONFIRMED, DIFFERS}:
+        at = f"at the chosen values it {'holds' if chosen == CONFIRMED else 'differs'} there"
+        return (
+            f"the search's shorter runs do not bear this out: {at}, and it holds in {held:.0%} of {space_of}"
+        )
+    if (verdict if verdict in (CONFIRMED, DIFFERS) else chosen) == CONFIRMED:
+        # The share of what was decided: an interval that was too wide speaks neither for nor against.
+        share = held / (held + differs) if held + differs else 0.0
         word = "robust" if share >= ROBUST else "selected" if share < SELECTED else "mostly"
+        word = word if unclear < MOSTLY_OPEN else "open"
         rule = f"; best described by {what['rule']}" if what["rule"] and share < ROBUST else ""
-        return f"{word}: stays confirmed in {share:.0%} of {space_of}{rule}"
-    if share > 0:
-        rule = what["rule"] or "no simple rule"
-        return f"holds when {rule}: {share:.0%} of {space_of}"
+        return f"{word}: stays confirmed in {held:.0%} of {space_of}{rule}"
+    if held > 0:
+        rule = f"holds when {what['rule']}" if what["rule"] else "holds by no simple rule"
+        return f"{rule}: {held:.0%} of {space_of}"
     refined = what.get("refined", "")
     if "c" in refined:
-        held = f"{refined.count('c')} of {len(refined)} more where it is nearest"
-        return f"holds in none of {space_of}, but in {held}: {what['rule'] or 'no simple rule'}"
+        near = f"{refined.count('c')} of {len(refined)} more where it is nearest"
+        return f"holds in none of {space_of}, but in {near}: {what['rule'] or 'no simple rule'}"
     more = f" and {len(refined)} more where it is nearest" if refined else ""
+    if unclear >= MOSTLY_OPEN:
+        return f"open: confirmed at none of {space_of}{more}"
     return f"nowhere in {space_of}{more}"
+
+
+def _moved(paper: str, entry: Mapping[str, Any]) -> bool:
+    try:
+        return bool(space(paper).fingerprint(entry["names"]) != entry["ranges"])
+    except (ValueError, FileNotFoundError):
+        return True
 
 
 def stale(row: Row, entry: Mapping[str, Any]) -> bool:
     """Whether a search was made over other parameters or ranges than the row has now."""
-    if list(entry["names"]) != list(row.matters):
-        return True
-    try:
-        return bool(space(row.paper).fingerprint(entry["names"]) != entry["ranges"])
-    except (ValueError, FileNotFoundError):
-        return True
+    return list(entry["names"]) != list(row.matters) or _moved(row.paper, entry)
 
 
 def joint(paper: str) -> str:
@@ -123,12 +160,13 @@ def map_of(row: Row, claim: str) -> Map | None:
     if entry is None or claim not in entry["claims"] or stale(row, entry):
         return None
     letters: str = entry["claims"][claim]["at"]
+    told = np.array([letter != "x" for letter in letters])
     good = np.array([letter == "c" for letter in letters])
-    if good.all() or not good.any() or not entry["names"]:
+    if good[told].all() or not good.any() or not entry["names"]:
         return None
     here = space(row.paper)
     shares = here.sample(entry["names"], len(letters), entry["seed"])
-    first, *more = telling(shares, good)
+    first, *more = telling(shares[told], good[told])
     second = more[0] if more else None
 
     def ticks(j: int) -> tuple[str, ...]:

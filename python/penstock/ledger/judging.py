@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import results
-from penstock.ledger import holding
+from penstock.ledger import holding, pinned
 from penstock.ledger.claims import (
     IN_PART,
     NOT_RUN,
@@ -26,7 +26,7 @@ from penstock.ledger.claims import (
     plain,
     verdict_of,
 )
-from penstock.ledger.criteria import CONFIRMED, UNDECIDED
+from penstock.ledger.criteria import CONFIRMED, DIFFERS, UNDECIDED
 from penstock.ledger.lab import Lab, NotRun
 from penstock.ledger.selection import lacks
 from penstock.runs import RunSet
@@ -151,8 +151,21 @@ def settle(row: Row, lab: Lab) -> tuple[Measurement, tuple[Judged, ...]]:
             lab.effort *= 2
     finally:
         lab.effort = 1
-    claims = tuple(replace(one, holds_when=holding.words(row, one.claim.id)) for one in judged)
+    if lab.quick:
+        judged = [_at_quick_length(row, one) for one in judged]
+    claims = tuple(
+        replace(one, holds_when=holding.words(row, one.claim.id, verdict=one.verdict)) for one in judged
+    )
     return measurement, claims
+
+
+def _at_quick_length(row: Row, one: Judged) -> Judged:
+    """A verdict of quick runs that the full length is known to contradict is none: undecided."""
+    full = pinned.at_full_length(row.paper, f"{row.id}/{one.claim.id}")
+    if {full, one.verdict} != {CONFIRMED, DIFFERS}:
+        return one
+    why = f"at full length it is {full}: the quick length cannot tell"
+    return replace(one, verdict=UNDECIDED, reason=why, because=((why, ""),))
 
 
 def _measured(claims: Sequence[Judged]) -> str:

@@ -33,9 +33,14 @@ _FOUND = {
     "robust": "confirmed and robust: stay so in at least 90 % of the space of open parameters",
     "mostly": "confirmed and mostly so in that space",
     "selected": "confirmed by the selection of parameters: hold in less than half of that space",
+    "open": "are undecided in most of that space",
     "holds when": "differ at the chosen values and hold elsewhere in that space",
+    "holds by no": "differ at the chosen values and hold elsewhere in that space by no simple rule",
     "holds in none": "differ in all of the space that was searched, but hold near its edge of least miss",
     "nowhere": "hold nowhere in that space",
+    "the search's shorter runs": "have another verdict in the search's shorter runs at the same values",
+    "nothing is open": "rest on stated values alone",
+    "no result": "have no result at any point of that space",
 }
 
 
@@ -149,12 +154,19 @@ def _paper(
         for kind in _FOUND
         if one.holds_when.startswith(kind)
     )
+    searched = [f"{told[kind]} {text}" for kind, text in _FOUND.items() if told[kind]]
+    unsearched = sum(
+        one.verdict == DIFFERS and not one.repeats and not one.holds_when
+        for row in rows
+        for one in row.claims
+    )
+    searched += [f"{unsearched} that differ are not searched yet"] if unsearched else []
     return PaperView(
         key,
         _title(key),
         rows,
         f"Of {tally.total()} claims {', '.join(parts)}.",
-        [f"{told[kind]} {text}" for kind, text in _FOUND.items() if told[kind]],
+        searched,
         holding.joint(key),
         [(name, tally[name]) for name in ORDER if tally[name]],
     )

@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock import results
 from penstock.ledger.claims import NOT_RUN, plain
-from penstock.ledger.judging import Verdict
 from penstock.ledger.selection import folder
+
+if TYPE_CHECKING:
+    from penstock.ledger.judging import Verdict
 
 FILE = "pinned.json"
 # A number that was pinned without an interval may move by this share of itself: another machine's libm.
@@ -33,6 +35,11 @@ def load(paper: str, path: Path | None = None) -> dict[str, dict[str, Any]]:
     except FileNotFoundError:
         return {}
     return found
+
+
+def at_full_length(paper: str, claim: str) -> str:
+    """The verdict that is pinned of a claim ("D-10/rise") at full length; "" where none is."""
+    return str(load(paper).get("full", {}).get(claim, {}).get("verdict", ""))
 
 
 def entries(verdicts: Iterable[Verdict]) -> dict[str, Any]:

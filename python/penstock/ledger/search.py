@@ -2,8 +2,9 @@
 
 A row's `probe` is evaluated at the chosen point and at a Latin hypercube of the parameters that matter to it.
 A claim that differs at the chosen point and holds at few others is looked for once more near the points where
-its criterion was missed least. Every probe's numbers are kept under `out`/probes by content, every
-simulation in the lab's store: a search that was stopped goes on where it was.
+its criterion was missed least. A point that the probe cannot measure says nothing of a claim: it is counted
+apart. Every probe's numbers are kept under `out`/probes by content, every simulation in the lab's store: rows
+share what they simulate, and a search that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from penstock.ledger import holding
 from penstock.ledger.claims import Claim, Measurement, Row, from_plain, plain
 from penstock.ledger.criteria import CONFIRMED, DIFFERS, UNDECIDED
 from penstock.ledger.lab import Lab, source_hash
-from penstock.ledger.space import Floats, Space, describe
+from penstock.ledger.space import BLOCK, Floats, Space, describe
 from penstock.store import engine
 from penstock.sweeps import RunFailed
 
@@ -32,13 +33,19 @@ LETTERS = {CONFIRMED: "c", DIFFERS: "d", UNDECIDED: "u"}
 NO_RESULT = "x"
 # A claim that holds in less than this share of the space is looked for once more, with so many points more.
 FEW, MORE = 0.05, 0.25
+# Up to so many times the points, where some have no result.
+MOST = 4
 # The share of the points nearest to the criterion whose box is searched again.
 NEAREST = 0.125
 
 
 def searchable(rows: Iterable[Row]) -> list[Row]:
-    """The rows that can be searched: those with a probe and parameters."""
-    return [row for row in rows if row.probe is not None and row.matters]
+    """The rows that can be searched: those with a probe, parameters, and a claim that no other row has."""
+    return [
+        row
+        for row in rows
+        if row.probe is not None and row.matters and not all(claim.same_as for claim in row.claims)
+    ]
 
 
 def search(
@@ -48,15 +55,13 @@ def search(
     ValueError for a parameter without a range.
     """
     space, names = holding.space(row.paper), list(row.matters)
-    shares = space.sample(names, points, lab.seed)
-    here = [space.chosen(names), *space.settings(names, shares)]
-    found = _probes(row, lab, here, on_progress)
+    shares, found = _sampled(row, lab, space, points, on_progress)
     entry: dict[str, Any] = {
         "names": names,
         "ranges": space.fingerprint(names),
         "seed": lab.seed,
         "engine": _engine.__version__,
-        "points": points,
+        "points": len(shares),
         "claims": {},
     }
     for claim in row.claims:
@@ -64,37 +69,53 @@ def search(
             continue
         chosen, at = _judge(claim, found[0])[0], _letters(claim, found[1:])
         what: dict[str, Any] = {"chosen": chosen, "at": at, "rule": ""}
-        good = np.array([letter == "c" for letter in at])
         places = space.places(names, shares)
-        if chosen != CONFIRMED and good.mean() < FEW:
+        told = at.replace(NO_RESULT, "")
+        if chosen != CONFIRMED and told and told.count("c") / len(told) < FEW:
             misses = np.array([_judge(claim, m)[1] for m in found[1:]])
-            places, good, what["refined"] = _again(row, lab, space, claim, places, good, misses)
+            more, what["refined"] = _again(row, lab, space, claim, places, misses, points)
+            places = np.vstack([places, more])
+        letters = np.array(list(at + what.get("refined", "")))
+        with_result = letters != NO_RESULT
+        good = letters[with_result] == "c"
         if good.any() and not good.all():
-            box = describe(places, good)
+            box = describe(places[with_result], good)
             what["rule"] = box.words([space[name] for name in names])
             what["precision"], what["coverage"] = round(box.precision, 3), round(box.coverage, 3)
         entry["claims"][claim.id] = what
     return entry
 
 
-def _again(
-    row: Row, lab: Lab, space: Space, claim: Claim, places: Floats, good: Any, misses: Floats
-) -> tuple[Floats, Any, str]:
-    """Points in the box of those where the criterion was missed least; all points, which are good, and the
-    letters of the new ones.
+def _sampled(
+    row: Row, lab: Lab, space: Space, points: int, on_progress: Callable[[float], None] | None
+) -> tuple[Floats, list[Measurement | None]]:
+    """The points, as shares of the ranges, and what the probe measured at the chosen one and at each of them.
+
+    Where some have no result more points are drawn, up to `MOST` times as many, until `points` have one; of
+    whole blocks only, which do not move when others follow them.
     """
     names = list(row.matters)
-    near = np.argsort(misses)[: max(2, int(len(misses) * NEAREST))]
+    shares = space.sample(names, points, lab.seed)
+    found = _probes(row, lab, [space.chosen(names), *space.settings(names, shares)], on_progress)
+    most = 1 if points % BLOCK else MOST
+    while 0 < sum(m is not None for m in found[1:]) < points and len(shares) < most * points:
+        more = space.sample(names, len(shares) + points, lab.seed)[len(shares) :]
+        found += _probes(row, lab, space.settings(names, more), on_progress)
+        shares = np.vstack([shares, more])
+    return shares, found
+
+
+def _again(
+    row: Row, lab: Lab, space: Space, claim: Claim, places: Floats, misses: Floats, points: int
+) -> tuple[Floats, str]:
+    """Points in the box of those where the criterion was missed least, and their letters."""
+    names = list(row.matters)
+    near = np.argsort(misses)[: max(2, int(points * NEAREST))]
     low, high = places[near].min(axis=0), places[near].max(axis=0)
-    inner = space.sample(names, max(8, int(len(misses) * MORE)), lab.seed + 1)
+    inner = space.sample(names, max(8, int(points * MORE)), lab.seed + 1)
     shares = low + inner * (high - low)
     more = _probes(row, lab, space.settings(names, shares), None)
-    letters = _letters(claim, more)
-    return (
-        np.vstack([places, space.places(names, shares)]),
-        np.concatenate([good, [letter == "c" for letter in letters]]),
-        letters,
-    )
+    return space.places(names, shares), _letters(claim, more)
 
 
 def _probed(claim: Claim, measurement: Measurement) -> bool:
@@ -167,14 +188,14 @@ def joined(paper: str, rows: Mapping[str, Any]) -> dict[str, Any]:
     """Over the points that all searched rows of a paper share: at how many claims that hold somewhere hold
     together, at most, and where.
     """
-    sizes = [(entry["points"], entry["seed"]) for entry in rows.values()]
-    if not sizes:
+    seeds = [entry["seed"] for entry in rows.values()]
+    if not seeds:
         return {}
-    points, seed = max(set(sizes), key=sizes.count)
-    shared = {
-        name: entry for name, entry in rows.items() if (entry["points"], entry["seed"]) == (points, seed)
-    }
-    letters = [claim["at"] for entry in shared.values() for claim in entry["claims"].values()]
+    seed = max(set(seeds), key=seeds.count)
+    shared = {name: entry for name, entry in rows.items() if entry["seed"] == seed}
+    # A larger search begins with the points of a smaller one.
+    points = min(entry["points"] for entry in shared.values())
+    letters = [claim["at"][:points] for entry in shared.values() for claim in entry["claims"].values()]
     can = [text for text in letters if "c" in text]
     if not can:
         return {}

@@ -36,17 +36,17 @@ pub const PIQI_RCP: Protocol = Protocol {
         ParamSpec::new(
             "tau1",
             Kind::Float,
-            "0.05",
+            "0.01",
             "sender: share of the gap closed per announcement",
-            "chosen: bound (20) exact within 1 % for RTTs from 120 ms",
+            "PIQI-RCP section VI; bound (20) is then half of the exact one (0.05, 0.88 with lag=1: within 1 %)",
         )
         .range(1e-6, 0.999_999),
         ParamSpec::new(
             "tau2",
             Kind::Float,
-            "0.88",
+            "0.1",
             "sender: share of each change followed at once",
-            "chosen: bound (20) exact within 1 % for RTTs from 120 ms",
+            "PIQI-RCP section VI; bound (20) is then half of the exact one (0.05, 0.88 with lag=1: within 1 %)",
         )
         .range(-0.5, 1.0),
         INITIAL,

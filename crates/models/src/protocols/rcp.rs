@@ -516,9 +516,9 @@ impl Gain {
         ParamSpec::new(
             "lag",
             Kind::Float,
-            "1",
+            "0",
             "control intervals a rate needs, beyond the RTT, to show in the measured arrival rate",
-            "the rate is an average over one interval",
+            "PIQI-RCP eq. (6), (20): D/T; 1 where the average over an interval counts",
         )
         .range(0.0, 10.0),
     ];

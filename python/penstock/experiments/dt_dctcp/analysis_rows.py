@@ -17,7 +17,18 @@ from penstock.experiments.common import save_table
 from penstock.experiments.dt_dctcp import analysis
 from penstock.experiments.dt_dctcp.mean_queue_rows import queue_cycle, queue_runs
 from penstock.experiments.dt_dctcp.setup import PAPER, SIM, link
-from penstock.ledger import Cause, Claim, Measurement, Row, at_least, at_most, every, monotone, within
+from penstock.ledger import (
+    CONFIRMED,
+    Cause,
+    Claim,
+    Measurement,
+    Row,
+    at_least,
+    at_most,
+    every,
+    monotone,
+    within,
+)
 from penstock.models import describing, loops
 from penstock.models.fluid import solve
 from penstock.models.marking import Marking
@@ -162,6 +173,7 @@ D_7 = Row(
             of=("same-maximum",),
         ),
     ),
+    rests_on=("simulation.k", "simulation.k1", "simulation.k2"),
     cheap=True,
 )
 
@@ -183,20 +195,33 @@ def _onset(margin: Floats) -> float:
     return float(analysis.onset(margin) or math.inf)
 
 
+def _crossings(factor: float = 1) -> list[float]:
+    """Where K0 G crosses the real axis, at each N; with `factor` times the stated product of rate and RTT."""
+    capacity = analysis.CAPACITY * factor
+    return [float(loops.Plant(capacity, analysis.RTT, n).phase_crossings()[0][1] / K) for n in analysis.FLOWS]
+
+
+def _deepest(crossing: list[float]) -> int:
+    """The N at which the crossing is farthest to the left."""
+    return int(analysis.FLOWS[int(np.argmin(crossing))])
+
+
+def _window(crossing: list[float]) -> float:
+    """The window of a flow, in segments, where the crossing is farthest to the left."""
+    return analysis.CAPACITY * analysis.RTT / _deepest(crossing)
+
+
 def _as_printed() -> dict[str, Any]:
     """The printed analysis, in every reading of its parameters."""
     margins = {reading.text: analysis.margins(reading) for reading in analysis.readings()}
     one, two = next(iter(margins.values()))
-    crossing = [
-        float(loops.Plant(analysis.CAPACITY, analysis.RTT, n).phase_crossings()[0][1] / K)
-        for n in analysis.FLOWS
-    ]
     apart, same = analysis.search()
     return {
         "onsets": [_onset(one), _onset(two)],
         "margins": [one, two],
         "readings": {text: [_onset(a), _onset(b)] for text, (a, b) in margins.items()},
-        "crossing": crossing,
+        "crossing": _crossings(),
+        "crossing, twice the pipe": _crossings(2),
         # Factors on R0 C with which the stated onsets appear: K0 = 1/K2 for two thresholds, or 1/40 for both.
         "factors": [factor for factor, a, b in apart if (a, b) == STATED],
         "factors, same K0": [factor for factor, a, b in same if (a, b) == STATED],
@@ -244,11 +269,11 @@ def _probe_meeting(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     k = (K, K2) if settings["analysis.k0"] == "K and K2" else (K, K)
     reading = analysis.Reading("", pipe=(pipe, pipe), k=k, misprint=settings["analysis.misprint"])
     one, two = analysis.margins(reading)
-    crossing = [
-        float(loops.Plant(pipe / analysis.RTT, analysis.RTT, n).phase_crossings()[0][1] / K)
-        for n in analysis.FLOWS
-    ]
-    return {"onsets": [_onset(one), _onset(two)], "margins": [one, two], "crossing": crossing}
+    return {
+        "onsets": [_onset(one), _onset(two)],
+        "margins": [one, two],
+        "crossing": _crossings(settings["analysis.pipe"]),
+    }
 
 
 QUANTITIES = ("mean_packets", "amplitude_packets", "frequency_hz")
@@ -307,6 +332,7 @@ def _told_onset(i: int) -> Callable[[Measurement], str]:
 
 
 _FIG_9 = "section V.D, Fig 9"
+_LEFT = monotone(rising=False)
 
 D_9 = Row(
     "D-9",
@@ -360,13 +386,13 @@ D_9 = Row(
             "shape",
             "to the left",
             "crossing",
-            monotone(rising=False),
+            _LEFT,
             quote="shifts to the left as the number of flows N increases",
             where=_FIG_9,
             why="where it crosses the real axis, N = 10 to 100",
             say=lambda m: (
                 f"crosses the real axis at {m['crossing'][0]:.2f} with N=10, at its deepest at "
-                f"{min(m['crossing']):.2f} with N={analysis.FLOWS[int(np.argmin(m['crossing']))]}, at "
+                f"{min(m['crossing']):.2f} with N={_deepest(m['crossing'])}, at "
                 f"{m['crossing'][-1]:.2f} with N=100"
             ),
         ),
@@ -390,6 +416,18 @@ D_9 = Row(
             holds=lambda m: all(m["single oscillates"]),
             evidence=_told_cycles,
             of=("dctcp", "dt-dctcp"),
+        ),
+        Cause(
+            "the locus turns back where the windows have shrunk to less than two segments, which they do "
+            "within the figure: with twice the product of round trip and rate it moves left all along",
+            holds=lambda m: (
+                _window(m["crossing"]) < 2 and _LEFT.judge(m["crossing, twice the pipe"]) == CONFIRMED
+            ),
+            evidence=lambda m: (
+                f"deepest at N={_deepest(m['crossing'])}, a window of {_window(m['crossing']):.1f} segments; "
+                f"with twice the product at N={_deepest(m['crossing, twice the pipe'])}"
+            ),
+            of=("left",),
         ),
     ),
     matters=("analysis.pipe", "analysis.k0", "analysis.misprint"),

@@ -14,6 +14,7 @@ from penstock.experiments.incast.setup import (
     CHOSEN,
     MATTERS,
     PAPER,
+    PROBED,
     Curve,
     beside_plot,
     buffer,
@@ -90,7 +91,7 @@ def _probe_dctcp(lab: Lab, point: Mapping[str, Any]) -> Measurement:
     base = chosen(point) | buffer(32, point) | {"rto_initial": "200ms"}
     given = {"NewReno": base, "DCTCP": base | _marking(point["dctcp_k"])}
     return _dctcp(
-        curves(lab, given, (2, 4, 6, 8, 12, 20, 32, 48, 64, 128), length={"duration": "4s"}, runs=2)
+        curves(lab, given, (2, 4, 6, 8, 12, 20, 32, 48, 64, 128), length={"duration": "4s"}, runs=PROBED)
     )
 
 

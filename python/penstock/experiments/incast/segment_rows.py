@@ -19,6 +19,7 @@ from penstock.experiments.incast.setup import (
     CHOSEN,
     OPEN,
     PAPER,
+    PROBED,
     Curve,
     beside_plot,
     chosen,
@@ -216,7 +217,7 @@ def histogram_row(number: int, servers: int) -> Row:
             "window": point["window_of_small_segments"],
         }
         return numbers(
-            timeouts(lab, servers, lambda size: open_ | settings(size, **counted), runs=2, duration="3s")
+            timeouts(lab, servers, lambda size: open_ | settings(size, **counted), runs=PROBED, duration="3s")
         )
 
     return Row(
@@ -324,7 +325,7 @@ def _measure_resizing(lab: Lab) -> Measurement:
 def _probe_resizing(lab: Lab, point: Mapping[str, Any]) -> Measurement:
     base = chosen(point) | {"rto_initial": "200ms", "buffer": f"{ROOM}B"}
     resized = base | RESIZING | {"header_compression": True, "resize_from": point["resize_from"]}
-    found = curves(lab, {TCP: base, COMPRESSED: resized}, QUICK, length={"duration": "3s"}, runs=2)
+    found = curves(lab, {TCP: base, COMPRESSED: resized}, QUICK, length={"duration": "3s"}, runs=PROBED)
     return ratios(found[COMPRESSED], found[TCP])
 
 

@@ -22,6 +22,7 @@ from penstock.experiments.incast.setup import (
     MANY,
     MATTERS,
     PAPER,
+    PROBED,
     Curve,
     buffer,
     chosen,
@@ -348,7 +349,7 @@ def _row(
     def probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
         given = {str(size): settings(size, point) for size in pair}
         length = {"duration": "6s", "loss_events": True}
-        small, large = curves(lab, given, FEW, length=length, runs=2).values()
+        small, large = curves(lab, given, FEW, length=length, runs=PROBED).values()
         return {"pairs": {str(pair[1]): _pair(small, large)}}
 
     return Row(

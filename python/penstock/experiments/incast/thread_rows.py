@@ -22,6 +22,7 @@ from penstock.experiments.incast.setup import (
     MATTERS,
     ORDER,
     PAPER,
+    PROBED,
     WIRE,
     Curve,
     beside_plot,
@@ -197,7 +198,7 @@ def _probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
     thread = {key: point[key] for key in THREAD}
     given: dict[str, dict[str, Any]] = {PLAIN: base, FAST_TIMER: base | {"rto_min": "200us"}}
     given |= {label(p): base | thread | {"retransmit_probability": p} for p in PROBABILITIES}
-    found = curves(lab, given, (2, 5, 8, 10, 16, 32), length={"duration": "3s"}, runs=2)
+    found = curves(lab, given, (2, 5, 8, 10, 16, 32), length={"duration": "3s"}, runs=PROBED)
     return {
         **goodput_numbers(found),
         **drop_numbers(found),

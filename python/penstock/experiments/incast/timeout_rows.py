@@ -18,6 +18,7 @@ from penstock.experiments.incast.setup import (
     BASE,
     MATTERS,
     PAPER,
+    PROBED,
     buffer,
     chosen,
 )
@@ -249,7 +250,7 @@ I_3_3 = Row(
     measure=_measure_mid_block,
     draw=lambda m, lab: _draw_blocks(m, lab, "I-3.3"),
     matters=MATTERS,
-    probe=lambda lab, point: _mid_block(lab, chosen(point) | buffer(32, point) | {"duration": "10s"}, 2),
+    probe=lambda lab, point: _mid_block(lab, chosen(point) | buffer(32, point) | {"duration": "10s"}, PROBED),
     cheap=True,
 )
 
@@ -440,7 +441,9 @@ I_3_4 = Row(
         )
     ),
     matters=MATTERS,
-    probe=lambda lab, point: _block_start(lab, chosen(point) | buffer(32, point) | {"duration": "10s"}, 2),
+    probe=lambda lab, point: _block_start(
+        lab, chosen(point) | buffer(32, point) | {"duration": "10s"}, PROBED
+    ),
 )
 
 TIMEOUT_ROWS = [I_3_3, I_3_4]

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 
 NAMES = ("RCP", "PIQI-RCP")
-# Senders that follow changes nearly at once, to see what the stated ones do.
-NIMBLE: dict[str, Any] = {"tau1": 0.05, "tau2": 0.88}
+# Senders with the stated tau1 that follow most of a change at once, to see what the stated tau2 does.
+NIMBLE: dict[str, Any] = {"tau1": CHOSEN["section6.tau"][0], "tau2": 0.88}
+# A round trip half as long again: the answer to a crowd comes that much later.
+LONGER = {"rtt": "75ms", "delay": "37.5ms"}
 GIGABIT, CROWDED = 1e9, 100e6
 MATTERS = ("section6.bound", "section6.packet_bytes", *RCP)
 MATTERS_CROWD = ("section6.sample", *MATTERS)
@@ -147,9 +149,13 @@ SAMPLE = seconds(CHOSEN["section6.sample"])
 
 
 def ten_join(
-    lab: Lab, protocols: Sequence[str], chosen: Mapping[str, Any] = CHOSEN, end: float = 120.0
+    lab: Lab,
+    protocols: Sequence[str],
+    chosen: Mapping[str, Any] = CHOSEN,
+    end: float = 120.0,
+    more: Mapping[str, Any] | None = None,
 ) -> list[RunSet]:
-    """Fig 18: ten flows join one at 100 Mb/s, and leave."""
+    """Fig 18: ten flows join one at 100 Mb/s, and leave; `more` settings instead."""
     settings = {
         **path(chosen),
         "capacity": "100Mbps",
@@ -158,7 +164,7 @@ def ten_join(
         "sample": "10ms",
         "series_flows": 1,
     }
-    settings |= {"duration": f"{end:g}s", "leave_at": f"{min(LEAVE, end - 2):g}s"}
+    settings |= {"duration": f"{end:g}s", "leave_at": f"{min(LEAVE, end - 2):g}s", **(more or {})}
     return lab.sweep([("join", {**settings, "protocol": p}) for p in protocols], keep=["series"])
 
 

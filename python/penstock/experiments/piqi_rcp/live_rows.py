@@ -19,6 +19,7 @@ from matplotlib.lines import Line2D
 
 from penstock.experiments.piqi_rcp.abrupt_rows import P_18, P_19
 from penstock.experiments.piqi_rcp.linux import (
+    LONGER,
     NAMES,
     NIMBLE,
     SAMPLE,
@@ -262,6 +263,7 @@ def _measure_queues(lab: Lab) -> Measurement:
     crowd, simulated_crowd = _both(lab, _crowd())
     quick = piqi_linux(**NIMBLE)
     (nimble_b,) = lab.beside(_crowd(quick), keep=["series"])
+    (longer,) = lab.beside(_crowd(rcp_linux(), **LONGER), keep=["series"])
     (name, settings) = _three()[1]
     (nimble_a,) = lab.beside([(name, {**settings, "protocol": quick})], keep=["series"])
     return {
@@ -270,6 +272,7 @@ def _measure_queues(lab: Lab) -> Measurement:
         "nimble": {
             part: float(r.mean("queue_max_packets")) for part, r in (("a", nimble_a), ("b", nimble_b))
         },
+        "longer": float(longer.mean("queue_max_packets")),
         "first round": [_first_round(crowd[0]), _first_round(simulated_crowd[0])],
         "queue": {
             "a": _sampled(three, simulated_three, "queue_packets"),

@@ -192,14 +192,20 @@ def over_time(
     drawn: Mapping[str, Mapping[str, ArrayLike]],
     title: str,
     ylabel: str = "rate (Mb/s)",
+    stated: Mapping[str, float] | None = None,
     **axes: Any,
 ) -> Path:
-    """A figure of curves over time."""
+    """A figure of curves over time; `stated` are the paper's own numbers, as levels."""
     with figures.style():
         fig, (ax,) = figures.new()
         for i, (label, curve) in enumerate(drawn.items()):
             ax.plot(np.asarray(curve["t"]), np.asarray(curve["y"]), label=label, **figures.line(i))
+        for i, (label, level) in enumerate((stated or {}).items()):
+            dashes = ("--", ":")[i % 2]
+            ax.axhline(level, color=figures.INK, linewidth=1, linestyle=dashes, label=f"stated: {label}")
         ax.set(xlabel="time (s)", ylabel=ylabel, title=title, **axes)
-        if len(drawn) > 1:
+        if stated:
+            ax.margins(y=0.12)
+        if len(drawn) > 1 or stated:
             ax.legend(loc="best")
         return lab.save(fig, name)

@@ -215,6 +215,11 @@ def _per_packet(runs: RunSet) -> float:
     return float(carried / port["packets_departed"])
 
 
+def _work(runs: RunSet) -> dict[str, float]:
+    """Operations per packet at the bottleneck's router."""
+    return {what: float(series(runs, "port", ports(runs)[0], f"{what}_per_packet")[1][-1]) for what in WORK}
+
+
 def _measure_work(lab: Lab) -> Measurement:
     protocols = {
         "RCP": rcp(work="true"),
@@ -229,11 +234,15 @@ def _measure_work(lab: Lab) -> Measurement:
     named = dict(zip(protocols, runs, strict=True))
     return {
         "header": {name: _per_packet(r) - _per_packet(plain) for name, r in named.items()},
-        "work": {
-            name: {what: float(series(r, "port", ports(r)[0], f"{what}_per_packet")[1][-1]) for what in WORK}
-            for name, r in named.items()
-        },
+        "work": {name: _work(r) for name, r in named.items()},
     }
+
+
+def _probe_work(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    protocols = {"RCP": rcp(at(settings), work="true"), "XCP": "xcp:work=true"}
+    base = {"flows": 1, "warmup": "2s", "duration": "3s"}
+    found = lab.sweep([("staggered", {**base, "protocol": p}) for p in protocols.values()], keep=["series"])
+    return {"work": {name: _work(runs) for name, runs in zip(protocols, found, strict=True)}}
 
 
 _WORK = "2 additions and 2 multiplications compared to 6 additions and 3 multiplications in XCP"
@@ -314,6 +323,8 @@ P_HDR = Row(
             of=("additions-rcp",),
         ),
     ),
+    matters=("routers.mean_rtt",),
+    probe=_probe_work,
     cheap=True,
 )
 

@@ -10,6 +10,7 @@ from penstock.experiments.piqi_rcp.linux import (
     GIGABIT,
     JOIN,
     LEAVE,
+    LONGER,
     MATTERS,
     NAMES,
     NIMBLE,
@@ -37,6 +38,7 @@ from penstock.experiments.piqi_rcp.setup import (
     traces,
 )
 from penstock.ledger import (
+    CONFIRMED,
     Cause,
     Claim,
     Measurement,
@@ -131,6 +133,7 @@ def _measure_queues(lab: Lab) -> Measurement:
     three = three_flows(lab, CHOSEN, every_s)
     quick = piqi_linux(**NIMBLE)
     *crowd, nimble_b = ten_join(lab, (*pair(), quick), end=crowd_end(lab))
+    (longer,) = ten_join(lab, pair()[:1], end=JOIN + 6, more=LONGER)
     # The peak follows the second flow's join, whenever that comes.
     (nimble_a,) = three_flows(lab, CHOSEN, min(every_s, 4.0), [quick])
     queue = {
@@ -143,6 +146,7 @@ def _measure_queues(lab: Lab) -> Measurement:
         "nimble": {
             part: float(r.mean("queue_max_packets")) for part, r in (("a", nimble_a), ("b", nimble_b))
         },
+        "longer": float(longer.mean("queue_max_packets")),
         "queue": queue,
     }
 
@@ -158,8 +162,16 @@ def _probe_queues(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
 
 def _draw_queues(m: Measurement, lab: Lab) -> list[Path]:
     titles = {"a": "Three flows at 1 Gb/s", "b": "Ten flows join one at 100 Mb/s"}
+    stated = {"a": STATED_A, "b": STATED_B}
     return [
-        over_time(lab, f"P-17{part}", m["queue"][part], title, "queue (packets)")
+        over_time(
+            lab,
+            f"P-17{part}",
+            m["queue"][part],
+            title,
+            "queue (packets)",
+            stated={"largest queue of RCP": stated[part]},
+        )
         for part, title in titles.items()
     ]
 
@@ -183,8 +195,9 @@ def _peak(part: str, name: str, stated: str, criterion: Any, quote: str, why: st
 
 def _slow(part: str) -> Cause:
     return Cause(
-        "with the stated tau1 senders follow a falling rate slowly, and until then old and new ones "
-        "together exceed the link: with senders that follow at once the queue is less than half",
+        "with the stated tau2 senders follow a tenth of each change at once and the rest slowly, and until "
+        "then old and new ones together exceed the link: with senders that follow most of it at once the "
+        "queue is less than half",
         holds=lambda m: m["nimble"][part] < 0.5 * m[part]["peak"]["PIQI-RCP"],
         evidence=lambda m: (
             f"with tau1 = {NIMBLE['tau1']}, tau2 = {NIMBLE['tau2']}: {m['nimble'][part]:,.0f} packets, with "
@@ -195,6 +208,17 @@ def _slow(part: str) -> Cause:
     )
 
 
+_CROWD = within(STATED_B, TESTBED)
+_LATER = Cause(
+    "the peak is what the crowd sends, each flow at the rate of the whole link, until the router's answer "
+    "reaches it: with a loop longer by half of the stated round trip the queue is as stated",
+    holds=lambda m: _CROWD.judge(m["longer"]) == CONFIRMED,
+    evidence=lambda m: (
+        f"with a round trip of 50 ms: {m['b']['peak']['RCP']:,.0f} packets; of {LONGER['rtt'][:-2]} ms: "
+        f"{m['longer']:,.0f} packets"
+    ),
+    of=("b-rcp",),
+)
 _ONE = "one waiting and, as we count, the one in service"
 
 P_17 = Row(
@@ -235,7 +259,7 @@ P_17 = Row(
             "b",
             "RCP",
             "around 11,000 packets",
-            within(STATED_B, TESTBED),
+            _CROWD,
             "the queue size jumps to around 11, 000 packets as shown in Fig. 17(b)",
             ONE_RUN,
         ),
@@ -250,7 +274,7 @@ P_17 = Row(
     ),
     measure=_measure_queues,
     draw=_draw_queues,
-    causes=tuple(map(_slow, ("a", "b"))),
+    causes=(*map(_slow, ("a", "b")), _LATER),
     matters=MATTERS,
     probe=_probe_queues,
 )
