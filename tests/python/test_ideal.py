@@ -42,7 +42,7 @@ def test_a_lone_long_flow_is_hardly_slower_than_ideal(tmp_path, protocol):
 
 
 def test_tcp_has_its_handshake_in_the_ideal_time(tmp_path):
-    # SYN and its answer, data and ACK: 4 x 2 links of 1 us, 40 bytes three times and 1,040 once over two links of 100 Gb/s.
+    # SYN and its answer, data and ACK: 4 x 2 links of 1 us at 100 Gb/s, 3 x 40 bytes and 1,040.
     assert slowdown(tmp_path, "dctcp", 1000) == pytest.approx(1, abs=1e-6)
     table = penstock.run(tmp_path / "lone.toml", seed=1).runs[0].tables["flows"]
     assert table["ideal_fct_s"][0] == pytest.approx(8e-6 + 2 * (3 * 40 + 1040) * 8e-11)
