@@ -32,11 +32,19 @@ if [ "$(cat page/node_modules/penstock-lock 2>/dev/null)" != "$lock" ]; then
     echo "$lock" >page/node_modules/penstock-lock
 fi
 mkdir -p "$out"
-if [ -d "$(rustc --print target-libdir --target wasm32-unknown-unknown 2>/dev/null || echo /nowhere)" ]; then
-    cargo build --quiet --locked -p penstock-page --target wasm32-unknown-unknown --profile page >&2
+# The target comes with a standard library (rustup), or that is built from its source (Debian: rust-web-src), for which a stable compiler has to
+# be told that it may.
+std=()
+if [ ! -d "$(rustc --print target-libdir --target wasm32-unknown-unknown 2>/dev/null || echo /nowhere)" ]; then
+    std=(-Z build-std=std,panic_abort)
+fi
+if [ ${#std[@]} = 0 ] || [ -f "$(rustc --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock" ]; then
+    ${std:+env RUSTC_BOOTSTRAP=1} cargo build --quiet --locked -p penstock-page "${std[@]}" \
+        --target wasm32-unknown-unknown --profile page >&2
     gzip -9 -n -c "${CARGO_TARGET_DIR:-target}/wasm32-unknown-unknown/page/penstock_page.wasm" >"$out/penstock.wasm.gz"
 else
     rm -f "$out/penstock.wasm.gz"
-    say "without the page (penstock view): missing Rust's wasm32-unknown-unknown target (rustup target add wasm32-unknown-unknown)"
+    say "without the page (penstock view): missing Rust's wasm32-unknown-unknown target (rustup target add" \
+        "wasm32-unknown-unknown; Debian: apt install rustc-web cargo-web rust-web-src rust-web-llvm lld)"
 fi
 (cd page && node build.mjs "../$out")

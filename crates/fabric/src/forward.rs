@@ -19,7 +19,6 @@ pub use spread::{Spread, SpreadRule, RULES};
 pub use tables::{Edge, Graph};
 
 use crate::cell::Cell;
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -417,9 +416,6 @@ impl Forwarding {
             _ => number,
         }
     }
-    fn hosts(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.graph.hosts.len() as u32).filter(|n| self.graph.hosts[*n as usize])
-    }
     /// Ports of `node` that lead closer to host `to`, in ascending order; none when there is no path.
     pub fn ports(&self, node: u32, to: u32) -> &[u32] {
         self.tables.ports(self.group(node, to))
@@ -450,25 +446,6 @@ impl Forwarding {
     /// A port that is none.
     pub fn set_link(&mut self, port: u32, up: bool) -> Result<(), ParamError> {
         self.set_links(&[(port, up)])
-    }
-    /// Two hosts without a path from the first to the second, if there are any.
-    pub fn disconnected(&self) -> Option<RouteError> {
-        // Hosts of one class are reached alike, and hosts with one link to the same switch reach the same: two and one
-        // stand for all.
-        let mut classes: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
-        for host in self.hosts() {
-            classes.entry(self.tables.class(host)).or_insert((host, host)).1 = host;
-        }
-        let others = || classes.values().flat_map(|(first, last)| [*first, *last]);
-        let mut known = BTreeSet::new();
-        self.hosts().find_map(|src| {
-            let only = |port: &u32| self.graph.links[*port as usize].to;
-            let ports = self.ports(src, src);
-            if self.tables.router(src) == NONE && !ports.iter().all(|port| known.insert(only(port))) {
-                return None;
-            }
-            others().filter(|dst| *dst != src).find_map(|dst| self.walk(src, dst, 0, |_| ()).err())
-        })
     }
     /// The link of a port has another weight, for the rule `weighted`.
     ///

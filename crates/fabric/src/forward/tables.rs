@@ -155,10 +155,6 @@ impl Tables {
     pub fn router(&self, node: u32) -> u32 {
         self.nodes[node as usize].router
     }
-    /// The class of a destination.
-    pub fn class(&self, host: u32) -> u32 {
-        self.places[host as usize].class
-    }
     /// Bytes of all tables.
     pub fn bytes(&self) -> usize {
         use core::mem::size_of;
