@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 export PATH := $(PATH):$(HOME)/.cargo/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup upgrade demo test test-full bench golden ledger lint format clean
+.PHONY: help setup upgrade demo site test test-full bench golden ledger lint format clean
 
 help:        ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -14,6 +14,9 @@ setup:       ## install the pinned Python packages into .venv; build the engine,
 
 demo: setup  ## the incast study: table, figures and one HTML report, in about two minutes
 	@.venv/bin/penstock demo
+
+site: setup  ## pages for the web, in out/site: so far the gallery of lessons
+	@.venv/bin/penstock view gallery --out out/site/gallery
 
 test: setup  ## all tests but the long ones
 	@cargo test --workspace --exclude penstock-py --quiet
