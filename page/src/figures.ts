@@ -455,12 +455,15 @@ function paperOf(element: Element): Paper {
   return { ink, ground };
 }
 
-function main(): void {
+async function main(): Promise<void> {
   const data = document.getElementById("penstock-figures");
   if (!data) return;
-  document.head.append(Object.assign(document.createElement("style"), { textContent: plotStyle + style }));
-  const figures = JSON.parse(data.textContent!) as Record<string, FigureData & { name: string }>;
   const made = new Map<string, FigurePlot>();
+  (globalThis as Record<string, unknown>).penstockFigures = made;
+  document.head.append(Object.assign(document.createElement("style"), { textContent: plotStyle + style }));
+  const packed = Uint8Array.from(atob(data.textContent!), (letter) => letter.charCodeAt(0));
+  const series = new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip")));
+  const figures = (await series.json()) as Record<string, FigureData & { name: string }>;
   const draw = (printed: Element) => {
     const key = printed.getAttribute("data-figure")!;
     const of = figures[key];
@@ -479,6 +482,5 @@ function main(): void {
   );
   document.querySelectorAll("[data-figure]").forEach((printed) => near.observe(printed));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => made.forEach((plot) => plot.fit(true)));
-  (globalThis as Record<string, unknown>).penstockFigures = made;
 }
-main();
+void main();

@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 #: Series with more points are thinned to the ends, the lowest and the highest of each of `_BINS` parts: no
 #: picture shows more.
-MOST_POINTS = 2000
-_BINS = 600
+MOST_POINTS = 1200
+_BINS = 300
 # Places along an axis that are told apart in a curve that is no function, and points that are too few to ask.
 _CELLS = 600
 _FEW = 400

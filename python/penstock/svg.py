@@ -8,6 +8,7 @@ takes the page's text colour, so that a figure follows a light or dark page.
 from __future__ import annotations
 
 import base64
+import gzip
 import html
 import io
 import re
@@ -74,9 +75,11 @@ class Sprite:
         """Series and script; a script element ends at the first "</": nothing in it may look like one."""
         if not self._series or not SCRIPT.exists():
             return ""
-        series = ",".join(f'"{key}":{text}' for key, text in self._series.items()).replace("</", "<\\/")
+        series = ",".join(f'"{key}":{text}' for key, text in self._series.items())
+        # A third of the bytes, and nothing in it ends an element. Without a time they are the same again.
+        packed = base64.b64encode(gzip.compress(f"{{{series}}}".encode(), 9, mtime=0)).decode()
         script = SCRIPT.read_text(encoding="utf-8").replace("</script", "<\\/script")
-        data = f'<script type="application/json" id="penstock-figures">{{{series}}}</script>'
+        data = f'<script type="application/gzip" id="penstock-figures">{packed}</script>'
         return f"{data}\n<script>{script}</script>\n"
 
     def _small(self, text: str, prefix: str, label: str) -> str:

@@ -40,7 +40,7 @@ def test_a_page_is_well_formed_and_fetches_nothing(tmp_path, drawn):
     assert "<link" not in text
     # The only scripts are the series of the figures and what plots them, where that is built, at the end.
     scripts = re.findall(r"<script[^>]*>", text)
-    plots = ['<script type="application/json" id="penstock-figures">', "<script>"]
+    plots = ['<script type="application/gzip" id="penstock-figures">', "<script>"]
     assert scripts == (plots if svg.SCRIPT.exists() else [])
     assert not scripts or text.index("How this page was made") < text.index("<script")
     assert not re.search(r"@import|url\((?!#)", text)
