@@ -8,7 +8,7 @@ use penstock_core::Packet;
 use penstock_fabric::{Cell, Offered};
 use penstock_units::Time;
 
-/// So many arrivals ahead a port is fetched from memory, then the packet that it holds, then the port that this one goes to.
+/// So many arrivals ahead a port is fetched from memory, then the packet that it holds, then the port or host that this one goes to.
 const PORT_AHEAD: usize = 10;
 const CELL_AHEAD: usize = 7;
 const HOP_AHEAD: usize = 4;
@@ -205,8 +205,9 @@ impl Network {
     /// In a network that is not small the port that is probably next is fetched while this packet is handled.
     #[inline(always)]
     fn fetch_coming(&mut self) {
-        if let Some(port) = self.arrivals.coming() {
-            self.fabric.ports()[port as usize].prefetch();
+        // An empty tree names no port.
+        if let Some(port) = self.arrivals.coming().and_then(|port| self.fabric.ports().get(port as usize)) {
+            port.prefetch();
         }
     }
     /// In a large network the next ports are not in the cache: they are fetched while this packet is handled.
