@@ -50,7 +50,10 @@ class Panel {
       }
       if (axis.scale === "log") return { splits: (u, k) => decades(u.scales[k === 0 ? "x" : "y"]), filter: (_, at) => at, values: (_, at) => labelled(at) };
       return {
-        values: (_, at) => at.map((v) => (v === null ? null : short(v)) as string),
+        values: (_, at) =>
+          axis.scale === "symlog" && at.length > 9
+            ? at.map((v) => (v === null || (v !== 0 && lead(Math.abs(v)) !== 1) ? "" : short(v)))
+            : at.map((v) => (v === null ? null : short(v)) as string),
         // uPlot offers places beyond the ends of such an axis.
         ...(axis.scale === "symlog" && {
           filter: (u: uPlot, at: number[], k: number) => {
@@ -434,9 +437,10 @@ function decades({ min, max }: uPlot.Scale): number[] {
   const first = Math.ceil(min! / step);
   return inside(Array.from({ length: Math.floor(max! / step) - first + 1 }, (_, i) => +((first + i) * step).toPrecision(12)));
 }
+/** The first digit. */
+const lead = (v: number) => Math.round(v / 10 ** Math.floor(Math.log10(v) + 1e-9));
 /** Their texts: all where there are few, the powers of ten where there are many, 2 and 5 times them between. */
 function labelled(at: number[]): string[] {
-  const lead = (v: number) => Math.round(v / 10 ** Math.floor(Math.log10(v) + 1e-9));
   const wanted = at.length <= 9 ? null : at.filter((v) => lead(v) === 1).length >= 3 ? [1] : [1, 2, 5];
   return at.map((v) => (wanted === null || wanted.includes(lead(v)) ? short(v) : ""));
 }
