@@ -22,6 +22,7 @@ from penstock import completion
 from penstock import export_command as exports
 from penstock.advise_command import advise as advise_on
 from penstock.console import Bar, complain, note, out_console
+from penstock.convert_command import convert
 from penstock.export_command import Export, Pcap, Perfetto
 from penstock.import_command import imported, keep
 from penstock.new_protocol_command import new_protocol
@@ -204,6 +205,7 @@ app.command("view")(view_run)
 
 app.command("reproduce")(reproduce_rows)
 app.command("new-protocol")(new_protocol)
+app.command("convert")(convert)
 
 
 @app.command()
