@@ -23,5 +23,5 @@ echo "$commit" >python/penstock/commit.txt
 .venv/bin/python tools/licences.py write
 rm -rf dist
 .venv/bin/maturin build --release --locked --quiet "${zig[@]}" --out dist
-.venv/bin/maturin sdist --quiet --out dist
+.venv/bin/maturin sdist --out dist >&2
 for file in dist/*; do say "$file ($(du -k "$file" | cut -f1) KB)"; done

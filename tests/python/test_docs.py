@@ -230,6 +230,8 @@ def test_the_version_is_one_and_names_the_commit():
     declared = re.search(r'^version = "(.+)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)[1]
     assert penstock.__version__ == declared
     assert re.search(rf"^version: {re.escape(declared)}$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    again = re.findall(r'path = "crates/[\w-]+", version = "(.+?)"', (ROOT / "Cargo.toml").read_text())
+    assert len(again) == 10 and set(again) == {declared}
     said = inline("--version").stdout
     assert said == version.line() + "\n" and said.startswith(f"penstock {declared}")
     if (ROOT / ".git").exists() and shutil.which("git"):

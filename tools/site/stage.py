@@ -36,6 +36,8 @@ def lay_out(stage: Path, run: bool = True) -> None:
     shutil.copytree(DOCS / "_static", stage / "_static")
     shutil.copy(DOCS / "conf.py", stage)
     shutil.copy(DOCS / "ledger.html", stage / "_extra" / VERDICTS)
+    # Before any block runs: a controller that a page loads is known from then on.
+    reference_pages = reference.pages()
     for path in sorted(DOCS.rglob("*.md")):
         page = path.relative_to(DOCS).as_posix()
         text = path.read_text(encoding="utf-8")
@@ -46,7 +48,7 @@ def lay_out(stage: Path, run: bool = True) -> None:
     for name, page in PROJECT.items():
         if (ROOT / name).exists():
             _write(stage, page, ROOT / name, (ROOT / name).read_text(encoding="utf-8"))
-    for page, text in reference.pages().items():
+    for page, text in reference_pages.items():
         _write(stage, f"reference/{page}.md", stage / f"reference/{page}.md", text)
 
 
