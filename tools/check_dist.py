@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from pathlib import Path
 
 #: What `penstock demo` may take, in seconds, on an idle machine of two cores.
 DEMO_S = 60.0
+CORES = os.cpu_count() or 1
 #: What a user does first, and a file or text that must come of it.
 STEPS = (
     (("--version",), "penstock "),
@@ -56,7 +58,7 @@ def _check(wheel: Path, folder: Path) -> int:
     print("without a network:" if alone else "note: not root on Linux, so the network stays reachable:")
     failed = False
     for words, wanted in STEPS:
-        began = time.monotonic()
+        began, before = time.monotonic(), _cpu_s()
         done = subprocess.run(
             [*alone, folder / "venv/bin/penstock", *words],
             cwd=folder,
@@ -65,17 +67,26 @@ def _check(wheel: Path, folder: Path) -> int:
             text=True,
             check=False,
         )
-        took = time.monotonic() - began
+        took, cpu = time.monotonic() - began, _cpu_s() - before
         there = wanted in done.stdout or (folder / wanted).exists()
-        well = done.returncode == 0 and there and (words != ("demo",) or took <= DEMO_S)
+        # On a machine that others keep busy the wall clock says nothing: there it is the CPU time per core.
+        judged = cpu / CORES if os.getloadavg()[0] > 2 * CORES else took
+        well = done.returncode == 0 and there and (words != ("demo",) or judged <= DEMO_S)
         failed |= not well
-        print(f"{took:6.1f} s  penstock {' '.join(words)}{'' if well else '   FAILED'}")
+        said = "" if well else "   FAILED"
+        print(f"{took:6.1f} s ({cpu:5.1f} s of CPU)  penstock {' '.join(words)}{said}")
         if done.returncode or not there:
             print(
                 f"exit code {done.returncode}, {wanted!r} {'is' if there else 'is not'} there\n"
                 f"{done.stdout[-2000:]}{done.stderr[-2000:]}"
             )
     return int(failed)
+
+
+def _cpu_s() -> float:
+    """What ended children of this process have taken, in seconds of CPU."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _may_unshare() -> bool:

@@ -1,4 +1,5 @@
-"""The still at the top of README.md, docs/still.png: the page of a run, stopped in the middle of a block, as headless Chromium shows it.
+"""The still at the top of README.md, docs/still.png: the page of a run, stopped in the middle of a block, as
+headless Chromium shows it.
 
 tools/still.py [FILE]
 """
