@@ -36,11 +36,12 @@ def _protocols(names: str, up: str) -> str:
     told: set[Path] = set()
     for name in names.split():
         entry = known[name]
+        text = entry["text"]
         folder = "queues" if entry["group"] == "queues" else "protocols"
         lines += [
             f"### {name}",
             "",
-            f"{md(entry['text'])}. [Parameters]({up}reference/{folder}/{name}.md)."
+            f"{md(text[:1].upper() + text[1:])}. [Parameters]({up}reference/{folder}/{name}.md)."
             f" Source: {md(entry['source'])}.",
             "",
         ]

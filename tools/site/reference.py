@@ -24,6 +24,8 @@ GROUPS = {
 }
 #: Protocols whose file of Rust is not called as they are.
 FILES = {"newreno": "reno", "sack": "reno", "linux-reno": "linux", "nscc-rccc": "nscc"}
+#: Folders of the reference, as its list of pages has them; what lies in none comes first.
+ORDER = ("scenarios", "protocols", "queues", "python", "models")
 CRATES = ("units", "core", "fabric", "host", "models", "sim", "live")
 SOURCES = ROOT / "crates/models/src/protocols"
 #: What has no page of its own in the reference of Python: it is in the reference of models.
@@ -218,7 +220,7 @@ def _command_line() -> str:
     return "\n".join(lines)
 
 
-def _documented(thing: Any, name: str, level: int) -> list[str]:
+def _documented(thing: Any, name: str, level: int, attribute: bool = False) -> list[str]:
     """One public thing of Python: signature and docstring, and of a class its public methods."""
     try:
         signature = str(inspect.signature(thing))
@@ -226,6 +228,8 @@ def _documented(thing: Any, name: str, level: int) -> list[str]:
         signature = ""
     if inspect.isclass(thing) and issubclass(thing, Exception):
         signature = ""
+    if attribute:
+        signature = signature.replace("(self) ->", ":")
     signature = (
         re.sub(r"<(?:factory|object|class)[^>]*>", "...", signature).replace("'", "").replace("penstock.", "")
     )
@@ -249,7 +253,9 @@ def _documented(thing: Any, name: str, level: int) -> list[str]:
                 continue
             inner = member.fget if isinstance(member, property) else getattr(thing, key)
             if inspect.getdoc(inner):
-                lines += _documented(inner, f"{thing.__name__}.{key}", level + 1)
+                lines += _documented(
+                    inner, f"{thing.__name__}.{key}", level + 1, isinstance(member, property)
+                )
     return lines
 
 
@@ -377,6 +383,7 @@ def pages() -> dict[str, str]:
         "# Reference\n\n"
         "Made from what the engine and the package declare: `penstock describe NAME` shows the same.\n\n"
     )
-    tree = "\n".join(["```{toctree}", ":hidden:", "", *sorted(found), "```"])
+    order = sorted(found, key=lambda path: (ORDER.index(path.split("/")[0]) if "/" in path else -1, path))
+    tree = "\n".join(["```{toctree}", ":hidden:", "", *order, "```"])
     found["index"] = head + "\n".join(lists) + "\n" + tree + "\n"
     return found
