@@ -112,16 +112,16 @@ def _cannot_write(problem: OSError) -> str:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from penstock._engine import __version__
+        from penstock import version
 
-        print(f"penstock {__version__}")
+        print(version.line())
         raise typer.Exit
 
 
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print version and commit.")
     ] = False,
 ) -> None:
     """A laboratory for congestion control in data-centre networks."""
