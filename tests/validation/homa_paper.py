@@ -140,7 +140,7 @@ def run(path: Path, workload: str, load: float, text: str, *, ms: float, seed: i
     racks = [
         found[side].cast(pl.String).str.slice(1).cast(pl.Int64).to_numpy() // 16 for side in ("src", "dst")
     ]
-    length = found["bytes"].to_numpy()
+    length = found["bytes"].cast(pl.Int64).to_numpy()
     took = (found["delivered_s"] - found["start_s"]).to_numpy()
     return pl.DataFrame({"bytes": length, "slowdown": took / ideal(length, racks[0] == racks[1])})
 
