@@ -33,6 +33,8 @@ pub const PROTOCOLS: &[&Protocol] = &[
 pub const STACKS: &[&Protocol] = &[
     &protocols::pfabric::PFABRIC,
     &protocols::homa::HOMA,
+    &protocols::phost::PHOST,
+    &protocols::pias::PIAS,
     &protocols::ndp::NDP,
     &protocols::eqds::EQDS,
     &protocols::nscc::NSCC,
