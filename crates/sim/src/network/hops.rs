@@ -84,6 +84,7 @@ impl Network {
             let Some((cell, following)) = self.fabric.arrive_fast(next, port, &mut self.arena) else {
                 let arrived = self.arrive_by(next, port);
                 if arrived.is_some() || self.disturbed() {
+                    self.last = port;
                     return arrived.map(|arrived| arrived.cell);
                 }
                 continue;
@@ -102,6 +103,7 @@ impl Network {
             }
             self.pass(next, port, at, cell);
             if self.disturbed() {
+                self.last = port;
                 return None;
             }
         }
