@@ -215,9 +215,10 @@ def worker_count(jobs: object, key: str = "jobs") -> int:
 
 
 def threads_of_each(threads: object, runs: int, workers: int | None) -> int:
-    """On how many threads each of `runs` runs is made when `threads` are allowed. The only one has them all; of
-    several, `workers` at a time, each has no more than the cores have room for. `workers` None: those of an
-    executor, whose cores are not known: one each. Raises ScenarioError.
+    """On how many threads each of `runs` runs is made when `threads` are allowed.
+
+    The only one has them all; of several, `workers` at a time, each has no more than the cores have room for.
+    `workers` None: those of an executor, whose cores are not known: one thread each. Raises ScenarioError.
     """
     most = scenario.whole("threads", threads, least=1, most=scenario.MOST_JOBS)
     if runs == 1:
