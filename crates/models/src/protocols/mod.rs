@@ -19,6 +19,8 @@ pub mod linux_cubic;
 pub mod ndp;
 pub mod nscc;
 pub mod pfabric;
+pub mod phost;
+pub mod pias;
 pub mod piqi_rcp;
 pub mod powertcp;
 pub mod qi_rcp;

@@ -34,6 +34,8 @@ pub const PROTOCOLS: &[&Protocol] = &[
 pub const STACKS: &[&Protocol] = &[
     &protocols::pfabric::PFABRIC,
     &protocols::homa::HOMA,
+    &protocols::phost::PHOST,
+    &protocols::pias::PIAS,
     &protocols::ndp::NDP,
     &protocols::eqds::EQDS,
     &protocols::nscc::NSCC,
@@ -63,6 +65,7 @@ impl Registry {
             receive: RECEIVE_PROTOCOLS.to_vec(),
             hosts: HOST_PROTOCOLS.to_vec(),
             builders: Vec::new(),
+            queue_builders: Vec::new(),
         }
     }
 }
