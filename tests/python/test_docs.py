@@ -85,6 +85,24 @@ def test_every_python_block_of_a_figure_says_what_one_sees():
             assert len(block.options.get("alt", "long enough, or none")) > 15, page
 
 
+def test_every_page_is_in_the_site_and_its_links_lead_somewhere():
+    """What Sphinx says in `make site`, without Sphinx: a page without a toctree, a link without a file."""
+    pages = {path.resolve() for path in (ROOT / "docs").rglob("*.md")}
+    named, dead = {(ROOT / "docs/index.md").resolve()}, []
+    for page in [*pages, *ROOT.glob("*.md")]:
+        text = page.read_text(encoding="utf-8")
+        for tree in re.findall(r"```{toctree}\n(.*?)```", text, flags=re.DOTALL):
+            lines = [line for line in tree.splitlines() if line and not line.startswith(":")]
+            named |= {(page.parent / f"{line}.md").resolve() for line in lines}
+        prose = re.sub(r"^```.*?^```$|^    .*?$|`[^`\n]*`", "", text, flags=re.DOTALL | re.MULTILINE)
+        for link in re.findall(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)", prose):
+            made = link.startswith(("site:", "http")) or "reference/" in link
+            if not made and not (page.parent / link).exists():
+                dead.append(f"{page.name}: {link}")
+    assert dead == []
+    assert sorted(pages - named) == []
+
+
 # ---- examples ----------------------------------------------------------------------------------------------
 
 
