@@ -325,7 +325,7 @@ def test_a_name_that_is_taken_and_a_class_without_the_decorator_are_refused(tmp_
         )
     with pytest.raises(penstock.ScenarioError, match=r"without @penstock\.controller"):
         controllers.load(*written(tmp_path, text.replace("@penstock.controller\n", "")).split(":"))
-    with pytest.raises(penstock.ScenarioError, match="has no controller Mime; there are: Mine"):
+    with pytest.raises(penstock.ScenarioError, match="has no controller or queue Mime; there are: Mine"):
         penstock.resolve("incast", protocol=written(tmp_path, text).replace(":Mine", ":Mime"))
     with pytest.raises(penstock.ScenarioError, match="the file cannot be read"):
         penstock.resolve("incast", protocol=f"{tmp_path}/none.py:Mine")
