@@ -19,8 +19,11 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock import completion
+from penstock import export_command as exports
 from penstock.advise_command import advise as advise_on
 from penstock.console import Bar, complain, note, out_console
+from penstock.convert_command import convert
+from penstock.export_command import Export, Pcap, Perfetto
 from penstock.import_command import imported, keep
 from penstock.new_protocol_command import new_protocol
 from penstock.options import (
@@ -109,16 +112,16 @@ def _cannot_write(problem: OSError) -> str:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from penstock._engine import __version__
+        from penstock import version
 
-        print(f"penstock {__version__}")
+        print(version.line())
         raise typer.Exit
 
 
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print version and commit.")
     ] = False,
 ) -> None:
     """A laboratory for congestion control in data-centre networks."""
@@ -149,6 +152,9 @@ def run(
             help="Write what became of every packet of the first replication, for `view`.", metavar="FILE"
         ),
     ] = None,
+    pcap: Pcap = None,
+    perfetto: Perfetto = None,
+    export: Export = None,
     as_json: Json = False,
 ) -> int:
     """Run a scenario and print what it measured: the mean over the runs and its 95 % interval."""
@@ -158,6 +164,7 @@ def run(
     from penstock.sweeps import sweep
 
     chosen = chosen_settings(settings or [], profile)
+    exports.check(pcap, export, out)
     if form is not None:
         scenario = imported(form, scenario)
     count, workers = whole("--runs", runs, 1, scenarios.MOST_RUNS), worker_count(jobs)
@@ -178,11 +185,16 @@ def run(
 
     def make(bar: Bar) -> RunSet:
         points = [(scenario, chosen)]
-        return sweep(points, runs=count, seed=number, keep=tables, jobs=workers, on_progress=bar)[0]
+        made = sweep(points, runs=count, seed=number, keep=tables, jobs=workers, on_progress=bar)[0]
+        if export is not None and out is not None:
+            made.export(out, export)
+        return made
 
     code = _run_set(scenario, make, count, out, force, as_json, drawn)
     if record is not None and code == DONE:
         write_record(scenario, chosen, number, record)
+    if (pcap or perfetto is not None) and code == DONE:
+        exports.write(scenario, chosen, number, pcap, perfetto, out)
     return code
 
 
@@ -193,6 +205,7 @@ app.command("view")(view_run)
 
 app.command("reproduce")(reproduce_rows)
 app.command("new-protocol")(new_protocol)
+app.command("convert")(convert)
 
 
 @app.command()

@@ -64,6 +64,7 @@ impl Registry {
             receive: RECEIVE_PROTOCOLS.to_vec(),
             hosts: HOST_PROTOCOLS.to_vec(),
             builders: Vec::new(),
+            queue_builders: Vec::new(),
         }
     }
 }
