@@ -184,6 +184,7 @@ fn run(
     let resolved = resolved(py, spec_json)?;
     let watch = progress.0.clone();
     // Controllers in Python may take turns at the interpreter: more threads would only wait for each other.
+    // Those that are compiled write their calls' records to one place for all senders or ports of a run.
     let in_python = threads > 1 && !controllers::named(spec_json).is_empty();
     let threads = Threads::up_to(if in_python { 1 } else { threads });
     let thread_time = py.import("time")?.getattr("thread_time")?;

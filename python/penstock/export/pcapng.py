@@ -32,7 +32,7 @@ from penstock.export.record import Flow, Hop, Packet, Record
 #: Protocols whose packets are RoCE's, and those of Ultra Ethernet's kind; other stacks of their own.
 ROCE = frozenset(("roce", "dcqcn", "hpcc", "timely", "dctcp-roce", "swift", "powertcp"))
 UEC = frozenset(("eqds", "nscc", "rccc", "nscc-rccc"))
-OTHER = frozenset(("pfabric", "homa", "ndp"))
+OTHER = frozenset(("pfabric", "homa", "phost", "pias", "ndp"))
 
 _ETHERNET, _IP, _TCP, _UDP, _BTH, _AETH, _ICRC = 14, 20, 20, 8, 12, 4, 4
 # What the first word of RDMA's own header says (crates/host/src/rdma).
