@@ -40,7 +40,9 @@ from penstock.options import (
     Scenario,
     Seed,
     Settings,
+    Threads,
     chosen_settings,
+    thread_count,
     whole,
     worker_count,
 )
@@ -135,6 +137,7 @@ def run(
     seed: Seed = "1",
     runs: Annotated[str, typer.Option(help="Replications, each with own random numbers.", metavar="N")] = "1",
     jobs: Jobs = "0",
+    threads: Threads = "1",
     out: RunDirectory = None,
     force: Force = False,
     form: Import = None,
@@ -168,7 +171,7 @@ def run(
     if form is not None:
         scenario = imported(form, scenario)
     count, workers = whole("--runs", runs, 1, scenarios.MOST_RUNS), worker_count(jobs)
-    number = whole("--seed", seed, 0)
+    number, most = whole("--seed", seed, 0), thread_count(threads)
     tables = TABLES if out is not None else ()
     drawn: list[str] = []
     if out is not None:
@@ -185,7 +188,9 @@ def run(
 
     def make(bar: Bar) -> RunSet:
         points = [(scenario, chosen)]
-        made = sweep(points, runs=count, seed=number, keep=tables, jobs=workers, on_progress=bar)[0]
+        made = sweep(
+            points, runs=count, seed=number, keep=tables, jobs=workers, threads=most, on_progress=bar
+        )[0]
         if export is not None and out is not None:
             made.export(out, export)
         return made
@@ -444,6 +449,8 @@ def _run_set(
         _print_runs(results.timed(found))
     for warning in found.warnings:
         note(f"warning: {warning}")
+    for text in dict.fromkeys(run.threads_note for run in found.runs if run.threads_note):
+        note(text)
     late = sum(run.summary.get("valid") == 0 for run in found.runs)
     if late:
         note(f"invalid: {late} of {len(found.runs)} runs did not pass the gate; do not trust their numbers")

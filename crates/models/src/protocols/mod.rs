@@ -1,6 +1,7 @@
 //! One protocol, one file: parameters, state, equations with their citation, roles.
 
 pub mod bbr;
+pub mod bbr3;
 pub mod cbc;
 pub mod cubic;
 pub mod d2tcp;

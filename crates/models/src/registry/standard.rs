@@ -17,6 +17,7 @@ pub const PROTOCOLS: &[&Protocol] = &[
     &protocols::linux::LINUX_RENO,
     &protocols::linux_cubic::LINUX_CUBIC,
     &protocols::bbr::BBR,
+    &protocols::bbr3::BBR3,
     &protocols::dctcp::DCTCP,
     &protocols::ecn_label::ECN_LABEL,
     &protocols::sdc::SDC,
