@@ -62,6 +62,9 @@ impl Stack for HostStack {
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         each!(self, s => s.receive(io, cell));
     }
+    fn receive_late(&mut self, io: &mut Io<'_>, cell: &Cell, waited: Dur) {
+        each!(self, s => s.receive_late(io, cell, waited));
+    }
     #[inline(always)]
     fn fetch(&self, conn: u32) {
         each!(self, s => s.fetch(conn));
