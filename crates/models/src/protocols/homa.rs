@@ -8,6 +8,8 @@
 //!
 //! `unscheduled_by=remaining` and `tail` are rules of the authors' simulator (PlatformLab/HomaSimulation, `PriorityResolver.cc` at d08b662
 //! and `HomaTransport.cc` at 3299a51), which the paper does not have; read, not copied.
+//!
+//! Above 600 lines: a protocol is one file, and this one is a whole transport.
 
 use crate::registry::{LinkNeeds, Paths, Protocol, Suite, Wire};
 use alloc::boxed::Box;

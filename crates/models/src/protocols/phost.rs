@@ -4,6 +4,8 @@
 //! Values and what the paper leaves open are those of the authors' simulator, YAPS (NetSys/simulator, 00b7557, `ext/capabilityflow.cpp` and
 //! `capabilityhost.cpp`), read and not copied; its capabilities are the tokens. Here a request to send is repeated when nothing is heard
 //! of it, and what says that all has arrived is repeated with it: there, neither is ever lost.
+//!
+//! Above 600 lines: a protocol is one file, and this one is a whole transport.
 
 use crate::registry::{LinkNeeds, Paths, Protocol, Suite, Wire};
 use alloc::boxed::Box;
