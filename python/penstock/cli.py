@@ -19,8 +19,11 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock import completion
+from penstock import export_command as exports
 from penstock.advise_command import advise as advise_on
 from penstock.console import Bar, complain, note, out_console
+from penstock.convert_command import convert
+from penstock.export_command import Export, Pcap, Perfetto
 from penstock.import_command import imported, keep
 from penstock.new_protocol_command import new_protocol
 from penstock.options import (
@@ -37,7 +40,9 @@ from penstock.options import (
     Scenario,
     Seed,
     Settings,
+    Threads,
     chosen_settings,
+    thread_count,
     whole,
     worker_count,
 )
@@ -109,16 +114,16 @@ def _cannot_write(problem: OSError) -> str:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from penstock._engine import __version__
+        from penstock import version
 
-        print(f"penstock {__version__}")
+        print(version.line())
         raise typer.Exit
 
 
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print version and commit.")
     ] = False,
 ) -> None:
     """A laboratory for congestion control in data-centre networks."""
@@ -132,6 +137,7 @@ def run(
     seed: Seed = "1",
     runs: Annotated[str, typer.Option(help="Replications, each with own random numbers.", metavar="N")] = "1",
     jobs: Jobs = "0",
+    threads: Threads = "1",
     out: RunDirectory = None,
     force: Force = False,
     form: Import = None,
@@ -149,6 +155,9 @@ def run(
             help="Write what became of every packet of the first replication, for `view`.", metavar="FILE"
         ),
     ] = None,
+    pcap: Pcap = None,
+    perfetto: Perfetto = None,
+    export: Export = None,
     as_json: Json = False,
 ) -> int:
     """Run a scenario and print what it measured: the mean over the runs and its 95 % interval."""
@@ -158,10 +167,11 @@ def run(
     from penstock.sweeps import sweep
 
     chosen = chosen_settings(settings or [], profile)
+    exports.check(pcap, export, out)
     if form is not None:
         scenario = imported(form, scenario)
     count, workers = whole("--runs", runs, 1, scenarios.MOST_RUNS), worker_count(jobs)
-    number = whole("--seed", seed, 0)
+    number, most = whole("--seed", seed, 0), thread_count(threads)
     tables = TABLES if out is not None else ()
     drawn: list[str] = []
     if out is not None:
@@ -178,11 +188,18 @@ def run(
 
     def make(bar: Bar) -> RunSet:
         points = [(scenario, chosen)]
-        return sweep(points, runs=count, seed=number, keep=tables, jobs=workers, on_progress=bar)[0]
+        made = sweep(
+            points, runs=count, seed=number, keep=tables, jobs=workers, threads=most, on_progress=bar
+        )[0]
+        if export is not None and out is not None:
+            made.export(out, export)
+        return made
 
     code = _run_set(scenario, make, count, out, force, as_json, drawn)
     if record is not None and code == DONE:
         write_record(scenario, chosen, number, record)
+    if (pcap or perfetto is not None) and code == DONE:
+        exports.write(scenario, chosen, number, pcap, perfetto, out)
     return code
 
 
@@ -193,6 +210,7 @@ app.command("view")(view_run)
 
 app.command("reproduce")(reproduce_rows)
 app.command("new-protocol")(new_protocol)
+app.command("convert")(convert)
 
 
 @app.command()
@@ -431,6 +449,8 @@ def _run_set(
         _print_runs(results.timed(found))
     for warning in found.warnings:
         note(f"warning: {warning}")
+    for text in dict.fromkeys(run.threads_note for run in found.runs if run.threads_note):
+        note(text)
     late = sum(run.summary.get("valid") == 0 for run in found.runs)
     if late:
         note(f"invalid: {late} of {len(found.runs)} runs did not pass the gate; do not trust their numbers")

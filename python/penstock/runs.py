@@ -63,6 +63,7 @@ class Run:
     depends on the machine (`cpu_s`) is in `timings`. `completed` is False when the run was stopped before its
     end. `notes` say why a live run is not to be trusted, and what else to know of it; `warnings` what to know
     before trusting any run's numbers. `bottleneck` names the port that queue and utilisation are of.
+    `threads_note` says why the run was made on fewer threads than were asked for; it is not kept in files.
     """
 
     run: int
@@ -74,6 +75,7 @@ class Run:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     bottleneck: str = ""
+    threads_note: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -285,6 +287,14 @@ class RunSet:
             return f"± {show(key, half)}"
         return f"0 to {show(key, mean + half)}"
 
+    def export(self, folder: str | Path, form: str) -> list[Path]:
+        """Write every table to `folder` as "csv" or "arrow" files; return their paths. Raises ScenarioError
+        for another form; OSError.
+        """
+        from penstock.export.tables import tables
+
+        return tables(self, folder, form)
+
     def save(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write the run directory (run.json, summary.json, Parquet tables) and return its path.
 
@@ -376,6 +386,7 @@ def run(
     runs: int = 1,
     keep: Iterable[str] = TABLES,
     jobs: int | None = None,
+    threads: int = 1,
     executor: Workers | None = None,
     settings: Mapping[str, Any] | None = None,
     **more: Any,
@@ -387,6 +398,8 @@ def run(
     network are a list of objects of `penstock.workloads` or of dicts.
     `runs` is the number of replications, spread over `jobs` threads (default: all cores) or the workers of
     `executor`, any concurrent.futures.Executor or a Dask client; `keep` names the tables to hold on to.
+    `threads` is the most that one run is made on, where it can be divided and cores are left: the results are
+    the same for any number (docs/performance.md, "One run on several cores").
     Raises ScenarioError (a ValueError) naming the argument, its value and the rule it breaks; RunFailed when
     a run dies; Interrupted (a KeyboardInterrupt) on Ctrl-C. The last two carry what was finished in
     `.results`.
@@ -395,7 +408,9 @@ def run(
     from penstock.sweeps import sweep
 
     chosen = scenarios.merged(settings, more)
-    return sweep([(scenario, chosen)], runs=runs, seed=seed, keep=keep, jobs=jobs, executor=executor)[0]
+    return sweep(
+        [(scenario, chosen)], runs=runs, seed=seed, keep=keep, jobs=jobs, threads=threads, executor=executor
+    )[0]
 
 
 def frames(

@@ -176,8 +176,15 @@ impl Port {
     ///
     /// # Errors
     /// A configuration that cannot work.
-    pub fn new(number: u32, c: PortConfig) -> Result<Port, ParamError> {
+    pub fn new(number: u32, mut c: PortConfig) -> Result<Port, ParamError> {
         c.check()?;
+        c.rule.at_port(number);
+        for class in c.service.iter_mut().flat_map(|service| &mut service.classes) {
+            class.rule.at_port(number);
+        }
+        if let Some(controller) = &mut c.controller {
+            controller.at_port(number);
+        }
         let noise = c.noise.filter(|(most, _)| *most != Dur::ZERO);
         let noise = noise.map(|(most, rng)| Noise { most, rng, left_at: 0 });
         let extra = Extra {

@@ -3,12 +3,16 @@
 mod block;
 mod controllers;
 mod law;
+mod object;
+mod port;
+mod receiver;
 mod records;
 
 use numpy::IntoPyArray;
 use penstock_core::ParamError;
 use penstock_live::scenario::LiveScenario;
 use penstock_live::Failure;
+use penstock_sim::cores::Threads;
 use penstock_sim::document;
 use penstock_sim::engine::Progress as EngineProgress;
 use penstock_sim::fingerprint::fingerprint;
@@ -91,6 +95,9 @@ struct RunResult {
     /// Name of the reported port.
     #[pyo3(get)]
     bottleneck: String,
+    /// Why on fewer threads than were asked for; empty when on as many.
+    #[pyo3(get)]
+    threads_note: String,
     /// SHA-256 of summary and tables, when it was asked for.
     #[pyo3(get)]
     fingerprint: String,
@@ -124,6 +131,21 @@ fn what(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or_else(|| "the engine stopped".to_owned())
 }
 
+/// A message with a port's number (`port::numbered`) replaced by its name.
+fn with_port_names(text: String, resolved: &Resolved, run: u64) -> String {
+    let mark = port::numbered(0);
+    let mark = mark.trim_end_matches('0');
+    let Some((before, after)) = text.split_once(mark) else { return text };
+    let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+    let Ok(number) = after[..digits].parse::<u32>() else { return text };
+    match resolved.setup(run) {
+        Ok(setup) if (number as usize) < setup.topology.links.len() => {
+            format!("{before}port {}{}", setup.topology.link_name(number), &after[digits..])
+        }
+        _ => text,
+    }
+}
+
 /// The scenario of the document, with the controllers that it names. A controller that fails while the scenario is
 /// looked at has a mistake that is known before the run.
 fn resolved(py: Python<'_>, spec_json: &str) -> PyResult<Resolved> {
@@ -147,32 +169,45 @@ fn with_controllers(mut out: serde_json::Value, spec_json: &str) -> serde_json::
     out
 }
 
-/// Runs replication `run` of the scenario of the document; releases the GIL meanwhile. `fingerprinted` asks for the
-/// fingerprint too.
+/// Runs replication `run` of the scenario of the document on up to `threads` threads; releases the GIL meanwhile. The result is the same for
+/// any number of these. `fingerprinted` asks for the fingerprint too.
 #[pyfunction]
-#[pyo3(signature = (spec_json, run, progress, fingerprinted = false))]
+#[pyo3(signature = (spec_json, run, progress, fingerprinted = false, threads = 1))]
 fn run(
     py: Python<'_>,
     spec_json: &str,
     run: u64,
     progress: &Progress,
     fingerprinted: bool,
+    threads: usize,
 ) -> PyResult<RunResult> {
     let resolved = resolved(py, spec_json)?;
     let watch = progress.0.clone();
+    // Controllers in Python may take turns at the interpreter: more threads would only wait for each other.
+    let in_python = threads > 1 && !controllers::named(spec_json).is_empty();
+    let threads = Threads::up_to(if in_python { 1 } else { threads });
     let thread_time = py.import("time")?.getattr("thread_time")?;
     let before: f64 = thread_time.call0()?.extract()?;
-    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(|| resolved.run(run, &watch))));
+    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(|| resolved.run_on(run, &threads, &watch))));
     let cpu: f64 = thread_time.call0()?.extract::<f64>()? - before;
-    let Outcome { engine, summary, completed, bottleneck, warnings } = match outcome {
+    let (outcome, mut cores) = match outcome {
         Ok(result) => result.map_err(|e| scenario_error(py, &e))?,
-        Err(panic) => return Err(PyRuntimeError::new_err(format!("the run failed: {}", what(&*panic)))),
+        Err(panic) => {
+            let text = with_port_names(what(&*panic), &resolved, run);
+            return Err(PyRuntimeError::new_err(format!("the run failed: {text}")));
+        }
     };
+    let Outcome { engine, summary, completed, bottleneck, warnings } = outcome;
+    if in_python {
+        cores.note = Some("the run is made on one thread: it has controllers in Python".to_owned());
+    }
     let print = if fingerprinted { fingerprint(&engine.measured(), &summary) } else { String::new() };
     let numbers = numbers(py, &summary)?;
     let timings = PyDict::new(py);
-    timings.set_item("cpu_s", cpu)?;
+    // All threads work and wait for each other as long as this one.
+    timings.set_item("cpu_s", cpu * cores.threads as f64)?;
     timings.set_item("packet_hops", engine.packet_hops())?;
+    timings.set_item("threads", cores.threads)?;
     Ok(RunResult {
         summary: numbers.unbind(),
         tables: tables(py, &engine.measured())?.unbind(),
@@ -182,6 +217,7 @@ fn run(
         notes: Vec::new(),
         warnings,
         bottleneck,
+        threads_note: cores.note.unwrap_or_default(),
         fingerprint: print,
     })
 }
@@ -201,7 +237,10 @@ fn record(py: Python<'_>, spec_json: &str, run: u64, path: &str, progress: &Prog
         Ok(Ok(())) => Ok(session.result().is_some_and(|r| r["completed"] == true)),
         Ok(Err(Unwritten::Input(e))) => Err(scenario_error(py, &e)),
         Ok(Err(Unwritten::File(e))) => Err(e.into()),
-        Err(panic) => Err(PyRuntimeError::new_err(format!("the run failed: {}", what(&*panic)))),
+        Err(panic) => {
+            let text = with_port_names(what(&*panic), &resolved, run);
+            Err(PyRuntimeError::new_err(format!("the run failed: {text}")))
+        }
     }
 }
 
@@ -272,6 +311,7 @@ fn live(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyRes
         scenario: live_document(&scenario, spec_json).to_string(),
         bottleneck: outcome.measured().bottleneck_name(),
         warnings: outcome.warnings,
+        threads_note: String::new(),
         fingerprint: String::new(),
         notes: outcome.quality.notes,
     })
@@ -353,8 +393,8 @@ fn loggops(
     Ok(py.detach(|| finish_times(&goal, &LogGops { latency, overhead, gap, per_byte })))
 }
 
-/// The records that a controller written in Python sees, by name: a (field, type, text) for each field; and the numbers
-/// of events and limits by name.
+/// The records that classes written in Python see, by name: a (field, type, text, writable) for each field; and the numbers
+/// of events, limits and verdicts by name.
 #[pyfunction]
 fn controller_records<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
     let out = PyDict::new(py);
@@ -363,13 +403,27 @@ fn controller_records<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         ("flow", records::FLOW),
         ("event", records::EVENT),
         ("config", records::CONFIG),
+        ("packet", records::PACKET),
+        ("waited", records::WAITED),
+        ("port", records::PORT),
+        ("headed", records::HEADED),
+        ("line", records::LINE),
+        ("link", records::LINK),
+        ("segment", records::SEGMENT),
+        ("heard", records::HEARD),
+        ("receiving", records::RECEIVING),
     ];
     for (name, layout) in layouts {
-        let fields: Vec<_> = layout.iter().map(|(name, word, text)| (*name, word.name(), *text)).collect();
+        let writable = records::WRITABLE.iter().find(|(of, _)| *of == name).map_or(&[][..], |(_, of)| of);
+        let field = |(name, word, text): &(&'static str, records::Word, &'static str)| {
+            (*name, word.name(), *text, writable.contains(name))
+        };
+        let fields: Vec<_> = layout.iter().map(field).collect();
         out.set_item(name, fields)?;
     }
     out.set_item("Event", records::EVENTS.to_vec())?;
     out.set_item("Limit", records::LIMITS.to_vec())?;
+    out.set_item("Verdict", records::VERDICTS.to_vec())?;
     Ok(out)
 }
 
