@@ -14,7 +14,7 @@ from penstock.experiments.dcqcn import setup
 from penstock.experiments.dcqcn.model_rows import DCQCN_11, DCQCN_C4
 from penstock.experiments.dcqcn.queue_rows import DCQCN_19, DCQCN_61
 from penstock.experiments.hpcc.rows import HPCC_10, HPCC_13, stage_shares
-from penstock.experiments.swift.rows import SWIFT_2, law
+from penstock.experiments.swift.rows import SWIFT_2, SWIFT_E, law
 from penstock.experiments.timely.rows import TIMELY_C9
 from penstock.ledger import Estimate, Judged, Row
 from penstock.runs import Run
@@ -217,3 +217,11 @@ def test_the_large_incast():
     assert "recovery=irn" in law(
         {**{f"swift.{k}": 1 for k in ("base_target", "beta", "max_mdf", "fs_range")}}
     )
+
+
+def test_a_delay_above_its_target_is_laid_on_smoothing_only_where_smoothing_made_it():
+    good = {"over target": 1.1, "not smoothed": 1.0, "shorter": 10.0, "kept": 1.0}
+    assert differing(SWIFT_E, good) == {}
+    slow = {**good, "over target": 2.3}
+    assert "without smoothing" in differing(SWIFT_E, slow)["target"]
+    assert differing(SWIFT_E, {**slow, "not smoothed": 2.0}) == {"target": "unexplained"}
