@@ -220,8 +220,7 @@ impl RateLaw for Swift {
         // Lines 28 and 29: below one packet, rtt / cwnd from one to the next.
         let pace = (self.cwnd < 1.0).then(|| {
             let gap = Dur::from_secs(self.rtt / self.cwnd).0.max(1);
-            let bits = u128::from(Bytes(u64::from(self.s.wire)).0) * 8 * 1_000_000_000_000;
-            Rate((bits / u128::from(gap)).max(1) as u64)
+            Rate((Bytes(u64::from(self.s.wire)) / Dur(gap)).0.max(1))
         });
         let window = (self.cwnd * self.s.payload).max(self.s.payload);
         RateControl { rate: pace, window: Some(window as u64) }
