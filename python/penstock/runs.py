@@ -378,6 +378,7 @@ def run(
     jobs: int | None = None,
     executor: Workers | None = None,
     settings: Mapping[str, Any] | None = None,
+    approximate: str | None = None,
     **more: Any,
 ) -> RunSet:
     """Run a scenario by name, TOML file, `penstock.Network` or dict and return what it measured.
@@ -387,6 +388,8 @@ def run(
     network are a list of objects of `penstock.workloads` or of dicts.
     `runs` is the number of replications, spread over `jobs` threads (default: all cores) or the workers of
     `executor`, any concurrent.futures.Executor or a Dask client; `keep` names the tables to hold on to.
+    `approximate="links"` estimates the times of flows from links that are simulated by themselves, in the
+    place of a simulation of the whole (docs/approximate.md).
     Raises ScenarioError (a ValueError) naming the argument, its value and the rule it breaks; RunFailed when
     a run dies; Interrupted (a KeyboardInterrupt) on Ctrl-C. The last two carry what was finished in
     `.results`.
@@ -395,7 +398,10 @@ def run(
     from penstock.sweeps import sweep
 
     chosen = scenarios.merged(settings, more)
-    return sweep([(scenario, chosen)], runs=runs, seed=seed, keep=keep, jobs=jobs, executor=executor)[0]
+    points = [(scenario, chosen)]
+    return sweep(
+        points, runs=runs, seed=seed, keep=keep, jobs=jobs, executor=executor, approximate=approximate
+    )[0]
 
 
 def frames(

@@ -82,6 +82,8 @@ class Task:
     keep: tuple[str, ...]
     live: bool = False
     """With sockets of the kernel instead of simulated ones (`penstock.live`)."""
+    threads: int = 1
+    """Of an approximation, which has many independent parts; a simulation has one."""
     derive: Derive | None = None
     """Computed where the run is made; the tables it needs, `keep`, go no further."""
 
@@ -119,7 +121,10 @@ def execute_there(task: Task, engine: str) -> Run:
 
 
 def _call(task: Task, progress: _engine.Progress) -> Run:
-    result = (_engine.live if task.live else _engine.run)(task.spec, task.run, progress)
+    if task.live:
+        result = _engine.live(task.spec, task.run, progress)
+    else:
+        result = _engine.run(task.spec, task.run, progress, threads=task.threads)
     run = Run(
         run=task.run,
         scenario=resolved(result.scenario),
@@ -154,15 +159,18 @@ def sweep(
     jobs: int | None = None,
     on_progress: Callable[[float], None] | None = None,
     settings: Mapping[str, Any] | None = None,
+    approximate: str | None = None,
 ) -> list[RunSet]:
     """Run every point `runs` times and return one RunSet per point, in the order given.
 
     `points` are (scenario, settings) pairs, the scenario as in `penstock.run`; `settings` are common to all
     of them. All points share seed and run numbers, so schemes are compared under the same random arrivals and
     jitter. `executor` may be any concurrent.futures.Executor or a Dask client; without one, `jobs` threads
-    are used (default: all cores). A progress bar appears on a terminal and in a notebook unless `on_progress`
-    hears the finished fraction, 0 to 1. Raises ScenarioError before anything runs when a point is wrong;
-    RunFailed and Interrupted keep what was finished.
+    are used (default: all cores). `approximate` asks for an approximation of each run ("links",
+    docs/approximate.md), which says so in name, scenario and warnings. A progress bar appears on a terminal
+    and in a notebook unless `on_progress` hears the finished fraction, 0 to 1. Raises ScenarioError before
+    anything runs when a point is wrong; RunFailed and Interrupted keep what was
+    finished.
     """
     given = [scenario.taken(name, scenario.merged(settings, own)) for name, own in points]
     workers = worker_count(jobs)
@@ -170,14 +178,18 @@ def sweep(
     count_of_runs("runs", runs, len(given))
     tasks: list[Task] = []
     for name, own in given:
-        spec = scenario.spec(name, own, seed)
+        spec = scenario.spec(name, own, seed, approximate)
         scenario.check(spec)
-        tasks += [Task(str(name), spec, run, kept) for run in range(runs)]
+        # Runs share the cores first; the parts of one approximation use them where there is one alone.
+        alone = approximate is not None and executor is None and runs * len(given) == 1
+        threads = workers if alone else 1
+        tasks += [Task(str(name), spec, run, kept, threads=threads) for run in range(runs)]
     names = list(dict.fromkeys(str(name) for name, _ in given))
     with Bar(", ".join(names[:3])) as bar:
         done, stop = run_tasks(tasks, executor=executor, jobs=workers, on_progress=on_progress or bar)
+    mark = "" if approximate is None else f" (approximate: {approximate})"
     sets = [
-        RunSet(str(name), seed, tuple(r for r in done[i * runs : (i + 1) * runs] if r is not None))
+        RunSet(f"{name}{mark}", seed, tuple(r for r in done[i * runs : (i + 1) * runs] if r is not None))
         for i, (name, _) in enumerate(given)
     ]
     if isinstance(stop, KeyboardInterrupt):

@@ -32,6 +32,9 @@ impl FlowList {
 }
 
 impl Workload for FlowList {
+    fn reacts(&self) -> bool {
+        false
+    }
     fn next_event(&self) -> Time {
         self.next_start().min(self.next_end())
     }

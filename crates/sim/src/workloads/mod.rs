@@ -165,6 +165,10 @@ pub trait Workload: Send {
     fn open_loop(&self) -> bool {
         false
     }
+    /// What it opens may depend on what becomes of the earlier.
+    fn reacts(&self) -> bool {
+        true
+    }
     /// That time has come.
     fn on_event(&mut self, now: Time, actions: &mut Actions);
     /// One of its writes was acknowledged to the last byte.

@@ -59,6 +59,9 @@ impl Workload for Poisson {
     fn open_loop(&self) -> bool {
         true
     }
+    fn reacts(&self) -> bool {
+        false
+    }
     fn next_event(&self) -> Time {
         if self.left == 0 {
             return Time::NEVER;
