@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 export PATH := $(PATH):$(HOME)/.cargo/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup upgrade demo site test test-full bench golden ledger lint format clean
+.PHONY: help setup dev docs dist dist-check upgrade demo site test test-full bench golden ledger lint format clean
 
 help:        ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -12,18 +12,30 @@ setup:       ## install the pinned Python packages into .venv; build the engine,
 	@tools/setup.sh
 	@tools/page.sh
 
+dev:         ## the fast loop: build the engine with the profile `fast` (seconds after a change, runs a little slower); no page
+	@tools/setup.sh fast
+
+docs: setup  # what the site and the notebooks need
+	@tools/setup.sh docs
+
 demo: setup  ## the incast study: table, figures and one HTML report, in about two minutes
 	@.venv/bin/penstock demo
 
-site: setup  ## pages for the web, in out/site: so far the gallery of lessons
-	@.venv/bin/penstock view gallery --out out/site/gallery
+site: docs   ## the documentation, in out/site: its code is run, its figures are drawn, its links are checked
+	@$(PY) tools/site
+
+dist: setup  ## wheel (abi3, glibc 2.17 or newer, with the page) and sdist, in dist
+	@tools/dist.sh
+
+dist-check: dist ## install the wheel into an empty environment without Rust and without a network, and use it
+	@$(PY) tools/check_dist.py dist/*.whl
 
 test: setup  ## all tests but the long ones
 	@cargo test --workspace --exclude penstock-py --quiet
 	@! grep -q live-bpf .venv/penstock-engine || cargo test -p penstock-live-bpf --features bpf --quiet
 	@$(PY) -m pytest -m "not full"
 
-test-full: setup ## all tests, and every row of the ledger at full length
+test-full: docs ## all tests, and every row of the ledger at full length
 	@cargo test --workspace --exclude penstock-py --quiet -- --include-ignored
 	@$(PY) -m pytest
 	@.venv/bin/penstock reproduce --all --full --check

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Set penstock up in .venv: check what the machine must have, install the pinned Python packages, build the engine.
-# Safe to repeat: each step is skipped when its inputs have not changed. `setup.sh upgrade` re-resolves the pins.
+# Safe to repeat: each step is skipped when its inputs have not changed. `setup.sh upgrade` re-resolves the pins, `setup.sh docs` adds what the
+# site is built with, `setup.sh fast` builds the engine with the profile `fast` (seconds instead of a minute per change; runs are a little slower).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -44,10 +45,13 @@ if [ ! -x .venv/bin/python ] || ! .venv/bin/python -c 'import pip' >/dev/null 2>
     say "creating .venv with $("$python" --version)"
     "$python" -m venv --clear .venv
 fi
+# What the site is built with comes once it is asked for, and stays.
+[ "${1:-}" != docs ] || touch .venv/penstock-docs
 packages=$(.venv/bin/python - <<'PY'
-import tomllib
+import os, tomllib
 project = tomllib.load(open("pyproject.toml", "rb"))["project"]
-print("\n".join(project["dependencies"] + project["optional-dependencies"]["dev"]))
+extras = ["dev", "docs"] if os.path.exists(".venv/penstock-docs") else ["dev"]
+print("\n".join(project["dependencies"] + [line for extra in extras for line in project["optional-dependencies"][extra]]))
 PY
 )
 network() { say "failed: the Python packages could not be installed (output above). Is a package index reachable?"; exit 1; }
@@ -84,16 +88,19 @@ if [ "$(uname -s)" = Linux ]; then
         [ -f "$built" ] || say "         on Debian or Ubuntu: apt install clang libelf-dev zlib1g-dev pkg-config"
     fi
 fi
-if [ -f "$built" ] && [ "$(cat "$built")" = "${features[*]}" ] && .venv/bin/python -c 'import penstock._engine' >/dev/null 2>&1 &&
+# The engine in place is a release or a fast one; every target but `make dev` wants the release.
+profile=(--release) kind=""
+[ "${1:-}" != fast ] || profile=(--profile fast) kind=" fast"
+if [ -f "$built" ] && [ "$(cat "$built")" = "${features[*]}$kind" ] && .venv/bin/python -c 'import penstock._engine' >/dev/null 2>&1 &&
     [ -z "$(find Cargo.toml Cargo.lock pyproject.toml constraints.txt crates -newer "$built" -type f -print -quit)" ]; then
     exit 0
 fi
-say "building the engine (about a minute the first time)"
+say "building the engine${kind:+,$kind} (about a minute the first time)"
 started=$(mktemp)
 export PIP_CONSTRAINT="$PWD/constraints.txt" PIP_QUIET=1
 locked=()
 [ -f Cargo.lock ] && locked=(--locked)
-build() { .venv/bin/maturin develop --release --quiet "${locked[@]}" "${features[@]}" >&2; }
+build() { .venv/bin/maturin develop "${profile[@]}" --quiet "${locked[@]}" "${features[@]}" >&2; }
 built_well=true
 build || built_well=false
 if ! $built_well && [ "${#features[@]}" -gt 0 ]; then
@@ -109,6 +116,6 @@ if ! $built_well; then
     say "failed: the engine did not build (output above). Are the crates' registry and a C linker available?"
     exit 1
 fi
-echo "${features[*]}" >"$built"
+echo "${features[*]}$kind" >"$built"
 touch -r "$started" "$built"      # sources edited during the build count as newer
 rm -f "$started"

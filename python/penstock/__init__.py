@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penstock import export as export
     from penstock import figures as figures
     from penstock import ledger as ledger
     from penstock import live as live
@@ -27,8 +28,12 @@ if TYPE_CHECKING:
     from penstock.catalogue import describe as describe
     from penstock.controllers import Event as Event
     from penstock.controllers import Limit as Limit
+    from penstock.controllers import Verdict as Verdict
     from penstock.controllers import controller as controller
     from penstock.controllers import param as param
+    from penstock.controllers import queue as queue
+    from penstock.controllers import receiver as receiver
+    from penstock.controllers import router as router
     from penstock.network import Link as Link
     from penstock.network import Network as Network
     from penstock.results import load as load
@@ -63,8 +68,12 @@ _HOME = {
     "advise": "advice",
     "Event": "controllers",
     "Limit": "controllers",
+    "Verdict": "controllers",
     "controller": "controllers",
     "param": "controllers",
+    "queue": "controllers",
+    "receiver": "controllers",
+    "router": "controllers",
     "ScenarioError": "_engine",
     "__version__": "_engine",
     "load": "results",
@@ -98,7 +107,18 @@ _HOME = {
 }
 
 # Modules of their own use, loaded on first use like the names above: `penstock.live.compare(...)`.
-_MODULES = ("figures", "ledger", "live", "models", "plot", "report", "results", "stats", "workloads")
+_MODULES = (
+    "export",
+    "figures",
+    "ledger",
+    "live",
+    "models",
+    "plot",
+    "report",
+    "results",
+    "stats",
+    "workloads",
+)
 
 __all__ = [
     "Advice",
@@ -126,13 +146,17 @@ __all__ = [
     "ScenarioError",
     "Study",
     "Trace",
+    "Verdict",
     "__version__",
     "advise",
     "controller",
     "describe",
     "load",
     "param",
+    "queue",
+    "receiver",
     "resolve",
+    "router",
     "run",
     "study",
     "sweep",

@@ -59,7 +59,7 @@ class Catalogue(dict[str, Any]):
         return console
 
 
-def describe(name: str | controllers.Controller | None = None) -> Catalogue:
+def describe(name: str | controllers.Named | None = None) -> Catalogue:
     """Everything the engine offers, or what bears `name`: a scenario, protocol or queue, a parameter, a
     summary key, a column of a table. Plain data that prints readably. A controller in Python goes by
     itself, by `FILE.py:CLASS`, or by its name once it is loaded.
@@ -79,6 +79,7 @@ def find(name: str | None) -> dict[str, Any]:
     everything = scenario.describe()
     name = None if name is None else controllers.name_of(name)
     everything["protocols"] = everything.get("protocols", []) + controllers.descriptions()
+    everything["queues"] = everything.get("queues", []) + controllers.descriptions("queue")
     if name is None:
         return everything
     found: dict[str, Any] = {

@@ -19,8 +19,11 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock import completion
+from penstock import export_command as exports
 from penstock.advise_command import advise as advise_on
 from penstock.console import Bar, complain, note, out_console
+from penstock.convert_command import convert
+from penstock.export_command import Export, Pcap, Perfetto
 from penstock.import_command import imported, keep
 from penstock.new_protocol_command import new_protocol
 from penstock.options import (
@@ -121,16 +124,16 @@ def _cannot_write(problem: OSError) -> str:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from penstock._engine import __version__
+        from penstock import version
 
-        print(f"penstock {__version__}")
+        print(version.line())
         raise typer.Exit
 
 
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print version and commit.")
     ] = False,
 ) -> None:
     """A laboratory for congestion control in data-centre networks."""
@@ -172,6 +175,9 @@ def run(
         str | None,
         typer.Option(help="exact: the exact runs beside the approximation, and its error.", metavar="exact"),
     ] = None,
+    pcap: Pcap = None,
+    perfetto: Perfetto = None,
+    export: Export = None,
     as_json: Json = False,
 ) -> int:
     """Run a scenario and print what it measured: the mean over the runs and its 95 % interval."""
@@ -181,6 +187,7 @@ def run(
     from penstock.sweeps import sweep
 
     chosen = chosen_settings(settings or [], profile)
+    exports.check(pcap, export, out)
     if form is not None:
         scenario = imported(form, scenario)
     count, workers = whole("--runs", runs, 1, scenarios.MOST_RUNS), worker_count(jobs)
@@ -191,8 +198,10 @@ def run(
             "must be exact" if compare != "exact" else "needs --approximate: it is the exact run beside one"
         )
         raise scenarios.error("--compare", compare, rule)
-    if approximate is not None and record is not None:
-        raise scenarios.error("--record", record, "an approximation has no packets of the network to record")
+    for option, wanted in (("--record", record), ("--pcap", pcap), ("--perfetto", perfetto)):
+        if approximate is not None and wanted:
+            rule = "an approximation has no packets of the network to record"
+            raise scenarios.error(option, wanted, rule)
     drawn: list[str] = []
     if out is not None:
         resolved = scenarios.resolve(scenario, chosen, number, approximate)
@@ -208,8 +217,11 @@ def run(
 
     def make(bar: Bar) -> RunSet:
         points = [(scenario, chosen)]
-        made: dict[str, Any] = {"runs": count, "seed": number, "jobs": workers}
-        return sweep(points, keep=tables, on_progress=bar, approximate=approximate, **made)[0]
+        how: dict[str, Any] = {"runs": count, "seed": number, "jobs": workers}
+        made = sweep(points, keep=tables, on_progress=bar, approximate=approximate, **how)[0]
+        if export is not None and out is not None:
+            made.export(out, export)
+        return made
 
     beside = None
     if compare is not None:
@@ -220,6 +232,8 @@ def run(
     code = _run_set(scenario, make, count, out, force, as_json, drawn, beside)
     if record is not None and code == DONE:
         write_record(scenario, chosen, number, record)
+    if (pcap or perfetto is not None) and code == DONE:
+        exports.write(scenario, chosen, number, pcap, perfetto, out)
     return code
 
 
@@ -230,6 +244,7 @@ app.command("view")(view_run)
 
 app.command("reproduce")(reproduce_rows)
 app.command("new-protocol")(new_protocol)
+app.command("convert")(convert)
 
 
 @app.command()

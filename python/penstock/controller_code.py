@@ -1,4 +1,5 @@
-"""The code of a controller: compiled where Numba is installed, interpreted otherwise, on one block of words.
+"""The code of a class that the engine calls: compiled where Numba is installed, interpreted otherwise, on
+one block of words.
 
 Both do the same arithmetic: IEEE doubles in the order of the source, nothing fused or reordered; powers by
 the C library's `pow`, as the interpreter has it; ints are int64.
@@ -6,6 +7,7 @@ the C library's `pow`, as the interpreter has it; ints are int64.
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import ctypes.util
 import math
@@ -13,19 +15,20 @@ import struct
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock import _engine
-from penstock.controller_source import HOOKS, RECORDS, Source, functions, methods, numbers, shown
+from penstock.controller_source import RECORDS, Role, Source, functions, methods, numbers, shown
 
 if TYPE_CHECKING:
-    from penstock.controllers import Controller
+    from penstock.controller_class import Written
 
-# In the order of the engine's numbers for them (crates/py/src/law.rs).
-CALLS = ("on_start", "on_ack", "on_congestion", "on_timer", "on_transfer")
+# What a queue's methods return (`Verdict`), at most.
+_VERDICTS = len(RECORDS["Verdict"])
 _FORMATS = {"float": "f8", "int": "i8", "bool": "?"}
 
 
@@ -79,6 +82,18 @@ def _helpers() -> dict[str, Any]:
 
     def _pacing(answer: Any) -> Any:
         return answer
+
+    def _verdict(answer: Any) -> Any:
+        return answer
+
+    def _count(answer: Any) -> Any:
+        return answer
+
+    def _flag(answer: Any) -> Any:
+        return answer
+
+    def _draw(record: Any) -> Any:
+        return record
 
     # Numba compares the names and annotations of both signatures: here are none.
     @overload(_int_field)
@@ -135,7 +150,35 @@ def _helpers() -> dict[str, Any]:
             return lambda answer: float(answer[1])
         return lambda answer: math.inf
 
-    made = (_int_field, _bool_field, _whole, _power, _window, _pacing)
+    @overload(_verdict)
+    def verdict(answer):  # type: ignore[no-untyped-def]
+        if isinstance(answer, nb.Integer):
+            return lambda answer: float(answer)
+        raise TypingError(f"a queue's method returns a Verdict on every path, not {_named(answer)}")
+
+    @overload(_count)
+    def count(answer):  # type: ignore[no-untyped-def]
+        if isinstance(answer, nb.Integer):
+            return lambda answer: float(answer)
+        if isinstance(answer, nb.Boolean):
+            return lambda answer: 1.0 if answer else 0.0
+        raise TypingError(f"a receiver's method returns how many ACKs leave now, not {_named(answer)}")
+
+    @overload(_flag)
+    def flag(answer):  # type: ignore[no-untyped-def]
+        if isinstance(answer, nb.Boolean):
+            return lambda answer: 1.0 if answer else 0.0
+        raise TypingError(f"before_data returns True or False, not {_named(answer)}")
+
+    @overload(_draw)
+    def draw(record):  # type: ignore[no-untyped-def]
+        def drawn(record):  # type: ignore[no-untyped-def]
+            record._drawn = True
+            return record._uniform
+
+        return drawn
+
+    made = (_int_field, _bool_field, _whole, _power, _window, _pacing, _verdict, _count, _flag, _draw)
     return {function.__name__: function for function in made} | {"_infinity": math.inf}
 
 
@@ -166,27 +209,35 @@ def compiled(source: Source, fields: Sequence[tuple[str, str]]) -> Any:
     exec(compile(tree, source.code_file, "exec"), scope)
     for name in names:
         scope[name] = numba.njit(scope[name])
-    called = {name: f"{source.tree.name}_{name}" for name in source.methods if name in HOOKS}
+    role = source.role
+    called = {name: f"{source.tree.name}_{name}" for name in source.methods if name in role.methods}
     lines = [
-        "def step(call, state, record, flow, out):",
+        "def step(call, state, first, second, out):",
         "    me = carray(state, (1,), STATE)[0]",
         "    try:",
     ]
-    for i, name in enumerate(CALLS):
+    for i, (name, kinds) in enumerate(role.hooks.items()):
         if name in called:
-            kind = HOOKS[name][0]
-            view = f"carray(record, (1,), {kind.upper()})[0]"
-            more = ", carray(flow, (1,), FLOW)[0]" if len(HOOKS[name]) > 1 else ""
-            lines.append(f"        if call == {i}:\n            {called[name]}(me, {view}{more})")
+            views = [
+                f"carray({of}, (1,), {kind.upper()})[0]"
+                for of, kind in zip(("first", "second"), kinds, strict=False)
+            ]
+            does = f"{called[name]}({', '.join(['me', *views])})"
+            if name in role.answers:
+                does = f"out[0] = _{role.answers[name]}({does})"
+            lines.append(f"        if call == {i}:\n            {does}")
+    if role.asked:
+        lines += [
+            f"        answer = {called[role.asked]}(me)",
+            "        out[0] = _window(answer)",
+            "        out[1] = _pacing(answer)",
+        ]
     lines += [
-        f"        answer = {called['control']}(me)",
-        "        out[0] = _window(answer)",
-        "        out[1] = _pacing(answer)",
         "    except Exception:",
         "        return 1",
         "    return 0",
     ]
-    layouts = {kind.upper(): _dtype([row[:2] for row in RECORDS[kind]]) for kind in _RECORD_KINDS}
+    layouts = {kind.upper(): _dtype([row[:2] for row in RECORDS[kind]]) for kind in role.records}
     around = {**scope, **layouts, "STATE": _dtype(fields), "carray": numba.carray}
     exec("\n".join(lines), around)
     pointer = nb.voidptr
@@ -202,9 +253,6 @@ def compiled(source: Source, fields: Sequence[tuple[str, str]]) -> Any:
         raise source.mistake(source.tree.lineno, rule) from None
 
 
-_RECORD_KINDS = ("ack", "flow", "event", "config")
-
-
 def _explained(source: Source, problem: Exception) -> tuple[int, str]:
     """Line and reason of what the compiler says in its many lines."""
     import re
@@ -218,11 +266,16 @@ def _explained(source: Source, problem: Exception) -> tuple[int, str]:
     # The innermost call is named first.
     line = inside[0] if inside else found[0] if found else location or first
     own = re.search(
-        r"(an? (?:int|bool) field gets [^\n]*|control returns [^\n]*|a power of ints: [^\n]*)", text
+        r"(an? (?:int|bool) field gets [^\n]*|control returns [^\n]*|a power of ints: [^\n]*"
+        r"|a (?:queue|receiver)'s method returns [^\n]*|before_data returns [^\n]*)",
+        text,
     )
     if own:
-        if own[0].startswith("control"):
-            line = source.methods["control"].lineno
+        if "returns" in own[0]:
+            named = [
+                name for name in source.methods if name in source.role.answers or name == source.role.asked
+            ]
+            line = _returning(source, named, own[0])
         return line, own[0]
     reasons = [
         row.strip() for row in text.splitlines() if row.strip() and not row.lstrip().startswith(("File", "<"))
@@ -241,6 +294,16 @@ def _explained(source: Source, problem: Exception) -> tuple[int, str]:
     return line, f"cannot be compiled: {reason[:200]} (compile=False interprets it)"
 
 
+def _returning(source: Source, named: Sequence[str], what: str) -> int:
+    """The line of the method whose answer is of no use: of those that could be, the one that the text names
+    or one that can end without a return.
+    """
+    tell = [name for name in named if name in what] or [
+        name for name in named if not isinstance(source.methods[name].body[-1], ast.Return)
+    ]
+    return source.methods[(tell or list(named))[0]].lineno
+
+
 def shadow(source: Source, fields: Sequence[tuple[str, str]], parameters: Mapping[str, Any]) -> type:
     """The class whose objects have the user's methods and read and write a block of words."""
     columns = [(name, kind, name not in parameters) for name, kind in fields]
@@ -249,13 +312,21 @@ def shadow(source: Source, fields: Sequence[tuple[str, str]], parameters: Mappin
     return type(source.tree.name, (block,), {**scope, **numbers(source), **methods(source)})
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=32)
 def record(kind: str) -> type:
     """The class of a record that the engine fills."""
-    made: type = _engine.block_type(
-        kind.capitalize(), [(name, word, False) for name, word, _ in RECORDS[kind]]
-    )
+    rows = RECORDS[kind]
+    columns = [(name, word, writable or name == "_drawn") for name, word, _, writable in rows]
+    made: type = _engine.block_type(kind.capitalize(), columns)
+    if any(name == "_uniform" for name, *_ in rows):
+        made = type(kind.capitalize(), (made,), {"__slots__": (), "uniform": property(_drawn)})
     return made
+
+
+def _drawn(of: Any) -> Any:
+    """The random number of a record: the engine sees that it was looked at."""
+    of._drawn = True
+    return of._uniform
 
 
 def filled(made: type, values: Sequence[int]) -> Any:
@@ -265,40 +336,55 @@ def filled(made: type, values: Sequence[int]) -> Any:
     return block
 
 
-def interpreted() -> list[Callable[..., Any]]:
-    """What the engine calls in the place of compiled code, in the order of `CALLS`: each runs a method and
-    returns what `control` says.
+def interpreted(source: Source) -> list[Callable[..., Any]]:
+    """What the engine calls in the place of compiled code, in the order of the role's methods: each runs a
+    method and returns its answer, or what the method that is asked says.
     """
+    return [_caller(source, name) for name in source.role.hooks]
 
-    def on_start(me: Any, config: Any, flow: Any) -> Any:
-        start = getattr(me, "on_start", None)
-        if start is not None:
-            start(config)
-        return me.control()
 
-    def on_ack(me: Any, ack: Any, flow: Any) -> Any:
-        me.on_ack(ack, flow)
-        return me.control()
+def _caller(source: Source, name: str) -> Callable[..., Any]:
+    """A call of the engine's as one of the interpreter's. One function for each form: this is the price of
+    an ACK.
+    """
+    role = source.role
+    n, there, answer = len(role.hooks[name]), name in source.methods, role.answers.get(name)
+    takes = ", ".join(["first", "second"][:n])
+    does = f"me.{name}({takes})" if there else "None"
+    if answer is not None:
+        body = f"    return _{answer}({does})" if there else "    return 0"
+    elif role.asked:
+        body = (f"    {does}\n" if there else "") + f"    return me.{role.asked}()"
+    else:
+        body = f"    {does}\n    return 0"
+    scope: dict[str, Any] = {"_verdict": _verdict, "_count": _count, "_flag": _flag}
+    exec(f"def call(me, first, second):\n{body}", scope)
+    made: Callable[..., Any] = scope["call"]
+    return made
 
-    def on_congestion(me: Any, event: Any, flow: Any) -> Any:
-        me.on_congestion(event, flow)
-        return me.control()
 
-    def on_timer(me: Any, event: Any, flow: Any) -> Any:
-        me.on_timer(event, flow)
-        return me.control()
+def _verdict(answer: Any) -> int:
+    if type(answer) is not int and not isinstance(answer, IntEnum):
+        raise TypeError(f"returns {answer!r}; it must return a Verdict")
+    return int(answer)
 
-    def on_transfer(me: Any, event: Any, flow: Any) -> Any:
-        me.on_transfer(event, flow)
-        return me.control()
 
-    return [on_start, on_ack, on_congestion, on_timer, on_transfer]
+def _count(answer: Any) -> int:
+    if not isinstance(answer, int):
+        raise TypeError(f"returns {answer!r}; it must return how many ACKs leave now")
+    return int(answer)
+
+
+def _flag(answer: Any) -> bool:
+    if not isinstance(answer, bool):
+        raise TypeError(f"returns {answer!r}; it must return True or False")
+    return answer
 
 
 def words(kind: str, values: Mapping[str, Any]) -> list[int]:
     """A record as the words that the engine would write; fields that are not named are 0."""
     rows = RECORDS[kind]
-    return [word(values.get(name, 0), type_) for name, type_, _ in rows]
+    return [word(values.get(name, values.get(name.lstrip("_"), 0)), type_) for name, type_, *_ in rows]
 
 
 def word(value: float | int | bool, kind: str) -> int:
@@ -309,44 +395,56 @@ def word(value: float | int | bool, kind: str) -> int:
 
 
 def diagnose(
-    controller: Controller, call: int, state: list[int], about: list[int], flow: list[int], now_s: float
+    written: Written,
+    call: int,
+    state: list[int],
+    first: list[int],
+    second: list[int],
+    place: str,
+    now_s: float,
 ) -> str:
-    """Why a call failed, with file, line, flow and time: it is made once more by the interpreter, every float
-    looked at after each line.
+    """Why a call failed, with file, line, place ("flow 7") and time: it is made once more by the
+    interpreter, every float looked at after each line.
     """
-    source, name = controller.source_code, CALLS[call]
-    me = filled(controller.shadow, state)
-    kinds = HOOKS[name]
-    seen, view = filled(record(kinds[0]), about), filled(record("flow"), flow)
-    where = "before the first packet" if name == "on_start" else f"flow {view.flow} at {now_s:.9g} s"
+    source = written.source_code
+    role = source.role
+    name = list(role.hooks)[call]
+    me = filled(written.shadow, state)
+    kinds = role.hooks[name]
+    seen = [filled(record(kind), words) for kind, words in zip(kinds, (first, second), strict=False)]
+    where = f"{place} at {now_s:.9g} s" if place else "before the first packet"
 
     def told(method: str, line: int, what: str) -> str:
         return f"{shown(source.file)}:{line}: {source.tree.name}.{method}, {where}: {what}"
 
-    floats = [field for field, kind, _ in controller.fields if kind == "float"]
-    watch = _Watch(source.code_file, me, floats)
-    method = name
+    floats = [field for field, kind, _ in written.fields if kind == "float"]
+    watch = _Watch(source.code_file, me, floats, seen)
+    method, answer = name, None
     try:
         if name in source.methods:
-            watch.run(getattr(me, name), (seen,) if len(kinds) == 1 else (seen, view))
+            answer = watch.run(getattr(me, name), tuple(seen))
         if watch.lost is not None:
             field, line = watch.lost
             return told(name, line, f"{field} becomes NaN, which is no number")
         if name == "on_timer" and not me.timer_s > now_s:
             what = f"timer_s = {me.timer_s!r} s: must be later than now"
             return told(name, source.methods[name].lineno, what)
-        method = "control"
-        answer = watch.run(me.control, ())
+        if role.asked:
+            method = role.asked
+            answer = watch.run(getattr(me, method), ())
     except Exception as problem:
         return told(method, _line(problem, source) or source.methods[method].lineno, _said(problem))
-    return told("control", watch.last or source.methods["control"].lineno, _illegal(answer))
+    what = _illegal(answer) if role.asked else _unusable(role, name, answer)
+    return told(method, watch.last or source.methods[method].lineno, what)
 
 
 class _Watch:
     """Follows the lines of a file while a method runs: the last, and the first that left a NaN behind."""
 
-    def __init__(self, file: str, me: Any, floats: Sequence[str]) -> None:
+    def __init__(self, file: str, me: Any, floats: Sequence[str], seen: Sequence[Any]) -> None:
         self.file, self.me, self.floats = file, me, floats
+        # What the method may write of the records it sees.
+        self.headers = [(of, name) for of in seen for name in dir(type(of)) if name.startswith("header_")]
         self.last = 0
         self.lost: tuple[str, int] | None = None
 
@@ -362,7 +460,9 @@ class _Watch:
         if frame.f_code.co_filename != self.file:
             return None
         if event in ("line", "return") and self.lost is None:
-            self.lost = next(((f, self.last) for f in self.floats if math.isnan(getattr(self.me, f))), None)
+            values = [(f, getattr(self.me, f)) for f in self.floats]
+            values += [(f, getattr(of, f)) for of, f in self.headers]
+            self.lost = next(((f, self.last) for f, value in values if math.isnan(value)), None)
         back = frame.f_back
         if event == "return" and back is not None and back.f_code.co_filename == self.file:
             self.last = back.f_lineno  # goes on there
@@ -379,6 +479,17 @@ def _illegal(answer: Any) -> str:
         return f"the window is {pair[0]!r} bytes; it must be a number, 0 or more"
     if not pair[1] > 0.0:
         return f"the pacing rate is {pair[1]!r} bit/s; it must be above 0 (math.inf = not paced)"
+    return "failed compiled and not interpreted: please report this"
+
+
+def _unusable(role: Role, name: str, answer: Any) -> str:
+    kind = role.answers.get(name, "")
+    if kind == "verdict" and (type(answer) is not int or not 0 <= answer < _VERDICTS):
+        return f"returns {answer!r}; it must return Verdict.ACCEPT, MARK or DROP"
+    if kind == "count" and not (isinstance(answer, int) and 0 <= answer <= 10**6):
+        return f"returns {answer!r}; it must return how many ACKs leave now, 0 to wait"
+    if kind == "flag" and not isinstance(answer, bool):
+        return f"returns {answer!r}; it must return True or False"
     return "failed compiled and not interpreted: please report this"
 
 

@@ -1,4 +1,5 @@
-"""The source of a controller: read, checked before anything runs, and rewritten for the compiler.
+"""The source of a class that the engine calls: read, checked before anything runs, and rewritten for the
+compiler.
 
 Everything found here has a file and a line. What a check refuses would either fail in the middle of a run, or
 mean one thing to the interpreter and another to the compiler.
@@ -16,7 +17,7 @@ import os
 import sys
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, cast
@@ -26,16 +27,91 @@ from penstock._engine import ScenarioError
 
 RECORDS: dict[str, Any] = _engine.controller_records()
 
-#: Methods that the engine calls, by name: the arguments after `self`, and the record each argument is.
-HOOKS: dict[str, tuple[str, ...]] = {
-    "on_start": ("config",),
-    "on_ack": ("ack", "flow"),
-    "on_congestion": ("event", "flow"),
-    "on_timer": ("event", "flow"),
-    "on_transfer": ("event", "flow"),
-    "control": (),
+
+@dataclass(frozen=True)
+class Role:
+    """What a class can be to the engine."""
+
+    name: str
+    """As its decorator is called: `penstock.queue`."""
+    hooks: Mapping[str, tuple[str, ...]]
+    """Methods that the engine calls, in the order of its numbers for them (crates/py/src): the record of
+    each argument after `self`."""
+    records: tuple[str, ...]
+    """The records, in the order of the engine's."""
+    required: tuple[str, ...]
+    """Methods that must be there."""
+    answers: Mapping[str, str]
+    """What methods return: a "verdict", a "count", a "flag"."""
+    asked: str = ""
+    """The method that is asked after every call."""
+    reserved: Mapping[str, str] = field(default_factory=dict)
+    """Fields that the engine reads, and their types."""
+
+    @property
+    def methods(self) -> dict[str, tuple[str, ...]]:
+        """All methods that the engine calls."""
+        return {**self.hooks, **({self.asked: ()} if self.asked else {})}
+
+
+ROLES = {
+    role.name: role
+    for role in (
+        Role(
+            "controller",
+            {
+                "on_start": ("config",),
+                "on_ack": ("ack", "flow"),
+                "on_congestion": ("event", "flow"),
+                "on_timer": ("event", "flow"),
+                "on_transfer": ("event", "flow"),
+                "on_send": ("headed", "flow"),
+            },
+            ("ack", "event", "flow", "config", "headed"),
+            ("on_ack", "on_congestion", "control"),
+            {},
+            "control",
+            {"timer_s": "float"},
+        ),
+        Role(
+            "queue",
+            {"on_arrival": ("packet", "port"), "on_departure": ("waited", "port")},
+            ("packet", "waited", "port"),
+            (),
+            {"on_arrival": "verdict", "on_departure": "verdict"},
+        ),
+        Role(
+            "router",
+            {
+                "on_start": ("link",),
+                "on_arrival": ("headed", "line"),
+                "on_drop": ("headed", "line"),
+                "on_departure": ("headed", "line"),
+                "on_timer": ("line",),
+            },
+            ("headed", "line", "link"),
+            (),
+            {},
+            reserved={"timer_s": "float"},
+        ),
+        Role(
+            "receiver",
+            {
+                "on_start": ("receiving",),
+                "before_data": ("segment",),
+                "on_data": ("segment", "heard"),
+                "on_ack_sent": (),
+                "on_timer": ("event",),
+            },
+            ("segment", "heard", "event", "receiving"),
+            ("on_data",),
+            {"before_data": "flag", "on_data": "count", "on_timer": "count"},
+            reserved={"timer_s": "float", "ece": "bool", "window": "int"},
+        ),
+    )
 }
-REQUIRED = ("on_ack", "on_congestion", "control")
+# How the argument of a record is called, where it is not called as the record.
+_ARGUMENTS = {"headed": "packet", "line": "port", "receiving": "config"}
 # Results depend on the scenario, its seed and the run's number, and on nothing else.
 _NOT_REPEATABLE = ("random", "time", "secrets", "datetime", "uuid", "numpy.random")
 
@@ -51,6 +127,7 @@ class Source:
     tree: ast.ClassDef
     scope: Mapping[str, Any]
     """The globals of its module."""
+    role: Role
 
     @property
     def sha256(self) -> str:
@@ -83,14 +160,15 @@ def shown(file: str) -> str:
     return file if relative.startswith("..") else relative
 
 
-def read(cls: type) -> Source:
-    """The source of a class. Raises ScenarioError when there is none."""
+def read(cls: type, role: Role) -> Source:
+    """The source of a class in a role. Raises ScenarioError when there is none."""
     functions = [item for item in vars(cls).values() if isinstance(item, types.FunctionType)]
     if not functions:
         file = str(getattr(sys.modules.get(cls.__module__), "__file__", cls.__module__))
         lines = enumerate(linecache.getlines(file), 1)
         line = next((i for i, text in lines if text.lstrip().startswith(f"class {cls.__name__}")), 1)
-        raise mistake(file, line, cls.__name__, f"has no methods; it needs {', '.join(REQUIRED)}")
+        needs = ", ".join(role.required) or " or ".join(role.methods)
+        raise mistake(file, line, cls.__name__, f"has no methods; it needs {needs}")
     code = functions[0].__code__
     linecache.checkcache(code.co_filename)
     text = "".join(linecache.getlines(code.co_filename))
@@ -101,7 +179,7 @@ def read(cls: type) -> Source:
                 file = code.co_filename
                 if Path(file).exists():
                     file = str(Path(file).resolve())
-                return Source(file, code.co_filename, text, node, functions[0].__globals__)
+                return Source(file, code.co_filename, text, node, functions[0].__globals__, role)
     rule = "its source cannot be found: define it in a file or a notebook cell"
     raise mistake(code.co_filename, code.co_firstlineno, cls.__name__, rule)
 
@@ -110,17 +188,24 @@ def check(source: Source, fields: Mapping[str, str], parameters: Mapping[str, An
     """Raise ScenarioError on the first thing in the class that cannot work: `fields` are the kinds of all
     fields by name, `parameters` those that may only be read.
     """
-    tree, methods = source.tree, source.methods
+    tree, methods, role = source.tree, source.methods, source.role
     if tree.bases or tree.keywords:
-        raise source.mistake(tree.lineno, "a controller has no base class; put what it shares into functions")
-    for name in REQUIRED:
+        raise source.mistake(
+            tree.lineno, f"a {role.name} has no base class; put what it shares into functions"
+        )
+    for name in role.required:
         if name not in methods:
-            rule = f"has no method {name}; it needs {', '.join(REQUIRED)}"
+            rule = f"has no method {name}; it needs {', '.join(role.required)}"
             near = difflib.get_close_matches(name, methods, 1)
             if near:
                 raise source.mistake(methods[near[0]].lineno, f"{rule}; is {near[0]} meant to be it?")
             raise source.mistake(tree.lineno, rule)
-    if "timer_s" in fields and "on_timer" not in methods:
+    for name, kind in role.reserved.items():
+        if fields.get(name, kind) != kind:
+            raise source.mistake(
+                tree.lineno, f"the field {name} of a {role.name} is a {kind}: {name}: {kind} = ..."
+            )
+    if "timer_s" in fields and "timer_s" in role.reserved and "on_timer" not in methods:
         raise source.mistake(tree.lineno, "has a field timer_s but no method on_timer")
     if "on_timer" in methods and fields.get("timer_s") != "float":
         rule = "on_timer needs the field that says when: timer_s: float = math.inf"
@@ -128,11 +213,13 @@ def check(source: Source, fields: Mapping[str, str], parameters: Mapping[str, An
     for name, method in methods.items():
         _check_signature(source, name, method)
         _check_body(source, name, method, fields, parameters)
+    if not any(name in methods for name in role.hooks):
+        raise source.mistake(tree.lineno, f"has no method that is called: {' or '.join(role.hooks)}")
 
 
 def _check_signature(source: Source, name: str, method: ast.FunctionDef) -> None:
     if method.decorator_list:
-        raise source.mistake(method.lineno, f"{name}: methods of a controller have no decorators")
+        raise source.mistake(method.lineno, f"{name}: methods of a {source.role.name} have no decorators")
     if name.startswith("__"):
         rule = f"{name} is not called; fields have defaults, and on_start(self, config) sets the first window"
         raise source.mistake(method.lineno, rule)
@@ -140,13 +227,14 @@ def _check_signature(source: Source, name: str, method: ast.FunctionDef) -> None
     plain = not (given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs or given.defaults)
     if not plain or not given.args:
         raise source.mistake(method.lineno, f"{name} takes self and plain arguments, without defaults")
-    if name in HOOKS:
-        wanted = ("self", *HOOKS[name])
+    hooks = source.role.methods
+    if name in hooks:
+        wanted = ("self", *(_ARGUMENTS.get(record, record) for record in hooks[name]))
         if len(given.args) != len(wanted):
             raise source.mistake(method.lineno, f"{name} takes ({', '.join(wanted)})")
     elif name.startswith("on_"):
-        near = difflib.get_close_matches(name, HOOKS, 1)
-        meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(HOOKS)}"
+        near = difflib.get_close_matches(name, hooks, 1)
+        meant = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(hooks)}"
         raise source.mistake(method.lineno, f"nothing calls {name}{meant}")
 
 
@@ -159,7 +247,7 @@ def _check_body(
 ) -> None:
     arguments = [argument.arg for argument in method.args.args]
     me = arguments[0]
-    records = dict(zip(arguments[1:], HOOKS.get(name, ()), strict=False))
+    records = dict(zip(arguments[1:], source.role.methods.get(name, ()), strict=False))
     constants = numbers(source)
     for node in ast.walk(method):
         if isinstance(node, ast.Name):
@@ -183,12 +271,13 @@ def _check_body(
             meant = f"did you mean {near[0]}?" if near else f"add {node.attr}: float = 0.0 to the class"
             raise source.mistake(node.lineno, f"{me}.{node.attr} is not declared; {meant}")
         if node.value.id in records:
-            known = [field for field, _, _ in RECORDS[records[node.value.id]]]
+            rows = RECORDS[records[node.value.id]]
+            known = [field.removeprefix("_") for field, *_ in rows if field != "_drawn"]
             if node.attr not in known:
                 near = difflib.get_close_matches(node.attr, known, 1)
                 meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
                 raise source.mistake(node.lineno, f"{node.value.id}.{node.attr} does not exist; {meant}")
-            if stored:
+            if stored and not any(field == node.attr and writable for field, _, _, writable in rows):
                 raise source.mistake(node.lineno, f"{node.value.id}.{node.attr} can only be read")
 
 
@@ -200,7 +289,7 @@ def _check_repeatable(source: Source, node: ast.expr, text: str) -> None:
     if isinstance(found, types.ModuleType | types.BuiltinFunctionType | types.MethodType) and home in (
         _NOT_REPEATABLE
     ):
-        rule = f"{text} is not the same in every run: a controller depends on what it is told alone"
+        rule = f"{text} is not the same in every run: a {source.role.name} depends on what it is told alone"
         raise source.mistake(node.lineno, rule)
 
 
@@ -231,12 +320,41 @@ def reads(source: Source, record: str, field: str) -> bool:
     )
 
 
+def fields_read(source: Source, record: str) -> int:
+    """The fields of a record that methods read, a bit each in its order; all where one passes it on."""
+    rows = [name.removeprefix("_") for name, *_ in RECORDS[record]]
+    found = 0
+    for method, arguments in _records(source, record):
+        attributes = [
+            node
+            for node in ast.walk(method)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        ]
+        own = {id(node.value) for node in attributes}
+        for node in ast.walk(method):
+            if isinstance(node, ast.Name) and node.id in arguments and id(node) not in own:
+                return 2 ** len(rows) - 1
+        for node in attributes:
+            if isinstance(node.value, ast.Name) and node.value.id in arguments and node.attr in rows:
+                found |= 1 << rows.index(node.attr)
+    return found
+
+
+def names(source: Source, attribute: str) -> bool:
+    """Whether a method names `Verdict.MARK`, say."""
+    return any(isinstance(node, ast.Attribute) and node.attr == attribute for node in ast.walk(source.tree))
+
+
 def _records(source: Source, record: str) -> Iterator[tuple[ast.FunctionDef, set[str]]]:
     for name, method in source.methods.items():
         names = [argument.arg for argument in method.args.args][1:]
         yield (
             method,
-            {given for given, kind in zip(names, HOOKS.get(name, ()), strict=False) if kind == record},
+            {
+                given
+                for given, kind in zip(names, source.role.methods.get(name, ()), strict=False)
+                if kind == record
+            },
         )
 
 
@@ -251,7 +369,7 @@ def functions(source: Source, fields: Mapping[str, str]) -> ast.Module:
         new.returns = None
         for argument in new.args.args:
             argument.annotation = None
-        body.append(_Rewritten(source, method.args.args[0].arg, fields).visit(new))
+        body.append(_Rewritten(source, method, fields).visit(new))
     return ast.fix_missing_locations(ast.Module(body, []))
 
 
@@ -288,10 +406,17 @@ class _Folded(ast.NodeTransformer):
 class _Rewritten(_Folded):
     """Where the compiler would do without a word what the interpreter refuses, both now do the same."""
 
-    def __init__(self, source: Source, me: str, fields: Mapping[str, str]) -> None:
+    def __init__(self, source: Source, method: ast.FunctionDef, fields: Mapping[str, str]) -> None:
         super().__init__(source)
-        self.me, self.fields = me, fields
+        self.me, self.fields = method.args.args[0].arg, fields
         self.constants = numbers(source)
+        self.random = {
+            argument.arg
+            for argument, record in zip(
+                method.args.args[1:], source.role.methods.get(method.name, ()), strict=False
+            )
+            if any(name == "_uniform" for name, *_ in RECORDS[record])
+        }
 
     def _kind(self, node: ast.AST) -> str:
         mine = (
@@ -311,6 +436,8 @@ class _Rewritten(_Folded):
                 infinity: ast.expr = ast.Name("_infinity", ast.Load())
                 return ast.copy_location(infinity if value > 0 else ast.UnaryOp(ast.USub(), infinity), node)
             return ast.copy_location(ast.Constant(value), node)
+        if isinstance(node.value, ast.Name) and node.value.id in self.random and node.attr == "uniform":
+            return ast.copy_location(_call("_draw", node.value), node)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:

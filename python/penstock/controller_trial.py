@@ -1,9 +1,13 @@
-"""A single sender with a controller, driven by hand: for tests and for trying out.
+"""A single sender with a controller, or a single port with a queue, driven by hand: for tests and for trying
+out.
 
     law = MyLaw.sender(segment=1000, initial_window=10_000)
     law.ack(acked=1000)
     assert law.window == 11_000
     law.congestion("ECN")
+
+    port = MyQueue.port(k=20)
+    assert port.arrival(queue_packets=20) == Verdict.MARK
 
 It is interpreted, so that a debugger steps through it.
 """
@@ -19,7 +23,7 @@ from penstock import controller_code as code
 from penstock import controller_source as sources
 
 if TYPE_CHECKING:
-    from penstock.controllers import Controller
+    from penstock.controllers import Controller, Named, Queue, Verdict
 
 
 class Sender:
@@ -31,15 +35,7 @@ class Sender:
     def __init__(
         self, controller: Controller, segment: int, initial_window: int, parameters: Mapping[str, Any]
     ) -> None:
-        chosen = {name: _value(given.default) for name, given in controller.parameters.items()}
-        for name in parameters:
-            controller(**{name: parameters[name]})  # refuses a name that is no parameter
-        chosen |= {name: _value(value) for name, value in parameters.items()}
-        state = [
-            code.word(chosen[name] if default is None else default, kind)
-            for name, kind, default in controller.fields
-        ]
-        self.fields = code.filled(controller.shadow, state)
+        self.fields = _begun(controller, parameters)
         self.flow: dict[str, Any] = {
             "segment": segment,
             "mss": segment,
@@ -49,7 +45,7 @@ class Sender:
             "rwnd": 2**30,
             "app_end": 2**62,
         }
-        self._calls = code.interpreted()
+        self._calls = code.interpreted(controller.source_code)
         self.window, self.pacing = 0.0, math.inf
         self._call(0, "config", {"segment": segment, "initial_window": initial_window, "ecn_floor": True}, {})
 
@@ -74,15 +70,62 @@ class Sender:
 
     def _call(self, call: int, kind: str, about: Mapping[str, Any], flow: Mapping[str, Any] | None) -> None:
         self.flow.update(flow or {})
-        for given, of in ((about, kind), (self.flow, "flow")):
-            known = [name for name, _, _ in sources.RECORDS[of]]
-            for name in given:
-                if name not in known:
-                    raise AttributeError(f"{of} has no field {name}; there are {', '.join(known)}")
-        record = code.filled(code.record(kind), code.words(kind, about))
-        view = code.filled(code.record("flow"), code.words("flow", self.flow))
+        record, view = _record(kind, about), _record("flow", self.flow)
         answer = self._calls[call](self.fields, record, view)
         self.window, self.pacing = answer if isinstance(answer, tuple) else (answer, math.inf)
+
+
+class Port:
+    """One port. Its queue's fields are attributes; `state` is the port's record, which begins as that of an
+    idle one of 10 Gb/s whose full packets have 1500 bytes.
+    """
+
+    def __init__(self, queue: Queue, parameters: Mapping[str, Any]) -> None:
+        self.fields = _begun(queue, parameters)
+        self.state: dict[str, Any] = {"rate_bps": 10e9, "packet_bytes": 1500, "packet_s": 1.2e-6}
+        self._calls = code.interpreted(queue.source_code)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.fields, name)
+
+    def arrival(self, packet: Mapping[str, Any] | None = None, **port: Any) -> Verdict:
+        """What becomes of a packet: one of 1500 bytes that may be marked, changed by `packet`. `port`
+        changes the port's record for good.
+        """
+        data = {"bytes": 1500, "payload": 1460, "ect": True, "forward": True}
+        return self._call(0, "packet", {**data, **(packet or {})}, port)
+
+    def departure(self, sojourn_s: float, uniform: float = 0.0, **port: Any) -> Verdict:
+        """What becomes of a packet that has waited for so long; the port is as it leaves it."""
+        return self._call(1, "waited", {"sojourn_s": sojourn_s, "uniform": uniform}, port)
+
+    def _call(self, call: int, kind: str, about: Mapping[str, Any], port: Mapping[str, Any]) -> Verdict:
+        from penstock.controllers import Verdict
+
+        self.state.update(port)
+        return Verdict(self._calls[call](self.fields, _record(kind, about), _record("port", self.state)))
+
+
+def _begun(written: Named, parameters: Mapping[str, Any]) -> Any:
+    """The fields as an object begins with them."""
+    chosen = {name: _value(given.default) for name, given in written.parameters.items()}
+    for name in parameters:
+        written(**{name: parameters[name]})  # refuses a name that is no parameter
+    chosen |= {name: _value(value) for name, value in parameters.items()}
+    state = [
+        code.word(chosen[name] if default is None else default, kind)
+        for name, kind, default in written.fields
+    ]
+    return code.filled(written.shadow, state)
+
+
+def _record(kind: str, values: Mapping[str, Any]) -> Any:
+    """A record with these values. Raises AttributeError for a field that it has not."""
+    known = [name.removeprefix("_") for name, *_ in sources.RECORDS[kind] if name != "_drawn"]
+    for name in values:
+        if name not in known:
+            raise AttributeError(f"{kind} has no field {name}; there are {', '.join(known)}")
+    return code.filled(code.record(kind), code.words(kind, values))
 
 
 def _value(given: Any) -> float:

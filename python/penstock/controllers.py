@@ -1,4 +1,5 @@
-"""Your own congestion control in one Python file: a class with typed fields and methods.
+"""Your own congestion control, queue, router or receiver in one Python file: a class with typed fields and
+methods.
 
     import penstock
 
@@ -35,9 +36,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from penstock import _engine
-from penstock import controller_code as code
 from penstock import controller_source as sources
 from penstock._engine import ScenarioError
+from penstock.controller_class import Parameter as Parameter
+from penstock.controller_class import Written
+from penstock.controller_class import param as param
 
 if TYPE_CHECKING:
 
@@ -61,152 +64,35 @@ if TYPE_CHECKING:
         RECEIVER = 4
         HOST = 5
 
+    class Verdict(IntEnum):
+        """What a queue does with a packet."""
+
+        ACCEPT = 0
+        MARK = 1
+        DROP = 2
+
 else:
     Event = IntEnum("Event", sources.RECORDS["Event"], module=__name__)
+    Verdict = IntEnum("Verdict", sources.RECORDS["Verdict"], module=__name__)
     Limit = IntEnum("Limit", sources.RECORDS["Limit"], module=__name__)
 
-# How a parameter is written in a scenario, by type and unit, and the unit of its plain numbers.
-_KINDS = {
-    ("float", ""): "float",
-    ("float", "s"): "duration",
-    ("float", "bit/s"): "rate",
-    ("float", "bytes"): "size",
-    ("int", ""): "count",
-    ("int", "bytes"): "size",
-    ("bool", ""): "bool",
-}
-_WRITTEN = {"s": "s", "bit/s": "bps", "bytes": "B", "": ""}
 _IN_FILE = re.compile(r"(?P<file>[^:]+\.py):(?P<name>[A-Za-z_]\w*)(?P<rest>:.*)?", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """A parameter of a controller, as declared by `param`."""
-
-    default: float | int | bool | str
-    text: str
-    low: float | None
-    high: float | None
-    unit: str
-    origin: str
-
-
-def param(
-    default: float | int | bool | str,
-    text: str,
-    *,
-    range: tuple[float, float] | None = None,
-    unit: str = "",
-    origin: str = "chosen",
-) -> Any:
-    """Declare a parameter: a field that is set from outside, as in `protocol="mylaw:gain=0.1"`.
-
-    `text` says what it is in one line, `origin` where the default comes from. `range` are the smallest
-    and the largest legal value in base units. `unit` is "s", "bit/s", "bytes" or nothing: then values are
-    given with units ("50us"), and the default may be; the controller sees base units.
-    """
-    low, high = range if range is not None else (None, None)
-    return Parameter(default, text, low, high, unit, origin)
-
-
-class Controller:
-    """A protocol made of a class by `controller`. Called with parameters it is that protocol with these set:
-    `protocol=MyLaw(gain=0.1)`; its name is what a scenario writes: `protocol="mylaw:gain=0.1"`.
+class Named(Written):
+    """A class that a scenario names: a controller or a queue. Called with parameters it is that with these
+    set: `protocol=MyLaw(gain=0.1)`; its name is what a scenario writes: `protocol="mylaw:gain=0.1"`.
     """
 
-    def __init__(
-        self, cls: type, name: str, text: str, source: str, recovery: str, ecn: str, compile: bool | None
-    ) -> None:
-        found = sources.read(cls)
-        self.source_code = found
-        self.name, self.source = name or cls.__name__.lower(), source
-        self.text = text or " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
-        self.recovery, self.ecn = recovery, ecn
-        self.compile = compile
-        line = found.tree.lineno
-        for key, value, words in (
-            ("recovery", recovery, ("reno", "newreno", "sack")),
-            ("ecn", ecn, ("off", "classic", "dctcp")),
-        ):
-            if value not in words:
-                raise found.mistake(line, f"{key}={value!r} must be one of {', '.join(words)}")
+    def __init__(self, cls: type, role: str, name: str, text: str, source: str, compile: bool | None) -> None:
+        super().__init__(cls, role, name, text, source, compile)
+        found = self.source_code
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
-            raise found.mistake(line, f"name={self.name!r} must be small letters, digits and _")
-        if self.name in built_in():
-            rule = f"there is a protocol {self.name} already; choose another: @penstock.controller(name=...)"
-            raise found.mistake(line, rule)
-        self.parameters: dict[str, Parameter] = {}
-        self.fields: list[tuple[str, str, float | None]] = []
-        self._parameters: list[tuple[str, str, str, float, float, str, str]] = []
-        self._declare(cls)
-        kinds = {field: kind for field, kind, _ in self.fields}
-        sources.check(found, kinds, self.parameters)
-        self._has = sum(1 << i for i, hook in enumerate(code.CALLS) if hook in found.methods)
-        self._wants_rate = sources.reads(found, "ack", "rate_bps")
-        self.shadow = code.shadow(found, [(field, kind) for field, kind, _ in self.fields], self.parameters)
-        self._compiled: Any = None
-        self._lock = threading.Lock()
-        self.__doc__ = cls.__doc__
-
-    def _declare(self, cls: type) -> None:
-        """Fields and parameters, in the order of the class."""
-        import ast
-
-        found = self.source_code
-        for node in found.tree.body:
-            if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
-                continue
-            name, line = node.target.id, node.lineno
-            kind = ast.unparse(node.annotation)
-            if kind not in ("float", "int", "bool"):
-                raise found.mistake(line, f"{name}: {kind}: a field is a float, an int or a bool")
-            if name not in vars(cls):
-                raise found.mistake(line, f"{name}: {kind} needs a value to begin with: {name}: {kind} = 0")
-            value = vars(cls)[name]
-            if isinstance(value, Parameter):
-                self.parameters[name] = value
-                self._parameters.append(self._parameter(name, kind, value, line))
-                self.fields.append((name, kind, None))
-                continue
-            if not _fits(value, kind) or value != value:
-                raise found.mistake(line, f"{name}: {kind} = {value!r} is no {kind}")
-            self.fields.append((name, kind, float(value)))
-
-    def _parameter(
-        self, name: str, kind: str, given: Parameter, line: int
-    ) -> tuple[str, str, str, float, float, str, str]:
-        """A parameter as the engine declares one: name, kind, default, least, most, text, origin."""
-        found = self.source_code
-        sort = _KINDS.get((kind, given.unit))
-        if sort is None:
-            units = ", ".join(unit for type_, unit in _KINDS if type_ == kind and unit)
-            raise found.mistake(
-                line, f"{name}: unit={given.unit!r} is none of a {kind}'s; there are: {units or 'none'}"
-            )
-        if isinstance(given.default, str):
-            value, unit = _engine.quantity(given.default) or (math.nan, "")
-            if unit != given.unit:
-                raise found.mistake(
-                    line, f"{name}: default {given.default!r} is not in {given.unit or 'plain numbers'}"
-                )
-            written = given.default
-        else:
-            value = float(given.default)
-            if not _fits(given.default, kind) or not math.isfinite(value):
-                raise found.mistake(
-                    line, f"{name}: default {given.default!r} is no {kind} that can be written"
-                )
-            plain = str(given.default).lower() if kind == "bool" else repr(given.default)
-            written = f"{plain}{_WRITTEN[given.unit]}"
-        low = given.low if given.low is not None else (0.0 if given.unit else -math.inf)
-        high = given.high if given.high is not None else math.inf
-        if kind != "bool" and not low <= value <= high:
-            raise found.mistake(
-                line, f"{name}: default {given.default!r} is outside of its range, {low:g} to {high:g}"
-            )
-        if not given.text:
-            raise found.mistake(line, f'{name}: say what it is: penstock.param({given.default!r}, "...")')
-        return (name, sort, written, low, high, given.text, given.origin)
+            raise found.mistake(found.tree.lineno, f"name={self.name!r} must be small letters, digits and _")
+        if self.name in built_in() | built_in("queues"):
+            kind = "protocol" if self.name in built_in() else "queue"
+            rule = f"there is a {kind} {self.name} already; choose another: @penstock.{role}(name=...)"
+            raise found.mistake(found.tree.lineno, rule)
 
     def __call__(self, **parameters: Any) -> Chosen:
         """This protocol with these parameters. Raises ScenarioError for a name that is none."""
@@ -218,16 +104,6 @@ class Controller:
 
     def __str__(self) -> str:
         return self.name
-
-    def __repr__(self) -> str:
-        place = f"{sources.shown(self.source_code.file)}:{self.source_code.tree.lineno}"
-        return f"<controller {self.name} at {place}>"
-
-    def sender(self, *, segment: int = 1460, initial_window: int = 14600, **parameters: Any) -> Any:
-        """One sender, to try the controller by hand and in tests: see `penstock.controller_trial`."""
-        from penstock.controller_trial import Sender
-
-        return Sender(self, segment, initial_window, parameters)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -261,37 +137,93 @@ class Controller:
         ]
         return {"name": self.name, "text": self.text, "source": self.source, "params": parameters}
 
-    # ---- what the engine asks for (crates/py/src/controllers.rs) ----
 
-    def _address(self) -> int:
-        """Where the compiled code is; 0 to interpret. Raises ScenarioError when it cannot be compiled."""
-        if self.compile is False or (self.compile is None and not code.compiler()):
-            return 0
-        if not code.compiler():
-            rule = "compile=True needs Numba: pip install 'penstock[jit]'"
-            raise self.source_code.mistake(self.source_code.tree.lineno, rule)
-        with self._lock:
-            if self._compiled is None:
-                fields = [(field, kind) for field, kind, _ in self.fields]
-                self._compiled = code.compiled(self.source_code, fields)
-        address: int = self._compiled.address
-        return address
+class Controller(Named):
+    """A protocol made of a class by `controller`."""
 
-    def _state(self) -> Any:
-        return self.shadow()
+    def __init__(
+        self,
+        cls: type,
+        name: str,
+        text: str,
+        source: str,
+        recovery: str,
+        ecn: str,
+        router: Written | None,
+        receiver: Written | None,
+        compile: bool | None,
+    ) -> None:
+        super().__init__(cls, "controller", name, text, source, compile)
+        found = self.source_code
+        self.recovery, self.ecn, self.router, self.receiver = recovery, ecn, router, receiver
+        line = found.tree.lineno
+        for key, value, words in (
+            ("recovery", recovery, ("reno", "newreno", "sack")),
+            ("ecn", ecn, ("off", "classic", "dctcp")),
+        ):
+            if value not in words:
+                raise found.mistake(line, f"{key}={value!r} must be one of {', '.join(words)}")
+        for role, part in (("router", router), ("receiver", receiver)):
+            if part is not None:
+                self._take(role, part)
+        self._wants_rate = sources.reads(found, "ack", "rate_bps")
+        if "on_send" in found.methods and router is None:
+            rule = "on_send writes the header of packets for a router: @penstock.controller(router=...)"
+            raise found.mistake(found.methods["on_send"].lineno, rule)
 
-    def _interpreted(self) -> tuple[list[Callable[..., Any]], list[Any]]:
-        return code.interpreted(), [code.record(kind)() for kind in ("ack", "event", "flow", "config")]
+    def _take(self, role: str, part: object) -> None:
+        """Make the parameters of its router or receiver the protocol's."""
+        found = self.source_code
+        line = found.tree.lineno
+        if not isinstance(part, Written) or part.role != role:
+            raise found.mistake(line, f"{role}={part!r} must be a class with @penstock.{role} before it")
+        if part.source_code.file != found.file:
+            raise found.mistake(line, f"{role}={part!r} must be in the same file, which is what a run names")
+        for row in part._parameters:
+            mine = next((own for own in self._parameters if own[0] == row[0]), None)
+            if mine is None and any(field == row[0] for field, *_ in self.fields):
+                rule = f"{row[0]} is a field here and a parameter of its {role}: call one otherwise"
+                raise found.mistake(line, rule)
+            if mine is not None and mine != row:
+                rule = f"{row[0]} is a parameter here and, declared otherwise, of its {role}"
+                raise found.mistake(line, rule)
+            if mine is None:
+                self._parameters.append(row)
+                self.parameters[row[0]] = part.parameters[row[0]]
 
-    def _diagnose(self, call: int, state: list[int], about: list[int], flow: list[int], now_s: float) -> str:
-        return code.diagnose(self, call, state, about, flow, now_s)
+    def sender(self, *, segment: int = 1460, initial_window: int = 14600, **parameters: Any) -> Any:
+        """One sender, to try the controller by hand and in tests: see `penstock.controller_trial`."""
+        from penstock.controller_trial import Sender
+
+        return Sender(self, segment, initial_window, parameters)
+
+
+class Queue(Named):
+    """A queue discipline made of a class by `queue`."""
+
+    def __init__(
+        self, cls: type, name: str, text: str, source: str, marks: bool | None, compile: bool | None
+    ) -> None:
+        super().__init__(cls, "queue", name, text, source, compile)
+        # What a scenario asks: whether packets that are not ECN-capable are dropped where others are marked.
+        self.marks = sources.names(self.source_code, "MARK") if marks is None else marks
+        self._random = any(
+            sources.reads(self.source_code, record, "uniform") for record in ("packet", "waited")
+        )
+        self._reads = [sources.fields_read(self.source_code, record) for record in ("packet", "port")]
+
+    def port(self, **parameters: Any) -> Any:
+        """One port, to try the queue by hand and in tests: see `penstock.controller_trial`."""
+        from penstock.controller_trial import Port
+
+        return Port(self, parameters)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A controller with parameters set."""
+    """A controller or a queue with parameters set."""
 
-    controller: Controller
+    controller: Named
     parameters: Mapping[str, Any]
 
     def __str__(self) -> str:
@@ -301,14 +233,6 @@ class Chosen:
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _fits(value: object, kind: str) -> bool:
-    if kind == "bool":
-        return isinstance(value, bool)
-    if isinstance(value, bool):
-        return False
-    return isinstance(value, int) and abs(value) < 2**63 if kind == "int" else isinstance(value, int | float)
 
 
 @overload
@@ -321,6 +245,8 @@ def controller(
     source: str = "",
     recovery: str = "sack",
     ecn: str = "off",
+    router: Written | None = None,
+    receiver: Written | None = None,
     compile: bool | None = None,
 ) -> Callable[[type], Controller]: ...
 def controller(
@@ -331,6 +257,8 @@ def controller(
     source: str = "",
     recovery: str = "sack",
     ecn: str = "off",
+    router: Written | None = None,
+    receiver: Written | None = None,
     compile: bool | None = None,
 ) -> Any:
     """Make a protocol of a class: with or without arguments, as a decorator.
@@ -338,40 +266,109 @@ def controller(
     `name` is its name in scenarios (by default the class's in small letters), `text` one line on what it
     is (by default the docstring's first paragraph), `source` the paper. `recovery` is how losses are
     repaired: "sack", "newreno" or "reno"; `ecn` "off", "classic" (RFC 3168) or "dctcp" (RFC 8257: marks
-    echoed one by one). `compile` None compiles where Numba is installed; False interprets. Raises
-    ScenarioError with file and line for what cannot work.
+    echoed one by one). `router` is the class that runs at the switches' ports and reads and writes the
+    headers of the protocol's packets, `receiver` the one that acknowledges. `compile` None compiles where
+    Numba is
+    installed; False interprets. Raises ScenarioError with file and line for what cannot work.
     """
 
     def make(cls: type) -> Controller:
-        made = Controller(cls, name, text, source, recovery, ecn, compile)
-        with _lock:
-            identity = made.identity
-            _LOADED[_key(identity)] = made
-            _NAMED[made.name] = made
+        return _known(Controller(cls, name, text, source, recovery, ecn, router, receiver, compile))
+
+    return make if cls is None else make(cls)
+
+
+def _known(made: Named) -> Any:
+    """Let a scenario name it."""
+    with _lock:
+        _LOADED[_key(made.identity)] = made
+        _NAMED[made.name] = made
+    return made
+
+
+@overload
+def queue(cls: type) -> Queue: ...
+@overload
+def queue(
+    *,
+    name: str = "",
+    text: str = "",
+    source: str = "",
+    marks: bool | None = None,
+    compile: bool | None = None,
+) -> Callable[[type], Queue]: ...
+def queue(
+    cls: type | None = None,
+    *,
+    name: str = "",
+    text: str = "",
+    source: str = "",
+    marks: bool | None = None,
+    compile: bool | None = None,
+) -> Any:
+    """Make a queue discipline of a class, which decides about packets at a port: `on_arrival(self, packet,
+    port)` and `on_departure(self, waited, port)` return a `Verdict`.
+
+    `marks` says that packets may be marked, so that those that are not ECN-capable may be dropped instead;
+    by default it does when the class names `Verdict.MARK`. The rest is as for `controller`.
+    """
+
+    def make(cls: type) -> Queue:
+        made: Queue = _known(Queue(cls, name, text, source, marks, compile))
         return made
 
     return make if cls is None else make(cls)
 
 
+@overload
+def router(cls: type) -> Written: ...
+@overload
+def router(*, compile: bool | None = None) -> Callable[[type], Written]: ...
+def router(cls: type | None = None, *, compile: bool | None = None) -> Any:
+    """Make the router's part of a protocol of a class: `@penstock.controller(router=...)` takes it. It sees
+    every packet at every port of a switch and reads and writes the headers of its protocol's.
+    """
+
+    def make(cls: type) -> Written:
+        return Written(cls, "router", "", "", "", compile)
+
+    return make if cls is None else make(cls)
+
+
+@overload
+def receiver(cls: type) -> Written: ...
+@overload
+def receiver(*, compile: bool | None = None) -> Callable[[type], Written]: ...
+def receiver(cls: type | None = None, *, compile: bool | None = None) -> Any:
+    """Make the receiver's part of a protocol of a class: `@penstock.controller(receiver=...)` takes it. It
+    says when an ACK leaves, whether it carries ECN-Echo, and how large the receive window may be.
+    """
+
+    def make(cls: type) -> Written:
+        return Written(cls, "receiver", "", "", "", compile)
+
+    return make if cls is None else make(cls)
+
+
 _lock = threading.RLock()
-_LOADED: dict[tuple[str, str, str, Any], Controller] = {}
+_LOADED: dict[tuple[str, str, str, Any], Named] = {}
 # The latest of each name: what a scenario that names it means.
-_NAMED: dict[str, Controller] = {}
+_NAMED: dict[str, Named] = {}
 
 
 def _key(identity: Mapping[str, Any]) -> tuple[str, str, str, Any]:
     return (identity["file"], identity["class"], identity["sha256"], identity["compile"])
 
 
-@lru_cache(maxsize=1)
-def built_in() -> frozenset[str]:
-    """Names of the engine's own protocols."""
-    return frozenset(entry["name"] for entry in json.loads(_engine.describe())["protocols"])
+@lru_cache(maxsize=2)
+def built_in(kind: str = "protocols") -> frozenset[str]:
+    """Names of the engine's own protocols, or of its "queues"."""
+    return frozenset(entry["name"] for entry in json.loads(_engine.describe())[kind])
 
 
-def provide(identity: str) -> Controller:
-    """The controller that a document names, loaded from its file where this process does not have it. Raises
-    ScenarioError when there is none, or when the file is another by now.
+def provide(identity: str) -> Named:
+    """The controller or queue that a document names, loaded from its file where this process does not have
+    it. Raises ScenarioError when there is none, or when the file is another by now.
     """
     wanted = json.loads(identity)
     with _lock:
@@ -389,8 +386,8 @@ def provide(identity: str) -> Controller:
     return found
 
 
-def load(file: str | Path, name: str) -> Controller:
-    """The controller `name` of a Python file, which is run once for each of its contents. Raises
+def load(file: str | Path, name: str) -> Any:
+    """The controller or queue `name` of a Python file, which is run once for each of its contents. Raises
     ScenarioError, with the line where it has one.
     """
     path = Path(file).resolve()
@@ -419,26 +416,28 @@ def load(file: str | Path, name: str) -> Controller:
                 said = f"{type(problem).__name__}: {getattr(problem, 'msg', None) or problem}"
                 raise sources.mistake(str(path), line, name, said) from None
         found = getattr(module, name, None)
-        if not isinstance(found, Controller):
-            there = [key for key, item in vars(module).items() if isinstance(item, Controller)]
+        if not isinstance(found, Named):
+            there = [key for key, item in vars(module).items() if isinstance(item, Named)]
             if isinstance(found, type):
-                rule = f"{name} is a class without @penstock.controller in front of it"
+                rule = f"{name} is a class without @penstock.controller or @penstock.queue in front of it"
+            elif isinstance(found, Written):
+                rule = f"{name} is a {found.role}: a protocol takes it: @penstock.controller(...={name})"
             else:
-                rule = f"has no controller {name}; there are: {', '.join(there) or 'none'}"
+                rule = f"has no controller or queue {name}; there are: {', '.join(there) or 'none'}"
             raise _problem("protocol", f"{shown}:{name}", rule)
         _NAMED[found.name] = found
         return found
 
 
-def name_of(given: str | Controller) -> str:
-    """The name of a controller that is given itself or as `FILE.py:CLASS`; anything else as it is."""
+def name_of(given: str | Named) -> str:
+    """The name of a controller or queue, given itself or as `FILE.py:CLASS`; anything else as it is."""
     match = _IN_FILE.fullmatch(given.strip()) if isinstance(given, str) else None
     return load(match["file"], match["name"]).name if match else str(given)
 
 
-def descriptions() -> list[dict[str, Any]]:
-    """The loaded controllers as the catalogue describes protocols."""
-    return [_NAMED[name].description for name in sorted(_NAMED)]
+def descriptions(role: str = "controller") -> list[dict[str, Any]]:
+    """The loaded controllers, or those of another role, as the catalogue describes protocols."""
+    return [_NAMED[name].description for name in sorted(_NAMED) if _NAMED[name].role == role]
 
 
 def _line_in(problem: BaseException, file: str) -> int:
@@ -458,16 +457,16 @@ def in_scenario(
     are found.
     """
     toml, folder = str(document.get("toml", "")), Path(document.get("base_dir") or ".")
-    chosen: dict[str, Controller] = {}
+    chosen: dict[str, Named] = {}
 
-    def use(found: Controller) -> None:
+    def use(found: Named) -> None:
         other = chosen.setdefault(found.name, found)
         if other is not found:
             rule = f"two controllers have this name: {other!r} and {found!r}"
             raise _problem("protocols", found.name, rule)
 
     def plain(value: Any, base: Path | None) -> Any:
-        if isinstance(value, Controller | Chosen):
+        if isinstance(value, Named | Chosen):
             use(value.controller if isinstance(value, Chosen) else value)
             return str(value)
         match = _IN_FILE.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -480,14 +479,15 @@ def in_scenario(
     values = dict(settings)
     for item in _listed(values.pop("protocols", ())):
         if plain(item, None) is item:
-            raise _problem("protocols", item, "must be controllers, or FILE.py:CLASS")
+            raise _problem("protocols", item, "must be controllers or queues, or FILE.py:CLASS")
     out = {key: plain(value, None) for key, value in values.items()}
     if toml and ".py" in toml:
         for item in _of_file(toml):
             plain(item, folder)
-        protocol = _top(toml).get("protocol")
-        if isinstance(protocol, str) and _IN_FILE.fullmatch(protocol.strip()) and "protocol" not in out:
-            out["protocol"] = plain(protocol, folder)
+        for key in ("protocol", "queue"):
+            named = _top(toml).get(key)
+            if isinstance(named, str) and _IN_FILE.fullmatch(named.strip()) and key not in out:
+                out[key] = plain(named, folder)
     texts = [value for value in out.values() if isinstance(value, str)] + [toml]
     for name, found in list(_NAMED.items()):
         if name not in chosen and any(re.search(rf"(?<![\w.]){name}(?![\w.])", text) for text in texts):
@@ -498,7 +498,7 @@ def in_scenario(
 def _listed(given: Any) -> Iterable[Any]:
     if isinstance(given, str):
         return [part.strip() for part in given.split(",") if part.strip()]
-    return [given] if isinstance(given, Controller | Chosen) else given
+    return [given] if isinstance(given, Named | Chosen) else given
 
 
 def _top(toml: str) -> dict[str, Any]:

@@ -236,7 +236,8 @@ class _Topology:
         return [node for node in range(self.nodes) if node not in self.switches]
 
 
-def _topology(path: Path) -> _Topology:
+def read_topology(path: Path) -> _Topology:
+    """A topology file. Raises ScenarioError, one line with file, line and key."""
     words = _Words(path)
     nodes = words.next("nodes").whole("nodes", 1)
     switch_count, link_count = words.next("switches").whole("switches"), words.next("links").whole("links", 1)
@@ -445,7 +446,7 @@ def convert(source: str | Path, into: str | Path) -> Converted:
     if not 1 <= config.number("L2_ACK_INTERVAL", 0) <= payload:
         word = config.values.get("L2_ACK_INTERVAL") or _Word("0", config.name, 1)
         raise word.wrong("L2_ACK_INTERVAL", f"must be 1 to {payload}: every packet is acknowledged")
-    topology = _topology(_named(path, "TOPOLOGY_FILE", config))
+    topology = read_topology(_named(path, "TOPOLOGY_FILE", config))
     rows, data = _flows(_named(path, "FLOW_FILE", config), topology)
     settings: dict[str, Any] = {
         "segment": f"{payload}B",

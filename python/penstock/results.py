@@ -27,7 +27,7 @@ from typing import Any
 
 import polars as pl
 
-from penstock import _engine, scenario
+from penstock import _engine, scenario, version
 from penstock.runs import TABLES, Run, RunSet
 
 
@@ -202,7 +202,7 @@ def _difference(theirs: dict[str, Any], mine: dict[str, Any], their_seed: object
 
 
 def _under_way(name: str, resolved: dict[str, Any], seed: int) -> dict[str, Any]:
-    about = {"penstock": _engine.__version__, "name": name, "state": "running"}
+    about = {"penstock": _engine.__version__, "commit": version.commit(), "name": name, "state": "running"}
     return {**about, "seed": seed, "scenario": resolved, "runs": [], "host": host()}
 
 
@@ -225,6 +225,7 @@ def manifest(
     """
     return {
         "penstock": _engine.__version__,
+        "commit": version.commit(),
         "name": runs.name,
         "state": state,
         **({"reason": reason} if reason else {}),

@@ -285,6 +285,14 @@ class RunSet:
             return f"± {show(key, half)}"
         return f"0 to {show(key, mean + half)}"
 
+    def export(self, folder: str | Path, form: str) -> list[Path]:
+        """Write every table to `folder` as "csv" or "arrow" files; return their paths. Raises ScenarioError
+        for another form; OSError.
+        """
+        from penstock.export.tables import tables
+
+        return tables(self, folder, form)
+
     def save(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write the run directory (run.json, summary.json, Parquet tables) and return its path.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -323,7 +325,7 @@ def test_a_name_that_is_taken_and_a_class_without_the_decorator_are_refused(tmp_
         )
     with pytest.raises(penstock.ScenarioError, match=r"without @penstock\.controller"):
         controllers.load(*written(tmp_path, text.replace("@penstock.controller\n", "")).split(":"))
-    with pytest.raises(penstock.ScenarioError, match="has no controller Mime; there are: Mine"):
+    with pytest.raises(penstock.ScenarioError, match="has no controller or queue Mime; there are: Mine"):
         penstock.resolve("incast", protocol=written(tmp_path, text).replace(":Mine", ":Mime"))
     with pytest.raises(penstock.ScenarioError, match="the file cannot be read"):
         penstock.resolve("incast", protocol=f"{tmp_path}/none.py:Mine")
@@ -344,6 +346,29 @@ def test_a_new_protocol_runs_and_its_own_test_passes(tmp_path, capsys):
             new_protocol_command.write(name, "python", tmp_path)
     (rust,) = new_protocol_command.write("my_law", "rust", tmp_path)
     assert "pub const MY_LAW: Protocol" in rust.read_text() and "@" not in rust.read_text()
+
+
+@pytest.mark.full
+def test_the_rust_template_is_a_protocol_of_the_zoo(tmp_path):
+    """CONTRIBUTING, "Add a protocol", followed to the letter in a copy of the workspace."""
+    root = Path(__file__).resolve().parents[2]
+    for name in ("crates", "examples"):
+        shutil.copytree(root / name, tmp_path / name)
+    for name in ("Cargo.toml", "Cargo.lock", "clippy.toml"):
+        shutil.copy(root / name, tmp_path)
+    models = tmp_path / "crates/models/src"
+    new_protocol_command.write("my_law", "rust", models / "protocols")
+    modules, registry = models / "protocols/mod.rs", models / "registry/standard.rs"
+    modules.write_text(modules.read_text() + "pub mod my_law;\n")
+    line = "    &protocols::xcp::XCP,\n"
+    assert line in registry.read_text()
+    registry.write_text(registry.read_text().replace(line, line + "    &protocols::my_law::MY_LAW,\n"))
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(root / "target/template")}
+    command = ["cargo", "test", "-p", "penstock-models", "--lib", "--locked", "--", "my_law"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900, check=False
+    )
+    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_describe_on_the_command_line_reads_the_file(tmp_path, capsys):

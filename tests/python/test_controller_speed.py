@@ -53,3 +53,20 @@ def test_compiled_costs_at_most_half_more_and_interpreted_three_microseconds_for
     count = acknowledgements()
     assert count > 50_000
     assert (least["interpreted"] - least["built in"]) / count <= MOST_PER_ACK_S, (least, count)
+
+
+@pytest.mark.skipif(not JIT, reason="needs Numba")
+def test_a_compiled_queue_costs_at_most_half_more():
+    queues = {
+        "built in": PERMUTATION["queue"],
+        "compiled": controllers.load(HERE / "examples/red.py", "Threshold")(k=65),
+    }
+    least: dict[str, float] = {}
+    made = {}
+    for _ in range(ATTEMPTS):
+        for name, queue in queues.items():
+            settings = {**PERMUTATION, "protocol": "dctcp", "queue": queue}
+            made[name] = penstock.run("permutation", **settings).runs[0]
+            least[name] = min(least.get(name, 1e9), made[name].timings["cpu_s"])
+    assert made["built in"].summary == made["compiled"].summary
+    assert least["compiled"] <= MOST * least["built in"], least

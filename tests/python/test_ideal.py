@@ -7,7 +7,7 @@ import pytest
 import penstock
 
 OWN = ["roce", "dcqcn", "hpcc", "timely", "dctcp-roce", "swift", "powertcp"]
-OWN += ["ndp", "pfabric", "homa", "nscc", "rccc", "nscc-rccc", "eqds"]
+OWN += ["ndp", "pfabric", "homa", "phost", "pias", "nscc", "rccc", "nscc-rccc", "eqds"]
 
 LONE = """
 scenario = "custom"

@@ -74,6 +74,29 @@ pub struct FlowView {
 }
 
 impl FlowView {
+    /// A connection in the middle of an endless transfer, with segments of `segment` bytes: nothing in flight, no RTT sample yet,
+    /// stopped by its window. For tests, which change what they are about: `FlowView { una: 5000, ..FlowView::plain(1000) }`.
+    pub fn plain(segment: u32) -> FlowView {
+        FlowView {
+            flow: 0,
+            una: 0,
+            nxt: 0,
+            max_sent: 0,
+            app_end: u64::MAX,
+            in_flight: 0,
+            rwnd: u64::MAX,
+            segment,
+            mss: segment,
+            rtt_latest: Dur::ZERO,
+            rtt_smoothed: Dur::ZERO,
+            rtt_min: Dur::MAX,
+            limit: Limit::Window,
+            in_recovery: false,
+            started: Time::ZERO,
+            size: 0,
+            due: Time::NEVER,
+        }
+    }
     /// Bytes still to be acknowledged of a flow of known size.
     pub fn remaining(&self) -> u64 {
         self.size.saturating_sub(self.una)

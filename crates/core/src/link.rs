@@ -69,6 +69,10 @@ pub trait LinkController: Send {
     fn on_deadline(&mut self, now: Time, link: &LinkView) {
         let _ = (now, link);
     }
+    /// The number of the port it is at; told once, before the first packet. For who has to name it.
+    fn at_port(&mut self, port: u32) {
+        let _ = port;
+    }
     /// Reports internal values by their declarations, for recording only; the protocol lists these (`reports`).
     fn observe(&self, report: &mut Report<'_>) {
         let _ = report;

@@ -42,6 +42,8 @@ pub mod flag {
     /// The first SACK block of an ACK reports what came twice (RFC 2883); its offsets may lie below the acknowledgement, as two's
     /// complement. On the wire the numbers themselves tell; here a bit does.
     pub const DSACK: u16 = 512;
+    /// Push: the last of what the application has written (RFC 9293 section 3.9.1). Set by Linux's sender only.
+    pub const PUSH: u16 = 1024;
 }
 
 /// At most three SACK blocks fit beside a timestamp option (RFC 2018 section 3).

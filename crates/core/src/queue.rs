@@ -86,4 +86,8 @@ pub trait QueueDiscipline {
     fn wants_dequeue(&self) -> bool {
         false
     }
+    /// The number of the port it is at; told once, before the first packet. For who has to name it.
+    fn at_port(&mut self, port: u32) {
+        let _ = port;
+    }
 }

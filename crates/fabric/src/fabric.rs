@@ -140,6 +140,22 @@ impl Fabric {
     ) -> Option<Result<Time, DropCause>> {
         self.ports[port as usize].offer_fast(now, cell, seg)
     }
+    /// The same at a port that schedules and shares no buffer, for a packet about which nobody has a say but limits and a threshold; else
+    /// `None`, and nothing has been done but a replay.
+    #[inline(always)]
+    pub fn offer_clear_served<S: Segments>(
+        &mut self,
+        now: Time,
+        port: u32,
+        cell: &Cell,
+        seg: &mut S,
+    ) -> Option<Time> {
+        let p = &mut self.ports[port as usize];
+        if !p.serves_alone() {
+            return None;
+        }
+        p.offer_clear(now, cell, seg, &mut self.fx)
+    }
     /// The same with the code for noise in line, and when the port can take the next packet.
     #[inline(always)]
     pub fn offer_of_host<S: Segments>(
@@ -166,6 +182,11 @@ impl Fabric {
     #[inline(always)]
     pub fn arrive_fast<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) -> Option<(Cell, Time)> {
         self.ports[port as usize].arrive_fast(now, seg)
+    }
+    /// The same at a port that schedules, and `None` also when the packet has been lost.
+    #[inline(always)]
+    pub fn arrive_served<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) -> Option<(Cell, Time)> {
+        self.ports[port as usize].arrive_served_fast(now, seg, &mut self.fx)
     }
     /// Replays what happened at a port up to `now`, so that its queue can be read.
     pub fn advance<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) {

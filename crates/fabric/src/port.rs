@@ -135,6 +135,8 @@ pub struct Port {
     pub(crate) queue_max: u32,
     pub(crate) accepted_packets: u64,
     pub(crate) accepted_bytes: u64,
+    /// See [`Port::serves_alone`].
+    pub(crate) alone: bool,
     /// Bits of [`hook`].
     pub(crate) hooks: u8,
     pub(crate) measured: bool,
@@ -174,8 +176,15 @@ impl Port {
     ///
     /// # Errors
     /// A configuration that cannot work.
-    pub fn new(number: u32, c: PortConfig) -> Result<Port, ParamError> {
+    pub fn new(number: u32, mut c: PortConfig) -> Result<Port, ParamError> {
         c.check()?;
+        c.rule.at_port(number);
+        for class in c.service.iter_mut().flat_map(|service| &mut service.classes) {
+            class.rule.at_port(number);
+        }
+        if let Some(controller) = &mut c.controller {
+            controller.at_port(number);
+        }
         let noise = c.noise.filter(|(most, _)| *most != Dur::ZERO);
         let noise = noise.map(|(most, rng)| Noise { most, rng, left_at: 0 });
         let extra = Extra {
@@ -198,6 +207,7 @@ impl Port {
             queue_packets: 0,
             mode: Mode::Plain,
             direct: false,
+            alone: false,
             ingress: 0,
             limit_bytes: c.limit_bytes,
             mark_bytes,
@@ -246,9 +256,9 @@ impl Port {
         ] {
             self.hooks |= if there { bit } else { 0 };
         }
-        let asks = hook::CONTROLLER | hook::LOSS | hook::NOISE | hook::DEQUEUE | hook::TELEMETRY;
+        let asks = hook::CONTROLLER | hook::LOSS | hook::DEQUEUE | hook::TELEMETRY;
         if let Some(served) = &mut self.served {
-            served.find_clear(self.limit_packets, self.limit_bytes, &self.rule, self.hooks & asks != 0);
+            served.find_clear(&self.rule, self.hooks & asks != 0);
         }
         let asks = matches!(self.rule, Rule::Other(_));
         self.mode = match self.hooks {
@@ -258,7 +268,9 @@ impl Port {
             hook::NOISE if !asks => Mode::Noisy,
             _ => Mode::Special,
         };
-        self.direct = self.mode != Mode::Served && self.hooks & (hook::HELD_UP | hook::SHARED) == 0;
+        let alone = self.hooks & (hook::HELD_UP | hook::SHARED) == 0;
+        self.direct = alone && self.mode != Mode::Served;
+        self.alone = alone && self.mode == Mode::Served;
     }
 
     #[inline]
@@ -376,6 +388,11 @@ impl Port {
         }
         debug_assert_eq!(self.next_arrival(), now);
         Some(self.pop_fifo())
+    }
+    /// A port that schedules, shares no buffer and holds nothing up.
+    #[inline(always)]
+    pub fn serves_alone(&self) -> bool {
+        self.alone
     }
     /// A FIFO that shares a buffer and has nothing else to look at but what a plain one has.
     #[inline(always)]

@@ -73,4 +73,9 @@ impl QueueDiscipline for Rule {
             _ => false,
         }
     }
+    fn at_port(&mut self, port: u32) {
+        if let Rule::AtDequeue(other) | Rule::Other(other) = self {
+            other.at_port(port);
+        }
+    }
 }

@@ -9,7 +9,7 @@ use crate::port::{hook, offered, Port, Room};
 use crate::rule::Rule;
 use crate::schedule::Waiting;
 use crate::stats::ClassStats;
-use penstock_core::{Amount, DropCause, Ecn, QueueDiscipline, Verdict};
+use penstock_core::{DropCause, Ecn, QueueDiscipline, Verdict};
 use penstock_units::{Dur, Time};
 
 /// State of a port that schedules.
@@ -19,10 +19,8 @@ pub(crate) struct Served {
     pub open: u8,
     /// Bit per priority that is paused.
     pub paused: u8,
-    /// A packet that finds fewer packets in the port than this, and brings its bytes to no more than that, is queued without a
-    /// question: no limit is reached, and no rule has a say.
-    clear_packets: u32,
-    clear_bytes: u64,
+    /// A packet that finds room is queued without a question: nobody has a say but the port's threshold.
+    clear: bool,
     pub waiting: Waiting,
     pub classes: [ClassConfig; PRIORITIES],
     pub trim: Option<Trim>,
@@ -45,8 +43,7 @@ impl Served {
         Served {
             open: u8::MAX,
             paused: 0,
-            clear_packets: 0,
-            clear_bytes: 0,
+            clear: false,
             waiting: Waiting::new(service.scheduler),
             dequeue_rules: classes.iter().any(|c| c.rule.wants_dequeue()),
             class_rules: classes.iter().any(|c| !matches!(c.rule, Rule::DropTail)),
@@ -64,17 +61,10 @@ impl Served {
     pub fn find_open(&mut self) {
         self.open = if self.down { 0 } else { !self.paused };
     }
-    /// Finds what is clear at a port with such limits and rule, when no hook of it asks.
-    pub fn find_clear(&mut self, limit_packets: u32, limit_bytes: u64, rule: &Rule, hooked: bool) {
+    /// Finds whether a packet is clear at a port with such a rule, when some hook of it asks or none.
+    pub fn find_clear(&mut self, rule: &Rule, hooked: bool) {
         let asked = hooked || self.class_rules || self.class_limits || self.down;
-        (self.clear_packets, self.clear_bytes) = match rule {
-            _ if asked => (0, 0),
-            Rule::DropTail => (limit_packets, limit_bytes),
-            Rule::Threshold(Amount::Packets(k)) => (limit_packets.min(*k), limit_bytes),
-            // Below k with the packet, so below k as it finds them.
-            Rule::Threshold(Amount::Bytes(k)) => (limit_packets, limit_bytes.min(k.saturating_sub(1))),
-            Rule::AtDequeue(_) | Rule::Other(_) => (0, 0),
-        };
+        self.clear = !asked && matches!(rule, Rule::DropTail | Rule::Threshold(_));
     }
     /// Of a priority, packets and bytes in a port where all these have been taken for service and are not gone.
     pub fn held<'a>(&self, priority: u8, serving: impl Iterator<Item = &'a Cell>) -> (u32, u64) {
@@ -171,6 +161,22 @@ impl Port {
                 return;
             }
         }
+    }
+    /// The same at a port that [serves alone](Port::serves_alone); `None` when the packet is not there.
+    #[inline(always)]
+    pub(crate) fn arrive_served_fast<S: Segments>(
+        &mut self,
+        now: Time,
+        seg: &mut S,
+        fx: &mut Effects,
+    ) -> Option<(Cell, Time)> {
+        self.advance_served(now.0, seg, fx);
+        let ring = &self.ring;
+        // The link may have failed meanwhile.
+        if ring.head == ring.departing || ring.at(ring.head).time + self.delay != now.0 {
+            return None;
+        }
+        Some(self.pop_fifo())
     }
     /// The event of a port that schedules and holds nothing up. A quiet buffer is told of the packet, unless it has been before.
     #[inline(always)]
@@ -395,7 +401,7 @@ impl Port {
     ) -> Option<Time> {
         self.offer_clear(now, cell, seg, fx)
     }
-    /// The same where nobody may have a say. When the packet is the next at the other end, its arrival there, else [`Time::NEVER`]; `None`:
+    /// The same where nobody may have a say but the port's limits and threshold. When the packet is the next at the other end, its arrival there, else [`Time::NEVER`]; `None`:
     /// nothing has been done with it but the replay, somebody may have a say, see [`Self::offer_with_care`].
     #[inline(always)]
     pub(crate) fn offer_clear<S: Segments>(
@@ -408,8 +414,20 @@ impl Port {
         self.advance_served(now.0, seg, fx);
         let bytes = u64::from(cell.bytes);
         let served = self.served.as_mut().expect("the port schedules");
-        if self.queue_packets >= served.clear_packets || self.queue_bytes + bytes > served.clear_bytes {
+        let full = self.queue_packets >= self.limit_packets || self.queue_bytes + bytes > self.limit_bytes;
+        if full || !served.clear {
             return None;
+        }
+        let marked;
+        let mut cell = cell;
+        if self.queue_packets >= self.mark_packets || self.queue_bytes >= self.mark_bytes {
+            if cell.ecn() == Ecn::NotEct {
+                return None;
+            }
+            marked = cell.with_ecn(Ecn::Ce);
+            cell = &marked;
+            self.totals.marks += 1;
+            served.marked[usize::from(cell.priority())] += 1;
         }
         self.take_in(now, cell.bytes);
         let served = self.served.as_mut().expect("the port schedules");
@@ -418,8 +436,11 @@ impl Port {
             served.waiting.push(cell, now.0);
             return Some(Time::NEVER);
         }
-        let finish = now.0 + self.clock.time(bytes + u64::from(self.framing));
+        let mut finish = now.0 + self.clock.time(bytes + u64::from(self.framing));
         self.free_at = finish;
+        if let (true, Some(noise)) = (self.hooks & hook::NOISE != 0, &mut self.extra.noise) {
+            finish = noise.shift(finish, cell.is_noisy());
+        }
         let sojourn = finish - now.0;
         self.sojourn += u128::from(sojourn);
         let lane = served.waiting.lane_mut(cell);

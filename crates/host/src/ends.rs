@@ -3,7 +3,10 @@
 use crate::stack::{Counters, HostFacts, News, Opening};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use penstock_core::packet::flag;
 use penstock_core::tcp::Ranges;
+use penstock_core::Packet;
+use penstock_fabric::{Arena, Cell};
 use penstock_units::Time;
 
 impl HostFacts {
@@ -185,9 +188,66 @@ impl Incoming {
         let to = self.beyond.next_start(self.next).map_or(end, |start| start.min(end));
         (self.next < to).then_some((self.next, to))
     }
+    /// The first bytes from `at` on and below `end` that have not arrived: from, to.
+    pub fn gap_from(&self, at: u64, end: u64) -> Option<(u64, u64)> {
+        let from = self.beyond.first_gap(at.max(self.next));
+        let to = self.beyond.next_start(from).map_or(end, |start| start.min(end));
+        (from < to).then_some((from, to))
+    }
     /// Bytes below `end` that have not arrived.
     pub fn missing_below(&self, end: u64) -> u64 {
         end.saturating_sub(self.next) - self.beyond.covered(self.next, end.max(self.next))
+    }
+}
+
+/// Which end of a connection a control packet is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Toward {
+    /// The sending end: an acknowledgement, a grant, a pull, a token.
+    Sender,
+    /// The receiving end: a request to send.
+    Receiver,
+}
+
+/// A control packet of `bytes` on a path of its own, and its cell: nothing but flow, length, handle and class is set, and the flag that
+/// tells the way back.
+pub fn header(arena: &mut Arena, o: &Opening, toward: Toward, bytes: u32, priority: u8) -> Cell {
+    let slot = arena.alloc();
+    let packet = &mut arena.packets[slot as usize];
+    let (to, conn, path, flags) = match toward {
+        Toward::Sender => (o.src, o.at_src, o.back, flag::ACK),
+        Toward::Receiver => (o.dst, o.at_dst, o.forth, flag::PROBE),
+    };
+    *packet = Packet { flow: o.flow.0, wire_len: bytes, flags, ..Packet::default() };
+    packet.set_conn(conn);
+    packet.set_class(o.class);
+    let mut cell = Cell::new(slot, bytes).with_priority(priority).with_class(o.class);
+    (cell.to, cell.entropy) = (to, path.wrapping_add(slot));
+    cell
+}
+
+/// Control packets of a host that wait for its network card, in the order in which they were made.
+#[derive(Default)]
+pub struct Headers {
+    waiting: VecDeque<Cell>,
+}
+
+impl Headers {
+    /// One more.
+    pub fn push(&mut self, cell: Cell) {
+        self.waiting.push_back(cell);
+    }
+    /// The next one leaves.
+    pub fn pop(&mut self) -> Option<Cell> {
+        self.waiting.pop_front()
+    }
+    /// None waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+    /// How many wait: they have slots.
+    pub fn len(&self) -> u64 {
+        self.waiting.len() as u64
     }
 }
 

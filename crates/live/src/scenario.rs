@@ -55,6 +55,9 @@ const KERNEL: &[(&str, &str)] = &[
     ("ssthresh_from", "cwnd"),
     ("window_validation", "true"),
     ("rwnd", "4MB"),
+    ("tail_loss_probe", "false"),
+    // A kernel's segments leave back to back: what noise there is, is some tens of microseconds of the machine's.
+    ("send_jitter", "0s"),
 ];
 
 /// Defaults when nothing is scaled: 100 Mb/s and a round trip of 1 ms; noise that is ten times that at 1 Gb/s, and
@@ -71,6 +74,9 @@ const NETWORK: &[(&str, &str)] = &[
 
 /// How long a run lasts unless it says so: the wall clock does not run faster for longer ones.
 const LENGTH: &[(&str, &str)] = &[("duration", "10s"), ("warmup", "2s"), ("repetitions", "100")];
+
+/// Protocols by the RFCs, and the one that has the same window law on Linux's sender.
+const MATCHING: &[(&str, &str)] = &[("reno", "linux-reno"), ("sack", "linux-reno"), ("cubic", "linux-cubic")];
 
 /// Keys of the simulator that real packets and the hosts' own ports do not obey.
 const NOT_POSSIBLE: &[&str] = &["pfc", "trim", "fail"];
@@ -155,6 +161,9 @@ impl LiveScenario {
                 set.insert(key.to_owned(), Value::String(text));
             }
         }
+        for (key, value) in matching(registry, &asked, &options)? {
+            set.insert(key.to_owned(), Value::String(value));
+        }
         let mut document = json!({
             "scenario": asked.scenario.name, "set": set, "seed": asked.seed,
             "base_dir": asked.file.get("base_dir").cloned().unwrap_or(Value::Null),
@@ -177,6 +186,44 @@ impl LiveScenario {
             .collect();
         Ok(LiveScenario { resolved, options, scale: scale.unwrap_or(1.0), without_counterpart })
     }
+}
+
+/// What the simulation of a kernel's sockets is run with unless `tcp` is given: the kernel's recovery, delayed ACKs and integer windows
+/// (docs/linux.md). Without a protocol it is Reno. `newreno` stays what it is, a kernel without SACK.
+fn matching(
+    registry: &Registry,
+    asked: &Resolved,
+    options: &Params,
+) -> Result<Vec<(&'static str, String)>, ParamError> {
+    let p = &asked.params;
+    if p.is_given("tcp") || !p.declares("tcp") || !options.text("kernel").is_empty() {
+        return Ok(Vec::new());
+    }
+    if !p.is_given("protocol") && p.text("protocol") == "newreno" {
+        return Ok(vec![("protocol", "linux-reno".to_owned())]);
+    }
+    let (name, given) = parse_spec("protocol", p.text("protocol"))?;
+    let list = |name: &str, given: &[(String, String)]| {
+        let given: Vec<String> = given.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        if given.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{name}:{}", given.join(","))
+        }
+    };
+    if let Some((_, linux)) = MATCHING.iter().find(|(rfc, _)| *rfc == name) {
+        let known = protocol_params(registry, linux).unwrap_or(&[]);
+        let all = given.iter().all(|(k, _)| known.iter().any(|s| s.name == k));
+        return Ok(if all { vec![("protocol", list(linux, &given))] } else { Vec::new() });
+    }
+    if name == "dctcp" {
+        let mut given = given;
+        if !given.iter().any(|(k, _)| k == "rules") {
+            given.push(("rules".to_owned(), "linux".to_owned()));
+        }
+        return Ok(vec![("protocol", list(&name, &given)), ("tcp", "linux".to_owned())]);
+    }
+    Ok(Vec::new())
 }
 
 /// How long the kernel delays an ACK: 40 ms, or a tick less than the floor of the retransmission timeout (since Linux
@@ -411,6 +458,22 @@ mod tests {
             s.resolved.params.dur("delayed_ack_timeout")
         };
         assert_eq!([timeout("200ms"), timeout("10ms"), timeout("1ms")], [40, 8, 4].map(Dur::millis));
+    }
+
+    /// The simulation beside a kernel has the kernel's rules, unless it is told whose.
+    #[test]
+    fn a_protocol_by_the_rfcs_is_simulated_on_linux_s_sender() {
+        let of = |set: &str| {
+            let p = resolve("{}", set).resolved.params;
+            format!("{} {}", p.text("protocol"), p.text("tcp"))
+        };
+        assert_eq!(of("{}"), "linux-reno rfc");
+        assert_eq!(of("{\"protocol\":\"newreno\"}"), "newreno rfc");
+        assert_eq!(of("{\"protocol\":\"sack\"}"), "linux-reno rfc");
+        assert_eq!(of("{\"protocol\":\"cubic:ecn=true\"}"), "linux-cubic:ecn=true rfc");
+        assert_eq!(of("{\"protocol\":\"cubic\",\"tcp\":\"rfc\"}"), "cubic rfc");
+        assert_eq!(of("{\"protocol\":\"dctcp:g=0.125\"}"), "dctcp:g=0.125,rules=linux linux");
+        assert_eq!(of("{\"protocol\":\"rcp\"}"), "rcp rfc");
     }
 
     #[test]

@@ -12,9 +12,11 @@ use rig::{Rig, FRAMING, MSS};
 
 const GBPS: u64 = 1_000_000_000;
 /// Headers of a data packet.
-const HEADERS: [(&str, u32); 11] = [
+const HEADERS: [(&str, u32); 13] = [
     ("pfabric", 40),
     ("homa", 60),
+    ("phost", 40),
+    ("pias", 40),
     ("ndp", 64),
     ("eqds", 64),
     ("nscc", 64),
@@ -228,6 +230,109 @@ fn homa_grants_as_many_messages_as_it_has_overcommitted() {
     assert!(one < 20_000.0 && four > one + 2.0 * 15_000.0 && four < 5.0 * 16_000.0, "{one} and {four} bytes");
 }
 #[test]
+fn homa_grants_one_message_of_a_sender() {
+    // Two long messages of one host, and a priority for each of two: only the shorter is granted, so the port holds no more than RTTbytes.
+    let mut lab =
+        Rig::new(Network::Star { hosts: 3 }, "homa:rtt_bytes=15KB,resend=50ms,overcommit=2").build();
+    lab.start(Flow::new(1, 0, 400_000));
+    lab.start(Flow::new(1, 0, 800_000));
+    lab.run(ms(50));
+    let done = all_done(&lab);
+    let alone = on_link(400_000 + 15_000, 60, Rate(10 * GBPS)).as_secs();
+    assert!(
+        took(&done[0]) < 1.05 * alone,
+        "{} s, {alone} s with what the longer may send unasked",
+        took(&done[0])
+    );
+}
+#[test]
+fn homa_tells_of_three_messages_at_once() {
+    // Six messages of a packet each: two DONEs that wait for nobody, or six.
+    let packets = |protocol: &str| {
+        let mut lab = Rig::new(Network::Star { hosts: 2 }, protocol).build();
+        (0..7).for_each(|i| _ = lab.start(Flow::new(0, 1, 1000).at(us(i))));
+        lab.run(ms(20));
+        all_done(&lab)
+            .iter()
+            .for_each(|f| assert!(f.closed != Time::NEVER, "its sender does not know: {f:?}"));
+        // The port of host 1.
+        lab.fabric().ports()[2].stats().departed_packets
+    };
+    // The seventh is told of alone.
+    assert_eq!((packets("homa"), packets("homa:done_after=1ms")), (7, 3));
+}
+#[test]
+fn phost_gives_tokens_to_the_message_with_the_fewest_packets_missing() {
+    let sizes = [200_000u64, 400_000, 800_000, 1_600_000];
+    let mut lab = Rig::new(Network::Star { hosts: 5 }, "phost").build();
+    sizes.iter().enumerate().for_each(|(i, bytes)| _ = lab.start(Flow::new(i as u32 + 1, 0, *bytes)));
+    lab.run(ms(100));
+    let mut before = 0.0;
+    for f in all_done(&lab) {
+        before += on_link(f.flow.bytes, 40, Rate(10 * GBPS)).as_secs();
+        assert!(
+            took(&f) > before * 0.999 && took(&f) < before * 1.05 + 20e-6,
+            "{} bytes: {} s, {before} s",
+            f.flow.bytes,
+            took(&f)
+        );
+        assert_eq!(
+            (f.drops, f.counters.retransmits, f.counters.timeouts),
+            (0, 0, 0),
+            "{} bytes",
+            f.flow.bytes
+        );
+    }
+    // Tokens come at the rate of the link, so next to nothing waits at the port of the receiver.
+    assert!(lab.fabric().ports()[5].stats().queue_max <= 6, "{}", lab.fabric().ports()[5].stats().queue_max);
+}
+#[test]
+fn a_short_phost_message_waits_for_no_token() {
+    // Eight packets: two links and the acknowledgement; nine need a request and a token first.
+    let time = |bytes: u64| {
+        let mut lab = Rig::new(Network::Star { hosts: 2 }, "phost:free=8").build();
+        lab.start(Flow::new(0, 1, bytes));
+        lab.run(ms(10));
+        took(&all_done(&lab)[0])
+    };
+    let (eight, nine) = (time(8 * u64::from(MSS)), time(9 * u64::from(MSS)));
+    let packet = on_link(u64::from(MSS), 40, Rate(10 * GBPS)).as_secs();
+    let round = nine - eight - packet;
+    assert!(round > 2e-6 && round < 20e-6, "{round} s more for a request and a token");
+}
+#[test]
+fn a_pias_flow_sinks_as_it_sends() {
+    // Behind a flow that has sunk to the second priority, one that begins meets no queue, whatever its size.
+    let time = |others: u32| {
+        let protocol = "pias:thresholds=20KB";
+        let mut lab = Rig::new(Network::Star { hosts: 6 }, protocol).build();
+        (1..=others).for_each(|src| _ = lab.start(Flow::new(src, 0, 4_000_000)));
+        let id = lab.start(Flow::new(5, 0, 14_600).at(ms(1)));
+        lab.run(ms(100));
+        took(&all_done(&lab)[id.0 as usize])
+    };
+    let packet = on_link(u64::from(MSS), 40, Rate(10 * GBPS)).as_secs();
+    let (alone, among) = (time(0), time(4));
+    assert!(among < alone + 3.0 * packet, "{among} s against {alone} s alone");
+}
+#[test]
+fn pias_keeps_the_queue_at_its_threshold() {
+    // DCTCP in steady state: the link is busy, the queue stays near K and nothing is lost.
+    let mut lab = Rig::new(Network::Star { hosts: 3 }, "pias:k=30pkt,thresholds=1GB").build();
+    (1..=2).for_each(|src| _ = lab.start(Flow::new(src, 0, 20_000_000)));
+    let mut longest = 0;
+    for at in 0..200 {
+        lab.run(us(10_000 + 50 * at));
+        longest = longest.max(lab.fabric().ports()[3].queue_bytes() / u64::from(MSS + 40));
+    }
+    lab.run(ms(100));
+    let last = all_done(&lab).iter().map(took).fold(0.0, f64::max);
+    let ideal = on_link(40_000_000, 40, Rate(10 * GBPS)).as_secs();
+    assert!(last < 1.03 * ideal, "{last} of {ideal}");
+    assert!((25..50).contains(&longest), "{longest} packets");
+    assert!(all_done(&lab).iter().all(|f| f.drops == 0 && f.counters.ece_acks > 0));
+}
+#[test]
 fn pfabric_probes_while_nothing_gets_through() {
     let mut lab = Rig::new(Network::Star { hosts: 2 }, "pfabric").build();
     lab.start(Flow::new(0, 1, 1_000_000));
@@ -398,6 +503,18 @@ proptest! {
         every_byte_arrives("homa", &case);
     }
     #[test]
+    fn phost_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("phost", &case);
+    }
+    #[test]
+    fn pias_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("pias", &case);
+    }
+    #[test]
+    fn homa_by_what_remains_delivers_every_byte_once(case in case()) {
+        every_byte_arrives("homa:unscheduled_by=remaining,tail=10KB,done_after=100us", &case);
+    }
+    #[test]
     fn eqds_delivers_every_byte_once(case in case()) {
         every_byte_arrives("eqds", &case);
     }
@@ -419,5 +536,43 @@ proptest! {
         every_byte_arrives("dcqcn:ack_every=4", &case);
         every_byte_arrives("hpcc", &case);
         every_byte_arrives("timely:patched=true,window=20KB,window_by_rate=true", &case);
+    }
+}
+
+/// One packet of ten is lost at every port of a switch, headers and data alike; and a message is delivered once.
+#[test]
+fn a_tenth_of_all_packets_may_be_lost() {
+    let network = Network::LeafSpine { leaves: 2, spines: 2, hosts_per_leaf: 3 };
+    let protocols = [
+        "pfabric",
+        "phost",
+        "pias",
+        "homa",
+        "homa:unscheduled_by=remaining,tail=10KB,done_after=100us",
+        "ndp",
+        "eqds",
+        "nscc:paths_by=reps",
+        "nscc:paths_by=bitmap",
+        "rccc:paths_by=mixed",
+        "nscc-rccc",
+    ];
+    for protocol in protocols {
+        for seed in 1..=3 {
+            let mut lab = Rig { loss: 0.1, seed, ..Rig::new(network, protocol) }.build();
+            for i in 0..12u32 {
+                // From each host to the next two, of 1 byte to 177 KB.
+                let (src, bytes) = (i % 6, 3u64.pow(i));
+                lab.start(Flow::new(src, (src + 1 + i / 6) % 6, bytes).at(us(20 * u64::from(i))));
+            }
+            lab.run(ms(20_000));
+            let outcomes = all_done(&lab);
+            assert!(
+                outcomes.iter().map(|f| f.drops).sum::<u64>() > 20,
+                "{protocol}: next to nothing was lost"
+            );
+            outcomes.iter().for_each(|f| {
+                assert!(f.closed != Time::NEVER, "{protocol}, seed {seed}: the sender does not know: {f:?}");
+            });
+        }
     }
 }

@@ -16,6 +16,7 @@ pub struct Settings {
     pub tolerance: Dur,
     changes: Vec<fn(&mut TcpConfig)>,
     reordering: Option<u32>,
+    rto_min: Option<Dur>,
 }
 
 impl Default for Settings {
@@ -26,6 +27,7 @@ impl Default for Settings {
             tolerance: Dur::micros(4000),
             changes: Vec::new(),
             reordering: None,
+            rto_min: None,
         }
     }
 }
@@ -40,6 +42,7 @@ pub const KEYS: &[&str] = &[
     "net.ipv4.tcp_ecn",
     "net.ipv4.tcp_slow_start_after_idle",
     "net.ipv4.tcp_reordering",
+    "net.ipv4.tcp_rto_min_us",
     "net.ipv4.tcp_recovery",
     "net.ipv4.tcp_frto",
 ];
@@ -119,6 +122,11 @@ impl Settings {
                 self.reordering = Some(n.parse().map_err(|_| format!("{key}={value}: must be a number"))?);
                 return Ok(());
             }
+            ("rto_min_us", n) => {
+                let us = n.parse().map_err(|_| format!("{key}={value}: must be a number"))?;
+                self.rto_min = Some(Dur::micros(us));
+                return Ok(());
+            }
             ("dsack" | "timestamps" | "ecn" | "slow_start_after_idle", _) => return wrong("0, 1"),
             _ => return Err(format!("{key}: known keys are {}", KEYS.join(", "))),
         };
@@ -145,6 +153,7 @@ impl Settings {
         if let Some(n) = self.reordering {
             cfg.dup_thresh = n;
         }
+        cfg.rto_min = self.rto_min.unwrap_or(cfg.rto_min);
         let law = (suite.endpoint)(&cfg, stream);
         (cfg, law)
     }

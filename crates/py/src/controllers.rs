@@ -1,14 +1,22 @@
-//! Controllers written in Python as protocols of a registry.
+//! Controllers and queues written in Python as protocols and queue disciplines of a registry.
 //!
 //! The document of a run names them (`controllers`: file, class and hash), so that it can be carried to another thread,
 //! process or machine; `penstock.controllers.provide` finds the class there, loading the file where it has to.
 
-use crate::law::{Call, Code, Compiled, Law, Shared};
-use crate::records::{Word, Words, ACK, CONFIG, EVENT, FLOW};
+use crate::law::{Call, Law};
+use crate::object::{own_records, Code, Compiled, Shared};
+use crate::port::{Queue, Router};
+use crate::receiver::Receiver;
+use crate::records::{
+    Layout, Read, Word, Words, ACK, CONFIG, EVENT, FLOW, HEADED, HEARD, LINE, LINK, PACKET, PORT, RECEIVING,
+    SEGMENT, WAITED,
+};
 use penstock_core::quantity::SHARED;
-use penstock_core::tcp::{EcnMode, LossRecovery, TcpConfig};
+use penstock_core::tcp::{BuildEcho, EcnMode, LossRecovery, Roles, TcpConfig};
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Quantity, Unit};
-use penstock_models::registry::BuildSuite;
+use penstock_fabric::Rule;
+use penstock_models::queues::{BuildQueue, Discipline};
+use penstock_models::registry::{BuildRouter, BuildSuite};
 use penstock_models::{Protocol, Registry, Suite};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -29,9 +37,11 @@ pub fn registry(py: Python<'_>, spec_json: &str) -> PyResult<Registry> {
     let provide = py.import("penstock.controllers")?.getattr("provide")?;
     for named in named {
         let identity = named.to_string();
-        let controller = provide.call1((identity.as_str(),))?;
-        let (protocol, build) = made(&identity, &controller)?;
-        registry = registry.with_builder(protocol, build);
+        let class = provide.call1((identity.as_str(),))?;
+        registry = match declared(&identity, &class)? {
+            Declared::Protocol(protocol) => registry.with_builder(protocol, builder(&class)?),
+            Declared::Queue(queue) => registry.with_queue_builder(queue, queue_builder(&class)?),
+        };
     }
     Ok(registry)
 }
@@ -54,8 +64,15 @@ pub fn not_live(py: Python<'_>, spec_json: &str) -> PyResult<Option<(String, &'s
     let provide = py.import("penstock.controllers")?.getattr("provide")?;
     for named in named {
         let controller = provide.call1((named.to_string(),))?;
+        if controller.getattr("role")?.extract::<String>()? != "controller" {
+            continue;
+        }
         let has: u32 = controller.getattr("_has")?.extract()?;
-        let what = if controller.getattr("_wants_rate")?.extract()? {
+        let what = if !controller.getattr("router")?.is_none() {
+            "a router"
+        } else if !controller.getattr("receiver")?.is_none() {
+            "a receiver"
+        } else if controller.getattr("_wants_rate")?.extract()? {
             "ack.rate_bps"
         } else if has & (1 << Call::Transfer as u32) != 0 {
             "on_transfer"
@@ -77,27 +94,29 @@ fn leak(text: String) -> &'static str {
     Box::leak(text.into_boxed_str())
 }
 
-/// Protocols by what names their controllers: each is declared once in a process.
-static DECLARED: Mutex<Option<BTreeMap<String, &'static Protocol>>> = Mutex::new(None);
-
-fn made(identity: &str, controller: &Bound<'_, PyAny>) -> PyResult<(&'static Protocol, BuildSuite)> {
-    let known =
-        DECLARED.lock().expect("nobody panics with it").get_or_insert_default().get(identity).copied();
-    let protocol = match known {
-        Some(protocol) => protocol,
-        None => {
-            let protocol = declare(controller)?;
-            let mut declared = DECLARED.lock().expect("nobody panics with it");
-            *declared.get_or_insert_default().entry(identity.to_owned()).or_insert(protocol)
-        }
-    };
-    Ok((protocol, builder(controller)?))
+/// What a class is to the registry.
+#[derive(Clone, Copy)]
+enum Declared {
+    Protocol(&'static Protocol),
+    Queue(&'static Discipline),
 }
 
-fn declare(controller: &Bound<'_, PyAny>) -> PyResult<&'static Protocol> {
+/// Declarations by what names their classes: each is made once in a process.
+static DECLARED: Mutex<BTreeMap<String, Declared>> = Mutex::new(BTreeMap::new());
+
+fn declared(identity: &str, class: &Bound<'_, PyAny>) -> PyResult<Declared> {
+    let known = DECLARED.lock().expect("nobody panics with it").get(identity).copied();
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let made = declare(class)?;
+    Ok(*DECLARED.lock().expect("nobody panics with it").entry(identity.to_owned()).or_insert(made))
+}
+
+fn declare(class: &Bound<'_, PyAny>) -> PyResult<Declared> {
     type Row = (String, String, String, f64, f64, String, String);
-    let text = |name: &str| Ok::<_, PyErr>(leak(controller.getattr(name)?.extract()?));
-    let rows: Vec<Row> = controller.getattr("_parameters")?.extract()?;
+    let text = |name: &str| Ok::<_, PyErr>(leak(class.getattr(name)?.extract()?));
+    let rows: Vec<Row> = class.getattr("_parameters")?.extract()?;
     let mut params = Vec::new();
     for (name, kind, default, min, max, text, origin) in rows {
         let kind = match kind.as_str() {
@@ -112,16 +131,25 @@ fn declare(controller: &Bound<'_, PyAny>) -> PyResult<&'static Protocol> {
         let spec = ParamSpec::new(leak(name), kind, leak(default), leak(text), leak(origin)).range(min, max);
         params.push(spec);
     }
-    Ok(Box::leak(Box::new(Protocol {
-        name: text("name")?,
-        text: text("text")?,
-        cites: text("source")?,
+    let (name, said, cites) = (text("name")?, text("text")?, text("source")?);
+    if class.getattr("role")?.extract::<String>()? == "queue" {
+        let marks: fn(&Params) -> bool =
+            if class.getattr("marks")?.extract()? { |_| true } else { |_| false };
+        let build =
+            |_: &Params, _| Err(ParamError::new("queue", "", "is built by the registry it was added to"));
+        let queue = Discipline { name, text: said, cites, params: params.leak(), marks, build };
+        return Ok(Declared::Queue(Box::leak(Box::new(queue))));
+    }
+    Ok(Declared::Protocol(Box::leak(Box::new(Protocol {
+        name,
+        text: said,
+        cites,
         params: params.leak(),
         // They are declared where the builder is made.
         reports: &[],
         // The registry has its builder.
         build: |_| Err(ParamError::new("protocol", "", "is built by the registry it was added to")),
-    })))
+    }))))
 }
 
 /// Fields of controllers, by name: each is declared once in a process.
@@ -149,46 +177,126 @@ struct Start {
     default: Option<f64>,
 }
 
-fn builder(controller: &Bound<'_, PyAny>) -> PyResult<BuildSuite> {
-    let mut fields = Vec::new();
-    for (name, kind, default) in
-        controller.getattr("fields")?.extract::<Vec<(String, String, Option<f64>)>>()?
-    {
-        let word =
-            Word::named(&kind).ok_or_else(|| PyValueError::new_err(format!("no kind of word: {kind}")))?;
-        fields.push(Start { what: field(name), word, default });
+/// What makes objects of a class: its fields and its code.
+struct Class {
+    class: Py<PyAny>,
+    fields: Vec<Start>,
+    timer: Option<usize>,
+    has: u32,
+    address: usize,
+    layouts: &'static [Layout],
+}
+
+impl Class {
+    fn of(class: &Bound<'_, PyAny>, layouts: &'static [Layout]) -> PyResult<Class> {
+        let mut fields = Vec::new();
+        for (name, kind, default) in
+            class.getattr("fields")?.extract::<Vec<(String, String, Option<f64>)>>()?
+        {
+            let word = Word::named(&kind)
+                .ok_or_else(|| PyValueError::new_err(format!("no kind of word: {kind}")))?;
+            fields.push(Start { what: field(name), word, default });
+        }
+        Ok(Class {
+            timer: fields.iter().position(|f| f.what.name == "timer_s"),
+            fields,
+            has: class.getattr("_has")?.extract()?,
+            address: class.call_method0("_address")?.extract()?,
+            class: class.clone().unbind(),
+            layouts,
+        })
     }
-    let timer = fields.iter().position(|f| f.what.name == "timer_s");
-    let has: u32 = controller.getattr("_has")?.extract()?;
+    /// With parameters, for one run.
+    fn shared(&self, p: &Params) -> Result<Arc<Shared>, ParamError> {
+        let (code, records) =
+            Python::attach(|py| self.code(py)).map_err(|e| ParamError::new("protocol", "", e.to_string()))?;
+        Ok(Arc::new(Shared {
+            class: Python::attach(|py| self.class.clone_ref(py)),
+            code,
+            fields: self.fields.iter().map(|f| (f.what, f.word)).collect(),
+            initial: self.fields.iter().map(|f| initial(f, p)).collect(),
+            timer: self.timer,
+            has: self.has,
+            records,
+        }))
+    }
+    /// How the methods are called, and the records of a call.
+    fn code(&self, py: Python<'_>) -> PyResult<(Code, Vec<Words>)> {
+        if self.address != 0 {
+            // The address of a C function of this signature, which the Python side has compiled and keeps.
+            let code = Code::Compiled(unsafe { std::mem::transmute::<usize, Compiled>(self.address) });
+            return Ok((code, own_records(self.layouts)));
+        }
+        let (calls, records): (_, Vec<Py<PyAny>>) =
+            self.class.call_method0(py, "_interpreted")?.extract(py)?;
+        let records: Vec<Words> =
+            records.iter().map(|object| Words::in_object(object.bind(py))).collect::<PyResult<_>>()?;
+        if records.len() != self.layouts.len() {
+            return Err(PyValueError::new_err("records of another role"));
+        }
+        Ok((Code::Interpreted { calls }, records))
+    }
+}
+
+// The records of each role, in the order of `penstock.controller_source.ROLES`.
+const OF_CONTROLLER: &[Layout] = &[ACK, EVENT, FLOW, CONFIG, HEADED];
+const OF_QUEUE: &[Layout] = &[PACKET, WAITED, PORT];
+const OF_ROUTER: &[Layout] = &[HEADED, LINE, LINK];
+const OF_RECEIVER: &[Layout] = &[SEGMENT, HEARD, EVENT, RECEIVING];
+
+fn builder(controller: &Bound<'_, PyAny>) -> PyResult<BuildSuite> {
+    let law = Class::of(controller, OF_CONTROLLER)?;
+    let part = |name: &str, layouts| {
+        let part = controller.getattr(name)?;
+        if part.is_none() {
+            Ok(None)
+        } else {
+            Class::of(&part, layouts).map(Some)
+        }
+    };
+    let (router, receiver) = (part("router", OF_ROUTER)?, part("receiver", OF_RECEIVER)?);
     let wants_rate: bool = controller.getattr("_wants_rate")?.extract()?;
-    let address: usize = controller.call_method0("_address")?.extract()?;
     let configure = configure(
         &controller.getattr("recovery")?.extract::<String>()?,
         &controller.getattr("ecn")?.extract::<String>()?,
     );
-    let controller = controller.clone().unbind();
     Ok(Arc::new(move |p: &Params| {
-        let initial = fields.iter().map(|f| initial(f, p)).collect();
-        let (code, [ack, event, flow, config]) = Python::attach(|py| code(py, &controller, address))
-            .map_err(|e| ParamError::new("protocol", "", e.to_string()))?;
-        let shared = Arc::new(Shared {
-            controller: Python::attach(|py| controller.clone_ref(py)),
-            code,
-            fields: fields.iter().map(|f| (f.what, f.word)).collect(),
-            initial,
-            timer,
-            has,
-            wants_rate,
-            ack,
-            event,
-            flow,
-            config,
-        });
+        let (shared, headed) = (law.shared(p)?, router.is_some());
+        let router = router.as_ref().map(|class| class.shared(p)).transpose()?;
+        let receiver = receiver.as_ref().map(|class| class.shared(p)).transpose()?;
+        let echo = receiver
+            .map(|shared| -> BuildEcho { Arc::new(move |cfg| Box::new(Receiver::new(&shared, cfg))) });
         Ok(Suite {
             configure,
-            endpoint: Arc::new(move |cfg, _| Box::new(Law::new(&shared, cfg))),
+            endpoint: Arc::new(move |cfg, _| Box::new(Law::new(&shared, cfg, wants_rate, headed))),
+            roles: Roles { echo, ..Roles::default() },
+            router: router
+                .map(|shared| -> BuildRouter { Arc::new(move |link| Box::new(Router::new(&shared, link))) }),
             ..Suite::tcp()
         })
+    }))
+}
+
+fn queue_builder(queue: &Bound<'_, PyAny>) -> PyResult<BuildQueue> {
+    let class = Class::of(queue, OF_QUEUE)?;
+    let random: bool = queue.getattr("_random")?.extract()?;
+    let reads: [Read; 2] = queue.getattr("_reads")?.extract()?;
+    // All ports of a run share their records, one set of a few cache lines, by what they begin with. A registry serves one
+    // run (`registry`).
+    let made: Mutex<Vec<Arc<Shared>>> = Mutex::default();
+    Ok(Arc::new(move |p: &Params, packet| {
+        let initial: Vec<u64> = class.fields.iter().map(|f| initial(f, p)).collect();
+        let mut made = made.lock().expect("nobody panics with it");
+        let shared = match made.iter().find(|shared| shared.initial == initial) {
+            Some(shared) => shared.clone(),
+            None => {
+                made.push(class.shared(p)?);
+                made[made.len() - 1].clone()
+            }
+        };
+        let queue = Box::new(Queue::new(&shared, packet, random, reads));
+        // What decides when packets leave alone need not be asked when they come.
+        Ok(if class.has & 1 == 0 { Rule::AtDequeue(queue) } else { Rule::Other(queue) })
     }))
 }
 
@@ -204,19 +312,6 @@ fn initial(field: &Start, p: &Params) -> u64 {
     } else {
         x as i64 as u64
     }
-}
-
-/// How the methods are called, and the records of a call: ack, event, flow, config.
-fn code(py: Python<'_>, controller: &Py<PyAny>, address: usize) -> PyResult<(Code, [Words; 4])> {
-    if address != 0 {
-        // The address of a C function of this signature, which the Python side has compiled and keeps.
-        let code = Code::Compiled(unsafe { std::mem::transmute::<usize, Compiled>(address) });
-        return Ok((code, [ACK, EVENT, FLOW, CONFIG].map(|layout| Words::of(layout.len()))));
-    }
-    let (calls, records): (_, Vec<Py<PyAny>>) = controller.call_method0(py, "_interpreted")?.extract(py)?;
-    let mut of = records.iter().map(|object| Words::in_object(object.bind(py)));
-    let mut next = || of.next().unwrap_or_else(|| Err(PyValueError::new_err("four records")));
-    Ok((Code::Interpreted { calls }, [next()?, next()?, next()?, next()?]))
 }
 
 /// What a protocol fixes in the connection is a function without state: one for each combination.

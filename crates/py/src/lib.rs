@@ -3,6 +3,9 @@
 mod block;
 mod controllers;
 mod law;
+mod object;
+mod port;
+mod receiver;
 mod records;
 
 use numpy::IntoPyArray;
@@ -130,6 +133,21 @@ fn what(panic: &(dyn Any + Send)) -> String {
     text.unwrap_or_else(|| "the engine stopped".to_owned())
 }
 
+/// A message with a port's number (`port::numbered`) replaced by its name.
+fn with_port_names(text: String, resolved: &Resolved, run: u64) -> String {
+    let mark = port::numbered(0);
+    let mark = mark.trim_end_matches('0');
+    let Some((before, after)) = text.split_once(mark) else { return text };
+    let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+    let Ok(number) = after[..digits].parse::<u32>() else { return text };
+    match resolved.setup(run) {
+        Ok(setup) if (number as usize) < setup.topology.links.len() => {
+            format!("{before}port {}{}", setup.topology.link_name(number), &after[digits..])
+        }
+        _ => text,
+    }
+}
+
 /// The scenario of the document, with the controllers that it names. A controller that fails while the scenario is
 /// looked at has a mistake that is known before the run.
 fn resolved(py: Python<'_>, spec_json: &str) -> PyResult<Resolved> {
@@ -194,7 +212,10 @@ fn run(
     let cpu: f64 = thread_time.call0()?.extract::<f64>()? - before;
     let Outcome { engine, summary, completed, bottleneck, warnings } = match outcome {
         Ok(result) => result.map_err(|e| scenario_error(py, &e))?,
-        Err(panic) => return Err(PyRuntimeError::new_err(format!("the run failed: {}", what(&*panic)))),
+        Err(panic) => {
+            let text = with_port_names(what(&*panic), &resolved, run);
+            return Err(PyRuntimeError::new_err(format!("the run failed: {text}")));
+        }
     };
     let print = if fingerprinted { fingerprint(&engine.measured(), &summary) } else { String::new() };
     let numbers = numbers(py, &summary)?;
@@ -259,7 +280,10 @@ fn record(py: Python<'_>, spec_json: &str, run: u64, path: &str, progress: &Prog
         Ok(Ok(())) => Ok(session.result().is_some_and(|r| r["completed"] == true)),
         Ok(Err(Unwritten::Input(e))) => Err(scenario_error(py, &e)),
         Ok(Err(Unwritten::File(e))) => Err(e.into()),
-        Err(panic) => Err(PyRuntimeError::new_err(format!("the run failed: {}", what(&*panic)))),
+        Err(panic) => {
+            let text = with_port_names(what(&*panic), &resolved, run);
+            Err(PyRuntimeError::new_err(format!("the run failed: {text}")))
+        }
     }
 }
 
@@ -415,8 +439,8 @@ fn loggops(
     Ok(py.detach(|| finish_times(&goal, &LogGops { latency, overhead, gap, per_byte })))
 }
 
-/// The records that a controller written in Python sees, by name: a (field, type, text) for each field; and the numbers
-/// of events and limits by name.
+/// The records that classes written in Python see, by name: a (field, type, text, writable) for each field; and the numbers
+/// of events, limits and verdicts by name.
 #[pyfunction]
 fn controller_records<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
     let out = PyDict::new(py);
@@ -425,13 +449,27 @@ fn controller_records<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         ("flow", records::FLOW),
         ("event", records::EVENT),
         ("config", records::CONFIG),
+        ("packet", records::PACKET),
+        ("waited", records::WAITED),
+        ("port", records::PORT),
+        ("headed", records::HEADED),
+        ("line", records::LINE),
+        ("link", records::LINK),
+        ("segment", records::SEGMENT),
+        ("heard", records::HEARD),
+        ("receiving", records::RECEIVING),
     ];
     for (name, layout) in layouts {
-        let fields: Vec<_> = layout.iter().map(|(name, word, text)| (*name, word.name(), *text)).collect();
+        let writable = records::WRITABLE.iter().find(|(of, _)| *of == name).map_or(&[][..], |(_, of)| of);
+        let field = |(name, word, text): &(&'static str, records::Word, &'static str)| {
+            (*name, word.name(), *text, writable.contains(name))
+        };
+        let fields: Vec<_> = layout.iter().map(field).collect();
         out.set_item(name, fields)?;
     }
     out.set_item("Event", records::EVENTS.to_vec())?;
     out.set_item("Limit", records::LIMITS.to_vec())?;
+    out.set_item("Verdict", records::VERDICTS.to_vec())?;
     Ok(out)
 }
 

@@ -216,6 +216,7 @@ impl Network {
         }
         let queued = match self.only[src as usize] {
             SEVERAL => self.forward(now, src, cell),
+            port if self.trace.is_none() => self.put(now, port, cell).then_some(port),
             port => self.offer(now, port, cell).then_some(port),
         };
         self.take_effects();

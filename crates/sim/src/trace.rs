@@ -26,6 +26,9 @@
 //! | 13 link | time | 4: up |
 //! | 14 result | bytes, a JSON document in UTF-8 padded with zeros ([`crate::session::Session::result`]); the last record of a file | |
 //!
+//! The low 16 bits of the flags are those of [`flag`]; the others are, of a transport that is no TCP, the first word of its own header: what
+//! the packet is.
+//!
 //! A hop without bit 5 arrives at `left + delay` of its port. Packets are numbered from 0 as hosts send them; sequence numbers of ACKs
 //! are the next byte expected. Records are in the order in which the engine learns of them, which is not that of time. A flow's values
 //! are written when an ACK or a timeout has changed them, at most once in a part of the run ([`Wish::interval`]).
@@ -154,7 +157,9 @@ impl Trace {
         let sacks = if p.has(flag::ACK) { p.sack_count() } else { 0 };
         let own = cell.ecn() as u32 | (sacks as u32) << 2 | u32::from(cell.priority()) << 4;
         let [at, seq] = [now.0, p.seq].map(halves);
-        let flags = u32::from(p.flags);
+        // Transports that are no TCP say in the room of the SACK blocks what a packet is.
+        let kind = if sacks == 0 { p.word(0) & 0xFFFF } else { 0 };
+        let flags = u32::from(p.flags) | kind << 16;
         self.put(&[1 | own << 4, packet, at[0], at[1], p.flow, cell.to, seq[0], seq[1]]);
         self.put(&[p.wire_len, p.payload, flags]);
         for block in &p.sack[..sacks] {

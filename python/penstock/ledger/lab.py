@@ -244,7 +244,8 @@ class Lab:
         from penstock import live
 
         name, settings = point
-        chosen = dict(sorted(settings.items()))
+        # The simulation beside a row is the papers' sender.
+        chosen = dict(sorted({"tcp": "rfc", **settings}.items()))
         number = self.seed if seed is None else seed
         key = json.dumps([str(name), chosen, str(scale), number], default=str)
         if key not in self._live:
@@ -269,7 +270,7 @@ class Lab:
 
         same: list[Point] = []
         for name, settings in points:
-            resolved = live.resolve(name, dict(settings), scale=scale)
+            resolved = live.resolve(name, {"tcp": "rfc", **settings}, scale=scale)
             same.append((name, {key: resolved["set"][key] for key in resolved["given"]}))
         return self.sweep(same, runs=runs, keep=keep)
 

@@ -18,6 +18,7 @@ pub mod recovery;
 mod rtt;
 mod segments;
 mod sender;
+mod ticks;
 
 pub use compress::HeaderCompressor;
 pub use config::{

@@ -2,8 +2,9 @@
 //! of ten round trips and the smallest RTT of ten seconds, sets pacing rate and window; losses do not.
 //!
 //! Sections are the draft's. From Linux's `tcp_bbr.c` (from memory) are the pacing margin of 1 %, the even window with two segments
-//! more in the probing phase, and that a timeout makes Startup look for the plateau anew. Not here: Linux's detection of policers
-//! (`lt_bw`) and its allowance for aggregated ACKs (`extra_acked`). Data is counted in bytes of payload.
+//! more in the probing phase, that a timeout makes Startup look for the plateau anew, the allowance for aggregated ACKs
+//! (`extra_acked`), and that the burst which is about to leave counts as in flight when the end of the probing phase is decided
+//! (`bbr_packets_in_net_at_edt`). Not here: Linux's detection of policers (`lt_bw`). Data is counted in bytes of payload.
 
 use super::linux::configure;
 use crate::registry::{Protocol, Suite};
@@ -53,6 +54,8 @@ const HIGH_GAIN: f64 = 2.885_390_081_777_927;
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 /// BtlBwFilterLen in round trips (section 4.1.1.3).
 const FILTER_ROUNDS: usize = 10;
+/// bbr_extra_acked_win_rtts of Linux.
+const EXTRA_ROUNDS: u32 = 5;
 /// BBRMinPipeCwnd in segments (section 4.2.3.3).
 const MIN_PIPE: u64 = 4;
 
@@ -107,6 +110,10 @@ struct Bbr {
     in_recovery: bool,
     /// After a timeout, until this is acknowledged.
     loss_end: Option<u64>,
+    /// Linux's extra_acked[2], extra_acked_win_rtts and ack_epoch: what is acknowledged beyond the estimated bandwidth.
+    extra: [u64; 2],
+    extra_rounds: u32,
+    epoch: (Time, u64),
 }
 
 impl Bbr {
@@ -149,6 +156,9 @@ impl Bbr {
             packet_conservation: false,
             in_recovery: false,
             loss_end: None,
+            extra: [0; 2],
+            extra_rounds: 0,
+            epoch: (Time::ZERO, 0),
         }
     }
 
@@ -184,27 +194,59 @@ impl Bbr {
             self.rtprop_stamp = ack.now;
         }
     }
+    /// bbr_update_ack_aggregation: what is acknowledged in a row beyond what the bandwidth explains, the most in 5 to 10 round trips.
+    fn update_extra(&mut self, now: Time, newly: u64) {
+        if newly == 0 {
+            return;
+        }
+        if self.round_start {
+            self.extra_rounds += 1;
+            if self.extra_rounds >= EXTRA_ROUNDS {
+                self.extra_rounds = 0;
+                self.extra = [0, self.extra[0]];
+            }
+        }
+        let expected = (self.btlbw * now.since(self.epoch.0).as_secs()) as u64;
+        if self.epoch.1 <= expected {
+            self.epoch = (now, 0);
+        }
+        let expected = if self.epoch.1 == 0 { 0 } else { expected };
+        self.epoch.1 += newly;
+        self.extra[0] = self.extra[0].max((self.epoch.1 - expected).min(self.cwnd));
+    }
+    /// bbr_ack_aggregation_cwnd: at most what the bandwidth is for 100 ms.
+    fn extra(&self) -> u64 {
+        if !self.filled_pipe {
+            return 0;
+        }
+        self.extra[0].max(self.extra[1]).min((self.btlbw * 0.1) as u64)
+    }
     /// BBRInflight(gain) (section 4.2.3.2).
     fn inflight(&self, gain: f64) -> u64 {
-        let Some(rtprop) = self.rtprop else { return self.initial };
-        let bdp = self.btlbw * rtprop.as_secs();
-        let segments =
-            (gain * bdp / self.segment as f64 + 3.0 * self.send_quantum() / self.segment as f64) as u64 + 1;
-        // Linux (bbr_quantization_budget): an even number, and two more when probing.
-        let even = segments.next_multiple_of(2);
-        let probing = self.state == State::ProbeBw && self.cycle == 0;
-        (even + if probing { 2 } else { 0 }) * self.segment
+        self.inflight_with(gain, 0)
     }
-    /// BBRSetSendQuantum (section 4.2.2), in bytes. Segments leave one by one here; the quantum is room for those that wait.
-    fn send_quantum(&self) -> f64 {
-        let segment = self.segment as f64;
-        if self.pacing < 1.2e6 / 8.0 {
-            segment
-        } else if self.pacing < 24e6 / 8.0 {
-            2.0 * segment
-        } else {
-            (self.pacing * 1e-3).min(65_536.0)
-        }
+    /// The same with room for `more` bytes.
+    fn inflight_with(&self, gain: f64, more: u64) -> u64 {
+        let Some(rtprop) = self.rtprop else { return self.initial };
+        let bdp = gain * self.btlbw * rtprop.as_secs() / self.segment as f64;
+        // bbr_bdp rounds up; bbr_quantization_budget: an even number, and two more when probing.
+        let segments = libm::ceil(bdp) as u64 + more.div_ceil(self.segment) + 3 * self.quantum();
+        let probing = self.state == State::ProbeBw && self.cycle == 0;
+        (segments.next_multiple_of(2) + if probing { 2 } else { 0 }) * self.segment
+    }
+    /// BBRSetSendQuantum (section 4.2.2) as bbr_tso_segs_goal, in segments: what 1/1024 s of the pacing rate is. Segments leave one
+    /// by one here; the quantum is room for those that wait.
+    fn quantum(&self) -> u64 {
+        let wire = self.pacing * self.overhead;
+        let least = if wire < 1.2e6 / 8.0 { 1 } else { 2 };
+        // GSO_LEGACY_MAX_SIZE less the headers' room (MAX_TCP_HEADER, 320 bytes).
+        let most = (wire / 1024.0).min(65_535.0 - 320.0);
+        ((most / self.segment as f64) as u64).max(least)
+    }
+    /// bbr_packets_in_net_at_edt: in flight when the next burst leaves, that burst included while the flight is to grow. What is
+    /// delivered until then, at most a segment where bursts are no longer than one, is left out.
+    fn at_departure(&self, flight: u64) -> u64 {
+        flight + if self.pacing_gain > 1.0 { self.quantum() * self.segment } else { 0 }
     }
 
     // ---- section 4.2: control parameters -------------------------------------------------------------
@@ -218,7 +260,7 @@ impl Bbr {
     }
     /// BBRSetCwnd (section 4.2.3.6) with BBRModulateCwndForRecovery (section 4.2.3.4).
     fn set_cwnd(&mut self, ack: &AckRecord<'_>, newly: u64) {
-        let target = self.inflight(self.cwnd_gain);
+        let target = self.inflight_with(self.cwnd_gain, self.extra());
         if self.in_recovery {
             if ack.lost > 0 {
                 self.cwnd = self.cwnd.saturating_sub(ack.lost).max(self.segment);
@@ -292,10 +334,11 @@ impl Bbr {
             return;
         }
         let full_length = self.rtprop.is_some_and(|rtprop| ack.now.since(self.cycle_stamp) > rtprop);
+        let flight = self.at_departure(ack.flight_before);
         let next = if self.pacing_gain > 1.0 {
-            full_length && (ack.lost > 0 || ack.flight_before >= self.inflight(self.pacing_gain))
+            full_length && (ack.lost > 0 || flight >= self.inflight(self.pacing_gain))
         } else if self.pacing_gain < 1.0 {
-            full_length || ack.flight_before <= self.inflight(1.0)
+            full_length || flight <= self.inflight(1.0)
         } else {
             full_length
         };
@@ -360,6 +403,7 @@ impl WindowLaw for Bbr {
         let newly = rs.total_delivered - self.delivered;
         self.delivered = rs.total_delivered;
         self.update_btlbw(rs);
+        self.update_extra(ack.now, newly);
         self.check_cycle(ack);
         self.check_full_pipe(rs);
         self.check_drain(ack);

@@ -2,13 +2,16 @@
 //! Alizadeh, Ousterhout, SIGCOMM 2018; read from memory).
 //!
 //! A connection is a message, or one after the other. Where this differs: limits of the unscheduled priorities are given or follow from
-//! RTTbytes, while in the paper receivers measure the sizes of what they get (section 3.4); a receiver tells the sender that it has
-//! everything, where the paper's messages are halves of remote calls and the answer tells; there is no incast control (section 3.6).
-//! Not compared with the paper's published slowdowns yet.
+//! RTTbytes, while in the paper receivers measure the sizes of what they get (section 3.4; `penstock.models.homa` computes them from a
+//! distribution); a receiver tells the sender that it has everything, where the paper's messages are halves of remote calls and the answer
+//! tells: with `done_after` it tells of three messages at a time, when nothing else is to be sent; there is no incast control (section 3.6).
+//!
+//! `unscheduled_by=remaining` and `tail` are rules of the authors' simulator (PlatformLab/HomaSimulation, `PriorityResolver.cc` at d08b662
+//! and `HomaTransport.cc` at 3299a51), which the paper does not have; read, not copied.
 
 use crate::registry::{LinkNeeds, Paths, Protocol, Suite, Wire};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use penstock_core::packet::flag;
@@ -17,7 +20,7 @@ use penstock_core::rng::Entity;
 use penstock_core::tcp::{TimeoutKind, TimeoutRecord};
 use penstock_core::{Kind, Packet, ParamSpec, Quantity, Report, Stream, Unit};
 use penstock_fabric::{Cell, Scheduler};
-use penstock_host::ends::{Alarms, Incoming, Outgoing, Seats};
+use penstock_host::ends::{self, Alarms, Headers, Incoming, Outgoing, Seats, Toward};
 use penstock_host::{Counters, HostFacts, Io, News, Opening, Stack};
 use penstock_units::{Dur, Time};
 
@@ -67,8 +70,32 @@ pub const HOMA: Protocol = Protocol {
              again and again",
             "section 3.4: measured, so that each has as many bytes; halves are chosen",
         ),
-        ParamSpec::new("header", Kind::Size, "60", "headers of a packet, and a control packet", "chosen: IP 20 and Homa's 40")
-            .range(20.0, 1000.0),
+        ParamSpec::new(
+            "unscheduled_by",
+            Kind::Choice(&["message", "remaining"]),
+            "message",
+            "what an unscheduled packet has its priority by: the size of its message, or what is left of that",
+            "section 3.4: the message; the authors' simulator: what is left",
+        ),
+        ParamSpec::new(
+            "tail",
+            Kind::Size,
+            "",
+            "with less than this left to be granted, packets have the priority of an unscheduled message of that size; unset = never",
+            "the authors' simulator: RTTbytes",
+        )
+        .range(1.0, 1e9),
+        ParamSpec::new("header", Kind::Size, "60", "headers of a packet", "chosen: IP 20 and Homa's 40").range(20.0, 1000.0),
+        ParamSpec::new("control", Kind::Size, "", "a control packet; unset = as the headers of a packet", "").range(20.0, 1000.0),
+        ParamSpec::new(
+            "done_after",
+            Kind::Duration,
+            "0s",
+            "a receiver tells of complete messages when three of one sender are, or so long after the first, in the lowest priority and when it \
+             has nothing else to send; 0s = of each at once, in the highest",
+            "chosen; acknowledgements of Homa/Linux tell of several messages, too",
+        )
+        .range(0.0, 1.0),
         ParamSpec::new(
             "resend",
             Kind::Duration,
@@ -98,10 +125,14 @@ pub const HOMA: Protocol = Protocol {
             scheduled,
             overcommit: if p.is_set("overcommit") { p.count("overcommit") as usize } else { usize::from(scheduled) },
             cutoffs,
+            by_remaining: p.text("unscheduled_by") == "remaining",
+            tail: if p.is_set("tail") { p.bytes("tail").0 } else { 0 },
             header: p.bytes("header").0 as u32,
+            control: p.bytes(if p.is_set("control") { "control" } else { "header" }).0 as u32,
+            done_after: p.dur("done_after"),
             resend: p.is_set("resend").then(|| p.dur("resend")),
         };
-        let wire = Wire { header: settings.header, ack: settings.header };
+        let wire = Wire { header: settings.header, ack: settings.control };
         let suite = Suite::own(
             Arc::new(move |facts| Box::new(Homa::new(facts, settings.clone()))),
             wire,
@@ -117,12 +148,17 @@ struct Settings {
     scheduled: u8,
     overcommit: usize,
     cutoffs: Vec<u64>,
+    by_remaining: bool,
+    tail: u64,
     header: u32,
+    control: u32,
+    done_after: Dur,
     resend: Option<Dur>,
 }
 
 /// What a packet is: word 0. Word 1: priority for the sender (GRANT, RESEND). Words 2 and 3: end of the message (data), end of what may be sent
 /// (GRANT, RESEND). Words 4 and 5: end of what may be sent (data), begin of what is missing (RESEND). `seq` of a GRANT or DONE: all below has arrived.
+/// A DONE tells of up to three messages: word 1 has how many more; handle, number and end are in words 2, 3, 4 and in word 5, `window`, `stamp`.
 mod kind {
     pub const DATA: u32 = 0;
     pub const GRANT: u32 = 1;
@@ -176,6 +212,15 @@ struct Receiving {
     asked: u32,
 }
 
+/// A complete message, as its sender is told.
+#[derive(Clone, Copy)]
+struct Done {
+    opening: Opening,
+    next: u64,
+}
+/// Messages that one DONE tells of.
+const DONES: usize = 3;
+
 enum End {
     Sending(Box<Sending>),
     Receiving(Box<Receiving>),
@@ -189,7 +234,11 @@ struct Homa {
     resend: Dur,
     ends: Seats<End>,
     alarms: Alarms,
-    control: VecDeque<Cell>,
+    control: Headers,
+    /// DONEs that wait until there is nothing else to send; complete messages by sender that are not told of yet; and until when.
+    low: Headers,
+    done: BTreeMap<u32, Vec<Done>>,
+    tell_at: VecDeque<(Time, u32)>,
     /// Senders that may send, by what they have left.
     line: BTreeSet<(u64, u32)>,
     /// Messages that are not granted to their end, by what is missing of them.
@@ -211,7 +260,10 @@ impl Homa {
             resend: s.resend.unwrap_or_else(|| Dur::millis(5).max(facts.base_rtt * 20)),
             ends: Seats::default(),
             alarms: Alarms::default(),
-            control: VecDeque::new(),
+            control: Headers::default(),
+            low: Headers::default(),
+            done: BTreeMap::new(),
+            tell_at: VecDeque::new(),
             line: BTreeSet::new(),
             incoming: BTreeSet::new(),
             s,
@@ -258,9 +310,15 @@ impl Homa {
         };
         let payload = (end - seq) as u32;
         let repeated = s.out.count_sent(end);
-        let priority = if end <= s.unscheduled { s.first } else { s.later };
+        let (unscheduled, left, first, later) = (end <= s.unscheduled, s.out.written - seq, s.first, s.later);
         s.probe_at = io.now + resend * (2 << s.probed.min(6));
         let (o, path) = (s.out.opening, s.rng.next_u64() as u32);
+        let (written, granted) = (s.out.written, s.granted);
+        let priority = match unscheduled {
+            true if self.s.by_remaining => self.priority_of(left),
+            true => first,
+            false => later,
+        };
         let wire = payload + header;
         let slot = io.arena.alloc();
         let packet = &mut io.arena.packets[slot as usize];
@@ -276,8 +334,8 @@ impl Homa {
         packet.set_conn(o.at_dst);
         packet.set_class(o.class);
         packet.set_word(0, kind::DATA);
-        set_wide(packet, 2, s.out.written);
-        set_wide(packet, 4, s.granted);
+        set_wide(packet, 2, written);
+        set_wide(packet, 4, granted);
         let mut cell =
             Cell::new(slot, wire).with_priority(priority).with_class(o.class).with_payload().with_noise();
         (cell.to, cell.entropy) = (o.dst, path);
@@ -288,29 +346,79 @@ impl Homa {
     fn tell(&mut self, io: &mut Io<'_>, conn: u32, what: u32, priority: u8, missing: (u64, u64)) {
         let Some(End::Receiving(r)) = self.ends.get(conn) else { return };
         let o = r.incoming.opening;
-        let slot = io.arena.alloc();
-        let packet = &mut io.arena.packets[slot as usize];
-        *packet = Packet {
-            seq: r.incoming.next,
-            flow: o.flow.0,
-            wire_len: self.s.header,
-            flags: flag::ACK,
-            ..Packet::default()
-        };
-        packet.set_conn(o.at_src);
-        packet.set_class(o.class);
+        let cell = ends::header(io.arena, &o, Toward::Sender, self.s.control, CONTROL);
+        let packet = &mut io.arena.packets[cell.packet as usize];
+        packet.seq = r.incoming.next;
         packet.set_word(0, what);
         packet.set_word(1, u32::from(priority));
         set_wide(packet, 2, missing.1);
         set_wide(packet, 4, missing.0);
-        let mut cell = Cell::new(slot, self.s.header).with_priority(CONTROL).with_class(o.class);
-        (cell.to, cell.entropy) = (o.src, o.back.wrapping_add(slot));
-        self.control.push_back(cell);
+        self.control.push(cell);
     }
-    /// Section 3.5: the messages with the fewest bytes missing are granted RTTbytes ahead, each with a priority of its own, of which
-    /// the lowest that suffice are used.
+    /// A message is complete: its sender is told, at once or with others.
+    fn finish(&mut self, io: &mut Io<'_>, conn: u32) {
+        if self.s.done_after == Dur::ZERO {
+            return self.tell(io, conn, kind::DONE, 0, (0, 0));
+        }
+        let Some(End::Receiving(r)) = self.ends.get(conn) else { return };
+        let (opening, next) = (r.incoming.opening, r.incoming.next);
+        let waiting = self.done.entry(opening.src).or_default();
+        waiting.push(Done { opening, next });
+        if waiting.len() == DONES {
+            self.tell_of(io, opening.src);
+        } else if waiting.len() == 1 {
+            self.tell_at.push_back((io.now + self.s.done_after, opening.src));
+        }
+    }
+    /// A DONE about the complete messages of a sender.
+    fn tell_of(&mut self, io: &mut Io<'_>, src: u32) {
+        let Some(dones) = self.done.remove(&src) else { return };
+        let bytes = self.s.control + 12 * (dones.len() as u32 - 1);
+        let cell = ends::header(io.arena, &dones[0].opening, Toward::Sender, bytes, 0);
+        let packet = &mut io.arena.packets[cell.packet as usize];
+        packet.seq = dones[0].next;
+        packet.set_word(0, kind::DONE);
+        packet.set_word(1, dones.len() as u32 - 1);
+        if let Some(second) = dones.get(1) {
+            packet.set_word(2, second.opening.at_src);
+            packet.set_word(3, second.opening.flow.0);
+            packet.set_word(4, second.next as u32);
+        }
+        if let Some(third) = dones.get(2) {
+            packet.set_word(5, third.opening.at_src);
+            packet.window = third.opening.flow.0;
+            packet.stamp = third.next;
+        }
+        self.low.push(cell);
+    }
+    /// A message of this host is complete; of its end only the lower half may be known.
+    fn hear_done(&mut self, io: &mut Io<'_>, conn: u32, flow: u32, end: u32) {
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        if s.out.opening.flow.0 == flow {
+            let more = end.wrapping_sub(s.una as u32);
+            s.una += if s.una + u64::from(more) <= s.out.written { u64::from(more) } else { 0 };
+            let una = s.una;
+            s.again.retain(|(_, to)| *to > una);
+            s.out.acked(una, io.news);
+            self.settle(conn);
+        }
+    }
+    /// Section 3.5: the messages with the fewest bytes missing, one of each sender, are granted RTTbytes ahead, each with a priority of
+    /// its own, of which the lowest that suffice are used.
     fn grant(&mut self, io: &mut Io<'_>) {
-        let chosen: Vec<u32> = self.incoming.iter().take(self.s.overcommit).map(|(_, conn)| *conn).collect();
+        let (mut chosen, mut senders): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+        for (_, conn) in &self.incoming {
+            if let Some(End::Receiving(r)) = self.ends.get(*conn) {
+                let src = r.incoming.opening.src;
+                if !senders.contains(&src) {
+                    senders.push(src);
+                    chosen.push(*conn);
+                }
+            }
+            if chosen.len() == self.s.overcommit {
+                break;
+            }
+        }
         let levels = chosen.len().min(usize::from(self.s.scheduled));
         for (i, conn) in chosen.into_iter().enumerate() {
             let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { continue };
@@ -319,12 +427,15 @@ impl Homa {
             if to <= r.granted {
                 continue;
             }
+            let left = r.total - r.granted;
             r.granted = to;
             if to == r.total {
                 let was = r.listed.take();
                 was.map(|left| self.incoming.remove(&(left, conn)));
             }
-            self.tell(io, conn, kind::GRANT, levels.saturating_sub(i + 1) as u8, (0, to));
+            let level = levels.saturating_sub(i + 1) as u8;
+            let priority = if left < self.s.tail { level.max(self.priority_of(left)) } else { level };
+            self.tell(io, conn, kind::GRANT, priority, (0, to));
         }
     }
     fn on_data(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet) {
@@ -346,13 +457,22 @@ impl Homa {
             place.map(|left| self.incoming.insert((left, conn)));
         }
         if missing == 0 {
-            self.tell(io, conn, kind::DONE, 0, (0, 0));
+            self.finish(io, conn);
         }
         self.grant(io);
     }
     fn on_answer(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet) {
         let resend = self.resend;
+        if packet.word(0) == kind::DONE && packet.word(1) > 0 {
+            self.hear_done(io, packet.word(2), packet.word(3), packet.word(4));
+            if packet.word(1) > 1 {
+                self.hear_done(io, packet.word(5), packet.window, packet.stamp as u32);
+            }
+        }
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        if s.out.opening.flow.0 != packet.flow {
+            return;
+        }
         s.una = s.una.max(packet.seq);
         s.probed = 0;
         s.probe_at = io.now + resend * 2;
@@ -460,9 +580,8 @@ impl Stack for Homa {
         let conn = packet.conn();
         let is_data = packet.word(0) == kind::DATA;
         match self.ends.get(conn) {
-            Some(End::Sending(s)) if !is_data && s.out.opening.flow.0 == packet.flow => {
-                self.on_answer(io, conn, &packet);
-            }
+            // A DONE may be for others, too.
+            _ if !is_data => self.on_answer(io, conn, &packet),
             // What a switch has cut to its header is as good as lost.
             Some(End::Receiving(r))
                 if is_data && r.incoming.opening.flow.0 == packet.flow && !cell.is_trimmed() =>
@@ -475,7 +594,7 @@ impl Stack for Homa {
     }
     fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
         if io.paused & (1 << CONTROL) == 0 {
-            if let Some(cell) = self.control.pop_front() {
+            if let Some(cell) = self.control.pop() {
                 return Some(cell);
             }
         }
@@ -483,12 +602,14 @@ impl Stack for Homa {
         if io.paused & !(1 << CONTROL) != 0 {
             return None;
         }
-        let (_, conn) = *self.line.first()?;
-        self.send(io, conn)
+        match self.line.first() {
+            Some((_, conn)) => self.send(io, *conn),
+            None => self.low.pop(),
+        }
     }
     fn ready(&self, paused: u8) -> Time {
         let control = paused & (1 << CONTROL) == 0 && !self.control.is_empty();
-        let data = paused & !(1 << CONTROL) == 0 && !self.line.is_empty();
+        let data = paused & !(1 << CONTROL) == 0 && !(self.line.is_empty() && self.low.is_empty());
         if control || data {
             Time::ZERO
         } else {
@@ -496,9 +617,13 @@ impl Stack for Homa {
         }
     }
     fn deadline(&self) -> Time {
-        self.alarms.first()
+        self.alarms.first().min(self.tell_at.front().map_or(Time::NEVER, |(at, _)| *at))
     }
     fn on_deadline(&mut self, io: &mut Io<'_>) {
+        while let Some((_, src)) = self.tell_at.front().copied().filter(|(at, _)| *at <= io.now) {
+            self.tell_at.pop_front();
+            self.tell_of(io, src);
+        }
         let (mss, resend) = (u64::from(self.facts.mss), self.resend);
         while let Some(conn) = self.alarms.due(io.now) {
             match self.ends.get_mut(conn) {
@@ -542,7 +667,7 @@ impl Stack for Homa {
         }
     }
     fn queued(&self) -> u64 {
-        self.control.len() as u64
+        self.control.len() + self.low.len()
     }
     fn counters(&self, conn: u32) -> Counters {
         match self.ends.get(conn) {

@@ -413,25 +413,7 @@ mod tests {
     use penstock_core::CcHeader;
 
     fn flow() -> FlowView {
-        FlowView {
-            flow: 0,
-            una: 0,
-            nxt: 0,
-            max_sent: 0,
-            app_end: u64::MAX,
-            in_flight: 0,
-            rwnd: u64::MAX,
-            segment: 1000,
-            mss: 1000,
-            rtt_latest: Dur::ZERO,
-            rtt_smoothed: Dur::millis(10),
-            rtt_min: Dur::millis(10),
-            limit: Limit::Window,
-            in_recovery: false,
-            started: Time::ZERO,
-            size: 0,
-            due: Time::NEVER,
-        }
+        FlowView { rtt_smoothed: Dur::millis(10), rtt_min: Dur::millis(10), ..FlowView::plain(1000) }
     }
     fn window(slow_start: Rule) -> LinuxWindow {
         let cfg = TcpConfig { mss: 1000, ..TcpConfig::default() };

@@ -1,6 +1,8 @@
 //! CUBIC as in Linux (`tcp_cubic.c`, from memory) on Linux's sender. RFC 9438's equations; what its integers do differently:
 //!
 //! - time counts in ticks of 1/1024 s, the window in whole segments: a window grows by one segment for every `cnt` acknowledged;
+//! - the curve is looked at once per tick of the kernel's clock (`rto_granularity`; 0 = time runs smoothly), and again when the window
+//!   has changed or after 1/32 s. On a path shorter than a tick `cnt` so is an old one for some round trips;
 //! - the origin of the curve is not moved by `cwnd_prior`: the Reno-friendly region grows by alpha throughout (no switch to 1);
 //! - the target is W_cubic(t + RTT_min), with the smallest RTT and not the smoothed one; without a clamp to 1.5 cwnd per round, but
 //!   at most one segment for every two acknowledged;
@@ -58,7 +60,7 @@ pub const LINUX_CUBIC: Protocol = Protocol {
             endpoint: Arc::new(move |cfg, _| {
                 Box::new(LinuxCubic {
                     window: LinuxWindow::new(cfg, &options),
-                    curve: Curve { fast, friendly, ..Curve::default() },
+                    curve: Curve { fast, friendly, jiffy: cfg.rto_granularity, ..Curve::default() },
                 })
             }),
             ..Suite::tcp()
@@ -81,6 +83,8 @@ const CUBE_SHIFT: u32 = 40;
 struct Curve {
     fast: bool,
     friendly: bool,
+    /// A tick of the kernel's clock, 1/HZ; zero = no ticks.
+    jiffy: Dur,
     last_max: u64,
     last_cwnd: u64,
     last_time: Option<Time>,
@@ -93,26 +97,36 @@ struct Curve {
 }
 
 impl Curve {
+    /// Whole ticks of a time: tcp_jiffies32.
+    fn ticks(&self, of: Dur) -> Dur {
+        if self.jiffy == Dur::ZERO {
+            of
+        } else {
+            self.jiffy * (of.0 / self.jiffy.0)
+        }
+    }
     /// bictcp_update: how many segments must be acknowledged for one more.
     fn update(&mut self, now: Time, cwnd: u64, acked: u64, rtt_min: Dur) {
         self.acked += acked;
-        // Within 1/32 s and with the same window the answer stays.
-        if self.last_cwnd == cwnd && self.last_time.is_some_and(|t| now.since(t) <= Dur::micros(31_250)) {
+        let now = Time::ZERO + self.ticks(now.since(Time::ZERO));
+        // Within HZ / 32 ticks and with the same window the answer stays.
+        let short = self.ticks(Dur::micros(31_250));
+        if self.last_cwnd == cwnd && self.last_time.is_some_and(|t| now.since(t) <= short) {
             return;
         }
         let same_tick = self.epoch.is_some() && self.last_time == Some(now);
-        (self.last_cwnd, self.last_time) = (cwnd, Some(now));
         if !same_tick {
-            self.follow(now, cwnd, rtt_min);
+            (self.last_cwnd, self.last_time) = (cwnd, Some(now));
+            self.follow(now, cwnd, acked, rtt_min);
         }
         if self.friendly {
             self.keep_up(cwnd);
         }
         self.cnt = self.cnt.max(2);
     }
-    fn follow(&mut self, now: Time, cwnd: u64, rtt_min: Dur) {
+    fn follow(&mut self, now: Time, cwnd: u64, acked: u64, rtt_min: Dur) {
         let epoch = *self.epoch.get_or_insert_with(|| {
-            (self.acked, self.tcp_cwnd) = (self.acked.max(1), cwnd);
+            (self.acked, self.tcp_cwnd) = (acked, cwnd);
             if self.last_max <= cwnd {
                 (self.k, self.origin) = (0, cwnd);
             } else {
@@ -125,6 +139,8 @@ impl Curve {
         });
         // RFC 9438 eq. (1) at t + RTT_min: W_cubic = C (t - K)^3 + W_max
         let rtt = if rtt_min == Dur::MAX { Dur::ZERO } else { rtt_min };
+        // usecs_to_jiffies rounds up.
+        let rtt = if self.jiffy == Dur::ZERO { rtt } else { self.ticks(rtt + self.jiffy - Dur(1)) };
         let t = (now.since(epoch) + rtt).0 / (1_000_000_000_000 / TICKS);
         let off = t.abs_diff(self.k).min(1 << 20);
         let delta = (u128::from(CUBE_SCALE) * u128::from(off).pow(3)) >> CUBE_SHIFT;
@@ -164,7 +180,7 @@ impl Curve {
     }
     /// bictcp_reset
     fn reset(&mut self) {
-        *self = Curve { fast: self.fast, friendly: self.friendly, ..Curve::default() };
+        *self = Curve { fast: self.fast, friendly: self.friendly, jiffy: self.jiffy, ..Curve::default() };
     }
 }
 

@@ -1,6 +1,7 @@
 //! One protocol, one file: parameters, state, equations with their citation, roles.
 
 pub mod bbr;
+pub mod bbr3;
 pub mod cbc;
 pub mod cubic;
 pub mod d2tcp;
@@ -18,6 +19,8 @@ pub mod linux_cubic;
 pub mod ndp;
 pub mod nscc;
 pub mod pfabric;
+pub mod phost;
+pub mod pias;
 pub mod piqi_rcp;
 pub mod powertcp;
 pub mod qi_rcp;

@@ -15,7 +15,7 @@ use penstock_core::rng::Entity;
 use penstock_core::tcp::{Ranges, TimeoutKind, TimeoutRecord};
 use penstock_core::{Amount, Kind, Packet, ParamSpec, Quantity, Report, Stream, Unit};
 use penstock_fabric::{Cell, Scheduler, Trim, PRIORITIES};
-use penstock_host::ends::{Alarms, Incoming, Outgoing, Seats};
+use penstock_host::ends::{self, Alarms, Headers, Incoming, Outgoing, Seats, Toward};
 use penstock_host::{Counters, HostFacts, Io, News, Opening, Order, Stack};
 use penstock_units::{Bytes, Dur, Rate, Time};
 
@@ -265,7 +265,7 @@ struct Ndp {
     ends: Seats<End>,
     alarms: Alarms,
     /// ACK and NACK.
-    control: VecDeque<Cell>,
+    control: Headers,
     /// The pull queue of the host: receiving ends that owe a PULL, in turn.
     pull_line: VecDeque<u32>,
     /// No PULL before this time.
@@ -296,7 +296,7 @@ impl Ndp {
             pace: s.pace,
             ends: Seats::default(),
             alarms: Alarms::default(),
-            control: VecDeque::new(),
+            control: Headers::default(),
             pull_line: VecDeque::new(),
             pull_at: Time::ZERO,
             line: VecDeque::new(),
@@ -378,21 +378,10 @@ impl Ndp {
     }
     /// A header of `kind` from a receiving end to its sender.
     fn header_back(io: &mut Io<'_>, o: &Opening, header: u32, kind: u32, cause: &Packet) -> Cell {
-        let slot = io.arena.alloc();
-        let packet = &mut io.arena.packets[slot as usize];
-        *packet = Packet {
-            seq: cause.seq,
-            stamp: cause.stamp,
-            flow: o.flow.0,
-            wire_len: header,
-            flags: flag::ACK,
-            ..Packet::default()
-        };
-        packet.set_conn(o.at_src);
-        packet.set_class(o.class);
+        let cell = ends::header(io.arena, o, Toward::Sender, header, HEADERS);
+        let packet = &mut io.arena.packets[cell.packet as usize];
+        (packet.seq, packet.stamp) = (cause.seq, cause.stamp);
         packet.set_word(0, kind);
-        let mut cell = Cell::new(slot, header).with_priority(HEADERS).with_class(o.class);
-        (cell.to, cell.entropy) = (o.src, o.back.wrapping_add(slot));
         cell
     }
     /// A PULL, when one is owed and its time has come: so that what it brings keeps the link of this host just busy
@@ -448,7 +437,7 @@ impl Ndp {
             }
             self.pull_line.push_back(conn);
         }
-        self.control.push_back(Ndp::header_back(io, &o, self.header, what, packet));
+        self.control.push(Ndp::header_back(io, &o, self.header, what, packet));
     }
     fn on_answer(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet) {
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
@@ -576,7 +565,7 @@ impl Stack for Ndp {
         let open = |priority: u8| io.paused & (1 << priority) == 0;
         let (headers, data) = (open(HEADERS), open(DATA));
         if headers {
-            if let Some(cell) = self.control.pop_front().or_else(|| self.send_pull(io)) {
+            if let Some(cell) = self.control.pop().or_else(|| self.send_pull(io)) {
                 return Some(cell);
             }
         }
@@ -642,7 +631,7 @@ impl Stack for Ndp {
         }
     }
     fn queued(&self) -> u64 {
-        self.control.len() as u64
+        self.control.len()
     }
     fn counters(&self, conn: u32) -> Counters {
         match self.ends.get(conn) {

@@ -57,10 +57,12 @@ pub const PFABRIC: Protocol = Protocol {
             "header",
             Kind::Size,
             "40",
-            "headers of a packet, link framing not counted; an ACK or a probe is nothing else",
+            "headers of a packet, link framing not counted; a probe is nothing else",
             "section 4.3: of TCP's size",
         )
         .range(20.0, 1000.0),
+        ParamSpec::new("ack", Kind::Size, "", "an ACK; unset = as the headers of a packet", "")
+            .range(20.0, 1000.0),
         ParamSpec::new(
             "buffer",
             Kind::Amount,
@@ -77,11 +79,12 @@ pub const PFABRIC: Protocol = Protocol {
             rto: p.is_set("rto").then(|| p.dur("rto")),
             probe_after: p.count("probe_after") as u32,
             header: p.bytes("header").0 as u32,
+            ack: p.bytes(if p.is_set("ack") { "ack" } else { "header" }).0 as u32,
         };
         let buffer = p.is_set("buffer").then(|| p.amount("buffer"));
         let suite = Suite::own(
             Arc::new(move |facts| Box::new(PFabric::new(facts, settings))),
-            Wire { header: settings.header, ack: settings.header },
+            Wire { header: settings.header, ack: settings.ack },
             Some(Arc::new(move |facts| {
                 let pipe = facts.pipe_bytes() as u64 + u64::from(HOPS * facts.packet);
                 let limit = buffer.unwrap_or(Amount::Bytes(2 * pipe));
@@ -98,6 +101,7 @@ struct Settings {
     rto: Option<Dur>,
     probe_after: u32,
     header: u32,
+    ack: u32,
 }
 
 /// Word 0 of an ACK: payload of the packet that it answers, whose first byte is in words 2 and 3. Word 1: 1 for a packet back.
@@ -237,7 +241,7 @@ impl PFabric {
             seq: incoming.next,
             stamp: data.stamp,
             flow: o.flow.0,
-            wire_len: self.settings.header,
+            wire_len: self.settings.ack,
             flags: flag::ACK,
             ..Packet::default()
         };
@@ -247,7 +251,7 @@ impl PFabric {
         packet.set_word(1, BACK);
         packet.set_word(2, data.seq as u32);
         packet.set_word(3, (data.seq >> 32) as u32);
-        let mut cell = Cell::new(slot, self.settings.header).with_class(o.class).with_rank(0, o.back);
+        let mut cell = Cell::new(slot, self.settings.ack).with_class(o.class).with_rank(0, o.back);
         cell.to = o.src;
         self.acks.push_back(cell);
     }

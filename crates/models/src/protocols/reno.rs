@@ -190,28 +190,9 @@ impl WindowLaw for Reno {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use penstock_units::{Dur, Time};
 
     fn flow() -> FlowView {
-        FlowView {
-            una: 0,
-            nxt: 0,
-            max_sent: 0,
-            app_end: u64::MAX,
-            in_flight: 0,
-            rwnd: u64::MAX,
-            segment: 1000,
-            mss: 1000,
-            rtt_latest: Dur::ZERO,
-            rtt_smoothed: Dur::ZERO,
-            rtt_min: Dur::MAX,
-            limit: Limit::Window,
-            in_recovery: false,
-            started: Time::ZERO,
-            flow: 0,
-            size: 0,
-            due: Time::NEVER,
-        }
+        FlowView::plain(1000)
     }
 
     /// RFC 3465: with an ACK for every second segment the window still doubles per round trip in slow start and grows

@@ -111,8 +111,7 @@ mod tests {
     use crate::protocols::reno::NEWRENO;
     use penstock_core::params::Params;
     use penstock_core::rng::Entity;
-    use penstock_core::{Limit, Stream};
-    use penstock_units::Dur;
+    use penstock_core::Stream;
 
     fn newreno(cfg: &TcpConfig, options: ResizingOptions) -> Box<dyn WindowLaw> {
         let params = Params::parse("protocol", NEWRENO.params, &[]).expect("defaults are valid");
@@ -120,25 +119,7 @@ mod tests {
         resizing(suite.endpoint, options)(cfg, Stream::new(1, 0, Entity::Host, 0))
     }
     fn flow(segment: u64) -> FlowView {
-        FlowView {
-            una: 0,
-            nxt: 0,
-            max_sent: 0,
-            app_end: 1 << 40,
-            in_flight: 0,
-            rwnd: 1 << 30,
-            segment: segment as u32,
-            mss: 1000,
-            rtt_latest: Dur::ZERO,
-            rtt_smoothed: Dur::ZERO,
-            rtt_min: Dur::MAX,
-            limit: Limit::Window,
-            in_recovery: false,
-            started: Time::ZERO,
-            flow: 0,
-            size: 0,
-            due: Time::NEVER,
-        }
+        FlowView { mss: 1000, ..FlowView::plain(segment as u32) }
     }
     fn ack(bytes: u64) -> AckRecord<'static> {
         AckRecord::plain(Time::ZERO, bytes, &CcHeader::NONE)

@@ -22,7 +22,7 @@ use penstock_core::{
     Amount, Ecn, Kind, Packet, ParamError, ParamSpec, Params, Quantity, Report, Stream, Unit,
 };
 use penstock_fabric::{Cell, Scheduler, Trim, PRIORITIES};
-use penstock_host::ends::{Alarms, Incoming, Outgoing, Seats};
+use penstock_host::ends::{self, Alarms, Headers, Incoming, Outgoing, Seats, Toward};
 use penstock_host::{Counters, HostFacts, Io, News, Opening, Order, Stack};
 use penstock_units::{Bytes, Dur, Rate, Time};
 
@@ -325,7 +325,7 @@ struct Uec {
     ack_after: u64,
     ends: Seats<End>,
     alarms: Alarms,
-    control: VecDeque<Cell>,
+    control: Headers,
     /// Receiving ends that want credit, in turn, and no PULL before this time.
     pull_line: VecDeque<u32>,
     /// The same for those whose packets arrived trimmed, where they go first.
@@ -411,7 +411,7 @@ impl Uec {
             ack_after: s.ack_after.unwrap_or_else(|| ACK_AFTER.min(pipe / 12)),
             ends: Seats::default(),
             alarms: Alarms::default(),
-            control: VecDeque::new(),
+            control: Headers::default(),
             pull_line: VecDeque::new(),
             urgent: VecDeque::new(),
             pull_at: Time::ZERO,
@@ -456,19 +456,10 @@ impl Uec {
         let at = (0..self.line.len()).min_by_key(|i| opened(&self.line[*i]))?;
         self.line.remove(at)
     }
-    fn header(io: &mut Io<'_>, flow: u32, header: u32, conn: u32, class: u8, kind: u32) -> u32 {
-        let slot = io.arena.alloc();
-        let packet = &mut io.arena.packets[slot as usize];
-        *packet = Packet { flow, wire_len: header, flags: flag::ACK, ..Packet::default() };
-        packet.set_conn(conn);
-        packet.set_class(class);
-        packet.set_word(0, kind);
-        slot
-    }
-    /// The cell of a header from a receiving end to its sender.
-    fn back(&self, slot: u32, o: &Opening) -> Cell {
-        let mut cell = Cell::new(slot, self.s.header).with_priority(HEADERS).with_class(o.class);
-        (cell.to, cell.entropy) = (o.src, o.back.wrapping_add(slot));
+    /// A header of `kind`.
+    fn header(io: &mut Io<'_>, o: &Opening, toward: Toward, bytes: u32, kind: u32) -> Cell {
+        let cell = ends::header(io.arena, o, toward, bytes, HEADERS);
+        io.arena.packets[cell.packet as usize].set_word(0, kind);
         cell
     }
     /// The next packet of a sender, what is to be sent again first.
@@ -552,13 +543,13 @@ impl Uec {
                 self.pull_line.push_back(conn);
             }
             let (given, o) = (r.given, r.incoming.opening);
-            let slot = Uec::header(io, o.flow.0, self.s.header, o.at_src, o.class, kind::PULL);
-            io.arena.packets[slot as usize].set_word(1, given);
+            let cell = Uec::header(io, &o, Toward::Sender, self.s.header, kind::PULL);
+            io.arena.packets[cell.packet as usize].set_word(1, given);
             let bytes = rule.spacing.unwrap_or(rule.grant);
             let gap = Dur::from_secs((Bytes(bytes) / self.facts.rate).as_secs() * rule.stretch);
             // It may have had to wait for a packet in service; the pace is kept.
             self.pull_at = (self.pull_at + gap).max(io.now);
-            return Some(self.back(slot, &o));
+            return Some(cell);
         }
         None
     }
@@ -599,12 +590,12 @@ impl Uec {
         let wire = u64::from(payload + self.s.header);
         if cell.is_trimmed() {
             r.extra += wire.div_ceil(QUANTUM) as u32;
-            let slot = Uec::header(io, o.flow.0, self.s.header, o.at_src, o.class, kind::NACK);
-            let nack = &mut io.arena.packets[slot as usize];
+            let cell = Uec::header(io, &o, Toward::Sender, self.s.header, kind::NACK);
+            let nack = &mut io.arena.packets[cell.packet as usize];
             nack.stamp = packet.stamp;
             nack.set_word(3, low);
             nack.set_word(4, path);
-            self.control.push_back(self.back(slot, &o));
+            self.control.push(cell);
             let first = self.s.nature.credit.is_some_and(|c| c.trimmed_first);
             return self.ask(io.now, conn, first);
         }
@@ -633,8 +624,8 @@ impl Uec {
                 }
             }
             let (next, accepted) = (r.next, r.accepted);
-            let slot = Uec::header(io, o.flow.0, self.s.header, o.at_src, o.class, kind::ACK);
-            let ack = &mut io.arena.packets[slot as usize];
+            let cell = Uec::header(io, &o, Toward::Sender, self.s.header, kind::ACK);
+            let ack = &mut io.arena.packets[cell.packet as usize];
             (ack.seq, ack.stamp, ack.window) = (next, packet.stamp, accepted as u32);
             let words = [
                 kind::ACK,
@@ -645,7 +636,7 @@ impl Uec {
                 path,
             ];
             words.into_iter().enumerate().for_each(|(i, word)| ack.set_word(i, word));
-            self.control.push_back(self.back(slot, &o));
+            self.control.push(cell);
         }
         self.ask(io.now, conn, false);
     }
@@ -714,13 +705,9 @@ impl Uec {
         let again: u64 = s.again.len() as u64 * u64::from(mss + header);
         let target = s.target(&self.s, mss, most, active) + again.div_ceil(QUANTUM) as u32;
         let o = s.out.opening;
-        let slot = Uec::header(io, o.flow.0, header, o.at_dst, o.class, kind::RTS);
-        let rts = &mut io.arena.packets[slot as usize];
-        rts.flags = flag::PROBE;
-        rts.set_word(5, target);
-        let mut cell = Cell::new(slot, header).with_priority(HEADERS).with_class(o.class);
-        (cell.to, cell.entropy) = (o.dst, o.forth.wrapping_add(slot));
-        self.control.push_back(cell);
+        let cell = Uec::header(io, &o, Toward::Receiver, header, kind::RTS);
+        io.arena.packets[cell.packet as usize].set_word(5, target);
+        self.control.push(cell);
     }
 }
 
@@ -835,7 +822,7 @@ impl Stack for Uec {
         let open = |priority: u8| io.paused & (1 << priority) == 0;
         let (headers, data) = (open(HEADERS), open(DATA));
         if headers {
-            if let Some(cell) = self.control.pop_front().or_else(|| self.send_pull(io)) {
+            if let Some(cell) = self.control.pop().or_else(|| self.send_pull(io)) {
                 return Some(cell);
             }
         }
@@ -906,7 +893,7 @@ impl Stack for Uec {
         }
     }
     fn queued(&self) -> u64 {
-        self.control.len() as u64
+        self.control.len()
     }
     fn counters(&self, conn: u32) -> Counters {
         match self.ends.get(conn) {

@@ -9,6 +9,7 @@ pub mod threshold;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use penstock_core::params::{parse_spec, unknown};
 use penstock_core::{
@@ -34,6 +35,9 @@ pub struct Discipline {
     pub build: fn(&Params, packet: u32) -> Result<Rule, ParamError>,
 }
 
+/// Builds a queue as [`Discipline::build`] does, for a discipline that was made at run time: a builder with state of its own.
+pub type BuildQueue = Arc<dyn Fn(&Params, u32) -> Result<Rule, ParamError> + Send + Sync>;
+
 /// What a discipline compares with its thresholds.
 const COUNT: ParamSpec = ParamSpec::new(
     "count",
@@ -55,6 +59,9 @@ fn counting(p: &Params, rule: Rule) -> Rule {
 struct Waiting(Rule);
 
 impl QueueDiscipline for Waiting {
+    fn at_port(&mut self, port: u32) {
+        self.0.at_port(port);
+    }
     fn admit(&mut self, now: Time, q: &Backlog, packet: &Packet, full: bool, rng: &mut Stream) -> Verdict {
         let (packets, bytes) = (q.packets.saturating_sub(1), q.bytes - u64::from(q.serving));
         self.0.admit(now, &Backlog { packets, bytes, ..*q }, packet, full, rng)
@@ -84,6 +91,8 @@ pub struct QueueSpec {
     pub name: String,
     discipline: &'static Discipline,
     params: Params,
+    /// What builds it in the place of the discipline's own function.
+    builder: Option<BuildQueue>,
 }
 
 impl core::fmt::Debug for QueueSpec {
@@ -105,6 +114,18 @@ impl QueueSpec {
     /// # Errors
     /// As [`Self::parse`].
     pub fn among(known: &[&'static Discipline], key: &str, text: &str) -> Result<QueueSpec, ParamError> {
+        QueueSpec::built_by(known, &[], key, text)
+    }
+    /// The same; those named in `builders` are built by these.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn built_by(
+        known: &[&'static Discipline],
+        builders: &[(&'static str, BuildQueue)],
+        key: &str,
+        text: &str,
+    ) -> Result<QueueSpec, ParamError> {
         let (name, given) = parse_spec(key, text)?;
         let Some(discipline) = known.iter().copied().find(|d| d.name == name) else {
             let names: Vec<&str> = known.iter().map(|d| d.name).collect();
@@ -112,8 +133,9 @@ impl QueueSpec {
         };
         let inner = |e: ParamError| ParamError::new(format!("{key}:{}", e.key), e.value, e.rule);
         let params = Params::parse(&format!("queue {name}"), discipline.params, &given).map_err(inner)?;
-        let spec = QueueSpec { name: text.to_string(), discipline, params };
-        (spec.discipline.build)(&spec.params, 1500).map_err(inner)?;
+        let builder = builders.iter().find(|(of, _)| *of == name).map(|(_, build)| build.clone());
+        let spec = QueueSpec { name: text.to_string(), discipline, params, builder };
+        spec.try_build(1500).map_err(inner)?;
         Ok(spec)
     }
     /// True when it marks packets that are ECN-capable, and so drops those that are not.
@@ -126,10 +148,18 @@ impl QueueSpec {
     }
     /// The threshold K of a discipline that has one, and whether it was given.
     pub fn threshold(&self) -> Option<(Amount, bool)> {
-        self.params.declares("k").then(|| (self.params.amount("k"), self.params.is_given("k")))
+        let amount = |spec: &&ParamSpec| spec.name == "k" && matches!(spec.kind, Kind::Amount);
+        let k = self.discipline.params.iter().find(amount)?.name;
+        Some((self.params.amount(k), self.params.is_given(k)))
     }
     /// A queue for one port whose full data packets take `packet` bytes on the wire.
     pub fn build(&self, packet: u32) -> Rule {
-        (self.discipline.build)(&self.params, packet).expect("parameters were checked by parse")
+        self.try_build(packet).expect("parameters were checked by parse")
+    }
+    fn try_build(&self, packet: u32) -> Result<Rule, ParamError> {
+        match &self.builder {
+            Some(build) => build(&self.params, packet),
+            None => (self.discipline.build)(&self.params, packet),
+        }
     }
 }

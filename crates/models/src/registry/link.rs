@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use penstock_core::{Amount, ParamError};
 use penstock_fabric::{
-    BufferConfig, Cable, ClassConfig, PauseAt, PortConfig, Scheduler, Service, Trim, PRIORITIES,
+    BufferConfig, Cable, ClassConfig, PauseAt, PortConfig, Rule, Scheduler, Service, Trim, PRIORITIES,
 };
 use penstock_units::{Dur, Rate};
 
@@ -75,6 +75,8 @@ pub struct LinkNeeds {
     pub trim: Option<Trim>,
     /// Queue discipline of a priority, as written in a scenario (`threshold:k=40pkt`).
     pub queue: Option<(u8, String)>,
+    /// Queue discipline over all priorities of the port, written the same way; a scenario's own goes before it.
+    pub queue_of_port: Option<String>,
     /// Disciplines that `queue` may name beside the standard ones, for protocols that bring their own.
     pub disciplines: &'static [&'static Discipline],
     /// Priorities with flow control.
@@ -119,6 +121,9 @@ impl LinkNeeds {
                 ParamError::new("queue", text, rule)
             };
             classes.get_mut(usize::from(*priority)).ok_or_else(rule)?.rule = queue.build(facts.packet);
+        }
+        if let (Some(text), Rule::DropTail) = (&self.queue_of_port, &port.rule) {
+            port.rule = QueueSpec::among(DISCIPLINES, "queue", text)?.build(facts.packet);
         }
         port.service = Some(Box::new(Service { scheduler: self.scheduler, classes, trim: self.trim }));
         port.telemetry |= self.telemetry;

@@ -12,7 +12,7 @@ pub use standard::{
     host_controller, protocol, receive_control, unread, HOST_PROTOCOLS, PROTOCOLS, RECEIVE_PROTOCOLS, STACKS,
 };
 
-use crate::queues::{Discipline, QueueSpec};
+use crate::queues::{BuildQueue, Discipline, QueueSpec};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -180,6 +180,8 @@ pub struct Registry {
     hosts: Vec<&'static HostProtocol>,
     /// What builds the protocols of these names in the place of their own `build`.
     builders: Vec<(&'static str, BuildSuite)>,
+    /// The same of queue disciplines.
+    queue_builders: Vec<(&'static str, BuildQueue)>,
 }
 
 /// Puts `item` at the end, or in the place of the one with its name.
@@ -208,7 +210,10 @@ impl Registry {
                 self.builders.retain(|(name, _)| *name != p.name);
                 put(&mut self.protocols, p, |p| p.name);
             }
-            Entry::Queue(d) => put(&mut self.queues, d, |d| d.name),
+            Entry::Queue(d) => {
+                self.queue_builders.retain(|(name, _)| *name != d.name);
+                put(&mut self.queues, d, |d| d.name);
+            }
             Entry::Receive(p) => put(&mut self.receive, p, |p| p.name),
             Entry::Host(p) => put(&mut self.hosts, p, |p| p.name),
         }
@@ -219,6 +224,13 @@ impl Registry {
     pub fn with_builder(self, protocol: &'static Protocol, build: BuildSuite) -> Registry {
         let mut registry = self.with(protocol);
         registry.builders.push((protocol.name, build));
+        registry
+    }
+    /// The same with a queue discipline that `build` builds, not its own function.
+    #[must_use]
+    pub fn with_queue_builder(self, discipline: &'static Discipline, build: BuildQueue) -> Registry {
+        let mut registry = self.with(discipline);
+        registry.queue_builders.push((discipline.name, build));
         registry
     }
     fn build(&self, protocol: &Protocol, params: &Params) -> Result<Suite, ParamError> {
@@ -273,7 +285,7 @@ impl Registry {
     /// # Errors
     /// An unknown discipline or a bad parameter, naming `key`.
     pub fn queue(&self, key: &str, text: &str) -> Result<QueueSpec, ParamError> {
-        QueueSpec::among(&self.queues, key, text)
+        QueueSpec::built_by(&self.queues, &self.queue_builders, key, text)
     }
     /// A receiver-side control as written in a scenario (`none`, `ictcp:alpha=0.9`), parsed.
     ///
@@ -319,6 +331,8 @@ impl Registry {
 mod tests {
     use super::*;
     use alloc::string::ToString;
+    use penstock_core::Amount;
+    use penstock_fabric::Rule;
 
     const MINE: Protocol = Protocol {
         name: "mine",
@@ -350,6 +364,23 @@ mod tests {
         let message = registry.protocol("protocol", "mine").err().unwrap().to_string();
         assert!(message.contains("protocol:x") && message.contains("state of its own"), "{message}");
         assert!(registry.with(&MINE).protocol("protocol", "mine").is_ok());
+    }
+    #[test]
+    fn so_does_the_builder_of_a_queue() {
+        const MY_QUEUE: Discipline = Discipline {
+            name: "mine",
+            text: "",
+            cites: "",
+            params: &[],
+            marks: |_| false,
+            build: |_, _| Ok(Rule::DropTail),
+        };
+        let k = Amount::Packets(7);
+        let build: BuildQueue = Arc::new(move |_, _| Ok(Rule::Threshold(k)));
+        let registry = Registry::standard().with_queue_builder(&MY_QUEUE, build);
+        let rule = |registry: &Registry| registry.queue("queue", "mine").unwrap().build(1500);
+        assert!(matches!(rule(&registry), Rule::Threshold(Amount::Packets(7))));
+        assert!(matches!(rule(&registry.with(&MY_QUEUE)), Rule::DropTail));
     }
     #[test]
     fn every_standard_name_is_there_once_and_builds() {

@@ -17,6 +17,7 @@ pub const PROTOCOLS: &[&Protocol] = &[
     &protocols::linux::LINUX_RENO,
     &protocols::linux_cubic::LINUX_CUBIC,
     &protocols::bbr::BBR,
+    &protocols::bbr3::BBR3,
     &protocols::dctcp::DCTCP,
     &protocols::ecn_label::ECN_LABEL,
     &protocols::sdc::SDC,
@@ -33,6 +34,8 @@ pub const PROTOCOLS: &[&Protocol] = &[
 pub const STACKS: &[&Protocol] = &[
     &protocols::pfabric::PFABRIC,
     &protocols::homa::HOMA,
+    &protocols::phost::PHOST,
+    &protocols::pias::PIAS,
     &protocols::ndp::NDP,
     &protocols::eqds::EQDS,
     &protocols::nscc::NSCC,
@@ -62,6 +65,7 @@ impl Registry {
             receive: RECEIVE_PROTOCOLS.to_vec(),
             hosts: HOST_PROTOCOLS.to_vec(),
             builders: Vec::new(),
+            queue_builders: Vec::new(),
         }
     }
 }

@@ -82,9 +82,13 @@ impl Network {
                 self.fetch_beyond(&mut soon);
             }
             let Some((cell, following)) = self.fabric.arrive_fast(next, port, &mut self.arena) else {
-                let arrived = self.arrive_by(next, port);
+                let arrived = if self.fabric.ports()[port as usize].serves_alone() {
+                    self.arrive_served(next, port)
+                } else {
+                    self.arrive_by(next, port).map(|arrived| arrived.cell)
+                };
                 if arrived.is_some() || self.disturbed() {
-                    return arrived.map(|arrived| arrived.cell);
+                    return arrived;
                 }
                 continue;
             };
@@ -105,6 +109,24 @@ impl Network {
                 return None;
             }
         }
+    }
+    /// An arrival by a port that schedules and shares no buffer.
+    #[inline(never)]
+    fn arrive_served(&mut self, now: Time, port: u32) -> Option<Cell> {
+        let Some((cell, following)) = self.fabric.arrive_served(now, port, &mut self.arena) else {
+            return self.arrive_by(now, port).map(|arrived| arrived.cell);
+        };
+        if following != Time::NEVER {
+            self.arrivals.push(following, port);
+        }
+        self.packet_hops += 1;
+        let at = self.to[port as usize];
+        if at == cell.to {
+            self.conservation.delivered += 1;
+            return Some(cell);
+        }
+        self.pass(now, port, at, cell);
+        None
     }
     /// A packet at switch `at`, come from `port`, goes on.
     #[inline(always)]
@@ -147,6 +169,12 @@ impl Network {
     }
     #[inline(never)]
     fn put_with_care(&mut self, now: Time, port: u32, cell: Cell) -> bool {
+        if let Some(head) = self.fabric.offer_clear_served(now, port, &cell, &mut self.arena) {
+            if head != Time::NEVER {
+                self.arrivals.push(head, port);
+            }
+            return true;
+        }
         match self.fabric.offer(now, port, cell, &mut self.arena) {
             Offered::Queued(None) | Offered::Trimmed(None) => true,
             Offered::Queued(Some(at)) | Offered::Trimmed(Some(at)) => {

@@ -3,17 +3,18 @@
 //! of the time between segments that is never below 40 ms.
 //!
 //! Linux acknowledges when more than one full segment has come, whatever it measured that to be; here every segment with payload
-//! counts as one, so that two short ones are acknowledged too. It also delays ACKs of what comes out of order by up to 1 ms (ACK
+//! counts as one, so that two short ones are acknowledged too. A segment that ends a write, or is short, is acknowledged as soon as
+//! the application has read it (`tcp_measure_rcv_mss`, `tcp_cleanup_rbuf`): at once, where it reads at once. Linux also delays ACKs of what comes out of order by up to 1 ms (ACK
 //! compression, `tcp_comp_sack_*`); here each is acknowledged at once (RFC 5681 section 4.2).
 
 use super::{Echo, Heard};
 use crate::packet::{flag, Ecn, Packet};
-use crate::tcp::{EcnMode, TcpConfig};
+use crate::tcp::{ticks, EcnMode, TcpConfig};
 use penstock_units::{Dur, Time};
 
 /// TCP_ATO_MIN and TCP_DELACK_MIN: HZ / 25.
 const ATO_MIN: Dur = Dur::millis(40);
-/// The longest delay: TCP_DELACK_MAX, HZ / 5.
+/// TCP_DELACK_MAX, HZ / 5.
 const DELAY_MAX: Dur = Dur::millis(200);
 /// TCP_MAX_QUICKACKS.
 const QUICK_MAX: u32 = 16;
@@ -31,9 +32,15 @@ pub struct Linux {
     quick: u32,
     /// What quick-ack mode begins with: half of the receive window in segments, 16 at most.
     quick_acks: u32,
+    /// A tick of the timers.
+    tick: Dur,
+    /// The longest delay.
+    longest: Dur,
     /// A gap longer than this is a pause: the timeout of the peer, as far as is known here.
     pause: Dur,
     until: Time,
+    /// Payload of a full segment; none where the application takes its time.
+    full: u32,
     ece: bool,
     /// DCTCP.CE has changed with this segment.
     changed: bool,
@@ -49,8 +56,12 @@ impl Linux {
             last: Time::ZERO,
             quick: 0,
             quick_acks: half.clamp(2, u64::from(QUICK_MAX)) as u32,
+            // tcp_delack_max: since Linux 6.8 a tick less than the floor of the timeout.
+            tick: cfg.rto_granularity,
+            longest: DELAY_MAX.min(cfg.rto_min.max(cfg.rto_granularity * 2) - cfg.rto_granularity),
             pause: cfg.rto_min,
             until: Time::NEVER,
+            full: if cfg.read_rate.is_none() { cfg.mss } else { 0 },
             ece: false,
             changed: false,
         }
@@ -101,13 +112,16 @@ impl Echo for Linux {
         if heard.duplicate || p.seq_len() == 0 {
             self.quick = self.quick_acks;
         }
+        // ICSK_ACK_PUSHED
+        let read = self.full > 0 && (p.payload < self.full || p.has(flag::PUSH));
         let at_once = self.changed
+            || read
             || !heard.in_order
             || heard.unacknowledged >= 2
             || self.quick > 0
             || p.flags & (flag::PROBE | flag::FIN) != 0;
         if !at_once && self.until == Time::NEVER {
-            self.until = now + self.ato.clamp(ATO_MIN, DELAY_MAX);
+            self.until = ticks::expiry(now, self.ato.max(ATO_MIN).min(self.longest), self.tick);
         }
         u32::from(at_once)
     }

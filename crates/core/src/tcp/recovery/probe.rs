@@ -1,11 +1,11 @@
 //! The tail-loss probe (RFC 8985 section 7).
 
 use super::{Act, Arrival, Connection, Outgoing, Why};
-use crate::tcp::{Personality, Phase};
+use crate::tcp::{ticks, Personality, Phase};
 use penstock_units::{Dur, Time};
 
 /// TCP_TIMEOUT_MIN_US of Linux.
-const TIMEOUT_MIN: Dur = Dur::millis(2);
+pub(super) const TIMEOUT_MIN: Dur = Dur::millis(2);
 
 /// When a probe is sent, and what is made of the one that is out.
 #[derive(Clone, Debug)]
@@ -67,7 +67,11 @@ impl Probe {
             Personality::Linux if single => pto += c.cfg.rto_min,
             Personality::Linux => pto += TIMEOUT_MIN,
         }
-        self.at = (c.now + pto).min(c.rto_at);
+        let at = match c.cfg.personality {
+            Personality::Rfc => c.now + pto,
+            Personality::Linux => ticks::expiry(c.now, pto, c.cfg.rto_granularity),
+        };
+        self.at = at.min(c.rto_at);
     }
     /// RFC 8985 section 7.3: new data when there is some and the receiver has room, else the last segment again.
     pub(super) fn send(&mut self, c: &Connection<'_>) -> Option<Outgoing> {

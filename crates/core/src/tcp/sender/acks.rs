@@ -5,7 +5,7 @@ use crate::control::{AckRecord, Congestion, Limit};
 use crate::header::CcHeader;
 use crate::packet::{flag, Packet};
 use crate::tcp::recovery::{Act, Arrival, Outcome};
-use crate::tcp::{EcnMode, Personality, Recovery};
+use crate::tcp::{ticks, EcnMode, Personality, Recovery};
 use penstock_units::{Dur, Time};
 
 /// What an ACK says about data, and what it found.
@@ -237,11 +237,12 @@ impl Sender {
             self.active_at = now;
             self.rto_at = Time::NEVER;
         } else if !outcome.against_custom {
-            self.rto_at = now + self.rto();
+            self.rto_at = self.rto_after(now);
             if self.steers && self.sacked.containing(self.view.una).is_some() {
                 // The next segment had been SACKed: the receiver has given it up, or its ACK is on the way
                 // (tcp_check_sack_reneging, from memory).
-                self.rto_at = now + (self.view.rtt_smoothed / 2).max(Dur::millis(10));
+                let wait = (self.view.rtt_smoothed / 2).max(Dur::millis(10));
+                self.rto_at = ticks::expiry(now, wait, self.cfg.rto_granularity);
             }
         }
         if self.hears_all {
@@ -298,7 +299,7 @@ impl Sender {
             self.view.nxt = self.view.una;
             self.cwr_end = self.cwr_end.min(self.view.una);
         }
-        self.rto_at = now + self.rto();
+        self.rto_at = self.rto_after(now);
     }
 
     /// RFC 3168 section 6.1.2: after any reduction, loss included, the first new data carries CWR; without it

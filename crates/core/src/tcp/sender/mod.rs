@@ -9,7 +9,7 @@ use crate::control::{Congestion, Control, FlowView, Limit, WindowLaw};
 use crate::quantity::Report;
 use crate::rng::Stream;
 use crate::tcp::recovery::{self, Act, AnyRecovery, Connection, Recovery};
-use crate::tcp::{HeaderCompressor, Personality, Ranges, RttEstimator, SegmentLog, TcpConfig};
+use crate::tcp::{ticks, HeaderCompressor, Personality, Ranges, RttEstimator, SegmentLog, TcpConfig};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -395,6 +395,16 @@ impl Sender {
     /// The timeout that `on_deadline` has just handled.
     pub fn take_timeout(&mut self) -> Option<TimeoutRecord> {
         self.last_timeout.take()
+    }
+    /// When the retransmission timer that is set now goes off.
+    #[inline]
+    fn rto_after(&self, now: Time) -> Time {
+        let rto = self.rto();
+        if self.steers {
+            ticks::expiry(now, rto, self.cfg.rto_granularity)
+        } else {
+            now + rto
+        }
     }
     /// Next time to wake up.
     #[inline(always)]

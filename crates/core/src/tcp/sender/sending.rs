@@ -5,8 +5,11 @@ use crate::control::Limit;
 use crate::header::CcHeader;
 use crate::packet::{flag, Ecn, Packet};
 use crate::tcp::recovery::{Choice, Outgoing, Why};
-use crate::tcp::{EcnMode, Recovery};
+use crate::tcp::{ticks, EcnMode, Recovery};
 use penstock_units::Time;
+
+/// Segments at the start of a connection that Linux does not pace.
+const UNPACED: u64 = 10;
 
 impl Sender {
     /// Writes the next packet into `out` and `header`; false when nothing may be sent now.
@@ -112,7 +115,11 @@ impl Sender {
         if now < self.host_free_at {
             return Some(Limit::Host);
         }
-        if self.pacing.is_some() && now < self.pace_at() {
+        // Linux (tcp_update_skb_after_send, from memory; a script shows it) does not pace the first ten segments of a connection.
+        if self.pacing.is_some()
+            && now < self.pace_at()
+            && !(self.steers && self.stats.data_packets < UNPACED)
+        {
             return Some(Limit::Pacing);
         }
         None
@@ -173,7 +180,7 @@ impl Sender {
         out.set_class(self.class);
         self.stamp_header(now, out, header);
         if self.rto_at == Time::NEVER {
-            self.rto_at = now + self.rto();
+            self.rto_at = self.rto_after(now);
         }
     }
 
@@ -235,12 +242,19 @@ impl Sender {
         v.max_sent = v.max_sent.max(end);
         self.active_at = now;
         if self.rto_at == Time::NEVER {
-            self.rto_at = now + self.rtt.rto(&self.cfg);
+            self.rto_at = if self.steers {
+                ticks::expiry(now, self.rtt.rto(&self.cfg), self.cfg.rto_granularity)
+            } else {
+                now + self.rtt.rto(&self.cfg)
+            };
         }
         if self.log.is_some() {
             self.note_sent(now, seq, seq + payload, idle);
         }
         if self.hears_all {
+            if self.steers && end >= self.view.app_end {
+                out.flags |= flag::PUSH;
+            }
             self.recovery.rearm(&connection!(self, now));
             self.sync(now);
         }

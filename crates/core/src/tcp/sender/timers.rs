@@ -23,7 +23,7 @@ impl Sender {
             let outcome = self.recovery.on_deadline(&connection!(self, now));
             self.count_lost(outcome.lost);
             if outcome.against_custom {
-                self.rto_at = now + self.rto();
+                self.rto_at = self.rto_after(now);
             }
             self.act(now, outcome.act);
         }
@@ -57,7 +57,7 @@ impl Sender {
             in_a_row,
         });
         self.rtt.back_off(&self.cfg);
-        self.rto_at = now + self.rto();
+        self.rto_at = self.rto_after(now);
         self.timed = None;
         if self.phase == Phase::SynSent {
             self.syn_due = true;

@@ -15,19 +15,9 @@ fn view(una: u64) -> FlowView {
         nxt: una,
         max_sent: una,
         app_end: una,
-        in_flight: 0,
         rwnd: 64_000,
-        segment: 1000,
-        mss: 1000,
-        rtt_latest: Dur::ZERO,
-        rtt_smoothed: Dur::ZERO,
-        rtt_min: Dur::MAX,
         limit: Default::default(),
-        in_recovery: false,
-        started: Time::ZERO,
-        flow: 0,
-        size: 0,
-        due: Time::NEVER,
+        ..FlowView::plain(1000)
     }
 }
 

@@ -5,8 +5,9 @@
 //! in virtual time a retransmission often shares its instant with new data sent before it.
 
 use super::super::Connection;
+use crate::tcp::recovery::probe::TIMEOUT_MIN;
 use crate::tcp::segments::Delivered;
-use crate::tcp::{Phase, Ranges, Segment};
+use crate::tcp::{ticks, Phase, Ranges, Segment};
 use penstock_units::{Dur, Time};
 
 /// Recoveries without a D-SACK after which the reordering window is small again (RFC 8985 section 6.2 step 4).
@@ -91,7 +92,7 @@ impl Rack {
     }
     /// Section 6.2 step 5: adds to `lost` what is lost by now, answers with its bytes, and sets the timer for the rest.
     pub(super) fn detect(&mut self, c: &Connection<'_>, lost: &mut Ranges) -> u64 {
-        self.at = Time::NEVER;
+        let mut last = None;
         let mut bytes = 0;
         for s in c.segments.into_iter().flat_map(|log| log.iter()) {
             if s.sacked {
@@ -112,9 +113,13 @@ impl Rack {
                 bytes += mark(lost, s);
             } else {
                 // The RFC waits for the last of them: it then marks all.
-                self.at = if self.at == Time::NEVER { due } else { self.at.max(due) };
+                last = last.max(Some(due));
             }
         }
+        // tcp_rack_mark_lost: "timeout + TCP_TIMEOUT_MIN_US"
+        self.at = last.map_or(Time::NEVER, |due| {
+            ticks::expiry(c.now, due.since(c.now) + TIMEOUT_MIN, c.cfg.rto_granularity)
+        });
         bytes
     }
     /// Section 6.3: at a retransmission timeout the first segment is lost, and all that have been out for long enough.

@@ -1,0 +1,662 @@
+//! pHost: a sender asks, its receiver answers with a token per packet, the message with the fewest packets missing first; messages of a few
+//! packets begin with tokens of their own (Gao, Narayan, Kumar, Agarwal, Ratnasamy, Shenker, CoNEXT 2015; read from memory).
+//!
+//! Values and what the paper leaves open are those of the authors' simulator, YAPS (NetSys/simulator, 00b7557, `ext/capabilityflow.cpp` and
+//! `capabilityhost.cpp`), read and not copied; its capabilities are the tokens. Here a request to send is repeated when nothing is heard
+//! of it, and what says that all has arrived is repeated with it: there, neither is ever lost.
+
+use crate::registry::{LinkNeeds, Paths, Protocol, Suite, Wire};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::sync::Arc;
+use penstock_core::packet::flag;
+use penstock_core::rng::Entity;
+use penstock_core::tcp::{TimeoutKind, TimeoutRecord};
+use penstock_core::{Amount, Kind, Packet, ParamSpec, Quantity, Report, Stream, Unit};
+use penstock_fabric::{Cell, Scheduler};
+use penstock_host::ends::{self, Alarms, Headers, Incoming, Outgoing, Seats, Toward};
+use penstock_host::{Counters, HostFacts, Io, News, Opening, Stack};
+use penstock_units::{Bytes, Dur, Rate, Time};
+
+static TOKENS: Quantity =
+    Quantity::new("tokens_held", Unit::One, "tokens of a message that its sender has and has not used");
+static TOKENS_OUT: Quantity = Quantity::new(
+    "tokens_unanswered",
+    Unit::One,
+    "tokens given after the newest one that came back with data",
+);
+
+/// Requests, tokens and what says that all has arrived; messages that begin with tokens; others (YAPS: priorities 0, 1 and 2).
+const CONTROL: u8 = 7;
+const SHORT: u8 = 6;
+const LONG: u8 = 5;
+/// Links of the longest path in a fat tree: each stores a packet before it goes on.
+const HOPS: u32 = 6;
+
+/// pHost.
+pub const PHOST: Protocol = Protocol {
+    name: "phost",
+    text: "pHost: receivers give tokens, the message with the fewest packets missing first; short ones begin at once",
+    cites: "Gao et al., CoNEXT 2015 (from memory); YAPS",
+    params: &[
+        ParamSpec::new(
+            "free",
+            Kind::Count,
+            "",
+            "packets up to which a message begins with tokens for all; unset = as token_window",
+            "a pipe; YAPS: 8, where a round trip has 8 packets",
+        )
+        .range(0.0, 1e6),
+        ParamSpec::new(
+            "token_window",
+            Kind::Count,
+            "",
+            "tokens that may be unanswered before a receiver turns to another message; unset = the pipe at line rate and 6 more, one for \
+             each link of a fat tree, that stores them",
+            "a pipe; YAPS: 8",
+        )
+        .range(1.0, 1e6),
+        ParamSpec::new(
+            "token_life",
+            Kind::Float,
+            "1.5",
+            "packet times after which a sender can no longer use a token",
+            "YAPS: 1.5",
+        )
+        .range(0.1, 1e6),
+        ParamSpec::new(
+            "window_timeout",
+            Kind::Float,
+            "",
+            "packet times after its last token at which a message with too many unanswered has its turn again; unset = three token windows \
+             and 1",
+            "YAPS: 25",
+        )
+        .range(1.0, 1e6),
+        ParamSpec::new(
+            "resend",
+            Kind::Float,
+            "",
+            "packet times after the last token of a message at which tokens for what is missing follow; unset = a token window and 1",
+            "YAPS: 9",
+        )
+        .range(1.0, 1e6),
+        ParamSpec::new("header", Kind::Size, "40", "headers of a packet, and a control packet", "YAPS: 40").range(20.0, 1000.0),
+        ParamSpec::new("buffer", Kind::Amount, "", "what a port holds; unset = two pipes of 6 packets more", "as pFabric's").range(1.0, 1e12),
+        ParamSpec::new(
+            "repeat",
+            Kind::Duration,
+            "",
+            "silence after which a sender asks again, later every time; unset = 5 ms, or 20 base round trips where that is more",
+            "chosen: nothing is lost in YAPS",
+        )
+        .range(1e-6, 100.0),
+    ],
+    reports: &[&TOKENS, &TOKENS_OUT],
+    build: |p| {
+        let settings = Settings {
+            free: p.is_set("free").then(|| p.count("free") as u32),
+            window: p.is_set("token_window").then(|| p.count("token_window") as u32),
+            life: p.float("token_life"),
+            window_timeout: p.is_set("window_timeout").then(|| p.float("window_timeout")),
+            resend: p.is_set("resend").then(|| p.float("resend")),
+            header: p.bytes("header").0 as u32,
+            repeat: p.is_set("repeat").then(|| p.dur("repeat")),
+        };
+        let buffer = p.is_set("buffer").then(|| p.amount("buffer"));
+        let suite = Suite::own(
+            Arc::new(move |facts| Box::new(PHost::new(facts, settings))),
+            Wire { header: settings.header, ack: settings.header },
+            Some(Arc::new(move |facts| {
+                let pipe = facts.pipe_bytes() as u64 + u64::from(HOPS * facts.packet);
+                let limit = buffer.unwrap_or(Amount::Bytes(2 * pipe));
+                LinkNeeds {
+                    scheduler: Scheduler::Strict,
+                    limit: Some(limit),
+                    paths: Paths::BySender,
+                    ..LinkNeeds::default()
+                }
+            })),
+        );
+        Ok(Suite { own_order: true, ..suite })
+    },
+};
+
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    free: Option<u32>,
+    window: Option<u32>,
+    life: f64,
+    window_timeout: Option<f64>,
+    resend: Option<f64>,
+    header: u32,
+    repeat: Option<Dur>,
+}
+
+/// What a packet is: word 0. Word 1 of a token and of the data sent for it: the token's number; of data sent without one, and of a request: how
+/// many packets need none. Words 2 and 3: end of the message (data, request), first byte wanted (token). Word 4: bytes wanted (token), 1 where
+/// data needed no token. Word 5 of a token: packets missing. `seq` of what says that all has arrived: one past the last byte.
+mod kind {
+    pub const DATA: u32 = 0;
+    pub const REQUEST: u32 = 1;
+    pub const TOKEN: u32 = 2;
+    pub const DONE: u32 = 3;
+}
+
+fn wide(packet: &Packet) -> u64 {
+    u64::from(packet.word(2)) | u64::from(packet.word(3)) << 32
+}
+fn set_wide(packet: &mut Packet, value: u64) {
+    packet.set_word(2, value as u32);
+    packet.set_word(3, (value >> 32) as u32);
+}
+
+/// Leave to send a packet.
+#[derive(Clone, Copy, Debug)]
+struct Token {
+    number: u32,
+    from: u64,
+    bytes: u32,
+    until: Time,
+}
+
+struct Sending {
+    out: Outgoing,
+    una: u64,
+    /// Packets that need no token: the next one, the end of the last one, and until when.
+    free: u64,
+    free_end: u64,
+    free_until: Time,
+    tokens: VecDeque<Token>,
+    /// Packets missing, as its receiver says.
+    left: u64,
+    repeat_at: Time,
+    repeated: u32,
+    listed: Option<u64>,
+    rng: Stream,
+}
+
+struct Receiving {
+    incoming: Incoming,
+    /// End of the message as its sender says, and when it said so.
+    total: u64,
+    said: u64,
+    /// Where the next token begins; behind the end it goes on at the first gap.
+    cursor: u64,
+    /// Tokens given, how many there should be, and the newest of which data came.
+    given: u32,
+    goal: u32,
+    heard: u32,
+    last_token: Time,
+    /// Every packet has had its token: no more before this time.
+    wait_until: Option<Time>,
+    listed: Option<u64>,
+}
+
+enum End {
+    Sending(Box<Sending>),
+    Receiving(Box<Receiving>),
+}
+
+/// pHost at one host.
+struct PHost {
+    facts: HostFacts,
+    s: Settings,
+    /// Packets of the messages that need no token, tokens that may be unanswered.
+    free: u32,
+    window: u32,
+    /// Packet times after which a message with too many of these has its turn, and after which what is missing has tokens.
+    window_timeout: f64,
+    resend: f64,
+    /// Time of a full packet on the link of this host.
+    packet: Dur,
+    repeat: Dur,
+    ends: Seats<End>,
+    alarms: Alarms,
+    control: Headers,
+    /// Senders that may send, by packets missing, then age.
+    line: BTreeSet<(u64, u32, u32)>,
+    /// Messages that arrive here and are not complete, by packets missing, then age.
+    active: BTreeSet<(u64, u32, u32)>,
+    /// Times for tokens that are left out, as packets come that need none.
+    hold: u32,
+    /// No token before this time, and none worth a look before that one.
+    token_at: Time,
+    look_at: Time,
+}
+
+fn packet_time(facts: &HostFacts, header: u32, rate: Rate) -> Dur {
+    Bytes(u64::from(facts.mss + header + facts.framing)) / rate
+}
+
+impl PHost {
+    fn new(facts: &HostFacts, s: Settings) -> PHost {
+        let window = s.window.unwrap_or_else(|| facts.pipe(facts.mss + s.header + facts.framing) + HOPS);
+        PHost {
+            facts: *facts,
+            free: s.free.unwrap_or(window),
+            window,
+            window_timeout: s.window_timeout.unwrap_or(f64::from(3 * window + 1)),
+            resend: s.resend.unwrap_or(f64::from(window + 1)),
+            packet: packet_time(facts, s.header, facts.rate),
+            repeat: s.repeat.unwrap_or_else(|| Dur::millis(5).max(facts.base_rtt * 20)),
+            ends: Seats::default(),
+            alarms: Alarms::default(),
+            control: Headers::default(),
+            line: BTreeSet::new(),
+            active: BTreeSet::new(),
+            hold: 0,
+            token_at: Time::ZERO,
+            look_at: Time::NEVER,
+            s,
+        }
+    }
+    fn times(&self, packets: f64) -> Dur {
+        Dur::from_secs(self.packet.as_secs() * packets)
+    }
+    fn packets(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(u64::from(self.facts.mss))
+    }
+    /// Gives a sender its place in line and its alarm after something has changed.
+    fn settle(&mut self, conn: u32) {
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        let may_send = s.free < s.free_end.min(s.out.written) || !s.tokens.is_empty();
+        // Source: the message with the fewest packets missing first.
+        let place = may_send.then_some(s.left);
+        let was = core::mem::replace(&mut s.listed, place);
+        let age = s.out.opening.flow.0;
+        if s.out.remaining() == 0 {
+            s.repeat_at = Time::NEVER;
+        }
+        self.alarms.set(conn, s.repeat_at);
+        if was != place {
+            was.map(|left| self.line.remove(&(left, age, conn)));
+            place.map(|left| self.line.insert((left, age, conn)));
+        }
+    }
+    /// A request to send: what there is in all, and how many packets come by themselves.
+    fn request(&mut self, io: &mut Io<'_>, conn: u32, free: u64) {
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        let (o, written) = (s.out.opening, s.out.written);
+        let cell = ends::header(io.arena, &o, Toward::Receiver, self.s.header, CONTROL);
+        let packet = &mut io.arena.packets[cell.packet as usize];
+        packet.stamp = io.now.0;
+        packet.set_word(0, kind::REQUEST);
+        packet.set_word(1, free as u32);
+        set_wide(packet, written);
+        self.control.push(cell);
+    }
+    /// The next packet of a sender; `None` when its tokens have expired.
+    fn send(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
+        let (mss, header, most) = (u64::from(self.facts.mss), self.s.header, u64::from(self.free));
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
+        let free_end = s.free_end.min(s.out.written);
+        if s.free_until < io.now {
+            s.free = s.free.max(free_end);
+        }
+        let (seq, end, number, free) = if s.free < free_end {
+            let seq = s.free;
+            s.free = (seq + mss).min(free_end);
+            (seq, s.free, s.free_end.div_ceil(mss) as u32, true)
+        } else {
+            // A token is of use for a short time, so that none is used when its receiver waits for another sender.
+            let usable = |t: &Token| t.until >= io.now && t.from < s.out.written;
+            while s.tokens.front().is_some_and(|t| !usable(t)) {
+                s.tokens.pop_front();
+            }
+            let Some(t) = s.tokens.pop_front() else {
+                self.settle(conn);
+                return None;
+            };
+            (t.from, (t.from + u64::from(t.bytes)).min(s.out.written), t.number, false)
+        };
+        let payload = (end - seq) as u32;
+        let repeated = s.out.count_sent(end);
+        let (o, path, total) = (s.out.opening, s.rng.next_u64() as u32, s.out.written);
+        let wire = payload + header;
+        let slot = io.arena.alloc();
+        let packet = &mut io.arena.packets[slot as usize];
+        *packet = Packet {
+            seq,
+            stamp: io.now.0,
+            flow: o.flow.0,
+            wire_len: wire,
+            payload,
+            flags: if repeated { flag::RETRANSMIT } else { 0 },
+            ..Packet::default()
+        };
+        packet.set_conn(o.at_dst);
+        packet.set_class(o.class);
+        packet.set_word(0, kind::DATA);
+        packet.set_word(1, number);
+        set_wide(packet, total);
+        packet.set_word(4, u32::from(free));
+        let priority = if total.div_ceil(mss) <= most { SHORT } else { LONG };
+        let mut cell =
+            Cell::new(slot, wire).with_priority(priority).with_class(o.class).with_payload().with_noise();
+        (cell.to, cell.entropy) = (o.dst, path);
+        self.settle(conn);
+        Some(cell)
+    }
+    /// Gives a receiving end its place after something has changed.
+    fn place(&mut self, conn: u32) {
+        let mss = u64::from(self.facts.mss);
+        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
+        let missing = r.incoming.missing_below(r.total);
+        let place = (missing > 0).then(|| missing.div_ceil(mss));
+        let was = core::mem::replace(&mut r.listed, place);
+        let age = r.incoming.opening.flow.0;
+        if was != place {
+            was.map(|left| self.active.remove(&(left, age, conn)));
+            place.map(|left| self.active.insert((left, age, conn)));
+        }
+        self.look_at = Time::ZERO;
+    }
+    /// A request, or data that says the same.
+    fn learn(&mut self, now: Time, conn: u32, packet: &Packet, free: u32) {
+        let (total, both) = (wide(packet), self.packet * 2);
+        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
+        if packet.stamp < r.said || total == r.total {
+            return;
+        }
+        let known = core::mem::replace(&mut r.total, total);
+        r.said = packet.stamp;
+        let more = total.saturating_sub(known).div_ceil(u64::from(self.facts.mss)) as u32;
+        r.goal += more;
+        if free > 0 && more > 0 {
+            // What comes by itself needs no token, and takes the time of as many.
+            r.given += free.min(more);
+            r.cursor = r.cursor.max(total);
+            self.hold += free.min(more);
+            r.wait_until = (r.given >= r.goal).then_some(now + both * u64::from(free));
+        } else {
+            r.cursor = r.cursor.max(known).min(total);
+            r.wait_until = None;
+        }
+    }
+    /// A token, when its time has come: one for each packet that the link of this host can take.
+    fn give(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        while self.token_at <= io.now && self.look_at <= io.now && !self.active.is_empty() {
+            if self.hold > 0 {
+                self.hold -= 1;
+                self.token_at = (self.token_at + self.packet).max(io.now);
+                continue;
+            }
+            let (mut chosen, mut earliest) = (None, Time::NEVER);
+            for (left, _, conn) in &self.active {
+                let Some(End::Receiving(r)) = self.ends.get_mut(*conn) else { continue };
+                if let Some(until) = r.wait_until {
+                    if until > io.now {
+                        earliest = earliest.min(until);
+                        continue;
+                    }
+                    // Every packet had its token, and some did not come.
+                    r.wait_until = None;
+                    r.goal = r.given + *left as u32;
+                }
+                // Too many unanswered: its sender is busy with other receivers.
+                if r.given - r.heard.min(r.given) > self.window {
+                    let timeout = Dur::from_secs(self.packet.as_secs() * self.window_timeout);
+                    let again = r.last_token + timeout;
+                    if again > io.now {
+                        earliest = earliest.min(again);
+                        continue;
+                    }
+                    r.heard = r.given - self.window;
+                }
+                chosen = Some((*conn, *left));
+                break;
+            }
+            let Some((conn, left)) = chosen else {
+                self.look_at = earliest;
+                return None;
+            };
+            let (mss, resend) = (u64::from(self.facts.mss), self.times(self.resend));
+            let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return None };
+            let gap = r.incoming.gap_from(r.cursor, r.total).or_else(|| r.incoming.first_gap(r.total));
+            let (from, to) = gap?;
+            let bytes = (to - from).min(mss);
+            r.cursor = from + bytes;
+            r.given += 1;
+            r.last_token = io.now;
+            if r.given >= r.goal {
+                r.wait_until = Some(io.now + resend);
+            }
+            let (number, o) = (r.given, r.incoming.opening);
+            let cell = ends::header(io.arena, &o, Toward::Sender, self.s.header, CONTROL);
+            let token = &mut io.arena.packets[cell.packet as usize];
+            token.set_word(0, kind::TOKEN);
+            token.set_word(1, number);
+            set_wide(token, from);
+            token.set_word(4, bytes as u32);
+            token.set_word(5, left.min(u64::from(u32::MAX)) as u32);
+            self.token_at = (self.token_at + self.packet).max(io.now);
+            return Some(cell);
+        }
+        None
+    }
+    fn on_forward(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet, trimmed: bool) {
+        let is_data = packet.word(0) == kind::DATA;
+        let free = if !is_data || packet.word(4) == 1 { packet.word(1) } else { 0 };
+        self.learn(io.now, conn, packet, free);
+        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
+        if is_data && !trimmed {
+            r.incoming.take(packet.seq, u64::from(packet.payload), io.news);
+            r.heard = if packet.word(4) == 1 { r.given } else { r.heard.max(packet.word(1)) };
+        }
+        // When all is there, and to whoever asks then.
+        if r.incoming.missing_below(r.total) == 0 {
+            let (o, next) = (r.incoming.opening, r.incoming.next);
+            let cell = ends::header(io.arena, &o, Toward::Sender, self.s.header, CONTROL);
+            let done = &mut io.arena.packets[cell.packet as usize];
+            done.seq = next;
+            done.set_word(0, kind::DONE);
+            self.control.push(cell);
+        }
+        if self.active.is_empty() {
+            self.token_at = self.token_at.max(io.now);
+        }
+        self.place(conn);
+    }
+    fn on_answer(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet) {
+        let (life, repeat) = (self.times(self.s.life), self.repeat);
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        (s.repeated, s.repeat_at) = (0, io.now + repeat);
+        if packet.word(0) == kind::TOKEN {
+            s.left = u64::from(packet.word(5));
+            s.tokens.push_back(Token {
+                number: packet.word(1),
+                from: wide(packet),
+                bytes: packet.word(4),
+                until: io.now + life,
+            });
+        } else {
+            s.una = s.una.max(packet.seq);
+            s.out.acked(s.una, io.news);
+        }
+        self.settle(conn);
+    }
+}
+
+impl Stack for PHost {
+    fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
+        let rng = Stream::new(self.facts.seed, self.facts.run, Entity::Sender, u64::from(opening.flow.0));
+        let sending = Sending {
+            out: Outgoing::new(opening),
+            una: 0,
+            free: 0,
+            free_end: 0,
+            free_until: Time::ZERO,
+            tokens: VecDeque::new(),
+            left: 0,
+            repeat_at: Time::NEVER,
+            repeated: 0,
+            listed: None,
+            rng,
+        };
+        self.ends.put(opening.at_src, End::Sending(Box::new(sending)));
+    }
+    fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
+        let receiving = Receiving {
+            incoming: Incoming::new(opening),
+            total: 0,
+            said: 0,
+            cursor: 0,
+            given: 0,
+            goal: 0,
+            heard: 0,
+            last_token: Time::ZERO,
+            wait_until: None,
+            listed: None,
+        };
+        self.ends.put(opening.at_dst, End::Receiving(Box::new(receiving)));
+    }
+    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
+        let packets = self.packets(bytes);
+        let (few, life) = (packets <= u64::from(self.free), self.times(packets as f64 + self.s.life));
+        let repeat = self.repeat;
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        let idle = s.una == s.out.written;
+        (s.free, s.free_end) = (s.out.written, s.out.written);
+        s.out.accept(bytes);
+        let mut free = 0;
+        if idle {
+            s.left = packets;
+            if few {
+                (s.free_end, s.free_until, free) = (s.out.written, io.now + life, packets);
+            }
+        } else {
+            s.left += packets;
+        }
+        s.repeat_at = io.now + repeat;
+        self.request(io, conn, free);
+        self.settle(conn);
+    }
+    fn expect(&mut self, conn: u32, end: u64) {
+        if let Some(End::Receiving(r)) = self.ends.get_mut(conn) {
+            r.incoming.expect(end);
+        }
+    }
+    fn close(&mut self, io: &mut Io<'_>, conn: u32) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            s.out.close(io.news);
+        }
+    }
+    fn leave(&mut self, io: &mut Io<'_>, conn: u32) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            s.out.leave(io.news);
+            let all_there = s.una >= s.out.written;
+            // The receiver has to hear that the message is shorter.
+            if !all_there {
+                self.request(io, conn, 0);
+            }
+        }
+        self.settle(conn);
+    }
+    fn forget(&mut self, _: &mut Io<'_>, conn: u32) {
+        match self.ends.take(conn) {
+            Some(End::Sending(s)) => {
+                s.listed.map(|left| self.line.remove(&(left, s.out.opening.flow.0, conn)));
+            }
+            Some(End::Receiving(r)) => {
+                r.listed.map(|left| self.active.remove(&(left, r.incoming.opening.flow.0, conn)));
+            }
+            None => {}
+        }
+        self.alarms.set(conn, Time::NEVER);
+    }
+    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
+        let packet = io.arena.packets[cell.packet as usize];
+        let conn = packet.conn();
+        let forward = packet.word(0) <= kind::REQUEST;
+        match self.ends.get(conn) {
+            Some(End::Sending(s)) if !forward && s.out.opening.flow.0 == packet.flow => {
+                self.on_answer(io, conn, &packet);
+            }
+            Some(End::Receiving(r)) if forward && r.incoming.opening.flow.0 == packet.flow => {
+                self.on_forward(io, conn, &packet, cell.is_trimmed());
+            }
+            _ => {}
+        }
+        io.arena.release(cell.packet);
+    }
+    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        if io.paused & (1 << CONTROL) == 0 {
+            if let Some(cell) = self.control.pop().or_else(|| self.give(io)) {
+                return Some(cell);
+            }
+        }
+        // What is paused of the two priorities of data holds all data back.
+        if io.paused & !(1 << CONTROL) != 0 {
+            return None;
+        }
+        while let Some((_, _, conn)) = self.line.first().copied() {
+            if let Some(cell) = self.send(io, conn) {
+                return Some(cell);
+            }
+        }
+        None
+    }
+    fn ready(&self, paused: u8) -> Time {
+        let control = paused & (1 << CONTROL) == 0;
+        let data = paused & !(1 << CONTROL) == 0;
+        if control && !self.control.is_empty() || data && !self.line.is_empty() {
+            Time::ZERO
+        } else if control && !self.active.is_empty() {
+            self.token_at.max(self.look_at)
+        } else {
+            Time::NEVER
+        }
+    }
+    fn link_rate(&mut self, _: &mut Io<'_>, rate: Rate) {
+        self.facts.rate = rate;
+        self.packet = packet_time(&self.facts, self.s.header, rate);
+    }
+    fn deadline(&self) -> Time {
+        self.alarms.first()
+    }
+    fn on_deadline(&mut self, io: &mut Io<'_>) {
+        while let Some(conn) = self.alarms.due(io.now) {
+            let Some(End::Sending(s)) = self.ends.get_mut(conn) else { continue };
+            // Nothing was heard: the request was lost, or what says that all has arrived.
+            s.repeated += 1;
+            s.repeat_at = io.now + self.repeat * (1 << s.repeated.min(6));
+            s.out.counters.timeouts += 1;
+            let record = TimeoutRecord {
+                kind: if s.repeated > 1 { TimeoutKind::Repeated } else { TimeoutKind::WindowLost },
+                block_start: s.una == 0,
+                block_offset: s.una,
+                outstanding: s.out.max_sent - s.una.min(s.out.max_sent),
+                cwnd: s.tokens.len() as u64 * u64::from(self.facts.mss),
+                rto: self.repeat,
+                in_a_row: s.repeated,
+            };
+            io.news.push(News::Timeout { flow: s.out.opening.flow, max_sent: s.out.max_sent, record });
+            self.request(io, conn, 0);
+            self.settle(conn);
+        }
+    }
+    fn queued(&self) -> u64 {
+        self.control.len()
+    }
+    fn counters(&self, conn: u32) -> Counters {
+        match self.ends.get(conn) {
+            Some(End::Sending(s)) => s.out.counters,
+            Some(End::Receiving(r)) => r.incoming.counters,
+            None => Counters::default(),
+        }
+    }
+    fn missing_below(&self, conn: u32, end: u64) -> u64 {
+        match self.ends.get(conn) {
+            Some(End::Receiving(r)) => r.incoming.missing_below(end),
+            _ => 0,
+        }
+    }
+    fn observe(&self, conn: u32, report: &mut Report<'_>) {
+        match self.ends.get(conn) {
+            Some(End::Sending(s)) => report(&TOKENS, s.tokens.len() as f64),
+            Some(End::Receiving(r)) => report(&TOKENS_OUT, f64::from(r.given - r.heard.min(r.given))),
+            None => {}
+        }
+    }
+}

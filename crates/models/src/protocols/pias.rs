@@ -1,0 +1,497 @@
+//! PIAS: a flow begins in the highest of eight priorities and sinks with every threshold of bytes it has sent; below that, DCTCP (Bai, Chen,
+//! Chen, Han, Tian, Wang, NSDI 2015; read from memory).
+//!
+//! The sender is a whole one, as a packet's priority is the sender's business: a window in bytes by DCTCP's rules (RFC 8257), an
+//! acknowledgement for every packet with the mark of that packet, loss by three packets beyond a gap or by a timeout (RFC 6675, RFC 6298
+//! in outline: the timeout is fixed and doubles). Thresholds are given: the paper computes them from the distribution of sizes
+//! (section 4.1), which is a job for whoever knows it.
+
+use crate::registry::{LinkNeeds, Protocol, Suite, Wire};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use penstock_core::packet::{flag, Ecn};
+use penstock_core::params::parse_size;
+use penstock_core::quantity::{ALPHA, CWND};
+use penstock_core::tcp::{Ranges, TimeoutKind, TimeoutRecord};
+use penstock_core::{Amount, Kind, Packet, ParamSpec, Report};
+use penstock_fabric::{Cell, Scheduler};
+use penstock_host::ends::{self, Alarms, Headers, Incoming, Outgoing, Seats, Toward};
+use penstock_host::{Counters, HostFacts, Io, News, Opening, Order, Stack};
+use penstock_units::{Dur, Time};
+
+/// The highest priority: that of acknowledgements, and of the first bytes of a flow (section 3.1).
+const FIRST: u8 = 7;
+/// Packets beyond a gap that show it to be a loss (RFC 6675 section 2).
+const BEYOND: u64 = 3;
+/// Links of the longest path in a fat tree: each stores a packet before it goes on.
+const HOPS: u32 = 6;
+
+/// PIAS.
+pub const PIAS: Protocol = Protocol {
+    name: "pias",
+    text: "PIAS: a flow sinks through eight priorities as it sends, whatever its size; DCTCP's window",
+    cites: "Bai et al., NSDI 2015 (from memory); RFC 8257",
+    params: &[
+        ParamSpec::new(
+            "thresholds",
+            Kind::Text,
+            "",
+            "bytes after which a flow sinks by one priority, by a further one, ..., as 10KB+100KB; unset = the pipe at line rate, doubled six \
+             times",
+            "section 4.1: computed from the sizes; the default is chosen",
+        ),
+        ParamSpec::new("window", Kind::Count, "10", "first window in packets", "RFC 6928").range(1.0, 1e6),
+        ParamSpec::new("g", Kind::Float, "0.0625", "gain of the marked-fraction average", "RFC 8257 section 4.2").range(1e-6, 1.0),
+        ParamSpec::new("alpha", Kind::Float, "1", "marked-fraction average at the start", "RFC 8257 section 3.3").range(0.0, 1.0),
+        ParamSpec::new(
+            "k",
+            Kind::Amount,
+            "",
+            "packets of all priorities of a port from which it marks; unset = the pipe at line rate and 6 packets",
+            "section 4.2: per port; the default is chosen, above DCTCP's bound of C RTT / 7",
+        )
+        .range(0.0, 1e12),
+        ParamSpec::new(
+            "rto",
+            Kind::Duration,
+            "",
+            "retransmission timeout, doubled each time in a row; unset = 1 ms, or 8 base round trips where that is more",
+            "chosen",
+        )
+        .range(1e-6, 100.0),
+        ParamSpec::new("header", Kind::Size, "40", "headers of a packet, and an acknowledgement", "of TCP's size").range(20.0, 1000.0),
+    ],
+    reports: &[&CWND, &ALPHA],
+    build: |p| {
+        let mut thresholds = Vec::new();
+        for part in p.text("thresholds").split('+').filter(|part| !part.is_empty()) {
+            match parse_size(part) {
+                Some(size) if size >= 1.0 && thresholds.last().is_none_or(|last| size > *last as f64) => {
+                    thresholds.push(size as u64);
+                }
+                _ => return Err(p.error("thresholds", "must be sizes that grow, separated by +, such as 10KB+100KB")),
+            }
+        }
+        if thresholds.len() > usize::from(FIRST) {
+            return Err(p.error("thresholds", "must be seven at most: there are eight priorities"));
+        }
+        let settings = Settings {
+            thresholds,
+            window: p.count("window") as u32,
+            g: p.float("g"),
+            alpha: p.float("alpha"),
+            rto: p.is_set("rto").then(|| p.dur("rto")),
+            header: p.bytes("header").0 as u32,
+        };
+        let k = p.is_set("k").then(|| p.amount("k"));
+        let wire = Wire { header: settings.header, ack: settings.header };
+        Ok(Suite::own(
+            Arc::new(move |facts| Box::new(Pias::new(facts, settings.clone()))),
+            wire,
+            Some(Arc::new(move |facts| {
+                let pipe = facts.pipe_bytes() as u64 + u64::from(HOPS * facts.packet);
+                let k = match k.unwrap_or(Amount::Bytes(pipe)) {
+                    Amount::Bytes(n) => format!("{n}B"),
+                    Amount::Packets(n) => format!("{n}pkt"),
+                };
+                LinkNeeds {
+                    scheduler: Scheduler::Strict,
+                    queue_of_port: Some(format!("threshold:k={k}")),
+                    ..LinkNeeds::default()
+                }
+            })),
+        ))
+    },
+};
+
+#[derive(Clone, Debug)]
+struct Settings {
+    thresholds: Vec<u64>,
+    window: u32,
+    g: f64,
+    alpha: f64,
+    rto: Option<Dur>,
+    header: u32,
+}
+
+/// Word 0 of an ACK: payload of the packet that it answers, whose first byte is in words 2 and 3. Word 1: 1 for a packet back. Word 4: 1 where
+/// the packet was marked.
+const BACK: u32 = 1;
+
+struct Sending {
+    out: Outgoing,
+    /// Where the present transfer began: what it has sent counts from here.
+    base: u64,
+    una: u64,
+    nxt: u64,
+    /// Acknowledged beyond `una`.
+    acked: Ranges,
+    /// In bytes.
+    cwnd: f64,
+    ssthresh: f64,
+    alpha: f64,
+    /// Of the present observation window: bytes acknowledged, bytes of them marked, and its end.
+    counted: u64,
+    marked: u64,
+    window_end: u64,
+    /// The window was cut for a mark or a loss, and is not again before this byte is acknowledged; growth stops until then.
+    cut_end: u64,
+    /// In fast recovery: gaps below this byte were sent again.
+    resent: u64,
+    recover: Option<u64>,
+    rto_at: Time,
+    timeouts_in_a_row: u32,
+    in_line: bool,
+}
+
+impl Sending {
+    /// Below this byte every gap is a loss.
+    fn lost_below(&self, mss: u64) -> u64 {
+        self.acked.highest().map_or(0, |h| h.saturating_sub(BEYOND * mss))
+    }
+    /// Bytes in flight: sent, not acknowledged, and not a gap that waits to be sent again.
+    fn in_flight(&self, mss: u64) -> u64 {
+        let mut flight = (self.nxt - self.una).saturating_sub(self.acked.covered(self.una, self.nxt));
+        if self.recover.is_some() {
+            let (from, to) = (self.resent.max(self.una), self.lost_below(mss));
+            if from < to {
+                flight = flight.saturating_sub((to - from) - self.acked.covered(from, to));
+            }
+        }
+        flight
+    }
+    /// The next packet that the window admits: a gap, or the first bytes from `nxt` on that were not acknowledged.
+    fn next_packet(&self, mss: u64) -> Option<(u64, u64)> {
+        let again = self.recover.and_then(|_| {
+            let seq = self.acked.first_gap(self.resent.max(self.una));
+            (seq < self.lost_below(mss)).then_some(seq)
+        });
+        let seq = again.unwrap_or_else(|| self.acked.first_gap(self.nxt));
+        let stop = self.acked.next_start(seq).unwrap_or(u64::MAX).min(self.out.written);
+        let end = stop.min(seq.saturating_add(mss));
+        let room =
+            self.in_flight(mss) == 0 || (self.in_flight(mss) + (end.saturating_sub(seq))) as f64 <= self.cwnd;
+        (seq < end && room).then_some((seq, end))
+    }
+    /// DCTCP's cut, once per window of data (RFC 8257 section 3.3 step 8); a loss halves (RFC 5681).
+    fn cut(&mut self, by: f64, mss: u64) {
+        self.cwnd = (self.cwnd * (1.0 - by)).max(mss as f64);
+        self.ssthresh = self.cwnd;
+        self.cut_end = self.nxt;
+    }
+}
+
+enum End {
+    Sending(Box<Sending>),
+    Receiving(Box<Incoming>),
+}
+
+/// PIAS at one host.
+struct Pias {
+    facts: HostFacts,
+    s: Settings,
+    rto: Dur,
+    ends: Seats<End>,
+    alarms: Alarms,
+    acks: Headers,
+    line: VecDeque<u32>,
+}
+
+impl Pias {
+    fn new(facts: &HostFacts, mut s: Settings) -> Pias {
+        if s.thresholds.is_empty() {
+            let wire = facts.mss + s.header + facts.framing;
+            let pipe = u64::from(facts.pipe(wire) + HOPS) * u64::from(facts.mss);
+            s.thresholds = (0..FIRST).map(|i| pipe << i).collect();
+        }
+        Pias {
+            facts: *facts,
+            rto: s.rto.unwrap_or_else(|| Dur::millis(1).max(facts.base_rtt * 8)),
+            ends: Seats::default(),
+            alarms: Alarms::default(),
+            acks: Headers::default(),
+            line: VecDeque::new(),
+            s,
+        }
+    }
+    /// Section 3.1: the priority of a packet follows from what the flow has sent before it.
+    fn priority(&self, sent: u64) -> u8 {
+        FIRST - self.s.thresholds.partition_point(|t| *t <= sent) as u8
+    }
+    fn settle(&mut self, conn: u32) {
+        let mss = u64::from(self.facts.mss);
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        if !s.in_line && s.next_packet(mss).is_some() {
+            s.in_line = true;
+            self.line.push_back(conn);
+        }
+        self.alarms.set(conn, s.rto_at);
+    }
+    fn next_in_line(&mut self) -> Option<u32> {
+        if self.facts.order == Order::RoundRobin {
+            return self.line.pop_front();
+        }
+        let opened = |conn: &u32| match self.ends.get(*conn) {
+            Some(End::Sending(s)) => s.out.opening.flow.0,
+            _ => u32::MAX,
+        };
+        let at = (0..self.line.len()).min_by_key(|i| opened(&self.line[*i]))?;
+        self.line.remove(at)
+    }
+    fn send(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
+        let (mss, header, rto) = (u64::from(self.facts.mss), self.s.header, self.rto);
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
+        s.in_line = false;
+        let (seq, end) = s.next_packet(mss)?;
+        if seq < s.nxt {
+            s.resent = end;
+        } else {
+            s.nxt = end;
+        }
+        let repeated = s.out.count_sent(end);
+        if s.rto_at == Time::NEVER {
+            s.rto_at = io.now + rto * (1 << s.timeouts_in_a_row.min(6));
+        }
+        let (o, sent, payload) = (s.out.opening, seq.saturating_sub(s.base), (end - seq) as u32);
+        let wire = payload + header;
+        let slot = io.arena.alloc();
+        let packet = &mut io.arena.packets[slot as usize];
+        *packet = Packet {
+            seq,
+            stamp: io.now.0,
+            flow: o.flow.0,
+            wire_len: wire,
+            payload,
+            flags: if repeated { flag::RETRANSMIT } else { 0 },
+            ecn: Ecn::Ect0,
+            ..Packet::default()
+        };
+        packet.set_conn(o.at_dst);
+        packet.set_class(o.class);
+        let mut cell = Cell::new(slot, wire)
+            .with_priority(self.priority(sent))
+            .with_class(o.class)
+            .with_ecn(Ecn::Ect0)
+            .with_payload()
+            .with_noise();
+        (cell.to, cell.entropy) = (o.dst, o.forth);
+        self.settle(conn);
+        Some(cell)
+    }
+    fn on_data(&mut self, io: &mut Io<'_>, conn: u32, data: &Packet, cell: &Cell) {
+        let Some(End::Receiving(incoming)) = self.ends.get_mut(conn) else { return };
+        incoming.take(data.seq, u64::from(data.payload), io.news);
+        let (o, next) = (incoming.opening, incoming.next);
+        let mut back = ends::header(io.arena, &o, Toward::Sender, self.s.header, FIRST).with_ecn(Ecn::Ect0);
+        back.entropy = o.back;
+        let ack = &mut io.arena.packets[back.packet as usize];
+        (ack.seq, ack.stamp, ack.ecn) = (next, data.stamp, Ecn::Ect0);
+        let marked = u32::from(cell.ecn() == Ecn::Ce);
+        let words = [data.payload, BACK, data.seq as u32, (data.seq >> 32) as u32, marked];
+        words.into_iter().enumerate().for_each(|(i, word)| ack.set_word(i, word));
+        self.acks.push(back);
+    }
+    fn on_ack(&mut self, io: &mut Io<'_>, conn: u32, ack: &Packet) {
+        let (mss, g, rto) = (u64::from(self.facts.mss), self.s.g, self.rto);
+        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        let seq = u64::from(ack.word(2)) | u64::from(ack.word(3)) << 32;
+        let (payload, marked) = (u64::from(ack.word(0)), ack.word(4) == 1);
+        let before = s.una;
+        let new = s.acked.insert(seq.max(s.una), (seq + payload).max(s.una)) > 0;
+        s.una = s.acked.first_gap(s.una.max(ack.seq));
+        s.acked.remove_below(s.una);
+        s.nxt = s.nxt.max(s.una);
+        if !new && s.una == before {
+            return;
+        }
+        s.out.counters.ece_acks += u64::from(marked);
+        s.counted += payload;
+        s.marked += if marked { payload } else { 0 };
+        // RFC 8257 section 3.3 steps 4 to 7: alpha <- (1 - g) alpha + g M at the end of each window of data.
+        if s.una > s.window_end {
+            s.alpha += g * (s.marked as f64 / s.counted as f64 - s.alpha);
+            (s.counted, s.marked, s.window_end) = (0, 0, s.nxt);
+        }
+        if s.recover.is_some_and(|end| s.una >= end) {
+            s.recover = None;
+        }
+        // Three packets beyond a gap: it is a loss.
+        if s.recover.is_none() && s.acked.first_gap(s.una.max(s.resent)) < s.lost_below(mss) {
+            (s.recover, s.resent) = (Some(s.nxt), s.una);
+            s.out.counters.fast_retransmits += 1;
+            if s.una >= s.cut_end {
+                s.cut(0.5, mss);
+            }
+            io.news.push(News::FastRetransmit {
+                flow: s.out.opening.flow,
+                max_sent: s.out.max_sent,
+                outstanding: s.nxt - s.una,
+                cwnd: s.cwnd as u64,
+            });
+        } else if marked && s.una >= s.cut_end {
+            let by = s.alpha / 2.0;
+            s.cut(by, mss);
+        } else if s.una >= s.cut_end && s.recover.is_none() {
+            let mss = mss as f64;
+            s.cwnd += if s.cwnd < s.ssthresh { mss } else { mss * mss / s.cwnd };
+        }
+        s.timeouts_in_a_row = 0;
+        s.out.acked(s.una, io.news);
+        s.rto_at = if s.una < s.out.max_sent { io.now + rto } else { Time::NEVER };
+        self.settle(conn);
+    }
+}
+
+impl Stack for Pias {
+    fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
+        let sending = Sending {
+            out: Outgoing::new(opening),
+            base: 0,
+            una: 0,
+            nxt: 0,
+            acked: Ranges::default(),
+            cwnd: f64::from(self.s.window) * f64::from(self.facts.mss),
+            ssthresh: f64::INFINITY,
+            alpha: self.s.alpha,
+            counted: 0,
+            marked: 0,
+            window_end: 0,
+            cut_end: 0,
+            resent: 0,
+            recover: None,
+            rto_at: Time::NEVER,
+            timeouts_in_a_row: 0,
+            in_line: false,
+        };
+        self.ends.put(opening.at_src, End::Sending(Box::new(sending)));
+    }
+    fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
+        self.ends.put(opening.at_dst, End::Receiving(Box::new(Incoming::new(opening))));
+    }
+    fn accept(&mut self, _: &mut Io<'_>, conn: u32, bytes: u64) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            // A transfer on an idle connection counts anew.
+            if s.una == s.out.written {
+                s.base = s.out.written;
+            }
+            s.out.accept(bytes);
+        }
+        self.settle(conn);
+    }
+    fn expect(&mut self, conn: u32, end: u64) {
+        if let Some(End::Receiving(incoming)) = self.ends.get_mut(conn) {
+            incoming.expect(end);
+        }
+    }
+    fn close(&mut self, io: &mut Io<'_>, conn: u32) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            s.out.close(io.news);
+        }
+    }
+    fn leave(&mut self, io: &mut Io<'_>, conn: u32) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            s.out.leave(io.news);
+        }
+        self.settle(conn);
+    }
+    fn forget(&mut self, _: &mut Io<'_>, conn: u32) {
+        self.ends.take(conn);
+        self.line.retain(|c| *c != conn);
+        self.alarms.set(conn, Time::NEVER);
+    }
+    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
+        let packet = io.arena.packets[cell.packet as usize];
+        let conn = packet.conn();
+        let back = packet.word(1) == BACK;
+        match self.ends.get(conn) {
+            Some(End::Sending(s)) if back && s.out.opening.flow.0 == packet.flow => {
+                self.on_ack(io, conn, &packet);
+            }
+            // What a switch has cut to its header is as good as lost.
+            Some(End::Receiving(r)) if !back && r.opening.flow.0 == packet.flow && !cell.is_trimmed() => {
+                self.on_data(io, conn, &packet, cell);
+            }
+            _ => {}
+        }
+        io.arena.release(cell.packet);
+    }
+    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        if io.paused & (1 << FIRST) == 0 {
+            if let Some(cell) = self.acks.pop() {
+                return Some(cell);
+            }
+        }
+        // Priorities of data are many: what is paused of them holds all data back.
+        if io.paused != 0 {
+            return None;
+        }
+        loop {
+            let conn = self.next_in_line()?;
+            if let Some(cell) = self.send(io, conn) {
+                return Some(cell);
+            }
+        }
+    }
+    fn ready(&self, paused: u8) -> Time {
+        if paused & (1 << FIRST) == 0 && !self.acks.is_empty() || paused == 0 && !self.line.is_empty() {
+            Time::ZERO
+        } else {
+            Time::NEVER
+        }
+    }
+    fn deadline(&self) -> Time {
+        self.alarms.first()
+    }
+    fn on_deadline(&mut self, io: &mut Io<'_>) {
+        let mss = u64::from(self.facts.mss);
+        while let Some(conn) = self.alarms.due(io.now) {
+            let Some(End::Sending(s)) = self.ends.get_mut(conn) else { continue };
+            s.timeouts_in_a_row += 1;
+            s.out.counters.timeouts += 1;
+            let in_a_row = s.timeouts_in_a_row;
+            let record = TimeoutRecord {
+                kind: if in_a_row > 1 { TimeoutKind::Repeated } else { TimeoutKind::WindowLost },
+                block_start: s.una == s.base,
+                block_offset: s.una - s.base.min(s.una),
+                outstanding: s.nxt - s.una,
+                cwnd: s.cwnd as u64,
+                rto: self.rto,
+                in_a_row,
+            };
+            io.news.push(News::Timeout { flow: s.out.opening.flow, max_sent: s.out.max_sent, record });
+            // RFC 5681 section 3.1: one packet, and slow start up to half of what was in flight; all that was not acknowledged is lost.
+            if in_a_row == 1 {
+                s.ssthresh = (s.in_flight(mss) as f64 / 2.0).max(2.0 * mss as f64);
+            }
+            s.cwnd = mss as f64;
+            (s.nxt, s.recover, s.resent, s.cut_end) = (s.una, None, s.una, s.una);
+            s.rto_at = io.now + self.rto * (1 << in_a_row.min(6));
+            self.settle(conn);
+        }
+    }
+    fn queued(&self) -> u64 {
+        self.acks.len()
+    }
+    fn counters(&self, conn: u32) -> Counters {
+        match self.ends.get(conn) {
+            Some(End::Sending(s)) => s.out.counters,
+            Some(End::Receiving(r)) => r.counters,
+            None => Counters::default(),
+        }
+    }
+    fn missing_below(&self, conn: u32, end: u64) -> u64 {
+        match self.ends.get(conn) {
+            Some(End::Receiving(r)) => r.missing_below(end),
+            _ => 0,
+        }
+    }
+    fn observe(&self, conn: u32, report: &mut Report<'_>) {
+        if let Some(End::Sending(s)) = self.ends.get(conn) {
+            report(&CWND, s.cwnd);
+            report(&ALPHA, s.alpha);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+"""`penstock convert`: a network from one file into another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.console import note, out_console
+from penstock.options import DONE, Settings, chosen_settings
+
+
+def convert(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|TOPOLOGY", help="A .toml, .graphml or .txt file, or fat-tree:4 and its kin."
+        ),
+    ],
+    target: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The file to write; its end says the form (.txt: HPCC's).")
+    ],
+    settings: Settings = None,
+) -> int:
+    """Convert a network: scenario file, GraphML, topology of the HPCC group's simulator."""
+    from penstock import scenario, topology_files
+    from penstock.network import Network
+
+    by_name = ":" in source and not Path(source).exists()
+    chosen = chosen_settings(settings or [], None)
+    if chosen and not by_name:
+        key, value = next(iter(chosen.items()))
+        raise scenario.error(key, value, "is for a topology by name, fat-tree:4; a file says it itself")
+    net = Network.by_name(source, **chosen) if by_name else topology_files.read(source)
+    try:
+        lost = topology_files.write(net, target)
+    except OSError as problem:
+        raise scenario.error("FILE", target, f"cannot be written ({problem.strerror})") from None
+    if lost:
+        note(f"note: {topology_files.ENDS[target.suffix]} has no place for: {', '.join(lost)}")
+    if target.suffix == ".toml" and not net.workloads:
+        note("note: there are no flows yet: add a [[workload]] (docs/scenario-files.md)")
+    out_console.print(str(target), soft_wrap=True, highlight=False)
+    return DONE

@@ -1,0 +1,44 @@
+"""Tables as CSV or Arrow files, beside the Parquet files of a run directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from penstock import scenario
+
+if TYPE_CHECKING:
+    from penstock.runs import RunSet
+
+#: Names of the forms, and the ends of their files.
+FORMS = {"csv": ".csv", "arrow": ".arrow"}
+
+
+def tables(runs: RunSet, folder: str | Path, form: str) -> list[Path]:
+    """Write every table that the runs hold to `folder`, one file each, and return their paths: "csv" (one
+    head line, UTF-8, numbers in full) or "arrow" (Arrow's IPC file format, which pandas, R, DuckDB and Julia
+    read without copying).
+
+    Raises ScenarioError for a form that is none; OSError.
+    """
+    from penstock.runs import TABLES
+
+    if form not in FORMS:
+        raise scenario.error("export", form, f"must be one of {', '.join(FORMS)}")
+    made = []
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    for name in TABLES:
+        if not any(name in run.tables for run in runs.runs):
+            continue
+        path = place / f"{name}{FORMS[form]}"
+        frame = runs.table(name)
+        if form == "csv":
+            frame.write_csv(path)
+        else:
+            # Without Polars' own text layout, which not every reader has.
+            frame.write_ipc(path, compat_level=pl.CompatLevel.oldest())
+        made.append(path)
+    return made

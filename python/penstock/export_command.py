@@ -1,0 +1,71 @@
+"""`penstock run --pcap ... --perfetto FILE --export csv|arrow`: a run in the formats of other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.console import note
+
+Pcap = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Write what passes a host or a port (a->b) of the first run to DIR/packets.pcapng; needs --out.",
+        metavar="HOST|PORT,...",
+    ),
+]
+Perfetto = Annotated[
+    Path | None,
+    typer.Option(help="Write the first run as a trace for ui.perfetto.dev.", metavar="FILE.json"),
+]
+Export = Annotated[
+    str | None,
+    typer.Option(help="Write every table as csv or arrow too; needs --out.", metavar="csv|arrow"),
+]
+
+
+def check(pcap: list[str] | None, form: str | None, out: Path | None) -> None:
+    """Raise ScenarioError for what can be known to be wrong before the run."""
+    from penstock import scenario
+    from penstock.export.tables import FORMS
+
+    if form is not None and form not in FORMS:
+        raise scenario.error("--export", form, f"must be one of {', '.join(FORMS)}")
+    for key, value in (("--pcap", ",".join(pcap or [])), ("--export", form or "")):
+        if value and out is None:
+            raise scenario.error(key, value, "needs --out DIR, where the files go")
+
+
+def write(
+    scenario: str,
+    chosen: dict[str, str],
+    seed: int,
+    pcap: list[str] | None,
+    perfetto: Path | None,
+    out: Path | None,
+) -> None:
+    """Make the run once more with its record and write what is asked for. Raises ScenarioError for a place
+    that is neither a host nor a port; OSError.
+    """
+    from penstock import export
+    from penstock.export.record import made
+
+    record = made(scenario, chosen, seed)
+    if pcap and out is not None:
+        places = [place.strip() for text in pcap for place in text.split(",")]
+        _whole(out / "packets.pcapng", lambda path: export.pcap(record, path, at=places))
+    if perfetto is not None:
+        _whole(perfetto, lambda path: export.perfetto(record, path))
+
+
+def _whole(path: Path, write: Callable[[Path], Path]) -> None:
+    """The file, or nothing."""
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        write(beside).replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+    note(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")

@@ -1,0 +1,263 @@
+"""The documentation: every block of tutorial and how-to runs, examples and notebooks too; the site builds
+without a warning, has no dead
+link, and its search finds things."""
+
+import functools
+import http.server
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = ROOT / "tools/site"
+sys.path.insert(0, str(SITE))
+import blocks  # noqa: E402
+import check  # noqa: E402
+
+PAGES = sorted(
+    path.relative_to(ROOT / "docs")
+    for part in ("tutorial", "how-to")
+    for path in (ROOT / "docs" / part).glob("*.md")
+)
+LONG = [page for page in PAGES if re.search(r"<!-- (long|live) -->", (ROOT / "docs" / page).read_text())]
+SCRIPTS = sorted((ROOT / "examples/scripts").glob("*.py"))
+NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
+# These take more than a second or two.
+LONG_SCRIPTS = [path for path in SCRIPTS if "Takes some" in path.read_text()]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+full = pytest.mark.full
+
+
+def some_full(items, long):
+    return [pytest.param(item, id=str(item.name), marks=[full] if item in long else []) for item in items]
+
+
+@pytest.mark.parametrize("page", some_full(PAGES, LONG))
+def test_the_blocks_of_a_page_run(page, tmp_path):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    shown = blocks.run_page(text, page.as_posix(), tmp_path, "figures")
+    assert "<!-- " not in shown
+    assert shown.count("](figures/") == text.count("<!-- alt: ")
+
+
+def session(tmp_path, text):
+    return blocks.run_page(text, "page.md", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("# a\n\n```python\n1 / 0\n```\n", "page.md:3: ZeroDivisionError"),
+        ("```sh\nfalse\n```\n", "page.md:1: Failed: exit code 1, not 0"),
+        ("<!-- exit: 2 -->\n```sh\ntrue\n```\n", "exit code 0, not 2"),
+        ("```sh\nfalse | true\n```\n", "exit code 1, not 0"),
+        ("<!-- alt: a figure -->\n```python\n3\n```\n", "ends with a figure"),
+    ],
+)
+def test_a_block_that_does_not_do_what_the_page_says_is_told_with_its_line(tmp_path, text, words):
+    with pytest.raises(blocks.Failed, match=re.escape(words)):
+        session(tmp_path, text)
+
+
+def test_blocks_share_files_and_names_and_show_what_they_print(tmp_path):
+    shown = session(
+        tmp_path,
+        "<!-- file: own.py -->\n```python\nx = 41\n```\n\n```python\nimport own\ny = own.x + 1\n```\n\n"
+        "```python\nprint('so')\ny\n```\n\n```sh\nseq 9\ncat own.py\n```\n",
+    )
+    assert ":caption: own.py" in shown and "so\n42\n" in shown and "9\nx = 41\n" in shown
+    assert "own" not in sys.modules
+    cut = session(tmp_path, "<!-- lines: 2 -->\n```sh\nseq 9\n```\n")
+    assert "1\n2\n... 7 lines more" in cut and "3" not in cut
+
+
+def test_every_python_block_of_a_figure_says_what_one_sees():
+    for page in PAGES:
+        for block in blocks.blocks((ROOT / "docs" / page).read_text(encoding="utf-8")):
+            assert len(block.options.get("alt", "long enough, or none")) > 15, page
+
+
+# ---- examples ----------------------------------------------------------------------------------------------
+
+
+def test_there_are_ten_scripts_of_thirty_lines_and_four_notebooks():
+    assert len(SCRIPTS) == 10 and len(NOTEBOOKS) == 4
+    for script in SCRIPTS:
+        assert len(script.read_text(encoding="utf-8").splitlines()) <= 30, script.name
+
+
+@pytest.mark.parametrize("script", some_full(SCRIPTS, LONG_SCRIPTS))
+def test_an_example_runs(script, tmp_path):
+    done = subprocess.run(
+        [sys.executable, script],
+        cwd=tmp_path,
+        env=blocks.environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    # Its first lines say what it prints; the numbers are there.
+    assert re.search(r"\d", done.stdout), done.stdout
+
+
+@full
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_notebook_runs(notebook, tmp_path):
+    nbformat = pytest.importorskip("nbformat", reason="the extra `docs` is not installed: make docs")
+    nbclient = pytest.importorskip("nbclient", reason="the extra `docs` is not installed: make docs")
+    pytest.importorskip("ipykernel", reason="the extra `docs` is not installed: make docs")
+    document = nbformat.read(notebook, as_version=4)
+    nbformat.validate(document)
+    assert all(not cell.get("outputs") for cell in document.cells), "committed without outputs"
+    nbclient.NotebookClient(document, timeout=300, resources={"metadata": {"path": tmp_path}}).execute()
+    outputs = [output for cell in document.cells for output in cell.get("outputs", [])]
+    assert outputs and all(output.output_type != "error" for output in outputs)
+    assert any("image/png" in output.get("data", {}) for output in outputs), "no figure"
+
+
+# ---- the site ----------------------------------------------------------------------------------------------
+
+
+def test_dead_links_are_found(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "index.html").write_text(
+        '<a href="sub/page.html#there">1</a><a href="sub/page.html#gone">2</a><a href="no.html">3</a>'
+        '<a href="https://example.org/">4</a><a href="sub/">5</a><img src="../outside.png">'
+        '<a href="#here" id="here">6</a>'
+    )
+    (tmp_path / "sub/page.html").write_text('<h1 id="there"><a href="../index.html">back</a></h1>')
+    looked, dead = check.dead_links(tmp_path)
+    assert looked == 7
+    assert dead == [
+        "index.html: sub/page.html#gone: no such place in the page",
+        "index.html: no.html: no such file",
+        "index.html: sub/: no such file",
+        "index.html: ../outside.png: no such file",
+    ]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The whole site, as `make site` builds it: exit code 0 means no warning and no dead link."""
+    if importlib.util.find_spec("sphinx") is None:
+        pytest.skip("the extra `docs` is not installed: make docs")
+    folder = tmp_path_factory.mktemp("site") / "site"
+    done = subprocess.run(
+        [sys.executable, SITE, "--out", folder],
+        cwd=ROOT,
+        env=blocks.environment(),
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert " 0 dead" in done.stderr and "WARNING" not in done.stderr
+    return folder
+
+
+@full
+def test_the_site_has_what_it_promises(site):
+    for page in (
+        "tutorial/first-incast",
+        "how-to/which-fct",
+        "background/rdma",
+        "reference/protocols/dctcp",
+        "verdicts",
+        "rust/penstock/index",
+    ):
+        assert (site / f"{page}.html").exists(), page
+    # Nothing is fetched from anywhere.
+    for page in site.rglob("*.html"):
+        if not page.relative_to(site).as_posix().startswith("rust/"):
+            assert not re.search(
+                r'<(?:script|img|link)[^>]*(?:src|href)="https?://', page.read_text(encoding="utf-8")
+            ), page
+
+
+@full
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_the_search_of_the_site_finds_things(site):
+    playwright = pytest.importorskip("playwright.sync_api")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(site))
+    handler.log_message = lambda *_: None
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with playwright.sync_playwright() as play:
+            browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            page = browser.new_page()
+            errors = []
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            for words, wanted in (
+                ("hysteresis threshold", "queues/hysteresis"),
+                ("rto_min", "choose-a-timeout"),
+                ("PowerTCP", "powertcp"),
+            ):
+                page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
+                page.fill("input[name=q]", words)
+                page.press("input[name=q]", "Enter")
+                page.wait_for_selector("#search-results li a")
+                page.wait_for_function(
+                    "!document.querySelector('#search-progress')?.textContent.includes('Preparing')"
+                )
+                found = page.eval_on_selector_all(
+                    "#search-results li a", "links => links.map(a => a.getAttribute('href'))"
+                )
+                assert any(wanted in link for link in found), (words, found)
+            assert errors == []
+            browser.close()
+    finally:
+        server.shutdown()
+
+
+def test_the_version_is_one_and_names_the_commit():
+    from conftest import inline
+
+    import penstock
+    from penstock import version
+
+    declared = re.search(r'^version = "(.+)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)[1]
+    assert penstock.__version__ == declared
+    assert re.search(rf"^version: {re.escape(declared)}$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    again = re.findall(r'path = "crates/[\w-]+", version = "(.+?)"', (ROOT / "Cargo.toml").read_text())
+    assert len(again) == 10 and set(again) == {declared}
+    said = inline("--version").stdout
+    assert said == version.line() + "\n" and said.startswith(f"penstock {declared}")
+    if (ROOT / ".git").exists() and shutil.which("git"):
+        head = subprocess.run(
+            ["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+        ).stdout
+        assert head.startswith(version.commit().rstrip("+")) and version.commit()
+
+
+def test_a_commit_of_a_wheel_is_read_from_its_file(monkeypatch, tmp_path):
+    from penstock import version
+
+    monkeypatch.setattr(version, "_CHECKOUT", tmp_path)
+    monkeypatch.setattr(version, "_FILE", tmp_path / "commit.txt")
+    version.commit.cache_clear()
+    assert version.commit() == "" and version.line() == f"penstock {version.line().split()[1]}"
+    (tmp_path / "commit.txt").write_text("0123456789\n")
+    version.commit.cache_clear()
+    assert version.line().endswith(" (commit 0123456789)")
+    version.commit.cache_clear()
+
+
+def test_every_licence_is_an_allowed_one():
+    if shutil.which("cargo") is None and not Path(os.path.expanduser("~/.cargo/bin/cargo")).exists():
+        pytest.skip("cargo is not installed")
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools/licences.py", "check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,90 @@
+"""Linux's sender beside the kernel, by the criteria that were set before (docs/live.md has the whole tables).
+
+Runs of the kernel are real time and only count when they pass their gate; a machine that is too busy skips.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from penstock import live
+
+LACKS = [f"{x['what']}: {x['detail']}" for x in live.doctor() if x["required"] and not x["found"]]
+needs_live = pytest.mark.skipif(bool(LACKS), reason=f"skipped: {'; '.join(LACKS)}")
+TOOL = Path(__file__).parents[2] / "tools" / "live_tables.py"
+
+
+def tables() -> ModuleType:
+    """tools/live_tables.py, which has the points."""
+    spec = importlib.util.spec_from_file_location("live_tables", TOOL)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["live_tables"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+TABLES = tables()
+POINTS = {p["name"]: p for group in TABLES.GROUPS.values() for p in group()}
+
+
+def both(name: str) -> dict[str, tuple[float, float]]:
+    """Medians of every key: of three valid runs of the kernel, and of three seeds simulated."""
+    point = POINTS[name]
+    runs: list[Any] = []
+    while sum(r["valid"] == 1 for r in runs) < TABLES.RUNS:
+        if len(runs) == TABLES.ATTEMPTS:
+            pytest.skip(
+                f"skipped: the machine is too busy, {len(runs)} runs have {TABLES.RUNS} valid ones not yet"
+            )
+        runs.append(TABLES.kernel(point, len(runs) + 1))
+    packet = [TABLES.simulated(point, seed) for seed in TABLES.SEEDS]
+    return {key: (TABLES.median(runs, key), TABLES.median(packet, key)) for key in (*TABLES.KEYS, "share")}
+
+
+@needs_live
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "name",
+    [
+        "linux-reno, 1 ms, 33 packets",
+        "linux-cubic, 1 ms, 33 packets",
+        "bbr, 1 ms, 8 packets",
+        "linux-reno, 20 ms, 42 packets",
+        "bbr, 20 ms, 42 packets",
+    ],
+)
+def test_one_flow_agrees(name: str) -> None:
+    """Goodput within 3 %, mean queue 10 %, retransmissions 20 %."""
+    found = both(name)
+    for key, rel in (("goodput_bps", 0.03), ("queue_mean_packets", 0.10), ("retransmits", 0.20)):
+        kernel, packet = found[key]
+        assert packet == pytest.approx(kernel, rel=rel), key
+
+
+@needs_live
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "name",
+    ["4 servers, 10ms, with probes", "16 servers, 10ms, with probes", "16 servers, 10ms, without probes"],
+)
+def test_an_incast_agrees(name: str) -> None:
+    """Goodput within 15 %, timeouts 25 %."""
+    found = both(name)
+    assert found["goodput_bps"][1] == pytest.approx(found["goodput_bps"][0], rel=0.15)
+    assert found["timeouts"][1] == pytest.approx(found["timeouts"][0], rel=0.25, abs=1)
+
+
+@needs_live
+@pytest.mark.full
+@pytest.mark.parametrize("name", [name for name in POINTS if name.startswith("linux-cubic and bbr")])
+def test_two_flows_share_alike(name: str) -> None:
+    """Shares within ten points."""
+    kernel, packet = both(name)["share"]
+    assert packet == pytest.approx(kernel, abs=0.10)

@@ -1,0 +1,96 @@
+"""What pages of the background have the build put in: protocols as implemented, verdicts of a paper, a
+part of another document."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+from reference import ROOT, md, module_of, module_text, rust, table
+
+from penstock import catalogue, ledger
+from penstock.ledger import pinned
+
+_MARK = re.compile(r"^<!-- (protocols|verdicts|part): (.+?) -->$", re.MULTILINE)
+
+
+def filled(markdown: str, up: str) -> str:
+    """A page with its marks replaced. `up` leads from the page to the root of the site.
+
+    <!-- protocols: rcp xcp -->           what the files of these protocols say at their head
+    <!-- verdicts: piqi-rcp -->           the rows of the paper's ledger
+    <!-- part: ARCHITECTURE.md # Crates --> a section of another document
+    """
+    makers = {"protocols": _protocols, "verdicts": _verdicts, "part": _part}
+    return _MARK.sub(lambda mark: makers[mark[1]](mark[2], up), markdown)
+
+
+def _protocols(names: str, up: str) -> str:
+    known: dict[str, dict[str, Any]] = {}
+    everything = catalogue.find(None)
+    for group in ("protocols", "receive_controls", "host_controllers", "queues"):
+        known |= {entry["name"]: {**entry, "group": group} for entry in everything[group]}
+    lines: list[str] = []
+    told: set[Path] = set()
+    for name in names.split():
+        entry = known[name]
+        text = entry["text"]
+        folder = "queues" if entry["group"] == "queues" else "protocols"
+        lines += [
+            f"### {name}",
+            "",
+            f"{md(text[:1].upper() + text[1:])}. [Parameters]({up}reference/{folder}/{name}.md)."
+            f" Source: {md(entry['source'])}.",
+            "",
+        ]
+        path = module_of(name) if folder == "protocols" else None
+        if path and path not in told:
+            told.add(path)
+            lines += [
+                *(f"> {line}".rstrip() for line in module_text(path).splitlines()),
+                "",
+                f"({rust(path, path.name)})",
+                "",
+            ]
+    return "\n".join(lines)
+
+
+def _verdicts(paper: str, up: str) -> str:
+    known = pinned.load(paper)
+    verdict = _tool("verdicts").verdict
+    rows = []
+    for row in ledger.rows():
+        if row.paper != paper:
+            continue
+        found = [verdict(known, f"{row.id}/{claim.id}")[0] for claim in row.claims if not claim.same_as]
+        counts = [
+            str(found.count(kind) or "") for kind in (ledger.CONFIRMED, ledger.DIFFERS, ledger.UNDECIDED)
+        ]
+        rows.append((f"[{row.id}](site:verdicts.html#{anchor(row.id)})", md(row.title), *counts))
+    return table(("row", "what", "confirmed", "differs", "undecided"), rows)
+
+
+def anchor(row: str) -> str:
+    """Where a row is on the page of verdicts."""
+    return re.sub(r"[^a-z0-9]+", "-", row.lower())
+
+
+def _tool(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _part(what: str, up: str) -> str:
+    name, _, title = what.partition(" # ")
+    text = (ROOT / name).read_text(encoding="utf-8")
+    head = re.search(rf"^(#+) {re.escape(title)}$", text, re.MULTILINE)
+    if not head:
+        raise ValueError(f"{name} has no section {title!r}")
+    rest = text[head.end() :]
+    end = re.search(rf"^#{{1,{len(head[1])}}} ", rest, re.MULTILINE)
+    return rest[: end.start() if end else None].strip()

@@ -1,0 +1,97 @@
+"""The pages of the site, laid out as Sphinx reads them: docs/, some documents of the repository, the
+reference, and what blocks print."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import background
+import blocks
+import reference
+
+ROOT = reference.ROOT
+DOCS = ROOT / "docs"
+#: Documents of the repository that are pages too.
+PROJECT = {
+    "ARCHITECTURE.md": "project/architecture.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "CHANGELOG.md": "project/changelog.md",
+    "SECURITY.md": "project/security.md",
+}
+#: Pages whose blocks are run.
+RUN = ("tutorial", "how-to")
+#: What is not for Sphinx: HTML is put beside the pages as it is.
+VERDICTS = "verdicts.html"
+_LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)\s]+)\)")
+_FENCED = re.compile(r"(^```[\s\S]*?^```$|^    [^\n]*$)", re.MULTILINE)
+
+
+def lay_out(stage: Path, run: bool = True) -> None:
+    """Write all pages below `stage`, anew. `run=False` leaves blocks as they are."""
+    shutil.rmtree(stage, ignore_errors=True)
+    (stage / "_extra").mkdir(parents=True)
+    shutil.copytree(DOCS / "_static", stage / "_static")
+    shutil.copy(DOCS / "conf.py", stage)
+    shutil.copy(DOCS / "ledger.html", stage / "_extra" / VERDICTS)
+    # Before any block runs: a controller that a page loads is known from then on.
+    reference_pages = reference.pages()
+    for path in sorted(DOCS.rglob("*.md")):
+        page = path.relative_to(DOCS).as_posix()
+        text = path.read_text(encoding="utf-8")
+        if run and page.startswith(RUN):
+            figures = stage / "figures" / "work" / page.removesuffix(".md")
+            text = blocks.run_page(text, page, figures, os.path.relpath(figures, (stage / page).parent))
+        _write(stage, page, path, text)
+    for name, page in PROJECT.items():
+        if (ROOT / name).exists():
+            _write(stage, page, ROOT / name, (ROOT / name).read_text(encoding="utf-8"))
+    for page, text in reference_pages.items():
+        _write(stage, f"reference/{page}.md", stage / f"reference/{page}.md", text)
+
+
+def _write(stage: Path, page: str, source: Path, text: str) -> None:
+    up = "../" * page.count("/")
+    if page.startswith("background/"):
+        text = background.filled(text, up)
+    # Sphinx knows no highlighting for these.
+    text = re.sub(r"^```(csv|json5)$", "```text", text, flags=re.MULTILINE)
+    parts = _FENCED.split(text)
+    text = "".join(part if i % 2 else _linked(part, stage, page, source) for i, part in enumerate(parts))
+    target = stage / page
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, encoding="utf-8")
+
+
+def _linked(text: str, stage: Path, page: str, source: Path) -> str:
+    """Links of the repository as links of the site."""
+    up = "../" * page.count("/")
+
+    def moved(link: re.Match[str]) -> str:
+        words, address = link[1], link[2]
+        if address.startswith("site:"):
+            return f'<a href="{up}{address[5:]}">{words[1:-1].replace("`", "")}</a>'
+        if re.match(r"[a-z]+:", address) or address.startswith("#") or source.is_relative_to(stage):
+            return link[0]
+        name, _, anchor = address.partition("#")
+        place = Path(os.path.normpath(source.parent / name))
+        if (stage / "figures") in place.parents or not place.is_relative_to(ROOT):
+            return link[0]
+        inside = place.relative_to(ROOT).as_posix()
+        if inside == "docs/ledger.html":
+            return f'<a href="{up}{VERDICTS}{"#" + anchor if anchor else ""}">{words[1:-1]}</a>'
+        if not place.exists():
+            return link[0]
+        if place.suffix == ".md":
+            there = PROJECT.get(inside, inside.removeprefix("docs/"))
+        else:
+            there = f"files/{inside}"
+            (stage / there).parent.mkdir(parents=True, exist_ok=True)
+            if place.is_file():
+                shutil.copy(place, stage / there)
+        moved_to = os.path.relpath(stage / there, (stage / page).parent)
+        return f"{words}({moved_to}{'#' + anchor if anchor else ''})"
+
+    return _LINK.sub(moved, text)
