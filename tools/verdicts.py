@@ -13,7 +13,7 @@ import argparse
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +58,10 @@ ELSEWHERE = {
 UNSEARCHED = "are not searched yet"
 
 
-def elsewhere() -> Counter[str]:
-    """Of the claims that differ, how many hold somewhere else, nowhere, or have no search yet."""
+def elsewhere(papers: Sequence[str]) -> Counter[str]:
+    """Of these papers' claims that differ, how many hold somewhere else, nowhere, or have no search yet."""
     found: Counter[str] = Counter()
-    for paper in ledger.PAPERS:
+    for paper in papers:
         known = pinned.load(paper)
         for row in (row for row in ledger.rows() if row.paper == paper):
             for claim in row.claims:
@@ -82,8 +82,35 @@ def verdict(known: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, str
 
 
 def table(page: bool) -> str:
-    """The table and what it says of itself, between its two marks; `page`: is there one to link?"""
-    found = {paper: count(paper) for paper in ledger.PAPERS}
+    """Both tables and what they say of themselves, between two marks; `page`: is there one to link?"""
+    written = PAGE.read_text(encoding="utf-8") if page else ""
+    shown = {paper for paper in ledger.PAPERS if f'id="paper-{paper}"' in written}
+    first = [paper for paper in ledger.PAPERS if paper not in ledger.PART_TWO]
+    text, lengths = _counted(first, shown)
+    said = f"Pinned are {lengths['full']} claims at full length and {lengths['quick']} at quick length"
+    tally = elsewhere(first)
+    kinds = [f"{tally[kind]} {kind}" for kind in (*ELSEWHERE, UNSEARCHED) if tally[kind]]
+    if kinds:
+        said += ",\n".join([f".\nOf the {tally.total()} that differ {kinds[0]}", *kinds[1:]])
+    second, lengths = _counted(ledger.PART_TWO, shown)
+    apart = (
+        "Part II, lossless Ethernet: statements of four papers, from memory as their texts were not at hand"
+    )
+    where = (
+        "[docs/ledger.html](docs/ledger.html)" if page else "The page that `penstock reproduce --all` writes"
+    )
+    if not shown.issuperset(ledger.PART_TWO):
+        where += " (of part II: `reproduce --paper KEY`)"
+    pins = f"Pinned are {lengths['full']} of these at full length and {lengths['quick']} at quick length"
+    return (
+        f"{BEGIN}\n{text}\n\n{said}.\n\n{apart}:\n\n{second}\n\n{pins}.\n"
+        f"{where} shows all of them figure by figure.\n\n{END}"
+    )
+
+
+def _counted(papers: Sequence[str], shown: Set[str]) -> tuple[str, Counter[str]]:
+    """The table of these papers, linked where the page shows them, and their claims by the length of pins."""
+    found = {paper: count(paper) for paper in papers}
     columns = [*COLUMNS, *([UNPINNED] if any(v[UNPINNED] for _, v, _ in found.values()) else [])]
     lines = [
         "| paper | figures, tables | claims | " + " | ".join(columns) + " |",
@@ -92,19 +119,11 @@ def table(page: bool) -> str:
     total: Counter[str] = Counter()
     rows, lengths = 0, Counter[str]()
     for paper, (own, verdicts, at) in found.items():
-        name = f"[{paper}](docs/ledger.html#paper-{paper})" if page else paper
+        name = f"[{paper}](docs/ledger.html#paper-{paper})" if paper in shown else paper
         lines.append(_line(name, own, verdicts, columns))
         total, lengths, rows = total + verdicts, lengths + at, rows + own
     lines.append(_line("all", rows, total, columns))
-    said = f"Pinned are {lengths['full']} claims at full length and {lengths['quick']} at quick length"
-    tally = elsewhere()
-    kinds = [f"{tally[kind]} {kind}" for kind in (*ELSEWHERE, UNSEARCHED) if tally[kind]]
-    if kinds:
-        said += ",\n".join([f".\nOf the {tally.total()} that differ {kinds[0]}", *kinds[1:]])
-    where = (
-        "[docs/ledger.html](docs/ledger.html)" if page else "The page that `penstock reproduce --all` writes"
-    )
-    return BEGIN + "\n" + "\n".join(lines) + f"\n\n{said}.\n{where} shows them figure by figure.\n\n" + END
+    return "\n".join(lines), lengths
 
 
 def _line(name: str, rows: int, verdicts: Counter[str], columns: Sequence[str]) -> str:

@@ -40,7 +40,9 @@ from penstock.options import (
     Scenario,
     Seed,
     Settings,
+    Threads,
     chosen_settings,
+    thread_count,
     whole,
     worker_count,
 )
@@ -147,6 +149,7 @@ def run(
     seed: Seed = "1",
     runs: Annotated[str, typer.Option(help="Replications, each with own random numbers.", metavar="N")] = "1",
     jobs: Jobs = "0",
+    threads: Threads = "1",
     out: RunDirectory = None,
     force: Force = False,
     form: Import = None,
@@ -191,7 +194,7 @@ def run(
     if form is not None:
         scenario = imported(form, scenario)
     count, workers = whole("--runs", runs, 1, scenarios.MOST_RUNS), worker_count(jobs)
-    number = whole("--seed", seed, 0)
+    number, most = whole("--seed", seed, 0), thread_count(threads)
     tables = TABLES if out is not None else ()
     if compare is not None and (compare != "exact" or approximate is None):
         rule = (
@@ -217,7 +220,7 @@ def run(
 
     def make(bar: Bar) -> RunSet:
         points = [(scenario, chosen)]
-        how: dict[str, Any] = {"runs": count, "seed": number, "jobs": workers}
+        how: dict[str, Any] = {"runs": count, "seed": number, "jobs": workers, "threads": most}
         made = sweep(points, keep=tables, on_progress=bar, approximate=approximate, **how)[0]
         if export is not None and out is not None:
             made.export(out, export)
@@ -496,6 +499,8 @@ def _run_set(
         _print_comparison(comparison)
     for warning in found.warnings:
         note(f"warning: {warning}")
+    for text in dict.fromkeys(run.threads_note for run in found.runs if run.threads_note):
+        note(text)
     late = sum(run.summary.get("valid") == 0 for run in found.runs)
     if late:
         note(f"invalid: {late} of {len(found.runs)} runs did not pass the gate; do not trust their numbers")

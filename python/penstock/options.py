@@ -56,6 +56,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 Jobs = Annotated[
     str, typer.Option("--jobs", "-j", help="Runs at the same time; 0 = one per core.", metavar="N")
 ]
+Threads = Annotated[
+    str,
+    typer.Option(
+        help="Threads for one run, where it can be divided and cores are left; 0 = one per core. "
+        "The results are the same for any number.",
+        metavar="N",
+    ),
+]
 
 Executor = Annotated[
     str,
@@ -103,3 +111,10 @@ def worker_count(jobs: str) -> int:
     from penstock import scenario as scenarios
 
     return whole("--jobs", jobs, 0, scenarios.MOST_JOBS) or os.cpu_count() or 1
+
+
+def thread_count(threads: str) -> int:
+    """`--threads` as a number of threads; 0 is one per core. Raises ScenarioError."""
+    from penstock import scenario as scenarios
+
+    return whole("--threads", threads, 0, scenarios.MOST_JOBS) or os.cpu_count() or 1

@@ -63,6 +63,7 @@ class Run:
     depends on the machine (`cpu_s`) is in `timings`. `completed` is False when the run was stopped before its
     end. `notes` say why a live run is not to be trusted, and what else to know of it; `warnings` what to know
     before trusting any run's numbers. `bottleneck` names the port that queue and utilisation are of.
+    `threads_note` says why the run was made on fewer threads than were asked for; it is not kept in files.
     """
 
     run: int
@@ -74,6 +75,7 @@ class Run:
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     bottleneck: str = ""
+    threads_note: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -384,6 +386,7 @@ def run(
     runs: int = 1,
     keep: Iterable[str] = TABLES,
     jobs: int | None = None,
+    threads: int = 1,
     executor: Workers | None = None,
     settings: Mapping[str, Any] | None = None,
     approximate: str | None = None,
@@ -396,6 +399,8 @@ def run(
     network are a list of objects of `penstock.workloads` or of dicts.
     `runs` is the number of replications, spread over `jobs` threads (default: all cores) or the workers of
     `executor`, any concurrent.futures.Executor or a Dask client; `keep` names the tables to hold on to.
+    `threads` is the most that one run is made on, where it can be divided and cores are left: the results are
+    the same for any number (docs/performance.md, "One run on several cores").
     `approximate="links"` estimates the times of flows from links that are simulated by themselves, in the
     place of a simulation of the whole (docs/approximate.md).
     Raises ScenarioError (a ValueError) naming the argument, its value and the rule it breaks; RunFailed when
@@ -406,10 +411,8 @@ def run(
     from penstock.sweeps import sweep
 
     chosen = scenarios.merged(settings, more)
-    points = [(scenario, chosen)]
-    return sweep(
-        points, runs=runs, seed=seed, keep=keep, jobs=jobs, executor=executor, approximate=approximate
-    )[0]
+    how: dict[str, Any] = {"runs": runs, "seed": seed, "keep": keep, "jobs": jobs, "executor": executor}
+    return sweep([(scenario, chosen)], threads=threads, approximate=approximate, **how)[0]
 
 
 def frames(

@@ -82,10 +82,10 @@ class Task:
     keep: tuple[str, ...]
     live: bool = False
     """With sockets of the kernel instead of simulated ones (`penstock.live`)."""
-    threads: int = 1
-    """Of an approximation, which has many independent parts; a simulation has one."""
     derive: Derive | None = None
     """Computed where the run is made; the tables it needs, `keep`, go no further."""
+    threads: int = 1
+    """The most that this run is made on; its results do not depend on it."""
 
 
 def execute(task: Task, progress: _engine.Progress | None = None) -> Run:
@@ -136,6 +136,7 @@ def _call(task: Task, progress: _engine.Progress) -> Run:
         notes=tuple(result.notes),
         warnings=tuple(result.warnings),
         bottleneck=sys.intern(result.bottleneck),
+        threads_note=sys.intern(result.threads_note),
     )
     if task.derive is None or not run.completed:
         return run
@@ -157,6 +158,7 @@ def sweep(
     keep: Iterable[str] = (),
     executor: Workers | None = None,
     jobs: int | None = None,
+    threads: int = 1,
     on_progress: Callable[[float], None] | None = None,
     settings: Mapping[str, Any] | None = None,
     approximate: str | None = None,
@@ -166,24 +168,25 @@ def sweep(
     `points` are (scenario, settings) pairs, the scenario as in `penstock.run`; `settings` are common to all
     of them. All points share seed and run numbers, so schemes are compared under the same random arrivals and
     jitter. `executor` may be any concurrent.futures.Executor or a Dask client; without one, `jobs` threads
-    are used (default: all cores). `approximate` asks for an approximation of each run ("links",
-    docs/approximate.md), which says so in name, scenario and warnings. A progress bar appears on a terminal
-    and in a notebook unless `on_progress` hears the finished fraction, 0 to 1. Raises ScenarioError before
-    anything runs when a point is wrong; RunFailed and Interrupted keep what was
-    finished.
+    are used (default: all cores). Runs have the cores first: only where some are left is a run made on up to
+    `threads` threads. `approximate` asks for an approximation of each run ("links", docs/approximate.md),
+    which says so in name, scenario and warnings. A progress bar appears on a terminal and in a notebook
+    unless `on_progress` hears the finished fraction, 0 to 1. Raises ScenarioError before anything runs when a
+    point is wrong; RunFailed and Interrupted keep what was finished.
     """
     given = [scenario.taken(name, scenario.merged(settings, own)) for name, own in points]
     workers = worker_count(jobs)
     kept = tables(keep)
     count_of_runs("runs", runs, len(given))
+    each = threads_of_each(threads, len(given) * runs, workers if executor is None else None)
     tasks: list[Task] = []
     for name, own in given:
         spec = scenario.spec(name, own, seed, approximate)
         scenario.check(spec)
         # Runs share the cores first; the parts of one approximation use them where there is one alone.
         alone = approximate is not None and executor is None and runs * len(given) == 1
-        threads = workers if alone else 1
-        tasks += [Task(str(name), spec, run, kept, threads=threads) for run in range(runs)]
+        most = workers if alone else each
+        tasks += [Task(str(name), spec, run, kept, threads=most) for run in range(runs)]
     names = list(dict.fromkeys(str(name) for name, _ in given))
     with Bar(", ".join(names[:3])) as bar:
         done, stop = run_tasks(tasks, executor=executor, jobs=workers, on_progress=on_progress or bar)
@@ -215,6 +218,20 @@ def worker_count(jobs: object, key: str = "jobs") -> int:
     if jobs is None:
         return os.cpu_count() or 1
     return scenario.whole(key, jobs, least=1, most=scenario.MOST_JOBS)
+
+
+def threads_of_each(threads: object, runs: int, workers: int | None) -> int:
+    """On how many threads each of `runs` runs is made when `threads` are allowed.
+
+    The only one has them all; of several, `workers` at a time, each has no more than the cores have room for.
+    `workers` None: those of an executor, whose cores are not known: one thread each. Raises ScenarioError.
+    """
+    most = scenario.whole("threads", threads, least=1, most=scenario.MOST_JOBS)
+    if runs == 1:
+        return most
+    if workers is None:
+        return 1
+    return max(1, min(most, (os.cpu_count() or 1) // min(workers, max(1, runs))))
 
 
 def tables(keep: Iterable[str]) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """The documentation: every block of tutorial and how-to runs, examples and notebooks too; the site builds
-without a warning, has no dead
-link, and its search finds things."""
+without a warning, has no dead link, and its search finds things."""
 
 import functools
 import http.server
@@ -14,6 +13,9 @@ import threading
 from pathlib import Path
 
 import pytest
+from conftest import inline
+
+from penstock import controllers
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "tools/site"
@@ -83,6 +85,35 @@ def test_every_python_block_of_a_figure_says_what_one_sees():
     for page in PAGES:
         for block in blocks.blocks((ROOT / "docs" / page).read_text(encoding="utf-8")):
             assert len(block.options.get("alt", "long enough, or none")) > 15, page
+
+
+def test_every_page_is_in_the_site_and_its_links_lead_somewhere():
+    """What Sphinx says in `make site`, without Sphinx: a page without a toctree, a link without a file."""
+    pages = {path.resolve() for path in (ROOT / "docs").rglob("*.md")}
+    named, dead = {(ROOT / "docs/index.md").resolve()}, []
+    for page in [*pages, *ROOT.glob("*.md")]:
+        text = page.read_text(encoding="utf-8")
+        for tree in re.findall(r"```{toctree}\n(.*?)```", text, flags=re.DOTALL):
+            lines = [line for line in tree.splitlines() if line and not line.startswith(":")]
+            named |= {(page.parent / f"{line}.md").resolve() for line in lines}
+        prose = re.sub(r"^```.*?^```$|^    .*?$|`[^`\n]*`", "", text, flags=re.DOTALL | re.MULTILINE)
+        for link in re.findall(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)", prose):
+            made = link.startswith(("site:", "http")) or "reference/" in link
+            if not made and not (page.parent / link).exists():
+                dead.append(f"{page.name}: {link}")
+    assert dead == []
+    assert sorted(pages - named) == []
+
+
+def test_every_protocol_is_on_the_page_of_its_family():
+    told = set()
+    for page in (ROOT / "docs/background").glob("*.md"):
+        for names in re.findall(r"<!-- protocols: (.+) -->", page.read_text(encoding="utf-8")):
+            told |= set(names.split())
+    groups = ("protocols", "receive_controls", "host_controllers")
+    assert {name for group in groups for name in controllers.built_in(group)} - told == set()
+    (said,) = re.findall(r"\| transports at hand \| (\d+),", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert int(said) == len(controllers.built_in())
 
 
 # ---- examples ----------------------------------------------------------------------------------------------
@@ -222,8 +253,6 @@ def test_the_search_of_the_site_finds_things(site):
 
 
 def test_the_version_is_one_and_names_the_commit():
-    from conftest import inline
-
     import penstock
     from penstock import version
 

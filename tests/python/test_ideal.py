@@ -33,7 +33,9 @@ def slowdown(tmp_path, protocol: str, size: int) -> float:
 
 @pytest.mark.parametrize("protocol", OWN)
 def test_a_lone_packet_of_a_transport_without_handshake_takes_the_ideal_time(tmp_path, protocol):
-    assert slowdown(tmp_path, protocol, 1000) == pytest.approx(1, abs=1e-6)
+    # pHost's request of 40 bytes leaves before it: 3.2 ns of 4.2 us.
+    rest = 3.2 / 4174 if protocol == "phost" else 0
+    assert slowdown(tmp_path, protocol, 1000) == pytest.approx(1 + rest, abs=1e-6)
 
 
 @pytest.mark.parametrize("protocol", OWN)

@@ -50,7 +50,7 @@ def test_claims_that_differ_count_by_what_was_found_elsewhere(monkeypatch):
     texts = dict(zip([claim.id for claim in one.claims], said, strict=False))
     monkeypatch.setattr(verdicts.holding, "words", lambda row, claim, verdict: texts[claim])
     kinds = list(verdicts.ELSEWHERE)
-    assert verdicts.elsewhere() == {kinds[0]: 1, kinds[1]: 1, verdicts.UNSEARCHED: 1}
+    assert verdicts.elsewhere(("dt-dctcp",)) == {kinds[0]: 1, kinds[1]: 1, verdicts.UNSEARCHED: 1}
 
 
 def test_a_readme_without_a_place_for_them_is_refused(tmp_path):

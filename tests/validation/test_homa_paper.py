@@ -1,6 +1,6 @@
-"""Homa and pFabric against the slowdowns that Homa's paper publishes for 144 hosts (`homa_paper`): median and 99th
-percentile by message size within 10 % in 85 % of the bins that hold 0.5 % of the messages or more. What misses
-that is named, with the shares found, and must go on to miss it. docs/validation.md has what is known of it.
+"""Homa and others against the slowdowns that Homa's paper publishes for 144 hosts (`homa_paper`): median and
+99th percentile by message size within 10 % in 85 % of the bins that hold 0.5 % of the messages or more. What
+misses that is named, and must go on to miss it. docs/validation.md has figures and what is known of it.
 """
 
 from __future__ import annotations
@@ -13,33 +13,60 @@ import pytest
 
 GOAL = 0.85
 
-# Of W1 at 80 %: edges of a bin and share of the messages in percent, then median and 99th percentile of Homa,
-# of pFabric (Montazeri et al., SIGCOMM 2018, data of Figures 12 and 13).
+# Homa with W1 at 80 %: edges of a bin, share of the messages in percent, median, 99th percentile (Montazeri
+# et al., SIGCOMM 2018, data of the figures with slowdowns by message size).
 QUICK = [
-    (1, 2, 17.82, 1.198, 1.838, 1.265, 1.968),
-    (4, 5, 2.74, 1.209, 1.876, 1.282, 2.017),
-    (10, 11, 8.99, 1.218, 1.894, 1.290, 2.027),
-    (14, 15, 2.97, 1.266, 2.003, 1.299, 2.052),
-    (39, 44, 1.05, 1.270, 2.008, 1.303, 2.057),
-    (68, 76, 1.40, 1.268, 2.005, 1.310, 2.058),
-    (95, 107, 1.78, 1.268, 2.003, 1.319, 2.077),
-    (133, 149, 1.92, 1.319, 2.128, 1.332, 2.098),
-    (167, 186, 1.90, 1.320, 2.133, 1.347, 2.137),
-    (208, 233, 2.02, 1.320, 2.149, 1.364, 2.185),
-    (260, 291, 1.95, 1.357, 2.312, 1.390, 2.261),
-    (325, 364, 1.83, 1.392, 2.419, 1.422, 2.379),
-    (406, 454, 1.61, 1.394, 2.487, 1.458, 2.559),
-    (508, 568, 1.37, 1.484, 2.962, 1.505, 2.849),
-    (635, 710, 1.11, 1.482, 3.084, 1.549, 3.224),
-    (794, 887, 0.86, 1.608, 4.056, 1.606, 3.813),
-    (992, 1109, 0.64, 1.598, 4.174, 1.658, 4.600),
+    (1, 2, 17.82, 1.198, 1.838),
+    (4, 5, 2.74, 1.209, 1.876),
+    (10, 11, 8.99, 1.218, 1.894),
+    (14, 15, 2.97, 1.266, 2.003),
+    (39, 44, 1.05, 1.270, 2.008),
+    (68, 76, 1.40, 1.268, 2.005),
+    (95, 107, 1.78, 1.268, 2.003),
+    (133, 149, 1.92, 1.319, 2.128),
+    (167, 186, 1.90, 1.320, 2.133),
+    (208, 233, 2.02, 1.320, 2.149),
+    (260, 291, 1.95, 1.357, 2.312),
+    (325, 364, 1.83, 1.392, 2.419),
+    (406, 454, 1.61, 1.394, 2.487),
+    (508, 568, 1.37, 1.484, 2.962),
+    (635, 710, 1.11, 1.482, 3.084),
+    (794, 887, 0.86, 1.608, 4.056),
+    (992, 1109, 0.64, 1.598, 4.174),
 ]
 
+# Milliseconds of the long runs, and what misses the goal: the median, the tail.
+CASES = {
+    ("W1", 0.8, "Homa"): (2.0, ""),
+    ("W3", 0.5, "Homa"): (20.0, ""),
+    ("W3", 0.8, "Homa"): (20.0, ""),
+    ("W1", 0.8, "pFabric"): (2.0, "median tail"),
+    ("W3", 0.5, "pFabric"): (20.0, ""),
+    ("W3", 0.8, "pFabric"): (20.0, ""),
+    ("W3", 0.8, "pHost"): (10.0, "median tail"),
+    ("W3", 0.8, "PIAS"): (10.0, "median tail"),
+}
 
-def quick(transport: str) -> pl.DataFrame:
-    """The few bins of [`QUICK`] as a table; between them are bins that are not compared."""
+
+def test_homa_with_the_shortest_messages(tmp_path: Path) -> None:
+    """W1 in short: 17 of its bins, of which 15 must be within 10 % (88 %)."""
     rows: list[tuple[float, float, float | None, float | None]] = []
-    for lower, upper, share, *values in QUICK:
-        p50, p99 = values[:2] if transport == "Homa" else values[2:]
+    for lower, upper, share, p50, p99 in QUICK:
+        # What lies between two of the bins is not compared.
         rows += [(lower, 0.0, None, None), (upper, share, p50, p99)]
-    return pl.DataFrame(rows, ["size_upper", "pct_of_messages_in_bin", "p50", "p99"], orient="row")
+    table = pl.DataFrame(rows, ["size_upper", "pct_of_messages_in_bin", "p50", "p99"], orient="row")
+    found = paper.run(tmp_path, "W1", 0.8, paper.protocol("Homa", "W1"), ms=1.0)
+    bins = paper.compare(found, table)
+    assert len(bins) == len(QUICK)
+    medians, tails = paper.within(bins)
+    assert medians >= GOAL and tails >= GOAL, [b for b in bins if abs(b.p99 / b.stated_p99 - 1) > 0.1]
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not paper.FOLDER.is_dir(), reason="PENSTOCK_HOMA_REFERENCE names no directory")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case)))
+def test_published_slowdowns(case: tuple[str, float, str]) -> None:
+    """The goal, or its miss, of every size bin that counts."""
+    ms, misses = CASES[case]
+    medians, tails = paper.within(paper.case(*case, ms))
+    assert (medians < GOAL, tails < GOAL) == ("median" in misses, "tail" in misses), f"{medians}, {tails}"

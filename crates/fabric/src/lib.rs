@@ -63,6 +63,7 @@ pub mod config;
 pub mod fabric;
 mod fifo;
 pub mod forward;
+mod halves;
 pub mod link;
 mod node;
 mod outage;

@@ -126,7 +126,7 @@ pub struct Nic<S = Box<dyn Stack>> {
     up: bool,
     config: NicConfig,
     /// Packets on their way through the host, with the times at which a stack sees them.
-    inbox: VecDeque<(Time, Cell)>,
+    inbox: VecDeque<(Time, Cell, Dur)>,
     news: Vec<News>,
     /// What arrives is answered in the same call: one stack, no delay, an endless queue.
     direct: bool,
@@ -360,7 +360,7 @@ impl<S: Stack> Nic<S> {
     #[inline]
     pub fn deadline(&self) -> Time {
         let (pull, mut at) = if self.fresh { self.next } else { (self.next_pull(), self.next_deadline().0) };
-        if let Some((due, _)) = self.inbox.front() {
+        if let Some((due, ..)) = self.inbox.front() {
             at = at.min(*due);
         }
         if pull > self.covered {
@@ -371,9 +371,9 @@ impl<S: Stack> Nic<S> {
     /// The time of [`Self::deadline`] has come. Handles the first of what is due; what is left is due at once.
     pub fn wake<N: Net>(&mut self, now: Time, net: &mut N) {
         self.advance(now, net);
-        if self.inbox.front().is_some_and(|(at, _)| *at <= now) {
-            let (_, cell) = self.inbox.pop_front().expect("just looked");
-            self.hand_over(now, &cell, net);
+        if self.inbox.front().is_some_and(|(at, ..)| *at <= now) {
+            let (_, cell, waited) = self.inbox.pop_front().expect("just looked");
+            self.hand_over(now, &cell, waited, net);
             return;
         }
         let (at, i) = self.next_deadline();
@@ -428,19 +428,23 @@ impl<S: Stack> Nic<S> {
         self.advance(now, net);
         let (delay, processing) = (self.config.receive_delay, self.config.processing);
         if delay == Dur::ZERO && processing == Dur::ZERO {
-            return self.hand_over(now, cell, net);
+            return self.hand_over(now, cell, Dur::ZERO, net);
         }
         let before = self.inbox.back().map_or(Time::ZERO, |last| last.0);
         let at = if processing == Dur::ZERO { now + delay } else { before.max(now + delay) + processing };
-        self.inbox.push_back((at, *cell));
+        self.inbox.push_back((at, *cell, at.since(now)));
     }
     #[inline]
-    fn hand_over<N: Net>(&mut self, now: Time, cell: &Cell, net: &mut N) {
+    fn hand_over<N: Net>(&mut self, now: Time, cell: &Cell, waited: Dur, net: &mut N) {
         let mut i = 0;
         if self.seats.len() > 1 {
             i = self.seat(net.arena().packets[cell.packet as usize].conn());
         }
-        self.call(now, i, net, |s, io| s.receive(io, cell));
+        if waited == Dur::ZERO {
+            self.call(now, i, net, |s, io| s.receive(io, cell));
+        } else {
+            self.call(now, i, net, |s, io| s.receive_late(io, cell, waited));
+        }
     }
     /// The other end of the link stops (PFC) a priority of this host, or lets it go on.
     pub fn pause<N: Net>(&mut self, now: Time, priority: u8, on: bool, net: &mut N) {

@@ -282,6 +282,11 @@ pub trait Stack: Send {
         self.on_deadline(&mut io);
         Exchanged::Told
     }
+    /// [`Self::receive`] of a packet that had waited at this host for its processor since it reached the card.
+    fn receive_late(&mut self, io: &mut Io<'_>, cell: &Cell, waited: Dur) {
+        let _ = waited;
+        self.receive(io, cell);
+    }
     /// The link can take a packet: the next one, [`Cell::to`] set to the host it is for; `None` = nothing may be sent now. Tells
     /// no news.
     fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell>;
@@ -355,6 +360,9 @@ impl<S: Stack + ?Sized> Stack for Box<S> {
     }
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         (**self).receive(io, cell);
+    }
+    fn receive_late(&mut self, io: &mut Io<'_>, cell: &Cell, waited: Dur) {
+        (**self).receive_late(io, cell, waited);
     }
     fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
         (**self).pull(io)

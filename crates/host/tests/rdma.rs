@@ -39,6 +39,9 @@ impl RateLaw for Fixed {
             .lock()
             .unwrap()
             .push(format!("ack {} rtt {} ece {} una {}", ack.bytes, ack.rtt, ack.ece, pair.una));
+        if ack.endpoint > Dur::ZERO {
+            self.heard.lock().unwrap().push(format!("of these {} at hosts", ack.endpoint));
+        }
     }
     fn on_cnp(&mut self, _: Time, _: &PairView) {
         self.heard.lock().unwrap().push("cnp".into());
@@ -203,6 +206,45 @@ fn a_pair_hears_of_the_rate_of_its_link_and_its_limiter_stands_aside_at_a_slower
     let mut rate = 0.0;
     host.stack.observe(0, &mut |name, value| rate = if name.name == "rate_bps" { value } else { rate });
     assert_eq!(rate, 2e9, "what the law asks for");
+}
+#[test]
+fn no_timer_runs_while_the_limiter_holds_back_what_was_lost() {
+    // A packet each 5 ms; the timeout is 1 ms.
+    let control = RateControl { rate: Some(Rate(1_600_000)), window: None };
+    let mut host = Host::sender(1, 2, control, Order::RoundRobin);
+    host.pull(0).unwrap();
+    assert_eq!(host.stack.deadline(), Time(1000 * US));
+    host.call(1000 * US, |s, io| s.on_deadline(io));
+    assert_eq!(host.stack.counters(0).timeouts, 1);
+    assert_eq!(host.stack.deadline(), Time(6000 * US), "a timeout after the repetition leaves");
+    assert_eq!(host.pull(5000 * US).unwrap().1.seq, 0);
+    assert_eq!(host.stack.deadline(), Time(6000 * US));
+}
+#[test]
+fn a_law_hears_what_both_hosts_took_of_a_round_trip() {
+    let mut host = Host::receiver(config());
+    let slot = host.arena.alloc();
+    host.arena.packets[slot as usize] =
+        Packet { seq: 0, payload: 956, wire_len: 1000, stamp: 0, ..Packet::default() };
+    host.call(9 * US, |s, io| s.receive_late(io, &Cell::new(slot, 1000), Dur::micros(4)));
+    let (_, ack) = host.pull(9 * US).unwrap();
+    // What came without waiting does not inherit it.
+    host.data(10 * US, 1, Ecn::Ect0);
+    let (_, plain) = host.pull(10 * US).unwrap();
+    let mut sender = Host::sender(1, 2, RateControl::default(), Order::RoundRobin);
+    (0..2).for_each(|t| assert!(sender.pull(t * US).is_some()));
+    for (at, answer, waited) in [(12, ack, 2), (13, plain, 0)] {
+        let slot = sender.arena.alloc();
+        sender.arena.packets[slot as usize] = answer;
+        let cell = Cell::new(slot, answer.wire_len);
+        sender.call(at * US, |s, io| match waited {
+            0 => s.receive(io, &cell),
+            us => s.receive_late(io, &cell, Dur::micros(us)),
+        });
+    }
+    let heard = sender.heard.lock().unwrap();
+    let endpoint: Vec<_> = heard.iter().filter(|text| text.contains("hosts")).collect();
+    assert_eq!(endpoint, [&format!("of these {} at hosts", Dur::micros(6))]);
 }
 #[test]
 fn a_pause_stops_data_and_not_control() {

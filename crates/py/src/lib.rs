@@ -12,6 +12,7 @@ use numpy::IntoPyArray;
 use penstock_core::ParamError;
 use penstock_live::scenario::LiveScenario;
 use penstock_live::Failure;
+use penstock_sim::cores::Threads;
 use penstock_sim::decomposition::{self, Approximation};
 use penstock_sim::document;
 use penstock_sim::engine::Progress as EngineProgress;
@@ -95,6 +96,9 @@ struct RunResult {
     /// Name of the reported port.
     #[pyo3(get)]
     bottleneck: String,
+    /// Why on fewer threads than were asked for; empty when on as many.
+    #[pyo3(get)]
+    threads_note: String,
     /// SHA-256 of summary and tables, when it was asked for.
     #[pyo3(get)]
     fingerprint: String,
@@ -181,8 +185,8 @@ fn with_controllers(mut out: serde_json::Value, spec_json: &str) -> serde_json::
     out
 }
 
-/// Runs replication `run` of the scenario of the document; releases the GIL meanwhile. `fingerprinted` asks for the
-/// fingerprint too. An approximation that the document asks for is computed by `threads` threads.
+/// Runs replication `run` of the scenario of the document on up to `threads` threads; releases the GIL meanwhile. The result is the same for
+/// any number of these. `fingerprinted` asks for the fingerprint too. An approximation that the document asks for is computed in the run's place.
 #[pyfunction]
 #[pyo3(signature = (spec_json, run, progress, fingerprinted = false, threads = 1))]
 fn run(
@@ -206,22 +210,31 @@ fn run(
         let cpu = clock.call0()?.extract::<f64>()? - before;
         return approximated(py, &resolved, spec_json, &found, cpu, fingerprinted);
     }
+    // Controllers in Python may take turns at the interpreter: more threads would only wait for each other.
+    let in_python = threads > 1 && !controllers::named(spec_json).is_empty();
+    let threads = Threads::up_to(if in_python { 1 } else { threads });
     let thread_time = py.import("time")?.getattr("thread_time")?;
     let before: f64 = thread_time.call0()?.extract()?;
-    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(|| resolved.run(run, &watch))));
+    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(|| resolved.run_on(run, &threads, &watch))));
     let cpu: f64 = thread_time.call0()?.extract::<f64>()? - before;
-    let Outcome { engine, summary, completed, bottleneck, warnings } = match outcome {
+    let (outcome, mut cores) = match outcome {
         Ok(result) => result.map_err(|e| scenario_error(py, &e))?,
         Err(panic) => {
             let text = with_port_names(what(&*panic), &resolved, run);
             return Err(PyRuntimeError::new_err(format!("the run failed: {text}")));
         }
     };
+    let Outcome { engine, summary, completed, bottleneck, warnings } = outcome;
+    if in_python {
+        cores.note = Some("the run is made on one thread: it has controllers in Python".to_owned());
+    }
     let print = if fingerprinted { fingerprint(&engine.measured(), &summary) } else { String::new() };
     let numbers = numbers(py, &summary)?;
     let timings = PyDict::new(py);
-    timings.set_item("cpu_s", cpu)?;
+    // All threads work and wait for each other as long as this one.
+    timings.set_item("cpu_s", cpu * cores.threads as f64)?;
     timings.set_item("packet_hops", engine.packet_hops())?;
+    timings.set_item("threads", cores.threads)?;
     Ok(RunResult {
         summary: numbers.unbind(),
         tables: tables(py, &engine.measured())?.unbind(),
@@ -231,6 +244,7 @@ fn run(
         notes: Vec::new(),
         warnings,
         bottleneck,
+        threads_note: cores.note.unwrap_or_default(),
         fingerprint: print,
     })
 }
@@ -259,6 +273,7 @@ fn approximated(
         completed: found.completed,
         scenario: resolved_document(resolved, spec_json),
         notes: Vec::new(),
+        threads_note: String::new(),
         warnings: found.warnings.clone(),
         bottleneck: String::new(),
         fingerprint: if fingerprinted { found.fingerprint() } else { String::new() },
@@ -354,6 +369,7 @@ fn live(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyRes
         scenario: live_document(&scenario, spec_json).to_string(),
         bottleneck: outcome.measured().bottleneck_name(),
         warnings: outcome.warnings,
+        threads_note: String::new(),
         fingerprint: String::new(),
         notes: outcome.quality.notes,
     })

@@ -1,10 +1,11 @@
 //! Runs a scenario without Python: `cargo run --release --example run -- incast servers=32 duration=5s`; a name that
 //! ends in `.toml` is a scenario file.
-//! For profiling the engine alone. With `FINGERPRINT` in the environment it prints that of the result, with `EVENTS` the events.
+//! For profiling the engine alone. `threads=N` runs it on N cores, with `ALWAYS` in the environment however little there is to do. With `FINGERPRINT` in the environment it prints that of the result, with `EVENTS` the events.
 
 // The wall clock is what profiling is about.
 #![allow(clippy::disallowed_methods)]
 
+use penstock_sim::cores::Threads;
 use penstock_sim::engine::Progress;
 use penstock_sim::scenario::Resolved;
 use std::time::Instant;
@@ -15,6 +16,10 @@ fn main() {
     let mut given: Vec<(String, String)> =
         args.filter_map(|a| a.split_once('=').map(|(k, v)| (k.to_string(), v.to_string()))).collect();
     let seed = given.iter().position(|(k, _)| k == "seed").map(|i| given.remove(i).1);
+    let threads = given.iter().position(|(k, _)| k == "threads").map(|i| given.remove(i).1);
+    let threads: usize = threads.map_or(1, |t| t.parse().expect("threads is a whole number"));
+    let always = std::env::var_os("ALWAYS").is_some();
+    let threads = if always { Threads::always(threads) } else { Threads::up_to(threads) };
     let seed: u64 = seed.map_or(1, |s| s.parse().expect("seed is a whole number"));
     let found = if name.ends_with(".toml") {
         let text = std::fs::read_to_string(&name).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -42,7 +47,8 @@ fn main() {
         println!("note: {note}");
     }
     let start = Instant::now();
-    let outcome = resolved.run(0, &Progress::default()).expect("the scenario was checked");
+    let (outcome, cores) =
+        resolved.run_on(0, &threads, &Progress::default()).expect("the scenario was checked");
     let seconds = start.elapsed().as_secs_f64();
     for (key, value) in &outcome.summary {
         println!("{key:24} {value}");
@@ -80,6 +86,14 @@ fn main() {
     }
     for ((what, at_start), n) in kinds {
         println!("{what}{:8} {n}", if at_start { " (block start)" } else { "" });
+    }
+    println!("{:24} {}", "threads", cores.threads);
+    if cores.threads > 1 {
+        let w = cores.work;
+        println!("{:24} {} windows, {} letters, balance {:.2}", "work", w.windows, w.letters, w.balance());
+    }
+    if let Some(note) = cores.note {
+        println!("note: {note}");
     }
     println!("{:24} {seconds:.3}", "wall_s");
     println!("{:24} {:.1}", "ns_per_hop", seconds * 1e9 / outcome.engine.packet_hops() as f64);

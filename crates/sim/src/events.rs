@@ -104,11 +104,13 @@ impl Deadlines {
             self.put(key);
         }
     }
-    /// The next wake-up.
-    pub fn pop(&mut self) -> Option<(Time, Wake, u32)> {
-        let key = self.heap.pop()?.0;
-        self.next = self.heap.peek().map_or(Time::NEVER, |k| Time((k.0 >> 64) as u64));
-        let who = key as u64 ^ self.flip;
+    /// The next wake-up: kind, what orders it among simultaneous ones, number.
+    pub fn first(&self) -> Option<(Wake, u64, u32)> {
+        let order = self.heap.peek()?.0 as u64;
+        let (kind, number) = Deadlines::whose(order ^ self.flip);
+        Some((kind, order, number))
+    }
+    fn whose(who: u64) -> (Wake, u32) {
         let kind = match who >> 61 {
             0 => Wake::Link,
             1 => Wake::Pause,
@@ -117,7 +119,14 @@ impl Deadlines {
             4 => Wake::Change,
             _ => Wake::Watch,
         };
-        Some((Time((key >> 64) as u64), kind, who as u32 & ((1 << NUMBER_BITS) - 1)))
+        (kind, who as u32 & ((1 << NUMBER_BITS) - 1))
+    }
+    /// The next wake-up.
+    pub fn pop(&mut self) -> Option<(Time, Wake, u32)> {
+        let key = self.heap.pop()?.0;
+        self.next = self.heap.peek().map_or(Time::NEVER, |k| Time((k.0 >> 64) as u64));
+        let (kind, number) = Deadlines::whose(key as u64 ^ self.flip);
+        Some((Time((key >> 64) as u64), kind, number))
     }
 }
 

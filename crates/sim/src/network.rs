@@ -3,6 +3,7 @@
 //! The engine drives it by virtual time, the kernel view by the wall clock. What only one of them knows (connections, devices) is
 //! not here: a packet goes in by [`Network::send`] and comes out by [`Network::arrive`], or is lost ([`Network::next_lost`]).
 
+pub(crate) mod gates;
 mod hops;
 
 use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
@@ -85,6 +86,10 @@ pub struct Network {
     deadlock: Option<Vec<Stuck>>,
     /// What is recorded of packets, when somebody has asked for it.
     pub trace: Option<Box<Trace>>,
+    /// Where it is a part of a network: the links that lead out of it.
+    gates: Option<Box<gates::Gates>>,
+    /// The link of the last packet that came by itself or was lost on its way.
+    pub(crate) last: u32,
     /// What can happen to packets.
     pub possible: Possible,
     /// Packets delivered over one link.
@@ -155,6 +160,8 @@ impl Network {
             watch: Dur::ZERO,
             deadlock: None,
             trace: None,
+            gates: None,
+            last: 0,
             possible: Possible::default(),
             packet_hops: 0,
             conservation: Conservation::default(),
@@ -266,6 +273,7 @@ impl Network {
     #[inline]
     pub fn arrive(&mut self, now: Time) -> Option<Arrived> {
         let port = self.arrivals.take();
+        self.last = port;
         self.fetch_ahead();
         let arrived = self.arrive_by(now, port);
         self.take_effects();
@@ -279,6 +287,9 @@ impl Network {
         }
         let mut arrived = None;
         if let Some(cell) = arrival.packet() {
+            if self.gates.is_some() && self.hand_over(port, &cell) {
+                return None;
+            }
             self.packet_hops += 1;
             if let Some(trace) = &mut self.trace {
                 trace.arrived(now, port, &cell, self.fabric.ports()[port as usize].delay());

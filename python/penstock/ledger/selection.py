@@ -23,7 +23,14 @@ PAPERS = {
     "sdc-racs": "sdc_racs",
     "piqi-rcp": "piqi_rcp",
     "cbc": "cbc",
+    "dcqcn": "dcqcn",
+    "timely": "timely",
+    "hpcc": "hpcc",
+    "swift": "swift",
 }
+
+# Papers on lossless Ethernet and RDMA, whose statements are from memory: counted apart from the five above.
+PART_TWO = ("dcqcn", "timely", "hpcc", "swift")
 
 # Ending of a live row's id: that of the row it is the live variant of, and this.
 LIVE = "-live"

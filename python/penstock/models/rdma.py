@@ -102,6 +102,18 @@ class Dcqcn:
         beyond += np.exp(self.fast_recovery * self.timer * rate * log) * by_timer
         return cut, by_bytes, by_timer, beyond
 
+    def imbalance(self, p: float) -> float:
+        """Logarithm of the left side of equation 11 (`fixed_point`) over the right one at a marked share p.
+
+        It is 0 where nothing moves.
+        """
+        rate, share = np.asarray(self.capacity / self.flows), np.asarray(p)
+        a, b, d, c = self._terms(share, rate)
+        alpha = -np.expm1(self.alpha_interval * rate * np.log1p(-share))
+        return float(
+            np.log(a**2 * alpha / ((b + d) * c)) - np.log(self.cnp_interval**2 * self.increase * rate)
+        )
+
     def fixed_point(self) -> tuple[float, float]:
         """Marked share p* and queue (packets) at which all rates are C/N and nothing moves.
 
@@ -112,20 +124,11 @@ class Dcqcn:
         one solution; the queue is where marking has that share, NaN where none below kmax has (p* above
         pmax).
         """
-        rate = np.asarray(self.capacity / self.flows)
-
-        def excess(log_p: float) -> float:
-            p = np.asarray(np.exp(log_p))
-            a, b, d, c = self._terms(p, rate)
-            alpha = -np.expm1(self.alpha_interval * rate * np.log1p(-p))
-            return float(
-                np.log(a**2 * alpha / ((b + d) * c)) - np.log(self.cnp_interval**2 * self.increase * rate)
-            )
-
+        rate = self.capacity / self.flows
         # Far above the solution increases are too rare for floating point.
-        least = min(self.byte_counter, self.timer * float(rate))
+        least = min(self.byte_counter, self.timer * rate)
         most = min(0.5, 60 / (self.fast_recovery * least))
-        p = float(np.exp(brentq(excess, np.log(1e-11), np.log(most))))
+        p = float(np.exp(brentq(lambda log_p: self.imbalance(np.exp(log_p)), np.log(1e-11), np.log(most))))
         queue = self.kmin + p / self.pmax * (self.kmax - self.kmin) if p <= self.pmax else float("nan")
         return p, queue
 

@@ -172,6 +172,9 @@ pub struct AckRecord<'a> {
     pub bytes: u64,
     /// From the transmission of the packet that caused it to now.
     pub rtt: Dur,
+    /// What of it the hosts took: from the arrival of the packet at the receiver's card, and of its ACK at this one's, until their
+    /// transports saw it. The receiver's part comes in whole nanoseconds.
+    pub endpoint: Dur,
     /// A packet that it acknowledges was marked.
     pub ece: bool,
     /// What the switches wrote into the packet that caused it, in the order of its way; empty without telemetry.

@@ -23,6 +23,9 @@ const WANTS_ACK: u32 = 1;
 /// Words 2 and 3 of a NACK with selective repeat: first byte and length of the packet that caused it, from the next byte expected on.
 const BEYOND: (usize, usize) = (2, 3);
 
+/// Word 4 of an ACK or NACK: nanoseconds that the packet it answers waited for the receiver's processor.
+const WAITED: usize = 4;
+
 /// A packet to be sent: its first byte and its payload.
 pub(super) type Next = (u64, u32);
 
@@ -65,6 +68,8 @@ pub(super) struct Sending {
     mss: u32,
     /// With selective repeat.
     selective: Option<Box<Selective>>,
+    /// How long the ACK in hand waited for this host's processor.
+    pub waited: Dur,
 }
 
 impl Sending {
@@ -82,6 +87,7 @@ impl Sending {
             latest: (Time::ZERO, 0),
             rto_at: Time::NEVER,
             timeouts_in_a_row: 0,
+            waited: Dur::ZERO,
         }
     }
     pub fn view(&self) -> PairView {
@@ -205,7 +211,8 @@ impl Sending {
             }
         }
         let rtt = io.now.since(packet.sent_at());
-        let record = AckRecord { now: io.now, bytes, rtt, ece, telemetry: io.arena.hops(slot) };
+        let endpoint = self.waited + Dur::nanos(u64::from(packet.word(WAITED)));
+        let record = AckRecord { now: io.now, bytes, rtt, endpoint, ece, telemetry: io.arena.hops(slot) };
         let view = self.view();
         self.law.on_ack(&record, &view);
         self.control = self.law.control();
@@ -233,8 +240,12 @@ impl Sending {
                 cwnd: self.control.window.unwrap_or(outstanding),
             });
             // A fresh period for what is now sent again.
-            self.rto_at = after(io.now, self.rto(c));
+            self.rto_at = after(self.leaves(io.now), self.rto(c));
         }
+    }
+    /// When the limiter lets what was lost go: nothing can be acknowledged before, so no timer runs until then.
+    fn leaves(&self, now: Time) -> Time {
+        now.max(self.next_at)
     }
     /// A loss. Go-back-N: everything from the oldest unacknowledged byte on is sent again.
     fn lose(&mut self, io: &Io<'_>, sign: LossSign) {
@@ -265,8 +276,8 @@ impl Sending {
         self.timeouts_in_a_row += 1;
         self.out.counters.timeouts += 1;
         let rto = self.rto(c);
-        self.rto_at = after(io.now, rto);
         self.lose(io, LossSign::Timeout);
+        self.rto_at = after(self.leaves(io.now), rto);
         let kind = if self.timeouts_in_a_row > 1 { TimeoutKind::Repeated } else { TimeoutKind::WindowLost };
         io.news.push(News::Timeout {
             flow: self.out.opening.flow,
@@ -296,6 +307,8 @@ pub(super) struct Receiving {
     cnp_at: Time,
     /// A marked packet came since the last CNP.
     cnp_owed: bool,
+    /// How long the packet in hand waited for this host's processor.
+    pub waited: Dur,
 }
 
 impl Receiving {
@@ -307,6 +320,7 @@ impl Receiving {
             nack_at: Time::ZERO,
             cnp_at: Time::ZERO,
             cnp_owed: false,
+            waited: Dur::ZERO,
         }
     }
     pub fn deadline(&self) -> Time {
@@ -404,6 +418,10 @@ impl Receiving {
     fn answer(&mut self, io: &mut Io<'_>, cause: &Packet, slot: u32, kind: u32, c: &RdmaConfig) -> Cell {
         let cell = self.packet_back(io.arena, c.ack, kind, Time(cause.stamp), c);
         io.arena.carry_hops(slot, cell.packet);
+        if self.waited > Dur::ZERO {
+            let ns = u32::try_from(self.waited.0 / 1000).unwrap_or(u32::MAX);
+            io.arena.packets[cell.packet as usize].set_word(WAITED, ns);
+        }
         if core::mem::take(&mut self.marked) {
             io.arena.packets[cell.packet as usize].flags |= flag::ECE;
         }

@@ -9,7 +9,7 @@ use alloc::collections::{BTreeSet, VecDeque};
 use penstock_core::quantity::{CWND, RATE};
 use penstock_core::Report;
 use penstock_fabric::Cell;
-use penstock_units::{Rate, Time};
+use penstock_units::{Dur, Rate, Time};
 
 enum End {
     Sending(Sending),
@@ -31,6 +31,8 @@ pub struct RdmaStack {
     asleep: BTreeSet<(Time, u32)>,
     /// In the place of both, with [`Turns::Scan`].
     scan: Option<Scan>,
+    /// How long the packet in hand waited for this host's processor.
+    waited: Dur,
 }
 
 impl RdmaStack {
@@ -46,6 +48,7 @@ impl RdmaStack {
             control: VecDeque::new(),
             line: VecDeque::new(),
             asleep: BTreeSet::new(),
+            waited: Dur::ZERO,
         }
     }
     /// Gives a sending pair its place after something has changed.
@@ -168,6 +171,11 @@ impl Stack for RdmaStack {
         self.alarms.set(conn, Time::NEVER);
     }
 
+    fn receive_late(&mut self, io: &mut Io<'_>, cell: &Cell, waited: Dur) {
+        self.waited = waited;
+        self.receive(io, cell);
+        self.waited = Dur::ZERO;
+    }
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         let packet = io.arena.packets[cell.packet as usize];
         let conn = packet.conn();
@@ -178,12 +186,14 @@ impl Stack for RdmaStack {
             Some(End::Sending(pair))
                 if pair.out.opening.flow.0 == packet.flow && packet.word(0) != kind::DATA =>
             {
+                pair.waited = self.waited;
                 pair.receive(io, &packet, cell.packet, &self.config, self.facts.rate);
                 self.settle(conn, io.now);
             }
             Some(End::Receiving(pair))
                 if pair.incoming.opening.flow.0 == packet.flow && packet.word(0) == kind::DATA =>
             {
+                pair.waited = self.waited;
                 pair.receive(io, &packet, cell, &self.config, &mut self.control);
                 self.alarms.set(conn, pair.deadline());
             }

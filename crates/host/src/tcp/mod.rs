@@ -148,6 +148,9 @@ pub struct TcpStack {
 }
 
 impl TcpStack {
+    /// Kind of the deadlines of receiving ends ([`Self::next_timer`]).
+    pub const RECEIVER: u8 = kind::RECEIVER;
+
     /// The TCP of the host that `facts` are of.
     pub fn new(facts: &HostFacts, options: TcpOptions) -> TcpStack {
         assert!(

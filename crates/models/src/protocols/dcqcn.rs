@@ -539,7 +539,14 @@ mod tests {
         Sampled::new(RATES, s, Dur::micros(4), clamp)
     }
     fn mark(law: &mut Sampled, at: u64) {
-        let ack = AckRecord { now: Time(at), bytes: 1000, rtt: Dur::micros(5), ece: true, telemetry: &[] };
+        let ack = AckRecord {
+            now: Time(at),
+            bytes: 1000,
+            rtt: Dur::micros(5),
+            endpoint: Dur::ZERO,
+            ece: true,
+            telemetry: &[],
+        };
         law.on_ack(&ack, &PAIR);
     }
 

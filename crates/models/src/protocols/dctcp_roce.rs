@@ -138,7 +138,8 @@ mod tests {
     const RATES: Rates = Rates { line: 100e9, max: 100e9, min: 1e9, base_rtt: Dur(13_000_000), asked: None };
 
     fn ack(law: &mut DctcpRoce, una: u64, nxt: u64, ece: bool) -> (f64, f64) {
-        let ack = AckRecord { now: Time(0), bytes: 1000, rtt: Dur(0), ece, telemetry: &[] };
+        let ack =
+            AckRecord { now: Time(0), bytes: 1000, rtt: Dur(0), endpoint: Dur::ZERO, ece, telemetry: &[] };
         law.on_ack(&ack, &PairView { una, nxt, max_sent: nxt });
         (law.alpha, law.rate)
     }

@@ -20,11 +20,6 @@ use penstock_units::{Bytes, Dur, Rate, Time};
 
 static TOKENS: Quantity =
     Quantity::new("tokens_held", Unit::One, "tokens of a message that its sender has and has not used");
-static TOKENS_OUT: Quantity = Quantity::new(
-    "tokens_unanswered",
-    Unit::One,
-    "tokens given after the newest one that came back with data",
-);
 
 /// Requests, tokens and what says that all has arrived; messages that begin with tokens; others (YAPS: priorities 0, 1 and 2).
 const CONTROL: u8 = 7;
@@ -92,7 +87,7 @@ pub const PHOST: Protocol = Protocol {
         )
         .range(1e-6, 100.0),
     ],
-    reports: &[&TOKENS, &TOKENS_OUT],
+    reports: &[&TOKENS],
     build: |p| {
         let settings = Settings {
             free: p.is_set("free").then(|| p.count("free") as u32),
@@ -653,10 +648,8 @@ impl Stack for PHost {
         }
     }
     fn observe(&self, conn: u32, report: &mut Report<'_>) {
-        match self.ends.get(conn) {
-            Some(End::Sending(s)) => report(&TOKENS, s.tokens.len() as f64),
-            Some(End::Receiving(r)) => report(&TOKENS_OUT, f64::from(r.given - r.heard.min(r.given))),
-            None => {}
+        if let Some(End::Sending(s)) = self.ends.get(conn) {
+            report(&TOKENS, s.tokens.len() as f64);
         }
     }
 }

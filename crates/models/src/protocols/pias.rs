@@ -17,9 +17,9 @@ use penstock_core::params::parse_size;
 use penstock_core::quantity::{ALPHA, CWND};
 use penstock_core::tcp::{Ranges, TimeoutKind, TimeoutRecord};
 use penstock_core::{Amount, Kind, Packet, ParamSpec, Report};
-use penstock_fabric::{Cell, Scheduler};
+use penstock_fabric::{Cell, Scheduler, PRIORITIES};
 use penstock_host::ends::{self, Alarms, Headers, Incoming, Outgoing, Seats, Toward};
-use penstock_host::{Counters, HostFacts, Io, News, Opening, Order, Stack};
+use penstock_host::{Counters, HostFacts, Io, News, Opening, Stack};
 use penstock_units::{Dur, Time};
 
 /// The highest priority: that of acknowledgements, and of the first bytes of a flow (section 3.1).
@@ -88,7 +88,7 @@ pub const PIAS: Protocol = Protocol {
         };
         let k = p.is_set("k").then(|| p.amount("k"));
         let wire = Wire { header: settings.header, ack: settings.header };
-        Ok(Suite::own(
+        let suite = Suite::own(
             Arc::new(move |facts| Box::new(Pias::new(facts, settings.clone()))),
             wire,
             Some(Arc::new(move |facts| {
@@ -103,7 +103,8 @@ pub const PIAS: Protocol = Protocol {
                     ..LinkNeeds::default()
                 }
             })),
-        ))
+        );
+        Ok(Suite { own_order: true, ..suite })
     },
 };
 
@@ -115,6 +116,13 @@ struct Settings {
     alpha: f64,
     rto: Option<Dur>,
     header: u32,
+}
+
+impl Settings {
+    /// Section 3.1: the priority of a packet follows from what the flow has sent before it.
+    fn priority(&self, sent: u64) -> u8 {
+        FIRST - self.thresholds.partition_point(|t| *t <= sent) as u8
+    }
 }
 
 /// Word 0 of an ACK: payload of the packet that it answers, whose first byte is in words 2 and 3. Word 1: 1 for a packet back. Word 4: 1 where
@@ -197,7 +205,8 @@ struct Pias {
     ends: Seats<End>,
     alarms: Alarms,
     acks: Headers,
-    line: VecDeque<u32>,
+    /// Senders that may send, by the priority of their next packet: a host serves as its switches do, in turn within a priority.
+    line: [VecDeque<u32>; PRIORITIES],
 }
 
 impl Pias {
@@ -213,33 +222,23 @@ impl Pias {
             ends: Seats::default(),
             alarms: Alarms::default(),
             acks: Headers::default(),
-            line: VecDeque::new(),
+            line: Default::default(),
             s,
         }
-    }
-    /// Section 3.1: the priority of a packet follows from what the flow has sent before it.
-    fn priority(&self, sent: u64) -> u8 {
-        FIRST - self.s.thresholds.partition_point(|t| *t <= sent) as u8
     }
     fn settle(&mut self, conn: u32) {
         let mss = u64::from(self.facts.mss);
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        if !s.in_line && s.next_packet(mss).is_some() {
-            s.in_line = true;
-            self.line.push_back(conn);
-        }
         self.alarms.set(conn, s.rto_at);
+        let next = if s.in_line { None } else { s.next_packet(mss) };
+        if let Some((seq, _)) = next {
+            s.in_line = true;
+            let priority = self.s.priority(seq.saturating_sub(s.base));
+            self.line[usize::from(priority)].push_back(conn);
+        }
     }
     fn next_in_line(&mut self) -> Option<u32> {
-        if self.facts.order == Order::RoundRobin {
-            return self.line.pop_front();
-        }
-        let opened = |conn: &u32| match self.ends.get(*conn) {
-            Some(End::Sending(s)) => s.out.opening.flow.0,
-            _ => u32::MAX,
-        };
-        let at = (0..self.line.len()).min_by_key(|i| opened(&self.line[*i]))?;
-        self.line.remove(at)
+        self.line.iter_mut().rev().find_map(VecDeque::pop_front)
     }
     fn send(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
         let (mss, header, rto) = (u64::from(self.facts.mss), self.s.header, self.rto);
@@ -272,7 +271,7 @@ impl Pias {
         packet.set_conn(o.at_dst);
         packet.set_class(o.class);
         let mut cell = Cell::new(slot, wire)
-            .with_priority(self.priority(sent))
+            .with_priority(self.s.priority(sent))
             .with_class(o.class)
             .with_ecn(Ecn::Ect0)
             .with_payload()
@@ -399,7 +398,7 @@ impl Stack for Pias {
     }
     fn forget(&mut self, _: &mut Io<'_>, conn: u32) {
         self.ends.take(conn);
-        self.line.retain(|c| *c != conn);
+        self.line.iter_mut().for_each(|line| line.retain(|c| *c != conn));
         self.alarms.set(conn, Time::NEVER);
     }
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
@@ -436,7 +435,9 @@ impl Stack for Pias {
         }
     }
     fn ready(&self, paused: u8) -> Time {
-        if paused & (1 << FIRST) == 0 && !self.acks.is_empty() || paused == 0 && !self.line.is_empty() {
+        if paused & (1 << FIRST) == 0 && !self.acks.is_empty()
+            || paused == 0 && self.line.iter().any(|line| !line.is_empty())
+        {
             Time::ZERO
         } else {
             Time::NEVER

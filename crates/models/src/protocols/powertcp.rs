@@ -167,7 +167,14 @@ mod tests {
         Hop { port, at: Time(us * US), queue_bytes, sent_bytes, rate: Rate(100_000_000_000) }
     }
     fn ack(law: &mut PowerTcp, hops: &[Hop], una: u64, nxt: u64) {
-        let ack = AckRecord { now: Time(0), bytes: 1000, rtt: Dur(0), ece: false, telemetry: hops };
+        let ack = AckRecord {
+            now: Time(0),
+            bytes: 1000,
+            rtt: Dur(0),
+            endpoint: Dur::ZERO,
+            ece: false,
+            telemetry: hops,
+        };
         law.on_ack(&ack, &PairView { una, nxt, max_sent: nxt });
     }
 

@@ -1,9 +1,11 @@
 //! Swift: a window that keeps the fabric's delay at a target, which grows with the path and with small windows; below one packet it
 //! paces (Kumar et al., SIGCOMM 2020, section 3.2, algorithm 1, section 3.5; read from memory).
 //!
-//! On queue pairs with go-back-N, not on Pony Express with its selective repair. Delay is the RTT of a packet, from its transmission to its ACK;
-//! what the hosts themselves take of that is not told apart, so the endpoint window of section 3.4 is not there: hosts without
-//! `processing` take none. The number of hops, which Swift reads off the TTL, comes from telemetry that takes no room.
+//! On queue pairs with go-back-N, or with selective repeat as Pony Express has it (`recovery=irn`). Delay is the RTT of a packet, from its
+//! transmission to its ACK. What the hosts take of it (`receive_delay`, `processing_delay`), from the card to the transport at either end, is
+//! the endpoint delay; the rest is the fabric's. Each has a target and a window by the same algorithm, and the smaller window counts (section
+//! 3.3). The endpoint's delay is smoothed and its target is a constant. Chosen: losses cut the fabric's window alone, and there is no endpoint
+//! window before hosts have taken any time. The number of hops, which Swift reads off the TTL, comes from telemetry that takes no room.
 
 use super::roce::{self, join, rates, Nature, Rates};
 use crate::registry::Protocol;
@@ -17,13 +19,16 @@ use penstock_units::{Bytes, Dur, Rate, Time};
 static CWND_PACKETS: Quantity =
     Quantity::new("cwnd_packets", Unit::Packets, "window of a sender, below one too");
 
+static ENDPOINT_DELAY: Quantity =
+    Quantity::new("endpoint_delay_s", Unit::Seconds, "smoothed delay within the hosts, where they take any");
+
 /// Swift.
 pub const SWIFT: Protocol = Protocol {
     name: "swift",
     text: "Swift: a window that keeps the delay of the fabric at a target, scaled by hops and by the window",
     cites: "Kumar et al., SIGCOMM 2020 (from memory)",
     params: &join::<{ OWN.len() + roce::PARAMS.len() }>(OWN),
-    reports: &[&RATE, &CWND_PACKETS, &RTT],
+    reports: &[&RATE, &CWND_PACKETS, &RTT, &ENDPOINT_DELAY],
     build: |p| {
         if roce::is_ns3(p) {
             return Err(p.error("rules", "must be paper: the public simulator has no Swift"));
@@ -39,6 +44,8 @@ pub const SWIFT: Protocol = Protocol {
             Law { ai: p.float("ai"), beta: p.float("beta"), max_mdf: p.float("max_mdf"), low, high, hop };
         let (min_cwnd, max_cwnd) = (p.float("min_cwnd"), p.is_set("max_cwnd").then(|| p.float("max_cwnd")));
         let (retries, rates) = (p.count("reset_after") as u32, rates(p));
+        let endpoint_target = p.is_set("endpoint_target").then(|| p.dur("endpoint_target").as_secs());
+        let gain = p.float("endpoint_gain");
         roce::build(
             p,
             &Nature { telemetry: true, ..Nature::default() },
@@ -55,6 +62,8 @@ pub const SWIFT: Protocol = Protocol {
                     min_cwnd,
                     max_cwnd: max_cwnd.unwrap_or(packets * 4.0),
                     retries,
+                    endpoint_target: endpoint_target.unwrap_or(base),
+                    gain,
                     payload: f64::from(facts.payload),
                     wire: facts.wire,
                 };
@@ -110,6 +119,22 @@ const OWN: &[ParamSpec] = &[
         "section 3.5; chosen",
     )
     .range(1e-6, 1e6),
+    ParamSpec::new(
+        "endpoint_target",
+        Kind::Duration,
+        "",
+        "target of the delay within the hosts; unset = base_target",
+        "section 3.3; chosen",
+    )
+    .range(1e-9, 1.0),
+    ParamSpec::new(
+        "endpoint_gain",
+        Kind::Float,
+        "0.125",
+        "weight of a new sample of the endpoint delay",
+        "section 3.3; chosen",
+    )
+    .range(1e-6, 1.0),
     ParamSpec::new("min_cwnd", Kind::Float, "0.001", "smallest window in packets", "chosen").range(1e-6, 1e6),
     ParamSpec::new("max_cwnd", Kind::Float, "", "largest window in packets; unset = four pipes", "chosen")
         .range(1.0, 1e9),
@@ -144,6 +169,9 @@ struct Settings {
     min_cwnd: f64,
     max_cwnd: f64,
     retries: u32,
+    /// Target of the endpoint delay, and the weight of a new sample of it.
+    endpoint_target: f64,
+    gain: f64,
     payload: f64,
     wire: u32,
 }
@@ -159,29 +187,56 @@ impl Settings {
     }
 }
 
+/// A window and when it was last cut.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    cwnd: f64,
+    decreased_at: Option<Time>,
+}
+
+impl Window {
+    /// Algorithm 1, lines 8 to 15, for a delay and its target. Decreases are at least `rtt` apart (line 5).
+    fn on_ack(&mut self, s: &Settings, now: Time, rtt: f64, acked: f64, delay: f64, target: f64) {
+        if delay < target {
+            // Lines 9 to 12: cwnd + ai / cwnd x num_acked from one packet on, cwnd + ai x num_acked below.
+            self.cwnd += s.law.ai * acked / self.cwnd.max(1.0);
+            self.cwnd = self.cwnd.min(s.max_cwnd);
+        } else {
+            // Line 15: max(1 - beta (delay - target) / delay, 1 - max_mdf) x cwnd
+            let factor = 1.0 - s.law.beta * (delay - target) / delay;
+            self.decrease(s, now, rtt, factor.max(1.0 - s.law.max_mdf));
+        }
+    }
+    fn decrease(&mut self, s: &Settings, now: Time, rtt: f64, factor: f64) {
+        if self.decreased_at.is_none_or(|at| now.since(at).as_secs() >= rtt) {
+            self.cwnd = (self.cwnd * factor).max(s.min_cwnd);
+            self.decreased_at = Some(now);
+        }
+    }
+}
+
 /// One queue pair.
 struct Swift {
     s: Settings,
-    cwnd: f64,
+    /// Section 3.3: the fabric's window, and the endpoints' once hosts have taken time, with their smoothed delay in seconds.
+    fabric: Window,
+    endpoint: Option<(Window, f64)>,
+    /// Window of a new pair.
+    first: f64,
     /// The latest RTT, in seconds.
     rtt: f64,
-    decreased_at: Option<Time>,
     timeouts: u32,
 }
 
 impl Swift {
     fn new(r: Rates, s: Settings, cwnd: f64) -> Swift {
-        Swift { s, cwnd: cwnd.min(s.max_cwnd), rtt: r.base_rtt.as_secs(), decreased_at: None, timeouts: 0 }
+        let first = cwnd.min(s.max_cwnd);
+        let fabric = Window { cwnd: first, decreased_at: None };
+        Swift { s, fabric, endpoint: None, first, rtt: r.base_rtt.as_secs(), timeouts: 0 }
     }
-    /// Algorithm 1, line 5: once in a round trip.
-    fn may_decrease(&self, now: Time) -> bool {
-        self.decreased_at.is_none_or(|at| now.since(at).as_secs() >= self.rtt)
-    }
-    fn decrease(&mut self, now: Time, factor: f64) {
-        if self.may_decrease(now) {
-            self.cwnd = (self.cwnd * factor).max(self.s.min_cwnd);
-            self.decreased_at = Some(now);
-        }
+    /// The window that counts, packets.
+    fn cwnd(&self) -> f64 {
+        self.endpoint.map_or(self.fabric.cwnd, |(window, _)| window.cwnd.min(self.fabric.cwnd))
     }
 }
 
@@ -192,17 +247,17 @@ impl RateLaw for Swift {
         }
         self.timeouts = 0;
         self.rtt = ack.rtt.as_secs();
-        let target = self.s.target(self.cwnd, ack.telemetry.len());
-        let law = self.s.law;
-        if self.rtt < target {
-            // Lines 9 to 12: cwnd + ai / cwnd x num_acked from one packet on, cwnd + ai x num_acked below.
-            let acked = ack.bytes as f64 / self.s.payload;
-            self.cwnd += law.ai * acked / self.cwnd.max(1.0);
-            self.cwnd = self.cwnd.min(self.s.max_cwnd);
-        } else {
-            // Line 15: max(1 - beta (delay - target) / delay, 1 - max_mdf) x cwnd
-            let factor = 1.0 - law.beta * (self.rtt - target) / self.rtt;
-            self.decrease(ack.now, factor.max(1.0 - law.max_mdf));
+        let acked = ack.bytes as f64 / self.s.payload;
+        let at_hosts = ack.endpoint.as_secs();
+        // The target follows the window that counts: it is about how many flows there are.
+        let target = self.s.target(self.cwnd(), ack.telemetry.len());
+        self.fabric.on_ack(&self.s, ack.now, self.rtt, acked, self.rtt - at_hosts, target);
+        if at_hosts > 0.0 && self.endpoint.is_none() {
+            self.endpoint = Some((Window { cwnd: self.first, decreased_at: None }, at_hosts));
+        }
+        if let Some((window, delay)) = &mut self.endpoint {
+            *delay += self.s.gain * (at_hosts - *delay);
+            window.on_ack(&self.s, ack.now, self.rtt, acked, *delay, self.s.endpoint_target);
         }
     }
     /// Lines 16 to 24.
@@ -210,23 +265,27 @@ impl RateLaw for Swift {
         if sign == LossSign::Timeout {
             self.timeouts += 1;
             if self.timeouts >= self.s.retries {
-                (self.cwnd, self.decreased_at) = (self.s.min_cwnd, Some(now));
+                self.fabric = Window { cwnd: self.s.min_cwnd, decreased_at: Some(now) };
                 return;
             }
         }
-        self.decrease(now, 1.0 - self.s.law.max_mdf);
+        self.fabric.decrease(&self.s, now, self.rtt, 1.0 - self.s.law.max_mdf);
     }
     fn control(&self) -> RateControl {
         // Lines 28 and 29: below one packet, rtt / cwnd from one to the next.
-        let pace = (self.cwnd < 1.0).then(|| {
-            let gap = Dur::from_secs(self.rtt / self.cwnd).0.max(1);
+        let cwnd = self.cwnd();
+        let pace = (cwnd < 1.0).then(|| {
+            let gap = Dur::from_secs(self.rtt / cwnd).0.max(1);
             Rate((Bytes(u64::from(self.s.wire)) / Dur(gap)).0.max(1))
         });
-        let window = (self.cwnd * self.s.payload).max(self.s.payload);
+        let window = (cwnd * self.s.payload).max(self.s.payload);
         RateControl { rate: pace, window: Some(window as u64) }
     }
     fn observe(&self, report: &mut Report<'_>) {
-        report(&CWND_PACKETS, self.cwnd);
+        report(&CWND_PACKETS, self.cwnd());
+        if let Some((_, delay)) = self.endpoint {
+            report(&ENDPOINT_DELAY, delay);
+        }
         report(&RTT, self.rtt);
     }
 }
@@ -247,16 +306,24 @@ mod tests {
             min_cwnd: 0.01,
             max_cwnd: 500.0,
             retries: 3,
+            endpoint_target: 10e-6,
+            gain: 0.5,
             payload: 1000.0,
             wire: 1100,
         };
         Swift::new(RATES, s, cwnd)
     }
     fn ack(law: &mut Swift, at: u64, rtt: u64) -> f64 {
-        let ack =
-            AckRecord { now: Time(at * US), bytes: 1000, rtt: Dur(rtt * US), ece: false, telemetry: &[] };
+        let ack = AckRecord {
+            now: Time(at * US),
+            bytes: 1000,
+            rtt: Dur(rtt * US),
+            endpoint: Dur::ZERO,
+            ece: false,
+            telemetry: &[],
+        };
         law.on_ack(&ack, &PairView { una: 0, nxt: 0, max_sent: 0 });
-        law.cwnd
+        law.cwnd()
     }
     fn near(a: f64, b: f64) {
         assert!((a / b - 1.0).abs() < 1e-9, "{a} is not {b}");
@@ -289,22 +356,49 @@ mod tests {
         let target = 25.0 + 20.0 / 60f64.sqrt() - 2.0;
         near(ack(&mut swift, 150, 50), 60.0 * (1.0 - 0.8 * (50.0 - target) / 50.0));
         // Never by more than max_mdf.
-        near(ack(&mut swift, 1000, 900) / swift.cwnd, 1.0);
-        let before = swift.cwnd;
+        near(ack(&mut swift, 1000, 900) / swift.cwnd(), 1.0);
+        let before = swift.cwnd();
         near(ack(&mut swift, 5000, 900), before / 2.0);
+    }
+    #[test]
+    fn section_3_3_time_within_hosts_moves_a_window_of_its_own() {
+        let mut swift = law(10.0);
+        let view = PairView { una: 0, nxt: 0, max_sent: 0 };
+        let mut heard = |at: u64, rtt: u64, endpoint: u64| {
+            let (rtt, endpoint) = (Dur(rtt * US), Dur(endpoint * US));
+            let ack =
+                AckRecord { now: Time(at * US), bytes: 1000, rtt, endpoint, ece: false, telemetry: &[] };
+            swift.on_ack(&ack, &view);
+            (swift.fabric.cwnd, swift.endpoint.map(|(w, delay)| (w.cwnd, delay * 1e6)), swift.cwnd())
+        };
+        // 60 us, 40 of them within the hosts: the fabric's 20 are below 25, its window grows by 1/10; 40 against 10 cut the other's from 10 by
+        // 0.8 x 3/4, but by no more than half.
+        let (fabric, endpoint, counts) = heard(100, 60, 40);
+        near(fabric, 10.1);
+        assert_eq!(endpoint.map(|(w, d)| (w, libm::round(d))), Some((5.0, 40.0)));
+        near(counts, 5.0);
+        // Half of 0 and half of 40 is 20 us, above the target but within the same round trip: no cut; the fabric's grows by 1/10.1.
+        let (fabric, endpoint, _) = heard(110, 20, 0);
+        near(fabric, 10.1 + 1.0 / 10.1);
+        near(endpoint.unwrap().0, 5.0);
+        // Then 10 and 5 us: the second is below the target, the window grows by a fifth.
+        heard(115, 20, 0);
+        let (_, endpoint, counts) = heard(118, 20, 0);
+        near(endpoint.unwrap().1, 5.0);
+        near(counts, 5.2);
     }
     #[test]
     fn losses_cut_by_max_mdf_and_timeouts_in_a_row_reset() {
         let mut swift = law(100.0);
         let view = PairView { una: 0, nxt: 0, max_sent: 0 };
         swift.on_loss(Time(US), LossSign::Nack, &view);
-        near(swift.cwnd, 50.0);
+        near(swift.cwnd(), 50.0);
         swift.on_loss(Time(2 * US), LossSign::Timeout, &view);
-        near(swift.cwnd, 50.0);
+        near(swift.cwnd(), 50.0);
         swift.on_loss(Time(100 * US), LossSign::Timeout, &view);
-        near(swift.cwnd, 25.0);
+        near(swift.cwnd(), 25.0);
         swift.on_loss(Time(101 * US), LossSign::Timeout, &view);
-        near(swift.cwnd, 0.01);
+        near(swift.cwnd(), 0.01);
     }
     #[test]
     fn below_one_packet_it_paces() {

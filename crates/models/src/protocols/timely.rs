@@ -319,8 +319,14 @@ mod tests {
     #[test]
     fn samples_come_once_per_segment_or_once_per_round_trip() {
         let ack = |law: &mut Timely, una: u64, nxt: u64| {
-            let ack =
-                AckRecord { now: Time(0), bytes: 1000, rtt: Dur::micros(10), ece: false, telemetry: &[] };
+            let ack = AckRecord {
+                now: Time(0),
+                bytes: 1000,
+                rtt: Dur::micros(10),
+                endpoint: Dur::ZERO,
+                ece: false,
+                telemetry: &[],
+            };
             law.on_ack(&ack, &PairView { una, nxt, max_sent: nxt });
             law.in_a_row
         };

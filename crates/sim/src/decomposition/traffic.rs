@@ -4,7 +4,7 @@ use super::KEY;
 use crate::ideal::{self, Lengths};
 use crate::setup::Setup;
 use crate::topology::route_stream;
-use crate::workloads::{Action, Actions};
+use crate::workloads::{Action, Actions, Timetable};
 use penstock_core::ParamError;
 use penstock_units::Time;
 
@@ -48,7 +48,7 @@ impl Traffic {
             let rule = format!("workload {workload} {rule}: only flows of known size whose starts are known beforehand can be taken apart");
             Err(ParamError::new(KEY, plan, rule))
         };
-        if let Some(w) = setup.workloads.iter().position(|w| w.reacts()) {
+        if let Some(w) = setup.workloads.iter().position(|w| w.timetable() == Timetable::Unknown) {
             return refuse(w, "reacts to what becomes of its flows");
         }
         let mut workloads = std::mem::take(&mut setup.workloads);

@@ -1,5 +1,6 @@
 //! What workloads ask for: connections that open, writes, and what is left of a connection that is over.
 
+use super::part::AWAY;
 use super::Engine;
 use crate::events::Ties;
 use crate::flow::Flow;
@@ -39,6 +40,9 @@ impl Engine {
             due.reverse();
         }
         for workload in due {
+            if self.watched {
+                self.begin_workload(workload);
+            }
             self.workloads[workload as usize].on_event(self.now, &mut self.actions);
             self.carry_out(workload)?;
         }
@@ -83,9 +87,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Where the ends of an open flow are.
+    /// Where the ends of an open flow are whose sender is here.
     fn opening(&self, number: u32) -> Option<Opening> {
-        self.flows[number as usize].as_deref().map(|f| f.opening)
+        self.flows[number as usize].as_deref().map(|f| f.opening).filter(|o| self.is_here(o.src))
     }
     /// After an action on a flow: it is carried out before the next one. A host whose news are being acted on sends what else it has
     /// when that is done.
@@ -114,7 +118,7 @@ impl Engine {
             let (workload, tag) = (flow.workload, flow.tag);
             flow.record.transfers = flow.record.transfers.saturating_add(1);
             if self.measuring {
-                self.recorder.transfer(number, &write, self.now);
+                self.record_transfer(number, &write);
             }
             let acked = Acked { flow: FlowId(number), tag, started: write.started, bytes: write.bytes };
             self.workloads[workload as usize].on_acked(self.now, &acked, &mut self.actions);
@@ -142,7 +146,9 @@ impl Engine {
         let nic = &mut self.hosts.at(o.src).nic;
         nic.accept(self.now, o.at_src, bytes, &mut self.wire);
         let end = nic.counters(o.at_src).accepted_bytes;
-        self.hosts.at(o.dst).nic.expect(o.at_dst, end);
+        if o.at_dst != AWAY {
+            self.hosts.at(o.dst).nic.expect(o.at_dst, end);
+        }
         // A write made as the connection is opened waits for the handshake.
         let waits = flow.lengths.handshake && flow.record.opened == self.now;
         let handshake = if waits { flow.idle_rtt } else { 0.0 };
@@ -165,6 +171,13 @@ impl Engine {
 
     fn open(&mut self, workload: u32, request: &FlowRequest) -> Result<(), ParamError> {
         let number = self.flows.len() as u32;
+        let (from_here, to_here) = (self.is_here(request.src), self.is_here(request.dst));
+        if !from_here && !to_here {
+            // Of other parts; it has a number and perhaps a place here, too.
+            self.flows.push(None);
+            self.recorder.take_place();
+            return Ok(());
+        }
         let mut rng = route_stream(self.setup.seed, self.setup.run, number);
         let t = &self.setup.topology;
         let forth = self.wire.net.draw(t, request.src, request.dst, &mut rng)?;
@@ -179,8 +192,8 @@ impl Engine {
             flow: FlowId(number),
             src: request.src,
             dst: request.dst,
-            at_src: self.hosts.at(request.src).handle(),
-            at_dst: self.hosts.at(request.dst).handle(),
+            at_src: if from_here { self.hosts.at(request.src).handle() } else { AWAY },
+            at_dst: if to_here { self.hosts.at(request.dst).handle() } else { AWAY },
             bytes: size,
             class: request.class,
             due: request.due,
@@ -236,7 +249,15 @@ impl Engine {
         if self.hosts.own {
             self.wire.own.push((o.dst, o.forth, o.back));
         }
-        self.hosts.at(o.dst).nic.listen(self.now, seat, &o, &mut self.wire);
+        if to_here {
+            self.hosts.at(o.dst).nic.listen(self.now, seat, &o, &mut self.wire);
+        }
+        if !from_here {
+            if size > 0 {
+                self.hosts.at(o.dst).nic.expect(o.at_dst, size);
+            }
+            return self.touched(o.dst);
+        }
         self.hosts.at(o.src).nic.open(self.now, seat, &o, &mut self.wire);
         self.hear()?;
         if endless {
@@ -247,7 +268,9 @@ impl Engine {
         if request.close {
             self.hosts.at(o.src).nic.close(self.now, o.at_src, &mut self.wire);
         }
-        self.touched(o.dst)?;
+        if to_here {
+            self.touched(o.dst)?;
+        }
         self.send(number)
     }
 
@@ -261,12 +284,18 @@ impl Engine {
         self.keep(&flow, false);
         let o = &flow.opening;
         for (host, handle) in [(o.dst, o.at_dst), (o.src, o.at_src)] {
+            if handle == AWAY {
+                self.tell_closed(number, host);
+                continue;
+            }
             let h = self.hosts.at(host);
             h.nic.forget(self.now, handle, &mut self.wire);
             h.give_back(handle);
         }
         self.hear()?;
-        self.touched(o.dst)?;
+        if o.at_dst != AWAY {
+            self.touched(o.dst)?;
+        }
         self.touched(o.src)
     }
     /// Records a flow that is over, or was when the run ended.
@@ -291,7 +320,7 @@ impl Engine {
             unfinished: flow.writes.len() as u64,
             since: flow.writes.front().map_or(flow.record.opened, |w| w.started),
         };
-        self.recorder.flow(record, &totals.since(&flow.baseline), &left);
+        self.record_over(record, flow.baseline, left);
     }
 
     // ---- account of every byte, in builds with debug assertions ----------------------------------------
@@ -303,7 +332,7 @@ impl Engine {
         let number = packet.flow;
         let flow = self.flows[number as usize].as_deref_mut()?;
         let o = &flow.opening;
-        if cell.to != o.dst || packet.conn() != o.at_dst || !self.hosts.at_once {
+        if o.at_src == AWAY || cell.to != o.dst || packet.conn() != o.at_dst || !self.hosts.at_once {
             return None;
         }
         let written = self.hosts.ends(o).0.accepted_bytes;

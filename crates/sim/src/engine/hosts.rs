@@ -62,6 +62,9 @@ impl Stack for HostStack {
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         each!(self, s => s.receive(io, cell));
     }
+    fn receive_late(&mut self, io: &mut Io<'_>, cell: &Cell, waited: Dur) {
+        each!(self, s => s.receive_late(io, cell, waited));
+    }
     #[inline(always)]
     fn fetch(&self, conn: u32) {
         each!(self, s => s.fetch(conn));
@@ -215,6 +218,12 @@ impl Host {
             }
         }
     }
+    /// The next deadline of its TCP, where that is one of a receiver: when, and of which flow.
+    pub fn next_receiver(&self) -> Option<(Time, u32)> {
+        let HostStack::Tcp(tcp) = self.nic.stack(0) else { return None };
+        let (due, kind, flow) = tcp.next_timer();
+        (kind == TcpStack::RECEIVER).then_some((due, flow))
+    }
     /// The handle may be used again.
     pub fn give_back(&mut self, handle: u32) {
         self.free.push(handle);
@@ -282,8 +291,8 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// The hosts of a run. Takes over its host controllers.
-    pub fn new(setup: &mut Setup) -> Hosts {
+    /// Those hosts of a run that are `here`. Takes over its host controllers.
+    pub fn new(setup: &mut Setup, here: impl Fn(u32) -> bool) -> Hosts {
         let seats = Seats::new(setup);
         let (pull, order) = match setup.nic {
             NicMode::Endless => (false, Order::RoundRobin),
@@ -298,7 +307,7 @@ impl Hosts {
         let mut list = Vec::new();
         for (host, (node, receive)) in setup.topology.nodes.iter().zip(receive).enumerate() {
             let ports = setup.topology.ports_of(host as u32);
-            let port = ports.first().filter(|_| node.kind == NodeKind::Host);
+            let port = ports.first().filter(|_| node.kind == NodeKind::Host && here(host as u32));
             let Some(port) = port.copied() else {
                 list.push(None);
                 continue;

@@ -5,6 +5,7 @@
 
 mod connections;
 mod hosts;
+pub(crate) mod part;
 pub mod tracing;
 
 use crate::events::{Ties, Wake};
@@ -75,6 +76,10 @@ pub struct Engine {
     setup: SetupRest,
     measuring: bool,
     stopped: bool,
+    /// Deliveries and deadlines are looked at: packets are recorded, or the run is divided.
+    watched: bool,
+    /// Where this is one part of a run that is divided.
+    part: Option<Box<part::Part>>,
     /// What has been recorded.
     pub recorder: Recorder,
 }
@@ -103,11 +108,15 @@ impl Engine {
     ///
     /// # Errors
     /// What [`Setup::check`] finds.
-    pub fn new(mut setup: Setup) -> Result<Engine, ParamError> {
+    pub fn new(setup: Setup) -> Result<Engine, ParamError> {
+        Engine::of(setup, |_| true)
+    }
+    /// The same with those hosts only that are `here`.
+    fn of(mut setup: Setup, here: impl Fn(u32) -> bool) -> Result<Engine, ParamError> {
         setup.check()?;
         let net = Network::new(&setup)?;
         let groups = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
-        let hosts = Hosts::new(&mut setup);
+        let hosts = Hosts::new(&mut setup, here);
         let Setup { topology, protocols, seed, run, .. } = setup;
         let mut engine = Engine {
             now: Time::ZERO,
@@ -139,6 +148,8 @@ impl Engine {
             },
             measuring: setup.warmup == Dur::ZERO,
             stopped: false,
+            watched: false,
+            part: None,
             recorder: setup.recorder,
         };
         for workload in 0..engine.workloads.len() {
@@ -185,13 +196,16 @@ impl Engine {
                     }
                     continue;
                 }
+                if self.watched {
+                    self.begin_hop();
+                }
                 self.take_lost();
             }
             let arrival = self.wire.net.next_arrival();
             let deadline = self.wire.net.deadlines.peek();
             let other = self.next_workload.min(self.recorder.next_sample());
             let next = arrival.min(deadline).min(other);
-            if !self.measuring && next >= self.setup.warmup {
+            if !self.measuring && next >= self.setup.warmup && until >= self.setup.warmup {
                 self.end_warmup(self.setup.warmup)?;
             }
             if next > until.min(self.setup.end) {
@@ -246,6 +260,9 @@ impl Engine {
             return self.on_arrival_with_pulls();
         }
         let arrived = self.wire.net.arrive(self.now);
+        if self.watched {
+            self.begin_hop();
+        }
         self.take_lost();
         arrived.map_or(Ok(()), |packet| self.deliver(&packet.cell))
     }
@@ -273,8 +290,8 @@ impl Engine {
     /// A packet is at its host.
     #[inline(always)]
     fn deliver(&mut self, cell: &Cell) -> Result<(), ParamError> {
-        if self.wire.net.trace.is_some() {
-            return self.deliver_traced(cell);
+        if self.watched {
+            return self.deliver_watched(cell);
         }
         self.hand_over(cell)
     }
@@ -321,7 +338,9 @@ impl Engine {
             if self.measuring && packet.has(flag::SYN) {
                 self.recorder.syn_drops += 1;
             }
-            if let Some(f) = &mut self.flows[packet.flow as usize] {
+            if let Some(part) = self.part.as_deref_mut() {
+                part.lose(packet.flow);
+            } else if let Some(f) = &mut self.flows[packet.flow as usize] {
                 f.drops += 1;
             }
             self.wire.net.arena.release(id);
@@ -340,6 +359,9 @@ impl Engine {
     }
     fn on_news(&mut self, at: Time, news: News) -> Result<(), ParamError> {
         self.trace_news(at, &news);
+        if self.part.is_some() && self.write_down(&news) {
+            return Ok(());
+        }
         match news {
             News::Acked { flow, end } => self.complete_writes(flow.0, end)?,
             News::Delivered { flow, end } => self.complete_deliveries(flow.0, at, end)?,
@@ -364,11 +386,17 @@ impl Engine {
     // ---- deadlines -----------------------------------------------------------------------------------
 
     fn on_deadline(&mut self) -> Result<(), ParamError> {
+        let watched = if self.watched { self.begin_deadline() } else { None };
         let (_, kind, number) = self.wire.net.deadlines.pop().expect("peek saw one");
         if kind == Wake::Host {
             let host = self.hosts.at(number);
             host.wakes.fired();
-            if host.nic.alarm(self.now, &mut self.wire) == Exchanged::Told {
+            let done = host.nic.alarm(self.now, &mut self.wire);
+            if let Some((flow, sent)) = watched {
+                self.end_deadline(flow, sent);
+            }
+            let host = self.hosts.at(number);
+            if done == Exchanged::Told {
                 return self.settle(number);
             }
             host.arm(self.now, number, &mut self.wire.net.deadlines);
@@ -451,6 +479,10 @@ impl Engine {
             self.wire.net.look(self.now, p);
         }
         self.take_lost();
+        if self.part.is_some() {
+            self.sample_part();
+            return Ok(());
+        }
         let (flows, hosts) = (&self.flows, &self.hosts);
         let open = self.open.iter().map(|n| flows[*n as usize].as_deref().expect("it is open"));
         let open = open.map(|flow| Seen { flow, hosts });

@@ -13,6 +13,7 @@ pub type Held = [Vec<(u32, u64)>; 2];
 impl Engine {
     /// Records packets and flows from now on; call it before the first step.
     pub fn record(&mut self, wish: Wish) {
+        self.watched = true;
         self.wire.net.trace = Some(Box::new(Trace::new(wish)));
     }
     /// The record, when one is kept.

@@ -4,6 +4,7 @@
 //! by [`Sampled`]: nothing here names the engine.
 
 mod flows;
+pub mod journal;
 mod recorder;
 mod rows;
 pub mod series;

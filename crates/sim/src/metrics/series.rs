@@ -268,7 +268,7 @@ impl Recorder {
 }
 
 /// A congestion window from here on says that there is none.
-const UNLIMITED: f64 = (u64::MAX / 4) as f64;
+pub(super) const UNLIMITED: f64 = (u64::MAX / 4) as f64;
 
 /// Reports what is sampled of a port.
 pub fn look(port: &Port, report: &mut Report<'_>) {

@@ -6,7 +6,7 @@
 use super::{Network, SEVERAL};
 use penstock_core::Packet;
 use penstock_fabric::{Cell, Offered};
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 
 /// So many arrivals ahead a port is fetched from memory, then the packet that it holds, then the port or host that this one goes to.
 const PORT_AHEAD: usize = 10;
@@ -88,6 +88,7 @@ impl Network {
                     self.arrive_by(next, port).map(|arrived| arrived.cell)
                 };
                 if arrived.is_some() || self.disturbed() {
+                    self.last = port;
                     return arrived;
                 }
                 continue;
@@ -106,6 +107,7 @@ impl Network {
             }
             self.pass(next, port, at, cell);
             if self.disturbed() {
+                self.last = port;
                 return None;
             }
         }
@@ -269,6 +271,9 @@ impl Network {
             self.arena.prefetch(cell.packet);
             soon(at, None);
             *step = Step::Host(at, cell.packet);
+        } else if ports[port as usize].delay() == Dur::ZERO {
+            // Most probably it is handed over to another part of the run, its segment with it.
+            self.arena.prefetch(cell.packet);
         } else if let Some((next, entropy)) = self.forwarding.guess(at, cell) {
             ports[next as usize].prefetch();
             *step = Step::Port(next);

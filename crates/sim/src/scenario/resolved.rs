@@ -1,6 +1,7 @@
 //! A scenario with its values: checked, built, run.
 
 use super::{find, Common, RunId, Scenario};
+use crate::cores::{self, Cores, Divided, Threads, Work};
 use crate::engine::{Engine, Progress};
 use crate::fabric_options::{changes, check_required, meet_needs};
 use crate::notes::contradictions;
@@ -223,6 +224,27 @@ impl Resolved {
         let mut engine = Engine::new(self.setup(run)?)?;
         let completed = engine.run(progress)?;
         Ok(Outcome::of(engine, completed))
+    }
+    /// The same on several cores: the outcome is the same to the byte for any number of them. Says how many it were.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_on(
+        &self,
+        run: u64,
+        threads: &Threads,
+        progress: &Progress,
+    ) -> Result<(Outcome, Cores), ParamError> {
+        if threads.most < 2 {
+            return Ok((self.run(run, progress)?, Cores { threads: 1, note: None, work: Work::default() }));
+        }
+        match cores::run(&|| self.setup(run), threads, progress)? {
+            Divided::Done(engine, completed, cores) => Ok((Outcome::of(*engine, completed), cores)),
+            Divided::Not(reason) => {
+                let note = Some(format!("the run is made on one thread: {reason}"));
+                Ok((self.run(run, progress)?, Cores { threads: 1, note, work: Work::default() }))
+            }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A list of flows with given start times: long flows, staggered joins, traces.
 
-use super::{Action, Actions, FlowRequest, Workload};
+use super::{Action, Actions, FlowRequest, Timetable, Workload};
 use penstock_core::{FlowId, Stream};
 use penstock_units::Time;
 
@@ -32,8 +32,14 @@ impl FlowList {
 }
 
 impl Workload for FlowList {
-    fn reacts(&self) -> bool {
-        false
+    fn timetable(&self) -> Timetable {
+        let stays =
+            |(_, end, flow): &(Time, Time, FlowRequest)| *end == Time::NEVER && flow.bytes == u64::MAX;
+        if self.flows.iter().all(stays) {
+            Timetable::Lasting
+        } else {
+            Timetable::Fixed
+        }
     }
     fn next_event(&self) -> Time {
         self.next_start().min(self.next_end())

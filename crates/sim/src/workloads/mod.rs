@@ -157,6 +157,17 @@ impl Actions {
     }
 }
 
+/// What is known before the run of what a workload will do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Timetable {
+    /// It listens to the network.
+    Unknown,
+    /// All: at its own times it opens connections with everything they carry, or leaves them.
+    Fixed,
+    /// The same, and its connections stay open to the end.
+    Lasting,
+}
+
 /// A source of flows, open or closed loop.
 pub trait Workload: Send {
     /// Next time it wants to act by itself; [`Time::NEVER`] = when told.
@@ -165,9 +176,9 @@ pub trait Workload: Send {
     fn open_loop(&self) -> bool {
         false
     }
-    /// What it opens may depend on what becomes of the earlier.
-    fn reacts(&self) -> bool {
-        true
+    /// What is known of it before the run.
+    fn timetable(&self) -> Timetable {
+        Timetable::Unknown
     }
     /// That time has come.
     fn on_event(&mut self, now: Time, actions: &mut Actions);

@@ -1,7 +1,7 @@
 //! Open loop: flows begin at random times, whatever became of the earlier ones.
 
 use super::sizes::Sizes;
-use super::{Actions, FlowRequest, Pairs, Workload};
+use super::{Actions, FlowRequest, Pairs, Timetable, Workload};
 use crate::scenario::MOST_REPEATS;
 use penstock_core::Stream;
 use penstock_units::{Dur, Time};
@@ -59,8 +59,8 @@ impl Workload for Poisson {
     fn open_loop(&self) -> bool {
         true
     }
-    fn reacts(&self) -> bool {
-        false
+    fn timetable(&self) -> Timetable {
+        Timetable::Fixed
     }
     fn next_event(&self) -> Time {
         if self.left == 0 {

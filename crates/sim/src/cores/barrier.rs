@@ -1,0 +1,110 @@
+//! Where threads meet between two windows.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Looks at a counter before a thread that waits lets others have its core.
+const SPINS: u32 = 1 << 12;
+
+/// A meeting point of threads that are there within microseconds of each other: they wait by looking, not by sleeping.
+pub(super) struct Barrier {
+    threads: usize,
+    /// Threads have a core each.
+    alone: bool,
+    arrived: AtomicUsize,
+    round: AtomicUsize,
+    broken: AtomicBool,
+}
+
+/// Some thread has given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Broken;
+
+impl Barrier {
+    pub fn new(threads: usize) -> Barrier {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Barrier {
+            threads,
+            alone: threads <= cores,
+            arrived: AtomicUsize::new(0),
+            round: AtomicUsize::new(0),
+            broken: AtomicBool::new(false),
+        }
+    }
+    /// Waits for all the others. What a thread has written before, all have seen after.
+    pub fn wait(&self) -> Result<(), Broken> {
+        let round = self.round.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
+            self.arrived.store(0, Ordering::Relaxed);
+            self.round.store(round.wrapping_add(1), Ordering::Release);
+        }
+        let mut spins = 0;
+        while self.round.load(Ordering::Acquire) == round {
+            if self.broken.load(Ordering::Relaxed) {
+                return Err(Broken);
+            }
+            spins += 1;
+            if self.alone && spins < SPINS {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(Broken);
+        }
+        Ok(())
+    }
+    /// Nobody waits any more.
+    pub fn give_up(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Gives up when it is dropped while a thread panics, so that no other waits for it.
+pub(super) struct Guard<'a>(pub &'a Barrier);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.give_up();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More threads than most machines have cores: nobody is ahead of the slowest by a round.
+    #[test]
+    fn all_are_in_the_same_round() {
+        let barrier = Barrier::new(5);
+        let done: Vec<AtomicUsize> = (0..5).map(|_| AtomicUsize::new(0)).collect();
+        std::thread::scope(|s| {
+            for own in &done {
+                s.spawn(|| {
+                    for round in 1..=300 {
+                        own.store(round, Ordering::Relaxed);
+                        barrier.wait().unwrap();
+                        assert!(done.iter().all(|d| d.load(Ordering::Relaxed) >= round));
+                        barrier.wait().unwrap();
+                    }
+                });
+            }
+        });
+    }
+    #[test]
+    fn who_gives_up_holds_nobody() {
+        let barrier = Barrier::new(2);
+        std::thread::scope(|s| {
+            let waiting = s.spawn(|| barrier.wait());
+            let failed = s.spawn(|| {
+                let _guard = Guard(&barrier);
+                panic!("on purpose");
+            });
+            assert!(failed.join().is_err());
+            assert_eq!(waiting.join().unwrap(), Err(Broken));
+        });
+        assert_eq!(barrier.wait(), Err(Broken));
+    }
+}

@@ -1,0 +1,416 @@
+//! The engine as one part of a divided run: it works for its own nodes, writes down what concerns the whole, and writes notes to other parts
+//! about connections that end there.
+//!
+//! Every part has the same workloads and lets them act at the same times, so that connections have the same numbers everywhere; what is carried
+//! out is the half that is at a part's own hosts. None of it runs in a run that is not divided.
+
+use super::hosts::Seen;
+use super::Engine;
+use crate::events::{Ties, Wake};
+use crate::flow::Flow;
+use crate::metrics::journal::{step, Batch, Entry, Half, Journal, Over, Stamp};
+use crate::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
+use crate::network::gates::{Bag, Letter, Whole};
+use crate::setup::Setup;
+use penstock_core::{CcHeader, FlowId, ParamError};
+use penstock_fabric::Cell;
+use penstock_host::{Counters, News, Opening};
+use penstock_units::Time;
+use std::sync::Arc;
+
+/// The handle of an end that is in another part.
+pub(super) const AWAY: u32 = u32::MAX;
+
+/// How a network is divided.
+#[derive(Clone)]
+pub(crate) struct Division {
+    /// Part of every node.
+    pub home: Arc<[u16]>,
+    /// The only link into every host; nothing for switches.
+    pub inbound: Arc<[u32]>,
+    /// How many parts there are.
+    pub parts: usize,
+}
+
+/// What one part tells another about a connection between the two. It is read before the other handles anything that is later than the window
+/// in which it was written.
+#[derive(Debug)]
+pub(crate) enum Note {
+    /// To the sender's part: everything up to byte `end` was delivered then.
+    Delivered { flow: u32, at: Time, end: u64 },
+    /// To the receiver's part: the sender is done.
+    Closed { flow: u32, stamp: Stamp },
+    /// To the receiver's part: how many bytes below `max_sent` had not arrived? For an entry of the asking part's journal.
+    Missing { flow: u32, stamp: Stamp, max_sent: u64, entry: usize },
+    /// The answer.
+    Lost { entry: usize, lost: u64 },
+}
+
+/// Something that concerned the receiving end of a connection with its sender elsewhere.
+struct Heard {
+    flow: u32,
+    stamp: Stamp,
+    /// Bytes that had been received before.
+    received: u64,
+}
+
+/// A receiver's bytes are counted below this.
+const ALL: u64 = u64::MAX / 4;
+
+pub(crate) struct Part {
+    me: u16,
+    division: Division,
+    /// What numbers of ports are combined with where simultaneous events come in reversed order.
+    flip: u64,
+    /// Where the engine is in the order of events, and how much has been written down.
+    stamp: Stamp,
+    pub journal: Journal,
+    pub batches: Vec<Batch>,
+    /// What receivers have heard in this window.
+    heard: Vec<Heard>,
+    /// Notes to every part.
+    pub notes: Vec<Vec<Note>>,
+    /// A receiver has answered something that it would not have heard in a run that is not divided: what follows is another run.
+    pub parted: bool,
+}
+
+impl Part {
+    fn is_here(&self, node: u32) -> bool {
+        self.division.home[node as usize] == self.me
+    }
+    /// An event begins. Within one instant the place only grows: what an event brings about at its own time comes after it.
+    fn begin(&mut self, at: Time, step: u8, order: u64) {
+        let count = self.stamp.count;
+        self.stamp = self.stamp.max(Stamp { at, step, order, count });
+    }
+    fn next_stamp(&mut self) -> Stamp {
+        self.stamp.count += 1;
+        self.stamp
+    }
+    /// A packet of `flow` is lost.
+    pub fn lose(&mut self, flow: u32) {
+        let stamp = self.next_stamp();
+        self.journal.drops.push((flow, stamp));
+    }
+    fn note(&mut self, entry: Entry) -> (Stamp, usize) {
+        let stamp = self.next_stamp();
+        self.journal.entries.push((stamp, entry));
+        (stamp, self.journal.entries.len() - 1)
+    }
+    fn tell(&mut self, host: u32, note: Note) {
+        self.notes[usize::from(self.division.home[host as usize])].push(note);
+    }
+}
+
+impl Engine {
+    /// Part `me` of a divided run.
+    ///
+    /// # Errors
+    /// As [`Engine::new`]; a link between two parts that cannot be divided.
+    pub(crate) fn part(
+        setup: Setup,
+        division: &Division,
+        me: u16,
+    ) -> Result<Result<Engine, Whole>, ParamError> {
+        let ties = setup.ties;
+        let mut engine = Engine::of(setup, |node| division.home[node as usize] == me)?;
+        let topology = &engine.setup.topology;
+        if let Err(whole) = engine.wire.net.divide(topology, &division.home, me, division.parts, ties) {
+            return Ok(Err(whole));
+        }
+        engine.watched = true;
+        engine.part = Some(Box::new(Part {
+            me,
+            division: division.clone(),
+            flip: if ties == Ties::Reversed { u64::MAX } else { 0 },
+            stamp: Stamp::default(),
+            journal: Journal::default(),
+            batches: Vec::new(),
+            heard: Vec::new(),
+            notes: (0..division.parts).map(|_| Vec::new()).collect(),
+            parted: false,
+        }));
+        Ok(Ok(engine))
+    }
+    /// True when a node is this part's, or nothing is divided.
+    #[inline]
+    pub(super) fn is_here(&self, node: u32) -> bool {
+        self.part.as_deref().is_none_or(|part| part.is_here(node))
+    }
+    /// The part that this is.
+    pub(crate) fn own_part(&mut self) -> &mut Part {
+        self.part.as_deref_mut().expect("the run is divided")
+    }
+
+    // ---- where it is in the order of events ------------------------------------------------------------------
+
+    /// A packet reaches the other end of a link that is not its last.
+    pub(super) fn begin_hop(&mut self) {
+        let port = self.wire.net.last;
+        if let Some(part) = self.part.as_deref_mut() {
+            part.begin(self.now, step::ARRIVALS, u64::from(port) ^ part.flip);
+        }
+    }
+    /// A packet reaches its host.
+    fn begin_arrival(&mut self, cell: &Cell) {
+        let Some(part) = self.part.as_deref_mut() else { return };
+        let port = part.division.inbound[cell.to as usize];
+        part.begin(self.now, step::ARRIVALS, u64::from(port) ^ part.flip);
+        let packet = &self.wire.net.arena.packets[cell.packet as usize];
+        if packet.is_forward() {
+            let flow = packet.flow;
+            self.heard(flow);
+        }
+    }
+    /// The next deadline, which is due; answers the flow whose receiver it is of, with the packets sent so far.
+    pub(super) fn begin_deadline(&mut self) -> Option<(u32, u64)> {
+        let (kind, order, number) = self.wire.net.deadlines.first()?;
+        let part = self.part.as_deref_mut()?;
+        part.begin(self.now, step::DEADLINES, order);
+        let host = self.hosts.get(number).filter(|_| kind == Wake::Host)?;
+        let (due, flow) = host.next_receiver()?;
+        (due <= self.now).then_some((flow, self.wire.net.conservation.sent))
+    }
+    /// After it: a receiver that has sent something has not only listened.
+    pub(super) fn end_deadline(&mut self, flow: u32, sent: u64) {
+        if self.wire.net.conservation.sent != sent {
+            self.heard(flow);
+        }
+    }
+    pub(super) fn begin_workload(&mut self, workload: u32) {
+        if let Some(part) = self.part.as_deref_mut() {
+            part.begin(self.now, step::WORKLOADS, u64::from(workload));
+        }
+    }
+    /// The receiver of a flow acts; noted when the sender is elsewhere.
+    fn heard(&mut self, flow: u32) {
+        let Some(part) = self.part.as_deref_mut() else { return };
+        let Some(o) = self.flows[flow as usize].as_deref().map(|f| &f.opening) else { return };
+        if part.is_here(o.src) {
+            return;
+        }
+        let received = ALL - self.hosts.missing_below(o, ALL);
+        let stamp = part.next_stamp();
+        part.heard.push(Heard { flow, stamp, received });
+    }
+    #[cold]
+    #[inline(never)]
+    pub(super) fn deliver_watched(&mut self, cell: &Cell) -> Result<(), ParamError> {
+        if self.part.is_some() {
+            self.begin_arrival(cell);
+            return self.hand_over(cell);
+        }
+        self.deliver_traced(cell)
+    }
+
+    // ---- what is recorded --------------------------------------------------------------------------------------
+
+    /// News that this part cannot act on alone; true when nothing is left to do.
+    pub(super) fn write_down(&mut self, news: &News) -> bool {
+        let (number, max_sent) = match *news {
+            News::Timeout { flow, max_sent, .. } | News::FastRetransmit { flow, max_sent, .. } => {
+                (flow.0, max_sent)
+            }
+            News::Delivered { flow: FlowId(flow), end } => {
+                let Some(o) = self.flows[flow as usize].as_deref().map(|f| f.opening) else { return true };
+                if self.is_here(o.src) {
+                    return false;
+                }
+                let at = self.now;
+                self.own_part().tell(o.src, Note::Delivered { flow, at, end });
+                return true;
+            }
+            News::Acked { .. } | News::Closed { .. } | News::Transition(_) => return false,
+        };
+        let Some(o) = self.flows[number as usize].as_deref().map(|f| f.opening) else { return true };
+        let lost = self.hosts.missing_below(&o, max_sent);
+        let entry = match *news {
+            _ if !self.measuring => return true,
+            News::Timeout { record, .. } => Entry::Timeout(number, record, lost),
+            News::FastRetransmit { outstanding, cwnd, .. } if self.recorder.keep_losses => {
+                Entry::FastRetransmit { flow: number, outstanding, cwnd, lost }
+            }
+            _ => return true,
+        };
+        let part = self.own_part();
+        let (stamp, entry) = part.note(entry);
+        if !part.is_here(o.dst) {
+            part.tell(o.dst, Note::Missing { flow: number, stamp, max_sent, entry });
+        }
+        true
+    }
+    /// A write is acknowledged.
+    pub(super) fn record_transfer(&mut self, flow: u32, write: &Transfer) {
+        match self.part.as_deref_mut() {
+            Some(part) => _ = part.note(Entry::Transfer(flow, *write)),
+            None => self.recorder.transfer(flow, write, self.now),
+        }
+    }
+    /// A flow is over.
+    pub(super) fn record_over(&mut self, record: FlowRecord, baseline: FlowCounters, left: Leaving) {
+        match self.part.as_deref_mut() {
+            Some(part) => {
+                let over = Over { record, totals: left.totals, baseline, left };
+                part.note(Entry::Over(Box::new(over)));
+            }
+            None => self.recorder.flow(record, &left.totals.since(&baseline), &left),
+        }
+    }
+    /// The sender of a flow is done: the part of its receiver has to know.
+    pub(super) fn tell_closed(&mut self, flow: u32, dst: u32) {
+        let part = self.own_part();
+        let stamp = part.next_stamp();
+        part.tell(dst, Note::Closed { flow, stamp });
+    }
+    /// Takes a sample of what is here.
+    pub(super) fn sample_part(&mut self) {
+        let (flows, hosts) = (&self.flows, &self.hosts);
+        let Some(part) = self.part.as_deref_mut() else { return };
+        let open = self.open.iter().map(|n| flows[*n as usize].as_deref().expect("it is open"));
+        let open = open.map(|flow| Seen { flow, hosts });
+        let links = &self.setup.topology.links;
+        let own = |port: u32| part.division.home[links[port as usize].from as usize] == part.me;
+        let batch = self.recorder.observe(self.now, self.wire.net.ports(), own, open);
+        part.batches.push(batch);
+    }
+
+    // ---- windows -----------------------------------------------------------------------------------------------
+
+    /// When something happens here next, as far as this part knows; not before what it has handed over arrives elsewhere.
+    pub(crate) fn next_event(&mut self) -> Time {
+        let own = self.wire.net.next_arrival().min(self.wire.net.deadlines.peek());
+        own.min(self.next_workload).min(self.recorder.next_sample())
+    }
+    /// What is to be handed to the other parts: packets, by part.
+    pub(crate) fn bags(&mut self) -> &mut [Bag] {
+        self.wire.net.bags()
+    }
+    /// Takes in packets of another part.
+    pub(crate) fn take_in(&mut self, letters: &mut [Letter], headers: &[CcHeader]) {
+        for (i, letter) in letters.iter_mut().enumerate() {
+            if self.is_here(letter.cell.to) {
+                // Handles are given by the part of the end. A flow that is over has none: its late packets find nobody.
+                let flow = self.flows[letter.packet.flow as usize].as_deref();
+                let own = |o: &Opening| if o.dst == letter.cell.to { o.at_dst } else { o.at_src };
+                letter.packet.set_conn(flow.map_or(AWAY, |f| own(&f.opening)));
+            }
+            self.wire.net.take_in(letter, headers.get(i));
+        }
+    }
+    /// Reads the notes of another part, after the window in which they were written.
+    pub(crate) fn read(&mut self, notes: &mut Vec<Note>, from: u16) {
+        for note in notes.drain(..) {
+            match note {
+                Note::Delivered { flow, at, end } => {
+                    if let Some(flow) = self.flows[flow as usize].as_deref_mut() {
+                        while flow.note_delivered(at, end).is_some() {}
+                    }
+                }
+                Note::Lost { entry, lost: answer } => {
+                    let Some(part) = self.part.as_deref_mut() else { return };
+                    match &mut part.journal.entries[entry].1 {
+                        Entry::Timeout(_, _, lost) | Entry::FastRetransmit { lost, .. } => *lost = answer,
+                        Entry::Transfer(..) | Entry::Over(_) => unreachable!("an answer to no question"),
+                    }
+                }
+                Note::Missing { flow, stamp, max_sent, entry } => {
+                    let lost = self.missing_at(flow, stamp, max_sent);
+                    self.own_part().notes[usize::from(from)].push(Note::Lost { entry, lost });
+                }
+                Note::Closed { flow, stamp } => self.forget_receiver(flow, stamp),
+            }
+        }
+    }
+    /// Bytes below `max_sent` that the receiver of a flow did not have at a moment of the window that is over.
+    ///
+    /// What arrived in the window had been sent before it began, so it lies below `max_sent` too.
+    fn missing_at(&mut self, flow: u32, stamp: Stamp, max_sent: u64) -> u64 {
+        let Some(part) = self.part.as_deref() else { return 0 };
+        let after = part.heard.iter().find(|heard| heard.flow == flow && heard.stamp > stamp);
+        match (after, self.flows[flow as usize].as_deref()) {
+            (Some(heard), _) => max_sent.saturating_sub(heard.received),
+            (None, Some(f)) => self.hosts.missing_below(&f.opening, max_sent),
+            (None, None) => 0,
+        }
+    }
+    /// The sender was done at `stamp`: its receiver is forgotten. In a run that is not divided this happens at once.
+    fn forget_receiver(&mut self, number: u32, stamp: Stamp) {
+        let part = self.own_part();
+        part.parted |= part.heard.iter().any(|heard| heard.flow == number && heard.stamp > stamp);
+        let Some(flow) = self.flows[number as usize].take() else { return };
+        self.open.remove(&number);
+        if flow.has_place {
+            self.recorder.give_back();
+        }
+        self.keep_half(&flow);
+        let o = &flow.opening;
+        let host = self.hosts.at(o.dst);
+        host.nic.forget(self.now, o.at_dst, &mut self.wire);
+        host.give_back(o.at_dst);
+    }
+    fn keep_half(&mut self, flow: &Flow) {
+        let totals = self.hosts.counters(flow);
+        let Counters { duplicate_bytes, .. } = self.hosts.ends(&flow.opening).1;
+        let half = Half { flow: flow.record.flow, totals, baseline: flow.baseline, duplicate_bytes };
+        self.own_part().journal.halves.push(half);
+    }
+    /// Records the samples of the last window, when those of all parts have come.
+    pub(crate) fn record_batches(&mut self) {
+        let mut batches = std::mem::take(&mut self.own_part().batches);
+        self.recorder.record_batches(&mut batches);
+    }
+    /// All notes of the last window have been read.
+    pub(crate) fn begin_window(&mut self) {
+        self.own_part().heard.clear();
+    }
+    /// The run is over at `end`: what is left here is written down.
+    ///
+    /// # Errors
+    /// As [`Engine::run`].
+    pub(crate) fn end_part(&mut self, end: Time) -> Result<(), ParamError> {
+        self.now = end;
+        if !self.measuring {
+            self.end_warmup(end)?;
+        }
+        self.own_part().begin(end, step::END, 0);
+        self.wire.net.settle(end);
+        self.take_lost();
+        for number in std::mem::take(&mut self.open) {
+            let Some(flow) = self.flows[number as usize].take() else { continue };
+            self.own_part().begin(end, step::END, 1 + u64::from(number));
+            if self.is_here(flow.opening.src) {
+                self.keep(&flow, true);
+            } else {
+                self.keep_half(&flow);
+            }
+        }
+        Ok(())
+    }
+    /// Makes the whole of all parts, of which this is the first.
+    ///
+    /// # Panics
+    /// When packets were not conserved.
+    pub(crate) fn join(&mut self, others: Vec<Engine>, end: Time) {
+        let mut journals = vec![std::mem::take(&mut self.own_part().journal)];
+        let (mut held, mut live) = self.wire.net.held();
+        for mut other in others {
+            let part = other.wire.net.held();
+            (held, live) = (held + part.0, live + part.1);
+            journals.push(std::mem::take(&mut other.own_part().journal));
+            self.recorder.add_sums(&other.recorder);
+            self.wire.net.join(other.wire.net, &self.setup.topology);
+        }
+        self.wire.net.stay(&self.setup.topology);
+        let c = self.wire.net.conservation;
+        assert!(
+            c.sent == c.delivered + c.dropped + held && held == live,
+            "packets are not conserved: sent {}, delivered {}, dropped {}, held {held}, slots in use {live}",
+            c.sent,
+            c.delivered,
+            c.dropped,
+        );
+        self.recorder.replay(journals);
+        self.recorder.finish(end);
+        (self.now, self.part) = (end, None);
+    }
+}

@@ -1,0 +1,161 @@
+//! A network as one part of several: the links that lead from part to part.
+//!
+//! Every part knows the whole network; it works for the nodes that are its own. A link from one part to another has its queue in the part of the
+//! node that it comes from and its wire in that of the node it leads to ([`penstock_fabric::Fabric::lead_away`]): what leaves the queue is written
+//! into a letter, which the other part takes in before it gets to the time at which the packet arrives.
+
+use super::Network;
+use crate::events::{Deadlines, Pending, Ties};
+use crate::topology::Topology;
+use penstock_core::{CcHeader, Packet};
+use penstock_fabric::Cell;
+use penstock_units::{Dur, Time};
+use std::sync::Arc;
+
+/// A packet on its way to another part.
+#[derive(Clone)]
+pub(crate) struct Letter {
+    /// The link whose wire it is on.
+    pub port: u32,
+    /// The packet as the link carries it; its time is that of its departure.
+    pub cell: Cell,
+    pub packet: Packet,
+}
+
+/// What is handed to one other part.
+#[derive(Default)]
+pub(crate) struct Bag {
+    pub letters: Vec<Letter>,
+    /// Their congestion headers, where packets of the run have some.
+    pub headers: Vec<CcHeader>,
+    /// When the first of them arrives.
+    pub first: Option<Time>,
+}
+
+/// The part of every node, and the links between parts.
+pub(crate) struct Gates {
+    me: u16,
+    /// Part of every node.
+    home: Arc<[u16]>,
+    /// The part that every link leads to.
+    leads: Box<[u16]>,
+    delays: Box<[Dur]>,
+    with_headers: bool,
+    /// What is to be handed over, by part.
+    pub out: Vec<Bag>,
+}
+
+/// Why a network cannot be divided so.
+#[derive(Debug)]
+pub(crate) struct Whole(pub String);
+
+impl Network {
+    /// The part `me` of the network, whose nodes have the parts `home`. Called before anything is sent.
+    pub(crate) fn divide(
+        &mut self,
+        t: &Topology,
+        home: &Arc<[u16]>,
+        me: u16,
+        parts: usize,
+        ties: Ties,
+    ) -> Result<(), Whole> {
+        let part = |node: u32| home[node as usize];
+        for (port, link) in (0u32..).zip(&t.links) {
+            if part(link.from) == part(link.to) {
+                continue;
+            }
+            if !self.fabric.ports()[port as usize].is_direct() {
+                return Err(Whole(format!(
+                    "port {} does more than to queue packets in their order",
+                    t.link_name(port)
+                )));
+            }
+            if part(link.from) == me {
+                self.fabric.lead_away(port);
+            }
+        }
+        // Controllers of other parts' ports sleep.
+        self.deadlines = Deadlines::new(ties);
+        self.link_wake.iter_mut().for_each(|wake| *wake = Pending::default());
+        for (port, link) in (0u32..).zip(&t.links) {
+            if part(link.from) == me {
+                self.arm_link(port);
+            }
+        }
+        self.gates = Some(Box::new(Gates {
+            me,
+            home: Arc::clone(home),
+            leads: t.links.iter().map(|l| part(l.to)).collect(),
+            delays: t.links.iter().map(|l| l.delay).collect(),
+            with_headers: self.arena.header_slot(0) != 0,
+            out: (0..parts).map(|_| Bag::default()).collect(),
+        }));
+        Ok(())
+    }
+    /// A packet has left by `port`: handed over when that leads out of this part.
+    #[inline(never)]
+    pub(super) fn hand_over(&mut self, port: u32, cell: &Cell) -> bool {
+        let Some(gates) = self.gates.as_deref_mut() else { return false };
+        let to = gates.leads[port as usize];
+        if to == gates.me || gates.home[self.from[port as usize] as usize] != gates.me {
+            return false;
+        }
+        let bag = &mut gates.out[usize::from(to)];
+        let packet = self.arena.packets[cell.packet as usize];
+        if gates.with_headers {
+            bag.headers.push(self.arena.headers[self.arena.header_slot(cell.packet)]);
+        }
+        let arrives = Time(cell.time) + gates.delays[port as usize];
+        bag.first = Some(bag.first.map_or(arrives, |first| first.min(arrives)));
+        bag.letters.push(Letter { port, cell: *cell, packet });
+        self.arena.release(cell.packet);
+        true
+    }
+    /// What is to be handed to every other part.
+    pub(crate) fn bags(&mut self) -> &mut [Bag] {
+        self.gates.as_deref_mut().map_or(&mut [], |gates| &mut gates.out)
+    }
+    /// Takes a packet in that another part has handed over.
+    #[inline]
+    pub(crate) fn take_in(&mut self, letter: &Letter, header: Option<&CcHeader>) {
+        let slot = self.arena.alloc();
+        self.arena.packets[slot as usize] = letter.packet;
+        if let Some(header) = header {
+            let place = self.arena.header_slot(slot);
+            self.arena.headers[place] = *header;
+        }
+        let mut cell = letter.cell;
+        cell.packet = slot;
+        let next = self.fabric.carry(letter.port, cell);
+        if next != Time::NEVER {
+            self.arrivals.push(next, letter.port);
+        }
+    }
+    /// Puts the ports of another part into their places here, with all that was counted there: the network is whole again, to be read.
+    pub(crate) fn join(&mut self, mut other: Network, t: &Topology) {
+        let Some(gates) = other.gates.take() else { return };
+        for (port, link) in (0u32..).zip(&t.links) {
+            if gates.home[link.from as usize] == gates.me {
+                self.fabric.take_home(&mut other.fabric, port, link.delay);
+            }
+        }
+        self.packet_hops += other.packet_hops;
+        self.no_way += other.no_way;
+        self.conservation.sent += other.conservation.sent;
+        self.conservation.delivered += other.conservation.delivered;
+        self.conservation.dropped += other.conservation.dropped;
+    }
+    /// Packets in the ports and on the wires of this part, and slots of its arena that are in use.
+    pub(crate) fn held(&self) -> (u64, u64) {
+        (self.fabric.packets_held(), self.arena.live())
+    }
+    /// The own ports of a part that the others have joined.
+    pub(crate) fn stay(&mut self, t: &Topology) {
+        let Some(gates) = self.gates.take() else { return };
+        for (port, link) in (0u32..).zip(&t.links) {
+            if gates.home[link.from as usize] == gates.me {
+                self.fabric.stay_home(port, link.delay);
+            }
+        }
+    }
+}

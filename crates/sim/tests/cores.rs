@@ -1,0 +1,245 @@
+//! One run on several threads leaves the bytes that it leaves on one.
+
+use penstock_core::rng::Entity;
+use penstock_core::Stream;
+use penstock_sim::cores::Threads;
+use penstock_sim::document::resolve;
+use penstock_sim::engine::Progress;
+use penstock_sim::fingerprint::fingerprint;
+use penstock_sim::scenario::{Outcome, Resolved};
+use serde_json::{json, Map, Value};
+use std::fmt::Write;
+
+const NUMBERS: [usize; 3] = [2, 3, 7];
+
+fn print_of(outcome: &Outcome) -> String {
+    fingerprint(&outcome.engine.measured(), &outcome.summary)
+}
+fn whole(r: &Resolved) -> String {
+    print_of(&r.run(0, &Progress::default()).unwrap())
+}
+/// On so many threads, however little there is to do in a window: on how many it was made, or why on one.
+fn divided(r: &Resolved, threads: usize) -> (String, Result<usize, String>) {
+    let (outcome, cores) = r.run_on(0, &Threads::always(threads), &Progress::default()).unwrap();
+    assert!(outcome.completed && cores.threads <= threads);
+    let several = cores.threads > 1;
+    (print_of(&outcome), if several { Ok(cores.threads) } else { Err(cores.note.unwrap()) })
+}
+
+#[test]
+fn a_permutation_leaves_the_same_bytes_on_any_number_of_threads() {
+    let given =
+        [("topology", "fat-tree:4"), ("duration", "200us"), ("buffer", "10pkt"), ("loss_events", "true")];
+    let given: Vec<_> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let r = Resolved::new("permutation", &given, 1, Value::Null).unwrap();
+    let one = whole(&r);
+    for threads in NUMBERS {
+        assert_eq!(divided(&r, threads), (one.clone(), Ok(threads)));
+    }
+}
+
+fn one<'a>(rng: &mut Stream, words: &[&'a str]) -> &'a str {
+    words[rng.below(words.len() as u64) as usize]
+}
+
+/// A network of two tiers with loss, small buffers and several protocols, and workloads of which all is known before the run.
+fn document(rng: &mut Stream) -> Value {
+    let (leaves, spines, hosts) = (2 + rng.below(3), 1 + rng.below(3), 1 + rng.below(4));
+    let protocol = one(
+        rng,
+        &["newreno", "sack", "dctcp", "cubic", "linux-reno", "linux-cubic", "d2tcp", "bbr", "rcp", "xcp"],
+    );
+    let mut text = format!("scenario = \"custom\"\nprotocol = \"{protocol}\"\nhosts = [");
+    let mut names = Vec::new();
+    for leaf in 0..leaves {
+        names.extend((0..hosts).map(|h| format!("\"h{leaf}x{h}\"")));
+    }
+    text += &names.join(", ");
+    let switches: Vec<_> =
+        (0..leaves).map(|l| format!("\"l{l}\"")).chain((0..spines).map(|s| format!("\"s{s}\""))).collect();
+    writeln!(text, "]\nswitches = [{}]", switches.join(", ")).unwrap();
+    let queue = one(
+        rng,
+        &["droptail", "threshold:k=5pkt", "red:min=3pkt,max=9pkt,ecn=true", "ramp:kmin=5000B,kmax=20000B"],
+    );
+    writeln!(text, "queue = \"{queue}\"").unwrap();
+    let rate = one(rng, &["100Mbps", "1Gbps", "10Gbps"]);
+    let between = one(rng, &["1us", "20us", "300us"]);
+    let mut link = |a: String, b: String, delay: &str, rng: &mut Stream| {
+        let buffer = one(rng, &["3pkt", "20KB", "100pkt"]);
+        let loss = one(rng, &["0", "0", "0.001", "0.02"]);
+        let fields =
+            format!("rate = \"{rate}\"\ndelay = \"{delay}\"\nbuffer = \"{buffer}\"\nloss = {loss}\n");
+        write!(text, "[[link]]\nbetween = [\"{a}\", \"{b}\"]\n{fields}").unwrap();
+    };
+    for leaf in 0..leaves {
+        for spine in 0..spines {
+            link(format!("l{leaf}"), format!("s{spine}"), between, rng);
+        }
+        for host in 0..hosts {
+            let delay = one(rng, &["0s", "1us", "100us"]);
+            link(format!("h{leaf}x{host}"), format!("l{leaf}"), delay, rng);
+        }
+    }
+    let lasting = rng.below(3) == 0;
+    for _ in 0..=rng.below(3) {
+        let far = format!("\"h{}x0\"", leaves - 1);
+        let from: Vec<_> = names.iter().filter(|name| **name != far).cloned().collect();
+        let kind = if lasting { "flows" } else { one(rng, &["flows", "poisson", "poisson"]) };
+        writeln!(text, "[[workload]]\nkind = \"{kind}\"\nfrom = [{}]", from.join(", ")).unwrap();
+        let to = if kind == "poisson" && rng.below(2) == 0 {
+            format!("[{}]", names.join(", "))
+        } else {
+            format!("[{far}]")
+        };
+        writeln!(text, "to = {to}").unwrap();
+        match kind {
+            "flows" => {
+                writeln!(text, "spread = \"{}us\"", rng.below(300)).unwrap();
+                match rng.below(3) {
+                    _ if lasting => {}
+                    0 => writeln!(text, "size = \"{}KB\"", 1 + rng.below(200)).unwrap(),
+                    1 => writeln!(text, "end = \"{}ms\"", 1 + rng.below(8)).unwrap(),
+                    _ => {}
+                }
+            }
+            _ => {
+                let sizes =
+                    one(rng, &["fixed:1B", "uniform:1B:100KB", "exponential:20KB", "pareto:1.1:30KB"]);
+                writeln!(text, "rate = {}\nsizes = \"{sizes}\"", 1 + rng.below(5000)).unwrap();
+            }
+        }
+    }
+    let mut set = Map::new();
+    let mut maybe = |rng: &mut Stream, key: &str, values: &[&str]| {
+        if rng.below(3) == 0 {
+            set.insert(key.into(), json!(one(rng, values)));
+        }
+    };
+    maybe(rng, "delayed_ack", &["1", "2", "5"]);
+    maybe(rng, "delayed_ack_timeout", &["0s", "1ms", "40ms"]);
+    maybe(rng, "rwnd", &["3pkt", "20KB"]);
+    maybe(rng, "initial_window", &["1", "2", "40"]);
+    maybe(rng, "rto_min", &["0s", "200us", "10ms"]);
+    maybe(rng, "rto_initial", &["1ms", "10ms"]);
+    maybe(rng, "ties", &["reversed"]);
+    maybe(rng, "send_jitter", &["0s", "1us", "50us"]);
+    maybe(rng, "host_queue", &["unlimited", "1pkt", "3KB"]);
+    maybe(rng, "warmup", &["1ms", "3ms"]);
+    maybe(rng, "framing", &["ethernet"]);
+    maybe(rng, "loss_events", &["true"]);
+    maybe(rng, "sample", &["100us"]);
+    if spines > 1 {
+        maybe(rng, "spread", &["packet", "flow"]);
+    }
+    if lasting && set.contains_key("sample") {
+        set.insert("series".into(), json!("true"));
+    }
+    set.insert("duration".into(), json!(one(rng, &["5ms", "12ms"])));
+    json!({ "toml": text, "base_dir": ".", "set": set, "seed": rng.next_u64() })
+}
+
+/// Random scenarios `from..to`, by one thread and by several: answers how many could be divided, and how many were made on one thread because
+/// a receiver had answered a late duplicate.
+fn compare(from: u64, to: u64) -> (u64, u64) {
+    let (mut done, mut parted) = (0, 0);
+    for number in from..to {
+        let document = document(&mut Stream::new(number, 0, Entity::Workload, 77));
+        let r =
+            resolve(&document.to_string()).unwrap_or_else(|e| panic!("scenario {number}: {e}\n{document}"));
+        let one = whole(&r);
+        let mut late = false;
+        for threads in NUMBERS {
+            let (print, on) = divided(&r, threads);
+            assert_eq!(print, one, "scenario {number} on {on:?} threads: {document}");
+            if let Err(note) = on {
+                assert!(note.contains("late duplicate"), "scenario {number}: {note}");
+                late = true;
+            }
+        }
+        done += u64::from(!late);
+        parted += u64::from(late);
+    }
+    (done, parted)
+}
+
+#[test]
+fn a_dozen_random_scenarios_leave_the_same_bytes_on_any_number_of_threads() {
+    let (done, _) = compare(0, 12);
+    assert!(done >= 8, "{done} of 12");
+}
+#[test]
+#[ignore = "takes long; runs in `make test-full`"]
+fn random_scenarios_leave_the_same_bytes_on_any_number_of_threads() {
+    let (done, parted) = compare(1000, 1200);
+    println!("{done} of 200 divided, {parted} made on one thread for a late duplicate");
+    assert!(done >= 150, "{done} of 200");
+}
+
+/// The golden scenarios that can be divided, and two of those that cannot.
+#[test]
+fn golden_scenarios_leave_the_same_bytes_on_any_number_of_threads() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    let recorded = std::fs::read_to_string(folder.join("results.json")).unwrap();
+    let recorded: Value = serde_json::from_str(&recorded).unwrap();
+    let expected = [
+        ("join_rcp", true),
+        ("parking_lot_piqi", true),
+        ("permutation_dragonfly", true),
+        ("permutation_fat_tree", true),
+        ("permutation_leaf_spine_sizes", true),
+        ("poisson_xcp", true),
+        ("staggered_piqi_rcp", true),
+        ("staggered_qi_rcp", true),
+        ("t1_rcp_flow_mean", true),
+        ("incast_newreno", false),
+        ("rdma_hpcc", false),
+    ];
+    for (name, divisible) in expected {
+        check_golden(&folder, &recorded, name, Some(divisible));
+    }
+}
+#[test]
+#[ignore = "takes long; runs in `make test-full`"]
+fn all_golden_scenarios_leave_the_same_bytes_on_any_number_of_threads() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    let recorded = std::fs::read_to_string(folder.join("results.json")).unwrap();
+    let recorded: Value = serde_json::from_str(&recorded).unwrap();
+    recorded.as_object().unwrap().keys().for_each(|name| check_golden(&folder, &recorded, name, None));
+}
+fn check_golden(folder: &std::path::Path, recorded: &Value, name: &str, divisible: Option<bool>) {
+    let text = std::fs::read_to_string(folder.join(format!("{name}.toml"))).unwrap();
+    let document = json!({ "toml": text, "base_dir": folder.to_str().unwrap(), "seed": 1 });
+    let r = resolve(&document.to_string()).unwrap();
+    for threads in NUMBERS {
+        let (print, on) = divided(&r, threads);
+        assert_eq!(print, recorded[name]["fingerprint"].as_str().unwrap(), "{name} on {on:?} of {threads}");
+        println!("{name}, {threads}: {on:?}");
+        if let Some(divisible) = divisible {
+            assert_eq!(on.is_ok(), divisible, "{name}: {on:?}");
+        }
+    }
+}
+/// Too little to do: the run is made on one thread, and says so.
+#[test]
+fn a_run_with_little_to_do_is_made_on_one_thread() {
+    let given = [("topology", "leaf-spine:2x1x1"), ("duration", "100us"), ("link_rate", "1Gbps")];
+    let given: Vec<_> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let r = Resolved::new("permutation", &given, 1, Value::Null).unwrap();
+    let (outcome, cores) = r.run_on(0, &Threads::up_to(2), &Progress::default()).unwrap();
+    assert_eq!(print_of(&outcome), whole(&r));
+    assert_eq!(cores.threads, 1);
+    let note =
+        "the run is made on one thread: too little happens while a packet is on a link between two parts";
+    assert_eq!(cores.note.as_deref(), Some(note));
+}
+/// A run that is cancelled keeps what it has.
+#[test]
+fn a_cancelled_run_ends_on_all_threads() {
+    let given = [("topology".to_owned(), "fat-tree:4".to_owned()), ("duration".to_owned(), "1s".to_owned())];
+    let r = Resolved::new("permutation", &given, 1, Value::Null).unwrap();
+    let progress = Progress::default();
+    progress.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
+    let (outcome, cores) = r.run_on(0, &Threads::always(2), &progress).unwrap();
+    assert_eq!((outcome.completed, cores.threads), (false, 2));
+}

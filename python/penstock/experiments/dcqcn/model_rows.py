@@ -1,0 +1,301 @@
+"""The fluid model: which parameters converge (Fig 11), one fixed point and its stability (CoNEXT 2016)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock import figures
+from penstock.experiments.dcqcn.setup import CAPACITY, CHOSEN, PAPER, fluid, protocol
+from penstock.experiments.lossless import samples, seconds, star, where
+from penstock.ledger import Cause, Claim, Measurement, Row, at_least, at_most, every, within
+from penstock.models.rdma import Dcqcn
+from penstock.workloads import Flows
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+
+VARIANTS = ("strawman", "slow counter", "fast timer", "deployed")
+# The figures show 200 ms.
+DURATION = 0.2
+
+
+@lru_cache
+def _gap(name: str) -> tuple[float, float, Any]:
+    """Mean difference of both rates over the last half and their mean sum, as shares of the link; curves."""
+    model = fluid(name, flows=2)
+    path = model.solve(DURATION, rates=[CAPACITY, CHOSEN["strawman.start_share"] * CAPACITY], step=4e-6)
+    last = path.t > DURATION / 2
+    gap = np.abs(path.rates[last, 0] - path.rates[last, 1]).mean() / CAPACITY
+    step = 50
+    return (
+        float(gap),
+        float(path.rates[last].sum(axis=1).mean() / CAPACITY),
+        path.rates[::step] / CAPACITY * 40,
+    )
+
+
+def _packets(lab: Lab, name: str) -> tuple[float, dict[str, Any]]:
+    """Two flows, the second 5 ms later, as both begin at the link's rate: the same difference, and curves."""
+    flows = [Flows("h0", "sink"), Flows("h1", "sink", start="5ms")]
+    length = lab.pick("200ms", "60ms")
+    point = star(
+        2,
+        CHOSEN["network.rate"],
+        CHOSEN["network.delay"],
+        flows,
+        protocol=protocol(name),
+        duration=length,
+        sample="100us",
+        series=True,
+    )
+    run = lab.sweep([point], keep=("series",))[0].runs[0]
+    a, b = (samples(run, "rate_bps", i, after=0.006) for i in (0, 1))
+    count = min(len(a), len(b))
+    one, two = (x["value"].to_numpy()[:count] / 1e9 for x in (a, b))
+    gap = float(np.abs(one - two)[count // 2 :].mean() / 40)
+    return gap, {"ms": a["time_s"].to_numpy()[:count] * 1e3, "one": one, "two": two}
+
+
+def _measure_convergence(lab: Lab) -> Measurement:
+    found: dict[str, Any] = {"gap": {}, "load": {}, "packets": {}, "fluid curves": {}, "packet curves": {}}
+    for name in VARIANTS:
+        found["gap"][name], found["load"][name], found["fluid curves"][name] = _gap(name)
+        found["packets"][name], found["packet curves"][name] = _packets(lab, name)
+    return found
+
+
+def _draw_convergence(m: Measurement, lab: Lab) -> list[Path]:
+    with figures.style():
+        figure, axes = figures.new(2, len(VARIANTS), width=11.0, height=4.6, sharey=True)
+        for i, name in enumerate(VARIANTS):
+            curves = np.asarray(m["fluid curves"][name], float)
+            when = np.linspace(0, DURATION * 1e3, len(curves))
+            for flow in (0, 1):
+                axes[i].plot(when, curves[:, flow], color=figures.PALETTE[flow], linewidth=0.9)
+            packets = m["packet curves"][name]
+            for flow, key in enumerate(("one", "two")):
+                axes[4 + i].plot(packets["ms"], packets[key], color=figures.PALETTE[flow], linewidth=0.7)
+            axes[i].set(title=name, ylim=(0, 41))
+            axes[4 + i].set_xlabel("time (ms)")
+        axes[0].set_ylabel("fluid (Gb/s)")
+        axes[4].set_ylabel("packets (Gb/s)")
+    return [lab.save(figure, "dcqcn-fig11")]
+
+
+DCQCN_11 = Row(
+    "DCQCN-11",
+    PAPER,
+    "Which parameters let two flows converge (section 5.2, Fig 11, 12)",
+    claims=(
+        Claim(
+            "strawman",
+            "with QCN's parameters two flows of 40 and 5 Gb/s do not converge",
+            "bound",
+            "cannot converge",
+            lambda m: m["gap"]["strawman"],
+            at_least(0.2),
+            where=where("section 5.2, Fig 11(a)"),
+            why="their mean difference after 100 ms is at least a fifth of the link: it began at 0.875",
+        ),
+        Claim(
+            "timer",
+            "with a byte counter of 10 MB and a timer of 55 us they do",
+            "bound",
+            "converge",
+            lambda m: m["gap"]["fast timer"],
+            at_most(0.1),
+            where=where("section 5.2, Fig 11(b)"),
+            why="their mean difference after 100 ms is at most a tenth of the link",
+        ),
+        Claim(
+            "deployed",
+            "with the deployed parameters they do",
+            "bound",
+            "converge",
+            lambda m: m["gap"]["deployed"],
+            at_most(0.1),
+            where=where("section 5.2, Fig 12 and table 14"),
+            why="the same tenth",
+        ),
+        Claim(
+            "packets-strawman",
+            "of packets, too, those with QCN's parameters stay apart",
+            "bound",
+            "the testbed agrees with the model",
+            lambda m: m["packets"]["strawman"],
+            at_least(0.2),
+            where=where("section 5.2, Fig 12"),
+            why="the same fifth",
+        ),
+        Claim(
+            "packets-deployed",
+            "of packets, too, those with the deployed parameters meet",
+            "bound",
+            "the testbed agrees with the model",
+            lambda m: m["packets"]["deployed"],
+            at_most(0.1),
+            where=where("section 5.2, Fig 12"),
+            why="the same tenth",
+        ),
+    ),
+    measure=_measure_convergence,
+    draw=_draw_convergence,
+    causes=(
+        Cause(
+            "packets' flows both begin at the link's rate and are cut alike: they are not 40 and 5 Gb/s "
+            "apart to begin with",
+            holds=lambda m: m["packets"]["strawman"] < 0.2 <= m["gap"]["strawman"],
+            evidence=lambda m: (
+                f"packets {m['packets']['strawman']:.2f}, fluid {m['gap']['strawman']:.2f} of the link"
+            ),
+            of=("packets-strawman",),
+        ),
+    ),
+    rests_on=(
+        "strawman.kmin",
+        "strawman.timer",
+        "strawman.byte_counter",
+        "strawman.g",
+        "dcqcn.timer",
+        "dcqcn.byte_counter",
+    ),
+)
+
+FLOWS = (2, 10, 64)
+FIXED = (1, 2, 4, 8, 16, 32, 64)
+
+
+def _delayed(flows: int, at: Mapping[str, Any], delay: float) -> Dcqcn:
+    kmin, kmax, pmax = (float(at[f"fluid.{key}"]) for key in ("kmin", "kmax", "pmax"))
+    return Dcqcn(capacity=CAPACITY, flows=flows, kmin=kmin, kmax=kmax, pmax=pmax, delay=delay)
+
+
+def _swing(flows: int, at: Mapping[str, Any], delay: float) -> tuple[float, Any]:
+    """Deviation of the rates' sum over its mean in the last third of 0.15 s; curve of the queue."""
+    model = _delayed(flows, at, delay)
+    rates = np.full(flows, CAPACITY / flows) * np.linspace(0.99, 1.01, flows)
+    path = model.solve(0.15, rates=rates, step=4e-6)
+    total = path.rates.sum(axis=1)[path.t > 0.1]
+    return float(total.std() / total.mean()), path.queue[:: max(1, len(path.t) // 600)]
+
+
+def _roots(flows: int, at: Mapping[str, Any]) -> int:
+    """How often the fixed-point equation changes sign over ten decades of p."""
+    sign = np.sign([_delayed(flows, at, 4e-6).imbalance(p) for p in np.geomspace(1e-11, 0.3, 2000)])
+    return int((np.diff(sign) != 0).sum())
+
+
+def _stability(at: Mapping[str, Any]) -> dict[str, Any]:
+    delay = seconds(str(at["fluid.delay"]))
+    far = {n: _swing(n, at, delay) for n in FLOWS}
+    near = {n: _swing(n, at, 4e-6) for n in FLOWS}
+    return {
+        "85 us": {str(n): value for n, (value, _) in far.items()},
+        "4 us": {str(n): value for n, (value, _) in near.items()},
+        "curves": {str(n): curve for n, (_, curve) in far.items()},
+        "roots": [_roots(n, at) for n in FIXED],
+    }
+
+
+def _measure_stability(lab: Lab) -> Measurement:
+    # A line that reaches a probability ten times as large.
+    steep = {**CHOSEN, "fluid.pmax": 10 * CHOSEN["fluid.pmax"]}
+    marked, _ = _delayed(64, CHOSEN, 4e-6).fixed_point()
+    return {**_stability(CHOSEN), "steep": _swing(64, steep, 4e-6)[0], "p of 64": marked}
+
+
+def _probe_stability(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return _stability({**CHOSEN, **settings})
+
+
+def _draw_stability(m: Measurement, lab: Lab) -> list[Path]:
+    with figures.style():
+        figure, axes = figures.new(1, len(FLOWS), width=10.0, height=3.0)
+        for ax, n in zip(axes, FLOWS, strict=True):
+            curve = np.asarray(m["curves"][str(n)], float)
+            ax.plot(np.linspace(0, 150, len(curve)), curve, color=figures.PALETTE[0], linewidth=0.8)
+            ax.set(title=f"N = {n}", xlabel="time (ms)", ylim=(0, None))
+        axes[0].set_ylabel("queue (packets)")
+    return [lab.save(figure, "dcqcn-stability")]
+
+
+# A stable loop forgets how it began: what is left after 0.1 s is below the first; another swings for ever.
+STILL, SWINGS = 0.02, 0.05
+
+DCQCN_C4 = Row(
+    "DCQCN-C4",
+    PAPER,
+    "One fixed point; stability is not monotone in the flows (CoNEXT 2016, theorem 1, Fig 4)",
+    claims=(
+        Claim(
+            "one-fixed-point",
+            "DCQCN has exactly one fixed point",
+            "equal",
+            "unique",
+            "roots",
+            every(within(1, by=0.5)),
+            where=where("Zhu et al., CoNEXT 2016, theorem 1"),
+        ),
+        Claim(
+            "near",
+            "with a delay of 4 us it is stable with 2, 10 and 64 flows",
+            "bound",
+            "stable",
+            lambda m: m["4 us"],
+            every(at_most(STILL)),
+            where=where("Zhu et al., CoNEXT 2016, section 3.2, Fig 4"),
+            why="deviation of the rates' sum over its mean, after 0.1 s",
+        ),
+        Claim(
+            "two",
+            "with 85 us it is stable with 2 flows",
+            "bound",
+            "stable",
+            lambda m: m["85 us"]["2"],
+            at_most(STILL),
+            where=where("Zhu et al., CoNEXT 2016, section 3.2, Fig 4"),
+            why="deviation of the rates' sum over its mean, after 0.1 s",
+        ),
+        Claim(
+            "ten",
+            "with 85 us it is not with 10",
+            "bound",
+            "unstable",
+            lambda m: m["85 us"]["10"],
+            at_least(SWINGS),
+            where=where("Zhu et al., CoNEXT 2016, section 3.2, Fig 4"),
+            why="deviation of the rates' sum over its mean, after 0.1 s",
+        ),
+        Claim(
+            "many",
+            "with 85 us it is stable again with 64",
+            "bound",
+            "stable",
+            lambda m: m["85 us"]["64"],
+            at_most(STILL),
+            where=where("Zhu et al., CoNEXT 2016, section 3.2, Fig 4"),
+            why="deviation of the rates' sum over its mean, after 0.1 s",
+        ),
+    ),
+    measure=_measure_stability,
+    draw=_draw_stability,
+    causes=(
+        Cause(
+            "the fixed point of 64 flows marks more than pmax, where the line jumps to 1: the queue swings "
+            "about kmax; on a line ten times as steep it is stable",
+            holds=lambda m: m["p of 64"] > CHOSEN["fluid.pmax"] and m["steep"] <= STILL,
+            evidence=lambda m: (
+                f"p* is {m['p of 64']:.3f}, pmax {CHOSEN['fluid.pmax']}; swing with a delay of 4 us "
+                f"{m['4 us']['64']:.3f}, {m['steep']:.2g} on the steep line"
+            ),
+            of=("near",),
+        ),
+    ),
+    matters=("fluid.kmin", "fluid.pmax"),
+    probe=_probe_stability,
+)

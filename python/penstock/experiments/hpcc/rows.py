@@ -1,0 +1,452 @@
+"""Long and short flows, incast, fairness (Fig 9), tails (Fig 10, 11), reaction (Fig 13), standing windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from penstock import figures
+from penstock.experiments.lossless import chosen, queue_tails, samples, star, where
+from penstock.ledger import Claim, Estimate, Measurement, Row, at_least, at_most, every, within
+from penstock.models.rdma import hpcc_equilibrium
+from penstock.runs import Run
+from penstock.workloads import Flows
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+
+PAPER = "hpcc"
+CHOSEN = chosen(__file__)
+
+
+def laws(at: Mapping[str, Any]) -> dict[str, str]:
+    """HPCC and DCQCN as `protocol`."""
+    keys = ",".join(f"{key}={at[f'hpcc.{key}']}" for key in ("eta", "max_stage", "w_ai"))
+    return {"HPCC": f"hpcc:{keys}", "DCQCN": f"dcqcn:rules={at['dcqcn.rules']}"}
+
+
+def _testbed(at: Mapping[str, Any], senders: int, flows: list[Flows], **more: Any) -> list[Any]:
+    rate, delay = at["network.testbed_rate"], at["network.star_delay"]
+    return [star(senders, rate, delay, flows, protocol=law, **more) for law in laws(at).values()]
+
+
+# ---- Fig 9 ------------------------------------------------------------------------------------------------
+
+STAGES = 4
+STAGE_MS = 5
+
+
+def stage_shares(run: Run) -> dict[str, float]:
+    """Jain's index of mean rates over the last 3 of each stage's 5 ms, a flow more in each stage."""
+    found = {}
+    rates = samples(run, "rate_bps")
+    for stage in range(1, STAGES):
+        first, last = STAGE_MS * 1e-3 * (stage + 1) - 3e-3, STAGE_MS * 1e-3 * (stage + 1)
+        part = rates.filter(
+            (pl.col("time_s") >= first) & (pl.col("time_s") < last) & (pl.col("number") <= stage)
+        )
+        each = part.group_by("number").agg(pl.col("value").mean())["value"].to_numpy()
+        found[f"jain_{stage + 1}"] = float(each.sum() ** 2 / (len(each) * (each**2).sum()))
+    return found
+
+
+def _testbed_numbers(lab: Lab, at: Mapping[str, Any]) -> dict[str, Any]:
+    names = list(laws(at))
+    # A short flow of 1 MB at 1 ms is over before 2 ms; what the long one takes of the link 2 ms later.
+    long_short = [Flows("h0", "sink"), Flows("h1", "sink", start="1ms", size="1MB")]
+    recovery = lab.sweep(_testbed(at, 2, long_short, warmup="3ms", duration="4ms"))
+    # Seven join one.
+    incast = [Flows("h0", "sink"), Flows([f"h{i}" for i in range(1, 8)], "sink", start="1ms", size="500KB")]
+    sampled = {"sample": "5us", "series": True}
+    queue = lab.sweep(
+        _testbed(at, 8, incast, warmup="1100us", duration="2100us", **sampled),
+        keep=("series",),
+        derive=queue_tails,
+    )
+    stages = [Flows(f"h{i}", "sink", start=f"{STAGE_MS * i}ms") for i in range(STAGES)]
+    shares = lab.sweep(
+        _testbed(at, STAGES, stages, duration=f"{STAGE_MS * STAGES}ms", sample="20us", series=True),
+        keep=("series",),
+        derive=stage_shares,
+    )
+    keys = [f"jain_{n}" for n in range(2, STAGES + 1)]
+    return {
+        "recovered": {n: float(r.mean("utilisation")) for n, r in zip(names, recovery, strict=True)},
+        "queue": {n: float(q.mean("queue_mean_bytes") / 1e3) for n, q in zip(names, queue, strict=True)},
+        "jain": {n: [float(s.mean(key)) for key in keys] for n, s in zip(names, shares, strict=True)},
+    }
+
+
+def _measure_testbed(lab: Lab) -> Measurement:
+    found = _testbed_numbers(lab, CHOSEN)
+    incast = [Flows("h0", "sink"), Flows([f"h{i}" for i in range(1, 8)], "sink", start="1ms", size="500KB")]
+    points = _testbed(CHOSEN, 8, incast, duration="2100us", sample="5us", series=True)
+    curves = {}
+    for name, runs in zip(laws(CHOSEN), lab.sweep(points, keep=("series",)), strict=True):
+        curve = samples(runs.runs[0], "queue_bytes")
+        curves[name] = {"ms": curve["time_s"].to_numpy() * 1e3, "KB": curve["value"].to_numpy() / 1e3}
+    return {**found, "curves": curves}
+
+
+def _probe_testbed(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return _testbed_numbers(lab, {**CHOSEN, **settings})
+
+
+def _draw_testbed(m: Measurement, lab: Lab) -> list[Path]:
+    with figures.style():
+        figure, (ax,) = figures.new()
+        for i, (name, curve) in enumerate(m["curves"].items()):
+            ax.plot(curve["ms"], np.asarray(curve["KB"], float) + 0.1, label=name, **figures.line(i))
+        ax.set(
+            xlabel="time (ms)",
+            ylabel="queue (KB), 0.1 added",
+            yscale="log",
+            title="Fig 9: seven flows join one",
+        )
+        ax.legend()
+    return [lab.save(figure, "hpcc-fig9")]
+
+
+HPCC_9 = Row(
+    "HPCC-9",
+    PAPER,
+    "A short flow, an incast, flows that join: HPCC and DCQCN (Fig 9)",
+    claims=(
+        Claim(
+            "recovers",
+            "after a short flow HPCC's long flow has the link again at once",
+            "bound",
+            "recovers immediately",
+            lambda m: m["recovered"]["HPCC"],
+            at_least(0.9),
+            where=where("section 5.2, Fig 9(a)"),
+            why="share of the link from some 1 to 2 ms after its end; eta is 0.95",
+        ),
+        Claim(
+            "dcqcn-does-not",
+            "DCQCN's does not have it 2 ms after the short flow has finished",
+            "bound",
+            "cannot recover to line rate",
+            lambda m: m["recovered"]["DCQCN"],
+            at_most(0.9),
+            where=where("section 5.2, Fig 9(a)"),
+            why="the same share",
+        ),
+        Claim(
+            "empty",
+            "when seven flows join one, HPCC's queue is near zero soon after",
+            "bound",
+            "near zero",
+            lambda m: m["queue"]["HPCC"],
+            at_most(10),
+            where=where("section 5.2, Fig 9(c)"),
+            why="mean over 1 ms from 0.1 ms on; ten packets are 3 us at 25 Gb/s",
+            unit="KB",
+        ),
+        Claim(
+            "dcqcn-queue",
+            "DCQCN's is hundreds of KB",
+            "bound",
+            "hundreds of KB",
+            lambda m: m["queue"]["DCQCN"],
+            at_least(100),
+            where=where("section 5.2, Fig 9(c)"),
+            why="the least that is hundreds",
+            unit="KB",
+        ),
+        Claim(
+            "fair",
+            "flows of HPCC that join one after the other have equal shares",
+            "equal",
+            "fair, at short time scales too",
+            lambda m: m["jain"]["HPCC"],
+            every(at_least(0.95)),
+            where=where("section 5.2, Fig 9(g)"),
+            why="Jain's index over 3 ms of rates that differ by a fifth of their mean is 0.96",
+        ),
+    ),
+    measure=_measure_testbed,
+    draw=_draw_testbed,
+    matters=("network.star_delay", "dcqcn.rules"),
+    probe=_probe_testbed,
+    cheap=True,
+)
+
+# ---- Fig 10 and 11 ----------------------------------------------------------------------------------------
+
+
+def tails(run: Run) -> dict[str, float]:
+    """99th percentile of the slowdown of small flows, mean slowdown of those of 1 MB and more."""
+    table = run.tables["transfers"]
+    small = table.filter(pl.col("bytes") <= CHOSEN["traffic.small"])["slowdown"].to_numpy()
+    large = table.filter(pl.col("bytes") >= 1e6)["slowdown"].to_numpy()
+    return {"small_p99": float(np.nanpercentile(small, 99)), "large_mean": float(np.nanmean(large))}
+
+
+def _load(at: Mapping[str, Any], law: str, load: float, duration: str, **more: Any) -> Any:
+    settings = {
+        "topology": at["network.hosts"],
+        "link_rate": at["network.testbed_rate"],
+        "sizes": at["traffic.sizes"],
+        "load": load,
+        "protocol": law,
+        "duration": duration,
+        "incast_servers": 0,
+        **more,
+    }
+    return "rdma", settings
+
+
+def _loads(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dict[str, Any]:
+    loads = (0.3, 0.5)
+    points = [_load(at, law, load, duration) for load in loads for law in laws(at).values()]
+    sets = lab.sweep(points, runs=runs, keep=("transfers",), derive=tails)
+    one = {"30 %": sets[:2], "50 %": sets[2:]}
+    return {
+        "p99": {k: [Estimate.of(s.values("small_p99")) for s in pair] for k, pair in one.items()},
+        "cut": {
+            k: Estimate.of(1 - h.values("small_p99") / d.values("small_p99")) for k, (h, d) in one.items()
+        },
+        "long": Estimate.of(sets[2].values("large_mean") / sets[3].values("large_mean")),
+        "median queue": Estimate.of(sets[2].values("queue_mean_bytes") / 1e3),
+        "DCQCN queue": Estimate.of(sets[3].values("queue_mean_bytes") / 1e3),
+    }
+
+
+def _pauses(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dict[str, Estimate]:
+    more = {"incast_servers": at["traffic.incast"], "link_rate": at["network.rate"]}
+    points = [_load(at, law, 0.3, duration, **more) for law in laws(at).values()]
+    sets = lab.sweep(points, runs=runs)
+    return {name: Estimate.of(s.values("pauses")) for name, s in zip(laws(at), sets, strict=True)}
+
+
+def _measure_loads(lab: Lab) -> Measurement:
+    found = _loads(lab, CHOSEN, lab.replications(8, 2), lab.pick("100ms", "20ms"))
+    return {**found, "pauses": _pauses(lab, CHOSEN, lab.replications(4, 1), lab.pick("20ms", "5ms"))}
+
+
+def _probe_loads(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    at = {**CHOSEN, **settings}
+    return {**_loads(lab, at, 1, "15ms"), "pauses": _pauses(lab, at, 1, "4ms")}
+
+
+def _draw_loads(m: Measurement, lab: Lab) -> list[Path]:
+    stated = {"30 %": (1.70, 11.2), "50 %": (2.70, 53.9)}
+    with figures.style():
+        figure, (ax,) = figures.new()
+        for i, name in enumerate(laws(CHOSEN)):
+            x = np.arange(2) + 0.36 * i - 0.18
+            ax.bar(x, [m["p99"][k][i].mean for k in stated], 0.34, color=figures.PALETTE[i], label=name)
+            ax.plot(x, [pair[i] for pair in stated.values()], "k_", markersize=22)
+        ax.set(xticks=(0, 1), yscale="log", ylabel="slowdown of small flows, 99 %")
+        ax.set(title="Fig 10: web search; strokes: stated, below 3 KB")
+        ax.set_xticklabels([f"load {k}" for k in stated])
+        ax.legend()
+    return [lab.save(figure, "hpcc-fig10")]
+
+
+HPCC_10 = Row(
+    "HPCC-10",
+    PAPER,
+    "Tails under web search, pause frames of incasts: HPCC and DCQCN (Fig 10, Fig 11)",
+    claims=(
+        Claim(
+            "tail-30",
+            "at 30 % load HPCC cuts the 99th percentile of small flows' slowdown by 85 %",
+            "ratio",
+            "from 11.2 to 1.70",
+            lambda m: m["cut"]["30 %"],
+            at_least(0.7),
+            where=where("section 5.2, Fig 10(a)"),
+            why="stated 0.85; twice the slowdown that is stated would leave 0.7",
+        ),
+        Claim(
+            "tail-50",
+            "at 50 % load by 95 %",
+            "ratio",
+            "from 53.9 to 2.70",
+            lambda m: m["cut"]["50 %"],
+            at_least(0.9),
+            where=where("abstract; section 5.2, Fig 10(b)"),
+            why="stated 0.95; twice the slowdown that is stated would leave 0.9",
+        ),
+        Claim(
+            "long-pay",
+            "long flows are a little slower with HPCC than with DCQCN",
+            "order",
+            "slightly higher slowdown above 1 MB",
+            "long",
+            at_least(1.0),
+            where=where("section 5.3"),
+            why="5 % of the link and the telemetry in every packet are theirs",
+        ),
+        Claim(
+            "queue",
+            "at 50 % load HPCC's queues are near zero",
+            "bound",
+            "the median is zero",
+            "median queue",
+            at_most(5),
+            where=where("section 5.2, Fig 10(d)"),
+            why="mean of the port with the longest mean queue, which is above its median",
+            unit="KB",
+        ),
+        Claim(
+            "no-pauses",
+            "with HPCC no pause frame is sent, incasts beside 30 % load included",
+            "none lost",
+            "no PFC pauses",
+            lambda m: m["pauses"]["HPCC"],
+            at_most(0),
+            where=where("section 5.3, Fig 11(b)"),
+        ),
+        Claim(
+            "dcqcn-pauses",
+            "with DCQCN some are",
+            "bound",
+            "PFC pauses",
+            lambda m: m["pauses"]["DCQCN"],
+            at_least(1),
+            where=where("section 5.3, Fig 11(b)"),
+            why="one is one",
+        ),
+    ),
+    measure=_measure_loads,
+    draw=_draw_loads,
+    matters=("dcqcn.rules",),
+    probe=_probe_loads,
+)
+
+# ---- Fig 13 and the windows that stand still --------------------------------------------------------------
+
+REACTIONS = ("both", "per-ack", "per-rtt")
+FLOWS = (4, 16, 32, 64)
+
+
+def _reactions(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dict[str, Any]:
+    rate, delay, law = at["network.rate"], at["network.delay"], laws(at)["HPCC"]
+    n = int(at["traffic.incast"])
+    flows = [Flows([f"h{i}" for i in range(n)], "sink", spread="1us")]
+    points = [
+        star(n, rate, delay, flows, protocol=f"{law},react={r}", warmup="20us", duration=duration)
+        for r in REACTIONS
+    ]
+    early = [(net, {**settings, "duration": "120us"}) for net, settings in points]
+    whole, begin = lab.sweep(points, runs=runs), lab.sweep(early, runs=runs)
+    load = {r: s.values("utilisation") for r, s in zip(REACTIONS, whole, strict=True)}
+    queue = {r: s.values("queue_mean_bytes") / 1e3 for r, s in zip(REACTIONS, begin, strict=True)}
+    return {
+        "load": {r: Estimate.of(v) for r, v in load.items()},
+        "queue": {r: Estimate.of(v) for r, v in queue.items()},
+        "both over per-ACK": Estimate.of(load["both"] / load["per-ack"]),
+        "per-RTT over both": Estimate.of(queue["per-rtt"] / queue["both"]),
+    }
+
+
+def _still(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dict[str, Any]:
+    rate, delay, law = at["network.rate"], at["network.delay"], laws(at)["HPCC"]
+    more = {"protocol": law, "warmup": "2ms", "duration": duration}
+    sets = lab.sweep([star(n, rate, delay, **more) for n in FLOWS], runs=runs)
+    # B T of 100 Gb/s: four links of 1 us and four packets' times, as the law counts it.
+    pipe = 100e9 / 8 * 4e-6 + 4 * 1100.0
+    load, queue = hpcc_equilibrium(FLOWS, pipe, float(at["hpcc.w_ai"]), float(at["hpcc.eta"]))
+    return {
+        "U": [Estimate.of(s.values("utilisation")) for s in sets],
+        "queues": [Estimate.of(s.values("queue_mean_bytes") / 1e3) for s in sets],
+        "model U": list(np.minimum(load, 1.0)),
+        "model queues": list(queue / 1e3),
+        "U over model": [
+            Estimate.of(s.values("utilisation") / min(x, 1.0)) for s, x in zip(sets, load, strict=True)
+        ],
+    }
+
+
+def _measure_reactions(lab: Lab) -> Measurement:
+    runs = lab.replications(4, 1)
+    return {
+        **_reactions(lab, CHOSEN, runs, lab.pick("5ms", "2ms")),
+        **_still(lab, CHOSEN, runs, lab.pick("10ms", "4ms")),
+    }
+
+
+def _draw_reactions(m: Measurement, lab: Lab) -> list[Path]:
+    with figures.style():
+        figure, axes = figures.new(1, 2, width=9.0, height=3.6)
+        for ax, what, model in ((axes[0], "U", "model U"), (axes[1], "queues", "model queues")):
+            ax.plot(FLOWS, m[model], label="windows stand still", **figures.line(1))
+            half = [(e.high - e.low) / 2 for e in m[what]]
+            figures.band(ax, FLOWS, [e.mean for e in m[what]], half, "packets", 0)
+            ax.set_xlabel("flows N")
+            ax.legend(fontsize=8)
+        axes[0].set(ylabel="share of the link", ylim=(0.8, 1.02), title="HPCC: load")
+        axes[1].set(ylabel="mean queue (KB)", ylim=(0, None), title="and queue")
+    return [lab.save(figure, "hpcc-equilibrium")]
+
+
+HPCC_13 = Row(
+    "HPCC-13",
+    PAPER,
+    "Reaction to every ACK or once in a round trip (Fig 13); where windows stand still (section 3.3)",
+    claims=(
+        Claim(
+            "per-ack-overreacts",
+            "reacting to every ACK alone loses throughput",
+            "ratio",
+            "overreacts, low throughput",
+            "both over per-ACK",
+            at_least(1.05),
+            where=where("section 5.4, Fig 13(a)"),
+            why="5 % less would show in the figure",
+        ),
+        Claim(
+            "per-rtt-slow",
+            "reacting once in a round trip alone drains the queue of 16 to 1 more slowly",
+            "ratio",
+            "slow to drain the queue",
+            "per-RTT over both",
+            at_least(1.2),
+            where=where("section 5.4, Fig 13(b)"),
+            why="mean queue from 20 to 120 us; a fifth more would show in the figure",
+        ),
+        Claim(
+            "both-good",
+            "HPCC, with both, keeps the link at its target",
+            "number",
+            "near eta",
+            lambda m: m["load"]["both"],
+            within(0.95, by=0.04),
+            where=where("section 5.4, Fig 13"),
+            why="give or take 0.04: W_AI adds to eta",
+        ),
+        Claim(
+            "standing",
+            "N flows load a link with eta + N W_AI / (B T)",
+            "number",
+            "U = eta + N W_AI / (B T), 1 at most",
+            "U over model",
+            every(within(1, 0.04)),
+            where=where("section 3.2 algorithm 1, 3.3"),
+            why="follows from line 13 of the algorithm; the queue in packets is no fluid",
+        ),
+        Claim(
+            "no-queue",
+            "as long as N W_AI is below (1 - eta) B T, hardly anything queues",
+            "bound",
+            "W_AI = W_init (1 - eta) / N keeps queues empty",
+            lambda m: [m["queues"][i] for i, n in enumerate(FLOWS) if m["model U"][i] < 1],
+            every(at_most(5)),
+            where=where("section 3.3"),
+            why="five packets",
+            unit="KB",
+        ),
+    ),
+    measure=_measure_reactions,
+    draw=_draw_reactions,
+    rests_on=("hpcc.eta", "hpcc.max_stage", "hpcc.w_ai", "network.rate", "network.delay"),
+)
+
+ROWS: list[Row] = [HPCC_9, HPCC_10, HPCC_13]

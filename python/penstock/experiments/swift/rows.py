@@ -1,0 +1,460 @@
+"""Swift: incasts of thousands (table 2), delay at its target, flow and hop scaling (section 3.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock import figures
+from penstock.experiments.lossless import (
+    after_warmup,
+    chosen,
+    delivered,
+    point,
+    samples,
+    seconds,
+    star,
+    where,
+)
+from penstock.ledger import Claim, Estimate, Measurement, Row, at_least, at_most, every, within
+from penstock.models.rdma import Swift
+from penstock.network import Network
+from penstock.runs import Run
+from penstock.workloads import Flows
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+
+PAPER = "swift"
+CHOSEN = chosen(__file__)
+# Bytes of headers of a packet of data.
+HEADER = 44.0
+
+
+def law(at: Mapping[str, Any], **more: Any) -> str:
+    """Swift with selective repeat, as Pony Express repairs, as `protocol`."""
+    keys = {key: at[f"swift.{key}"] for key in ("base_target", "beta", "max_mdf", "fs_range")}
+    return "swift:recovery=irn," + ",".join(f"{key}={value}" for key, value in {**keys, **more}.items())
+
+
+def payload(at: Mapping[str, Any]) -> float:
+    """Payload of a packet in bytes."""
+    return float(str(at["network.packet"]).removesuffix("B"))
+
+
+def round_trip(run: Run) -> dict[str, float]:
+    """Mean of the sampled RTTs of all sampled flows after the warm-up, us."""
+    return {"rtt_us": float(1e6 * samples(run, "rtt_s", after=after_warmup(run))["value"].to_numpy().mean())}
+
+
+# ---- table 2 ----------------------------------------------------------------------------------------------
+
+
+def _crowd(at: Mapping[str, Any], protocol: str, warmup: str, duration: str) -> Any:
+    machines = int(at["incast.machines"])
+    count = int(at["incast.flows"]) // machines
+    flows = [Flows([f"h{i}" for i in range(machines)], "sink", count=count, spread="20ms")]
+    return star(
+        machines,
+        at["network.rate"],
+        at["network.delay"],
+        flows,
+        protocol=protocol,
+        pfc="off",
+        port_buffer=at["network.buffer"],
+        segment=at["network.packet"],
+        warmup=warmup,
+        duration=duration,
+        sample="1ms",
+        series=True,
+    )
+
+
+def _thousands(lab: Lab, at: Mapping[str, Any], warmup: str, duration: str) -> dict[str, Any]:
+    points = [_crowd(at, law(at, **more), warmup, duration) for more in ({}, {"min_cwnd": 1})]
+    small, whole = lab.sweep(points, keep=("series",), derive=round_trip)
+    rate = float(str(at["network.rate"]).removesuffix("Gbps"))
+    return {
+        "throughput": float(small.mean("utilisation") * rate),
+        "loss": float(small.mean("drop_rate")),
+        "rtt": float(small.mean("rtt_us")),
+        "without": {
+            "loss": float(whole.mean("drop_rate")),
+            "rtt": float(whole.mean("rtt_us")),
+            "goodput": float(whole.mean("goodput_bps") / 1e9),
+        },
+        "goodput ratio": float(small.mean("goodput_bps") / whole.mean("goodput_bps")),
+    }
+
+
+def _measure_thousands(lab: Lab) -> Measurement:
+    return _thousands(lab, CHOSEN, *lab.pick(("300ms", "500ms"), ("60ms", "90ms")))
+
+
+def _probe_thousands(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return _thousands(lab, {**CHOSEN, **settings}, "60ms", "80ms")
+
+
+SWIFT_2 = Row(
+    "SWIFT-T2",
+    PAPER,
+    "5,000 to one, with and without windows below one packet (section 5.4, table 2)",
+    claims=(
+        Claim(
+            "throughput",
+            "5,000 flows to one machine fill its link of 50 Gb/s",
+            "number",
+            "49.5 Gb/s",
+            "throughput",
+            within(49.5, 0.03),
+            where=where("section 5.4, table 2"),
+            why="within 3 %: what is on the link, headers included",
+            unit="Gb/s",
+        ),
+        Claim(
+            "loss",
+            "hardly a packet is lost",
+            "bound",
+            "0.0003 %",
+            "loss",
+            at_most(0.001),
+            where=where("section 5.4, table 2"),
+            why="a packet in a thousand",
+        ),
+        Claim(
+            "rtt",
+            "the mean RTT is 110 us",
+            "number",
+            "110.2 us",
+            "rtt",
+            within(110.2, 0.5),
+            where=where("section 5.4, table 2"),
+            why="within half: base target and the range of flow scaling are not stated",
+            unit="us",
+        ),
+        Claim(
+            "without-loss",
+            "with windows of one packet at least, more than a quarter of the packets is lost",
+            "number",
+            "28.7 %",
+            lambda m: m["without"]["loss"],
+            within(0.287, 0.5),
+            where=where("section 5.4, table 2"),
+            why="within half: the buffer is not stated",
+        ),
+        Claim(
+            "without-rtt",
+            "and the RTT is in milliseconds",
+            "bound",
+            "2,027 us",
+            lambda m: m["without"]["rtt"],
+            at_least(500),
+            where=where("section 5.4, table 2"),
+            why="a quarter of what is stated: the buffer is not stated",
+            unit="us",
+        ),
+        Claim(
+            "without-throughput",
+            "and the throughput is a fraction",
+            "ratio",
+            "8.7 instead of 49.5 Gb/s",
+            "goodput ratio",
+            at_least(2),
+            where=where("section 5.4, table 2"),
+            why="stated 5.7; at least twice as much with windows below one packet",
+        ),
+    ),
+    measure=_measure_thousands,
+    matters=("network.delay", "network.buffer", "network.packet", "swift.base_target", "swift.fs_range"),
+    probe=_probe_thousands,
+)
+
+# ---- delay at its target ----------------------------------------------------------------------------------
+
+TARGETS = (25, 40, 60, 80, 100)
+FLOWS = (4, 16, 64, 256)
+
+
+def _at_target(at: Mapping[str, Any], flows: int, target: str, duration: str, fs_range: str) -> Any:
+    return star(
+        flows,
+        at["network.line"],
+        at["network.delay"],
+        protocol=law(at, base_target=target, fs_range=fs_range),
+        segment=at["network.packet"],
+        warmup="20ms",
+        duration=duration,
+        sample="50us",
+        series=True,
+    )
+
+
+def _targets(lab: Lab, at: Mapping[str, Any], duration: str) -> dict[str, Any]:
+    points = [_at_target(at, 16, f"{t}us", duration, "0s") for t in TARGETS]
+    more = [_at_target(at, n, at["swift.base_target"], duration, at["swift.fs_range"]) for n in FLOWS]
+    sets = lab.sweep([*points, *more], keep=("series",), derive=round_trip)
+    packet = 8 * (payload(at) + HEADER)
+    model = Swift(
+        capacity=100e9 / packet,
+        base_rtt=4 * seconds(str(at["network.delay"])) + 3 * packet / 100e9,
+        base_target=seconds(str(at["swift.base_target"])),
+        fs_range=seconds(str(at["swift.fs_range"])),
+    )
+    window, _ = model.equilibrium(FLOWS)
+    scaled = [float(t) for t in 1e6 * model.target(window)]
+    rtt = [float(s.mean("rtt_us")) for s in sets]
+    return {
+        "rtt": rtt[: len(TARGETS)],
+        "over target": [r / t for r, t in zip(rtt, TARGETS, strict=False)],
+        "link": [float(s.mean("utilisation")) for s in sets[: len(TARGETS)]],
+        "rtt of N": rtt[len(TARGETS) :],
+        "model of N": scaled,
+        "over model": [r / t for r, t in zip(rtt[len(TARGETS) :], scaled, strict=True)],
+    }
+
+
+def _measure_targets(lab: Lab) -> Measurement:
+    return _targets(lab, CHOSEN, lab.pick("60ms", "25ms"))
+
+
+def _probe_targets(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return _targets(lab, {**CHOSEN, **settings}, "24ms")
+
+
+def _draw_targets(m: Measurement, lab: Lab) -> list[Path]:
+    with figures.style():
+        figure, axes = figures.new(1, 2, width=9.0, height=3.6)
+        axes[0].plot(TARGETS, TARGETS, label="target", **figures.line(1))
+        axes[0].plot(TARGETS, m["rtt"], label="packets, 16 flows", **figures.look(0))
+        axes[0].set(xlabel="target delay (us)", ylabel="mean RTT (us)", ylim=(0, None))
+        axes[1].plot(FLOWS, m["model of N"], label="target of the windows", **figures.line(1))
+        axes[1].plot(FLOWS, m["rtt of N"], label="packets", **figures.look(0))
+        axes[1].set(xlabel="flows N", ylabel="mean RTT (us)", xscale="log", ylim=(0, None))
+        axes[0].set_title("Delay follows the target")
+        axes[1].set_title("Flow scaling (section 3.5)")
+        for ax in axes:
+            ax.legend(fontsize=8)
+    return [lab.save(figure, "swift-target")]
+
+
+SWIFT_T = Row(
+    "SWIFT-3.5",
+    PAPER,
+    "Delay is kept at its target, which grows with the flows (sections 3.2, 3.5)",
+    claims=(
+        Claim(
+            "follows",
+            "the mean RTT follows the target delay",
+            "number",
+            "close to the target",
+            "over target",
+            every(within(1, 0.15)),
+            where=where("section 5, RTT over target delay"),
+            why="within 15 %",
+        ),
+        Claim(
+            "full",
+            "with targets above the idle RTT the link is near its rate",
+            "bound",
+            "near line rate",
+            "link",
+            every(at_least(0.95)),
+            where=where("abstract; section 5"),
+            why="nineteen twentieths",
+        ),
+        Claim(
+            "grows",
+            "flow scaling: the RTT of N flows is the target of the windows with which they fill the link",
+            "number",
+            "fs_range of section 3.5",
+            "over model",
+            every(within(1, 0.15)),
+            where=where("section 3.5"),
+            why="follows from the formula of the target; within 15 %",
+        ),
+    ),
+    measure=_measure_targets,
+    draw=_draw_targets,
+    matters=("network.delay", "network.packet", "swift.base_target", "swift.fs_range"),
+    probe=_probe_targets,
+    cheap=True,
+)
+
+# ---- fairness ---------------------------------------------------------------------------------------------
+
+MANY = 100
+
+
+def long_share(run: Run) -> dict[str, float]:
+    """Share of the flow over more switches in what both delivered."""
+    far, near = delivered(run)
+    return {"long_share": float(far / (far + near))}
+
+
+def _paths(at: Mapping[str, Any], hop: str, duration: str) -> Any:
+    """Two flows share the last link; one comes from five switches away, the other from the last of them."""
+    network = Network(hosts=["a-far", "b-near", "sink"], switches="s[0-4]", name="paths")
+    delay, line = at["network.delay"], at["network.line"]
+    network.link("a-far", "s0", line, delay).link(["b-near", "sink"], "s4", line, delay)
+    for i in range(4):
+        # What hop scaling is for: each switch more is delay more.
+        network.link(f"s{i}", f"s{i + 1}", line, "500ns")
+    more = {"warmup": "10ms", "duration": duration, "segment": at["network.packet"], "bottleneck": "s4->sink"}
+    flows = [Flows(["a-far", "b-near"], "sink", spread="100us")]
+    return point(network, flows, protocol=law(at, fs_range="0s", hop_scale=hop), **more)
+
+
+def _fairness(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dict[str, Any]:
+    paths = lab.sweep(
+        [_paths(at, hop, duration) for hop in ("0s", "1us")], runs=runs, keep=("flows",), derive=long_share
+    )
+    plain, scaled = (np.abs(0.5 - s.values("long_share")) for s in paths)
+    many = {
+        "segment": at["network.packet"],
+        "warmup": "10ms",
+        "duration": duration,
+    }
+    points = [
+        star(MANY, at["network.line"], at["network.delay"], protocol=law(at, fs_range=r), **many)
+        for r in ("0s", at["swift.fs_range"])
+    ]
+    without, with_it = (s.values("jain") for s in lab.sweep(points, runs=runs))
+    return {
+        "shares": {
+            n: Estimate.of(s.values("long_share")) for n, s in zip(("plain", "scaled"), paths, strict=True)
+        },
+        "less unfair": Estimate.of(plain - scaled),
+        "jain": {"without": Estimate.of(without), "with": Estimate.of(with_it)},
+        "fairer": Estimate.of(with_it - without),
+    }
+
+
+def _measure_fairness(lab: Lab) -> Measurement:
+    return _fairness(lab, CHOSEN, lab.replications(8, 3), lab.pick("60ms", "30ms"))
+
+
+def _probe_fairness(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return _fairness(lab, {**CHOSEN, **settings}, 2, "25ms")
+
+
+SWIFT_F = Row(
+    "SWIFT-F",
+    PAPER,
+    "Fairness by scaling the target with hops and with flows (section 3.5)",
+    claims=(
+        Claim(
+            "hops",
+            "a flow over more switches gets a share nearer to a half when the target grows with the hops",
+            "order",
+            "fairer with topology scaling",
+            "less unfair",
+            at_least(0),
+            where=where("section 3.5, topology-based scaling"),
+            why="run by run",
+        ),
+        Claim(
+            "flows",
+            "many flows are fairer to each other when the target grows as windows shrink",
+            "order",
+            "fairer with flow scaling",
+            "fairer",
+            at_least(0),
+            where=where("section 3.5, flow-based scaling"),
+            why="Jain's index of 100 flows, run by run",
+        ),
+    ),
+    measure=_measure_fairness,
+    matters=("network.delay", "network.packet", "swift.base_target", "swift.fs_range"),
+    probe=_probe_fairness,
+)
+
+# ---- within hosts -----------------------------------------------------------------------------------------
+
+
+def at_hosts(run: Run) -> dict[str, float]:
+    """Means after the warm-up: delay within hosts as senders smooth it, and RTT, us."""
+    delay = samples(run, "endpoint_delay_s", after=after_warmup(run))["value"].to_numpy()
+    return {"endpoint_us": float(1e6 * delay.mean()), **round_trip(run)}
+
+
+def _slow_host(at: Mapping[str, Any], target: str, duration: str) -> Any:
+    return star(
+        16,
+        at["network.line"],
+        at["network.delay"],
+        protocol=law(at, endpoint_target=target),
+        segment=at["network.packet"],
+        processing_delay=at["host.processing"],
+        warmup="5ms",
+        duration=duration,
+        sample="50us",
+        series=True,
+    )
+
+
+def _hosts(lab: Lab, at: Mapping[str, Any], duration: str) -> dict[str, Any]:
+    target = 1e6 * seconds(str(at["swift.endpoint_target"]))
+    # A target of a second: nobody looks at the hosts.
+    points = [_slow_host(at, t, duration) for t in (at["swift.endpoint_target"], "1s")]
+    own, blind = lab.sweep(points, keep=("series",), derive=at_hosts)
+    return {
+        "over target": float(own.mean("endpoint_us") / target),
+        "shorter": float(blind.mean("rtt_us") / own.mean("rtt_us")),
+        "rtt": {"with": float(own.mean("rtt_us")), "without": float(blind.mean("rtt_us"))},
+        "kept": float(own.mean("goodput_bps") / blind.mean("goodput_bps")),
+    }
+
+
+def _measure_hosts(lab: Lab) -> Measurement:
+    return _hosts(lab, CHOSEN, lab.pick("40ms", "15ms"))
+
+
+def _probe_hosts(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return _hosts(lab, {**CHOSEN, **settings}, "12ms")
+
+
+SWIFT_E = Row(
+    "SWIFT-3.3",
+    PAPER,
+    "Congestion within hosts has a window of its own (section 3.3)",
+    claims=(
+        Claim(
+            "target",
+            "where the receiver's processor is the bottleneck, the delay within hosts is kept at its target",
+            "number",
+            "a target of its own",
+            "over target",
+            within(1, 0.25),
+            where=where("section 3.3"),
+            why="within a quarter",
+        ),
+        Claim(
+            "needed",
+            "without that window such a delay would grow",
+            "ratio",
+            "fabric delay does not show it",
+            "shorter",
+            at_least(2),
+            where=where("section 3.3"),
+            why="twice the RTT; the delay within hosts is no part of what the other window looks at",
+        ),
+        Claim(
+            "full",
+            "and it costs no throughput",
+            "ratio",
+            "near full",
+            "kept",
+            at_least(0.95),
+            where=where("section 3.3"),
+            why="nineteen twentieths",
+        ),
+    ),
+    measure=_measure_hosts,
+    matters=("network.delay", "network.packet", "swift.endpoint_target", "host.processing"),
+    probe=_probe_hosts,
+)
+
+ROWS: list[Row] = [SWIFT_2, SWIFT_E, SWIFT_T, SWIFT_F]

@@ -1,0 +1,68 @@
+"""One run on several threads: the bytes of one thread, by the library and by the command line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from conftest import inline
+
+from penstock import ScenarioError, run, sweeps
+
+#: Enough to do in a window for seven threads.
+SETTINGS = {
+    "topology": "fat-tree:6",
+    "duration": "100us",
+    "buffer": "10pkt",
+    "sample": "10us",
+    "series": True,
+}
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """SHA-256 of the files of a run directory that do not depend on the machine."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != "run.json"]
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_result_files_are_the_same_for_any_number_of_threads(tmp_path: Path) -> None:
+    found = {}
+    for threads in (1, 2, 3, 7):
+        out = tmp_path / str(threads)
+        chosen = [f"--set={key}={str(value).lower()}" for key, value in SETTINGS.items()]
+        done = inline("run", "permutation", *chosen, "--threads", str(threads), "--out", str(out))
+        assert done.returncode == 0, done.stderr
+        assert "one thread" not in done.stderr
+        found[threads] = hashes(out)
+        assert json.loads((out / "run.json").read_text())["runs"][0]["timings"]["threads"] == threads
+    assert set(found[1]) >= {"summary.json", "flows.parquet", "series.parquet"}
+    assert found[2] == found[3] == found[7] == found[1]
+
+
+def test_a_run_that_cannot_be_divided_says_why() -> None:
+    done = inline("run", "incast", "--set", "duration=10ms", "--threads", "2")
+    assert done.returncode == 0, done.stderr
+    assert "one thread: its workloads react to what becomes of their flows" in done.stderr
+    single = run("incast", duration="10ms", threads=2).runs[0]
+    assert single.timings["threads"] == 1
+    assert single.summary == run("incast", duration="10ms").runs[0].summary
+
+
+def test_runs_have_the_cores_before_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeps.os, "cpu_count", lambda: 8)
+    assert sweeps.threads_of_each(4, 1, 8) == 4
+    assert sweeps.threads_of_each(4, 2, 8) == 4
+    assert sweeps.threads_of_each(4, 3, 8) == 2
+    assert sweeps.threads_of_each(4, 100, 8) == 1
+    assert sweeps.threads_of_each(4, 100, 2) == 4
+    assert sweeps.threads_of_each(4, 2, None) == 1
+
+
+def test_a_number_of_threads_that_is_none_is_refused() -> None:
+    done = inline("run", "permutation", "--threads", "x")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--threads" in done.stderr
+    with pytest.raises(ScenarioError, match="threads"):
+        run("permutation", threads=0)
