@@ -54,6 +54,7 @@ from penstock.view_command import view as view_run
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from penstock.approximate import Comparison
     from penstock.runs import RunSet
     from penstock.sweeps import Interrupted, RunFailed
 
@@ -67,9 +68,6 @@ app = typer.Typer(
 
 def main(arguments: list[str] | None = None) -> None:
     """The `penstock` program. Never ends in a traceback for something the user gave."""
-    from penstock._engine import ScenarioError
-    from penstock.sweeps import RunFailed
-
     try:
         code = DONE
         if not completion.answer_bash():
@@ -78,12 +76,6 @@ def main(arguments: list[str] | None = None) -> None:
     except typer.TyperException as problem:
         complain(" ".join(problem.format_message().split()))
         code = BAD_INPUT
-    except ScenarioError as problem:
-        complain(str(problem))
-        code = BAD_INPUT
-    except RunFailed as problem:
-        complain(str(problem))
-        code = RUN_FAILED
     except KeyboardInterrupt:
         note("interrupted")
         code = INTERRUPTED
@@ -96,7 +88,27 @@ def main(arguments: list[str] | None = None) -> None:
         complain(_cannot_write(problem))
         _drop_stdout()
         code = RUN_FAILED
+    except Exception as problem:
+        code = _told(problem)
     sys.exit(code)
+
+
+def _told(problem: Exception) -> int:
+    """Say in one line what was wrong and return the exit code; raise what is no error of the user or a run.
+
+    Engine and tables are named here only, after something has gone wrong: `--help` does not wait for them.
+    """
+    from penstock._engine import ScenarioError
+
+    sweeps = sys.modules.get("penstock.sweeps")
+    if isinstance(problem, ScenarioError):
+        code = BAD_INPUT
+    elif sweeps is not None and isinstance(problem, sweeps.RunFailed):
+        code = RUN_FAILED
+    else:
+        raise problem
+    complain(str(problem))
+    return code
 
 
 def _drop_stdout() -> None:
@@ -155,6 +167,17 @@ def run(
             help="Write what became of every packet of the first replication, for `view`.", metavar="FILE"
         ),
     ] = None,
+    approximate: Annotated[
+        str | None,
+        typer.Option(
+            help="Estimate flow times in the place of a run: links, or links:flows=N (docs/approximate.md).",
+            metavar="METHOD",
+        ),
+    ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(help="exact: the exact runs beside the approximation, and its error.", metavar="exact"),
+    ] = None,
     pcap: Pcap = None,
     perfetto: Perfetto = None,
     export: Export = None,
@@ -173,9 +196,18 @@ def run(
     count, workers = whole("--runs", runs, 1, scenarios.MOST_RUNS), worker_count(jobs)
     number, most = whole("--seed", seed, 0), thread_count(threads)
     tables = TABLES if out is not None else ()
+    if compare is not None and (compare != "exact" or approximate is None):
+        rule = (
+            "must be exact" if compare != "exact" else "needs --approximate: it is the exact run beside one"
+        )
+        raise scenarios.error("--compare", compare, rule)
+    for option, wanted in (("--record", record), ("--pcap", pcap), ("--perfetto", perfetto)):
+        if approximate is not None and wanted:
+            rule = "an approximation has no packets of the network to record"
+            raise scenarios.error(option, wanted, rule)
     drawn: list[str] = []
     if out is not None:
-        resolved = scenarios.resolve(scenario, chosen, number)
+        resolved = scenarios.resolve(scenario, chosen, number, approximate)
         if plot is not None:
             from penstock.plot import chosen as chosen_figures
 
@@ -188,14 +220,19 @@ def run(
 
     def make(bar: Bar) -> RunSet:
         points = [(scenario, chosen)]
-        made = sweep(
-            points, runs=count, seed=number, keep=tables, jobs=workers, threads=most, on_progress=bar
-        )[0]
+        how: dict[str, Any] = {"runs": count, "seed": number, "jobs": workers, "threads": most}
+        made = sweep(points, keep=tables, on_progress=bar, approximate=approximate, **how)[0]
         if export is not None and out is not None:
             made.export(out, export)
         return made
 
-    code = _run_set(scenario, make, count, out, force, as_json, drawn)
+    beside = None
+    if compare is not None:
+
+        def beside(bar: Bar) -> RunSet:
+            return sweep([(scenario, chosen)], runs=count, seed=number, jobs=workers, on_progress=bar)[0]
+
+    code = _run_set(scenario, make, count, out, force, as_json, drawn, beside)
     if record is not None and code == DONE:
         write_record(scenario, chosen, number, record)
     if (pcap or perfetto is not None) and code == DONE:
@@ -427,8 +464,10 @@ def _run_set(
     force: bool,
     as_json: bool,
     drawn: Sequence[str] = (),
+    beside: Callable[[Bar], RunSet] | None = None,
 ) -> int:
-    """Make the runs of one scenario under a progress bar, print and write them; the exit code.
+    """Make the runs of one scenario under a progress bar, print and write them; the exit code. `beside` makes
+    the exact runs that an approximation is compared with.
 
     Printed first: a disk that does not take the files loses no result.
     """
@@ -443,10 +482,21 @@ def _run_set(
             found, code, state, reason = stop.results[0], INTERRUPTED, "partial", "interrupted"
         except RunFailed as stop:
             found, code, state, reason = stop.results[0], RUN_FAILED, "failed", str(stop)
+    comparison = None
+    if beside is not None and code == DONE:
+        from penstock.approximate import Comparison
+
+        with Bar(f"{label}, exact") as bar:
+            comparison = Comparison(found, beside(bar))
     if as_json:
-        print(json.dumps(results.document(results.timed(found)), allow_nan=False), flush=True)
+        document = results.document(results.timed(found))
+        if comparison is not None:
+            document["approximate"] = comparison.document()
+        print(json.dumps(document, allow_nan=False), flush=True)
     elif found.runs:
         _print_runs(results.timed(found))
+    if comparison is not None and not as_json:
+        _print_comparison(comparison)
     for warning in found.warnings:
         note(f"warning: {warning}")
     for text in dict.fromkeys(run.threads_note for run in found.runs if run.threads_note):
@@ -482,6 +532,19 @@ def _draw(found: RunSet, names: Sequence[str], folder: Path) -> None:
             note(f"figure: {figures.write(plot.draw(found, name), folder, name)}")
         except NotRecorded as problem:
             note(f"warning: no figure {name}: {problem}")
+
+
+def _print_comparison(both: Comparison) -> None:
+    from penstock.runs import show
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("", "approximate", "exact", "error"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for key, error in both.errors().items():
+        means = (show(key, runs.summary[key]) for runs in (both.approximate, both.exact))
+        table.add_row(key, *means, f"{error:+.1%}")
+    out_console.print(table)
+    out_console.print(f"The exact runs took {both.speedup:.1f} times the CPU time of the approximation.")
 
 
 def _print_runs(found: RunSet) -> None:

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from penstock import scenario as scenarios
 from penstock.console import note
 
 FORMS = ("hpcc",)
@@ -18,6 +17,8 @@ def imported(form: str, source: str) -> str:
     is told. Raises ScenarioError, one line with file, line and key.
     """
     if form not in FORMS:
+        from penstock import scenario as scenarios
+
         raise scenarios.error("--import", form, f"must be one of {', '.join(FORMS)}")
     from penstock import hpcc_import
 

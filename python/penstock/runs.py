@@ -389,6 +389,7 @@ def run(
     threads: int = 1,
     executor: Workers | None = None,
     settings: Mapping[str, Any] | None = None,
+    approximate: str | None = None,
     **more: Any,
 ) -> RunSet:
     """Run a scenario by name, TOML file, `penstock.Network` or dict and return what it measured.
@@ -400,6 +401,8 @@ def run(
     `executor`, any concurrent.futures.Executor or a Dask client; `keep` names the tables to hold on to.
     `threads` is the most that one run is made on, where it can be divided and cores are left: the results are
     the same for any number (docs/performance.md, "One run on several cores").
+    `approximate="links"` estimates the times of flows from links that are simulated by themselves, in the
+    place of a simulation of the whole (docs/approximate.md).
     Raises ScenarioError (a ValueError) naming the argument, its value and the rule it breaks; RunFailed when
     a run dies; Interrupted (a KeyboardInterrupt) on Ctrl-C. The last two carry what was finished in
     `.results`.
@@ -408,9 +411,8 @@ def run(
     from penstock.sweeps import sweep
 
     chosen = scenarios.merged(settings, more)
-    return sweep(
-        [(scenario, chosen)], runs=runs, seed=seed, keep=keep, jobs=jobs, threads=threads, executor=executor
-    )[0]
+    how: dict[str, Any] = {"runs": runs, "seed": seed, "keep": keep, "jobs": jobs, "executor": executor}
+    return sweep([(scenario, chosen)], threads=threads, approximate=approximate, **how)[0]
 
 
 def frames(

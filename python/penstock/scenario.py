@@ -33,12 +33,13 @@ TABLE_KEY = re.compile(r"(link|workload)\[(\d+)\]\.(\w+)")
 type_names = "a string, a number or true/false"
 
 
-def spec(scenario: Scenario, settings: Mapping[str, Any], seed: int) -> str:
+def spec(scenario: Scenario, settings: Mapping[str, Any], seed: int, approximate: str | None = None) -> str:
     """The JSON document that tells the engine what to run.
 
     `scenario` is the name of a built-in scenario, the path of a TOML file (anything ending in .toml, or an
     existing file), a `penstock.Network`, or a dict with the keys of such a file. Values of `settings` are
-    numbers or strings with units ("10Gbps", "300us", "32KB", "100pkt"). Raises ScenarioError for a missing
+    numbers or strings with units ("10Gbps", "300us", "32KB", "100pkt"). `approximate` asks for an
+    approximation in the place of a run ("links", docs/approximate.md). Raises ScenarioError for a missing
     file and for values that are neither.
     """
     document: dict[str, Any]
@@ -58,6 +59,8 @@ def spec(scenario: Scenario, settings: Mapping[str, Any], seed: int) -> str:
         document["controllers"] = own
     document["set"] = {str(key): plain(str(key), value) for key, value in rest.items()}
     document["seed"] = whole("seed", seed, least=0)
+    if approximate is not None:
+        document["approximate"] = approximate
     return json.dumps(document)
 
 
@@ -122,14 +125,18 @@ def check(spec: str, resolve: Callable[[str], str] = _engine.resolve) -> str:
 
 
 def resolve(
-    scenario: Scenario, settings: Mapping[str, Any] | None = None, seed: int = 1, **more: Any
+    scenario: Scenario,
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 1,
+    approximate: str | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
     """The scenario with every value filled in and checked. Raises ScenarioError on the first value that
     breaks a rule.
 
     Settings are given as arguments or, for keys that are no Python names, in the mapping `settings`.
     """
-    resolved: dict[str, Any] = json.loads(check(spec(scenario, merged(settings, more), seed)))
+    resolved: dict[str, Any] = json.loads(check(spec(scenario, merged(settings, more), seed, approximate)))
     return resolved
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
 
 
 def mean(values: ArrayLike) -> float:
@@ -26,6 +25,9 @@ def ci95(values: ArrayLike) -> float:
     x = _finite(values)
     if x.size < 2:
         return float("nan")
+    # Loading it takes longer than a short run, whose single value has no interval.
+    from scipy.special import stdtrit
+
     return float(stdtrit(x.size - 1, 0.975) * x.std(ddof=1) / np.sqrt(x.size))
 
 

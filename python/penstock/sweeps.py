@@ -161,6 +161,7 @@ def sweep(
     threads: int = 1,
     on_progress: Callable[[float], None] | None = None,
     settings: Mapping[str, Any] | None = None,
+    approximate: str | None = None,
 ) -> list[RunSet]:
     """Run every point `runs` times and return one RunSet per point, in the order given.
 
@@ -168,9 +169,10 @@ def sweep(
     of them. All points share seed and run numbers, so schemes are compared under the same random arrivals and
     jitter. `executor` may be any concurrent.futures.Executor or a Dask client; without one, `jobs` threads
     are used (default: all cores). Runs have the cores first: only where some are left is a run made on up to
-    `threads` threads. A progress bar appears on a terminal and in a notebook unless `on_progress`
-    hears the finished fraction, 0 to 1. Raises ScenarioError before anything runs when a point is wrong;
-    RunFailed and Interrupted keep what was finished.
+    `threads` threads. `approximate` asks for an approximation of each run ("links", docs/approximate.md),
+    which says so in name, scenario and warnings. A progress bar appears on a terminal and in a notebook
+    unless `on_progress` hears the finished fraction, 0 to 1. Raises ScenarioError before anything runs when a
+    point is wrong; RunFailed and Interrupted keep what was finished.
     """
     given = [scenario.taken(name, scenario.merged(settings, own)) for name, own in points]
     workers = worker_count(jobs)
@@ -179,14 +181,18 @@ def sweep(
     each = threads_of_each(threads, len(given) * runs, workers if executor is None else None)
     tasks: list[Task] = []
     for name, own in given:
-        spec = scenario.spec(name, own, seed)
+        spec = scenario.spec(name, own, seed, approximate)
         scenario.check(spec)
-        tasks += [Task(str(name), spec, run, kept, threads=each) for run in range(runs)]
+        # Runs share the cores first; the parts of one approximation use them where there is one alone.
+        alone = approximate is not None and executor is None and runs * len(given) == 1
+        most = workers if alone else each
+        tasks += [Task(str(name), spec, run, kept, threads=most) for run in range(runs)]
     names = list(dict.fromkeys(str(name) for name, _ in given))
     with Bar(", ".join(names[:3])) as bar:
         done, stop = run_tasks(tasks, executor=executor, jobs=workers, on_progress=on_progress or bar)
+    mark = "" if approximate is None else f" (approximate: {approximate})"
     sets = [
-        RunSet(str(name), seed, tuple(r for r in done[i * runs : (i + 1) * runs] if r is not None))
+        RunSet(f"{name}{mark}", seed, tuple(r for r in done[i * runs : (i + 1) * runs] if r is not None))
         for i, (name, _) in enumerate(given)
     ]
     if isinstance(stop, KeyboardInterrupt):

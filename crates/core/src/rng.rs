@@ -25,6 +25,8 @@ pub enum Entity {
     Jitter = 9,
     /// Switches that choose a port per packet or by hash, all of a run.
     Forward = 10,
+    /// What an approximation draws, by flow number; from the other end of the numbers the seeds of its links, by port number.
+    Approximation = 11,
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): one step, used to spread a key over the state.

@@ -32,6 +32,11 @@ impl Clock {
         if self.ps_per_byte != 0 {
             return bytes * self.ps_per_byte;
         }
+        // A packet's product fits 64 bits.
+        if let Some(work) = bytes.checked_mul(8 * PS_PER_S).and_then(|w| w.checked_add(self.remainder)) {
+            self.remainder = work % self.rate.0;
+            return work / self.rate.0;
+        }
         let work = u128::from(bytes) * u128::from(8 * PS_PER_S) + u128::from(self.remainder);
         self.remainder = (work % u128::from(self.rate.0)) as u64;
         (work / u128::from(self.rate.0)) as u64

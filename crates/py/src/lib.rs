@@ -13,13 +13,14 @@ use penstock_core::ParamError;
 use penstock_live::scenario::LiveScenario;
 use penstock_live::Failure;
 use penstock_sim::cores::Threads;
+use penstock_sim::decomposition::{self, Approximation};
 use penstock_sim::document;
 use penstock_sim::engine::Progress as EngineProgress;
 use penstock_sim::fingerprint::fingerprint;
 use penstock_sim::results::{Measured, Summary};
 use penstock_sim::scenario::{Outcome, Resolved};
 use penstock_sim::session::Session;
-use penstock_sim::tables::{table, Values, NAMES};
+use penstock_sim::tables::{table, Table, Values, NAMES};
 use penstock_sim::trace::{preamble, result_record};
 use penstock_sim::workloads::goal::read_goal;
 use penstock_sim::workloads::loggops::{finish_times, LogGops};
@@ -107,21 +108,26 @@ struct RunResult {
 fn tables<'py>(py: Python<'py>, e: &Measured<'_>) -> PyResult<Bound<'py, PyDict>> {
     let out = PyDict::new(py);
     for name in NAMES {
-        let columns = PyDict::new(py);
-        for (column, values) in table(e, name).columns {
-            let column = column.name;
-            match values {
-                Values::Bool(v) => columns.set_item(column, v.into_pyarray(py))?,
-                Values::U32(v) => columns.set_item(column, v.into_pyarray(py))?,
-                Values::U64(v) => columns.set_item(column, v.into_pyarray(py))?,
-                Values::I64(v) => columns.set_item(column, v.into_pyarray(py))?,
-                Values::F64(v) => columns.set_item(column, v.into_pyarray(py))?,
-                Values::Text(codes, names) => columns.set_item(column, (codes.into_pyarray(py), names))?,
-            }
-        }
-        out.set_item(name, columns)?;
+        put_table(&out, table(e, name))?;
     }
     Ok(out)
+}
+
+fn put_table(out: &Bound<'_, PyDict>, table: Table) -> PyResult<()> {
+    let py = out.py();
+    let columns = PyDict::new(py);
+    for (column, values) in table.columns {
+        let column = column.name;
+        match values {
+            Values::Bool(v) => columns.set_item(column, v.into_pyarray(py))?,
+            Values::U32(v) => columns.set_item(column, v.into_pyarray(py))?,
+            Values::U64(v) => columns.set_item(column, v.into_pyarray(py))?,
+            Values::I64(v) => columns.set_item(column, v.into_pyarray(py))?,
+            Values::F64(v) => columns.set_item(column, v.into_pyarray(py))?,
+            Values::Text(codes, names) => columns.set_item(column, (codes.into_pyarray(py), names))?,
+        }
+    }
+    out.set_item(table.name, columns)
 }
 
 /// What a panic says.
@@ -158,7 +164,17 @@ fn resolved(py: Python<'_>, spec_json: &str) -> PyResult<Resolved> {
 
 /// The resolved scenario as a document, with what its controllers are: a run is another when their file changes.
 fn resolved_document(resolved: &Resolved, spec_json: &str) -> String {
-    with_controllers(document::resolved(resolved), spec_json).to_string()
+    let mut out = with_controllers(document::resolved(resolved), spec_json);
+    if let Some(method) = approximate(spec_json) {
+        out[decomposition::KEY] = method.into();
+    }
+    out.to_string()
+}
+
+/// The method of the approximation that the document asks for in a run's place.
+fn approximate(spec_json: &str) -> Option<String> {
+    let document: serde_json::Value = serde_json::from_str(spec_json).ok()?;
+    document[decomposition::KEY].as_str().map(str::to_owned)
 }
 
 fn with_controllers(mut out: serde_json::Value, spec_json: &str) -> serde_json::Value {
@@ -170,7 +186,7 @@ fn with_controllers(mut out: serde_json::Value, spec_json: &str) -> serde_json::
 }
 
 /// Runs replication `run` of the scenario of the document on up to `threads` threads; releases the GIL meanwhile. The result is the same for
-/// any number of these. `fingerprinted` asks for the fingerprint too.
+/// any number of these. `fingerprinted` asks for the fingerprint too. An approximation that the document asks for is computed in the run's place.
 #[pyfunction]
 #[pyo3(signature = (spec_json, run, progress, fingerprinted = false, threads = 1))]
 fn run(
@@ -183,6 +199,17 @@ fn run(
 ) -> PyResult<RunResult> {
     let resolved = resolved(py, spec_json)?;
     let watch = progress.0.clone();
+    if let Some(method) = approximate(spec_json) {
+        let clock = py.import("time")?.getattr(if threads > 1 { "process_time" } else { "thread_time" })?;
+        let before: f64 = clock.call0()?.extract()?;
+        let work = || decomposition::run(&resolved, run, &method, threads, &watch);
+        let found = match py.detach(|| catch_unwind(AssertUnwindSafe(work))) {
+            Ok(result) => result.map_err(|e| scenario_error(py, &e))?,
+            Err(panic) => return Err(PyRuntimeError::new_err(format!("the run failed: {}", what(&*panic)))),
+        };
+        let cpu = clock.call0()?.extract::<f64>()? - before;
+        return approximated(py, &resolved, spec_json, &found, cpu, fingerprinted);
+    }
     // Controllers in Python may take turns at the interpreter: more threads would only wait for each other.
     // Those that are compiled write their calls' records to one place for all senders or ports of a run.
     let in_python = threads > 1 && !controllers::named(spec_json).is_empty();
@@ -220,6 +247,37 @@ fn run(
         bottleneck,
         threads_note: cores.note.unwrap_or_default(),
         fingerprint: print,
+    })
+}
+
+/// An approximation in the place of a run: its tables are those it has.
+fn approximated(
+    py: Python<'_>,
+    resolved: &Resolved,
+    spec_json: &str,
+    found: &Approximation,
+    cpu: f64,
+    fingerprinted: bool,
+) -> PyResult<RunResult> {
+    let (timings, tables) = (PyDict::new(py), PyDict::new(py));
+    timings.set_item("cpu_s", cpu)?;
+    timings.set_item("packet_hops", found.packet_hops)?;
+    timings.set_item("links", found.links.0)?;
+    timings.set_item("links_simulated", found.links.1)?;
+    for name in decomposition::TABLES {
+        put_table(&tables, found.table(name))?;
+    }
+    Ok(RunResult {
+        summary: numbers(py, &found.summary)?.unbind(),
+        tables: tables.unbind(),
+        timings: timings.unbind(),
+        completed: found.completed,
+        scenario: resolved_document(resolved, spec_json),
+        notes: Vec::new(),
+        threads_note: String::new(),
+        warnings: found.warnings.clone(),
+        bottleneck: String::new(),
+        fingerprint: if fingerprinted { found.fingerprint() } else { String::new() },
     })
 }
 
@@ -359,7 +417,11 @@ fn doctor() -> String {
 /// The scenario of the document with every value filled in, as a JSON document.
 #[pyfunction]
 fn resolve(py: Python<'_>, spec_json: &str) -> PyResult<String> {
-    Ok(resolved_document(&resolved(py, spec_json)?, spec_json))
+    let resolved = resolved(py, spec_json)?;
+    if let Some(method) = approximate(spec_json) {
+        decomposition::check(&resolved, &method).map_err(|e| scenario_error(py, &e))?;
+    }
+    Ok(resolved_document(&resolved, spec_json))
 }
 
 /// Everything there is, as a JSON document.

@@ -6,6 +6,11 @@ use sha2::{Digest, Sha256};
 
 /// SHA-256, in hexadecimal, of the summary and of every table: names, values and order.
 pub fn fingerprint(measured: &Measured<'_>, summary: &Summary) -> String {
+    fingerprint_of(measured, summary, &NAMES)
+}
+
+/// The same of some of the tables.
+pub fn fingerprint_of(measured: &Measured<'_>, summary: &Summary, tables: &[&str]) -> String {
     let mut hash = Sha256::new();
     let text = |hash: &mut Sha256, t: &str| {
         hash.update((t.len() as u64).to_le_bytes());
@@ -15,7 +20,7 @@ pub fn fingerprint(measured: &Measured<'_>, summary: &Summary) -> String {
         text(&mut hash, key);
         hash.update(value.to_le_bytes());
     }
-    for name in NAMES {
+    for name in tables {
         let table = table(measured, name);
         text(&mut hash, table.name);
         for (column, values) in &table.columns {

@@ -3,6 +3,7 @@
 
 mod arrivals;
 pub mod cores;
+pub mod decomposition;
 pub mod defaults;
 pub mod document;
 pub mod engine;

@@ -10,6 +10,9 @@ use core::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
 /// Picoseconds in a second.
 pub const PS_PER_S: u64 = 1_000_000_000_000;
+/// A byte for a second at one bit per second, in bit picoseconds. Products with it fit 64 bits up to 2.3 MB: those of packets always do, and a
+/// division of 128 bits costs several of 64.
+const BYTE_PS: u64 = 8 * PS_PER_S;
 
 macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident) => {
@@ -167,7 +170,10 @@ impl Mul<Dur> for Rate {
     type Output = Bytes;
     /// Whole bytes carried in `d`, rounded down.
     fn mul(self, d: Dur) -> Bytes {
-        Bytes((self.0 as u128 * d.0 as u128 / (8 * PS_PER_S as u128)) as u64)
+        match self.0.checked_mul(d.0) {
+            Some(bit_ps) => Bytes(bit_ps / BYTE_PS),
+            None => Bytes((u128::from(self.0) * u128::from(d.0) / u128::from(BYTE_PS)) as u64),
+        }
     }
 }
 impl Div<Rate> for Bytes {
@@ -177,7 +183,10 @@ impl Div<Rate> for Bytes {
         if r.0 == 0 {
             return Dur::MAX;
         }
-        let ps = (self.0 as u128 * 8 * PS_PER_S as u128).div_ceil(r.0 as u128);
+        if let Some(work) = self.0.checked_mul(BYTE_PS) {
+            return Dur(work.div_ceil(r.0));
+        }
+        let ps = (u128::from(self.0) * u128::from(BYTE_PS)).div_ceil(u128::from(r.0));
         Dur(u64::try_from(ps).unwrap_or(u64::MAX))
     }
 }
@@ -188,7 +197,10 @@ impl Div<Dur> for Bytes {
         if d.0 == 0 {
             return Rate(0);
         }
-        Rate((self.0 as u128 * 8 * PS_PER_S as u128 / d.0 as u128) as u64)
+        match self.0.checked_mul(BYTE_PS) {
+            Some(work) => Rate(work / d.0),
+            None => Rate((u128::from(self.0) * u128::from(BYTE_PS) / u128::from(d.0)) as u64),
+        }
     }
 }
 
@@ -242,6 +254,21 @@ mod tests {
         assert_eq!(Rate(1_000_000_000) * Dur::micros(300), Bytes(37_500));
         assert_eq!(Bytes(37_500) / Dur::micros(300), Rate(1_000_000_000));
         assert_eq!(Bytes(37_500) / Rate(1_000_000_000), Dur::micros(300));
+    }
+    #[test]
+    fn results_do_not_depend_on_the_width_of_the_product() {
+        // On both sides of what fits 64 bits, and where it just does.
+        let most = u64::MAX / BYTE_PS;
+        for bytes in [0, 1, 1500, most - 1, most, most + 1, 4 * most, u64::MAX] {
+            for other in [1, 3, 970_000_000, 100_000_000_000, u64::MAX] {
+                let (b, wide) = (Bytes(bytes), u128::from(bytes) * 8 * u128::from(PS_PER_S));
+                let up = wide.div_ceil(u128::from(other));
+                assert_eq!(b / Rate(other), Dur(u64::try_from(up).unwrap_or(u64::MAX)), "{bytes} {other}");
+                assert_eq!(b / Dur(other), Rate((wide / u128::from(other)) as u64), "{bytes} {other}");
+                let carried = u128::from(bytes) * u128::from(other) / 8 / u128::from(PS_PER_S);
+                assert_eq!(Rate(bytes) * Dur(other), Bytes(carried as u64), "{bytes} {other}");
+            }
+        }
     }
     #[test]
     fn a_rate_that_does_not_divide_rounds_up() {

@@ -276,8 +276,7 @@ impl RateLaw for Swift {
         let cwnd = self.cwnd();
         let pace = (cwnd < 1.0).then(|| {
             let gap = Dur::from_secs(self.rtt / cwnd).0.max(1);
-            let bits = u128::from(Bytes(u64::from(self.s.wire)).0) * 8 * 1_000_000_000_000;
-            Rate((bits / u128::from(gap)).max(1) as u64)
+            Rate((Bytes(u64::from(self.s.wire)) / Dur(gap)).0.max(1))
         });
         let window = (cwnd * self.s.payload).max(self.s.payload);
         RateControl { rate: pace, window: Some(window as u64) }

@@ -1,0 +1,330 @@
+//! An approximation of a run: every link is simulated by itself with its own traffic, and the completion time of a flow is put together from
+//! what its links added (Zhao, Goyal, Alizadeh, Anderson: Scalable Tail Latency Estimation for Data Center Networks, NSDI 2023: Parsimon).
+//!
+//! 1. `traffic`: the flows of the scenario, those of the exact run with their exact paths, and which links they cross.
+//! 2. `groups`: links that do the same for the network and carry about as much are one group; one of each is simulated.
+//!    Neighbours among the simulated ones are pooled where each has few flows, so that there are enough of every size.
+//! 3. `link`: that link with the senders of its flows in front and their receivers behind, at the round-trip times they have in the network. What a flow
+//!    takes longer than alone (`alone`), per packet, is the link's delay for flows of its size.
+//! 4. `join`: the delay of a flow is the sum of what is drawn for each of its links, times its packets: links are taken for independent.
+//!
+//! Where this departs from the paper: groups are formed by place and offered bytes, not by distance of distributions, and as many links of a kind are
+//! simulated as it takes for a number of flows; what a flow alone takes is measured, not computed; links are simulated by this engine, packet by
+//! packet, with the protocol of the scenario. What is not right by construction: a flow that two links slow down at the same time is counted
+//! twice; queues of a flow that another link slows down are too long; acknowledgements wait nowhere, neither does data for them.
+
+mod alone;
+mod groups;
+mod join;
+mod link;
+mod traffic;
+
+use crate::engine::Progress;
+use crate::fingerprint::fingerprint_of;
+use crate::metrics::{FlowRecord, Recorder, TransferRecord};
+use crate::results::{quantile, Measured, Possible};
+use crate::scenario::Resolved;
+use crate::setup::Setup;
+use crate::summary_keys::{self as key, Summary};
+use crate::tables::{table, Table};
+use penstock_core::params::parse_spec;
+use penstock_core::rng::Entity;
+use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_units::{Dur, Time};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+/// The key under which a document asks for an approximation, and errors are told.
+pub const KEY: &str = "approximate";
+
+/// Options of `links`.
+const OPTIONS: [ParamSpec; 1] = [ParamSpec::new(
+    "flows",
+    Kind::Count,
+    "1000",
+    "so many flows at least are simulated on links of each kind, all where there are fewer; 0 = every link is simulated",
+    "chosen: ten in the last hundredth",
+)
+.range(0.0, 1e12)];
+
+/// How links are chosen that are simulated.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Flows per kind of link; `None` = every link is simulated.
+    flows: Option<u64>,
+}
+
+impl Plan {
+    /// `links` or `links:flows=N`.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn parse(text: &str) -> Result<Plan, ParamError> {
+        let (name, given) = parse_spec(KEY, text)?;
+        if name != "links" {
+            return Err(ParamError::new(KEY, text, "must be links or links:flows=N"));
+        }
+        let inner = |e: ParamError| ParamError { key: format!("{KEY}:{}", e.key), ..e };
+        let p = Params::parse("approximate links", &OPTIONS, &given).map_err(inner)?;
+        Ok(Plan { flows: Some(p.count("flows")).filter(|n| *n > 0) })
+    }
+}
+
+/// What an approximation leaves.
+pub struct Approximation {
+    /// Estimates of what the exact run would measure of flows; nothing of queues.
+    pub summary: Summary,
+    /// What to know before trusting the numbers, a line each; the first says that they are approximate.
+    pub warnings: Vec<String>,
+    /// False when it was cancelled; then there are no flows.
+    pub completed: bool,
+    /// Links with traffic, and how many of them were simulated.
+    pub links: (usize, usize),
+    /// Packets delivered over one link, in all simulations of links.
+    pub packet_hops: u64,
+    setup: Setup,
+    recorder: Recorder,
+}
+
+/// Tables that an approximation has.
+pub const TABLES: [&str; 2] = ["flows", "transfers"];
+
+impl Approximation {
+    /// One of [`TABLES`]. Of a flow it knows when it began and ended; what else an exact run counts is zero.
+    pub fn table(&self, name: &str) -> Table {
+        table(&self.measured(), name)
+    }
+    /// SHA-256 of summary and tables.
+    pub fn fingerprint(&self) -> String {
+        fingerprint_of(&self.measured(), &self.summary, &TABLES)
+    }
+    fn measured(&self) -> Measured<'_> {
+        Measured {
+            topology: &self.setup.topology,
+            protocol_names: &self.setup.protocol_names,
+            ports: &[],
+            bottleneck: 0,
+            candidate: 0,
+            recorder: &self.recorder,
+            packet_hops: self.packet_hops,
+            no_way: 0,
+            protocols: &self.setup.protocols,
+            notes: &self.setup.notes,
+            stopped: false,
+            fabric: Possible::default(),
+            deadlock: None,
+        }
+    }
+}
+
+/// What links cannot be taken apart for.
+///
+/// # Errors
+/// The first thing that makes links depend on each other.
+fn possible(setup: &Setup, plan: &str) -> Result<(), ParamError> {
+    let refuse = |rule: &str| Err(ParamError::new(KEY, plan, rule));
+    let f = &setup.fabric;
+    if let Some(i) = (0..setup.protocols.len())
+        .find(|i| setup.protocols[*i].0.stack.is_some() || setup.congestion_header(*i) > 0)
+    {
+        let name = &setup.protocol_names[i];
+        return refuse(&format!(
+            "works for TCP that routers tell nothing but marks, and {name} is another transport"
+        ));
+    }
+    if setup.router.is_some() || setup.receive.is_some() || !setup.collectives.is_empty() {
+        return refuse(
+            "works for TCP whose connections act by themselves: no router, receiver or host controls them",
+        );
+    }
+    if f.shared.is_some() || f.pfc.is_some() || f.trim.is_some() || !setup.pools.is_empty() {
+        return refuse(
+            "works where every port has a buffer of its own: without shared buffers, pfc and trim",
+        );
+    }
+    if !setup.changes.is_empty() {
+        return refuse("works where links neither fail nor change");
+    }
+    if !f.spread.is_digits() {
+        return refuse("works where a flow has one path: spread=drawn or ideal");
+    }
+    if setup.processing > Dur::ZERO {
+        return refuse("works where hosts take no time for a packet: processing_delay=0s");
+    }
+    Ok(())
+}
+
+fn begin(resolved: &Resolved, run: u64, text: &str) -> Result<(Plan, Setup, traffic::Traffic), ParamError> {
+    let plan = Plan::parse(text)?;
+    let mut setup = resolved.setup(run)?;
+    setup.check()?;
+    possible(&setup, text)?;
+    let traffic = traffic::Traffic::of(&mut setup, text)?;
+    Ok((plan, setup, traffic))
+}
+
+/// What [`run`] would find wrong.
+///
+/// # Errors
+/// As [`run`].
+pub fn check(resolved: &Resolved, text: &str) -> Result<(), ParamError> {
+    begin(resolved, 0, text).map(|_| ())
+}
+
+/// Estimates replication `run`, on so many threads; the result does not depend on their number.
+///
+/// # Errors
+/// A scenario whose links cannot be taken apart.
+pub fn run(
+    resolved: &Resolved,
+    run: u64,
+    text: &str,
+    threads: usize,
+    progress: &Progress,
+) -> Result<Approximation, ParamError> {
+    let (plan, setup, traffic) = begin(resolved, run, text)?;
+    let grouped = groups::group(&setup, &traffic, plan.flows);
+    let count = grouped.simulated.len();
+    let hundred = 100 * count.max(1) as u64;
+    progress.end_ps.store(hundred, Ordering::Relaxed);
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let fresh = || resolved.setup(run);
+    let work = || -> Result<(), ParamError> {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= count || progress.cancelled.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let found = link::simulate(&fresh, &traffic, grouped.simulated[i], progress)?;
+            done.lock().unwrap_or_else(|e| e.into_inner()).push((i, found));
+        }
+    };
+    std::thread::scope(|scope| {
+        let helpers: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(work)).collect();
+        let own = work();
+        helpers
+            .into_iter()
+            .fold(own, |so_far, h| so_far.and(h.join().unwrap_or_else(|p| std::panic::resume_unwind(p))))
+    })?;
+    let mut found = done.into_inner().unwrap_or_else(|e| e.into_inner());
+    found.sort_unstable_by_key(|(i, _)| *i);
+    let completed = found.len() == count;
+    let packet_hops = found.iter().map(|(_, link)| link.packet_hops).sum();
+    let mut found = found.into_iter().map(|(_, link)| link.samples);
+    let delays: Vec<join::Delays> = if completed {
+        let pool = |n: &usize| join::Delays::of(found.by_ref().take(*n).flatten().collect());
+        grouped.pools.iter().map(pool).collect()
+    } else {
+        Vec::new()
+    };
+    progress.now_ps.store(hundred, Ordering::Relaxed);
+    let links = (traffic.carrying(), count);
+    let mut recorder = Recorder::default();
+    recorder.start(Time::ZERO + setup.warmup);
+    recorder.facts = setup.recorder.facts.clone();
+    if completed {
+        let alone = link::alone_on_paths(&fresh, &setup, &traffic)?;
+        estimate(&setup, &traffic, (&grouped, &delays, &alone), &mut recorder);
+    }
+    recorder.until = Time::ZERO + setup.duration;
+    let warnings = vec![format!(
+        "approximate: flow times are estimated from {} of {} links, each simulated by itself ({text}); not the result of a run",
+        links.1, links.0
+    )];
+    let summary = summarise(&recorder);
+    Ok(Approximation { summary, warnings, completed, links, packet_hops, setup, recorder })
+}
+
+/// Rows of flows and their writes, with estimated ends.
+fn estimate(
+    setup: &Setup,
+    traffic: &traffic::Traffic,
+    (grouped, delays, alone): (&groups::Groups, &[join::Delays], &link::OnPaths),
+    recorder: &mut Recorder,
+) {
+    let (start, end) = (Time::ZERO + setup.warmup, Time::ZERO + setup.duration);
+    for (number, flow) in (0..).zip(&traffic.flows) {
+        let mut rng = Stream::new(setup.seed, setup.run, Entity::Approximation, number);
+        let path = traffic.path(number as usize).iter();
+        let per_packet: f64 = path.map(|l| delays[grouped.of(*l)].draw(flow.bytes, &mut rng)).sum();
+        let alone = alone.extra(&setup.topology, traffic, number as usize);
+        let extra = alone + per_packet * flow.packets as f64;
+        let fct = flow.ideal + extra.max(0.0);
+        let closed = flow.start + Dur::from_secs(fct);
+        let complete = closed <= end;
+        let record = FlowRecord {
+            flow: number as u32,
+            src: flow.src,
+            dst: flow.dst,
+            workload: flow.workload,
+            protocol: flow.protocol,
+            opened: flow.start,
+            closed: closed.min(end),
+            size: flow.bytes,
+            open_at_end: !complete,
+            complete,
+            established: true,
+            transfers: u32::from(complete),
+            ideal: flow.ideal,
+            ..FlowRecord::default()
+        };
+        if closed >= start {
+            let sums = &mut recorder.flow_totals;
+            sums.flows += 1;
+            sums.opened += u64::from(flow.start >= start);
+            sums.completed += u64::from(complete);
+        }
+        if complete && closed >= start {
+            let sums = &mut recorder.transfer_totals;
+            (sums.count, sums.bytes, sums.seconds) =
+                (sums.count + 1, sums.bytes + flow.bytes, sums.seconds + fct);
+            if recorder.transfers.len() < recorder.max_rows {
+                let (started, delivered, acked) = (flow.start, Time::NEVER, closed);
+                let (bytes, due, ideal) = (flow.bytes, flow.due, flow.ideal);
+                recorder.transfers.push(TransferRecord {
+                    flow: number as u32,
+                    started,
+                    delivered,
+                    acked,
+                    bytes,
+                    due,
+                    ideal,
+                });
+            }
+        }
+        if recorder.flows.len() < recorder.max_rows {
+            recorder.flows.push(record);
+        }
+    }
+}
+
+/// The keys of a summary that can be estimated.
+fn summarise(r: &Recorder) -> Summary {
+    let mut s = Summary::new();
+    let mut put = |quantity, value: f64| key::put(&mut s, quantity, value);
+    put(&key::MEASURED_S, r.until.since(r.from).as_secs());
+    r.facts.iter().for_each(|(quantity, value)| put(quantity, *value));
+    let (flows, sums) = (&r.flow_totals, &r.transfer_totals);
+    put(&key::FLOWS, flows.flows as f64);
+    put(&key::FLOWS_OPENED, flows.opened as f64);
+    put(&key::FLOWS_COMPLETED, flows.completed as f64);
+    let count = sums.count as f64;
+    put(&key::TRANSFERS, count);
+    put(&key::TRANSFER_MEAN_BYTES, sums.bytes as f64 / count);
+    put(&key::FCT_MEAN_S, sums.seconds / count);
+    let sorted = |mut values: Vec<f64>| {
+        values.retain(|x| !x.is_nan());
+        values.sort_unstable_by(f64::total_cmp);
+        values
+    };
+    let fct = sorted(r.transfers.iter().map(TransferRecord::fct).collect());
+    put(&key::FCT_P50_S, quantile(&fct, 0.5));
+    put(&key::FCT_P99_S, quantile(&fct, 0.99));
+    let slowdown = sorted(r.transfers.iter().map(|t| t.fct() / t.ideal).collect());
+    put(&key::SLOWDOWN_P50, quantile(&slowdown, 0.5));
+    put(&key::SLOWDOWN_P99, quantile(&slowdown, 0.99));
+    s
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! The flows of a scenario before anything is simulated, and the links they cross.
+
+use super::KEY;
+use crate::ideal::{self, Lengths};
+use crate::setup::Setup;
+use crate::topology::route_stream;
+use crate::workloads::{Action, Actions, Timetable};
+use penstock_core::ParamError;
+use penstock_units::Time;
+
+/// A flow of known size.
+pub(super) struct Flow {
+    pub(super) src: u32,
+    pub(super) dst: u32,
+    pub(super) protocol: u16,
+    pub(super) class: u8,
+    pub(super) workload: u32,
+    pub(super) bytes: u64,
+    /// Data packets it takes.
+    pub(super) packets: u64,
+    pub(super) start: Time,
+    pub(super) due: Time,
+    /// Seconds it takes alone in the network.
+    pub(super) ideal: f64,
+    /// Where its path begins and ends among all paths.
+    first: usize,
+    last: usize,
+}
+
+/// All flows, in the order in which the exact run would open them.
+pub(super) struct Traffic {
+    pub(super) flows: Vec<Flow>,
+    paths: Vec<u32>,
+    /// The flows of each link whose data it carries, in order.
+    crossing: Vec<Vec<u32>>,
+    /// Bytes of data each link carries.
+    pub(super) data: Vec<u64>,
+    pub(super) lengths: Vec<Lengths>,
+}
+
+impl Traffic {
+    /// Asks the workloads of `setup` for all they open, and draws the paths that the exact run draws.
+    ///
+    /// # Errors
+    /// A workload that reacts to what becomes of its flows, a flow without end.
+    pub(super) fn of(setup: &mut Setup, plan: &str) -> Result<Traffic, ParamError> {
+        let refuse = |workload: usize, rule: &str| {
+            let rule = format!("workload {workload} {rule}: only flows of known size whose starts are known beforehand can be taken apart");
+            Err(ParamError::new(KEY, plan, rule))
+        };
+        if let Some(w) = setup.workloads.iter().position(|w| w.timetable() == Timetable::Unknown) {
+            return refuse(w, "reacts to what becomes of its flows");
+        }
+        let mut workloads = std::mem::take(&mut setup.workloads);
+        let mut forwarding = setup.forwarding()?;
+        let t = &setup.topology;
+        let header = |i: usize| setup.congestion_header(i);
+        let lengths: Vec<Lengths> = (0..setup.protocols.len())
+            .map(|i| Lengths::new(&setup.protocols[i].1, header(i), setup.framing))
+            .collect();
+        let links = t.links.len();
+        let mut found = Traffic {
+            flows: Vec::new(),
+            paths: Vec::new(),
+            crossing: vec![Vec::new(); links],
+            data: vec![0; links],
+            lengths,
+        };
+        let (end, mut actions, mut back) = (Time::ZERO + setup.duration, Actions::default(), Vec::new());
+        loop {
+            let next = workloads.iter().map(|w| w.next_event()).min().unwrap_or(Time::NEVER);
+            if next > end {
+                return Ok(found);
+            }
+            for (number, workload) in workloads.iter_mut().enumerate().filter(|(_, w)| w.next_event() == next)
+            {
+                workload.on_event(next, &mut actions);
+                for action in actions.take() {
+                    let Action::Open(request) = action else {
+                        return refuse(number, "does more than open flows");
+                    };
+                    if !request.close || request.bytes == u64::MAX || request.bytes == 0 {
+                        return refuse(number, "opens a flow without end");
+                    }
+                    let flow = found.flows.len() as u32;
+                    let mut rng = route_stream(setup.seed, setup.run, flow);
+                    let first = found.paths.len();
+                    let mut way = |src, dst, ports: &mut Vec<u32>| {
+                        let entropy = forwarding.draw(src, dst, &mut rng)?;
+                        forwarding.path(src, dst, entropy, ports)
+                    };
+                    back.clear();
+                    way(request.src, request.dst, &mut found.paths)
+                        .and_then(|()| way(request.dst, request.src, &mut back))
+                        .map_err(|e| e.named(|n| t.nodes[n as usize].name.clone()))?;
+                    let l = &found.lengths[usize::from(request.protocol)];
+                    let (segment, bytes) = (u64::from(l.segment), request.bytes);
+                    let packets = bytes.div_ceil(segment);
+                    let forward = &found.paths[first..];
+                    let ideal =
+                        ideal::handshake(t, forward, &back, l) + ideal::transfer(t, forward, &back, l, bytes);
+                    for link in forward {
+                        found.crossing[*link as usize].push(flow);
+                        found.data[*link as usize] += bytes + packets * u64::from(l.header);
+                    }
+                    let last = found.paths.len();
+                    let (src, dst, due) = (request.src, request.dst, request.due);
+                    found.flows.push(Flow {
+                        src,
+                        dst,
+                        protocol: request.protocol,
+                        class: request.class,
+                        workload: number as u32,
+                        bytes,
+                        packets,
+                        start: next,
+                        due,
+                        ideal,
+                        first,
+                        last,
+                    });
+                }
+            }
+        }
+    }
+    /// The links of a flow's data, in order.
+    pub(super) fn path(&self, flow: usize) -> &[u32] {
+        &self.paths[self.flows[flow].first..self.flows[flow].last]
+    }
+    /// The flows whose data a link carries, in order.
+    pub(super) fn crossing(&self, link: u32) -> &[u32] {
+        &self.crossing[link as usize]
+    }
+    /// Links that carry data.
+    pub(super) fn carrying(&self) -> usize {
+        self.crossing.iter().filter(|flows| !flows.is_empty()).count()
+    }
+}

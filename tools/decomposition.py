@@ -1,0 +1,87 @@
+"""The error of `--approximate links`: 24 scenarios beside their exact runs, for docs/approximate.md.
+
+Three distributions of sizes, four loads of the most loaded tier, a fabric with and without oversubscription.
+CPU times are of this machine; what is compared is their ratio. `--scenarios N` makes every n-th only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import sys
+
+import penstock
+from penstock.approximate import Comparison
+
+SIZES = ("uniform:2KB:50KB", "pareto:1.4:44KB", "websearch")
+LOADS = (0.2, 0.4, 0.6, 0.8)
+# Leaves x spines x hosts per leaf: 1:1 and 2:1.
+NETWORKS = ("leaf-spine:8x8x8", "leaf-spine:8x4x8")
+COMMON = {
+    "long_flows": 0,
+    "link_rate": "10Gbps",
+    "link_delay": "1us",
+    "protocol": "dctcp",
+    "queue": "threshold:k=65pkt",
+    "buffer": "500pkt",
+    "initial_window": 10,
+    "rto_min": "1ms",
+    # As Linux: no window of one connection stands before another's packets in the host.
+    "host_queue": "2pkt",
+    "warmup": "5ms",
+}
+# The share of the traffic that leaves its leaf: 56 of the 63 other hosts.
+LEAVING = 56 / 63
+
+
+def settings(network: str, sizes: str, load: float, duration: str) -> dict[str, object]:
+    """The scenario whose most loaded tier has this load."""
+    leaves, spines, hosts = (int(n) for n in network.partition(":")[2].split("x"))
+    assert leaves == 8 and hosts == 8
+    busiest = max(1.0, hosts / spines * LEAVING)
+    return COMMON | {
+        "topology": network,
+        "sizes": sizes,
+        "arrivals": f"load:{100 * load / busiest:.4g}%",
+        "duration": duration,
+    }
+
+
+def main() -> int:
+    """Print the table and what it comes to."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--scenarios", type=int, default=24, metavar="N", help="so many, spread evenly")
+    parser.add_argument("--method", default="links")
+    parser.add_argument("--duration", default="150ms", help="simulated time; what is saved grows with it")
+    options = parser.parse_args()
+    every = list(itertools.product(NETWORKS, SIZES, LOADS))
+    chosen = [every[i * len(every) // options.scenarios] for i in range(options.scenarios)]
+    heads = ("network", "sizes", "load", "flows", "p99 slowdown, exact", "approximate", "error")
+    heads += ("error of the median", "times faster")
+    print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
+    errors, speeds = [], []
+    for network, sizes, load in chosen:
+        given = settings(network, sizes, load, options.duration)
+        made = {"settings": given, "keep": [], "jobs": 1}
+        both = Comparison(
+            penstock.run("mix", approximate=options.method, **made), penstock.run("mix", **made)
+        )
+        found, true, error = both.approximate.summary, both.exact.summary, both.errors()
+        errors.append(abs(error["slowdown_p99"]))
+        speeds.append(both.speedup)
+        cells = [network, sizes, f"{load:.0%}", f"{true['flows_completed']:,.0f}"]
+        cells += [f"{runs['slowdown_p99']:.2f}" for runs in (true, found)]
+        cells += [f"{error[key]:+.1%}" for key in ("slowdown_p99", "slowdown_p50")]
+        print(f"| {' | '.join([*cells, f'{both.speedup:.1f}'])} |", flush=True)
+    median, worst = statistics.median(errors), max(errors)
+    print(f"\nError of the p99 slowdown: median {median:.1%}, worst {worst:.1%}.")
+    middle, least, most = statistics.median(speeds), min(speeds), max(speeds)
+    print(f"Times faster (CPU): median {middle:.1f}, least {least:.1f}, most {most:.1f}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
