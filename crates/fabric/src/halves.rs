@@ -71,7 +71,8 @@ mod tests {
     use penstock_units::Rate;
 
     fn fabric() -> Fabric {
-        let mut config = PortConfig::plain(Rate(8_000_000_000), Dur(5000), Stream::new(1, 0, Entity::Port, 0));
+        let mut config =
+            PortConfig::plain(Rate(8_000_000_000), Dur(5000), Stream::new(1, 0, Entity::Port, 0));
         // An integral that is not kept is no number, and equals none.
         config.measured = true;
         Fabric::new(vec![Port::new(0, config).unwrap()])

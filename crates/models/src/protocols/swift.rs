@@ -4,8 +4,8 @@
 //! On queue pairs with go-back-N, or with selective repeat as Pony Express has it (`recovery=irn`). Delay is the RTT of a packet, from its
 //! transmission to its ACK. What the hosts take of it (`receive_delay`, `processing_delay`), from the card to the transport at either end, is
 //! the endpoint delay; the rest is the fabric's. Each has a target and a window by the same algorithm, and the smaller window counts (section
-//! 3.3). The endpoint's delay is smoothed and its target is a constant. Chosen: losses cut the fabric's window alone, and there is no endpoint
-//! window before hosts have taken any time. The number of hops, which Swift reads off the TTL, comes from telemetry that takes no room.
+//! 3.3). The endpoint's delay is smoothed and its target is a constant; where none is given, one above the least delay that was seen, which no
+//! window makes less. Chosen: losses cut the fabric's window alone, and there is no endpoint window before hosts have taken any time. The number of hops, which Swift reads off the TTL, comes from telemetry that takes no room.
 
 use super::roce::{self, join, rates, Nature, Rates};
 use crate::registry::Protocol;
@@ -62,7 +62,7 @@ pub const SWIFT: Protocol = Protocol {
                     min_cwnd,
                     max_cwnd: max_cwnd.unwrap_or(packets * 4.0),
                     retries,
-                    endpoint_target: endpoint_target.unwrap_or(base),
+                    endpoint_target,
                     gain,
                     payload: f64::from(facts.payload),
                     wire: facts.wire,
@@ -123,8 +123,8 @@ const OWN: &[ParamSpec] = &[
         "endpoint_target",
         Kind::Duration,
         "",
-        "target of the delay within the hosts; unset = base_target",
-        "section 3.3; chosen",
+        "target of the delay within the hosts; unset = base_target above the least that was seen",
+        "section 3.3, a constant there; chosen",
     )
     .range(1e-9, 1.0),
     ParamSpec::new(
@@ -170,7 +170,7 @@ struct Settings {
     max_cwnd: f64,
     retries: u32,
     /// Target of the endpoint delay, and the weight of a new sample of it.
-    endpoint_target: f64,
+    endpoint_target: Option<f64>,
     gain: f64,
     payload: f64,
     wire: u32,
@@ -221,6 +221,8 @@ struct Swift {
     /// Section 3.3: the fabric's window, and the endpoints' once hosts have taken time, with their smoothed delay in seconds.
     fabric: Window,
     endpoint: Option<(Window, f64)>,
+    /// The least that the hosts have taken, seconds: no window makes it less.
+    least_endpoint: f64,
     /// Window of a new pair.
     first: f64,
     /// The latest RTT, in seconds.
@@ -232,7 +234,15 @@ impl Swift {
     fn new(r: Rates, s: Settings, cwnd: f64) -> Swift {
         let first = cwnd.min(s.max_cwnd);
         let fabric = Window { cwnd: first, decreased_at: None };
-        Swift { s, fabric, endpoint: None, first, rtt: r.base_rtt.as_secs(), timeouts: 0 }
+        Swift {
+            s,
+            fabric,
+            endpoint: None,
+            least_endpoint: f64::INFINITY,
+            first,
+            rtt: r.base_rtt.as_secs(),
+            timeouts: 0,
+        }
     }
     /// The window that counts, packets.
     fn cwnd(&self) -> f64 {
@@ -257,7 +267,9 @@ impl RateLaw for Swift {
         }
         if let Some((window, delay)) = &mut self.endpoint {
             *delay += self.s.gain * (at_hosts - *delay);
-            window.on_ack(&self.s, ack.now, self.rtt, acked, *delay, self.s.endpoint_target);
+            self.least_endpoint = self.least_endpoint.min(at_hosts);
+            let target = self.s.endpoint_target.unwrap_or(self.least_endpoint + self.s.base);
+            window.on_ack(&self.s, ack.now, self.rtt, acked, *delay, target);
         }
     }
     /// Lines 16 to 24.
@@ -306,7 +318,7 @@ mod tests {
             min_cwnd: 0.01,
             max_cwnd: 500.0,
             retries: 3,
-            endpoint_target: 10e-6,
+            endpoint_target: Some(10e-6),
             gain: 0.5,
             payload: 1000.0,
             wire: 1100,
