@@ -1,7 +1,7 @@
 //! One run on several cores, with the bytes that it leaves on one.
 //!
-//! The nodes of the network are divided into parts, one per thread ([`partition`]). Every part is an [`Engine`] of its own, which has its hosts,
-//! ports, packets and events ([`crate::engine::part`]). What leaves one part for another is a packet on a link between the two, and it is under way
+//! The nodes of the network are divided into parts, one per thread (`partition`). Every part is an [`Engine`] of its own, which has its hosts,
+//! ports, packets and events (`engine::part`). What leaves one part for another is a packet on a link between the two, and it is under way
 //! for the delay of that link. So all parts can work through a window of simulated time that is as long as the shortest of these links without
 //! asking each other: what arrives in the window had left before it began. After a window every part hands over what it has for the others,
 //! and the next one begins at the earliest event that any of them has.
@@ -10,7 +10,7 @@
 //!
 //! Events at one instant are in the order of (port), (deadline), (workload), which says nothing about parts; within a part that is kept, and
 //! between parts only packets on links matter, which take longer. What is recorded has a stamp in this order and is recorded at the end
-//! ([`crate::metrics::journal`]); packets lost anywhere are counted for the flow by their stamps. Workloads act in every part at the same times, so
+//! (`metrics::journal`); packets lost anywhere are counted for the flow by their stamps. Workloads act in every part at the same times, so
 //! only those can be divided whose timetable is known ([`Timetable`]). What a run that is not divided does elsewhere at once needs a note:
 //!
 //! - a receiver's time of delivery, for the row of the transfer, is at the sender's part before the acknowledgement is;
