@@ -13,7 +13,8 @@ pub(super) struct Cable {
 }
 
 impl Cable {
-    fn links(self) -> impl Iterator<Item = u32> {
+    /// One or both.
+    pub(super) fn links(self) -> impl Iterator<Item = u32> {
         std::iter::once(self.link).chain(self.back)
     }
 }
@@ -118,6 +119,32 @@ fn cables(t: &Topology) -> Vec<Cable> {
 }
 
 /// What a link has of its own, as text.
-fn look(l: &Link) -> String {
+pub(super) fn look(l: &Link) -> String {
     format!("{:?} {:?} {:?} {} {} {:?}", l.rate, l.delay, l.buffer, l.queue.name, l.loss, l.options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{drop_tail, LinkSpec};
+    use penstock_units::{Dur, Rate};
+
+    #[test]
+    fn links_between_the_same_nodes_are_cables_in_their_order() {
+        let mut t = Topology::default();
+        let (a, b, c) = (t.host("a"), t.switch("b"), t.host("c"));
+        let spec = LinkSpec { rate: Rate(1_000_000_000), delay: Dur(1), buffer: None, queue: drop_tail() };
+        let (ab, ba) = t.connect(a, b, &spec);
+        let (cb, bc) = t.connect(c, b, &spec);
+        let (ab2, ba2) = t.connect(a, b, &spec);
+        let alone = t.links[cb as usize].clone();
+        let alone = t.add_link(alone);
+        let cable = |link, back| Cable { link, back };
+        let mut found = cables(&t);
+        found.sort();
+        let mut expected =
+            [cable(ab, Some(ba)), cable(ab2, Some(ba2)), cable(bc, Some(cb)), cable(alone, None)];
+        expected.sort();
+        assert_eq!(found, expected);
+    }
 }

@@ -2,13 +2,13 @@
 //! flow at a time.
 
 use super::alone::Alone;
-use super::groups::Cable;
+use super::groups::{look, Cable};
 use super::traffic::Traffic;
 use crate::engine::{Engine, Progress, Step};
 use crate::metrics::Recorder;
 use crate::results::Bottleneck;
 use crate::setup::Setup;
-use crate::topology::{drop_tail, Link, LinkSpec, NodeKind, Topology};
+use crate::topology::{drop_tail, Link, NodeKind, Topology};
 use crate::workloads::flows::FlowList;
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
@@ -16,6 +16,7 @@ use penstock_core::{ParamError, Stream};
 use penstock_units::{Bytes, Dur, Rate, Time};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the simulation of a cable leaves.
 pub(super) struct Found {
@@ -33,7 +34,7 @@ pub(super) struct Sample {
     pub(super) measured: bool,
 }
 
-/// Links behind the simulated ones are so many times as fast, where receivers differ in distance: nothing is to queue there.
+/// A cable at which nothing waits is so many times as fast.
 const FAST: u64 = 10;
 /// Looks at the progress per simulation.
 const LOOKS: u64 = 50;
@@ -47,18 +48,51 @@ pub(super) fn simulate(
     fresh: &Fresh<'_>,
     traffic: &Traffic,
     cable: Cable,
-    progress: &Progress,
+    most: Option<u64>,
+    (usual, progress): (&Usual, &Progress),
 ) -> Result<Found, ParamError> {
     let warmup = Time::ZERO + fresh()?.warmup;
-    let (with, hops) = times(fresh, traffic, (cable, true), progress)?;
-    let (without, more) = times(fresh, traffic, (cable, false), progress)?;
+    let span = Span::of(traffic, cable, warmup, most);
+    let (with, hops) = times(fresh, traffic, (cable, true), &span, (usual, progress))?;
+    let (without, more) = times(fresh, traffic, (cable, false), &span, (usual, progress))?;
     let before: BTreeMap<(u32, u32), f64> =
         without.iter().map(|t| ((t.flow, t.link), t.seconds)).filter(|t| t.1.is_finite()).collect();
-    let samples = with.into_iter().map(|t| {
+    // Those that begin later are there so that the last of these are not alone; what is not over when they end is not known.
+    let known = |t: &Taken| traffic.flows[t.flow as usize].start < span.sampled;
+    let with = with.into_iter().filter(|t| known(t) && (t.seconds.is_finite() || span.end == Time::NEVER));
+    let samples = with.map(|t| {
         let before = before.get(&(t.flow, t.link)).copied().unwrap_or(0.0);
         Sample { flow: t.flow, link: t.link, seconds: t.seconds - before, measured: t.closed >= warmup }
     });
     Ok(Found { samples: samples.collect(), packet_hops: hops + more })
+}
+
+/// How long a cable is simulated.
+struct Span {
+    /// Flows that begin before this are samples.
+    sampled: Time,
+    /// Flows that begin before this are there; [`Time::NEVER`] = all of them.
+    end: Time,
+}
+
+/// Flows that begin after the last sample, as a share of the samples: chosen.
+const AFTER: f64 = 0.25;
+
+impl Span {
+    /// For `most` samples each way after the warm-up; all there are for `None`.
+    fn of(traffic: &Traffic, cable: Cable, warmup: Time, most: Option<u64>) -> Span {
+        let all = Span { sampled: Time::NEVER, end: Time::NEVER };
+        let Some(most) = most else { return all };
+        let starts = cable.links().flat_map(|l| traffic.crossing(l));
+        let starts = starts.map(|f| traffic.flows[*f as usize].start).filter(|start| *start >= warmup);
+        let mut starts: Vec<Time> = starts.collect();
+        starts.sort_unstable();
+        let samples = 2 * most as usize;
+        match starts.get(samples + (samples as f64 * AFTER) as usize) {
+            Some(end) => Span { sampled: starts[samples], end: *end },
+            None => all,
+        }
+    }
 }
 
 /// How much longer than alone a flow took.
@@ -75,22 +109,38 @@ fn times(
     fresh: &Fresh<'_>,
     traffic: &Traffic,
     which: (Cable, bool),
-    progress: &Progress,
+    span: &Span,
+    (usual, progress): (&Usual, &Progress),
 ) -> Result<(Vec<Taken>, u64), ParamError> {
     let mut setup = fresh()?;
-    let Own { topology, mut flows } = build(&mut setup, traffic, which);
+    let Own { topology, mut flows } = build(&mut setup, traffic, which, span.end);
+    if span.end != Time::NEVER {
+        setup.duration = span.end.since(Time::ZERO);
+    }
     if flows.is_empty() {
         progress.now_ps.fetch_add(100 / 2, Ordering::Relaxed);
         return Ok((Vec::new(), 0));
     }
     flows.sort_by_key(|f| f.start);
-    let largest = flows.iter().map(|f| traffic.flows[f.number as usize].packets).max().unwrap_or(1);
-    let mut alone: BTreeMap<Class, Alone> = BTreeMap::new();
+    let largest = traffic.flows.iter().map(|f| f.packets).max().unwrap_or(1);
+    // Cables that look alike let a flow alone take as long: it is measured once.
+    let ports = [0, 1].map(|port: usize| look(&topology.links[port]));
+    let mut alone: BTreeMap<Class, Arc<Alone>> = BTreeMap::new();
     for Crossing { class, request, .. } in &flows {
-        if !alone.contains_key(class) {
-            let ends = (request.src, request.dst, request.protocol);
-            alone.insert(*class, Alone::measure(fresh()?, topology.clone(), ends, largest)?);
+        if alone.contains_key(class) {
+            continue;
         }
+        let key = (ports.clone(), *class);
+        let known = usual.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let found = match known {
+            Some(known) => known,
+            None => {
+                let ends = (request.src, request.dst, request.protocol);
+                Arc::new(Alone::measure(fresh()?, topology.clone(), ends, largest)?)
+            }
+        };
+        usual.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert_with(|| found.clone());
+        alone.insert(*class, found);
     }
     setup.topology = topology;
     let list = flows.iter().map(|f| (f.start, f.request.clone())).collect();
@@ -117,9 +167,12 @@ fn times(
     Ok((taken.collect(), engine.packet_hops()))
 }
 
-/// Where a flow comes from and goes to: first link of its cable or the other, rate and delay of the sender's own link and of the last before
-/// the cable, position of the receiver, protocol.
-type Class = (bool, [Option<(Rate, Dur)>; 2], usize, u16);
+/// Where a flow comes from and goes to: first link of its cable or the other; rate and delay of the sender's own link, of the last before the
+/// cable, and of the receiver's own; protocol.
+pub(super) type Class = (bool, [Option<(Rate, Dur)>; 3], u16);
+
+/// What has been measured of flows alone, by the two ports of the cable.
+pub(super) type Usual = Mutex<BTreeMap<([String; 2], Class), Arc<Alone>>>;
 
 /// A flow on a cable.
 struct Crossing {
@@ -138,7 +191,7 @@ struct Own {
 
 /// Builds a cable with what is around it, or in its place one at which nothing waits, for the flows that come from further off; `setup`, whose
 /// network it is taken out of, gets the other options.
-fn build(setup: &mut Setup, traffic: &Traffic, (cable, real): (Cable, bool)) -> Own {
+fn build(setup: &mut Setup, traffic: &Traffic, (cable, real): (Cable, bool), end: Time) -> Own {
     let t = std::mem::take(&mut setup.topology);
     let packet =
         setup.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500) + setup.framing;
@@ -171,30 +224,15 @@ fn build(setup: &mut Setup, traffic: &Traffic, (cable, real): (Cable, bool)) -> 
     for (first, link) in [(true, Some(cable.link)), (false, cable.back)] {
         let Some(number) = link else { continue };
         let (tail, head) = if first { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
-        let rate = t.links[number as usize].rate;
         let crossing = traffic.crossing(number);
         // Each flow's way before and behind the link.
-        let around = crossing.iter().map(|flow| {
+        let there_is = crossing.iter().filter(|flow| traffic.flows[**flow as usize].start < end);
+        let around = there_is.map(|flow| {
             let path = traffic.path(*flow as usize);
             let at = path.iter().position(|l| *l == number).expect("the flow crosses the link");
             (*flow, &path[..at], &path[at + 1..])
         });
-        // Nothing is before a sender's own link.
-        let around: Vec<(u32, &[u32], &[u32])> = around.filter(|a| real || !a.1.is_empty()).collect();
-        let mut distances: Vec<Dur> = around.iter().filter(|a| !a.2.is_empty()).map(|a| way(a.2)).collect();
-        distances.sort_unstable();
-        distances.dedup();
-        let receivers: Vec<u32> = distances
-            .iter()
-            .enumerate()
-            .map(|(i, delay)| {
-                let receiver = own.host(format!("receiver{i} of {}", own.nodes[tail as usize].name));
-                let fast = Rate(rate.0.saturating_mul(FAST));
-                let spec = LinkSpec { rate: fast, delay: *delay, buffer: None, queue: drop_tail() };
-                own.connect(head, receiver, &spec);
-                receiver
-            })
-            .collect();
+        let mut receivers: BTreeMap<(u32, Dur), u32> = BTreeMap::new();
         // The link before this one, where that is not a sender's own: it lets no more through than it can.
         let mut feeders: BTreeMap<u32, u32> = BTreeMap::new();
         let mut senders: BTreeMap<(u32, u32, Dur), u32> = BTreeMap::new();
@@ -228,14 +266,23 @@ fn build(setup: &mut Setup, traffic: &Traffic, (cable, real): (Cable, bool)) -> 
                     host
                 }),
             };
-            let at = if behind.is_empty() {
-                None
-            } else {
-                Some(distances.binary_search(&way(behind)).expect("every distance is listed"))
-            };
+            // Their own link keeps what it is, so that nobody sends faster than it lets through.
+            let last = behind.last().map(|last| {
+                let last = &t.links[*last as usize];
+                (last, last.delay + way(&behind[..behind.len() - 1]))
+            });
+            let dst = last.map_or(head, |(last, delay)| {
+                *receivers.entry((f.dst, delay)).or_insert_with(|| {
+                    let name = &own.nodes[head as usize].name;
+                    let host = own.host(format!("{} {delay} behind {name}", t.nodes[f.dst as usize].name));
+                    own.add_link(Link { from: head, to: host, delay, ..last.clone() });
+                    own.add_link(Link { from: host, to: head, delay, ..plain(last) });
+                    host
+                })
+            });
             let request = FlowRequest {
                 src,
-                dst: at.map_or(head, |at| receivers[at]),
+                dst,
                 protocol: f.protocol,
                 class: f.class,
                 bytes: f.bytes,
@@ -245,7 +292,7 @@ fn build(setup: &mut Setup, traffic: &Traffic, (cable, real): (Cable, bool)) -> 
             };
             let feeder = before.last().filter(|_| before.len() > 1).map(|l| &t.links[*l as usize]);
             let feeder = feeder.map(|l| (l.rate, l.delay));
-            let class = (first, [edge, feeder], at.map_or(0, |at| at + 1), f.protocol);
+            let class = (first, [edge, feeder, last.map(|(l, delay)| (l.rate, delay))], f.protocol);
             flows.push(Crossing { number: flow, link: number, start: f.start, request, class });
         }
     }

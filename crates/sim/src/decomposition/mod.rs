@@ -2,16 +2,20 @@
 //! what its links added (Zhao, Goyal, Alizadeh, Anderson: Scalable Tail Latency Estimation for Data Center Networks, NSDI 2023: Parsimon).
 //!
 //! 1. `traffic`: the flows of the scenario, those of the exact run with their exact paths, and which links they cross.
-//! 2. `groups`: links that do the same for the network and carry about as much are one group; one of each is simulated.
-//!    Neighbours among the simulated ones are pooled where each has few flows, so that there are enough of every size.
-//! 3. `link`: that link with the senders of its flows in front and their receivers behind, at the round-trip times they have in the network. What a flow
-//!    takes longer than alone (`alone`), per packet, is the link's delay for flows of its size.
-//! 4. `join`: the delay of a flow is the sum of what is drawn for each of its links, times its packets: links are taken for independent.
+//! 2. `groups`: a link and the one back are a cable; cables that do the same for the network and carry about as much are one group; one of each is
+//!    simulated. Neighbours among the simulated ones are pooled where each has few flows, so that there are enough of every size.
+//! 3. `link`: that cable, with the senders of its flows in front and their receivers behind, all on their own links, at the round-trip times they have in
+//!    the network, for as long as it takes to have enough samples; and the same without the cable. What a flow takes longer than alone (`alone`) in
+//!    the first, less that in the second, is what the cable does to it, its acknowledgements and the answer to its SYN included.
+//! 4. `join`: a flow takes as long as alone on its path, and longer by the sum over its links of what was found: its own where it was simulated there,
+//!    else drawn from flows of about its size, per packet: links are taken for independent.
 //!
 //! Where this departs from the paper: groups are formed by place and offered bytes, not by distance of distributions, and as many links of a kind are
-//! simulated as it takes for a number of flows; what a flow alone takes is measured, not computed; links are simulated by this engine, packet by
-//! packet, with the protocol of the scenario. What is not right by construction: a flow that two links slow down at the same time is counted
-//! twice; queues of a flow that another link slows down are too long; acknowledgements wait nowhere, neither does data for them.
+//! simulated as it takes for a number of flows; both ways of a cable are simulated together, so that acknowledgements wait as data does, where the
+//! paper takes a share from the rate; the ends' own links are the real ones, and what happens there is taken away again, where the paper has fast
+//! links behind; flows are drawn from the nearest in size, not from buckets; a flow that was simulated is not drawn; what a flow alone takes is
+//! measured, not computed; links are simulated by this engine, packet by packet, with the protocol of the scenario. What is not right by
+//! construction: queues of a flow that a link of the fabric slows down elsewhere are too long.
 
 mod alone;
 mod groups;
@@ -189,13 +193,15 @@ pub fn run(
     progress.end_ps.store(hundred, Ordering::Relaxed);
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let fresh = || resolved.setup(run);
+    let usual = link::Usual::default();
     let work = || -> Result<(), ParamError> {
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
             if i >= count || progress.cancelled.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let found = link::simulate(&fresh, &traffic, grouped.simulated[i], progress)?;
+            let found =
+                link::simulate(&fresh, &traffic, grouped.simulated[i], plan.flows, (&usual, progress))?;
             done.lock().unwrap_or_else(|e| e.into_inner()).push((i, found));
         }
     };
