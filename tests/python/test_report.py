@@ -61,13 +61,17 @@ def test_figures_take_the_ink_of_the_page_and_share_their_letters(tmp_path, draw
 
 
 def test_a_figure_gets_smaller_and_stays_the_same(drawn):
-    small = str(svg.Sprite().embed(drawn[0]))
+    sprite = svg.Sprite()
+    small = str(sprite.embed(drawn[0]))
     before = drawn[0].with_suffix(".svg").read_text()
     assert len(small) < len(before) / 2
     # The curve's points, to a hundredth of a point.
     curve = next(d for d in re.findall(r'<path d="([^"]*)"[^>]*stroke: #0072b2', before))
     here = [float(x) for x in re.findall(r"-?[\d.]+", curve)]
-    short = next(d for d in re.findall(r'<path d="([^"]*)"[^>]*stroke:#0072b2', small))
+    # Its look is a class of the page.
+    (look,) = re.findall(r"\.(k\d+)\{[^}]*stroke:#0072b2", sprite.defs())
+    assert " style=" not in small.partition(">")[2]
+    (short,) = re.findall(rf'<path d="([^"]*)"[^>]* class="{look}"', small)
     assert np.allclose([float(x) for x in re.findall(r"-?\d*\.?\d+", short)], here, atol=0.006)
 
 
