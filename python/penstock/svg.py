@@ -1,5 +1,6 @@
 """Figures inside a page: matplotlib's SVG made small, letters and looks once per page, PNG where SVG would be
-large; and the script that puts a plot of the same series in the place of each, where the page's parts are built.
+large; and the script that puts a plot of the same series in the place of each, where the page's parts are
+built.
 
 Coordinates are rounded to a hundredth of a point (a tenth in long paths), below what a screen shows. Ink
 takes the page's text colour, so that a figure follows a light or dark page.
@@ -63,8 +64,8 @@ class Sprite:
         return Markup(text)
 
     def defs(self) -> Markup:
-        """For the end of a page: the shapes of the letters and the looks of all figures embedded so far, once,
-        in an element without size; then their series and the script that plots them.
+        """For the end of a page: the shapes of the letters and the looks of all figures embedded so far,
+        once, in an element without size; then their series and the script that plots them.
         """
         shapes = "".join(
             f'<path id="{name}" d="{shape}" transform="scale(.015625)"/>'
