@@ -106,6 +106,15 @@ def test_every_page_is_in_the_site_and_its_links_lead_somewhere():
     assert sorted(pages - named) == []
 
 
+def test_no_equation_is_cut_by_a_line_that_looks_like_a_list():
+    """A sum that goes on in a line beginning with + or - ends its paragraph, and the equation with it."""
+    for page in (ROOT / "docs").rglob("*.md"):
+        text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+        for line in text.splitlines():
+            if re.match(r"[-+*] ", line):
+                assert line.replace("\\$", "").count("$") % 2 == 0, f"{page.name}: {line}"
+
+
 def test_every_protocol_is_on_the_page_of_its_family():
     told = set()
     for page in (ROOT / "docs/background").glob("*.md"):
