@@ -55,8 +55,8 @@ lint: setup  ## rustfmt, clippy, rustdoc, ruff, mypy and the TypeScript compiler
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --quiet -- -D warnings
 	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --exclude penstock-py --no-deps --quiet
-	@.venv/bin/ruff format --check --quiet python tests tools
-	@.venv/bin/ruff check --quiet python tests tools
+	@.venv/bin/ruff format --check --quiet python tests tools docs/figures
+	@.venv/bin/ruff check --quiet python tests tools docs/figures
 	@.venv/bin/mypy --no-error-summary
 	@if [ -x page/node_modules/.bin/tsc ]; then cd page && node_modules/.bin/tsc --noEmit; \
 	    else echo "lint: without TypeScript (make setup says why)"; fi
@@ -64,8 +64,8 @@ lint: setup  ## rustfmt, clippy, rustdoc, ruff, mypy and the TypeScript compiler
 
 format:      ## rewrite the sources in the house format
 	@cargo fmt --all
-	@.venv/bin/ruff format python tests tools
-	@.venv/bin/ruff check --fix --quiet python tests tools
+	@.venv/bin/ruff format python tests tools docs/figures
+	@.venv/bin/ruff check --fix --quiet python tests tools docs/figures
 
 upgrade:     ## re-resolve the pinned Python packages
 	@tools/setup.sh upgrade

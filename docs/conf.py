@@ -14,7 +14,7 @@ extensions = ["myst_parser"]
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 4
 myst_dmath_allow_labels = False
-exclude_patterns = ["files", "figures"]
+exclude_patterns = ["files", "figures", "_still.png"]
 source_suffix = {".md": "markdown"}
 
 html_theme = "furo"

@@ -14,9 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from penstock import completion
 from penstock import export_command as exports
@@ -25,6 +22,8 @@ from penstock.console import Bar, complain, note, out_console
 from penstock.convert_command import convert
 from penstock.export_command import Export, Pcap, Perfetto
 from penstock.import_command import imported, keep
+from penstock.live_command import doctor
+from penstock.live_command import live as live_run
 from penstock.new_protocol_command import new_protocol
 from penstock.options import (
     BAD_INPUT,
@@ -47,16 +46,13 @@ from penstock.options import (
     worker_count,
 )
 from penstock.reproduce_command import reproduce as reproduce_rows
+from penstock.run_command import keep_partial, run_set
 from penstock.sweep_command import sweep as sweep_points
 from penstock.view_command import record as write_record
 from penstock.view_command import view as view_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from penstock.approximate import Comparison
     from penstock.runs import RunSet
-    from penstock.sweeps import Interrupted, RunFailed
 
 app = typer.Typer(
     name="penstock",
@@ -79,8 +75,10 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         note("interrupted")
         code = INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`): nothing left to say.
+    except (BrokenPipeError, SystemExit) as end:
+        # The reader of our output went away (`| head`): nothing left to say. Typer and rich exit then.
+        if not any(isinstance(cause, BrokenPipeError) for cause in (end, end.__context__)):
+            raise
         _drop_stdout()
         code = DONE
     except OSError as problem:
@@ -205,6 +203,7 @@ def run(
         if approximate is not None and wanted:
             rule = "an approximation has no packets of the network to record"
             raise scenarios.error(option, wanted, rule)
+    exports.check_places(scenario, chosen, number, pcap)
     drawn: list[str] = []
     if out is not None:
         resolved = scenarios.resolve(scenario, chosen, number, approximate)
@@ -232,7 +231,7 @@ def run(
         def beside(bar: Bar) -> RunSet:
             return sweep([(scenario, chosen)], runs=count, seed=number, jobs=workers, on_progress=bar)[0]
 
-    code = _run_set(scenario, make, count, out, force, as_json, drawn, beside)
+    code = run_set(scenario, make, count, out, force, as_json, drawn, beside)
     if record is not None and code == DONE:
         write_record(scenario, chosen, number, record)
     if (pcap or perfetto is not None) and code == DONE:
@@ -240,6 +239,7 @@ def run(
     return code
 
 
+app.command("live")(live_run)
 app.command("sweep")(sweep_points)
 app.command("advise")(advise_on)
 app.command("view")(view_run)
@@ -248,6 +248,7 @@ app.command("view")(view_run)
 app.command("reproduce")(reproduce_rows)
 app.command("new-protocol")(new_protocol)
 app.command("convert")(convert)
+app.command("doctor")(doctor)
 
 
 @app.command()
@@ -291,7 +292,7 @@ def demo(
             path = study.run(out, jobs=workers, on_progress=bar, console=out_console)
         except (Interrupted, RunFailed) as stop:
             bar.stop()
-            return _keep_partial(stop, out)
+            return keep_partial(stop, out)
     from penstock import gallery, views
 
     if why := views.available():
@@ -300,272 +301,6 @@ def demo(
         out_console.print(f"pages that run: {gallery.write(out / 'pages')}", soft_wrap=True)
     out_console.print(f"report: {path}", soft_wrap=True)
     return DONE
-
-
-@app.command()
-def live(
-    scenario: Scenario,
-    settings: Settings = None,
-    profile: Profile = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Simulate the same beside it; figure and table of both.")
-    ] = False,
-    over: Annotated[
-        str | None,
-        typer.Option(help="With --compare: a point per value, as in servers=1,4,16", metavar="KEY=V1,V2,..."),
-    ] = None,
-    scale: Annotated[
-        str, typer.Option(help="none, auto or a factor: divide rates, multiply times.", metavar="FACTOR")
-    ] = "none",
-    kernel: Annotated[
-        str, typer.Option(help="The kernel's congestion control: its name, dctcp or steered.", metavar="NAME")
-    ] = "",
-    gate: Annotated[
-        str,
-        typer.Option(help="Share of the round trip that 99 % of packets may be late by.", metavar="SHARE"),
-    ] = "0.1",
-    seed: Seed = "1",
-    runs: Annotated[str, typer.Option(help="Replications, one after the other.", metavar="N")] = "1",
-    out: RunDirectory = None,
-    force: Force = False,
-    as_json: Json = False,
-) -> int:
-    """Run a scenario with real kernel TCP across the simulator's own queues (Linux, root)."""
-    from penstock import live as lives
-    from penstock import results
-    from penstock import scenario as scenarios
-
-    chosen: dict[str, Any] = dict(chosen_settings(settings or [], profile))
-    count, number = whole("--runs", runs, 1, scenarios.MOST_RUNS), whole("--seed", seed, 0)
-    if over is not None and not compare:
-        raise scenarios.error("--over", over, "needs --compare")
-    options: dict[str, Any] = {"scale": scale, "kernel": kernel, "gate": gate}
-    resolved = lives.resolve(scenario, chosen, seed=number, **options)
-    _become_root()
-    if compare:
-        return _compare(scenario, chosen, over, out, as_json, {**options, "seed": number, "runs": count})
-    if out is not None:
-        results.begin(out, scenario, resolved, number, count, force=force)
-
-    def make(bar: Bar) -> RunSet:
-        return lives.run(scenario, seed=number, runs=count, on_progress=bar, settings=chosen, **options)
-
-    return _run_set(f"{scenario}, live", make, count, out, force, as_json)
-
-
-def _compare(
-    scenario: str,
-    chosen: dict[str, Any],
-    over: str | None,
-    out: Path | None,
-    as_json: bool,
-    options: dict[str, Any],
-) -> int:
-    from penstock import figures, results
-    from penstock import live as lives
-    from penstock import scenario as scenarios
-    from penstock.runs import show
-    from penstock.sweeps import Interrupted, RunFailed
-
-    swept: tuple[str, list[str]] | None = None
-    if over is not None:
-        key, equals, values = over.partition("=")
-        wanted = [v.strip() for v in values.split(",") if v.strip()]
-        if not equals or not key.strip() or not wanted:
-            raise scenarios.error("--over", over, "must be KEY=V1,V2,...")
-        swept = (key.strip(), wanted)
-    folder = out or Path("out/live")
-    results.writable(folder)
-    with Bar(f"{scenario}, live and simulated") as bar:
-        try:
-            both = lives.compare(scenario, over=swept, on_progress=bar, settings=chosen, **options)
-        except (Interrupted, RunFailed) as stop:
-            bar.stop()
-            return _keep_partial(stop, folder)
-    if as_json:
-        print(json.dumps(both.document(), allow_nan=False))
-    else:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for heading in (both.key, "", "kernel", "simulated", "ratio", ""):
-            table.add_column(heading, justify="left" if heading in ("", both.key) else "right")
-        for row in both.table().iter_rows(named=True):
-            verdict = "" if row["valid"] else "invalid: packets were late"
-            key, ratio = row["metric"], row["ratio"]
-            shown = "-" if ratio != ratio else f"{ratio:.3f}"
-            table.add_row(
-                row["point"], key, show(key, row["kernel"]), show(key, row["packet"]), shown, verdict
-            )
-        out_console.print(table)
-    warnings = [w for r in both.kernel for w in r.warnings]
-    for warning in dict.fromkeys(warnings):
-        note(f"warning: {warning}")
-    path = figures.write(both.figure(), folder, f"{Path(scenario).stem}-kernel-and-packet")
-    results.put(folder / "comparison.json", json.dumps(both.document(), indent=1))
-    note(f"figure: {path}")
-    return DONE
-
-
-def _keep_partial(stop: Interrupted | RunFailed, folder: Path) -> int:
-    """Write what the points of a job that was stopped have so far, say where it is; the exit code."""
-    from penstock import results
-    from penstock.sweeps import RunFailed
-
-    failed = isinstance(stop, RunFailed)
-    if failed:
-        complain(str(stop))
-    ended = [results.document(found) for found in stop.results if found.runs]
-    path = folder / "partial.json"
-    results.put(path, json.dumps(ended, indent=1))
-    note(f"{'' if failed else 'interrupted: '}{len(ended)} points have runs: {path}")
-    return RUN_FAILED if failed else INTERRUPTED
-
-
-def _become_root() -> None:
-    """Continue in a user namespace where one may be root, when this is Linux and nobody is yet."""
-    import shutil
-
-    unshare = shutil.which("unshare")
-    if sys.platform != "linux" or os.geteuid() == 0 or unshare is None or "PENSTOCK_UNSHARED" in os.environ:
-        return
-    os.environ["PENSTOCK_UNSHARED"] = "1"
-    os.execv(unshare, [unshare, "--user", "--map-root-user", sys.executable, "-m", "penstock", *sys.argv[1:]])
-
-
-@app.command()
-def doctor(as_json: Json = False) -> int:
-    """What this machine has and lacks for live runs, and what to install."""
-    from penstock import live as lives
-
-    found = lives.doctor()
-    if as_json:
-        print(json.dumps(found))
-        return DONE
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("", "for live runs", "found"):
-        table.add_column(heading)
-    for item in found:
-        mark = Text("yes", "green") if item["found"] else Text("no", "red" if item["required"] else "yellow")
-        table.add_row(mark, item["what"], item["detail"])
-    out_console.print(table)
-    for item in found:
-        if not item["found"]:
-            need = "required" if item["required"] else "wanted"
-            out_console.print(f"{item['what']} ({need}): {item['remedy']}", soft_wrap=True)
-    possible = all(item["found"] for item in found if item["required"])
-    out_console.print("Live runs are possible here." if possible else "Live runs are not possible here.")
-    return DONE
-
-
-def _run_set(
-    label: str,
-    make: Callable[[Bar], RunSet],
-    count: int,
-    out: Path | None,
-    force: bool,
-    as_json: bool,
-    drawn: Sequence[str] = (),
-    beside: Callable[[Bar], RunSet] | None = None,
-) -> int:
-    """Make the runs of one scenario under a progress bar, print and write them; the exit code. `beside` makes
-    the exact runs that an approximation is compared with.
-
-    Printed first: a disk that does not take the files loses no result.
-    """
-    from penstock import results
-    from penstock.sweeps import Interrupted, RunFailed
-
-    code, state, reason = DONE, "", ""
-    with Bar(label) as bar:
-        try:
-            found = make(bar)
-        except Interrupted as stop:
-            found, code, state, reason = stop.results[0], INTERRUPTED, "partial", "interrupted"
-        except RunFailed as stop:
-            found, code, state, reason = stop.results[0], RUN_FAILED, "failed", str(stop)
-    comparison = None
-    if beside is not None and code == DONE:
-        from penstock.approximate import Comparison
-
-        with Bar(f"{label}, exact") as bar:
-            comparison = Comparison(found, beside(bar))
-    if as_json:
-        document = results.document(results.timed(found))
-        if comparison is not None:
-            document["approximate"] = comparison.document()
-        print(json.dumps(document, allow_nan=False), flush=True)
-    elif found.runs:
-        _print_runs(results.timed(found))
-    if comparison is not None and not as_json:
-        _print_comparison(comparison)
-    for warning in found.warnings:
-        note(f"warning: {warning}")
-    for text in dict.fromkeys(run.threads_note for run in found.runs if run.threads_note):
-        note(text)
-    late = sum(run.summary.get("valid") == 0 for run in found.runs)
-    if late:
-        note(f"invalid: {late} of {len(found.runs)} runs did not pass the gate; do not trust their numbers")
-    if code == RUN_FAILED:
-        complain(reason)
-    elif code == INTERRUPTED:
-        complete = sum(r.completed for r in found.runs)
-        note(f"interrupted: {complete} of {count} runs complete, {len(found.runs) - complete} cut short")
-    if out is not None:
-        try:
-            results.write(found, out, state=state, reason=reason, force=force, key="--out")
-        except results.NotWritten as problem:
-            complain(str(problem))
-            return RUN_FAILED
-        note(f"run directory: {out}")
-        _draw(found, drawn, out / "figures")
-    return code
-
-
-def _draw(found: RunSet, names: Sequence[str], folder: Path) -> None:
-    """Draw the named figures of a run set that has come to something."""
-    if not names or not found.runs:
-        return
-    from penstock import figures, plot
-    from penstock.runs import NotRecorded
-
-    for name in names:
-        try:
-            note(f"figure: {figures.write(plot.draw(found, name), folder, name)}")
-        except NotRecorded as problem:
-            note(f"warning: no figure {name}: {problem}")
-
-
-def _print_comparison(both: Comparison) -> None:
-    from penstock.runs import show
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("", "approximate", "exact", "error"):
-        table.add_column(heading, justify="right" if heading else "left")
-    for key, error in both.errors().items():
-        means = (show(key, runs.summary[key]) for runs in (both.approximate, both.exact))
-        table.add_row(key, *means, f"{error:+.1%}")
-    out_console.print(table)
-    out_console.print(f"The exact runs took {both.speedup:.1f} times the CPU time of the approximation.")
-
-
-def _print_runs(found: RunSet) -> None:
-    from penstock.runs import headline, show
-
-    count = len(found.runs)
-    plural = "s" if count != 1 else ""
-    out_console.print(Text.assemble((found.name, "bold"), f"  seed {found.seed}, {count} run{plural}"))
-    given = ", ".join(f"{key}={value}" for key, value in headline(found.scenario))
-    out_console.print(given or "all values are defaults", style="dim")
-    if found.bottleneck:
-        out_console.print(f"bottleneck: {found.bottleneck}", style="dim", soft_wrap=True)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("")
-    table.add_column("mean" if count > 1 else "value", justify="right")
-    if count > 1:
-        table.add_column("95 %", justify="right", style="dim")
-    for key, mean in found.summary.items():
-        row = [key, show(key, mean)]
-        table.add_row(*row, *([found.interval(key)] if count > 1 else []))
-    out_console.print(table)
 
 
 if __name__ == "__main__":

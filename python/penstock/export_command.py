@@ -39,6 +39,19 @@ def check(pcap: list[str] | None, form: str | None, out: Path | None) -> None:
             raise scenario.error(key, value, "needs --out DIR, where the files go")
 
 
+def check_places(scenario: str, chosen: dict[str, str], seed: int, pcap: list[str] | None) -> None:
+    """Raise ScenarioError for a place of `--pcap` that is neither a host nor a port, before the run."""
+    if pcap:
+        from penstock.export import pcapng
+        from penstock.export.record import made
+
+        pcapng.places(made(scenario, chosen, seed, only_head=True), _places(pcap))
+
+
+def _places(pcap: list[str]) -> list[str]:
+    return [place.strip() for text in pcap for place in text.split(",")]
+
+
 def write(
     scenario: str,
     chosen: dict[str, str],
@@ -55,7 +68,7 @@ def write(
 
     record = made(scenario, chosen, seed)
     if pcap and out is not None:
-        places = [place.strip() for text in pcap for place in text.split(",")]
+        places = _places(pcap)
         _whole(out / "packets.pcapng", lambda path: export.pcap(record, path, at=places))
     if perfetto is not None:
         _whole(perfetto, lambda path: export.perfetto(record, path))

@@ -17,6 +17,7 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.cm
 import matplotlib.colors
+import matplotlib.font_manager
 import matplotlib.ticker
 import numpy as np
 import polars as pl
@@ -283,17 +284,49 @@ def places(ax: Axes, values: Sequence[Any], label: str) -> NDArray[np.float64]:
     kinds = {unit for _, unit in quantities}
     # A bare number beside sizes is a number of bytes; beside anything else it is no such thing.
     if len(quantities) < len(texts) or len(kinds - {""} if kinds <= {"", "bytes"} else kinds) > 1:
-        ax.set_xticks(range(len(texts)), texts)
-        return np.arange(len(texts), dtype=float)
+        places = np.arange(len(texts), dtype=float)
+        ax.set_xticks(places, texts)
+        if _crowded(ax, places, texts):
+            # Slanted, each ends at its tick.
+            ax.tick_params(axis="x", labelrotation=30)
+            for label_ in ax.get_xticklabels():
+                label_.set(horizontalalignment="right", rotation_mode="anchor")
+        return places
     x = np.array([number for number, _ in quantities])
     if x.min() > 0 and x.max() > 30 * x.min():
         ax.set_xscale("log")
     if len(texts) <= _MOST_TICKS:
-        ax.set_xticks(x, texts, minor=False)
+        at = np.log(x) if ax.get_xscale() == "log" else x
+        shown = list(texts)
+        for i in _crowded(ax, at, texts):
+            shown[i] = ""
+        ax.set_xticks(x, shown, minor=False)
         ax.xaxis.set_minor_locator(mpl.ticker.NullLocator())
     elif unit := (kinds - {""} or {""}).pop():
         ax.set_xlabel(f"{label} ({unit})")
     return x
+
+
+def _crowded(ax: Axes, at: NDArray[np.float64], texts: Sequence[str]) -> list[int]:
+    """Which labels on the x axis of `ax` have no room beside those before them (from left to right), when all
+    of them stand at `at` on an axis that is as long as they span.
+    """
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    # Letters of the house's font are 0.6 of their height wide; a letter's width stays free between labels.
+    letter = 0.6 * float(
+        matplotlib.font_manager.FontProperties(size=mpl.rcParams["xtick.labelsize"]).get_size()
+    )
+    points = 72 * figure.get_size_inches()[0] * ax.get_position().width
+    span = float(np.ptp(at)) or 1.0
+    found, end = [], -math.inf
+    for i in np.argsort(at, kind="stable"):
+        middle, half = points * float(at[i] - at.min()) / span, letter * (len(texts[i]) + 1) / 2
+        if middle - half < end:
+            found.append(int(i))
+        else:
+            end = middle + half
+    return found
 
 
 def write(figure: Figure, folder: Path, name: str) -> Path:

@@ -1,5 +1,6 @@
-"""Figures inside a page: matplotlib's SVG made small, glyphs once per page, PNG where SVG would be large; and
-the script that puts a plot of the same series in the place of each, where the page's parts are built.
+"""Figures inside a page: matplotlib's SVG made small, letters and looks once per page, PNG where SVG would be
+large; and the script that puts a plot of the same series in the place of each, where the page's parts are
+built.
 
 Coordinates are rounded to a hundredth of a point (a tenth in long paths), below what a screen shows. Ink
 takes the page's text colour, so that a figure follows a light or dark page.
@@ -35,10 +36,13 @@ SCRIPT = Path(__file__).parent / "page" / "figures.js"
 
 
 class Sprite:
-    """The figures of one page: each gets ids of its own, all share the shapes of letters."""
+    """The figures of one page: each gets ids of its own, all share the shapes of letters and the looks of
+    lines.
+    """
 
     def __init__(self) -> None:
         self._shapes: dict[str, str] = {}
+        self._looks: dict[str, str] = {}
         self._figures = 0
         self._series: dict[str, str] = {}
 
@@ -60,15 +64,17 @@ class Sprite:
         return Markup(text)
 
     def defs(self) -> Markup:
-        """For the end of a page: the shapes of the letters of all figures embedded so far, once, in an
-        element without size; then their series and the script that plots them.
+        """For the end of a page: the shapes of the letters and the looks of all figures embedded so far,
+        once, in an element without size; then their series and the script that plots them.
         """
         shapes = "".join(
             f'<path id="{name}" d="{shape}" transform="scale(.015625)"/>'
             for shape, name in self._shapes.items()
         )
         hidden = 'width="0" height="0" style="position:absolute" aria-hidden="true"'
-        found = f"<svg {hidden}><defs>{shapes}</defs></svg>" if shapes else ""
+        looks = "".join(f".{name}{{{look}}}" for look, name in self._looks.items())
+        looks = f"<style>{looks}</style>" if looks else ""
+        found = f"<svg {hidden}>{looks}<defs>{shapes}</defs></svg>" if shapes else ""
         return Markup(found + self._plots())
 
     def _plots(self) -> str:
@@ -81,6 +87,10 @@ class Sprite:
         script = SCRIPT.read_text(encoding="utf-8").replace("</script", "<\\/script")
         data = f'<script type="application/gzip" id="penstock-figures">{packed}</script>'
         return f"{data}\n<script>{script}</script>\n"
+
+    def _look(self, style: re.Match[str]) -> str:
+        """A style as a class of the page."""
+        return f' class="{self._looks.setdefault(style[1], f"k{len(self._looks)}")}"'
 
     def _small(self, text: str, prefix: str, label: str) -> str:
         text = text[text.index("<svg") :]
@@ -106,6 +116,8 @@ class Sprite:
         # Frames and backgrounds that nobody sees.
         text = re.sub(r'<path d="[^"]*"(?: clip-path="[^"]*")? style="fill:none"/>', "", text)
         text = re.sub(r"<g>((?:<use [^>]*/>)+)</g>", _hoisted, text)
+        # A letter's place in its line, in hundredths of the letters' height.
+        text = re.sub(r' transform="translate\(([\d.]+) 0\)"/>', lambda m: f' x="{_short(m[1], 0)}"/>', text)
         used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text))
         kept = {a or b for a, b in used}
         text = re.sub(
@@ -118,6 +130,7 @@ class Sprite:
         for _ in range(3):  # groups within groups
             text = re.sub(r"<g(?: id=\"[^\"]*\")?></g>", "", text)
         text = re.sub(re.escape(INK), "currentColor", text, flags=re.IGNORECASE)
+        text = re.sub(r' style="([^"]+)"', self._look, text)
         return re.sub(r"^<svg[^>]*>", lambda m: _opened(m[0], words), text).rstrip()
 
 

@@ -182,6 +182,19 @@ def test_every_parameter_has_unit_default_range_and_text():
     assert seen > 30
 
 
+@pytest.mark.parametrize(
+    "arguments", [("describe",), ("describe", "--json"), ("run", "incast", "--set", "duration=5ms")]
+)
+def test_a_reader_that_has_left_is_no_failure(arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run([str(PENSTOCK), *arguments], stdout=writer, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_the_reader_of_the_output_may_go_away():
     done = subprocess.run(
         f"{PENSTOCK} describe incast | head -1", shell=True, capture_output=True, text=True, check=False

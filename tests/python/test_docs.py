@@ -12,6 +12,7 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import inline
 
@@ -22,13 +23,13 @@ SITE = ROOT / "tools/site"
 sys.path.insert(0, str(SITE))
 import blocks  # noqa: E402
 import check  # noqa: E402
+import drawn  # noqa: E402
 
 PAGES = sorted(
     path.relative_to(ROOT / "docs")
     for part in ("tutorial", "how-to")
     for path in (ROOT / "docs" / part).glob("*.md")
 )
-LONG = [page for page in PAGES if re.search(r"<!-- (long|live) -->", (ROOT / "docs" / page).read_text())]
 SCRIPTS = sorted((ROOT / "examples/scripts").glob("*.py"))
 NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
 # These take more than a second or two.
@@ -42,7 +43,7 @@ def some_full(items, long):
     return [pytest.param(item, id=str(item.name), marks=[full] if item in long else []) for item in items]
 
 
-@pytest.mark.parametrize("page", some_full(PAGES, LONG))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_blocks_of_a_page_run(page, tmp_path):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     shown = blocks.run_page(text, page.as_posix(), tmp_path, "figures")
@@ -105,6 +106,15 @@ def test_every_page_is_in_the_site_and_its_links_lead_somewhere():
     assert sorted(pages - named) == []
 
 
+def test_no_equation_is_cut_by_a_line_that_looks_like_a_list():
+    """A sum that goes on in a line beginning with + or - ends its paragraph, and the equation with it."""
+    for page in (ROOT / "docs").rglob("*.md"):
+        text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+        for line in text.splitlines():
+            if re.match(r"[-+*] ", line):
+                assert line.replace("\\$", "").count("$") % 2 == 0, f"{page.name}: {line}"
+
+
 def test_every_protocol_is_on_the_page_of_its_family():
     told = set()
     for page in (ROOT / "docs/background").glob("*.md"):
@@ -114,6 +124,48 @@ def test_every_protocol_is_on_the_page_of_its_family():
     assert {name for group in groups for name in controllers.built_in(group)} - told == set()
     (said,) = re.findall(r"\| transports at hand \| (\d+),", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert int(said) == len(controllers.built_in())
+
+
+def test_every_figure_of_the_pages_is_drawn_by_the_build(tmp_path):
+    """No picture is committed but the still, and each mark's script draws one."""
+    docs = ROOT / "docs"
+    pictures = {path.name for ending in ("png", "svg", "jpg") for path in docs.rglob(f"*.{ending}")}
+    assert pictures == {"still.png"}
+    marks = [
+        (page, *mark)
+        for page in docs.rglob("*.md")
+        for mark in drawn.MARK.findall(page.read_text(encoding="utf-8"))
+    ]
+    scripts = {(page.parent / script).resolve() for page, script, _ in marks}
+    assert scripts == set((docs / "figures").glob("*.py"))
+    assert all(len(alt) > 40 for *_, alt in marks)
+    page = tmp_path / "page.md"
+    text = "<!-- figure: figures/live_incast.py: what one sees -->\n"
+    shown = drawn.drawn(text, docs / "live.md", page, tmp_path / "figures")
+    assert shown == "![what one sees](figures/live_incast.svg)\n"
+    assert (tmp_path / "figures/live_incast.svg").read_text(encoding="utf-8").count("<path") > 20
+
+
+@full
+@pytest.mark.parametrize("script", sorted((ROOT / "docs/figures").glob("*.py")), ids=lambda path: path.stem)
+def test_a_figure_is_drawn(script, tmp_path):
+    assert drawn.draw(script, tmp_path).stat().st_size > 10_000
+
+
+@full
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_the_still_of_the_readme_is_what_its_script_makes(tmp_path):
+    pytest.importorskip("playwright.sync_api")
+    if why := drawn.still(tmp_path / "still.png"):
+        pytest.skip(why)
+    from PIL import Image
+
+    made, kept = (
+        np.asarray(Image.open(path).convert("L"), float) for path in (tmp_path / "still.png", drawn.STILL)
+    )
+    assert made.shape == kept.shape
+    # Another version of a font moves some edges; another run, slider or layout moves more.
+    assert (abs(made - kept) > 32).mean() < 0.02, "renew it: tools/still.py"
 
 
 # ---- examples ----------------------------------------------------------------------------------------------

@@ -203,6 +203,7 @@ def test_a_wrong_export_is_one_line(given, said, tmp_path, capsys):
         cli.main(["run", "incast", "--set", "servers=3", "--set", "duration=5ms", *out, *given])
     assert stop.value.code == 2
     assert said in " ".join(capsys.readouterr().err.split())
+    assert list(tmp_path.iterdir()) == [], "told before the run"
 
 
 def test_exports_need_a_directory(capsys):

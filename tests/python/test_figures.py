@@ -1,6 +1,7 @@
 """Figures: nothing left out in silence, values at their place, pictures in a notebook, readable in grey."""
 
 import io
+import itertools
 
 import matplotlib as mpl
 import numpy as np
@@ -9,7 +10,7 @@ from conftest import SHORT
 from matplotlib.image import imread
 
 import penstock
-from penstock import live
+from penstock import figures, live
 from penstock.runs import Run, RunSet
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -109,3 +110,33 @@ def test_what_has_no_common_measure_stands_in_order(values):
     assert y == [1, 2, 3]
     assert ticks == values
     assert axes.get_xscale() == "linear"
+
+
+def drawn_labels(axes):
+    """The boxes of the texts below the x axis, from left to right, and the texts."""
+    axes.figure.canvas.draw()
+    shown = [label for label in axes.get_xticklabels() if label.get_text()]
+    return [label.get_window_extent() for label in shown], [label.get_text() for label in shown]
+
+
+def test_texts_below_an_axis_do_not_touch():
+    with figures.style():
+        _, (left, right) = figures.new(1, 2)
+        long = [f"threshold:k={k}pkt" for k in (5, 10, 20, 40)]
+        assert list(figures.places(left, long, "queue")) == [0, 1, 2, 3]
+        # 200 and 300 us are close on an axis that reaches to 200 ms.
+        figures.places(right, ["200us", "300us", "10ms", "200ms"], "rto_min")
+        left.set_xlim(-0.2, 3.2)
+        _, texts = drawn_labels(left)
+        assert texts == long
+        assert all(label.get_rotation() == 30 for label in left.get_xticklabels())
+        boxes, texts = drawn_labels(right)
+        assert texts == ["200us", "10ms", "200ms"]
+        assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
+
+
+def test_texts_with_room_stay_level():
+    with figures.style():
+        _, (axes,) = figures.new()
+        figures.places(axes, ["reno", "cubic", "dctcp"], "protocol")
+        assert all(label.get_rotation() == 0 for label in axes.get_xticklabels())

@@ -53,21 +53,29 @@ def test_figures_take_the_ink_of_the_page_and_share_their_letters(tmp_path, draw
     text = page(tmp_path, drawn)
     assert text.count('role="img"') == 2
     figure = text[text.index("<svg") : text.index("</svg>")]
-    assert figures.INK not in figure
-    assert "currentColor" in figure
+    (looks,) = re.findall(r"<style>(\.k0\{.*?)</style>", text)
+    assert figures.INK not in figure + looks
+    assert "currentColor" in looks
+    used = set(re.findall(r'class="(k\d+)"', text))
+    assert used and used == set(re.findall(r"\.(k\d+)\{", looks))
     shapes = re.findall(r' d="([^"]*)" transform="scale\(\.015625\)"', text)
     assert shapes and len(shapes) == len(set(shapes)), "each letter's shape is in the page once"
     assert 'aria-label="x (s); y (packets); squares"' in text
 
 
 def test_a_figure_gets_smaller_and_stays_the_same(drawn):
-    small = str(svg.Sprite().embed(drawn[0]))
+    sprite = svg.Sprite()
+    small = str(sprite.embed(drawn[0]))
     before = drawn[0].with_suffix(".svg").read_text()
     assert len(small) < len(before) / 2
     # The curve's points, to a hundredth of a point.
     curve = next(d for d in re.findall(r'<path d="([^"]*)"[^>]*stroke: #0072b2', before))
     here = [float(x) for x in re.findall(r"-?[\d.]+", curve)]
-    short = next(d for d in re.findall(r'<path d="([^"]*)"[^>]*stroke:#0072b2', small))
+    # Its look is a class of the page.
+    (look,) = re.findall(r"\.(k\d+)\{fill:none;[^}]*stroke:#0072b2", sprite.defs())
+    assert " style=" not in small.partition(">")[2]
+    # The curve comes before its line in the legend.
+    short = re.findall(rf'<path d="([^"]*)"[^>]* class="{look}"', small)[0]
     assert np.allclose([float(x) for x in re.findall(r"-?\d*\.?\d+", short)], here, atol=0.006)
 
 

@@ -7,8 +7,6 @@ above it:
     <!-- alt: what one sees -->   the block ends with a matplotlib figure, which goes below it with this text
     <!-- lines: 12 -->            show so many lines of the output (40 unless told)
     <!-- exit: 2 -->              the shell's exit code (0 unless told)
-    <!-- long -->                 takes more than a second or two: only the build and the long tests run the
-    page
     <!-- live -->                 needs what `penstock doctor` asks for; shown without output where that is
     not there
 
@@ -38,7 +36,7 @@ MOST_LINES = 40
 #: What a block may take, in seconds.
 PATIENCE_S = 300
 
-_COMMENT = re.compile(r"<!-- (file|alt|lines|exit|long|live)(?:: (.*))? -->\s*$")
+_COMMENT = re.compile(r"<!-- (file|alt|lines|exit|live)(?:: (.*))? -->\s*$")
 
 
 class Failed(Exception):

@@ -95,6 +95,17 @@ def equations(path: Path) -> list[tuple[int, str]]:
     return found
 
 
+def families() -> dict[str, tuple[str, str]]:
+    """By protocol or queue: file name and title of the background's page that tells of it."""
+    found: dict[str, tuple[str, str]] = {}
+    for page in sorted((ROOT / "docs/background").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        for names in re.findall(r"^<!-- protocols: (.+?) -->$", text, re.MULTILINE):
+            title = text.partition("\n")[0].removeprefix("# ")
+            found |= dict.fromkeys(names.split(), (page.name, title))
+    return found
+
+
 def rust(path: Path, words: str) -> str:
     """A link to the rustdoc of a module of `penstock_models`."""
     return f"[{words}](site:rust/penstock_models/protocols/{path.stem}/index.html)"
@@ -119,6 +130,12 @@ def entry_page(group: str, entry: dict[str, Any]) -> str:
     path = module_of(entry["name"]) if GROUPS[group][1] == "protocols" else None
     if path:
         lines += [f"In Rust: {rust(path, path.name)}, with the equations where they are computed.", ""]
+    if family := families().get(entry["name"]) if GROUPS[group][1] in ("protocols", "queues") else None:
+        name, title = family
+        lines += [
+            f"The idea, how it was read and what was judged: [{md(title)}](../../background/{name}).",
+            "",
+        ]
     lines += ["## Parameters", "", _parameters(entry["params"]), ""]
     if entry.get("reports"):
         lines += ["Sampled with `series=True`: " + ", ".join(map(code, entry["reports"])) + ".", ""]

@@ -6,10 +6,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import background
 import blocks
+import drawn
 import reference
 
 ROOT = reference.ROOT
@@ -36,6 +38,8 @@ def lay_out(stage: Path, run: bool = True) -> None:
     shutil.copytree(DOCS / "_static", stage / "_static")
     shutil.copy(DOCS / "conf.py", stage)
     shutil.copy(DOCS / "ledger.html", stage / "_extra" / VERDICTS)
+    if run and (why := drawn.still(stage / "_still.png")):
+        print(f"site: the still is the repository's: {why}", file=sys.stderr)
     # Before any block runs: a controller that a page loads is known from then on.
     reference_pages = reference.pages()
     for path in sorted(DOCS.rglob("*.md")):
@@ -44,6 +48,8 @@ def lay_out(stage: Path, run: bool = True) -> None:
         if run and page.startswith(RUN):
             figures = stage / "figures" / "work" / page.removesuffix(".md")
             text = blocks.run_page(text, page, figures, os.path.relpath(figures, (stage / page).parent))
+        if run:
+            text = drawn.drawn(text, path, stage / page, stage / "figures")
         _write(stage, page, path, text)
     for name, page in PROJECT.items():
         if (ROOT / name).exists():
@@ -90,7 +96,8 @@ def _linked(text: str, stage: Path, page: str, source: Path) -> str:
             there = f"files/{inside}"
             (stage / there).parent.mkdir(parents=True, exist_ok=True)
             if place.is_file():
-                shutil.copy(place, stage / there)
+                made = stage / "_still.png"
+                shutil.copy(made if place == drawn.STILL and made.exists() else place, stage / there)
         moved_to = os.path.relpath(stage / there, (stage / page).parent)
         return f"{words}({moved_to}{'#' + anchor if anchor else ''})"
 

@@ -467,6 +467,14 @@ fn parameters_without_effect_are_named() {
     );
     assert!(without_place(&message(file(&text)))
         .starts_with("workload[2].count = \"1\": unknown key of workload query"));
+    // Every link has a buffer of its own, so that of the run is nobody's.
+    let own = "scenario = \"custom\"\nhosts = [\"a\", \"b\"]\nswitches = [\"s\"]\n[[link]]\nbetween = [[\"a\", \"b\"], \"s\"]\n\
+               rate = \"1Gbps\"\ndelay = \"1us\"\nbuffer = \"20pkt\"\n[[workload]]\nfrom = \"a\"\nto = \"b\"\n";
+    assert_eq!(unused(file(&format!("buffer = \"9pkt\"\n{own}"))), ["buffer"]);
+    assert_eq!(
+        unused(file(&format!("buffer = \"9pkt\"\n{}", own.replace("buffer = \"20pkt\"\n", "")))),
+        none
+    );
     // A link between two hosts has no switch port that could have a buffer.
     let text = "scenario = \"custom\"\nqueue = \"droptail\"\nhosts = [\"a\", \"b\"]\n[[link]]\nbetween = [\"a\", \"b\"]\nrate = \"1Gbps\"\n\
                 delay = \"1us\"\nbuffer = \"9pkt\"\n[[workload]]\nfrom = \"a\"\nto = \"b\"\n";

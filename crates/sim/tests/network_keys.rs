@@ -136,3 +136,44 @@ fn trimmed_and_reordered_packets_are_counted_and_everything_arrives() {
     assert_eq!(late.summary["blocks"], 3.0);
     assert!(late.summary["fast_retransmits"] > exact.summary["fast_retransmits"], "{:?}", late.summary);
 }
+
+/// Packets lost of a burst of 400 into a port that has the buffer of its link, else that of the run.
+fn lost(link: &str, run_: &str) -> f64 {
+    let toml = format!(
+        r#"
+        scenario = "custom"
+        duration = "20ms"
+        initial_window = 400
+        rwnd = "600KB"
+        host_queue = "unlimited"
+        send_jitter = "0s"
+        {run_}
+        hosts = ["a", "c", "b"]
+        switches = ["s"]
+        [[link]]
+        between = [["a", "c"], "s"]
+        rate = "10Gbps"
+        delay = "1us"
+        [[link]]
+        between = ["s", "b"]
+        rate = "1Gbps"
+        delay = "1us"
+        {link}
+        [[workload]]
+        from = "a"
+        to = "b"
+        size = "584000B"
+    "#
+    );
+    run(json!({ "toml": toml, "seed": 1 })).summary["drops"]
+}
+
+#[test]
+fn a_link_without_a_buffer_of_its_own_has_that_of_the_run() {
+    let (run_, link) = ("buffer = \"300pkt\"", "buffer = \"300pkt\"");
+    let by_run = lost("", run_);
+    assert_eq!(by_run, lost(link, ""));
+    assert_eq!(lost(link, "buffer = \"20pkt\""), by_run, "the link's own comes first");
+    assert_eq!(lost("", ""), lost("buffer = \"100pkt\"", ""));
+    assert!(0.0 < by_run && by_run < lost("", ""), "{by_run}");
+}

@@ -267,3 +267,24 @@ fn notes_of_the_scenario_come_first() {
     let lines = warnings(&engine.measured());
     assert!(lines.len() > 1 && lines[0] == "the scenario knew", "{lines:?}");
 }
+
+#[test]
+fn a_load_of_flows_shorter_than_a_segment_says_what_their_headers_add() {
+    // Sizes of 40 to 400 bytes: 220 and 40 of headers on the wire, where the load counts 220 * 1500 / 1460 = 226.
+    let short =
+        |load: &str| format!("[[workload]]\nkind = \"poisson\"\nfrom = \"a\"\nto = \"b\"\n{load}\nsizes = ");
+    let brief = json!({"duration": "5ms"});
+    let o = star(&format!("{}\"uniform:40:400\"", short("load = 0.2")), brief.clone());
+    says(&o, "workload[1].load = 0.2 counts headers as if all segments were full: with those of these short flows 0.23 of the capacity");
+    for quiet in ["load = 0.2\nsizes = \"fixed:14600\"", "rate = 100\nsizes = \"fixed:100\""] {
+        let text = short("").replace("\nsizes = ", "") + quiet;
+        does_not_say(&star(&text, brief.clone()), "counts headers");
+    }
+    let o = scenario(
+        "rdma",
+        &[("protocol", "dcqcn"), ("sizes", "fixed:64"), ("load", "0.1"), ("duration", "100us")],
+    );
+    says(&o, "load = 0.1 counts headers as if all segments were full");
+    let o = scenario("mix", &[("sizes", "fixed:100"), ("arrivals", "load:0.1"), ("duration", "2s")]);
+    says(&o, "arrivals = load:0.1 counts headers as if all segments were full");
+}

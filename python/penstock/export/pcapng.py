@@ -46,17 +46,15 @@ def write(record: Record, path: str | Path, at: Sequence[str]) -> Path:
     """Write what passes the hosts and ports `at`; return the path. Raises ScenarioError for a name that is
     neither a host nor a port, and for none; OSError.
     """
-    places = [place for place in at if place]
-    if not places:
-        raise scenario.error("pcap", "", "needs the name of a host or of a port (a->b)")
-    passing = [_passing(record, place) for place in places]
+    shown = places(record, at)
+    passing = [_passing(record, place) for place in shown]
     frames = _Frames(record)
     rows = [(when, i, packet, ce) for i, rows in enumerate(passing) for when, packet, ce in rows]
     rows.sort()
     target = Path(path)
     with target.open("wb") as file:
         file.write(_block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)))
-        for place in places:
+        for place in shown:
             options = _option(2, place.encode()) + _option(9, b"\x0c") + _option(0, b"")
             file.write(_block(1, struct.pack("<HHI", 1, 0, 0) + options))
         for when, interface, packet, ce in rows:
@@ -75,9 +73,30 @@ def _option(code: int, value: bytes) -> bytes:
     return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
 
 
+def places(record: Record, at: Sequence[str]) -> list[str]:
+    """The hosts and ports that `at` names. Raises ScenarioError for none, and for one that is neither."""
+    ports, nodes = record.ports, record.nodes
+    found = [place for place in at if place]
+    if not found:
+        raise scenario.error("pcap", "", "needs the name of a host or of a port (a->b)")
+    for place in found:
+        if place in ports:
+            continue
+        if place not in nodes:
+            import difflib
+
+            near = difflib.get_close_matches(place, [*nodes, *ports], 3)
+            hint = f"; near it: {', '.join(near)}" if near else ""
+            raise scenario.error("pcap", place, f"is no host and no port (a->b) of this network{hint}")
+        if record.head["nodes"][nodes.index(place)][1]:
+            rule = f"is a switch: name one of its ports, as in {_a_port(place, ports)}"
+            raise scenario.error("pcap", place, rule)
+    return found
+
+
 def _passing(record: Record, place: str) -> Iterator[tuple[int, int, bool]]:
     """When which packet passes a host or a port, and whether it is marked there."""
-    ports, nodes = record.ports, record.nodes
+    ports = record.ports
     marked = _marked(record)
     # What is on a link when the record ends has left its port.
     end = record.end
@@ -85,17 +104,7 @@ def _passing(record: Record, place: str) -> Iterator[tuple[int, int, bool]]:
     if place in ports:
         port = ports.index(place)
         return ((hop.left, hop.packet, marked(hop)) for hop in hops if hop.port == port)
-    if place not in nodes:
-        import difflib
-
-        near = difflib.get_close_matches(place, [*nodes, *ports], 3)
-        hint = f"; near it: {', '.join(near)}" if near else ""
-        raise scenario.error("pcap", place, f"is no host and no port (a->b) of this network{hint}")
-    node = nodes.index(place)
-    if record.head["nodes"][node][1]:
-        raise scenario.error(
-            "pcap", place, f"is a switch: name one of its ports, as in {_a_port(place, ports)}"
-        )
+    node = record.nodes.index(place)
     out = {i for i, link in enumerate(record.head["links"]) if link["from"] == node}
     into = {i for i, link in enumerate(record.head["links"]) if link["to"] == node}
     return (

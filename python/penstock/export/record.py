@@ -121,11 +121,18 @@ def read(path: str | Path) -> Record:
     return record
 
 
-def made(what: Any, settings: Mapping[str, Any], seed: int, run: int = 0) -> Record:
-    """The record of a run that is made for it. Raises ScenarioError as `penstock.run` does."""
+def made(
+    what: Any, settings: Mapping[str, Any], seed: int, run: int = 0, *, only_head: bool = False
+) -> Record:
+    """The record of a run that is made for it; with `only_head` the run is stopped at its beginning, and the
+    record says what the network is. Raises ScenarioError as `penstock.run` does.
+    """
+    progress = _engine.Progress()
+    if only_head:
+        progress.cancel()
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         path = Path(folder) / "record.bin"
-        _engine.record(scenario.spec(what, dict(settings), seed), run, str(path), _engine.Progress())
+        _engine.record(scenario.spec(what, dict(settings), seed), run, str(path), progress)
         return read(path)
 
 

@@ -6,9 +6,11 @@ use crate::events::Ties;
 use crate::fabric_options::{FabricOptions, PacketSizes};
 use crate::folder::Folder;
 use crate::metrics::Recorder;
+use crate::notes::headers_of_short_flows;
 use crate::results::{is_switch_port, Bottleneck};
 use crate::setup::{NicMode, Setup};
 use crate::topology::{LinkSpec, Topology};
+use crate::workloads::sizes::Sizes;
 use crate::workloads::Workload;
 use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
 use penstock_models::registry::BuildReceive;
@@ -168,6 +170,12 @@ impl Common {
     /// Bytes on the wire of `payload` in full segments of the scenario's protocol.
     pub fn on_wire(&self, payload: f64) -> f64 {
         payload * f64::from(self.packet() + self.framing) / f64::from(self.protocols[0].1.mss)
+    }
+    /// Of a load of the scenario's protocol: that it offers more than it says, because of the headers of flows of these sizes.
+    pub fn headers_note(&self, said: &str, load: f64, sizes: &Sizes) -> Option<String> {
+        let mss = self.protocols[0].1.mss;
+        let overhead = self.packet() + self.framing - mss;
+        headers_of_short_flows(said, load, sizes, f64::from(mss), f64::from(overhead))
     }
     /// A link with the scenario's discipline; `buffer` is checked to hold one packet.
     ///

@@ -201,6 +201,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     // Every segment carries a header; the mean number of segments is that of the mean size.
     let wire = c.on_wire(mean);
     let capacity = p.rate("link_rate").as_bps() * place.receiving as f64;
+    let mut notes = None;
     let short: Box<dyn Workload> = match arrivals(p)? {
         Arrivals::Closed => {
             let plan = Loop {
@@ -214,7 +215,10 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         }
         open => {
             let rate = match open {
-                Arrivals::Load(share) => share * capacity / (8.0 * wire),
+                Arrivals::Load(share) => {
+                    notes = c.headers_note(&format!("arrivals = {}", p.text("arrivals")), share, &sizes);
+                    share * capacity / (8.0 * wire)
+                }
                 Arrivals::Poisson(rate) => rate,
                 Arrivals::Closed => unreachable!("handled above"),
             };
@@ -230,5 +234,6 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let base_rtt = p.dur("link_delay") * place.links;
     let mut setup = c.setup(place.topology, workloads, place.bottleneck, base_rtt, id);
     setup.recorder.facts = facts;
+    setup.notes.extend(notes);
     Ok(setup)
 }

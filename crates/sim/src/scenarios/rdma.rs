@@ -209,6 +209,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let mut workloads: Vec<Box<dyn Workload>> = Vec::new();
     let mut facts = vec![(&SIZE_MEAN_BYTES, mean)];
     let per_second = p.float("load") * capacity / (8.0 * c.on_wire(mean));
+    let note = c.headers_note(&format!("load = {}", p.text("load")), p.float("load"), &sizes);
     if per_second > 0.0 {
         let count = if p.is_set("flows") { p.count("flows") } else { u64::MAX };
         check_arrivals(per_second, c.duration, Dur::ZERO, count).map_err(|rule| p.error("load", rule))?;
@@ -243,6 +244,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let base_rtt = p.dur("link_delay") * 4 + between * (2 * inner);
     let mut setup = c.setup(topology, workloads, Bottleneck::Busiest { candidate }, base_rtt, id);
     setup.recorder.facts = facts;
+    setup.notes.extend(note);
     setup.derived.extend(derived);
     let lossless = |l| setup.needs().is_some_and(|needs| needs(&setup.facts(l)).lossless.is_some());
     let pauses = !p.is_given("pfc") && lossless(&setup.topology.links[0]);

@@ -164,6 +164,35 @@ impl Sizes {
         }
     }
 
+    /// Mean number of segments of at most `mss` bytes. Above `mean() / mss`, because the last one of a flow is not full.
+    pub fn mean_segments(&self, mss: f64) -> f64 {
+        let one = |size: f64| (size.max(1.0) / mss).ceil();
+        match self {
+            Sizes::Fixed(x) => one(*x as f64),
+            Sizes::Uniform(a, b) => ceilings(*a as f64 - 1.0, *b as f64, mss),
+            // The whole part of an exponential variable is geometric.
+            Sizes::Exponential(mean) => 1.0 / (1.0 - (-mss / mean).exp()),
+            Sizes::Pareto { shape, mean } => {
+                let least = mean * (shape - 1.0) / shape;
+                // The mean of a whole number is the sum of P(it is above k): 1 below the smallest size, then (least / k mss)^shape.
+                let first = (least / mss).ceil().max(1.0);
+                first + (least / mss).powf(*shape) * hurwitz_zeta(*shape, first)
+            }
+            Sizes::Points(points, between) => points
+                .windows(2)
+                .map(|w| {
+                    let (a, b) = (w[0].size, w[1].size);
+                    let segments = match between {
+                        Between::Linear if b > a => ceilings(a, b, mss),
+                        Between::Linear | Between::Lower => one(a),
+                        Between::Upper => one(b),
+                    };
+                    (w[1].cdf - w[0].cdf) * segments
+                })
+                .sum(),
+        }
+    }
+
     /// Draws a size.
     pub fn draw(&self, rng: &mut Stream) -> u64 {
         let x = match self {
@@ -185,6 +214,22 @@ impl Sizes {
         };
         x.round().clamp(1.0, LARGEST) as u64
     }
+}
+
+/// Mean of `(x / mss).ceil()` for x spread evenly from `a` to `b`.
+fn ceilings(a: f64, b: f64, mss: f64) -> f64 {
+    let below = |x: f64| {
+        let whole = (x / mss).floor();
+        mss * whole * (whole + 1.0) / 2.0 + (whole + 1.0) * (x - whole * mss)
+    };
+    (below(b) - below(a)) / (b - a)
+}
+
+/// The sum of `(q + k)^-s` over k = 0, 1, ..., for s above 1 and q of at least 1: twenty terms, the rest by Euler and Maclaurin.
+fn hurwitz_zeta(s: f64, q: f64) -> f64 {
+    let head: f64 = (0..20).map(|k| (q + f64::from(k)).powf(-s)).sum();
+    let x = q + 20.0;
+    head + x.powf(1.0 - s) / (s - 1.0) + x.powf(-s) / 2.0 + s * x.powf(-s - 1.0) / 12.0
 }
 
 /// Reads a table of sizes and their cumulative shares. Two forms: `size,cdf` with that header, shares up to 1; or
@@ -256,6 +301,30 @@ pub fn read_cdf(text: &str, unit: f64) -> Result<Vec<Point>, String> {
 mod tests {
     use super::*;
     use penstock_core::rng::Entity;
+
+    #[test]
+    fn the_mean_number_of_segments_is_that_of_drawn_sizes() {
+        let points = read_cdf("size,cdf\n40,0.5\n700,0.9\n1e4,1\n", 1.0).unwrap();
+        for (sizes, about) in [
+            (Sizes::Fixed(1461), 2.0),
+            (Sizes::Uniform(1, 2920), 1.5),
+            (Sizes::Exponential(300.0), 1.0078),
+            (Sizes::Exponential(1e6), 685.4),
+            (Sizes::Pareto { shape: 1.4, mean: 43_800.0 }, 30.5),
+            (Sizes::Pareto { shape: 2.0, mean: 300.0 }, 1.02),
+            (Sizes::Points(points.clone(), Between::Linear), 1.32),
+            (Sizes::Points(points.clone(), Between::Lower), 1.0),
+            (Sizes::Points(points, Between::Upper), 1.6),
+        ] {
+            let mean = sizes.mean_segments(1460.0);
+            assert!((mean / about - 1.0).abs() < 0.01, "{sizes:?}: {mean}, not {about}");
+            let mut rng = Stream::new(7, 0, Entity::Workload, 0);
+            let drawn: u64 = (0..400_000).map(|_| sizes.draw(&mut rng).div_ceil(1460)).sum();
+            let drawn = drawn as f64 / 400_000.0;
+            // A Pareto variable of shape 1.4 has no variance: its mean is only about that of many draws.
+            assert!((drawn / mean - 1.0).abs() < 0.05, "{sizes:?}: {drawn} drawn, {mean} computed");
+        }
+    }
 
     const SPECS: [ParamSpec; 3] =
         [ParamSpec::new("sizes", Kind::Text, "", "", ""), FILE_PARAMS[0], FILE_PARAMS[1]];

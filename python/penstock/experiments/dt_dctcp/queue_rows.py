@@ -259,7 +259,8 @@ def _draw_deviation(m: Measurement, lab: Lab) -> list[Path]:
                 ax.plot(q[i, j], s[i, j], label=kind, **figures.look(j))
             ax.axvline(m["equal mean"][i], color="0.4", linewidth=0.8)
             ax.set(xlabel="Mean queue (packets)", title=f"N = {count}, thresholds varied")
-            ax.set_ylim(bottom=0)
+        # Of all panels, so after the last.
+        axes[0].set_ylim(bottom=0)
         axes[0].set_ylabel("Standard deviation (packets)")
         axes[0].legend(fontsize=8)
     places = [(c, k, x) for c in range(len(COUNTS)) for k in range(len(KINDS)) for x in range(q.shape[2])]

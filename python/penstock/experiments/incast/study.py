@@ -53,10 +53,11 @@ VARIANTS = (
 
 @dataclass(frozen=True)
 class Curve:
-    """One variant over the numbers of servers: its run sets, in the order of `SERVERS`."""
+    """One variant over the numbers of servers: its run sets, in the order of `servers`."""
 
     variant: Variant
     sets: Sequence[RunSet]
+    servers: Sequence[int] = SERVERS
 
     def mean(self, key: str) -> np.ndarray:
         """Mean of a summary key at each number of servers."""
@@ -67,13 +68,21 @@ class Curve:
         return np.array([runs.ci95(key) for runs in self.sets])
 
 
-def measure(jobs: int, on_progress: Callable[[float], None] | None = None) -> list[Curve]:
-    """Run every variant at every number of servers, `RUNS` replications each, over `jobs` threads."""
+def measure(
+    jobs: int | None = None,
+    on_progress: Callable[[float], None] | None = None,
+    *,
+    servers: Sequence[int] = SERVERS,
+    runs: int = RUNS,
+) -> list[Curve]:
+    """Run every variant at every number of servers, `runs` replications each, over `jobs` threads (default:
+    one per core).
+    """
     common = {"sru": SRU_BYTES, "warmup": WARMUP, "duration": DURATION}
-    points = [("incast", {"servers": n, **common, **v.settings}) for v in VARIANTS for n in SERVERS]
-    sets = sweep(points, runs=RUNS, seed=SEED, keep=["events"], jobs=jobs, on_progress=on_progress)
-    width = len(SERVERS)
-    return [Curve(variant, sets[i * width : (i + 1) * width]) for i, variant in enumerate(VARIANTS)]
+    points = [("incast", {"servers": n, **common, **v.settings}) for v in VARIANTS for n in servers]
+    sets = sweep(points, runs=runs, seed=SEED, keep=["events"], jobs=jobs, on_progress=on_progress)
+    width = len(servers)
+    return [Curve(variant, sets[i * width : (i + 1) * width], servers) for i, variant in enumerate(VARIANTS)]
 
 
 def run(
@@ -220,17 +229,18 @@ def goodput_figure(curves: Sequence[Curve]) -> figures.Figure:
     for i, curve in enumerate(curves):
         figures.band(
             ax,
-            SERVERS,
+            curve.servers,
             curve.mean("goodput_bps") / 1e6,
             curve.half("goodput_bps") / 1e6,
             curve.variant.label,
             i,
         )
+    most = max(curves[0].servers)
     ax.axhline(1000, color=figures.INK, linewidth=0.8, alpha=0.5)
     ax.annotate(
-        "link rate", (SERVERS[-1], 1000), xytext=(0, 3), textcoords="offset points", ha="right", fontsize=8.5
+        "link rate", (most, 1000), xytext=(0, 3), textcoords="offset points", ha="right", fontsize=8.5
     )
-    ax.set(xlabel="number of servers", ylabel="goodput (Mb/s)", ylim=(0, 1120), xlim=(0, SERVERS[-1] + 1))
+    ax.set(xlabel="number of servers", ylabel="goodput (Mb/s)", ylim=(0, 1120), xlim=(0, most + 1))
     ax.set_title("Synchronised reads: goodput of the client")
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
     return figure

@@ -51,15 +51,25 @@ def _bars(m: Measurement, lab: Lab, name: str, who: Sequence[str]) -> Path:
     with figures.style():
         fig, (left, right) = figures.new(1, 2, width=9.6, height=3.9)
         x = np.arange(len(who))
-        for i, label in enumerate(who):
-            afct = m["afct"][label]
-            left.bar(i, afct.mean, 0.7, yerr=(afct.high - afct.low) / 2, color=figures.PALETTE[i], capsize=3)
-            right.bar(i, m["loss"][label].mean, 0.7, color=figures.PALETTE[i])
+        times = [m["afct"][label].mean for label in who]
+        wide = max(times) > 10 * min(times)
+        for i, (label, time) in enumerate(zip(who, times, strict=True)):
+            afct, colour = m["afct"][label], figures.PALETTE[i]
+            half_ = (afct.high - afct.low) / 2
+            if wide:
+                # A bar has no foot on a logarithmic axis.
+                left.errorbar(i, time, half_, fmt="o", color=colour, capsize=3)
+            else:
+                left.bar(i, time, 0.7, yerr=half_, color=colour, capsize=3)
+            right.bar(i, m["loss"][label].mean, 0.7, color=colour)
             for ax, stated in ((left, STATED_MS), (right, STATED_LOSS)):
                 if label in stated:
                     ax.plot([i - 0.4, i + 0.4], [stated[label]] * 2, color=figures.INK, linestyle="--")
-        left.set(yscale="log", ylabel="AFCT (ms); dashed: stated")
-        right.set(ylabel="loss rate (%)")
+        left.set(ylabel="AFCT (ms); dashed: stated", **({"yscale": "log"} if wide else {"ylim": (0, None)}))
+        none_lost = not any(m["loss"][label].mean for label in who)
+        right.set(ylabel="loss rate (%)", ylim=(0, 1 if none_lost else None))
+        if none_lost:
+            right.set_title("no packet is lost here")
         for ax in (left, right):
             ax.set_xticks(x, [label.replace(" ", "\n", 1) for label in who], fontsize=8)
         left.set_title("Mix: short flows beside long ones")

@@ -47,8 +47,14 @@ pub const CUSTOM: Scenario = Scenario {
         FABRIC_DELAY,
         ParamSpec::new("link_delay", Kind::Duration, "", "propagation delay of every link of topology; must be given with it", "")
             .range(0.0, 1.0),
-        ParamSpec::new("buffer", Kind::Buffer, "100pkt", "buffer of a switch port of topology", "chosen")
-            .range(1.0, 1e12),
+        ParamSpec::new(
+            "buffer",
+            Kind::Buffer,
+            "100pkt",
+            "buffer of a switch port: of topology, or of a [[link]] that has none of its own",
+            "chosen",
+        )
+        .range(1.0, 1e12),
     ],
     defaults: &[("host_queue", "2pkt", "about Linux's TCP small queues: hosts do not queue whole windows")],
     profiles: &[],

@@ -67,7 +67,7 @@ fn from_tables(p: &Params, c: &Common, unused: &mut Vec<String>) -> Result<Topol
     if links.is_empty() {
         return Err(ParamError::new("link", "", "the file must have at least one [[link]]"));
     }
-    let mut default_queue_used = false;
+    let (mut default_queue_used, mut default_buffer_used) = (false, c.fabric.shared.is_some());
     for (i, item) in links.iter().enumerate() {
         let table = Table::read(format!("link[{}]", i + 1), item, "link", &TABLES[0])?;
         table.need("rate")?;
@@ -119,10 +119,19 @@ fn from_tables(p: &Params, c: &Common, unused: &mut Vec<String>) -> Result<Topol
                     let managed = switch || (!both && q.is_given("queue"));
                     let buffer = if limited {
                         buffer_used = true;
-                        let amount = q.amount("buffer");
-                        c.check_buffer(amount, || table.error("buffer", String::new()))?;
-                        // Memory that is shared is limited by link only where the link says so.
-                        (c.fabric.shared.is_none() || q.is_given("buffer")).then_some(amount)
+                        if q.is_given("buffer") {
+                            let amount = q.amount("buffer");
+                            c.check_buffer(amount, || table.error("buffer", String::new()))?;
+                            Some(amount)
+                        } else if c.fabric.shared.is_some() {
+                            // Memory that is shared is limited by link only where the link says so.
+                            None
+                        } else {
+                            default_buffer_used = true;
+                            let amount = p.amount("buffer");
+                            c.check_buffer(amount, || p.error("buffer", String::new()))?;
+                            Some(amount)
+                        }
                     } else {
                         None
                     };
@@ -161,6 +170,9 @@ fn from_tables(p: &Params, c: &Common, unused: &mut Vec<String>) -> Result<Topol
     }
     if !default_queue_used {
         p.no_effect("queue");
+    }
+    if !default_buffer_used {
+        p.no_effect("buffer");
     }
     Ok(t)
 }

@@ -1,7 +1,7 @@
 //! Workloads of a scenario file.
 
 use super::tables::Table;
-use crate::notes::Requests;
+use crate::notes::{headers_of_short_flows, Requests};
 use crate::scenario::{Common, RunId};
 use crate::summary_keys::{ARRIVALS_PER_S, OFFERED_LOAD, SIZE_MEAN_BYTES};
 use crate::topology::{route_stream, Routes, Topology};
@@ -222,13 +222,17 @@ impl Builder<'_> {
                 to.sort_unstable();
                 to.dedup();
                 let capacity: f64 = to.iter().map(|host| self.rate_into(*host)).sum();
-                let wire = 8.0 * sizes.mean() * self.wire_factor(template)?;
-                let per_second = q.float("load") * capacity / wire;
+                let (mss, overhead) = self.segment(template)?;
+                let wire = 8.0 * sizes.mean() * ((mss + overhead) / mss);
+                let load = q.float("load");
+                let per_second = load * capacity / wire;
                 self.senders_note(table, per_second * wire);
+                let said = format!("{}.load = {load}", table.path);
+                self.notes.extend(headers_of_short_flows(&said, load, sizes, mss, overhead));
                 // A summary has one such key: it belongs to the first workload with a load.
                 if !self.facts.iter().any(|f| f.0.is(&OFFERED_LOAD)) {
                     self.facts.push((&ARRIVALS_PER_S, per_second));
-                    self.facts.push((&OFFERED_LOAD, q.float("load")));
+                    self.facts.push((&OFFERED_LOAD, load));
                 }
                 Ok(("load", per_second))
             }
@@ -256,8 +260,8 @@ impl Builder<'_> {
         self.topology.links.iter().filter(|l| l.to == host).map(|l| l.rate.as_bps()).sum()
     }
 
-    /// Bytes on the wire per byte of payload, in full segments of the flows' protocol.
-    fn wire_factor(&self, template: &FlowRequest) -> Result<f64, ParamError> {
+    /// Payload of a full segment of the flows' protocol, and the bytes on the wire beside it.
+    fn segment(&self, template: &FlowRequest) -> Result<(f64, f64), ParamError> {
         let part = match template.protocol {
             0 => self.c.protocols[0].clone(),
             n => {
@@ -266,7 +270,7 @@ impl Builder<'_> {
             }
         };
         let cfg = part.1;
-        Ok(f64::from(cfg.mss + cfg.header_len() + self.c.framing) / f64::from(cfg.mss))
+        Ok((f64::from(cfg.mss), f64::from(cfg.header_len() + self.c.framing)))
     }
 
     /// What keeps requests of `bytes` in all from colliding at their client's port.
@@ -278,7 +282,8 @@ impl Builder<'_> {
         bytes: f64,
         spread: f64,
     ) -> Result<(), ParamError> {
-        let block = bytes * self.wire_factor(template)?;
+        let (mss, overhead) = self.segment(template)?;
+        let block = bytes * ((mss + overhead) / mss);
         let Some(port) = self.topology.links.iter().find(|l| l.to == client) else { return Ok(()) };
         let buffer = match port.buffer {
             Some(Amount::Bytes(b)) => b as f64,

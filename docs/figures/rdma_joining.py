@@ -1,6 +1,4 @@
-"""The figure docs/rdma-joining.png: a flow joins another, here and in the HPCC group's ns-3 (validation.md).
-
-python docs/rdma_joining.py            # writes rdma-joining.png beside this file
+"""A flow joins another, here and in the HPCC group's ns-3 (docs/validation.md).
 
 The points of the reference are in rdma-joining.csv, with their source; the curves are simulated.
 """
@@ -10,11 +8,12 @@ import tempfile
 from pathlib import Path
 
 import polars as pl
+from matplotlib.figure import Figure
 
 from penstock import figures
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "tests" / "validation"))
+sys.path.insert(0, str(HERE.parents[1] / "tests" / "validation"))
 
 import rdma_ns3 as ns3  # noqa: E402
 
@@ -45,8 +44,8 @@ def simulated(label: str, folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     return of.filter(pl.col("metric") == "rate_bps"), of.filter(pl.col("metric") == "queue_bytes")
 
 
-def main() -> None:
-    """Draw it."""
+def draw() -> Figure:
+    """Rates of both flows above, the queue below, a column per law."""
     points = pl.read_csv(HERE / "rdma-joining.csv", comment_prefix="#")
     with figures.style():
         figure, axes = figures.new(2, len(LAWS), width=10.5, height=4.8, sharex=True)
@@ -69,8 +68,4 @@ def main() -> None:
         axes[0].set_ylabel("rate (Gb/s)")
         axes[len(LAWS)].set_ylabel("queue (KB)")
         axes[0].legend(loc="lower left", fontsize=7, title="marks: reference", title_fontsize=7)
-        print(figures.write(figure, HERE, "rdma-joining"))
-
-
-if __name__ == "__main__":
-    main()
+    return figure

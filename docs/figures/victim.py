@@ -1,16 +1,14 @@
-"""The figure docs/victim.png: what pause does to a flow that shares no congested link (docs/fabric.md).
-
-python docs/victim.py            # writes victim.png beside this file
-"""
+"""What pause does to a flow that shares no congested link (docs/fabric.md): it runs docs/victim.toml."""
 
 from pathlib import Path
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 import penstock
 from penstock import figures
 
-HERE = Path(__file__).parent
+SCENARIO = Path(__file__).parents[1] / "victim.toml"
 #: Label, value of `pfc`, hatch: the bars differ without colour too.
 PORTS = (("without pause", "off", ""), ("with pause (PFC)", "on:xoff=100KB", "///"))
 SINKS = ("sink", "free")
@@ -28,7 +26,7 @@ PLACES = {
 
 def goodput(pfc: str) -> list[float]:
     """Gb/s into each of SINKS."""
-    found = penstock.run(HERE / "victim.toml", pfc=pfc)
+    found = penstock.run(SCENARIO, pfc=pfc)
     seconds = found.summaries[0]["measured_s"]
     of = {dst: found.flows.filter(found.flows["dst"] == dst)["acked_bytes"].sum() for dst in SINKS}
     return [of[dst] * 8 / seconds / 1e9 for dst in SINKS]
@@ -81,14 +79,10 @@ def draw_goodput(axes: Axes) -> None:
     axes.legend(loc="upper center", ncols=2, fontsize=8, columnspacing=1.0)
 
 
-def main() -> None:
-    """Draw both."""
+def draw() -> Figure:
+    """Both, side by side."""
     with figures.style():
         figure, (network, bars) = figures.new(1, 2, height=2.9, gridspec_kw={"width_ratios": [1.1, 1]})
         draw_network(network)
         draw_goodput(bars)
-        print(figures.write(figure, HERE, "victim"))
-
-
-if __name__ == "__main__":
-    main()
+    return figure
