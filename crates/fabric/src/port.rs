@@ -256,7 +256,7 @@ impl Port {
         ] {
             self.hooks |= if there { bit } else { 0 };
         }
-        let asks = hook::CONTROLLER | hook::LOSS | hook::DEQUEUE | hook::TELEMETRY;
+        let asks = hook::CONTROLLER | hook::LOSS | hook::DEQUEUE;
         if let Some(served) = &mut self.served {
             served.find_clear(&self.rule, self.hooks & asks != 0);
         }

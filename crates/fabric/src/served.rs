@@ -12,6 +12,14 @@ use crate::stats::ClassStats;
 use penstock_core::{DropCause, Ecn, QueueDiscipline, Verdict};
 use penstock_units::{Dur, Time};
 
+/// Who has a say when a packet leaves, or sees it, as a parameter of the code that is compiled for each.
+mod asks {
+    pub const NOBODY: u8 = 0;
+    /// Telemetry alone.
+    pub const TELEMETRY: u8 = 1;
+    pub const ANYBODY: u8 = 2;
+}
+
 /// State of a port that schedules.
 #[repr(C)]
 pub(crate) struct Served {
@@ -126,10 +134,14 @@ impl Port {
     /// instant.
     #[inline(always)]
     pub(crate) fn advance_served<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
-        if self.hooks & (hook::NOISE | hook::DEQUEUE | hook::TELEMETRY | hook::DEPARTURES) != 0 {
+        if self.hooks & (hook::NOISE | hook::DEQUEUE | hook::DEPARTURES) != 0 {
             self.advance_hooked(now, seg, fx);
         } else if self.free_at <= now {
-            self.replay::<false, S>(now, seg, fx);
+            if self.hooks & hook::TELEMETRY != 0 {
+                self.replay::<{ asks::TELEMETRY }, S>(now, seg, fx);
+            } else {
+                self.replay::<{ asks::NOBODY }, S>(now, seg, fx);
+            }
         }
     }
     #[inline(never)]
@@ -137,24 +149,28 @@ impl Port {
         if self.hooks & hook::NOISE != 0 {
             self.replay_noisy(now, seg, fx);
         } else if self.free_at <= now {
-            self.replay::<true, S>(now, seg, fx);
+            self.replay::<{ asks::ANYBODY }, S>(now, seg, fx);
         }
     }
-    /// Without noise the packet in service leaves at the instant the server is free again. `HOOKED`: somebody sees departures, or has
-    /// a say at dequeue.
+    /// Without noise the packet in service leaves at the instant the server is free again. `WHO`: who sees departures, or has a say at
+    /// dequeue.
     #[inline(never)]
-    fn replay<const HOOKED: bool, S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
+    fn replay<const WHO: u8, S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
         loop {
             let free_at = self.free_at;
             if self.ring.is_busy() {
                 let bytes = self.ring.at(self.ring.departing).bytes;
-                self.depart::<HOOKED, S>(free_at, bytes, seg);
+                if WHO == asks::ANYBODY {
+                    self.depart::<true, S>(free_at, bytes, seg);
+                } else {
+                    self.depart::<false, S>(free_at, bytes, seg);
+                }
             }
             let served = self.served();
             if served.waiting.occupied() & served.open == 0 {
                 return;
             }
-            if let Some(head) = self.start::<HOOKED, S>(free_at, seg, fx) {
+            if let Some(head) = self.start::<WHO, S>(free_at, seg, fx) {
                 fx.announce(head, self.number);
             }
             if self.free_at > now {
@@ -213,7 +229,7 @@ impl Port {
             if leaves <= starts {
                 let bytes = self.ring.at(self.ring.departing).bytes;
                 self.depart::<true, S>(leaves, bytes, seg);
-            } else if let Some(head) = self.start::<true, S>(starts, seg, fx) {
+            } else if let Some(head) = self.start::<{ asks::ANYBODY }, S>(starts, seg, fx) {
                 fx.announce(head, self.number);
             }
         }
@@ -222,13 +238,8 @@ impl Port {
     /// The server is free at `t` and takes the next packet, when there is one. Answers its arrival at the other end when
     /// nothing else is under way there.
     #[inline(always)]
-    fn start<const HOOKED: bool, S: Segments>(
-        &mut self,
-        t: u64,
-        seg: &mut S,
-        fx: &mut Effects,
-    ) -> Option<Time> {
-        if HOOKED {
+    fn start<const WHO: u8, S: Segments>(&mut self, t: u64, seg: &mut S, fx: &mut Effects) -> Option<Time> {
+        if WHO == asks::ANYBODY {
             return self.start_hooked(t, seg, fx);
         }
         let served = self.served.as_mut().expect("the port schedules");
@@ -238,8 +249,16 @@ impl Port {
         }
         let Some(line) = served.waiting.next(open) else {
             let cell = served.waiting.take_by_rule(open, |c| seg.flow(c))?;
+            if WHO == asks::TELEMETRY {
+                self.write_telemetry(t, cell.packet, cell.bytes, seg);
+            }
             return self.launch_taken(t, &cell);
         };
+        if WHO == asks::TELEMETRY {
+            let Cell { packet, bytes, .. } = *served.waiting.first(line);
+            self.write_telemetry(t, packet, bytes, seg);
+        }
+        let served = self.served.as_mut().expect("the port schedules");
         let cell = served.waiting.first(line);
         let (bytes, priority, since) = (cell.bytes, cell.priority(), cell.time);
         let finish = t + self.clock.time(u64::from(bytes) + u64::from(self.framing));
@@ -279,25 +298,26 @@ impl Port {
                 }
             }
             if self.hooks & hook::TELEMETRY != 0 {
-                self.write_telemetry(t, &cell, seg);
+                self.write_telemetry(t, cell.packet, cell.bytes, seg);
             }
             return self.launch_taken(t, &cell);
         }
     }
     /// What the packet carries on of this port: a header cannot tell what happens while its own packet is sent.
-    #[inline(never)]
-    fn write_telemetry<S: Segments>(&mut self, t: u64, cell: &Cell, seg: &mut S) {
+    #[inline]
+    fn write_telemetry<S: Segments>(&mut self, t: u64, packet: u32, length: u32, seg: &mut S) {
         let framing = u64::from(self.framing);
         let (packets, bytes) = (u64::from(self.queue_packets), self.queue_bytes);
         let sent = self.accepted_bytes - bytes + framing * (self.accepted_packets - packets);
+        let left = bytes - u64::from(length) + framing * (packets - 1);
         let hop = Hop {
             port: self.number,
             at: Time(t),
-            queue_bytes: bytes - u64::from(cell.bytes) + framing * (packets - 1),
+            queue_bytes: u32::try_from(left).unwrap_or(u32::MAX),
             sent_bytes: sent,
             rate: self.rate(),
         };
-        seg.on_hop(cell.packet, &hop);
+        seg.on_hop(packet, &hop);
     }
     /// Transmission of a packet begins that had waited.
     fn launch_taken(&mut self, t: u64, cell: &Cell) -> Option<Time> {
@@ -436,6 +456,9 @@ impl Port {
             served.waiting.push(cell, now.0);
             return Some(Time::NEVER);
         }
+        if self.hooks & hook::TELEMETRY != 0 {
+            self.write_telemetry(now.0, cell.packet, cell.bytes, seg);
+        }
         let mut finish = now.0 + self.clock.time(bytes + u64::from(self.framing));
         self.free_at = finish;
         if let (true, Some(noise)) = (self.hooks & hook::NOISE != 0, &mut self.extra.noise) {
@@ -443,7 +466,7 @@ impl Port {
         }
         let sojourn = finish - now.0;
         self.sojourn += u128::from(sojourn);
-        let lane = served.waiting.lane_mut(cell);
+        let lane = self.served.as_mut().expect("the port schedules").waiting.lane_mut(cell);
         lane.count_in(cell.bytes);
         lane.count_out(cell.bytes);
         lane.sojourn += sojourn as i64 as f64;

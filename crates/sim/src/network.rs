@@ -66,6 +66,8 @@ pub struct Network {
     only: Vec<u32>,
     /// Node that each link comes from.
     from: Vec<u32>,
+    /// Whether that is a host.
+    of_host: Vec<bool>,
     /// A packet that leaves a host needs a look at the map of priorities, or at several ports.
     asks_at_hosts: bool,
     /// The network is so large that every port has to be fetched from memory; the one that the packet after the next goes to.
@@ -146,6 +148,7 @@ impl Network {
             forwarding,
             to: graph.links.iter().map(|l| l.to).collect(),
             from: graph.links.iter().map(|l| l.from).collect(),
+            of_host: graph.links.iter().map(|l| graph.hosts[l.from as usize]).collect(),
             only,
             asks_at_hosts: false,
             looks_far: ports >= hops::LARGE,
@@ -279,11 +282,46 @@ impl Network {
         self.take_effects();
         arrived
     }
+    /// Carries out the arrivals by ports of switches up to and including `until`: up to the first packet that is at its destination, which is
+    /// the answer, to an arrival by a host's own port, a deadline of the network's own, or a lost packet. `now` is the time of the last one.
+    pub fn arrive_from_switches(&mut self, mut until: Time, now: &mut Time) -> Option<Cell> {
+        loop {
+            let next = self.arrivals.peek();
+            if next > until || self.of_host[self.arrivals.first() as usize] {
+                return None;
+            }
+            *now = next;
+            let port = self.arrivals.take();
+            self.last = port;
+            let arrived = self.arrive_by(next, port);
+            self.fetch_next();
+            if self.fabric.effects().any() {
+                self.drain_effects();
+                until = until.min(self.deadlines.peek());
+            }
+            if arrived.is_some() || !self.lost.is_empty() {
+                return arrived.map(|arrived| arrived.cell);
+            }
+        }
+    }
+    /// In a network that is not small the packet that is probably next is fetched, when its port has been ([`Self::fetch_coming`]).
+    #[inline(always)]
+    fn fetch_next(&self) {
+        if self.fetches {
+            if let Some(port) = self.arrivals.coming().and_then(|port| self.fabric.ports().get(port as usize))
+            {
+                port.prefetch_head();
+            }
+        }
+    }
     #[inline(never)]
     fn arrive_by(&mut self, now: Time, port: u32) -> Option<Arrived> {
         let arrival = self.fabric.arrive(now, port, &mut self.arena);
         if arrival.next != Time::NEVER {
             self.arrivals.push(arrival.next, port);
+        }
+        if self.fetches {
+            self.fetch_coming();
         }
         let mut arrived = None;
         if let Some(cell) = arrival.packet() {

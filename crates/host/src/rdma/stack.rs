@@ -177,6 +177,9 @@ impl Stack for RdmaStack {
         self.waited = Dur::ZERO;
     }
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
+        if !cell.has_payload() {
+            io.arena.prefetch_hops(cell.packet);
+        }
         let packet = io.arena.packets[cell.packet as usize];
         let conn = packet.conn();
         if let Some(scan) = &mut self.scan {
