@@ -242,6 +242,14 @@ impl Arrival {
     pub(crate) fn of(cell: Cell, next: Time) -> Arrival {
         Arrival { cell, is_packet: true, next }
     }
+    /// As [`crate::Fabric::arrive_into`] has it.
+    #[inline]
+    pub(crate) fn put(self, into: &mut Cell) -> (bool, Time) {
+        if self.is_packet {
+            *into = self.cell;
+        }
+        (self.is_packet, self.next)
+    }
     /// The packet that arrives at the other end; none when it is held up and has an event of its own ([`Effects::heads`]), or
     /// when the link failed meanwhile.
     #[inline]

@@ -368,7 +368,11 @@ impl Port {
         match self.arrive_fast(now, seg) {
             Some((cell, next)) => Arrival::of(cell, next),
             None if self.mode == Mode::Served && self.hooks & hook::HELD_UP == 0 => {
-                self.arrive_served(now, None, seg, fx)
+                let mut cell = Cell::default();
+                match self.arrive_served(now, None, seg, fx, &mut cell) {
+                    (true, next) => Arrival::of(cell, next),
+                    (false, next) => Arrival::none(next),
+                }
             }
             None => self.arrive_special(now, seg, fx),
         }

@@ -1,7 +1,7 @@
 //! The half of a port that chooses among waiting packets: what it counts, the replay of its choices, packets that nobody has a say
 //! about. The others are in `admit.rs`, pause and failures in `outage.rs`.
 
-use crate::arena::{Arrival, Effects, Hop, Loss, Lost, Offered, Segments};
+use crate::arena::{Effects, Hop, Loss, Lost, Offered, Segments};
 use crate::buffer::Buffer;
 use crate::cell::{Cell, PRIORITIES};
 use crate::config::{ClassConfig, Service, Trim};
@@ -194,7 +194,8 @@ impl Port {
         }
         Some(self.pop_fifo())
     }
-    /// The event of a port that schedules and holds nothing up. A quiet buffer is told of the packet, unless it has been before.
+    /// The event of a port that schedules and holds nothing up: whether a packet arrives, which is put into `into`, and when the next event is.
+    /// A quiet buffer is told of the packet, unless it has been before.
     #[inline(always)]
     pub(crate) fn arrive_served<S: Segments>(
         &mut self,
@@ -202,20 +203,24 @@ impl Port {
         buffer: Option<&mut Buffer>,
         seg: &mut S,
         fx: &mut Effects,
-    ) -> Arrival {
+        into: &mut Cell,
+    ) -> (bool, Time) {
         self.advance_served(now.0, seg, fx);
         let ring = &mut self.ring;
         let head = ring.head;
         let cell = ring.at(head);
         // The link may have failed meanwhile.
         if head == ring.departing || cell.time + self.delay != now.0 {
-            return Arrival::none(Time::NEVER);
+            return (false, Time::NEVER);
         }
         if let Some(buffer) = buffer.filter(|_| ring.unreleased == head) {
             buffer.release_quiet(self.local, cell);
             ring.unreleased = head.wrapping_add(1);
         }
-        Arrival::of(ring.pop().with_ingress(self.ingress), self.next_arrival())
+        *into = *ring.at(head);
+        into.ingress = self.ingress;
+        ring.head = head.wrapping_add(1);
+        (true, self.next_arrival())
     }
     fn replay_noisy<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
         loop {

@@ -225,24 +225,24 @@ impl Network {
             trace.sent(now, &cell, &self.arena);
         }
         let queued = match self.only[src as usize] {
-            SEVERAL => self.forward(now, src, cell),
+            SEVERAL => self.forward(now, src, &mut cell),
             port if self.trace.is_none() => self.put(now, port, cell).then_some(port),
-            port => self.offer(now, port, cell).then_some(port),
+            port => self.offer(now, port, &cell).then_some(port),
         };
         self.take_effects();
         queued.map(|port| self.fabric.ports()[port as usize].free_at())
     }
     /// Node `at` sends a packet on; answers by which port, `None` when it is lost there.
-    fn forward(&mut self, now: Time, at: u32, mut cell: Cell) -> Option<u32> {
+    fn forward(&mut self, now: Time, at: u32, cell: &mut Cell) -> Option<u32> {
         let Network { forwarding, fabric, arena, .. } = self;
         let backlog = |port| {
             fabric.advance(now, port, arena);
             fabric.ports()[port as usize].queue_bytes()
         };
-        match forwarding.next(at, &mut cell, now, backlog) {
+        match forwarding.next(at, cell, now, backlog) {
             Some(port) => self.offer(now, port, cell).then_some(port),
             None => {
-                self.no_way(now, cell);
+                self.no_way(now, *cell);
                 None
             }
         }
@@ -293,6 +293,13 @@ impl Network {
             *now = next;
             let port = self.arrivals.take();
             self.last = port;
+            if self.fetches {
+                let head = self.fabric.ports()[port as usize].head();
+                if head.to == self.to[port as usize] {
+                    self.arena.prefetch(head.packet);
+                    self.arena.prefetch_hops(head.packet);
+                }
+            }
             let arrived = self.arrive_by(next, port);
             self.fetch_next();
             if self.fabric.effects().any() {
@@ -316,15 +323,16 @@ impl Network {
     }
     #[inline(never)]
     fn arrive_by(&mut self, now: Time, port: u32) -> Option<Arrived> {
-        let arrival = self.fabric.arrive(now, port, &mut self.arena);
-        if arrival.next != Time::NEVER {
-            self.arrivals.push(arrival.next, port);
+        let mut cell = Cell::default();
+        let (is_packet, next) = self.fabric.arrive_into(now, port, &mut self.arena, &mut cell);
+        if next != Time::NEVER {
+            self.arrivals.push(next, port);
         }
         if self.fetches {
             self.fetch_coming();
         }
         let mut arrived = None;
-        if let Some(cell) = arrival.packet() {
+        if is_packet {
             if self.gates.is_some() && self.hand_over(port, &cell) {
                 return None;
             }
@@ -338,13 +346,13 @@ impl Network {
                 self.arena.packets[cell.packet as usize].ecn = cell.ecn();
                 arrived = Some(Arrived { cell, port });
             } else {
-                self.forward(now, at, cell);
+                self.forward(now, at, &mut cell);
             }
         }
         arrived
     }
-    fn offer(&mut self, now: Time, port: u32, cell: Cell) -> bool {
-        let offered = self.fabric.offer(now, port, cell, &mut self.arena);
+    fn offer(&mut self, now: Time, port: u32, cell: &Cell) -> bool {
+        let offered = self.fabric.offer_copy(now, port, cell, &mut self.arena);
         if let Some(trace) = &mut self.trace {
             match offered {
                 Offered::Dropped(loss) => trace.dropped(now, port, cell.packet, Some(loss), true),
