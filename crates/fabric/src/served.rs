@@ -29,6 +29,8 @@ pub(crate) struct Served {
     pub paused: u8,
     /// A packet that finds room is queued without a question: nobody has a say but the port's threshold.
     clear: bool,
+    /// Some packets may be trimmed ([`Self::trim`], which is far from here in memory).
+    pub trims: bool,
     pub waiting: Waiting,
     pub classes: [ClassConfig; PRIORITIES],
     pub trim: Option<Trim>,
@@ -52,6 +54,7 @@ impl Served {
             open: u8::MAX,
             paused: 0,
             clear: false,
+            trims: service.trim.is_some(),
             waiting: Waiting::new(service.scheduler),
             dequeue_rules: classes.iter().any(|c| c.rule.wants_dequeue()),
             class_rules: classes.iter().any(|c| !matches!(c.rule, Rule::DropTail)),
