@@ -225,7 +225,7 @@ impl Port {
             node: u32::MAX,
             local: 0,
             sojourn: 0,
-            clock: Clock::new(c.rate),
+            clock: if c.whole_ns { Clock::whole_ns(c.rate) } else { Clock::new(c.rate) },
             changed_at: 0,
             extra: Box::new(extra),
             served: c.service.map(|s| Box::new(Served::new(*s))),

@@ -269,7 +269,7 @@ impl Port {
         let served = self.served.as_mut().expect("the port schedules");
         let cell = served.waiting.first(line);
         let (bytes, priority, since) = (cell.bytes, cell.priority(), cell.time);
-        let finish = t + self.clock.time(u64::from(bytes) + u64::from(self.framing));
+        let finish = self.clock.finish(t, u64::from(bytes) + u64::from(self.framing));
         self.free_at = finish;
         let first = self.ring.is_empty();
         self.ring.push_at(cell, finish);
@@ -329,7 +329,7 @@ impl Port {
     }
     /// Transmission of a packet begins that had waited.
     fn launch_taken(&mut self, t: u64, cell: &Cell) -> Option<Time> {
-        let mut finish = t + self.clock.time(u64::from(cell.bytes) + u64::from(self.framing));
+        let mut finish = self.clock.finish(t, u64::from(cell.bytes) + u64::from(self.framing));
         self.free_at = finish;
         if let (true, Some(noise)) = (self.hooks & hook::NOISE != 0, &mut self.extra.noise) {
             finish = noise.shift(finish, cell.is_noisy());
@@ -467,7 +467,7 @@ impl Port {
         if self.hooks & hook::TELEMETRY != 0 {
             self.write_telemetry(now.0, cell.packet, cell.bytes, seg);
         }
-        let mut finish = now.0 + self.clock.time(bytes + u64::from(self.framing));
+        let mut finish = self.clock.finish(now.0, bytes + u64::from(self.framing));
         self.free_at = finish;
         if let (true, Some(noise)) = (self.hooks & hook::NOISE != 0, &mut self.extra.noise) {
             finish = noise.shift(finish, cell.is_noisy());

@@ -281,7 +281,8 @@ impl RateLaw for Hpcc {
         }
     }
     fn moves_departures(&self) -> bool {
-        true
+        // The first ACK changes nothing: there is nothing to compare it with.
+        self.last_update.is_some()
     }
     fn observe(&self, report: &mut Report<'_>) {
         report(&LOAD, self.u);
