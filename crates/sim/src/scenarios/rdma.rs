@@ -60,7 +60,7 @@ pub const RDMA: Scenario = Scenario {
             "sizes",
             Kind::Text,
             "websearch",
-            "sizes of flows: websearch, cdf:FILE, fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN",
+            "sizes of flows: websearch, fb-hadoop, cdf:FILE, fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN",
             "section 5.1: WebSearch and FB_Hadoop",
         ),
         FILE_PARAMS[0],
