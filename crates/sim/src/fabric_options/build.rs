@@ -344,7 +344,7 @@ pub fn meet_needs(setup: &mut Setup, given: impl Fn(&str) -> bool) -> Result<(),
 /// # Errors
 /// One whose delay is not a whole number of nanoseconds.
 pub fn check_clock(setup: &Setup) -> Result<(), ParamError> {
-    let bad = |l: &&Link| l.delay == Dur::ZERO || l.delay.0 % 1000 != 0;
+    let bad = |l: &&Link| l.delay == Dur::ZERO || !l.delay.0.is_multiple_of(1000);
     match setup.topology.links.iter().find(bad).filter(|_| setup.fabric.whole_ns) {
         Some(link) => {
             let rule = format!("needs delays of a whole number of nanoseconds; a link has {}", link.delay);
