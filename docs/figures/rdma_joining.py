@@ -28,14 +28,12 @@ LAWS = {
 
 def simulated(label: str, folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rates of both flows and the queue over time, a sample each 5 us of 3 ms."""
-    size = ns3.packet(label)
     result = ns3.run(
         folder,
-        ns3.star(3, ns3.whole_ns(100, size)),
+        ns3.star(3, 100),
         [(0, 2, 150_000_000, 0.0), (1, 2, 150_000_000, 1e6)],
         ns3.protocol(label, 52_000, 4160),
         duration_ns=3e6,
-        size=size,
         bottleneck="s->h2",
         sample="5us",
         series=True,

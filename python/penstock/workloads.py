@@ -139,8 +139,8 @@ class Poisson(Workload):
     `load`, the offered share of the links into the hosts of `to` with headers (1 = all of it).
 
     `sizes` is a number of bytes, "fixed:SIZE", "uniform:MIN:MAX", "exponential:MEAN", "pareto:SHAPE:MEAN",
-    "websearch" or "cdf:FILE" (the last two read by `cdf_rule`, the file in `cdf_unit`). At most `count`
-    flows.
+    "websearch", "fb-hadoop" or "cdf:FILE" (the last three read by `cdf_rule`, the file in `cdf_unit`). At
+    most `count` flows.
     """
 
     table = "poisson"

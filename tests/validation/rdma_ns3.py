@@ -4,15 +4,12 @@ The reference is the simulator published with HPCC (SIGCOMM 2019), in the fork t
 (SIGCOMM 2024), built and run
 apart from this repository. Its clock counts whole nanoseconds and cuts off what is left of them, so its links
 are a little faster
-than they say: `whole_ns` gives the rate at which a packet takes the same time. So whole times meet: a packet
-arrives at the very instant at which the one before it has left. There the reference lets the arrival come
-first, here the departure does; `run` makes ports of switches take a picosecond longer for a packet, so that
-the departure is the later one here too (docs/validation.md).
+than they say, and a packet arrives at the very instant at which the one before it has left. `run` has the
+same clock (`clock=whole-ns`), or an exact one (docs/validation.md).
 """
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +40,6 @@ def protocol(label: str, window: int, base_rtt_ns: float) -> str:
     law = label.removesuffix("_win").removesuffix("_nowin")
     has_window = (label.endswith("_win") or law in WINDOWED) and not label.endswith("_nowin")
     text = f"{LAWS[law]},base_rtt={base_rtt_ns}ns,window={window if has_window else 'off'}"
-    # Pairs have the rate that links are said to have, not the one at which packets take whole nanoseconds.
-    # HPCC learns of the latter by telemetry, so there all rates are larger alike.
-    text += "" if law.startswith("hpcc") else ",rate_max=100Gbps"
     # Acknowledgements share the class of data where there is a window, else they go first.
     return f"{text},control_priority=3" if has_window else text
 
@@ -53,19 +47,6 @@ def protocol(label: str, window: int, base_rtt_ns: float) -> str:
 def packet(label: str) -> int:
     """Bytes of a full packet."""
     return 1048 + (42 if label.startswith("hpcc") else 8 if label.startswith("timely") else 0)
-
-
-def whole_ns(gbps: float, size: int) -> float:
-    """The rate in Gb/s at which a packet of `size` bytes takes the whole nanoseconds that it takes in the
-    reference."""
-    exact = size * 8 / gbps
-    # Where it is a whole number already, one less: the conversion of the reference ends just below it.
-    return size * 8 / (math.ceil(exact) - 1)
-
-
-def later(gbps: float, size: int) -> float:
-    """The rate at which a packet of `size` bytes takes a picosecond longer."""
-    return size * 8 / (size * 8 / gbps + 1e-3)
 
 
 def star(hosts: int, gbps: float) -> list[tuple[str, str, float]]:
@@ -84,21 +65,18 @@ def run(
     law: str,
     *,
     duration_ns: float,
-    size: int,
     buffer: str = "32MiB",
     seed: int = 1,
-    ties: str = "arrival",
+    exact: bool = False,
     **keys: Any,
 ) -> RunSet:
-    """Runs flows over links of 1 us each; files go to `path`. `size` is a full packet; with
-    `ties="departure"` ports of switches have the rates of the links.
-    """
+    """Runs flows over links of 1 us each; files go to `path`. `exact`: with an exact clock."""
     nodes = {name for a, b, _ in links for name in (a, b)}
     number = {"h": "hosts", "s": "switches"}
     text = ['scenario = "custom"', 'segment = "1000B"', 'send_jitter = "0s"']
     text += [
         f'duration = "{duration_ns}ns"',
-        f'protocol = "{law}"',
+        f'protocol = "{law}{"" if exact else ",clock=whole-ns"}"',
         f'buffer = "shared:alpha=1,size={buffer}"',
     ]
     written = {k: str(v).lower() if isinstance(v, bool) else repr(v) for k, v in keys.items()}
@@ -108,9 +86,8 @@ def run(
         text.append(f"{key} = {names}".replace("'", '"'))
     for a, b, gbps in links:
         for start, end in ((a, b), (b, a)):
-            rate = later(gbps, size) if start[0] == "s" and ties == "arrival" else gbps
             ends = f'from = "{start}"\nto = "{end}"'
-            text += ["", "[[link]]", ends, f'rate = "{rate * 1e9:.0f}bps"', 'delay = "1us"']
+            text += ["", "[[link]]", ends, f'rate = "{gbps * 1e9:.0f}bps"', 'delay = "1us"']
     text += ["", "[[workload]]", 'kind = "trace"', 'file = "flows.csv"', ""]
     rows = [f"{start * 1e-9:.12f},h{src},h{dst},{size}" for src, dst, size, start in flows]
     (path / "flows.csv").write_text("\n".join(["start_s,src,dst,bytes", *rows]) + "\n")

@@ -2,8 +2,8 @@
 16 to 1, 32 hosts. Where they lie is said by `PENSTOCK_RDMA_REFERENCE`; what is in them, by
 docs/validation.md.
 
-As a program: `python tests/validation/rdma_reference.py [two|incast|hosts|shards] ...` prints the figures of
-docs/validation.md.
+As a program: `python tests/validation/rdma_reference.py [two|incast|hosts|shards] [exact]` prints the figures
+of docs/validation.md; `exact` = with an exact clock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _run(links: list[tuple[str, str, float]], flows: list[ns3.Flow], law: str, *
 # ---- two flows ---------------------------------------------------------------------------------------------
 
 
-def two(name: str, *, seed: int = 1, ties: str = "arrival") -> tuple[pl.DataFrame, pl.DataFrame, float]:
+def two(name: str, *, seed: int = 1, exact: bool = False) -> tuple[pl.DataFrame, pl.DataFrame, float]:
     """Two flows of `a_NAME.csv` (`2join_hpcc`, `fine2_timely`): the reference and this repository, with the
     columns `t_us`, `queue_B`, `rate_0`, `rate_1` in bit/s; and the largest queue here, in bytes, as the
     reference counts it: without the packet on the wire.
@@ -52,13 +52,12 @@ def two(name: str, *, seed: int = 1, ties: str = "arrival") -> tuple[pl.DataFram
     second = 1e6 if setup == "2join" else 0.0
     end = reference["t_us"][-1] * 1e3
     result = _run(
-        ns3.star(3, ns3.whole_ns(100, size)),
+        ns3.star(3, 100.0),
         [(0, 2, 150_000_000, 0.0), (1, 2, 150_000_000, second)],
         ns3.protocol(label, 52_000, 4160),
         duration_ns=end + 1,
-        size=size,
         seed=seed,
-        ties=ties,
+        exact=exact,
         bottleneck="s->h2",
         sample=step,
         series=True,
@@ -103,17 +102,15 @@ def two_names() -> list[str]:
 # ---- 16 to 1 with pause frames -----------------------------------------------------------------------------
 
 
-def incast(label: str, *, seed: int = 1, ties: str = "arrival") -> RunSet:
+def incast(label: str, *, seed: int = 1, exact: bool = False) -> RunSet:
     """16 senders of 500 KB, 2 MiB of buffer."""
-    size = ns3.packet(label)
     return _run(
-        ns3.star(17, ns3.whole_ns(100, size)),
+        ns3.star(17, 100.0),
         [(i, 16, 500_000, 1000.0) for i in range(16)],
         ns3.protocol(label, 52_000, 4160),
         duration_ns=3e6,
-        size=size,
         seed=seed,
-        ties=ties,
+        exact=exact,
         buffer="2MiB",
         bottleneck="s->h16",
     )
@@ -129,15 +126,13 @@ def incast_summary(label: str) -> dict[str, float]:
 
 
 def hosts(
-    label: str, *, seed: int = 1, ties: str = "arrival"
+    label: str, *, seed: int = 1, exact: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Slowdowns of the 2,500 flows of the 32-host run: the reference's and this repository's."""
-    size = ns3.packet(label)
     flows = pl.read_csv(FOLDER / "new" / "d_flows.csv")
     fct = pl.read_csv(FOLDER / "new" / "d_fct.csv")[f"buf32M_{label}_fct_ns"].to_numpy()
-    near, far = ns3.whole_ns(100, size), ns3.whole_ns(400, size)
-    links = [(f"h{i}", f"s{i // 8}", near) for i in range(32)]
-    links += [(f"s{leaf}", f"s{spine}", far) for leaf in range(4) for spine in (4, 5)]
+    links = [(f"h{i}", f"s{i // 8}", 100.0) for i in range(32)]
+    links += [(f"s{leaf}", f"s{spine}", 400.0) for leaf in range(4) for spine in (4, 5)]
     first = float(flows["start_ns"][0])
     start = (flows["start_ns"] - first + 1000.0).to_list()
     trace = list(zip(flows["src"], flows["dst"], flows["size_bytes"], start, strict=True))
@@ -146,9 +141,8 @@ def hosts(
         trace,
         ns3.protocol(label, 102_500, 8200),
         duration_ns=start[-1] + 200e6,
-        size=size,
         seed=seed,
-        ties=ties,
+        exact=exact,
         bottleneck="s0->h0",
     )
     ideal = flows["ideal_ns"].to_numpy()
@@ -163,7 +157,7 @@ def shard_numbers() -> list[int]:
 
 
 def shard(
-    number: int, *, seed: int = 1, ties: str = "arrival"
+    number: int, *, seed: int = 1, exact: bool = False
 ) -> tuple[str, NDArray[np.float64], NDArray[np.float64]]:
     """A shard of m3: its law, and the slowdowns of its flows in the reference and here. Three hosts at 10
     Gb/s, 100 Tb/s and 10 Gb/s around one switch; buffers without effect, as found by who re-ran it.
@@ -172,13 +166,7 @@ def shard(
     row = table.filter(pl.col("shard") == number).row(0, named=True)
     flows = pl.read_csv(FOLDER / "m3_shards" / f"flows_{number}.csv")
     mode = int(row["cc_mode"])
-    law, label = {
-        1: ("dcqcn", "none"),
-        3: ("hpcc", "hpcc"),
-        7: ("timely", "timely"),
-        8: ("dctcp-roce", "none"),
-    }[mode]
-    size = ns3.packet(label)
+    law = {1: "dcqcn", 3: "hpcc", 7: "timely", 8: "dctcp-roce"}[mode]
     keys = {
         "rules": "hpcc-ns3",
         "base_rtt": f"{row['base_rtt_ns']}ns",
@@ -206,17 +194,15 @@ def shard(
         keys["rate_ai"] = f"{row['rate_ai_Mbps']}Mbps"
     if mode in (1, 7):
         keys["rate_hai"] = f"{row['rate_hai_Mbps']}Mbps"
-    rate = ns3.whole_ns(10, size)
     first = float(flows["start_ns"][0])
     start = (flows["start_ns"] - first + 1000.0).to_list()
     result = _run(
-        [("h0", "s", rate), ("h1", "s", 100_000.0), ("h2", "s", rate)],
+        [("h0", "s", 10.0), ("h1", "s", 100_000.0), ("h2", "s", 10.0)],
         list(zip(flows["src"], flows["dst"], flows["size_bytes"], start, strict=True)),
         f"{law}:{','.join(f'{k}={v}' for k, v in keys.items())}",
         duration_ns=start[-1] + 500e6,
-        size=size,
         seed=seed,
-        ties=ties,
+        exact=exact,
         pfc="off",
         bottleneck="s->h2",
     )
@@ -235,20 +221,20 @@ def seed_spread() -> dict[int, float]:
 # ---- as a program ------------------------------------------------------------------------------------------
 
 
-def _print_two(ties: str) -> None:
+def _print_two(exact: bool) -> None:
     for name in two_names():
-        reference, own, peak = two(name, ties=ties)
+        reference, own, peak = two(name, exact=exact)
         off = 100 * rate_difference(reference, own)
         print(
             f"{name:22} rates {off:5.2f} %, largest queue {peak:9.0f} B ({queue_peak(name):9.0f})", flush=True
         )
 
 
-def _print_incast(ties: str) -> None:
+def _print_incast(exact: bool) -> None:
     for label in ("none", "dcqcn_paper", "hpcc", "dcqcn"):
         row = incast_summary(label)
         for seed in range(1, 5 if label == "dcqcn" else 2):
-            result = incast(label, seed=seed, ties=ties)
+            result = incast(label, seed=seed, exact=exact)
             last = max(ns3.completion_ns(result)) / 1e3
             peak = (result.mean("queue_max_packets") - 1) * ns3.packet(label)
             print(
@@ -258,17 +244,17 @@ def _print_incast(ties: str) -> None:
             )
 
 
-def _print_hosts(ties: str) -> None:
+def _print_hosts(exact: bool) -> None:
     for label in ("hpcc", "dcqcn"):
-        reference, own = hosts(label, ties=ties)
+        reference, own = hosts(label, exact=exact)
         for name, of in (("reference", reference), ("here", own)):
             p50, p99 = np.percentile(of, [50, 99])
             print(f"{label:6} {name:10} mean {of.mean():.4f}, median {p50:.4f}, 99 % {p99:.4f}", flush=True)
 
 
-def _print_shards(ties: str) -> None:
+def _print_shards(exact: bool) -> None:
     for number in shard_numbers():
-        law, reference, own = shard(number, ties=ties)
+        law, reference, own = shard(number, exact=exact)
         off = np.abs(own / reference - 1)
         p50, p99 = np.percentile(off, [50, 99])
         mean = own.mean() / reference.mean() - 1
@@ -280,14 +266,8 @@ def _print_shards(ties: str) -> None:
 
 
 if __name__ == "__main__":
-    wanted = [word for word in sys.argv[1:] if word not in ("departure", "arrival")] or [
-        "two",
-        "incast",
-        "hosts",
-        "shards",
-    ]
-    rule = "departure" if "departure" in sys.argv else "arrival"
+    wanted = [word for word in sys.argv[1:] if word != "exact"] or ["two", "incast", "hosts", "shards"]
     for what in wanted:
         {"two": _print_two, "incast": _print_incast, "hosts": _print_hosts, "shards": _print_shards}[what](
-            rule
+            "exact" in sys.argv
         )

@@ -17,7 +17,8 @@ pytestmark = [
     pytest.mark.skipif(not ref.FOLDER.is_dir(), reason="PENSTOCK_RDMA_REFERENCE names no directory"),
 ]
 
-MEAN_MISSES = {70}
+# Where marks are not random: a few flows, by whole packets of another one that go before or behind.
+TAIL_MISSES = {50, 68}
 
 
 @cache
@@ -37,7 +38,7 @@ def test_mean_slowdown_of_every_shard() -> None:
     missed = {
         number for number, (_, mean, _, _) in shards().items() if abs(mean) > 0.02 + spread.get(number, 0.0)
     }
-    assert missed == MEAN_MISSES
+    assert not missed
 
 
 def test_median_error_of_a_flow_of_every_shard() -> None:
@@ -48,13 +49,15 @@ def test_median_error_of_a_flow_of_every_shard() -> None:
 
 
 def test_tail_of_the_error_of_a_flow() -> None:
-    """At most 5 % at the 99th percentile was the goal; 26 of 50 meet it, and no fewer may."""
-    assert sum(p99 <= 0.05 for *_, p99 in shards().values()) >= 26
+    """At most 5 % at the 99th percentile, where marks are not random; of the seven with random marks one."""
+    spread = ref.seed_spread()
+    missed = {n for n, found in shards().items() if found[3] > 0.05}
+    assert {n for n in missed if spread.get(n, 0.0) < 2e-4} == TAIL_MISSES
+    assert len(missed) <= 8
 
 
 # The largest queue of two flows that start together, and rates that miss; DCQCN's marks are random.
-RATE_MISSES = {"2join_timely", "2join_hpcc_mi5", "2join_dcqcn", "2join_dcqcn_paper"}
-QUEUE_MISSES = {"fine2_dcqcn"}
+RATE_MISSES = {"2join_dcqcn_paper"}
 
 
 @pytest.mark.parametrize("name", ref.two_names())
@@ -64,9 +67,7 @@ def test_two_flows(name: str) -> None:
     off = ref.rate_difference(reference, own)
     assert (off > 0.05) == (name in RATE_MISSES), f"rates are {100 * off:.2f} % of the link off"
     ratio = peak / ref.queue_peak(name)
-    assert (abs(ratio - 1) > 0.05) == (name in QUEUE_MISSES), (
-        f"the largest queue is {ratio:.3f} of the reference's"
-    )
+    assert ratio == pytest.approx(1, abs=0.05), f"the largest queue is {ratio:.3f} of the reference's"
 
 
 @pytest.mark.parametrize("label", ["dcqcn", "dcqcn_paper"])
@@ -81,13 +82,16 @@ def test_random_marks_make_as_much_difference_as_the_two_simulators(label: str) 
 
 @pytest.mark.parametrize("label", ["none", "dcqcn_paper", "hpcc"])
 def test_sixteen_to_one_with_pause_frames(label: str) -> None:
-    """Last completion within 2 %, largest queue 5 %, pauses 10 % of the reference's; DCQCN's miss that."""
+    """Last completion within 2 %, largest queue 5 %, pauses 10 % of the reference's. With random marks the
+    pauses are the mean of ten seeds, of which the reference has one.
+    """
     result, given = ref.incast(label), ref.incast_summary(label)
     assert max(ns3.completion_ns(result)) / 1e3 == pytest.approx(given["last_fct_us"], rel=0.02)
     peak = (result.mean("queue_max_packets") - 1) * ns3.packet(label)
     assert peak == pytest.approx(given["queue_peak_B"], rel=0.05)
-    missed = abs(result.mean("pauses") - given["pauses_rx"]) > 0.1 * given["pauses_rx"]
-    assert missed == (label == "dcqcn_paper")
+    seeds = range(1, 11) if label == "dcqcn_paper" else [1]
+    pauses = [ref.incast(label, seed=seed).mean("pauses") for seed in seeds]
+    assert np.mean(pauses) == pytest.approx(given["pauses_rx"], rel=0.1)
     assert result.mean("drops") == 0
 
 

@@ -28,8 +28,8 @@ pub struct Hop {
     pub port: u32,
     /// When the first bit leaves.
     pub at: Time,
-    /// Bytes left behind in the port, framing included.
-    pub queue_bytes: u64,
+    /// Bytes left behind in the port, framing included; more than 4 GB are told as 4 GB.
+    pub queue_bytes: u32,
     /// Bytes the port has sent before this packet since the start of the run, framing included.
     pub sent_bytes: u64,
     /// Rate of the link.
@@ -39,21 +39,25 @@ pub struct Hop {
 /// Most hops that are written down for a packet; more are passed without a trace.
 pub const MAX_HOPS: usize = 8;
 
-/// What telemetry has been written down for a packet.
+/// Room for the telemetry of a packet: two hops in a cache line.
 #[derive(Clone, Copy)]
-struct Hops {
-    /// The packet asks for it; one that only carries another's does not.
-    wanted: bool,
-    len: u8,
-    list: [Hop; MAX_HOPS],
+#[repr(align(64))]
+struct Block([Hop; MAX_HOPS]);
+const _: () = assert!(core::mem::size_of::<Hop>() == 32);
+
+impl Block {
+    const EMPTY: Block =
+        Block([Hop { port: 0, at: Time::ZERO, queue_bytes: 0, sent_bytes: 0, rate: Rate(0) }; MAX_HOPS]);
 }
 
-impl Hops {
-    const NONE: Hops = Hops {
-        wanted: false,
-        len: 0,
-        list: [Hop { port: 0, at: Time::ZERO, queue_bytes: 0, sent_bytes: 0, rate: Rate(0) }; MAX_HOPS],
-    };
+/// Which telemetry a packet has. Apart from the telemetry, so that a port of a large network writes its own down without a wait for
+/// what others have written.
+#[derive(Clone, Copy)]
+struct Kept {
+    block: u32,
+    len: u8,
+    /// The packet asks for it; one that only carries another's does not.
+    wanted: bool,
 }
 
 /// Segments and their headers, by slot. Slots are recycled, so memory follows the packets in flight.
@@ -66,7 +70,8 @@ pub struct Arena {
     free: Vec<u32>,
     with_headers: bool,
     /// Telemetry, in the same slots; empty when it is not kept.
-    hops: Vec<Hops>,
+    kept: Vec<Kept>,
+    blocks: Vec<Block>,
     with_telemetry: bool,
 }
 
@@ -109,14 +114,15 @@ impl Arena {
     #[inline]
     pub fn renew(&mut self, id: u32) {
         if self.with_telemetry {
-            (self.hops[id as usize].wanted, self.hops[id as usize].len) = (false, 0);
+            (self.kept[id as usize].wanted, self.kept[id as usize].len) = (false, 0);
         }
     }
     #[cold]
     fn grow(&mut self) -> u32 {
         self.packets.push(Packet::default());
         if self.with_telemetry {
-            self.hops.push(Hops::NONE);
+            self.kept.push(Kept { block: self.blocks.len() as u32, len: 0, wanted: false });
+            self.blocks.push(Block::EMPTY);
         }
         if self.with_headers {
             self.headers.push(CcHeader::NONE);
@@ -149,34 +155,29 @@ impl Arena {
     /// The packet in `slot` asks the ports on its way for telemetry, from now on; nothing where none is kept.
     #[inline]
     pub fn ask_telemetry(&mut self, slot: u32) {
-        if let Some(hops) = self.hops.get_mut(slot as usize) {
-            (hops.wanted, hops.len) = (true, 0);
+        if let Some(kept) = self.kept.get_mut(slot as usize) {
+            (kept.wanted, kept.len) = (true, 0);
         }
     }
     /// What the packet in `slot` carries of it, in the order of its hops: its own, or that of the packet it answers.
     #[inline]
     pub fn hops(&self, slot: u32) -> &[Hop] {
-        self.hops.get(slot as usize).map_or(&[], |hops| &hops.list[..usize::from(hops.len)])
+        let Some(kept) = self.kept.get(slot as usize) else { return &[] };
+        &self.blocks[kept.block as usize].0[..usize::from(kept.len)]
     }
-    /// The packet in `slot` carries `hops` back and asks for none of its own; of more than [`MAX_HOPS`] the first.
-    pub fn set_hops(&mut self, slot: u32, hops: &[Hop]) {
-        if let Some(own) = self.hops.get_mut(slot as usize) {
-            let n = hops.len().min(MAX_HOPS);
-            (own.wanted, own.len) = (false, n as u8);
-            own.list[..n].copy_from_slice(&hops[..n]);
-        }
+    /// Asks the processor to fetch them.
+    #[inline]
+    pub fn prefetch_hops(&self, slot: u32) {
+        self.hops(slot).iter().step_by(2).for_each(prefetch);
     }
-    /// The packet in `to` answers that in `from` and carries its telemetry back.
+    /// The packet in `to` answers that in `from` and carries its telemetry back, which the other has no longer.
     #[inline]
     pub fn carry_hops(&mut self, from: u32, to: u32) {
         if self.with_telemetry {
-            // Room for eight hops is five cache lines; most packets have one or three.
             let (from, to) = (from as usize, to as usize);
-            let len = self.hops[from].len;
-            for i in 0..usize::from(len) {
-                self.hops[to].list[i] = self.hops[from].list[i];
-            }
-            (self.hops[to].wanted, self.hops[to].len) = (false, len);
+            let (full, spare) = (self.kept[from], self.kept[to]);
+            self.kept[to] = Kept { wanted: false, ..full };
+            self.kept[from] = Kept { block: spare.block, len: 0, wanted: false };
         }
     }
     /// Packets in use.
@@ -195,10 +196,10 @@ impl Segments for Arena {
         self.packets[cell.packet as usize].flow
     }
     fn on_hop(&mut self, slot: u32, hop: &Hop) {
-        if let Some(hops) = self.hops.get_mut(slot as usize) {
-            if hops.wanted && usize::from(hops.len) < MAX_HOPS {
-                hops.list[usize::from(hops.len)] = *hop;
-                hops.len += 1;
+        if let Some(kept) = self.kept.get_mut(slot as usize) {
+            if kept.wanted && usize::from(kept.len) < MAX_HOPS {
+                self.blocks[kept.block as usize].0[usize::from(kept.len)] = *hop;
+                kept.len += 1;
             }
         }
     }
@@ -240,6 +241,14 @@ impl Arrival {
     #[inline]
     pub(crate) fn of(cell: Cell, next: Time) -> Arrival {
         Arrival { cell, is_packet: true, next }
+    }
+    /// As [`crate::Fabric::arrive_into`] has it.
+    #[inline]
+    pub(crate) fn put(self, into: &mut Cell) -> (bool, Time) {
+        if self.is_packet {
+            *into = self.cell;
+        }
+        (self.is_packet, self.next)
     }
     /// The packet that arrives at the other end; none when it is held up and has an event of its own ([`Effects::heads`]), or
     /// when the link failed meanwhile.
@@ -342,10 +351,10 @@ mod tests {
         assert_eq!(arena.hops(asks), (0..8).map(hop).collect::<Vec<_>>());
         assert_eq!(arena.hops(other), []);
         // An answer brings it back and collects nothing on its way.
-        let hops = arena.hops(asks).to_vec();
-        arena.set_hops(other, &hops[..2]);
+        arena.carry_hops(asks, other);
         arena.on_hop(other, &hop(9));
-        assert_eq!(arena.hops(other), [hop(0), hop(1)]);
+        assert_eq!(arena.hops(other), (0..8).map(hop).collect::<Vec<_>>());
+        assert_eq!(arena.hops(asks), []);
         arena.release(asks);
         let again = arena.alloc();
         arena.on_hop(again, &hop(9));
@@ -357,7 +366,8 @@ mod tests {
         let slot = arena.alloc();
         arena.ask_telemetry(slot);
         arena.on_hop(slot, &hop(1));
-        arena.set_hops(slot, &[hop(2)]);
-        assert_eq!(arena.hops(slot), []);
+        let other = arena.alloc();
+        arena.carry_hops(slot, other);
+        assert_eq!((arena.hops(slot), arena.hops(other)), (&[][..], &[][..]));
     }
 }

@@ -78,6 +78,9 @@ pub struct PortConfig {
     /// Scheduler, classes, trimming; `None` is a plain FIFO. A plain port that is paused, fails or changes its rate becomes
     /// one that schedules, in FIFO order.
     pub service: Option<Box<Service>>,
+    /// Transmissions take whole nanoseconds, cut off, and end half a nanosecond after a whole one: with a link that is as much shorter,
+    /// packets arrive at whole nanoseconds, before what leaves in the same one.
+    pub whole_ns: bool,
     /// Keep time integrals of the queue; counters and the sum of sojourn times are kept always.
     pub measured: bool,
 }
@@ -98,6 +101,7 @@ impl PortConfig {
             noise: None,
             reorder: None,
             telemetry: false,
+            whole_ns: false,
             service: None,
             measured: false,
         }

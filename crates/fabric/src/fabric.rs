@@ -123,9 +123,14 @@ impl Fabric {
     /// Offers a packet to a port. A time in the answer is that of an event for [`Self::arrive`].
     #[inline(always)]
     pub fn offer<S: Segments>(&mut self, now: Time, port: u32, cell: Cell, seg: &mut S) -> Offered {
+        self.offer_copy(now, port, &cell, seg)
+    }
+    /// The same of a cell that stays where it is: a copy on its way would have to wait for what was written into it last.
+    #[inline(always)]
+    pub fn offer_copy<S: Segments>(&mut self, now: Time, port: u32, cell: &Cell, seg: &mut S) -> Offered {
         let p = &mut self.ports[port as usize];
         if p.hooks & hook::SHARED == 0 {
-            return p.offer(now, cell, seg, &mut self.fx);
+            return p.offer(now, *cell, seg, &mut self.fx);
         }
         self.offer_shared(now, port, cell, seg)
     }
@@ -172,11 +177,26 @@ impl Fabric {
     /// The event of `port` at `now`: the packet that arrives at the other end, and when the next event of the port is.
     #[inline(always)]
     pub fn arrive<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) -> Arrival {
+        let mut cell = Cell::default();
+        match self.arrive_into(now, port, seg, &mut cell) {
+            (true, next) => Arrival::of(cell, next),
+            (false, next) => Arrival::none(next),
+        }
+    }
+    /// The same: whether a packet arrives, which is then put into `into`, and when the next event of the port is.
+    #[inline(always)]
+    pub fn arrive_into<S: Segments>(
+        &mut self,
+        now: Time,
+        port: u32,
+        seg: &mut S,
+        into: &mut Cell,
+    ) -> (bool, Time) {
         let p = &mut self.ports[port as usize];
         if p.hooks & hook::SHARED == 0 {
-            return p.arrive(now, seg, &mut self.fx);
+            return p.arrive(now, seg, &mut self.fx).put(into);
         }
-        self.arrive_shared(now, port, seg)
+        self.arrive_shared(now, port, seg, into)
     }
     /// The same at a FIFO that shares no buffer and keeps the order; `None` elsewhere. The packet, and when the next event is.
     #[inline(always)]

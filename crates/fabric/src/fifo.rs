@@ -138,8 +138,8 @@ impl Port {
             }
         }
         self.account(now.0);
-        let mut finish =
-            self.free_at.max(now.0) + self.clock.time(u64::from(cell.bytes) + u64::from(self.framing));
+        let begins = self.free_at.max(now.0);
+        let mut finish = self.clock.finish(begins, u64::from(cell.bytes) + u64::from(self.framing));
         self.free_at = finish;
         if KIND == kind::NOISY || KIND == kind::SPECIAL && self.hooks & hook::NOISE != 0 {
             if let Some(noise) = &mut self.extra.noise {

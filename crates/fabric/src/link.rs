@@ -14,13 +14,44 @@ pub(crate) struct Clock {
     rate: Rate,
     /// Numerator carried by rates that do not divide.
     remainder: u64,
+    whole_ns: bool,
 }
+
+/// Half a nanosecond: what leaves by a clock of whole nanoseconds is so much later than what arrives in the same one.
+const HALF: u64 = 500;
 
 impl Clock {
     pub fn new(rate: Rate) -> Clock {
         let ps_per_8_bits = 8 * PS_PER_S;
         let whole = ps_per_8_bits.is_multiple_of(rate.0);
-        Clock { ps_per_byte: if whole { ps_per_8_bits / rate.0 } else { 0 }, rate, remainder: 0 }
+        let ps_per_byte = if whole { ps_per_8_bits / rate.0 } else { 0 };
+        Clock { ps_per_byte, rate, remainder: 0, whole_ns: false }
+    }
+    /// A clock of whole nanoseconds, as the HPCC group's ns-3 has it: what a transmission takes is cut off, one nanosecond less where there is
+    /// nothing to cut off.
+    pub fn whole_ns(rate: Rate) -> Clock {
+        Clock { ps_per_byte: 0, rate, remainder: 0, whole_ns: true }
+    }
+    /// The same clock at another rate.
+    pub fn with_rate(&self, rate: Rate) -> Clock {
+        if self.whole_ns {
+            Clock::whole_ns(rate)
+        } else {
+            Clock::new(rate)
+        }
+    }
+    /// When a transmission of `bytes` ends that begins at `t`.
+    #[inline]
+    pub fn finish(&mut self, t: u64, bytes: u64) -> u64 {
+        if self.ps_per_byte == 0 && self.whole_ns {
+            return self.finish_whole(t, bytes);
+        }
+        t + self.time(bytes)
+    }
+    #[inline(never)]
+    fn finish_whole(&self, t: u64, bytes: u64) -> u64 {
+        let ns = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(self.rate.0)).saturating_sub(1);
+        t - t % 1000 + ns as u64 * 1000 + HALF
     }
     #[inline]
     pub fn rate(&self) -> Rate {
@@ -28,7 +59,7 @@ impl Clock {
     }
     /// Picoseconds that `bytes` take on the link.
     #[inline]
-    pub fn time(&mut self, bytes: u64) -> u64 {
+    fn time(&mut self, bytes: u64) -> u64 {
         if self.ps_per_byte != 0 {
             return bytes * self.ps_per_byte;
         }
@@ -142,5 +173,21 @@ impl HeldUp {
     }
     pub fn len(&self) -> u64 {
         self.heap.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_nanoseconds_are_cut_off_and_end_half_of_one_later() {
+        // 1048 bytes take 83.84 ns at 100 Gb/s, 1000 exactly 80, and at 100 Tb/s none.
+        let mut clock = Clock::whole_ns(Rate(100_000_000_000));
+        assert_eq!(clock.finish(5000, 1048), 88_500);
+        assert_eq!(clock.finish(88_500, 1048), 171_500, "the half is not carried on");
+        assert_eq!(clock.finish(5000, 1000), 84_500);
+        assert_eq!(clock.with_rate(Rate(100_000_000_000_000)).finish(5000, 1048), 5500);
+        assert_eq!(Clock::new(Rate(100_000_000_000)).with_rate(Rate(8_000_000_000)).finish(5000, 10), 15_000);
     }
 }

@@ -31,12 +31,12 @@ impl Fabric {
         &mut self,
         now: Time,
         port: u32,
-        cell: Cell,
+        cell: &Cell,
         seg: &mut S,
     ) -> Offered {
-        match self.offer_clear(now, port, &cell, seg) {
+        match self.offer_clear(now, port, cell, seg) {
             Some(answer) => offered(answer),
-            None => self.offer_with_care(now, port, &cell, seg),
+            None => self.offer_with_care(now, port, cell, seg),
         }
     }
     /// `None`: nothing has been done but a replay, somebody may have a say. As the answer of [`Port::offer_clear`] it comes in registers.
@@ -107,18 +107,24 @@ impl Fabric {
         }
         offered
     }
-    /// The event of a port that shares a buffer.
+    /// The event of a port that shares a buffer, as [`Fabric::arrive_into`].
     #[inline(never)]
-    pub(crate) fn arrive_shared<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) -> Arrival {
+    pub(crate) fn arrive_shared<S: Segments>(
+        &mut self,
+        now: Time,
+        port: u32,
+        seg: &mut S,
+        into: &mut Cell,
+    ) -> (bool, Time) {
         let Fabric { ports, nodes, fx, .. } = self;
         let p = &mut ports[port as usize];
         let node = &mut nodes[p.node as usize];
         if !node.buffer.is_quiet() || p.hooks & (hook::HELD_UP | hook::DEQUEUE) != 0 {
-            return self.arrive_with_care(now, port, seg);
+            return self.arrive_with_care(now, port, seg).put(into);
         }
         // Nothing is paused: when exactly it left does not matter.
         if p.mode == Mode::Served {
-            return p.arrive_served(now, Some(&mut node.buffer), seg, fx);
+            return p.arrive_served(now, Some(&mut node.buffer), seg, fx, into);
         }
         if p.ring.departing == p.ring.head {
             if p.is_plain_in_buffer() {
@@ -132,8 +138,9 @@ impl Fabric {
             p.ring.unreleased = head.wrapping_add(1);
             node.buffer.release_quiet(p.local, p.ring.at(head));
         }
-        let (cell, next) = p.pop_fifo();
-        Arrival::of(cell, next)
+        let next;
+        (*into, next) = p.pop_fifo();
+        (true, next)
     }
     #[inline(never)]
     fn arrive_with_care<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) -> Arrival {

@@ -2,7 +2,6 @@
 
 use crate::arena::{Effects, Loss, Lost, Segments};
 use crate::config::Service;
-use crate::link::Clock;
 use crate::port::{hook, Port};
 use crate::schedule::Scheduler;
 use crate::served::Served;
@@ -139,6 +138,6 @@ impl Port {
         assert!(rate.0 > 0, "a link of rate zero is a failed one");
         self.advance(now, seg, fx);
         self.serve(now.0);
-        self.clock = Clock::new(rate);
+        self.clock = self.clock.with_rate(rate);
     }
 }

@@ -66,7 +66,8 @@ impl Fabric {
     /// nothing moves, or now and then.
     pub fn deadlock(&self) -> Option<Vec<Stuck>> {
         let mut stuck: BTreeSet<Stuck> = BTreeSet::new();
-        for (number, port) in self.ports().iter().enumerate() {
+        // Mostly none is paused, and this is all.
+        for (number, port) in self.ports().iter().enumerate().filter(|(_, port)| port.paused() != 0) {
             for priority in (0..8u8).filter(|p| port.paused() & (1 << p) != 0) {
                 let at = Stuck { port: number as u32, priority };
                 let lane_paused = self

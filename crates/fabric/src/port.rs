@@ -225,7 +225,7 @@ impl Port {
             node: u32::MAX,
             local: 0,
             sojourn: 0,
-            clock: Clock::new(c.rate),
+            clock: if c.whole_ns { Clock::whole_ns(c.rate) } else { Clock::new(c.rate) },
             changed_at: 0,
             extra: Box::new(extra),
             served: c.service.map(|s| Box::new(Served::new(*s))),
@@ -256,7 +256,7 @@ impl Port {
         ] {
             self.hooks |= if there { bit } else { 0 };
         }
-        let asks = hook::CONTROLLER | hook::LOSS | hook::DEQUEUE | hook::TELEMETRY;
+        let asks = hook::CONTROLLER | hook::LOSS | hook::DEQUEUE;
         if let Some(served) = &mut self.served {
             served.find_clear(&self.rule, self.hooks & asks != 0);
         }
@@ -369,7 +369,11 @@ impl Port {
         match self.arrive_fast(now, seg) {
             Some((cell, next)) => Arrival::of(cell, next),
             None if self.mode == Mode::Served && self.hooks & hook::HELD_UP == 0 => {
-                self.arrive_served(now, None, seg, fx)
+                let mut cell = Cell::default();
+                match self.arrive_served(now, None, seg, fx, &mut cell) {
+                    (true, next) => Arrival::of(cell, next),
+                    (false, next) => Arrival::none(next),
+                }
             }
             None => self.arrive_special(now, seg, fx),
         }

@@ -65,7 +65,7 @@ impl Port {
     /// Whether the port cuts the payload of some packets off, and this one has some.
     #[inline]
     pub(crate) fn trims(&self, cell: &Cell) -> bool {
-        self.served.as_ref().is_some_and(|s| s.trim.is_some()) && cell.has_payload()
+        cell.has_payload() && self.served.as_ref().is_some_and(|s| s.trims)
     }
     /// What would remain of a packet if the port cut its payload off; `None` when it would not.
     pub(crate) fn header_of(&self, cell: &Cell) -> Option<Cell> {

@@ -1,7 +1,7 @@
 //! The half of a port that chooses among waiting packets: what it counts, the replay of its choices, packets that nobody has a say
 //! about. The others are in `admit.rs`, pause and failures in `outage.rs`.
 
-use crate::arena::{Arrival, Effects, Hop, Loss, Lost, Offered, Segments};
+use crate::arena::{Effects, Hop, Loss, Lost, Offered, Segments};
 use crate::buffer::Buffer;
 use crate::cell::{Cell, PRIORITIES};
 use crate::config::{ClassConfig, Service, Trim};
@@ -12,6 +12,14 @@ use crate::stats::ClassStats;
 use penstock_core::{DropCause, Ecn, QueueDiscipline, Verdict};
 use penstock_units::{Dur, Time};
 
+/// Who has a say when a packet leaves, or sees it, as a parameter of the code that is compiled for each.
+mod asks {
+    pub const NOBODY: u8 = 0;
+    /// Telemetry alone.
+    pub const TELEMETRY: u8 = 1;
+    pub const ANYBODY: u8 = 2;
+}
+
 /// State of a port that schedules.
 #[repr(C)]
 pub(crate) struct Served {
@@ -21,6 +29,8 @@ pub(crate) struct Served {
     pub paused: u8,
     /// A packet that finds room is queued without a question: nobody has a say but the port's threshold.
     clear: bool,
+    /// Some packets may be trimmed ([`Self::trim`], which is far from here in memory).
+    pub trims: bool,
     pub waiting: Waiting,
     pub classes: [ClassConfig; PRIORITIES],
     pub trim: Option<Trim>,
@@ -44,6 +54,7 @@ impl Served {
             open: u8::MAX,
             paused: 0,
             clear: false,
+            trims: service.trim.is_some(),
             waiting: Waiting::new(service.scheduler),
             dequeue_rules: classes.iter().any(|c| c.rule.wants_dequeue()),
             class_rules: classes.iter().any(|c| !matches!(c.rule, Rule::DropTail)),
@@ -126,10 +137,14 @@ impl Port {
     /// instant.
     #[inline(always)]
     pub(crate) fn advance_served<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
-        if self.hooks & (hook::NOISE | hook::DEQUEUE | hook::TELEMETRY | hook::DEPARTURES) != 0 {
+        if self.hooks & (hook::NOISE | hook::DEQUEUE | hook::DEPARTURES) != 0 {
             self.advance_hooked(now, seg, fx);
         } else if self.free_at <= now {
-            self.replay::<false, S>(now, seg, fx);
+            if self.hooks & hook::TELEMETRY != 0 {
+                self.replay::<{ asks::TELEMETRY }, S>(now, seg, fx);
+            } else {
+                self.replay::<{ asks::NOBODY }, S>(now, seg, fx);
+            }
         }
     }
     #[inline(never)]
@@ -137,24 +152,28 @@ impl Port {
         if self.hooks & hook::NOISE != 0 {
             self.replay_noisy(now, seg, fx);
         } else if self.free_at <= now {
-            self.replay::<true, S>(now, seg, fx);
+            self.replay::<{ asks::ANYBODY }, S>(now, seg, fx);
         }
     }
-    /// Without noise the packet in service leaves at the instant the server is free again. `HOOKED`: somebody sees departures, or has
-    /// a say at dequeue.
+    /// Without noise the packet in service leaves at the instant the server is free again. `WHO`: who sees departures, or has a say at
+    /// dequeue.
     #[inline(never)]
-    fn replay<const HOOKED: bool, S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
+    fn replay<const WHO: u8, S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
         loop {
             let free_at = self.free_at;
             if self.ring.is_busy() {
                 let bytes = self.ring.at(self.ring.departing).bytes;
-                self.depart::<HOOKED, S>(free_at, bytes, seg);
+                if WHO == asks::ANYBODY {
+                    self.depart::<true, S>(free_at, bytes, seg);
+                } else {
+                    self.depart::<false, S>(free_at, bytes, seg);
+                }
             }
             let served = self.served();
             if served.waiting.occupied() & served.open == 0 {
                 return;
             }
-            if let Some(head) = self.start::<HOOKED, S>(free_at, seg, fx) {
+            if let Some(head) = self.start::<WHO, S>(free_at, seg, fx) {
                 fx.announce(head, self.number);
             }
             if self.free_at > now {
@@ -178,7 +197,8 @@ impl Port {
         }
         Some(self.pop_fifo())
     }
-    /// The event of a port that schedules and holds nothing up. A quiet buffer is told of the packet, unless it has been before.
+    /// The event of a port that schedules and holds nothing up: whether a packet arrives, which is put into `into`, and when the next event is.
+    /// A quiet buffer is told of the packet, unless it has been before.
     #[inline(always)]
     pub(crate) fn arrive_served<S: Segments>(
         &mut self,
@@ -186,20 +206,24 @@ impl Port {
         buffer: Option<&mut Buffer>,
         seg: &mut S,
         fx: &mut Effects,
-    ) -> Arrival {
+        into: &mut Cell,
+    ) -> (bool, Time) {
         self.advance_served(now.0, seg, fx);
         let ring = &mut self.ring;
         let head = ring.head;
         let cell = ring.at(head);
         // The link may have failed meanwhile.
         if head == ring.departing || cell.time + self.delay != now.0 {
-            return Arrival::none(Time::NEVER);
+            return (false, Time::NEVER);
         }
         if let Some(buffer) = buffer.filter(|_| ring.unreleased == head) {
             buffer.release_quiet(self.local, cell);
             ring.unreleased = head.wrapping_add(1);
         }
-        Arrival::of(ring.pop().with_ingress(self.ingress), self.next_arrival())
+        *into = *ring.at(head);
+        into.ingress = self.ingress;
+        ring.head = head.wrapping_add(1);
+        (true, self.next_arrival())
     }
     fn replay_noisy<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
         loop {
@@ -213,7 +237,7 @@ impl Port {
             if leaves <= starts {
                 let bytes = self.ring.at(self.ring.departing).bytes;
                 self.depart::<true, S>(leaves, bytes, seg);
-            } else if let Some(head) = self.start::<true, S>(starts, seg, fx) {
+            } else if let Some(head) = self.start::<{ asks::ANYBODY }, S>(starts, seg, fx) {
                 fx.announce(head, self.number);
             }
         }
@@ -222,13 +246,8 @@ impl Port {
     /// The server is free at `t` and takes the next packet, when there is one. Answers its arrival at the other end when
     /// nothing else is under way there.
     #[inline(always)]
-    fn start<const HOOKED: bool, S: Segments>(
-        &mut self,
-        t: u64,
-        seg: &mut S,
-        fx: &mut Effects,
-    ) -> Option<Time> {
-        if HOOKED {
+    fn start<const WHO: u8, S: Segments>(&mut self, t: u64, seg: &mut S, fx: &mut Effects) -> Option<Time> {
+        if WHO == asks::ANYBODY {
             return self.start_hooked(t, seg, fx);
         }
         let served = self.served.as_mut().expect("the port schedules");
@@ -238,11 +257,19 @@ impl Port {
         }
         let Some(line) = served.waiting.next(open) else {
             let cell = served.waiting.take_by_rule(open, |c| seg.flow(c))?;
+            if WHO == asks::TELEMETRY {
+                self.write_telemetry(t, cell.packet, cell.bytes, seg);
+            }
             return self.launch_taken(t, &cell);
         };
+        if WHO == asks::TELEMETRY {
+            let Cell { packet, bytes, .. } = *served.waiting.first(line);
+            self.write_telemetry(t, packet, bytes, seg);
+        }
+        let served = self.served.as_mut().expect("the port schedules");
         let cell = served.waiting.first(line);
         let (bytes, priority, since) = (cell.bytes, cell.priority(), cell.time);
-        let finish = t + self.clock.time(u64::from(bytes) + u64::from(self.framing));
+        let finish = self.clock.finish(t, u64::from(bytes) + u64::from(self.framing));
         self.free_at = finish;
         let first = self.ring.is_empty();
         self.ring.push_at(cell, finish);
@@ -279,29 +306,30 @@ impl Port {
                 }
             }
             if self.hooks & hook::TELEMETRY != 0 {
-                self.write_telemetry(t, &cell, seg);
+                self.write_telemetry(t, cell.packet, cell.bytes, seg);
             }
             return self.launch_taken(t, &cell);
         }
     }
     /// What the packet carries on of this port: a header cannot tell what happens while its own packet is sent.
-    #[inline(never)]
-    fn write_telemetry<S: Segments>(&mut self, t: u64, cell: &Cell, seg: &mut S) {
+    #[inline]
+    fn write_telemetry<S: Segments>(&mut self, t: u64, packet: u32, length: u32, seg: &mut S) {
         let framing = u64::from(self.framing);
         let (packets, bytes) = (u64::from(self.queue_packets), self.queue_bytes);
         let sent = self.accepted_bytes - bytes + framing * (self.accepted_packets - packets);
+        let left = bytes - u64::from(length) + framing * (packets - 1);
         let hop = Hop {
             port: self.number,
             at: Time(t),
-            queue_bytes: bytes - u64::from(cell.bytes) + framing * (packets - 1),
+            queue_bytes: u32::try_from(left).unwrap_or(u32::MAX),
             sent_bytes: sent,
             rate: self.rate(),
         };
-        seg.on_hop(cell.packet, &hop);
+        seg.on_hop(packet, &hop);
     }
     /// Transmission of a packet begins that had waited.
     fn launch_taken(&mut self, t: u64, cell: &Cell) -> Option<Time> {
-        let mut finish = t + self.clock.time(u64::from(cell.bytes) + u64::from(self.framing));
+        let mut finish = self.clock.finish(t, u64::from(cell.bytes) + u64::from(self.framing));
         self.free_at = finish;
         if let (true, Some(noise)) = (self.hooks & hook::NOISE != 0, &mut self.extra.noise) {
             finish = noise.shift(finish, cell.is_noisy());
@@ -436,14 +464,17 @@ impl Port {
             served.waiting.push(cell, now.0);
             return Some(Time::NEVER);
         }
-        let mut finish = now.0 + self.clock.time(bytes + u64::from(self.framing));
+        if self.hooks & hook::TELEMETRY != 0 {
+            self.write_telemetry(now.0, cell.packet, cell.bytes, seg);
+        }
+        let mut finish = self.clock.finish(now.0, bytes + u64::from(self.framing));
         self.free_at = finish;
         if let (true, Some(noise)) = (self.hooks & hook::NOISE != 0, &mut self.extra.noise) {
             finish = noise.shift(finish, cell.is_noisy());
         }
         let sojourn = finish - now.0;
         self.sojourn += u128::from(sojourn);
-        let lane = served.waiting.lane_mut(cell);
+        let lane = self.served.as_mut().expect("the port schedules").waiting.lane_mut(cell);
         lane.count_in(cell.bytes);
         lane.count_out(cell.bytes);
         lane.sojourn += sojourn as i64 as f64;

@@ -218,6 +218,8 @@ pub struct HostFacts {
     pub host: u32,
     /// Rate of its link at the beginning ([`Stack::link_rate`]).
     pub rate: Rate,
+    /// Propagation delay of its link.
+    pub delay: Dur,
     /// Smallest round-trip time that the scenario promises.
     pub base_rtt: Dur,
     /// Time in which the memory of the switches on the longest way drains at the slowest of their ports: what a packet may have to

@@ -70,6 +70,7 @@ impl Host {
         let facts = HostFacts {
             host: 0,
             rate: Rate(8_000_000_000),
+            delay: Dur::micros(1),
             base_rtt: Dur::micros(10),
             longest_wait: Dur::ZERO,
             mss: 956,

@@ -66,6 +66,8 @@ pub struct Network {
     only: Vec<u32>,
     /// Node that each link comes from.
     from: Vec<u32>,
+    /// Whether that is a host.
+    of_host: Vec<bool>,
     /// A packet that leaves a host needs a look at the map of priorities, or at several ports.
     asks_at_hosts: bool,
     /// The network is so large that every port has to be fetched from memory; the one that the packet after the next goes to.
@@ -146,6 +148,7 @@ impl Network {
             forwarding,
             to: graph.links.iter().map(|l| l.to).collect(),
             from: graph.links.iter().map(|l| l.from).collect(),
+            of_host: graph.links.iter().map(|l| graph.hosts[l.from as usize]).collect(),
             only,
             asks_at_hosts: false,
             looks_far: ports >= hops::LARGE,
@@ -222,24 +225,24 @@ impl Network {
             trace.sent(now, &cell, &self.arena);
         }
         let queued = match self.only[src as usize] {
-            SEVERAL => self.forward(now, src, cell),
+            SEVERAL => self.forward(now, src, &mut cell),
             port if self.trace.is_none() => self.put(now, port, cell).then_some(port),
-            port => self.offer(now, port, cell).then_some(port),
+            port => self.offer(now, port, &cell).then_some(port),
         };
         self.take_effects();
         queued.map(|port| self.fabric.ports()[port as usize].free_at())
     }
     /// Node `at` sends a packet on; answers by which port, `None` when it is lost there.
-    fn forward(&mut self, now: Time, at: u32, mut cell: Cell) -> Option<u32> {
+    fn forward(&mut self, now: Time, at: u32, cell: &mut Cell) -> Option<u32> {
         let Network { forwarding, fabric, arena, .. } = self;
         let backlog = |port| {
             fabric.advance(now, port, arena);
             fabric.ports()[port as usize].queue_bytes()
         };
-        match forwarding.next(at, &mut cell, now, backlog) {
+        match forwarding.next(at, cell, now, backlog) {
             Some(port) => self.offer(now, port, cell).then_some(port),
             None => {
-                self.no_way(now, cell);
+                self.no_way(now, *cell);
                 None
             }
         }
@@ -279,14 +282,57 @@ impl Network {
         self.take_effects();
         arrived
     }
+    /// Carries out the arrivals by ports of switches up to and including `until`: up to the first packet that is at its destination, which is
+    /// the answer, to an arrival by a host's own port, a deadline of the network's own, or a lost packet. `now` is the time of the last one.
+    pub fn arrive_from_switches(&mut self, mut until: Time, now: &mut Time) -> Option<Cell> {
+        loop {
+            let next = self.arrivals.peek();
+            if next > until || self.of_host[self.arrivals.first() as usize] {
+                return None;
+            }
+            *now = next;
+            let port = self.arrivals.take();
+            self.last = port;
+            if self.fetches {
+                let head = self.fabric.ports()[port as usize].head();
+                if head.to == self.to[port as usize] {
+                    self.arena.prefetch(head.packet);
+                    self.arena.prefetch_hops(head.packet);
+                }
+            }
+            let arrived = self.arrive_by(next, port);
+            self.fetch_next();
+            if self.fabric.effects().any() {
+                self.drain_effects();
+                until = until.min(self.deadlines.peek());
+            }
+            if arrived.is_some() || !self.lost.is_empty() {
+                return arrived.map(|arrived| arrived.cell);
+            }
+        }
+    }
+    /// In a network that is not small the packet that is probably next is fetched, when its port has been ([`Self::fetch_coming`]).
+    #[inline(always)]
+    fn fetch_next(&self) {
+        if self.fetches {
+            if let Some(port) = self.arrivals.coming().and_then(|port| self.fabric.ports().get(port as usize))
+            {
+                port.prefetch_head();
+            }
+        }
+    }
     #[inline(never)]
     fn arrive_by(&mut self, now: Time, port: u32) -> Option<Arrived> {
-        let arrival = self.fabric.arrive(now, port, &mut self.arena);
-        if arrival.next != Time::NEVER {
-            self.arrivals.push(arrival.next, port);
+        let mut cell = Cell::default();
+        let (is_packet, next) = self.fabric.arrive_into(now, port, &mut self.arena, &mut cell);
+        if next != Time::NEVER {
+            self.arrivals.push(next, port);
+        }
+        if self.fetches {
+            self.fetch_coming();
         }
         let mut arrived = None;
-        if let Some(cell) = arrival.packet() {
+        if is_packet {
             if self.gates.is_some() && self.hand_over(port, &cell) {
                 return None;
             }
@@ -300,13 +346,13 @@ impl Network {
                 self.arena.packets[cell.packet as usize].ecn = cell.ecn();
                 arrived = Some(Arrived { cell, port });
             } else {
-                self.forward(now, at, cell);
+                self.forward(now, at, &mut cell);
             }
         }
         arrived
     }
-    fn offer(&mut self, now: Time, port: u32, cell: Cell) -> bool {
-        let offered = self.fabric.offer(now, port, cell, &mut self.arena);
+    fn offer(&mut self, now: Time, port: u32, cell: &Cell) -> bool {
+        let offered = self.fabric.offer_copy(now, port, cell, &mut self.arena);
         if let Some(trace) = &mut self.trace {
             match offered {
                 Offered::Dropped(loss) => trace.dropped(now, port, cell.packet, Some(loss), true),

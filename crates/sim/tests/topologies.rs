@@ -115,6 +115,8 @@ fn sizes_are_the_published_ones() {
     // NVIDIA DGX SuperPOD, compute fabric of 576 nodes: eight units of 72 nodes of eight rails, a leaf per rail and unit.
     assert_eq!(size("rail:72x8x36x8"), (4608, 64 + 36, 4608 + 64 * 36));
     assert_eq!(size("leaf-spine:4x4x8"), (32, 8, 48));
+    // Li et al. 2019, section 5.1: 16 cores, 20 aggregation and 20 top-of-rack switches, 320 servers, 16 in each rack.
+    assert_eq!(size("clos:5x4x4x4x16"), (320, 56, 480));
 }
 #[test]
 fn diameters_are_the_published_ones() {
@@ -126,6 +128,7 @@ fn diameters_are_the_published_ones() {
         ("rail:2x2x3x2", 4),
         ("dragonfly:2,4,2", 5),
         ("star:5", 2),
+        ("clos:3x2x2x2x2", 6),
     ] {
         let t = build(name);
         let hosts = t.hosts();
@@ -147,6 +150,8 @@ fn bisections_are_the_published_ones() {
     // Full: half of the hosts can send at their own rate of 1 Gb/s.
     assert_eq!(half(&build("fat-tree:4")), 8);
     assert_eq!(half(&build("fat-tree:6")), 27);
+    // Two pods of two aggregation switches with three cores each: 2 x 3 links of 2 Gb/s, for 24 hosts a half of what they can send.
+    assert_eq!(half(&build("clos:2x4x2x3x6")), 12);
     // Two leaves of two 2 Gb/s links each, for 16 hosts: half of what they can send.
     assert_eq!(half(&build("leaf-spine:4x2x8")), 8);
     // Two units of two leaves with one spine link each.
@@ -166,6 +171,7 @@ fn all_hosts_are_connected_and_every_equal_cost_path_is_used() {
         "dragonfly:2,4,2",
         "dragonfly:1,4,2,5",
         "dragonfly:2,2,1,2",
+        "clos:3x1x2x3x2",
     ] {
         let t = build(name);
         let (hosts, mut routes) = (t.hosts(), Routes::new(&t));

@@ -105,6 +105,7 @@ impl Lab {
             let facts = HostFacts {
                 host,
                 rate: config.rate,
+                delay: config.delay,
                 base_rtt,
                 longest_wait: Dur::ZERO,
                 mss: config.mss,

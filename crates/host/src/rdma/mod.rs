@@ -56,6 +56,9 @@ pub struct RdmaConfig {
     pub recovery: Recovery,
     /// The limiter cuts the time from one packet to the next off to whole nanoseconds, and takes one less where there is nothing to cut off.
     pub whole_ns: bool,
+    /// All links of the run count whole nanoseconds ([`penstock_fabric::PortConfig::whole_ns`]), and so does all that a card notes. With
+    /// [`Turns::Scan`] what happens at one instant then has the order in which the HPCC group's ns-3 has planned it.
+    pub whole_links: bool,
 }
 
 /// What a sender repeats, and what a receiver keeps.
@@ -103,6 +106,7 @@ impl Default for RdmaConfig {
             turns: Turns::Line,
             recovery: Recovery::GoBackN,
             whole_ns: false,
+            whole_links: false,
         }
     }
 }
@@ -224,7 +228,7 @@ pub trait RateLaw: Send {
     }
     /// The only output.
     fn control(&self) -> RateControl;
-    /// A new rate also moves the departure that the limiter has planned already; otherwise it counts from the next packet.
+    /// The next ACK also moves the departure that the limiter has planned already; otherwise a new rate counts from the next packet.
     fn moves_departures(&self) -> bool {
         false
     }

@@ -40,6 +40,15 @@ pub(super) enum Place {
     Asleep(Time),
 }
 
+/// The whole nanosecond in which `at` lies, where links count them.
+fn whole(at: Time, c: &RdmaConfig) -> Time {
+    if c.whole_links {
+        Time(at.0 - at.0 % 1000)
+    } else {
+        at
+    }
+}
+
 /// `timeout` from now.
 fn after(now: Time, timeout: Dur) -> Time {
     if timeout == Dur::MAX {
@@ -150,7 +159,7 @@ impl Sending {
         let packet = &mut io.arena.packets[slot as usize];
         *packet = Packet {
             seq,
-            stamp: io.now.0,
+            stamp: whole(io.now, c).0,
             flow,
             wire_len: wire,
             payload,
@@ -177,7 +186,7 @@ impl Sending {
         let view = self.view();
         self.law.on_sent(io.now, on_link, &view);
         self.control = self.law.control();
-        self.latest = (io.now, on_link);
+        self.latest = (whole(io.now, c), on_link);
         self.next_at = self.limited(c, line);
         let mut cell = Cell::new(slot, wire)
             .with_priority(c.data_priority)
@@ -188,14 +197,21 @@ impl Sending {
         (cell.to, cell.entropy) = (dst, entropy);
         cell
     }
-    /// An ACK, a NACK or a CNP has arrived.
-    pub fn receive(&mut self, io: &mut Io<'_>, packet: &Packet, slot: u32, c: &RdmaConfig, line: Rate) {
+    /// An ACK, a NACK or a CNP has arrived; true when the departure that the limiter has planned was looked at anew.
+    pub fn receive(
+        &mut self,
+        io: &mut Io<'_>,
+        packet: &Packet,
+        slot: u32,
+        c: &RdmaConfig,
+        line: Rate,
+    ) -> bool {
         if packet.word(0) == kind::CNP {
             self.out.counters.ece_acks += 1;
             let view = self.view();
             self.law.on_cnp(io.now, &view);
             self.control = self.law.control();
-            return;
+            return false;
         }
         let bytes = packet.seq.saturating_sub(self.una);
         let ece = packet.has(flag::ECE);
@@ -214,13 +230,14 @@ impl Sending {
         let endpoint = self.waited + Dur::nanos(u64::from(packet.word(WAITED)));
         let record = AckRecord { now: io.now, bytes, rtt, endpoint, ece, telemetry: io.arena.hops(slot) };
         let view = self.view();
+        let moves = self.law.moves_departures();
         self.law.on_ack(&record, &view);
         self.control = self.law.control();
-        if self.law.moves_departures() {
+        if moves {
             self.next_at = self.limited(c, line);
         }
         if packet.word(0) != kind::NACK {
-            return;
+            return moves;
         }
         let outstanding = self.nxt - self.una;
         let lost = match &mut self.selective {
@@ -242,6 +259,7 @@ impl Sending {
             // A fresh period for what is now sent again.
             self.rto_at = after(self.leaves(io.now), self.rto(c));
         }
+        moves
     }
     /// When the limiter lets what was lost go: nothing can be acknowledged before, so no timer runs until then.
     fn leaves(&self, now: Time) -> Time {

@@ -9,7 +9,7 @@ use alloc::collections::{BTreeSet, VecDeque};
 use penstock_core::quantity::{CWND, RATE};
 use penstock_core::Report;
 use penstock_fabric::Cell;
-use penstock_units::{Dur, Rate, Time};
+use penstock_units::{Bytes, Dur, Rate, Time};
 
 enum End {
     Sending(Sending),
@@ -38,8 +38,12 @@ pub struct RdmaStack {
 impl RdmaStack {
     /// The stack of a host whose queue pairs get their laws from `build`.
     pub fn new(facts: &HostFacts, config: RdmaConfig, build: BuildLaw) -> RdmaStack {
+        // Cut off to whole nanoseconds, one less where nothing is to be cut off.
+        let ack = Bytes(u64::from(config.ack + facts.framing)) / facts.rate;
+        let ack = Dur::nanos(ack.0.div_ceil(1000).saturating_sub(1));
+        let last_hop = config.whole_links.then(|| ack + facts.delay);
         RdmaStack {
-            scan: (config.turns == Turns::Scan).then(Scan::new),
+            scan: (config.turns == Turns::Scan).then(|| Scan::new(last_hop)),
             facts: *facts,
             config,
             build,
@@ -59,8 +63,8 @@ impl RdmaStack {
         if deadline < set || deadline == Time::NEVER {
             self.alarms.set(conn, deadline);
         }
-        if let Some(scan) = &mut self.scan {
-            return scan.moved(now, pair.next_at);
+        if self.scan.is_some() {
+            return;
         }
         let place = match pair.next_packet(self.config.overshoot) {
             None => Place::Idle,
@@ -177,6 +181,9 @@ impl Stack for RdmaStack {
         self.waited = Dur::ZERO;
     }
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
+        if !cell.has_payload() {
+            io.arena.prefetch_hops(cell.packet);
+        }
         let packet = io.arena.packets[cell.packet as usize];
         let conn = packet.conn();
         if let Some(scan) = &mut self.scan {
@@ -187,7 +194,10 @@ impl Stack for RdmaStack {
                 if pair.out.opening.flow.0 == packet.flow && packet.word(0) != kind::DATA =>
             {
                 pair.waited = self.waited;
-                pair.receive(io, &packet, cell.packet, &self.config, self.facts.rate);
+                let moved = pair.receive(io, &packet, cell.packet, &self.config, self.facts.rate);
+                if let (true, Some(scan)) = (moved, &mut self.scan) {
+                    scan.moved(io.now, pair.next_at);
+                }
                 self.settle(conn, io.now);
             }
             Some(End::Receiving(pair))

@@ -177,7 +177,7 @@ impl Hpcc {
     /// What the fields of the header can say.
     fn rounded(&self, hop: &Hop) -> Hop {
         let Some(Ns3 { multi, .. }) = self.s.ns3 else { return *hop };
-        let (sent, queue, ns) = (128 * multi, 80 * multi, 1000);
+        let (sent, queue, ns) = (128 * multi, (80 * multi) as u32, 1000);
         Hop {
             at: Time(hop.at.0 / ns * ns),
             sent_bytes: hop.sent_bytes / sent * sent,
@@ -198,7 +198,7 @@ impl Hpcc {
             // Line 4: txRate = (ack.L[i].txBytes - L[i].txBytes) / (ack.L[i].ts - L[i].ts)
             let tx_rate = (hop.sent_bytes - before.sent_bytes) as f64 * 8.0 / dt;
             // Line 5: u' = min(ack.L[i].qlen, L[i].qlen) / (B T) + txRate / B
-            let queue = hop.queue_bytes.min(before.queue_bytes) as f64;
+            let queue = f64::from(hop.queue_bytes.min(before.queue_bytes));
             let pipe = match self.s.ns3 {
                 Some(ns3) => ns3.window * b / self.r.max,
                 None => b / 8.0 * t,
@@ -281,7 +281,8 @@ impl RateLaw for Hpcc {
         }
     }
     fn moves_departures(&self) -> bool {
-        true
+        // The first ACK changes nothing: there is nothing to compare it with.
+        self.last_update.is_some()
     }
     fn observe(&self, report: &mut Report<'_>) {
         report(&LOAD, self.u);
@@ -302,7 +303,7 @@ mod tests {
     const NS3: Ns3 = Ns3 { ai: 40e6, multi: 4, window: 125_000.0 };
 
     /// A hop of 100 Gb/s at `us` with so many bytes queued and sent.
-    fn hop(port: u32, us: u64, queue_bytes: u64, sent_bytes: u64) -> Hop {
+    fn hop(port: u32, us: u64, queue_bytes: u32, sent_bytes: u64) -> Hop {
         Hop { port, at: Time(us * US), queue_bytes, sent_bytes, rate: Rate(100_000_000_000) }
     }
     fn ack(law: &mut Hpcc, hops: &[Hop], una: u64, nxt: u64) {

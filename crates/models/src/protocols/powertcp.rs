@@ -95,10 +95,10 @@ impl PowerTcp {
                 continue;
             }
             let b = hop.rate.as_bps() / 8.0;
-            let queue = hop.queue_bytes as f64;
+            let queue = f64::from(hop.queue_bytes);
             // Current: lambda = dq/dt + mu, the rate at which bytes arrive.
-            let current =
-                (queue - before.queue_bytes as f64) / dt + (hop.sent_bytes - before.sent_bytes) as f64 / dt;
+            let current = (queue - f64::from(before.queue_bytes)) / dt
+                + (hop.sent_bytes - before.sent_bytes) as f64 / dt;
             // Voltage: nu = q + b tau
             let voltage = queue + b * tau;
             // Gamma = lambda nu, over its value at full use without a queue, b^2 tau
@@ -163,7 +163,7 @@ mod tests {
     /// 100 Gb/s, tau = 10 us: a pipe of 125,000 bytes, an increase of 12,500.
     const RATES: Rates = Rates { line: 100e9, max: 100e9, min: 1e9, base_rtt: Dur(10 * US), asked: None };
 
-    fn hop(port: u32, us: u64, queue_bytes: u64, sent_bytes: u64) -> Hop {
+    fn hop(port: u32, us: u64, queue_bytes: u32, sent_bytes: u64) -> Hop {
         Hop { port, at: Time(us * US), queue_bytes, sent_bytes, rate: Rate(100_000_000_000) }
     }
     fn ack(law: &mut PowerTcp, hops: &[Hop], una: u64, nxt: u64) {

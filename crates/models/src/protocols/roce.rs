@@ -38,6 +38,13 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "docs/validation.md",
     ),
     ParamSpec::new(
+        "clock",
+        Kind::Choice(&["exact", "whole-ns"]),
+        "exact",
+        "times of links and cards: exact, or whole nanoseconds, cut off, for comparisons with rules=hpcc-ns3",
+        "docs/validation.md",
+    ),
+    ParamSpec::new(
         "window",
         Kind::Text,
         "",
@@ -299,6 +306,10 @@ fn window(p: &Params, nature: &Nature) -> Result<Window, ParamError> {
 /// A protocol of this family: `law` makes the law of a pair.
 pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite, ParamError> {
     let ns3 = is_ns3(p);
+    let whole_links = p.text("clock") == "whole-ns";
+    if whole_links && !ns3 {
+        return Err(p.error("clock", "needs rules=hpcc-ns3: no other rules are of whole nanoseconds"));
+    }
     let set = |key: &str| p.is_set(key);
     let bytes = |key: &str, otherwise: u32| if set(key) { p.bytes(key).0 as u32 } else { otherwise };
     let extra = nature.extra[usize::from(ns3)];
@@ -326,6 +337,7 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
         nack_again: ns3.then(|| Dur::micros(500)),
         turns: if ns3 { Turns::Scan } else { Turns::Line },
         whole_ns: ns3,
+        whole_links,
         recovery: if recovery == "off" { Recovery::Off } else { Recovery::GoBackN },
     };
     config.check()?;
@@ -388,6 +400,7 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
                     required,
                 }),
                 telemetry,
+                whole_ns: whole_links,
                 ..LinkNeeds::default()
             }
         })),

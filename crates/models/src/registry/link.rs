@@ -83,6 +83,8 @@ pub struct LinkNeeds {
     pub lossless: Option<Lossless>,
     /// Ports write telemetry into packets.
     pub telemetry: bool,
+    /// All ports count whole nanoseconds ([`PortConfig::whole_ns`]); those of a run that are no switch's too.
+    pub whole_ns: bool,
     /// The choice among equal paths.
     pub paths: Paths,
 }

@@ -316,6 +316,7 @@ impl Hosts {
             let facts = |mss| HostFacts {
                 host: host as u32,
                 rate: link.rate,
+                delay: link.delay,
                 base_rtt: setup.base_rtt.max(Bytes(u64::from(mss)) / link.rate),
                 longest_wait,
                 mss,
@@ -354,7 +355,7 @@ impl Hosts {
             let config = NicConfig {
                 port,
                 rate: link.rate,
-                delay: link.delay,
+                delay: setup.fabric.flight(link.delay),
                 framing: setup.framing,
                 endless: !pull,
                 receive_delay: setup.receive_delay,

@@ -179,28 +179,31 @@ impl Engine {
         progress.end_ps.store(self.setup.end.0, Ordering::Relaxed);
         let mut budget = 0u32;
         while !self.stopped {
-            if !self.hosts.pull {
-                // What concerns the network alone, and the next packet that is at its destination.
-                let mut quiet = self.wire.net.deadlines.peek().min(self.next_workload);
-                quiet = quiet.min(self.recorder.next_sample()).min(self.setup.end).min(until);
-                if !self.measuring {
-                    quiet = quiet.min(Time(self.setup.warmup.0.saturating_sub(1)));
-                }
+            // What concerns the network alone, and the next packet that is at its destination.
+            let mut quiet = self.wire.net.deadlines.peek().min(self.next_workload);
+            quiet = quiet.min(self.recorder.next_sample()).min(self.setup.end).min(until);
+            if !self.measuring {
+                quiet = quiet.min(Time(self.setup.warmup.0.saturating_sub(1)));
+            }
+            let arrived = if self.hosts.pull {
+                self.wire.net.arrive_from_switches(quiet, &mut self.now)
+            } else {
                 let hosts = &self.hosts;
                 let soon = |host, packet: Option<&_>| hosts.fetch(host, packet);
-                if let Some(cell) = self.wire.net.arrive_until(quiet, &mut self.now, soon) {
-                    self.take_lost();
-                    self.deliver(&cell)?;
-                    if self.is_cancelled(progress, &mut budget) {
-                        return Ok(Step::Cancelled);
-                    }
-                    continue;
-                }
-                if self.watched {
-                    self.begin_hop();
-                }
+                self.wire.net.arrive_until(quiet, &mut self.now, soon)
+            };
+            if let Some(cell) = arrived {
                 self.take_lost();
+                self.deliver(&cell)?;
+                if self.is_cancelled(progress, &mut budget) {
+                    return Ok(Step::Cancelled);
+                }
+                continue;
             }
+            if self.watched {
+                self.begin_hop();
+            }
+            self.take_lost();
             let arrival = self.wire.net.next_arrival();
             let deadline = self.wire.net.deadlines.peek();
             let other = self.next_workload.min(self.recorder.next_sample());

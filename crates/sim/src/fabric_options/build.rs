@@ -304,6 +304,7 @@ pub fn meet_needs(setup: &mut Setup, given: impl Fn(&str) -> bool) -> Result<(),
     let Some(link) = setup.topology.links.iter().max_by_key(|l| l.rate) else { return Ok(()) };
     let needs = needs(&setup.facts(link));
     setup.fabric.telemetry |= needs.telemetry;
+    setup.fabric.whole_ns |= needs.whole_ns;
     if !given("spread") && needs.paths == Paths::BySender {
         setup.fabric.spread = Spread::parse("spread", "entropy")?;
         // In a network without any choice there is nothing to spread.
@@ -336,6 +337,21 @@ pub fn meet_needs(setup: &mut Setup, given: impl Fn(&str) -> bool) -> Result<(),
         lossless: lossless.priorities,
     });
     Ok(())
+}
+
+/// Refuses links that ports which count whole nanoseconds cannot have.
+///
+/// # Errors
+/// One whose delay is not a whole number of nanoseconds.
+pub fn check_clock(setup: &Setup) -> Result<(), ParamError> {
+    let bad = |l: &&Link| l.delay == Dur::ZERO || !l.delay.0.is_multiple_of(1000);
+    match setup.topology.links.iter().find(bad).filter(|_| setup.fabric.whole_ns) {
+        Some(link) => {
+            let rule = format!("needs delays of a whole number of nanoseconds; a link has {}", link.delay);
+            Err(ParamError::new("protocol:clock", "whole-ns", rule))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The ports alone.
@@ -376,10 +392,11 @@ pub fn ports(setup: &Setup) -> Result<Vec<Port>, ParamError> {
             noise: at_host.then(|| (setup.send_jitter, stream(Entity::Jitter))),
             reorder: l.options.reorder.unwrap_or(of_run).map(|r| (r, stream(Entity::Loss).split(1))),
             telemetry: setup.fabric.telemetry && !at_host,
+            whole_ns: setup.fabric.whole_ns,
             service,
             // Integrals of thousands of ports nobody looks at would cost a sixth of the run.
             measured: t.links.len() <= MEASURE_ALL || i as u32 == setup.bottleneck.candidate(),
-            ..PortConfig::plain(l.rate, l.delay, stream(Entity::Port))
+            ..PortConfig::plain(l.rate, setup.fabric.flight(l.delay), stream(Entity::Port))
         };
         if let Some(needs) = setup.needs().filter(|_| !at_host && !setup.fabric.asked(l)) {
             let facts = setup.facts(l);

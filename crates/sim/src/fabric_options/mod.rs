@@ -8,7 +8,7 @@ mod build;
 mod lossless;
 mod outages;
 
-pub use build::{build, headroom_of, longest_wait, meet_needs, usual_memory};
+pub use build::{build, check_clock, headroom_of, longest_wait, meet_needs, usual_memory};
 pub use lossless::check_required;
 pub use outages::{changes, parse_outage, Change, LinkChange, Outage};
 
@@ -177,6 +177,8 @@ pub struct FabricOptions {
     pub fail: String,
     /// Ports keep in-band telemetry.
     pub telemetry: bool,
+    /// Ports count whole nanoseconds ([`penstock_fabric::PortConfig::whole_ns`]).
+    pub whole_ns: bool,
 }
 
 impl Default for FabricOptions {
@@ -193,6 +195,7 @@ impl Default for FabricOptions {
             reroute: Reroute::AtOnce,
             fail: String::new(),
             telemetry: false,
+            whole_ns: false,
         }
     }
 }
@@ -207,6 +210,15 @@ pub struct PacketSizes {
 }
 
 impl FabricOptions {
+    /// From the end of a transmission to the arrival, over a link with this propagation delay. By a clock of whole nanoseconds what leaves does
+    /// so half of one later than it would, and the link is as much shorter.
+    pub fn flight(&self, delay: Dur) -> Dur {
+        if self.whole_ns {
+            Dur(delay.0 - 500)
+        } else {
+            delay
+        }
+    }
     /// The options among the parameters of a scenario.
     ///
     /// # Errors
@@ -232,6 +244,7 @@ impl FabricOptions {
             reroute: if p.text("reroute") == "never" { Reroute::Never } else { Reroute::AtOnce },
             fail: p.text("fail").to_owned(),
             telemetry: false,
+            whole_ns: false,
         };
         options.check_trim("trim", trim)?;
         Ok(options)

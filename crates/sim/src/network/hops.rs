@@ -234,7 +234,7 @@ impl Network {
     }
     /// In a network that is not small the port that is probably next is fetched while this packet is handled.
     #[inline(always)]
-    fn fetch_coming(&mut self) {
+    pub(super) fn fetch_coming(&mut self) {
         // An empty tree names no port.
         if let Some(port) = self.arrivals.coming().and_then(|port| self.fabric.ports().get(port as usize)) {
             port.prefetch();

@@ -3,7 +3,7 @@
 use super::{find, Common, RunId, Scenario};
 use crate::cores::{self, Cores, Divided, Threads, Work};
 use crate::engine::{Engine, Progress};
-use crate::fabric_options::{changes, check_required, meet_needs};
+use crate::fabric_options::{changes, check_clock, check_required, meet_needs};
 use crate::notes::contradictions;
 use crate::results::{summarise, Summary};
 use crate::setup::{NicMode, Setup, TooLong};
@@ -153,6 +153,7 @@ impl Resolved {
         }
         setup.check_hosts()?;
         meet_needs(&mut setup, |key| self.params.is_given(key))?;
+        check_clock(&setup)?;
         check_required(&setup)?;
         if setup.fabric.spread != Spread::Drawn {
             setup.forwarding()?;

@@ -28,7 +28,7 @@ pub const MIX: Scenario = Scenario {
             "sizes",
             Kind::Text,
             "uniform:2KB:50KB",
-            "sizes of short flows: fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN, websearch, cdf:FILE",
+            "sizes of short flows: fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN, websearch, fb-hadoop, cdf:FILE",
             "section 3.5.2; section 3.5.3 has pareto:1.2:25KB",
         ),
         FILE_PARAMS[0],

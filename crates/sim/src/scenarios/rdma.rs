@@ -25,8 +25,9 @@ pub const RDMA: Scenario = Scenario {
             "topology",
             Kind::Text,
             "leaf-spine:4x2x8",
-            "fat-tree:K, leaf-spine:LEAVESxSPINESxHOSTS (hosts per leaf), star:HOSTS and the others of permutation",
-            "32 hosts; the paper's network has 320",
+            "fat-tree:K, leaf-spine:LEAVESxSPINESxHOSTS (hosts per leaf), star:HOSTS, clos:PODSxEDGESxAGGSxCORESxHOSTS and the others of \
+             permutation",
+            "32 hosts; the paper's network of 320 is clos:5x4x4x4x16",
         ),
         ParamSpec::new("link_rate", Kind::Rate, "100Gbps", "rate of the hosts' links", "section 5.1")
             .range(1e3, 1e13),
@@ -59,7 +60,7 @@ pub const RDMA: Scenario = Scenario {
             "sizes",
             Kind::Text,
             "websearch",
-            "sizes of flows: websearch, cdf:FILE, fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN",
+            "sizes of flows: websearch, fb-hadoop, cdf:FILE, fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN",
             "section 5.1: WebSearch and FB_Hadoop",
         ),
         FILE_PARAMS[0],

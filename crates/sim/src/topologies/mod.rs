@@ -1,4 +1,5 @@
-//! Networks by name: `fat-tree:8`, `leaf-spine:4x4x8`, `rail:32x8x4`, `dragonfly:2,4,2`, `star:8`. One file per family.
+//! Networks by name: `fat-tree:8`, `leaf-spine:4x4x8`, `rail:32x8x4`, `dragonfly:2,4,2`, `star:8`, `clos:5x4x4x4x16`. One file per family,
+//! but for the two kinds of fat tree.
 //!
 //! Hosts are h0, h1, ...; what their switches are called stands in each family's file.
 
@@ -68,8 +69,8 @@ pub struct Family {
 }
 
 /// All families.
-pub const FAMILIES: [Family; 5] =
-    [fat_tree::FAMILY, leaf_spine::FAMILY, rail::FAMILY, dragonfly::FAMILY, star::FAMILY];
+pub const FAMILIES: [Family; 6] =
+    [fat_tree::FAMILY, leaf_spine::FAMILY, rail::FAMILY, dragonfly::FAMILY, star::FAMILY, fat_tree::CLOS];
 
 /// Key `fabric_rate` of a scenario whose network has a name.
 pub const FABRIC_RATE: ParamSpec = ParamSpec::new(

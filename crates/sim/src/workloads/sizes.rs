@@ -78,9 +78,34 @@ const WEB_SEARCH: [(f64, f64); 12] = [
     (3e7, 1.0),
 ];
 
+/// Flow sizes of Facebook's Hadoop cluster (Roy et al., SIGCOMM 2015), as HPCC uses them: bytes and share of flows that are not larger, the
+/// points that its generator publishes.
+const FB_HADOOP: [(f64, f64); 20] = [
+    (0.0, 0.0),
+    (100.0, 0.01),
+    (200.0, 0.02),
+    (300.0, 0.05),
+    (350.0, 0.15),
+    (400.0, 0.2),
+    (500.0, 0.3),
+    (600.0, 0.4),
+    (700.0, 0.5),
+    (1e3, 0.6),
+    (2e3, 0.67),
+    (7e3, 0.7),
+    (3e4, 0.72),
+    (5e4, 0.82),
+    (8e4, 0.87),
+    (1.2e5, 0.9),
+    (3e5, 0.95),
+    (1e6, 0.975),
+    (2e6, 0.99),
+    (1e7, 1.0),
+];
+
 impl Sizes {
     /// Reads parameter `key` of `p`: `fixed:SIZE`, `uniform:MIN:MAX`, `exponential:MEAN`, `pareto:SHAPE:MEAN`,
-    /// `websearch` (DCTCP, SIGCOMM 2010, Fig 4) or `cdf:FILE` (the last two with [`FILE_PARAMS`]; in `folder`).
+    /// `websearch` (DCTCP, SIGCOMM 2010, Fig 4), `fb-hadoop` (SIGCOMM 2015) or `cdf:FILE` (the last three with [`FILE_PARAMS`]; in `folder`).
     ///
     /// # Errors
     /// Any other form, a size below one byte, a shape not above 1, a file that is missing or no CDF.
@@ -111,6 +136,9 @@ impl Sizes {
             ("websearch", []) => {
                 Sizes::Points(WEB_SEARCH.map(|(size, cdf)| Point { size, cdf }).into(), between())
             }
+            ("fb-hadoop", []) => {
+                Sizes::Points(FB_HADOOP.map(|(size, cdf)| Point { size, cdf }).into(), between())
+            }
             ("fixed", [x]) => Sizes::Fixed(size(x)? as u64),
             ("uniform", [a, b]) => {
                 let (min, max) = (size(a)? as u64, size(b)? as u64);
@@ -137,7 +165,7 @@ impl Sizes {
             }
             _ => {
                 return bad(
-                    "must be fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN, websearch or cdf:FILE"
+                    "must be fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN, websearch, fb-hadoop or cdf:FILE"
                         .into(),
                 )
             }
@@ -366,14 +394,15 @@ mod tests {
     }
     /// The means that the published points have by reading rule.
     #[test]
-    fn web_search_is_the_published_distribution() {
-        let mean = |rule: &str| {
-            let given = [("sizes".into(), "websearch".into()), ("cdf_rule".into(), rule.to_owned())];
+    fn built_in_sizes_are_the_published_distributions() {
+        let mean = |name: &str, rule: &str| {
+            let given = [("sizes".into(), name.to_owned()), ("cdf_rule".into(), rule.to_owned())];
             let p = Params::parse("test", &SPECS, &given).unwrap();
             Sizes::parse(&p, "sizes", &Folder::default()).unwrap().mean()
         };
-        let means = ["lower", "linear", "upper"].map(|rule| mean(rule).round());
-        assert_eq!(means, [987_600.0, 1_711_250.0, 2_434_900.0]);
+        let means = |name| ["lower", "linear", "upper"].map(|rule| mean(name, rule).round());
+        assert_eq!(means("websearch"), [987_600.0, 1_711_250.0, 2_434_900.0]);
+        assert_eq!(means("fb-hadoop"), [56_945.0, 120_421.0, 183_897.0]);
     }
     #[test]
     fn percent_files_and_files_in_packets_are_read() {

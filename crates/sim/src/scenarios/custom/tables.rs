@@ -52,7 +52,7 @@ const SIZES: ParamSpec = ParamSpec::new(
     "sizes",
     Kind::Text,
     "",
-    "fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN, websearch or cdf:FILE; must be given",
+    "fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN, websearch, fb-hadoop or cdf:FILE; must be given",
     "",
 );
 const COUNT: ParamSpec =
