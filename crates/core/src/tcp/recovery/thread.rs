@@ -132,6 +132,9 @@ impl ThreadEcho {
 }
 
 impl Echo for ThreadEcho {
+    fn on_handshake(&mut self, rtt: Option<Dur>) {
+        self.inner.on_handshake(rtt);
+    }
     fn before_data(&mut self, p: &Packet) -> Option<bool> {
         self.inner.before_data(p)
     }
