@@ -209,22 +209,17 @@ pub fn run(
     let mut found = done.into_inner().unwrap_or_else(|e| e.into_inner());
     found.sort_unstable_by_key(|(i, _)| *i);
     let completed = found.len() == count;
-    let packet_hops = found.iter().map(|(_, link)| link.packet_hops).sum();
-    let mut found = found.into_iter().map(|(_, link)| link.samples);
-    let delays: Vec<join::Delays> = if completed {
-        let pool = |n: &usize| join::Delays::of(found.by_ref().take(*n).flatten().collect());
-        grouped.pools.iter().map(pool).collect()
-    } else {
-        Vec::new()
-    };
+    let packet_hops = found.iter().map(|(_, cable)| cable.packet_hops).sum();
+    let samples = found.into_iter().flat_map(|(_, cable)| cable.samples);
+    let delays = completed.then(|| Known::of(&traffic, &grouped, samples));
     progress.now_ps.store(hundred, Ordering::Relaxed);
-    let links = (traffic.carrying(), count);
+    let links = (traffic.carrying(), grouped.links(&traffic));
     let mut recorder = Recorder::default();
     recorder.start(Time::ZERO + setup.warmup);
     recorder.facts = setup.recorder.facts.clone();
-    if completed {
+    if let Some(known) = &delays {
         let alone = link::alone_on_paths(&fresh, &setup, &traffic)?;
-        estimate(&setup, &traffic, (&grouped, &delays, &alone), &mut recorder);
+        estimate(&setup, &traffic, (&grouped, known, &alone), &mut recorder);
     }
     recorder.until = Time::ZERO + setup.duration;
     let warnings = vec![format!(
@@ -235,22 +230,57 @@ pub fn run(
     Ok(Approximation { summary, warnings, completed, links, packet_hops, setup, recorder })
 }
 
+/// What the simulations have told.
+struct Known {
+    /// For every step of every path the seconds that its link has added to this very flow; no number where the link was not simulated.
+    own: Vec<f64>,
+    pools: Vec<join::Delays>,
+}
+
+impl Known {
+    fn of(
+        traffic: &traffic::Traffic,
+        grouped: &groups::Groups,
+        samples: impl Iterator<Item = link::Sample>,
+    ) -> Known {
+        let mut own = vec![f64::NAN; traffic.steps()];
+        let mut pools = vec![Vec::new(); grouped.pools];
+        for s in samples {
+            let flow = s.flow as usize;
+            let at = traffic.path(flow).iter().position(|l| *l == s.link).expect("the flow crosses the link");
+            own[traffic.places(flow).start + at] = s.seconds;
+            if s.measured && s.seconds.is_finite() {
+                let flow = &traffic.flows[flow];
+                pools[grouped.of(s.link)].push((flow.bytes, s.seconds / flow.packets as f64));
+            }
+        }
+        Known { own, pools: pools.into_iter().map(join::Delays::of).collect() }
+    }
+}
+
 /// Rows of flows and their writes, with estimated ends.
 fn estimate(
     setup: &Setup,
     traffic: &traffic::Traffic,
-    (grouped, delays, alone): (&groups::Groups, &[join::Delays], &link::OnPaths),
+    (grouped, known, alone): (&groups::Groups, &Known, &link::OnPaths),
     recorder: &mut Recorder,
 ) {
     let (start, end) = (Time::ZERO + setup.warmup, Time::ZERO + setup.duration);
     for (number, flow) in (0..).zip(&traffic.flows) {
         let mut rng = Stream::new(setup.seed, setup.run, Entity::Approximation, number);
-        let path = traffic.path(number as usize).iter();
-        let per_packet: f64 = path.map(|l| delays[grouped.of(*l)].draw(flow.bytes, &mut rng)).sum();
-        let alone = alone.extra(&setup.topology, traffic, number as usize);
-        let extra = alone + per_packet * flow.packets as f64;
+        let steps = traffic.path(number as usize).iter().zip(&known.own[traffic.places(number as usize)]);
+        let added: f64 = steps
+            .map(|(link, own)| {
+                if own.is_nan() {
+                    known.pools[grouped.of(*link)].draw(flow.bytes, &mut rng) * flow.packets as f64
+                } else {
+                    *own
+                }
+            })
+            .sum();
+        let extra = alone.extra(&setup.topology, traffic, number as usize) + added;
         let fct = flow.ideal + extra.max(0.0);
-        let closed = flow.start + Dur::from_secs(fct);
+        let closed = if fct.is_finite() { flow.start + Dur::from_secs(fct) } else { Time::NEVER };
         let complete = closed <= end;
         let record = FlowRecord {
             flow: number as u32,
