@@ -6,7 +6,11 @@ Runs of the kernel are real time and only count when they pass their gate; a mac
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
+import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -88,3 +92,34 @@ def test_two_flows_share_alike(name: str) -> None:
     """Shares within ten points."""
     kernel, packet = both(name)["share"]
     assert packet == pytest.approx(kernel, abs=0.10)
+
+
+@needs_live
+@pytest.mark.skipif(shutil.which("nsenter") is None, reason="skipped: nsenter is not here")
+@pytest.mark.parametrize(("given", "key", "value"), [("500us", "delay_ns", "500000"), ("0s", "nr", "0")])
+def test_compressed_acks_are_the_kernels_too(given: str, key: str, value: str) -> None:
+    """`comp_sack` is set in every namespace of a run, and nowhere else."""
+    command = [sys.executable, "-m", "penstock", "live", "incast", "--set", f"comp_sack={given}"]
+    command += ["--set", "servers=2", "--set", "duration=60s"]
+    name = f"/proc/sys/net/ipv4/tcp_comp_sack_{key}"
+    before = Path(name).read_text()
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    own, found = os.readlink("/proc/self/ns/net"), set[str]()
+    try:
+        ends = time.monotonic() + 30
+        # Namespaces are made one after the other, and told then.
+        while found != {value} and time.monotonic() < ends and run.poll() is None:
+            time.sleep(0.5)
+            found.clear()
+            for fd in Path(f"/proc/{run.pid}/fd").iterdir():
+                link = os.readlink(fd) if fd.is_symlink() else ""
+                if link.startswith("net:") and link != own:
+                    inside = subprocess.run(
+                        ["nsenter", f"--net={fd}", "cat", name], capture_output=True, text=True, check=False
+                    )
+                    found.add(inside.stdout.strip())
+    finally:
+        run.kill()
+        run.wait()
+    assert found == {value}
+    assert Path(name).read_text() == before

@@ -50,6 +50,8 @@ pub struct Settings {
     pub initial_window: u32,
     /// Acknowledge every segment.
     pub quick_ack: bool,
+    /// Longest an ACK of what came out of order is held back, in nanoseconds; `None` = the kernel's.
+    pub comp_sack_ns: Option<u64>,
 }
 
 /// A host of the scenario.
@@ -84,6 +86,12 @@ pub fn host(number: u32, s: &Settings) -> Result<(Host, OwnedFd), HostError> {
     ];
     for (key, value) in settings {
         step(&format!("sysctl {key} = {value}"), sys::sysctl(key, &value))?;
+    }
+    if let Some(ns) = s.comp_sack_ns {
+        // A delay of 0 would still wait for the timer's slack; without any ACK to hold back there is none.
+        let (key, value) = if ns == 0 { ("nr", 0) } else { ("delay_ns", ns) };
+        let key = format!("tcp_comp_sack_{key}");
+        step(&format!("sysctl {key} (Linux 4.18)"), sys::sysctl(&format!("ipv4/{key}"), &value.to_string()))?;
     }
     if let Some(ms) = s.rto_max_ms {
         step("sysctl tcp_rto_max_ms (Linux 6.15)", sys::sysctl("ipv4/tcp_rto_max_ms", &ms.to_string()))?;

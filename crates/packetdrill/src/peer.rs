@@ -26,6 +26,8 @@ pub(crate) struct Socket {
     /// Scale of the windows that the peer announces.
     scale: u32,
     syn_stamp: u64,
+    /// The round trip of the handshake.
+    handshake: Dur,
     /// Bytes the application has read.
     pub(crate) read: u64,
     /// What has left and no line of the script has asked for, in order.
@@ -49,6 +51,7 @@ impl Socket {
             open: false,
             scale,
             syn_stamp: 0,
+            handshake: Dur::ZERO,
             read: 0,
             sent: VecDeque::new(),
         };
@@ -151,6 +154,8 @@ impl Socket {
         let window = w.win.map_or(u32::MAX, |win| (win << scale).min(u64::from(u32::MAX)) as u32);
         if !self.open {
             self.open = true;
+            self.handshake = now.since(Time(self.syn_stamp));
+            self.receiver.set_handshake(self.handshake);
             let p =
                 Packet { flags: flag::SYN | flag::ACK, stamp: self.syn_stamp, window, ..Packet::default() };
             self.sender.on_packet(now, &p, &CcHeader::NONE);
@@ -179,7 +184,8 @@ impl Socket {
                 seq: w.seq.0 - 1,
                 payload: w.len as u32,
                 flags: fin | cwr,
-                stamp: now.0,
+                // As if the path were as long as in the handshake, and as long either way.
+                stamp: now.0.saturating_sub(self.handshake.0 / 2),
                 ecn: match w.ecn {
                     Some(IpEcn::Ce) => Ecn::Ce,
                     Some(IpEcn::Ect0) => Ecn::Ect0,

@@ -17,6 +17,7 @@ pub struct Settings {
     changes: Vec<fn(&mut TcpConfig)>,
     reordering: Option<u32>,
     rto_min: Option<Dur>,
+    comp_sack: Option<Dur>,
 }
 
 impl Default for Settings {
@@ -28,6 +29,7 @@ impl Default for Settings {
             changes: Vec::new(),
             reordering: None,
             rto_min: None,
+            comp_sack: None,
         }
     }
 }
@@ -43,6 +45,8 @@ pub const KEYS: &[&str] = &[
     "net.ipv4.tcp_slow_start_after_idle",
     "net.ipv4.tcp_reordering",
     "net.ipv4.tcp_rto_min_us",
+    "net.ipv4.tcp_comp_sack_delay_ns",
+    "net.ipv4.tcp_comp_sack_nr",
     "net.ipv4.tcp_recovery",
     "net.ipv4.tcp_frto",
 ];
@@ -127,6 +131,16 @@ impl Settings {
                 self.rto_min = Some(Dur::micros(us));
                 return Ok(());
             }
+            ("comp_sack_delay_ns", n) => {
+                let ns: u64 = n.parse().map_err(|_| format!("{key}={value}: must be a number"))?;
+                self.comp_sack = Some(Dur(ns * 1000));
+                return Ok(());
+            }
+            ("comp_sack_nr", "0") => {
+                self.comp_sack = Some(Dur::ZERO);
+                return Ok(());
+            }
+            ("comp_sack_nr", _) => return wrong("0"),
             ("dsack" | "timestamps" | "ecn" | "slow_start_after_idle", _) => return wrong("0, 1"),
             _ => return Err(format!("{key}: known keys are {}", KEYS.join(", "))),
         };
@@ -154,6 +168,7 @@ impl Settings {
             cfg.dup_thresh = n;
         }
         cfg.rto_min = self.rto_min.unwrap_or(cfg.rto_min);
+        cfg.comp_sack = self.comp_sack.unwrap_or(cfg.comp_sack);
         let law = (suite.endpoint)(&cfg, stream);
         (cfg, law)
     }

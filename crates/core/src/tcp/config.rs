@@ -101,6 +101,8 @@ pub struct TcpConfig {
     pub quick_acks: u32,
     /// Longest an acknowledgement is delayed.
     pub delayed_ack_timeout: Dur,
+    /// With [`Personality::Linux`]: longest an ACK of what came out of order is held back (tcp_comp_sack_delay_ns); zero = not at all.
+    pub comp_sack: Dur,
     /// Receive buffer in bytes.
     pub rwnd: u64,
     /// Rate at which the receiving application reads; `None` = at once.
@@ -155,6 +157,7 @@ impl Default for TcpConfig {
             delayed_ack: 1,
             quick_acks: 0,
             delayed_ack_timeout: Dur::millis(40),
+            comp_sack: Dur::millis(1),
             rwnd: 1 << 30,
             read_rate: None,
             restart_after_idle: true,

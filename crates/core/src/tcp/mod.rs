@@ -13,6 +13,7 @@ mod compress;
 mod config;
 pub mod echo;
 mod ranges;
+mod rate;
 mod receiver;
 pub mod recovery;
 mod rtt;
@@ -26,8 +27,9 @@ pub use config::{
 };
 pub use echo::{Echo, Heard};
 pub use ranges::Ranges;
+pub use rate::RateSample;
 pub use receiver::Receiver;
 pub use recovery::{Recovery, RetransmitThread, ThreadSegment};
 pub use rtt::RttEstimator;
-pub use segments::{RateSample, Segment, SegmentLog};
+pub use segments::{Segment, SegmentLog};
 pub use sender::{News, Phase, Sender, SenderStats, TimeoutKind, TimeoutRecord};

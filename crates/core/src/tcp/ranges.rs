@@ -28,6 +28,11 @@ impl Ranges {
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
         self.v.iter().copied()
     }
+    /// Those that have something of `[from, to)`, in ascending order.
+    pub fn iter_in(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let first = self.v.partition_point(|r| r.1 <= from);
+        self.v[first..].iter().copied().take_while(move |r| r.0 < to)
+    }
     /// One past the highest byte, `None` when empty.
     pub fn highest(&self) -> Option<u64> {
         self.v.last().map(|r| r.1)
@@ -142,6 +147,8 @@ mod tests {
         let gaps = |from, to| r.gaps(from, to).collect::<Vec<_>>();
         assert_eq!(gaps(2, 80), [(5, 10), (40, 45), (70, 80)]);
         assert_eq!((gaps(42, 44), gaps(12, 20), gaps(41, 45)), (vec![(42, 44)], vec![], vec![(41, 45)]));
+        let within = |from, to| r.iter_in(from, to).collect::<Vec<_>>();
+        assert_eq!((within(5, 45), within(39, 46)), (vec![(10, 40)], vec![(10, 40), (45, 70)]));
         let mut cut = r.clone();
         cut.remove(38, 50);
         assert_eq!((cut.v.clone(), cut.total()), (vec![(0, 5), (10, 38), (50, 70)], 53));

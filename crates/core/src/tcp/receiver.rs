@@ -27,6 +27,8 @@ pub struct Receiver {
     /// An ACK that describes the state before the latest segment.
     flush: Option<Flush>,
     syn_due: bool,
+    /// Until the first packet after it: when SYN arrived and how long it took, `None` for that where it came more than once.
+    syn: Option<(Time, Option<Dur>)>,
     /// Packets without payload to answer: when they were sent, and the header they brought.
     answers: VecDeque<(u64, CcHeader)>,
     /// Send time to echo.
@@ -68,6 +70,7 @@ impl Receiver {
             acks_due: 0,
             flush: None,
             syn_due: false,
+            syn: None,
             answers: VecDeque::new(),
             stamp: 0,
             header: CcHeader::NONE,
@@ -123,7 +126,12 @@ impl Receiver {
             // DCTCP.CE either, which begins as false (RFC 8257 section 3.2), so that the first data speaks for itself.
             self.syn_due = true;
             self.stamp = p.stamp;
+            let again = self.syn.is_some();
+            self.syn = Some((now, (!again).then(|| now.since(p.sent_at()))));
             return;
+        }
+        if self.syn.is_some() {
+            self.end_handshake(now, p);
         }
         let start = p.seq;
         let end = start + p.seq_len();
@@ -137,6 +145,7 @@ impl Receiver {
             }
         }
         let duplicates_before = self.duplicate_bytes;
+        let mut apart = false;
         let in_order = start == self.next && self.out_of_order.is_empty();
         if in_order {
             // The common case.
@@ -157,7 +166,10 @@ impl Receiver {
             }
             self.deliver(now, next);
         } else {
-            if self.out_of_order.insert(start, end) == 0 {
+            let pieces = self.out_of_order.len();
+            let news = self.out_of_order.insert(start, end);
+            apart = self.out_of_order.len() > pieces;
+            if news == 0 {
                 self.duplicate_bytes += p.payload as u64;
             }
             if self.recent[0] != start {
@@ -168,8 +180,30 @@ impl Receiver {
         if duplicate && self.cfg.dsack {
             self.twice = Some((start, start + u64::from(p.payload)));
         }
-        let heard = Heard { in_order, duplicate, unacknowledged: self.unacknowledged };
+        let pieces = if in_order { 0 } else { self.out_of_order.len() as u32 };
+        let heard = Heard {
+            in_order,
+            duplicate,
+            unacknowledged: self.unacknowledged,
+            next: self.next,
+            pieces,
+            apart,
+        };
         self.acks_due += self.echo.on_data(now, p, &heard);
+    }
+
+    /// The first packet after SYN. The third of the handshake is no packet here: it leaves just before the first data, and is taken to have
+    /// been lost where that was.
+    #[cold]
+    fn end_handshake(&mut self, now: Time, p: &Packet) {
+        if let Some((at, trip)) = self.syn.take() {
+            let lost = p.has(flag::RETRANSMIT);
+            self.echo.on_handshake(trip.map(|trip| if lost { now.since(at) } else { trip * 2 }));
+        }
+    }
+    /// As if the handshake had taken `rtt`, where no SYN is seen.
+    pub fn set_handshake(&mut self, rtt: Dur) {
+        self.echo.on_handshake(Some(rtt));
     }
 
     #[inline]

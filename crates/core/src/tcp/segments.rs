@@ -1,16 +1,16 @@
-//! A record for every segment in flight, and the delivery rate that follows from it
-//! (draft-cheng-iccrg-delivery-rate-estimation-02).
+//! A record for every segment in flight.
 //!
 //! A connection keeps this log only when its window law ([`crate::WindowLaw::wants_rate`]) or its recovery
-//! ([`super::Recovery::wants_segments`]) asks for it; all others pay a test per segment and a pointer.
-//!
-//! Names are the draft's: `C` is [`SegmentLog`], `P` is [`Segment`], `rs` is [`RateSample`]. Data is counted in bytes of
-//! payload.
+//! ([`super::Recovery::wants_segments`]) asks for it; all others pay a test per segment and a pointer. What only the delivery rate needs
+//! is kept beside it ([`super::rate`]), for a law that asks for the rate.
 
+use super::rate::{Mark, RateSample, Rates, Standing};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use penstock_units::{Bytes, Dur, Rate, Time};
+use alloc::vec::Vec;
+use penstock_units::{Dur, Time};
 
-/// A segment in flight, as it was sent last. Fields `sent_at` to `app_limited` are those of section 3.1.2 of the draft.
+/// A segment in flight, as it was sent last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// First byte.
@@ -19,19 +19,7 @@ pub struct Segment {
     pub end: u64,
     /// P.sent_time: when it was sent, the last time if more than once.
     pub sent_at: Time,
-    /// P.delivered: bytes delivered on the connection when it was sent.
-    pub delivered: u64,
-    /// P.delivered_time: when the latest of these was delivered.
-    pub delivered_at: Time,
-    /// P.first_sent_time: when the first segment of the flight that was out then was sent.
-    pub first_sent_at: Time,
-    /// P.is_app_limited: it was sent in an application-limited phase.
-    pub app_limited: bool,
-    /// Bytes that had been taken for lost on the connection when it was sent.
-    pub lost: u64,
-    /// Bytes in flight when it had been sent, itself included.
-    pub in_flight: u64,
-    /// Number of this transmission on the connection, modulo 2^32: the order of what left at one instant.
+    /// Number of this transmission on the connection, from 1, modulo 2^32 and never 0: the order of what left at one instant.
     pub order: u32,
     /// It is not the first copy.
     pub retransmitted: bool,
@@ -39,75 +27,94 @@ pub struct Segment {
     pub sacked: bool,
 }
 
-/// The delivery rate over the time that the newest segment acknowledged by an ACK was in flight.
+/// What the ACK at hand has delivered, as a recovery needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RateSample {
-    /// rs.delivered: bytes delivered in `interval`.
-    pub delivered: u64,
-    /// rs.interval: the longer of the two below (section 2.2.4 says why: either end may be compressed).
-    pub interval: Dur,
-    /// rs.send_elapsed: how long the flight took to be sent.
-    pub send_elapsed: Dur,
-    /// rs.ack_elapsed: how long its acknowledgements took to arrive.
-    pub ack_elapsed: Dur,
-    /// rs.prior_delivered: bytes delivered on the connection when the newest segment was sent.
-    pub prior_delivered: u64,
-    /// C.delivered: bytes delivered on the connection by now.
-    pub total_delivered: u64,
-    /// rs.is_app_limited: the rate may be the application's and not the network's.
-    pub app_limited: bool,
-    /// Bytes taken for lost since the newest segment was sent.
-    pub lost: u64,
-    /// Bytes in flight when the newest segment had been sent.
-    pub in_flight: u64,
+pub struct Delivered {
+    /// When the segment sent last among these was sent, and the number of that transmission; 0 = there is none. A retransmission does not
+    /// count where the ACK may be its original's (RFC 8985 section 6.2 step 2).
+    pub newest: (Time, u32),
+    /// Of those that were sent once (Karn), when the one sent first was sent; [`Time::NEVER`] = there is none.
+    pub first_once: Time,
+    /// And when the one sent last was.
+    pub last_once: Time,
+    /// Lowest end among those that were sent once; `u64::MAX` = there is none.
+    pub lowest_original: u64,
+    /// Highest end.
+    pub highest: u64,
+    /// From the lowest to the highest byte newly SACKed, with what may lie between; empty = none.
+    pub sacked: (u64, u64),
 }
 
-impl RateSample {
-    /// rs.delivery_rate; `None` when no time has passed.
-    pub fn rate(&self) -> Option<Rate> {
-        (self.interval > Dur::ZERO).then(|| Bytes(self.delivered) / self.interval)
+impl Default for Delivered {
+    fn default() -> Delivered {
+        Delivered {
+            newest: (Time::ZERO, 0),
+            first_once: Time::NEVER,
+            last_once: Time::ZERO,
+            lowest_original: u64::MAX,
+            highest: 0,
+            sacked: (u64::MAX, 0),
+        }
     }
 }
 
-/// What the ACK at hand has delivered, as a recovery needs it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Delivered {
-    /// When the segment sent last among these was sent, and the number of that transmission. A retransmission does not count where the ACK may be its
-    /// original's (RFC 8985 section 6.2 step 2).
-    pub newest: Option<(Time, u32)>,
-    /// Of those that were sent once (Karn), when the one sent first was sent, and the one sent last.
-    pub once: Option<(Time, Time)>,
-    /// Lowest end among those that were sent once.
-    pub lowest_original: Option<u64>,
-    /// Highest end.
-    pub highest: u64,
+/// A transmission of what had been sent before.
+#[derive(Clone, Copy, Debug)]
+struct Again {
+    start: u64,
+    end: u64,
+    sent_at: Time,
+    order: u32,
 }
 
 /// The segments in flight in ascending order, without gaps.
 #[derive(Clone, Debug, Default)]
 pub struct SegmentLog {
     segments: VecDeque<Segment>,
-    /// C.delivered, C.delivered_time, C.first_sent_time.
+    /// Retransmissions in the order in which they left, of which something may still be under way.
+    again: VecDeque<Again>,
+    /// C.delivered.
     delivered: u64,
-    delivered_at: Time,
-    first_sent_at: Time,
-    /// C.app_limited: `delivered` up to which samples are application-limited, 0 = they are not.
-    app_limited: u64,
-    /// Of the ACK being handled: the newest segment it has delivered, as it was when sent.
-    newest: Option<Segment>,
-    /// Of the same ACK, where a recovery wants to know; and what tells a retransmission's ACK from its original's.
+    /// Of the ACK being handled, where a recovery wants to know; and what tells a retransmission's ACK from its original's.
     got: Delivered,
     echo: Option<Time>,
     rtt_min: Dur,
     transmissions: u32,
     /// What [`Self::newly_delivered`] has answered for.
     told: u64,
+    rates: Option<Box<Rates>>,
 }
 
 impl SegmentLog {
+    /// An empty log; `rates`: [`Self::sample`] will be asked for the delivery rate.
+    pub(super) fn new(rates: bool) -> SegmentLog {
+        SegmentLog { rates: rates.then(Box::default), ..SegmentLog::default() }
+    }
     /// Segments that are not acknowledged cumulatively, lowest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Segment> + '_ {
         self.segments.iter()
+    }
+    /// The same from the one that has byte `seq` or lies above it.
+    pub(super) fn iter_from(&self, seq: u64) -> impl Iterator<Item = &Segment> + '_ {
+        self.segments.range(self.index(seq)..)
+    }
+    /// Nothing in flight was sent before the transmission `newest`, as long as nothing has been sent again or reported.
+    #[inline]
+    pub(super) fn is_later(&self, newest: (Time, u32)) -> bool {
+        let first = self.segments.front();
+        self.again.is_empty()
+            && first.is_none_or(|s| !s.sacked && !s.retransmitted && newest <= (s.sent_at, s.order))
+    }
+    /// Segments that were sent before the transmission `newest`, more than once, and are not acknowledged in any way, in the order in
+    /// which they left last.
+    pub(super) fn sent_again_before(&self, newest: (Time, u32)) -> impl Iterator<Item = &Segment> + '_ {
+        let older = self.again.iter().take_while(move |a| (a.sent_at, a.order) < newest);
+        // What has left once more since, or in part, has another number.
+        let of = |a: &'_ Again| {
+            let (end, order) = (a.end, a.order);
+            self.iter_from(a.start).take_while(move |s| s.start < end).filter(move |s| s.order == order)
+        };
+        older.flat_map(of).filter(|s| !s.sacked)
     }
     /// Bytes delivered so far (C.delivered).
     pub fn delivered(&self) -> u64 {
@@ -127,6 +134,7 @@ impl SegmentLog {
         &self.got
     }
     /// An ACK that echoes `echo` arrives; `rtt_min` is the smallest RTT so far.
+    #[inline]
     pub(super) fn begin_ack(&mut self, echo: Option<Time>, rtt_min: Dur) {
         self.got = Delivered::default();
         (self.echo, self.rtt_min) = (echo, rtt_min);
@@ -134,148 +142,191 @@ impl SegmentLog {
     /// The receiver has given up what it had reported (RFC 2018 section 8).
     pub(super) fn forget_sacked(&mut self) {
         self.segments.iter_mut().for_each(|s| s.sacked = false);
+        // Retransmissions that had been reported are under way again.
+        let all = self.segments.iter().filter(|s| s.retransmitted);
+        let mut again: Vec<_> =
+            all.map(|s| Again { start: s.start, end: s.end, sent_at: s.sent_at, order: s.order }).collect();
+        again.sort_by_key(|a| (a.sent_at, a.order));
+        self.again = again.into();
     }
 
-    /// Section 3.2, SendPacket: payload `[start, end)` leaves; `idle`: nothing was outstanding before. `in_flight` counts
-    /// it, `lost` is what the connection has taken for lost so far.
-    pub(super) fn on_sent(&mut self, now: Time, start: u64, end: u64, idle: bool, in_flight: u64, lost: u64) {
+    /// Payload `[start, end)` leaves; `standing` where the rate is kept.
+    #[inline]
+    pub(super) fn on_sent(&mut self, now: Time, start: u64, end: u64, standing: Option<Standing>) {
         if start >= end {
             return; // FIN alone is no data.
         }
-        if idle {
-            (self.first_sent_at, self.delivered_at) = (now, now);
-        }
-        self.transmissions = self.transmissions.wrapping_add(1);
-        let segment = Segment {
-            start,
-            end,
-            sent_at: now,
-            delivered: self.delivered,
-            delivered_at: self.delivered_at,
-            first_sent_at: self.first_sent_at,
-            app_limited: self.app_limited != 0,
-            lost,
-            in_flight,
-            order: self.transmissions,
-            retransmitted: false,
-            sacked: false,
-        };
-        let highest = self.segments.back().map_or(start, |s| s.end);
-        if start >= highest {
+        let order = self.transmissions.wrapping_add(1).max(1);
+        self.transmissions = order;
+        let segment = Segment { start, end, sent_at: now, order, retransmitted: false, sacked: false };
+        let is_new = self.segments.back().is_none_or(|s| start >= s.end);
+        if is_new {
             self.segments.push_back(segment);
+        }
+        let Some(standing) = standing else {
+            if !is_new {
+                self.on_sent_again(&segment, None);
+            }
             return;
-        }
-        // Sent again, perhaps cut differently: what lies in `[start, end)` is as new.
-        self.cut(start);
-        self.cut(end);
-        let from = self.segments.partition_point(|s| s.start < start);
-        let below = self.segments.partition_point(|s| s.end <= end);
-        for old in self.segments.range_mut(from..below.max(from)).filter(|s| !s.sacked) {
-            *old = Segment { start: old.start, end: old.end, retransmitted: true, ..segment };
-        }
-        if end > highest {
-            self.segments.push_back(Segment { start: highest, ..segment });
+        };
+        let Some(rates) = &mut self.rates else { return };
+        let mark = rates.mark(now, self.delivered, &standing);
+        if is_new {
+            rates.marks.push_back(mark);
+        } else {
+            self.on_sent_again(&segment, Some(mark));
         }
     }
-    /// Splits the segment that `seq` lies inside of.
-    fn cut(&mut self, seq: u64) {
-        let i = self.segments.partition_point(|s| s.end <= seq);
-        if let Some(s) = self.segments.get_mut(i).filter(|s| s.start < seq) {
-            let upper = Segment { start: seq, ..*s };
-            s.end = seq;
-            self.segments.insert(i + 1, upper);
+    /// Sent again, perhaps cut differently: what lies in `[start, end)` is as new.
+    #[cold]
+    fn on_sent_again(&mut self, segment: &Segment, mark: Option<Mark>) {
+        let Segment { start, end, sent_at, order, .. } = *segment;
+        let highest = self.segments.back().map_or(start, |s| s.end);
+        let (from, below) = self.cut_out(start, end);
+        for i in from..below {
+            let old = &mut self.segments[i];
+            if old.sacked {
+                continue;
+            }
+            *old = Segment { start: old.start, end: old.end, retransmitted: true, ..*segment };
+            if let (Some(rates), Some(mark)) = (&mut self.rates, mark) {
+                rates.marks[i] = mark;
+            }
+        }
+        if end > highest {
+            self.segments.push_back(Segment { start: highest, ..*segment });
+            if let (Some(rates), Some(mark)) = (&mut self.rates, mark) {
+                rates.marks.push_back(mark);
+            }
+        }
+        self.drop_settled();
+        self.again.push_back(Again { start, end: end.min(highest), sent_at, order });
+    }
+    /// Drops retransmissions from the front of the list of which nothing is under way any more.
+    fn drop_settled(&mut self) {
+        while let Some(a) = self.again.front() {
+            let (end, order) = (a.end, a.order);
+            let open = |s: &Segment| s.order == order && !s.sacked;
+            if self.iter_from(a.start).take_while(|s| s.start < end).any(open) {
+                return;
+            }
+            self.again.pop_front();
+        }
+    }
+    /// The number of the first segment that ends above `seq`.
+    #[inline]
+    fn index(&self, seq: u64) -> usize {
+        let Some(first) = self.segments.front().filter(|s| seq >= s.end) else { return 0 };
+        // Mostly all are as long as the first.
+        let guess = ((seq - first.start) / (first.end - first.start)) as usize;
+        if self.segments.get(guess).is_some_and(|s| s.start <= seq && seq < s.end) {
+            return guess;
+        }
+        self.segments.partition_point(|s| s.end <= seq)
+    }
+    /// Splits the segments that the ends of `[start, end)` lie inside of; the numbers of those that lie in it then.
+    fn cut_out(&mut self, start: u64, end: u64) -> (usize, usize) {
+        let mut from = self.index(start);
+        if self.segments.get(from).is_some_and(|s| s.start < start) {
+            self.cut(from, start);
+            from += 1;
+        }
+        let mut below = from;
+        while let Some(s) = self.segments.get(below).filter(|s| s.start < end) {
+            if s.end > end {
+                self.cut(below, end);
+            }
+            below += 1;
+        }
+        (from, below)
+    }
+    /// Splits segment `i` at `seq`, which lies inside of it.
+    fn cut(&mut self, i: usize, seq: u64) {
+        let s = &mut self.segments[i];
+        let upper = Segment { start: seq, ..*s };
+        s.end = seq;
+        self.segments.insert(i + 1, upper);
+        if let Some(rates) = &mut self.rates {
+            let mark = rates.marks[i];
+            rates.marks.insert(i + 1, mark);
         }
     }
 
     /// `[start, end)` is newly acknowledged selectively.
     pub(super) fn on_sacked(&mut self, now: Time, start: u64, end: u64) {
-        self.cut(start);
-        self.cut(end);
-        let from = self.segments.partition_point(|s| s.start < start);
-        for i in from..self.segments.len() {
+        let (from, below) = self.cut_out(start, end);
+        for i in from..below {
             let s = &mut self.segments[i];
-            if s.end > end {
-                break;
-            }
             if !core::mem::replace(&mut s.sacked, true) {
                 let delivered = *s;
-                self.deliver(now, delivered);
+                let hull = &mut self.got.sacked;
+                *hull = (hull.0.min(delivered.start), hull.1.max(delivered.end));
+                self.deliver(now, &delivered);
+                if let Some(rates) = &mut self.rates {
+                    let mark = rates.marks[i];
+                    rates.deliver(now, &mark, delivered.sent_at);
+                }
             }
         }
     }
     /// Everything below `ack` is acknowledged.
+    #[inline]
     pub(super) fn on_acked(&mut self, now: Time, ack: u64) {
         while let Some(s) = self.segments.front().copied().filter(|s| s.start < ack) {
             if s.end > ack {
                 // Only the last one can be cut.
-                self.cut(ack);
+                self.cut(0, ack);
                 continue;
             }
             self.segments.pop_front();
+            let mark = self.rates.as_mut().and_then(|rates| rates.marks.pop_front());
             if !s.sacked {
-                self.deliver(now, s);
+                self.deliver(now, &s);
+                if let (Some(rates), Some(mark)) = (&mut self.rates, mark) {
+                    rates.deliver(now, &mark, s.sent_at);
+                }
             }
         }
+        while self.again.front().is_some_and(|a| a.end <= ack) {
+            self.again.pop_front();
+        }
     }
-    /// Section 3.3, UpdateRateSample. Of segments with the same P.delivered the first counts, as in the draft; what an ACK
-    /// delivers is told in ascending order, SACK blocks before the cumulative part.
-    fn deliver(&mut self, now: Time, p: Segment) {
+    /// Segment `p` has been delivered. What an ACK delivers is told in ascending order, SACK blocks before the cumulative part.
+    #[inline]
+    fn deliver(&mut self, now: Time, p: &Segment) {
         self.delivered += p.end - p.start;
-        self.delivered_at = now;
         let got = &mut self.got;
         got.highest = got.highest.max(p.end);
-        let ambiguous = p.retransmitted
-            && (self.echo.is_some_and(|echo| echo < p.sent_at) || now.since(p.sent_at) < self.rtt_min);
-        if !ambiguous {
-            got.newest = got.newest.max(Some((p.sent_at, p.order)));
+        if p.retransmitted {
+            let ambiguous =
+                self.echo.is_some_and(|echo| echo < p.sent_at) || now.since(p.sent_at) < self.rtt_min;
+            if ambiguous {
+                return;
+            }
+        } else {
+            got.first_once = got.first_once.min(p.sent_at);
+            got.last_once = got.last_once.max(p.sent_at);
+            got.lowest_original = got.lowest_original.min(p.end);
         }
-        if !p.retransmitted {
-            let (first, last) = got.once.unwrap_or((p.sent_at, p.sent_at));
-            got.once = Some((first.min(p.sent_at), last.max(p.sent_at)));
-            got.lowest_original = Some(got.lowest_original.map_or(p.end, |end| end.min(p.end)));
-        }
-        if self.newest.is_none_or(|newest| p.delivered > newest.delivered) {
-            self.newest = Some(p);
-            self.first_sent_at = p.sent_at;
-        }
+        got.newest = got.newest.max((p.sent_at, p.order));
     }
-    /// Section 3.3, GenerateRateSample: what the ACK just told says about the rate. `rtt_min` is the smallest RTT so far,
-    /// `lost` what the connection has taken for lost so far.
+    /// What the ACK just told says about the rate: [`Rates::sample`].
     pub(super) fn sample(&mut self, rtt_min: Dur, lost: u64) -> Option<RateSample> {
-        // The bubble has left the pipe.
-        if self.app_limited != 0 && self.delivered > self.app_limited {
-            self.app_limited = 0;
-        }
-        let p = self.newest.take()?;
-        let send_elapsed = p.sent_at.since(p.first_sent_at);
-        let ack_elapsed = self.delivered_at.since(p.delivered_at);
-        let interval = send_elapsed.max(ack_elapsed);
-        // An interval shorter than any round trip can only be a retransmission taken for its original.
-        if interval < rtt_min {
-            return None;
-        }
-        Some(RateSample {
-            delivered: self.delivered - p.delivered,
-            interval,
-            send_elapsed,
-            ack_elapsed,
-            prior_delivered: p.delivered,
-            total_delivered: self.delivered,
-            app_limited: p.app_limited,
-            lost: lost - p.lost,
-            in_flight: p.in_flight,
-        })
+        self.rates.as_mut()?.sample(self.delivered, rtt_min, lost)
     }
-    /// Section 3.4: the application has left the pipe with `in_flight` bytes in it and room for more. Samples are
-    /// application-limited until these are delivered.
+    /// The application has left the pipe with `in_flight` bytes in it and room for more: [`Rates::on_app_limited`].
     pub(super) fn on_app_limited(&mut self, in_flight: u64) {
-        self.app_limited = (self.delivered + in_flight).max(1);
+        if let Some(rates) = &mut self.rates {
+            rates.on_app_limited(self.delivered, in_flight);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
+    use penstock_units::Bytes;
 
     const SEGMENT: u64 = 1000;
     const RTT: Dur = Dur::micros(100);
@@ -284,12 +335,16 @@ mod tests {
         Time::ZERO + Dur::micros(n)
     }
     /// A log whose peer is the test: segments by number, times in microseconds.
-    #[derive(Default)]
     struct Rig {
         log: SegmentLog,
         una: u64,
         sent: u64,
         lost: u64,
+    }
+    impl Default for Rig {
+        fn default() -> Rig {
+            Rig { log: SegmentLog::new(true), una: 0, sent: 0, lost: 0 }
+        }
     }
     impl Rig {
         fn send(&mut self, at: u64, segments: core::ops::Range<u64>) {
@@ -297,7 +352,8 @@ mod tests {
                 let idle = self.una == self.sent;
                 let (start, end) = (n * SEGMENT, (n + 1) * SEGMENT);
                 self.sent = self.sent.max(end);
-                self.log.on_sent(us(at), start, end, idle, self.sent - self.una, self.lost);
+                let standing = Standing { idle, in_flight: self.sent - self.una, lost: self.lost };
+                self.log.on_sent(us(at), start, end, Some(standing));
             }
         }
         fn ack(&mut self, at: u64, below: u64) -> Option<RateSample> {
@@ -438,10 +494,12 @@ mod tests {
 
     #[test]
     fn a_segment_sent_again_in_other_pieces_is_cut() {
-        let mut log = SegmentLog::default();
-        log.on_sent(us(0), 0, 3000, true, 3000, 0);
-        log.on_sent(us(0), 3000, 6000, false, 6000, 0);
-        log.on_sent(us(50), 1000, 4000, false, 6000, 0);
+        let mut log = SegmentLog::new(true);
+        for (at, start, end, in_flight) in [(0, 0, 3000, 3000), (0, 3000, 6000, 6000), (50, 1000, 4000, 6000)]
+        {
+            let standing = Standing { idle: at + start == 0, in_flight, lost: 0 };
+            log.on_sent(us(at), start, end, Some(standing));
+        }
         let cut: alloc::vec::Vec<_> = log.iter().map(|s| (s.start, s.end, s.retransmitted)).collect();
         assert_eq!(cut, [(0, 1000, false), (1000, 3000, true), (3000, 4000, true), (4000, 6000, false)]);
         // Half of one is acknowledged, half of another SACKed: bytes count once, whatever the cuts.
@@ -450,5 +508,34 @@ mod tests {
         assert_eq!(log.delivered(), 2000);
         log.on_acked(us(110), 6000);
         assert_eq!((log.delivered(), log.iter().count()), (6000, 0));
+    }
+
+    /// What was sent more than once is found in the order in which it left last, up to a transmission, and is forgotten when it has
+    /// arrived or has left once more.
+    #[test]
+    fn retransmissions_are_found_in_the_order_they_left() {
+        let mut r = Rig::default();
+        let found = |r: &Rig, at, order| {
+            let all = r.log.sent_again_before((us(at), order));
+            all.map(|s| s.start / SEGMENT).collect::<alloc::vec::Vec<_>>()
+        };
+        r.send(0, 0..6);
+        r.send(10, 4..5);
+        r.send(20, 1..2);
+        r.send(30, 3..4);
+        assert_eq!(found(&r, 100, 0), [4, 1, 3]);
+        // Transmissions 7 to 9; of those at one instant the number decides.
+        assert_eq!((found(&r, 20, 8), found(&r, 20, 9)), (vec![4], vec![4, 1]));
+        r.send(40, 4..5);
+        assert_eq!(found(&r, 100, 0), [1, 3, 4]);
+        r.sack(50, 3);
+        assert_eq!(found(&r, 100, 0), [1, 4]);
+        r.ack(60, 3);
+        assert_eq!(found(&r, 100, 0), [4]);
+        // The receiver gives up what it had: segment 3 may be under way.
+        r.log.forget_sacked();
+        assert_eq!(found(&r, 100, 0), [3, 4]);
+        r.ack(70, 6);
+        assert!(r.log.again.is_empty());
     }
 }

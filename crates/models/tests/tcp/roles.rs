@@ -90,9 +90,10 @@ impl Recovery for Overdue {
     fn on_timeout(&mut self, c: &Connection<'_>) -> u64 {
         c.flight()
     }
-    fn rearm(&mut self, c: &Connection<'_>) {
+    fn rearm(&mut self, c: &Connection<'_>) -> Time {
         let oldest = c.segments.expect("asked for").iter().find(|s| !s.sacked);
         self.at = oldest.map_or(Time::NEVER, |s| s.sent_at + self.patience);
+        self.at
     }
     fn on_deadline(&mut self, c: &Connection<'_>) -> Outcome {
         (self.at, self.due) = (Time::NEVER, true);

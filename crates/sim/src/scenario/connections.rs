@@ -97,6 +97,7 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         } else {
             TcpConfig::default().delayed_ack_timeout
         },
+        comp_sack: p.dur("comp_sack"),
         rwnd: match p.amount("rwnd") {
             Amount::Bytes(b) => b.max(u64::from(mss)),
             Amount::Packets(n) => u64::from(n) * u64::from(mss),

@@ -120,6 +120,14 @@ pub const COMMON: &[ParamSpec] = &[
         "Linux; RFC 5681 allows 500 ms",
     )
     .range(0.0, 0.5),
+    ParamSpec::new(
+        "comp_sack",
+        Kind::Duration,
+        "1ms",
+        "with Linux's delayed ACKs: longest an ACK behind a gap is held back (a twentieth of the round trip, at most this); 0s = not at all",
+        "Linux tcp_comp_sack_delay_ns",
+    )
+    .range(0.0, 1.0),
     ParamSpec::new("dup_thresh", Kind::Count, "3", "duplicate ACKs that mean loss", "RFC 5681 section 3.2")
         .range(1.0, 1000.0),
     ParamSpec::new(

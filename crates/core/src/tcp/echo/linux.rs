@@ -4,8 +4,12 @@
 //!
 //! Linux acknowledges when more than one full segment has come, whatever it measured that to be; here every segment with payload
 //! counts as one, so that two short ones are acknowledged too. A segment that ends a write, or is short, is acknowledged as soon as
-//! the application has read it (`tcp_measure_rcv_mss`, `tcp_cleanup_rbuf`): at once, where it reads at once. Linux also delays ACKs of what comes out of order by up to 1 ms (ACK
-//! compression, `tcp_comp_sack_*`); here each is acknowledged at once (RFC 5681 section 4.2).
+//! the application has read it (`tcp_measure_rcv_mss`, `tcp_cleanup_rbuf`): at once, where it reads at once.
+//!
+//! Compressed ACKs (`tcp_comp_sack_*`; scripts show them): of what comes out of order while a gap stays open, the first three segments are
+//! acknowledged each, and later ones together, when a twentieth of the round trip has passed, [`TcpConfig::comp_sack`] at most. A timer of
+//! Linux has a slack; it goes off at its end. A kernel knows the round trip from the handshake and from the time stamps that are echoed to it;
+//! here it is twice the shortest time that a segment took.
 
 use super::{Echo, Heard};
 use crate::packet::{flag, Ecn, Packet};
@@ -20,6 +24,14 @@ const DELAY_MAX: Dur = Dur::millis(200);
 const QUICK_MAX: u32 = 16;
 /// What a mark asks for (`__tcp_ecn_check_ce`).
 const QUICK_FOR_MARK: u32 = 2;
+/// TCP_FASTRETRANS_THRESH: duplicates that are not held back.
+const PLAIN_DUPLICATES: u32 = 3;
+/// tcp_comp_sack_nr: most segments that are acknowledged together.
+const HELD_MAX: u32 = 44;
+/// tcp_comp_sack_slack_ns.
+const SLACK: Dur = Dur::micros(100);
+/// TCP_SACK_BLOCKS_EXPECTED: with more pieces than these, a new one sends what is held back.
+const PIECES_MAX: u32 = 2;
 
 /// Linux's delayed ACKs, with the echo of marks that the connection has.
 #[derive(Clone, Debug)]
@@ -36,14 +48,61 @@ pub struct Linux {
     tick: Dur,
     /// The longest delay.
     longest: Dur,
-    /// A gap longer than this is a pause: the timeout of the peer, as far as is known here.
+    /// A gap longer than this is a pause: the retransmission timeout that this end would have, which sends no data.
     pause: Dur,
+    rto_min: Dur,
     until: Time,
     /// Payload of a full segment; none where the application takes its time.
     full: u32,
     ece: bool,
     /// DCTCP.CE has changed with this segment.
     changed: bool,
+    held: Held,
+}
+
+/// ACKs that are held back.
+#[derive(Clone, Debug)]
+struct Held {
+    /// The longest time, zero = they are not.
+    longest: Dur,
+    /// The shortest time a segment took to arrive.
+    trip: Dur,
+    /// compressed_ack.
+    count: u32,
+    until: Time,
+    /// compressed_ack_rcv_nxt, and dup_ack_counter since it moved.
+    next: u64,
+    duplicates: u32,
+    /// rcv_nxt: the next byte expected.
+    expected: u64,
+    /// rcv_wup: what the latest ACK has acknowledged.
+    acknowledged: u64,
+    /// Payload of a full segment.
+    full: u64,
+}
+
+impl Held {
+    /// A segment after which a gap is open, at the end of `__tcp_ack_snd_check`: whether its ACK leaves now.
+    fn leaves(&mut self, now: Time, heard: &Heard) -> bool {
+        if self.longest == Dur::ZERO || self.count >= HELD_MAX {
+            return true;
+        }
+        if self.next != heard.next {
+            (self.next, self.duplicates) = (heard.next, 0);
+        }
+        if self.duplicates < PLAIN_DUPLICATES {
+            self.duplicates += 1;
+            return true;
+        }
+        if heard.apart && heard.pieces > PIECES_MAX && self.count > 0 {
+            return true;
+        }
+        self.count += 1;
+        if self.until == Time::NEVER {
+            self.until = now + (self.trip * 2 / 20).min(self.longest) + SLACK;
+        }
+        false
+    }
 }
 
 impl Linux {
@@ -60,11 +119,27 @@ impl Linux {
             tick: cfg.rto_granularity,
             longest: DELAY_MAX.min(cfg.rto_min.max(cfg.rto_granularity * 2) - cfg.rto_granularity),
             pause: cfg.rto_min,
+            rto_min: cfg.rto_min,
             until: Time::NEVER,
             full: if cfg.read_rate.is_none() { cfg.mss } else { 0 },
             ece: false,
             changed: false,
+            held: Held {
+                longest: cfg.comp_sack,
+                trip: Dur::MAX,
+                count: 0,
+                until: Time::NEVER,
+                next: 0,
+                duplicates: 0,
+                expected: 0,
+                acknowledged: 0,
+                full: u64::from(cfg.mss),
+            },
         }
+    }
+    /// Time is read in ticks.
+    fn ticks(&self, at: Time) -> u64 {
+        at.0 / self.tick.0.max(1)
     }
     /// tcp_event_data_recv: the ATO follows the time between segments.
     fn measure(&mut self, now: Time) {
@@ -77,13 +152,21 @@ impl Linux {
             self.ato = self.ato / 2 + ATO_MIN / 2;
         } else if gap < self.ato {
             self.ato = (self.ato / 2 + gap).min(self.pause);
-        } else if gap > self.pause {
+        } else if self.ticks(now) - self.ticks(now - gap) > self.pause.0.div_ceil(self.tick.0.max(1)) {
             self.quick = self.quick_acks;
         }
     }
 }
 
 impl Echo for Linux {
+    /// tcp_synack_rtt_meas: an end that only receives keeps the timeout of its handshake (scripts show it). One in which a packet was lost
+    /// makes it long, and what comes after a pause is acknowledged late.
+    fn on_handshake(&mut self, rtt: Option<Dur>) {
+        // tcp_rtt_estimator's first sample; TCP_TIMEOUT_FALLBACK without one.
+        self.pause = rtt.map_or(Dur::millis(3000), |rtt| rtt + (rtt * 2).max(self.rto_min));
+        // tcp_send_delayed_ack: the round trip, where it is known, limits the delay.
+        self.longest = self.longest.min(rtt.map_or(Dur::MAX, |rtt| rtt.max(ATO_MIN)));
+    }
     fn before_data(&mut self, p: &Packet) -> Option<bool> {
         let ce = p.ecn == Ecn::Ce;
         match self.ecn {
@@ -112,15 +195,20 @@ impl Echo for Linux {
         if heard.duplicate || p.seq_len() == 0 {
             self.quick = self.quick_acks;
         }
-        // ICSK_ACK_PUSHED
-        let read = self.full > 0 && (p.payload < self.full || p.has(flag::PUSH));
+        let held = &mut self.held;
+        held.trip = held.trip.min(now.since(p.sent_at()));
+        let (next, gap) = (heard.next, heard.pieces > 0);
+        // ICSK_ACK_PUSHED; what lies behind a gap is not read.
+        let read = self.full > 0 && !gap && (p.payload < self.full || p.has(flag::PUSH));
         let at_once = self.changed
             || read
-            || !heard.in_order
+            || !heard.in_order && (!gap || next > held.acknowledged + held.full)
             || heard.unacknowledged >= 2
             || self.quick > 0
-            || p.flags & (flag::PROBE | flag::FIN) != 0;
-        if !at_once && self.until == Time::NEVER {
+            || p.flags & (flag::PROBE | flag::FIN) != 0
+            || gap && held.leaves(now, heard);
+        held.expected = next;
+        if !at_once && !gap && self.until == Time::NEVER {
             self.until = ticks::expiry(now, self.ato.max(ATO_MIN).min(self.longest), self.tick);
         }
         u32::from(at_once)
@@ -128,12 +216,14 @@ impl Echo for Linux {
     fn on_ack_sent(&mut self) {
         self.until = Time::NEVER;
         self.quick = self.quick.saturating_sub(1);
+        let held = &mut self.held;
+        (held.until, held.count, held.acknowledged) = (Time::NEVER, 0, held.expected);
     }
     fn ece(&self) -> bool {
         self.ece
     }
     fn deadline(&self) -> Time {
-        self.until
+        self.until.min(self.held.until)
     }
     fn on_deadline(&mut self, now: Time) -> u32 {
         let due = now >= self.until;
@@ -142,6 +232,11 @@ impl Echo for Linux {
             // tcp_delack_timer_handler: the delay has run out, so segments come further apart than the ATO says.
             self.ato = (self.ato * 2).min(self.pause);
         }
-        u32::from(due)
+        // tcp_compressed_ack_kick
+        let release = now >= self.held.until;
+        if release {
+            self.held.until = Time::NEVER;
+        }
+        u32::from(due || release)
     }
 }

@@ -25,7 +25,7 @@ use super::recovery::ThreadEcho;
 use super::{EcnMode, Personality, TcpConfig};
 use crate::packet::Packet;
 use alloc::boxed::Box;
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 
 /// Where an arriving segment lay, and what waits for its ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,10 +36,20 @@ pub struct Heard {
     pub duplicate: bool,
     /// Segments in order that no ACK has covered yet, this one included when it was in order.
     pub unacknowledged: u32,
+    /// The next byte expected, with this segment.
+    pub next: u64,
+    /// Separate pieces that wait for what is missing before them, with this segment.
+    pub pieces: u32,
+    /// It is a piece of its own.
+    pub apart: bool,
 }
 
 /// When a receiver acknowledges, and what it says of marks. Fed by the receiver; all calls come in time order.
 pub trait Echo: Send {
+    /// The connection is established: how long its handshake has taken by this end's clock, `None` where SYN + ACK was sent more than once.
+    fn on_handshake(&mut self, rtt: Option<Dur>) {
+        let _ = rtt;
+    }
     /// A segment has arrived, and is not counted yet. `Some(ece)`: what waits for its ACK must get it now, with this ECE, as
     /// if the segment had not come (nothing leaves when nothing waits).
     fn before_data(&mut self, p: &Packet) -> Option<bool> {
@@ -110,6 +120,9 @@ macro_rules! each {
 }
 
 impl Echo for AnyEcho {
+    fn on_handshake(&mut self, rtt: Option<Dur>) {
+        each!(self, e => e.on_handshake(rtt));
+    }
     #[inline]
     fn before_data(&mut self, p: &Packet) -> Option<bool> {
         each!(self, e => e.before_data(p))

@@ -287,9 +287,11 @@ pub trait Recovery: Send {
     fn on_sent(&mut self, c: &Connection<'_>, sent: &Outgoing) {
         let _ = (c, sent);
     }
-    /// After every ACK of new data, the retransmission timer set, and after every segment: time to set timers.
-    fn rearm(&mut self, c: &Connection<'_>) {
+    /// After an ACK of new data, the retransmission timer set, and the segments that leave then: time to set timers, and nothing else. Answers
+    /// with [`Control::deadline`]; the rest of [`Control`] is not asked for again.
+    fn rearm(&mut self, c: &Connection<'_>) -> Time {
         let _ = c;
+        Time::NEVER
     }
     /// The deadline has come.
     fn on_deadline(&mut self, c: &Connection<'_>) -> Outcome {
@@ -393,8 +395,9 @@ impl Recovery for AnyRecovery {
     fn on_sent(&mut self, c: &Connection<'_>, sent: &Outgoing) {
         each!(self, r => r.on_sent(c, sent));
     }
-    fn rearm(&mut self, c: &Connection<'_>) {
-        each!(self, r => r.rearm(c));
+    #[inline]
+    fn rearm(&mut self, c: &Connection<'_>) -> Time {
+        each!(self, r => r.rearm(c))
     }
     fn on_deadline(&mut self, c: &Connection<'_>) -> Outcome {
         each!(self, r => r.on_deadline(c))

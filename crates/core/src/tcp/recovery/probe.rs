@@ -47,14 +47,18 @@ impl Probe {
     pub(super) fn on_timeout(&mut self) {
         *self = Probe::new();
     }
-    pub(super) fn arm(&mut self, c: &Connection<'_>) {
-        self.at = Time::NEVER;
+    /// Sets the timer anew, and answers when it runs out.
+    pub(super) fn arm(&mut self, c: &Connection<'_>) -> Time {
+        self.at = self.next(c);
+        self.at
+    }
+    fn next(&self, c: &Connection<'_>) -> Time {
         let v = c.view;
         // Payload: FIN on a segment does not make two of it.
         let outstanding = v.nxt.min(v.app_end).saturating_sub(v.una);
         let idle = c.phase != Phase::Open || v.nxt == v.una || !c.sacked.is_empty();
         if idle || self.out.is_some() || v.rtt_smoothed == Dur::ZERO {
-            return;
+            return Time::NEVER;
         }
         // RFC 8985 section 7.2: PTO = 2 SRTT, plus the peer's delayed-ACK time when one segment is out; a timeout
         // that is due before becomes the probe.
@@ -71,7 +75,7 @@ impl Probe {
             Personality::Rfc => c.now + pto,
             Personality::Linux => ticks::expiry(c.now, pto, c.cfg.rto_granularity),
         };
-        self.at = at.min(c.rto_at);
+        at.min(c.rto_at)
     }
     /// RFC 8985 section 7.3: new data when there is some and the receiver has room, else the last segment again.
     pub(super) fn send(&mut self, c: &Connection<'_>) -> Option<Outgoing> {

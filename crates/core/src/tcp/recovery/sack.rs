@@ -191,10 +191,8 @@ impl Recovery for Sack {
             Why::Next | Why::Probe | Why::Thread => {}
         }
     }
-    fn rearm(&mut self, c: &Connection<'_>) {
-        if let Some(probe) = &mut self.probe {
-            probe.arm(c);
-        }
+    fn rearm(&mut self, c: &Connection<'_>) -> Time {
+        self.probe.as_mut().map_or(Time::NEVER, |probe| probe.arm(c))
     }
     fn on_deadline(&mut self, c: &Connection<'_>) -> Outcome {
         let due = self.probe.as_mut().is_some_and(|p| p.on_deadline(c.now));

@@ -105,8 +105,8 @@ impl Recovery for Thread {
     fn on_sent(&mut self, c: &Connection<'_>, sent: &Outgoing) {
         self.inner.on_sent(c, sent);
     }
-    fn rearm(&mut self, c: &Connection<'_>) {
-        self.inner.rearm(c);
+    fn rearm(&mut self, c: &Connection<'_>) -> Time {
+        self.inner.rearm(c).min(self.timer.next)
     }
     fn on_deadline(&mut self, c: &Connection<'_>) -> Outcome {
         if c.now >= self.timer.next {
@@ -132,6 +132,9 @@ impl ThreadEcho {
 }
 
 impl Echo for ThreadEcho {
+    fn on_handshake(&mut self, rtt: Option<Dur>) {
+        self.inner.on_handshake(rtt);
+    }
     fn before_data(&mut self, p: &Packet) -> Option<bool> {
         self.inner.before_data(p)
     }

@@ -25,6 +25,7 @@ impl Sender {
             self.on_syn_ack(now, p, header);
             return;
         }
+        self.settle();
         let ack = p.seq;
         if self.phase == Phase::Closed || self.phase == Phase::SynSent || ack > self.view.max_sent {
             return; // Not possible on a path that keeps order; ignored like any segment outside the window.
@@ -86,6 +87,7 @@ impl Sender {
             }
         }
         if p.has(flag::ECE) {
+            self.settle();
             self.on_ece(now);
         }
     }
@@ -104,13 +106,22 @@ impl Sender {
         }
         let flight_after = self.flight();
         self.view.in_flight = flight_after;
+        let (mut delivered, mut rate) = (facts.acked, None);
+        if let Some(log) = &mut self.log {
+            // What a recovery that keeps the segments counts, a law that asked for the rate or not.
+            delivered = log.newly_delivered();
+            if self.wants_rate {
+                let rtt_min = if self.view.rtt_min == Dur::MAX { Dur::ZERO } else { self.view.rtt_min };
+                rate = log.sample(rtt_min, self.lost);
+            }
+        }
         let record = AckRecord {
             now,
             acked: facts.acked,
             sacked: facts.sacked,
-            delivered: facts.acked,
+            delivered,
             lost: core::mem::take(&mut self.lost_unheard),
-            rate: None,
+            rate: rate.as_ref(),
             rtt: facts.rtt,
             ece: p.has(flag::ECE),
             sent_at: p.sent_at(),
@@ -119,21 +130,8 @@ impl Sender {
             flight_before: facts.flight_before,
             flight_after,
         };
-        if self.log.is_some() {
-            self.tell_rate(record);
-        } else {
-            self.cc.on_ack(&record, &self.view);
-        }
+        self.cc.on_ack(&record, &self.view);
         self.refresh();
-    }
-    /// The record of a law that asked for the delivery rate, or whose recovery keeps the segments.
-    #[cold]
-    fn tell_rate(&mut self, record: AckRecord<'_>) {
-        let rtt_min = if self.view.rtt_min == Dur::MAX { Dur::ZERO } else { self.view.rtt_min };
-        let Some(log) = &mut self.log else { return };
-        let rate = if self.wants_rate { log.sample(rtt_min, self.lost) } else { None };
-        let delivered = log.newly_delivered();
-        self.cc.on_ack(&AckRecord { rate: rate.as_ref(), delivered, ..record }, &self.view);
     }
 
     pub(super) fn on_syn_ack(&mut self, now: Time, p: &Packet, header: &CcHeader) {
@@ -171,7 +169,11 @@ impl Sender {
     /// Linux (tcp_ack_update_rtt, from memory) takes a sample from every ACK that delivers something sent once: the estimate from what
     /// was sent first, because its ACK may have been delayed, the smallest RTT and the law's sample from what was sent last.
     fn sample_segments(&mut self, now: Time) -> Option<Dur> {
-        let (first, last) = self.log.as_ref()?.delivered_now().once?;
+        let got = self.log.as_ref()?.delivered_now();
+        let (first, last) = (got.first_once, got.last_once);
+        if first == Time::NEVER {
+            return None;
+        }
         self.take_sample(now.since(first));
         let least = now.since(last);
         self.rtt.min = self.rtt.min.min(least);
@@ -246,8 +248,7 @@ impl Sender {
             }
         }
         if self.hears_all {
-            self.recovery.rearm(&connection!(self, now));
-            self.sync(now);
+            self.rearm = now;
         }
     }
 
@@ -262,6 +263,9 @@ impl Sender {
         for block in p.sack_blocks() {
             let (start, end) = (p.seq + block.start as u64, p.seq + block.end as u64);
             if let Some(log) = &mut self.log {
+                if self.sacked.containing(start).is_some_and(|(_, covered)| end <= covered) {
+                    continue; // Told before.
+                }
                 for (from, to) in self.sacked.gaps(start, end.min(self.view.app_end)) {
                     log.on_sacked(now, from, to);
                 }

@@ -128,6 +128,8 @@ pub struct Sender {
     wants: recovery::Control,
     /// The recovery hears of every ACK and segment.
     hears_all: bool,
+    /// It has to set its timers for what happened then: once for an ACK and the segments that it lets out. [`Time::NEVER`] = it has.
+    rearm: Time,
     /// The law wants the delivery rate.
     wants_rate: bool,
     /// The recovery chooses in any phase and keeps the scoreboard through a timeout.
@@ -233,10 +235,11 @@ impl Sender {
             pacing: None,
             hears_all: recovery.hears_all(),
             steers: recovery.steers(),
+            rearm: Time::NEVER,
             wants_rate: cc.wants_rate(),
             recovery,
             wants: recovery::Control::NONE,
-            log: log.then(Box::default),
+            log: log.then(|| Box::new(SegmentLog::new(cc.wants_rate()))),
             lost: 0,
             lost_unheard: 0,
             dup_acks: 0,
@@ -442,6 +445,18 @@ impl Sender {
         if self.steers {
             self.view.in_recovery = self.phase == Phase::FastRecovery || self.wants.reducing;
         }
+    }
+    /// Lets the recovery set its timers. Needed before anything else happens to the connection, and when it has nothing more to send.
+    #[inline(always)]
+    fn settle(&mut self) {
+        if self.rearm != Time::NEVER {
+            self.set_timers();
+        }
+    }
+    #[inline(never)]
+    fn set_timers(&mut self) {
+        let at = core::mem::replace(&mut self.rearm, Time::NEVER);
+        self.wants.deadline = self.recovery.rearm(&connection!(self, at));
     }
     /// Counts bytes taken for lost.
     #[inline]

@@ -4,6 +4,7 @@ use super::{connection, Connection, Phase, Sender};
 use crate::control::Limit;
 use crate::header::CcHeader;
 use crate::packet::{flag, Ecn, Packet};
+use crate::tcp::rate::Standing;
 use crate::tcp::recovery::{Choice, Outgoing, Why};
 use crate::tcp::{ticks, EcnMode, Recovery};
 use penstock_units::Time;
@@ -15,6 +16,14 @@ impl Sender {
     /// Writes the next packet into `out` and `header`; false when nothing may be sent now.
     #[inline(always)]
     pub fn poll_transmit(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) -> bool {
+        let sent = self.next_packet(now, out, header);
+        if !sent {
+            self.settle();
+        }
+        sent
+    }
+    #[inline(always)]
+    fn next_packet(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) -> bool {
         if self.syn_due {
             self.send_syn(now, out, header);
             return true;
@@ -253,8 +262,7 @@ impl Sender {
             if self.steers && end >= self.view.app_end {
                 out.flags |= flag::PUSH;
             }
-            self.recovery.rearm(&connection!(self, now));
-            self.sync(now);
+            self.rearm = now;
         }
         self.stamp_header(now, out, header);
         self.paced = (now, out.wire_len);
@@ -263,9 +271,9 @@ impl Sender {
 
     #[cold]
     fn note_sent(&mut self, now: Time, start: u64, end: u64, idle: bool) {
-        let (flight, lost) = (self.flight(), self.lost);
+        let standing = self.wants_rate.then(|| Standing { idle, in_flight: self.flight(), lost: self.lost });
         if let Some(log) = &mut self.log {
-            log.on_sent(now, start, end, idle, flight, lost);
+            log.on_sent(now, start, end, standing);
         }
     }
 

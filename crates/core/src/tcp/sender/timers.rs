@@ -8,6 +8,7 @@ use penstock_units::Time;
 impl Sender {
     /// The deadline has come.
     pub fn on_deadline(&mut self, now: Time) {
+        self.settle();
         if now >= self.ecn_hold {
             if self.ecn_hold != Time::ZERO && self.cwnd < self.view.segment as u64 {
                 // As after a timer that expires again: back to one segment, and ssthresh stays.

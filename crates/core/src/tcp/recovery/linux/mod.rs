@@ -75,14 +75,16 @@ impl Linux {
     /// An ACK that acknowledges something, reports something, or both.
     fn hear(&mut self, c: &Connection<'_>, advances: bool) -> Outcome {
         let Some(log) = c.segments else { return Outcome::NONE };
-        let got = *log.delivered_now();
+        let got = log.delivered_now();
         self.newly = log.delivered() - self.delivered;
         self.delivered = log.delivered();
         self.window = c.window;
         self.new_only = false;
-        self.tidy(c);
+        if !self.lost.is_empty() {
+            self.lost.remove_below(c.view.una);
+        }
         let is_full = c.is_full_ack();
-        self.rack.update(c.now, &got);
+        self.rack.update(c.now, got);
         self.rack.adapt(c, self.dsack, c.phase != Phase::Open && is_full);
         let lost = self.rack.detect(c, &mut self.lost);
         if self.cwr.is_some_and(|end| c.view.una > end) {
@@ -92,7 +94,7 @@ impl Linux {
         let act = match c.phase {
             Phase::FastRecovery => self.in_recovery(advances, is_full),
             Phase::Loss => {
-                let original = c.recover.is_some_and(|r| got.lowest_original.is_some_and(|end| end <= r));
+                let original = c.recover.is_some_and(|r| got.lowest_original <= r);
                 self.after_timeout(c, advances, is_full, original)
             }
             _ if self.lost.is_empty() => Act::Stay,
@@ -152,18 +154,9 @@ impl Linux {
         self.prr.stop();
         self.cwr = None;
         self.lost.clear();
+        self.rack.reopen();
         self.head_due = false;
         Act::Undo
-    }
-    /// Takes out of `lost` what has arrived.
-    fn tidy(&mut self, c: &Connection<'_>) {
-        if self.lost.is_empty() {
-            return;
-        }
-        self.lost.remove_below(c.view.una);
-        for (start, end) in c.sacked.iter() {
-            self.lost.remove(start, end);
-        }
     }
     /// The next piece of what is lost.
     fn next_lost(&self, c: &Connection<'_>) -> Option<Outgoing> {
@@ -205,6 +198,17 @@ impl Recovery for Linux {
             }
         }
         self.probe.as_mut().map_or(Act::Stay, |p| p.before_ack(c, a))
+    }
+    /// Takes out of `lost` what has been reported.
+    fn on_sack(&mut self, c: &Connection<'_>) -> u64 {
+        let Some(log) = c.segments else { return 0 };
+        let (from, to) = log.delivered_now().sacked;
+        if from < to && !self.lost.is_empty() {
+            for (start, end) in c.sacked.iter_in(from, to) {
+                self.lost.remove(start, end);
+            }
+        }
+        0
     }
     fn on_duplicate(&mut self, c: &Connection<'_>) -> Outcome {
         self.hear(c, false)
@@ -311,10 +315,9 @@ impl Recovery for Linux {
             self.sent_again(c, sent);
         }
     }
-    fn rearm(&mut self, c: &Connection<'_>) {
-        if let Some(probe) = &mut self.probe {
-            probe.arm(c);
-        }
+    fn rearm(&mut self, c: &Connection<'_>) -> Time {
+        let probe_at = self.probe.as_mut().map_or(Time::NEVER, |probe| probe.arm(c));
+        probe_at.min(self.rack.at)
     }
     fn on_deadline(&mut self, c: &Connection<'_>) -> Outcome {
         if c.now >= self.rack.at {

@@ -7,7 +7,7 @@
 use super::super::Connection;
 use crate::tcp::recovery::probe::TIMEOUT_MIN;
 use crate::tcp::segments::Delivered;
-use crate::tcp::{ticks, Phase, Ranges, Segment};
+use crate::tcp::{ticks, Phase, Ranges, Segment, SegmentLog};
 use penstock_units::{Dur, Time};
 
 /// Recoveries without a D-SACK after which the reordering window is small again (RFC 8985 section 6.2 step 4).
@@ -26,6 +26,8 @@ pub(super) struct Rack {
     multiplier: u64,
     persist: u32,
     window: Dur,
+    /// Of the segments below this, none that was sent once is under way by what is known: all have arrived or are taken for lost.
+    settled: u64,
     /// When the reordering timer runs out.
     pub(super) at: Time,
 }
@@ -41,18 +43,19 @@ impl Rack {
             multiplier: 1,
             persist: PERSIST,
             window: Dur::ZERO,
+            settled: 0,
             at: Time::NEVER,
         }
     }
     /// Section 6.2 steps 2 and 3: what an ACK has delivered.
     pub(super) fn update(&mut self, now: Time, got: &Delivered) {
         // Step 2. What may be the ACK of an earlier copy has been left out by the log.
-        if let Some(newest) = got.newest {
-            self.rtt = now.since(newest.0);
-            self.newest = self.newest.max(newest);
+        if got.newest.1 != 0 {
+            self.rtt = now.since(got.newest.0);
+            self.newest = self.newest.max(got.newest);
         }
         // Step 3: a segment sent once arrives behind one that was sent after it.
-        if got.lowest_original.is_some_and(|end| end < self.fack) {
+        if got.lowest_original < self.fack {
             self.reordering_seen = true;
         }
         self.fack = self.fack.max(got.highest);
@@ -91,30 +94,35 @@ impl Rack {
         (v.rtt_min * self.multiplier / 4).min(v.rtt_smoothed)
     }
     /// Section 6.2 step 5: adds to `lost` what is lost by now, answers with its bytes, and sets the timer for the rest.
+    #[inline]
     pub(super) fn detect(&mut self, c: &Connection<'_>, lost: &mut Ranges) -> u64 {
+        let Some(log) = c.segments else { return 0 };
+        if log.is_later(self.newest) {
+            self.at = Time::NEVER;
+            return 0;
+        }
+        self.look(c, log, lost)
+    }
+    /// Segments lie in order of number, and those sent once in order of time: a walk over these begins where the one before has left
+    /// nothing open, and ends at the first that is not older than the newest that has arrived. Those sent again are in a list of their own.
+    fn look(&mut self, c: &Connection<'_>, log: &SegmentLog, lost: &mut Ranges) -> u64 {
+        let (newest, patience) = (self.newest, self.rtt + self.window);
         let mut last = None;
         let mut bytes = 0;
-        for s in c.segments.into_iter().flat_map(|log| log.iter()) {
-            if s.sacked {
-                continue;
-            }
-            if self.newest <= (s.sent_at, s.order) {
-                // Segments lie in order of number, and those sent once in order of time: none behind it can be older.
-                if !s.retransmitted {
+        let mut settled = true;
+        for s in log.iter_from(self.settled) {
+            if !s.sacked && !s.retransmitted {
+                if newest <= (s.sent_at, s.order) {
                     break;
                 }
-                continue;
+                settled &= is_lost(c.now, s, patience, lost, &mut bytes, &mut last);
             }
-            if lost.containing(s.start).is_some() {
-                continue;
+            if settled {
+                self.settled = s.end;
             }
-            let due = s.sent_at + self.rtt + self.window;
-            if due <= c.now {
-                bytes += mark(lost, s);
-            } else {
-                // The RFC waits for the last of them: it then marks all.
-                last = last.max(Some(due));
-            }
+        }
+        for s in log.sent_again_before(newest) {
+            is_lost(c.now, s, patience, lost, &mut bytes, &mut last);
         }
         // tcp_rack_mark_lost: "timeout + TCP_TIMEOUT_MIN_US"
         self.at = last.map_or(Time::NEVER, |due| {
@@ -122,8 +130,13 @@ impl Rack {
         });
         bytes
     }
+    /// What was taken for lost is so no more, or what had been reported has been given up: everything is open again.
+    pub(super) fn reopen(&mut self) {
+        self.settled = 0;
+    }
     /// Section 6.3: at a retransmission timeout the first segment is lost, and all that have been out for long enough.
     pub(super) fn on_timeout(&mut self, c: &Connection<'_>, lost: &mut Ranges) -> u64 {
+        self.reopen();
         self.at = Time::NEVER;
         let mut bytes = 0;
         for s in c.segments.into_iter().flat_map(|log| log.iter()) {
@@ -134,6 +147,28 @@ impl Rack {
         }
         bytes
     }
+}
+
+/// Whether `s`, older than the newest segment that has arrived, is taken for lost: adds it to `lost` and its bytes to `bytes`, or the time at
+/// which it will be to `last` (the RFC waits for the last of them and then marks all).
+fn is_lost(
+    now: Time,
+    s: &Segment,
+    patience: Dur,
+    lost: &mut Ranges,
+    bytes: &mut u64,
+    last: &mut Option<Time>,
+) -> bool {
+    if lost.containing(s.start).is_some() {
+        return true;
+    }
+    let due = s.sent_at + patience;
+    if due > now {
+        *last = (*last).max(Some(due));
+        return false;
+    }
+    *bytes += mark(lost, s);
+    true
 }
 
 fn mark(lost: &mut Ranges, s: &Segment) -> u64 {
