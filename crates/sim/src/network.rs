@@ -11,7 +11,8 @@ use crate::fabric_options::{Change, LinkChange};
 use crate::results::Possible;
 use crate::setup::Setup;
 use crate::topology::{Link, Topology};
-use crate::trace::{Trace, NOWHERE};
+use crate::trace::NOWHERE;
+use crate::watch::Watch;
 use penstock_core::packet::flag;
 use penstock_core::{ParamError, Stream};
 use penstock_fabric::{Arena, Cell, Fabric, Forwarding, Graph, Offered, Pause, Port, RouteError, Stuck};
@@ -84,8 +85,8 @@ pub struct Network {
     /// How often deadlocks are looked for; zero = never.
     watch: Dur,
     deadlock: Option<Vec<Stuck>>,
-    /// What is recorded of packets, when somebody has asked for it.
-    pub trace: Option<Box<Trace>>,
+    /// Who looks at every packet, when somebody has asked for it.
+    pub trace: Option<Box<Watch>>,
     /// Where it is a part of a network: the links that lead out of it.
     gates: Option<Box<gates::Gates>>,
     /// The link of the last packet that came by itself or was lost on its way.
@@ -250,7 +251,7 @@ impl Network {
     fn no_way(&mut self, now: Time, cell: Cell) {
         self.no_way += 1;
         if let Some(trace) = &mut self.trace {
-            trace.dropped(now, NOWHERE, cell.packet, None, true);
+            trace.dropped(now, NOWHERE, cell.packet, None, true, &self.arena);
         }
         self.lose(cell.packet);
     }
@@ -298,6 +299,9 @@ impl Network {
             if at == cell.to {
                 self.conservation.delivered += 1;
                 self.arena.packets[cell.packet as usize].ecn = cell.ecn();
+                if let Some(trace) = &mut self.trace {
+                    trace.delivered(now, cell.packet, &self.arena);
+                }
                 arrived = Some(Arrived { cell, port });
             } else {
                 self.forward(now, at, cell);
@@ -309,7 +313,9 @@ impl Network {
         let offered = self.fabric.offer(now, port, cell, &mut self.arena);
         if let Some(trace) = &mut self.trace {
             match offered {
-                Offered::Dropped(loss) => trace.dropped(now, port, cell.packet, Some(loss), true),
+                Offered::Dropped(loss) => {
+                    trace.dropped(now, port, cell.packet, Some(loss), true, &self.arena);
+                }
                 _ => trace.queued(now, port, cell.packet),
             }
         }
@@ -351,14 +357,14 @@ impl Network {
             (packet.wire_len, packet.payload) = (bytes, 0);
             packet.flags |= flag::TRIMMED;
             if let Some(trace) = &mut self.trace {
-                trace.trimmed(slot, bytes);
+                trace.trimmed(slot, bytes, packet.flow);
             }
         }
         for lost in fx.lost.drain(..) {
             self.conservation.dropped += 1;
             self.lost.push(lost.cell.packet);
             if let Some(trace) = &mut self.trace {
-                trace.dropped(lost.at, lost.port, lost.cell.packet, Some(lost.loss), false);
+                trace.dropped(lost.at, lost.port, lost.cell.packet, Some(lost.loss), false, &self.arena);
             }
         }
         fx.heads.drain(..).for_each(|(at, port)| self.arrivals.push(at, port));
@@ -411,7 +417,7 @@ impl Network {
         if !matches!(change, Change::Rate(_)) {
             let up = change == Change::Recover;
             if let Some(trace) = &mut self.trace {
-                links.iter().for_each(|link| trace.link(now, *link, up));
+                trace.links(now, &links, up);
             }
             let all: Vec<_> = links.iter().map(|link| (*link, up)).collect();
             self.forwarding.set_links(&all).expect("the links are there");

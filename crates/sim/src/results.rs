@@ -1,8 +1,10 @@
 //! Summary of a run, from the engine's tables.
 
+use crate::metrics::deliveries::{Failure, FlowDeliveries};
 use crate::metrics::{Recorder, What};
 use crate::summary_keys as key;
 pub use crate::summary_keys::Summary;
+use crate::tables::deliveries::longest_receiver;
 use crate::topology::{NodeKind, Topology};
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{DropCause, Quantity};
@@ -193,6 +195,21 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     there(&key::PAUSED_S, all(|p| p.paused) / 1e12, e.fabric.pauses);
     if e.deadlock.is_some() {
         put(&key::DEADLOCK_S, r.until.as_secs());
+    }
+
+    if let Some(d) = &r.deliveries {
+        let first: u64 = d.flows.iter().map(FlowDeliveries::first_copies).sum();
+        put(&key::OUT_OF_ORDER, d.flows.iter().map(|f| f.out_of_order).sum::<u64>() as f64 / first as f64);
+        let most = d.distance(1.0);
+        put(&key::DISTANCE_P99_PACKETS, d.distance(0.99).map_or(f64::NAN, f64::from));
+        put(&key::DISTANCE_MAX_PACKETS, most.map_or(f64::NAN, f64::from));
+        if let Some((took, ideal)) = longest_receiver(e) {
+            put(&key::RECEIVER_COMPLETION_S, took);
+            put(&key::RECEIVER_IDEAL_S, ideal);
+        }
+        let longest = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
+        let recoveries = d.failures.iter().map(Failure::recovery);
+        put(&key::RECOVERY_S, recoveries.reduce(longest).unwrap_or(f64::NAN));
     }
 
     let sums = &r.transfer_totals;
