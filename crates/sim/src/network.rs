@@ -14,8 +14,10 @@ use crate::topology::{Link, Topology};
 use crate::trace::NOWHERE;
 use crate::watch::Watch;
 use penstock_core::packet::flag;
-use penstock_core::{ParamError, Stream};
-use penstock_fabric::{Arena, Cell, Fabric, Forwarding, Graph, Offered, Pause, Port, RouteError, Stuck};
+use penstock_core::{DropCause, ParamError, Stream};
+use penstock_fabric::{
+    Arena, Cell, Fabric, Forwarding, Graph, Loss, Offered, Pause, Port, RouteError, Stuck,
+};
 use penstock_units::{Bytes, Dur, Time};
 
 /// Packets accounted for. At any time `sent = delivered + dropped + held`.
@@ -99,6 +101,8 @@ pub struct Network {
     pub conservation: Conservation,
     /// Packets for which a switch knew no way on; among the dropped ones.
     pub no_way: u64,
+    /// Headers that switches have sent back; ports count them as dropped.
+    pub returned: u64,
 }
 
 impl Network {
@@ -167,6 +171,7 @@ impl Network {
             packet_hops: 0,
             conservation: Conservation::default(),
             no_way: 0,
+            returned: 0,
         };
         network.asks_at_hosts = network.find_asks_at_hosts(&graph.hosts);
         (0..ports as u32).for_each(|port| network.arm_link(port));
@@ -325,11 +330,28 @@ impl Network {
                 self.arrivals.push(at, port);
                 true
             }
-            Offered::Dropped(_) => {
-                self.lose(cell.packet);
-                false
-            }
+            Offered::Dropped(loss) => self.refused(now, port, cell, loss),
         }
+    }
+    /// A port has no room for a packet. A switch sends the header of one that asks for it back to its sender (NDP, section 3.2.4); any other
+    /// is lost. Answers whether it is still on its way.
+    #[cold]
+    #[inline(never)]
+    fn refused(&mut self, now: Time, port: u32, mut cell: Cell, loss: Loss) -> bool {
+        let at = self.from[port as usize];
+        let packet = &mut self.arena.packets[cell.packet as usize];
+        let turned = match loss {
+            Loss::Queue(DropCause::Overflow) if self.only[at as usize] == SEVERAL => packet.turn_round(),
+            _ => None,
+        };
+        let Some((to, priority)) = turned else {
+            self.lose(cell.packet);
+            return false;
+        };
+        cell.trim(packet.wire_len, priority);
+        cell.to = to;
+        self.returned += 1;
+        self.forward(now, at, cell).is_some()
     }
     #[cold]
     #[inline(never)]
@@ -466,7 +488,7 @@ impl Network {
     }
     /// Starts counting anew: everything before `now` is warm-up.
     pub fn reset_stats(&mut self, now: Time) {
-        self.no_way = 0;
+        (self.no_way, self.returned) = (0, 0);
         self.fabric.reset_stats(now, &mut self.arena);
         self.take_effects();
     }

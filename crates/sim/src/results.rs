@@ -85,6 +85,8 @@ pub struct Measured<'a> {
     pub packet_hops: u64,
     /// Packets for which a switch knew no way on: a failure has cut their receiver off.
     pub no_way: u64,
+    /// Headers that switches have sent back to their senders; ports count them as dropped.
+    pub returned: u64,
     /// Protocols with their connection options, by position.
     pub protocols: &'a [(Suite, Arc<TcpConfig>)],
     /// What was found out while the run was built, a line each.
@@ -179,7 +181,8 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     put(&key::DROP_RATE, bottleneck_drops as f64 / st.arrived_packets as f64);
     let stats: Vec<PortStats> = e.ports.iter().map(Port::stats).collect();
     let all = |f: fn(&PortStats) -> u64| stats.iter().map(f).sum::<u64>() as f64;
-    put(&key::DROPS, all(|p| p.drops.iter().sum::<u64>() + p.down) + e.no_way as f64);
+    let dropped = all(|p| p.drops.iter().sum::<u64>() + p.down) - e.returned as f64;
+    put(&key::DROPS, dropped + e.no_way as f64);
     put(&key::DROPS_NONECT, all(|p| p.drops[DropCause::NotEct as usize]));
     put(&key::CE_MARKS, all(|p| p.marks));
     put(&key::PACKET_HOPS, e.packet_hops as f64);
@@ -191,6 +194,7 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     };
     there(&key::DROPS_DOWN, all(|p| p.down) + e.no_way as f64, e.fabric.fails);
     there(&key::TRIMS, all(|p| p.trims), e.fabric.trims);
+    there(&key::RETURNED, e.returned as f64, false);
     there(&key::PAUSES, all(|p| p.pauses), e.fabric.pauses);
     there(&key::PAUSED_S, all(|p| p.paused) / 1e12, e.fabric.pauses);
     if e.deadlock.is_some() {

@@ -59,6 +59,7 @@ keys! {
     CE_MARKS = "ce_marks", Packets, "packets marked (congestion experienced) anywhere";
     DROPS_DOWN = "drops_down", Packets, "packets lost because a link was down (with fail)";
     TRIMS = "trims", Packets, "packets whose payload was cut off (with trim)";
+    RETURNED = "returned", Packets, "headers that switches without room sent back to their senders (with ndp); in ports they are drops";
     PAUSES = "pauses", One, "pause frames that stopped a priority of a port (with pfc)";
     PAUSED_S = "paused_s", Seconds, "time for which priorities of ports were paused, summed over them (with pfc)";
     DEADLOCK_S = "deadlock_s", Seconds, "when ports were found to wait for each other for ever; the run ended then";

@@ -549,6 +549,7 @@ impl Engine {
             recorder: &self.recorder,
             packet_hops: self.wire.net.packet_hops,
             no_way: self.wire.net.no_way,
+            returned: self.wire.net.returned,
             protocols: &self.setup.protocols,
             notes: &self.setup.notes,
             stopped: self.stopped,
