@@ -63,9 +63,11 @@ pub struct Failure {
     pub links: Vec<u32>,
     /// Packets that it took, of any kind.
     pub lost: u64,
+    /// Those among them with payload.
+    pub data: u64,
     /// Flows that lost data to it.
     pub flows: BTreeSet<u32>,
-    /// When it took the last one.
+    /// When it took the last one with payload: acknowledgements may go on to take a dead path that data has left.
     pub last_loss: Time,
     /// When everything that it had taken by then had arrived after all; the last such moment.
     healed: Time,
@@ -215,6 +217,7 @@ impl Deliveries {
             at: now,
             links: links.to_vec(),
             lost: 0,
+            data: 0,
             flows: BTreeSet::new(),
             last_loss: Time::NEVER,
             healed: now,
@@ -232,9 +235,10 @@ impl Deliveries {
         let Some(number) = number else { return };
         let failure = &mut self.failures[number as usize];
         failure.lost += 1;
-        failure.last_loss = now;
         let p = &arena.packets[slot as usize];
         let Some(f) = self.flows.get(p.flow as usize).filter(|_| p.payload > 0) else { return };
+        failure.data += 1;
+        failure.last_loss = now;
         failure.flows.insert(p.flow);
         let mut gaps = f.got.gaps(p.seq, p.seq + u64::from(p.payload)).peekable();
         if gaps.peek().is_none() {

@@ -263,6 +263,7 @@ pub(super) static FAILURES: Layout<(u32, Failure)> =
             col("time_s", Seconds, F64(|f| f.1.at.as_secs()), "when"),
             col("links", One, Coded(cables, |f| f.0), "what failed, A->B"),
             col("lost_packets", Packets, U64(|f| f.1.lost), "packets that it took, data and other"),
+            col("lost_data_packets", Packets, U64(|f| f.1.data), "those among them with payload"),
             col("flows", One, U64(|f| f.1.flows.len() as u64), "connections that lost data to it"),
             col(
                 "last_loss_s",
@@ -274,7 +275,7 @@ pub(super) static FAILURES: Layout<(u32, Failure)> =
                         secs(f.1.last_loss) - f.1.at.as_secs()
                     }
                 }),
-                "from the failure to the last packet that it took; none when it took none",
+                "from the failure to the last packet with payload that it took; none when it took none",
             ),
             col(
                 "recovery_s",
