@@ -729,7 +729,7 @@ impl Uec {
                     s.again.push_back(number);
                     s.out.counters.fast_retransmits += 1;
                     if let Some(w) = &mut s.window {
-                        w.on_trim(io.now, wire as f64, s.in_flight as f64);
+                        w.on_trim(io.now, rtt, wire as f64, s.in_flight as f64);
                     }
                 }
             }
