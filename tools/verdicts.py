@@ -85,7 +85,8 @@ def table(page: bool) -> str:
     """Both tables and what they say of themselves, between two marks; `page`: is there one to link?"""
     written = PAGE.read_text(encoding="utf-8") if page else ""
     shown = {paper for paper in ledger.PAPERS if f'id="paper-{paper}"' in written}
-    first = [paper for paper in ledger.PAPERS if paper not in ledger.PART_TWO]
+    apart_from = (*ledger.PART_TWO, *ledger.PART_THREE)
+    first = [paper for paper in ledger.PAPERS if paper not in apart_from]
     text, lengths = _counted(first, shown)
     said = f"Pinned are {lengths['full']} claims at full length and {lengths['quick']} at quick length"
     tally = elsewhere(first)
@@ -99,11 +100,15 @@ def table(page: bool) -> str:
     where = (
         "[docs/ledger.html](docs/ledger.html)" if page else "The page that `penstock reproduce --all` writes"
     )
-    if not shown.issuperset(ledger.PART_TWO):
-        where += " (of part II: `reproduce --paper KEY`)"
+    lacking = [paper for paper in apart_from if paper not in shown]
+    if lacking:
+        where += f" (of {', '.join(lacking)}: `reproduce --paper KEY`)"
     pins = f"Pinned are {lengths['full']} of these at full length and {lengths['quick']} at quick length"
+    third, lengths = _counted(ledger.PART_THREE, shown)
+    spread = "Part III, sprayed and receiver-driven transports: headline statements, from memory too"
+    more = f"Pinned are {lengths['full']} of these at full length and {lengths['quick']} at quick length"
     return (
-        f"{BEGIN}\n{text}\n\n{said}.\n\n{apart}:\n\n{second}\n\n{pins}.\n"
+        f"{BEGIN}\n{text}\n\n{said}.\n\n{apart}:\n\n{second}\n\n{pins}.\n\n{spread}:\n\n{third}\n\n{more}.\n"
         f"{where} shows all of them figure by figure.\n\n{END}"
     )
 

@@ -1,5 +1,5 @@
 """Figures of one result: `result.plot.fct()`, `.queue()`, `.queue_cdf()`, `.cwnd()`, `.metric(...)`,
-`.slowdown()`, `.utilisation()`, `.timeouts()`, `.story(t0, t1)`.
+`.slowdown()`, `.utilisation()`, `.reordering()`, `.timeouts()`, `.story(t0, t1)`.
 
 Each returns a matplotlib Figure, which a notebook shows by itself. Time series need samples: the scenario
 must have asked for them (`sample="100us", series=True`).
@@ -127,6 +127,29 @@ class Plot:
         with figures.style():
             figure = network_plot.draw(net, halves, column, self._runs.bottleneck)
             figure.axes[0].set_title(f"{self._runs.name}: {column} by link")
+        return figure
+
+    def reordering(self) -> Figure:
+        """How far behind later ones packets arrive: over the first copies of all data packets, the share that
+        is behind by at least so many full packets, one line per protocol and run. Raises NotRecorded without
+        the table of distances (`deliveries=True`).
+        """
+        found = self._runs.table("distances").sort("run", "protocol", "distance_packets")
+        several = found["protocol"].n_unique() > 1
+        curves: list[tuple[int, str, Any, Any]] = []
+        for (run, protocol), part in found.group_by("run", "protocol", maintain_order=True):
+            behind = part["distance_packets"].to_numpy()
+            counts = part["packets"].to_numpy()
+            least = counts[::-1].cumsum()[::-1] / counts.sum()
+            label = f"run {run}, {protocol}" if several else f"run {run}"
+            curves.append((len(curves), label, behind, least))
+        with figures.style():
+            figure, (ax,) = figures.new()
+            figures.lines(ax, curves, "run", drawstyle="steps-pre", marker="o", markersize=3)
+            ax.set(xlabel="behind by at least (packets)", ylabel="share of the packets")
+            ax.set_yscale("log")
+            ax.xaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
+            ax.set_title(f"{self._runs.name}: out-of-order distance")
         return figure
 
     def timeouts(self, run: int = 0) -> Figure:
@@ -282,6 +305,8 @@ def chosen(text: str, resolved: Mapping[str, Any]) -> list[str]:
             raise scenario.error("--plot", name, f"must be one of {', '.join(FIGURES)}")
         if FIGURES[name].sampled and lacks:
             raise scenario.error("--plot", name, f"needs samples: add {' and '.join(lacks)}")
+        if FIGURES[name].deliveries and settings.get("deliveries") != "true":
+            raise scenario.error("--plot", name, "needs a look at every packet: add --set deliveries=true")
     return names
 
 

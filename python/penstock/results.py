@@ -2,7 +2,8 @@
 
     run.json        resolved scenario, seed, version, host, timings, state: all that depends on the machine
     summary.json    scenario, seed, the summary of each run, mean and 95 % half-width, warnings
-    *.parquet       flows, transfers, ports, series, events, as far as they were kept; column `run`
+    *.parquet       flows, transfers, ports, series, events, those of `deliveries`, as far as they were kept;
+                    column `run`
 
 Everything but run.json has the same bytes for the same scenario and seed.
 

@@ -25,14 +25,17 @@ if TYPE_CHECKING:
     from penstock.sweeps import Workers
     from penstock.views import Page
 
-TABLES = ("flows", "transfers", "ports", "series", "events")
+# Tables of a run that looks at every packet: key `deliveries`.
+DELIVERIES = ("deliveries", "distances", "paths", "receivers", "failures")
+TABLES = ("flows", "transfers", "ports", "series", "events", *DELIVERIES)
 
 
 class Drawn(NamedTuple):
-    """What a figure shows, and whether it needs samples."""
+    """What a figure shows, and whether it needs samples or a look at every packet."""
 
     text: str
     sampled: bool = False
+    deliveries: bool = False
 
 
 # Figures of a run set by their names on the command line: methods of `penstock.plot.Plot`.
@@ -41,6 +44,7 @@ FIGURES = {
     "slowdown": Drawn("slowdown by size: median and 99th percentile"),
     "utilisation": Drawn("the network with the utilisation of every link"),
     "timeouts": Drawn("timeouts by flow and kind"),
+    "reordering": Drawn("how far behind later ones packets arrive", deliveries=True),
     "queue": Drawn("queue over time", sampled=True),
     "queue-cdf": Drawn("distribution of the queue length", sampled=True),
     "cwnd": Drawn("congestion windows over time", sampled=True),
@@ -166,7 +170,9 @@ class RunSet:
         return view(self)
 
     def tables(self, i: int = 0) -> dict[str, pl.DataFrame]:
-        """The tables of run `i` by name (flows, transfers, ports, series, events), as far as kept."""
+        """The tables of run `i` by name (flows, transfers, ports, series, events, and with `deliveries` those
+        of docs/results.md), as far as kept.
+        """
         return self.runs[i].tables
 
     @property
@@ -225,6 +231,8 @@ class RunSet:
         lacks += [] if chosen.get("series") == "true" else ["series=True"]
         if name == "series" and lacks:
             return f"nothing was sampled in these runs: add {' and '.join(lacks)}"
+        if name in DELIVERIES and chosen.get("deliveries") != "true":
+            return f'table "{name}" is of runs that look at every packet: add deliveries=True'
         if not any(name in run.tables for run in self.runs):
             return f'table "{name}" was not kept: add keep=["{name}"]'
         return f'table "{name}" is empty: the run ended before its first sample'

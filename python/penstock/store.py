@@ -26,7 +26,7 @@ from typing import Any
 import polars as pl
 
 from penstock import _engine, results, scenario
-from penstock.runs import Run
+from penstock.runs import DELIVERIES, Run
 
 FORMAT = 1
 # Temporary files older than this belong to no process that still writes.
@@ -115,9 +115,12 @@ class Store:
             entry = document["entry"]
             if _hash(entry) != document["sha256"]:
                 raise ValueError("the checksum does not match")
-            if not set(keep) <= set(entry["tables"]):
+            # Those of `deliveries` are of runs only that were asked for them.
+            looked = resolved.get("set", {}).get("deliveries") == "true"
+            there = [name for name in keep if looked or name not in DELIVERIES]
+            if not set(there) <= set(entry["tables"]):
                 return None
-            tables = {name: self._table(path, name, entry["tables"][name]) for name in keep}
+            tables = {name: self._table(path, name, entry["tables"][name]) for name in there}
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError):

@@ -38,8 +38,9 @@ def test_every_metric_of_the_series_is_described_with_its_unit() -> None:
 
 def test_the_type_of_a_column_is_that_of_the_frame() -> None:
     types = {"bool": "Boolean", "u32": "UInt32", "u64": "UInt64", "i64": "Int64", "f64": "Float64"}
-    found = penstock.run("incast", servers=4, duration="50ms", sample="5ms", series="true")
+    given = {"sample": "5ms", "series": "true", "deliveries": "true"}
+    found = penstock.run("incast", settings=given, servers=4, duration="50ms")
     for table in scenario.describe()["tables"]:
-        frame = getattr(found, table["name"])
+        frame = found.table(table["name"])
         declared = {c["name"]: types.get(c["type"], "String") for c in table["columns"]}
         assert {name: str(dtype) for name, dtype in frame.schema.items()} == declared

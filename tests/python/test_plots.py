@@ -19,8 +19,8 @@ TIMED = {"servers": "24", "blocks": "3", "sample": "500us", "series": "true"}
 
 @pytest.fixture(scope="module")
 def collapsed() -> RunSet:
-    """An incast that collapses, with samples."""
-    return lab.run("incast", settings=TIMED, runs=2)
+    """An incast that collapses, with samples and a look at every packet."""
+    return lab.run("incast", settings=TIMED | {"deliveries": "true"}, runs=2)
 
 
 @pytest.fixture(scope="module")
@@ -320,6 +320,7 @@ def test_run_draws_what_it_is_asked_for(tmp_path):
             "needs samples: add --set sample=100us (or another interval) and",
         ),
         (["--plot", "story", "--set", "sample=1ms", "--out", "x"], "needs samples: add --set series=true"),
+        (["--plot", "reordering", "--out", "x"], "needs a look at every packet: add --set deliveries=true"),
     ],
 )
 def test_a_figure_that_cannot_be_is_refused_before_the_run(words, said, tmp_path, monkeypatch):

@@ -57,10 +57,8 @@ SLOW = {
 }
 
 # What misses the goals, and by how much; docs/validation.md says what is known of it.
-LARGEST_DIFFERS = {("eqds", "oblivious"): "+4.5 %"}
-TRIMS_DIFFER = {("rccc", "oblivious"): "-36 %", ("rccc", "reps"): "-63 %", ("eqds", "oblivious"): "-55 %"}
-LAST_DIFFERS = {("nscc", 8): "+2.7 %", ("eqds", 32): "-1.1 %"}
-SLOW_DIFFERS = {("nscc", "oblivious"): "+5.7 %"}
+LAST_DIFFERS = {("nscc", 8): "+2.0 %", ("eqds", 32): "-1.1 %"}
+SLOW_DIFFERS = {("nscc", "oblivious"): "+6.5 %"}
 
 
 def judge(known: Mapping[Any, str], case: tuple[str, str | int], holds: bool, text: str) -> None:
@@ -74,9 +72,9 @@ def test_permutation(case: tuple[str, str], tmp_path: Path) -> None:
     mean, largest, trims = PERMUTATION[case]
     found = htsim.five(tmp_path, htsim.permutation(), htsim.protocol(*case))
     assert found.mean == pytest.approx(mean, rel=0.03)
-    judge(LARGEST_DIFFERS, case, found.max == pytest.approx(largest, rel=0.03), f"{found}")
+    assert found.max == pytest.approx(largest, rel=0.03)
     if trims >= 100:
-        judge(TRIMS_DIFFER, case, found.trims == pytest.approx(trims, rel=0.25), f"{found}")
+        assert found.trims == pytest.approx(trims, rel=0.25)
     else:
         assert found.trims < 100
 

@@ -42,6 +42,10 @@ pub mod flag {
     /// The first SACK block of an ACK reports what came twice (RFC 2883); its offsets may lie below the acknowledgement, as two's
     /// complement. On the wire the numbers themselves tell; here a bit does.
     pub const DSACK: u16 = 512;
+    /// A switch that has no room for the packet, nor for its header, is to send that back: [`super::Packet::ask_return`].
+    pub const RETURN: u16 = 2048;
+    /// A switch has done so.
+    pub const RETURNED: u16 = 4096;
     /// Push: the last of what the application has written (RFC 9293 section 3.9.1). Set by Linux's sender only.
     pub const PUSH: u16 = 1024;
 }
@@ -156,6 +160,26 @@ impl Packet {
         let block = &mut self.sack[i / 2];
         *(if i & 1 == 0 { &mut block.start } else { &mut block.end }) = value;
     }
+    /// Asks to be sent back as a header of `priority` where there is no room: to the sending host and the connection's handle there, which
+    /// words 3 to 5 then hold.
+    pub fn ask_return(&mut self, host: u32, conn: u32, priority: u8) {
+        self.flags |= flag::RETURN;
+        self.set_word(3, host);
+        self.set_word(4, conn);
+        self.set_word(5, u32::from(priority));
+    }
+    /// Becomes the header that goes back, where it has asked for that and is not on its way back: answers the host that it is for now,
+    /// and its priority.
+    pub fn turn_round(&mut self) -> Option<(u32, u8)> {
+        if self.flags & (flag::RETURN | flag::RETURNED) != flag::RETURN {
+            return None;
+        }
+        self.wire_len -= self.payload;
+        self.payload = 0;
+        self.flags |= flag::RETURNED | flag::TRIMMED;
+        self.set_conn(self.word(4));
+        Some((self.word(3), self.word(5) as u8))
+    }
     /// When this copy (or the segment an ACK answers) was sent.
     #[inline]
     pub fn sent_at(&self) -> Time {
@@ -165,5 +189,22 @@ impl Packet {
     #[inline]
     pub fn seq_len(&self) -> u64 {
         self.payload as u64 + u64::from(self.has(flag::FIN))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_asks_for_it_turns_round_and_only_once() {
+        let mut packet = Packet { seq: 9000, wire_len: 1564, payload: 1500, conn: 3, ..Packet::default() };
+        assert_eq!(packet.turn_round(), None);
+        assert_eq!((packet.wire_len, packet.payload, packet.conn()), (1564, 1500, 3));
+        packet.ask_return(17, 5, 7);
+        assert_eq!(packet.turn_round(), Some((17, 7)));
+        assert_eq!((packet.wire_len, packet.payload, packet.conn(), packet.seq), (64, 0, 5, 9000));
+        assert!(packet.has(flag::RETURNED | flag::TRIMMED));
+        assert_eq!(packet.turn_round(), None);
     }
 }

@@ -104,6 +104,7 @@ impl Outcome {
             packet_hops: self.packet_hops,
             // `fail` is refused too.
             no_way: 0,
+            returned: 0,
             protocols: &self.protocols,
             notes: &self.notes,
             stopped: self.stopped,

@@ -79,7 +79,7 @@ const LENGTH: &[(&str, &str)] = &[("duration", "10s"), ("warmup", "2s"), ("repet
 const MATCHING: &[(&str, &str)] = &[("reno", "linux-reno"), ("sack", "linux-reno"), ("cubic", "linux-cubic")];
 
 /// Keys of the simulator that real packets and the hosts' own ports do not obey.
-const NOT_POSSIBLE: &[&str] = &["pfc", "trim", "fail"];
+const NOT_POSSIBLE: &[&str] = &["pfc", "trim", "fail", "deliveries"];
 
 /// Keys of the simulator that the kernel has no counterpart for: given ones are named in a warning.
 const WITHOUT_COUNTERPART: &[&str] = &[
@@ -144,7 +144,7 @@ impl LiveScenario {
         let resolve = |text: &str| document::resolve_among(registry.clone(), text);
         let asked = resolve(text)?;
         for (key, value, given) in asked.params.resolved() {
-            if given && NOT_POSSIBLE.contains(&key) && value != "off" {
+            if given && NOT_POSSIBLE.contains(&key) && value != "off" && value != "false" {
                 return Err(asked.params.error(key, "is not possible in the kernel view"));
             }
         }

@@ -110,7 +110,8 @@ impl Results {
     pub fn bottleneck(&self) -> &str {
         &self.outcome.bottleneck
     }
-    /// A table as typed columns with units in their names: `flows`, `transfers`, `ports`, `events`, `series`; `None` for other names.
+    /// A table as typed columns with units in their names: `flows`, `transfers`, `ports`, `events`, `series`, and those of `deliveries`, which have
+    /// rows where that key asks for them; `None` for other names.
     pub fn table(&self, name: &str) -> Option<Table> {
         NAMES.contains(&name).then(|| table(&self.measured(), name))
     }

@@ -20,7 +20,7 @@ use penstock_sim::fingerprint::fingerprint;
 use penstock_sim::results::{Measured, Summary};
 use penstock_sim::scenario::{Outcome, Resolved};
 use penstock_sim::session::Session;
-use penstock_sim::tables::{table, Table, Values, NAMES};
+use penstock_sim::tables::{kept, table, Table, Values};
 use penstock_sim::trace::{preamble, result_record};
 use penstock_sim::workloads::goal::read_goal;
 use penstock_sim::workloads::loggops::{finish_times, LogGops};
@@ -107,7 +107,7 @@ struct RunResult {
 /// The tables of a run: a dict of columns each. Texts are a pair of codes and the names they number.
 fn tables<'py>(py: Python<'py>, e: &Measured<'_>) -> PyResult<Bound<'py, PyDict>> {
     let out = PyDict::new(py);
-    for name in NAMES {
+    for name in kept(e) {
         put_table(&out, table(e, name))?;
     }
     Ok(out)

@@ -1,12 +1,12 @@
 //! One number for all that a run left: two results are the same when their fingerprints are.
 
 use crate::results::{Measured, Summary};
-use crate::tables::{table, Values, NAMES};
+use crate::tables::{kept, table, Values};
 use sha2::{Digest, Sha256};
 
 /// SHA-256, in hexadecimal, of the summary and of every table: names, values and order.
 pub fn fingerprint(measured: &Measured<'_>, summary: &Summary) -> String {
-    fingerprint_of(measured, summary, &NAMES)
+    fingerprint_of(measured, summary, kept(measured))
 }
 
 /// The same of some of the tables.

@@ -80,6 +80,14 @@ pub fn transfer(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths, 
     arrival + propagation + one_way(t, back, lengths.ack)
 }
 
+/// Seconds of the first packet of a transfer of `size` bytes (0 = of any) alone, up to its acknowledgement, without the time on the last
+/// link: what no number of senders can fill that link with.
+pub fn lead(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths, size: u64) -> f64 {
+    let first = if size == 0 { u64::from(lengths.segment) } else { size.min(u64::from(lengths.segment)) };
+    let last = forward.last().map_or(f64::NAN, |link| seconds(t, *link, first as u32 + lengths.header));
+    transfer(t, forward, back, lengths, first) - last
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +123,8 @@ mod tests {
         let round = 20.0 + 20.0 + 3.2 + 0.32;
         close(handshake(&t, &forward, &back, &PLAIN) * 1e6, 40.0 + 2.0 * 3.52);
         close(us(1460), 12.0 + 120.0 + round);
+        close(lead(&t, &forward, &back, &PLAIN, 0) * 1e6, 12.0 + round);
+        close(lead(&t, &forward, &back, &PLAIN, 500) * 1e6, 4.32 + round);
         // A lone short packet: 500 + 40 bytes.
         close(us(500), 4.32 + 43.2 + round);
         close(us(14_600), 12.0 + 10.0 * 120.0 + round);

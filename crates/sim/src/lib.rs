@@ -29,6 +29,7 @@ pub mod topologies;
 pub mod topology;
 pub mod trace;
 pub mod warnings;
+pub mod watch;
 #[cfg(debug_assertions)]
 mod witness;
 pub mod workloads;

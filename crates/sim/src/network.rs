@@ -11,10 +11,13 @@ use crate::fabric_options::{Change, LinkChange};
 use crate::results::Possible;
 use crate::setup::Setup;
 use crate::topology::{Link, Topology};
-use crate::trace::{Trace, NOWHERE};
+use crate::trace::NOWHERE;
+use crate::watch::Watch;
 use penstock_core::packet::flag;
-use penstock_core::{ParamError, Stream};
-use penstock_fabric::{Arena, Cell, Fabric, Forwarding, Graph, Offered, Pause, Port, RouteError, Stuck};
+use penstock_core::{DropCause, ParamError, Stream};
+use penstock_fabric::{
+    Arena, Cell, Fabric, Forwarding, Graph, Loss, Offered, Pause, Port, RouteError, Stuck,
+};
 use penstock_units::{Bytes, Dur, Time};
 
 /// Packets accounted for. At any time `sent = delivered + dropped + held`.
@@ -86,8 +89,8 @@ pub struct Network {
     /// How often deadlocks are looked for; zero = never.
     watch: Dur,
     deadlock: Option<Vec<Stuck>>,
-    /// What is recorded of packets, when somebody has asked for it.
-    pub trace: Option<Box<Trace>>,
+    /// Who looks at every packet, when somebody has asked for it.
+    pub trace: Option<Box<Watch>>,
     /// Where it is a part of a network: the links that lead out of it.
     gates: Option<Box<gates::Gates>>,
     /// The link of the last packet that came by itself or was lost on its way.
@@ -100,6 +103,8 @@ pub struct Network {
     pub conservation: Conservation,
     /// Packets for which a switch knew no way on; among the dropped ones.
     pub no_way: u64,
+    /// Headers that switches have sent back; ports count them as dropped.
+    pub returned: u64,
 }
 
 impl Network {
@@ -169,6 +174,7 @@ impl Network {
             packet_hops: 0,
             conservation: Conservation::default(),
             no_way: 0,
+            returned: 0,
         };
         network.asks_at_hosts = network.find_asks_at_hosts(&graph.hosts);
         (0..ports as u32).for_each(|port| network.arm_link(port));
@@ -253,7 +259,7 @@ impl Network {
     fn no_way(&mut self, now: Time, cell: Cell) {
         self.no_way += 1;
         if let Some(trace) = &mut self.trace {
-            trace.dropped(now, NOWHERE, cell.packet, None, true);
+            trace.dropped(now, NOWHERE, cell.packet, None, true, &self.arena);
         }
         self.lose(cell.packet);
     }
@@ -344,6 +350,9 @@ impl Network {
             if at == cell.to {
                 self.conservation.delivered += 1;
                 self.arena.packets[cell.packet as usize].ecn = cell.ecn();
+                if let Some(trace) = &mut self.trace {
+                    trace.delivered(now, cell.packet, &self.arena);
+                }
                 arrived = Some(Arrived { cell, port });
             } else {
                 self.forward(now, at, &mut cell);
@@ -355,7 +364,9 @@ impl Network {
         let offered = self.fabric.offer_copy(now, port, cell, &mut self.arena);
         if let Some(trace) = &mut self.trace {
             match offered {
-                Offered::Dropped(loss) => trace.dropped(now, port, cell.packet, Some(loss), true),
+                Offered::Dropped(loss) => {
+                    trace.dropped(now, port, cell.packet, Some(loss), true, &self.arena);
+                }
                 _ => trace.queued(now, port, cell.packet),
             }
         }
@@ -365,11 +376,28 @@ impl Network {
                 self.arrivals.push(at, port);
                 true
             }
-            Offered::Dropped(_) => {
-                self.lose(cell.packet);
-                false
-            }
+            Offered::Dropped(loss) => self.refused(now, port, cell, loss),
         }
+    }
+    /// A port has no room for a packet. A switch sends the header of one that asks for it back to its sender (NDP, section 3.2.4); any other
+    /// is lost. Answers whether it is still on its way.
+    #[cold]
+    #[inline(never)]
+    fn refused(&mut self, now: Time, port: u32, mut cell: Cell, loss: Loss) -> bool {
+        let at = self.from[port as usize];
+        let packet = &mut self.arena.packets[cell.packet as usize];
+        let turned = match loss {
+            Loss::Queue(DropCause::Overflow) if self.only[at as usize] == SEVERAL => packet.turn_round(),
+            _ => None,
+        };
+        let Some((to, priority)) = turned else {
+            self.lose(cell.packet);
+            return false;
+        };
+        cell.trim(packet.wire_len, priority);
+        cell.to = to;
+        self.returned += 1;
+        self.forward(now, at, cell).is_some()
     }
     #[cold]
     #[inline(never)]
@@ -402,14 +430,14 @@ impl Network {
             (packet.wire_len, packet.payload) = (bytes, 0);
             packet.flags |= flag::TRIMMED;
             if let Some(trace) = &mut self.trace {
-                trace.trimmed(slot, bytes);
+                trace.trimmed(slot, bytes, packet.flow);
             }
         }
         for lost in fx.lost.drain(..) {
             self.conservation.dropped += 1;
             self.lost.push(lost.cell.packet);
             if let Some(trace) = &mut self.trace {
-                trace.dropped(lost.at, lost.port, lost.cell.packet, Some(lost.loss), false);
+                trace.dropped(lost.at, lost.port, lost.cell.packet, Some(lost.loss), false, &self.arena);
             }
         }
         fx.heads.drain(..).for_each(|(at, port)| self.arrivals.push(at, port));
@@ -462,7 +490,7 @@ impl Network {
         if !matches!(change, Change::Rate(_)) {
             let up = change == Change::Recover;
             if let Some(trace) = &mut self.trace {
-                links.iter().for_each(|link| trace.link(now, *link, up));
+                trace.links(now, &links, up);
             }
             let all: Vec<_> = links.iter().map(|link| (*link, up)).collect();
             self.forwarding.set_links(&all).expect("the links are there");
@@ -511,7 +539,7 @@ impl Network {
     }
     /// Starts counting anew: everything before `now` is warm-up.
     pub fn reset_stats(&mut self, now: Time) {
-        self.no_way = 0;
+        (self.no_way, self.returned) = (0, 0);
         self.fabric.reset_stats(now, &mut self.arena);
         self.take_effects();
     }

@@ -1,8 +1,10 @@
 //! Summary of a run, from the engine's tables.
 
+use crate::metrics::deliveries::{Failure, FlowDeliveries};
 use crate::metrics::{Recorder, What};
 use crate::summary_keys as key;
 pub use crate::summary_keys::Summary;
+use crate::tables::deliveries::longest_receiver;
 use crate::topology::{NodeKind, Topology};
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{DropCause, Quantity};
@@ -83,6 +85,8 @@ pub struct Measured<'a> {
     pub packet_hops: u64,
     /// Packets for which a switch knew no way on: a failure has cut their receiver off.
     pub no_way: u64,
+    /// Headers that switches have sent back to their senders; ports count them as dropped.
+    pub returned: u64,
     /// Protocols with their connection options, by position.
     pub protocols: &'a [(Suite, Arc<TcpConfig>)],
     /// What was found out while the run was built, a line each.
@@ -177,7 +181,8 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     put(&key::DROP_RATE, bottleneck_drops as f64 / st.arrived_packets as f64);
     let stats: Vec<PortStats> = e.ports.iter().map(Port::stats).collect();
     let all = |f: fn(&PortStats) -> u64| stats.iter().map(f).sum::<u64>() as f64;
-    put(&key::DROPS, all(|p| p.drops.iter().sum::<u64>() + p.down) + e.no_way as f64);
+    let dropped = all(|p| p.drops.iter().sum::<u64>() + p.down) - e.returned as f64;
+    put(&key::DROPS, dropped + e.no_way as f64);
     put(&key::DROPS_NONECT, all(|p| p.drops[DropCause::NotEct as usize]));
     put(&key::CE_MARKS, all(|p| p.marks));
     put(&key::PACKET_HOPS, e.packet_hops as f64);
@@ -189,10 +194,26 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     };
     there(&key::DROPS_DOWN, all(|p| p.down) + e.no_way as f64, e.fabric.fails);
     there(&key::TRIMS, all(|p| p.trims), e.fabric.trims);
+    there(&key::RETURNED, e.returned as f64, false);
     there(&key::PAUSES, all(|p| p.pauses), e.fabric.pauses);
     there(&key::PAUSED_S, all(|p| p.paused) / 1e12, e.fabric.pauses);
     if e.deadlock.is_some() {
         put(&key::DEADLOCK_S, r.until.as_secs());
+    }
+
+    if let Some(d) = &r.deliveries {
+        let first: u64 = d.flows.iter().map(FlowDeliveries::first_copies).sum();
+        put(&key::OUT_OF_ORDER, d.flows.iter().map(|f| f.out_of_order).sum::<u64>() as f64 / first as f64);
+        let most = d.distance(1.0);
+        put(&key::DISTANCE_P99_PACKETS, d.distance(0.99).map_or(f64::NAN, f64::from));
+        put(&key::DISTANCE_MAX_PACKETS, most.map_or(f64::NAN, f64::from));
+        if let Some((took, ideal)) = longest_receiver(e) {
+            put(&key::RECEIVER_COMPLETION_S, took);
+            put(&key::RECEIVER_IDEAL_S, ideal);
+        }
+        let longest = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
+        let recoveries = d.failures.iter().map(Failure::recovery);
+        put(&key::RECOVERY_S, recoveries.reduce(longest).unwrap_or(f64::NAN));
     }
 
     let sums = &r.transfer_totals;

@@ -59,9 +59,16 @@ keys! {
     CE_MARKS = "ce_marks", Packets, "packets marked (congestion experienced) anywhere";
     DROPS_DOWN = "drops_down", Packets, "packets lost because a link was down (with fail)";
     TRIMS = "trims", Packets, "packets whose payload was cut off (with trim)";
+    RETURNED = "returned", Packets, "headers that switches without room sent back to their senders (with ndp); in ports they are drops";
     PAUSES = "pauses", One, "pause frames that stopped a priority of a port (with pfc)";
     PAUSED_S = "paused_s", Seconds, "time for which priorities of ports were paused, summed over them (with pfc)";
     DEADLOCK_S = "deadlock_s", Seconds, "when ports were found to wait for each other for ever; the run ended then";
+    OUT_OF_ORDER = "out_of_order", One, "share of the first copies of data packets that arrived behind one sent later (with deliveries)";
+    DISTANCE_P99_PACKETS = "distance_p99_packets", Packets, "99th percentile of their out-of-order distance (with deliveries)";
+    DISTANCE_MAX_PACKETS = "distance_max_packets", Packets, "largest out-of-order distance (with deliveries)";
+    RECEIVER_COMPLETION_S = "receiver_completion_s", Seconds, "from the first write to a host to the last acknowledgement, of the host where it took longest (with deliveries)";
+    RECEIVER_IDEAL_S = "receiver_ideal_s", Seconds, "the same at least: its link busy all the time, every transfer as fast as alone (with deliveries)";
+    RECOVERY_S = "recovery_s", Seconds, "from a link's failure until all data that it took had arrived, the longest; left out when some is missing (with deliveries)";
     PACKET_HOPS = "packet_hops", Packets, "packets delivered over one link: what a run costs";
     ALPHA_MEAN = "alpha_mean", One, "DCTCP's estimate of the share of marked packets, mean over open flows and samples (needs sample)";
     CWND_MEAN_BYTES = "cwnd_mean_bytes", Bytes, "congestion window, mean over open flows and samples (needs sample)";

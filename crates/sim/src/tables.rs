@@ -1,6 +1,8 @@
 //! The tables of a run as typed columns: what leaves the engine. A column is declared once, with its name, unit, meaning and type and where
 //! its values come from; results, fingerprint, Python's frames and `describe` read the declaration.
 
+pub(crate) mod deliveries;
+
 use crate::metrics::{Entity, Event, FlowRecord, SeriesRow as Row, TransferRecord};
 use crate::results::Measured;
 use penstock_core::{DropCause, Quantity, Unit};
@@ -43,9 +45,30 @@ pub struct Declared {
 }
 
 /// The names of the tables, in order.
-pub const NAMES: [&str; 5] = ["flows", "transfers", "ports", "events", "series"];
+pub const NAMES: [&str; 10] = [
+    "flows",
+    "transfers",
+    "ports",
+    "events",
+    "series",
+    "deliveries",
+    "distances",
+    "paths",
+    "receivers",
+    "failures",
+];
 
-/// The table of that name, one of [`NAMES`].
+/// The names of the tables that a run has: without those that nobody has asked it for.
+pub fn kept(e: &Measured<'_>) -> &'static [&'static str] {
+    const ALWAYS: usize = 5;
+    if e.recorder.deliveries.is_some() {
+        &NAMES
+    } else {
+        &NAMES[..ALWAYS]
+    }
+}
+
+/// The table of that name, one of [`NAMES`]; without rows where it is not [`kept`].
 ///
 /// # Panics
 /// On any other name.
@@ -57,13 +80,29 @@ pub fn table(e: &Measured<'_>, name: &str) -> Table {
         "ports" => PORTS.filled(e, &port_rows(e)),
         "events" => EVENTS.filled(e, &r.events),
         "series" => SERIES.filled(e, r.series.rows()),
+        "deliveries" => deliveries::DELIVERIES.filled(e, &deliveries::flow_rows(e)),
+        "distances" => deliveries::DISTANCES.filled(e, &deliveries::distance_rows(e)),
+        "paths" => deliveries::PATHS.filled(e, &deliveries::path_rows(e)),
+        "receivers" => deliveries::RECEIVERS.filled(e, &deliveries::receiver_rows(e)),
+        "failures" => deliveries::FAILURES.filled(e, &deliveries::failure_rows(e)),
         other => panic!("there is no table {other}"),
     }
 }
 
 /// All tables, in the order of [`NAMES`].
-pub fn declared() -> [Declared; 5] {
-    [FLOWS.declared(), TRANSFERS.declared(), PORTS.declared(), EVENTS.declared(), SERIES.declared()]
+pub fn declared() -> [Declared; 10] {
+    [
+        FLOWS.declared(),
+        TRANSFERS.declared(),
+        PORTS.declared(),
+        EVENTS.declared(),
+        SERIES.declared(),
+        deliveries::DELIVERIES.declared(),
+        deliveries::DISTANCES.declared(),
+        deliveries::PATHS.declared(),
+        deliveries::RECEIVERS.declared(),
+        deliveries::FAILURES.declared(),
+    ]
 }
 
 /// A column of a table with rows `R`.

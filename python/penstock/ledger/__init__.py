@@ -39,7 +39,7 @@ from penstock.ledger.criteria import (
 )
 from penstock.ledger.judging import Verdict, counts, judge, reproduce, write
 from penstock.ledger.lab import Derive, Lab, NotRun
-from penstock.ledger.selection import LIVE, PAPERS, PART_TWO, folder, lacks, rows, select
+from penstock.ledger.selection import LIVE, PAPERS, PART_THREE, PART_TWO, folder, lacks, rows, select
 from penstock.ledger.space import Space
 
 # In the order of the table: what a row or claim may come to.
@@ -53,6 +53,7 @@ __all__ = [
     "LIVE",
     "NOT_RUN",
     "PAPERS",
+    "PART_THREE",
     "PART_TWO",
     "UNDECIDED",
     "UNEXPLAINED",

@@ -27,10 +27,14 @@ PAPERS = {
     "timely": "timely",
     "hpcc": "hpcc",
     "swift": "swift",
+    "ndp": "ndp",
+    "reps": "reps",
 }
 
 # Papers on lossless Ethernet and RDMA, whose statements are from memory: counted apart from the five above.
 PART_TWO = ("dcqcn", "timely", "hpcc", "swift")
+# Papers on sprayed and receiver-driven transports, from memory, too, and apart.
+PART_THREE = ("ndp", "reps")
 
 # Ending of a live row's id: that of the row it is the live variant of, and this.
 LIVE = "-live"

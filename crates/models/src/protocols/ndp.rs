@@ -1,7 +1,7 @@
 //! NDP: switches trim, senders spray, receivers pull (Handley et al., SIGCOMM 2017; read from memory).
 //!
-//! Left out: return-to-sender (section 3.2.4), for which a switch would have to turn headers round, and the sender's
-//! scoreboard that takes bad paths out of the permutation (section 3.2.3).
+//! Left out: the sender's scoreboard that takes bad paths out of the permutation (section 3.2.3), and with it the second case in which a
+//! returned packet is sent at once (section 3.2.4: its path is worse than the others).
 //!
 //! Above 600 lines: a protocol is one file, and this one is a whole transport.
 
@@ -109,6 +109,13 @@ pub const NDP: Protocol = Protocol {
         )
         .range(0.01, 1.0),
         ParamSpec::new(
+            "return_to_sender",
+            Kind::Bool,
+            "true",
+            "a switch whose header queue is full sends the header back to its sender; false = it is lost",
+            "section 3.2.4; htsim's main has it off",
+        ),
+        ParamSpec::new(
             "rto",
             Kind::Duration,
             "",
@@ -126,6 +133,7 @@ pub const NDP: Protocol = Protocol {
             window: p.is_set("window").then(|| p.count("window") as u32),
             paths: p.count("paths") as u32,
             pace: p.float("pace"),
+            returns: p.flag("return_to_sender"),
             rto: p.is_set("rto").then(|| p.dur("rto")),
         };
         let (queue, tail, weight) = (p.count("queue") as u32, p.float("tail"), p.count("weight") as u32);
@@ -158,6 +166,7 @@ struct Settings {
     window: Option<u32>,
     paths: u32,
     pace: f64,
+    returns: bool,
     rto: Option<Dur>,
 }
 
@@ -194,8 +203,9 @@ struct Sending {
     clock: VecDeque<(Time, u64)>,
     /// Packets it may send now.
     credit: u32,
-    /// The highest number of a PULL seen.
+    /// The highest number of a PULL seen, and what the receiver has answered: it pulls for each answer as long as it misses something.
     pulled: u32,
+    answered: u32,
     in_flight: u32,
     in_line: bool,
     /// When a sender that waits for a PULL and has nothing in flight helps itself, and how often it did in a row.
@@ -222,6 +232,16 @@ impl Sending {
         }
         self.turn += 1;
         self.out.opening.forth.wrapping_add(self.paths[self.turn - 1])
+    }
+    /// The payload of a packet was cut off, as its header tells: it is to be sent again. Only the latest copy counts.
+    fn fear_lost(&mut self, header: &Packet) {
+        let latest = self.sent.get_mut(&header.seq).filter(|sent| !sent.lost && sent.at.0 == header.stamp);
+        if let Some(sent) = latest {
+            sent.lost = true;
+            self.in_flight -= 1;
+            self.again.push_back(header.seq);
+            self.out.counters.fast_retransmits += 1;
+        }
     }
     fn deadline(&self, rto: Dur) -> Time {
         self.clock.front().map_or(Time::NEVER, |(at, _)| *at + rto).min(self.help_at)
@@ -262,6 +282,7 @@ struct Ndp {
     /// Time of a full packet on the link of this host, at the pace of PULLs.
     spacing: Dur,
     pace: f64,
+    returns: bool,
     ends: Seats<End>,
     alarms: Alarms,
     /// ACK and NACK.
@@ -294,6 +315,7 @@ impl Ndp {
             rto: s.rto.unwrap_or_else(|| Dur::millis(1).max(facts.base_rtt * 8)),
             spacing: spacing(wire, facts.rate, s.pace),
             pace: s.pace,
+            returns: s.returns,
             ends: Seats::default(),
             alarms: Alarms::default(),
             control: Headers::default(),
@@ -370,6 +392,9 @@ impl Ndp {
         packet.set_word(0, kind::DATA);
         packet.set_word(1, if last { LAST } else { 0 });
         packet.set_word(2, payload);
+        if self.returns {
+            packet.ask_return(self.facts.host, conn, HEADERS);
+        }
         let mut cell =
             Cell::new(slot, wire).with_priority(DATA).with_class(o.class).with_payload().with_noise();
         (cell.to, cell.entropy) = (o.dst, entropy);
@@ -444,6 +469,12 @@ impl Ndp {
         s.helped = 0;
         s.help_at = Time::NEVER;
         match packet.word(0) {
+            _ if packet.has(flag::RETURNED) => {
+                s.fear_lost(packet);
+                // It waits for a PULL, unless none is to come: sent at once by all senders of an incast it would only be returned again
+                // (section 3.2.4).
+                s.credit += u32::from(s.in_flight == 0 && s.answered <= s.pulled && s.credit == 0);
+            }
             kind::PULL => {
                 // PULLs are numbered: one that overtakes others stands for them too (section 3.2).
                 let more = packet.word(1).saturating_sub(s.pulled);
@@ -454,6 +485,7 @@ impl Ndp {
                 }
             }
             kind::ACK => {
+                s.answered += 1;
                 if let Some(sent) = s.sent.remove(&packet.seq) {
                     if sent.lost {
                         s.again.retain(|seq| *seq != packet.seq);
@@ -467,15 +499,8 @@ impl Ndp {
                 }
             }
             _ => {
-                // Only the latest copy counts.
-                let latest =
-                    s.sent.get_mut(&packet.seq).filter(|sent| !sent.lost && sent.at.0 == packet.stamp);
-                if let Some(sent) = latest {
-                    sent.lost = true;
-                    s.in_flight -= 1;
-                    s.again.push_back(packet.seq);
-                    s.out.counters.fast_retransmits += 1;
-                }
+                s.answered += 1;
+                s.fear_lost(packet);
             }
         }
         self.settle(conn, io.now);
@@ -497,6 +522,7 @@ impl Stack for Ndp {
             clock: VecDeque::new(),
             credit: 0,
             pulled: 0,
+            answered: 0,
             in_flight: 0,
             in_line: false,
             help_at: Time::NEVER,
@@ -519,6 +545,8 @@ impl Stack for Ndp {
         // A transfer on an idle connection begins with a window that nobody has asked for.
         if s.una == s.out.written {
             s.credit = self.window;
+            // For what the receiver had answered and did not pull for, nothing was left.
+            s.answered = s.pulled;
         }
         s.out.accept(bytes);
         self.settle(conn, io.now);
@@ -548,7 +576,7 @@ impl Stack for Ndp {
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         let packet = io.arena.packets[cell.packet as usize];
         let conn = packet.conn();
-        let is_data = packet.word(0) == kind::DATA;
+        let is_data = packet.word(0) == kind::DATA && !packet.has(flag::RETURNED);
         let mine = match self.ends.get(conn) {
             Some(End::Sending(s)) => !is_data && s.out.opening.flow.0 == packet.flow,
             Some(End::Receiving(r)) => is_data && r.incoming.opening.flow.0 == packet.flow,

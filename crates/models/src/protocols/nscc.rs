@@ -142,8 +142,9 @@ impl Nscc {
         }
         self.adjust(now, acked);
     }
-    /// A packet of so many bytes was trimmed.
-    pub fn on_trim(&mut self, now: Time, bytes: f64, in_flight: f64) {
+    /// A packet of so many bytes was trimmed; its header was there and back after `rtt`.
+    pub fn on_trim(&mut self, now: Time, rtt: Dur, bytes: f64, in_flight: f64) {
+        self.see(rtt);
         self.delay += GAIN * (self.facts.rtt.as_secs() - self.delay);
         self.trimmed = true;
         if !self.quick_adapt(now, true, in_flight) {
@@ -243,6 +244,9 @@ mod tests {
         // A shorter way: the largest window follows.
         w.on_ack(at(1), Dur::micros(6), false, 4160.0, 0.0);
         assert_eq!(w.largest(), Bytes(112_500));
+        // So it does when the header of a trimmed packet shows it; in an incast no whole packet finds an empty queue.
+        w.on_trim(at(2), Dur::micros(5), 4160.0, 0.0);
+        assert_eq!(w.largest(), Bytes(93_750));
     }
     #[test]
     fn the_four_quadrants() {
@@ -287,11 +291,11 @@ mod tests {
         let mut w = window();
         w.on_ack(at(1), Dur::micros(14), false, 4160.0, 0.0);
         // A trim costs its bytes while the period lasts.
-        w.on_trim(at(2), 4160.0, 100_000.0);
+        w.on_trim(at(2), Dur::micros(12), 4160.0, 100_000.0);
         near(w.cwnd, 220_840.0);
         // 21 us after its begin the period is over; 4,160 and 8,320 bytes were received in it, less than an eighth of 225,000.
         w.on_ack(at(10), Dur::micros(25), true, 8_320.0, 0.0);
-        w.on_trim(at(23), 4160.0, 50_000.0);
+        w.on_trim(at(23), Dur::micros(12), 4160.0, 50_000.0);
         near(w.cwnd, 8_320.0);
         // Marks of what was in flight then say nothing new.
         w.delay = 20e-6;

@@ -2,7 +2,8 @@
 //!
 //! Ultra Ethernet Specification 1.0, section 3.6.14 (not at hand); values as the Consortium's public simulator has them (uet-htsim, commit
 //! 40ccb05), by its description: a sender begins with 1.5 pipes that nobody has given, every PULL gives 16,384 bytes, PULLs leave at 99 % of the
-//! line rate of what they give, credit pays for headers too. The rest of the transport, and what differs, is in `uec`.
+//! line rate of what they give, credit pays for headers too, and while nobody wants any they give it unasked, a window
+//! ahead. The rest of the transport, and what differs, is in `uec`.
 
 use super::uec::{self, Credit, Nature};
 use crate::registry::Protocol;

@@ -2,8 +2,8 @@
 //!
 //! The Ultra Ethernet transport, by the description of the Consortium's public simulator (uet-htsim, commit 40ccb05). Differences: a host
 //! sends all its control packets before data (there, ten for one); marks are set on the port to a host, too, where the receiver controls;
-//! a receiver asks for credit for a packet that arrived trimmed by itself, as EQDS does (there, idle senders get credit unasked); a trim at
-//! the last hop is one like any other for the choice of paths; a timeout speaks against the path of its packet (there, against path 0).
+//! a receiver asks for credit for a packet that arrived trimmed by itself, as EQDS does; a trim at the last hop is one like any other for
+//! the choice of paths; a timeout speaks against the path of its packet (there, against path 0).
 //!
 //! Above 600 lines: sender, receiver and pacer of a whole transport, which share their packets.
 
@@ -93,6 +93,13 @@ pub(super) const PARAMS: &[ParamSpec] = &[
     .range(1.0, 1e9),
     ParamSpec::new("tail", Kind::Float, "0.5", "probability that the last waiting packet is trimmed in place of the arriving one", "NDP section 3.1")
         .range(0.0, 1.0),
+    ParamSpec::new(
+        "slow_pulls",
+        Kind::Bool,
+        "true",
+        "while no sender wants credit a receiver gives it unasked, in turn and up to a window ahead (RCCC, EQDS)",
+        "uet-htsim: slow pulls",
+    ),
     RULE,
     PATHS,
 ];
@@ -158,6 +165,7 @@ struct Settings {
     rto: Option<Dur>,
     ack_after: Option<u64>,
     header: u32,
+    slow_pulls: bool,
     paths: PathRule,
 }
 
@@ -191,6 +199,7 @@ pub(super) fn build(p: &Params, nature: &Nature) -> Result<Suite, ParamError> {
         rto: p.is_set("rto").then(|| p.dur("rto")),
         ack_after: p.is_set("ack_after").then(|| p.bytes("ack_after").0),
         header: p.bytes("header").0 as u32,
+        slow_pulls: nature.credit.is_some() && p.flag("slow_pulls"),
         paths: match nature.paths {
             Some(rule) if !p.is_set(RULE.name) => {
                 let paths = p.count(PATHS.name) as u32;
@@ -306,6 +315,8 @@ struct Receiving {
     wanted: u32,
     extra: u32,
     in_line: bool,
+    /// It stands among those that get credit unasked.
+    idle: bool,
 }
 
 enum End {
@@ -330,6 +341,9 @@ struct Uec {
     pull_line: VecDeque<u32>,
     /// The same for those whose packets arrived trimmed, where they go first.
     urgent: VecDeque<u32>,
+    /// The same for those that want none and get some while nobody does, and how many quanta ahead of what they wanted.
+    idle: VecDeque<u32>,
+    ahead: u32,
     pull_at: Time,
     line: VecDeque<u32>,
     /// Senders that have something to send, whether they may or not.
@@ -414,6 +428,8 @@ impl Uec {
             control: Headers::default(),
             pull_line: VecDeque::new(),
             urgent: VecDeque::new(),
+            idle: VecDeque::new(),
+            ahead: if s.slow_pulls { (s.window.unwrap_or(first) / QUANTUM) as u32 } else { 0 },
             pull_at: Time::ZERO,
             line: VecDeque::new(),
             active: 0,
@@ -527,16 +543,28 @@ impl Uec {
         self.settle(conn, io.now);
         Some(cell)
     }
-    /// A PULL, when somebody wants credit and its time has come.
+    /// A PULL, when its time has come: to somebody who wants credit, or where nobody does to one who wants none.
     fn send_pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
         let rule = self.s.nature.credit?;
         while self.pull_at <= io.now {
-            let conn = self.urgent.pop_front().or_else(|| self.pull_line.pop_front())?;
+            let wanting = self.urgent.pop_front().or_else(|| self.pull_line.pop_front());
+            let conn = wanting.or_else(|| self.idle.pop_front())?;
             let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { continue };
             let quanta = (rule.grant / QUANTUM) as u32;
+            if wanting.is_none() {
+                // It may want some by now, or have wanted and got it, since it was put there.
+                r.idle = false;
+                if r.wants() || r.ahead() >= self.ahead {
+                    continue;
+                }
+            }
             r.given += quanta;
             r.extra = r.extra.saturating_sub(quanta);
             r.in_line = r.wants();
+            if !r.in_line && !r.idle && r.ahead() < self.ahead {
+                r.idle = true;
+                self.idle.push_back(conn);
+            }
             if r.in_line && r.extra > 0 && rule.trimmed_first {
                 self.urgent.push_back(conn);
             } else if r.in_line {
@@ -553,17 +581,28 @@ impl Uec {
         }
         None
     }
-    /// A receiving end may want credit now; `first`: before those that do not.
+    /// A receiving end may want credit now, or get some unasked; `first`: before those whose packets were not trimmed.
     fn ask(&mut self, now: Time, conn: u32, first: bool) {
         if self.s.nature.credit.is_none() {
             return;
         }
+        let nobody = self.pull_line.is_empty() && self.urgent.is_empty() && self.idle.is_empty();
         let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
-        if !r.wants() || r.in_line && !first {
+        if !r.wants() {
+            if !r.idle && r.ahead() < self.ahead {
+                r.idle = true;
+                self.idle.push_back(conn);
+                if nobody {
+                    self.pull_at = self.pull_at.max(now);
+                }
+            }
+            return;
+        }
+        if r.in_line && !first {
             return;
         }
         let waits = core::mem::replace(&mut r.in_line, true);
-        if self.pull_line.is_empty() && self.urgent.is_empty() {
+        if nobody {
             self.pull_at = self.pull_at.max(now);
         }
         if !first {
@@ -690,7 +729,7 @@ impl Uec {
                     s.again.push_back(number);
                     s.out.counters.fast_retransmits += 1;
                     if let Some(w) = &mut s.window {
-                        w.on_trim(io.now, wire as f64, s.in_flight as f64);
+                        w.on_trim(io.now, rtt, wire as f64, s.in_flight as f64);
                     }
                 }
             }
@@ -714,6 +753,10 @@ impl Uec {
 impl Receiving {
     fn wants(&self) -> bool {
         self.wanted > self.given || self.extra > 0
+    }
+    /// Quanta given beyond what was wanted.
+    fn ahead(&self) -> u32 {
+        self.given.saturating_sub(self.wanted)
     }
 }
 
@@ -760,6 +803,7 @@ impl Stack for Uec {
             wanted: 0,
             extra: 0,
             in_line: false,
+            idle: false,
         };
         self.ends.put(opening.at_dst, End::Receiving(Box::new(receiving)));
     }
@@ -800,6 +844,7 @@ impl Stack for Uec {
         self.line.retain(|c| *c != conn);
         self.pull_line.retain(|c| *c != conn);
         self.urgent.retain(|c| *c != conn);
+        self.idle.retain(|c| *c != conn);
         self.alarms.set(conn, Time::NEVER);
     }
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
@@ -840,7 +885,7 @@ impl Stack for Uec {
         let (headers, data) = (paused & (1 << HEADERS) == 0, paused & (1 << DATA) == 0);
         if headers && !self.control.is_empty() || data && !self.line.is_empty() {
             Time::ZERO
-        } else if headers && !(self.pull_line.is_empty() && self.urgent.is_empty()) {
+        } else if headers && !(self.pull_line.is_empty() && self.urgent.is_empty() && self.idle.is_empty()) {
             self.pull_at
         } else {
             Time::NEVER

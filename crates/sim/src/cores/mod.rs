@@ -185,6 +185,9 @@ fn obstacle(setup: &Setup) -> Option<&'static str> {
     if setup.fabric.telemetry || !setup.changes.is_empty() {
         return Some("its links change or tell of themselves");
     }
+    if recorder.keep_deliveries {
+        return Some("every packet is looked at");
+    }
     if recorder.by_destination || recorder.keep_series && known.clone().any(|t| t != Timetable::Lasting) {
         return Some("it records series of flows that come and go, or sums of them");
     }

@@ -112,6 +112,7 @@ impl Approximation {
             recorder: &self.recorder,
             packet_hops: self.packet_hops,
             no_way: 0,
+            returned: 0,
             protocols: &self.setup.protocols,
             notes: &self.setup.notes,
             stopped: false,

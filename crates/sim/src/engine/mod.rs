@@ -155,6 +155,9 @@ impl Engine {
         for workload in 0..engine.workloads.len() {
             engine.plan(workload as u32);
         }
+        if engine.recorder.keep_deliveries {
+            engine.look_at_deliveries();
+        }
         if engine.measuring {
             engine.recorder.start(Time::ZERO);
         }
@@ -477,6 +480,7 @@ impl Engine {
             let flow = self.flows[*number as usize].as_deref_mut().expect("it is open");
             flow.baseline = self.hosts.counters(flow);
         }
+        self.start_deliveries();
         self.recorder.start(at);
         Ok(())
     }
@@ -511,6 +515,7 @@ impl Engine {
         }
         self.recorder.finish(now);
         self.wire.net.end_trace(now);
+        self.end_deliveries();
         self.wire.net.check(self.hosts.packets_held());
         Ok(())
     }
@@ -553,6 +558,7 @@ impl Engine {
             recorder: &self.recorder,
             packet_hops: self.wire.net.packet_hops,
             no_way: self.wire.net.no_way,
+            returned: self.wire.net.returned,
             protocols: &self.setup.protocols,
             notes: &self.setup.notes,
             stopped: self.stopped,

@@ -1,6 +1,9 @@
-//! What the engine adds to a trace: flows, their values, timeouts. None of it runs where no trace is kept.
+//! What the engine adds to a trace and to the account of deliveries: flows, their values, timeouts. None of it runs where neither is kept.
 
 use super::Engine;
+use crate::ideal;
+use crate::metrics::deliveries::Opened;
+use crate::metrics::Deliveries;
 use crate::trace::{Trace, Wish};
 use penstock_core::{FlowId, ParamError};
 use penstock_fabric::Cell;
@@ -14,11 +17,11 @@ impl Engine {
     /// Records packets and flows from now on; call it before the first step.
     pub fn record(&mut self, wish: Wish) {
         self.watched = true;
-        self.wire.net.trace = Some(Box::new(Trace::new(wish)));
+        self.wire.net.trace.get_or_insert_default().log = Some(Trace::new(wish));
     }
     /// The record, when one is kept.
     pub fn trace(&mut self) -> Option<&mut Trace> {
-        self.wire.net.trace.as_deref_mut()
+        self.wire.net.trace.as_deref_mut()?.log.as_mut()
     }
     /// Where every packet is at `at`, which is not before the last event: by port, those on its wire and those in it. To compare a
     /// record with; replays departures, so it is for an engine that is asked nothing else afterwards.
@@ -53,7 +56,8 @@ impl Engine {
     }
     fn trace_values(&mut self, number: u32) {
         let (now, hosts) = (self.now, &self.hosts);
-        let Some(trace) = self.wire.net.trace.as_deref_mut() else { return };
+        let watch = self.wire.net.trace.as_deref_mut();
+        let Some(trace) = watch.and_then(|watch| watch.log.as_mut()) else { return };
         let Some(flow) = self.flows[number as usize].as_deref() else { return };
         if !trace.wants_values(now, number) {
             return;
@@ -66,16 +70,50 @@ impl Engine {
     /// A flow is open.
     #[inline]
     pub(super) fn trace_opened(&mut self, number: u32) {
-        let Some(trace) = self.wire.net.trace.as_deref_mut() else { return };
-        if let Some(flow) = self.flows[number as usize].as_deref() {
-            let r = &flow.record;
+        let Some(watch) = self.wire.net.trace.as_deref_mut() else { return };
+        let Some(flow) = self.flows[number as usize].as_deref() else { return };
+        let (r, lengths) = (&flow.record, &flow.lengths);
+        if let Some(trace) = &mut watch.log {
             trace.opened(r.opened, number, (r.src, r.dst), r.protocol, r.workload, r.size);
+        }
+        if let Some(deliveries) = &mut watch.deliveries {
+            // The paths are still there from the flow's opening.
+            let [forward, back] = &self.path;
+            let lead = ideal::lead(&self.setup.topology, forward, back, lengths, r.size);
+            let (segment, header) = (lengths.segment, lengths.header);
+            let opened = Opened { dst: r.dst, protocol: r.protocol, segment, header, lead };
+            deliveries.opened(number, opened);
+        }
+    }
+
+    // ---- deliveries ----------------------------------------------------------------------------------
+
+    /// Looks at every packet from now on.
+    #[cold]
+    pub(super) fn look_at_deliveries(&mut self) {
+        let mut deliveries = Deliveries::new(self.wire.net.possible.fails);
+        if self.measuring {
+            deliveries.start();
+        }
+        self.wire.net.trace.get_or_insert_default().deliveries = Some(Box::new(deliveries));
+    }
+    /// Warm-up is over.
+    pub(super) fn start_deliveries(&mut self) {
+        if let Some(deliveries) = self.wire.net.trace.as_mut().and_then(|w| w.deliveries.as_mut()) {
+            deliveries.start();
+        }
+    }
+    /// The run is over: what was found is the recorder's.
+    pub(super) fn end_deliveries(&mut self) {
+        if let Some(mut deliveries) = self.wire.net.trace.as_mut().and_then(|w| w.deliveries.take()) {
+            deliveries.finish();
+            self.recorder.deliveries = Some(deliveries);
         }
     }
     /// What a stack has told.
     #[inline]
     pub(super) fn trace_news(&mut self, at: Time, news: &News) {
-        let Some(trace) = self.wire.net.trace.as_deref_mut() else { return };
+        let Some(trace) = self.trace() else { return };
         match news {
             News::Timeout { flow: FlowId(flow), .. } => {
                 trace.timeout(at, *flow);

@@ -3,6 +3,7 @@
 //! [`Recorder`] collects the rows of `rows` and the sums of `totals`; `series` takes its samples. What it learns of open connections comes
 //! by [`Sampled`]: nothing here names the engine.
 
+pub mod deliveries;
 mod flows;
 pub mod journal;
 mod recorder;
@@ -10,6 +11,7 @@ mod rows;
 pub mod series;
 mod totals;
 
+pub use deliveries::Deliveries;
 pub use flows::{FlowCounters, Leaving, Transfer};
 pub use recorder::Recorder;
 pub use rows::{Event, FlowRecord, TransferRecord, What};

@@ -1,8 +1,8 @@
 //! The recorder of a run.
 
 use super::{
-    Event, FlowCounters, FlowRecord, FlowTotals, Leaving, LeftOut, Mean, Series, Transfer, TransferRecord,
-    TransferTotals, What, MAX_ROWS,
+    Deliveries, Event, FlowCounters, FlowRecord, FlowTotals, Leaving, LeftOut, Mean, Series, Transfer,
+    TransferRecord, TransferTotals, What, MAX_ROWS,
 };
 use penstock_core::host::Transition;
 use penstock_core::tcp::TimeoutRecord;
@@ -69,6 +69,10 @@ pub struct Recorder {
     pub left_out: LeftOut,
     /// Record fast retransmits as events, not only timeouts.
     pub keep_losses: bool,
+    /// Look at every packet: [`Deliveries`] are kept.
+    pub keep_deliveries: bool,
+    /// What became of every packet; there at the end of a run that keeps it.
+    pub deliveries: Option<Box<Deliveries>>,
     /// SYNs dropped in the window.
     pub syn_drops: u64,
     /// Bytes offered in the window by open loops, and in how many writes, by sending and by receiving host.
@@ -107,6 +111,8 @@ impl Default for Recorder {
             cwnd: Mean::default(),
             left_out: LeftOut::default(),
             keep_losses: false,
+            keep_deliveries: false,
+            deliveries: None,
             syn_drops: 0,
             offered: Default::default(),
         }

@@ -141,6 +141,7 @@ impl Network {
         }
         self.packet_hops += other.packet_hops;
         self.no_way += other.no_way;
+        self.returned += other.returned;
         self.conservation.sent += other.conservation.sent;
         self.conservation.delivered += other.conservation.delivered;
         self.conservation.dropped += other.conservation.dropped;

@@ -183,10 +183,7 @@ impl Network {
                 self.arrivals.push(at, port);
                 true
             }
-            Offered::Dropped(_) => {
-                self.lose(cell.packet);
-                false
-            }
+            Offered::Dropped(loss) => self.refused(now, port, cell, loss),
         }
     }
     /// A host with `port` sends a packet; answers when its port can take the next one, `None` when the packet is lost at once. Where the

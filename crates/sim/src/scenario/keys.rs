@@ -277,6 +277,13 @@ pub const COMMON: &[ParamSpec] = &[
         "",
     ),
     ParamSpec::new(
+        "deliveries",
+        Kind::Bool,
+        "false",
+        "look at every packet: tables of out-of-order distances, paths, trims by flow, completion by receiver, recovery from failures",
+        "",
+    ),
+    ParamSpec::new(
         "send_jitter",
         Kind::Duration,
         "",

@@ -1,0 +1,104 @@
+//! Whoever looks at every packet of a run: the log, or the account of deliveries, or both. Where neither is asked for, a packet pays the test
+//! of one pointer.
+
+use crate::metrics::Deliveries;
+use crate::trace::Trace;
+use penstock_fabric::{Arena, Cell, Loss, Port};
+use penstock_units::{Dur, Time};
+
+/// The log and the account of a run, as far as they are kept.
+#[derive(Default)]
+pub struct Watch {
+    /// The log.
+    pub log: Option<Trace>,
+    /// The account of deliveries.
+    pub deliveries: Option<Box<Deliveries>>,
+}
+
+impl Watch {
+    /// A host sends a packet.
+    #[cold]
+    pub fn sent(&mut self, now: Time, cell: &Cell, arena: &Arena) {
+        if let Some(log) = &mut self.log {
+            log.sent(now, cell, arena);
+        }
+        if let Some(d) = &mut self.deliveries {
+            d.sent(cell.packet);
+        }
+    }
+    /// A port has taken a packet in.
+    #[cold]
+    pub fn queued(&mut self, now: Time, port: u32, slot: u32) {
+        if let Some(log) = &mut self.log {
+            log.queued(now, port, slot);
+        }
+    }
+    /// A packet has arrived at the other end of a link, `delay` long.
+    #[cold]
+    pub fn arrived(&mut self, now: Time, port: u32, cell: &Cell, delay: Dur) {
+        if let Some(log) = &mut self.log {
+            log.arrived(now, port, cell, delay);
+        }
+        if let Some(d) = &mut self.deliveries {
+            d.crossed(cell.packet, port);
+        }
+    }
+    /// A packet is at the host it is for.
+    #[cold]
+    pub fn delivered(&mut self, now: Time, slot: u32, arena: &Arena) {
+        if let Some(d) = &mut self.deliveries {
+            d.delivered(now, slot, &arena.packets[slot as usize]);
+        }
+    }
+    /// A packet is lost at a port it was offered to (`at_once`) or in which it is.
+    #[cold]
+    pub fn dropped(
+        &mut self,
+        now: Time,
+        port: u32,
+        slot: u32,
+        loss: Option<Loss>,
+        at_once: bool,
+        arena: &Arena,
+    ) {
+        if let Some(log) = &mut self.log {
+            log.dropped(now, port, slot, loss, at_once);
+        }
+        if let Some(d) = &mut self.deliveries {
+            d.lost(now, port, slot, loss, arena);
+        }
+    }
+    /// The packet of `flow` in `slot` has lost its payload in the port that has it now.
+    #[cold]
+    pub fn trimmed(&mut self, slot: u32, bytes: u32, flow: u32) {
+        if let Some(log) = &mut self.log {
+            log.trimmed(slot, bytes);
+        }
+        if let Some(d) = &mut self.deliveries {
+            d.trimmed(flow);
+        }
+    }
+    /// A pause frame takes effect at `at`.
+    #[cold]
+    pub fn paused(&mut self, at: Time, port: u32, priority: u8, on: bool) {
+        if let Some(log) = &mut self.log {
+            log.paused(at, port, priority, on);
+        }
+    }
+    /// Links fail or recover together.
+    #[cold]
+    pub fn links(&mut self, now: Time, links: &[u32], up: bool) {
+        if let Some(log) = &mut self.log {
+            links.iter().for_each(|link| log.link(now, *link, up));
+        }
+        if let Some(d) = &mut self.deliveries {
+            d.links(now, links, up);
+        }
+    }
+    /// The record ends: where the packets are that have not arrived. The ports are settled.
+    pub fn end(&mut self, now: Time, ports: &[Port]) {
+        if let Some(log) = &mut self.log {
+            log.end(now, ports);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+"""The rows of part III (ndp, reps) judged on made-up numbers; their set-ups, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from penstock import ledger
+from penstock.experiments import ndp, reps
+from penstock.experiments.ndp import rows as ndp_rows
+from penstock.experiments.reps import rows as reps_rows
+from penstock.ledger import Estimate, Row
+from penstock.runs import Run
+
+ROWS = [row for row in ledger.rows() if row.paper in ledger.PART_THREE]
+
+
+def differing(row: Row, measurement: dict[str, Any]) -> dict[str, str]:
+    """Claims that are not confirmed, and why."""
+    return {one.claim.id: one.reason for one in row.judge(measurement) if one.verdict != "confirmed"}
+
+
+def exact(*values: float) -> list[Estimate]:
+    return [Estimate.exact(value) for value in values]
+
+
+def test_every_statement_says_that_it_is_remembered():
+    assert {row.paper for row in ROWS} == set(ledger.PART_THREE)
+    assert not set(ledger.PART_THREE) & set(ledger.PART_TWO)
+    for row in ROWS:
+        assert 2 <= len(row.claims) <= 8, row.id
+        for claim in row.claims:
+            assert "from memory" in claim.where, f"{row.id}/{claim.id}"
+            assert not claim.quote, f"{row.id}/{claim.id}: nothing can be quoted without the text"
+    assert "from memory" in (ndp.__doc__ or "") and "from memory" in (reps.__doc__ or "")
+
+
+def test_the_set_up_is_that_of_the_choices():
+    at = ndp_rows.CHOSEN
+    assert ndp_rows.law(at, weight=3) == "ndp:queue=8,window=30,paths=64,weight=3"
+    network, chosen = ndp_rows._incast(at, "ndp", 8, 10)
+    assert network.settings["topology"] == "fat-tree:8"
+    # Whole packets: a PULL is paced for one.
+    assert chosen["workloads"][0].values["response"] == "89360B"
+    assert ndp_rows.hosts({"network.k": 12}) == 432
+
+
+def permutation(used: float, in_turn: float, roomy: float, dctcp: float) -> dict[str, Any]:
+    names = ("NDP", "in turn", "roomy", "DCTCP")
+    shares = dict(zip(names, exact(used, in_turn, roomy, dctcp), strict=True))
+    return {"used": shares, "NDP": shares["NDP"]}
+
+
+def test_a_permutation_below_90_says_why_only_where_an_experiment_fills_the_links():
+    assert differing(ndp_rows.NDP_P, permutation(0.93, 0.95, 0.96, 0.4)) == {}
+    hashed = differing(ndp_rows.NDP_P, permutation(0.88, 0.93, 0.89, 0.4))
+    assert "hashed to paths" in hashed["full"] and "eight packets trim" not in hashed["full"]
+    assert "trim too much" in differing(ndp_rows.NDP_P, permutation(0.88, 0.89, 0.95, 0.4))["full"]
+    assert differing(ndp_rows.NDP_P, permutation(0.88, 0.89, 0.89, 0.4)) == {"full": "unexplained"}
+    assert set(differing(ndp_rows.NDP_P, permutation(0.93, 0.95, 0.96, 0.8))) == {"single-path", "order"}
+
+
+def incast(timeouts: float, lost: float, headers_first: float) -> dict[str, Any]:
+    return {
+        "over ideal": exact(1.0, 1.01, 1.02),
+        "timeouts": exact(0, 0, timeouts),
+        "lost": lost,
+        "headers first": headers_first,
+    }
+
+
+def test_timeouts_of_an_incast_are_laid_on_the_order_of_service_only_where_it_made_them():
+    assert differing(ndp_rows.NDP_I, incast(0, 0, 0)) == {}
+    assert "for longer than the timeout" in differing(ndp_rows.NDP_I, incast(300, 0, 0))["no-timeouts"]
+    for lost, others in ((5, 0), (0, 200)):
+        assert differing(ndp_rows.NDP_I, incast(300, lost, others)) == {"no-timeouts": "unexplained"}
+
+
+def test_what_returns_spares_timeouts():
+    good = {
+        "with": Estimate.exact(1.01),
+        "without": Estimate.exact(1.3),
+        "timeouts": Estimate.exact(0),
+        "timeouts without": Estimate.exact(800),
+    }
+    assert differing(ndp_rows.NDP_R, good) == {}
+    # Without a loss there is nothing to be spared.
+    idle = {**good, "timeouts": Estimate.exact(1), "timeouts without": Estimate.exact(0)}
+    assert list(differing(ndp_rows.NDP_R, idle)) == ["no-timeouts"]
+    assert list(differing(ndp_rows.NDP_R, {**good, "with": Estimate.exact(1.4)})) == ["near-ideal", "faster"]
+
+
+def test_a_failure_that_is_left():
+    failures = pl.DataFrame({"lost_data_packets": [3, 0], "last_loss_s": [80e-6, None]})
+    flows = pl.DataFrame({"fct_s": [1e-3, float("nan")], "complete": [True, False]})
+    run = Run(0, {"set": {}}, {}, {"failures": failures, "flows": flows}, {})
+    # A flow that is not done is not the fastest.
+    assert reps_rows.felt(run) == pytest.approx({"taken": 3, "left_us": 80, "slowest_us": float("inf")})
+    done = Run(0, {"set": {}}, {}, {"failures": failures, "flows": flows.head(1)}, {})
+    assert reps_rows.slowest(done) == pytest.approx({"slowest_us": 1000})
+    good = {
+        "left": Estimate.exact(80),
+        "taken": {"REPS": Estimate.exact(10), "oblivious": Estimate.exact(90)},
+        "slowest": {"REPS": Estimate.exact(300), "oblivious": Estimate.exact(500)},
+    }
+    assert differing(reps_rows.REPS_F, good) == {}
+    assert list(differing(reps_rows.REPS_F, {**good, "left": Estimate.exact(120)})) == ["fast"]
+
+
+def test_a_slow_link_is_passed_over():
+    good = {
+        "alike": Estimate.exact(1.0),
+        "slow": {"REPS": Estimate.exact(300), "oblivious": Estimate.exact(400)},
+    }
+    assert differing(reps_rows.REPS_A, good) == {}
+    worse = {**good, "alike": Estimate.exact(1.1), "slow": dict(reversed(good["slow"].items()))}
+    assert list(differing(reps_rows.REPS_A, worse)) == ["alike"]
