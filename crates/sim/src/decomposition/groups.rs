@@ -67,5 +67,5 @@ pub(super) fn group(setup: &Setup, traffic: &Traffic, flows: Option<u64>) -> Gro
 
 /// What a link has of its own, as text.
 fn look(l: &Link) -> String {
-    format!("{:?} {:?} {:?} {} {} {:?}", l.rate, l.delay, l.buffer, l.queue.name, l.loss, l.options)
+    format!("{:?} {:?} {:?} {} {} {:?}", l.rate, l.delay, l.buffer, l.queue.name(), l.loss, l.options)
 }

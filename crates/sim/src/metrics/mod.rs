@@ -3,14 +3,18 @@
 //! [`Recorder`] collects the rows of `rows` and the sums of `totals`; `series` takes its samples. What it learns of open connections comes
 //! by [`Sampled`]: nothing here names the engine.
 
+mod disk;
 mod flows;
 pub mod journal;
+mod kept;
 mod recorder;
 mod rows;
 pub mod series;
 mod totals;
 
+pub use disk::Row;
 pub use flows::{FlowCounters, Leaving, Transfer};
+pub use kept::{Memory, Rows, LEAST_MEMORY};
 pub use recorder::Recorder;
 pub use rows::{Event, FlowRecord, TransferRecord, What};
 pub use series::{Entity, Sample, Sampled, Series, SeriesRow};
