@@ -1,4 +1,4 @@
-"""The speed table's jobs: each is a scenario that the engine takes, and has a floor that runs. No speed is judged."""
+"""The speed table's jobs: each is a scenario that the engine takes, and has a floor. No speed is judged."""
 
 from __future__ import annotations
 

@@ -109,14 +109,14 @@ mod tests {
             for _ in 0..2000 {
                 let start = std::time::Instant::now();
                 for _ in 0..ROUNDS {
-                    for number in 0..visited {
-                        std::mem::swap(&mut bag, &mut *boxes[own][number].lock().unwrap());
-                    }
-                    barrier.wait().unwrap();
-                    for number in 0..visited {
-                        std::mem::swap(&mut bag, &mut *boxes[1 - own][number].lock().unwrap());
-                    }
-                    barrier.wait().unwrap();
+                    let visit = |whose: usize, bag: &mut Vec<u64>| {
+                        boxes[whose][..visited]
+                            .iter()
+                            .for_each(|b| std::mem::swap(bag, &mut *b.lock().unwrap()));
+                        barrier.wait().unwrap();
+                    };
+                    visit(own, &mut bag);
+                    visit(1 - own, &mut bag);
                 }
                 least = least.min(start.elapsed().as_nanos() as f64 / f64::from(ROUNDS));
             }
