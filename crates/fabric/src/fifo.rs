@@ -158,7 +158,7 @@ impl Port {
         Ok(if first { Time(finish + self.delay) } else { Time::NEVER })
     }
     /// The controller sees the packet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn tell_arrival<S: Segments>(&mut self, now: Time, cell: &mut Cell, seg: &mut S) {
         if self.hooks & hook::CONTROLLER != 0 {
             let view = self.view();

@@ -287,6 +287,7 @@ impl Port {
         self.changed_at = t;
     }
     /// What a link controller sees: bytes on the link, framing included.
+    #[inline(always)]
     pub(crate) fn view(&self) -> LinkView {
         let framing = u64::from(self.framing);
         let accepted = self.accepted_bytes + framing * self.accepted_packets;

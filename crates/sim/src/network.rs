@@ -331,6 +331,11 @@ impl Network {
         self.conservation.dropped += 1;
         self.lost.push(slot);
     }
+    /// Packets were lost that [`Self::next_lost`] has not told of.
+    #[inline(always)]
+    pub fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
     /// A packet that was lost since the last call. Its slot still has the segment; the driver releases it.
     #[inline]
     pub fn next_lost(&mut self) -> Option<u32> {

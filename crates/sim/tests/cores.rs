@@ -2,6 +2,8 @@
 
 use penstock_core::rng::Entity;
 use penstock_core::Stream;
+use penstock_models::protocols::reno::RENO;
+use penstock_models::registry::{Protocol, Registry, Suite};
 use penstock_sim::cores::Threads;
 use penstock_sim::document::resolve;
 use penstock_sim::engine::Progress;
@@ -9,6 +11,7 @@ use penstock_sim::fingerprint::fingerprint;
 use penstock_sim::scenario::{Outcome, Resolved};
 use serde_json::{json, Map, Value};
 use std::fmt::Write;
+use std::sync::Arc;
 
 const NUMBERS: [usize; 3] = [2, 3, 7];
 
@@ -232,6 +235,24 @@ fn a_run_with_little_to_do_is_made_on_one_thread() {
     let note =
         "the run is made on one thread: too little happens while a packet is on a link between two parts";
     assert_eq!(cores.note.as_deref(), Some(note));
+}
+/// Who adds a protocol says that a run of it may be divided; nobody else knows whether its links share something.
+#[test]
+fn a_protocol_of_somebody_else_is_divided_when_it_says_so() {
+    static SILENT: Protocol = Protocol { name: "silent", ..RENO };
+    static SAYS_SO: Protocol =
+        Protocol { name: "says-so", build: |p| Ok(Suite { independent: true, ..(RENO.build)(p)? }), ..RENO };
+    let registry = Arc::new(Registry::standard().with(&SILENT).with(&SAYS_SO));
+    let threads = |protocol: &str| {
+        let given = [("topology", "fat-tree:4"), ("duration", "100us"), ("protocol", protocol)];
+        let given: Vec<_> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let r = Resolved::among(registry.clone(), "permutation", &given, 1, Value::Null).unwrap();
+        let (print, threads) = divided(&r, 2);
+        assert_eq!(print, whole(&r));
+        threads
+    };
+    assert_eq!((threads("says-so"), threads("reno")), (Ok(2), Ok(2)));
+    assert!(threads("silent").unwrap_err().contains("Suite::independent"));
 }
 /// A run that is cancelled keeps what it has.
 #[test]

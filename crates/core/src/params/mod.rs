@@ -130,6 +130,8 @@ impl ParamError {
     }
 }
 
+/// More keys than this are not listed in a message.
+const MANY_KEYS: usize = 40;
 /// Characters of a value that a message shows.
 const LONGEST_VALUE: usize = 120;
 
@@ -217,6 +219,13 @@ impl Params {
                 let rule = match nearest(key, names.iter().copied()) {
                     Some(name) => format!("unknown key of {owner}; did you mean {name}?"),
                     None if names.is_empty() => format!("unknown key: {owner} takes no parameters"),
+                    None if names.len() > MANY_KEYS => {
+                        let name = owner.rsplit(' ').next().unwrap_or(owner);
+                        let count = names.len();
+                        format!(
+                            "unknown key of {owner}; `penstock describe {name}` lists the {count} it takes"
+                        )
+                    }
                     None => {
                         names.sort_unstable();
                         format!("unknown key of {owner}; it takes {}", names.join(", "))

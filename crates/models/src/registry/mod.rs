@@ -65,6 +65,9 @@ pub struct Suite {
     pub own_order: bool,
     /// What the protocol needs of the switches' ports; a scenario's own keys go before it.
     pub link: Option<BuildLink>,
+    /// What it builds for one connection or link shares nothing with what it builds for another, neither through a lock nor through a
+    /// static: only then may a run be divided among threads, each of which builds its own. The registry says it for penstock's own.
+    pub independent: bool,
 }
 
 impl Suite {
@@ -79,6 +82,7 @@ impl Suite {
             wire: None,
             own_order: false,
             link: None,
+            independent: false,
         }
     }
     /// Sets in the options of a connection what the protocol fixes.
@@ -182,6 +186,8 @@ pub struct Registry {
     builders: Vec<(&'static str, BuildSuite)>,
     /// The same of queue disciplines.
     queue_builders: Vec<(&'static str, BuildQueue)>,
+    /// Protocols that did not come with penstock.
+    added: Vec<&'static str>,
 }
 
 /// Puts `item` at the end, or in the place of the one with its name.
@@ -208,6 +214,7 @@ impl Registry {
         match entry.into() {
             Entry::Protocol(p) => {
                 self.builders.retain(|(name, _)| *name != p.name);
+                self.added.push(p.name);
                 put(&mut self.protocols, p, |p| p.name);
             }
             Entry::Queue(d) => {
@@ -267,7 +274,8 @@ impl Registry {
             return Err(ParamError::new(key, text, unknown("protocol", &name, &names)));
         };
         let params = Params::parse(&format!("protocol {name}"), found.params, &given).map_err(inner(key))?;
-        let suite = self.build(found, &params).map_err(inner(key))?;
+        let mut suite = self.build(found, &params).map_err(inner(key))?;
+        suite.independent |= !self.added.contains(&found.name);
         Ok((found, suite))
     }
     /// Parameters given to a protocol (`key:name`) that it did not look at: they have no effect.

@@ -66,6 +66,7 @@ impl Registry {
             hosts: HOST_PROTOCOLS.to_vec(),
             builders: Vec::new(),
             queue_builders: Vec::new(),
+            added: Vec::new(),
         }
     }
 }

@@ -5,7 +5,8 @@ use super::span;
 /// A leaf per port, and above it the least of every four: packed `u64` keys as in the heap, `u64::MAX` for none.
 ///
 /// A heap compares what it moves, and a processor guesses these branches wrong once or twice per packet. A way from a leaf to the root has
-/// no branch on the data and always the same length.
+/// no branch on the data and always the same length. Groups of two cost 5 % fewer instructions and 1 to 2 % more time: the way is twice as
+/// long, and every level waits for the one below.
 pub(super) struct Tree {
     /// Groups of four, level by level from the leaves up.
     groups: Box<[[u64; 4]]>,

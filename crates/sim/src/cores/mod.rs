@@ -167,6 +167,9 @@ fn obstacle(setup: &Setup) -> Option<&'static str> {
     if setup.own_stack().is_some() {
         return Some("its transport is no TCP");
     }
+    if setup.protocols.iter().any(|(suite, _)| !suite.independent) {
+        return Some("its protocol does not say that what it builds for one link shares nothing with another's (Suite::independent)");
+    }
     if setup.nic != NicMode::Endless {
         return Some("its network cards pull");
     }

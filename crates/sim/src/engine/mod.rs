@@ -331,8 +331,14 @@ impl Engine {
     }
 
     /// Counts lost packets with their flows and frees their slots.
-    #[inline]
+    #[inline(always)]
     fn take_lost(&mut self) {
+        if self.wire.net.has_lost() {
+            self.count_lost();
+        }
+    }
+    #[cold]
+    fn count_lost(&mut self) {
         while let Some(id) = self.wire.net.next_lost() {
             let packet = &self.wire.net.arena.packets[id as usize];
             if self.measuring && packet.has(flag::SYN) {

@@ -98,7 +98,9 @@ impl Resolved {
     ) -> Result<Resolved, ParamError> {
         let name = scenario.name;
         let profile = given.iter().find(|(key, _)| key == "profile").map_or("", |(_, text)| text.trim());
-        let mut params = Params::parse(&format!("scenario {name}"), &scenario.specs_of(profile), given)?;
+        let specs = scenario.specs_of(profile);
+        let mut params = Params::parse(&format!("scenario {name}"), &specs, given)
+            .map_err(|e| whose(e, name, &specs, &registry, given))?;
         if params.declares("profile") {
             params.text("profile");
         }
@@ -271,4 +273,39 @@ impl Outcome {
         let (bottleneck, warnings) = (measured.bottleneck_name(), warnings(&measured));
         Outcome { engine, summary, completed, bottleneck, warnings }
     }
+}
+
+/// An unknown key that the chosen protocol or queue takes belongs there: the message says so.
+fn whose(
+    mut e: ParamError,
+    scenario: &str,
+    specs: &[ParamSpec],
+    registry: &Registry,
+    given: &[(String, String)],
+) -> ParamError {
+    if specs.iter().any(|s| s.name == e.key) {
+        return e;
+    }
+    let chosen = |key: &str| {
+        let text = given.iter().find(|(k, _)| k == key).map(|(_, text)| text.as_str());
+        let text = text.or_else(|| specs.iter().find(|s| s.name == key).map(|s| s.default)).unwrap_or("");
+        text.trim().to_owned()
+    };
+    let (protocol, queue) = (chosen("protocol"), chosen("queue"));
+    let name_of = |text: &str| text.split(':').next().unwrap_or("").to_owned();
+    let (of_protocol, of_queue) = (name_of(&protocol), name_of(&queue));
+    let takes = |specs: &[ParamSpec]| specs.iter().any(|s| s.name == e.key);
+    let by_protocol = registry.protocols().iter().any(|p| p.name == of_protocol && takes(p.params));
+    let by_queue = registry.queues().iter().any(|q| q.name == of_queue && takes(q.params));
+    let (kind, name, text) = match (by_protocol, by_queue) {
+        (true, _) => ("protocol", of_protocol, protocol),
+        (_, true) => ("queue", of_queue, queue),
+        _ => return e,
+    };
+    let join = if text.contains(':') { "," } else { ":" };
+    e.rule = format!(
+        "unknown key of scenario {scenario}; {kind} {name} takes it: {kind}={text}{join}{}={}",
+        e.key, e.value
+    );
+    e
 }

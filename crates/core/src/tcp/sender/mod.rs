@@ -161,6 +161,9 @@ pub struct Sender {
     sacked: Ranges,
     /// Pacing: when the last packet left and how long it was.
     paced: (Time, u32),
+    /// When pacing lets the next one go, from that and the present rate; `ZERO` without pacing. It is asked more often than it
+    /// changes, and a division.
+    pace_at: Time,
     /// While the connection's share of its host's port is used up: when the oldest of it leaves. `ZERO` = there is room.
     host_free_at: Time,
     persist_at: Time,
@@ -253,6 +256,7 @@ impl Sender {
             timed: None,
             sacked: Ranges::default(),
             paced: (Time::ZERO, 0),
+            pace_at: Time::ZERO,
             host_free_at: Time::ZERO,
             compressor: HeaderCompressor::default(),
             persist_at: Time::NEVER,
@@ -411,7 +415,7 @@ impl Sender {
     pub fn deadline(&self) -> Time {
         let mut t = self.rto_at.min(self.cc_at);
         if self.pacing.is_some() && self.view.limit == Limit::Pacing {
-            t = t.min(self.pace_at());
+            t = t.min(self.pace_at);
         }
         if self.view.limit == Limit::Host && self.host_free_at != Time::ZERO {
             t = t.min(self.host_free_at);
@@ -421,12 +425,13 @@ impl Sender {
         }
         t.min(self.persist_at).min(self.wants.deadline)
     }
+    /// The rate, or what is paced, has changed.
     #[inline]
-    fn pace_at(&self) -> Time {
-        match self.pacing {
+    fn pace(&mut self) {
+        self.pace_at = match self.pacing {
             Some(rate) => self.paced.0 + Bytes(self.paced.1 as u64) / rate,
             None => Time::ZERO,
-        }
+        };
     }
 
     // ---- recovery ------------------------------------------------------------------------------------
@@ -478,7 +483,10 @@ impl Sender {
     #[inline]
     fn apply(&mut self, control: Control) {
         self.cwnd = control.window.map_or(u64::MAX / 2, |w| w.0);
-        self.pacing = control.pacing;
+        if self.pacing != control.pacing {
+            self.pacing = control.pacing;
+            self.pace();
+        }
         if let Some(s) = control.segment {
             self.view.segment = (s.0 as u32).clamp(1, self.view.mss);
         }

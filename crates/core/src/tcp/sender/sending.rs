@@ -116,9 +116,7 @@ impl Sender {
             return Some(Limit::Host);
         }
         // Linux (tcp_update_skb_after_send, from memory; a script shows it) does not pace the first ten segments of a connection.
-        if self.pacing.is_some()
-            && now < self.pace_at()
-            && !(self.steers && self.stats.data_packets < UNPACED)
+        if self.pacing.is_some() && now < self.pace_at && !(self.steers && self.stats.data_packets < UNPACED)
         {
             return Some(Limit::Pacing);
         }
@@ -260,6 +258,7 @@ impl Sender {
         }
         self.stamp_header(now, out, header);
         self.paced = (now, out.wire_len);
+        self.pace();
     }
 
     #[cold]
@@ -309,6 +308,7 @@ impl Sender {
         self.stamp_header(now, out, header);
         // It is part of the pacing rate: the next data waits for it too.
         self.paced.1 += out.wire_len;
+        self.pace();
     }
 
     /// Lets the controller write its header; a packet that gets none does not pay for it.
