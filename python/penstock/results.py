@@ -29,7 +29,7 @@ import polars as pl
 
 from penstock import _engine, scenario, version
 from penstock.runs import TABLES, Run, RunSet
-from penstock.spill import GROUP, Tables
+from penstock.spill import GROUP
 
 
 def document(runs: RunSet) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _fill(beside: Path, runs: RunSet, about: dict[str, Any]) -> None:
 
 
 def _table(runs: RunSet, name: str, path: Path) -> None:
-    if any(isinstance(run.tables, Tables) and run.tables.on_disk(name) for run in runs.runs):
+    if runs.on_disk(name):
         # The same rows; in a file of this size they are in other row groups than those of a frame.
         lazy = runs.scan(name)
         lazy.sink_parquet(

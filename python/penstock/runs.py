@@ -222,6 +222,10 @@ class RunSet:
             raise NotRecorded(self._lacking(name))
         return pl.concat(parts, how="vertical")
 
+    def on_disk(self, name: str) -> bool:
+        """Whether a table is in files (`memory`), and perhaps larger than memory."""
+        return any(isinstance(run.tables, Tables) and run.tables.on_disk(name) for run in self.runs)
+
     def samples(self, run: int = 0) -> pl.DataFrame:
         """The series of run `run`. Raises NotRecorded, saying what to add, when nothing was sampled."""
         found = self.tables(run).get("series")

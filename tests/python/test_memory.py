@@ -45,6 +45,15 @@ def test_tables_on_disk_have_the_rows_of_those_in_memory(whole, tmp_path: Path) 
         assert_frame_equal(again, whole.table(name), check_exact=True)
 
 
+@pytest.mark.parametrize("form", ["csv", "arrow"])
+def test_tables_on_disk_are_exported_as_others(whole, form: str, tmp_path: Path) -> None:
+    bounded = run("incast", seed=2, settings=SAMPLED, memory="16MB")
+    read = pl.read_csv if form == "csv" else pl.read_ipc
+    pairs = zip(bounded.export(tmp_path / "a", form), whole.export(tmp_path / "b", form), strict=True)
+    for mine, theirs in pairs:
+        assert_frame_equal(read(mine), read(theirs), check_exact=True)
+
+
 def test_files_go_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     bounded = run("incast", seed=2, settings=SAMPLED, memory="16MB", keep=["series"])

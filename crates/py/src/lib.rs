@@ -1,6 +1,7 @@
 //! `penstock._engine`: plain data in, arrays out. Nothing is decided here.
 
 mod block;
+mod columns;
 mod controllers;
 mod law;
 mod object;
@@ -8,20 +9,19 @@ mod port;
 mod receiver;
 mod records;
 
-use numpy::IntoPyArray;
+use columns::{put_table, return_memory, tables, tables_of, LARGE};
 use penstock_core::ParamError;
 use penstock_live::scenario::LiveScenario;
 use penstock_live::Failure;
 use penstock_sim::cores::{Cores, Threads};
 use penstock_sim::decomposition::{self, Approximation};
 use penstock_sim::document;
-use penstock_sim::engine::{Engine, Progress as EngineProgress};
+use penstock_sim::engine::Progress as EngineProgress;
 use penstock_sim::fingerprint::fingerprint;
 use penstock_sim::metrics::{Memory, LEAST_MEMORY};
-use penstock_sim::results::{Measured, Summary};
+use penstock_sim::results::Summary;
 use penstock_sim::scenario::{Outcome, Resolved};
 use penstock_sim::session::Session;
-use penstock_sim::tables::{on_disk, read, table, take, Table, Values, NAMES};
 use penstock_sim::trace::{preamble, result_record};
 use penstock_sim::workloads::goal::read_goal;
 use penstock_sim::workloads::loggops::{finish_times, LogGops};
@@ -103,92 +103,6 @@ struct RunResult {
     /// SHA-256 of summary and tables, when it was asked for.
     #[pyo3(get)]
     fingerprint: String,
-}
-
-/// The tables of a run: a dict of columns each. Texts are a pair of codes and the names they number.
-fn tables<'py>(py: Python<'py>, e: &Measured<'_>) -> PyResult<Bound<'py, PyDict>> {
-    let out = PyDict::new(py);
-    for name in NAMES {
-        put_table(&out, table(e, name))?;
-    }
-    Ok(out)
-}
-
-/// The same of an engine whose run is over, which gives its rows back; a table that is on disk goes to `taker` by groups of rows, as long as
-/// that answers true.
-fn tables_of<'py>(
-    py: Python<'py>,
-    engine: &mut Engine,
-    taker: Option<&Py<PyAny>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let out = PyDict::new(py);
-    for name in NAMES {
-        match taker {
-            Some(taker) if on_disk(&engine.measured(), name) => {
-                let mut failed = None;
-                read(&engine.measured(), name, |group| {
-                    let taken = columns(py, group)
-                        .and_then(|columns| taker.bind(py).call1((name, columns)))
-                        .and_then(|wanted| wanted.extract::<bool>());
-                    taken.unwrap_or_else(|e| {
-                        failed = Some(e);
-                        false
-                    })
-                });
-                if let Some(e) = failed {
-                    return Err(e);
-                }
-            }
-            _ => {
-                let table = take(engine, name);
-                let large = table.rows() > LARGE;
-                put_table(&out, table)?;
-                if large {
-                    return_memory();
-                }
-            }
-        }
-    }
-    Ok(out)
-}
-
-/// Rows of a table whose memory is worth giving back: some megabytes.
-const LARGE: usize = 50_000;
-
-/// Gives the system what was freed. The C library keeps what lies between things that live on, and the rows of a run are many megabytes that
-/// nothing else of this process needs again; polars has an allocator of its own.
-fn return_memory() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    {
-        extern "C" {
-            fn malloc_trim(pad: usize) -> i32;
-        }
-        // SAFETY: it touches nothing but free memory, and may be called at any time from any thread.
-        unsafe {
-            malloc_trim(0);
-        }
-    }
-}
-
-fn put_table(out: &Bound<'_, PyDict>, table: Table) -> PyResult<()> {
-    let name = table.name;
-    out.set_item(name, columns(out.py(), table)?)
-}
-
-fn columns(py: Python<'_>, table: Table) -> PyResult<Bound<'_, PyDict>> {
-    let columns = PyDict::new(py);
-    for (column, values) in table.columns {
-        let column = column.name;
-        match values {
-            Values::Bool(v) => columns.set_item(column, v.into_pyarray(py))?,
-            Values::U32(v) => columns.set_item(column, v.into_pyarray(py))?,
-            Values::U64(v) => columns.set_item(column, v.into_pyarray(py))?,
-            Values::I64(v) => columns.set_item(column, v.into_pyarray(py))?,
-            Values::F64(v) => columns.set_item(column, v.into_pyarray(py))?,
-            Values::Text(codes, names) => columns.set_item(column, (codes.into_pyarray(py), names))?,
-        }
-    }
-    Ok(columns)
 }
 
 /// What a panic says.
@@ -311,6 +225,11 @@ fn run(
     // Reading back what is on disk may fail as writing it may.
     let tables = catch_unwind(AssertUnwindSafe(|| tables_of(py, &mut engine, taker.as_ref())))
         .map_err(|panic| PyRuntimeError::new_err(format!("the run failed: {}", what(&*panic))))??;
+    let large = engine.measured().ports.len() > LARGE / 10;
+    drop(engine);
+    if large {
+        return_memory();
+    }
     Ok(RunResult {
         summary: numbers.unbind(),
         tables: tables.unbind(),
