@@ -16,11 +16,12 @@ from penstock.approximate import Comparison
 
 SIZES = ("uniform:2KB:50KB", "pareto:1.4:44KB", "websearch")
 LOADS = (0.2, 0.4, 0.6, 0.8)
-# Leaves x spines x hosts per leaf: 1:1 and 2:1.
-NETWORKS = ("leaf-spine:8x8x8", "leaf-spine:8x4x8")
+HOST = 10
+# By the rate of the fabric in Gb/s, leaves x spines x hosts per leaf: 1:1 and 2:1.
+NETWORKS = {10: ("leaf-spine:8x8x8", "leaf-spine:8x4x8"), 40: ("leaf-spine:8x2x8", "leaf-spine:8x1x8")}
 COMMON = {
-    "long_flows": 0,
-    "link_rate": "10Gbps",
+    "incast_load": 0,
+    "link_rate": f"{HOST}Gbps",
     "link_delay": "1us",
     "protocol": "dctcp",
     "queue": "threshold:k=65pkt",
@@ -35,15 +36,16 @@ COMMON = {
 LEAVING = 56 / 63
 
 
-def settings(network: str, sizes: str, load: float, duration: str) -> dict[str, object]:
+def settings(network: str, fabric: int, sizes: str, load: float, duration: str) -> dict[str, object]:
     """The scenario whose most loaded tier has this load."""
     leaves, spines, hosts = (int(n) for n in network.partition(":")[2].split("x"))
     assert leaves == 8 and hosts == 8
-    busiest = max(1.0, hosts / spines * LEAVING)
+    busiest = max(1.0, hosts * HOST / (spines * fabric) * LEAVING)
     return COMMON | {
         "topology": network,
+        "fabric_rate": f"{fabric}Gbps",
         "sizes": sizes,
-        "arrivals": f"load:{100 * load / busiest:.4g}%",
+        "load": f"{load / busiest:.4g}",
         "duration": duration,
     }
 
@@ -55,19 +57,20 @@ def main() -> int:
     )
     parser.add_argument("--scenarios", type=int, default=24, metavar="N", help="so many, spread evenly")
     parser.add_argument("--method", default="links")
+    parser.add_argument("--fabric", type=int, choices=sorted(NETWORKS), default=40, help="its rate in Gb/s")
     parser.add_argument("--duration", default="150ms", help="simulated time; what is saved grows with it")
     options = parser.parse_args()
-    every = list(itertools.product(NETWORKS, SIZES, LOADS))
+    every = list(itertools.product(NETWORKS[options.fabric], SIZES, LOADS))
     chosen = [every[i * len(every) // options.scenarios] for i in range(options.scenarios)]
     heads = ("network", "sizes", "load", "flows", "p99 slowdown, exact", "approximate", "error")
     heads += ("error of the median", "times faster")
     print(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
     errors, speeds = [], []
     for network, sizes, load in chosen:
-        given = settings(network, sizes, load, options.duration)
+        given = settings(network, options.fabric, sizes, load, options.duration)
         made = {"settings": given, "keep": [], "jobs": 1}
         both = Comparison(
-            penstock.run("mix", approximate=options.method, **made), penstock.run("mix", **made)
+            penstock.run("rdma", approximate=options.method, **made), penstock.run("rdma", **made)
         )
         found, true, error = both.approximate.summary, both.exact.summary, both.errors()
         errors.append(abs(error["slowdown_p99"]))

@@ -1,12 +1,14 @@
-//! One link by itself: the senders of its flows in front, their receivers behind. And whole paths with one flow at a time.
+//! One cable by itself, which is a link and the one back: the senders of its flows in front, their receivers behind. And whole paths with one
+//! flow at a time.
 
 use super::alone::Alone;
-use super::traffic::{Flow, Traffic};
+use super::groups::{look, Cable};
+use super::traffic::Traffic;
 use crate::engine::{Engine, Progress, Step};
 use crate::metrics::Recorder;
 use crate::results::Bottleneck;
 use crate::setup::Setup;
-use crate::topology::{drop_tail, Link, LinkSpec, Topology};
+use crate::topology::{drop_tail, Link, NodeKind, Topology};
 use crate::workloads::flows::FlowList;
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
@@ -14,15 +16,25 @@ use penstock_core::{ParamError, Stream};
 use penstock_units::{Bytes, Dur, Rate, Time};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the simulation of a link leaves.
+/// What the simulation of a cable leaves.
 pub(super) struct Found {
-    /// Size of each completed flow, and the seconds per packet that it took longer than alone.
-    pub(super) samples: Vec<(u64, f64)>,
+    pub(super) samples: Vec<Sample>,
     pub(super) packet_hops: u64,
 }
 
-/// Links behind the simulated one are so many times as fast as it is, where receivers differ in distance: nothing is to queue there.
+/// What one of its two links did to a flow.
+pub(super) struct Sample {
+    pub(super) flow: u32,
+    pub(super) link: u32,
+    /// Seconds it took longer than alone; infinite when it was not over at the end.
+    pub(super) seconds: f64,
+    /// It was over after the warm-up.
+    pub(super) measured: bool,
+}
+
+/// A cable at which nothing waits is so many times as fast.
 const FAST: u64 = 10;
 /// Looks at the progress per simulation.
 const LOOKS: u64 = 50;
@@ -30,62 +42,157 @@ const LOOKS: u64 = 50;
 /// A run of the scenario as it is built.
 pub(super) type Fresh<'a> = dyn Fn() -> Result<Setup, ParamError> + Sync + 'a;
 
-/// Simulates link `number` with its own flows.
+/// Simulates a cable with the flows of its two links: what goes one way stands in the way of the acknowledgements of the other. And once more
+/// with a cable at which nothing waits: what flows wait for each other before it is no matter of this one, but of the links there.
 pub(super) fn simulate(
     fresh: &Fresh<'_>,
     traffic: &Traffic,
-    number: u32,
-    progress: &Progress,
+    cable: Cable,
+    most: Option<u64>,
+    (usual, progress): (&Usual, &Progress),
 ) -> Result<Found, ParamError> {
-    let mut setup = fresh()?;
-    let warmup = Time::ZERO + setup.warmup;
-    let Own { topology, list, classes } = build(&mut setup, traffic, number);
-    let crossing = traffic.crossing(number);
-    let largest = crossing.iter().map(|f| traffic.flows[*f as usize].packets).max().unwrap_or(1);
-    let mut alone: BTreeMap<Class, Alone> = BTreeMap::new();
-    for (class, (_, request)) in classes.iter().zip(&list) {
-        if !alone.contains_key(class) {
-            let ends = (request.src, request.dst, request.protocol);
-            alone.insert(*class, Alone::measure(fresh()?, topology.clone(), ends, largest)?);
+    let warmup = Time::ZERO + fresh()?.warmup;
+    let span = Span::of(traffic, cable, warmup, most);
+    let (with, hops) = times(fresh, traffic, (cable, true), &span, (usual, progress))?;
+    let (without, more) = times(fresh, traffic, (cable, false), &span, (usual, progress))?;
+    let before: BTreeMap<(u32, u32), f64> =
+        without.iter().map(|t| ((t.flow, t.link), t.seconds)).filter(|t| t.1.is_finite()).collect();
+    // Those that begin later are there so that the last of these are not alone; what is not over when they end is not known.
+    let known = |t: &Taken| traffic.flows[t.flow as usize].start < span.sampled;
+    let with = with.into_iter().filter(|t| known(t) && (t.seconds.is_finite() || span.end == Time::NEVER));
+    let samples = with.map(|t| {
+        let before = before.get(&(t.flow, t.link)).copied().unwrap_or(0.0);
+        Sample { flow: t.flow, link: t.link, seconds: t.seconds - before, measured: t.closed >= warmup }
+    });
+    Ok(Found { samples: samples.collect(), packet_hops: hops + more })
+}
+
+/// How long a cable is simulated.
+struct Span {
+    /// Flows that begin before this are samples.
+    sampled: Time,
+    /// Flows that begin before this are there; [`Time::NEVER`] = all of them.
+    end: Time,
+}
+
+/// Flows that begin after the last sample, as a share of the samples: chosen.
+const AFTER: f64 = 0.25;
+
+impl Span {
+    /// For `most` samples each way after the warm-up; all there are for `None`.
+    fn of(traffic: &Traffic, cable: Cable, warmup: Time, most: Option<u64>) -> Span {
+        let all = Span { sampled: Time::NEVER, end: Time::NEVER };
+        let Some(most) = most else { return all };
+        let starts = cable.links().flat_map(|l| traffic.crossing(l));
+        let starts = starts.map(|f| traffic.flows[*f as usize].start).filter(|start| *start >= warmup);
+        let mut starts: Vec<Time> = starts.collect();
+        starts.sort_unstable();
+        let samples = 2 * most as usize;
+        match starts.get(samples + (samples as f64 * AFTER) as usize) {
+            Some(end) => Span { sampled: starts[samples], end: *end },
+            None => all,
         }
     }
+}
+
+/// How much longer than alone a flow took.
+struct Taken {
+    flow: u32,
+    link: u32,
+    /// Infinite when it was not over.
+    seconds: f64,
+    closed: Time,
+}
+
+/// Runs a cable, or what is around it only; with the packet-hops.
+fn times(
+    fresh: &Fresh<'_>,
+    traffic: &Traffic,
+    which: (Cable, bool),
+    span: &Span,
+    (usual, progress): (&Usual, &Progress),
+) -> Result<(Vec<Taken>, u64), ParamError> {
+    let mut setup = fresh()?;
+    let Own { topology, mut flows } = build(&mut setup, traffic, which, span.end);
+    if span.end != Time::NEVER {
+        setup.duration = span.end.since(Time::ZERO);
+    }
+    if flows.is_empty() {
+        progress.now_ps.fetch_add(100 / 2, Ordering::Relaxed);
+        return Ok((Vec::new(), 0));
+    }
+    flows.sort_by_key(|f| f.start);
+    let largest = traffic.flows.iter().map(|f| f.packets).max().unwrap_or(1);
+    // Cables that look alike let a flow alone take as long: it is measured once.
+    let ports = [0, 1].map(|port: usize| look(&topology.links[port]));
+    let mut alone: BTreeMap<Class, Arc<Alone>> = BTreeMap::new();
+    for Crossing { class, request, .. } in &flows {
+        if alone.contains_key(class) {
+            continue;
+        }
+        let key = (ports.clone(), *class);
+        let known = usual.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let found = match known {
+            Some(known) => known,
+            None => {
+                let ends = (request.src, request.dst, request.protocol);
+                Arc::new(Alone::measure(fresh()?, topology.clone(), ends, largest)?)
+            }
+        };
+        usual.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert_with(|| found.clone());
+        alone.insert(*class, found);
+    }
     setup.topology = topology;
+    let list = flows.iter().map(|f| (f.start, f.request.clone())).collect();
     setup.workloads = vec![Box::new(FlowList::new(list))];
     let duration = setup.duration;
     let mut engine = Engine::new(setup)?;
     let own = Progress::default();
     for look in 1..=LOOKS {
         let step = engine.step(Time(duration.0 / LOOKS * look), &own)?;
-        // Two hundredths of this link's share.
-        progress.now_ps.fetch_add(100 / LOOKS, Ordering::Relaxed);
+        // A hundredth of this cable's share.
+        progress.now_ps.fetch_add(100 / 2 / LOOKS, Ordering::Relaxed);
         if step != Step::More || progress.cancelled.load(Ordering::Relaxed) {
             break;
         }
     }
     engine.step(if progress.cancelled.load(Ordering::Relaxed) { Time::ZERO } else { Time::NEVER }, &own)?;
     engine.end(true)?;
-    let samples = engine.recorder.flows.iter().filter(|r| r.closed >= warmup).filter_map(|r| {
-        let flow: &Flow = &traffic.flows[crossing[r.flow as usize] as usize];
-        let usual = r.ideal + alone[&classes[r.flow as usize]].extra(flow.packets);
-        r.fct().map(|fct| (flow.bytes, (fct - usual) / flow.packets as f64))
+    let taken = engine.recorder.flows.iter().map(|r| {
+        let f = &flows[r.flow as usize];
+        let usual = r.ideal + alone[&f.class].extra(traffic.flows[f.number as usize].packets);
+        let seconds = r.fct().map_or(f64::INFINITY, |fct| fct - usual);
+        Taken { flow: f.number, link: f.link, seconds, closed: r.closed }
     });
-    Ok(Found { samples: samples.collect(), packet_hops: engine.packet_hops() })
+    Ok((taken.collect(), engine.packet_hops()))
 }
 
-/// Where a flow comes from and goes to: rate and delay of the sender's own link, position of the receiver, protocol.
-type Class = (Option<(Rate, Dur)>, usize, u16);
+/// Where a flow comes from and goes to: first link of its cable or the other; rate and delay of the sender's own link, of the last before the
+/// cable, and of the receiver's own; protocol.
+pub(super) type Class = (bool, [Option<(Rate, Dur)>; 3], u16);
 
-/// A link's own network and flows, with the class of each.
+/// What has been measured of flows alone, by the two ports of the cable.
+pub(super) type Usual = Mutex<BTreeMap<([String; 2], Class), Arc<Alone>>>;
+
+/// A flow on a cable.
+struct Crossing {
+    number: u32,
+    link: u32,
+    start: Time,
+    request: FlowRequest,
+    class: Class,
+}
+
+/// A cable's own network and flows.
 struct Own {
     topology: Topology,
-    list: Vec<(Time, FlowRequest)>,
-    classes: Vec<Class>,
+    flows: Vec<Crossing>,
 }
 
-/// Builds link `number` with what is around it; `setup`, whose network it is taken out of, gets the other options.
-fn build(setup: &mut Setup, traffic: &Traffic, number: u32) -> Own {
+/// Builds a cable with what is around it, or in its place one at which nothing waits, for the flows that come from further off; `setup`, whose
+/// network it is taken out of, gets the other options.
+fn build(setup: &mut Setup, traffic: &Traffic, (cable, real): (Cable, bool), end: Time) -> Own {
     let t = std::mem::take(&mut setup.topology);
-    let target = &t.links[number as usize];
     let packet =
         setup.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500) + setup.framing;
     // The time a packet takes over links that are left out.
@@ -95,86 +202,122 @@ fn build(setup: &mut Setup, traffic: &Traffic, number: u32) -> Own {
             sum + l.delay + Bytes(u64::from(packet)) / l.rate
         })
     };
-    let crossing = traffic.crossing(number);
-    // Each flow's way before and behind the link.
-    let around: Vec<(&[u32], &[u32])> = crossing
-        .iter()
-        .map(|flow| {
+    let mut topology = Topology::default();
+    let own = &mut topology;
+    let there = &t.links[cable.link as usize];
+    let ends = [there.from, there.to].map(|node| {
+        let node = &t.nodes[node as usize];
+        own.add(node.name.clone(), node.kind)
+    });
+    let back = cable.back.map_or_else(|| plain(there), |back| t.links[back as usize].clone());
+    let kept = |l: &Link| {
+        let fast = || Link { rate: Rate(l.rate.0.saturating_mul(FAST)), ..plain(l) };
+        if real {
+            l.clone()
+        } else {
+            fast()
+        }
+    };
+    let port = own.add_link(Link { from: ends[0], to: ends[1], ..kept(there) });
+    own.add_link(Link { from: ends[1], to: ends[0], ..kept(&back) });
+    let mut flows = Vec::new();
+    for (first, link) in [(true, Some(cable.link)), (false, cable.back)] {
+        let Some(number) = link else { continue };
+        let (tail, head) = if first { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
+        let crossing = traffic.crossing(number);
+        // Each flow's way before and behind the link.
+        let there_is = crossing.iter().filter(|flow| traffic.flows[**flow as usize].start < end);
+        let around = there_is.map(|flow| {
             let path = traffic.path(*flow as usize);
             let at = path.iter().position(|l| *l == number).expect("the flow crosses the link");
-            (&path[..at], &path[at + 1..])
-        })
-        .collect();
-    let mut distances: Vec<Dur> = around.iter().map(|(_, behind)| way(behind)).collect();
-    distances.sort_unstable();
-    distances.dedup();
-    let mut own = Topology::default();
-    let first = around.iter().all(|(before, _)| before.is_empty());
-    let tail = if first { own.host("sender") } else { own.switch("tail") };
-    let rate = target.rate;
-    let plain = |from, to, rate, delay| Link {
-        from,
-        to,
-        rate,
-        delay,
+            (*flow, &path[..at], &path[at + 1..])
+        });
+        let mut receivers: BTreeMap<(u32, Dur), u32> = BTreeMap::new();
+        // The link before this one, where that is not a sender's own: it lets no more through than it can.
+        let mut feeders: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut senders: BTreeMap<(u32, u32, Dur), u32> = BTreeMap::new();
+        for (flow, before, behind) in around {
+            let f = &traffic.flows[flow as usize];
+            let edge = before.first().map(|edge| {
+                let edge = &t.links[*edge as usize];
+                let between = if before.len() > 2 { &before[1..before.len() - 1] } else { &[] };
+                (edge.rate, edge.delay + way(between))
+            });
+            let near = match before {
+                [_, .., feeder] => *feeders.entry(*feeder).or_insert_with(|| {
+                    let l = &t.links[*feeder as usize];
+                    let node = own.switch(format!(
+                        "{} before {}",
+                        t.nodes[l.from as usize].name, t.nodes[l.to as usize].name
+                    ));
+                    own.add_link(Link { from: node, to: tail, ..plain(l) });
+                    own.add_link(Link { from: tail, to: node, ..plain(l) });
+                    node
+                }),
+                _ => tail,
+            };
+            let src = match edge {
+                None => tail,
+                Some((rate, delay)) => *senders.entry((f.src, near, delay)).or_insert_with(|| {
+                    let name = &own.nodes[near as usize].name;
+                    let host = own.host(format!("{} {delay} before {name}", t.nodes[f.src as usize].name));
+                    own.add_link(Link { from: host, to: near, rate, delay, ..plain(there) });
+                    own.add_link(Link { from: near, to: host, rate, delay, ..plain(there) });
+                    host
+                }),
+            };
+            // Their own link keeps what it is, so that nobody sends faster than it lets through.
+            let last = behind.last().map(|last| {
+                let last = &t.links[*last as usize];
+                (last, last.delay + way(&behind[..behind.len() - 1]))
+            });
+            let dst = last.map_or(head, |(last, delay)| {
+                *receivers.entry((f.dst, delay)).or_insert_with(|| {
+                    let name = &own.nodes[head as usize].name;
+                    let host = own.host(format!("{} {delay} behind {name}", t.nodes[f.dst as usize].name));
+                    own.add_link(Link { from: head, to: host, delay, ..last.clone() });
+                    own.add_link(Link { from: host, to: head, delay, ..plain(last) });
+                    host
+                })
+            });
+            let request = FlowRequest {
+                src,
+                dst,
+                protocol: f.protocol,
+                class: f.class,
+                bytes: f.bytes,
+                close: true,
+                due: Time::NEVER,
+                tag: 0,
+            };
+            let feeder = before.last().filter(|_| before.len() > 1).map(|l| &t.links[*l as usize]);
+            let feeder = feeder.map(|l| (l.rate, l.delay));
+            let class = (first, [edge, feeder, last.map(|(l, delay)| (l.rate, delay))], f.protocol);
+            flows.push(Crossing { number: flow, link: number, start: f.start, request, class });
+        }
+    }
+    setup.bottleneck = Bottleneck::Fixed(port);
+    setup.recorder = Recorder::default();
+    setup.warmup = Dur::ZERO;
+    // The noise of hosts is a matter of their own cable.
+    if ends.iter().all(|end| topology.nodes[*end as usize].kind != NodeKind::Host) {
+        setup.send_jitter = Dur::ZERO;
+    }
+    let mut rng = Stream::new(setup.seed, setup.run, Entity::Approximation, u64::MAX - u64::from(cable.link));
+    setup.seed = rng.next_u64();
+    Own { topology, flows }
+}
+
+/// A link like `l` at which nothing happens but waiting.
+fn plain(l: &Link) -> Link {
+    Link {
         buffer: None,
         queue: drop_tail(),
         loss: 0.0,
         controlled: false,
         options: Default::default(),
-    };
-    let receivers: Vec<u32> =
-        distances.iter().enumerate().map(|(i, _)| own.host(format!("receiver{i}"))).collect();
-    let only = (distances.len() == 1).then(|| (receivers[0], distances[0]));
-    let (head, further) = only.unwrap_or_else(|| (own.switch("head"), Dur::ZERO));
-    let port =
-        own.add_link(Link { from: tail, to: head, rate, delay: target.delay + further, ..target.clone() });
-    own.add_link(plain(head, tail, target.rate, target.delay + further));
-    if only.is_none() {
-        for (receiver, delay) in receivers.iter().zip(&distances) {
-            let fast = Rate(target.rate.0.saturating_mul(FAST));
-            own.connect(
-                head,
-                *receiver,
-                &LinkSpec { rate: fast, delay: *delay, buffer: None, queue: drop_tail() },
-            );
-        }
+        ..l.clone()
     }
-    let mut senders: BTreeMap<(u32, Dur), u32> = BTreeMap::new();
-    let (mut list, mut classes) = (Vec::with_capacity(crossing.len()), Vec::with_capacity(crossing.len()));
-    for (flow, (before, behind)) in crossing.iter().zip(&around) {
-        let flow = &traffic.flows[*flow as usize];
-        let edge = before.first().map(|edge| {
-            let edge = &t.links[*edge as usize];
-            (edge.rate, edge.delay + way(&before[1..]))
-        });
-        let src = match edge {
-            None => tail,
-            Some((rate, delay)) => *senders.entry((flow.src, delay)).or_insert_with(|| {
-                let host = own.host(format!("sender{}", flow.src));
-                own.add_link(plain(host, tail, rate, delay));
-                own.add_link(plain(tail, host, rate, delay));
-                host
-            }),
-        };
-        let at = distances.binary_search(&way(behind)).expect("every distance is listed");
-        let (dst, protocol, class, bytes) = (receivers[at], flow.protocol, flow.class, flow.bytes);
-        classes.push((edge, at, protocol));
-        list.push((
-            flow.start,
-            FlowRequest { src, dst, protocol, class, bytes, close: true, due: Time::NEVER, tag: 0 },
-        ));
-    }
-    setup.bottleneck = Bottleneck::Fixed(port);
-    setup.recorder = Recorder::default();
-    setup.warmup = Dur::ZERO;
-    // The noise of hosts is a matter of their own link.
-    if !first {
-        setup.send_jitter = Dur::ZERO;
-    }
-    let mut rng = Stream::new(setup.seed, setup.run, Entity::Approximation, u64::MAX - u64::from(number));
-    setup.seed = rng.next_u64();
-    Own { topology: own, list, classes }
 }
 
 /// What flows alone take on whole paths, by what the paths are made of.
@@ -218,14 +361,7 @@ pub(super) fn alone_on_paths(
                 if i + 1 == path.len() { own.host("receiver") } else { own.switch(format!("switch{i}")) };
             let l = &t.links[*l as usize];
             own.add_link(Link { from, to, ..l.clone() });
-            own.add_link(Link {
-                from: to,
-                to: from,
-                buffer: None,
-                queue: drop_tail(),
-                loss: 0.0,
-                ..l.clone()
-            });
+            own.add_link(Link { from: to, to: from, ..plain(l) });
             from = to;
         }
         let alone = Alone::measure(fresh()?, own, (src, from, shape.0), largest)?;

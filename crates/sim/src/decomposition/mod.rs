@@ -2,16 +2,20 @@
 //! what its links added (Zhao, Goyal, Alizadeh, Anderson: Scalable Tail Latency Estimation for Data Center Networks, NSDI 2023: Parsimon).
 //!
 //! 1. `traffic`: the flows of the scenario, those of the exact run with their exact paths, and which links they cross.
-//! 2. `groups`: links that do the same for the network and carry about as much are one group; one of each is simulated.
-//!    Neighbours among the simulated ones are pooled where each has few flows, so that there are enough of every size.
-//! 3. `link`: that link with the senders of its flows in front and their receivers behind, at the round-trip times they have in the network. What a flow
-//!    takes longer than alone (`alone`), per packet, is the link's delay for flows of its size.
-//! 4. `join`: the delay of a flow is the sum of what is drawn for each of its links, times its packets: links are taken for independent.
+//! 2. `groups`: a link and the one back are a cable; cables that do the same for the network and carry about as much are one group; one of each is
+//!    simulated. Neighbours among the simulated ones are pooled where each has few flows, so that there are enough of every size.
+//! 3. `link`: that cable, with the senders of its flows in front and their receivers behind, all on their own links, at the round-trip times they have in
+//!    the network, for as long as it takes to have enough samples; and the same without the cable. What a flow takes longer than alone (`alone`) in
+//!    the first, less that in the second, is what the cable does to it, its acknowledgements and the answer to its SYN included.
+//! 4. `join`: a flow takes as long as alone on its path, and longer by the sum over its links of what was found: its own where it was simulated there,
+//!    else drawn from flows of about its size, per packet: links are taken for independent.
 //!
 //! Where this departs from the paper: groups are formed by place and offered bytes, not by distance of distributions, and as many links of a kind are
-//! simulated as it takes for a number of flows; what a flow alone takes is measured, not computed; links are simulated by this engine, packet by
-//! packet, with the protocol of the scenario. What is not right by construction: a flow that two links slow down at the same time is counted
-//! twice; queues of a flow that another link slows down are too long; acknowledgements wait nowhere, neither does data for them.
+//! simulated as it takes for a number of flows; both ways of a cable are simulated together, so that acknowledgements wait as data does, where the
+//! paper takes a share from the rate; the ends' own links are the real ones, and what happens there is taken away again, where the paper has fast
+//! links behind; flows are drawn from the nearest in size, not from buckets; a flow that was simulated is not drawn; what a flow alone takes is
+//! measured, not computed; links are simulated by this engine, packet by packet, with the protocol of the scenario. What is not right by
+//! construction: queues of a flow that a link of the fabric slows down elsewhere are too long.
 
 mod alone;
 mod groups;
@@ -190,13 +194,15 @@ pub fn run(
     progress.end_ps.store(hundred, Ordering::Relaxed);
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let fresh = || resolved.setup(run);
+    let usual = link::Usual::default();
     let work = || -> Result<(), ParamError> {
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
             if i >= count || progress.cancelled.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let found = link::simulate(&fresh, &traffic, grouped.simulated[i], progress)?;
+            let found =
+                link::simulate(&fresh, &traffic, grouped.simulated[i], plan.flows, (&usual, progress))?;
             done.lock().unwrap_or_else(|e| e.into_inner()).push((i, found));
         }
     };
@@ -210,22 +216,17 @@ pub fn run(
     let mut found = done.into_inner().unwrap_or_else(|e| e.into_inner());
     found.sort_unstable_by_key(|(i, _)| *i);
     let completed = found.len() == count;
-    let packet_hops = found.iter().map(|(_, link)| link.packet_hops).sum();
-    let mut found = found.into_iter().map(|(_, link)| link.samples);
-    let delays: Vec<join::Delays> = if completed {
-        let pool = |n: &usize| join::Delays::of(found.by_ref().take(*n).flatten().collect());
-        grouped.pools.iter().map(pool).collect()
-    } else {
-        Vec::new()
-    };
+    let packet_hops = found.iter().map(|(_, cable)| cable.packet_hops).sum();
+    let samples = found.into_iter().flat_map(|(_, cable)| cable.samples);
+    let delays = completed.then(|| Known::of(&traffic, &grouped, samples));
     progress.now_ps.store(hundred, Ordering::Relaxed);
-    let links = (traffic.carrying(), count);
+    let links = (traffic.carrying(), grouped.links(&traffic));
     let mut recorder = Recorder::default();
     recorder.start(Time::ZERO + setup.warmup);
     recorder.facts = setup.recorder.facts.clone();
-    if completed {
+    if let Some(known) = &delays {
         let alone = link::alone_on_paths(&fresh, &setup, &traffic)?;
-        estimate(&setup, &traffic, (&grouped, &delays, &alone), &mut recorder);
+        estimate(&setup, &traffic, (&grouped, known, &alone), &mut recorder);
     }
     recorder.until = Time::ZERO + setup.duration;
     let warnings = vec![format!(
@@ -236,22 +237,57 @@ pub fn run(
     Ok(Approximation { summary, warnings, completed, links, packet_hops, setup, recorder })
 }
 
+/// What the simulations have told.
+struct Known {
+    /// For every step of every path the seconds that its link has added to this very flow; no number where the link was not simulated.
+    own: Vec<f64>,
+    pools: Vec<join::Delays>,
+}
+
+impl Known {
+    fn of(
+        traffic: &traffic::Traffic,
+        grouped: &groups::Groups,
+        samples: impl Iterator<Item = link::Sample>,
+    ) -> Known {
+        let mut own = vec![f64::NAN; traffic.steps()];
+        let mut pools = vec![Vec::new(); grouped.pools];
+        for s in samples {
+            let flow = s.flow as usize;
+            let at = traffic.path(flow).iter().position(|l| *l == s.link).expect("the flow crosses the link");
+            own[traffic.places(flow).start + at] = s.seconds;
+            if s.measured && s.seconds.is_finite() {
+                let flow = &traffic.flows[flow];
+                pools[grouped.of(s.link)].push((flow.bytes, s.seconds / flow.packets as f64));
+            }
+        }
+        Known { own, pools: pools.into_iter().map(join::Delays::of).collect() }
+    }
+}
+
 /// Rows of flows and their writes, with estimated ends.
 fn estimate(
     setup: &Setup,
     traffic: &traffic::Traffic,
-    (grouped, delays, alone): (&groups::Groups, &[join::Delays], &link::OnPaths),
+    (grouped, known, alone): (&groups::Groups, &Known, &link::OnPaths),
     recorder: &mut Recorder,
 ) {
     let (start, end) = (Time::ZERO + setup.warmup, Time::ZERO + setup.duration);
     for (number, flow) in (0..).zip(&traffic.flows) {
         let mut rng = Stream::new(setup.seed, setup.run, Entity::Approximation, number);
-        let path = traffic.path(number as usize).iter();
-        let per_packet: f64 = path.map(|l| delays[grouped.of(*l)].draw(flow.bytes, &mut rng)).sum();
-        let alone = alone.extra(&setup.topology, traffic, number as usize);
-        let extra = alone + per_packet * flow.packets as f64;
+        let steps = traffic.path(number as usize).iter().zip(&known.own[traffic.places(number as usize)]);
+        let added: f64 = steps
+            .map(|(link, own)| {
+                if own.is_nan() {
+                    known.pools[grouped.of(*link)].draw(flow.bytes, &mut rng) * flow.packets as f64
+                } else {
+                    *own
+                }
+            })
+            .sum();
+        let extra = alone.extra(&setup.topology, traffic, number as usize) + added;
         let fct = flow.ideal + extra.max(0.0);
-        let closed = flow.start + Dur::from_secs(fct);
+        let closed = if fct.is_finite() { flow.start + Dur::from_secs(fct) } else { Time::NEVER };
         let complete = closed <= end;
         let record = FlowRecord {
             flow: number as u32,

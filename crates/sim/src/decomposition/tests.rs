@@ -69,6 +69,19 @@ fn every_link_and_a_part_of_them_tell_of_the_same_network() {
     }
 }
 #[test]
+fn a_long_run_is_simulated_for_as_long_as_it_takes_for_the_samples() {
+    let hops = |duration| {
+        let r =
+            mix(&[("arrivals", "load:40%"), ("sizes", "uniform:2KB:50KB"), ("duration", duration)]).unwrap();
+        let found = approximate(&r, "links:flows=100", 2).unwrap();
+        assert!(found.summary["flows_completed"] > 1000.0);
+        found.packet_hops
+    };
+    // Everything is twice as long but the simulations, which differ by what the first flows happen to be.
+    let (short, long) = (hops("21ms"), hops("41ms"));
+    assert!((0.7..1.4).contains(&(long as f64 / short as f64)), "{short} and {long}");
+}
+#[test]
 fn the_number_of_threads_does_not_matter() {
     let r = mix(&[("arrivals", "load:30%"), ("sizes", "websearch"), ("duration", "11ms")]).unwrap();
     let print = |threads| approximate(&r, "links", threads).unwrap().fingerprint();

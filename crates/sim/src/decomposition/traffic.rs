@@ -127,6 +127,14 @@ impl Traffic {
     pub(super) fn path(&self, flow: usize) -> &[u32] {
         &self.paths[self.flows[flow].first..self.flows[flow].last]
     }
+    /// Where a flow's links are among those of all flows.
+    pub(super) fn places(&self, flow: usize) -> std::ops::Range<usize> {
+        self.flows[flow].first..self.flows[flow].last
+    }
+    /// Links of all paths.
+    pub(super) fn steps(&self) -> usize {
+        self.paths.len()
+    }
     /// The flows whose data a link carries, in order.
     pub(super) fn crossing(&self, link: u32) -> &[u32] {
         &self.crossing[link as usize]
