@@ -16,17 +16,20 @@ features=$(sed 's/ \?fast$//' "$built")
 data=$PWD/target/pgo-profile
 rm -rf "$data"
 
-echo "building the instrumented engine" >&2
+build() { .venv/bin/maturin develop --release --quiet --locked $features "$@" >&2; }
 export PIP_CONSTRAINT="$PWD/constraints.txt" PIP_QUIET=1
-RUSTFLAGS="-Cprofile-generate=$data" cargo build --release --quiet --locked --package penstock-sim --example run --target-dir target/pgo
+# What is interrupted on the way is no engine to keep: without this mark the next `make` builds it anew.
+rm -f "$built"
+
+echo "building the instrumented engine" >&2
+RUSTFLAGS="-Cprofile-generate=$data" build --target-dir target/pgo
 
 # Short ones of every kind: what is counted is which way branches go, not how often a job is run. None of them is a job of `make bench`.
-run=target/pgo/release/examples/run
-web="topology=leaf-spine:4x4x8 link_rate=10Gbps link_delay=1us sizes=websearch arrivals=load:0.6 long_flows=0 warmup=0s protocol=dctcp queue=threshold:k=65pkt"
 echo "running" >&2
-while read -r job; do
-    # shellcheck disable=SC2086
-    "$run" $job >/dev/null
+while read -r scenario settings; do
+    given=()
+    for setting in $settings; do given+=(--set "$setting"); done
+    .venv/bin/penstock run "$scenario" "${given[@]}" >/dev/null 2>&1 </dev/null
 done <<JOBS
 permutation topology=fat-tree:6 duration=300us
 permutation topology=leaf-spine:16x16x32 duration=60us
@@ -40,14 +43,13 @@ staggered protocol=rcp duration=4s
 staggered protocol=xcp duration=3s
 rdma duration=300us
 poisson arrivals=300000 mean_packets=4 capacity=40Gbps rtt=30us protocol=newreno duration=50ms
-mix $web short_flows=300 rto_min=1ms rto_initial=1ms initial_window=10 duration=0.1s
+mix topology=leaf-spine:4x4x8 link_rate=10Gbps link_delay=1us sizes=websearch arrivals=load:0.6 long_flows=0 warmup=0s duration=0.1s short_flows=300 protocol=dctcp queue=threshold:k=65pkt rto_min=1ms rto_initial=1ms initial_window=10
 JOBS
 "$profdata" merge -o "$data/merged.profdata" "$data"
 
 echo "building the engine with their profile" >&2
 started=$(mktemp)
-# shellcheck disable=SC2086
-RUSTFLAGS="-Cprofile-use=$data/merged.profdata" .venv/bin/maturin develop --release --quiet --locked $features --target-dir target/pgo-use >&2
+RUSTFLAGS="-Cprofile-use=$data/merged.profdata" build --target-dir target/pgo-use
 # A release like any other for the next `make`, until a source changes.
 echo "$features" >"$built"
 touch -r "$started" "$built"
