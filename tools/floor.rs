@@ -2,8 +2,10 @@
 //! answer per packet, first come first served without limit; no transport, no losses, no marks, no counters. What penstock takes beyond it is
 //! what penstock is for. Standard library only: `rustc -O tools/floor.rs`.
 //!
-//! `floor fat-tree K WINDOW MICROSECONDS` (100 Gb/s, 1 us per link; every host sends to another, paths drawn at random) or
-//! `floor star N WINDOW MICROSECONDS` (1 Gb/s, 50 us per link; N hosts send to one). Prints nanoseconds per packet-hop, and packet-hops.
+//! `floor fat-tree K WINDOW MICROSECONDS` (100 Gb/s, 1 us per link; every host sends to another, paths drawn at random),
+//! `floor leaf-spine LxSxH WINDOW MICROSECONDS` (10 Gb/s, 1 us; the same), `floor dumbbell N WINDOW MICROSECONDS` (100 Gb/s, 3 us; N hosts on the left
+//! send to one each on the right) or `floor star N WINDOW MICROSECONDS` (1 Gb/s, 50 us per link; N hosts send to one). Prints nanoseconds per
+//! packet-hop, and packet-hops.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -59,6 +61,35 @@ fn fat_tree(k: u64) -> Net {
     (ways, 6 * hosts as usize, 80, 1_000_000)
 }
 
+/// Ports: of hosts, of leaves up, of spines down, of leaves down.
+fn leaf_spine(leaves: u64, spines: u64, per_leaf: u64) -> Net {
+    let hosts = leaves * per_leaf;
+    let (up, down, last) = (hosts, hosts + leaves * spines, hosts + 2 * leaves * spines);
+    let (mut state, mut ways) = (1, Vec::new());
+    for src in 0..hosts {
+        let dst = (src + hosts / 2 + 1) % hosts;
+        for (a, b) in [(src, dst), (dst, src)] {
+            let spine = random(&mut state, spines);
+            let (leaf_a, leaf_b) = (a / per_leaf, b / per_leaf);
+            let mut way = vec![a as u32];
+            if leaf_a != leaf_b {
+                way.push((up + leaf_a * spines + spine) as u32);
+                way.push((down + spine * leaves + leaf_b) as u32);
+            }
+            way.push((last + b) as u32);
+            ways.push(way);
+        }
+    }
+    (ways, (last + hosts) as usize, 800, 1_000_000)
+}
+
+/// Ports: of hosts on the left, on the right; from left to right, from right to left; to hosts on the right, on the left.
+fn dumbbell(n: u64) -> Net {
+    let forth = |i: u64| vec![i as u32, 2 * n as u32, (2 * n + 2 + i) as u32];
+    let back = |i: u64| vec![(n + i) as u32, 2 * n as u32 + 1, (3 * n + 2 + i) as u32];
+    ((0..n).flat_map(|i| [forth(i), back(i)]).collect(), 4 * n as usize + 2, 80, 3_000_000)
+}
+
 fn star(n: u64) -> Net {
     // The receiver is host n; the switch's port to host i is n + 1 + i.
     let way = |a: u64, b: u64| vec![a as u32, (n + 1 + b) as u32];
@@ -68,7 +99,18 @@ fn star(n: u64) -> Net {
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |i: usize| args[i].parse::<u64>().expect("a whole number");
-    let (ways, count, byte, delay) = if args[0] == "star" { star(number(1)) } else { fat_tree(number(1)) };
+    let (ways, count, byte, delay) = match args[0].as_str() {
+        "star" => star(number(1)),
+        "dumbbell" => dumbbell(number(1)),
+        "fat-tree" => fat_tree(number(1)),
+        "leaf-spine" => {
+            let [l, s, h] = args[1].split('x').map(|x| x.parse().expect("LxSxH")).collect::<Vec<_>>()[..] else {
+                panic!("LxSxH")
+            };
+            leaf_spine(l, s, h)
+        }
+        other => panic!("no network {other}"),
+    };
     let (window, end) = (number(2), number(3) * 1_000_000);
     let mut ports: Vec<Port> = (0..count).map(|_| Port::default()).collect();
     let mut heap = BinaryHeap::new();

@@ -1,10 +1,12 @@
 """The simulator (Rust). Everything crosses as plain data: JSON text in, dictionaries and NumPy arrays out."""
 
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
 
 __version__: str
+LEAST_MEMORY: int
 
 class ScenarioError(ValueError):
     """A scenario breaks a rule; `str()` is one line that names the key, the value and the rule."""
@@ -51,7 +53,12 @@ def controller_records() -> dict[str, Any]: ...
 def describe() -> str: ...
 def resolve(spec_json: str) -> str: ...
 def run(
-    spec_json: str, run: int, progress: Progress, fingerprinted: bool = False, threads: int = 1
+    spec_json: str,
+    run: int,
+    progress: Progress,
+    fingerprinted: bool = False,
+    threads: int = 1,
+    memory: tuple[int, str, Callable[[str, dict[str, Any]], bool]] | None = None,
 ) -> RunResult: ...
 def record(spec_json: str, run: int, path: str, progress: Progress) -> bool: ...
 def live(spec_json: str, run: int, progress: Progress) -> RunResult: ...

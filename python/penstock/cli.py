@@ -176,6 +176,13 @@ def run(
         str | None,
         typer.Option(help="exact: the exact runs beside the approximation, and its error.", metavar="exact"),
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Most memory for the tables of a run, as in 1GB; what is more goes to disk (into DIR).",
+            metavar="SIZE",
+        ),
+    ] = None,
     pcap: Pcap = None,
     perfetto: Perfetto = None,
     export: Export = None,
@@ -194,6 +201,10 @@ def run(
     count, workers = whole("--runs", runs, 1, scenarios.MOST_RUNS), worker_count(jobs)
     number, most = whole("--seed", seed, 0), thread_count(threads)
     tables = TABLES if out is not None else ()
+    if memory is not None:
+        from penstock.spill import memory as bytes_of
+
+        bytes_of("--memory", memory)
     if compare is not None and (compare != "exact" or approximate is None):
         rule = (
             "must be exact" if compare != "exact" else "needs --approximate: it is the exact run beside one"
@@ -220,6 +231,8 @@ def run(
     def make(bar: Bar) -> RunSet:
         points = [(scenario, chosen)]
         how: dict[str, Any] = {"runs": count, "seed": number, "jobs": workers, "threads": most}
+        if memory is not None:
+            how |= {"memory": memory, "spill_to": None if out is None else str(out), "key": "--memory"}
         made = sweep(points, keep=tables, on_progress=bar, approximate=approximate, **how)[0]
         if export is not None and out is not None:
             made.export(out, export)

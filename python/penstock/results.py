@@ -30,6 +30,7 @@ import polars as pl
 
 from penstock import _engine, scenario, version
 from penstock.runs import TABLES, Run, RunSet
+from penstock.spill import GROUP
 
 
 def document(runs: RunSet) -> dict[str, Any]:
@@ -103,10 +104,21 @@ def write(
 def _fill(beside: Path, runs: RunSet, about: dict[str, Any]) -> None:
     for name in TABLES:
         if any(name in run.tables for run in runs.runs):
-            runs.table(name).write_parquet(beside / f"{name}.parquet", compression="zstd", statistics=True)
+            _table(runs, name, beside / f"{name}.parquet")
     _json(beside / "summary.json", document(runs))
     _json(beside / "run.json", about)
     _json(beside / "running.json", _under_way(runs.name, about["scenario"], runs.seed))
+
+
+def _table(runs: RunSet, name: str, path: Path) -> None:
+    if runs.on_disk(name):
+        # The same rows; in a file of this size they are in other row groups than those of a frame.
+        lazy = runs.scan(name)
+        lazy.sink_parquet(
+            path, compression="zstd", statistics=True, row_group_size=GROUP, maintain_order=True
+        )
+    else:
+        runs.table(name).write_parquet(path, compression="zstd", statistics=True)
 
 
 def begin(

@@ -18,6 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from penstock import stats
+from penstock.spill import Tables
 
 if TYPE_CHECKING:
     from penstock.plot import Plot
@@ -68,12 +69,13 @@ class Run:
     end. `notes` say why a live run is not to be trusted, and what else to know of it; `warnings` what to know
     before trusting any run's numbers. `bottleneck` names the port that queue and utilisation are of.
     `threads_note` says why the run was made on fewer threads than were asked for; it is not kept in files.
+    Of a run with bounded memory `tables` reads those on disk when they are asked for, each time anew.
     """
 
     run: int
     scenario: dict[str, Any]
     summary: dict[str, Any]
-    tables: dict[str, pl.DataFrame]
+    tables: Mapping[str, pl.DataFrame]
     timings: dict[str, float]
     completed: bool = True
     notes: tuple[str, ...] = ()
@@ -169,7 +171,7 @@ class RunSet:
 
         return view(self)
 
-    def tables(self, i: int = 0) -> dict[str, pl.DataFrame]:
+    def tables(self, i: int = 0) -> Mapping[str, pl.DataFrame]:
         """The tables of run `i` by name (flows, transfers, ports, series, events, and with `deliveries` those
         of docs/results.md), as far as kept.
         """
@@ -212,6 +214,23 @@ class RunSet:
         if not parts:
             raise NotRecorded(self._lacking(name))
         return pl.concat(parts, how="vertical")
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """The same without reading what is on disk (`memory`): what is computed from it need not have the
+        whole table in memory. Raises NotRecorded.
+        """
+        parts = [
+            _lazy(run.tables, name).select(pl.lit(run.run, dtype=pl.UInt32).alias("run"), pl.all())
+            for run in self.runs
+            if name in run.tables
+        ]
+        if not parts:
+            raise NotRecorded(self._lacking(name))
+        return pl.concat(parts, how="vertical")
+
+    def on_disk(self, name: str) -> bool:
+        """Whether a table is in files (`memory`), and perhaps larger than memory."""
+        return any(isinstance(run.tables, Tables) and run.tables.on_disk(name) for run in self.runs)
 
     def samples(self, run: int = 0) -> pl.DataFrame:
         """The series of run `run`. Raises NotRecorded, saying what to add, when nothing was sampled."""
@@ -341,6 +360,10 @@ class RunSet:
         )
 
 
+def _lazy(tables: Mapping[str, pl.DataFrame], name: str) -> pl.LazyFrame:
+    return tables.scan(name) if isinstance(tables, Tables) else tables[name].lazy()
+
+
 def _of_runs(numbers: Sequence[int], total: int, text: str) -> str:
     """`text` for the runs with these numbers: as it is when it is true of all, otherwise naming them."""
     if len(numbers) == total:
@@ -398,6 +421,7 @@ def run(
     executor: Workers | None = None,
     settings: Mapping[str, Any] | None = None,
     approximate: str | None = None,
+    memory: str | int | None = None,
     **more: Any,
 ) -> RunSet:
     """Run a scenario by name, TOML file, `penstock.Network` or dict and return what it measured.
@@ -411,6 +435,9 @@ def run(
     the same for any number (docs/performance.md, "One run on several cores").
     `approximate="links"` estimates the times of flows from links that are simulated by themselves, in the
     place of a simulation of the whole (docs/approximate.md).
+    `memory` ("1GB") is the most that the tables of one run take while it is under way: what is more goes to
+    disk, into the folder of temporary files (TMPDIR), and no table leaves rows out. Such tables are read when
+    they are asked for; `.scan(name)` and `.save` do not need them in memory.
     Raises ScenarioError (a ValueError) naming the argument, its value and the rule it breaks; RunFailed when
     a run dies; Interrupted (a KeyboardInterrupt) on Ctrl-C. The last two carry what was finished in
     `.results`.
@@ -420,7 +447,7 @@ def run(
 
     chosen = scenarios.merged(settings, more)
     how: dict[str, Any] = {"runs": runs, "seed": seed, "keep": keep, "jobs": jobs, "executor": executor}
-    return sweep([(scenario, chosen)], threads=threads, approximate=approximate, **how)[0]
+    return sweep([(scenario, chosen)], threads=threads, approximate=approximate, memory=memory, **how)[0]
 
 
 def frames(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import (
@@ -26,11 +27,13 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from penstock import _engine, cluster, scenario, store
+from penstock import _engine, cluster, scenario, spill, store
 from penstock.console import Bar
 from penstock.runs import TABLES, Run, RunSet, frames
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from penstock.studies import Study
 
 Point = tuple["scenario.Scenario", Mapping[str, Any]]
@@ -86,6 +89,8 @@ class Task:
     """Computed where the run is made; the tables it needs, `keep`, go no further."""
     threads: int = 1
     """The most that this run is made on; its results do not depend on it."""
+    memory: tuple[int, str] | None = None
+    """Bytes that its tables may take in memory, and the folder that what is more goes to."""
 
 
 def execute(task: Task, progress: _engine.Progress | None = None) -> Run:
@@ -121,16 +126,25 @@ def execute_there(task: Task, engine: str) -> Run:
 
 
 def _call(task: Task, progress: _engine.Progress) -> Run:
-    if task.live:
-        result = _engine.live(task.spec, task.run, progress)
+    found: Mapping[str, pl.DataFrame]
+    if task.memory is not None:
+        keeper = spill.Keeper(task.keep, task.memory[1])
+        result = _engine.run(
+            task.spec, task.run, progress, threads=task.threads, memory=(*task.memory, keeper.take)
+        )
+        found = keeper.tables(frames(result.tables, task.keep))
     else:
-        result = _engine.run(task.spec, task.run, progress, threads=task.threads)
+        if task.live:
+            result = _engine.live(task.spec, task.run, progress)
+        else:
+            result = _engine.run(task.spec, task.run, progress, threads=task.threads)
+        found = frames(result.tables, task.keep)
     run = Run(
         run=task.run,
         scenario=resolved(result.scenario),
         # A hundred thousand runs share one copy of the keys, and of the scenario.
         summary={sys.intern(key): value for key, value in result.summary.items()},
-        tables=frames(result.tables, task.keep),
+        tables=found,
         timings=dict(result.timings),
         completed=result.completed,
         notes=tuple(result.notes),
@@ -162,6 +176,9 @@ def sweep(
     on_progress: Callable[[float], None] | None = None,
     settings: Mapping[str, Any] | None = None,
     approximate: str | None = None,
+    memory: str | int | None = None,
+    spill_to: str | None = None,
+    key: str = "memory",
 ) -> list[RunSet]:
     """Run every point `runs` times and return one RunSet per point, in the order given.
 
@@ -170,7 +187,9 @@ def sweep(
     jitter. `executor` may be any concurrent.futures.Executor or a Dask client; without one, `jobs` threads
     are used (default: all cores). Runs have the cores first: only where some are left is a run made on up to
     `threads` threads. `approximate` asks for an approximation of each run ("links", docs/approximate.md),
-    which says so in name, scenario and warnings. A progress bar appears on a terminal and in a notebook
+    which says so in name, scenario and warnings. `memory` is the most that the tables of one run take in
+    memory, and `spill_to` the folder that what is more goes to (None: that of temporary files); `key` is what
+    messages call it. A progress bar appears on a terminal and in a notebook
     unless `on_progress` hears the finished fraction, 0 to 1. Raises ScenarioError before anything runs when a
     point is wrong; RunFailed and Interrupted keep what was finished.
     """
@@ -179,6 +198,13 @@ def sweep(
     kept = tables(keep)
     count_of_runs("runs", runs, len(given))
     each = threads_of_each(threads, len(given) * runs, workers if executor is None else None)
+    bound = None
+    if memory is not None:
+        bound = (spill.memory(key, memory), spill_to or tempfile.gettempdir())
+        if executor is not None:
+            raise scenario.error(key, memory, "is for runs in this process: leave out the executor")
+        if approximate is not None:
+            raise scenario.error(key, memory, "is for runs: an approximation has no large tables")
     tasks: list[Task] = []
     for name, own in given:
         spec = scenario.spec(name, own, seed, approximate)
@@ -186,7 +212,7 @@ def sweep(
         # Runs share the cores first; the parts of one approximation use them where there is one alone.
         alone = approximate is not None and executor is None and runs * len(given) == 1
         most = workers if alone else each
-        tasks += [Task(str(name), spec, run, kept, threads=most) for run in range(runs)]
+        tasks += [Task(str(name), spec, run, kept, threads=most, memory=bound) for run in range(runs)]
     names = list(dict.fromkeys(str(name) for name, _ in given))
     with Bar(", ".join(names[:3])) as bar:
         done, stop = run_tasks(tasks, executor=executor, jobs=workers, on_progress=on_progress or bar)

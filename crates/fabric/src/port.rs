@@ -161,14 +161,14 @@ pub struct Port {
     pub(crate) rng: Stream,
     /// Sojourn times of what waits so far, minus what lies ahead of those whose departure is counted already.
     pub(crate) unsettled: i128,
-    pub(crate) base: Box<Base>,
+    /// `None` until the first reset: then they have counted from zero.
+    pub(crate) base: Option<Box<Base>>,
 }
 
-/// Counters at the last reset.
-#[derive(Default)]
+/// Counters at the last reset; those by priority of ports that schedule, which are half a kilobyte.
 pub(crate) struct Base {
     pub totals: Totals,
-    pub classes: [ClassStats; PRIORITIES],
+    pub classes: Option<Box<[ClassStats; PRIORITIES]>>,
 }
 
 impl Port {
@@ -235,7 +235,7 @@ impl Port {
             totals: Totals::default(),
             rng: c.rng,
             unsettled: 0,
-            base: Box::default(),
+            base: None,
         };
         // Rules at dequeue and telemetry are about the moment at which a packet is chosen.
         if port.served.is_none() && (port.rule.wants_dequeue() || c.telemetry) {

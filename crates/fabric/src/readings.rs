@@ -3,8 +3,9 @@
 use crate::arena::{Effects, Segments};
 use crate::cell::{Cell, PRIORITIES};
 use crate::link::HeldUp;
-use crate::port::Port;
+use crate::port::{Base, Port};
 use crate::stats::{class_difference, ClassStats, Integrals, PortStats, Totals};
+use alloc::boxed::Box;
 use penstock_core::LinkController;
 use penstock_units::{Dur, Rate, Time};
 
@@ -81,7 +82,7 @@ impl Port {
     /// Counters and integrals since the last reset, as of the last [`Self::settle`].
     #[inline]
     pub fn stats(&self) -> PortStats {
-        let (now, base) = (self.totals_now(), &self.base.totals);
+        let (now, base) = (self.totals_now(), self.totals_at_reset());
         let unmeasured = if self.measured { 0.0 } else { f64::NAN };
         let departed_packets = now.departed_packets - base.departed_packets;
         PortStats {
@@ -105,11 +106,16 @@ impl Port {
     }
     /// [`PortStats::sojourn`] alone.
     pub fn sojourn(&self) -> u128 {
-        self.totals_now().sojourn - self.base.totals.sojourn
+        self.totals_now().sojourn - self.totals_at_reset().sojourn
     }
     /// Counters by priority since the last reset; `None` where the port does not schedule.
     pub fn class_stats(&self) -> Option<[ClassStats; PRIORITIES]> {
-        Some(class_difference(&self.class_totals()?, &self.base.classes))
+        let none = [ClassStats::default(); PRIORITIES];
+        let base = self.base.as_ref().and_then(|base| base.classes.as_deref()).unwrap_or(&none);
+        Some(class_difference(&self.class_totals()?, base))
+    }
+    fn totals_at_reset(&self) -> Totals {
+        self.base.as_ref().map_or(Totals::default(), |base| base.totals)
     }
     #[inline(always)]
     fn totals_now(&self) -> Totals {
@@ -125,10 +131,8 @@ impl Port {
     /// Starts counting anew: everything before `now` is warm-up.
     pub fn reset_stats<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
         self.settle(now, seg, fx);
-        self.base.totals = self.totals_now();
-        if let Some(totals) = self.class_totals() {
-            self.base.classes = totals;
-        }
+        let (totals, classes) = (self.totals_now(), self.class_totals().map(Box::new));
+        self.base = Some(Box::new(Base { totals, classes }));
         self.integrals = Integrals::default();
         self.queue_max = self.queue_packets;
     }

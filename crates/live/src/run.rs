@@ -323,7 +323,7 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
         _ => f64::NAN,
     };
     let recorder = &mut applications.recorder;
-    for f in &mut recorder.flows {
+    for f in recorder.flows.iter_mut() {
         if let Some(seen) = network.counters.get(&f.flow) {
             // The switch counts from the end of warm-up.
             f.drops = u32::try_from(seen.drops).unwrap_or(u32::MAX);

@@ -1,6 +1,7 @@
 //! `penstock._engine`: plain data in, arrays out. Nothing is decided here.
 
 mod block;
+mod columns;
 mod controllers;
 mod law;
 mod object;
@@ -8,19 +9,19 @@ mod port;
 mod receiver;
 mod records;
 
-use numpy::IntoPyArray;
+use columns::{put_table, return_memory, tables, tables_of, LARGE};
 use penstock_core::ParamError;
 use penstock_live::scenario::LiveScenario;
 use penstock_live::Failure;
-use penstock_sim::cores::Threads;
+use penstock_sim::cores::{Cores, Threads};
 use penstock_sim::decomposition::{self, Approximation};
 use penstock_sim::document;
 use penstock_sim::engine::Progress as EngineProgress;
 use penstock_sim::fingerprint::fingerprint;
-use penstock_sim::results::{Measured, Summary};
+use penstock_sim::metrics::{Memory, LEAST_MEMORY};
+use penstock_sim::results::Summary;
 use penstock_sim::scenario::{Outcome, Resolved};
 use penstock_sim::session::Session;
-use penstock_sim::tables::{kept, table, Table, Values};
 use penstock_sim::trace::{preamble, result_record};
 use penstock_sim::workloads::goal::read_goal;
 use penstock_sim::workloads::loggops::{finish_times, LogGops};
@@ -104,32 +105,6 @@ struct RunResult {
     fingerprint: String,
 }
 
-/// The tables of a run: a dict of columns each. Texts are a pair of codes and the names they number.
-fn tables<'py>(py: Python<'py>, e: &Measured<'_>) -> PyResult<Bound<'py, PyDict>> {
-    let out = PyDict::new(py);
-    for name in kept(e) {
-        put_table(&out, table(e, name))?;
-    }
-    Ok(out)
-}
-
-fn put_table(out: &Bound<'_, PyDict>, table: Table) -> PyResult<()> {
-    let py = out.py();
-    let columns = PyDict::new(py);
-    for (column, values) in table.columns {
-        let column = column.name;
-        match values {
-            Values::Bool(v) => columns.set_item(column, v.into_pyarray(py))?,
-            Values::U32(v) => columns.set_item(column, v.into_pyarray(py))?,
-            Values::U64(v) => columns.set_item(column, v.into_pyarray(py))?,
-            Values::I64(v) => columns.set_item(column, v.into_pyarray(py))?,
-            Values::F64(v) => columns.set_item(column, v.into_pyarray(py))?,
-            Values::Text(codes, names) => columns.set_item(column, (codes.into_pyarray(py), names))?,
-        }
-    }
-    out.set_item(table.name, columns)
-}
-
 /// What a panic says.
 fn what(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
@@ -187,8 +162,10 @@ fn with_controllers(mut out: serde_json::Value, spec_json: &str) -> serde_json::
 
 /// Runs replication `run` of the scenario of the document on up to `threads` threads; releases the GIL meanwhile. The result is the same for
 /// any number of these. `fingerprinted` asks for the fingerprint too. An approximation that the document asks for is computed in the run's place.
+/// `memory` bounds what tables take: bytes, the folder that what is more goes to, and who takes tables from there: called with their name
+/// and columns of some rows at a time, answers whether it wants more.
 #[pyfunction]
-#[pyo3(signature = (spec_json, run, progress, fingerprinted = false, threads = 1))]
+#[pyo3(signature = (spec_json, run, progress, fingerprinted = false, threads = 1, memory = None))]
 fn run(
     py: Python<'_>,
     spec_json: &str,
@@ -196,6 +173,7 @@ fn run(
     progress: &Progress,
     fingerprinted: bool,
     threads: usize,
+    memory: Option<(usize, String, Py<PyAny>)>,
 ) -> PyResult<RunResult> {
     let resolved = resolved(py, spec_json)?;
     let watch = progress.0.clone();
@@ -216,7 +194,15 @@ fn run(
     let threads = Threads::up_to(if in_python { 1 } else { threads });
     let thread_time = py.import("time")?.getattr("thread_time")?;
     let before: f64 = thread_time.call0()?.extract()?;
-    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(|| resolved.run_on(run, &threads, &watch))));
+    let (bound, taker) = match memory {
+        Some((bytes, folder, taker)) => (Some(Memory { bytes, folder: folder.into() }), Some(taker)),
+        None => (None, None),
+    };
+    let work = || match bound {
+        Some(bound) => Ok((resolved.run_within(run, bound, &watch)?, alone(&threads))),
+        None => resolved.run_on(run, &threads, &watch),
+    };
+    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
     let cpu: f64 = thread_time.call0()?.extract::<f64>()? - before;
     let (outcome, mut cores) = match outcome {
         Ok(result) => result.map_err(|e| scenario_error(py, &e))?,
@@ -225,7 +211,7 @@ fn run(
             return Err(PyRuntimeError::new_err(format!("the run failed: {text}")));
         }
     };
-    let Outcome { engine, summary, completed, bottleneck, warnings } = outcome;
+    let Outcome { mut engine, summary, completed, bottleneck, warnings } = outcome;
     if in_python {
         cores.note = Some("the run is made on one thread: it has controllers in Python".to_owned());
     }
@@ -236,9 +222,17 @@ fn run(
     timings.set_item("cpu_s", cpu * cores.threads as f64)?;
     timings.set_item("packet_hops", engine.packet_hops())?;
     timings.set_item("threads", cores.threads)?;
+    // Reading back what is on disk may fail as writing it may.
+    let tables = catch_unwind(AssertUnwindSafe(|| tables_of(py, &mut engine, taker.as_ref())))
+        .map_err(|panic| PyRuntimeError::new_err(format!("the run failed: {}", what(&*panic))))??;
+    let large = engine.measured().ports.len() > LARGE / 10;
+    drop(engine);
+    if large {
+        return_memory();
+    }
     Ok(RunResult {
         summary: numbers.unbind(),
-        tables: tables(py, &engine.measured())?.unbind(),
+        tables: tables.unbind(),
         timings: timings.unbind(),
         completed,
         scenario: resolved_document(&resolved, spec_json),
@@ -248,6 +242,13 @@ fn run(
         threads_note: cores.note.unwrap_or_default(),
         fingerprint: print,
     })
+}
+
+/// On how many cores a run is made that may put its tables on disk: what several threads record is told to one recorder at the end.
+fn alone(threads: &Threads) -> Cores {
+    let note = (threads.most > 1)
+        .then(|| "the run is made on one thread: its tables go to disk as they grow (memory)".to_owned());
+    Cores { threads: 1, note, work: Default::default() }
 }
 
 /// An approximation in the place of a run: its tables are those it has.
@@ -495,6 +496,7 @@ fn controller_records<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
 fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add("ScenarioError", m.py().get_type::<ScenarioError>())?;
+    m.add("LEAST_MEMORY", LEAST_MEMORY)?;
     m.add_class::<Progress>()?;
     m.add_class::<RunResult>()?;
     m.add_function(wrap_pyfunction!(block::block_type, m)?)?;

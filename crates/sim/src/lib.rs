@@ -17,6 +17,7 @@ pub mod ideal;
 pub mod metrics;
 pub mod network;
 pub mod notes;
+mod quantiles;
 pub mod results;
 pub mod scenario;
 pub mod scenarios;

@@ -376,7 +376,7 @@ impl Network {
                 self.arrivals.push(at, port);
                 true
             }
-            Offered::Dropped(loss) => self.refused(now, port, cell, loss),
+            Offered::Dropped(loss) => self.refused(now, port, *cell, loss),
         }
     }
     /// A port has no room for a packet. A switch sends the header of one that asks for it back to its sender (NDP, section 3.2.4); any other
@@ -397,7 +397,7 @@ impl Network {
         cell.trim(packet.wire_len, priority);
         cell.to = to;
         self.returned += 1;
-        self.forward(now, at, cell).is_some()
+        self.forward(now, at, &mut cell).is_some()
     }
     #[cold]
     #[inline(never)]

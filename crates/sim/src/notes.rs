@@ -130,7 +130,7 @@ pub fn contradictions(p: &Params, c: &Common, setup: &Setup) -> Vec<String> {
             notes.push(format!(
                 "protocol {name} depends on ECN marks, but no queue marks (queue {}): it hears of congestion by losses alone; \
                  queue=threshold marks",
-                c.queue.name
+                c.queue.name()
             ));
         }
     }

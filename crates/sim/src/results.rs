@@ -1,7 +1,8 @@
 //! Summary of a run, from the engine's tables.
 
 use crate::metrics::deliveries::{Failure, FlowDeliveries};
-use crate::metrics::{Recorder, What};
+use crate::metrics::{Event, Recorder, What};
+use crate::quantiles::quantiles;
 use crate::summary_keys as key;
 pub use crate::summary_keys::Summary;
 use crate::tables::deliveries::longest_receiver;
@@ -131,17 +132,6 @@ impl Measured<'_> {
     }
 }
 
-/// The q-quantile (0..1) of sorted values by linear interpolation; NaN when there are none.
-pub fn quantile(sorted: &[f64], q: f64) -> f64 {
-    if sorted.is_empty() {
-        return f64::NAN;
-    }
-    let x = q * (sorted.len() - 1) as f64;
-    let i = x as usize;
-    let j = (i + 1).min(sorted.len() - 1);
-    sorted[i] + (sorted[j] - sorted[i]) * (x - i as f64)
-}
-
 /// Summarises a finished run; quantities without meaning in it are left out.
 pub fn summarise(e: &Measured<'_>) -> Summary {
     let r = e.recorder;
@@ -223,22 +213,17 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     put(&key::TRANSFER_MEAN_BYTES, sums.bytes as f64 / count);
     put(&key::FCT_MEAN_S, sums.seconds / count);
     put(&key::DEADLINES_MET, sums.met as f64 / sums.due as f64);
-    let sorted = |mut values: Vec<f64>| {
-        values.retain(|x| !x.is_nan());
-        values.sort_unstable_by(f64::total_cmp);
-        values
-    };
-    let fct = sorted(r.transfers.iter().map(|t| t.fct()).collect());
-    put(&key::FCT_P50_S, quantile(&fct, 0.5));
-    put(&key::FCT_P99_S, quantile(&fct, 0.99));
-    let slowdown = sorted(r.transfers.iter().map(|t| t.fct() / t.ideal).collect());
-    put(&key::SLOWDOWN_P50, quantile(&slowdown, 0.5));
-    put(&key::SLOWDOWN_P99, quantile(&slowdown, 0.99));
-    let blocks =
-        sorted(r.events.iter().filter(|x| x.what == What::Block).map(|x| x.length.as_secs()).collect());
+    let [p50, p99] = quantiles(&r.transfers, |t| Some(t.fct()), [0.5, 0.99]);
+    put(&key::FCT_P50_S, p50);
+    put(&key::FCT_P99_S, p99);
+    let [p50, p99] = quantiles(&r.transfers, |t| Some(t.fct() / t.ideal), [0.5, 0.99]);
+    put(&key::SLOWDOWN_P50, p50);
+    put(&key::SLOWDOWN_P99, p99);
+    let block = |x: &Event| (x.what == What::Block).then(|| x.length.as_secs());
+    let [p50, p99] = quantiles(&r.events, block, [0.5, 0.99]);
     put(&key::BLOCK_MEAN_S, r.block_seconds / r.blocks as f64);
-    put(&key::BLOCK_P50_S, quantile(&blocks, 0.5));
-    put(&key::BLOCK_P99_S, quantile(&blocks, 0.99));
+    put(&key::BLOCK_P50_S, p50);
+    put(&key::BLOCK_P99_S, p99);
     let (count, algorithm, bus) = r.collectives;
     put(&key::ALGBW_BPS, algorithm / count as f64);
     put(&key::BUSBW_BPS, bus / count as f64);

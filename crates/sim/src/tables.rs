@@ -3,12 +3,12 @@
 
 pub(crate) mod deliveries;
 
-use crate::metrics::{Entity, Event, FlowRecord, SeriesRow as Row, TransferRecord};
+use crate::engine::Engine;
+use crate::metrics::{Entity, Event, FlowRecord, Row as Kept, Rows, SeriesRow as Row, TransferRecord};
 use crate::results::Measured;
 use penstock_core::{DropCause, Quantity, Unit};
 use penstock_fabric::PortStats;
 use penstock_units::Time;
-use std::collections::BTreeMap;
 
 /// The values of a column.
 pub enum Values {
@@ -32,6 +32,19 @@ pub struct Table {
     pub name: &'static str,
     /// What every column is, and its values.
     pub columns: Vec<(&'static Quantity, Values)>,
+}
+
+impl Table {
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |(_, values)| match values {
+            Values::Bool(v) => v.len(),
+            Values::U32(v) | Values::Text(v, _) => v.len(),
+            Values::U64(v) => v.len(),
+            Values::I64(v) => v.len(),
+            Values::F64(v) => v.len(),
+        })
+    }
 }
 
 /// What a table has.
@@ -77,15 +90,74 @@ pub fn table(e: &Measured<'_>, name: &str) -> Table {
     match name {
         "flows" => FLOWS.filled(e, &r.flows),
         "transfers" => TRANSFERS.filled(e, &r.transfers),
-        "ports" => PORTS.filled(e, &port_rows(e)),
+        "ports" => PORTS.of(e, &port_rows(e)),
         "events" => EVENTS.filled(e, &r.events),
         "series" => SERIES.filled(e, r.series.rows()),
-        "deliveries" => deliveries::DELIVERIES.filled(e, &deliveries::flow_rows(e)),
-        "distances" => deliveries::DISTANCES.filled(e, &deliveries::distance_rows(e)),
-        "paths" => deliveries::PATHS.filled(e, &deliveries::path_rows(e)),
-        "receivers" => deliveries::RECEIVERS.filled(e, &deliveries::receiver_rows(e)),
-        "failures" => deliveries::FAILURES.filled(e, &deliveries::failure_rows(e)),
+        "deliveries" => deliveries::DELIVERIES.of(e, &deliveries::flow_rows(e)),
+        "distances" => deliveries::DISTANCES.of(e, &deliveries::distance_rows(e)),
+        "paths" => deliveries::PATHS.of(e, &deliveries::path_rows(e)),
+        "receivers" => deliveries::RECEIVERS.of(e, &deliveries::receiver_rows(e)),
+        "failures" => deliveries::FAILURES.of(e, &deliveries::failure_rows(e)),
         other => panic!("there is no table {other}"),
+    }
+}
+
+/// The same of an engine whose run is over; its rows are given back while the columns grow, so that no table is in memory twice.
+///
+/// # Panics
+/// As [`table`], and for one that is on disk: [`read`] does not need it in memory.
+pub fn take(engine: &mut Engine, name: &str) -> Table {
+    let r = &mut engine.recorder;
+    match name {
+        "flows" => {
+            let rows = std::mem::take(&mut r.flows);
+            FLOWS.drained(&engine.measured(), rows)
+        }
+        "transfers" => {
+            let rows = std::mem::take(&mut r.transfers);
+            TRANSFERS.drained(&engine.measured(), rows)
+        }
+        "events" => {
+            let rows = std::mem::take(&mut r.events);
+            EVENTS.drained(&engine.measured(), rows)
+        }
+        "series" => {
+            let rows = r.series.take_rows();
+            SERIES.drained(&engine.measured(), rows)
+        }
+        other => table(&engine.measured(), other),
+    }
+}
+
+/// Rows that [`read`] hands over at a time: those of a row group of Parquet, as polars writes them.
+pub const GROUP: usize = 1 << 18;
+
+/// Reads a table that may be larger than memory: hands it over by groups of rows, as long as `read` answers true.
+///
+/// # Panics
+/// As [`table`].
+pub fn read(e: &Measured<'_>, name: &str, mut read: impl FnMut(Table) -> bool) {
+    let r = e.recorder;
+    match name {
+        "flows" => FLOWS.groups(e, &r.flows, &mut read),
+        "transfers" => TRANSFERS.groups(e, &r.transfers, &mut read),
+        "events" => EVENTS.groups(e, &r.events, &mut read),
+        "series" => SERIES.groups(e, r.series.rows(), &mut read),
+        other => {
+            read(table(e, other));
+        }
+    }
+}
+
+/// True when rows of the table are on disk.
+pub fn on_disk(e: &Measured<'_>, name: &str) -> bool {
+    let r = e.recorder;
+    match name {
+        "flows" => r.flows.on_disk(),
+        "transfers" => r.transfers.on_disk(),
+        "events" => r.events.on_disk(),
+        "series" => r.series.rows().on_disk(),
+        _ => false,
     }
 }
 
@@ -136,9 +208,48 @@ impl<R> Layout<R> {
         let columns = self.columns.iter().map(|c| (&c.what, c.values.kind())).collect();
         Declared { name: self.name, text: self.text, columns }
     }
-    fn filled(&self, e: &Measured<'_>, rows: &[R]) -> Table {
-        let columns = self.columns.iter().map(|c| (&c.what, c.values.of(e, rows))).collect();
+    /// Without rows, but with room for so many.
+    fn empty(&self, e: &Measured<'_>, rows: usize) -> Table {
+        let columns = self.columns.iter().map(|c| (&c.what, c.values.empty(e, rows))).collect();
         Table { name: self.name, columns }
+    }
+    fn add(&self, table: &mut Table, rows: &[R]) {
+        for (column, (_, values)) in self.columns.iter().zip(&mut table.columns) {
+            column.values.add(values, rows);
+        }
+    }
+    fn of(&self, e: &Measured<'_>, rows: &[R]) -> Table {
+        let mut table = self.empty(e, rows.len());
+        self.add(&mut table, rows);
+        table
+    }
+}
+
+impl<R: Kept> Layout<R> {
+    fn filled(&self, e: &Measured<'_>, rows: &Rows<R>) -> Table {
+        let mut table = self.empty(e, rows.len());
+        rows.each(|some| self.add(&mut table, some));
+        table
+    }
+    fn drained(&self, e: &Measured<'_>, rows: Rows<R>) -> Table {
+        let mut table = self.empty(e, rows.len());
+        rows.pieces().for_each(|piece| self.add(&mut table, &piece));
+        table
+    }
+    fn groups(&self, e: &Measured<'_>, rows: &Rows<R>, read: &mut dyn FnMut(Table) -> bool) {
+        let (mut group, mut there, mut left) = (self.empty(e, rows.len().min(GROUP)), 0, rows.len());
+        let mut wanted = true;
+        rows.each(|mut some| {
+            while wanted && !some.is_empty() {
+                let (now, rest) = some.split_at(some.len().min(GROUP - there));
+                self.add(&mut group, now);
+                (there, left, some) = (there + now.len(), left - now.len(), rest);
+                if there == GROUP || left == 0 {
+                    let full = std::mem::replace(&mut group, self.empty(e, left.min(GROUP)));
+                    (wanted, there) = (read(full), 0);
+                }
+            }
+        });
     }
 }
 
@@ -153,27 +264,34 @@ impl<R> Get<R> {
             Get::Coded(..) | Get::Word(_) => "text",
         }
     }
-    fn of(&self, e: &Measured<'_>, rows: &[R]) -> Values {
+    fn empty(&self, e: &Measured<'_>, rows: usize) -> Values {
         match self {
-            Get::Bool(f) => Values::Bool(rows.iter().map(f).collect()),
-            Get::U32(f) => Values::U32(rows.iter().map(f).collect()),
-            Get::U64(f) => Values::U64(rows.iter().map(f).collect()),
-            Get::I64(f) => Values::I64(rows.iter().map(f).collect()),
-            Get::F64(f) => Values::F64(rows.iter().map(f).collect()),
-            Get::Coded(names, code) => Values::Text(rows.iter().map(code).collect(), names(e)),
-            Get::Word(word) => {
-                let mut known: BTreeMap<&'static str, u32> = BTreeMap::new();
-                let mut names = Vec::new();
-                let codes = rows.iter().map(|row| {
-                    let word = word(row);
-                    *known.entry(word).or_insert_with(|| {
-                        names.push(word.to_owned());
-                        names.len() as u32 - 1
-                    })
+            Get::Bool(_) => Values::Bool(Vec::with_capacity(rows)),
+            Get::U32(_) => Values::U32(Vec::with_capacity(rows)),
+            Get::U64(_) => Values::U64(Vec::with_capacity(rows)),
+            Get::I64(_) => Values::I64(Vec::with_capacity(rows)),
+            Get::F64(_) => Values::F64(Vec::with_capacity(rows)),
+            Get::Coded(names, _) => Values::Text(Vec::with_capacity(rows), names(e)),
+            Get::Word(_) => Values::Text(Vec::with_capacity(rows), Vec::new()),
+        }
+    }
+    fn add(&self, values: &mut Values, rows: &[R]) {
+        match (self, values) {
+            (Get::Bool(f), Values::Bool(v)) => v.extend(rows.iter().map(f)),
+            (Get::U32(f), Values::U32(v)) => v.extend(rows.iter().map(f)),
+            (Get::U64(f), Values::U64(v)) => v.extend(rows.iter().map(f)),
+            (Get::I64(f), Values::I64(v)) => v.extend(rows.iter().map(f)),
+            (Get::F64(f), Values::F64(v)) => v.extend(rows.iter().map(f)),
+            (Get::Coded(_, code), Values::Text(v, _)) => v.extend(rows.iter().map(code)),
+            (Get::Word(word), Values::Text(v, names)) => v.extend(rows.iter().map(|row| {
+                let word = word(row);
+                let known = names.iter().position(|name| name == word).unwrap_or_else(|| {
+                    names.push(word.to_owned());
+                    names.len() - 1
                 });
-                let codes = codes.collect();
-                Values::Text(codes, names)
-            }
+                known as u32
+            })),
+            _ => unreachable!("a column is filled with what it was made for"),
         }
     }
 }

@@ -7,6 +7,7 @@ use penstock_fabric::{Edge, Forwarding, ForwardingConfig, Graph, Reroute, Spread
 use penstock_models::QueueSpec;
 use penstock_units::{Dur, Rate};
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// A host ends connections; a switch forwards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,7 +154,8 @@ impl Topology {
 
 /// The plain discipline.
 pub fn drop_tail() -> QueueSpec {
-    QueueSpec::parse("queue", "droptail").expect("droptail is registered")
+    static PLAIN: OnceLock<QueueSpec> = OnceLock::new();
+    PLAIN.get_or_init(|| QueueSpec::parse("queue", "droptail").expect("droptail is registered")).clone()
 }
 
 /// Whole paths as flows take them under the rule `drawn`, for whoever looks at a network before a run.

@@ -342,7 +342,7 @@ pub fn head(setup: &Setup) -> Value {
     let link = |l: &crate::topology::Link| {
         json!({
             "from": l.from, "to": l.to, "rate_bps": l.rate.0, "delay_ps": l.delay.0,
-            "limit": limit(&l.buffer), "queue": l.queue.name,
+            "limit": limit(&l.buffer), "queue": l.queue.name(),
         })
     };
     json!({

@@ -214,7 +214,7 @@ fn marks(m: &Measured<'_>, found: &mut Vec<String>) {
     if let Some(protocol) = echoes.filter(|_| marks == 0 && some_could) {
         let overflows = stats.drops[DropCause::Overflow as usize];
         let busy = utilisation > BUSY.0 && stats.queue_max >= BUSY.1;
-        let queue = &m.topology.links[m.bottleneck as usize].queue.name;
+        let queue = m.topology.links[m.bottleneck as usize].queue.name();
         let plain = queue.split(':').next() == Some("droptail");
         if overflows > 0 || (busy && plain) {
             found.push(format!(

@@ -34,11 +34,17 @@ def tables(runs: RunSet, folder: str | Path, form: str) -> list[Path]:
         if not any(name in run.tables for run in runs.runs):
             continue
         path = place / f"{name}{FORMS[form]}"
-        frame = runs.table(name)
-        if form == "csv":
-            frame.write_csv(path)
+        # Arrow without Polars' own text layout, which not every reader has.
+        level = pl.CompatLevel.oldest()
+        if runs.on_disk(name):
+            lazy = runs.scan(name)
+            if form == "csv":
+                lazy.sink_csv(path)
+            else:
+                lazy.sink_ipc(path, compat_level=level)
+        elif form == "csv":
+            runs.table(name).write_csv(path)
         else:
-            # Without Polars' own text layout, which not every reader has.
-            frame.write_ipc(path, compat_level=pl.CompatLevel.oldest())
+            runs.table(name).write_ipc(path, compat_level=level)
         made.append(path)
     return made

@@ -84,11 +84,12 @@ pub const DISCIPLINES: &[&Discipline] = &[
     &ramp::DISCIPLINE,
 ];
 
-/// A discipline with its parameters, ready to build one queue per port.
+/// A discipline with its parameters, ready to build one queue per port. Every link has one, so the links of a network share what is in it.
 #[derive(Clone)]
-pub struct QueueSpec {
-    /// The discipline.
-    pub name: String,
+pub struct QueueSpec(Arc<Chosen>);
+
+struct Chosen {
+    name: String,
     discipline: &'static Discipline,
     params: Params,
     /// What builds it in the place of the discipline's own function.
@@ -97,7 +98,7 @@ pub struct QueueSpec {
 
 impl core::fmt::Debug for QueueSpec {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(&self.name)
+        f.write_str(&self.0.name)
     }
 }
 
@@ -134,32 +135,36 @@ impl QueueSpec {
         let inner = |e: ParamError| ParamError::new(format!("{key}:{}", e.key), e.value, e.rule);
         let params = Params::parse(&format!("queue {name}"), discipline.params, &given).map_err(inner)?;
         let builder = builders.iter().find(|(of, _)| *of == name).map(|(_, build)| build.clone());
-        let spec = QueueSpec { name: text.to_string(), discipline, params, builder };
+        let spec = QueueSpec(Arc::new(Chosen { name: text.to_string(), discipline, params, builder }));
         spec.try_build(1500).map_err(inner)?;
         Ok(spec)
     }
+    /// The discipline as it was written, with its parameters.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
     /// True when it marks packets that are ECN-capable, and so drops those that are not.
     pub fn marks(&self) -> bool {
-        (self.discipline.marks)(&self.params)
+        (self.0.discipline.marks)(&self.0.params)
     }
     /// Name of the discipline, without its parameters.
     pub fn discipline(&self) -> &'static str {
-        self.discipline.name
+        self.0.discipline.name
     }
     /// The threshold K of a discipline that has one, and whether it was given.
     pub fn threshold(&self) -> Option<(Amount, bool)> {
         let amount = |spec: &&ParamSpec| spec.name == "k" && matches!(spec.kind, Kind::Amount);
-        let k = self.discipline.params.iter().find(amount)?.name;
-        Some((self.params.amount(k), self.params.is_given(k)))
+        let k = self.0.discipline.params.iter().find(amount)?.name;
+        Some((self.0.params.amount(k), self.0.params.is_given(k)))
     }
     /// A queue for one port whose full data packets take `packet` bytes on the wire.
     pub fn build(&self, packet: u32) -> Rule {
         self.try_build(packet).expect("parameters were checked by parse")
     }
     fn try_build(&self, packet: u32) -> Result<Rule, ParamError> {
-        match &self.builder {
-            Some(build) => build(&self.params, packet),
-            None => (self.discipline.build)(&self.params, packet),
+        match &self.0.builder {
+            Some(build) => build(&self.0.params, packet),
+            None => (self.0.discipline.build)(&self.0.params, packet),
         }
     }
 }

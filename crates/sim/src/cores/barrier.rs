@@ -93,6 +93,43 @@ mod tests {
             }
         });
     }
+    /// What meeting costs, for the projection of docs/performance.md: `cargo test --release -p penstock-sim --lib -- --ignored --nocapture meeting`. The
+    /// least of many batches: others use the machine.
+    #[test]
+    #[ignore = "a measurement"]
+    #[allow(clippy::disallowed_methods)]
+    fn meeting_and_boxes_in_nanoseconds() {
+        use std::sync::Mutex;
+        const ROUNDS: u32 = 500;
+        let barrier = Barrier::new(2);
+        let boxes: [[Mutex<Vec<u64>>; 8]; 2] = Default::default();
+        let measure = |own: usize, visited: usize| {
+            let mut least = f64::INFINITY;
+            let mut bag = Vec::new();
+            for _ in 0..2000 {
+                let start = std::time::Instant::now();
+                for _ in 0..ROUNDS {
+                    let visit = |whose: usize, bag: &mut Vec<u64>| {
+                        boxes[whose][..visited]
+                            .iter()
+                            .for_each(|b| std::mem::swap(bag, &mut *b.lock().unwrap()));
+                        barrier.wait().unwrap();
+                    };
+                    visit(own, &mut bag);
+                    visit(1 - own, &mut bag);
+                }
+                least = least.min(start.elapsed().as_nanos() as f64 / f64::from(ROUNDS));
+            }
+            least
+        };
+        for visited in [0, 8] {
+            let least = std::thread::scope(|s| {
+                let other = s.spawn(|| measure(1, visited));
+                (measure(0, visited), other.join().unwrap()).0
+            });
+            println!("two meetings and {visited} boxes written, {visited} read: {least:.0} ns");
+        }
+    }
     #[test]
     fn who_gives_up_holds_nobody() {
         let barrier = Barrier::new(2);

@@ -120,7 +120,7 @@ fn cables(t: &Topology) -> Vec<Cable> {
 
 /// What a link has of its own, as text.
 pub(super) fn look(l: &Link) -> String {
-    format!("{:?} {:?} {:?} {} {} {:?}", l.rate, l.delay, l.buffer, l.queue.name, l.loss, l.options)
+    format!("{:?} {:?} {:?} {} {} {:?}", l.rate, l.delay, l.buffer, l.queue.name(), l.loss, l.options)
 }
 
 #[cfg(test)]

@@ -26,7 +26,8 @@ mod traffic;
 use crate::engine::Progress;
 use crate::fingerprint::fingerprint_of;
 use crate::metrics::{FlowRecord, Recorder, TransferRecord};
-use crate::results::{quantile, Measured, Possible};
+use crate::quantiles::quantiles;
+use crate::results::{Measured, Possible};
 use crate::scenario::Resolved;
 use crate::setup::Setup;
 use crate::summary_keys::{self as key, Summary};
@@ -349,17 +350,12 @@ fn summarise(r: &Recorder) -> Summary {
     put(&key::TRANSFERS, count);
     put(&key::TRANSFER_MEAN_BYTES, sums.bytes as f64 / count);
     put(&key::FCT_MEAN_S, sums.seconds / count);
-    let sorted = |mut values: Vec<f64>| {
-        values.retain(|x| !x.is_nan());
-        values.sort_unstable_by(f64::total_cmp);
-        values
-    };
-    let fct = sorted(r.transfers.iter().map(TransferRecord::fct).collect());
-    put(&key::FCT_P50_S, quantile(&fct, 0.5));
-    put(&key::FCT_P99_S, quantile(&fct, 0.99));
-    let slowdown = sorted(r.transfers.iter().map(|t| t.fct() / t.ideal).collect());
-    put(&key::SLOWDOWN_P50, quantile(&slowdown, 0.5));
-    put(&key::SLOWDOWN_P99, quantile(&slowdown, 0.99));
+    let [p50, p99] = quantiles(&r.transfers, |t| Some(t.fct()), [0.5, 0.99]);
+    put(&key::FCT_P50_S, p50);
+    put(&key::FCT_P99_S, p99);
+    let [p50, p99] = quantiles(&r.transfers, |t| Some(t.fct() / t.ideal), [0.5, 0.99]);
+    put(&key::SLOWDOWN_P50, p50);
+    put(&key::SLOWDOWN_P99, p99);
     s
 }
 

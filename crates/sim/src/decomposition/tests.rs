@@ -1,4 +1,5 @@
 use super::*;
+use crate::metrics::Rows;
 use serde_json::Value;
 
 fn given(settings: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -42,7 +43,7 @@ fn flows_are_those_of_the_exact_run_and_a_lone_one_takes_as_long_as_alone() {
         // Summed in the same order over the same links.
         assert_eq!(a.ideal.to_bits(), b.ideal.to_bits());
     }
-    let slow = |records: &[FlowRecord]| {
+    let slow = |records: &Rows<FlowRecord>| {
         let all: Vec<f64> = records.iter().map(FlowRecord::slowdown).filter(|x| x.is_finite()).collect();
         all.iter().sum::<f64>() / all.len() as f64
     };

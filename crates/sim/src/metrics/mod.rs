@@ -4,15 +4,19 @@
 //! by [`Sampled`]: nothing here names the engine.
 
 pub mod deliveries;
+mod disk;
 mod flows;
 pub mod journal;
+mod kept;
 mod recorder;
 mod rows;
 pub mod series;
 mod totals;
 
 pub use deliveries::Deliveries;
+pub use disk::Row;
 pub use flows::{FlowCounters, Leaving, Transfer};
+pub use kept::{Memory, Rows, LEAST_MEMORY};
 pub use recorder::Recorder;
 pub use rows::{Event, FlowRecord, TransferRecord, What};
 pub use series::{Entity, Sample, Sampled, Series, SeriesRow};

@@ -1,8 +1,8 @@
 //! The recorder of a run.
 
 use super::{
-    Deliveries, Event, FlowCounters, FlowRecord, FlowTotals, Leaving, LeftOut, Mean, Series, Transfer,
-    TransferRecord, TransferTotals, What, MAX_ROWS,
+    Deliveries, Event, FlowCounters, FlowRecord, FlowTotals, Leaving, LeftOut, Mean, Memory, Rows, Series,
+    Transfer, TransferRecord, TransferTotals, What, MAX_ROWS,
 };
 use penstock_core::host::Transition;
 use penstock_core::tcp::TimeoutRecord;
@@ -41,16 +41,18 @@ pub struct Recorder {
     pub until: Time,
     /// Most rows of each table.
     pub max_rows: usize,
+    /// How much of the tables may be in memory; `None` = all, up to so many rows.
+    memory: Option<Memory>,
     /// Flow table.
-    pub flows: Vec<FlowRecord>,
+    pub flows: Rows<FlowRecord>,
     /// Sums over the flows of the window.
     pub flow_totals: FlowTotals,
     /// Completed writes.
-    pub transfers: Vec<TransferRecord>,
+    pub transfers: Rows<TransferRecord>,
     /// Sums over the completed writes of the window.
     pub transfer_totals: TransferTotals,
     /// Event table.
-    pub events: Vec<Event>,
+    pub events: Rows<Event>,
     /// Series table.
     pub series: Series,
     /// Completed blocks.
@@ -97,11 +99,12 @@ impl Default for Recorder {
             from: Time::ZERO,
             until: Time::ZERO,
             max_rows: MAX_ROWS,
-            flows: Vec::new(),
+            memory: None,
+            flows: Rows::default(),
             flow_totals: FlowTotals::default(),
-            transfers: Vec::new(),
+            transfers: Rows::default(),
             transfer_totals: TransferTotals::default(),
-            events: Vec::new(),
+            events: Rows::default(),
             series: Series::default(),
             blocks: 0,
             block_bytes: 0,
@@ -131,7 +134,38 @@ impl Recorder {
     /// The run is over.
     pub fn finish(&mut self, now: Time) {
         self.until = now;
-        self.flows.sort_unstable_by_key(|f| f.flow);
+        self.spill(true);
+        if !self.flows.on_disk() {
+            self.flows.sort_by_key(|f| f.flow);
+        }
+    }
+    /// Keeps no more than this of the tables in memory, and in return every row of them.
+    pub fn bound(&mut self, memory: Memory) {
+        self.memory = Some(memory);
+        self.max_rows = usize::MAX;
+    }
+    /// Rows were added.
+    #[inline]
+    pub(super) fn grown(&mut self) {
+        if self.memory.is_some() {
+            self.spill(false);
+        }
+    }
+    /// Moves tables to disk where they take too much; at the end of the run the rest of those that have some there.
+    #[cold]
+    fn spill(&mut self, at_end: bool) {
+        let Recorder { memory: Some(Memory { bytes, folder }), flows, transfers, events, series, .. } = self
+        else {
+            return;
+        };
+        let series = series.kept();
+        let all = !at_end && flows.bytes() + transfers.bytes() + events.bytes() + series.bytes() > *bytes;
+        macro_rules! spilled {
+            ($($table:ident),*) => {$(if all && !$table.is_empty() || at_end && $table.on_disk() {
+                $table.spill(folder);
+            })*};
+        }
+        spilled!(flows, transfers, events, series);
     }
     #[inline]
     pub(super) fn room(rows: usize, most: usize, left_out: &mut u64) -> bool {
@@ -180,6 +214,7 @@ impl Recorder {
         }
         if Self::room(self.flows.len(), self.max_rows, &mut self.left_out.flows) {
             self.flows.push(record);
+            self.grown();
         }
     }
     /// A write is acknowledged.
@@ -197,6 +232,7 @@ impl Recorder {
         }
         if Self::room(self.transfers.len(), self.max_rows, &mut self.left_out.transfers) {
             self.transfers.push(record);
+            self.grown();
         }
     }
     /// A timeout has fired.
@@ -215,6 +251,7 @@ impl Recorder {
                 drops,
                 lost,
             });
+            self.grown();
         }
     }
     /// A fast retransmit has begun; recorded only when asked for.
@@ -241,6 +278,7 @@ impl Recorder {
                 drops,
                 lost,
             });
+            self.grown();
         }
     }
     /// A connection has changed its state under collective control.
@@ -259,6 +297,7 @@ impl Recorder {
                 drops: 0,
                 lost: 0,
             });
+            self.grown();
         }
     }
     /// A unit of application work is complete.
@@ -280,6 +319,7 @@ impl Recorder {
                 drops: 0,
                 lost: 0,
             });
+            self.grown();
         }
     }
     /// A collective operation that ran from `started` until now is complete: a block with a bandwidth, and one of the bus that is `bus`

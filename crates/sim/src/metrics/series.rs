@@ -1,6 +1,6 @@
 //! Samples: when they are due, which flows have a place in their table, and taking one.
 
-use super::{FlowCounters, Recorder};
+use super::{FlowCounters, Recorder, Rows};
 use penstock_core::quantity::{ALPHA, CWND};
 use penstock_core::{Quantity, Report, Unit};
 use penstock_fabric::Port;
@@ -84,7 +84,7 @@ const _: () = assert!(size_of::<SeriesRow>() == 24);
 /// The series table: samples in the order in which they were taken.
 #[derive(Default)]
 pub struct Series {
-    rows: Vec<SeriesRow>,
+    rows: Rows<SeriesRow>,
     /// What was sampled at least once, each name once.
     metrics: Vec<&'static Quantity>,
     /// By place in that list: what was sampled after it the last time. Entities of one kind report the same things in the same
@@ -121,8 +121,15 @@ impl Series {
         &self.metrics
     }
     /// The rows as they are kept.
-    pub fn rows(&self) -> &[SeriesRow] {
+    pub fn rows(&self) -> &Rows<SeriesRow> {
         &self.rows
+    }
+    /// Takes them out.
+    pub fn take_rows(&mut self) -> Rows<SeriesRow> {
+        std::mem::take(&mut self.rows)
+    }
+    pub(super) fn kept(&mut self) -> &mut Rows<SeriesRow> {
+        &mut self.rows
     }
     /// Puts the rows in the order of their times; those of one time stay as they are.
     pub fn sort_by_time(&mut self) {
@@ -214,6 +221,7 @@ impl Recorder {
     pub fn row(&mut self, sample: Sample) {
         if self.keep_series && Self::room(self.series.len(), self.max_rows, &mut self.left_out.series) {
             self.series.push(sample);
+            self.grown();
         }
     }
     /// Takes one sample of everything asked for; `flows` are the open ones.
@@ -264,6 +272,7 @@ impl Recorder {
                 }
             }
         }
+        self.grown();
     }
 }
 

@@ -4,6 +4,7 @@ use super::{find, Common, RunId, Scenario};
 use crate::cores::{self, Cores, Divided, Threads, Work};
 use crate::engine::{Engine, Progress};
 use crate::fabric_options::{changes, check_clock, check_required, meet_needs};
+use crate::metrics::Memory;
 use crate::notes::contradictions;
 use crate::results::{summarise, Summary};
 use crate::setup::{NicMode, Setup, TooLong};
@@ -147,7 +148,7 @@ impl Resolved {
         if setup.own_stack().is_some() {
             // A scenario's default discipline is one for the protocol that is its default.
             if setup.needs().is_some() && !self.params.is_given("queue") {
-                let same = |l: &&mut Link| l.queue.name == common.queue.name;
+                let same = |l: &&mut Link| l.queue.name() == common.queue.name();
                 setup.topology.links.iter_mut().filter(same).for_each(|l| l.queue = drop_tail());
             }
         }
@@ -225,6 +226,20 @@ impl Resolved {
     /// A workload that asks for an impossible flow.
     pub fn run(&self, run: u64, progress: &Progress) -> Result<Outcome, ParamError> {
         let mut engine = Engine::new(self.setup(run)?)?;
+        let completed = engine.run(progress)?;
+        Ok(Outcome::of(engine, completed))
+    }
+    /// The same with no more than `memory` for the recorded tables: what is more goes to disk, however many rows there are.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    ///
+    /// # Panics
+    /// When the disk does not take it.
+    pub fn run_within(&self, run: u64, memory: Memory, progress: &Progress) -> Result<Outcome, ParamError> {
+        let mut setup = self.setup(run)?;
+        setup.recorder.bound(memory);
+        let mut engine = Engine::new(setup)?;
         let completed = engine.run(progress)?;
         Ok(Outcome::of(engine, completed))
     }

@@ -1,0 +1,267 @@
+//! The rows of a table while a run records them: in pieces that never move, and on disk where memory is bounded.
+
+use super::disk::{Disk, Row};
+use std::fmt;
+use std::ops::Index;
+use std::path::{Path, PathBuf};
+
+/// Rows of a piece: a list that doubles would hold up to twice what is in it, and three times that while it grows.
+const PIECE: usize = 1 << 12;
+
+/// How much the recorded tables of a run may take in memory; what is more goes to disk, and no row is left out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Memory {
+    /// Bytes of all tables together, at least [`LEAST_MEMORY`].
+    pub bytes: usize,
+    /// Where the files are that hold the rest. They have no names: nothing is left of them when the process ends.
+    pub folder: PathBuf,
+}
+
+/// The pieces being filled, and what sorts and codes rows on their way to disk, are within this.
+pub const LEAST_MEMORY: usize = 16_000_000;
+
+/// Rows of one table, in the order in which they were recorded; of rows that have a place ([`Row::place`]) and are on disk, in that of their places.
+pub struct Rows<T> {
+    full: Vec<Vec<T>>,
+    last: Vec<T>,
+    disk: Option<Disk>,
+}
+
+impl<T> Default for Rows<T> {
+    fn default() -> Self {
+        Rows { full: Vec::new(), last: Vec::new(), disk: None }
+    }
+}
+
+impl<T> Rows<T> {
+    /// Rows.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.disk.as_ref().map_or(0, Disk::len) + self.full.len() * PIECE + self.last.len()
+    }
+    /// True without rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Some rows are on disk. At the end of a run all are then.
+    pub fn on_disk(&self) -> bool {
+        self.disk.is_some()
+    }
+    /// Adds a row.
+    #[inline]
+    pub fn push(&mut self, row: T) {
+        if self.last.len() == PIECE {
+            let full = std::mem::replace(&mut self.last, Vec::with_capacity(PIECE));
+            self.full.push(full);
+        }
+        self.last.push(row);
+    }
+    /// Bytes it takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        (self.full.len() * PIECE + self.last.capacity()) * size_of::<T>()
+    }
+    /// Rows that are all in memory.
+    ///
+    /// # Panics
+    /// When some are on disk; [`Rows::each`] reads these.
+    pub fn iter(&self) -> impl Iterator<Item = &T> + Clone {
+        assert!(self.disk.is_none(), "rows on disk are read by each");
+        self.full.iter().flatten().chain(&self.last)
+    }
+    /// The same, to be changed.
+    ///
+    /// # Panics
+    /// As [`Self::iter`].
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        assert!(self.disk.is_none(), "rows on disk are not changed");
+        self.full.iter_mut().flatten().chain(&mut self.last)
+    }
+    /// Takes the rows out, some at a time: each is given back before the next comes.
+    ///
+    /// # Panics
+    /// As [`Self::iter`].
+    pub fn pieces(self) -> impl Iterator<Item = Vec<T>> {
+        assert!(self.disk.is_none(), "rows on disk are read by each");
+        self.full.into_iter().chain([self.last])
+    }
+}
+
+impl<T: Row> Rows<T> {
+    /// Reads all rows in order, some at a time, wherever they are.
+    ///
+    /// # Panics
+    /// When the disk does not give them back.
+    pub fn each(&self, mut read: impl FnMut(&[T])) {
+        match &self.disk {
+            Some(disk) => {
+                assert!(self.full.is_empty() && self.last.is_empty(), "rows are read when the run is over");
+                disk.each(&mut read);
+            }
+            None => self.full.iter().chain([&self.last]).for_each(|piece| read(piece)),
+        }
+    }
+    /// Moves what is in memory to disk.
+    ///
+    /// # Panics
+    /// When the disk does not take it.
+    pub(super) fn spill(&mut self, folder: &Path) {
+        let mut rows: Vec<T> = Vec::with_capacity(PIECE);
+        let disk = self.disk.get_or_insert_with(|| Disk::new(folder));
+        for mut piece in self.full.drain(..).chain([std::mem::take(&mut self.last)]) {
+            rows.append(&mut piece);
+            disk.put(&mut rows);
+            rows.clear();
+        }
+    }
+    /// Sorts rows in memory; those with the same key stay as they are.
+    pub fn sort_by_key<K: Ord>(&mut self, key: impl Fn(&T) -> K) {
+        let keys: Vec<K> = self.iter().map(&key).collect();
+        if keys.is_sorted() {
+            return;
+        }
+        let mut order: Vec<u32> =
+            (0..u32::try_from(keys.len()).expect("a table in memory has fewer rows")).collect();
+        order.sort_by(|a, b| keys[*a as usize].cmp(&keys[*b as usize]));
+        drop(keys);
+        // Row order[i] goes to i. Each cycle of the permutation needs one row beside the table.
+        for start in 0..order.len() {
+            if order[start] as usize == start {
+                continue;
+            }
+            let first = self[start].clone();
+            let mut at = start;
+            loop {
+                let from = std::mem::replace(&mut order[at], at as u32) as usize;
+                if from == start {
+                    break;
+                }
+                *self.at(at) = self[from].clone();
+                at = from;
+            }
+            *self.at(at) = first;
+        }
+    }
+    fn at(&mut self, i: usize) -> &mut T {
+        match self.full.get_mut(i / PIECE) {
+            Some(piece) => &mut piece[i % PIECE],
+            None => &mut self.last[i % PIECE],
+        }
+    }
+}
+
+/// Rows in memory.
+impl<T> Index<usize> for Rows<T> {
+    type Output = T;
+    fn index(&self, i: usize) -> &T {
+        match self.full.get(i / PIECE) {
+            Some(piece) => &piece[i % PIECE],
+            None => &self.last[i - self.full.len() * PIECE],
+        }
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Rows<T> {
+    type Item = &'a T;
+    type IntoIter =
+        std::iter::Chain<std::iter::Flatten<std::slice::Iter<'a, Vec<T>>>, std::slice::Iter<'a, T>>;
+    fn into_iter(self) -> Self::IntoIter {
+        assert!(self.disk.is_none(), "rows on disk are read by each");
+        self.full.iter().flatten().chain(&self.last)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Rows<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Entity, FlowRecord, SeriesRow};
+    use super::*;
+    use penstock_units::Time;
+
+    fn sample(number: u32) -> SeriesRow {
+        SeriesRow {
+            at: Time(u64::from(number / 3)),
+            value: f64::from(number),
+            number,
+            metric: 0,
+            entity: Entity::Flow,
+        }
+    }
+    fn numbers(rows: &Rows<SeriesRow>) -> Vec<u32> {
+        let mut found = Vec::new();
+        rows.each(|piece| found.extend(piece.iter().map(|row| row.number)));
+        found
+    }
+
+    /// More than two pieces, spilled never, once at the end, and after every 1,000 rows.
+    #[test]
+    fn rows_come_back_in_order_from_memory_and_from_disk() {
+        let count = 2 * PIECE as u32 + 5;
+        for every in [0, count, 1000] {
+            let mut rows = Rows::default();
+            for number in 0..count {
+                rows.push(sample(number));
+                if every > 0 && (number + 1) % every == 0 {
+                    rows.spill(&std::env::temp_dir());
+                    assert_eq!(rows.bytes(), 0);
+                }
+            }
+            if every > 0 {
+                rows.spill(&std::env::temp_dir());
+            }
+            assert_eq!(rows.len(), count as usize);
+            assert_eq!(numbers(&rows), (0..count).collect::<Vec<_>>(), "every {every}");
+        }
+    }
+
+    #[test]
+    fn sorting_keeps_rows_of_one_key_as_they_are() {
+        let count = PIECE as u32 + 300;
+        let mut rows = Rows::default();
+        // A permutation of 0..count, because 7919 is prime and not a divisor of it.
+        (0..count).for_each(|i| rows.push(sample(i * 7919 % count)));
+        let mut plain: Vec<_> = rows.iter().copied().collect();
+        rows.sort_by_key(|row| row.at);
+        plain.sort_by_key(|row| row.at);
+        assert_eq!(numbers(&rows), plain.iter().map(|row| row.number).collect::<Vec<_>>());
+    }
+
+    /// Flows end in another order than they were opened, and one that was open for long comes with the last.
+    #[test]
+    fn flows_on_disk_are_in_the_order_of_their_numbers() {
+        let mut rows = Rows::default();
+        let count = 3000u32;
+        for (i, flow) in (1..count).rev().chain([0]).enumerate() {
+            rows.push(FlowRecord {
+                flow,
+                size: u64::from(flow) * 3,
+                ideal: f64::NAN,
+                ..FlowRecord::default()
+            });
+            if i % 700 == 0 {
+                rows.spill(&std::env::temp_dir());
+            }
+        }
+        rows.spill(&std::env::temp_dir());
+        let mut next = 0;
+        rows.each(|piece| {
+            for row in piece {
+                assert_eq!((row.flow, row.size, row.ideal.is_nan()), (next, u64::from(next) * 3, true));
+                next += 1;
+            }
+        });
+        assert_eq!(next, count);
+    }
+
+    #[test]
+    #[should_panic(expected = "the tables of the run cannot be written to /no/such/folder")]
+    fn a_folder_that_takes_no_file_is_named() {
+        let mut rows = Rows::default();
+        rows.push(sample(1));
+        rows.spill(Path::new("/no/such/folder"));
+    }
+}
