@@ -8,7 +8,7 @@ use crate::setup::Setup;
 use crate::topology::Topology;
 use crate::workloads::{Acked, Action, Actions, FlowRequest, Workload};
 use penstock_core::ParamError;
-use penstock_units::{Dur, Time};
+use penstock_units::{Dur, Rate, Time};
 
 /// Numbers of packets that are measured one by one; above, each is a tenth more than the one before.
 const EACH: u64 = 32;
@@ -21,18 +21,17 @@ pub(super) struct Alone {
 }
 
 impl Alone {
-    /// Of flows of `protocol` from `src` to `dst` of `topology`, one after the other, none larger than `largest` packets. `setup` has
-    /// the options.
+    /// Of flows of `protocol` from `src` to `dst` of `topology`, one after the other, none larger than `largest` packets or a multiple of what a way
+    /// there and back of such rate and delay holds. `setup` has the options.
     pub(super) fn measure(
         mut setup: Setup,
         topology: Topology,
         (src, dst, protocol): (u32, u32, u16),
+        (rate, round): (Rate, Dur),
         largest: u64,
     ) -> Result<Alone, ParamError> {
         let cfg = &setup.protocols[usize::from(protocol)].1;
         let (mss, wire) = (u64::from(cfg.mss), u64::from(cfg.mss + cfg.header_len() + setup.framing));
-        let round: Dur = topology.links.iter().fold(Dur::ZERO, |sum, l| sum + l.delay);
-        let rate = topology.links.iter().map(|l| l.rate).max().expect("there are links");
         let holds = (rate * round).0 / wire;
         let most = largest.min(MOST.0.max(MOST.1 * holds));
         let mut sizes = Vec::new();

@@ -136,7 +136,12 @@ fn times(
             Some(known) => known,
             None => {
                 let ends = (request.src, request.dst, request.protocol);
-                Arc::new(Alone::measure(fresh()?, topology.clone(), ends, largest)?)
+                let own = class.1.iter().flatten();
+                let cable = &topology.links[..2];
+                let fastest = own.clone().map(|l| l.0).chain(cable.iter().map(|l| l.rate)).max();
+                let round = own.fold(cable[0].delay + cable[1].delay, |sum, l| sum + l.1 + l.1);
+                let way = (fastest.expect("a cable has a rate"), round);
+                Arc::new(Alone::measure(fresh()?, topology.clone(), ends, way, largest)?)
             }
         };
         usual.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert_with(|| found.clone());
@@ -364,7 +369,9 @@ pub(super) fn alone_on_paths(
             own.add_link(Link { from: to, to: from, ..plain(l) });
             from = to;
         }
-        let alone = Alone::measure(fresh()?, own, (src, from, shape.0), largest)?;
+        let round = own.links.iter().fold(Dur::ZERO, |sum, l| sum + l.delay);
+        let way = (own.links.iter().map(|l| l.rate).max().expect("a path has links"), round);
+        let alone = Alone::measure(fresh()?, own, (src, from, shape.0), way, largest)?;
         by_shape.insert(shape, alone);
     }
     Ok(OnPaths { by_shape })
