@@ -13,7 +13,8 @@ from penstock.experiments import lossless
 from penstock.experiments.dcqcn import setup
 from penstock.experiments.dcqcn.model_rows import DCQCN_11, DCQCN_C4
 from penstock.experiments.dcqcn.queue_rows import DCQCN_19, DCQCN_61
-from penstock.experiments.hpcc.rows import HPCC_10, HPCC_13, stage_shares
+from penstock.experiments.hpcc.rows import HPCC_10, HPCC_13
+from penstock.experiments.hpcc.testbed_rows import stage_shares
 from penstock.experiments.swift.rows import SWIFT_2, SWIFT_E, law
 from penstock.experiments.timely.rows import TIMELY_C9
 from penstock.ledger import Estimate, Judged, Row
