@@ -54,7 +54,9 @@ def reproduce(
         ),
     ] = Path("out/ledger"),
     as_json: Json = False,
-    listing: Annotated[bool, typer.Option("--list", help="List the rows and stop.")] = False,
+    listing: Annotated[
+        bool, typer.Option("--list", help="List the rows, those of --paper where it is given, and stop.")
+    ] = False,
     live: Annotated[
         bool,
         typer.Option("--live", help="The rows with kernel sockets too; alone, only those (Linux, root)."),
@@ -78,7 +80,7 @@ def reproduce(
     workers, number = worker_count(jobs), whole("--seed", seed, 0)
     count = whole("--points", points, 2, scenarios.MOST_RUNS)
     if listing:
-        return _list_rows(live)
+        return _list_rows(live, ids or [], paper or [])
     if quick and full:
         raise scenarios.error("--quick", "--full", "give one of the two")
     if search and (check or live):
@@ -246,7 +248,7 @@ def _with_reason(measured: str, reason: str, holds_when: str = "") -> Text:
     return text
 
 
-def _list_rows(live: bool) -> int:
+def _list_rows(live: bool, ids: list[str], papers: list[str]) -> int:
     from penstock import ledger
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -254,7 +256,8 @@ def _list_rows(live: bool) -> int:
         table.add_column(
             heading, no_wrap=heading != "what", justify="right" if heading == "claims" else "left"
         )
-    for row in ledger.rows(live=live):
+    rows = ledger.select(ids, papers, live=live) if ids or papers else ledger.rows(live=live)
+    for row in rows:
         table.add_row(row.id, row.paper, str(len(row.claims) or 1), row.title)
     out_console.print(table)
     return DONE

@@ -67,6 +67,8 @@ def test_a_live_row_judges_the_statement_of_the_row_it_belongs_to():
 
 def test_the_list_names_live_rows_when_asked():
     assert "-live" not in inline("reproduce", "--list").stdout
+    of_one = inline("reproduce", "--list", "--paper", "hpcc").stdout
+    assert "HPCC-9" in of_one and "I-1.5" not in of_one
     assert all(name in inline("reproduce", "--list", "--live").stdout for name in IDS)
 
 
