@@ -24,7 +24,10 @@ pub(crate) fn tables_of<'py>(
     taker: Option<&Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let out = PyDict::new(py);
-    for name in kept(&engine.measured()) {
+    let names = kept(&engine.measured());
+    // The last ones first: they are worked out from rows of the first, which these give away.
+    let mut made = Vec::with_capacity(names.len());
+    for name in names.iter().rev() {
         match taker {
             Some(taker) if on_disk(&engine.measured(), name) => {
                 let mut failed = None;
@@ -44,12 +47,15 @@ pub(crate) fn tables_of<'py>(
             _ => {
                 let table = take(engine, name);
                 let large = table.rows() > LARGE;
-                put_table(&out, table)?;
+                made.push((table.name, columns(py, table)?));
                 if large {
                     return_memory();
                 }
             }
         }
+    }
+    for (name, columns) in made.into_iter().rev() {
+        out.set_item(name, columns)?;
     }
     Ok(out)
 }

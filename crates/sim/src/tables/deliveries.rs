@@ -2,6 +2,7 @@
 
 use super::{col, nodes, protocols, secs, Get, Layout};
 use crate::metrics::deliveries::{Failure, FlowDeliveries, Opened};
+use crate::metrics::TransferRecord;
 use crate::results::Measured;
 use penstock_core::Unit::{Bytes, One, Packets, Seconds};
 use penstock_units::Time;
@@ -179,12 +180,13 @@ fn earliest(shares: &[Share], rate: f64) -> f64 {
 
 pub(super) fn receiver_rows(e: &Measured<'_>) -> Vec<Receiver> {
     let Some(d) = &e.recorder.deliveries else { return Vec::new() };
-    let src: BTreeMap<u32, u32> = e.recorder.flows.iter().map(|f| (f.flow, f.src)).collect();
+    let mut src: BTreeMap<u32, u32> = BTreeMap::new();
+    e.recorder.flows.each(|flows| src.extend(flows.iter().map(|f| (f.flow, f.src))));
     let mut shares: BTreeMap<u32, Vec<Share>> = BTreeMap::new();
-    for x in &e.recorder.transfers {
+    let mut share = |x: &TransferRecord| {
         let Some(Opened { dst, segment, header, lead, .. }) = d.flows.get(x.flow as usize).map(|f| f.opened)
         else {
-            continue;
+            return;
         };
         let packets = x.bytes.div_ceil(u64::from(segment.max(1)));
         shares.entry(dst).or_default().push(Share {
@@ -196,7 +198,8 @@ pub(super) fn receiver_rows(e: &Measured<'_>) -> Vec<Receiver> {
             ideal: x.ideal,
             src: src.get(&x.flow).copied().unwrap_or(u32::MAX),
         });
-    }
+    };
+    e.recorder.transfers.each(|transfers| transfers.iter().for_each(&mut share));
     let row = |(dst, mut shares): (u32, Vec<Share>)| {
         shares.sort_by_key(|s| s.at);
         let from = shares[0].at;
