@@ -124,13 +124,15 @@ fn times(
     flows.sort_by_key(|f| f.start);
     let largest = traffic.flows.iter().map(|f| f.packets).max().unwrap_or(1);
     // Cables that look alike let a flow alone take as long: it is measured once.
-    let ports = [0, 1].map(|port: usize| look(&topology.links[port]));
+    let port_to = |node: u32| topology.links.iter().find(|l| l.to == node).map(look).unwrap_or_default();
     let mut alone: BTreeMap<Class, Arc<Alone>> = BTreeMap::new();
     for Crossing { class, request, .. } in &flows {
         if alone.contains_key(class) {
             continue;
         }
-        let key = (ports.clone(), *class);
+        // Whoever comes first measures it, so the key has all that it depends on.
+        let [there, back] = [0, 1].map(|port: usize| look(&topology.links[port]));
+        let key = ([there, back, port_to(request.dst)], *class);
         let known = usual.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         let found = match known {
             Some(known) => known,
@@ -176,8 +178,8 @@ fn times(
 /// cable, and of the receiver's own; protocol.
 pub(super) type Class = (bool, [Option<(Rate, Dur)>; 3], u16);
 
-/// What has been measured of flows alone, by the two ports of the cable.
-pub(super) type Usual = Mutex<BTreeMap<([String; 2], Class), Arc<Alone>>>;
+/// What has been measured of flows alone, by the two ports of the cable and the receiver's own.
+pub(super) type Usual = Mutex<BTreeMap<([String; 3], Class), Arc<Alone>>>;
 
 /// A flow on a cable.
 struct Crossing {
@@ -194,8 +196,8 @@ struct Own {
     flows: Vec<Crossing>,
 }
 
-/// Builds a cable with what is around it, or in its place one at which nothing waits, for the flows that come from further off; `setup`, whose
-/// network it is taken out of, gets the other options.
+/// Builds a cable with what is around it, or in its place one at which nothing waits, for the flows that begin before `end`; `setup`, whose network it
+/// is taken out of, gets the other options.
 fn build(setup: &mut Setup, traffic: &Traffic, (cable, real): (Cable, bool), end: Time) -> Own {
     let t = std::mem::take(&mut setup.topology);
     let packet =
