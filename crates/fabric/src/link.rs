@@ -40,6 +40,10 @@ impl Clock {
             Clock::new(rate)
         }
     }
+    /// Picoseconds per byte where that is all there is to know, else 0.
+    pub fn ps_per_byte(&self) -> u64 {
+        self.ps_per_byte
+    }
     /// When a transmission of `bytes` ends that begins at `t`.
     #[inline]
     pub fn finish(&mut self, t: u64, bytes: u64) -> u64 {
