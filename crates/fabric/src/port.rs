@@ -512,6 +512,11 @@ impl Port {
         prefetch(&self.ring);
         prefetch(&self.limit_bytes);
     }
+    /// The same for an arrival at the other end.
+    #[inline]
+    pub fn prefetch_ring(&self) {
+        prefetch(&self.ring);
+    }
     /// The packet that arrives next at the other end, to look ahead.
     #[inline]
     pub fn head(&self) -> &Cell {
