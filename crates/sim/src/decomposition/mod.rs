@@ -18,6 +18,7 @@
 //! construction: queues of a flow that a link of the fabric slows down elsewhere are too long.
 
 mod alone;
+mod fluid;
 mod groups;
 mod join;
 mod link;
@@ -219,7 +220,7 @@ pub fn run(
     let completed = found.len() == count;
     let packet_hops = found.iter().map(|(_, cable)| cable.packet_hops).sum();
     let samples = found.into_iter().flat_map(|(_, cable)| cable.samples);
-    let delays = completed.then(|| Known::of(&traffic, &grouped, samples));
+    let delays = completed.then(|| Known::of(&setup, &traffic, &grouped, samples));
     progress.now_ps.store(hundred, Ordering::Relaxed);
     let links = (traffic.carrying(), grouped.links(&traffic));
     let mut recorder = Recorder::default();
@@ -242,27 +243,33 @@ pub fn run(
 struct Known {
     /// For every step of every path the seconds that its link has added to this very flow; no number where the link was not simulated.
     own: Vec<f64>,
+    /// How crowded the link is there.
+    crowds: Vec<f32>,
     pools: Vec<join::Delays>,
 }
 
 impl Known {
     fn of(
+        setup: &Setup,
         traffic: &traffic::Traffic,
         grouped: &groups::Groups,
         samples: impl Iterator<Item = link::Sample>,
     ) -> Known {
+        let crowds = fluid::crowds(&setup.topology, traffic);
         let mut own = vec![f64::NAN; traffic.steps()];
         let mut pools = vec![Vec::new(); grouped.pools];
         for s in samples {
             let flow = s.flow as usize;
             let at = traffic.path(flow).iter().position(|l| *l == s.link).expect("the flow crosses the link");
-            own[traffic.places(flow).start + at] = s.seconds;
+            let place = traffic.places(flow).start + at;
+            own[place] = s.seconds;
             if s.measured && s.seconds.is_finite() {
                 let flow = &traffic.flows[flow];
-                pools[grouped.of(s.link)].push((flow.bytes, s.seconds / flow.packets as f64));
+                let met = join::Met { crowd: crowds[place], delay: s.seconds / traffic.unit(flow) };
+                pools[grouped.of(s.link)].push((flow.bytes, met));
             }
         }
-        Known { own, pools: pools.into_iter().map(join::Delays::of).collect() }
+        Known { own, crowds, pools: pools.into_iter().map(join::Delays::of).collect() }
     }
 }
 
@@ -276,13 +283,15 @@ fn estimate(
     let (start, end) = (Time::ZERO + setup.warmup, Time::ZERO + setup.duration);
     for (number, flow) in (0..).zip(&traffic.flows) {
         let mut rng = Stream::new(setup.seed, setup.run, Entity::Approximation, number);
-        let steps = traffic.path(number as usize).iter().zip(&known.own[traffic.places(number as usize)]);
+        let steps = traffic.path(number as usize).iter().zip(traffic.places(number as usize));
         let added: f64 = steps
-            .map(|(link, own)| {
+            .map(|(link, place)| {
+                let own = known.own[place];
                 if own.is_nan() {
-                    known.pools[grouped.of(*link)].draw(flow.bytes, &mut rng) * flow.packets as f64
+                    let pool = &known.pools[grouped.of(*link)];
+                    pool.draw(flow.bytes, known.crowds[place], &mut rng) * traffic.unit(flow)
                 } else {
-                    *own
+                    own
                 }
             })
             .sum();
