@@ -58,8 +58,9 @@ impl Delays {
         let Some(last) = self.windows.len().checked_sub(1) else { return 0.0 };
         let (first, end) =
             (self.sizes.partition_point(|s| *s < bytes), self.sizes.partition_point(|s| *s <= bytes));
-        // Any of its size is the middle of the window.
-        let at = first + rng.below((end - first).max(1) as u64) as usize;
+        // Any of its size is about the middle of the window; where there are many of it, one so far from their ends that all in the window are.
+        let edge = if end - first > 2 * WINDOW { 3 * WINDOW / 4 } else { 0 };
+        let at = first + edge + rng.below((end - first - 2 * edge).max(1) as u64) as usize;
         let window = (at.saturating_sub(WINDOW / 4) / (WINDOW / 2)).min(last);
         let near = Delays::nearest(&self.windows[window], crowd);
         near[rng.below(near.len() as u64) as usize].delay
@@ -84,10 +85,10 @@ mod tests {
 
     #[test]
     fn a_flow_is_drawn_from_those_of_its_size_that_met_a_link_as_crowded() {
-        // 400 flows of 1 kB, half of them on a link that was twice as crowded; 400 of 8 kB, 20 of 1 MB.
-        let all = of(200, 1000, 1.0, 1.0)
-            .chain(of(200, 1000, 2.0, 2.0))
-            .chain(of(400, 8000, 1.0, 3.0))
+        // 600 flows of 1 kB, half of them on a link that was twice as crowded; 600 of 8 kB, 20 of 1 MB.
+        let all = of(300, 1000, 1.0, 1.0)
+            .chain(of(300, 1000, 2.0, 2.0))
+            .chain(of(600, 8000, 1.0, 3.0))
             .chain(of(20, 1_000_000, 3.0, 4.0));
         let d = Delays::of(all.collect());
         assert_eq!(drawn(&d, 1000, 1.0), [1.0]);

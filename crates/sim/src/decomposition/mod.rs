@@ -7,15 +7,17 @@
 //! 3. `link`: that cable, with the senders of its flows in front and their receivers behind, all on their own links, at the round-trip times they have in
 //!    the network, for as long as it takes to have enough samples; and the same without the cable. What a flow takes longer than alone (`alone`) in
 //!    the first, less that in the second, is what the cable does to it, its acknowledgements and the answer to its SYN included.
-//! 4. `join`: a flow takes as long as alone on its path, and longer by the sum over its links of what was found: its own where it was simulated there,
-//!    else drawn from flows of about its size, per packet: links are taken for independent.
+//! 4. `fluid`: how crowded every link is for every flow, if flows shared it equally as a fluid.
+//! 5. `join`: a flow takes as long as alone on its path, and longer by the sum over its links of what was found: its own where it was simulated there,
+//!    else drawn from flows of about its size that met a link as crowded: links are taken for independent.
 //!
 //! Where this departs from the paper: groups are formed by place and offered bytes, not by distance of distributions, and as many links of a kind are
 //! simulated as it takes for a number of flows; both ways of a cable are simulated together, so that acknowledgements wait as data does, where the
 //! paper takes a share from the rate; the ends' own links are the real ones, and what happens there is taken away again, where the paper has fast
-//! links behind; flows are drawn from the nearest in size, not from buckets; a flow that was simulated is not drawn; what a flow alone takes is
-//! measured, not computed; links are simulated by this engine, packet by packet, with the protocol of the scenario. What is not right by
-//! construction: queues of a flow that a link of the fabric slows down elsewhere are too long.
+//! links behind; flows are drawn from those that met a link as crowded, not from all of a bucket of sizes, and in units that are not packets alone
+//! (`Traffic::unit`); a flow that was simulated is not drawn; what a flow alone takes is measured, not computed; links are simulated by this engine,
+//! packet by packet, with the protocol of the scenario. What is not right by construction: queues of a flow that a link of the fabric slows down
+//! elsewhere are too long (docs/approximate.md).
 
 mod alone;
 mod fluid;
