@@ -1,12 +1,15 @@
 //! The receiving half of a connection: reassembly, receive window, selective acknowledgements. When an ACK leaves, and what
 //! it says of marks, is its [`Echo`]'s.
 
+mod idle;
+
 use super::echo::AnyEcho;
 use super::{Echo, HeaderCompressor, Heard, LossRecovery, Ranges, TcpConfig};
 use crate::header::CcHeader;
 use crate::packet::{flag, Packet, SackBlock, MAX_SACK};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+pub use idle::IdleReceiver;
 use penstock_units::{Dur, Time};
 
 /// Acknowledges, reassembles and echoes congestion marks and headers.

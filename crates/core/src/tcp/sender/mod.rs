@@ -2,6 +2,7 @@
 //! is its [`Recovery`]'s, how much may be sent its [`WindowLaw`]'s.
 
 mod acks;
+mod idle;
 mod sending;
 mod timers;
 
@@ -13,6 +14,7 @@ use crate::tcp::{ticks, HeaderCompressor, Personality, Ranges, RttEstimator, Seg
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+pub use idle::IdleSender;
 use penstock_units::{Bytes, Dur, Rate, Time};
 
 /// Where the connection stands.
