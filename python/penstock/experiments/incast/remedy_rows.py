@@ -21,6 +21,7 @@ from penstock.experiments.incast.setup import (
     ORDER,
     PAPER,
     PROBED,
+    SEARCHED,
     WIRE,
     Curve,
     buffer,
@@ -50,14 +51,12 @@ from penstock.ledger import (
 if TYPE_CHECKING:
     from penstock.ledger import Lab
 
-# A search's runs: 5 s after the first 3.
-PROBE = {"duration": "8s", "warmup": "3s"}
-
 # ---- I-4.1 ------------------------------------------------------------------------------------------------
 
 SIZES = (32, 64, 128, 256)
 UP_TO_96 = (2, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64, 80, 96)
 QUICK_96 = (4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
+FEW_96 = (4, 6, 8, 10, 12, 16, 24, 32, 48, 64)
 DOUBLES = within(2, 0.15)
 
 
@@ -115,7 +114,7 @@ def _probe_doubling(lab: Lab, point: Mapping[str, Any]) -> Measurement:
         str(size): chosen(point) | {"link_delay": "100us", "rwnd": "20pkt"} | buffer(size, point)
         for size in SIZES
     }
-    return _doubling(curves(lab, given, QUICK_96, length=PROBE, runs=PROBED))
+    return _doubling(curves(lab, given, FEW_96, length=SEARCHED, runs=PROBED))
 
 
 _FIG_4_1 = "section 4.1.1, Fig 4.1"
@@ -216,7 +215,7 @@ def _measure_requests(lab: Lab) -> Measurement:
 
 def _probe_requests(lab: Lab, point: Mapping[str, Any]) -> Measurement:
     given = {str(r): chosen(point) | buffer(32, point) | {"sru": f"{r}KB"} for r in REQUESTS}
-    found = curves(lab, given, (2, 4, SEVEN, 10, 16, 32), length=PROBE, runs=PROBED)
+    found = curves(lab, given, (2, 4, SEVEN, 10, 16, 32), length=SEARCHED, runs=PROBED)
     return _requests(found, found["256"].at(SEVEN), found["1000"].at(SEVEN))
 
 
@@ -350,7 +349,7 @@ def _draw_floor(m: Measurement, lab: Lab) -> list[Path]:
 def _probe_floor(lab: Lab, point: Mapping[str, Any]) -> Measurement:
     given = {f: chosen(point) | buffer(32, point) | {"rto_min": f} for f in (FLOORS[0], FLOORS[-1])}
     found = _floors(
-        curves(lab, given, (2, 4, 6, 8, 12, 20, 28, 36, 40, 44, 48, 64), length=PROBE, runs=PROBED)
+        curves(lab, given, (2, 4, 6, 8, 12, 20, 28, 36, 40, 44, 48, 64), length=SEARCHED, runs=PROBED)
     )
     del found["means"]
     return found

@@ -23,6 +23,7 @@ from penstock.experiments.incast.setup import (
     MATTERS,
     PAPER,
     PROBED,
+    SEARCHED_LOSSES,
     Curve,
     buffer,
     chosen,
@@ -348,8 +349,7 @@ def _row(
 
     def probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
         given = {str(size): settings(size, point) for size in pair}
-        length = {"duration": "6s", "loss_events": True}
-        small, large = curves(lab, given, FEW, length=length, runs=PROBED).values()
+        small, large = curves(lab, given, FEW, length=SEARCHED_LOSSES, runs=PROBED).values()
         return {"pairs": {str(pair[1]): _pair(small, large)}}
 
     return Row(
