@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -433,6 +434,21 @@ def test_a_row_on_which_nothing_open_bears_says_so(paper):
         holding.words(loose, "c", verdict="differs")
     with pytest.raises(ValueError, match="something open matters to it, or nothing does"):
         row(claim(criteria.at_least(2)), measure=lambda lab: {}, rests_on=("a.link",), matters=("a.gain",))
+
+
+@pytest.mark.parametrize("fixed", [r for r in ledger.rows() if r.rests_on], ids=lambda r: r.id)
+def test_a_row_that_says_nothing_is_open_reads_stated_values_alone(fixed, tmp_path, monkeypatch):
+    read = set()
+
+    class Watched(dict):
+        def __getitem__(self, name):
+            read.add(name)
+            return super().__getitem__(name)
+
+    module = sys.modules[fixed.measure.__module__]
+    monkeypatch.setattr(module, "CHOSEN", Watched(module.CHOSEN))
+    fixed.measure(Lab(tmp_path, smallest=True))
+    assert set(fixed.rests_on) <= read <= set(holding.space(fixed.paper).stated)
 
 
 def test_a_killed_search_goes_on_where_it_was(paper, tmp_path, monkeypatch):

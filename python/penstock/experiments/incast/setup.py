@@ -79,10 +79,10 @@ FEW = (1, 2, 3, 4, 5, 6, 7, 8, 10, 16, 32)
 LEAST = (2, 4, 8, 12)
 
 # Runs at a point of the search. Student's interval of two is thirteen standard errors to either side, and
-# decides next to nothing. Their length: several of the longest timeouts without back-off, after the first
-# connections; where losses are counted that of a quick reproduction.
+# decides next to nothing. They are as short as several timeouts of 200 ms after the first connections, and
+# holds.json says how long; where losses are counted they are those of a quick reproduction.
 PROBED = 3
-SEARCHED = {"duration": "2s", "warmup": "500ms"} | SOON
+SEARCHED = {"duration": "1300ms", "warmup": "300ms"} | SOON
 SEARCHED_LOSSES: dict[str, Any] = {"duration": "5s", "loss_events": True} | SOON
 
 # From how many servers on "the number of senders is large" (section 3.2: ABTTs dominate from about ten).

@@ -22,6 +22,7 @@ from penstock.experiments.incast.setup import (
     MATTERS,
     ORDER,
     PAPER,
+    PROBED,
     WIRE,
     Curve,
     beside_plot,
@@ -58,9 +59,11 @@ QUICK = (1, 2, 4, 5, 6, 8, 10, 16, 20, 32, 48)
 LEAST = (2, 6, 12)
 SETTING = BASE | {"rto_initial": "200ms"}
 
-# Quick, and at a point of the search: more short runs have a narrower interval than fewer long ones.
+# Quick: more short runs have a narrower interval than fewer long ones.
 BRIEF: dict[str, Any] = {"duration": "1s"}
 BRIEF_RUNS = 4
+# At a point of the search.
+SHORT = {"duration": "700ms", "warmup": "200ms"}
 
 PROBABILITIES = (1e-4, 1e-3, 1e-2, 1e-1)
 BEST = 1e-3
@@ -201,7 +204,7 @@ def _probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
     thread = {key: point[key] for key in THREAD}
     given: dict[str, dict[str, Any]] = {PLAIN: base, FAST_TIMER: base | {"rto_min": "200us"}}
     given |= {label(p): base | thread | {"retransmit_probability": p} for p in PROBABILITIES}
-    found = curves(lab, given, (5, 10, 16, 32), length=BRIEF, runs=BRIEF_RUNS)
+    found = curves(lab, given, (5, 10, 16, 32), length=SHORT, runs=PROBED)
     return {
         **goodput_numbers(found),
         **drop_numbers(found),
