@@ -1,6 +1,8 @@
 //! The receiving half of a connection: reassembly, receive window, selective acknowledgements. When an ACK leaves, and what
 //! it says of marks, is its [`Echo`]'s.
 
+mod idle;
+
 use super::echo::AnyEcho;
 use super::gro::Gro;
 use super::{Echo, HeaderCompressor, Heard, LossRecovery, Personality, Ranges, TcpConfig};
@@ -9,6 +11,7 @@ use crate::packet::{flag, Packet, SackBlock, MAX_SACK};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+pub use idle::IdleReceiver;
 use penstock_units::{Dur, Time};
 
 /// Acknowledges, reassembles and echoes congestion marks and headers.

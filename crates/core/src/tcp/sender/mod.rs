@@ -3,6 +3,7 @@
 
 mod acks;
 mod bursts;
+mod idle;
 mod sending;
 mod timers;
 
@@ -14,6 +15,7 @@ use crate::tcp::{ticks, HeaderCompressor, Personality, Ranges, RttEstimator, Seg
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+pub use idle::IdleSender;
 use penstock_units::{Bytes, Dur, Rate, Time};
 
 /// Where the connection stands.
