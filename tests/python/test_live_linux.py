@@ -38,17 +38,24 @@ TABLES = tables()
 POINTS = {p["name"]: p for group in TABLES.GROUPS.values() for p in group()}
 
 
-def both(name: str) -> dict[str, tuple[float, float]]:
-    """Medians of every key: of three valid runs of the kernel, and of three seeds simulated."""
+def both(name: str, noisy: bool = False) -> dict[str, tuple[float, float]]:
+    """Medians of every key: of three valid runs of the kernel, and of nine seeds simulated, where hosts are
+    `noisy` as those of the kernel's runs or not at all. Skips where these runs do not agree among themselves.
+    """
     point = POINTS[name]
     runs: list[Any] = []
     while sum(r["valid"] == 1 for r in runs) < TABLES.RUNS:
-        if len(runs) == TABLES.ATTEMPTS:
+        if len(runs) == 3 * TABLES.RUNS:
             pytest.skip(
                 f"skipped: the machine is too busy, {len(runs)} runs have {TABLES.RUNS} valid ones not yet"
             )
         runs.append(TABLES.kernel(point, len(runs) + 1))
-    packet = [TABLES.simulated(point, seed) for seed in TABLES.SEEDS]
+    noise = TABLES.median(runs, "lag_p99_s") if noisy else 0.0
+    packet = [TABLES.simulated(point, seed, noise) for seed in TABLES.SEEDS]
+    said = TABLES.verdicts({**point, "kernel": runs, "simulated": packet}, "simulated")
+    spread = {key: TABLES.spread(runs, key) for key, verdict in said.items() if verdict == "spread"}
+    if spread and "apart" not in said.values():
+        pytest.skip(f"skipped: the kernel's own runs are further apart: {spread}")
     return {key: (TABLES.median(runs, key), TABLES.median(packet, key)) for key in (*TABLES.KEYS, "share")}
 
 
@@ -57,16 +64,20 @@ def both(name: str) -> dict[str, tuple[float, float]]:
 @pytest.mark.parametrize(
     "name",
     [
+        "linux-reno, 1 ms, 2 packets",
+        "linux-cubic, 1 ms, 2 packets",
+        "bbr, 1 ms, 2 packets",
+        "linux-cubic, 1 ms, 8 packets",
+        "bbr, 1 ms, 8 packets",
         "linux-reno, 1 ms, 33 packets",
         "linux-cubic, 1 ms, 33 packets",
-        "bbr, 1 ms, 8 packets",
         "linux-reno, 20 ms, 42 packets",
         "bbr, 20 ms, 42 packets",
     ],
 )
 def test_one_flow_agrees(name: str) -> None:
-    """Goodput within 3 %, mean queue 10 %, retransmissions 20 %."""
-    found = both(name)
+    """Goodput within 3 %, mean queue 10 %, retransmissions 20 %, with the noise of the kernel's runs."""
+    found = both(name, noisy=True)
     for key, rel in (("goodput_bps", 0.03), ("queue_mean_packets", 0.10), ("retransmits", 0.20)):
         kernel, packet = found[key]
         assert packet == pytest.approx(kernel, rel=rel), key
@@ -87,7 +98,7 @@ def test_an_incast_agrees(name: str) -> None:
 
 @needs_live
 @pytest.mark.full
-@pytest.mark.parametrize("name", [name for name in POINTS if name.startswith("linux-cubic and bbr")])
+@pytest.mark.parametrize("name", [name for name in POINTS if " and " in name])
 def test_two_flows_share_alike(name: str) -> None:
     """Shares within ten points."""
     kernel, packet = both(name)["share"]
