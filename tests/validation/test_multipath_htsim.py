@@ -56,7 +56,7 @@ SLOW = {
     ("rccc", "reps"): (194.079, 213.169),
 }
 
-# What misses the goals, and by how much: the last of NSCC's eight depends on the seed by 1.5 % (one standard deviation; docs/validation.md).
+# What misses the goals, and by how much. The last of NSCC's eight depends on the seed: docs/validation.md.
 LAST_DIFFERS = {("nscc", 8): "+1.7 %"}
 
 
