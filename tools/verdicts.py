@@ -105,7 +105,10 @@ def table(page: bool) -> str:
         where += f" (of {', '.join(lacking)}: `reproduce --paper KEY`)"
     pins = f"Pinned are {lengths['full']} of these at full length and {lengths['quick']} at quick length"
     third, lengths = _counted(ledger.PART_THREE, shown)
-    spread = "Part III, sprayed and receiver-driven transports: headline statements, from memory too"
+    spread = (
+        "Part III, sprayed and receiver-driven transports: headline statements, from memory too, and the "
+        "data of Homa's figures"
+    )
     more = f"Pinned are {lengths['full']} of these at full length and {lengths['quick']} at quick length"
     return (
         f"{BEGIN}\n{text}\n\n{said}.\n\n{apart}:\n\n{second}\n\n{pins}.\n\n{spread}:\n\n{third}\n\n{more}.\n"

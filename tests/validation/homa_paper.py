@@ -26,6 +26,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 import penstock
+from penstock.experiments.homa import setup
 from penstock.models import homa
 
 FOLDER = Path(os.environ.get("PENSTOCK_HOMA_REFERENCE", "no-reference"))
@@ -42,43 +43,11 @@ SETTINGS = {
     "NDP": "ndp:header=58",
 }
 
-# W1: share of messages of at most 1, 2, ..., 15 bytes (Atikoglu et al., SIGMETRICS 2012).
-_W1_FIRST = (
-    0.00583,
-    0.18403,
-    0.27642,
-    0.2766,
-    0.304,
-    0.30465,
-    0.31071,
-    0.31094,
-    0.31931,
-    0.32768,
-    0.41757,
-    0.41849,
-    0.42175,
-    0.44155,
-    0.47,
-)
-
-
-def w1() -> tuple[list[float], list[float]]:
-    """Sizes and cdf of W1: above 15 bytes a generalised Pareto distribution, rounded to bytes."""
-    k, sigma = 0.348238, 214.476
-    sizes, cdf = [float(i) for i in range(1, 16)], list(_W1_FIRST)
-    n = 16
-    while cdf[-1] < 1.0 - 2e-8:
-        sizes.append(float(n))
-        cdf.append(1.0 - 0.53 / (1.0 + (n + 0.5 - 15.0) * k / sigma) ** (1.0 / k))
-        n = n + 1 if n < 300 else int(n * 1.01)
-    cdf[-1] = 1.0
-    return sizes, cdf
-
 
 def distribution(workload: str) -> tuple[list[float], list[float]]:
     """Sizes and cdf, a step function: a message has the first size whose cdf is not below its draw."""
     if workload == "W1":
-        return w1()
+        return setup.w1()
     table = pl.read_csv(FOLDER / "homa_workload_cdfs.csv").filter(pl.col("workload") == workload)
     unit = 1 if table["unit"][0] == "B" else PAYLOAD
     cdf = table["cdf"].to_list()

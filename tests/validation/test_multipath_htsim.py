@@ -56,7 +56,7 @@ SLOW = {
     ("rccc", "reps"): (194.079, 213.169),
 }
 
-# What misses the goals, and by how much: the last of NSCC's eight depends on the seed by 1.5 % (one standard deviation; docs/validation.md).
+# What misses the goals, and by how much. The last of NSCC's eight depends on the seed: docs/validation.md.
 LAST_DIFFERS = {("nscc", 8): "+1.7 %"}
 
 
@@ -111,15 +111,15 @@ def test_one_link_at_a_tenth(case: tuple[str, str], tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_ndp_leaves_a_slow_path_out(tmp_path: Path) -> None:
-    """With the scoreboard the largest completion is near that without a slow link; without it a flow whose
-    share of the slow link is a sixteenth of its packets takes a fifth longer. Nobody tells the senders.
+    """A slow link, of which nobody tells the senders, costs the largest completion less than half of what
+    it does without the scoreboard, where each has a thirty-second of its packets on every path.
     """
     with_ = htsim.PROTOCOLS["ndp"].replace("PATHS", "32")
     flows, without = htsim.permutation(), f"{with_},scoreboard=false"
     whole = htsim.run(tmp_path, flows, with_, seed=1)
     slow = [htsim.run(tmp_path, flows, text, seed=1, slow=True) for text in (with_, without)]
     last, on, off = (1e6 * one.transfers["fct_s"].to_numpy().max() for one in (whole, *slow))
-    assert on < 1.05 * last and off > 1.15 * last, (last, on, off)
+    assert on - last < (off - last) / 2 and off > 1.15 * last, (last, on, off)
 
 
 def ring(advance: str) -> float:

@@ -39,7 +39,17 @@ from penstock.ledger.criteria import (
 )
 from penstock.ledger.judging import Verdict, counts, judge, reproduce, write
 from penstock.ledger.lab import Derive, Lab, NotRun
-from penstock.ledger.selection import LIVE, PAPERS, PART_THREE, PART_TWO, folder, lacks, rows, select
+from penstock.ledger.selection import (
+    LIVE,
+    PAPERS,
+    PART_THREE,
+    PART_TWO,
+    REMEMBERED,
+    folder,
+    lacks,
+    rows,
+    select,
+)
 from penstock.ledger.space import Space
 
 # In the order of the table: what a row or claim may come to.
@@ -55,6 +65,7 @@ __all__ = [
     "PAPERS",
     "PART_THREE",
     "PART_TWO",
+    "REMEMBERED",
     "UNDECIDED",
     "UNEXPLAINED",
     "VERDICTS",

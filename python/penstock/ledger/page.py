@@ -23,7 +23,7 @@ from penstock.ledger import holding, marks
 from penstock.ledger.claims import IN_PART, NOT_RUN, UNEXPLAINED, Claim, Judged
 from penstock.ledger.criteria import CONFIRMED, DIFFERS, UNDECIDED
 from penstock.ledger.judging import Verdict, counts
-from penstock.ledger.selection import PAPERS, PART_THREE, PART_TWO
+from penstock.ledger.selection import PAPERS, REMEMBERED
 from penstock.report import slug
 from penstock.svg import Sprite
 
@@ -122,7 +122,7 @@ def write(found: Sequence[Verdict], path: Path, *, quick: bool, provenance: dict
     tally = counts(found)
     text = env.get_template("ledger.html.j2").render(
         papers=papers,
-        remembered=[paper.key for paper in papers if paper.key in (*PART_TWO, *PART_THREE)],
+        remembered=[paper.key for paper in papers if paper.key in REMEMBERED],
         counted=[(name, tally[name]) for name in ORDER if tally[name]],
         rows=Counter(v.verdict for v in found),
         order=ORDER,

@@ -29,12 +29,15 @@ PAPERS = {
     "swift": "swift",
     "ndp": "ndp",
     "reps": "reps",
+    "homa": "homa",
 }
 
 # Papers on lossless Ethernet and RDMA, whose statements are from memory: counted apart from the five above.
 PART_TWO = ("dcqcn", "timely", "hpcc", "swift")
-# Papers on sprayed and receiver-driven transports, from memory, too, and apart.
-PART_THREE = ("ndp", "reps")
+# Papers on sprayed and receiver-driven transports, apart, too: two from memory, and the data of Homa's.
+PART_THREE = ("ndp", "reps", "homa")
+# Those whose texts were not at hand.
+REMEMBERED = (*PART_TWO, "ndp", "reps")
 
 # Ending of a live row's id: that of the row it is the live variant of, and this.
 LIVE = "-live"

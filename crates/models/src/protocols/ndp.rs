@@ -238,7 +238,7 @@ struct Scoreboard {
     rests: Vec<u8>,
 }
 
-/// Rounds without an outlier (chosen: long beside the three or four in which it shows).
+/// Rounds without an outlier (chosen: long beside the six or so in which it shows).
 const REST: u8 = 16;
 
 impl Scoreboard {
@@ -246,13 +246,14 @@ impl Scoreboard {
         let n = paths as usize;
         Scoreboard { trims: vec![0; n], losses: vec![0; n], rests: vec![0; n] }
     }
-    /// The paths of a round. Outlier (chosen): three standard deviations of a Poisson count above the mean of all, and one packet more; a loss,
-    /// which is rare where switches trim, where others have less than half as many.
+    /// The paths of a round. Outlier (chosen): five standard deviations of a Poisson count above the mean of all, and two packets more, which
+    /// chance does to one of 64 paths in some ten thousand rounds; a loss, which is rare where switches trim, where others have less than
+    /// half as many.
     fn round(&mut self, paths: &mut Vec<u32>) {
         let n = self.trims.len() as f64;
         let mean = |of: &[u16]| of.iter().map(|k| f64::from(*k)).sum::<f64>() / n;
         let (trims, losses) = (mean(&self.trims), mean(&self.losses));
-        let most = trims + 3.0 * libm::sqrt(trims) + 1.0;
+        let most = trims + 5.0 * libm::sqrt(trims) + 2.0;
         paths.clear();
         for i in 0..self.trims.len() {
             if self.rests[i] > 0 {
@@ -759,12 +760,12 @@ mod tests {
     #[test]
     fn outliers_among_the_paths_rest() {
         let (mut scoreboard, mut paths) = (Scoreboard::new(16), Vec::new());
-        // Two trims of 2: the mean is 1/8, and 1/8 + 3 sqrt(1/8) + 1 = 2.19.
-        scoreboard.trims[3] = 2;
+        // Five trims of 5: the mean is 5/16, and 5/16 + 5 sqrt(5/16) + 2 = 5.11.
+        scoreboard.trims[3] = 5;
         scoreboard.round(&mut paths);
         assert_eq!(paths.len(), 16);
-        // Three of 3: 3/16 + 3 sqrt(3/16) + 1 = 2.49.
-        scoreboard.trims[3] = 3;
+        // Six of 6: 6/16 + 5 sqrt(6/16) + 2 = 5.44.
+        scoreboard.trims[3] = 6;
         for _ in 0..REST {
             scoreboard.round(&mut paths);
             assert!(paths.len() == 15 && !paths.contains(&3));

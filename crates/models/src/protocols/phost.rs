@@ -81,6 +81,13 @@ pub const PHOST: Protocol = Protocol {
         ParamSpec::new("header", Kind::Size, "40", "headers of a packet", "YAPS: 40").range(20.0, 1000.0),
         ParamSpec::new("control", Kind::Size, "", "a request, a token, what says that all has arrived; unset = as the headers of a packet", "YAPS: 40")
             .range(20.0, 1000.0),
+        ParamSpec::new(
+            "apart",
+            Kind::Bool,
+            "true",
+            "messages that begin with tokens have a priority of their own; false = all data have one",
+            "YAPS: a third level, where it is set",
+        ),
         ParamSpec::new("buffer", Kind::Amount, "", "what a port holds; unset = two pipes of 6 packets more", "as pFabric's").range(1.0, 1e12),
         ParamSpec::new(
             "repeat",
@@ -101,6 +108,7 @@ pub const PHOST: Protocol = Protocol {
             resend: p.is_set("resend").then(|| p.float("resend")),
             header: p.bytes("header").0 as u32,
             control: p.bytes(if p.is_set("control") { "control" } else { "header" }).0 as u32,
+            apart: p.flag("apart"),
             repeat: p.is_set("repeat").then(|| p.dur("repeat")),
         };
         let buffer = p.is_set("buffer").then(|| p.amount("buffer"));
@@ -131,6 +139,7 @@ struct Settings {
     resend: Option<f64>,
     header: u32,
     control: u32,
+    apart: bool,
     repeat: Option<Dur>,
 }
 
@@ -332,7 +341,8 @@ impl PHost {
         packet.set_word(1, number);
         set_wide(packet, total);
         packet.set_word(4, u32::from(free));
-        let priority = if total.div_ceil(mss) <= most { SHORT } else { LONG };
+        let first = !self.s.apart || total.div_ceil(mss) <= most;
+        let priority = if first { SHORT } else { LONG };
         let mut cell =
             Cell::new(slot, wire).with_priority(priority).with_class(o.class).with_payload().with_noise();
         (cell.to, cell.entropy) = (o.dst, path);

@@ -1,0 +1,204 @@
+"""Slowdown by message size, W1 at 80 %: Homa, pFabric, pHost and PIAS beside the published data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock import figures
+from penstock.experiments.homa import setup
+from penstock.experiments.lossless import chosen
+from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, at_most, ordered
+from penstock.runs import Run
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+
+PAPER = "homa"
+CHOSEN = chosen(__file__)
+BINS = setup.published()
+# The transports whose control packets the published set-up leaves open, with how many a message of one packet
+# has, and the experiment on them: hardly any bytes, and counted as load.
+OTHERS = {"pFabric": 1, "pHost": 3, "PIAS": 1}
+SMALL = 20
+WHERE = "section 5.2, the figures on slowdown by message size, W1 at 80 %: their published data"
+WHY = (
+    "ten per cent of a bin's number, in 85 % of the bins: a message's place in a queue is a matter of chance"
+)
+
+
+def by_size(run: Run) -> dict[str, float]:
+    """Percentiles of every transport's bins, "Homa.p50.0" ..."""
+    found = setup.slowdowns(CHOSEN, run.tables, str(run.scenario["set"]["duration"]))
+    return {
+        f"{name}.{key}": value
+        for name, bins in BINS.items()
+        for key, value in setup.percentiles(found, bins).items()
+    }
+
+
+def _slowdowns(
+    lab: Lab, at: Mapping[str, Any], duration: str, transports: Sequence[str], small: Iterable[str]
+) -> dict[str, Any]:
+    cases = [(name, int(at["control.bytes"]), 0) for name in transports]
+    cases += [(name, SMALL, SMALL * OTHERS[name]) for name in small]
+    points = [
+        setup.point(at, lab.out, setup.protocol(at, name, control), duration, counted)
+        for name, control, counted in cases
+    ]
+    found = lab.sweep(points, keep=("flows", "transfers"), derive=by_size)
+    measured: dict[str, Any] = {"at": {}, "small": {}}
+    for i, ((name, _, _), runs) in enumerate(zip(cases, found, strict=True)):
+        numbers = {
+            key: [float(runs.mean(f"{name}.{key}.{j}")) for j in range(len(BINS[name]))]
+            for key in ("p50", "p99")
+        }
+        measured["at" if i < len(transports) else "small"][name] = numbers
+    return measured
+
+
+def _measure(lab: Lab) -> Measurement:
+    return _slowdowns(lab, CHOSEN, lab.pick("2ms", "500us"), tuple(BINS), OTHERS)
+
+
+def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return _slowdowns(lab, {**CHOSEN, **settings}, "500us", tuple(BINS), ())
+
+
+def _measure_order(lab: Lab) -> Measurement:
+    return _slowdowns(lab, CHOSEN, lab.pick("2ms", "500us"), ("Homa",), OTHERS)
+
+
+def differences(measured: Mapping[str, Any], name: str, key: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """By what a transport's numbers differ from the published ones, bin by bin, as shares of these."""
+    stated = np.array([one[2 if key == "p50" else 3] for one in BINS[name]])
+    return np.asarray(measured[name][key]) / stated - 1
+
+
+def near(measured: Mapping[str, Any], name: str, key: str) -> float:
+    """Share of the bins within ten per cent."""
+    return float(np.mean(np.abs(differences(measured, name, key)) <= 0.1))
+
+
+def _mean(m: Measurement, name: str) -> Estimate:
+    """Mean over the bins of the 99th percentile, with small control packets for those where they are open."""
+    return Estimate.exact(float(np.mean(m["small" if name in m["small"] else "at"][name]["p99"])))
+
+
+def _claims(name: str) -> tuple[Claim, Claim]:
+    def claim(what: str, text: str, key: str) -> Claim:
+        return Claim(
+            f"{name.lower()}-{what}",
+            f"{name}: {text} of slowdown by size",
+            "number",
+            "published",
+            lambda m: Estimate.exact(near(m["at"], name, key)),
+            at_least(0.85),
+            where=WHERE,
+            why=WHY,
+        )
+
+    return claim("median", "medians", "p50"), claim("tail", "99th percentiles", "p99")
+
+
+def _said(m: Measurement, name: str) -> str:
+    """Range of the differences with control packets as chosen and small."""
+    parts = []
+    for size, of in ((f"{CHOSEN['control.bytes']} bytes", m["at"]), (f"{SMALL} bytes as load", m["small"])):
+        both = [differences(of, name, key) for key in ("p50", "p99")]
+        ranges = " and ".join(f"{100 * d.min():+.0f} to {100 * d.max():+.0f} %" for d in both)
+        parts.append(f"{size} {ranges}")
+    return "medians and 99th percentiles with control packets of " + ", of ".join(parts)
+
+
+def _halves(m: Measurement, name: str) -> bool:
+    """Small control packets bring a transport's numbers to half their distance or less."""
+    return all(
+        np.abs(differences(m["small"], name, key)).mean()
+        <= 0.5 * np.abs(differences(m["at"], name, key)).mean()
+        for key in ("p50", "p99")
+    )
+
+
+def _cause(name: str) -> Cause:
+    return Cause(
+        "messages of W1 are so short that an acknowledgement, a request or a token of 96 bytes on the wire "
+        "is a third of them; in the published simulation these are hardly anything, and part of the load",
+        holds=lambda m: _halves(m, name),
+        evidence=lambda m: _said(m, name),
+        of=(f"{name.lower()}-median", f"{name.lower()}-tail"),
+    )
+
+
+def _draw(m: Measurement, lab: Lab) -> list[Path]:
+    with figures.style():
+        figure, axes = figures.new(1, 2)
+        for ax, key, at in zip(axes, ("p50", "p99"), (2, 3), strict=True):
+            for i, (name, bins) in enumerate(BINS.items()):
+                edges = [one[1] for one in bins]
+                ax.plot(edges, [one[at] for one in bins], "--", color=figures.PALETTE[i], linewidth=1)
+                best = m["small" if name in m["small"] else "at"][name][key]
+                ax.plot(edges, best, "o", color=figures.PALETTE[i], markersize=3, label=name)
+            ax.set(
+                xscale="log",
+                xlabel="message, bytes",
+                ylabel="slowdown",
+                title=f"W1, 80 %: {key}, dashed: published",
+                ylim=(1, None),
+            )
+        axes[0].legend()
+    return [lab.save(figure, "homa-w1")]
+
+
+HOMA_W1 = Row(
+    "HOMA-W1",
+    PAPER,
+    "Slowdown by message size of four transports, W1 at 80 % (section 5.2)",
+    claims=tuple(claim for name in BINS for claim in _claims(name)),
+    measure=_measure,
+    draw=_draw,
+    causes=tuple(_cause(name) for name in OTHERS),
+    matters=("control.bytes",),
+    probe=_probe,
+)
+
+HOMA_ORDER = Row(
+    "HOMA-O",
+    PAPER,
+    "Homa beside the others: mean over the sizes of the 99th percentile, W1 at 80 % (abstract)",
+    claims=(
+        Claim(
+            "better",
+            "Homa's 99th percentiles are lower than those of pHost and PIAS",
+            "order",
+            "2.3 against 3.2 and 3.4",
+            lambda m: {
+                "Homa": _mean(m, "Homa"),
+                "the better of pHost and PIAS": min(
+                    (_mean(m, name) for name in ("pHost", "PIAS")), key=lambda e: e.mean
+                ),
+            },
+            ordered("Homa", "the better of pHost and PIAS"),
+            quote="significantly better than pHost, PIAS, and NDP for almost all message sizes and workloads",
+            where="abstract",
+        ),
+        Claim(
+            "equal",
+            "and about those of pFabric",
+            "ratio",
+            "roughly equal",
+            lambda m: Estimate.exact(_mean(m, "Homa").mean / _mean(m, "pFabric").mean),
+            at_most(1.2),
+            quote="Homa's latency is roughly equal to pFabric",
+            where="abstract",
+            why="a fifth: 'roughly'",
+        ),
+    ),
+    measure=_measure_order,
+    cheap=True,
+)
+
+ROWS: list[Row] = [HOMA_W1, HOMA_ORDER]
