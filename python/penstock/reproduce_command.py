@@ -95,6 +95,8 @@ def reproduce(
     chosen = ledger.select(ids or (), paper or (), live=live)
     if live and not (everything or ids or paper):
         chosen = [row for row in chosen if row.view]
+    if not search:
+        _plan(chosen, "full" if full else "quick", out)
     bar, store = Bar("rows"), Store(out / "store", "--out")
     words = ["penstock", "reproduce", *(["--all"] if everything else []), *(ids or [])]
     words += [word for key in paper or [] for word in ("--paper", key)]
@@ -151,6 +153,26 @@ def _judge(
             complain(line)
         note(f"pinned verdicts: {len(moved)} moved, {len(missing)} claims are not pinned")
     return RUN_FAILED if failed or moved else DONE
+
+
+# From this much work on a reproduction says beforehand how long it will take (s).
+LONG_S = 600.0
+
+
+def _plan(chosen: Sequence[Row], length: str, out: Path) -> None:
+    """Say how long a long reproduction took when its verdicts were pinned."""
+    from penstock.ledger import pinned
+
+    known = {paper: pinned.seconds(paper, length) for paper in dict.fromkeys(row.paper for row in chosen)}
+    times = [known[row.paper][row.id] for row in chosen if row.id in known[row.paper]]
+    if sum(times) < LONG_S:
+        return
+    others = len(chosen) - len(times)
+    rest = f"; {others} rows more whose time is not known" if others else ""
+    note(
+        f"some {sum(times) / 3600:.1f} h of one core for {len(times)} rows{rest}; stopped, it goes on "
+        f"where it was with the same --out ({out})"
+    )
 
 
 def _search(chosen: Sequence[Row], lab: Lab, points: int, pin: bool, as_json: bool, bar: Bar) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -371,9 +372,9 @@ def test_a_search_finds_where_claims_hold_and_is_not_made_twice(paper, tmp_path)
     CALLS.clear()
     one, lab = searched(), Lab(tmp_path, jobs=2)
     entry = search.search(one, lab, points=64)
-    # The chosen one, 64 and, because some have no result, 64 more, and 16 near the best for the claim that
-    # holds nowhere.
-    assert len(CALLS) == 145 and entry["points"] == 128
+    # The chosen one, 64 and, because some have no result, 64 more, 16 near the best for the claim that holds
+    # nowhere, and 6 with one parameter changed.
+    assert len(CALLS) == 151 and entry["points"] == 128
     assert set(entry["claims"]) == {"high", "sure", "never"}
     high = entry["claims"]["high"]
     lost = high["at"].count("x")
@@ -386,10 +387,12 @@ def test_a_search_finds_where_claims_hold_and_is_not_made_twice(paper, tmp_path)
     assert words[0].startswith("holds when a.gain >= 0.7") and f"{told} points of a.gain" in words[0]
     assert words[1].startswith(f"robust: stays confirmed in 100% of {told} points of")
     nowhere = f"nowhere in {told} points of a.gain, a.rule, a.flows ({lost} more have no result)"
-    assert words[2] == f"{nowhere} and 16 more where it is nearest"
+    alone = "none of 6 changes of one parameter alone makes it hold"
+    assert words[2] == f"{nowhere} and 16 more where it is nearest; {alone}"
     assert words[3] == ""
+    assert high["singly"] == ["a.gain: 1 instead of 0.5"] and "singly" not in entry["claims"]["sure"]
     assert search.search(one, lab, points=64) == entry
-    assert len(CALLS) == 145, "every probe was kept"
+    assert len(CALLS) == 151, "every probe was kept"
 
 
 def test_what_the_search_does_not_bear_out_is_said(paper, tmp_path):
@@ -433,6 +436,21 @@ def test_a_row_on_which_nothing_open_bears_says_so(paper):
         row(claim(criteria.at_least(2)), measure=lambda lab: {}, rests_on=("a.link",), matters=("a.gain",))
 
 
+@pytest.mark.parametrize("fixed", [r for r in ledger.rows() if r.rests_on], ids=lambda r: r.id)
+def test_a_row_that_says_nothing_is_open_reads_stated_values_alone(fixed, tmp_path, monkeypatch):
+    read = set()
+
+    class Watched(dict):
+        def __getitem__(self, name):
+            read.add(name)
+            return super().__getitem__(name)
+
+    module = sys.modules[fixed.measure.__module__]
+    monkeypatch.setattr(module, "CHOSEN", Watched(module.CHOSEN))
+    fixed.measure(Lab(tmp_path, smallest=True))
+    assert set(fixed.rests_on) <= read <= set(holding.space(fixed.paper).stated)
+
+
 def test_a_killed_search_goes_on_where_it_was(paper, tmp_path, monkeypatch):
     CALLS.clear()
 
@@ -446,7 +464,7 @@ def test_a_killed_search_goes_on_where_it_was(paper, tmp_path, monkeypatch):
     assert 15 < len(CALLS) < 64, "it stopped on the way, however fast the threads are"
     search.search(one, lab, points=64)
     keys = [json.dumps(settings, sort_keys=True) for settings in CALLS]
-    assert len(set(keys)) == len(keys) == 145
+    assert len(set(keys)) == len(keys) == 151
 
 
 def test_committed_searches_are_shown_and_stale_ones_named(paper, tmp_path, monkeypatch):
@@ -460,6 +478,8 @@ def test_committed_searches_are_shown_and_stale_ones_named(paper, tmp_path, monk
     assert float(kept["joint"]["settings"]["a.gain"]) >= 0.7
     verdict = ledger.judge(one, lab)
     assert verdict.claims[0].holds_when.startswith("holds when a.gain >= 0.7")
+    assert verdict.claims[0].because == ((holding.ONE_CHOICE, "a.gain: 1 instead of 0.5"),)
+    assert [one.reason for one in verdict.claims[2:3]] == [ledger.UNEXPLAINED]
     drawn = {claim.id: holding.map_of(one, claim.id) for claim in one.claims}
     assert [name for name, found in drawn.items() if found] == ["high"], (
         "points without a result are no place where it fails"
@@ -470,6 +490,7 @@ def test_committed_searches_are_shown_and_stale_ones_named(paper, tmp_path, monk
     holding.space.cache_clear()
     verdict = ledger.judge(one, lab)
     assert verdict.claims[0].holds_when.startswith("stale, the ranges have changed since: holds when")
+    assert verdict.claims[0].reason == ledger.UNEXPLAINED, "a stale search is the reason of nothing"
     assert verdict.figures == ()
 
 

@@ -1,9 +1,9 @@
 """Where in the space of open parameters claims hold: what a search has found, committed as data and shown.
 
 `holds.json` beside a paper's rows. Per row: the parameters varied, their number of points, a hash of
-their ranges, the engine; per claim a letter for each point (c confirmed, d differs, u undecided, x no result)
-and the rule that describes where it holds. Shares are of the points that have a result. What was found with
-other ranges is shown as stale.
+their ranges, the engine, what one point simulates; per claim a letter for each point (c confirmed, d differs,
+u undecided, x no result) and the rule that describes where it holds. Shares are of the points that have a
+result. What was found with other ranges is shown as stale.
 """
 
 from __future__ import annotations
@@ -63,16 +63,41 @@ def words(row: Row, claim: str, found: Mapping[str, Any] | None = None, verdict:
     if row.rests_on:
         return _settled(row, verdict)
     rows = (document(row.paper) if found is None else found)["rows"]
-    whose, name = row.id, claim
-    repeats = next((one.same_as for one in row.claims if one.id == claim), "")
-    if repeats:
-        whose, _, name = repeats.partition("/")
+    whose, name = _meant(row, claim)
     entry = rows.get(whose)
     if entry is None or name not in entry["claims"]:
         return ""
     text = _words(entry, entry["claims"][name], verdict)
-    old = _moved(row.paper, entry) if repeats else stale(row, entry)
+    if entry.get("length"):
+        text += f"; a point is {entry['length']}"
+    if entry["claims"][name].get("singly") == []:
+        text += f"; none of {entry['singly']} changes of one parameter alone makes it hold"
+    old = _moved(row.paper, entry) if whose != row.id else stale(row, entry)
     return f"stale, the ranges have changed since: {text}" if old else text
+
+
+ONE_CHOICE = (
+    "what the paper leaves open decides it: with one other choice, all else as it is, the statement holds"
+)
+
+
+def one_choice(row: Row, claim: str) -> str:
+    """The single changes of an open parameter that make a claim hold that differs at the chosen values, with
+    semicolons; "" where there is none, or the search is stale or was not made.
+    """
+    whose, name = _meant(row, claim)
+    entry = document(row.paper)["rows"].get(whose)
+    if entry is None or name not in entry["claims"]:
+        return ""
+    old = _moved(row.paper, entry) if whose != row.id else stale(row, entry)
+    return "" if old else "; ".join(entry["claims"][name].get("singly", ()))
+
+
+def _meant(row: Row, claim: str) -> tuple[str, str]:
+    """The row and claim that were searched for a claim: those that it repeats, or its own."""
+    repeats = next((one.same_as for one in row.claims if one.id == claim), "")
+    whose, _, name = repeats.partition("/")
+    return (whose, name) if repeats else (row.id, claim)
 
 
 def _settled(row: Row, verdict: str) -> str:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from penstock.ledger import holding, pinned
 from penstock.ledger.claims import (
     IN_PART,
     NOT_RUN,
+    UNEXPLAINED,
     Judged,
     Measurement,
     Row,
@@ -51,6 +53,10 @@ class Verdict:
     points: int = 0
     runs: int = 0
     """How many points were simulated for it, and runs in all; none where a model answers."""
+    cost_s: float | None = None
+    """Processor time of measuring, shared runs not counted again; None where some of its runs were in the
+    store or were made elsewhere.
+    """
 
     @property
     def shown(self) -> str:
@@ -95,7 +101,7 @@ def judge(row: Row, lab: Lab) -> Verdict:
     A row that raises is `not run` with the exception in one line as reason, and its traceback in
     `out`/failed-<id>.txt. KeyboardInterrupt passes through.
     """
-    started = time.perf_counter()
+    started, began, stored = time.perf_counter(), time.process_time(), lab.from_store
     lab.used()
     measurement: Measurement | None = None
     claims: tuple[Judged, ...]
@@ -104,6 +110,7 @@ def judge(row: Row, lab: Lab) -> Verdict:
         if lacking:
             raise NotRun(f"live runs are not possible here: {lacking}")
         measurement, claims = settle(row, lab)
+        cost = time.process_time() - began
         figures = tuple(row.draw(measurement, lab)) if row.draw is not None else ()
     except KeyboardInterrupt:
         raise
@@ -129,6 +136,7 @@ def judge(row: Row, lab: Lab) -> Verdict:
         measurement=measurement,
         points=len(used),
         runs=sum(len(runs.runs) for runs in used),
+        cost_s=cost if lab.here and lab.from_store == stored else None,
     )
 
 
@@ -154,9 +162,21 @@ def settle(row: Row, lab: Lab) -> tuple[Measurement, tuple[Judged, ...]]:
     if lab.quick:
         judged = [_at_quick_length(row, one) for one in judged]
     claims = tuple(
-        replace(one, holds_when=holding.words(row, one.claim.id, verdict=one.verdict)) for one in judged
+        replace(one, holds_when=holding.words(row, one.claim.id, verdict=one.verdict))
+        for one in map(partial(_by_one_choice, row), judged)
     )
     return measurement, claims
+
+
+def _by_one_choice(row: Row, one: Judged) -> Judged:
+    """A claim that no cause explains, with what the search found of it: one open parameter decides."""
+    if one.verdict != DIFFERS or one.reason != UNEXPLAINED:
+        return one
+    changes = holding.one_choice(row, one.claim.id)
+    if not changes:
+        return one
+    because = ((holding.ONE_CHOICE, changes),)
+    return replace(one, reason=f"{holding.ONE_CHOICE} ({changes})", because=because)
 
 
 def _at_quick_length(row: Row, one: Judged) -> Judged:

@@ -82,6 +82,11 @@ class Lab:
         self._live: dict[str, RunSet] = {}
         self._used: list[_Used] = []
 
+    @property
+    def here(self) -> bool:
+        """Whether its runs are made by this process."""
+        return self._executor is None
+
     def fork(self) -> Lab:
         """A lab for another thread: one run at a time, the same store."""
         return Lab(

@@ -2,7 +2,8 @@
 
 `pinned.json` beside a paper's rows: length -> claim ("D-10/rise") -> `verdict` and `value`. A verdict that
 changed, or a number that left the interval it was pinned with, is a result that moved: find out why, then pin
-anew and say so in CHANGELOG.md.
+anew and say so in CHANGELOG.md. Under "seconds", length -> row -> the processor time that measuring it took
+when it was pinned, from which the next reproduction says how long it will take.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from penstock.ledger.judging import Verdict
 
 FILE = "pinned.json"
+LENGTHS = ("full", "quick")
+SECONDS = "seconds"
 # A number that was pinned without an interval may move by this share of itself: another machine's libm.
 EXACT = 1e-6
 # What is left of exact arithmetic is zero.
@@ -28,6 +31,10 @@ ROUNDING = 1e-9
 
 def load(paper: str, path: Path | None = None) -> dict[str, dict[str, Any]]:
     """The pinned claims of a paper by length; empty where there are none."""
+    return {key: claims for key, claims in _document(paper, path).items() if key in LENGTHS}
+
+
+def _document(paper: str, path: Path | None = None) -> dict[str, dict[str, Any]]:
     try:
         found: dict[str, dict[str, Any]] = json.loads(
             (path or folder(paper) / FILE).read_text(encoding="utf-8")
@@ -35,6 +42,13 @@ def load(paper: str, path: Path | None = None) -> dict[str, dict[str, Any]]:
     except FileNotFoundError:
         return {}
     return found
+
+
+def seconds(paper: str, length: str) -> dict[str, float]:
+    """Processor time (s) of measuring a paper's rows at "quick" or "full", where it was pinned. The first of
+    rows that share runs has the time of these.
+    """
+    return {row: float(time) for row, time in _document(paper).get(SECONDS, {}).get(length, {}).items()}
 
 
 def at_full_length(paper: str, claim: str) -> str:
@@ -60,10 +74,15 @@ def write(verdicts: Sequence[Verdict], length: str, where: Path | None = None) -
     for paper in dict.fromkeys(v.row.paper for v in verdicts):
         own = [v for v in verdicts if v.row.paper == paper and v.verdict != NOT_RUN]
         path = (where / paper if where else folder(paper)) / FILE
-        document = load(paper, path)
+        document = _document(paper, path)
         gone = tuple(f"{v.row.id}/" for v in own)
         kept = {key: value for key, value in document.get(length, {}).items() if not key.startswith(gone)}
         document[length] = dict(sorted({**kept, **entries(own)}.items()))
+        times = document.setdefault(SECONDS, {}).setdefault(length, {})
+        times |= {v.row.id: round(v.cost_s, 1) for v in own if v.cost_s is not None}
+        document[SECONDS] = {
+            key: dict(sorted(rows.items())) for key, rows in sorted(document[SECONDS].items())
+        }
         path.parent.mkdir(parents=True, exist_ok=True)
         results.put(path, json.dumps(dict(sorted(document.items())), indent=1) + "\n")
         written.append(path)

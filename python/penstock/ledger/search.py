@@ -2,9 +2,10 @@
 
 A row's `probe` is evaluated at the chosen point and at a Latin hypercube of the parameters that matter to it.
 A claim that differs at the chosen point and holds at few others is looked for once more near the points where
-its criterion was missed least. A point that the probe cannot measure says nothing of a claim: it is counted
-apart. Every probe's numbers are kept under `out`/probes by content, every simulation in the lab's store: rows
-share what they simulate, and a search that was stopped goes on where it was.
+its criterion was missed least, and each parameter is changed alone, all others as chosen: where that makes
+it hold, what the paper leaves open is the reason. A point that the probe cannot measure says nothing of a
+claim: it is counted apart. Every probe's numbers are kept under `out`/probes by content, every simulation in
+the lab's store: rows share what they simulate, and a search that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from penstock import _engine, results
 from penstock import scenario as scenarios
-from penstock.ledger import holding
+from penstock.ledger import holding, selection
 from penstock.ledger.claims import Claim, Measurement, Row, from_plain, plain
 from penstock.ledger.criteria import CONFIRMED, DIFFERS, UNDECIDED
 from penstock.ledger.lab import Lab, source_hash
@@ -62,6 +64,7 @@ def search(
         "seed": lab.seed,
         "engine": _engine.__version__,
         "points": len(shares),
+        "length": _length(row, lab),
         "claims": {},
     }
     for claim in row.claims:
@@ -83,6 +86,32 @@ def search(
             what["rule"] = box.words([space[name] for name in names])
             what["precision"], what["coverage"] = round(box.precision, 3), round(box.coverage, 3)
         entry["claims"][claim.id] = what
+    return with_single(row, lab, entry, on_progress)
+
+
+def with_single(
+    row: Row, lab: Lab, entry: dict[str, Any], on_progress: Callable[[float], None] | None = None
+) -> dict[str, Any]:
+    """The entry with what one open parameter does when it alone is changed: for each claim that differs at
+    the chosen values, with which it holds, as "name: value instead of chosen"; and how many were tried.
+    """
+    space, names = holding.space(row.paper), list(row.matters)
+    chosen = space.chosen(names)
+    changes = [(name, value) for name in names for value in space[name].others()]
+    found = _probes(row, lab, [chosen], None)
+    differing = [
+        claim for claim in row.claims if claim.id in entry["claims"] and _judge(claim, found[0])[0] == DIFFERS
+    ]
+    if not differing:
+        return entry
+    after = _probes(row, lab, [{**chosen, name: value} for name, value in changes], on_progress)
+    entry["singly"] = len(changes)
+    for claim in differing:
+        entry["claims"][claim.id]["singly"] = [
+            f"{name}: {value} instead of {chosen[name]}"
+            for (name, value), measured in zip(changes, after, strict=True)
+            if _judge(claim, measured)[0] == CONFIRMED
+        ]
     return entry
 
 
@@ -161,17 +190,16 @@ def _probes(
 
 def _probe(row: Row, lab: Lab, settings: Mapping[str, Any]) -> Measurement | None:
     assert row.probe is not None
-    what = [row.id, dict(settings), lab.seed, engine(), source_hash(row.probe)]
-    name = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
-    path = lab.out / "probes" / name[:2] / f"{name}.json"
+    path = _kept(row, lab, settings)
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
         return None if kept["numbers"] is None else from_plain(kept["numbers"])
     except (OSError, ValueError, KeyError):
         pass
     numbers: Any = None
+    own = lab.fork()
     try:
-        numbers = plain(row.probe(lab.fork(), settings))
+        numbers = plain(row.probe(own, settings))
     except RunFailed:
         return None  # of this machine, perhaps: asked again next time
     except (ValueError, scenarios.ScenarioError) as problem:
@@ -179,9 +207,38 @@ def _probe(row: Row, lab: Lab, settings: Mapping[str, Any]) -> Measurement | Non
     else:
         why = ""
     path.parent.mkdir(parents=True, exist_ok=True)
-    document = {"row": row.id, "settings": dict(settings), "numbers": numbers, "problem": why}
+    document = {
+        "row": row.id,
+        "settings": dict(settings),
+        "numbers": numbers,
+        "problem": why,
+        "runs": [float(run.summary["measured_s"]) for runs in own.used() for run in runs.runs],
+    }
     results.put(path, json.dumps(document, default=str) + "\n")
     return None if numbers is None else from_plain(numbers)
+
+
+def _kept(row: Row, lab: Lab, settings: Mapping[str, Any]) -> Path:
+    """Where a probe's numbers are kept: in one place for rows that share their probe."""
+    assert row.probe is not None
+    first = next((one.id for one in selection.rows() if one.probe is row.probe), row.id)
+    what = [first, dict(settings), lab.seed, engine(), source_hash(row.probe)]
+    name = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
+    return lab.out / "probes" / name[:2] / f"{name}.json"
+
+
+def _length(row: Row, lab: Lab) -> str:
+    """What a probe simulates at the chosen point, in words; "" where it simulates nothing."""
+    chosen = holding.space(row.paper).chosen(list(row.matters))
+    try:
+        measured = json.loads(_kept(row, lab, chosen).read_text(encoding="utf-8"))["runs"]
+    except (OSError, ValueError, KeyError):
+        return ""
+    if not measured:
+        return ""
+    spans = sorted({f"{seconds:.3g}" for seconds in measured}, key=float)
+    span = spans[0] if len(spans) == 1 else f"{spans[0]} to {spans[-1]}"
+    return f"{len(measured)} runs of {span} s"
 
 
 def joined(paper: str, rows: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,6 +51,13 @@ class Parameter:
             return self.source.rounded(share)
         return self.source[min(int(share * len(self.source)), len(self.source) - 1)]
 
+    def others(self) -> list[Any]:
+        """What it is set to when it alone is changed: other entries of a list, ends and middle of a range."""
+        values = self.source if isinstance(self.source, list) else [self.at(share) for share in (0, 0.5, 1)]
+        different = {str(value): value for value in values}
+        different.pop(str(self.value), None)
+        return list(different.values())
+
     def words(self, low: float, high: float) -> str:
         """The part of the range between two shares, in words."""
         if not isinstance(self.source, grid.Range):

@@ -12,6 +12,7 @@
 mod compress;
 mod config;
 pub mod echo;
+mod gro;
 mod ranges;
 mod rate;
 mod receiver;

@@ -237,6 +237,7 @@ impl TcpStack {
                 end.way.armed = armed;
                 if end.receiver.deadline() <= io.now {
                     end.receiver.on_deadline(io.now);
+                    tell_delivered(end, io);
                 }
             }
             End::IdleSender(end) => {
@@ -436,11 +437,17 @@ fn on_data(end: &mut ReceiveEnd, options: &mut TcpOptions, io: &mut Io<'_>, slot
         end.receiver.set_window_cap(control.window_cap(flow));
     }
     end.receiver.on_packet(io.now, packet, &io.arena.headers[io.arena.header_slot(slot)]);
+    tell_delivered(end, io);
+}
+
+/// Tells of the ends that have been delivered.
+#[inline(always)]
+fn tell_delivered(end: &mut ReceiveEnd, io: &mut Io<'_>) {
     if !end.ends.is_empty() {
         let delivered = end.receiver.delivered();
         while end.ends.front().is_some_and(|at| delivered >= *at) {
             let at = end.ends.pop_front().expect("just looked");
-            io.news.push(News::Delivered { flow: FlowId(flow), end: at });
+            io.news.push(News::Delivered { flow: FlowId(end.way.flow), end: at });
         }
         return end.ends.is_empty();
     }

@@ -63,15 +63,24 @@ def _fourier_error() -> float:
 
 
 def _measure_functions(lab: Lab) -> Measurement:
+    return {"fourier": _fourier_error(), **_loci(K2)}
+
+
+def _probe_functions(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    """The loci with K0 read in another way; the describing functions are the same."""
+    return {"fourier": _fourier_error(), **_loci(K2 if settings["analysis.k0"] == "K and K2" else K)}
+
+
+def _loci(relative_to: float) -> dict[str, Any]:
+    """The shapes of -1/N0, with K0 = 1/K for one threshold and 1/`relative_to` for two."""
     u = np.linspace(0.9999, 0.05, 20_000)
     one = -1 / describing.printed_relative(K / u, K)
-    two = -1 / describing.printed_relative(K2 / u, K1, K2)
+    two = -K2 / relative_to / describing.printed_relative(K2 / u, K1, K2)
 
     def turns(x: Floats) -> int:
         return int(np.sum(np.diff(np.sign(np.diff(x))) != 0))
 
     return {
-        "fourier": _fourier_error(),
         "off the axis": float(np.max(np.abs(one.imag))),
         "above the axis": float(np.min(two.imag)),
         "turns": [turns(one.real), turns(two.real)],
@@ -173,7 +182,8 @@ D_7 = Row(
             of=("same-maximum",),
         ),
     ),
-    rests_on=("simulation.k", "simulation.k1", "simulation.k2"),
+    matters=("analysis.k0",),
+    probe=_probe_functions,
     cheap=True,
 )
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from penstock import figures
-from penstock.experiments.hpcc.setup import CHOSEN, PAPER, laws
+from penstock.experiments.hpcc.setup import CHOSEN, PAPER, hpcc, laws
 from penstock.experiments.hpcc.testbed_rows import HPCC_9
 from penstock.experiments.lossless import star, where
 from penstock.ledger import Claim, Estimate, Measurement, Row, at_least, at_most, every, within
@@ -272,7 +272,7 @@ FLOWS = (4, 16, 32, 64)
 
 
 def _reactions(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dict[str, Any]:
-    rate, delay, law = at["network.rate"], at["network.delay"], laws(at)["HPCC"]
+    rate, delay, law = at["network.rate"], at["network.delay"], hpcc(at)
     n = int(at["traffic.incast"])
     flows = [Flows([f"h{i}" for i in range(n)], "sink", spread="1us")]
     points = [
@@ -292,7 +292,7 @@ def _reactions(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dic
 
 
 def _still(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dict[str, Any]:
-    rate, delay, law = at["network.rate"], at["network.delay"], laws(at)["HPCC"]
+    rate, delay, law = at["network.rate"], at["network.delay"], hpcc(at)
     more = {"protocol": law, "warmup": "2ms", "duration": duration}
     sets = lab.sweep([star(n, rate, delay, **more) for n in FLOWS], runs=runs)
     # B T of 100 Gb/s: four links of 1 us and four packets' times, as the law counts it.

@@ -11,7 +11,11 @@ PAPER = "hpcc"
 CHOSEN = chosen(__file__)
 
 
+def hpcc(at: Mapping[str, Any]) -> str:
+    """HPCC as `protocol`."""
+    return "hpcc:" + ",".join(f"{key}={at[f'hpcc.{key}']}" for key in ("eta", "max_stage", "w_ai"))
+
+
 def laws(at: Mapping[str, Any]) -> dict[str, str]:
     """HPCC and DCQCN as `protocol`."""
-    keys = ",".join(f"{key}={at[f'hpcc.{key}']}" for key in ("eta", "max_stage", "w_ai"))
-    return {"HPCC": f"hpcc:{keys}", "DCQCN": f"dcqcn:rules={at['dcqcn.rules']}"}
+    return {"HPCC": hpcc(at), "DCQCN": f"dcqcn:rules={at['dcqcn.rules']}"}

@@ -21,6 +21,7 @@ from penstock.experiments.incast.setup import (
     ORDER,
     PAPER,
     PROBED,
+    SEARCHED,
     WIRE,
     Curve,
     buffer,
@@ -50,14 +51,13 @@ from penstock.ledger import (
 if TYPE_CHECKING:
     from penstock.ledger import Lab
 
-# A search's runs: 5 s after the first 3.
-PROBE = {"duration": "8s", "warmup": "3s"}
-
 # ---- I-4.1 ------------------------------------------------------------------------------------------------
 
 SIZES = (32, 64, 128, 256)
 UP_TO_96 = (2, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64, 80, 96)
 QUICK_96 = (4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
+FEW_96 = (4, 6, 8, 10, 12, 16, 24, 32, 48, 64)
+BUFFERS = tuple(f"{size} KB" for size in SIZES)
 DOUBLES = within(2, 0.15)
 
 
@@ -82,13 +82,12 @@ def _factors(found: Mapping[str, Curve], sizes: Sequence[int]) -> Estimate:
 
 
 def _doubling(found: Mapping[str, Curve]) -> dict[str, Any]:
-    many = [found[str(size)] for size in SIZES]
-    small, large = many[0].onsets, many[-1]
+    small, large = found[str(SIZES[0])].onsets, found[str(SIZES[-1])]
     first = int(np.nanmin(small)) if np.isfinite(small).any() else 0
     kept = large.at(first).values("goodput_bps") / large.per_run().max(axis=0) if first else np.zeros(1)
     return {
-        "onsets": {f"{size} KB": Estimate.median(found[str(size)].onsets) for size in SIZES},
-        "per doubling": _factors(found, SIZES),
+        "onsets": {f"{size} KB": Estimate.median(curve.onsets) for size, curve in found.items()},
+        "per doubling": _factors(found, (SIZES[0], SIZES[-1])),
         "avoided": Estimate.of(kept),
     }
 
@@ -111,11 +110,12 @@ def _measure_doubling(lab: Lab) -> Measurement:
 
 
 def _probe_doubling(lab: Lab, point: Mapping[str, Any]) -> Measurement:
+    """The smallest and the largest buffer, which the factor is that of."""
     given = {
         str(size): chosen(point) | {"link_delay": "100us", "rwnd": "20pkt"} | buffer(size, point)
-        for size in SIZES
+        for size in (SIZES[0], SIZES[-1])
     }
-    return _doubling(curves(lab, given, QUICK_96, length=PROBE, runs=PROBED))
+    return _doubling(curves(lab, given, FEW_96, length=SEARCHED, runs=PROBED))
 
 
 _FIG_4_1 = "section 4.1.1, Fig 4.1"
@@ -146,8 +146,8 @@ I_4_1 = Row(
             "every larger buffer collapses later",
             "order",
             "later",
-            lambda m: {name: min(e.mean, 1e3) for name, e in m["onsets"].items()},
-            ordered(*(f"{size} KB" for size in SIZES), gap=1),
+            lambda m: {name: min(m["onsets"][name].mean, 1e3) for name in BUFFERS},
+            ordered(*BUFFERS, gap=1),
             quote="doubling the size of the switch's output port buffer, doubles the number of servers",
             where=_FIG_4_1,
             why="by a server at least",
@@ -216,7 +216,7 @@ def _measure_requests(lab: Lab) -> Measurement:
 
 def _probe_requests(lab: Lab, point: Mapping[str, Any]) -> Measurement:
     given = {str(r): chosen(point) | buffer(32, point) | {"sru": f"{r}KB"} for r in REQUESTS}
-    found = curves(lab, given, (2, 4, SEVEN, 10, 16, 32), length=PROBE, runs=PROBED)
+    found = curves(lab, given, (2, 4, SEVEN, 16), length=SEARCHED, runs=PROBED)
     return _requests(found, found["256"].at(SEVEN), found["1000"].at(SEVEN))
 
 
@@ -349,9 +349,7 @@ def _draw_floor(m: Measurement, lab: Lab) -> list[Path]:
 
 def _probe_floor(lab: Lab, point: Mapping[str, Any]) -> Measurement:
     given = {f: chosen(point) | buffer(32, point) | {"rto_min": f} for f in (FLOORS[0], FLOORS[-1])}
-    found = _floors(
-        curves(lab, given, (2, 4, 6, 8, 12, 20, 28, 36, 40, 44, 48, 64), length=PROBE, runs=PROBED)
-    )
+    found = _floors(curves(lab, given, (4, 8, 16, 28, 36, 40, 44, 48, 64), length=SEARCHED, runs=PROBED))
     del found["means"]
     return found
 

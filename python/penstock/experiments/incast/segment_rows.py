@@ -28,7 +28,7 @@ from penstock.experiments.incast.setup import (
     listed,
     told,
 )
-from penstock.experiments.incast.thread_rows import QUICK, SETTING, compare
+from penstock.experiments.incast.thread_rows import BRIEF, BRIEF_RUNS, SETTING, compare
 from penstock.ledger import (
     CONFIRMED,
     Cause,
@@ -217,7 +217,9 @@ def histogram_row(number: int, servers: int) -> Row:
             "window": point["window_of_small_segments"],
         }
         return numbers(
-            timeouts(lab, servers, lambda size: open_ | settings(size, **counted), runs=PROBED, duration="3s")
+            timeouts(
+                lab, servers, lambda size: open_ | settings(size, **counted), runs=PROBED, duration="400ms"
+            )
         )
 
     return Row(
@@ -325,7 +327,7 @@ def _measure_resizing(lab: Lab) -> Measurement:
 def _probe_resizing(lab: Lab, point: Mapping[str, Any]) -> Measurement:
     base = chosen(point) | {"rto_initial": "200ms", "buffer": f"{ROOM}B"}
     resized = base | RESIZING | {"header_compression": True, "resize_from": point["resize_from"]}
-    found = curves(lab, {TCP: base, COMPRESSED: resized}, QUICK, length={"duration": "3s"}, runs=PROBED)
+    found = curves(lab, {TCP: base, COMPRESSED: resized}, (1, 2, 5, 16), length=BRIEF, runs=BRIEF_RUNS)
     return ratios(found[COMPRESSED], found[TCP])
 
 

@@ -79,8 +79,11 @@ FEW = (1, 2, 3, 4, 5, 6, 7, 8, 10, 16, 32)
 LEAST = (2, 4, 8, 12)
 
 # Runs at a point of the search. Student's interval of two is thirteen standard errors to either side, and
-# decides next to nothing.
+# decides next to nothing. They are as short as several timeouts of 200 ms after the first connections, and
+# holds.json says how long; where losses are counted they are those of a quick reproduction.
 PROBED = 3
+SEARCHED = {"duration": "1300ms", "warmup": "300ms"} | SOON
+SEARCHED_LOSSES: dict[str, Any] = {"duration": "5s", "loss_events": True} | SOON
 
 # From how many servers on "the number of senders is large" (section 3.2: ABTTs dominate from about ten).
 MANY = 10
@@ -126,9 +129,7 @@ def measuring(lab: Lab) -> dict[str, Any]:
     """Length of a run of which the models' inputs are counted: the book's, or 5 s. Every fast retransmit is
     in its event table.
     """
-    return {"loss_events": True} | lab.pick(
-        {"duration": "40s"}, {"duration": "5s"} | SOON, {"duration": "2s"}
-    )
+    return lab.pick({"duration": "40s"}, SEARCHED_LOSSES, {"duration": "2s"}) | {"loss_events": True}
 
 
 def trial(lab: Lab) -> dict[str, Any]:
@@ -210,6 +211,6 @@ def table_3_1(lab: Lab, more: Mapping[str, Any] | None = None) -> Curve:
 
 
 def probed(lab: Lab, point: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> Curve:
-    """The same at a point of the search: fewer servers, 6 s."""
+    """The same at a point of the search: fewer servers, quick length."""
     given = {"": chosen(point) | buffer(32, point) | dict(more or {})}
-    return curves(lab, given, FEW, length={"duration": "6s", "loss_events": True}, runs=PROBED)[""]
+    return curves(lab, given, FEW, length=SEARCHED_LOSSES, runs=PROBED)[""]

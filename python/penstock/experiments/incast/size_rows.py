@@ -18,11 +18,11 @@ from penstock.experiments.incast.beside import FULL, SLOWEST, SPLIT, Beside
 from penstock.experiments.incast.model_rows import WINDOW
 from penstock.experiments.incast.model_rows import draw as draw_models
 from penstock.experiments.incast.setup import (
-    FEW,
     MANY,
     MATTERS,
     PAPER,
     PROBED,
+    SEARCHED_LOSSES,
     Curve,
     buffer,
     chosen,
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 BUFFERS = (16, 32, 64, 128)
 REQUESTS = (64, 128, 256, 512)
+# Numbers of servers of the search.
+SIZED = (2, 4, 6, 8, 16, 32)
 
 Settings = Callable[[int, Mapping[str, Any] | None], dict[str, Any]]
 
@@ -348,8 +350,8 @@ def _row(
 
     def probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
         given = {str(size): settings(size, point) for size in pair}
-        length = {"duration": "6s", "loss_events": True}
-        small, large = curves(lab, given, FEW, length=length, runs=PROBED).values()
+        length = SEARCHED_LOSSES | {"duration": "3s"}
+        small, large = curves(lab, given, SIZED, length=length, runs=PROBED).values()
         return {"pairs": {str(pair[1]): _pair(small, large)}}
 
     return Row(

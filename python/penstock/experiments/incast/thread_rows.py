@@ -59,6 +59,12 @@ QUICK = (1, 2, 4, 5, 6, 8, 10, 16, 20, 32, 48)
 LEAST = (2, 6, 12)
 SETTING = BASE | {"rto_initial": "200ms"}
 
+# Quick: more short runs have a narrower interval than fewer long ones.
+BRIEF: dict[str, Any] = {"duration": "1s"}
+BRIEF_RUNS = 4
+# At a point of the search.
+SHORT = {"duration": "700ms", "warmup": "200ms"}
+
 PROBABILITIES = (1e-4, 1e-3, 1e-2, 1e-1)
 BEST = 1e-3
 THREAD: dict[str, Any] = {
@@ -78,11 +84,11 @@ LABELS = [label(p) for p in PROBABILITIES]
 def compare(
     lab: Lab, variants: Mapping[str, Mapping[str, Any]], servers: Sequence[int] = ()
 ) -> dict[str, Curve]:
-    """One curve per variant: 20 s and three runs, when quick 1 s and four at fewer numbers of servers."""
+    """One curve per variant: 20 s and three runs, when quick `BRIEF` at fewer numbers of servers."""
     servers = servers or lab.pick(SERVERS, QUICK, LEAST)
     given = {name: SETTING | dict(settings) for name, settings in variants.items()}
-    length = {"duration": lab.pick("20s", "1s", "500ms")}
-    return curves(lab, given, servers, length=length, runs=lab.replications(3, 4))
+    length = lab.pick({"duration": "20s"}, BRIEF, {"duration": "500ms"})
+    return curves(lab, given, servers, length=length, runs=lab.replications(3, BRIEF_RUNS))
 
 
 def _variants() -> dict[str, dict[str, Any]]:
@@ -198,7 +204,7 @@ def _probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
     thread = {key: point[key] for key in THREAD}
     given: dict[str, dict[str, Any]] = {PLAIN: base, FAST_TIMER: base | {"rto_min": "200us"}}
     given |= {label(p): base | thread | {"retransmit_probability": p} for p in PROBABILITIES}
-    found = curves(lab, given, (2, 5, 8, 10, 16, 32), length={"duration": "3s"}, runs=PROBED)
+    found = curves(lab, given, (5, 10, 16, 32), length=SHORT, runs=PROBED)
     return {
         **goodput_numbers(found),
         **drop_numbers(found),
