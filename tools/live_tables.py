@@ -5,10 +5,11 @@ python tools/live_tables.py show --out FILE.json        # the tables of what FIL
 python tools/live_tables.py simulate --out FILE.json    # its simulations once more, by the present engine
 python tools/live_tables.py figure --out FILE.csv       # the points of docs/live-incast.csv, measured anew
 
-A point is run until three runs of the kernel are valid; a row has their median, the simulation's median over
-three seeds, and the ratio. What FILE holds is not run again. Runs in real time: `flows` takes half an hour,
-`incast` a quarter, on a machine that is idle. `nice -n -5` makes late runs rarer on one that is not; each
-says how many cores others kept busy.
+A point is run until three runs of the kernel are valid (or `--runs`); a row has their median, the
+simulation's median over nine seeds, the ratio, and what the goals of its kind say of each quantity: met,
+apart, or spread, where the kernel's own runs are further apart. What FILE holds is not run again. Runs in
+real time: `flows` takes half an hour, `incast` a quarter, on a machine that is idle. `nice -n -5` makes
+late runs rarer on one that is not; each says how many cores others kept busy.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from typing import Any
 import penstock
 from penstock import Flows, Network, live
 
-RUNS, ATTEMPTS = 3, 9
-SEEDS = (1, 2, 3)
+RUNS = 3
+SEEDS = tuple(range(1, 10))
 KEYS = (
     "goodput_bps",
     "queue_mean_packets",
@@ -37,7 +38,16 @@ KEYS = (
     "packets_sent",
     "ce_marks",
 )
-QUALITY = ("valid", "lag_p99_s", "late_windows", "other_cpu_cores", "measured_s", "tail_loss_probes")
+QUALITY = (
+    "valid",
+    "lag_p50_s",
+    "lag_p99_s",
+    "lag_max_s",
+    "late_windows",
+    "other_cpu_cores",
+    "measured_s",
+    "tail_loss_probes",
+)
 LAWS = ("linux-reno", "linux-cubic", "bbr")
 #: 0.25, 1 and 4 bandwidth-delay products of 100 Mb/s in packets of 1500 bytes, by the round trip in ms.
 BUFFERS = {1: (2, 8, 33), 20: (42, 167, 667)}
@@ -187,14 +197,22 @@ def kernel(point: Point, seed: int) -> Point:
     return {"seed": seed, "load": os.getloadavg()[0], **found}
 
 
-def simulated(point: Point, seed: int) -> Point:
-    """The same simulated, with the live run's own values."""
+def simulated(point: Point, seed: int, noise: float = 0.0) -> Point:
+    """The same simulated, with the live run's own values; hosts receive up to `noise` seconds late."""
     name, settings = scenario(point)
     resolved = live.resolve(name, settings, seed=seed)
     same = {key: resolved["set"][key] for key in resolved["given"]}
+    same["receive_jitter"] = f"{noise * 1e9:.0f}ns"
     if point["scenario"] == "pair":
         same["workloads"] = settings["workloads"]
     return {"seed": seed, **numbers(penstock.run(name, seed=seed, keep=["flows"], **same))}
+
+
+def simulate(point: Point) -> None:
+    """Both simulations: hosts without noise, and with as much as 99 % of the kernel's packets had at most."""
+    noise = median(point["kernel"], "lag_p99_s")
+    point["simulated"] = [simulated(point, seed) for seed in SEEDS]
+    point["noisy"] = [simulated(point, seed, noise) for seed in SEEDS]
 
 
 def median(runs: list[Point], key: str) -> float:
@@ -212,30 +230,61 @@ def spread(runs: list[Point], key: str) -> str:
     return f"{min(values) / scale:.4g} to {max(values) / scale:.4g}"
 
 
+#: How far the simulation's median may be from the kernel's, as a part of it; shares in points.
+GOALS = {
+    "long-flows": {"goodput_bps": 0.03, "queue_mean_packets": 0.1, "retransmits": 0.2},
+    "incast": {"goodput_bps": 0.15, "timeouts": 0.25},
+    "pair": {"share": 0.1},
+}
+
+
+def verdicts(point: Point, which: str) -> dict[str, str]:
+    """By quantity: met; spread, where the kernel's own valid runs are further from their median; apart."""
+    found = {}
+    for key, goal in GOALS[point["scenario"]].items():
+        x, y = median(point["kernel"], key), median(point[which], key)
+        scale = 1.0 if key == "share" else abs(x)
+        allowed = goal * scale + 1e-9
+        own = [abs(r[key] - x) for r in point["kernel"] if r["valid"] == 1]
+        if abs(y - x) <= allowed:
+            found[key] = "met"
+        else:
+            found[key] = "spread" if own and max(own) > allowed else "apart"
+    return found
+
+
 def line(point: Point) -> str:
-    """A row of a table: each quantity as the kernel's median (spread) / the simulation's = ratio."""
-    a, b = point["kernel"], point["simulated"]
-    cells = [point["name"], str(sum(1 for r in a if r["valid"] == 1))]
+    """A row of a table: kernel's median (spread) / the simulation's / the same with noise, by quantity."""
+    a, b, c = (point[which] for which in ("kernel", "simulated", "noisy"))
+    cells = [
+        point["name"],
+        str(sum(1 for r in a if r["valid"] == 1)),
+        f"{median(a, 'lag_p99_s') * 1e6:.0f} us",
+    ]
     for key, scale in (("goodput_bps", 1e6), ("queue_mean_packets", 1), ("retransmits", 1), ("timeouts", 1)):
-        x, y = median(a, key) / scale, median(b, key) / scale
-        ratio = f"{y / x:.2f}" if x else "-"
-        cells.append(f"{x:.4g} ({spread(a, key)}) / {y:.4g} = {ratio}")
+        x, y, z = (median(runs, key) / scale for runs in (a, b, c))
+        cells.append(f"{x:.4g} ({spread(a, key)}) / {y:.4g} / {z:.4g}")
     if any("share" in r for r in a):
-        cells.append(f"{100 * median(a, 'share'):.0f} / {100 * median(b, 'share'):.0f} %")
+        x, y, z = (100 * median(runs, "share") for runs in (a, b, c))
+        own = [100 * r["share"] for r in a if r["valid"] == 1]
+        cells.append(f"{x:.0f} ({min(own):.0f} to {max(own):.0f}) / {y:.0f} / {z:.0f} %")
     cells.append(f"{max((r['load'] for r in a), default=0):.1f}")
+    plain, noisy = verdicts(point, "simulated"), verdicts(point, "noisy")
+    cells.append(", ".join(f"{key.split('_')[0]} {plain[key]} / {noisy[key]}" for key in plain))
     return "| " + " | ".join(cells) + " |"
 
 
-def measure(points: list[Point], out: Path) -> None:
-    """Runs what `out` does not hold yet and writes after every run."""
+def measure(points: list[Point], out: Path, runs: int) -> None:
+    """Runs what `out` does not hold yet, until `runs` of a point are valid, and writes after every run."""
     done: dict[str, Point] = json.loads(out.read_text()) if out.exists() else {}
     for point in points:
         kept = done.setdefault(point["name"], {**point, "kernel": [], "simulated": []})
-        while sum(1 for r in kept["kernel"] if r["valid"] == 1) < RUNS and len(kept["kernel"]) < ATTEMPTS:
+        tried, before = kept["kernel"], len(kept["kernel"])
+        while sum(1 for r in tried if r["valid"] == 1) < runs and len(tried) < 3 * runs:
             kept["kernel"].append(kernel(kept, len(kept["kernel"]) + 1))
             out.write_text(json.dumps(done, indent=1))
-        while len(kept["simulated"]) < len(SEEDS):
-            kept["simulated"].append(simulated(kept, SEEDS[len(kept["simulated"])]))
+        if len(tried) > before or "noisy" not in kept:
+            simulate(kept)
         out.write_text(json.dumps(done, indent=1))
         print(line(kept), flush=True)
 
@@ -293,19 +342,20 @@ def main() -> None:
     parser.add_argument(
         "--rtt", type=int, choices=list(BUFFERS), help="of flows: only this round trip, in ms"
     )
+    parser.add_argument("--runs", type=int, default=RUNS, help="valid runs of the kernel for a point")
     options = parser.parse_args()
     if options.what == "figure":
         figure(options.out)
         return
     if options.what in GROUPS:
         points = list(flows(options.rtt) if options.what == "flows" else GROUPS[options.what]())
-        measure([p for p in points if options.only in p["name"]], options.out)
+        measure([p for p in points if options.only in p["name"]], options.out, options.runs)
         return
     done: dict[str, Point] = json.loads(options.out.read_text())
     for point in done.values():
         if options.only in point["name"]:
             if options.what == "simulate":
-                point["simulated"] = [simulated(point, seed) for seed in SEEDS]
+                simulate(point)
             print(line(point), flush=True)
     if options.what == "simulate":
         options.out.write_text(json.dumps(done, indent=1))

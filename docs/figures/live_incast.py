@@ -11,10 +11,10 @@ from penstock import figures
 
 PAGE = Path(__file__).parents[1] / "live.md"
 #: A row: servers, RTO floor, probes; goodput in Mb/s, the kernel's median (its range where it is wide), the
-#: simulation's.
+#: simulation's without noise and with it.
 _ROW = re.compile(
     r"^\| (\d+) servers, (\d+ ?ms), (with|without) probes"
-    r" \| ([\d.]+)(?: \(([\d.]+)-([\d.]+)\))? / ([\d.]+)\*? \|",
+    r" \| ([\d.]+)(?: \(([\d.]+)-([\d.]+)\))? / ([\d.]+)[*~]? / [\d.]+[*~]? \|",
     re.MULTILINE,
 )
 FLOORS = ("200ms", "10ms")

@@ -1,6 +1,7 @@
 """A flow joins another, here and in the HPCC group's ns-3 (docs/validation.md).
 
-The points of the reference are in rdma-joining.csv, with their source; the curves are simulated.
+The points of the reference are in rdma-joining.csv, with their source; the curves are simulated, DCQCN's
+marks drawn by the reference's own random numbers.
 """
 
 import sys
@@ -35,6 +36,7 @@ def simulated(label: str, folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
         ns3.protocol(label, 52_000, 4160),
         duration_ns=3e6,
         bottleneck="s->h2",
+        drawn="dcqcn" in label,
         sample="5us",
         series=True,
     )

@@ -16,7 +16,7 @@ from penstock.experiments.dcqcn.queue_rows import DCQCN_19, DCQCN_61
 from penstock.experiments.hpcc.rows import HPCC_10, HPCC_13
 from penstock.experiments.hpcc.testbed_rows import stage_shares
 from penstock.experiments.swift.rows import SWIFT_2, SWIFT_E, law
-from penstock.experiments.timely.rows import TIMELY_C9
+from penstock.experiments.timely.rows import TIMELY_3, TIMELY_C9
 from penstock.ledger import Estimate, Judged, Row
 from penstock.runs import Run
 
@@ -46,6 +46,17 @@ def test_every_statement_says_that_it_is_remembered():
         for claim in row.claims:
             assert "from memory" in claim.where, f"{row.id}/{claim.id}"
             assert not claim.quote, f"{row.id}/{claim.id}: nothing can be quoted without the text"
+
+
+def test_the_table_of_timely_has_a_cause_where_a_weaker_decrease_meets_it():
+    one = Estimate.exact
+    weak = {"throughput": one(1.0), "mean": one(70.0), "p99": one(90.0)}
+    found = {"throughput": one(0.96), "mean": one(25.0), "p99": one(54.0), "tail": one(50.0), "weaker": weak}
+    reasons = differing(TIMELY_3, found)
+    assert set(reasons) == {"throughput", "mean", "p99"}
+    assert all("with a fourth of it" in reason and "70.0 us" in reason for reason in reasons.values())
+    missed = differing(TIMELY_3, {**found, "weaker": {**weak, "p99": one(80.0)}})
+    assert set(missed.values()) == {"unexplained"}
 
 
 def test_times_with_units():

@@ -2,8 +2,9 @@
 16 to 1, 32 hosts. Where they lie is said by `PENSTOCK_RDMA_REFERENCE`; what is in them, by
 docs/validation.md.
 
-As a program: `python tests/validation/rdma_reference.py [two|incast|hosts|shards] [exact]` prints the figures
-of docs/validation.md; `exact` = with an exact clock.
+As a program: `python tests/validation/rdma_reference.py [two|incast|hosts|shards|seeds] [exact] [drawn]`
+prints the figures of docs/validation.md; `exact` = with an exact clock, `drawn` = DCQCN's marks by the
+reference's own random numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def _run(links: list[tuple[str, str, float]], flows: list[ns3.Flow], law: str, *
 # ---- two flows ---------------------------------------------------------------------------------------------
 
 
-def two(name: str, *, seed: int = 1, exact: bool = False) -> tuple[pl.DataFrame, pl.DataFrame, float]:
+def two(
+    name: str, *, seed: int = 1, exact: bool = False, drawn: bool = False
+) -> tuple[pl.DataFrame, pl.DataFrame, float]:
     """Two flows of `a_NAME.csv` (`2join_hpcc`, `fine2_timely`): the reference and this repository, with the
     columns `t_us`, `queue_B`, `rate_0`, `rate_1` in bit/s; and the largest queue here, in bytes, as the
     reference counts it: without the packet on the wire.
@@ -58,6 +61,7 @@ def two(name: str, *, seed: int = 1, exact: bool = False) -> tuple[pl.DataFrame,
         duration_ns=end + 1,
         seed=seed,
         exact=exact,
+        drawn=drawn and "dcqcn" in label,
         bottleneck="s->h2",
         sample=step,
         series=True,
@@ -102,8 +106,10 @@ def two_names() -> list[str]:
 # ---- 16 to 1 with pause frames -----------------------------------------------------------------------------
 
 
-def incast(label: str, *, seed: int = 1, exact: bool = False) -> RunSet:
-    """16 senders of 500 KB, 2 MiB of buffer."""
+def incast(
+    label: str, *, seed: int = 1, exact: bool = False, drawn: bool = False, buffer: str = "2MiB"
+) -> RunSet:
+    """16 senders of 500 KB."""
     return _run(
         ns3.star(17, 100.0),
         [(i, 16, 500_000, 1000.0) for i in range(16)],
@@ -111,7 +117,8 @@ def incast(label: str, *, seed: int = 1, exact: bool = False) -> RunSet:
         duration_ns=3e6,
         seed=seed,
         exact=exact,
-        buffer="2MiB",
+        drawn=drawn and "dcqcn" in label,
+        buffer=buffer,
         bottleneck="s->h16",
     )
 
@@ -157,7 +164,7 @@ def shard_numbers() -> list[int]:
 
 
 def shard(
-    number: int, *, seed: int = 1, exact: bool = False
+    number: int, *, seed: int = 1, exact: bool = False, drawn: bool = False
 ) -> tuple[str, NDArray[np.float64], NDArray[np.float64]]:
     """A shard of m3: its law, and the slowdowns of its flows in the reference and here. Three hosts at 10
     Gb/s, 100 Tb/s and 10 Gb/s around one switch; buffers without effect, as found by who re-ran it.
@@ -203,6 +210,7 @@ def shard(
         duration_ns=start[-1] + 500e6,
         seed=seed,
         exact=exact,
+        drawn=drawn and law == "dcqcn",
         pfc="off",
         bottleneck="s->h2",
     )
@@ -210,31 +218,52 @@ def shard(
     return law, flows["fct_ns"].to_numpy() / ideal, np.array(ns3.completion_ns(result)) / ideal
 
 
+def seeds() -> pl.DataFrame:
+    """The reference's runs of DCQCN's shards with six seeds: `shard`, `rng_run`, mean, median and 99th
+    percentile of the slowdown, and how many flows end at another time than in the published run, which is of
+    the first.
+    """
+    return pl.read_csv(FOLDER / "m3_shards" / "dcqcn_seed_spread.csv")
+
+
 def seed_spread() -> dict[int, float]:
     """Of shards with random marks: largest less smallest mean slowdown over the reference's seeds."""
-    table = pl.read_csv(FOLDER / "m3_shards" / "dcqcn_seed_spread.csv")
     mean = pl.col("mean_slowdown")
-    of = table.group_by("shard").agg(((mean.max() - mean.min()) / mean.mean()).alias("spread"))
+    of = seeds().group_by("shard").agg(((mean.max() - mean.min()) / mean.mean()).alias("spread"))
     return dict(of.iter_rows())
+
+
+def tail(slowdowns: NDArray[np.float64]) -> float:
+    """The 99th percentile as the reference's table has it: a flow of the list."""
+    return float(np.sort(slowdowns)[int(0.99 * len(slowdowns))])
+
+
+def moved(number: int, *, seed: int = 1, drawn: bool = False) -> tuple[int, NDArray[np.float64]]:
+    """How many flows of a shard end at another time than in the reference, by more than the two nanoseconds
+    by which its own runs differ; and the slowdowns here.
+    """
+    _, reference, own = shard(number, seed=seed, drawn=drawn)
+    ideal = pl.read_csv(FOLDER / "m3_shards" / f"flows_{number}.csv")["ideal_ns"].to_numpy()
+    return int((np.abs((own - reference) * ideal) > 2.5).sum()), own
 
 
 # ---- as a program ------------------------------------------------------------------------------------------
 
 
-def _print_two(exact: bool) -> None:
+def _print_two(exact: bool, drawn: bool) -> None:
     for name in two_names():
-        reference, own, peak = two(name, exact=exact)
+        reference, own, peak = two(name, exact=exact, drawn=drawn)
         off = 100 * rate_difference(reference, own)
         print(
             f"{name:22} rates {off:5.2f} %, largest queue {peak:9.0f} B ({queue_peak(name):9.0f})", flush=True
         )
 
 
-def _print_incast(exact: bool) -> None:
+def _print_incast(exact: bool, drawn: bool) -> None:
     for label in ("none", "dcqcn_paper", "hpcc", "dcqcn"):
         row = incast_summary(label)
         for seed in range(1, 5 if label == "dcqcn" else 2):
-            result = incast(label, seed=seed, exact=exact)
+            result = incast(label, seed=seed, exact=exact, drawn=drawn)
             last = max(ns3.completion_ns(result)) / 1e3
             peak = (result.mean("queue_max_packets") - 1) * ns3.packet(label)
             print(
@@ -244,7 +273,7 @@ def _print_incast(exact: bool) -> None:
             )
 
 
-def _print_hosts(exact: bool) -> None:
+def _print_hosts(exact: bool, _: bool) -> None:
     for label in ("hpcc", "dcqcn"):
         reference, own = hosts(label, exact=exact)
         for name, of in (("reference", reference), ("here", own)):
@@ -252,9 +281,9 @@ def _print_hosts(exact: bool) -> None:
             print(f"{label:6} {name:10} mean {of.mean():.4f}, median {p50:.4f}, 99 % {p99:.4f}", flush=True)
 
 
-def _print_shards(exact: bool) -> None:
+def _print_shards(exact: bool, drawn: bool) -> None:
     for number in shard_numbers():
-        law, reference, own = shard(number, exact=exact)
+        law, reference, own = shard(number, exact=exact, drawn=drawn)
         off = np.abs(own / reference - 1)
         p50, p99 = np.percentile(off, [50, 99])
         mean = own.mean() / reference.mean() - 1
@@ -265,9 +294,28 @@ def _print_shards(exact: bool) -> None:
         )
 
 
+def _print_seeds(_: bool, __: bool) -> None:
+    for (number,), of in seeds().group_by("shard", maintain_order=True):
+        here = [moved(number, seed=seed) for seed in range(1, 7)]
+        own = np.array([(x.mean(), tail(x), n) for n, x in here])
+        given = of.select("mean_slowdown", "p99_slowdown", "n_flows_fct_differs_from_published").to_numpy()
+        text = [
+            f"{name} {a[:, k].min():.3f} to {a[:, k].max():.3f} ({b[:, k].min():.3f} to {b[:, k].max():.3f})"
+            for k, (name, a, b) in enumerate(
+                (name, own, given) for name in ("mean", "99th percentile", "flows that differ")
+            )
+        ]
+        drawn = moved(number, drawn=True)[0]
+        print(f"shard {number:2} {', '.join(text)}; drawn {drawn} of {len(here[0][1])}", flush=True)
+
+
 if __name__ == "__main__":
-    wanted = [word for word in sys.argv[1:] if word != "exact"] or ["two", "incast", "hosts", "shards"]
-    for what in wanted:
-        {"two": _print_two, "incast": _print_incast, "hosts": _print_hosts, "shards": _print_shards}[what](
-            "exact" in sys.argv
-        )
+    parts = {
+        "two": _print_two,
+        "incast": _print_incast,
+        "hosts": _print_hosts,
+        "shards": _print_shards,
+        "seeds": _print_seeds,
+    }
+    for what in [word for word in sys.argv[1:] if word in parts] or parts:
+        parts[what]("exact" in sys.argv, "drawn" in sys.argv)

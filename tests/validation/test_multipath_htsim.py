@@ -56,9 +56,8 @@ SLOW = {
     ("rccc", "reps"): (194.079, 213.169),
 }
 
-# What misses the goals, and by how much; docs/validation.md says what is known of it.
-LAST_DIFFERS = {("nscc", 8): "+2.0 %", ("eqds", 32): "-1.1 %"}
-SLOW_DIFFERS = {("nscc", "oblivious"): "+6.5 %"}
+# What misses the goals, and by how much: the last of NSCC's eight depends on the seed by 1.5 % (one standard deviation; docs/validation.md).
+LAST_DIFFERS = {("nscc", 8): "+1.7 %"}
 
 
 def judge(known: Mapping[Any, str], case: tuple[str, str | int], holds: bool, text: str) -> None:
@@ -107,7 +106,20 @@ def test_one_link_at_a_tenth(case: tuple[str, str], tmp_path: Path) -> None:
     mean, largest = SLOW[case]
     found = htsim.five(tmp_path, htsim.permutation(), htsim.protocol(*case), slow=True)
     assert found.mean == pytest.approx(mean, rel=0.05)
-    judge(SLOW_DIFFERS, case, found.max == pytest.approx(largest, rel=0.05), f"{found}")
+    assert found.max == pytest.approx(largest, rel=0.05)
+
+
+@pytest.mark.full
+def test_ndp_leaves_a_slow_path_out(tmp_path: Path) -> None:
+    """With the scoreboard the largest completion is near that without a slow link; without it a flow whose
+    share of the slow link is a sixteenth of its packets takes a fifth longer. Nobody tells the senders.
+    """
+    with_ = htsim.PROTOCOLS["ndp"].replace("PATHS", "32")
+    flows, without = htsim.permutation(), f"{with_},scoreboard=false"
+    whole = htsim.run(tmp_path, flows, with_, seed=1)
+    slow = [htsim.run(tmp_path, flows, text, seed=1, slow=True) for text in (with_, without)]
+    last, on, off = (1e6 * one.transfers["fct_s"].to_numpy().max() for one in (whole, *slow))
+    assert on < 1.05 * last and off > 1.15 * last, (last, on, off)
 
 
 def ring(advance: str) -> float:

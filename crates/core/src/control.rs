@@ -230,6 +230,11 @@ pub trait WindowLaw: Send {
         let _ = (now, flow);
         false
     }
+    /// How much of its window per smoothed round trip the law would send at, in percent, where it is not paced: segmentation offload sizes
+    /// its bursts by it. Linux's `tcp_update_pacing_rate`: 120 in congestion avoidance.
+    fn pacing_percent(&self) -> u64 {
+        120
+    }
     /// Next time the law wants to act by itself.
     fn deadline(&self) -> Time {
         Time::NEVER

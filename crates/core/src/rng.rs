@@ -27,6 +27,8 @@ pub enum Entity {
     Forward = 10,
     /// What an approximation draws, by flow number; from the other end of the numbers the seeds of its links, by port number.
     Approximation = 11,
+    /// Timing noise of what a host receives, by host number.
+    Reception = 12,
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): one step, used to spread a key over the state.

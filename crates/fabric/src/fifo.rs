@@ -139,7 +139,7 @@ impl Port {
         }
         self.account(now.0);
         let begins = self.free_at.max(now.0);
-        let mut finish = self.clock.finish(begins, u64::from(cell.bytes) + u64::from(self.framing));
+        let mut finish = self.finish(begins, u64::from(cell.bytes) + u64::from(self.framing));
         self.free_at = finish;
         if KIND == kind::NOISY || KIND == kind::SPECIAL && self.hooks & hook::NOISE != 0 {
             if let Some(noise) = &mut self.extra.noise {
@@ -152,7 +152,7 @@ impl Port {
         self.queue_bytes += u64::from(cell.bytes);
         self.accepted_packets += 1;
         self.accepted_bytes += u64::from(cell.bytes);
-        self.sojourn += u128::from(finish - now.0);
+        self.sojourn.add(finish - now.0, &mut self.sojourn_high);
         self.queue_max = self.queue_max.max(self.queue_packets);
         self.ring.push(cell);
         Ok(if first { Time(finish + self.delay) } else { Time::NEVER })

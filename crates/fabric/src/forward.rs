@@ -259,8 +259,16 @@ impl Forwarding {
                 let port = self.tables.take_digit(group, &mut entropy);
                 Some((port, entropy))
             }
+            n if n > 1 => self.guess_hash(node, group, cell),
             _ => None,
         }
+    }
+    #[inline(never)]
+    fn guess_hash(&self, node: u32, Group { first, len }: Group, cell: &Cell) -> Option<(u32, u32)> {
+        let router = &self.routers[self.tables.router(node) as usize];
+        let Spread::Hash { .. } = router.spread else { return None };
+        let pick = part(hash(router.seed, cell.entropy, cell.to), len);
+        Some((*self.tables.members.get((first + pick) as usize)?, cell.entropy))
     }
     #[inline(never)]
     fn choose(

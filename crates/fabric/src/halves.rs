@@ -5,18 +5,22 @@
 
 use crate::cell::Cell;
 use crate::fabric::Fabric;
-use crate::port::Port;
+use crate::port::{flag, Port};
 use penstock_units::{Dur, Time};
 
 impl Port {
     /// True when an event of the port is the head of a FIFO at the other end, and nothing else. Only such a port can be divided.
     pub fn is_direct(&self) -> bool {
-        self.direct
+        self.flags & flag::DIRECT != 0
     }
     /// The port is the near half of its link: its events are departures from now on.
     fn lead_away(&mut self) {
-        assert!(self.direct && self.ring.is_empty(), "a port that cannot be divided, or has packets already");
-        (self.delay, self.direct) = (0, false);
+        assert!(
+            self.is_direct() && self.ring.is_empty(),
+            "a port that cannot be divided, or has packets already"
+        );
+        self.delay = 0;
+        self.flags &= !flag::DIRECT;
     }
     /// The port is whole again, to be read.
     fn lead_home(&mut self, delay: Dur) {

@@ -20,6 +20,13 @@ pub(crate) struct Clock {
 /// Half a nanosecond: what leaves by a clock of whole nanoseconds is so much later than what arrives in the same one.
 const HALF: u64 = 500;
 
+/// What happens in one nanosecond happens in the order in which it was planned, and a packet's departure and arrival are planned when its
+/// transmission begins: of packets that leave or arrive at one instant the one that took longest comes first. Here, picoseconds behind the
+/// first that could be: below half a nanosecond, so that arrivals stay before departures, and with one left behind all departures.
+fn planned_late(ns: u64) -> u64 {
+    498 - (ns / 2).min(498)
+}
+
 impl Clock {
     pub fn new(rate: Rate) -> Clock {
         let ps_per_8_bits = 8 * PS_PER_S;
@@ -40,6 +47,10 @@ impl Clock {
             Clock::new(rate)
         }
     }
+    /// Picoseconds per byte where that is all there is to know, else 0.
+    pub fn ps_per_byte(&self) -> u64 {
+        self.ps_per_byte
+    }
     /// When a transmission of `bytes` ends that begins at `t`.
     #[inline]
     pub fn finish(&mut self, t: u64, bytes: u64) -> u64 {
@@ -51,7 +62,7 @@ impl Clock {
     #[inline(never)]
     fn finish_whole(&self, t: u64, bytes: u64) -> u64 {
         let ns = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(self.rate.0)).saturating_sub(1);
-        t - t % 1000 + ns as u64 * 1000 + HALF
+        t - t % 1000 + ns as u64 * 1000 + HALF + planned_late(ns as u64)
     }
     #[inline]
     pub fn rate(&self) -> Rate {
@@ -181,13 +192,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_nanoseconds_are_cut_off_and_end_half_of_one_later() {
+    fn whole_nanoseconds_are_cut_off_and_end_in_the_order_of_their_beginnings() {
         // 1048 bytes take 83.84 ns at 100 Gb/s, 1000 exactly 80, and at 100 Tb/s none.
         let mut clock = Clock::whole_ns(Rate(100_000_000_000));
-        assert_eq!(clock.finish(5000, 1048), 88_500);
-        assert_eq!(clock.finish(88_500, 1048), 171_500, "the half is not carried on");
-        assert_eq!(clock.finish(5000, 1000), 84_500);
-        assert_eq!(clock.with_rate(Rate(100_000_000_000_000)).finish(5000, 1048), 5500);
+        assert_eq!(clock.finish(5000, 1048), 88_957);
+        assert_eq!(clock.finish(88_957, 1048), 171_957, "what is behind the nanosecond is not carried on");
+        assert_eq!(clock.finish(5000, 1000), 84_959);
+        assert_eq!(clock.with_rate(Rate(100_000_000_000_000)).finish(5000, 1048), 5998);
+        // At one instant: what took 838 ns before what took 47, and that before what took none.
+        let ends = [1048, 60].map(|bytes| clock.with_rate(Rate(10_000_000_000)).finish(0, bytes) % 1000);
+        assert!(500 <= ends[0] && ends[0] < ends[1] && ends[1] < 998, "{ends:?}");
         assert_eq!(Clock::new(Rate(100_000_000_000)).with_rate(Rate(8_000_000_000)).finish(5000, 10), 15_000);
     }
 }

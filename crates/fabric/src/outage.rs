@@ -24,7 +24,7 @@ impl Port {
                     lane.sojourn += (cell.time - now) as f64;
                     in_service = Some(cell.time);
                 } else {
-                    self.sojourn -= u128::from(cell.time - now);
+                    self.sojourn.sub(cell.time - now, &mut self.sojourn_high);
                     served.waiting.push(cell, now);
                 }
             }
@@ -99,7 +99,7 @@ impl Port {
             let mut cell = self.ring.pop();
             (self.ring.departing, self.ring.unreleased) = (self.ring.head, self.ring.head);
             // Its departure had been counted as if it took place.
-            self.sojourn -= u128::from(cell.time - now.0);
+            self.sojourn.sub(cell.time - now.0, &mut self.sojourn_high);
             self.served().waiting.lane_mut(&cell).sojourn -= (cell.time - now.0) as f64;
             cell.time = now.0;
             gone.push(cell);
@@ -139,5 +139,6 @@ impl Port {
         self.advance(now, seg, fx);
         self.serve(now.0);
         self.clock = self.clock.with_rate(rate);
+        self.ps_per_byte = self.clock.ps_per_byte();
     }
 }

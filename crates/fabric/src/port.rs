@@ -60,6 +60,14 @@ pub(crate) enum Mode {
     Served,
 }
 
+/// What is known of a port from its first line, a bit each.
+pub(crate) mod flag {
+    /// An event of the port is the head of its ring at the other end, and nothing else.
+    pub const DIRECT: u8 = 1;
+    /// Time integrals of its queue are kept.
+    pub const MEASURED: u8 = 2;
+}
+
 /// What a port that is not plain has to look at, a bit each.
 pub(crate) mod hook {
     pub const CONTROLLER: u8 = 1;
@@ -111,7 +119,7 @@ pub(crate) struct Extra {
 }
 
 /// An output port and its link. Fields in the order a packet meets them: what an arrival at the other end touches is the first cache
-/// line, what an offer touches the first three.
+/// line, what an offer touches the first two.
 #[repr(C, align(64))]
 pub struct Port {
     pub(crate) ring: Ring,
@@ -121,8 +129,8 @@ pub struct Port {
     pub(crate) queue_bytes: u64,
     pub(crate) queue_packets: u32,
     pub(crate) mode: Mode,
-    /// An event of the port is the head of its ring at the other end, and nothing else.
-    pub(crate) direct: bool,
+    /// Bits of [`flag`].
+    pub(crate) flags: u8,
     /// Number of this link at the node it leads to.
     pub(crate) ingress: u16,
     // Second line.
@@ -135,27 +143,30 @@ pub struct Port {
     pub(crate) queue_max: u32,
     pub(crate) accepted_packets: u64,
     pub(crate) accepted_bytes: u64,
+    /// That of [`Clock::ps_per_byte`].
+    pub(crate) ps_per_byte: u64,
+    /// Picoseconds that all packets have been here.
+    pub(crate) sojourn: Sojourn,
+    // Third line: what a plain packet does not touch, but for the integrals where they are kept.
+    changed_at: u64,
+    pub(crate) integrals: Integrals,
+    /// The high half.
+    pub(crate) sojourn_high: u64,
+    pub(crate) clock: Clock,
+    pub(crate) extra: Box<Extra>,
+    pub(crate) served: Option<Box<Served>>,
+    /// Bytes on the link of packets that were dropped, framing included.
+    pub(crate) dropped_on_link: u64,
     /// See [`Port::serves_alone`].
     pub(crate) alone: bool,
     /// Bits of [`hook`].
     pub(crate) hooks: u8,
-    pub(crate) measured: bool,
     /// The node's calendar has an entry for it.
     pub(crate) listed: bool,
     pub(crate) number: u32,
     /// Node whose shared buffer it draws on, and its number there.
     pub(crate) node: u32,
     pub(crate) local: u16,
-    // Third line.
-    pub(crate) sojourn: u128,
-    pub(crate) clock: Clock,
-    changed_at: u64,
-    pub(crate) extra: Box<Extra>,
-    pub(crate) served: Option<Box<Served>>,
-    /// Bytes on the link of packets that were dropped, framing included.
-    pub(crate) dropped_on_link: u64,
-    // From here on what a plain packet does not touch, but for the integrals where they are kept.
-    pub(crate) integrals: Integrals,
     pub(crate) rule: Rule,
     pub(crate) totals: Totals,
     pub(crate) rng: Stream,
@@ -165,10 +176,33 @@ pub struct Port {
     pub(crate) base: Option<Box<Base>>,
 }
 
+const _: () =
+    assert!(core::mem::offset_of!(Port, changed_at) == 128, "a plain packet touches two cache lines");
+
 /// Counters at the last reset; those by priority of ports that schedule, which are half a kilobyte.
 pub(crate) struct Base {
     pub totals: Totals,
     pub classes: Option<Box<[ClassStats; PRIORITIES]>>,
+}
+
+/// The low half of a sum of 128 bits: the high one, which hardly ever changes, lies where it does not have to be fetched.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sojourn(u64);
+
+impl Sojourn {
+    #[inline(always)]
+    pub fn add(&mut self, ps: u64, high: &mut u64) {
+        let over;
+        (self.0, over) = self.0.overflowing_add(ps);
+        if over {
+            *high += 1;
+        }
+    }
+    pub fn sub(&mut self, ps: u64, high: &mut u64) {
+        let under;
+        (self.0, under) = self.0.overflowing_sub(ps);
+        *high -= u64::from(under);
+    }
 }
 
 impl Port {
@@ -199,6 +233,7 @@ impl Port {
             Rule::Threshold(Amount::Bytes(k)) => (u32::MAX, k),
             _ => (u32::MAX, u64::MAX),
         };
+        let clock = if c.whole_ns { Clock::whole_ns(c.rate) } else { Clock::new(c.rate) };
         let mut port = Port {
             ring: Ring::new(),
             free_at: 0,
@@ -206,7 +241,7 @@ impl Port {
             queue_bytes: 0,
             queue_packets: 0,
             mode: Mode::Plain,
-            direct: false,
+            flags: if c.measured { flag::MEASURED } else { 0 },
             alone: false,
             ingress: 0,
             limit_bytes: c.limit_bytes,
@@ -219,13 +254,14 @@ impl Port {
             accepted_bytes: 0,
             hooks: if departures { hook::DEPARTURES } else { 0 }
                 | if c.telemetry { hook::TELEMETRY } else { 0 },
-            measured: c.measured,
             listed: false,
             number,
             node: u32::MAX,
             local: 0,
-            sojourn: 0,
-            clock: if c.whole_ns { Clock::whole_ns(c.rate) } else { Clock::new(c.rate) },
+            ps_per_byte: clock.ps_per_byte(),
+            sojourn: Sojourn::default(),
+            sojourn_high: 0,
+            clock,
             changed_at: 0,
             extra: Box::new(extra),
             served: c.service.map(|s| Box::new(Served::new(*s))),
@@ -269,13 +305,25 @@ impl Port {
             _ => Mode::Special,
         };
         let alone = self.hooks & (hook::HELD_UP | hook::SHARED) == 0;
-        self.direct = alone && self.mode != Mode::Served;
+        let direct = if alone && self.mode != Mode::Served { flag::DIRECT } else { 0 };
+        self.flags = self.flags & !flag::DIRECT | direct;
         self.alone = alone && self.mode == Mode::Served;
     }
 
+    /// When the transmission of so many bytes ends that begins at `t`.
+    #[inline(always)]
+    pub(crate) fn finish(&mut self, t: u64, bytes: u64) -> u64 {
+        match self.ps_per_byte {
+            0 => self.clock.finish(t, bytes),
+            each => t + bytes * each,
+        }
+    }
+    pub(crate) fn sojourn_sum(&self) -> u128 {
+        u128::from(self.sojourn_high) << 64 | u128::from(self.sojourn.0)
+    }
     #[inline]
     pub(crate) fn account(&mut self, t: u64) {
-        if !self.measured {
+        if self.flags & flag::MEASURED == 0 {
             return;
         }
         // Through i64: a signed conversion is one instruction, and no run is half of u64 long.
@@ -381,7 +429,7 @@ impl Port {
     /// The same where it is the head of the ring at the other end and nothing else: the packet, and when the next one arrives there.
     #[inline(always)]
     pub(crate) fn arrive_fast<S: Segments>(&mut self, now: Time, seg: &mut S) -> Option<(Cell, Time)> {
-        if !self.direct {
+        if self.flags & flag::DIRECT == 0 {
             return None;
         }
         if self.ring.departing == self.ring.head {
@@ -463,7 +511,11 @@ impl Port {
     pub fn prefetch(&self) {
         prefetch(&self.ring);
         prefetch(&self.limit_bytes);
-        prefetch(&self.sojourn);
+    }
+    /// The same for an arrival at the other end.
+    #[inline]
+    pub fn prefetch_ring(&self) {
+        prefetch(&self.ring);
     }
     /// The packet that arrives next at the other end, to look ahead.
     #[inline]

@@ -3,7 +3,7 @@
 use crate::arena::{Effects, Segments};
 use crate::cell::{Cell, PRIORITIES};
 use crate::link::HeldUp;
-use crate::port::{Base, Port};
+use crate::port::{flag, Base, Port};
 use crate::stats::{class_difference, ClassStats, Integrals, PortStats, Totals};
 use alloc::boxed::Box;
 use penstock_core::LinkController;
@@ -83,7 +83,7 @@ impl Port {
     #[inline]
     pub fn stats(&self) -> PortStats {
         let (now, base) = (self.totals_now(), self.totals_at_reset());
-        let unmeasured = if self.measured { 0.0 } else { f64::NAN };
+        let unmeasured = if self.flags & flag::MEASURED != 0 { 0.0 } else { f64::NAN };
         let departed_packets = now.departed_packets - base.departed_packets;
         PortStats {
             arrived_packets: now.accepted_packets + now.lost() - base.accepted_packets - base.lost(),
@@ -124,7 +124,7 @@ impl Port {
             accepted_bytes: self.accepted_bytes,
             departed_packets: self.accepted_packets - u64::from(self.queue_packets),
             departed_bytes: self.accepted_bytes - self.queue_bytes,
-            sojourn: (self.sojourn as i128 + self.unsettled) as u128,
+            sojourn: (self.sojourn_sum() as i128 + self.unsettled) as u128,
             ..self.totals
         }
     }

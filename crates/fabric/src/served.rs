@@ -275,7 +275,7 @@ impl Port {
         self.ring.push_at(cell, finish);
         let lane = served.waiting.pass_first(line, priority, bytes);
         let sojourn = finish - since;
-        self.sojourn += u128::from(sojourn);
+        self.sojourn.add(sojourn, &mut self.sojourn_high);
         // Through i64: a signed conversion is one instruction.
         lane.sojourn += sojourn as i64 as f64;
         first.then_some(Time(finish + self.delay))
@@ -335,7 +335,7 @@ impl Port {
             finish = noise.shift(finish, cell.is_noisy());
         }
         let sojourn = finish - cell.time;
-        self.sojourn += u128::from(sojourn);
+        self.sojourn.add(sojourn, &mut self.sojourn_high);
         self.served().waiting.lane_mut(cell).sojourn += sojourn as i64 as f64;
         let first = self.ring.is_empty();
         self.ring.push_at(cell, finish);
@@ -376,7 +376,7 @@ impl Port {
         self.remove(t, &cell, fx);
         self.accepted_packets -= 1;
         self.accepted_bytes -= u64::from(cell.bytes);
-        self.sojourn += u128::from(t - cell.time);
+        self.sojourn.add(t - cell.time, &mut self.sojourn_high);
         self.count_loss(Time(t), &cell, loss, seg);
         fx.lose(Lost { at: Time(t), port: self.number, cell, loss });
     }
@@ -473,7 +473,7 @@ impl Port {
             finish = noise.shift(finish, cell.is_noisy());
         }
         let sojourn = finish - now.0;
-        self.sojourn += u128::from(sojourn);
+        self.sojourn.add(sojourn, &mut self.sojourn_high);
         let lane = self.served.as_mut().expect("the port schedules").waiting.lane_mut(cell);
         lane.count_in(cell.bytes);
         lane.count_out(cell.bytes);

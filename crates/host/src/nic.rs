@@ -33,7 +33,7 @@ use crate::stack::{Counters, Exchange, Exchanged, Io, News, Opening, Stack};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use penstock_core::Report;
+use penstock_core::{Report, Stream};
 use penstock_fabric::{Arena, Cell};
 use penstock_units::{Bytes, Dur, Rate, Time};
 
@@ -125,6 +125,10 @@ pub struct Nic<S = Box<dyn Stack>> {
     paused: u8,
     up: bool,
     config: NicConfig,
+    /// What arrives is seen at once.
+    at_once: bool,
+    /// A stack sees a packet so much later at most, and when exactly.
+    jitter: Option<(Dur, Stream)>,
     /// Packets on their way through the host, with the times at which a stack sees them.
     inbox: VecDeque<(Time, Cell, Dur)>,
     news: Vec<News>,
@@ -153,11 +157,20 @@ impl<S: Stack> Nic<S> {
             paused: 0,
             up: true,
             config,
+            at_once,
+            jitter: None,
             inbox: VecDeque::new(),
             news: Vec::new(),
             direct,
             next: (Time::NEVER, Time::NEVER),
             fresh: false,
+        }
+    }
+    /// Stacks see every packet up to `most` later than its delay says, U(0, `most`), in order.
+    pub fn set_receive_jitter(&mut self, most: Dur, stream: Stream) {
+        if most > Dur::ZERO {
+            self.jitter = Some((most, stream));
+            (self.at_once, self.direct) = (false, false);
         }
     }
     /// Configuration.
@@ -426,12 +439,12 @@ impl<S: Stack> Nic<S> {
     #[inline]
     pub fn receive<N: Net>(&mut self, now: Time, cell: &Cell, net: &mut N) {
         self.advance(now, net);
-        let (delay, processing) = (self.config.receive_delay, self.config.processing);
-        if delay == Dur::ZERO && processing == Dur::ZERO {
+        if self.at_once {
             return self.hand_over(now, cell, Dur::ZERO, net);
         }
+        let noise = self.jitter.as_mut().map_or(Dur::ZERO, |(most, stream)| stream.dur_below(*most));
         let before = self.inbox.back().map_or(Time::ZERO, |last| last.0);
-        let at = if processing == Dur::ZERO { now + delay } else { before.max(now + delay) + processing };
+        let at = before.max(now + self.config.receive_delay + noise) + self.config.processing;
         self.inbox.push_back((at, *cell, at.since(now)));
     }
     #[inline]

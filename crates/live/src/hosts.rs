@@ -50,6 +50,8 @@ pub struct Settings {
     pub initial_window: u32,
     /// Acknowledge every segment.
     pub quick_ack: bool,
+    /// Most segments that leave together.
+    pub gso: u32,
     /// Longest an ACK of what came out of order is held back, in nanoseconds; `None` = the kernel's.
     pub comp_sack_ns: Option<u64>,
 }
@@ -107,7 +109,7 @@ pub fn host(number: u32, s: &Settings) -> Result<(Host, OwnedFd), HostError> {
         quick_ack: s.quick_ack,
     };
     step("route over the TUN device", sys::add_route([10, 77, 0, 0], 16, index, metrics))?;
-    step("gso_max_segs of the TUN device", sys::one_segment_at_a_time(index))?;
+    step("gso_max_segs of the TUN device", sys::segments_at_once(index, s.gso))?;
     Ok((Host { namespace, address }, device))
 }
 

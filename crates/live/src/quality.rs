@@ -16,19 +16,19 @@ pub struct Lag {
     max: u64,
     /// A lag above this spoils its window.
     limit: Dur,
-    /// Windows with a packet, and those among them with a lag above the limit.
+    /// Windows with a packet due, or in which one that was due waited for longer than the limit; and the latter alone.
     windows: u64,
     late: u64,
-    current: u64,
-    current_late: bool,
+    /// The first window that is not counted yet, in either.
+    next: u64,
+    next_late: u64,
 }
 
 impl Lag {
     /// No lags yet; `limit` is the round trip of the scenario.
     pub fn new(limit: Dur) -> Lag {
         let counts = vec![0; (40 * STEPS) as usize];
-        let current = u64::MAX;
-        Lag { counts, total: 0, max: 0, limit, windows: 0, late: 0, current, current_late: false }
+        Lag { counts, total: 0, max: 0, limit, windows: 0, late: 0, next: 0, next_late: 0 }
     }
     fn bucket(ns: u64) -> usize {
         let x = ns.max(1);
@@ -49,15 +49,15 @@ impl Lag {
         self.total += 1;
         self.max = self.max.max(ns);
         let window = due.0 / WINDOW.0;
-        if window != self.current {
-            self.current = window;
-            self.current_late = false;
-            self.windows += 1;
+        let mut end = window + 1;
+        if lag > self.limit {
+            // While the network stands still nothing else is due: a pause of a second spoils a hundred windows, by one packet.
+            end = now.0 / WINDOW.0 + 1;
+            self.late += end.saturating_sub(window.max(self.next_late));
+            self.next_late = self.next_late.max(end);
         }
-        if lag > self.limit && !self.current_late {
-            self.current_late = true;
-            self.late += 1;
-        }
+        self.windows += end.saturating_sub(window.max(self.next));
+        self.next = self.next.max(end);
     }
     /// The q-quantile in seconds; NaN when nothing was recorded.
     pub fn quantile(&self, q: f64) -> f64 {
@@ -78,8 +78,7 @@ impl Lag {
     pub fn max(&self) -> f64 {
         self.max as f64 * 1e-9
     }
-    /// Share of the windows of 10 ms, among those with a packet, in which some packet was late by more than a
-    /// round trip.
+    /// Share of the windows of 10 ms, among those with a packet, in which some packet that was late by more than a round trip waited.
     pub fn late_share(&self) -> f64 {
         self.late as f64 / self.windows.max(1) as f64
     }
@@ -119,5 +118,10 @@ mod tests {
             }
         }
         assert_eq!(lag.late_share(), 0.01);
+        // A second in which nothing is handed over.
+        let due = Time::ZERO + Dur::millis(2000);
+        lag.record(due, due + Dur::millis(995));
+        lag.record(due + Dur::micros(1), due + Dur::millis(995));
+        assert_eq!(lag.late_share(), 101.0 / 200.0);
     }
 }

@@ -118,6 +118,7 @@ fn settings(scenario: &LiveScenario, setup: &Setup) -> Settings {
         receive_buffer: (cfg.rwnd * 2).clamp(1 << 16, 64 << 20),
         initial_window: cfg.initial_window,
         quick_ack: cfg.delayed_ack == 1,
+        gso: cfg.gso,
         comp_sack_ns: p.is_given("comp_sack").then_some(cfg.comp_sack.0 / 1000),
     }
 }

@@ -108,7 +108,9 @@ const WITHOUT_COUNTERPART: &[&str] = &[
     "nic",
     "nic_order",
     "receive_delay",
+    "receive_jitter",
     "processing_delay",
+    "gro",
     "loss_events",
     "ties",
 ];

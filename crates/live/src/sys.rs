@@ -262,13 +262,13 @@ pub fn add_route(net: [u8; 4], prefix: u8, device: u32, metrics: RouteMetrics) -
     r.send()
 }
 
-/// Hands the device of number `device` single segments, never trains of them to be cut later.
-pub fn one_segment_at_a_time(device: u32) -> Result<()> {
+/// Trains of `most` segments at most leave for the device of number `device`, to be cut there; 1 = none.
+pub fn segments_at_once(device: u32, most: u32) -> Result<()> {
     const IFLA_GSO_MAX_SEGS: u16 = 40;
     let mut header = [0u8; 16];
     header[4..8].copy_from_slice(&device.to_ne_bytes());
     let mut r = Request::new(libc::RTM_NEWLINK, 0, &header);
-    r.attribute(IFLA_GSO_MAX_SEGS, &1u32.to_ne_bytes());
+    r.attribute(IFLA_GSO_MAX_SEGS, &most.to_ne_bytes());
     r.send()
 }
 

@@ -18,6 +18,8 @@ pub struct Settings {
     reordering: Option<u32>,
     rto_min: Option<Dur>,
     comp_sack: Option<Dur>,
+    /// Segments that leave together.
+    gso: u32,
 }
 
 impl Default for Settings {
@@ -30,6 +32,7 @@ impl Default for Settings {
             reordering: None,
             rto_min: None,
             comp_sack: None,
+            gso: 1,
         }
     }
 }
@@ -66,7 +69,10 @@ impl Settings {
                 let us = value.parse().map_err(|_| format!("--tolerance_usecs={value}: must be a number"))?;
                 self.tolerance = Dur::micros(us);
             }
-            other => return Err(format!("--{other}: known are --protocol and --tolerance_usecs")),
+            "gso" => {
+                self.gso = value.parse().map_err(|_| format!("--gso={value}: must be a number"))?;
+            }
+            other => return Err(format!("--{other}: known are --protocol, --tolerance_usecs and --gso")),
         }
         Ok(())
     }
@@ -169,6 +175,7 @@ impl Settings {
         }
         cfg.rto_min = self.rto_min.unwrap_or(cfg.rto_min);
         cfg.comp_sack = self.comp_sack.unwrap_or(cfg.comp_sack);
+        cfg.gso = self.gso;
         let law = (suite.endpoint)(&cfg, stream);
         (cfg, law)
     }

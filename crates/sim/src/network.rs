@@ -290,7 +290,12 @@ impl Network {
     }
     /// Carries out the arrivals by ports of switches up to and including `until`: up to the first packet that is at its destination, which is
     /// the answer, to an arrival by a host's own port, a deadline of the network's own, or a lost packet. `now` is the time of the last one.
-    pub fn arrive_from_switches(&mut self, mut until: Time, now: &mut Time) -> Option<Cell> {
+    pub fn arrive_from_switches(
+        &mut self,
+        mut until: Time,
+        now: &mut Time,
+        mut soon: impl FnMut(u32, Option<&penstock_core::Packet>),
+    ) -> Option<Cell> {
         loop {
             let next = self.arrivals.peek();
             if next > until || self.of_host[self.arrivals.first() as usize] {
@@ -299,6 +304,10 @@ impl Network {
             *now = next;
             let port = self.arrivals.take();
             self.last = port;
+            if self.looks_far {
+                self.fetch_ahead();
+                self.fetch_beyond(&mut soon);
+            }
             if self.fetches {
                 let head = self.fabric.ports()[port as usize].head();
                 if head.to == self.to[port as usize] {

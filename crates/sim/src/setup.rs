@@ -73,6 +73,8 @@ pub struct Setup {
     pub nic: NicMode,
     /// A packet reaches its transport so much later than its host.
     pub receive_delay: Dur,
+    /// And so much later at most than that says.
+    pub receive_jitter: Dur,
     /// A host takes so long for every packet that has arrived, one at a time, before its transport sees it.
     pub processing: Dur,
     /// How much of one connection may stand in its own host's port; `None` = any amount.
@@ -129,6 +131,10 @@ impl TooLong {
 }
 
 impl Setup {
+    /// What reaches a host reaches its transport at once.
+    pub fn receives_at_once(&self) -> bool {
+        [self.receive_delay, self.receive_jitter, self.processing] == [Dur::ZERO; 3]
+    }
     /// The first link on which a packet would be longer under way than the event keys of this network can say.
     pub fn too_long(&self) -> Option<TooLong> {
         // Headers beside the usual ones: congestion header, SACK blocks.

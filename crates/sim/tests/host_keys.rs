@@ -1,5 +1,5 @@
-//! Guards: the keys of hosts, `nic`, `nic_order`, `receive_delay` and `processing_delay`, do what they say, to the picosecond where that can
-//! be worked out by hand; and are refused or named where they cannot apply.
+//! Guards: the keys of hosts, `nic`, `nic_order`, `receive_delay`, `receive_jitter` and `processing_delay`, do what they say, to the
+//! picosecond where that can be worked out by hand; and are refused or named where they cannot apply.
 
 use penstock_sim::document::resolve;
 use penstock_sim::engine::Progress;
@@ -42,6 +42,19 @@ fn a_receive_delay_comes_once_with_the_data_and_once_with_the_ack() {
     let plain = 100.0 * P + P + 4.0 + 2.0 * ACK;
     same(&times(&run("dcqcn", 1, "")), &[plain]);
     same(&times(&run("dcqcn", 1, "receive_delay = \"3us\"")), &[plain + 6.0]);
+}
+/// Up to `receive_jitter` for the data and as much for the ACK, the same in every run of a seed, and nothing overtakes: the transport, which would answer
+/// packets out of order by a NACK, sends nothing again.
+#[test]
+fn a_receive_jitter_comes_at_most_once_with_the_data_and_once_with_the_ack() {
+    let plain = 100.0 * P + P + 4.0 + 2.0 * ACK;
+    let o = run("dcqcn", 1, "receive_jitter = \"3us\"");
+    let late = times(&o)[0] - plain;
+    assert!(late > 0.01 && late < 6.0, "{late} us");
+    assert_eq!(o.engine.recorder.flows.iter().map(|f| f.retransmits).sum::<u32>(), 0);
+    let both = times(&run("dcqcn", 1, "receive_jitter = \"3us\"\nreceive_delay = \"3us\""))[0] - plain;
+    assert!(both > 6.01 && both < 12.0, "{both} us");
+    assert_eq!(times(&run("dcqcn", 1, "receive_jitter = \"3us\"")), times(&o));
 }
 #[test]
 fn a_host_handles_one_packet_after_the_other() {
@@ -102,6 +115,9 @@ fn what_cannot_apply_is_refused_or_named() {
     for (more, rule) in [
         ("nic = \"push\"", "nic = \"push\": must be one of endless, pull"),
         ("nic_order = \"fifo\"", "nic_order = \"fifo\": must be one of round-robin, strict"),
+        ("receive_jitter = \"2s\"", "receive_jitter = \"2s\": must be"),
+        ("gso = \"44\"", "gso = \"44\": needs Linux's sender"),
+        ("gro = \"10us\"", "gro = \"10us\": needs Linux's sender"),
         ("receive_delay = \"2s\"", "receive_delay = \"2s\": must be"),
         ("processing_delay = \"-1us\"", "processing_delay = \"-1us\": must be"),
     ] {

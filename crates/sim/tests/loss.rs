@@ -125,7 +125,7 @@ impl Case {
         }
         t
     }
-    fn setup(&self, protocol: &str) -> Setup {
+    fn setup(&self, protocol: &str, more: &[(&str, String)]) -> Setup {
         let on = |i: usize| self.options[i].to_string();
         let given = [
             ("protocol", protocol.to_string()),
@@ -142,7 +142,7 @@ impl Case {
             ("send_jitter", if self.options[3] { "10us".into() } else { "0s".into() }),
             ("host_queue", if self.options[4] { "2pkt".into() } else { "unlimited".into() }),
         ];
-        let given: Vec<_> = given.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
+        let given: Vec<_> = given.iter().chain(more).map(|(k, v)| (k.to_string(), v.clone())).collect();
         let resolved = Resolved::new("long-flows", &given, self.seed, serde_json::Value::Null).unwrap();
         let mut setup = resolved.setup(0).unwrap();
         let topology = self.topology();
@@ -173,8 +173,8 @@ impl Case {
     }
 }
 
-fn check(protocol: &str, case: &Case) -> Result<(), TestCaseError> {
-    let mut engine = Engine::new(case.setup(protocol)).unwrap();
+fn check(protocol: &str, case: &Case, more: &[(&str, String)]) -> Result<(), TestCaseError> {
+    let mut engine = Engine::new(case.setup(protocol, more)).unwrap();
     // The engine checks sent = delivered + dropped + held at the end, and panics when it is not.
     engine.run(&Progress::default()).unwrap();
     let end = Time::ZERO + Dur::millis(LIMIT_S * 1000);
@@ -201,7 +201,19 @@ proptest! {
 
     #[test]
     fn every_protocol_delivers_everything_once_and_in_order(case in case(), which in any::<prop::sample::Index>()) {
-        check(PROTOCOLS[which.index(PROTOCOLS.len())].name, &case)?;
+        check(PROTOCOLS[which.index(PROTOCOLS.len())].name, &case, &[])?;
+    }
+
+    /// Segments that leave together and reach TCP as one, whatever is lost of them.
+    #[test]
+    fn with_segmentation_offload_everything_is_delivered_once_and_in_order(
+        case in case(),
+        law in prop::sample::select(vec!["linux-reno", "linux-cubic:pacing=true", "bbr", "bbr3", "dctcp"]),
+        gso in 1u32..50,
+        gro_us in prop_oneof![Just(0u64), 1u64..3000],
+    ) {
+        let more = [("tcp", "linux".into()), ("gso", gso.to_string()), ("gro", format!("{gro_us}us"))];
+        check(law, &case, &more)?;
     }
 }
 
@@ -210,7 +222,7 @@ proptest! {
 fn each_protocol_delivers_everything_once_and_in_order() {
     for protocol in PROTOCOLS {
         let mut runner = proptest::test_runner::TestRunner::deterministic();
-        let one = |c| check(protocol.name, &c);
+        let one = |c| check(protocol.name, &c, &[]);
         for _ in 0..100 {
             let tree = case().new_tree(&mut runner).unwrap();
             one(proptest::strategy::ValueTree::current(&tree)).unwrap_or_else(|e| panic!("{e}"));

@@ -135,6 +135,11 @@ pub struct TcpConfig {
     pub personality: Personality,
     /// With [`Personality::Linux`]: the recovery spreads a reduction of the window over its round trip (RFC 9937).
     pub prr: bool,
+    /// With [`Personality::Linux`]: most segments that leave together (segmentation offload); 1 = each by itself.
+    pub gso: u32,
+    /// With [`Personality::Linux`]: how long the receiver's interrupt waits for segments that follow each other, which TCP then gets as one
+    /// (GRO); zero = each by itself.
+    pub gro: Dur,
     /// Recovery and echo of a protocol's own.
     pub roles: Roles,
 }
@@ -173,6 +178,8 @@ impl Default for TcpConfig {
             header_compression: false,
             personality: Personality::Rfc,
             prr: true,
+            gso: 1,
+            gro: Dur::ZERO,
             roles: Roles::default(),
         }
     }

@@ -12,6 +12,7 @@
 mod compress;
 mod config;
 pub mod echo;
+mod gro;
 mod ranges;
 mod rate;
 mod receiver;
@@ -28,8 +29,8 @@ pub use config::{
 pub use echo::{Echo, Heard};
 pub use ranges::Ranges;
 pub use rate::RateSample;
-pub use receiver::Receiver;
+pub use receiver::{IdleReceiver, Receiver};
 pub use recovery::{Recovery, RetransmitThread, ThreadSegment};
 pub use rtt::RttEstimator;
 pub use segments::{Segment, SegmentLog};
-pub use sender::{News, Phase, Sender, SenderStats, TimeoutKind, TimeoutRecord};
+pub use sender::{IdleSender, News, Phase, Sender, SenderStats, TimeoutKind, TimeoutRecord};

@@ -1,12 +1,17 @@
 //! The receiving half of a connection: reassembly, receive window, selective acknowledgements. When an ACK leaves, and what
 //! it says of marks, is its [`Echo`]'s.
 
+mod idle;
+
 use super::echo::AnyEcho;
-use super::{Echo, HeaderCompressor, Heard, LossRecovery, Ranges, TcpConfig};
+use super::gro::Gro;
+use super::{Echo, HeaderCompressor, Heard, LossRecovery, Personality, Ranges, TcpConfig};
 use crate::header::CcHeader;
 use crate::packet::{flag, Packet, SackBlock, MAX_SACK};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+pub use idle::IdleReceiver;
 use penstock_units::{Dur, Time};
 
 /// Acknowledges, reassembles and echoes congestion marks and headers.
@@ -29,6 +34,10 @@ pub struct Receiver {
     syn_due: bool,
     /// Until the first packet after it: when SYN arrived and how long it took, `None` for that where it came more than once.
     syn: Option<(Time, Option<Dur>)>,
+    /// Segments that follow each other are merged first (GRO).
+    gro: Option<Box<Gro>>,
+    /// One of the two above is there: tested once for each packet.
+    attends: bool,
     /// Packets without payload to answer: when they were sent, and the header they brought.
     answers: VecDeque<(u64, CcHeader)>,
     /// Send time to echo.
@@ -41,6 +50,8 @@ pub struct Receiver {
     /// Right edge of the window promised so far, kept only when the application reads at a rate.
     promised: u64,
     window_due: Time,
+    /// The first of what this end does by itself, beside its echo.
+    due: Time,
     /// A cap on the advertised window set by the receiver-side controller of the host, in bytes.
     window_cap: u64,
     compressor: HeaderCompressor,
@@ -59,6 +70,7 @@ struct Flush {
 impl Receiver {
     /// The receiver of connection `flow`; every packet carries `header_len` bytes of congestion header.
     pub fn new(cfg: Arc<TcpConfig>, flow: u32, header_len: u32) -> Receiver {
+        let merges = cfg.gro > Dur::ZERO && cfg.personality == Personality::Linux;
         Receiver {
             echo: AnyEcho::new(&cfg),
             next: 0,
@@ -71,6 +83,8 @@ impl Receiver {
             flush: None,
             syn_due: false,
             syn: None,
+            attends: merges,
+            gro: merges.then(|| Box::new(Gro::new(&cfg))),
             answers: VecDeque::new(),
             stamp: 0,
             header: CcHeader::NONE,
@@ -79,6 +93,7 @@ impl Receiver {
             read_until: Time::ZERO,
             promised: cfg.rwnd,
             window_due: Time::NEVER,
+            due: Time::NEVER,
             window_cap: u64::MAX,
             compressor: HeaderCompressor::default(),
             flow,
@@ -128,11 +143,47 @@ impl Receiver {
             self.stamp = p.stamp;
             let again = self.syn.is_some();
             self.syn = Some((now, (!again).then(|| now.since(p.sent_at()))));
+            self.attends = true;
             return;
         }
-        if self.syn.is_some() {
-            self.end_handshake(now, p);
+        if self.attends && self.attend(now, p, header) {
+            return;
         }
+        self.on_segments(now, p, 1);
+    }
+
+    /// The end of a handshake, and segments that are merged: true when the packet is done with.
+    #[cold]
+    fn attend(&mut self, now: Time, p: &Packet, header: &CcHeader) -> bool {
+        self.end_handshake(now, p);
+        let Some(gro) = &mut self.gro else {
+            self.attends = false;
+            return false;
+        };
+        if !gro.merge(p, header) {
+            self.release_held(now);
+            if let Some(gro) = &mut self.gro {
+                gro.hold(now, p, header);
+            }
+        }
+        if self.gro.as_ref().is_some_and(|gro| gro.ends_with(p)) {
+            self.release_held(now);
+        }
+        self.settle_due();
+        true
+    }
+    /// What was merged reaches TCP.
+    #[cold]
+    fn release_held(&mut self, now: Time) {
+        if let Some((p, header, segments)) = self.gro.as_mut().and_then(|gro| gro.take()) {
+            self.header = header;
+            self.on_segments(now, &p, segments);
+        }
+    }
+
+    /// `segments` segments in one.
+    #[inline(always)]
+    fn on_segments(&mut self, now: Time, p: &Packet, segments: u32) {
         let start = p.seq;
         let end = start + p.seq_len();
         if p.has(flag::FIN) {
@@ -153,7 +204,7 @@ impl Receiver {
             if self.unacknowledged == 0 {
                 self.stamp = p.stamp;
             }
-            self.unacknowledged += 1;
+            self.unacknowledged += segments;
         } else if end <= self.next {
             self.duplicate_bytes += p.payload as u64;
         } else if start <= self.next {
@@ -194,7 +245,6 @@ impl Receiver {
 
     /// The first packet after SYN. The third of the handshake is no packet here: it leaves just before the first data, and is taken to have
     /// been lost where that was.
-    #[cold]
     fn end_handshake(&mut self, now: Time, p: &Packet) {
         if let Some((at, trip)) = self.syn.take() {
             let lost = p.has(flag::RETRANSMIT);
@@ -251,16 +301,26 @@ impl Receiver {
     /// Next time to wake up: a delayed ACK, or a window update.
     #[inline]
     pub fn deadline(&self) -> Time {
-        self.echo.deadline().min(self.window_due)
+        self.echo.deadline().min(self.due)
+    }
+    /// The sooner of a window update and the end of a merge.
+    fn settle_due(&mut self) {
+        let merge = self.gro.as_ref().map_or(Time::NEVER, |gro| gro.until);
+        self.due = self.window_due.min(merge);
     }
     /// The deadline has come.
     pub fn on_deadline(&mut self, now: Time) {
+        if self.gro.as_ref().is_some_and(|gro| now >= gro.until) {
+            self.release_held(now);
+            self.settle_due();
+        }
         if now >= self.echo.deadline() {
             self.acks_due += self.echo.on_deadline(now);
         }
         if now >= self.window_due {
             self.window_due = Time::NEVER;
             self.acks_due += 1;
+            self.settle_due();
         }
     }
 
@@ -369,6 +429,7 @@ impl Receiver {
         } else {
             Time::NEVER
         };
+        self.settle_due();
     }
 }
 

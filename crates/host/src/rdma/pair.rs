@@ -184,7 +184,7 @@ impl Sending {
         }
         let on_link = wire + framing;
         let view = self.view();
-        self.law.on_sent(io.now, on_link, &view);
+        self.law.on_sent(whole(io.now, c), on_link, &view);
         self.control = self.law.control();
         self.latest = (whole(io.now, c), on_link);
         self.next_at = self.limited(c, line);
@@ -209,7 +209,7 @@ impl Sending {
         if packet.word(0) == kind::CNP {
             self.out.counters.ece_acks += 1;
             let view = self.view();
-            self.law.on_cnp(io.now, &view);
+            self.law.on_cnp(whole(io.now, c), &view);
             self.control = self.law.control();
             return false;
         }
@@ -226,9 +226,11 @@ impl Sending {
                 selective.acked(self.una);
             }
         }
-        let rtt = io.now.since(packet.sent_at());
+        // What a law plans then comes before packets that arrive in the same nanosecond: it was planned before they left.
+        let now = whole(io.now, c);
+        let rtt = now.since(packet.sent_at());
         let endpoint = self.waited + Dur::nanos(u64::from(packet.word(WAITED)));
-        let record = AckRecord { now: io.now, bytes, rtt, endpoint, ece, telemetry: io.arena.hops(slot) };
+        let record = AckRecord { now, bytes, rtt, endpoint, ece, telemetry: io.arena.hops(slot) };
         let view = self.view();
         let moves = self.law.moves_departures();
         self.law.on_ack(&record, &view);

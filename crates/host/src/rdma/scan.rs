@@ -8,9 +8,11 @@
 //! description of the public code in docs/validation.md; what goes when, from memory.
 //!
 //! Where links count whole nanoseconds much happens at one instant, in the order in which it was planned there: a timer that was set before
-//! the last hop of an ACK began wakes the card before the ACK arrives, any other one after it.
+//! the last hop of an ACK began wakes the card before the ACK arrives, any other one after it. A flow is begun by an event that is planned
+//! at the very instant, behind everything that was planned for it before: a packet that has left by then is followed by one of another flow.
 
 use super::pair::Sending;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use penstock_units::{Dur, Time};
 
@@ -18,6 +20,8 @@ use penstock_units::{Dur, Time};
 pub(super) struct Scan {
     /// Handles, in the order in which the pairs were made; `None` = over.
     order: Vec<Option<u32>>,
+    /// Pairs that are made at the end of the present nanosecond, where links count whole ones, and when that is.
+    begun: VecDeque<(Time, u32)>,
     last: usize,
     /// Something has happened since the last walk that found nothing.
     due: bool,
@@ -26,24 +30,41 @@ pub(super) struct Scan {
     last_hop: Option<Dur>,
 }
 
-/// What arrives comes at a whole nanosecond; what is after it, half a nanosecond later.
+/// What arrives comes in the first half of a nanosecond, what leaves in the second; what is after what arrives, here.
 const AFTER: Dur = Dur(500);
+/// What is after all of that, too.
+const LAST: Dur = Dur(999);
+
+/// The whole nanosecond in which `t` lies.
+fn ns(t: Time) -> Time {
+    Time(t.0 - t.0 % 1000)
+}
 
 impl Scan {
     pub fn new(last_hop: Option<Dur>) -> Scan {
-        Scan { order: Vec::new(), last: 0, due: false, wake: Time::NEVER, last_hop }
+        Scan { order: Vec::new(), begun: VecDeque::new(), last: 0, due: false, wake: Time::NEVER, last_hop }
     }
-    pub fn add(&mut self, conn: u32) {
-        if !self.order.contains(&Some(conn)) {
+    /// A pair has something new to send.
+    pub fn add(&mut self, conn: u32, now: Time) {
+        if self.begun.iter().any(|(_, c)| *c == conn) {
+            return;
+        }
+        if self.order.contains(&Some(conn)) {
+            self.due = true;
+        } else if self.last_hop.is_some() {
+            self.begun.push_back((ns(now) + LAST, conn));
+        } else {
             self.order.push(Some(conn));
+            self.due = true;
         }
     }
     pub fn forget(&mut self, conn: u32) {
+        self.begun.retain(|(_, c)| *c != conn);
         if let Some(over) = self.order.iter_mut().find(|c| **c == Some(conn)) {
             *over = None;
         }
     }
-    /// A packet has come, a pair has something new to send, or one was sent.
+    /// A packet has come.
     pub fn touch(&mut self) {
         self.due = true;
     }
@@ -55,10 +76,9 @@ impl Scan {
     }
     pub fn ready(&self) -> Time {
         if self.due {
-            Time::ZERO
-        } else {
-            self.wake
+            return Time::ZERO;
         }
+        self.begun.front().map_or(self.wake, |(at, _)| self.wake.min(*at))
     }
     /// The pair whose turn it is at `now`.
     pub fn next<'a>(
@@ -69,6 +89,9 @@ impl Scan {
     ) -> Option<u32> {
         if self.wake <= now {
             self.wake = Time::NEVER;
+        }
+        while self.begun.front().is_some_and(|(at, _)| *at <= now) {
+            self.order.extend(self.begun.pop_front().map(|(_, conn)| Some(conn)));
         }
         let n = self.order.len();
         let (mut found, mut over) = (None, usize::MAX);
@@ -106,7 +129,6 @@ impl Scan {
     fn planned(&self, now: Time, at: Time) -> Time {
         match self.last_hop {
             Some(last_hop) if at != Time::NEVER => {
-                let ns = |t: Time| Time(t.0 - t.0 % 1000);
                 if ns(at).since(ns(now)) > last_hop {
                     ns(at)
                 } else {
@@ -134,6 +156,25 @@ mod tests {
         assert_eq!(scan.planned(ns(100), Time::NEVER), Time::NEVER);
         // Exact clocks have no two things at one instant that would have to be told apart.
         assert_eq!(Scan::new(None).planned(ns(100), Time(123_456)), Time(123_456));
+    }
+    #[test]
+    fn a_pair_made_in_a_nanosecond_goes_behind_what_was_planned_for_it() {
+        let ns = |ns: u64| Time(1000 * ns);
+        let mut scan = Scan::new(Some(Dur::nanos(1047)));
+        scan.add(7, ns(5));
+        scan.touch();
+        assert_eq!(scan.next(ns(5) + AFTER, |_| true, |_| None), None);
+        assert_eq!((scan.order.len(), scan.ready()), (0, ns(5) + LAST));
+        scan.next(ns(5) + LAST, |_| true, |_| None);
+        assert_eq!(scan.order, [Some(7)]);
+        // With exact clocks at once; and one that is over before it has begun never.
+        let mut exact = Scan::new(None);
+        exact.add(7, ns(5));
+        assert_eq!((exact.order.len(), exact.ready()), (1, Time::ZERO));
+        scan.add(8, ns(6));
+        scan.forget(8);
+        scan.next(ns(7), |_| true, |_| None);
+        assert_eq!(scan.order, [Some(7)]);
     }
     #[test]
     fn a_rate_moves_a_timer_that_is_set_and_only_to_an_earlier_time() {

@@ -144,8 +144,7 @@ impl Stack for RdmaStack {
             pair.out.accept(bytes);
         }
         if let Some(scan) = &mut self.scan {
-            scan.add(conn);
-            scan.touch();
+            scan.add(conn, io.now);
         }
         self.settle(conn, io.now);
     }

@@ -17,6 +17,7 @@
 //!   once is flushed once, after all three;
 //! - [`crate::News::Closed`] comes last: both ends are forgotten then, and nothing of the connection is sent.
 
+mod idle;
 mod ready;
 mod share;
 mod stack;
@@ -108,10 +109,20 @@ struct ReceiveEnd {
     ends: VecDeque<u64>,
 }
 
+impl SendEnd {
+    /// Nothing of it is under way, and nobody but itself has a say in it.
+    fn may_rest(&self) -> bool {
+        self.group == Opening::ALONE && !self.way.listed && self.ends.is_empty() && self.sender.may_rest()
+    }
+}
+
 enum End {
     Free,
     Sender(Box<SendEnd>),
     Receiver(Box<ReceiveEnd>),
+    /// Either of them between two transfers.
+    IdleSender(Box<idle::SendEnd>),
+    IdleReceiver(Box<idle::ReceiveEnd>),
 }
 
 impl End {
@@ -120,6 +131,8 @@ impl End {
             End::Free => None,
             End::Sender(end) => Some(&end.way),
             End::Receiver(end) => Some(&end.way),
+            End::IdleSender(end) => Some(&end.way),
+            End::IdleReceiver(end) => Some(&end.way),
         }
     }
     #[inline]
@@ -128,6 +141,8 @@ impl End {
             End::Free => None,
             End::Sender(end) => Some(&mut end.way),
             End::Receiver(end) => Some(&mut end.way),
+            // They have nothing to send.
+            End::IdleSender(_) | End::IdleReceiver(_) => None,
         }
     }
 }
@@ -143,6 +158,7 @@ pub struct TcpStack {
     /// What was pulled last: handle and bytes.
     last: (u32, u32),
     news: Vec<tcp::News>,
+    quiet: idle::Quiet,
     seed: u64,
     run: u64,
 }
@@ -171,6 +187,7 @@ impl TcpStack {
             options,
             last: (0, 0),
             news: Vec::new(),
+            quiet: idle::Quiet::default(),
             seed: facts.seed,
             run: facts.run,
         }
@@ -183,6 +200,7 @@ impl TcpStack {
     pub fn cwnd(&self, conn: u32) -> Option<u64> {
         match &self.ends[conn as usize] {
             End::Sender(end) => Some(end.sender.cwnd()),
+            End::IdleSender(end) => Some(end.sender.cwnd()),
             _ => None,
         }
     }
@@ -209,13 +227,26 @@ impl TcpStack {
                         let host = &mut self.options.groups[end.group as usize];
                         tell_host(host, end, &mut self.news, 0, io);
                     }
+                } else if end.may_rest() {
+                    // A timer that every ACK had moved on is over and nothing has happened since: the stale entry is what tells.
+                    self.rest(conn);
+                    return None;
                 }
             }
             End::Receiver(end) => {
                 end.way.armed = armed;
                 if end.receiver.deadline() <= io.now {
                     end.receiver.on_deadline(io.now);
+                    tell_delivered(end, io);
                 }
+            }
+            End::IdleSender(end) => {
+                end.way.armed = armed;
+                return None;
+            }
+            End::IdleReceiver(end) => {
+                end.way.armed = armed;
+                return None;
             }
             End::Free => return None,
         }
@@ -396,9 +427,9 @@ fn on_ack(
     !over
 }
 
-/// A SYN, data segment or FIN for a receiving end, in `slot`, which is free afterwards.
+/// A SYN, data segment or FIN for a receiving end, in `slot`, which is free afterwards; true when the end has got all that it was to hear of.
 #[inline(always)]
-fn on_data(end: &mut ReceiveEnd, options: &mut TcpOptions, io: &mut Io<'_>, slot: u32) {
+fn on_data(end: &mut ReceiveEnd, options: &mut TcpOptions, io: &mut Io<'_>, slot: u32) -> bool {
     let flow = end.way.flow;
     let packet = &io.arena.packets[slot as usize];
     if let Some(control) = &mut options.receive {
@@ -406,13 +437,21 @@ fn on_data(end: &mut ReceiveEnd, options: &mut TcpOptions, io: &mut Io<'_>, slot
         end.receiver.set_window_cap(control.window_cap(flow));
     }
     end.receiver.on_packet(io.now, packet, &io.arena.headers[io.arena.header_slot(slot)]);
+    tell_delivered(end, io);
+}
+
+/// Tells of the ends that have been delivered.
+#[inline(always)]
+fn tell_delivered(end: &mut ReceiveEnd, io: &mut Io<'_>) {
     if !end.ends.is_empty() {
         let delivered = end.receiver.delivered();
         while end.ends.front().is_some_and(|at| delivered >= *at) {
             let at = end.ends.pop_front().expect("just looked");
-            io.news.push(News::Delivered { flow: FlowId(flow), end: at });
+            io.news.push(News::Delivered { flow: FlowId(end.way.flow), end: at });
         }
+        return end.ends.is_empty();
     }
+    false
 }
 
 /// The cell of the packet in slot `id`, addressed. Only data is subject to a host's timing noise.

@@ -59,6 +59,7 @@ impl Stack for TcpStack {
         self.place(o.at_dst, End::Receiver(Box::new(ReceiveEnd { receiver, way, ends: VecDeque::new() })));
     }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
+        self.wake(conn);
         let end = self.sender(conn);
         end.sender.write(io.now, bytes);
         if bytes < u64::MAX / 4 {
@@ -67,16 +68,19 @@ impl Stack for TcpStack {
         self.list(conn);
     }
     fn expect(&mut self, conn: u32, at: u64) {
+        self.wake(conn);
         match &mut self.ends[conn as usize] {
             End::Receiver(end) => end.ends.push_back(at),
             _ => panic!("handle {conn} is not one of a receiving end"),
         }
     }
     fn close(&mut self, _: &mut Io<'_>, conn: u32) {
+        self.wake(conn);
         self.sender(conn).sender.close();
         self.list(conn);
     }
     fn leave(&mut self, _: &mut Io<'_>, conn: u32) {
+        self.wake(conn);
         self.sender(conn).sender.leave();
         self.list(conn);
     }
@@ -109,7 +113,9 @@ impl Stack for TcpStack {
         let forward = packet.is_forward();
         let way = match self.ends.get_mut(conn as usize) {
             Some(End::Receiver(end)) if end.way.flow == flow && forward => {
-                on_data(end, &mut self.options, io, cell.packet);
+                if on_data(end, &mut self.options, io, cell.packet) {
+                    self.quiet.add(conn, end.receiver.delivered());
+                }
                 io.arena.release(cell.packet);
                 &mut end.way
             }
@@ -119,12 +125,17 @@ impl Stack for TcpStack {
                 }
                 &mut end.way
             }
-            // Of a connection that is over: a duplicate that was still on its way.
-            _ => return io.arena.release(cell.packet),
+            _ => {
+                self.receive_beside(io, cell);
+                return;
+            }
         };
         if !way.listed {
             way.listed = true;
             self.ready.push(flow, conn);
+        }
+        if self.quiet.many() {
+            self.rest_quiet();
         }
     }
     #[inline(always)]
@@ -151,7 +162,7 @@ impl Stack for TcpStack {
         let done = |armed| if armed { Exchanged::Armed } else { Exchanged::Done };
         let told = match self.ends.get_mut(conn as usize) {
             Some(End::Receiver(end)) if end.way.flow == flow && forward => {
-                on_data(end, &mut self.options, &mut io, slot);
+                let quiet = on_data(end, &mut self.options, &mut io, slot);
                 if news.is_empty() {
                     // The slot of the data carries its ACK.
                     net.arena().renew(slot);
@@ -165,6 +176,9 @@ impl Stack for TcpStack {
                     ));
                 }
                 net.arena().release(slot);
+                if quiet {
+                    self.quiet.add(conn, end.receiver.delivered());
+                }
                 &mut end.way
             }
             Some(End::Sender(end)) if end.way.flow == flow && !forward => {
@@ -183,15 +197,17 @@ impl Stack for TcpStack {
                 }
                 &mut end.way
             }
-            // Of a connection that is over: a duplicate that was still on its way.
             _ => {
-                io.arena.release(slot);
-                return Exchanged::Done;
+                let told = self.receive_beside(&mut io, cell);
+                return if told { Exchanged::Told } else { Exchanged::Done };
             }
         };
         // What was told comes first; then the connection sends.
         told.listed = true;
         self.ready.push(flow, conn);
+        if self.quiet.many() {
+            self.rest_quiet();
+        }
         Exchanged::Told
     }
     #[inline(always)]
@@ -220,7 +236,7 @@ impl Stack for TcpStack {
                 }
                 arm(&mut self.timers, end.receiver.deadline(), kind::RECEIVER, &mut end.way, conn);
             }
-            End::Free => {}
+            End::Free | End::IdleSender(_) | End::IdleReceiver(_) => {}
         }
         Exchanged::Armed
     }
@@ -291,12 +307,15 @@ impl Stack for TcpStack {
                 duplicate_bytes: end.receiver.duplicate_bytes,
                 ..Counters::default()
             },
+            End::IdleSender(end) => end.counters(),
+            End::IdleReceiver(end) => end.counters(),
             End::Free => Counters::default(),
         }
     }
     fn missing_below(&self, conn: u32, end: u64) -> u64 {
         match &self.ends[conn as usize] {
             End::Receiver(e) => e.receiver.missing_below(end),
+            End::IdleReceiver(e) => end.saturating_sub(e.receiver.delivered()),
             _ => 0,
         }
     }
@@ -307,6 +326,8 @@ impl Stack for TcpStack {
             report(&SRTT, end.sender.rtt().smoothed.as_secs());
             report(&RTT, end.sender.view.rtt_latest.as_secs());
             end.sender.observe(report);
+        } else if let End::IdleSender(end) = &self.ends[conn as usize] {
+            end.observe(report);
         }
     }
     fn observe_group(&self, conn: u32, report: &mut Report<'_>) {

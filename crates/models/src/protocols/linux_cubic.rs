@@ -217,6 +217,9 @@ impl WindowLaw for LinuxCubic {
     fn control(&self) -> Control {
         self.window.control()
     }
+    fn pacing_percent(&self) -> u64 {
+        self.window.pacing_percent()
+    }
     fn observe(&self, report: &mut Report<'_>) {
         self.window.observe(report);
         report(&ORIGIN, self.curve.origin as f64);

@@ -1,7 +1,7 @@
 //! NDP: switches trim, senders spray, receivers pull (Handley et al., SIGCOMM 2017; read from memory).
 //!
-//! Left out: the sender's scoreboard that takes bad paths out of the permutation (section 3.2.3), and with it the second case in which a
-//! returned packet is sent at once (section 3.2.4: its path is worse than the others).
+//! What the paper leaves open of the sender's scoreboard (section 3.2.3), when a path is an outlier and for how long it is left out, is chosen
+//! here ([`Scoreboard`]). Left out: the second case in which a returned packet is sent at once (section 3.2.4: its path is worse than the others).
 //!
 //! Above 600 lines: a protocol is one file, and this one is a whole transport.
 
@@ -9,6 +9,7 @@ use crate::registry::{LinkNeeds, Paths, Protocol, Suite, Wire};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use penstock_core::packet::flag;
 use penstock_core::rng::Entity;
@@ -101,6 +102,13 @@ pub const NDP: Protocol = Protocol {
         )
         .range(1.0, 65536.0),
         ParamSpec::new(
+            "scoreboard",
+            Kind::Bool,
+            "true",
+            "a path on which far more packets were trimmed or lost than on the others is left out for some rounds",
+            "section 3.2.3; htsim's main has none",
+        ),
+        ParamSpec::new(
             "pace",
             Kind::Float,
             "1",
@@ -132,6 +140,7 @@ pub const NDP: Protocol = Protocol {
             header,
             window: p.is_set("window").then(|| p.count("window") as u32),
             paths: p.count("paths") as u32,
+            scoreboard: p.flag("scoreboard"),
             pace: p.float("pace"),
             returns: p.flag("return_to_sender"),
             rto: p.is_set("rto").then(|| p.dur("rto")),
@@ -165,6 +174,7 @@ struct Settings {
     header: u32,
     window: Option<u32>,
     paths: u32,
+    scoreboard: bool,
     pace: f64,
     returns: bool,
     rto: Option<Dur>,
@@ -184,8 +194,9 @@ const LAST: u32 = 1;
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     payload: u32,
-    /// When its latest copy left.
+    /// When its latest copy left, and on which path.
     at: Time,
+    path: u32,
     /// Its latest copy is known or feared to be lost: it stands in the retransmit queue.
     lost: bool,
 }
@@ -214,7 +225,49 @@ struct Sending {
     /// The permutation of paths, and the next one.
     paths: Vec<u32>,
     turn: usize,
+    scoreboard: Option<Box<Scoreboard>>,
     rng: Stream,
+}
+
+/// What became of a sender's packets by path (section 3.2.3). Before a new round of the permutation the outliers among the paths are taken out
+/// of it for [`REST`] rounds; what is known of a path is forgotten when it comes back.
+struct Scoreboard {
+    trims: Vec<u16>,
+    losses: Vec<u16>,
+    /// Rounds for which a path is still left out.
+    rests: Vec<u8>,
+}
+
+/// Rounds without an outlier (chosen: long beside the three or four in which it shows).
+const REST: u8 = 16;
+
+impl Scoreboard {
+    fn new(paths: u32) -> Scoreboard {
+        let n = paths as usize;
+        Scoreboard { trims: vec![0; n], losses: vec![0; n], rests: vec![0; n] }
+    }
+    /// The paths of a round. Outlier (chosen): three standard deviations of a Poisson count above the mean of all, and one packet more; a loss,
+    /// which is rare where switches trim, where others have less than half as many.
+    fn round(&mut self, paths: &mut Vec<u32>) {
+        let n = self.trims.len() as f64;
+        let mean = |of: &[u16]| of.iter().map(|k| f64::from(*k)).sum::<f64>() / n;
+        let (trims, losses) = (mean(&self.trims), mean(&self.losses));
+        let most = trims + 3.0 * libm::sqrt(trims) + 1.0;
+        paths.clear();
+        for i in 0..self.trims.len() {
+            if self.rests[i] > 0 {
+                self.rests[i] -= 1;
+            } else if f64::from(self.trims[i]) > most || f64::from(self.losses[i]) > 2.0 * losses {
+                (self.rests[i], self.trims[i], self.losses[i]) = (REST - 1, 0, 0);
+            } else {
+                paths.push(i as u32);
+            }
+        }
+        // All of them cannot be worse than all.
+        if paths.is_empty() {
+            paths.extend(0..self.trims.len() as u32);
+        }
+    }
 }
 
 impl Sending {
@@ -227,17 +280,23 @@ impl Sending {
     /// A random permutation of the paths, a new one after each round (section 3.2.3).
     fn next_path(&mut self) -> u32 {
         if self.turn == self.paths.len() {
+            if let Some(scoreboard) = &mut self.scoreboard {
+                scoreboard.round(&mut self.paths);
+            }
             self.rng.shuffle(&mut self.paths);
             self.turn = 0;
         }
         self.turn += 1;
-        self.out.opening.forth.wrapping_add(self.paths[self.turn - 1])
+        self.paths[self.turn - 1]
     }
     /// The payload of a packet was cut off, as its header tells: it is to be sent again. Only the latest copy counts.
     fn fear_lost(&mut self, header: &Packet) {
         let latest = self.sent.get_mut(&header.seq).filter(|sent| !sent.lost && sent.at.0 == header.stamp);
         if let Some(sent) = latest {
             sent.lost = true;
+            if let Some(scoreboard) = &mut self.scoreboard {
+                scoreboard.trims[sent.path as usize] += 1;
+            }
             self.in_flight -= 1;
             self.again.push_back(header.seq);
             self.out.counters.fast_retransmits += 1;
@@ -278,6 +337,7 @@ struct Ndp {
     header: u32,
     window: u32,
     paths: u32,
+    scoreboard: bool,
     rto: Dur,
     /// Time of a full packet on the link of this host, at the pace of PULLs.
     spacing: Dur,
@@ -312,6 +372,7 @@ impl Ndp {
             header: s.header,
             window: s.window.unwrap_or_else(|| facts.pipe(wire) + 6),
             paths: s.paths,
+            scoreboard: s.scoreboard,
             rto: s.rto.unwrap_or_else(|| Dur::millis(1).max(facts.base_rtt * 8)),
             spacing: spacing(wire, facts.rate, s.pace),
             pace: s.pace,
@@ -369,11 +430,12 @@ impl Ndp {
                 (seq, payload)
             }
         };
-        s.sent.insert(seq, Sent { payload, at: io.now, lost: false });
+        let path = s.next_path();
+        s.sent.insert(seq, Sent { payload, at: io.now, path, lost: false });
         s.clock.push_back((io.now, seq));
         s.in_flight += 1;
         let repeated = s.out.count_sent(seq + u64::from(payload));
-        let (entropy, o) = (s.next_path(), s.out.opening);
+        let o = s.out.opening;
         let last = seq + u64::from(payload) == s.out.written;
         let wire = payload + self.header;
         let slot = io.arena.alloc();
@@ -397,7 +459,7 @@ impl Ndp {
         }
         let mut cell =
             Cell::new(slot, wire).with_priority(DATA).with_class(o.class).with_payload().with_noise();
-        (cell.to, cell.entropy) = (o.dst, entropy);
+        (cell.to, cell.entropy) = (o.dst, o.forth.wrapping_add(path));
         self.settle(conn, io.now);
         Some(cell)
     }
@@ -529,6 +591,7 @@ impl Stack for Ndp {
             helped: 0,
             paths,
             turn: 0,
+            scoreboard: self.scoreboard.then(|| Box::new(Scoreboard::new(self.paths))),
             rng,
         };
         self.ends.put(opening.at_src, End::Sending(Box::new(sending)));
@@ -634,6 +697,9 @@ impl Stack for Ndp {
                     continue;
                 };
                 sent.lost = true;
+                if let Some(scoreboard) = &mut s.scoreboard {
+                    scoreboard.losses[sent.path as usize] += 1;
+                }
                 s.in_flight -= 1;
                 s.again.push_back(seq);
                 s.credit += 1;
@@ -683,5 +749,36 @@ impl Stack for Ndp {
             Some(End::Receiving(r)) => report(&PULLS_OWED, f64::from(r.owed)),
             None => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outliers_among_the_paths_rest() {
+        let (mut scoreboard, mut paths) = (Scoreboard::new(16), Vec::new());
+        // Two trims of 2: the mean is 1/8, and 1/8 + 3 sqrt(1/8) + 1 = 2.19.
+        scoreboard.trims[3] = 2;
+        scoreboard.round(&mut paths);
+        assert_eq!(paths.len(), 16);
+        // Three of 3: 3/16 + 3 sqrt(3/16) + 1 = 2.49.
+        scoreboard.trims[3] = 3;
+        for _ in 0..REST {
+            scoreboard.round(&mut paths);
+            assert!(paths.len() == 15 && !paths.contains(&3));
+        }
+        // It comes back without a history.
+        scoreboard.round(&mut paths);
+        assert!(paths.len() == 16 && scoreboard.trims[3] == 0);
+        // One loss among none is an outlier, one on every path is not.
+        scoreboard.losses[7] = 1;
+        scoreboard.round(&mut paths);
+        assert!(!paths.contains(&7));
+        let mut scoreboard = Scoreboard::new(16);
+        scoreboard.losses.fill(1);
+        scoreboard.round(&mut paths);
+        assert_eq!(paths.len(), 16);
     }
 }

@@ -3,7 +3,8 @@
 //! Ultra Ethernet Specification 1.0, section 3.6.13 (not at hand); equations and values as the Consortium's public simulator has them
 //! (uet-htsim, commit 40ccb05), by its description. Four quadrants: unmarked and below the target delay, the window grows in proportion
 //! to what is left of it; unmarked and above, by a fair share; marked and above, it shrinks by the average delay; marked and below,
-//! only the path changes. Quick adapt sets the window to what was received after trims. The rest of the transport is in `uec`.
+//! only the path changes. Quick adapt sets the window to what was received after trims; what was in flight then says nothing new, neither by
+//! marks nor by trims. The rest of the transport is in `uec`.
 
 use super::uec::{self, Credit, Nature};
 use crate::registry::Protocol;
@@ -70,13 +71,12 @@ pub struct Nscc {
     /// Increase since the last adjustment, in bytes times the window, and bytes acknowledged since.
     increase: f64,
     since: f64,
-    adjusted: Time,
     eta_at: Time,
     decreased: Time,
     /// Bytes acknowledged while the network was idle, and whether the window grows fast.
     idle_bytes: f64,
     fast: bool,
-    /// Quick adapt: end of the period, bytes received in it, a trim or loss seen, bytes of marked feedback to pass over.
+    /// Quick adapt: end of the period, bytes received in it, a trim or loss seen, bytes in flight at the last one that were not heard of yet.
     period: Option<Time>,
     achieved: f64,
     trimmed: bool,
@@ -103,7 +103,6 @@ impl Nscc {
             a,
             increase: 0.0,
             since: 0.0,
-            adjusted: now,
             eta_at: now,
             decreased: Time::ZERO,
             idle_bytes: 0.0,
@@ -124,11 +123,8 @@ impl Nscc {
         let sample = if !marked && delay > target { self.base_rtt.as_secs() * 0.25 } else { delay.as_secs() };
         self.delay += GAIN * (sample - self.delay);
         self.achieved += acked;
-        if self.quick_adapt(now, delay > target * 4, in_flight) {
-            return;
-        }
-        if marked && self.ignore > 0.0 {
-            self.ignore -= acked;
+        self.ignore -= acked;
+        if marked && self.is_old_news() || self.quick_adapt(now, delay > target * 4, in_flight) {
             return;
         }
         match (marked, delay < target) {
@@ -137,9 +133,6 @@ impl Nscc {
             (true, false) => self.decrease(now),
             (true, true) => {}
         }
-        if marked || delay >= IDLE {
-            (self.fast, self.idle_bytes) = (false, 0.0);
-        }
         self.adjust(now, acked);
     }
     /// A packet of so many bytes was trimmed; its header was there and back after `rtt`.
@@ -147,7 +140,8 @@ impl Nscc {
         self.see(rtt);
         self.delay += GAIN * (self.facts.rtt.as_secs() - self.delay);
         self.trimmed = true;
-        if !self.quick_adapt(now, true, in_flight) {
+        self.ignore -= bytes;
+        if !self.is_old_news() && !self.quick_adapt(now, true, in_flight) {
             self.set(self.cwnd - bytes);
         }
     }
@@ -166,6 +160,14 @@ impl Nscc {
     fn set(&mut self, cwnd: f64) {
         self.cwnd = cwnd.min(self.max).max(f64::from(self.facts.packet));
     }
+    /// Bad news of what was in flight at quick adapt, which the window has answered; what has gathered is forgotten.
+    fn is_old_news(&mut self) -> bool {
+        let old = self.ignore > 0.0;
+        if old {
+            (self.increase, self.since) = (0.0, 0.0);
+        }
+        old
+    }
     fn increase_in_proportion(&mut self, delay: Dur, acked: f64) {
         if delay < IDLE {
             self.idle_bytes += acked;
@@ -174,11 +176,14 @@ impl Nscc {
                 self.fast = true;
                 return self.set(self.cwnd + 0.25 * self.a * acked);
             }
+        } else {
+            (self.fast, self.idle_bytes) = (false, 0.0);
         }
         self.increase += self.alpha * acked * (self.target - delay).as_secs();
     }
     /// At most once per base round trip, by how far the average delay is above the target, by half at most.
     fn decrease(&mut self, now: Time) {
+        (self.fast, self.idle_bytes) = (false, 0.0);
         let target = self.target.as_secs();
         if self.delay > target && now >= self.decreased + self.base_rtt {
             let keep = (1.0 - 0.8 * (self.delay - target) / self.delay).max(0.5);
@@ -186,15 +191,16 @@ impl Nscc {
             self.decreased = now;
         }
     }
-    /// What has gathered is added after eight packets or a round trip; eta once per round trip.
+    /// What has gathered is added after eight packets, and with eta a round trip after the last eta.
     fn adjust(&mut self, now: Time, acked: f64) {
         self.since += acked;
-        if self.since > f64::from(8 * self.facts.packet) || now > self.adjusted + self.facts.rtt {
-            self.set(self.cwnd + self.increase / self.cwnd);
-            (self.increase, self.since, self.adjusted) = (0.0, 0.0, now);
+        let due = now > self.eta_at + self.facts.rtt;
+        if due || self.since > f64::from(8 * self.facts.packet) {
+            let eta = if due { self.eta } else { 0.0 };
+            self.set(self.cwnd + self.increase / self.cwnd + eta);
+            (self.increase, self.since) = (0.0, 0.0);
         }
-        if now > self.eta_at + self.facts.rtt {
-            self.set(self.cwnd + self.eta);
+        if due {
             self.eta_at = now;
         }
     }
@@ -210,6 +216,7 @@ impl Nscc {
             self.set(self.achieved);
             self.ignore = in_flight;
             self.trimmed = false;
+            (self.increase, self.since) = (0.0, 0.0);
         }
         self.achieved = 0.0;
         self.period = Some(now + self.base_rtt + self.target);
@@ -297,13 +304,15 @@ mod tests {
         w.on_ack(at(10), Dur::micros(25), true, 8_320.0, 0.0);
         w.on_trim(at(23), Dur::micros(12), 4160.0, 50_000.0);
         near(w.cwnd, 8_320.0);
-        // Marks of what was in flight then say nothing new.
+        // Marks and trims of the 50,000 bytes that were in flight then say nothing new, and what has gathered is forgotten.
+        w.increase = 1e6;
+        w.on_trim(at(24), Dur::micros(12), 4160.0, 45_840.0);
         w.delay = 20e-6;
         w.on_ack(at(24), Dur::micros(30), true, 40_000.0, 0.0);
         near(w.cwnd, 8_320.0);
-        w.on_ack(at(25), Dur::micros(30), true, 12_000.0, 0.0);
-        // Then one does: 0.8 * 11 / 20 less, and eta after more than a round trip.
-        w.increase = 0.0;
+        w.on_ack(at(25), Dur::micros(30), true, 5_000.0, 0.0);
+        near(w.cwnd, 8_320.0);
+        // 840 bytes were left of them; a mark beyond does: 0.8 * 11 / 20 less, and eta after more than a round trip.
         w.on_ack(at(26), Dur::micros(29), true, 4_160.0, 0.0);
         near(w.cwnd, 8_320.0 * (1.0 - 0.8 * (w.delay - 9e-6) / w.delay) + 0.15 * 4096.0);
     }

@@ -78,7 +78,9 @@ pub const PHOST: Protocol = Protocol {
             "YAPS: 9",
         )
         .range(1.0, 1e6),
-        ParamSpec::new("header", Kind::Size, "40", "headers of a packet, and a control packet", "YAPS: 40").range(20.0, 1000.0),
+        ParamSpec::new("header", Kind::Size, "40", "headers of a packet", "YAPS: 40").range(20.0, 1000.0),
+        ParamSpec::new("control", Kind::Size, "", "a request, a token, what says that all has arrived; unset = as the headers of a packet", "YAPS: 40")
+            .range(20.0, 1000.0),
         ParamSpec::new("buffer", Kind::Amount, "", "what a port holds; unset = two pipes of 6 packets more", "as pFabric's").range(1.0, 1e12),
         ParamSpec::new(
             "repeat",
@@ -98,12 +100,13 @@ pub const PHOST: Protocol = Protocol {
             window_timeout: p.is_set("window_timeout").then(|| p.float("window_timeout")),
             resend: p.is_set("resend").then(|| p.float("resend")),
             header: p.bytes("header").0 as u32,
+            control: p.bytes(if p.is_set("control") { "control" } else { "header" }).0 as u32,
             repeat: p.is_set("repeat").then(|| p.dur("repeat")),
         };
         let buffer = p.is_set("buffer").then(|| p.amount("buffer"));
         let suite = Suite::own(
             Arc::new(move |facts| Box::new(PHost::new(facts, settings))),
-            Wire { header: settings.header, ack: settings.header },
+            Wire { header: settings.header, ack: settings.control },
             Some(Arc::new(move |facts| {
                 let pipe = facts.pipe_bytes() as u64 + u64::from(HOPS * facts.packet);
                 let limit = buffer.unwrap_or(Amount::Bytes(2 * pipe));
@@ -127,6 +130,7 @@ struct Settings {
     window_timeout: Option<f64>,
     resend: Option<f64>,
     header: u32,
+    control: u32,
     repeat: Option<Dur>,
 }
 
@@ -275,7 +279,7 @@ impl PHost {
     fn request(&mut self, io: &mut Io<'_>, conn: u32, free: u64) {
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
         let (o, written) = (s.out.opening, s.out.written);
-        let cell = ends::header(io.arena, &o, Toward::Receiver, self.s.header, CONTROL);
+        let cell = ends::header(io.arena, &o, Toward::Receiver, self.s.control, CONTROL);
         let packet = &mut io.arena.packets[cell.packet as usize];
         packet.stamp = io.now.0;
         packet.set_word(0, kind::REQUEST);
@@ -420,7 +424,7 @@ impl PHost {
                 r.wait_until = Some(io.now + resend);
             }
             let (number, o) = (r.given, r.incoming.opening);
-            let cell = ends::header(io.arena, &o, Toward::Sender, self.s.header, CONTROL);
+            let cell = ends::header(io.arena, &o, Toward::Sender, self.s.control, CONTROL);
             let token = &mut io.arena.packets[cell.packet as usize];
             token.set_word(0, kind::TOKEN);
             token.set_word(1, number);
@@ -444,7 +448,7 @@ impl PHost {
         // When all is there, and to whoever asks then.
         if r.incoming.missing_below(r.total) == 0 {
             let (o, next) = (r.incoming.opening, r.incoming.next);
-            let cell = ends::header(io.arena, &o, Toward::Sender, self.s.header, CONTROL);
+            let cell = ends::header(io.arena, &o, Toward::Sender, self.s.control, CONTROL);
             let done = &mut io.arena.packets[cell.packet as usize];
             done.seq = next;
             done.set_word(0, kind::DONE);

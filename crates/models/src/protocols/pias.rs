@@ -62,7 +62,8 @@ pub const PIAS: Protocol = Protocol {
             "chosen",
         )
         .range(1e-6, 100.0),
-        ParamSpec::new("header", Kind::Size, "40", "headers of a packet, and an acknowledgement", "of TCP's size").range(20.0, 1000.0),
+        ParamSpec::new("header", Kind::Size, "40", "headers of a packet", "of TCP's size").range(20.0, 1000.0),
+        ParamSpec::new("ack", Kind::Size, "", "an ACK; unset = as the headers of a packet", "").range(20.0, 1000.0),
     ],
     reports: &[&CWND, &ALPHA],
     build: |p| {
@@ -85,9 +86,10 @@ pub const PIAS: Protocol = Protocol {
             alpha: p.float("alpha"),
             rto: p.is_set("rto").then(|| p.dur("rto")),
             header: p.bytes("header").0 as u32,
+            ack: p.bytes(if p.is_set("ack") { "ack" } else { "header" }).0 as u32,
         };
         let k = p.is_set("k").then(|| p.amount("k"));
-        let wire = Wire { header: settings.header, ack: settings.header };
+        let wire = Wire { header: settings.header, ack: settings.ack };
         let suite = Suite::own(
             Arc::new(move |facts| Box::new(Pias::new(facts, settings.clone()))),
             wire,
@@ -116,6 +118,7 @@ struct Settings {
     alpha: f64,
     rto: Option<Dur>,
     header: u32,
+    ack: u32,
 }
 
 impl Settings {
@@ -284,7 +287,7 @@ impl Pias {
         let Some(End::Receiving(incoming)) = self.ends.get_mut(conn) else { return };
         incoming.take(data.seq, u64::from(data.payload), io.news);
         let (o, next) = (incoming.opening, incoming.next);
-        let mut back = ends::header(io.arena, &o, Toward::Sender, self.s.header, FIRST).with_ecn(Ecn::Ect0);
+        let mut back = ends::header(io.arena, &o, Toward::Sender, self.s.ack, FIRST).with_ecn(Ecn::Ect0);
         back.entropy = o.back;
         let ack = &mut io.arena.packets[back.packet as usize];
         (ack.seq, ack.stamp, ack.ecn) = (next, data.stamp, Ecn::Ect0);

@@ -151,6 +151,16 @@ pub(super) const PARAMS: &[ParamSpec] = &[
     ParamSpec::new("pmax", Kind::Float, "", "probability of a mark just below kmax; unset: see the law", "")
         .range(0.0, 1.0),
     ParamSpec::new(
+        "ns3_stream",
+        Kind::Count,
+        "",
+        "rules=hpcc-ns3: marks are drawn as ns-3 does, a stream of its generator for each packet, from this one on; unset = own draws",
+        "docs/validation.md",
+    )
+    .range(0.0, 1e6),
+    ParamSpec::new("ns3_run", Kind::Count, "1", "with ns3_stream: ns-3's number of the run", "its RngRun")
+        .range(1.0, 1e4),
+    ParamSpec::new(
         "k_rate",
         Kind::Rate,
         "",
@@ -421,6 +431,15 @@ fn marking(p: &Params, usual: Option<Marks>) -> Result<Option<Ramp>, ParamError>
     let of = p.is_set("k_rate").then(|| p.rate("k_rate").as_bps());
     let at = if is_ns3(p) { "dequeue" } else { "arrival" };
     let pmax = p.is_set("pmax").then(|| p.float("pmax"));
+    let draws = if p.is_set("ns3_stream") {
+        if !is_ns3(p) {
+            return Err(p.error("ns3_stream", "needs rules=hpcc-ns3: no other rules draw as ns-3 does"));
+        }
+        format!(",ns3_stream={},ns3_run={}", p.count("ns3_stream"), p.count("ns3_run"))
+    } else {
+        p.no_effect("ns3_run");
+        Default::default()
+    };
     let Some(usual) = usual.or_else(|| {
         let (kmin, kmax) = (kmin?, kmax?);
         Some(Marks { kmin, kmax, pmax: 1.0, rate: 1.0 })
@@ -435,7 +454,7 @@ fn marking(p: &Params, usual: Option<Marks>) -> Result<Option<Ramp>, ParamError>
         let kmin = kmin.map_or(usually(usual.kmin).max(packet), |k| (k * own) as u64);
         let least = if step { kmin } else { 2 * kmin };
         let kmax = kmax.map_or(usually(usual.kmax).max(least), |k| (k * own) as u64).max(kmin);
-        format!("ramp:kmin={kmin}B,kmax={kmax}B,pmax={pmax},at={at}")
+        format!("ramp:kmin={kmin}B,kmax={kmax}B,pmax={pmax},at={at}{draws}")
     })))
 }
 
@@ -515,6 +534,8 @@ mod tests {
         assert_eq!(queue(ns3, 100).unwrap(), "ramp:kmin=400000B,kmax=1600000B,pmax=0.2,at=dequeue");
         let given = "dcqcn:rules=hpcc-ns3,kmin=4KB,kmax=16KB,k_rate=10Gbps,pmax=0.5";
         assert_eq!(queue(given, 40).unwrap(), "ramp:kmin=16000B,kmax=64000B,pmax=0.5,at=dequeue");
+        let drawn = queue("dcqcn:rules=hpcc-ns3,ns3_stream=26", 100).unwrap();
+        assert_eq!(drawn, "ramp:kmin=400000B,kmax=1600000B,pmax=0.2,at=dequeue,ns3_stream=26,ns3_run=1");
         // Section 5.2: 5 and 200 KB at 40 Gb/s, 0.01; never below a packet.
         assert_eq!(queue("dcqcn", 40).unwrap(), "ramp:kmin=5000B,kmax=200000B,pmax=0.01,at=arrival");
         assert_eq!(queue("dcqcn", 1).unwrap(), "ramp:kmin=1048B,kmax=5000B,pmax=0.01,at=arrival");
@@ -524,6 +545,10 @@ mod tests {
     fn what_cannot_work_is_said() {
         for (text, message) in [
             ("dcqcn:kmin=9KB,kmax=8KB", "protocol:kmin = \"9KB\": must not be above kmax (8KB)"),
+            (
+                "dcqcn:ns3_stream=26",
+                "protocol:ns3_stream = \"26\": needs rules=hpcc-ns3: no other rules draw as ns-3 does",
+            ),
             ("hpcc:window=much", "protocol:window = \"much\": must be off, bdp or a size such as 52KB"),
         ] {
             assert_eq!(protocol("protocol", text).err().expect("it is bad").to_string(), message);

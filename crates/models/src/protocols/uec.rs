@@ -114,14 +114,12 @@ pub(super) struct Credit {
     pub stretch: f64,
     /// Senders of trimmed packets go first.
     pub trimmed_first: bool,
-    /// Credit pays for headers.
-    pub headers: bool,
 }
 
 impl Credit {
     /// Four packets per PULL, at 99 % of the line rate (uet-htsim).
     pub const RCCC: Credit =
-        Credit { grant: 16_384, spacing: None, stretch: 1.0 / 0.99, trimmed_first: false, headers: true };
+        Credit { grant: 16_384, spacing: None, stretch: 1.0 / 0.99, trimmed_first: false };
 }
 
 /// What tells the protocols apart.
@@ -509,8 +507,7 @@ impl Uec {
         s.clock.push_back((io.now, number));
         let wire = sent.payload + header;
         s.in_flight += i64::from(wire);
-        let pays = self.s.nature.credit.is_none_or(|c| c.headers);
-        s.credit -= i64::from(if pays { wire } else { sent.payload });
+        s.credit -= i64::from(wire);
         let repeated = s.out.count_sent(sent.seq + u64::from(sent.payload));
         // An ACK is asked for where the sender can send nothing more, and for every repetition.
         let asks = again.is_some() || !s.may_send(&self.s, mss);

@@ -1,6 +1,7 @@
 //! Queue disciplines, one file each; one line per discipline in the table at the end.
 
 pub mod hysteresis;
+mod ns3_draws;
 pub mod ramp;
 pub mod red;
 pub mod shared_buffer;

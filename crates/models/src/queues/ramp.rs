@@ -1,5 +1,6 @@
 //! Marking on a ramp: the switch of DCQCN, HPCC and other transports for RDMA. RED's line, but on the queue as it is.
 
+use super::ns3_draws::Draws;
 use super::Discipline;
 use alloc::boxed::Box;
 use penstock_core::{Backlog, Kind, Packet, ParamSpec, QueueDiscipline, Stream, Verdict};
@@ -40,6 +41,16 @@ pub const DISCIPLINE: Discipline = Discipline {
             "when it is decided: by what a packet finds, or by what it leaves behind",
             "chosen; ns-3's HPCC code marks at dequeue",
         ),
+        ParamSpec::new(
+            "ns3_stream",
+            Kind::Count,
+            "",
+            "draw as ns-3's HPCC code does, a stream of its generator for each packet, from this one on; unset = own draws",
+            "docs/validation.md",
+        )
+        .range(0.0, 1e6),
+        ParamSpec::new("ns3_run", Kind::Count, "1", "with ns3_stream: ns-3's number of the run", "its RngRun")
+            .range(1.0, 1e4),
     ],
     marks: |_| true,
     build: |p, _| {
@@ -53,6 +64,7 @@ pub const DISCIPLINE: Discipline = Discipline {
             max,
             pmax: p.float("pmax"),
             dequeue,
+            draws: p.is_set("ns3_stream").then(|| Draws::new(p.count("ns3_stream"), p.count("ns3_run"))),
         })))
     },
 };
@@ -62,17 +74,20 @@ struct Ramp {
     max: u64,
     pmax: f64,
     dequeue: bool,
+    /// In the place of the port's own.
+    draws: Option<Draws>,
 }
 
 impl Ramp {
-    fn judge(&self, bytes: u64, rng: &mut Stream) -> Verdict {
+    fn judge(&mut self, bytes: u64, rng: &mut Stream) -> Verdict {
         // What a packet leaves behind does not count the packet itself: beyond the threshold, not at it.
         let mark = if bytes >= self.max + u64::from(self.dequeue) {
             true
         } else if bytes <= self.min || self.min == self.max {
             false
         } else {
-            rng.uniform() < self.pmax * (bytes - self.min) as f64 / (self.max - self.min) as f64
+            let draw = self.draws.as_mut().map_or_else(|| rng.uniform(), Draws::uniform);
+            draw < self.pmax * (bytes - self.min) as f64 / (self.max - self.min) as f64
         };
         if mark {
             Verdict::Mark

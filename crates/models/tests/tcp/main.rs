@@ -3,6 +3,7 @@
 mod ack_record;
 mod endtoend;
 mod linux;
+mod offload;
 mod receiver;
 mod rfc3042;
 mod rfc3168;

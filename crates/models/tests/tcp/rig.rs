@@ -282,7 +282,15 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(name: &str, tweak: impl Fn(&mut TcpConfig)) -> Pair {
-        let (cfg, mut s) = sender(name, tweak);
+        Pair::with(name, tweak, |law| law)
+    }
+    /// The same with `wrap` round the law.
+    pub fn with(
+        name: &str,
+        tweak: impl Fn(&mut TcpConfig),
+        wrap: impl Fn(Box<dyn WindowLaw>) -> Box<dyn WindowLaw>,
+    ) -> Pair {
+        let (cfg, mut s) = sender_with(name, tweak, wrap);
         s.open(Time::ZERO);
         Pair {
             now: Time::ZERO,

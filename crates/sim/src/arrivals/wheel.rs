@@ -13,14 +13,22 @@ pub(super) struct Wheel {
     window: u64,
     /// Its arrivals, the next one last: time within the window, port.
     pub due: Vec<u64>,
+    /// Room to sort them.
+    spare: Vec<u64>,
     /// Those of the windows to come.
     slots: Box<[Vec<u64>]>,
     /// A bit for every slot that has some.
     used: Box<[u64]>,
 }
 
+/// Windows of so many arrivals are sorted by buckets.
+const BUCKETED: std::ops::Range<usize> = 32..4096;
+const BUCKETS: usize = 128;
+/// Arrivals in one bucket from which on that does not pay: of hosts in step.
+const CROWD: u16 = 12;
+
 /// So many arrivals are in a window when every port has one: as many are fetched ahead, and a sort has hardly more to do.
-const FILL: usize = 16;
+const FILL: usize = 8;
 
 impl Wheel {
     /// Two to four times the usual flight long.
@@ -34,6 +42,7 @@ impl Wheel {
             width: (64 - window.leading_zeros()).min(63 - bits),
             window: 0,
             due: Vec::new(),
+            spare: Vec::new(),
             slots: vec![Vec::new(); slots].into(),
             used: vec![0; slots / 64].into(),
         }
@@ -108,6 +117,44 @@ impl Wheel {
         self.window += 1 + (slot.wrapping_sub(from) & (slots - 1)) as u64;
         self.used[word] &= !(1 << (slot % 64));
         std::mem::swap(&mut self.due, &mut self.slots[slot]);
-        self.due.sort_unstable_by(|a, b| b.cmp(a));
+        self.sort();
+    }
+    /// Sorts the window, the next one last: into buckets of time, where most are alone, then each to its place.
+    #[inline(always)]
+    fn sort(&mut self) {
+        let Wheel { due, spare, bits, width, .. } = self;
+        let n = due.len();
+        if !BUCKETED.contains(&n) {
+            return due.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        let shift = *bits + width.saturating_sub(BUCKETS.ilog2());
+        let bucket = |key: u64| (key >> shift) as usize % BUCKETS;
+        let mut places = [0u16; BUCKETS];
+        due.iter().for_each(|key| places[bucket(*key)] += 1);
+        let (mut before, mut most) = (0, 0);
+        for place in places.iter_mut().rev() {
+            let own = std::mem::replace(place, before);
+            before += own;
+            most = most.max(own);
+        }
+        if most > CROWD {
+            return due.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        spare.resize(n, 0);
+        for key in due.iter() {
+            let place = &mut places[bucket(*key)];
+            spare[usize::from(*place)] = *key;
+            *place += 1;
+        }
+        std::mem::swap(due, spare);
+        for i in 1..n {
+            let key = due[i];
+            let mut at = i;
+            while at > 0 && due[at - 1] < key {
+                due[at] = due[at - 1];
+                at -= 1;
+            }
+            due[at] = key;
+        }
     }
 }

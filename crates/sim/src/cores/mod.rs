@@ -176,7 +176,7 @@ fn obstacle(setup: &Setup) -> Option<&'static str> {
     if !setup.collectives.is_empty() || setup.receive.is_some() {
         return Some("controllers of hosts have connections in their charge");
     }
-    if setup.receive_delay != Dur::ZERO || setup.processing != Dur::ZERO {
+    if !setup.receives_at_once() {
         return Some("its hosts take time for what arrives");
     }
     if !setup.pools.is_empty() || setup.fabric.pooled() {

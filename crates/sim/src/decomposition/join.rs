@@ -2,44 +2,68 @@
 
 use penstock_core::Stream;
 
-/// What a flow is drawn from: so many flows nearest to it in size, and all of the same size as one of these (Parsimon has buckets of at least 100,
-/// from memory; a flow at the edge of one would be drawn from sizes on one side only).
-const NEAREST: usize = 100;
+/// Flows of about one size that are looked at together (Parsimon has buckets of at least 100, from memory), sorted by how crowded the link was
+/// for them; each is in two such windows, so that none is at an edge.
+const WINDOW: usize = 200;
+/// A flow is drawn from so many of its window, those for which the link was crowded most like it, and all for which it was exactly so: chosen.
+const NEAREST: usize = 24;
 
-/// Delays that a link adds per packet, by size of the flow.
+/// What a simulated flow has met on a link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Met {
+    /// How crowded the link was ([`super::fluid::crowds`]).
+    pub(super) crowd: f32,
+    /// What the link added, in units of the flow ([`super::traffic::Traffic::unit`]).
+    pub(super) delay: f64,
+}
+
+/// Delays that a link adds, in units of the flow, by size of the flow and by how crowded the link is.
 pub(super) struct Delays {
-    /// Bytes and seconds per packet, in order.
-    samples: Vec<(u64, f64)>,
+    /// Sizes in order.
+    sizes: Vec<u64>,
+    /// Window `i` begins at half a window times `i` among the sizes.
+    windows: Vec<Vec<Met>>,
 }
 
 impl Delays {
-    /// Of samples (bytes, seconds per packet).
-    pub(super) fn of(mut samples: Vec<(u64, f64)>) -> Delays {
-        samples.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        Delays { samples }
+    /// Of samples (bytes, what was met).
+    pub(super) fn of(mut samples: Vec<(u64, Met)>) -> Delays {
+        // Sorting keeps the order of equal sizes, in which neighbours were simulated one after the other: a pace that has no common factor with any
+        // number of samples takes them apart.
+        let count = samples.len();
+        let apart = |i: usize| (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut order: Vec<usize> = (0..count).collect();
+        order.sort_unstable_by_key(|i| (samples[*i].0, apart(*i)));
+        samples = order.iter().map(|i| samples[*i]).collect();
+        let starts = (0..count.saturating_sub(WINDOW / 2).max(count.min(1))).step_by(WINDOW / 2);
+        let windows = starts.map(|start| {
+            let mut met: Vec<Met> = samples[start..(start + WINDOW).min(count)].iter().map(|s| s.1).collect();
+            met.sort_by(|a, b| a.crowd.total_cmp(&b.crowd));
+            met
+        });
+        Delays { windows: windows.collect(), sizes: samples.iter().map(|s| s.0).collect() }
     }
-    /// Where those nearest in size are: half of them above and half below where there are as many.
-    fn nearest(&self, bytes: u64) -> std::ops::Range<usize> {
-        let count = self.samples.len();
+    /// Those that a flow for which the link is crowded like this is drawn from, in a window.
+    fn nearest(window: &[Met], crowd: f32) -> &[Met] {
+        let count = window.len();
         let (mut first, mut end) =
-            (self.samples.partition_point(|s| s.0 < bytes), self.samples.partition_point(|s| s.0 <= bytes));
+            (window.partition_point(|m| m.crowd < crowd), window.partition_point(|m| m.crowd <= crowd));
         let lack = NEAREST.saturating_sub(end - first);
         first = first.saturating_sub(lack.div_ceil(2));
         end = (end + lack.div_ceil(2)).min(count);
-        if first < end {
-            let (least, most) = (self.samples[first].0, self.samples[end - 1].0);
-            first = self.samples.partition_point(|s| s.0 < least);
-            end = self.samples.partition_point(|s| s.0 <= most);
-        }
-        first..end
+        &window[first..end]
     }
-    /// Draws the seconds per packet of a flow of `bytes`; 0 where the link has completed no flow.
-    pub(super) fn draw(&self, bytes: u64, rng: &mut Stream) -> f64 {
-        let near = self.nearest(bytes);
-        if near.is_empty() {
-            return 0.0;
-        }
-        self.samples[near.start + rng.below(near.len() as u64) as usize].1
+    /// Draws the delay of a flow of `bytes` in its units; 0 where the link has completed no flow.
+    pub(super) fn draw(&self, bytes: u64, crowd: f32, rng: &mut Stream) -> f64 {
+        let Some(last) = self.windows.len().checked_sub(1) else { return 0.0 };
+        let (first, end) =
+            (self.sizes.partition_point(|s| *s < bytes), self.sizes.partition_point(|s| *s <= bytes));
+        // Any of its size is about the middle of the window; where there are many of it, one so far from their ends that all in the window are.
+        let edge = if end - first > 2 * WINDOW { 3 * WINDOW / 4 } else { 0 };
+        let at = first + edge + rng.below((end - first - 2 * edge).max(1) as u64) as usize;
+        let window = (at.saturating_sub(WINDOW / 4) / (WINDOW / 2)).min(last);
+        let near = Delays::nearest(&self.windows[window], crowd);
+        near[rng.below(near.len() as u64) as usize].delay
     }
 }
 
@@ -48,26 +72,37 @@ mod tests {
     use super::*;
     use penstock_core::rng::Entity;
 
-    #[test]
-    fn a_flow_is_drawn_from_the_hundred_nearest_in_size() {
-        // 150 flows of 1 kB with delay 1, 30 of 2 kB with 2, 150 of 8 kB with 3, 20 of 1 MB with 4.
-        let of = |n, bytes, delay| std::iter::repeat_n((bytes, delay), n);
-        let all = of(150, 1000, 1.0)
-            .chain(of(30, 2000, 2.0))
-            .chain(of(150, 8000, 3.0))
-            .chain(of(20, 1_000_000, 4.0));
-        let d = Delays::of(all.collect());
-        // As many of its own size as are wanted; 70 are lacking, and 35 on each side bring all of their size; none on one side.
-        assert_eq!(d.nearest(1000), 0..150);
-        assert_eq!(d.nearest(2000), 0..330);
-        assert_eq!(d.nearest(1_000_000), 180..350);
-        assert_eq!(d.nearest(10), 0..150);
+    fn of(n: usize, bytes: u64, crowd: f32, delay: f64) -> impl Iterator<Item = (u64, Met)> {
+        std::iter::repeat_n((bytes, Met { crowd, delay }), n)
+    }
+    fn drawn(d: &Delays, bytes: u64, crowd: f32) -> Vec<f64> {
         let mut rng = Stream::new(1, 0, Entity::Approximation, 0);
-        assert_eq!(d.draw(8000, &mut rng), 3.0);
-        let mut large: Vec<f64> = (0..1000).map(|_| d.draw(900_000, &mut rng)).collect();
-        large.sort_by(f64::total_cmp);
-        large.dedup();
-        assert_eq!(large, [3.0, 4.0]);
-        assert_eq!(Delays::of(Vec::new()).draw(5, &mut rng), 0.0);
+        let mut all: Vec<f64> = (0..2000).map(|_| d.draw(bytes, crowd, &mut rng)).collect();
+        all.sort_by(f64::total_cmp);
+        all.dedup();
+        all
+    }
+
+    #[test]
+    fn a_flow_is_drawn_from_those_of_its_size_that_met_a_link_as_crowded() {
+        // 600 flows of 1 kB, half of them on a link that was twice as crowded; 600 of 8 kB, 20 of 1 MB.
+        let all = of(300, 1000, 1.0, 1.0)
+            .chain(of(300, 1000, 2.0, 2.0))
+            .chain(of(600, 8000, 1.0, 3.0))
+            .chain(of(20, 1_000_000, 3.0, 4.0));
+        let d = Delays::of(all.collect());
+        assert_eq!(drawn(&d, 1000, 1.0), [1.0]);
+        assert_eq!(drawn(&d, 1000, 2.0), [2.0]);
+        assert_eq!(drawn(&d, 8000, 1.0), [3.0]);
+        // Smaller than all: the smallest. As crowded as few of about its size: these and the next.
+        assert_eq!(drawn(&d, 10, 1.0), [1.0]);
+        assert_eq!(drawn(&d, 1_000_000, 3.0), [3.0, 4.0]);
+        // Between two degrees of crowdedness: those on both sides.
+        assert_eq!(drawn(&d, 1000, 1.5), [1.0, 2.0]);
+        assert_eq!(
+            Delays::of(Vec::new()).draw(5, 1.0, &mut Stream::new(1, 0, Entity::Approximation, 0)),
+            0.0
+        );
+        assert_eq!(drawn(&Delays::of(of(3, 10, 1.0, 5.0).collect()), 99, 7.0), [5.0]);
     }
 }

@@ -7,17 +7,20 @@
 //! 3. `link`: that cable, with the senders of its flows in front and their receivers behind, all on their own links, at the round-trip times they have in
 //!    the network, for as long as it takes to have enough samples; and the same without the cable. What a flow takes longer than alone (`alone`) in
 //!    the first, less that in the second, is what the cable does to it, its acknowledgements and the answer to its SYN included.
-//! 4. `join`: a flow takes as long as alone on its path, and longer by the sum over its links of what was found: its own where it was simulated there,
-//!    else drawn from flows of about its size, per packet: links are taken for independent.
+//! 4. `fluid`: how crowded every link is for every flow, if flows shared it equally as a fluid.
+//! 5. `join`: a flow takes as long as alone on its path, and longer by the sum over its links of what was found: its own where it was simulated there,
+//!    else drawn from flows of about its size that met a link as crowded: links are taken for independent.
 //!
 //! Where this departs from the paper: groups are formed by place and offered bytes, not by distance of distributions, and as many links of a kind are
 //! simulated as it takes for a number of flows; both ways of a cable are simulated together, so that acknowledgements wait as data does, where the
 //! paper takes a share from the rate; the ends' own links are the real ones, and what happens there is taken away again, where the paper has fast
-//! links behind; flows are drawn from the nearest in size, not from buckets; a flow that was simulated is not drawn; what a flow alone takes is
-//! measured, not computed; links are simulated by this engine, packet by packet, with the protocol of the scenario. What is not right by
-//! construction: queues of a flow that a link of the fabric slows down elsewhere are too long.
+//! links behind; flows are drawn from those that met a link as crowded, not from all of a bucket of sizes, and in units that are not packets alone
+//! (`Traffic::unit`); a flow that was simulated is not drawn; what a flow alone takes is measured, not computed; links are simulated by this engine,
+//! packet by packet, with the protocol of the scenario. What is not right by construction: queues of a flow that a link of the fabric slows down
+//! elsewhere are too long (docs/approximate.md).
 
 mod alone;
+mod fluid;
 mod groups;
 mod join;
 mod link;
@@ -219,7 +222,7 @@ pub fn run(
     let completed = found.len() == count;
     let packet_hops = found.iter().map(|(_, cable)| cable.packet_hops).sum();
     let samples = found.into_iter().flat_map(|(_, cable)| cable.samples);
-    let delays = completed.then(|| Known::of(&traffic, &grouped, samples));
+    let delays = completed.then(|| Known::of(&setup, &traffic, &grouped, samples));
     progress.now_ps.store(hundred, Ordering::Relaxed);
     let links = (traffic.carrying(), grouped.links(&traffic));
     let mut recorder = Recorder::default();
@@ -242,27 +245,33 @@ pub fn run(
 struct Known {
     /// For every step of every path the seconds that its link has added to this very flow; no number where the link was not simulated.
     own: Vec<f64>,
+    /// How crowded the link is there.
+    crowds: Vec<f32>,
     pools: Vec<join::Delays>,
 }
 
 impl Known {
     fn of(
+        setup: &Setup,
         traffic: &traffic::Traffic,
         grouped: &groups::Groups,
         samples: impl Iterator<Item = link::Sample>,
     ) -> Known {
+        let crowds = fluid::crowds(&setup.topology, traffic);
         let mut own = vec![f64::NAN; traffic.steps()];
         let mut pools = vec![Vec::new(); grouped.pools];
         for s in samples {
             let flow = s.flow as usize;
             let at = traffic.path(flow).iter().position(|l| *l == s.link).expect("the flow crosses the link");
-            own[traffic.places(flow).start + at] = s.seconds;
+            let place = traffic.places(flow).start + at;
+            own[place] = s.seconds;
             if s.measured && s.seconds.is_finite() {
                 let flow = &traffic.flows[flow];
-                pools[grouped.of(s.link)].push((flow.bytes, s.seconds / flow.packets as f64));
+                let met = join::Met { crowd: crowds[place], delay: s.seconds / traffic.unit(flow) };
+                pools[grouped.of(s.link)].push((flow.bytes, met));
             }
         }
-        Known { own, pools: pools.into_iter().map(join::Delays::of).collect() }
+        Known { own, crowds, pools: pools.into_iter().map(join::Delays::of).collect() }
     }
 }
 
@@ -276,13 +285,15 @@ fn estimate(
     let (start, end) = (Time::ZERO + setup.warmup, Time::ZERO + setup.duration);
     for (number, flow) in (0..).zip(&traffic.flows) {
         let mut rng = Stream::new(setup.seed, setup.run, Entity::Approximation, number);
-        let steps = traffic.path(number as usize).iter().zip(&known.own[traffic.places(number as usize)]);
+        let steps = traffic.path(number as usize).iter().zip(traffic.places(number as usize));
         let added: f64 = steps
-            .map(|(link, own)| {
+            .map(|(link, place)| {
+                let own = known.own[place];
                 if own.is_nan() {
-                    known.pools[grouped.of(*link)].draw(flow.bytes, &mut rng) * flow.packets as f64
+                    let pool = &known.pools[grouped.of(*link)];
+                    pool.draw(flow.bytes, known.crowds[place], &mut rng) * traffic.unit(flow)
                 } else {
-                    *own
+                    own
                 }
             })
             .sum();

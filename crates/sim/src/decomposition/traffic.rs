@@ -6,7 +6,7 @@ use crate::setup::Setup;
 use crate::topology::route_stream;
 use crate::workloads::{Action, Actions, Timetable};
 use penstock_core::ParamError;
-use penstock_units::Time;
+use penstock_units::{Bytes, Time};
 
 /// A flow of known size.
 pub(super) struct Flow {
@@ -22,6 +22,8 @@ pub(super) struct Flow {
     pub(super) due: Time,
     /// Seconds it takes alone in the network.
     pub(super) ideal: f64,
+    /// Seconds that its bytes take on the narrowest link of its path.
+    serial: f64,
     /// Where its path begins and ends among all paths.
     first: usize,
     last: usize,
@@ -36,6 +38,8 @@ pub(super) struct Traffic {
     /// Bytes of data each link carries.
     pub(super) data: Vec<u64>,
     pub(super) lengths: Vec<Lengths>,
+    /// Seconds of the longest handshake: the largest round trip of the idle network.
+    round: f64,
 }
 
 impl Traffic {
@@ -65,6 +69,7 @@ impl Traffic {
             crossing: vec![Vec::new(); links],
             data: vec![0; links],
             lengths,
+            round: 0.0,
         };
         let (end, mut actions, mut back) = (Time::ZERO + setup.duration, Actions::default(), Vec::new());
         loop {
@@ -97,11 +102,15 @@ impl Traffic {
                     let (segment, bytes) = (u64::from(l.segment), request.bytes);
                     let packets = bytes.div_ceil(segment);
                     let forward = &found.paths[first..];
-                    let ideal =
-                        ideal::handshake(t, forward, &back, l) + ideal::transfer(t, forward, &back, l, bytes);
+                    let handshake = ideal::handshake(t, forward, &back, l);
+                    found.round = found.round.max(handshake);
+                    let ideal = handshake + ideal::transfer(t, forward, &back, l, bytes);
+                    let narrowest = forward.iter().map(|l| t.links[*l as usize].rate).min();
+                    let on_wire = bytes + packets * u64::from(l.header);
+                    let serial = (Bytes(on_wire) / narrowest.expect("a path has links")).as_secs();
                     for link in forward {
                         found.crossing[*link as usize].push(flow);
-                        found.data[*link as usize] += bytes + packets * u64::from(l.header);
+                        found.data[*link as usize] += on_wire;
                     }
                     let last = found.paths.len();
                     let (src, dst, due) = (request.src, request.dst, request.due);
@@ -116,6 +125,7 @@ impl Traffic {
                         start: next,
                         due,
                         ideal,
+                        serial,
                         first,
                         last,
                     });
@@ -138,6 +148,15 @@ impl Traffic {
     /// The flows whose data a link carries, in order.
     pub(super) fn crossing(&self, link: u32) -> &[u32] {
         &self.crossing[link as usize]
+    }
+    /// Bytes of a flow on the wire.
+    pub(super) fn on_wire(&self, flow: &Flow) -> u64 {
+        flow.bytes + flow.packets * u64::from(self.lengths[usize::from(flow.protocol)].header)
+    }
+    /// What delays of flows of different sizes are compared by, in seconds: what waits for a queue once for its handshake and once for its first window,
+    /// however few packets it has, waits for it again and again where it has many.
+    pub(super) fn unit(&self, flow: &Flow) -> f64 {
+        2.0 * self.round + flow.serial
     }
     /// Links that carry data.
     pub(super) fn carrying(&self) -> usize {

@@ -348,8 +348,9 @@ impl Engine {
     pub(super) fn witness_delivery(&mut self, number: Option<u32>) {
         let Some(flow) = number.and_then(|n| self.flows[n as usize].as_deref_mut()) else { return };
         let delivered = self.hosts.ends(&flow.opening).1.delivered_bytes;
-        if self.setup.protocols[usize::from(flow.record.protocol)].0.stack.is_none() {
-            flow.witness.check(flow.record.flow, delivered);
+        let (suite, config) = &self.setup.protocols[usize::from(flow.record.protocol)];
+        if suite.stack.is_none() {
+            flow.witness.check(flow.record.flow, delivered, config.gro != penstock_units::Dur::ZERO);
         } else {
             flow.loose.check(flow.record.flow, delivered, false);
         }

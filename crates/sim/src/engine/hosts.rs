@@ -8,8 +8,9 @@ use crate::network::Network;
 use crate::setup::{NicMode, Setup};
 use crate::topology::NodeKind;
 use penstock_core::host::Transition;
+use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
-use penstock_core::{Ack, Congestion, FlowId, FlowView, HostController, Packet, Peer, Report};
+use penstock_core::{Ack, Congestion, FlowId, FlowView, HostController, Packet, Peer, Report, Stream};
 use penstock_fabric::{prefetch_all, Arena, Cell, PRIORITIES};
 use penstock_host::{
     Counters, Exchange, Exchanged, HostFacts, Io, Net, News, Nic, NicConfig, Opening, Order, Stack,
@@ -361,7 +362,9 @@ impl Hosts {
                 receive_delay: setup.receive_delay,
                 processing: setup.processing,
             };
-            let nic = Nic::new(config, stacks);
+            let mut nic = Nic::new(config, stacks);
+            let noise = Stream::new(setup.seed, setup.run, Entity::Reception, list.len() as u64);
+            nic.set_receive_jitter(setup.receive_jitter, noise);
             list.push(Some(Host {
                 nic,
                 wakes: HostWakes::default(),
@@ -377,7 +380,7 @@ impl Hosts {
             header_len,
             own: setup.own_stack().is_some(),
             #[cfg(debug_assertions)]
-            at_once: setup.receive_delay == Dur::ZERO && setup.processing == Dur::ZERO,
+            at_once: setup.receives_at_once(),
         }
     }
     /// A host.

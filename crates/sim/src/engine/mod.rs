@@ -188,11 +188,11 @@ impl Engine {
             if !self.measuring {
                 quiet = quiet.min(Time(self.setup.warmup.0.saturating_sub(1)));
             }
+            let hosts = &self.hosts;
+            let soon = |host, packet: Option<&_>| hosts.fetch(host, packet);
             let arrived = if self.hosts.pull {
-                self.wire.net.arrive_from_switches(quiet, &mut self.now)
+                self.wire.net.arrive_from_switches(quiet, &mut self.now, soon)
             } else {
-                let hosts = &self.hosts;
-                let soon = |host, packet: Option<&_>| hosts.fetch(host, packet);
                 self.wire.net.arrive_until(quiet, &mut self.now, soon)
             };
             if let Some(cell) = arrived {

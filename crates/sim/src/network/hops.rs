@@ -242,7 +242,7 @@ impl Network {
     pub(super) fn fetch_ahead(&mut self) {
         let ports = self.fabric.ports();
         if let Some(port) = self.arrivals.upcoming(PORT_AHEAD) {
-            ports[port as usize].prefetch();
+            ports[port as usize].prefetch_ring();
         }
         if let Some(port) = self.arrivals.upcoming(CELL_AHEAD) {
             ports[port as usize].prefetch_head();
@@ -251,7 +251,7 @@ impl Network {
     /// The same for the port to which the next packet but one goes, or the host that it reaches. Which port that is, is kept: it need not be
     /// asked again.
     #[inline(always)]
-    fn fetch_beyond(&mut self, soon: &mut impl FnMut(u32, Option<&Packet>)) {
+    pub(super) fn fetch_beyond(&mut self, soon: &mut impl FnMut(u32, Option<&Packet>)) {
         let ports = self.fabric.ports();
         let beyond = &mut self.beyond;
         beyond.turn ^= 1;

@@ -53,6 +53,8 @@ pub struct Common {
     pub host_queue: Option<Amount>,
     /// A packet reaches its transport so much later than its host.
     pub receive_delay: Dur,
+    /// And so much later at most than that says.
+    pub receive_jitter: Dur,
     /// A host takes so long for every packet that has arrived.
     pub processing_delay: Dur,
     /// Order of simultaneous events.
@@ -115,6 +117,7 @@ impl Common {
             send_jitter: p.is_set("send_jitter").then(|| p.dur("send_jitter")),
             host_queue: host_queue(p.text("host_queue"))?,
             receive_delay: p.dur("receive_delay"),
+            receive_jitter: p.dur("receive_jitter"),
             processing_delay: p.dur("processing_delay"),
             ties: if p.text("ties") == "reversed" { Ties::Reversed } else { Ties::Forward },
             sample,
@@ -259,6 +262,7 @@ impl Common {
             send_jitter,
             nic: NicMode::Endless,
             receive_delay: self.receive_delay,
+            receive_jitter: self.receive_jitter,
             processing: self.processing_delay,
             host_queue: self.host_queue,
             seed: id.seed,

@@ -5,6 +5,7 @@ use penstock_core::tcp::{LossRecovery, Personality, RetransmitThread, TcpConfig,
 use penstock_core::{Amount, ParamError, Params};
 use penstock_models::protocols::resizing::{resizing, ResizingOptions};
 use penstock_models::{Protocol, Registry, Suite};
+use penstock_units::Dur;
 use std::sync::Arc;
 
 /// A protocol with its connection options.
@@ -59,6 +60,13 @@ pub(super) fn part(
             format!("needs selective acknowledgements, which protocol {} does not have", registered.name);
         return Err(p.error("tail_loss_probe", rule));
     }
+    for (key, used) in [("gso", cfg.gso > 1), ("gro", cfg.gro > Dur::ZERO)] {
+        if used && cfg.personality != Personality::Linux {
+            return Err(
+                p.error(key, "needs Linux's sender: linux-reno, linux-cubic, bbr, bbr3, or tcp=linux")
+            );
+        }
+    }
     if cfg.personality == Personality::Linux && cfg.retransmit_thread.is_some() {
         return Err(p.error(
             "retransmit_probability",
@@ -98,6 +106,8 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
             TcpConfig::default().delayed_ack_timeout
         },
         comp_sack: p.dur("comp_sack"),
+        gso: p.count("gso") as u32,
+        gro: p.dur("gro"),
         rwnd: match p.amount("rwnd") {
             Amount::Bytes(b) => b.max(u64::from(mss)),
             Amount::Packets(n) => u64::from(n) * u64::from(mss),

@@ -128,6 +128,22 @@ pub const COMMON: &[ParamSpec] = &[
         "Linux tcp_comp_sack_delay_ns",
     )
     .range(0.0, 1.0),
+    ParamSpec::new(
+        "gso",
+        Kind::Count,
+        "1",
+        "on Linux's sender: most segments that leave together, as many as it would send in 1/1024 s and no fewer than 2 (segmentation offload); 1 = each by itself",
+        "Linux tcp_tso_autosize, gso_max_segs",
+    )
+    .range(1.0, 65_535.0),
+    ParamSpec::new(
+        "gro",
+        Kind::Duration,
+        "0s",
+        "with Linux's sender: how long a receiver's interrupt waits for segments that follow each other, which TCP then gets as one; 0s = each by itself",
+        "Linux tcp_gro_receive",
+    )
+    .range(0.0, 0.1),
     ParamSpec::new("dup_thresh", Kind::Count, "3", "duplicate ACKs that mean loss", "RFC 5681 section 3.2")
         .range(1.0, 1000.0),
     ParamSpec::new(
@@ -319,6 +335,14 @@ pub const COMMON: &[ParamSpec] = &[
         Kind::Duration,
         "0s",
         "from the arrival of a packet at a host to its transport",
+        "0s: the papers' hosts",
+    )
+    .range(0.0, 1.0),
+    ParamSpec::new(
+        "receive_jitter",
+        Kind::Duration,
+        "0s",
+        "how much later than that its transport sees a packet at most, U(0, this), in order: noise of interrupts and of the host's other work",
         "0s: the papers' hosts",
     )
     .range(0.0, 1.0),

@@ -104,6 +104,10 @@ impl AnyEcho {
             None => standard,
         }
     }
+    /// A standard one without retransmit thread.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self, AnyEcho::Delayed(_) | AnyEcho::Latched(_) | AnyEcho::Dctcp(_))
+    }
 }
 
 macro_rules! each {

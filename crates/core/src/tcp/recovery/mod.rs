@@ -331,6 +331,27 @@ impl AnyRecovery {
             None => standard,
         }
     }
+    /// A standard one without retransmit thread.
+    pub(super) fn is_plain(&self) -> bool {
+        matches!(self, AnyRecovery::Reno(_) | AnyRecovery::NewReno(_) | AnyRecovery::Sack(_))
+    }
+    /// The plain one that `cfg` asks for, as it is before anything has happened.
+    pub(super) fn plain(cfg: &TcpConfig) -> AnyRecovery {
+        match cfg.recovery {
+            LossRecovery::Reno => AnyRecovery::Reno(Reno::new(false)),
+            LossRecovery::NewReno => AnyRecovery::NewReno(NewReno::new(false)),
+            LossRecovery::Sack => AnyRecovery::Sack(Sack::new(false, cfg.tail_loss_probe)),
+        }
+    }
+    /// It is [`Self::plain`].
+    pub(super) fn is_new(&self, cfg: &TcpConfig) -> bool {
+        match (self, AnyRecovery::plain(cfg)) {
+            (AnyRecovery::Reno(own), AnyRecovery::Reno(new)) => *own == new,
+            (AnyRecovery::NewReno(own), AnyRecovery::NewReno(new)) => *own == new,
+            (AnyRecovery::Sack(own), AnyRecovery::Sack(new)) => *own == new,
+            _ => false,
+        }
+    }
 }
 
 macro_rules! each {

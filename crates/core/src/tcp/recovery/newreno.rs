@@ -4,7 +4,7 @@ use super::{Connection, Control, Outcome, Outgoing, Recovery, Reno, Why};
 use crate::tcp::Phase;
 
 /// NewReno's recovery.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct NewReno {
     reno: Reno,
     partial_acks: u32,

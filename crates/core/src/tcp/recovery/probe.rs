@@ -8,7 +8,7 @@ use penstock_units::{Dur, Time};
 pub(super) const TIMEOUT_MIN: Dur = Dur::millis(2);
 
 /// When a probe is sent, and what is made of the one that is out.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Probe {
     at: Time,
     due: bool,

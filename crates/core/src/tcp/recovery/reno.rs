@@ -5,7 +5,7 @@ use super::{Act, Connection, Control, Outcome, Outgoing, Recovery, Why};
 use crate::tcp::Phase;
 
 /// Reno's recovery.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Reno {
     /// Window inflation in bytes; partial ACKs of NewReno may take it below 0.
     pub(super) inflation: i64,

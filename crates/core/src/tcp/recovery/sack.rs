@@ -7,7 +7,7 @@ use crate::tcp::Phase;
 use penstock_units::Time;
 
 /// The recovery of RFC 6675.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sack {
     /// HighRxt: one past the highest byte retransmitted in this recovery.
     high_rxt: u64,

@@ -2,6 +2,8 @@
 //! is its [`Recovery`]'s, how much may be sent its [`WindowLaw`]'s.
 
 mod acks;
+mod bursts;
+mod idle;
 mod sending;
 mod timers;
 
@@ -13,6 +15,7 @@ use crate::tcp::{ticks, HeaderCompressor, Personality, Ranges, RttEstimator, Seg
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+pub use idle::IdleSender;
 use penstock_units::{Bytes, Dur, Rate, Time};
 
 /// Where the connection stands.
@@ -136,6 +139,8 @@ pub struct Sender {
     steers: bool,
     /// A record of every segment, when the law or the recovery asked for it.
     log: Option<Box<SegmentLog>>,
+    /// Segmentation offload, where segments leave together.
+    bursts: Option<Box<bursts::Bursts>>,
     /// Bytes taken for lost so far, and how many of them the law has not heard of.
     lost: u64,
     lost_unheard: u64,
@@ -240,6 +245,7 @@ impl Sender {
             recovery,
             wants: recovery::Control::NONE,
             log: log.then(|| Box::new(SegmentLog::new(cc.wants_rate()))),
+            bursts: bursts::Bursts::new(&cfg),
             lost: 0,
             lost_unheard: 0,
             dup_acks: 0,
@@ -443,6 +449,8 @@ impl Sender {
     fn sync(&mut self, now: Time) {
         self.wants = self.recovery.control(&connection!(self, now));
         if self.steers {
+            // With segmentation offload every segment goes the long way, so that no other connection is asked.
+            self.wants.chooses |= self.bursts.is_some();
             self.view.in_recovery = self.phase == Phase::FastRecovery || self.wants.reducing;
         }
     }

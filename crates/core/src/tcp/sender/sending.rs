@@ -105,11 +105,12 @@ impl Sender {
                 return self.nothing();
             }
         };
-        if let Some(limit) = self.held_back(now) {
+        if let Err(limit) = self.joins(now, o.seq, o.why == Why::Next) {
             self.view.limit = limit;
             return false;
         }
         self.emit(now, o.seq, o.end - o.seq, out, header);
+        self.joined(o.end);
         self.recovery.on_sent(&connection!(self, now), &o);
         self.sync(now);
         true
