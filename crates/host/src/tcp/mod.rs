@@ -437,12 +437,12 @@ fn on_data(end: &mut ReceiveEnd, options: &mut TcpOptions, io: &mut Io<'_>, slot
         end.receiver.set_window_cap(control.window_cap(flow));
     }
     end.receiver.on_packet(io.now, packet, &io.arena.headers[io.arena.header_slot(slot)]);
-    tell_delivered(end, io);
+    tell_delivered(end, io)
 }
 
-/// Tells of the ends that have been delivered.
+/// Tells of the ends that have been delivered; true when it has got all that it was to hear of by this.
 #[inline(always)]
-fn tell_delivered(end: &mut ReceiveEnd, io: &mut Io<'_>) {
+fn tell_delivered(end: &mut ReceiveEnd, io: &mut Io<'_>) -> bool {
     if !end.ends.is_empty() {
         let delivered = end.receiver.delivered();
         while end.ends.front().is_some_and(|at| delivered >= *at) {

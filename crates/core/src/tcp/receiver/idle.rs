@@ -21,12 +21,13 @@ pub struct IdleReceiver {
 
 impl Receiver {
     /// True when [`Self::rest`] loses nothing: all has arrived in order and been acknowledged, no timer runs, the application reads at once,
-    /// nobody caps its window, and packets bring no congestion header.
+    /// nobody caps its window, segments are not merged, and packets bring no congestion header.
     pub fn may_rest(&self) -> bool {
         !self.may_send()
             && self.out_of_order.is_empty()
             && (self.fin_at, self.twice, self.unacknowledged) == (None, None, 0)
             && self.syn.is_none()
+            && self.gro.is_none()
             && self.header.is_none()
             && self.deadline() == Time::NEVER
             && self.window_cap == u64::MAX
@@ -63,6 +64,8 @@ impl IdleReceiver {
             flush: None,
             syn_due: false,
             syn: None,
+            gro: None,
+            attends: false,
             answers: VecDeque::new(),
             stamp: self.stamp,
             header: CcHeader::NONE,
@@ -71,6 +74,7 @@ impl IdleReceiver {
             read_until: Time::ZERO,
             promised: self.cfg.rwnd,
             window_due: Time::NEVER,
+            due: Time::NEVER,
             window_cap: u64::MAX,
             compressor: HeaderCompressor::default(),
             flow,

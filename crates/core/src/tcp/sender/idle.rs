@@ -36,7 +36,7 @@ pub struct IdleSender {
 
 impl Sender {
     /// True when [`Self::rest`] loses nothing: all that was written is acknowledged, no timer runs, and no role keeps more than the standard ones of
-    /// a connection without host controller, pacing, log of segments or compressed headers.
+    /// a connection without host controller, pacing, bursts, log of segments or compressed headers.
     pub fn may_rest(&self) -> bool {
         let (v, rtt) = (&self.view, &self.rtt);
         self.phase == Phase::Open
@@ -50,6 +50,7 @@ impl Sender {
             && (self.cap, self.pacing, self.timed) == (u64::MAX, None, None)
             && self.news.is_none()
             && self.log.is_none()
+            && self.bursts.is_none()
             && self.last_timeout.is_none()
             && self.sacked.is_empty()
             && self.recovery.is_plain()
@@ -141,6 +142,7 @@ impl IdleSender {
             wants_rate: false,
             steers: false,
             log: None,
+            bursts: None,
             // Counted for a log of segments only.
             lost: 0,
             lost_unheard: 0,
