@@ -260,7 +260,7 @@ impl LinuxWindow {
         let wire = self.cwnd * (self.segment + self.headers);
         Some(Bytes(wire * self.pacing_percent() / 100) / self.smoothed)
     }
-    /// The percentage of [`Self::pacing_rate`].
+    /// The percentage of `pacing_rate`.
     pub fn pacing_percent(&self) -> u64 {
         if self.cwnd < self.ssthresh / 2 {
             200

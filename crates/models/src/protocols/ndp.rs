@@ -1,7 +1,7 @@
 //! NDP: switches trim, senders spray, receivers pull (Handley et al., SIGCOMM 2017; read from memory).
 //!
 //! What the paper leaves open of the sender's scoreboard (section 3.2.3), when a path is an outlier and for how long it is left out, is chosen
-//! here ([`Scoreboard`]). Left out: the second case in which a returned packet is sent at once (section 3.2.4: its path is worse than the others).
+//! here (`Scoreboard`). Left out: the second case in which a returned packet is sent at once (section 3.2.4: its path is worse than the others).
 //!
 //! Above 600 lines: a protocol is one file, and this one is a whole transport.
 
