@@ -176,6 +176,7 @@ pub struct Port {
     pub(crate) base: Option<Box<Base>>,
 }
 
+#[cfg(target_pointer_width = "64")]
 const _: () =
     assert!(core::mem::offset_of!(Port, changed_at) == 128, "a plain packet touches two cache lines");
 
