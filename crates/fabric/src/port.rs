@@ -19,7 +19,7 @@ use penstock_units::{Dur, Time};
 
 /// Asks the processor to fetch the cache line in which something begins.
 #[inline(always)]
-pub fn prefetch<T>(thing: &T) {
+pub fn prefetch<T: ?Sized>(thing: &T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch is a hint; it reads nothing and cannot fault.
     unsafe {
@@ -517,6 +517,37 @@ impl Port {
     #[inline]
     pub fn prefetch_ring(&self) {
         prefetch(&self.ring);
+    }
+    /// Fetches what an event touches of a port that schedules, in steps of which each looks at what the one before has fetched: itself,
+    #[inline]
+    pub fn prefetch_whole(&self) {
+        prefetch_all(self);
+    }
+    /// what it has beside itself,
+    #[inline]
+    pub fn prefetch_beside(&self) {
+        self.prefetch_head();
+        self.prefetch_tail();
+        if let Some(served) = &self.served {
+            served.prefetch();
+        }
+        if let Rule::AtDequeue(rule) | Rule::Other(rule) = &self.rule {
+            prefetch(&**rule);
+        }
+    }
+    /// the counts of those that wait,
+    #[inline]
+    pub fn prefetch_lanes(&self) {
+        if let Some(served) = &self.served {
+            served.waiting.prefetch_lanes();
+        }
+    }
+    /// and the first of them.
+    #[inline]
+    pub fn prefetch_waiting(&self) {
+        if let Some(served) = &self.served {
+            served.waiting.prefetch_first();
+        }
     }
     /// The packet that arrives next at the other end, to look ahead.
     #[inline]

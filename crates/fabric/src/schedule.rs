@@ -1,6 +1,7 @@
 //! Which of the waiting packets is served next.
 
 use crate::cell::{Cell, PRIORITIES};
+use crate::port::prefetch;
 use crate::ring::Line;
 use alloc::vec::Vec;
 use penstock_core::ParamError;
@@ -126,6 +127,16 @@ enum Order {
     Rank,
 }
 
+/// Those of which a bit is set.
+#[inline]
+fn priorities(mut bits: u8) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let first = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (first < 8).then_some(first as usize)
+    })
+}
+
 /// Packets that wait in a port that schedules.
 #[repr(C)]
 pub(crate) struct Waiting {
@@ -140,6 +151,29 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    /// Fetches what says which packet is next,
+    #[inline]
+    pub fn prefetch_order(&self) {
+        prefetch(&self.occupied);
+        prefetch(&self.rounds.deficit);
+    }
+    /// what is counted of those that wait and of the lowest priority,
+    #[inline]
+    pub fn prefetch_lanes(&self) {
+        for i in priorities(self.occupied | 1) {
+            prefetch(&self.lanes[i]);
+        }
+    }
+    /// and the first in every line.
+    #[inline]
+    pub fn prefetch_first(&self) {
+        for i in priorities(self.occupied) {
+            let line = &self.lanes[i].line;
+            if line.len() > 0 {
+                prefetch(line.first());
+            }
+        }
+    }
     pub fn new(scheduler: Scheduler) -> Waiting {
         let (order, quanta) = match scheduler {
             Scheduler::Fifo => (Order::Fifo, [0; PRIORITIES]),

@@ -5,7 +5,7 @@ use crate::arena::{Effects, Hop, Loss, Lost, Offered, Segments};
 use crate::buffer::Buffer;
 use crate::cell::{Cell, PRIORITIES};
 use crate::config::{ClassConfig, Service, Trim};
-use crate::port::{hook, offered, Port, Room};
+use crate::port::{hook, offered, prefetch, Port, Room};
 use crate::rule::Rule;
 use crate::schedule::Waiting;
 use crate::stats::ClassStats;
@@ -67,6 +67,12 @@ impl Served {
             lost: [0; PRIORITIES],
             marked: [0; PRIORITIES],
         }
+    }
+    /// See [`Port::prefetch_beside`].
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch(&self.open);
+        self.waiting.prefetch_order();
     }
     /// Finds the priorities that may be served.
     pub fn find_open(&mut self) {

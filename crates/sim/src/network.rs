@@ -305,8 +305,7 @@ impl Network {
             let port = self.arrivals.take();
             self.last = port;
             if self.looks_far {
-                self.fetch_ahead();
-                self.fetch_beyond(&mut soon);
+                self.fetch_scheduled(&mut soon);
             }
             if self.fetches {
                 let head = self.fabric.ports()[port as usize].head();

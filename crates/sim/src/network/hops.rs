@@ -5,7 +5,7 @@
 
 use super::{Network, SEVERAL};
 use penstock_core::Packet;
-use penstock_fabric::{Cell, Offered};
+use penstock_fabric::{Cell, Offered, Port};
 use penstock_units::{Dur, Time};
 
 /// So many arrivals ahead a port is fetched from memory, then the packet that it holds, then the port or host that this one goes to.
@@ -23,7 +23,7 @@ const CHOICES: usize = 16;
 #[derive(Default)]
 pub(super) struct Beyond {
     /// Where the packets that were looked at last go on, or end.
-    steps: [Step; 2],
+    steps: [Step; 8],
     turn: usize,
     /// Choices of ports that were made ahead, by the last digits of the port of arrival.
     choices: [Choice; CHOICES],
@@ -255,7 +255,7 @@ impl Network {
         let ports = self.fabric.ports();
         let beyond = &mut self.beyond;
         beyond.turn ^= 1;
-        let step = &mut beyond.steps[beyond.turn];
+        let step = &mut beyond.steps[beyond.turn % 2];
         match core::mem::take(step) {
             Step::Port(port) => ports[port as usize].prefetch_tail(),
             Step::Host(host, slot) => soon(host, self.arena.packets.get(slot as usize)),
@@ -276,6 +276,44 @@ impl Network {
             *step = Step::Port(next);
             beyond.choices[port as usize % CHOICES] =
                 Choice { port, to: cell.to, entropy: cell.entropy, next: Some((next, entropy)) };
+        }
+    }
+    /// The same where ports schedule, which have much more beside themselves.
+    #[inline(never)]
+    pub(super) fn fetch_scheduled(&mut self, soon: &mut impl FnMut(u32, Option<&Packet>)) {
+        let ports = self.fabric.ports();
+        let ahead = |by| self.arrivals.upcoming(by).map(|port| &ports[port as usize]);
+        ahead(16).into_iter().for_each(Port::prefetch_whole);
+        ahead(13).into_iter().for_each(Port::prefetch_beside);
+        ahead(11).into_iter().for_each(Port::prefetch_lanes);
+        ahead(9).into_iter().for_each(Port::prefetch_waiting);
+        let beyond = &mut self.beyond;
+        beyond.turn = (beyond.turn + 1) % beyond.steps.len();
+        let before = |by: usize| beyond.steps[(beyond.turn + beyond.steps.len() - by) % beyond.steps.len()];
+        if let Step::Port(port) = before(3) {
+            ports[port as usize].prefetch_beside();
+        }
+        match before(5) {
+            Step::Port(port) => ports[port as usize].prefetch_lanes(),
+            Step::Host(host, slot) => soon(host, self.arena.packets.get(slot as usize)),
+            Step::Unknown => {}
+        }
+        if let Step::Port(port) = before(7) {
+            ports[port as usize].prefetch_waiting();
+        }
+        let step = &mut beyond.steps[beyond.turn];
+        *step = Step::Unknown;
+        let Some(port) = self.arrivals.upcoming(9) else { return };
+        let cell = ports[port as usize].head();
+        let at = self.to[port as usize];
+        if at == cell.to {
+            self.arena.prefetch(cell.packet);
+            self.arena.prefetch_hops(cell.packet);
+            soon(at, None);
+            *step = Step::Host(at, cell.packet);
+        } else if let Some((next, _)) = self.forwarding.guess(at, cell) {
+            ports[next as usize].prefetch_whole();
+            *step = Step::Port(next);
         }
     }
 }
