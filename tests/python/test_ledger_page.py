@@ -149,5 +149,5 @@ def test_a_search_is_drawn_as_a_map(tmp_path, monkeypatch):
     drawing = drawing[: drawing.index("</svg>")]
     assert drawing.count("<use") == 2 and "a.gain" in drawing and "a.time" in drawing
     assert drawing.count(">v<") == drawing.count(">w<") == 1, "an entry of a list has one text"
-    assert "#v-confirmed" in drawing and "#v-differs" in drawing
+    assert "#m-c" in drawing and "#m-d" in drawing
     assert "penstock reproduce X-1 --full" in text

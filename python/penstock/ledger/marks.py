@@ -18,6 +18,7 @@ from penstock.ledger.criteria import Criterion, Estimate, Every, Range, estimate
 from penstock.ledger.holding import TICKS, Map
 
 # Letters of a search and what they are called.
+# Verdicts at the points of a map, and the shapes of these in the page.
 LETTERS = {"c": "confirmed", "d": "differs", "u": "undecided", "x": "not-run"}
 # More numbers than this are drawn without their intervals.
 _MOST_WHISKERS = 4
@@ -80,8 +81,7 @@ def map_svg(found: Map) -> Markup:
     order = sorted(range(len(found.letters)), key=lambda i: found.letters[i] == "c")
     for i in order:
         x, y = x0 + float(found.x[i]) * width, y0 + (1 - float(found.y[i])) * height
-        shape = f"#v-{LETTERS[found.letters[i]]}"
-        parts.append(f'<use href="{shape}" x="{x - 5:.1f}" y="{y - 5:.1f}" width="10" height="10"/>')
+        parts.append(f'<use href="#m-{found.letters[i]}" x="{x:.0f}" y="{y:.0f}"/>')
     held = found.letters.count("c")
     over = " and ".join(name for name in (found.first, found.second) if name)
     said = f"holds at {held} of {len(found.letters)} points over {over}"

@@ -133,6 +133,7 @@ def write(found: Sequence[Verdict], path: Path, *, quick: bool, provenance: dict
         seed=seed,
         provenance=json.dumps({**provenance, "host": results.host()}, indent=2),
         sprite=sprite.defs(),
+        letters=marks.LETTERS,
         unexplained=UNEXPLAINED,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
