@@ -16,7 +16,7 @@ PERMUTATION = {
 }
 # Compiled at most so many times the built-in one; interpreted at most so much more for each ACK.
 MOST, MOST_PER_ACK_S = 1.5, 3e-6
-ATTEMPTS = 4
+ATTEMPTS = 10
 
 
 def acknowledgements() -> float:
