@@ -551,6 +551,34 @@ def test_a_quick_verdict_that_full_length_contradicts_is_none(paper, tmp_path):
     assert quick[0].reason == "at full length it is confirmed: the quick length cannot tell"
 
 
+def test_a_claim_on_which_seeds_do_not_agree_is_undecided(paper, tmp_path, monkeypatch):
+    # With seed 2 the first claim fails; the second always does.
+    one = row(
+        claim(criteria.at_least(2)),
+        claim(criteria.at_least(2), of="y", name="d"),
+        measure=lambda lab: {"x": 1.0 if lab.seed == 2 else 3.0, "y": float(lab.seed) / 10},
+    )
+    monkeypatch.setattr(selection, "rows", lambda live=False: [one])
+    call = ["reproduce", "X-1", "--out", str(tmp_path)]
+    for seed in "321":
+        assert inline(*call, "--pin", "--seed", seed).returncode == 0
+    assert pinned.by_seed("incast", "quick") == {
+        "X-1/c": {"1": CONFIRMED, "2": DIFFERS, "3": CONFIRMED},
+        "X-1/d": dict.fromkeys("123", DIFFERS),
+    }
+    found = ledger.judge(one, Lab(tmp_path)).claims
+    assert [judged.verdict for judged in found] == [UNDECIDED, DIFFERS]
+    assert found[0].reason == "it depends on the seed: confirmed with 1 and 3, differs with 2"
+    known = pinned.load("incast")["quick"]
+    assert [known[name]["verdict"] for name in ("X-1/c", "X-1/d")] == [UNDECIDED, DIFFERS]
+    assert known["X-1/d"]["value"] == 0.1, "the numbers are those of seed 1"
+    # Those of another seed are others and not compared; its verdicts are.
+    assert inline(*call, "--check").returncode == inline(*call, "--check", "--seed", "2").returncode == 0
+    done = inline(*call, "--check", "--seed", "20")
+    assert done.returncode == 3 and "X-1/d: was differs, is confirmed" in done.stderr
+    assert not pinned.dissent("incast", "full", "X-1/c"), "another length has seeds of its own"
+
+
 CHEAP = [r for r in ROWS if r.cheap]
 
 

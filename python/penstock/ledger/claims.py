@@ -103,7 +103,8 @@ class Cause:
 @dataclass(frozen=True)
 class Judged:
     """A claim with its verdict; `value` are the numbers it rests on. `because` has each reason's sentence
-    with its evidence apart, `reason` is both in one text.
+    with its evidence apart, `reason` is both in one text. `alone` is the verdict of these runs where what is
+    pinned of others made it another.
     """
 
     claim: Claim
@@ -113,6 +114,7 @@ class Judged:
     reason: str = ""
     holds_when: str = ""
     because: tuple[tuple[str, str], ...] = ()
+    alone: str = ""
 
     def document(self) -> dict[str, Any]:
         """The claim as `reproduce --json` prints it."""
