@@ -13,7 +13,7 @@ from penstock import figures
 from penstock.experiments.dcqcn.setup import CAPACITY, CHOSEN, PAPER, fluid, protocol
 from penstock.experiments.lossless import samples, seconds, star, where
 from penstock.ledger import Cause, Claim, Measurement, Row, at_least, at_most, every, within
-from penstock.models.rdma import Dcqcn
+from penstock.models.rdma import Dcqcn, Trajectory
 from penstock.workloads import Flows
 
 if TYPE_CHECKING:
@@ -173,6 +173,10 @@ FLOWS = (2, 10, 64)
 FIXED = (1, 2, 4, 8, 16, 32, 64)
 
 
+LENGTH = 0.15
+"""Seconds of a solution."""
+
+
 def _delayed(flows: int, at: Mapping[str, Any], delay: float) -> Dcqcn:
     kmin, kmax, pmax = (float(at[f"fluid.{key}"]) for key in ("kmin", "kmax", "pmax"))
     if at["fluid.beyond"] == "line":
@@ -182,12 +186,20 @@ def _delayed(flows: int, at: Mapping[str, Any], delay: float) -> Dcqcn:
 
 
 def _swing(flows: int, at: Mapping[str, Any], delay: float) -> tuple[float, Any]:
-    """Deviation of the rates' sum over its mean in the last third of 0.15 s; curve of the queue."""
-    model = _delayed(flows, at, delay)
-    rates = np.full(flows, CAPACITY / flows) * np.linspace(0.99, 1.01, flows)
-    path = model.solve(0.15, rates=rates, step=4e-6)
-    total = path.rates.sum(axis=1)[path.t > 0.1]
-    return float(total.std() / total.mean()), path.queue[:: max(1, len(path.t) // 600)]
+    """How the rates swing in the end; curve of the queue."""
+    path = _delayed(flows, at, delay).solve(LENGTH, rates=_begun(flows), step=4e-6)
+    return _unrest(path), path.queue[:: max(1, len(path.t) // 600)]
+
+
+def _begun(flows: int) -> Any:
+    """Rates about the fair one, with which flows begin."""
+    return np.full(flows, CAPACITY / flows) * np.linspace(0.99, 1.01, flows)
+
+
+def _unrest(path: Trajectory) -> float:
+    """Deviation of the rates' sum over its mean in the last third."""
+    total = path.rates.sum(axis=1)[path.t > 2 / 3 * LENGTH]
+    return float(total.std() / total.mean())
 
 
 def _roots(flows: int, at: Mapping[str, Any]) -> int:
@@ -218,7 +230,14 @@ def _measure_stability(lab: Lab) -> Measurement:
 
 
 def _probe_stability(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _stability({**CHOSEN, **settings})
+    """The same, all numbers of flows in one solution."""
+    at = {**CHOSEN, **settings}
+    rates = [_begun(n) for n in FLOWS]
+    found: dict[str, Any] = {"roots": [_roots(n, at) for n in FIXED]}
+    for name, delay in {"85 us": seconds(str(at["fluid.delay"])), "4 us": 4e-6}.items():
+        paths = _delayed(1, at, delay).solve_for(FLOWS, LENGTH, rates, step=4e-6)
+        found[name] = {str(n): _unrest(path) for n, path in zip(FLOWS, paths, strict=True)}
+    return found
 
 
 def _draw_stability(m: Measurement, lab: Lab) -> list[Path]:
