@@ -234,10 +234,15 @@ def test_the_large_incast():
         "loss": 3e-6,
         "rtt": 110.0,
         "without": {"loss": 0.287, "rtt": 2027.0, "goodput": 8.7},
+        "loss, later timeouts": {"5ms": 0.42, "20ms": 0.2},
         "goodput ratio": 5.7,
     }
     assert differing(SWIFT_2, good) == {}
     assert list(differing(SWIFT_2, {**good, "loss": 0.01})) == ["loss"]
+    more = {**good, "without": {**good["without"], "loss": 0.84}}
+    assert "later timeout" in differing(SWIFT_2, more)["without-loss"]
+    same = {**more, "loss, later timeouts": {"5ms": 0.8, "20ms": 0.7}}
+    assert differing(SWIFT_2, same)["without-loss"] == "unexplained"
     assert "recovery=irn" in law(
         {**{f"swift.{k}": 1 for k in ("base_target", "beta", "max_mdf", "fs_range")}}
     )
