@@ -55,7 +55,6 @@ ELSEWHERE = {
     "hold with other values of what the papers leave open": ("holds when", "holds by no", "holds in none"),
     "hold nowhere in the space that was searched": ("nowhere",),
     "are undecided in most of it": ("open",),
-    "rest on stated values alone": ("nothing is open",),
     "are not borne out by the shorter runs of the search": ("the search's shorter runs",),
     "have no result in the space that was searched": ("no result",),
 }

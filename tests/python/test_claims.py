@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -425,32 +424,6 @@ def test_a_claim_that_repeats_another_has_its_search(paper, tmp_path):
     assert search.searchable([one, again]) == [one]
 
 
-def test_a_row_on_which_nothing_open_bears_says_so(paper):
-    fixed = row(claim(criteria.at_least(2)), measure=lambda lab: {}, rests_on=("a.link",))
-    said = holding.words(fixed, "c", verdict="differs")
-    assert said == "nothing is open: the claim differs at the stated values (a.link = 1Gbps)"
-    loose = row(claim(criteria.at_least(2)), measure=lambda lab: {}, rests_on=("a.gain",))
-    with pytest.raises(ValueError, match=r"a\.gain is not stated, or has a range"):
-        holding.words(loose, "c", verdict="differs")
-    with pytest.raises(ValueError, match="something open matters to it, or nothing does"):
-        row(claim(criteria.at_least(2)), measure=lambda lab: {}, rests_on=("a.link",), matters=("a.gain",))
-
-
-@pytest.mark.parametrize("fixed", [r for r in ledger.rows() if r.rests_on], ids=lambda r: r.id)
-def test_a_row_that_says_nothing_is_open_reads_stated_values_alone(fixed, tmp_path, monkeypatch):
-    read = set()
-
-    class Watched(dict):
-        def __getitem__(self, name):
-            read.add(name)
-            return super().__getitem__(name)
-
-    module = sys.modules[fixed.measure.__module__]
-    monkeypatch.setattr(module, "CHOSEN", Watched(module.CHOSEN))
-    fixed.measure(Lab(tmp_path, smallest=True))
-    assert set(fixed.rests_on) <= read <= set(holding.space(fixed.paper).stated)
-
-
 def test_a_killed_search_goes_on_where_it_was(paper, tmp_path, monkeypatch):
     CALLS.clear()
 
@@ -506,8 +479,6 @@ def test_every_range_of_the_ledger_can_be_read():
     for paper in ledger.PAPERS:
         space = Space.load(ledger.folder(paper) / "choices.toml")
         for r in ROWS:
-            if r.paper == paper and r.rests_on:
-                assert space.settled(r.rests_on), r.id
             if r.paper == paper and r.matters:
                 assert r.probe is not None, r.id
                 space.settings(list(r.matters), space.sample(list(r.matters), 4, 1))
