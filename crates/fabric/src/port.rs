@@ -15,7 +15,7 @@ use alloc::boxed::Box;
 use penstock_core::{
     Amount, Backlog, DropCause, LinkController, LinkView, ParamError, QueueDiscipline, Stream,
 };
-use penstock_units::{Dur, Time};
+use penstock_units::{Bytes, Dur, Time};
 
 /// Asks the processor to fetch the cache line in which something begins.
 #[inline(always)]
@@ -66,6 +66,8 @@ pub(crate) mod flag {
     pub const DIRECT: u8 = 1;
     /// Time integrals of its queue are kept.
     pub const MEASURED: u8 = 2;
+    /// The packet in service takes no room in a shared buffer ([`crate::config::Accounting::UntilTaken`]).
+    pub const TAKEN: u8 = 4;
 }
 
 /// What a port that is not plain has to look at, a bit each.
@@ -319,6 +321,21 @@ impl Port {
             each => t + bytes * each,
         }
     }
+    /// The node of the port has made a pause frame: its rules are told.
+    pub(crate) fn note_pause_frame(&mut self) {
+        self.rule.on_pause_frame();
+        if let Some(served) = &mut self.served {
+            served.classes.iter_mut().for_each(|class| class.rule.on_pause_frame());
+        }
+    }
+    /// When a pause frame of so many bytes is on the wire that begins at `t`: it takes nothing of the port's own clock.
+    pub(crate) fn frame_sent(&self, t: u64, bytes: u32) -> u64 {
+        let bytes = u64::from(bytes + self.framing);
+        match self.clock.counts_whole_ns() {
+            true => self.clock.clone().finish(t, bytes),
+            false => t + (Bytes(bytes) / self.rate()).0,
+        }
+    }
     pub(crate) fn sojourn_sum(&self) -> u128 {
         u128::from(self.sojourn_high) << 64 | u128::from(self.sojourn.0)
     }
@@ -499,9 +516,11 @@ impl Port {
         Arrival::of(cell, next)
     }
 
-    /// Packets that have left and still take room in the shared buffer; they do no longer.
+    /// Packets that have left, or by [`flag::TAKEN`] are about to, and still take room in the shared buffer; they do no longer.
     pub(crate) fn take_departed(&mut self, mut release: impl FnMut(&Cell)) {
-        while self.ring.unreleased != self.ring.departing {
+        let serving = self.flags & flag::TAKEN != 0 && self.ring.is_busy();
+        let end = self.ring.departing.wrapping_add(u32::from(serving));
+        while self.ring.unreleased != end {
             release(self.ring.at(self.ring.unreleased));
             self.ring.unreleased = self.ring.unreleased.wrapping_add(1);
         }
