@@ -226,7 +226,7 @@ fn a_run_has_one_kind_of_telemetry_and_an_own_clock_its_own_accounting() {
     assert_eq!((value(&digest, "flows_completed"), value(&digest, "drops")), (3.0, 0.0));
     // No control: three at a time into one link, 200 KB each into 400 KB. Which packet pauses is another one, nothing is lost.
     let pauses = |keys: &str| {
-        let law = format!("roce:rules=hpcc-ns3{keys}");
+        let law = format!("roce:rules=hpcc-ns3,pfc_headroom=6{keys}");
         let o = run(&law, &law).unwrap();
         assert_eq!((value(&o, "flows_completed"), value(&o, "drops")), (3.0, 0.0));
         value(&o, "paused_s")
