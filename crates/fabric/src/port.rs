@@ -347,9 +347,9 @@ impl Port {
     }
     /// When a pause frame of so many bytes is on the wire that begins at `t`: it takes nothing of the port's own clock.
     pub(crate) fn frame_sent(&self, t: u64, bytes: u32) -> u64 {
-        let bytes = u64::from(bytes + self.framing);
-        match self.clock.counts_whole_ns() {
-            true => self.clock.clone().finish(t, bytes),
+        let (bytes, mut clock) = (u64::from(bytes + self.framing), self.clock);
+        match clock.counts_whole_ns() {
+            true => clock.finish(t, bytes),
             false => t + (Bytes(bytes) / self.rate()).0,
         }
     }
