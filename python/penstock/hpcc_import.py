@@ -25,22 +25,21 @@ from penstock.network import Network
 from penstock.scenario import error
 from penstock.workloads import Trace
 
-_LAWS = {1: "dcqcn", 3: "hpcc", 7: "timely", 8: "dctcp-roce"}
-"""CC_MODE; 10 is HPCC-PINT, which is not built, and everything else no control."""
+_LAWS = {1: "dcqcn", 3: "hpcc", 7: "timely", 8: "dctcp-roce", 10: "hpcc"}
+"""CC_MODE; 10 is HPCC-PINT, and everything else no control."""
 
 _KINDS = """
 flag: ENABLE_QCN USE_DYNAMIC_PFC_THRESHOLD L2_BACK_TO_ZERO CLAMP_TARGET_RATE HAS_WIN GLOBAL_T VAR_WIN
 flag: FAST_REACT MULTI_RATE SAMPLE_FEEDBACK RATE_BOUND ACK_HIGH_PRIO
 number: PACKET_PAYLOAD_SIZE L2_ACK_INTERVAL SIMULATOR_STOP_TIME CC_MODE ALPHA_RESUME_INTERVAL RP_TIMER
 number: RATE_DECREASE_INTERVAL EWMA_GAIN FAST_RECOVERY_TIMES ERROR_RATE_PER_LINK U_TARGET MI_THRESH INT_MULTI
-number: BUFFER_SIZE FIXED_WIN BASE_RTT
+number: BUFFER_SIZE FIXED_WIN BASE_RTT PINT_LOG_BASE PINT_PROB
 rate: RATE_AI RATE_HAI MIN_RATE MAX_RATE DCTCP_RATE_AI
 file: TOPOLOGY_FILE FLOW_FILE
 map: KMAX_MAP KMIN_MAP PMAX_MAP
 down: LINK_DOWN
 unused: TRACE_FILE TRACE_OUTPUT_FILE FCT_OUTPUT_FILE PFC_OUTPUT_FILE QLEN_MON_FILE QLEN_MON_START QLEN_MON_END
-unused: ENABLE_TRACE PAUSE_TIME DATA_RATE LINK_DELAY L2_CHUNK_SIZE PINT_LOG_BASE PINT_PROB FLOW_ON_PATH_FILE
-unused: FLOW_PATH_MAP_FILE
+unused: ENABLE_TRACE PAUSE_TIME DATA_RATE LINK_DELAY L2_CHUNK_SIZE FLOW_ON_PATH_FILE FLOW_PATH_MAP_FILE
 """
 _KEYS = {
     key: kind
@@ -364,9 +363,6 @@ def _marks(config: _Config, topology: _Topology) -> list[str]:
 
 def _protocol(config: _Config, topology: _Topology, payload: int, data: int) -> str:
     mode = int(config.number("CC_MODE", 1))
-    if mode == 10:
-        rule = "HPCC-PINT is not built; 1, 3, 7, 8 and no control are"
-        raise config.values["CC_MODE"].wrong("CC_MODE", rule)
     law = _LAWS.get(mode, "roce")
     rtt, bdp = _largest(topology, payload)
     rtt = config.number("BASE_RTT", rtt * 1e9) * 1e-9
@@ -411,7 +407,12 @@ def _protocol(config: _Config, topology: _Topology, payload: int, data: int) -> 
         config.must("SAMPLE_FEEDBACK", False, False, "feedback of empty queues is not left out here")
         take("U_TARGET", "eta")
         take("MI_THRESH", "max_stage", default="5")
-        take("INT_MULTI", "int_multi", default="1")
+        if mode == 10:
+            keys.append("int=pint")
+            take("PINT_LOG_BASE", "pint_base")
+            take("PINT_PROB", "pint_share")
+        else:
+            take("INT_MULTI", "int_multi", default="1")
         keys.append(f"react={'both' if config.flag('FAST_REACT', True) else 'per-rtt'}")
     return f"{law}:{','.join(keys)}"
 

@@ -113,7 +113,7 @@ def test_everything_of_the_files_is_in_the_scenario(folder):
 
 
 def test_every_law_of_that_code_runs(folder):
-    laws_of = {1: "dcqcn", 3: "hpcc", 7: "timely", 8: "dctcp-roce", 0: "roce"}
+    laws_of = {1: "dcqcn", 3: "hpcc", 7: "timely", 8: "dctcp-roce", 10: "hpcc", 0: "roce"}
     for mode, law in laws_of.items():
         (folder / "config.txt").write_text(CONFIG.format(mode=mode))
         made = hpcc_import.convert(folder, folder / "made")
@@ -121,7 +121,7 @@ def test_every_law_of_that_code_runs(folder):
         assert result.flows["protocol"][0].split(":")[0] == law
         assert result.mean("flows_completed") == 2
         # A flow alone: 100 full packets at 100 Gb/s, three cables, the last one's way through two switches.
-        extra = {"hpcc": 42, "timely": 8}.get(law, 0)
+        extra = {3: 42, 7: 8, 10: 1}.get(mode, 0)
         wire = (1048 + extra) * 8e-9 / 100
         first = result.transfers.sort("start_s").row(0, named=True)
         expected = 101 * wire + wire / 4 + 3e-6
@@ -153,10 +153,16 @@ def test_the_fork_s_columns_and_keys_and_a_link_that_fails(folder):
     assert found["fail"] == "s4<->s5@2000500.000us"
 
 
+def test_hpcc_pint_has_its_byte_its_base_and_its_share(folder):
+    (folder / "config.txt").write_text(CONFIG.format(mode=10) + "PINT_LOG_BASE 1.01\nPINT_PROB 0.0625\n")
+    law, keys = laws(document(folder)["protocol"])
+    assert (law, keys["int"], keys["pint_base"], keys["pint_share"]) == ("hpcc", "pint", "1.01", "0.0625")
+    assert "int_multi" not in keys
+
+
 # File, what is replaced by what, and the message.
 BAD = [
     ("config.txt", "CC_MODE 1", "CCMODE 1", "config.txt:12: CCMODE: unknown key; did you mean CC_MODE?"),
-    ("config.txt", "CC_MODE 1", "CC_MODE 10", 'config.txt:12: CC_MODE = "10": HPCC-PINT is not built'),
     ("config.txt", "CC_MODE 1", "CC_MODE one", 'config.txt:12: CC_MODE = "one": must be a number'),
     ("config.txt", "RATE_AI 20Mb/s", "RATE_AI 20", 'config.txt:18: RATE_AI = "20": must be a rate'),
     ("config.txt", "VAR_WIN 1", "VAR_WIN", 'config.txt:24: VAR_WIN = "VAR_WIN": must have its value'),

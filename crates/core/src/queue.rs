@@ -86,6 +86,8 @@ pub trait QueueDiscipline {
     fn wants_dequeue(&self) -> bool {
         false
     }
+    /// A switch has made a pause frame, at whichever of its ports. For who repeats the draws of another simulator.
+    fn on_pause_frame(&mut self) {}
     /// The number of the port it is at; told once, before the first packet. For who has to name it.
     fn at_port(&mut self, port: u32) {
         let _ = port;

@@ -1,10 +1,12 @@
 //! The driver's side: where the segments are, and what it is told beside the answers to its calls.
 
 use crate::cell::Cell;
+use crate::pint::{Pint, PintConfig};
 use crate::port::prefetch;
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use penstock_core::{CcHeader, DropCause, Packet};
+use penstock_core::{CcHeader, DropCause, Packet, Stream};
 use penstock_units::{Rate, Time};
 
 /// Where a fabric finds the segment of a cell. Only link controllers, and disciplines that look into packets, ask.
@@ -73,6 +75,8 @@ pub struct Arena {
     kept: Vec<Kept>,
     blocks: Vec<Block>,
     with_telemetry: bool,
+    /// Telemetry is a digest.
+    pint: Option<Box<Pint>>,
 }
 
 impl Arena {
@@ -86,6 +90,12 @@ impl Arena {
         assert!(self.packets.is_empty(), "a packet is there already");
         self.with_telemetry = true;
         self
+    }
+    /// The same, of which packets carry one byte only; `rng` rounds.
+    #[must_use]
+    pub fn with_digest(mut self, config: PintConfig, rng: Stream) -> Arena {
+        self.pint = Some(Box::new(Pint::new(config, rng)));
+        self.with_telemetry()
     }
     /// A free slot.
     #[inline]
@@ -186,6 +196,17 @@ impl Arena {
     }
 }
 
+impl Arena {
+    #[inline(never)]
+    fn digest_hop(&mut self, slot: u32, hop: &Hop) {
+        let Some(pint) = &mut self.pint else { return };
+        let load = pint.measure(hop);
+        if let Some(kept) = self.kept.get_mut(slot as usize).filter(|kept| kept.wanted) {
+            pint.tell(load, &mut self.blocks[kept.block as usize].0, &mut kept.len);
+        }
+    }
+}
+
 impl Segments for Arena {
     #[inline]
     fn segment(&mut self, slot: u32) -> (&mut Packet, &mut CcHeader) {
@@ -196,6 +217,9 @@ impl Segments for Arena {
         self.packets[cell.packet as usize].flow
     }
     fn on_hop(&mut self, slot: u32, hop: &Hop) {
+        if self.pint.is_some() {
+            return self.digest_hop(slot, hop);
+        }
         if let Some(kept) = self.kept.get_mut(slot as usize) {
             if kept.wanted && usize::from(kept.len) < MAX_HOPS {
                 self.blocks[kept.block as usize].0[usize::from(kept.len)] = *hop;

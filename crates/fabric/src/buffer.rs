@@ -8,11 +8,12 @@
 //!   alpha x free pool (Choudhury, Hahne, ToN 1998, equation 1);
 //! - **lossless** priorities are limited by lane: at a fixed threshold, or alpha x free pool, the lane is paused (XOFF), and what
 //!   was under way goes into the headroom. It is released (XON) at a departure that finds it far enough below.
+//!   [`Accounting`] says when that is.
 //!
 //! Thresholds compare with what a packet finds, itself not counted.
 
 use crate::cell::{Cell, PRIORITIES};
-use crate::config::{BufferConfig, Limit, PauseAt};
+use crate::config::{Accounting, BufferConfig, Limit, PauseAt};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -131,6 +132,10 @@ impl Buffer {
     pub fn packets(&self) -> u32 {
         self.packets
     }
+    /// How packets are charged.
+    pub fn accounting(&self) -> Accounting {
+        self.config.accounting
+    }
     /// True while some lane is paused.
     #[inline]
     pub fn pausing(&self) -> bool {
@@ -199,7 +204,11 @@ impl Buffer {
             let i = lane_of(ingress, priority);
             let shared = self.shared_part(self.held[i]);
             let more = self.shared_part(self.held[i] + bytes) - shared;
-            if more == 0 || (shared < self.xoff() && more <= self.free()) {
+            let below = match self.config.accounting {
+                Accounting::UntilSent => shared < self.xoff(),
+                Accounting::UntilTaken => shared + more <= self.xoff(),
+            };
+            if more == 0 || (below && more <= self.free()) {
                 return Some(Place::Pool);
             }
             let room = self.lanes[i].headroom + bytes <= self.config.headroom[usize::from(ingress)];
@@ -466,6 +475,18 @@ mod tests {
         assert_eq!([b.release(0, &cell), b.release(0, &cell), b.release(0, &cell)], [None, None, None]);
         assert_eq!(b.release(0, &cell), signal(false), "1000 bytes are XON");
         assert_eq!((b.release(1, &cell), b.used(), b.pool()), (None, 0, (16_000, 0)));
+    }
+    #[test]
+    fn until_taken_the_packet_that_would_cross_goes_to_the_headroom() {
+        let pause = PauseAt::Static { xoff: 2500, xon: 1000 };
+        let charged = |accounting| {
+            let mut b = Buffer::new(BufferConfig { accounting, ..lossless(pause, 20_000, 2000) }).unwrap();
+            let signals = [(); 3].map(|()| b.charge(0, &from(1, 1000)).is_some());
+            (signals, b.lane(1, 3))
+        };
+        // 2000 bytes are below XOFF, 3000 beyond it.
+        assert_eq!(charged(Accounting::UntilSent), ([false, false, true], (3000, 0)));
+        assert_eq!(charged(Accounting::UntilTaken), ([false, false, true], (3000, 1000)));
     }
     #[test]
     fn the_rdma_references_threshold() {

@@ -2,6 +2,7 @@
 
 use crate::cell::PRIORITIES;
 use crate::link::{format_f64, Reordering};
+use crate::pfc::PAUSE_FRAME;
 use crate::rule::Rule;
 use crate::schedule::Scheduler;
 use alloc::boxed::Box;
@@ -169,6 +170,27 @@ pub enum PauseAt {
     },
 }
 
+/// How packets of lossless priorities are charged. Both lose nothing with enough headroom; they differ in when lanes are paused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Accounting {
+    /// A packet takes room until its last bit has left, and the one that reaches the threshold goes to the pool.
+    #[default]
+    UntilSent,
+    /// As the HPCC group's ns-3 does it: a packet takes room until it is taken for service, the one that would reach beyond the threshold
+    /// goes to the headroom, and pause frames are shorter than Ethernet's shortest. Source: its description and runs, docs/validation.md.
+    UntilTaken,
+}
+
+impl Accounting {
+    /// Bytes of a pause frame.
+    pub fn pause_frame(self) -> u32 {
+        match self {
+            Accounting::UntilSent => PAUSE_FRAME,
+            Accounting::UntilTaken => 43,
+        }
+    }
+}
+
 /// A rule about packets by traffic class, over all ports of the node.
 pub trait PoolRule: Send {
     /// Why a packet of `class` is dropped, if it is; the buffer holds `of_class` packets of its class, `all` in total.
@@ -193,6 +215,8 @@ pub struct BufferConfig {
     pub headroom: Vec<u64>,
     /// When such a lane is paused.
     pub pause: PauseAt,
+    /// How packets of lossless priorities are charged.
+    pub accounting: Accounting,
     /// A rule by traffic class, beside the limits.
     pub rule: Option<Box<dyn PoolRule>>,
 }
@@ -209,6 +233,7 @@ impl BufferConfig {
             reserve: 0,
             headroom: Vec::new(),
             pause: PauseAt::Static { xoff: u64::MAX, xon: 0 },
+            accounting: Accounting::default(),
             rule: None,
         }
     }

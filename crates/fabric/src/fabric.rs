@@ -4,9 +4,9 @@ use crate::arena::{Arrival, Effects, Offered, Pause, Segments};
 use crate::buffer::Buffer;
 use crate::calendar::Calendar;
 use crate::cell::Cell;
-use crate::config::BufferConfig;
+use crate::config::{Accounting, BufferConfig};
 use crate::node::Node;
-use crate::port::{hook, Port};
+use crate::port::{flag, hook, Port};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -75,6 +75,7 @@ impl Fabric {
             port.node = number;
             port.local = i as u16;
             port.hooks |= hook::SHARED;
+            port.flags |= if buffer.accounting() == Accounting::UntilTaken { flag::TAKEN } else { 0 };
             port.find_mode();
         }
         for (i, ingress) in config.ingresses.iter().enumerate() {
@@ -250,7 +251,7 @@ impl Fabric {
             return;
         }
         let node = &mut nodes[at as usize];
-        node.list(p);
+        node.list(now.0, p);
         if !fx.released.is_empty() {
             node.release(local, ports, fx);
         }

@@ -68,6 +68,7 @@ pub mod link;
 mod node;
 mod outage;
 pub mod pfc;
+pub mod pint;
 pub mod port;
 mod readings;
 mod ring;
@@ -79,7 +80,9 @@ pub mod stats;
 pub use arena::{Arena, Arrival, Effects, Hop, Loss, Lost, Offered, Pause, Segments, MAX_HOPS};
 pub use buffer::Buffer;
 pub use cell::{Cell, PRIORITIES};
-pub use config::{BufferConfig, ClassConfig, Limit, PauseAt, PoolRule, PortConfig, Service, Trim};
+pub use config::{
+    Accounting, BufferConfig, ClassConfig, Limit, PauseAt, PoolRule, PortConfig, Service, Trim,
+};
 pub use fabric::{Fabric, Ingress, NodeConfig};
 pub use forward::{Edge, Forwarding, ForwardingConfig, Graph, Reroute, RouteError, Spread};
 pub use link::Reordering;

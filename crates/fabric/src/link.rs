@@ -47,6 +47,10 @@ impl Clock {
             Clock::new(rate)
         }
     }
+    /// Its times are whole nanoseconds.
+    pub fn counts_whole_ns(&self) -> bool {
+        self.whole_ns
+    }
     /// Picoseconds per byte where that is all there is to know, else 0.
     pub fn ps_per_byte(&self) -> u64 {
         self.ps_per_byte

@@ -5,11 +5,10 @@ use crate::buffer::{Buffer, Signal};
 use crate::calendar::Calendar;
 use crate::cell::Cell;
 use crate::fabric::{Fabric, Ingress, NONE};
-use crate::pfc::PAUSE_FRAME;
-use crate::port::{hook, kind, offered, Mode, Port, Room};
+use crate::port::{flag, hook, kind, offered, Mode, Port, Room};
 use alloc::vec::Vec;
 use penstock_core::{DropCause, Stream};
-use penstock_units::{Bytes, Dur, Time};
+use penstock_units::{Dur, Time};
 
 /// A node whose ports share a buffer.
 pub(crate) struct Node {
@@ -64,7 +63,7 @@ impl Fabric {
         if !matches!(answer, Some(Ok(_))) {
             node.undo(p.local, cell);
         } else if !p.listed {
-            node.list(p);
+            node.list(now.0, p);
         }
         answer
     }
@@ -86,7 +85,7 @@ impl Fabric {
         }
         let p = &mut ports[port as usize];
         let offered = p.offer_with(now, *cell, room, seg, fx);
-        node.list(p);
+        node.list(now.0, p);
         if !fx.released.is_empty() {
             node.release(local, ports, fx);
         }
@@ -199,8 +198,10 @@ impl Node {
             self.calendar.replace(port.listed.then_some((next.0, local)));
             // With a lane paused every departure is looked at by itself, so that there is one signal at most.
             let (buffer, mut found) = (&mut self.buffer, None);
+            let taken = port.flags & flag::TAKEN != 0;
             port.take_departed(|cell| {
-                let signal = buffer.release(local, cell).map(|signal| (cell.time, signal));
+                let when = if taken { at } else { cell.time };
+                let signal = buffer.release(local, cell).map(|signal| (when, signal));
                 debug_assert!(found.is_none() || signal.is_none());
                 found = signal.or(found);
             });
@@ -212,17 +213,19 @@ impl Node {
             }
         }
     }
-    /// Sees to it that a busy port is in the calendar.
+    /// Sees to it that a port that has begun to send at `now` is in the calendar: with its departure, or at once where the packet gives its
+    /// room back when it is taken for service.
     #[inline]
-    pub fn list(&mut self, port: &mut Port) {
+    pub fn list(&mut self, now: u64, port: &mut Port) {
         if !port.listed && port.ring.is_busy() {
             port.listed = true;
-            self.calendar.push(port.next_departure().0, port.local);
+            let at = if port.flags & flag::TAKEN != 0 { now } else { port.next_departure().0 };
+            self.calendar.push(at, port.local);
         }
     }
     /// Gives back the room of packets that have left `local`.
     #[inline]
-    pub fn release(&mut self, local: u16, ports: &[Port], fx: &mut Effects) {
+    pub fn release(&mut self, local: u16, ports: &mut [Port], fx: &mut Effects) {
         for i in 0..fx.released.len() {
             let (at, cell) = fx.released[i];
             if let Some(signal) = self.buffer.release(local, &cell) {
@@ -234,12 +237,13 @@ impl Node {
     /// A pause frame goes out. It waits for the packet in service on its way and for its predecessors, overtakes what waits,
     /// and takes its time on the wire, but no capacity from others.
     #[cold]
-    fn signal(&mut self, at: u64, signal: Signal, ports: &[Port], fx: &mut Effects) {
+    fn signal(&mut self, at: u64, signal: Signal, ports: &mut [Port], fx: &mut Effects) {
+        self.ports.iter().for_each(|p| ports[*p as usize].note_pause_frame());
         let (ingress, last) = &mut self.ingresses[usize::from(signal.ingress)];
         let way = &ports[ingress.back.unwrap_or(ingress.upstream) as usize];
         let in_service = ingress.back.map(|_| way.next_departure()).filter(|t| *t != Time::NEVER);
         let start = at.max(*last).max(in_service.map_or(0, |t| t.0));
-        *last = start + (Bytes(u64::from(PAUSE_FRAME + way.framing)) / way.rate()).0;
+        *last = way.frame_sent(start, self.buffer.accounting().pause_frame());
         let at = Time(*last) + way.delay() + self.response;
         fx.any = true;
         fx.pauses.push(Pause { at, port: ingress.upstream, priority: signal.priority, on: signal.on });

@@ -2,7 +2,7 @@
 
 use crate::arena::{Effects, Loss, Lost, Segments};
 use crate::config::Service;
-use crate::port::{hook, Port};
+use crate::port::{flag, hook, Port};
 use crate::schedule::Scheduler;
 use crate::served::Served;
 use alloc::boxed::Box;
@@ -86,7 +86,7 @@ impl Port {
         let number = self.number;
         let lost = |cell| Lost { at: now, port: number, cell, loss: Loss::Down };
         if self.hooks & hook::SHARED != 0 {
-            self.take_departed(|cell| fx.released.push((cell.time, *cell)));
+            self.take_departed(|cell| fx.released.push((cell.time.min(now.0), *cell)));
         }
         while self.ring.head != self.ring.departing {
             fx.lose(lost(self.ring.pop()));
@@ -104,6 +104,8 @@ impl Port {
             cell.time = now.0;
             gone.push(cell);
         }
+        // Its room has been given back already where that is done when it is taken for service.
+        let served_one = self.flags & flag::TAKEN != 0 && self.hooks & hook::SHARED != 0 && !gone.is_empty();
         let served = self.served();
         served.down = true;
         served.refuse = lose_waiting;
@@ -112,8 +114,11 @@ impl Port {
         if lose_waiting {
             gone.extend(self.served().waiting.drain());
         }
-        for cell in gone {
+        for (i, cell) in gone.into_iter().enumerate() {
             self.lose_waiting(now.0, cell, Loss::Down, seg, fx);
+            if i == 0 && served_one {
+                fx.released.pop();
+            }
         }
         self.free_at = self.free_at.min(now.0);
         if let Some(noise) = &mut self.extra.noise {

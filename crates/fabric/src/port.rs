@@ -15,7 +15,7 @@ use alloc::boxed::Box;
 use penstock_core::{
     Amount, Backlog, DropCause, LinkController, LinkView, ParamError, QueueDiscipline, Stream,
 };
-use penstock_units::{Dur, Time};
+use penstock_units::{Bytes, Dur, Time};
 
 /// Asks the processor to fetch the cache line in which something begins.
 #[inline(always)]
@@ -70,6 +70,8 @@ pub(crate) mod flag {
     pub const ALONE: u8 = 4;
     /// Somebody sees the packets of a port that schedules when they are chosen or leave, or shifts their time.
     pub const ASKED: u8 = 8;
+    /// The packet in service takes no room in a shared buffer ([`crate::config::Accounting::UntilTaken`]).
+    pub const TAKEN: u8 = 16;
 }
 
 /// What a port that is not plain has to look at, a bit each.
@@ -318,7 +320,7 @@ impl Port {
         };
         let alone = self.hooks & (hook::HELD_UP | hook::SHARED) == 0;
         let asked = hook::NOISE | hook::DEQUEUE | hook::DEPARTURES | hook::TELEMETRY;
-        self.flags &= flag::MEASURED;
+        self.flags &= flag::MEASURED | flag::TAKEN;
         for (bit, so) in [
             (flag::DIRECT, alone && self.mode != Mode::Served),
             (flag::ALONE, alone && self.mode == Mode::Served),
@@ -334,6 +336,21 @@ impl Port {
         match self.ps_per_byte {
             0 => self.clock.finish(t, bytes),
             each => t + bytes * each,
+        }
+    }
+    /// The node of the port has made a pause frame: its rules are told.
+    pub(crate) fn note_pause_frame(&mut self) {
+        self.rule.on_pause_frame();
+        if let Some(served) = &mut self.served {
+            served.classes.iter_mut().for_each(|class| class.rule.on_pause_frame());
+        }
+    }
+    /// When a pause frame of so many bytes is on the wire that begins at `t`: it takes nothing of the port's own clock.
+    pub(crate) fn frame_sent(&self, t: u64, bytes: u32) -> u64 {
+        let (bytes, mut clock) = (u64::from(bytes + self.framing), self.clock);
+        match clock.counts_whole_ns() {
+            true => clock.finish(t, bytes),
+            false => t + (Bytes(bytes) / self.rate()).0,
         }
     }
     pub(crate) fn sojourn_sum(&self) -> u128 {
@@ -516,9 +533,11 @@ impl Port {
         Arrival::of(cell, next)
     }
 
-    /// Packets that have left and still take room in the shared buffer; they do no longer.
+    /// Packets that have left, or by [`flag::TAKEN`] are about to, and still take room in the shared buffer; they do no longer.
     pub(crate) fn take_departed(&mut self, mut release: impl FnMut(&Cell)) {
-        while self.ring.unreleased != self.ring.departing {
+        let serving = self.flags & flag::TAKEN != 0 && self.ring.is_busy();
+        let end = self.ring.departing.wrapping_add(u32::from(serving));
+        while self.ring.unreleased != end {
             release(self.ring.at(self.ring.unreleased));
             self.ring.unreleased = self.ring.unreleased.wrapping_add(1);
         }

@@ -14,7 +14,7 @@ pub(crate) struct Ring {
     pub departing: u32,
     /// One past the last cell.
     pub tail: u32,
-    /// First cell whose room in a shared buffer has not been given back; between head and departing.
+    /// First cell whose room in a shared buffer has not been given back; from head to departing, or to one behind that.
     pub unreleased: u32,
 }
 

@@ -73,6 +73,11 @@ impl QueueDiscipline for Rule {
             _ => false,
         }
     }
+    fn on_pause_frame(&mut self) {
+        if let Rule::AtDequeue(other) | Rule::Other(other) = self {
+            other.on_pause_frame();
+        }
+    }
     fn at_port(&mut self, port: u32) {
         if let Rule::AtDequeue(other) | Rule::Other(other) = self {
             other.at_port(port);

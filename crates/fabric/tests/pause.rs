@@ -4,8 +4,8 @@ mod common;
 
 use common::{stream, Net, Step};
 use penstock_fabric::{
-    BufferConfig, Cable, Cell, Fabric, Ingress, NodeConfig, Offered, PauseAt, Port, PortConfig, Scheduler,
-    Service,
+    Accounting, BufferConfig, Cable, Cell, Fabric, Ingress, NodeConfig, Offered, PauseAt, Port, PortConfig,
+    Scheduler, Service,
 };
 use penstock_units::{Dur, Rate, Time};
 use proptest::prelude::*;
@@ -29,6 +29,7 @@ struct Chain {
     /// Rate of the port behind the switch, in percent of the cable's.
     out_percent: u64,
     pause: PauseAt,
+    accounting: Accounting,
     /// Packets of full length under way against the lossless ones: they delay the pause frames.
     reverse_gaps: Vec<u64>,
     packets: u32,
@@ -49,7 +50,9 @@ fn run(chain: &Chain) -> Outcome {
     let out = Rate(c.rate.0 * chain.out_percent / 100);
     let mut fabric =
         Fabric::new(vec![port(0, c.rate, c.delay), port(1, out, c.delay * 3), port(2, c.rate, c.delay)]);
-    let dynamic = matches!(chain.pause, PauseAt::Dynamic { .. });
+    // A packet that is itself the first to need headroom, for either reason.
+    let dynamic =
+        matches!(chain.pause, PauseAt::Dynamic { .. }) || chain.accounting == Accounting::UntilTaken;
     let headroom = c.headroom(dynamic).0 - chain.missing;
     let node = fabric.add_node(NodeConfig {
         ports: vec![1, 2],
@@ -58,6 +61,7 @@ fn run(chain: &Chain) -> Outcome {
             lossless: 1 << LOSSLESS,
             headroom: vec![headroom],
             pause: chain.pause,
+            accounting: chain.accounting,
             ..BufferConfig::pool(1_000_000 + headroom, 2, 1)
         },
         response: c.response,
@@ -112,11 +116,13 @@ fn chain() -> impl Strategy<Value = Chain> {
     let dynamic = (1u32..40, 0u64..3000)
         .prop_map(|(alpha, gap)| PauseAt::Dynamic { alpha: f64::from(alpha) / 1000.0, gap });
     let gaps = prop::collection::vec(0u64..20_000_000, 0..60);
-    (cable, 5u64..95, prop_oneof![fixed, dynamic], gaps).prop_map(
-        |(cable, out_percent, pause, reverse_gaps)| Chain {
+    let accounting = prop_oneof![Just(Accounting::UntilSent), Just(Accounting::UntilTaken)];
+    (cable, 5u64..95, prop_oneof![fixed, dynamic], gaps, accounting).prop_map(
+        |(cable, out_percent, pause, reverse_gaps, accounting)| Chain {
             cable,
             out_percent,
             pause,
+            accounting,
             reverse_gaps,
             packets: 400,
             missing: 0,
@@ -149,6 +155,7 @@ fn one_packet_less_of_headroom_is_lost() {
             cable,
             out_percent: 10,
             pause: PauseAt::Static { xoff: 5_000, xon: 2_000 },
+            accounting: Accounting::UntilSent,
             reverse_gaps: std::iter::once(phase).chain(std::iter::repeat_n(800_000, 300)).collect(),
             packets: 300,
             missing,
@@ -181,6 +188,7 @@ fn the_formula_is_exact() {
             cable,
             out_percent: 10,
             pause: PauseAt::Static { xoff: 5_000, xon: 2_000 },
+            accounting: Accounting::UntilSent,
             reverse_gaps: reverse.to_vec(),
             packets: 40,
             missing,
@@ -205,6 +213,7 @@ fn a_pause_stops_and_releases_at_the_computed_times() {
         cable,
         out_percent: 50,
         pause: PauseAt::Static { xoff: 2000, xon: 0 },
+        accounting: Accounting::UntilSent,
         reverse_gaps: Vec::new(),
         packets: 6,
         missing: 0,

@@ -14,6 +14,7 @@ use crate::topology::{Link, Topology};
 use crate::trace::NOWHERE;
 use crate::watch::Watch;
 use penstock_core::packet::flag;
+use penstock_core::rng::Entity;
 use penstock_core::{DropCause, Packet, ParamError, Stream};
 use penstock_fabric::{
     Arena, Cell, Fabric, Forwarding, Graph, Loss, Offered, Pause, Port, RouteError, Stuck,
@@ -118,7 +119,13 @@ impl Network {
         let mut network = Network::of(setup.fabric()?, setup.ties, setup.uses_headers(), &graph, forwarding);
         let options = &setup.fabric;
         if options.telemetry {
-            network.arena = network.arena.with_telemetry();
+            network.arena = match options.pint {
+                Some(pint) => {
+                    let rng = Stream::new(setup.seed, setup.run, Entity::Port, u64::MAX);
+                    network.arena.with_digest(pint, rng)
+                }
+                None => network.arena.with_telemetry(),
+            };
         }
         network.priority_of = (options.priorities > 1).then(|| Box::new(options.priority_of));
         network.asks_at_hosts = network.find_asks_at_hosts(&graph.hosts);

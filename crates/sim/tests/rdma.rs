@@ -204,3 +204,35 @@ fn recovery_off_is_refused_where_packets_can_be_lost() {
     );
     assert_eq!(refused(&[("protocol", "hpcc"), ("pfc", "off")]), "");
 }
+
+#[test]
+fn a_run_has_one_kind_of_telemetry_and_an_own_clock_its_own_accounting() {
+    let run = |first: &str, second: &str| {
+        let text = format!(
+            "scenario = \"custom\"\ntopology = \"star:4\"\nlink_rate = \"10Gbps\"\nlink_delay = \"1us\"\nduration = \"2ms\"\n\
+             send_jitter = \"0s\"\nbuffer = \"shared:alpha=1,size=400KB\"\nprotocol = \"{first}\"\n\
+             [[workload]]\nkind = \"flows\"\nfrom = \"h[0-1]\"\nto = \"h3\"\nsize = \"200KB\"\n\
+             [[workload]]\nkind = \"flows\"\nfrom = \"h2\"\nto = \"h3\"\nsize = \"200KB\"\nprotocol = \"{second}\"\n"
+        );
+        let document: Value = json!({ "toml": text, "base_dir": ".", "seed": 1 });
+        resolve(&document.to_string()).and_then(|r| r.run(0, &Progress::default()))
+    };
+    let refused = |first, second| run(first, second).err().map(|e| e.to_string()).unwrap_or_default();
+    for (first, second) in [("hpcc:int=pint", "hpcc"), ("hpcc:int=pint", "hpcc:int=pint,pint_base=1.02")] {
+        let rule = "reads other telemetry than another protocol of the run";
+        assert!(refused(first, second).contains(rule), "{}", refused(first, second));
+    }
+    let digest = run("hpcc:int=pint", "hpcc:int=pint").unwrap();
+    assert_eq!((value(&digest, "flows_completed"), value(&digest, "drops")), (3.0, 0.0));
+    // No control: three at a time into one link, 200 KB each into 400 KB. Which packet pauses is another one, nothing is lost.
+    let pauses = |keys: &str| {
+        let law = format!("roce:rules=hpcc-ns3,pfc_headroom=6{keys}");
+        let o = run(&law, &law).unwrap();
+        assert_eq!((value(&o, "flows_completed"), value(&o, "drops")), (3.0, 0.0));
+        value(&o, "paused_s")
+    };
+    let sent = pauses(",pfc_accounting=until-sent");
+    assert!(sent > 0.0);
+    assert_eq!(pauses(""), sent);
+    assert_ne!(pauses(",pfc_accounting=until-taken"), sent);
+}

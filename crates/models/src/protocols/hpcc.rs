@@ -3,6 +3,9 @@
 //!
 //! `rules=hpcc-ns3` is the authors' public code: the rate is what is controlled and the window follows it, so that additive increase
 //! and bounds are rates; a queue is compared with the configured window; telemetry is rounded to the header's fields.
+//!
+//! `int=pint` has one byte of telemetry in the place of 42: the switches average their load, and the largest is carried, rounded, as a
+//! logarithm (PINT, Ben Basat et al., SIGCOMM 2020, from memory; constants of the public simulator of HPCC-PINT). See `penstock_fabric::pint`.
 
 use super::roce::{self, bps, is_ns3, join, rates, Nature, Rates};
 use crate::registry::Protocol;
@@ -10,7 +13,10 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use penstock_core::quantity::RATE;
+use penstock_core::rng::Entity;
+use penstock_core::Stream;
 use penstock_core::{Kind, ParamSpec, Quantity, Report, Unit};
+use penstock_fabric::pint::{self, PintConfig};
 use penstock_fabric::Hop;
 use penstock_host::rdma::{AckRecord, PairView, RateControl, RateLaw};
 use penstock_units::{Rate, Time};
@@ -42,8 +48,17 @@ pub const HPCC: Protocol = Protocol {
             text => penstock_core::params::parse_size(text),
         };
         let multi = p.is_set("int_multi").then(|| p.count("int_multi"));
+        let digest = match p.text("int") {
+            "pint" => Some(Digest { base: p.float("pint_base"), share: p.float("pint_share") }),
+            _ => {
+                ["pint_base", "pint_share"].iter().for_each(|key| p.no_effect(key));
+                None
+            }
+        };
         // Section 3.1: up to 42 bytes in a data packet and its ACK.
-        let nature = Nature { telemetry: true, extra: [42, 42], window: ns3, ..Nature::default() };
+        let extra = if digest.is_some() { 1 } else { 42 };
+        let pint = digest.map(|d| d.base);
+        let nature = Nature { telemetry: true, pint, extra: [extra; 2], window: ns3, ..Nature::default() };
         roce::build(
             p,
             &nature,
@@ -56,7 +71,7 @@ pub const HPCC: Protocol = Protocol {
                     let multi = multi.unwrap_or(((r.line / 25e9) as u64).max(1));
                     Ns3 { ai, multi, window: window.unwrap_or(bdp) }
                 });
-                Box::new(Hpcc::new(r, Settings { eta, max_stage, w_ai, react, ns3 }))
+                Box::new(Hpcc::new(r, Settings { eta, max_stage, w_ai, react, ns3, digest }))
             }),
         )
     },
@@ -99,6 +114,29 @@ const OWN: &[ParamSpec] = &[
         "the public scripts",
     )
     .range(1.0, 1e6),
+    ParamSpec::new(
+        "int",
+        Kind::Choice(&["full", "pint"]),
+        "full",
+        "telemetry: of every switch, or the largest load of the way in one byte",
+        "PINT, SIGCOMM 2020",
+    ),
+    ParamSpec::new(
+        "pint_base",
+        Kind::Float,
+        "1.05",
+        "int=pint: ratio of the loads of two neighbouring codes",
+        "the public simulator of HPCC-PINT",
+    )
+    .range(1.001, 2.0),
+    ParamSpec::new(
+        "pint_share",
+        Kind::Float,
+        "1",
+        "int=pint: share of the ACKs that the sender reads (p)",
+        "PINT, SIGCOMM 2020: 1, 1/16 and 1/256",
+    )
+    .range(1e-4, 1.0),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,6 +156,14 @@ struct Ns3 {
     window: f64,
 }
 
+/// Telemetry in one byte.
+#[derive(Clone, Copy, Debug)]
+struct Digest {
+    base: f64,
+    /// Share of ACKs that count.
+    share: f64,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Settings {
     eta: f64,
@@ -126,6 +172,7 @@ struct Settings {
     w_ai: f64,
     react: React,
     ns3: Option<Ns3>,
+    digest: Option<Digest>,
 }
 
 /// One queue pair. What is controlled, W of the paper, is in bytes, and in bits per second with the public code's rules.
@@ -213,6 +260,29 @@ impl Hpcc {
         let share = (tau / t).min(1.0);
         self.u = (1.0 - share) * self.u + share * u;
     }
+    /// An ACK with a digest: U is what the switches have measured, and nothing is compared with an ACK before.
+    fn on_digest(&mut self, code: u8, digest: Digest, ack: &AckRecord<'_>, pair: &PairView) {
+        // Which packets carry a digest is decided by a hash of what they are (PINT: by a global hash of the packet's identity).
+        let draw = Stream::new(pair.una, ack.now.0, Entity::Sender, 0).uniform();
+        if draw >= digest.share {
+            return;
+        }
+        let epoch = self.last_update.is_none_or(|last| pair.una > last);
+        if self.last_update.is_some() {
+            let update = match self.s.react {
+                React::Both => Some(epoch),
+                React::PerAck => Some(true),
+                React::PerRtt => epoch.then_some(true),
+            };
+            if let Some(update) = update {
+                self.u = PintConfig { horizon: self.r.base_rtt, base: digest.base }.load(code);
+                self.compute(update);
+            }
+        }
+        if epoch {
+            self.last_update = Some(pair.nxt);
+        }
+    }
     /// Algorithm 1, ComputeWind.
     fn compute(&mut self, update: bool) {
         let c = self.u / self.s.eta;
@@ -233,6 +303,12 @@ impl RateLaw for Hpcc {
     /// Algorithm 1, NewAck.
     fn on_ack(&mut self, ack: &AckRecord<'_>, pair: &PairView) {
         if ack.telemetry.is_empty() {
+            return;
+        }
+        if let Some(digest) = self.s.digest {
+            if let Some(code) = pint::digest(ack.telemetry) {
+                self.on_digest(code, digest, ack, pair);
+            }
             return;
         }
         let mut hops = core::mem::take(&mut self.hops);
@@ -299,7 +375,7 @@ mod tests {
     /// 100 Gb/s, T = 10 us: a pipe of 125,000 bytes.
     const RATES: Rates = Rates { line: 100e9, max: 100e9, min: 1e9, base_rtt: Dur(10 * US), asked: None };
     const SETTINGS: Settings =
-        Settings { eta: 0.95, max_stage: 5, w_ai: 80.0, react: React::Both, ns3: None };
+        Settings { eta: 0.95, max_stage: 5, w_ai: 80.0, react: React::Both, ns3: None, digest: None };
     const NS3: Ns3 = Ns3 { ai: 40e6, multi: 4, window: 125_000.0 };
 
     /// A hop of 100 Gb/s at `us` with so many bytes queued and sent.
@@ -371,6 +447,35 @@ mod tests {
         let rate = 100e9 * 0.95 / 1.099_552 + 40e6;
         assert!((law.w - rate).abs() < 1.0 && law.w_c == law.w, "{}", law.w);
         assert_eq!(law.control().window, None, "it follows the rate, outside");
+    }
+    #[test]
+    fn a_digest_says_what_the_load_is() {
+        let digest = Digest { base: 1.05, share: 1.0 };
+        let mut law = Hpcc::new(RATES, Settings { digest: Some(digest), ..SETTINGS });
+        let told = |code: u32| Hop { port: u32::MAX, queue_bytes: code, ..hop(0, 0, 0, 0) };
+        ack(&mut law, &[told(140)], 1000, 10_000);
+        assert_eq!((law.u, law.w), (1.0, 125_000.0), "the first begins the round trip and changes nothing");
+        // U = 1.05^140 / 512 = 1.80829; W = 125,000 x 0.95 / U + 80, from the same reference until 10,000 is acknowledged.
+        let u = 1.05f64.powi(140) / 512.0;
+        let w = 125_000.0 * 0.95 / u + 80.0;
+        ack(&mut law, &[told(140)], 2000, 10_000);
+        assert!((law.u - u).abs() < 1e-12 && (law.w - w).abs() < 1e-6 && law.w_c == 125_000.0, "{}", law.w);
+        ack(&mut law, &[told(140)], 10_001, 20_000);
+        assert!((law.w - w).abs() < 1e-6 && law.w_c == law.w, "{}", law.w);
+        // Below eta: one additive increase.
+        ack(&mut law, &[told(120)], 20_001, 30_000);
+        assert!((law.w - w - 80.0).abs() < 1e-6 && law.stage == 1, "{}", law.w);
+        // A share of the ACKs: of 1,000, 62 on the mean, standard deviation 8.
+        let digest = Digest { share: 1.0 / 16.0, ..digest };
+        let mut law = Hpcc::new(
+            RATES,
+            Settings { digest: Some(digest), react: React::PerAck, max_stage: 2000, ..SETTINGS },
+        );
+        law.last_update = Some(0);
+        for i in 0..1000 {
+            ack(&mut law, &[told(0)], 1000 * i, 1_000_000);
+        }
+        assert!((38..87).contains(&law.stage), "{}", law.stage);
     }
     #[test]
     fn another_path_is_not_compared_with_the_old_one() {

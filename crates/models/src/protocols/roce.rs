@@ -2,7 +2,8 @@
 //! `roce`, no control at all.
 //!
 //! `rules=hpcc-ns3` takes the habits of the HPCC group's public ns-3 code in everything that a law or a card does; what they are is in
-//! docs/validation.md, read off that code's description and runs. A switch keeps the habits of this repository, but for its parameters.
+//! docs/validation.md, read off that code's description and runs. A switch keeps the habits of this repository, but for its parameters and, with
+//! `clock=whole-ns`, its accounting of room (`pfc_accounting`).
 
 use crate::registry::{LinkNeeds, Lossless, Protocol, Suite, Wire};
 use alloc::boxed::Box;
@@ -11,12 +12,13 @@ use alloc::sync::Arc;
 use penstock_core::params::parse_size;
 use penstock_core::quantity::RATE;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Report};
-use penstock_fabric::{PauseAt, Scheduler};
+use penstock_fabric::pint::PintConfig;
+use penstock_fabric::{Accounting, PauseAt, Scheduler};
 use penstock_host::rdma::{
     AckRecord, BuildLaw, LawFacts, LineRate, LossSign, PairView, RateControl, RateLaw, RdmaConfig, RdmaStack,
     Recovery, Turns,
 };
-use penstock_units::{Dur, Rate, Time};
+use penstock_units::{Bytes, Dur, Rate, Time};
 
 /// No control.
 pub const ROCE: Protocol = Protocol {
@@ -201,6 +203,14 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "IEEE 802.1Qbb; the public code",
     )
     .range(0.0, 1000.0),
+    ParamSpec::new(
+        "pfc_accounting",
+        Kind::Choice(&["until-sent", "until-taken"]),
+        "",
+        "a packet takes room until its last bit has left; or as the public code has it until it is taken for service, the packet that would \
+         cross the threshold goes to the headroom, and pause frames have 43 bytes; unset = until-sent, until-taken with clock=whole-ns",
+        "chosen; docs/validation.md",
+    ),
 ];
 
 /// `own` parameters of a law and those of all.
@@ -228,6 +238,8 @@ pub(super) struct Marks {
 pub(super) struct Nature {
     /// Switches write telemetry.
     pub telemetry: bool,
+    /// Telemetry is a digest, whose codes' loads have this ratio.
+    pub pint: Option<f64>,
     /// Bytes that data packets carry for the law beside the usual headers, by rules: paper, hpcc-ns3.
     pub extra: [u32; 2],
     /// Marking by rules; `None` = no marks unless kmin and kmax are given.
@@ -288,7 +300,7 @@ pub(super) fn rates(p: &Params) -> impl Fn(&LawFacts) -> Rates + Clone + Send + 
         let asked = max;
         let max = max.unwrap_or(line).min(line);
         let min = min.unwrap_or(if ns3 { 1e9 } else { line / 400.0 }).min(max);
-        let packets = penstock_units::Bytes(4 * u64::from(facts.wire)) / facts.line;
+        let packets = Bytes(4 * u64::from(facts.wire)) / facts.line;
         Rates { line, max, min, base_rtt: base_rtt.unwrap_or(facts.base_rtt + packets), asked }
     }
 }
@@ -375,7 +387,13 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
     };
     let (gap, reserve) = (size("pfc_gap", 3072), size("pfc_reserve", 4096));
     let headroom = if set("pfc_headroom") { Some(p.float("pfc_headroom")) } else { ns3.then_some(3.0) };
-    let (data, telemetry) = (config.data_priority, nature.telemetry);
+    let accounting = match p.text("pfc_accounting") {
+        "" if whole_links => Accounting::UntilTaken,
+        "until-taken" => Accounting::UntilTaken,
+        _ => Accounting::UntilSent,
+    };
+    let (data, telemetry, pint_base) = (config.data_priority, nature.telemetry, nature.pint);
+    let base_rtt = p.is_set("base_rtt").then(|| p.dur("base_rtt"));
     let (selective, required) = (recovery == "irn", recovery == "off");
     let wire = Wire { header: config.header, ack: config.ack };
     Ok(Suite::own(
@@ -407,9 +425,15 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
                     pause: PauseAt::Dynamic { alpha, gap: gap.unwrap_or(2 * packet) },
                     reserve: reserve.unwrap_or(packet),
                     headroom,
+                    accounting,
                     required,
                 }),
                 telemetry,
+                pint: pint_base.map(|base| PintConfig {
+                    // As `rates` has it.
+                    horizon: base_rtt.unwrap_or(facts.base_rtt + Bytes(4 * packet) / facts.capacity),
+                    base,
+                }),
                 whole_ns: whole_links,
                 ..LinkNeeds::default()
             }

@@ -63,6 +63,9 @@ impl QueueDiscipline for Waiting {
     fn at_port(&mut self, port: u32) {
         self.0.at_port(port);
     }
+    fn on_pause_frame(&mut self) {
+        self.0.on_pause_frame();
+    }
     fn admit(&mut self, now: Time, q: &Backlog, packet: &Packet, full: bool, rng: &mut Stream) -> Verdict {
         let (packets, bytes) = (q.packets.saturating_sub(1), q.bytes - u64::from(q.serving));
         self.0.admit(now, &Backlog { packets, bytes, ..*q }, packet, full, rng)

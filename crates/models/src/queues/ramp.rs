@@ -110,6 +110,12 @@ impl QueueDiscipline for Ramp {
         }
         self.judge(left.bytes, rng)
     }
+    fn on_pause_frame(&mut self) {
+        // There a frame takes the number of a stream, too.
+        if let Some(draws) = &mut self.draws {
+            draws.uniform();
+        }
+    }
     fn wants_dequeue(&self) -> bool {
         self.dequeue
     }
@@ -138,5 +144,21 @@ mod tests {
         assert!((share(20_000) - 0.1).abs() < 0.012);
         let message = QueueSpec::parse("queue", "ramp:kmin=9KB,kmax=8KB").unwrap_err().to_string();
         assert_eq!(message, "queue:kmax = \"8KB\": must not be below kmin");
+    }
+    #[test]
+    fn a_pause_frame_takes_the_number_of_a_stream() {
+        let spec =
+            QueueSpec::parse("queue", "ramp:kmin=10KB,kmax=30KB,pmax=1,at=dequeue,ns3_stream=5").unwrap();
+        let mut rng = Stream::new(1, 0, Entity::Port, 0);
+        let mut marks = |frames: usize| -> alloc::vec::Vec<bool> {
+            let mut queue = spec.build(1500);
+            (0..frames).for_each(|_| queue.on_pause_frame());
+            let q = Backlog { packets: 1, bytes: 20_000, serving: 0, idle_since: Time::NEVER, rate: Rate(1) };
+            let mark = |_| queue.on_dequeue(Time(1), Dur(1), &q, &mut rng) == Verdict::Mark;
+            (0..64).map(mark).collect()
+        };
+        let (none, two) = (marks(0), marks(2));
+        assert_eq!(none[2..], two[..62]);
+        assert_ne!(none, two);
     }
 }

@@ -7,8 +7,10 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use penstock_core::{Amount, ParamError};
+use penstock_fabric::pint::PintConfig;
 use penstock_fabric::{
-    BufferConfig, Cable, ClassConfig, PauseAt, PortConfig, Rule, Scheduler, Service, Trim, PRIORITIES,
+    Accounting, BufferConfig, Cable, ClassConfig, PauseAt, PortConfig, Rule, Scheduler, Service, Trim,
+    PRIORITIES,
 };
 use penstock_units::{Dur, Rate};
 
@@ -58,6 +60,8 @@ pub struct Lossless {
     pub reserve: u64,
     /// Headroom of a lane as a multiple of rate x delay of its link; `None` = by [`Cable::headroom`].
     pub headroom: Option<f64>,
+    /// How packets of these priorities are charged.
+    pub accounting: Accounting,
     /// The protocol cannot do without: it never sends anything again.
     pub required: bool,
 }
@@ -83,6 +87,8 @@ pub struct LinkNeeds {
     pub lossless: Option<Lossless>,
     /// Ports write telemetry into packets.
     pub telemetry: bool,
+    /// It is a digest of one byte.
+    pub pint: Option<PintConfig>,
     /// All ports count whole nanoseconds ([`PortConfig::whole_ns`]); those of a run that are no switch's too.
     pub whole_ns: bool,
     /// The choice among equal paths.
@@ -144,6 +150,7 @@ impl LinkNeeds {
             reserve: lossless.reserve,
             headroom,
             pause: lossless.pause,
+            accounting: lossless.accounting,
             ..BufferConfig::pool(bytes, ports, cables.len() as u16)
         })
     }

@@ -158,6 +158,7 @@ fn memory(setup: &Setup, switch: u32) -> Result<BufferConfig, ParamError> {
     let own = ports.iter().filter_map(|p| t.links[*p as usize].buffer).map(|a| in_bytes(a, packet)).max();
     buffer.lossless = pfc.lossless;
     buffer.reserve = pfc.reserve;
+    buffer.accounting = pfc.accounting;
     buffer.ingresses = into(setup, switch).count() as u16;
     buffer.ports = ports.len() as u16;
     let lanes = u64::from(buffer.ingresses) * u64::from(pfc.lossless.count_ones());
@@ -304,6 +305,8 @@ pub fn meet_needs(setup: &mut Setup, given: impl Fn(&str) -> bool) -> Result<(),
     let Some(link) = setup.topology.links.iter().max_by_key(|l| l.rate) else { return Ok(()) };
     let needs = needs(&setup.facts(link));
     setup.fabric.telemetry |= needs.telemetry;
+    setup.fabric.pint = needs.pint;
+    one_telemetry(setup, link)?;
     setup.fabric.whole_ns |= needs.whole_ns;
     if !given("spread") && needs.paths == Paths::BySender {
         setup.fabric.spread = Spread::parse("spread", "entropy")?;
@@ -335,7 +338,25 @@ pub fn meet_needs(setup: &mut Setup, given: impl Fn(&str) -> bool) -> Result<(),
         reserve: lossless.reserve,
         response: Dur::ZERO,
         lossless: lossless.priorities,
+        accounting: lossless.accounting,
     });
+    Ok(())
+}
+
+/// Refuses protocols that read different telemetry in one run: a switch writes one.
+fn one_telemetry(setup: &Setup, link: &Link) -> Result<(), ParamError> {
+    let facts = setup.facts(link);
+    let mut first = None;
+    for ((suite, _), name) in setup.protocols.iter().zip(&setup.protocol_names) {
+        let Some(needs) = suite.link.as_ref().map(|build| build(&facts)).filter(|needs| needs.telemetry)
+        else {
+            continue;
+        };
+        let rule = "reads other telemetry than another protocol of the run (int=full or pint, pint_base): switches write one";
+        if *first.get_or_insert(needs.pint) != needs.pint {
+            return Err(ParamError::new("protocol", name, rule));
+        }
+    }
     Ok(())
 }
 

@@ -15,7 +15,8 @@ pub use outages::{changes, parse_outage, Change, LinkChange, Outage};
 use crate::sharing;
 use penstock_core::params::{one_of, parse_spec};
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
-use penstock_fabric::{Reordering, Reroute, Scheduler, Spread, Trim, PRIORITIES};
+use penstock_fabric::pint::PintConfig;
+use penstock_fabric::{Accounting, Reordering, Reroute, Scheduler, Spread, Trim, PRIORITIES};
 use penstock_units::Dur;
 
 /// Parameters every scenario has, beside those of hosts and protocols.
@@ -137,6 +138,8 @@ pub struct Pfc {
     pub response: Dur,
     /// Priorities without loss, a bit each.
     pub lossless: u8,
+    /// How packets of these are charged.
+    pub accounting: Accounting,
 }
 
 /// What a link has of its own instead of the run's; `None` = the run's.
@@ -177,6 +180,8 @@ pub struct FabricOptions {
     pub fail: String,
     /// Ports keep in-band telemetry.
     pub telemetry: bool,
+    /// It is a digest of one byte.
+    pub pint: Option<PintConfig>,
     /// Ports count whole nanoseconds ([`penstock_fabric::PortConfig::whole_ns`]).
     pub whole_ns: bool,
 }
@@ -195,6 +200,7 @@ impl Default for FabricOptions {
             reroute: Reroute::AtOnce,
             fail: String::new(),
             telemetry: false,
+            pint: None,
             whole_ns: false,
         }
     }
@@ -244,6 +250,7 @@ impl FabricOptions {
             reroute: if p.text("reroute") == "never" { Reroute::Never } else { Reroute::AtOnce },
             fail: p.text("fail").to_owned(),
             telemetry: false,
+            pint: None,
             whole_ns: false,
         };
         options.check_trim("trim", trim)?;
@@ -404,6 +411,7 @@ fn pfc(text: &str, priorities: u8, shared: Option<Shared>) -> Result<Option<Pfc>
         reserve: p.bytes("reserve").0,
         response: p.dur("response"),
         lossless,
+        accounting: Accounting::default(),
     }))
 }
 
