@@ -32,14 +32,21 @@ pub(super) struct IdleRtt {
     min: Dur,
     pub(super) total: Dur,
     pub(super) samples: u64,
-    rare: Option<Box<(u32, bool, Option<Box<LinuxVariation>>)>>,
+    rare: Option<Box<Rare>>,
+}
+
+struct Rare {
+    backoff: u32,
+    syn_lost: bool,
+    linux: Option<Box<LinuxVariation>>,
 }
 
 impl IdleRtt {
     /// The estimator that it was.
     pub(super) fn wake(self) -> RttEstimator {
         let IdleRtt { smoothed, variation, latest, min, total, samples, rare } = self;
-        let (backoff, syn_lost, linux) = rare.map_or((1, false, None), |rare| *rare);
+        let rare = rare.map_or(Rare { backoff: 1, syn_lost: false, linux: None }, |rare| *rare);
+        let Rare { backoff, syn_lost, linux } = rare;
         RttEstimator { smoothed, variation, latest, min, total, samples, backoff, syn_lost, linux }
     }
 }
@@ -77,7 +84,7 @@ impl RttEstimator {
         let RttEstimator { smoothed, variation, latest, min, total, samples, backoff, syn_lost, linux } =
             self;
         let usual = backoff == 1 && !syn_lost && linux.is_none();
-        let rare = (!usual).then(|| Box::new((backoff, syn_lost, linux)));
+        let rare = (!usual).then(|| Box::new(Rare { backoff, syn_lost, linux }));
         IdleRtt { smoothed, variation, latest, min, total, samples, rare }
     }
     /// Takes a sample of a segment that was sent once (Karn), and ends any back-off.
