@@ -3,7 +3,7 @@
 
 use crate::arena::{Effects, Offered, Segments};
 use crate::cell::Cell;
-use crate::port::{hook, kind, offered, Mode, Port, Room};
+use crate::port::{flag, hook, kind, offered, Mode, Port, Room};
 use crate::rule::Rule;
 use penstock_core::{DropCause, Ecn, Verdict};
 use penstock_units::Time;
@@ -106,28 +106,17 @@ impl Port {
         room: Room,
         seg: &mut S,
     ) -> Result<Time, DropCause> {
-        if KIND == kind::SPECIAL {
-            self.advance_fifo::<true, S>(now.0, seg);
-            self.tell_arrival(now, &mut cell, seg);
+        let mark = if KIND == kind::PLAIN || KIND == kind::NOISY {
+            self.admit_plain(now, &cell, seg)
         } else {
-            self.advance_fifo::<false, S>(now.0, seg);
-        }
-        let full = self.queue_packets >= self.limit_packets
-            || self.queue_bytes + u64::from(cell.bytes) > self.limit_bytes;
-        let mark = match KIND {
-            kind::SPECIAL if self.hooks & hook::LOSS == 0 && !matches!(self.rule, Rule::Other(_)) => {
-                self.judge_fast(&cell, full).and_then(|mark| room.packet.map_or(Ok(mark), Err))
-            }
-            kind::SPECIAL => self.judge::<true, S>(now, &cell, full, room.packet, seg),
-            kind::ASKING => self.judge::<false, S>(now, &cell, full, None, seg),
-            _ => self.judge_fast(&cell, full),
+            self.admit_asking::<KIND, S>(now, &mut cell, room, seg)
         };
         match mark {
+            Ok(false) => {}
             Ok(true) => {
                 cell.set_ecn(Ecn::Ce);
                 self.totals.marks += 1;
             }
-            Ok(false) => {}
             Err(cause) => {
                 if KIND == kind::SPECIAL {
                     self.note_drop::<true, S>(now, &cell, cause, seg);
@@ -137,7 +126,6 @@ impl Port {
                 return Err(cause);
             }
         }
-        self.account(now.0);
         let begins = self.free_at.max(now.0);
         let mut finish = self.finish(begins, u64::from(cell.bytes) + u64::from(self.framing));
         self.free_at = finish;
@@ -153,9 +141,67 @@ impl Port {
         self.accepted_packets += 1;
         self.accepted_bytes += u64::from(cell.bytes);
         self.sojourn.add(finish - now.0, &mut self.sojourn_high);
-        self.queue_max = self.queue_max.max(self.queue_packets);
+        if KIND == kind::ASKING || KIND == kind::SPECIAL {
+            self.queue_max = self.queue_max.max(self.queue_packets);
+        }
         self.ring.push(cell);
         Ok(if first { Time(finish + self.delay) } else { Time::NEVER })
+    }
+    /// Whether a FIFO with nothing but limits and a threshold marks a packet, or why it drops it.
+    ///
+    /// What has left meanwhile is only looked for when it matters: while the queue as it was at the last look, and all that has come since, is below
+    /// every limit and no longer than the longest so far, nothing can follow from it.
+    #[inline(always)]
+    fn admit_plain<S: Segments>(&mut self, now: Time, cell: &Cell, seg: &mut S) -> Result<bool, DropCause> {
+        let clear = |port: &Port, packets| {
+            port.queue_packets < packets && port.queue_bytes + u64::from(cell.bytes) <= port.clear_bytes
+        };
+        if clear(self, self.clear_packets) {
+            return Ok(false);
+        }
+        self.advance_fifo::<false, S>(now.0, seg);
+        let mark = if clear(self, self.below) { false } else { self.judge_plain(cell)? };
+        self.account(now.0);
+        if self.queue_packets >= self.queue_max {
+            self.set_queue_max(self.queue_packets + 1);
+        }
+        Ok(mark)
+    }
+    /// Where integrals are kept, every departure has to be seen in its turn.
+    #[inline(always)]
+    pub(crate) fn set_queue_max(&mut self, packets: u32) {
+        self.queue_max = packets;
+        self.clear_packets = if self.flags & flag::MEASURED == 0 { packets.min(self.below) } else { 0 };
+    }
+    /// The same for all other FIFOs. All rules are asked.
+    #[inline(always)]
+    fn admit_asking<const KIND: u8, S: Segments>(
+        &mut self,
+        now: Time,
+        cell: &mut Cell,
+        room: Room,
+        seg: &mut S,
+    ) -> Result<bool, DropCause> {
+        let special = KIND == kind::SPECIAL;
+        if special {
+            self.advance_fifo::<true, S>(now.0, seg);
+            self.tell_arrival(now, cell, seg);
+        } else {
+            self.advance_fifo::<false, S>(now.0, seg);
+        }
+        let full = self.queue_packets >= self.limit_packets
+            || self.queue_bytes + u64::from(cell.bytes) > self.limit_bytes;
+        let mark = if !special {
+            self.judge::<false, S>(now, cell, full, None, seg)
+        } else if self.hooks & hook::LOSS == 0 && !matches!(self.rule, Rule::Other(_)) {
+            self.judge_fast(cell, full).and_then(|mark| room.packet.map_or(Ok(mark), Err))
+        } else {
+            self.judge::<true, S>(now, cell, full, room.packet, seg)
+        };
+        if mark.is_ok() {
+            self.account(now.0);
+        }
+        mark
     }
     /// The controller sees the packet.
     #[inline(always)]
@@ -169,6 +215,12 @@ impl Port {
             }
             cell.set_ecn(packet.ecn);
         }
+    }
+    #[inline(never)]
+    fn judge_plain(&self, cell: &Cell) -> Result<bool, DropCause> {
+        let full = self.queue_packets >= self.limit_packets
+            || self.queue_bytes + u64::from(cell.bytes) > self.limit_bytes;
+        self.judge_fast(cell, full)
     }
     /// Whether a packet is to be marked by a threshold, or why it is dropped: [`Self::judge`] where there is no more to ask.
     #[inline(always)]

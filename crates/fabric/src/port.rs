@@ -32,9 +32,9 @@ pub fn prefetch<T: ?Sized>(thing: &T) {
 
 /// The same for all of it.
 #[inline(always)]
-pub fn prefetch_all<T>(thing: &T) {
+pub fn prefetch_all<T: ?Sized>(thing: &T) {
     #[cfg(target_arch = "x86_64")]
-    for line in 0..core::mem::size_of::<T>().div_ceil(64) {
+    for line in 0..core::mem::size_of_val(thing).div_ceil(64) {
         // SAFETY: as above; the address is never used otherwise.
         unsafe {
             use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
@@ -134,12 +134,13 @@ pub struct Port {
     /// Number of this link at the node it leads to.
     pub(crate) ingress: u16,
     // Second line.
-    pub(crate) limit_bytes: u64,
-    /// What a plain port marks: a packet that finds so much.
-    pub(crate) mark_bytes: u64,
-    pub(crate) limit_packets: u32,
-    pub(crate) mark_packets: u32,
+    /// A plain FIFO takes a packet in without a look at what has left when so few were in it at the last look, ...
+    pub(crate) clear_packets: u32,
     pub(crate) framing: u32,
+    /// ... and no more bytes than this with the packet.
+    pub(crate) clear_bytes: u64,
+    /// So few are neither marked nor too many, by number.
+    pub(crate) below: u32,
     pub(crate) queue_max: u32,
     pub(crate) accepted_packets: u64,
     pub(crate) accepted_bytes: u64,
@@ -147,11 +148,16 @@ pub struct Port {
     pub(crate) ps_per_byte: u64,
     /// Picoseconds that all packets have been here.
     pub(crate) sojourn: Sojourn,
-    // Third line: what a plain packet does not touch, but for the integrals where they are kept.
-    changed_at: u64,
-    pub(crate) integrals: Integrals,
     /// The high half.
     pub(crate) sojourn_high: u64,
+    // Third line: what a plain packet does not touch, unless it may be marked or dropped, or integrals are kept.
+    pub(crate) limit_bytes: u64,
+    /// What a plain port marks: a packet that finds so much.
+    pub(crate) mark_bytes: u64,
+    pub(crate) limit_packets: u32,
+    pub(crate) mark_packets: u32,
+    changed_at: u64,
+    pub(crate) integrals: Integrals,
     pub(crate) clock: Clock,
     pub(crate) extra: Box<Extra>,
     pub(crate) served: Option<Box<Served>>,
@@ -178,7 +184,7 @@ pub struct Port {
 
 #[cfg(target_pointer_width = "64")]
 const _: () =
-    assert!(core::mem::offset_of!(Port, changed_at) == 128, "a plain packet touches two cache lines");
+    assert!(core::mem::offset_of!(Port, limit_bytes) == 128, "a plain packet touches two cache lines");
 
 /// Counters at the last reset; those by priority of ports that schedule, which are half a kilobyte.
 pub(crate) struct Base {
@@ -245,6 +251,9 @@ impl Port {
             flags: if c.measured { flag::MEASURED } else { 0 },
             alone: false,
             ingress: 0,
+            clear_packets: 0,
+            clear_bytes: c.limit_bytes.min(mark_bytes),
+            below: c.limit_packets.min(mark_packets),
             limit_bytes: c.limit_bytes,
             mark_bytes,
             limit_packets: c.limit_packets,
@@ -511,7 +520,7 @@ impl Port {
     #[inline]
     pub fn prefetch(&self) {
         prefetch(&self.ring);
-        prefetch(&self.limit_bytes);
+        prefetch(&self.clear_packets);
     }
     /// The same for an arrival at the other end.
     #[inline]

@@ -134,7 +134,7 @@ impl Port {
         let (totals, classes) = (self.totals_now(), self.class_totals().map(Box::new));
         self.base = Some(Box::new(Base { totals, classes }));
         self.integrals = Integrals::default();
-        self.queue_max = self.queue_packets;
+        self.set_queue_max(self.queue_packets);
     }
     /// Brings the integrals up to `now`.
     pub fn settle<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {

@@ -26,6 +26,6 @@ pub mod timers;
 
 pub use lab::{Lab, LabConfig, Network};
 pub use nic::{Net, Nic, NicConfig};
-pub use stack::{Counters, Exchange, Exchanged, HostFacts, Io, News, Opening, Order, Stack};
+pub use stack::{Counters, Exchange, Exchanged, HostFacts, Io, News, Opening, Order, Part, Stack};
 pub use tcp::{TcpOptions, TcpProtocol, TcpStack};
 pub use timers::Timers;

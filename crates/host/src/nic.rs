@@ -29,7 +29,7 @@
 //! Where hosts have an endless queue below the transport ([`NicConfig::endless`]), the card does not wait for the link: it pulls until
 //! there is nothing. An action is followed by the packets of its connection, at once; [`Nic::kick`] pulls those of all others.
 
-use crate::stack::{Counters, Exchange, Exchanged, Io, News, Opening, Stack};
+use crate::stack::{Counters, Exchange, Exchanged, Io, News, Opening, Part, Stack};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -396,8 +396,8 @@ impl<S: Stack> Nic<S> {
     }
     /// A packet for the end with handle `conn` arrives soon; see [`Stack::fetch`].
     #[inline(always)]
-    pub fn fetch(&self, conn: u32) {
-        self.seats.at(self.seat(conn)).stack.fetch(conn);
+    pub fn fetch(&self, conn: u32, part: Part) {
+        self.seats.at(self.seat(conn)).stack.fetch(conn, part);
     }
     /// [`Self::receive`] and [`Self::kick`] in one, where nothing stands between. [`Exchanged::Told`]: the driver goes on as after any
     /// other call. [`Exchanged::Armed`]: it looks at [`Self::deadline`], and that is all.

@@ -57,6 +57,17 @@ pub struct Exchange<'a, N> {
     pub net: &'a mut N,
 }
 
+/// A part of what a packet touches at the end of a connection; each leads to the next ([`Stack::fetch`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// The end's place in the stack's table.
+    Place,
+    /// The end itself.
+    End,
+    /// What it has beside itself, such as the state of its window law.
+    Inside,
+}
+
 /// How far [`Stack::exchange`] came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exchanged {
@@ -256,10 +267,11 @@ pub trait Stack: Send {
 
     /// A packet has arrived; its slot belongs to the stack.
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell);
-    /// A packet for the end with handle `conn` arrives soon: a stack may ask the processor to fetch that end, and do nothing else.
+    /// A packet for the end with handle `conn` arrives soon: a stack may ask the processor to fetch `part` of what that will touch, and do
+    /// nothing else.
     #[inline]
-    fn fetch(&self, conn: u32) {
-        let _ = conn;
+    fn fetch(&self, conn: u32, part: Part) {
+        let _ = (conn, part);
     }
     /// [`Self::receive`], and what leaves in answer at once, where the queue below is endless and nothing else waits to be sent. A stack need
     /// not have it: it only saves the way through [`Self::pull`].

@@ -14,10 +14,11 @@ use crate::topology::{Link, Topology};
 use crate::trace::NOWHERE;
 use crate::watch::Watch;
 use penstock_core::packet::flag;
-use penstock_core::{DropCause, ParamError, Stream};
+use penstock_core::{DropCause, Packet, ParamError, Stream};
 use penstock_fabric::{
     Arena, Cell, Fabric, Forwarding, Graph, Loss, Offered, Pause, Port, RouteError, Stuck,
 };
+use penstock_host::Part;
 use penstock_units::{Bytes, Dur, Time};
 
 /// Packets accounted for. At any time `sent = delivered + dropped + held`.
@@ -294,7 +295,7 @@ impl Network {
         &mut self,
         mut until: Time,
         now: &mut Time,
-        mut soon: impl FnMut(u32, Option<&penstock_core::Packet>),
+        mut soon: impl FnMut(u32, Option<(&Packet, Part)>),
     ) -> Option<Cell> {
         loop {
             let next = self.arrivals.peek();

@@ -5,13 +5,13 @@ use super::{
     WriteEnds,
 };
 use crate::nic::Net;
-use crate::stack::{Counters, Exchange, Exchanged, Io, News, Opening, Stack};
+use crate::stack::{Counters, Exchange, Exchanged, Io, News, Opening, Part, Stack};
 use alloc::boxed::Box;
 use penstock_core::quantity::{ACKED, CWND, RTT, SRTT};
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{Phase, Receiver, Sender};
 use penstock_core::{FlowId, Peer, Report, Stream};
-use penstock_fabric::{prefetch_all, Cell};
+use penstock_fabric::{prefetch, prefetch_all, Cell};
 use penstock_units::{Dur, Time};
 
 impl Stack for TcpStack {
@@ -142,10 +142,13 @@ impl Stack for TcpStack {
         }
     }
     #[inline(always)]
-    fn fetch(&self, conn: u32) {
-        match self.ends.get(conn as usize) {
-            Some(End::Sender(end)) => prefetch_all(&**end),
-            Some(End::Receiver(end)) => prefetch_all(&**end),
+    fn fetch(&self, conn: u32, part: Part) {
+        let Some(place) = self.ends.get(conn as usize) else { return };
+        match (part, place) {
+            (Part::Place, _) => prefetch(place),
+            (Part::End, End::Sender(end)) => prefetch_all(&**end),
+            (Part::End, End::Receiver(end)) => prefetch_all(&**end),
+            (Part::Inside, End::Sender(end)) => prefetch_all(end.sender.law()),
             _ => {}
         }
     }

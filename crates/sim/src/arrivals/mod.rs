@@ -42,7 +42,7 @@ fn span(port_bits: u32) -> u64 {
 /// Next arrival of every port that has packets on its way, in order of (time, port).
 ///
 /// With few ports they are in a tree. With many, in a wheel of windows: an arrival is put into the slot of its window at once, and a
-/// window is sorted when its turn comes. A heap has what these cannot take: arrivals far ahead, or before the window that was sorted last, and
+/// window is sorted shortly before its turn. A heap has what these cannot take: arrivals far ahead, or before what has been sorted, and
 /// the second one of a port that reorders. Nobody can tell which of them had an arrival.
 pub struct Arrivals {
     front: Front,
@@ -86,7 +86,7 @@ impl Arrivals {
         let at = match &mut self.front {
             Front::Tree(tree) => tree.peek(),
             Front::Wheel(wheel) => {
-                if wheel.due.is_empty() {
+                if wheel.is_low() {
                     wheel.turn();
                 }
                 wheel.peek().0

@@ -9,10 +9,14 @@ pub(super) struct Wheel {
     mask: u64,
     /// A window is `1 << width` picoseconds long.
     width: u32,
-    /// Number of the window that has been sorted.
+    /// Number of the window that was sorted last.
     window: u64,
-    /// Its arrivals, the next one last: time within the window, port.
-    pub due: Vec<u64>,
+    /// When the first window begins of which something is left among those that have been sorted.
+    base: u64,
+    /// Their arrivals, the next one last: time since then, port.
+    due: Vec<u64>,
+    /// With fewer than so many the next window is sorted.
+    low: usize,
     /// Room to sort them.
     spare: Vec<u64>,
     /// Those of the windows to come.
@@ -27,6 +31,11 @@ const BUCKETS: usize = 128;
 /// Arrivals in one bucket from which on that does not pay: of hosts in step.
 const CROWD: u16 = 12;
 
+/// So many arrivals ahead are known, if there are as many soon: who fetches what they touch looks no further.
+const LOW: usize = 18;
+/// Windows that are sorted before their time lie no further apart, so that a key has room for its time.
+const NEAR: u64 = 8;
+
 /// So many arrivals are in a window when every port has one: as many are fetched ahead, and a sort has hardly more to do.
 const FILL: usize = 8;
 
@@ -39,34 +48,41 @@ impl Wheel {
         Wheel {
             bits,
             mask: (1 << bits) - 1,
-            width: (64 - window.leading_zeros()).min(63 - bits),
+            width: (64 - window.leading_zeros()).min(55 - bits),
             window: 0,
+            base: 0,
             due: Vec::new(),
+            low: LOW,
             spare: Vec::new(),
             slots: vec![Vec::new(); slots].into(),
             used: vec![0; slots / 64].into(),
         }
     }
-    /// The next arrival of the window that has been sorted: time, port. [`u64::MAX`] when there is none.
+    /// The next arrival, when [`Self::turn`] has seen to it: time, port. [`u64::MAX`] when there is none.
     #[inline(always)]
     pub fn peek(&self) -> (u64, u64) {
         match self.due.last() {
-            Some(key) => ((self.window << self.width) + (key >> self.bits), key & self.mask),
+            Some(key) => (self.base + (key >> self.bits), key & self.mask),
             None => (u64::MAX, 0),
         }
+    }
+    /// True when so little of what has been sorted is left that the next window is to be ([`Self::turn`]).
+    #[inline(always)]
+    pub fn is_low(&self) -> bool {
+        self.due.len() < self.low
     }
     /// Takes it.
     #[inline(always)]
     pub fn take(&mut self) -> u64 {
         self.due.pop().map_or(0, |key| key & self.mask)
     }
-    /// The port of the arrival `ahead` after the next one, as far as the window reaches.
+    /// The port of the arrival `ahead` after the next one, as far as it is sorted.
     #[inline(always)]
     pub fn upcoming(&self, ahead: usize) -> Option<u64> {
         let key = *self.due.get(self.due.len().wrapping_sub(1 + ahead))?;
         Some(key & self.mask)
     }
-    /// Takes in an arrival, unless it lies beyond the wheel, or before the window that has been sorted.
+    /// Takes in an arrival, unless it lies beyond the wheel, or before what has been sorted.
     #[inline(always)]
     pub fn put(&mut self, at: u64, port: u64) -> bool {
         let window = at >> self.width;
@@ -79,22 +95,25 @@ impl Wheel {
         }
         self.put_now(at, port)
     }
-    /// The same for the window that has been sorted, and for an empty wheel, which begins anew anywhere.
+    /// The same for the windows that have been sorted, and for an empty wheel, which begins anew anywhere.
     #[inline(never)]
     fn put_now(&mut self, at: u64, port: u64) -> bool {
         let window = at >> self.width;
         if self.due.is_empty() && self.used.iter().all(|bits| *bits == 0) {
-            self.window = window;
+            self.begin(window);
         }
-        if window != self.window {
+        if window > self.window || at < self.base {
             return false;
         }
-        let key = (at - (window << self.width)) << self.bits | port;
+        let key = (at - self.base) << self.bits | port;
         let place = self.due.partition_point(|other| *other > key);
         self.due.insert(place, key);
         true
     }
-    /// Goes on to the next window with arrivals, if there is one, and sorts it.
+    fn begin(&mut self, window: u64) {
+        (self.window, self.base) = (window, window << self.width);
+    }
+    /// Goes on to the next window with arrivals, if there is one, and sorts it behind what is left.
     #[inline(never)]
     pub fn turn(&mut self) {
         let slots = self.slots.len();
@@ -110,19 +129,35 @@ impl Wheel {
             word = if word + 1 == words { 0 } else { word + 1 };
             bits = self.used[word];
         }
-        if bits == 0 {
+        let slot = word * 64 + bits.trailing_zeros() as usize;
+        let on = 1 + (slot.wrapping_sub(from) & (slots - 1)) as u64;
+        if bits == 0 || on > NEAR && !self.due.is_empty() {
+            // Nothing to look ahead to: the next turn is when all is over.
+            self.low = 1;
             return;
         }
-        let slot = word * 64 + bits.trailing_zeros() as usize;
-        self.window += 1 + (slot.wrapping_sub(from) & (slots - 1)) as u64;
+        self.low = LOW;
         self.used[word] &= !(1 << (slot % 64));
-        std::mem::swap(&mut self.due, &mut self.slots[slot]);
-        self.sort();
+        let mut next = std::mem::take(&mut self.slots[slot]);
+        self.sort(&mut next);
+        let before = self.base;
+        if self.due.is_empty() {
+            self.begin(self.window + on);
+        } else {
+            // What is left counts from the beginning of its own window, and what is new with it.
+            self.base = self.peek().0 >> self.width << self.width;
+            self.window += on;
+            let later = ((self.window << self.width) - self.base) << self.bits;
+            next.iter_mut().for_each(|key| *key += later);
+            let passed = (self.base - before) << self.bits;
+            next.extend(self.due.drain(..).map(|key| key - passed));
+        }
+        self.slots[slot] = std::mem::replace(&mut self.due, next);
     }
     /// Sorts the window, the next one last: into buckets of time, where most are alone, then each to its place.
     #[inline(always)]
-    fn sort(&mut self) {
-        let Wheel { due, spare, bits, width, .. } = self;
+    fn sort(&mut self, due: &mut Vec<u64>) {
+        let Wheel { spare, bits, width, .. } = self;
         let n = due.len();
         if !BUCKETED.contains(&n) {
             return due.sort_unstable_by(|a, b| b.cmp(a));

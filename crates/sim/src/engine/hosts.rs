@@ -13,7 +13,7 @@ use penstock_core::tcp::TcpConfig;
 use penstock_core::{Ack, Congestion, FlowId, FlowView, HostController, Packet, Peer, Report, Stream};
 use penstock_fabric::{prefetch_all, Arena, Cell, PRIORITIES};
 use penstock_host::{
-    Counters, Exchange, Exchanged, HostFacts, Io, Net, News, Nic, NicConfig, Opening, Order, Stack,
+    Counters, Exchange, Exchanged, HostFacts, Io, Net, News, Nic, NicConfig, Opening, Order, Part, Stack,
     TcpOptions, TcpProtocol, TcpStack,
 };
 use penstock_models::Suite;
@@ -67,8 +67,8 @@ impl Stack for HostStack {
         each!(self, s => s.receive_late(io, cell, waited));
     }
     #[inline(always)]
-    fn fetch(&self, conn: u32) {
-        each!(self, s => s.fetch(conn));
+    fn fetch(&self, conn: u32, part: Part) {
+        each!(self, s => s.fetch(conn, part));
     }
     #[inline(always)]
     fn exchange<N: Net>(&mut self, io: &mut Exchange<'_, N>, cell: &Cell) -> Exchanged {
@@ -388,13 +388,14 @@ impl Hosts {
     pub fn at(&mut self, node: u32) -> &mut Host {
         self.list[node as usize].as_mut().expect("a host")
     }
-    /// A packet for a host arrives soon: the processor is asked to fetch the host, and when the packet is at hand, its end of the connection.
+    /// A packet for a host arrives soon: the processor is asked to fetch the host, and when the packet is at hand, a part of its end of
+    /// the connection.
     #[inline(always)]
-    pub fn fetch(&self, node: u32, packet: Option<&Packet>) {
+    pub fn fetch(&self, node: u32, packet: Option<(&Packet, Part)>) {
         let Some(Some(host)) = self.list.get(node as usize) else { return };
         match packet {
             None => prefetch_all(host),
-            Some(packet) => host.nic.fetch(packet.conn()),
+            Some((packet, part)) => host.nic.fetch(packet.conn(), part),
         }
     }
     /// A host, to look at.

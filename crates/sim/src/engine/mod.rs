@@ -200,7 +200,7 @@ impl Engine {
                 quiet = quiet.min(Time(self.setup.warmup.0.saturating_sub(1)));
             }
             let hosts = &self.hosts;
-            let soon = |host, packet: Option<&_>| hosts.fetch(host, packet);
+            let soon = |host, packet: Option<(&_, _)>| hosts.fetch(host, packet);
             let arrived = if self.hosts.pull {
                 self.wire.net.arrive_from_switches(quiet, &mut self.now, soon)
             } else {

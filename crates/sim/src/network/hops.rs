@@ -6,12 +6,13 @@
 use super::{Network, SEVERAL};
 use penstock_core::Packet;
 use penstock_fabric::{Cell, Offered, Port};
+use penstock_host::Part;
 use penstock_units::{Dur, Time};
 
 /// So many arrivals ahead a port is fetched from memory, then the packet that it holds, then the port or host that this one goes to.
-const PORT_AHEAD: usize = 10;
-const CELL_AHEAD: usize = 7;
-const HOP_AHEAD: usize = 4;
+const PORT_AHEAD: usize = 12;
+const CELL_AHEAD: usize = 9;
+const HOP_AHEAD: usize = 6;
 /// Networks of at least so many ports do not fit into a processor's own cache.
 pub(super) const LARGE: usize = 1024;
 /// Networks of at least so many do not fit into the smallest cache of one.
@@ -27,6 +28,14 @@ pub(super) struct Beyond {
     turn: usize,
     /// Choices of ports that were made ahead, by the last digits of the port of arrival.
     choices: [Choice; CHOICES],
+}
+
+impl Beyond {
+    /// Where the packet goes on that was looked at so many turns ago.
+    #[inline(always)]
+    fn before(&self, turns: usize) -> Step {
+        self.steps[(self.turn + self.steps.len() - turns) % self.steps.len()]
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -59,7 +68,7 @@ impl Network {
         &mut self,
         until: Time,
         now: &mut Time,
-        mut soon: impl FnMut(u32, Option<&Packet>),
+        mut soon: impl FnMut(u32, Option<(&Packet, Part)>),
     ) -> Option<Cell> {
         if self.trace.is_some() {
             // Every arrival is looked at.
@@ -251,16 +260,37 @@ impl Network {
     /// The same for the port to which the next packet but one goes, or the host that it reaches. Which port that is, is kept: it need not be
     /// asked again.
     #[inline(always)]
-    pub(super) fn fetch_beyond(&mut self, soon: &mut impl FnMut(u32, Option<&Packet>)) {
+    pub(super) fn fetch_beyond(&mut self, soon: &mut impl FnMut(u32, Option<(&Packet, Part)>)) {
         let ports = self.fabric.ports();
+        let packets = &self.arena.packets;
+        let mut tell = |host, slot: u32, part| {
+            if let Some(packet) = packets.get(slot as usize) {
+                soon(host, Some((packet, part)));
+            }
+        };
         let beyond = &mut self.beyond;
-        beyond.turn ^= 1;
-        let step = &mut beyond.steps[beyond.turn % 2];
-        match core::mem::take(step) {
+        beyond.turn = (beyond.turn + 1) % beyond.steps.len();
+        match beyond.before(2) {
             Step::Port(port) => ports[port as usize].prefetch_tail(),
-            Step::Host(host, slot) => soon(host, self.arena.packets.get(slot as usize)),
+            Step::Host(host, slot) => {
+                tell(host, slot, Part::Place);
+                if let Some(port) = self.only.get(host as usize).and_then(|port| ports.get(*port as usize)) {
+                    port.prefetch();
+                }
+            }
             Step::Unknown => {}
         }
+        if let Step::Host(host, slot) = beyond.before(4) {
+            tell(host, slot, Part::End);
+        }
+        if let Step::Host(host, slot) = beyond.before(5) {
+            tell(host, slot, Part::Inside);
+            if let Some(port) = self.only.get(host as usize).and_then(|port| ports.get(*port as usize)) {
+                port.prefetch_tail();
+            }
+        }
+        let step = &mut beyond.steps[beyond.turn];
+        *step = Step::Unknown;
         let Some(port) = self.arrivals.upcoming(HOP_AHEAD) else { return };
         let cell = ports[port as usize].head();
         let at = self.to[port as usize];
@@ -280,7 +310,7 @@ impl Network {
     }
     /// The same where ports schedule, which have much more beside themselves.
     #[inline(never)]
-    pub(super) fn fetch_scheduled(&mut self, soon: &mut impl FnMut(u32, Option<&Packet>)) {
+    pub(super) fn fetch_scheduled(&mut self, soon: &mut impl FnMut(u32, Option<(&Packet, Part)>)) {
         let ports = self.fabric.ports();
         let ahead = |by| self.arrivals.upcoming(by).map(|port| &ports[port as usize]);
         ahead(16).into_iter().for_each(Port::prefetch_whole);
@@ -289,17 +319,26 @@ impl Network {
         ahead(9).into_iter().for_each(Port::prefetch_waiting);
         let beyond = &mut self.beyond;
         beyond.turn = (beyond.turn + 1) % beyond.steps.len();
-        let before = |by: usize| beyond.steps[(beyond.turn + beyond.steps.len() - by) % beyond.steps.len()];
-        if let Step::Port(port) = before(3) {
-            ports[port as usize].prefetch_beside();
-        }
-        match before(5) {
-            Step::Port(port) => ports[port as usize].prefetch_lanes(),
-            Step::Host(host, slot) => soon(host, self.arena.packets.get(slot as usize)),
+        let packets = &self.arena.packets;
+        let mut tell = |host, slot: u32, part| {
+            if let Some(packet) = packets.get(slot as usize) {
+                soon(host, Some((packet, part)));
+            }
+        };
+        match beyond.before(3) {
+            Step::Port(port) => ports[port as usize].prefetch_beside(),
+            Step::Host(host, slot) => tell(host, slot, Part::Place),
             Step::Unknown => {}
         }
-        if let Step::Port(port) = before(7) {
-            ports[port as usize].prefetch_waiting();
+        match beyond.before(5) {
+            Step::Port(port) => ports[port as usize].prefetch_lanes(),
+            Step::Host(host, slot) => tell(host, slot, Part::End),
+            Step::Unknown => {}
+        }
+        match beyond.before(7) {
+            Step::Port(port) => ports[port as usize].prefetch_waiting(),
+            Step::Host(host, slot) => tell(host, slot, Part::Inside),
+            Step::Unknown => {}
         }
         let step = &mut beyond.steps[beyond.turn];
         *step = Step::Unknown;

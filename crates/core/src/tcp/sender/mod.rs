@@ -208,6 +208,11 @@ macro_rules! connection {
 use connection;
 
 impl Sender {
+    /// Its window law, to look at.
+    #[inline]
+    pub fn law(&self) -> &dyn WindowLaw {
+        &*self.cc
+    }
     /// A sender for connection `flow` in traffic class `class`.
     pub fn new(cfg: Arc<TcpConfig>, cc: Box<dyn WindowLaw>, flow: u32, class: u8, rng: Stream) -> Sender {
         let control = cc.control();
