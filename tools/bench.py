@@ -40,8 +40,8 @@ class Job:
     goal_mb: float | None = None
     # Network, hosts or degree or LxSxH, window in packets and microseconds of the floor of the same shape.
     floor: tuple[str, int | str, int, int] | None = None
-    # Instead of goal_ns: at most twice the cost of the job of this name, earlier in the list.
-    twice: str | None = None
+    # Instead of goal_ns: at most so many times the cost of the job of this name, earlier in the list.
+    beside: tuple[float, str] | None = None
     # Instead of goal_ns: microseconds of the engine per flow, packets included.
     goal_us_per_flow: float | None = None
     # Two threads gain at least this.
@@ -87,6 +87,9 @@ SAMPLED: dict[str, str | int] = INCAST | {"sample": "100us", "series": "true", "
 JOINS = {"every": "1s", "duration": "30s", "series": "false", "sample": "1s", "buffer": "1500pkt"}
 JOINS_FLOOR = ("star", 10, 50, 20_000_000)
 PLAIN = "ten flows join, NewReno"
+SACK_TREE: dict[str, str | int] = {"duration": "5ms", "protocol": "sack"}
+SACK_FLOWS: dict[str, str | int] = {"duration": "10s", "warmup": "1s", "protocol": "sack"}
+RACK: dict[str, str | int] = {"tcp": "linux", "delayed_ack": 1}
 STAR_FLOOR = ("star", 32, 8, 20_000_000)
 
 
@@ -122,9 +125,22 @@ JOBS = (
     Job(PLAIN, "staggered", {"protocol": "newreno"} | JOINS, 100, floor=JOINS_FLOOR),
     *(
         Job(
-            f"ten flows join, {name}", "staggered", {"protocol": name} | JOINS, floor=JOINS_FLOOR, twice=PLAIN
+            f"ten flows join, {name}",
+            "staggered",
+            {"protocol": name} | JOINS,
+            floor=JOINS_FLOOR,
+            beside=(2.0, PLAIN),
         )
         for name in ("rcp", "qi-rcp", "piqi-rcp", "xcp")
+    ),
+    # RACK's record of every segment, where nothing is lost and where a queue overflows again and again.
+    *(
+        Job(f"{scenario}, {name}", scenario, settings | more, beside=beside)
+        for scenario, settings in (("permutation", SACK_TREE), ("long-flows", SACK_FLOWS))
+        for name, more, beside in (
+            ("SACK by the RFCs", {}, None),
+            ("SACK by Linux", RACK, (1.25, f"{scenario}, SACK by the RFCs")),
+        )
     ),
 )
 
@@ -250,8 +266,9 @@ def row(job: Job, found: Measured, earlier: list[dict[str, Any]]) -> dict[str, A
     costs, floor = found.costs, found.floor
     per_hop = sorted(cost["cpu_s"] * 1e9 / cost["hops"] for cost in costs)
     goal_ns = job.goal_ns
-    if job.twice is not None:
-        goal_ns = 2 * next(r["ns_per_hop"] for r in earlier if r["job"] == job.twice)
+    if job.beside is not None:
+        times, name = job.beside
+        goal_ns = times * next(r["ns_per_hop"] for r in earlier if r["job"] == name)
     return {
         "job": job.name,
         "ns_per_hop": per_hop[0],

@@ -1,8 +1,9 @@
-"""The verdicts in README.md: a table by paper, made from the pinned verdicts beside the rows.
+"""The verdicts in README.md: a table by paper, made from the pinned verdicts beside the rows; and in
+docs/ledger.md how far the verdicts of three seeds agree.
 
     tools/verdicts.py write                                  # renew the table
     tools/verdicts.py write --page out/ledger/report.html    # and copy the page to docs/ledger.html
-    tools/verdicts.py check                                  # exit code 1 where README.md says something else
+    tools/verdicts.py check                                  # exit code 1 where one says something else
 
 A claim counts at full length where it is pinned at full length, otherwise at quick length.
 """
@@ -22,12 +23,15 @@ from penstock.ledger import holding, pinned
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+SEEDED = ROOT / "docs" / "ledger.md"
 PAGE = ROOT / "docs" / "ledger.html"
 # What a page that is committed may weigh.
 MOST_BYTES = 6_000_000
 BEGIN, END = "<!-- verdicts: made by tools/verdicts.py -->\n", "<!-- end of verdicts -->\n"
 COLUMNS = (ledger.CONFIRMED, ledger.DIFFERS, ledger.UNDECIDED)
 UNPINNED = "not pinned"
+# So many seeds make a claim one whose verdict has been repeated.
+SEEDS = 3
 
 
 def count(paper: str) -> tuple[int, Counter[str], Counter[str]]:
@@ -51,7 +55,6 @@ ELSEWHERE = {
     "hold with other values of what the papers leave open": ("holds when", "holds by no", "holds in none"),
     "hold nowhere in the space that was searched": ("nowhere",),
     "are undecided in most of it": ("open",),
-    "rest on stated values alone": ("nothing is open",),
     "are not borne out by the shorter runs of the search": ("the search's shorter runs",),
     "have no result in the space that was searched": ("no result",),
 }
@@ -139,12 +142,51 @@ def _line(name: str, rows: int, verdicts: Counter[str], columns: Sequence[str]) 
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
+def agreement(paper: str, length: str) -> tuple[int, int, int]:
+    """Of a paper at "quick" or "full": rows whose claims all have the verdicts of three seeds; claims that
+    do, each counted once; and how many of these have the same verdict with every seed.
+    """
+    known = pinned.by_seed(paper, length)
+    whole = claims = same = 0
+    for row in (row for row in ledger.rows() if row.paper == paper):
+        own = [known.get(f"{row.id}/{claim.id}", {}) for claim in row.claims if not claim.same_as]
+        there = [seeds for seeds in own if len(seeds) >= SEEDS]
+        whole += bool(there) and len(there) == len(own)
+        claims += len(there)
+        same += sum(len(set(seeds.values())) == 1 for seeds in there)
+    return whole, claims, same
+
+
+def seeded() -> str:
+    """The table on seeds, between two marks."""
+    lines = [
+        "| paper | "
+        + " | ".join(f"rows at {x} length | claims | same verdict" for x in pinned.LENGTHS)
+        + " |",
+        "|---|" + "---:|" * 6,
+    ]
+    sums = [0] * 6
+    for paper in ledger.PAPERS:
+        numbers = [number for length in pinned.LENGTHS for number in agreement(paper, length)]
+        sums = [a + b for a, b in zip(sums, numbers, strict=True)]
+        lines.append(_agreed(paper, numbers))
+    lines.append(_agreed("all", sums))
+    return f"{BEGIN}\n" + "\n".join(lines) + f"\n\n{END}"
+
+
+def _agreed(name: str, numbers: Sequence[int]) -> str:
+    cells = [name]
+    for whole, claims, same in (numbers[:3], numbers[3:]):
+        cells += [str(whole), str(claims), f"{same} ({same / claims:.0%})" if claims else "-"]
+    return "| " + " | ".join(cells) + " |"
+
+
 def renewed(text: str, new: str) -> str:
     """`text` with `new` in place of what is between the marks. Raises ValueError where they are missing."""
     head, mark, rest = text.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not mark or not end:
-        raise ValueError(f"{README.name} has no place for the verdicts: {BEGIN.strip()} ... {END.strip()}")
+        raise ValueError(f"the text has no place for the verdicts: {BEGIN.strip()} ... {END.strip()}")
     return head + new + tail
 
 
@@ -162,17 +204,16 @@ def main() -> int:
             print(f"{given.page} has {size} bytes, more than {MOST_BYTES}: not copied", file=sys.stderr)
             return 1
         shutil.copyfile(given.page, PAGE)
-    text = README.read_text(encoding="utf-8")
-    new = renewed(text, table(PAGE.exists()))
-    if given.what == "write":
-        README.write_text(new, encoding="utf-8")
-        return 0
-    if new != text:
-        print(
-            "README.md: the verdicts are not those that are pinned: tools/verdicts.py write", file=sys.stderr
-        )
-        return 1
-    return 0
+    code = 0
+    for path, part in ((README, table(PAGE.exists())), (SEEDED, seeded())):
+        text = path.read_text(encoding="utf-8")
+        new = renewed(text, part)
+        if given.what == "write":
+            path.write_text(new, encoding="utf-8")
+        elif new != text:
+            print(f"{path.name}: not what is pinned: tools/verdicts.py write", file=sys.stderr)
+            code = 1
+    return code
 
 
 if __name__ == "__main__":

@@ -29,6 +29,9 @@ from penstock.runs import TABLES, RunSet
 from penstock.sweeps import Interrupted, RunFailed, Task, count_of_runs, run_tasks, sweep, tables
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.network import Network
     from penstock.scenario import Scenario
 
 Over = tuple[str, Sequence[Any]]
@@ -115,7 +118,9 @@ def compare(
     """Run a scenario with kernel sockets and the very same scenario simulated.
 
     `over` is a key and the values it takes, one point each. Without it the queue is sampled every millisecond
-    (unless `sample` says otherwise), to be drawn over time. Raises as `run`.
+    (unless `sample` says otherwise), to be drawn over time. Simulated hosts receive as late as those of the
+    kernel's runs did, unless `receive_jitter` is given: `measured_noise`. The same without noise is beside.
+    Raises as `run`.
     """
     chosen = scenarios.merged(settings, more)
     key, values = over if over is not None else ("", [None])
@@ -127,7 +132,7 @@ def compare(
         scenarios.taken(scenario, scenarios.merged(chosen, {key: value} if key else {})) for value in values
     ]
     options = (scale, kernel, gate)
-    packet = []
+    packet: list[tuple[str | Path | Network, dict[str, Any]]] = []
     for name, point in points:
         # The simulation has the live run's own values, whatever they come from.
         resolved = resolve(name, point, seed=seed, scale=scale, kernel=kernel, gate=gate)
@@ -139,13 +144,39 @@ def compare(
             on_progress(fraction * 0.95)
 
     live = _runs(points, seed, runs, TABLES if over is None else (), options, progress)
+    noise = [
+        _seconds(same["receive_jitter"]) if "receive_jitter" in same else measured_noise(found)
+        for (_, same), found in zip(packet, live, strict=True)
+    ]
     try:
-        simulated = sweep(packet, runs=runs, seed=seed, keep=TABLES if over is None else ())
+        simulated, noiseless = (
+            sweep(
+                [
+                    (name, {**same, "receive_jitter": f"{late * 1e9:.0f}ns"})
+                    for (name, same), late in zip(packet, lates, strict=True)
+                ],
+                runs=runs,
+                seed=seed,
+                keep=kept,
+            )
+            for lates, kept in ((noise, TABLES if over is None else ()), ([0.0] * len(noise), ()))
+        )
     except (Interrupted, RunFailed) as stop:
         # The kernel's runs took their own duration: they are not to be lost over a simulation.
         stop.results = [*live, *stop.results]
         raise
-    return Comparison(key, tuple(values), tuple(live), tuple(simulated))
+    return Comparison(key, tuple(values), tuple(live), tuple(simulated), tuple(noise), tuple(noiseless))
+
+
+def measured_noise(kernel: RunSet) -> float:
+    """How much later than due simulated hosts see a packet at most, as those of these live runs did: the
+    median of the runs' `lag_p99_s`, of the valid ones if there are any; in seconds, 0 where nothing was
+    delivered. The simulation draws it uniformly for each packet and keeps their order (`receive_jitter`).
+    """
+    lag, valid = kernel.values("lag_p99_s"), kernel.values("valid") == 1
+    found = float(np.median(lag[valid] if valid.any() else lag))
+    # A second is the most that the key takes.
+    return min(found, 1.0) if np.isfinite(found) else 0.0
 
 
 @dataclass(frozen=True)
@@ -155,18 +186,23 @@ class Comparison:
     key: str
     values: tuple[Any, ...]
     kernel: tuple[RunSet, ...]
+    #: Simulated, hosts receive up to `noise` seconds late.
     packet: tuple[RunSet, ...]
+    noise: tuple[float, ...]
+    #: Simulated without that noise.
+    noiseless: tuple[RunSet, ...]
 
     def valid(self) -> NDArray[np.bool_]:
         """Whether every live run of a point passed the gate, one per point."""
         return np.array([bool(np.all(r.values("valid") == 1)) for r in self.kernel])
 
     def table(self) -> pl.DataFrame:
-        """One row per point and metric: the metric's summary key, `kernel`, `packet`, their ratio,
-        `valid`.
+        """One row per point and metric: the metric's summary key, `kernel`, `packet`, their ratio, the
+        simulation's `noiseless`, the noise that `packet` has (`receive_jitter_s`), `valid`.
         """
         rows = []
-        for value, live, sim, valid in zip(self.values, self.kernel, self.packet, self.valid(), strict=True):
+        columns = (self.values, self.kernel, self.packet, self.noise, self.noiseless, self.valid())
+        for value, live, sim, noise, still, valid in zip(*columns, strict=True):
             for metric, _, _ in METRICS:
                 if metric not in live.summary or metric not in sim.summary:
                     continue
@@ -180,6 +216,8 @@ class Comparison:
                         "kernel": a,
                         "packet": b,
                         "ratio": ratio,
+                        "noiseless": still.mean(metric),
+                        "receive_jitter_s": noise,
                         "valid": valid,
                     }
                 )
@@ -196,8 +234,18 @@ class Comparison:
                 "valid": bool(valid),
                 "kernel": results.document(a),
                 "packet": results.document(b),
+                "receive_jitter_s": noise,
+                "noiseless": results.document(c),
             }
-            for value, valid, a, b in zip(self.values, self.valid(), self.kernel, self.packet, strict=True)
+            for value, valid, a, b, noise, c in zip(
+                self.values,
+                self.valid(),
+                self.kernel,
+                self.packet,
+                self.noise,
+                self.noiseless,
+                strict=True,
+            )
         ]
         return {"key": self.key, "points": points}
 
@@ -215,7 +263,12 @@ class Comparison:
         for ax, (metric, label, unit) in zip(axes, (METRICS[0], METRICS[4]), strict=True):
             x = figures.places(ax, self.values, self.key)
             order = np.argsort(x, kind="stable")
-            for i, (name, sets) in enumerate((("kernel", self.kernel), ("simulated", self.packet))):
+            curves = (
+                ("kernel", self.kernel),
+                ("simulated", self.packet),
+                ("simulated, no noise", self.noiseless),
+            )
+            for i, (name, sets) in enumerate(curves):
                 shown = good if name == "kernel" else np.ones_like(good)
                 mean = np.array([r.mean(metric) / unit for r in sets])
                 half = np.array([r.ci95(metric) / unit for r in sets])
@@ -244,6 +297,8 @@ class Comparison:
             ax.axhline(mean, color=figures.INK, linestyle=":", linewidth=1.0)
             goodput = runs.mean("goodput_bps") / 1e6
             text = f"{name}: mean queue {mean:.1f} packets, goodput {goodput:.1f} Mb/s"
+            if name == "simulated":
+                text += f", noise {self.noise[0] * 1e6:.0f} us"
             ax.set_title(text if valid else f"{name}: late packets, run invalid, not drawn")
             ax.set_ylabel("queue, packets")
             ax.set_ylim(bottom=0)
@@ -306,6 +361,13 @@ def _runs(
             raise stop.__cause__
         raise RunFailed(str(stop), sets) from stop.__cause__
     return sets
+
+
+def _seconds(text: str) -> float:
+    """A time of a resolved scenario."""
+    found = _engine.quantity(text)
+    assert found is not None, text
+    return float(found[0])
 
 
 def _spec(

@@ -117,16 +117,26 @@ def _compare(
         print(json.dumps(both.document(), allow_nan=False))
     else:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for heading in (both.key, "", "kernel", "simulated", "ratio", ""):
+        for heading in (both.key, "", "kernel", "simulated", "ratio", "no noise", ""):
             table.add_column(heading, justify="left" if heading in ("", both.key) else "right")
         for row in both.table().iter_rows(named=True):
-            verdict = "" if row["valid"] else "invalid: packets were late"
+            verdict = "" if row["valid"] else "late"
             key, ratio = row["metric"], row["ratio"]
             shown = "-" if ratio != ratio else f"{ratio:.3f}"
             table.add_row(
-                row["point"], key, show(key, row["kernel"]), show(key, row["packet"]), shown, verdict
+                row["point"],
+                key,
+                show(key, row["kernel"]),
+                show(key, row["packet"]),
+                shown,
+                show(key, row["noiseless"]),
+                verdict,
             )
         out_console.print(table)
+        given = "receive_jitter" in both.kernel[0].scenario["given"]
+        whose = "as given" if given else "as 99 % of the packets of the kernel's own runs"
+        late = ", ".join(dict.fromkeys(show("receive_jitter_s", noise) for noise in both.noise))
+        note(f"simulated hosts receive up to {late} late, {whose}; no noise: the same without")
     warnings = [w for r in both.kernel for w in r.warnings]
     for warning in dict.fromkeys(warnings):
         note(f"warning: {warning}")

@@ -144,11 +144,11 @@ def _judge(
         complain(f"{verdict.row.id}: {verdict.reason}")
     length = "quick" if lab.quick else "full"
     if pin:
-        for written in pinned.write(found, length):
+        for written in pinned.write(found, length, seed=lab.seed):
             note(f"pinned: {written}")
     moved: list[str] = []
     if check:
-        moved, missing = pinned.compare(found, length)
+        moved, missing = pinned.compare(found, length, seed=lab.seed)
         for line in moved:
             complain(line)
         note(f"pinned verdicts: {len(moved)} moved, {len(missing)} claims are not pinned")

@@ -88,3 +88,16 @@ def test_bad_input(make: object, message: str) -> None:
 
 def test_shapes() -> None:
     assert np.shape(hpcc_equilibrium(np.ones((2, 3)), 1e5, 80)[0]) == (2, 3)
+
+
+def test_several_numbers_of_flows_are_solved_as_each_alone():
+    model, flows = Dcqcn(delay=85e-6), (2, 10, 64)
+    rates = [np.full(n, model.capacity / n) * np.linspace(0.99, 1.01, n) for n in flows]
+    together = model.solve_for(flows, 0.004, rates, step=4e-6)
+    for n, begun, found in zip(flows, rates, together, strict=True):
+        alone = Dcqcn(flows=n, delay=85e-6).solve(0.004, rates=begun, step=4e-6)
+        assert found.rates == pytest.approx(alone.rates, rel=1e-6)
+        assert found.queue == pytest.approx(alone.queue, rel=1e-6, abs=1e-6)
+        assert alone.queue.max() > 0, "there is something to compare"
+    with pytest.raises(ValueError, match="one per flow, of 2, 10"):
+        model.solve_for((2, 10), 0.004, rates[:1])

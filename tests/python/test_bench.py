@@ -23,7 +23,7 @@ _spec.loader.exec_module(bench)
 @pytest.mark.parametrize("job", bench.JOBS, ids=lambda job: job.name)
 def test_every_job_is_a_scenario(job) -> None:
     scenario.check(scenario.spec(job.scenario, job.settings, 1))
-    assert job.twice is None or job.twice in [other.name for other in bench.JOBS]
+    assert job.beside is None or job.beside[1] in [other.name for other in bench.JOBS]
 
 
 def test_every_floor_moves_packets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -425,32 +424,6 @@ def test_a_claim_that_repeats_another_has_its_search(paper, tmp_path):
     assert search.searchable([one, again]) == [one]
 
 
-def test_a_row_on_which_nothing_open_bears_says_so(paper):
-    fixed = row(claim(criteria.at_least(2)), measure=lambda lab: {}, rests_on=("a.link",))
-    said = holding.words(fixed, "c", verdict="differs")
-    assert said == "nothing is open: the claim differs at the stated values (a.link = 1Gbps)"
-    loose = row(claim(criteria.at_least(2)), measure=lambda lab: {}, rests_on=("a.gain",))
-    with pytest.raises(ValueError, match=r"a\.gain is not stated, or has a range"):
-        holding.words(loose, "c", verdict="differs")
-    with pytest.raises(ValueError, match="something open matters to it, or nothing does"):
-        row(claim(criteria.at_least(2)), measure=lambda lab: {}, rests_on=("a.link",), matters=("a.gain",))
-
-
-@pytest.mark.parametrize("fixed", [r for r in ledger.rows() if r.rests_on], ids=lambda r: r.id)
-def test_a_row_that_says_nothing_is_open_reads_stated_values_alone(fixed, tmp_path, monkeypatch):
-    read = set()
-
-    class Watched(dict):
-        def __getitem__(self, name):
-            read.add(name)
-            return super().__getitem__(name)
-
-    module = sys.modules[fixed.measure.__module__]
-    monkeypatch.setattr(module, "CHOSEN", Watched(module.CHOSEN))
-    fixed.measure(Lab(tmp_path, smallest=True))
-    assert set(fixed.rests_on) <= read <= set(holding.space(fixed.paper).stated)
-
-
 def test_a_killed_search_goes_on_where_it_was(paper, tmp_path, monkeypatch):
     CALLS.clear()
 
@@ -506,8 +479,6 @@ def test_every_range_of_the_ledger_can_be_read():
     for paper in ledger.PAPERS:
         space = Space.load(ledger.folder(paper) / "choices.toml")
         for r in ROWS:
-            if r.paper == paper and r.rests_on:
-                assert space.settled(r.rests_on), r.id
             if r.paper == paper and r.matters:
                 assert r.probe is not None, r.id
                 space.settings(list(r.matters), space.sample(list(r.matters), 4, 1))
@@ -549,6 +520,34 @@ def test_a_quick_verdict_that_full_length_contradicts_is_none(paper, tmp_path):
     quick = ledger.judge(one, Lab(tmp_path)).claims
     assert [found.verdict for found in quick] == [UNDECIDED, DIFFERS]
     assert quick[0].reason == "at full length it is confirmed: the quick length cannot tell"
+
+
+def test_a_claim_on_which_seeds_do_not_agree_is_undecided(paper, tmp_path, monkeypatch):
+    # With seed 2 the first claim fails; the second always does.
+    one = row(
+        claim(criteria.at_least(2)),
+        claim(criteria.at_least(2), of="y", name="d"),
+        measure=lambda lab: {"x": 1.0 if lab.seed == 2 else 3.0, "y": float(lab.seed) / 10},
+    )
+    monkeypatch.setattr(selection, "rows", lambda live=False: [one])
+    call = ["reproduce", "X-1", "--out", str(tmp_path)]
+    for seed in "321":
+        assert inline(*call, "--pin", "--seed", seed).returncode == 0
+    assert pinned.by_seed("incast", "quick") == {
+        "X-1/c": {"1": CONFIRMED, "2": DIFFERS, "3": CONFIRMED},
+        "X-1/d": dict.fromkeys("123", DIFFERS),
+    }
+    found = ledger.judge(one, Lab(tmp_path)).claims
+    assert [judged.verdict for judged in found] == [UNDECIDED, DIFFERS]
+    assert found[0].reason == "it depends on the seed: confirmed with 1 and 3, differs with 2"
+    known = pinned.load("incast")["quick"]
+    assert [known[name]["verdict"] for name in ("X-1/c", "X-1/d")] == [UNDECIDED, DIFFERS]
+    assert known["X-1/d"]["value"] == 0.1, "the numbers are those of seed 1"
+    # Those of another seed are others and not compared; its verdicts are.
+    assert inline(*call, "--check").returncode == inline(*call, "--check", "--seed", "2").returncode == 0
+    done = inline(*call, "--check", "--seed", "20")
+    assert done.returncode == 3 and "X-1/d: was differs, is confirmed" in done.stderr
+    assert not pinned.dissent("incast", "full", "X-1/c"), "another length has seeds of its own"
 
 
 CHEAP = [r for r in ROWS if r.cheap]

@@ -83,6 +83,8 @@ def test_fig_12():
             "DCTCP less DT-DCTCP": tight(*[gap] * n),
             "mean gap": Estimate(gap, gap - 0.001, gap + 0.001),
             "five rules": [rules, rules],
+            # Half of what is stated comes with the queues: DT-DCTCP's is the longer one.
+            "queue": {"DCTCP": tight(*[10.0] * n), "DT-DCTCP": tight(*[200.0] * n)},
         }
 
     assert {one.verdict for one in D_12.judge(m(0.1, 0.0))} == {"confirmed"}
@@ -90,6 +92,8 @@ def test_fig_12():
     assert (found["lower"].verdict, found["by-a-tenth"].verdict) == ("confirmed", "differs")
     assert "at a share that the window" in found["by-a-tenth"].reason
     assert judged(D_12, m(0.01, 0.2))["by-a-tenth"].reason == "unexplained"
+    shorter = {"queue": {"DCTCP": tight(*[40.0] * n), "DT-DCTCP": tight(*[35.0] * n)}}
+    assert "not the longer one" in judged(D_12, m(0.01, 0.2) | shorter)["by-a-tenth"].reason
 
 
 def test_fig_14():
@@ -97,13 +101,17 @@ def test_fig_14():
         e = Estimate.exact
         windows = {"2": [e(45), e(46)], "4": [e(four_segments), e(four_segments)], "10": [e(9), e(9)]}
         onsets = {ONE: e(one), TWO: e(two), THREE: e(two)}
-        return {"onset": onsets, "windows": windows, "room": 92.0}
+        readings = {"persistent connections": [e(40), e(40 + two - one), e(40)]}
+        return {"onset": onsets, "windows": windows, "readings": readings, "room": 92.0}
 
     assert {one.verdict for one in D_14.judge(m(32, 37, 23))} == {"confirmed"}
     found = judged(D_14, m(31, 31, 23))
     assert [one.verdict for one in found.values()] == ["confirmed", "differs", "differs"]
     assert "whatever the rule" in found["dt-dctcp"].reason
     assert judged(D_14, m(31, 31, 50))["dt-dctcp"].reason == "unexplained"
+    assert "collapse together" in judged(D_14, m(31, 31, 50))["postponed"].reason
+    assert judged(D_14, m(31, 33, 50))["postponed"].reason == "unexplained"
+    assert "with another one" in judged(D_14, m(31, 31, 37))["dt-dctcp"].reason
     assert judged(D_14, m(math.inf, 37, 23))["postponed"].verdict == "differs"
 
 

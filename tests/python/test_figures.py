@@ -71,7 +71,8 @@ def compared(values):
     for i, _ in enumerate(values):
         summary = {"goodput_bps": 1e6 * (i + 1), "timeouts": 0.0, "valid": 1}
         made.append(RunSet("incast", 1, (Run(0, {}, summary, {}, {}),)))
-    return live.Comparison("rto_min", tuple(values), tuple(made), tuple(made))
+    noise = tuple(0.0 for _ in made)
+    return live.Comparison("rto_min", tuple(values), tuple(made), tuple(made), noise, tuple(made))
 
 
 def drawn(values):

@@ -313,17 +313,26 @@ def test_fig_4_7_to_4_10():
 
 
 def test_fig_4_11():
-    def m(few: float, many: float, filled: float) -> dict[str, Any]:
+    def m(few: float, many: float, filled: float, two: float = 0.9) -> dict[str, Any]:
         names = ("segment resizing, full headers", "resizing once per connection", FILLED)
-        others = {name: {"few": {"1": exact(filled)}, "many": {"4": exact(2)}} for name in names}
-        own = {"few": {"1 servers": exact(few)}, "many": {"4 servers": exact(many)}}
-        return own | {"others": others, "block of one server": [2.1, 3.0]}
+        others = {name: {"few": {"1 servers": exact(filled)}, "many": {"4": exact(2)}} for name in names}
+        own = {"few": {"1 servers": exact(few), "2 servers": exact(two)}, "many": {"4 servers": exact(many)}}
+        return own | {
+            "others": others,
+            "block of one server": [2.1, 3.0],
+            "curves": {"plain TCP": {"onset": exact(2)}},
+        }
 
     assert {v.verdict for v in I_4_11.judge(m(0.9, 2, 0.9))} == {"confirmed"}
     found = judged(I_4_11, m(0.6, 0.9, 0.95))
     assert [v.verdict for v in found.values()] == ["differs", "differs"]
     assert "begun with as many bytes" in found["penalty"].reason
     assert judged(I_4_11, m(0.6, 2, 0.6))["penalty"].reason == "unexplained"
+    gains = m(0.6, 2, 0.9, two=1.9)
+    gains["others"][FILLED]["few"]["2 servers"] = exact(2.0)
+    assert "collapses already" in judged(I_4_11, gains)["penalty"].reason
+    later = gains | {"curves": {"plain TCP": {"onset": exact(4)}}}
+    assert judged(I_4_11, later)["penalty"].reason == "unexplained"
 
 
 @pytest.mark.parametrize(("segment", "fits"), [(100, True), (250, False)])

@@ -1,7 +1,9 @@
 """The ledger's page: every claim on the first screen, everything readable without scripts, one file."""
 
 import re
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from markup import Markup
 
@@ -151,3 +153,16 @@ def test_a_search_is_drawn_as_a_map(tmp_path, monkeypatch):
     assert drawing.count(">v<") == drawing.count(">w<") == 1, "an entry of a list has one text"
     assert "#m-c" in drawing and "#m-d" in drawing
     assert "penstock reproduce X-1 --full" in text
+
+
+def test_long_texts_of_an_axis_do_not_run_into_each_other():
+    def lines(*ticks: str) -> list[tuple[float, float, str]]:
+        found = marks.map_svg(holding.Map("a", "", np.array([0.1]), np.array([0.5]), "c", ticks, ()))
+        places = re.findall(r'<text x="(\d+)" y="(\d+)" text-anchor="middle" >([^<]+)<', str(found))
+        return [(float(x), float(y), text) for x, y, text in places if text in ticks]
+
+    assert len({y for _, y, _ in lines("0", "1", "2", "3", "4")}) == 1
+    told = lines("closed", "poisson:20", "poisson:50", "poisson:99", "poisson:10")
+    assert len(told) == 5 and all(x + 6 * len(text) / 2 <= 300 for x, _, text in told)
+    for (x, y, text), (after, lower, other) in pairwise(told):
+        assert y != lower or x + 3 * len(text) < after - 3 * len(other)

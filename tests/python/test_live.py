@@ -17,10 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from conftest import PENSTOCK, inline, penstock, settings
 
 from penstock import live
+from penstock.runs import Run, RunSet
 
 LACKS = [f"{x['what']}: {x['detail']}" for x in live.doctor() if x["required"] and not x["found"]]
 BPF = next(x for x in live.doctor() if "BPF" in x["what"])
@@ -98,6 +100,61 @@ def test_reno_alone_agrees_with_its_simulation() -> None:
     # Nothing is lost but what the queue drops, and every drop is repaired.
     assert kernel.mean("device_drops") == 0
     assert kernel.mean("retransmits") == pytest.approx(kernel.mean("drops"), abs=5)
+
+
+@needs_live
+def test_the_simulation_beside_has_the_noise_that_the_kernels_runs_measured() -> None:
+    """The lag of these very runs, unless the noise is given; and the same without any beside it."""
+    chosen = {**ONE, "duration": "600ms", "warmup": "200ms"}
+    both = live.compare("long-flows", runs=2, **chosen)
+    assert both.noise == (live.measured_noise(both.kernel[0]),)
+    told = [{r.scenario["set"].get("receive_jitter") for r in sets} for sets in (both.packet, both.noiseless)]
+    assert told == [{f"{both.noise[0] * 1e9:.0f}ns"}, {"0ns"}]
+    table = both.table()
+    assert table["receive_jitter_s"].unique().to_list() == list(both.noise)
+    (row,) = table.filter(pl.col("metric") == "queue_mean_packets").iter_rows(named=True)
+    assert row["packet"] == both.packet[0].mean("queue_mean_packets")
+    assert row["noiseless"] == both.noiseless[0].mean("queue_mean_packets")
+    assert row["packet"] != row["noiseless"]
+    assert both.document()["points"][0]["receive_jitter_s"] == both.noise[0]
+    given = live.compare("long-flows", receive_jitter="70us", **chosen)
+    assert given.noise == (70e-6,)
+    assert given.packet[0].scenario["set"]["receive_jitter"] == "70000ns"
+
+
+def lags(*runs: tuple[float, float]) -> RunSet:
+    """Live runs with this `lag_p99_s` and `valid`."""
+    made = [{"lag_p99_s": lag, "valid": valid} for lag, valid in runs]
+    return RunSet("incast", 1, tuple(Run(i, {}, summary, {}, {}) for i, summary in enumerate(made)))
+
+
+@pytest.mark.parametrize(
+    ("runs", "noise"),
+    [
+        ([(20e-6, 1), (50e-6, 1), (30e-6, 1)], 30e-6),
+        ([(20e-6, 1), (5e-3, 0), (40e-6, 1)], 30e-6),  # only the valid ones
+        ([(3e-3, 0), (5e-3, 0)], 4e-3),  # none is valid
+        ([(2.5, 0)], 1.0),  # the most that the key takes
+        ([(float("nan"), 0)], 0.0),  # nothing was delivered
+    ],
+)
+def test_measured_noise_is_the_median_lag_of_the_valid_runs(
+    runs: list[tuple[float, float]], noise: float
+) -> None:
+    assert live.measured_noise(lags(*runs)) == pytest.approx(noise)
+
+
+@needs_live
+def test_the_command_prints_the_noise_and_the_figures_without_it(tmp_path: Path) -> None:
+    chosen = settings({**ONE, "duration": "600ms", "warmup": "200ms"})
+    done = penstock("live", "long-flows", "--compare", *chosen, "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "no noise" in done.stdout
+    assert "..." not in done.stdout
+    assert "late, as 99 % of the packets of the kernel's own runs" in done.stderr
+    (point,) = json.loads((tmp_path / "comparison.json").read_text())["points"]
+    assert point["receive_jitter_s"] > 0
+    assert point["noiseless"]["runs"][0]["summary"]["goodput_bps"] > 0
 
 
 @needs_bpf

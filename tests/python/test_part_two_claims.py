@@ -164,12 +164,14 @@ def test_stability_of_the_fluid_model():
         "4 us": {"2": 0.0, "10": 0.0, "64": 0.0},
         "85 us": {"2": 0.0, "10": 0.1, "64": 0.0},
         "p of 64": 0.06,
-        "steep": 0.0,
+        "line": {"4 us": 0.0, "85 us": 0.0},
     }
     assert differing(DCQCN_C4, good) == {}
-    jumps = {**good, "4 us": {"2": 0.0, "10": 0.0, "64": 0.14}}
-    assert "marks more than pmax" in differing(DCQCN_C4, jumps)["near"]
-    assert differing(DCQCN_C4, {**jumps, "steep": 0.1})["near"] == "unexplained"
+    far = {"2": 0.0, "10": 0.1, "64": 0.34}
+    jumps = {**good, "4 us": {"2": 0.0, "10": 0.0, "64": 0.14}, "85 us": far}
+    assert all("marks more than pmax" in differing(DCQCN_C4, jumps)[name] for name in ("near", "many"))
+    swings = {**jumps, "line": {"4 us": 0.0, "85 us": 0.1}}
+    assert differing(DCQCN_C4, swings) == {"near": "unexplained", "many": "unexplained"}
     assert list(differing(DCQCN_C4, {**good, "roots": [1, 2]})) == ["one-fixed-point"]
 
 
@@ -214,6 +216,16 @@ def test_queues_are_asked_for_only_where_the_model_leaves_room():
     }
     assert differing(HPCC_13, good) == {}
     assert list(differing(HPCC_13, {**good, "queues": some(1, 1, 6, 400)})) == ["no-queue"]
+    # Less than two packets fit into a window of 32 flows, and smaller ones meet the formula.
+    tight = {
+        **good,
+        "U over model": some(1, 1, 0.87, 0.99),
+        "small packets": Estimate.exact(0.98),
+        "window": 1698,
+    }
+    assert "whole packets" in differing(HPCC_13, tight)["standing"]
+    still = {**tight, "small packets": Estimate.exact(0.9)}
+    assert differing(HPCC_13, still)["standing"] == "unexplained"
 
 
 def test_the_large_incast():
@@ -222,10 +234,15 @@ def test_the_large_incast():
         "loss": 3e-6,
         "rtt": 110.0,
         "without": {"loss": 0.287, "rtt": 2027.0, "goodput": 8.7},
+        "loss, later timeouts": {"5ms": 0.42, "20ms": 0.2},
         "goodput ratio": 5.7,
     }
     assert differing(SWIFT_2, good) == {}
     assert list(differing(SWIFT_2, {**good, "loss": 0.01})) == ["loss"]
+    more = {**good, "without": {**good["without"], "loss": 0.84}}
+    assert "later timeout" in differing(SWIFT_2, more)["without-loss"]
+    same = {**more, "loss, later timeouts": {"5ms": 0.8, "20ms": 0.7}}
+    assert differing(SWIFT_2, same)["without-loss"] == "unexplained"
     assert "recovery=irn" in law(
         {**{f"swift.{k}": 1 for k in ("base_target", "beta", "max_mdf", "fs_range")}}
     )

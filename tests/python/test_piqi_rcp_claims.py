@@ -315,7 +315,7 @@ def test_fig_16_and_17():
 
 def test_fig_18_and_19():
     m = {**crowd(), "variants": {"x": [10.0, 7.0], "y": [9.0, 6.0]}, "rises by sample": {"1 s": 250.0}}
-    m["most of nimbler senders"] = 120.0
+    m |= {"most of nimbler senders": 120.0, "by floor": {"0.01": 10.0, "1": 9.0}}
     assert differing(P_18, m) == {}
     worse = {**m, **crowd(most=both(1000.0, 150.0), least=both(1.0, 20.0), **{"low for": both(3.0, 1.0)})}
     worse["variants"] = {"x": [1.0, 7.0], "y": [0.9, 6.0]}
@@ -331,6 +331,9 @@ def test_fig_18_and_19():
     found = differing(P_18, known)
     assert found["falls"] == "unexplained" != found["seconds"]
     assert found["piqi-overshoot"] == "unexplained"
+    deeper = {**known, "by floor": {"0.001": 0.01, "0.01": 0.1, "1": 0.5}}
+    assert "0.001 packets per round trip: 0.01 Mb/s" in differing(P_18, deeper)["falls"]
+    assert differing(P_18, {**known, "by floor": {"0.001": 0.4, "1": 0.5}})["falls"] == "unexplained"
     assert "at once" in differing(P_18, {**known, "most of nimbler senders": 108.0})["piqi-overshoot"]
     assert differing(P_19, mice()) == {}
     assert set(differing(P_19, mice(excess=0.9))) == {"overshoots"}

@@ -181,7 +181,10 @@ def mix(**more: Any) -> dict[str, Any]:
         "gained by weight": Estimate.exact(0.1),
         "first timeout 10 ms": {SACK: 3.0, ECN: 3.0},
         "elsewhere": {
-            "a closed loop": {"afct": {RACS: Estimate.exact(1.2)}, "utilisation": {RACS: Estimate.exact(50)}}
+            "a closed loop": {
+                "afct": {RACS: Estimate.exact(1.2), RCP: Estimate.exact(1.2)},
+                "utilisation": {RACS: Estimate.exact(50), RCP: Estimate.exact(50)},
+            }
         },
         "two SDC flows alone": 94.0,
     } | more
@@ -200,6 +203,10 @@ def test_a_mean_with_an_interval_of_a_hundred_milliseconds_decides_nothing():
     assert judged(M_T34, waits)["afct-sack"].reason == "unexplained"
     fast = mix(afct={**mix()["afct"], RACS: Estimate.exact(1.2)})
     assert "rounds" in judged(M_T42, fast)["afct-racs"].reason
+    fast = mix(afct={**mix()["afct"], RCP: Estimate.exact(1.2)})
+    assert "at the router's rate" in judged(M_T42, fast)["afct-rcp"].reason
+    slow = mix(afct={**mix()["afct"], RCP: Estimate.exact(9)})
+    assert judged(M_T42, slow)["afct-rcp"].reason == "unexplained"
 
 
 def test_table_and_figure_are_counted_once():
@@ -243,6 +250,16 @@ def test_benchmark_traffic():
     )
     assert "processor sharing" in judged(M_410, paced)["rcp-rises"].reason
     assert judged(M_410, {**paced, "loss": traffic()["loss"]})["rcp-rises"].reason == "unexplained"
+    ideal = {"theory": {"PS with both long flows + 2 RTT": [1.25] * 5}}
+    shared = traffic(afct={**traffic()["afct"], RACS: tight(*[1.2] * 5)}, **ideal)
+    assert "ideal processor sharing" in judged(M_410, shared)["racs-value"].reason
+    slower = traffic(afct={**traffic()["afct"], RACS: tight(*[1.5] * 5)}, **ideal)
+    assert judged(M_410, slower)["racs-value"].reason == "unexplained"
+    kept = {"loss": {**traffic()["loss"], ECN: tight(*[0.0] * 5)}, "rise": {**traffic()["rise"], ECN: 1.1}}
+    same = traffic(queue={**traffic()["queue"], ECN: tight(*[20.0] * 5)}, **kept)
+    assert "next to nothing" in judged(M_313, same)["ecn-rises"].reason
+    longer = traffic(queue={**traffic()["queue"], ECN: tight(20, 20, 20, 20, 30)}, **kept)
+    assert judged(M_313, longer)["ecn-rises"].reason == "unexplained"
     rare = traffic(
         **{"RACS over RCP by size": [*tight(*[0.8] * (len(BINS) - 1)), Estimate(1.0, 0.0, float("inf"))]}
     )

@@ -64,3 +64,26 @@ def test_every_pinned_claim_exists():
     for paper in ledger.PAPERS:
         known = json.loads(json.dumps(pinned.load(paper)))
         assert {name for length in known.values() for name in length} <= names
+        assert all(pinned.by_seed(paper, length).keys() <= names for length in pinned.LENGTHS)
+
+
+def test_the_share_of_claims_on_which_seeds_agree(monkeypatch):
+    row = next(row for row in ledger.rows() if row.id == "D-7")
+    once = ledger.repeated(row.claims[0], "D-7", "again")
+    shown = ledger.Row("D-8", row.paper, "again", claims=(once,), measure=row.measure)
+    a, b, c, *_ = (f"D-7/{claim.id}" for claim in row.claims)
+    said = {
+        a: dict.fromkeys("123", "differs"),
+        b: {"1": "confirmed", "2": "confirmed", "3": "undecided"},
+        c: dict.fromkeys("12", "confirmed"),
+        "D-8/" + once.id: dict.fromkeys("123", "differs"),
+    }
+    monkeypatch.setattr(ledger, "rows", lambda: [row, shown])
+    monkeypatch.setattr(pinned, "by_seed", lambda paper, length: said if length == "full" else {})
+    assert verdicts.agreement("dt-dctcp", "full") == (0, 2, 1), "no row whole; two claims, one the same"
+    assert verdicts.agreement("dt-dctcp", "quick") == (0, 0, 0)
+
+
+def test_the_page_on_the_ledger_says_how_seeds_agree():
+    text = verdicts.SEEDED.read_text(encoding="utf-8")
+    assert text == verdicts.renewed(text, verdicts.seeded()), "renew it: tools/verdicts.py write"

@@ -50,6 +50,12 @@ PROTOCOLS = {
     "ndp": "ndp:pace=0.99,queue=7,window=45,paths=PATHS,rto=50ms,weight=10000,header_queue=65536",
 }
 
+# A first window of 45 packets; base, scaling by hops and by the window as there; no pauses.
+SWIFT = (
+    "swift:base_rtt=14.9us,base_target=20us,hop_scale=3.053us,fs_range=100us,max_cwnd=1000,"
+    "header=64,pfc_alpha=64"
+)
+
 
 def protocol(name: str, rule: str) -> str:
     """A protocol of the reference with a rule for paths, "ecmp" being one path per flow."""
@@ -94,7 +100,15 @@ def _links(slow: bool) -> list[str]:
     return text
 
 
-def run(path: Path, flows: list[tuple[int, int, int]], text: str, *, seed: int, slow: bool = False) -> RunSet:
+def run(
+    path: Path,
+    flows: list[tuple[int, int, int]],
+    text: str,
+    *,
+    seed: int,
+    slow: bool = False,
+    buffer: str = "4000pkt",
+) -> RunSet:
     """Runs flows from time 0 with a protocol; files go to `path`. `slow`: one link at a tenth."""
     lines = ['scenario = "custom"', 'segment = "4096B"', 'send_jitter = "0s"', 'duration = "60ms"']
     lines.append(f'protocol = "{text}"')
@@ -106,7 +120,7 @@ def run(path: Path, flows: list[tuple[int, int, int]], text: str, *, seed: int, 
             'topology = "fat-tree:8"',
             'link_rate = "100Gbps"',
             'link_delay = "1us"',
-            'buffer = "4000pkt"',
+            f'buffer = "{buffer}"',
         ]
     lines += ["[[workload]]", 'kind = "matrix"', 'file = "case.cm"', ""]
     rows = [f"{src}->{dst} id {i} start 0 size {size}" for i, (src, dst, size) in enumerate(flows, 1)]

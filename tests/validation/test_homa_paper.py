@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import homa_paper as paper
+import numpy as np
 import polars as pl
 import pytest
 
@@ -47,6 +48,14 @@ CASES = {
     ("W3", 0.8, "PIAS"): (10.0, "median tail"),
 }
 
+# The same by the rules of a transport's own simulator (`homa_paper.OWN`).
+OWN = {
+    ("W3", 0.8, "pHost"): (10.0, ""),
+    ("W3", 0.5, "pHost"): (10.0, "tail"),
+    ("W3", 0.8, "PIAS"): (10.0, ""),
+    ("W3", 0.5, "PIAS"): (10.0, "tail"),
+}
+
 
 def test_homa_with_the_shortest_messages(tmp_path: Path) -> None:
     """W1 in short: 17 of its bins, of which 15 must be within 10 % (88 %)."""
@@ -70,3 +79,22 @@ def test_published_slowdowns(case: tuple[str, float, str]) -> None:
     ms, misses = CASES[case]
     medians, tails = paper.within(paper.case(*case, ms))
     assert (medians < GOAL, tails < GOAL) == ("median" in misses, "tail" in misses), f"{medians}, {tails}"
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not paper.FOLDER.is_dir(), reason="PENSTOCK_HOMA_REFERENCE names no directory")
+@pytest.mark.parametrize("case", OWN, ids=lambda case: "-".join(map(str, case)))
+def test_published_slowdowns_by_the_rules_of_their_own_simulators(case: tuple[str, float, str]) -> None:
+    """With what the simulators of pHost and PIAS do otherwise the goal is met where it is missed without."""
+    ms, misses = OWN[case]
+    medians, tails = paper.within(paper.case(*case, ms, own=True))
+    assert (medians < GOAL, tails < GOAL) == ("median" in misses, "tail" in misses), f"{medians}, {tails}"
+
+
+def test_a_message_alone_takes_the_time_it_is_compared_with(tmp_path: Path) -> None:
+    """At a load at which messages hardly meet the median is 1, with cards as queues and bare packets too."""
+    for rules in (paper.HOMAS, paper.Rules(cards=True), paper.Rules(bare=(1460, 40))):
+        header = rules.bare[1] if rules.bare else 58
+        found = paper.run(tmp_path, "W1", 0.001, f"pias:header={header}", ms=40.0, rules=rules)
+        assert len(found) > 500
+        assert abs(float(np.median(found["slowdown"].to_numpy())) - 1.0) < 1e-3, rules

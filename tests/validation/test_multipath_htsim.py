@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import htsim
+import numpy as np
 import pytest
 
 import penstock
@@ -56,6 +57,9 @@ SLOW = {
     ("rccc", "reps"): (194.079, 213.169),
 }
 
+# Swift without loss: last completion in us.
+SWIFT = {8: 669.667, 32: 2636.51}
+
 # What misses the goals, and by how much. The last of NSCC's eight depends on the seed: docs/validation.md.
 LAST_DIFFERS = {("nscc", 8): "+1.7 %"}
 
@@ -97,6 +101,29 @@ def test_incast(case: tuple[str, int], tmp_path: Path) -> None:
     found = htsim.five(tmp_path, htsim.incast(which), htsim.protocol(case[0], "oblivious"))
     judge(LAST_DIFFERS, case, found.max == pytest.approx(last, rel=0.01), f"{found}")
     assert found.trims == pytest.approx(trims, rel=0.25)
+
+
+def test_one_run_of_the_reference_is_one_of_ours(tmp_path: Path) -> None:
+    """NSCC's incast of eight, whose last completion differs from seed to seed by more than the goal of 1 %:
+    the reference's one run is among the middle nine tenths of twenty of ours.
+    """
+    text = htsim.protocol("nscc", "oblivious")
+    runs = [htsim.run(tmp_path, htsim.incast(htsim.EIGHT), text, seed=seed) for seed in range(1, 21)]
+    last = [1e6 * float(one.transfers["fct_s"].to_numpy().max()) for one in runs]
+    low, high = np.quantile(last, [0.05, 0.95])
+    assert low < INCAST["nscc", 8][0] < high
+    assert np.std(last, ddof=1) > 0.01 * float(np.mean(last))
+
+
+@pytest.mark.parametrize("senders", SWIFT)
+def test_swift_in_a_deep_queue(senders: int, tmp_path: Path) -> None:
+    """Last completion of an incast within 3 %; nothing is lost."""
+    which = htsim.EIGHT if senders == 8 else htsim.THIRTY_TWO
+    flows = [(src, dst, 245 * 4096) for src, dst, _ in htsim.incast(which)]
+    result = htsim.run(tmp_path, flows, htsim.SWIFT, seed=1, buffer="20000pkt")
+    times = 1e6 * result.transfers["fct_s"].to_numpy()
+    assert len(times) == senders and result.mean("drops") == 0
+    assert times.max() == pytest.approx(SWIFT[senders], rel=0.03)
 
 
 @pytest.mark.full

@@ -66,6 +66,10 @@ pub(crate) mod flag {
     pub const DIRECT: u8 = 1;
     /// Time integrals of its queue are kept.
     pub const MEASURED: u8 = 2;
+    /// See [`super::Port::serves_alone`].
+    pub const ALONE: u8 = 4;
+    /// Somebody sees the packets of a port that schedules when they are chosen or leave, or shifts their time.
+    pub const ASKED: u8 = 8;
 }
 
 /// What a port that is not plain has to look at, a bit each.
@@ -148,23 +152,22 @@ pub struct Port {
     pub(crate) ps_per_byte: u64,
     /// Picoseconds that all packets have been here.
     pub(crate) sojourn: Sojourn,
-    /// The high half.
-    pub(crate) sojourn_high: u64,
+    /// The half that chooses among waiting packets.
+    pub(crate) served: Option<Box<Served>>,
     // Third line: what a plain packet does not touch, unless it may be marked or dropped, or integrals are kept.
     pub(crate) limit_bytes: u64,
     /// What a plain port marks: a packet that finds so much.
     pub(crate) mark_bytes: u64,
     pub(crate) limit_packets: u32,
     pub(crate) mark_packets: u32,
+    /// The high half of `sojourn`.
+    pub(crate) sojourn_high: u64,
     changed_at: u64,
     pub(crate) integrals: Integrals,
     pub(crate) clock: Clock,
     pub(crate) extra: Box<Extra>,
-    pub(crate) served: Option<Box<Served>>,
     /// Bytes on the link of packets that were dropped, framing included.
     pub(crate) dropped_on_link: u64,
-    /// See [`Port::serves_alone`].
-    pub(crate) alone: bool,
     /// Bits of [`hook`].
     pub(crate) hooks: u8,
     /// The node's calendar has an entry for it.
@@ -249,7 +252,6 @@ impl Port {
             queue_packets: 0,
             mode: Mode::Plain,
             flags: if c.measured { flag::MEASURED } else { 0 },
-            alone: false,
             ingress: 0,
             clear_packets: 0,
             clear_bytes: c.limit_bytes.min(mark_bytes),
@@ -315,9 +317,15 @@ impl Port {
             _ => Mode::Special,
         };
         let alone = self.hooks & (hook::HELD_UP | hook::SHARED) == 0;
-        let direct = if alone && self.mode != Mode::Served { flag::DIRECT } else { 0 };
-        self.flags = self.flags & !flag::DIRECT | direct;
-        self.alone = alone && self.mode == Mode::Served;
+        let asked = hook::NOISE | hook::DEQUEUE | hook::DEPARTURES | hook::TELEMETRY;
+        self.flags &= flag::MEASURED;
+        for (bit, so) in [
+            (flag::DIRECT, alone && self.mode != Mode::Served),
+            (flag::ALONE, alone && self.mode == Mode::Served),
+            (flag::ASKED, self.hooks & asked != 0),
+        ] {
+            self.flags |= if so { bit } else { 0 };
+        }
     }
 
     /// When the transmission of so many bytes ends that begins at `t`.
@@ -455,7 +463,7 @@ impl Port {
     /// A port that schedules, shares no buffer and holds nothing up.
     #[inline(always)]
     pub fn serves_alone(&self) -> bool {
-        self.alone
+        self.flags & flag::ALONE != 0
     }
     /// A FIFO that shares a buffer and has nothing else to look at but what a plain one has.
     #[inline(always)]
@@ -521,6 +529,14 @@ impl Port {
     pub fn prefetch(&self) {
         prefetch(&self.ring);
         prefetch(&self.clear_packets);
+    }
+    /// The same, and what each packet touches beside it where the port schedules.
+    #[inline]
+    pub fn prefetch_scheduling(&self) {
+        self.prefetch();
+        if let Some(served) = &self.served {
+            served.prefetch_first_lane();
+        }
     }
     /// The same for an arrival at the other end.
     #[inline]

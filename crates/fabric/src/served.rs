@@ -5,7 +5,7 @@ use crate::arena::{Effects, Hop, Loss, Lost, Offered, Segments};
 use crate::buffer::Buffer;
 use crate::cell::{Cell, PRIORITIES};
 use crate::config::{ClassConfig, Service, Trim};
-use crate::port::{hook, offered, prefetch, Port, Room};
+use crate::port::{flag, hook, offered, prefetch, Port, Room};
 use crate::rule::Rule;
 use crate::schedule::Waiting;
 use crate::stats::ClassStats;
@@ -73,6 +73,12 @@ impl Served {
     pub fn prefetch(&self) {
         prefetch(&self.open);
         self.waiting.prefetch_order();
+    }
+    /// Fetches that and what is counted of the lowest priority, without looking at either.
+    #[inline]
+    pub fn prefetch_first_lane(&self) {
+        prefetch(&self.open);
+        prefetch(&self.waiting.lanes[0]);
     }
     /// Finds the priorities that may be served.
     pub fn find_open(&mut self) {
@@ -143,14 +149,14 @@ impl Port {
     /// instant.
     #[inline(always)]
     pub(crate) fn advance_served<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
-        if self.hooks & (hook::NOISE | hook::DEQUEUE | hook::DEPARTURES) != 0 {
-            self.advance_hooked(now, seg, fx);
-        } else if self.free_at <= now {
-            if self.hooks & hook::TELEMETRY != 0 {
-                self.replay::<{ asks::TELEMETRY }, S>(now, seg, fx);
-            } else {
+        if self.flags & flag::ASKED == 0 {
+            if self.free_at <= now {
                 self.replay::<{ asks::NOBODY }, S>(now, seg, fx);
             }
+        } else if self.hooks & (hook::NOISE | hook::DEQUEUE | hook::DEPARTURES) != 0 {
+            self.advance_hooked(now, seg, fx);
+        } else if self.free_at <= now {
+            self.replay::<{ asks::TELEMETRY }, S>(now, seg, fx);
         }
     }
     #[inline(never)]
@@ -195,7 +201,12 @@ impl Port {
         seg: &mut S,
         fx: &mut Effects,
     ) -> Option<(Cell, Time)> {
-        self.advance_served(now.0, seg, fx);
+        // Where nobody sees a choice or a departure when it takes place, they are looked for when the next arrival depends on them.
+        let seen = hook::DEQUEUE | hook::DEPARTURES | hook::TELEMETRY;
+        let seen = self.flags & flag::ASKED != 0 && self.hooks & seen != 0;
+        if seen || self.ring.len() < 2 || self.ring.head == self.ring.departing {
+            self.advance_served(now.0, seg, fx);
+        }
         let ring = &self.ring;
         // The link may have failed meanwhile.
         if ring.head == ring.departing || ring.at(ring.head).time + self.delay != now.0 {
@@ -275,7 +286,12 @@ impl Port {
         let served = self.served.as_mut().expect("the port schedules");
         let cell = served.waiting.first(line);
         let (bytes, priority, since) = (cell.bytes, cell.priority(), cell.time);
-        let finish = self.clock.finish(t, u64::from(bytes) + u64::from(self.framing));
+        let length = u64::from(bytes) + u64::from(self.framing);
+        // What `Port::finish` does, with `served` borrowed.
+        let finish = match self.ps_per_byte {
+            0 => self.clock.finish(t, length),
+            each => t + length * each,
+        };
         self.free_at = finish;
         let first = self.ring.is_empty();
         self.ring.push_at(cell, finish);
@@ -448,20 +464,24 @@ impl Port {
         self.advance_served(now.0, seg, fx);
         let bytes = u64::from(cell.bytes);
         let served = self.served.as_mut().expect("the port schedules");
-        let full = self.queue_packets >= self.limit_packets || self.queue_bytes + bytes > self.limit_bytes;
-        if full || !served.clear {
+        if !served.clear {
             return None;
         }
         let marked;
         let mut cell = cell;
-        if self.queue_packets >= self.mark_packets || self.queue_bytes >= self.mark_bytes {
-            if cell.ecn() == Ecn::NotEct {
+        if self.queue_packets >= self.below || self.queue_bytes + bytes > self.clear_bytes {
+            if self.queue_packets >= self.limit_packets || self.queue_bytes + bytes > self.limit_bytes {
                 return None;
             }
-            marked = cell.with_ecn(Ecn::Ce);
-            cell = &marked;
-            self.totals.marks += 1;
-            served.marked[usize::from(cell.priority())] += 1;
+            if self.queue_packets >= self.mark_packets || self.queue_bytes >= self.mark_bytes {
+                if cell.ecn() == Ecn::NotEct {
+                    return None;
+                }
+                marked = cell.with_ecn(Ecn::Ce);
+                cell = &marked;
+                self.totals.marks += 1;
+                served.marked[usize::from(cell.priority())] += 1;
+            }
         }
         self.take_in(now, cell.bytes);
         let served = self.served.as_mut().expect("the port schedules");
@@ -470,13 +490,16 @@ impl Port {
             served.waiting.push(cell, now.0);
             return Some(Time::NEVER);
         }
-        if self.hooks & hook::TELEMETRY != 0 {
+        let asked = self.flags & flag::ASKED != 0;
+        if asked && self.hooks & hook::TELEMETRY != 0 {
             self.write_telemetry(now.0, cell.packet, cell.bytes, seg);
         }
-        let mut finish = self.clock.finish(now.0, bytes + u64::from(self.framing));
+        let mut finish = self.finish(now.0, bytes + u64::from(self.framing));
         self.free_at = finish;
-        if let (true, Some(noise)) = (self.hooks & hook::NOISE != 0, &mut self.extra.noise) {
-            finish = noise.shift(finish, cell.is_noisy());
+        if asked && self.hooks & hook::NOISE != 0 {
+            if let Some(noise) = &mut self.extra.noise {
+                finish = noise.shift(finish, cell.is_noisy());
+            }
         }
         let sojourn = finish - now.0;
         self.sojourn.add(sojourn, &mut self.sojourn_high);

@@ -67,8 +67,7 @@ pub struct Edge {
     /// Facts for controllers.
     pub view: FlowView,
     rtt: RttEstimator,
-    /// End and time of every segment sent once; none of a range that was sent again (Karn).
-    sent: VecDeque<(u64, Time)>,
+    times: Times,
     /// Congestion header of the last data packet delivered, for the ACKs to carry back.
     echo: CcHeader,
     controller: Option<Box<dyn WindowLaw>>,
@@ -80,6 +79,36 @@ pub struct Edge {
     ecn_end: u64,
 }
 
+/// When the segments in flight were sent.
+#[derive(Debug, Default)]
+struct Times {
+    /// End and time of every segment sent once; none of a range that was sent again (Karn).
+    once: VecDeque<(u64, Time)>,
+    /// The receiver has told of a gap that is not closed yet.
+    gap: bool,
+}
+
+impl Times {
+    fn sent(&mut self, end: u64, now: Time) {
+        self.once.push_back((end, now));
+    }
+    fn again(&mut self, start: u64, end: u64) {
+        self.once.retain(|(e, _)| *e <= start || *e > end);
+    }
+    /// Everything up to `una` has been acknowledged: when the segment was sent that this answers. RFC 7323 section
+    /// 4.3: where an ACK was delayed the earliest segment that it acknowledges, so that the delay is part of the sample,
+    /// as it is of the simulator's; where it closes a gap, whose segments have waited for that one, the last.
+    fn acknowledged(&mut self, una: u64) -> Option<Time> {
+        let count = self.once.partition_point(|(end, _)| *end <= una);
+        let mut answered = self.once.drain(..count).map(|(_, at)| at);
+        if std::mem::take(&mut self.gap) {
+            answered.next_back()
+        } else {
+            answered.next()
+        }
+    }
+}
+
 /// News of one acknowledgement, for a controller above connections.
 pub struct News {
     /// Bytes newly acknowledged.
@@ -88,7 +117,7 @@ pub struct News {
     pub ece: bool,
     /// A valid RTT sample.
     pub rtt: Option<Dur>,
-    /// When the newest segment it covers was sent.
+    /// When the segment that it answers was sent ([`Times::acknowledged`]).
     pub sent_at: Time,
     /// A loss or timeout the kernel has reported since.
     pub congestion: Option<Congestion>,
@@ -135,7 +164,7 @@ impl Edge {
             first: None,
             scale: 0,
             view,
-            sent: VecDeque::new(),
+            times: Times::default(),
             echo: CcHeader::NONE,
             controller,
             seen: Seen::default(),
@@ -187,9 +216,9 @@ impl Edge {
             if start < self.view.max_sent {
                 packet.flags |= flag::RETRANSMIT;
                 self.repaired |= self.view.una >= self.recovery_end;
-                self.sent.retain(|(e, _)| *e <= start || *e > end);
+                self.times.again(start, end);
             } else {
-                self.sent.push_back((end, now));
+                self.times.sent(end, now);
             }
             self.view.max_sent = self.view.max_sent.max(end);
             self.view.nxt = self.view.max_sent;
@@ -256,17 +285,16 @@ impl Edge {
         if una > self.view.una && una <= self.view.max_sent + 1 {
             news.bytes = una - self.view.una;
             self.view.una = una;
-            while let Some((end, at)) = self.sent.front().copied().filter(|(end, _)| *end <= una) {
-                self.sent.pop_front();
-                if end == una || self.sent.front().is_none_or(|(e, _)| *e > una) {
-                    news.sent_at = at;
-                    news.rtt = Some(now.since(at));
-                }
+            if let Some(at) = self.times.acknowledged(una) {
+                news.sent_at = at;
+                news.rtt = Some(now.since(at));
             }
             self.view.in_flight = self.view.nxt.saturating_sub(una);
         } else if syn {
             news.rtt = Some(now.since(self.view.started));
             news.sent_at = self.view.started;
+        } else if duplicate {
+            self.times.gap |= self.view.in_flight > 0;
         }
         if let Some(sample) = news.rtt {
             self.rtt.sample(sample, &self.cfg);
@@ -343,5 +371,37 @@ impl Edge {
     /// True for packets that travel from the connection's sender to its receiver.
     pub fn is_forward(&self, s: &Segment) -> bool {
         s.src_port == self.port
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(us: u64) -> Time {
+        Time::ZERO + Dur::micros(us)
+    }
+
+    #[test]
+    fn a_delayed_ack_answers_the_earliest_segment_and_one_that_closes_a_gap_the_last() {
+        let mut times = Times::default();
+        for i in 1..=6 {
+            times.sent(1000 * i, at(100 * i));
+        }
+        assert_eq!(times.acknowledged(2000), Some(at(100)));
+        // The third is lost, the fourth and fifth arrive: two duplicates; the third is sent again and closes the gap.
+        times.gap = true;
+        times.again(2000, 3000);
+        assert_eq!(times.acknowledged(5000), Some(at(500)));
+        assert_eq!(times.acknowledged(6000), Some(at(600)));
+        assert_eq!(times.acknowledged(6000), None);
+    }
+
+    #[test]
+    fn what_was_sent_again_answers_nothing() {
+        let mut times = Times::default();
+        times.sent(1000, at(1));
+        times.again(0, 1000);
+        assert_eq!(times.acknowledged(1000), None);
     }
 }

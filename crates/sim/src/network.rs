@@ -72,7 +72,7 @@ pub struct Network {
     from: Vec<u32>,
     /// Whether that is a host.
     of_host: Vec<bool>,
-    /// A packet that leaves a host needs a look at the map of priorities, or at several ports.
+    /// A packet that leaves a host needs a look at several ports.
     asks_at_hosts: bool,
     /// The network is so large that every port has to be fetched from memory; the one that the packet after the next goes to.
     looks_far: bool,
@@ -225,8 +225,8 @@ impl Network {
     #[inline(never)]
     fn leave(&mut self, now: Time, src: u32, mut cell: Cell) -> Option<Time> {
         self.conservation.sent += 1;
-        if let Some(map) = self.priority_of.as_ref().filter(|_| cell.priority() == 0) {
-            cell.set_priority(map[usize::from(cell.class())]);
+        if let Some(map) = &self.priority_of {
+            hops::map_priority(map, &mut cell);
         }
         if let Some(trace) = &mut self.trace {
             trace.sent(now, &cell, &self.arena);
@@ -344,7 +344,7 @@ impl Network {
             self.arrivals.push(next, port);
         }
         if self.fetches {
-            self.fetch_coming();
+            self.fetch_coming::<true>();
         }
         let mut arrived = None;
         if is_packet {

@@ -103,7 +103,8 @@ class Cause:
 @dataclass(frozen=True)
 class Judged:
     """A claim with its verdict; `value` are the numbers it rests on. `because` has each reason's sentence
-    with its evidence apart, `reason` is both in one text.
+    with its evidence apart, `reason` is both in one text. `alone` is the verdict of these runs where what is
+    pinned of others made it another.
     """
 
     claim: Claim
@@ -113,6 +114,7 @@ class Judged:
     reason: str = ""
     holds_when: str = ""
     because: tuple[tuple[str, str], ...] = ()
+    alone: str = ""
 
     def document(self) -> dict[str, Any]:
         """The claim as `reproduce --json` prints it."""
@@ -146,9 +148,6 @@ class Row:
     the space (of some claims where the others would cost too much; `settings` has a value for every name in
     `matters`).
 
-    A row on which nothing open bears has no `matters` but `rests_on`: the entries of choices.toml that it
-    does depend on, all stated by the paper.
-
     `cheap` rows are judged in every `make test`. `stated` is all claims' texts where it is not given, `view`
     another view than the simulation's, shown with the verdict: "live, scaled".
     """
@@ -165,12 +164,9 @@ class Row:
     budget: int = 8
     matters: tuple[str, ...] = ()
     probe: Callable[[Lab, Mapping[str, Any]], Measurement] | None = field(default=None, repr=False)
-    rests_on: tuple[str, ...] = ()
     cheap: bool = False
 
     def __post_init__(self) -> None:
-        if self.matters and self.rests_on:
-            raise ValueError(f"row {self.id}: something open matters to it, or nothing does")
         if not self.claims:
             raise ValueError(f"row {self.id}: has no claims")
         names = [claim.id for claim in self.claims]

@@ -57,11 +57,8 @@ def words(row: Row, claim: str, found: Mapping[str, Any] | None = None, verdict:
     """Where a claim holds, in words; "" where nothing was searched. `verdict` is that of the row's own runs,
     which the shorter ones of the search need not bear out.
 
-    A claim that repeats another has the other's words, one on which nothing open bears says so. Raises
-    ValueError where a row says that it rests on stated values alone and choices.toml says otherwise.
+    A claim that repeats another has the other's words.
     """
-    if row.rests_on:
-        return _settled(row, verdict)
     rows = (document(row.paper) if found is None else found)["rows"]
     whose, name = _meant(row, claim)
     entry = rows.get(whose)
@@ -98,12 +95,6 @@ def _meant(row: Row, claim: str) -> tuple[str, str]:
     repeats = next((one.same_as for one in row.claims if one.id == claim), "")
     whose, _, name = repeats.partition("/")
     return (whose, name) if repeats else (row.id, claim)
-
-
-def _settled(row: Row, verdict: str) -> str:
-    values = ", ".join(f"{name} = {value}" for name, value in space(row.paper).settled(row.rests_on).items())
-    said = {CONFIRMED: "holds", DIFFERS: "differs"}.get(verdict, "is judged")
-    return f"nothing is open: the claim {said} at the stated values ({values})"
 
 
 def _words(entry: Mapping[str, Any], what: Mapping[str, Any], verdict: str) -> str:

@@ -159,6 +159,8 @@ def settle(row: Row, lab: Lab) -> tuple[Measurement, tuple[Judged, ...]]:
             lab.effort *= 2
     finally:
         lab.effort = 1
+    length = "quick" if lab.quick else "full"
+    judged = [_over_seeds(row, one, length) for one in judged]
     if lab.quick:
         judged = [_at_quick_length(row, one) for one in judged]
     claims = tuple(
@@ -184,8 +186,19 @@ def _at_quick_length(row: Row, one: Judged) -> Judged:
     full = pinned.at_full_length(row.paper, f"{row.id}/{one.claim.id}")
     if {full, one.verdict} != {CONFIRMED, DIFFERS}:
         return one
-    why = f"at full length it is {full}: the quick length cannot tell"
-    return replace(one, verdict=UNDECIDED, reason=why, because=((why, ""),))
+    return _undecided(one, f"at full length it is {full}: the quick length cannot tell")
+
+
+def _over_seeds(row: Row, one: Judged, length: str) -> Judged:
+    """A verdict that depends on the seed is none: undecided."""
+    said = pinned.dissent(row.paper, length, f"{row.id}/{one.claim.id}")
+    if not said or one.verdict == UNDECIDED:
+        return one
+    return _undecided(one, f"it depends on the seed: {said}")
+
+
+def _undecided(one: Judged, why: str) -> Judged:
+    return replace(one, verdict=UNDECIDED, reason=why, because=((why, ""),), alone=one.alone or one.verdict)
 
 
 def _measured(claims: Sequence[Judged]) -> str:

@@ -64,15 +64,23 @@ def gauge(judged: Judged) -> Markup:
     return _svg(260, 34, said, parts, f"gauge {judged.verdict.replace(' ', '-')}")
 
 
+# What a letter of an axis takes, at most.
+_LETTER = 6.0
+
+
 def map_svg(found: Map) -> Markup:
     """The points of a search over two parameters, colour and shape by verdict."""
     x0, y0, width, height = 64.0, 8.0, 224.0, 150.0
     parts = [f'<rect class="frame" x="{x0}" y="{y0}" width="{width}" height="{height}"/>']
-    for share, text in _places(found.x_ticks):
-        parts.append(_text(x0 + share * width, y0 + height + 14, _short(text)))
+    places = [(share, _short(text)) for share, text in _places(found.x_ticks)]
+    # Texts that would run into each other stand in two lines; the last one ends where the drawing does.
+    lower = 11.0 if sum(len(text) + 1 for _, text in places) * _LETTER > width else 0.0
+    for i, (share, text) in enumerate(places):
+        x = min(x0 + share * width, 300 - len(text) * _LETTER / 2)
+        parts.append(_text(x, y0 + height + 14 + lower * (i % 2), text))
     for share, text in _places(found.y_ticks):
         parts.append(_text(x0 - 5, y0 + (1 - share) * height + 4, _short(text), "end"))
-    parts.append(_text(x0 + width / 2, y0 + height + 29, found.first))
+    parts.append(_text(x0 + width / 2, y0 + height + 29 + lower, found.first))
     if found.second:
         middle = y0 + height / 2
         turned = f'transform="rotate(-90 11 {middle:.0f})"'
@@ -85,7 +93,7 @@ def map_svg(found: Map) -> Markup:
     held = found.letters.count("c")
     over = " and ".join(name for name in (found.first, found.second) if name)
     said = f"holds at {held} of {len(found.letters)} points over {over}"
-    return _svg(300, 194, said, parts, "map")
+    return _svg(300, 194 + round(lower), said, parts, "map")
 
 
 def _places(texts: Sequence[str]) -> list[tuple[float, str]]:

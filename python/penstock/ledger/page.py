@@ -39,7 +39,6 @@ _FOUND = {
     "holds in none": "differ in all of the space that was searched, but hold near its edge of least miss",
     "nowhere": "hold nowhere in that space",
     "the search's shorter runs": "have another verdict in the search's shorter runs at the same values",
-    "nothing is open": "rest on stated values alone",
     "no result": "have no result at any point of that space",
 }
 

@@ -1,9 +1,11 @@
 """Pinned verdicts: every claim's verdict and numbers at both lengths, committed, and compared with a new run.
 
-`pinned.json` beside a paper's rows: length -> claim ("D-10/rise") -> `verdict` and `value`. A verdict that
-changed, or a number that left the interval it was pinned with, is a result that moved: find out why, then pin
-anew and say so in CHANGELOG.md. Under "seconds", length -> row -> the processor time that measuring it took
-when it was pinned, from which the next reproduction says how long it will take.
+`pinned.json` beside a paper's rows: length -> claim ("D-10/rise") -> `verdict` and `value`, of runs with seed
+1. A verdict that changed, or a number that left the interval it was pinned with, is a result that moved: find
+out why, then pin anew and say so in CHANGELOG.md. Under "seeds", length -> claim -> seed -> the verdict of
+these runs alone: a claim on which seeds do not agree is undecided, whatever each of them says. Under
+"seconds", length -> row -> the processor time that measuring it took when it was pinned, from which the next
+reproduction says how long it will take.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import results
 from penstock.ledger.claims import NOT_RUN, plain
+from penstock.ledger.criteria import UNDECIDED
 from penstock.ledger.selection import folder
 
 if TYPE_CHECKING:
@@ -22,7 +25,9 @@ if TYPE_CHECKING:
 
 FILE = "pinned.json"
 LENGTHS = ("full", "quick")
-SECONDS = "seconds"
+SECONDS, SEEDS = "seconds", "seeds"
+# That of the runs whose numbers are pinned.
+SEED = 1
 # A number that was pinned without an interval may move by this share of itself: another machine's libm.
 EXACT = 1e-6
 # What is left of exact arithmetic is zero.
@@ -30,8 +35,39 @@ ROUNDING = 1e-9
 
 
 def load(paper: str, path: Path | None = None) -> dict[str, dict[str, Any]]:
-    """The pinned claims of a paper by length; empty where there are none."""
-    return {key: claims for key, claims in _document(paper, path).items() if key in LENGTHS}
+    """The pinned claims of a paper by length; empty where there are none. Where the seeds that are pinned do
+    not agree the verdict is `undecided`.
+    """
+    document = _document(paper, path)
+    return {
+        length: {
+            name: {**entry, "verdict": UNDECIDED} if _split(document, length, name) else entry
+            for name, entry in document[length].items()
+        }
+        for length in LENGTHS
+        if length in document
+    }
+
+
+def by_seed(paper: str, length: str, path: Path | None = None) -> dict[str, dict[str, str]]:
+    """The verdicts that are pinned of a paper's claims at "quick" or "full", by claim and seed."""
+    return {
+        name: dict(seeds) for name, seeds in _document(paper, path).get(SEEDS, {}).get(length, {}).items()
+    }
+
+
+def dissent(paper: str, length: str, claim: str) -> str:
+    """What the seeds say of a claim ("D-10/rise") where they do not agree, in words; "" where they do."""
+    document = _document(paper)
+    if not _split(document, length, claim):
+        return ""
+    verdicts: dict[str, str] = document[SEEDS][length][claim]
+    said = {v: [seed for seed in verdicts if verdicts[seed] == v] for v in dict.fromkeys(verdicts.values())}
+    return ", ".join(f"{verdict} with {' and '.join(seeds)}" for verdict, seeds in said.items())
+
+
+def _split(document: Mapping[str, Any], length: str, claim: str) -> bool:
+    return len(set(document.get(SEEDS, {}).get(length, {}).get(claim, {}).values())) > 1
 
 
 def _document(paper: str, path: Path | None = None) -> dict[str, dict[str, Any]]:
@@ -66,31 +102,57 @@ def entries(verdicts: Iterable[Verdict]) -> dict[str, Any]:
     }
 
 
-def write(verdicts: Sequence[Verdict], length: str, where: Path | None = None) -> list[Path]:
+def write(
+    verdicts: Sequence[Verdict], length: str, where: Path | None = None, *, seed: int = SEED
+) -> list[Path]:
     """Pin these verdicts for "quick" or "full", beside the rows of their papers (or under `where`); other
-    rows' stay as they are, claims that no longer exist in these rows go. Raises OSError.
+    rows' stay as they are, claims that no longer exist in these rows go. Of runs with another seed than
+    `SEED` only that seed's verdicts are pinned. Raises OSError.
     """
     written = []
     for paper in dict.fromkeys(v.row.paper for v in verdicts):
         own = [v for v in verdicts if v.row.paper == paper and v.verdict != NOT_RUN]
         path = (where / paper if where else folder(paper)) / FILE
         document = _document(paper, path)
-        gone = tuple(f"{v.row.id}/" for v in own)
-        kept = {key: value for key, value in document.get(length, {}).items() if not key.startswith(gone)}
-        document[length] = dict(sorted({**kept, **entries(own)}.items()))
-        times = document.setdefault(SECONDS, {}).setdefault(length, {})
-        times |= {v.row.id: round(v.cost_s, 1) for v in own if v.cost_s is not None}
-        document[SECONDS] = {
-            key: dict(sorted(rows.items())) for key, rows in sorted(document[SECONDS].items())
-        }
+        _seed(document, own, length, seed)
+        if seed == SEED:
+            gone = tuple(f"{v.row.id}/" for v in own)
+            kept = {key: value for key, value in document.get(length, {}).items() if not key.startswith(gone)}
+            document[length] = dict(sorted({**kept, **entries(own)}.items()))
+            times = document.setdefault(SECONDS, {}).setdefault(length, {})
+            times |= {v.row.id: round(v.cost_s, 1) for v in own if v.cost_s is not None}
+            document[SECONDS] = {
+                key: dict(sorted(rows.items())) for key, rows in sorted(document[SECONDS].items())
+            }
         path.parent.mkdir(parents=True, exist_ok=True)
         results.put(path, json.dumps(dict(sorted(document.items())), indent=1) + "\n")
         written.append(path)
     return written
 
 
-def compare(verdicts: Sequence[Verdict], length: str) -> tuple[list[str], list[str]]:
-    """What moved since it was pinned, a line each; and the claims that are not pinned."""
+def _seed(document: dict[str, Any], own: Sequence[Verdict], length: str, seed: int) -> None:
+    """Put the verdicts of one seed's runs into a paper's document; the claims that rows have lost go."""
+    seeds = document.setdefault(SEEDS, {})
+    here: dict[str, dict[str, str]] = seeds.setdefault(length, {})
+    exist = {f"{v.row.id}/{claim.id}" for v in own for claim in v.row.claims}
+    rows = tuple(f"{v.row.id}/" for v in own)
+    for name in [name for name in here if name.startswith(rows) and name not in exist]:
+        del here[name]
+    for v in own:
+        for one in v.claims:
+            verdicts = here.setdefault(f"{v.row.id}/{one.claim.id}", {})
+            verdicts[str(seed)] = one.alone or one.verdict
+    ordered = {
+        name: dict(sorted(found.items(), key=lambda item: int(item[0]))) for name, found in here.items()
+    }
+    seeds[length] = dict(sorted(ordered.items()))
+    document[SEEDS] = dict(sorted(seeds.items()))
+
+
+def compare(verdicts: Sequence[Verdict], length: str, *, seed: int = SEED) -> tuple[list[str], list[str]]:
+    """What moved since it was pinned, a line each; and the claims that are not pinned. The numbers of runs
+    with another seed than `SEED` are others: then verdicts alone are compared.
+    """
     moved, missing = [], []
     for paper in dict.fromkeys(v.row.paper for v in verdicts):
         known = load(paper).get(length, {})
@@ -101,7 +163,7 @@ def compare(verdicts: Sequence[Verdict], length: str) -> tuple[list[str], list[s
             before = known[name]
             if now["verdict"] != before["verdict"]:
                 moved.append(f"{name}: was {before['verdict']}, is {now['verdict']}")
-            elif changes := _changes(before["value"], now["value"]):
+            elif seed == SEED and (changes := _changes(before["value"], now["value"])):
                 moved.append(
                     f"{name}: {changes[0]}" + (f" and {len(changes) - 1} more" if changes[1:] else "")
                 )

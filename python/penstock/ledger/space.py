@@ -27,8 +27,6 @@ from penstock import grid
 Floats = NDArray[np.float64]
 # Points of one Latin hypercube; more are several.
 BLOCK = 64
-# How the origin of a value begins that the paper itself names.
-STATED = "stated"
 _WHOLE = re.compile(r"-?\d+\.\.-?\d+(:log)?")
 
 
@@ -77,11 +75,10 @@ class Parameter:
 
 
 class Space:
-    """The open parameters of one paper, in the order of its file, and the values that it states itself."""
+    """The open parameters of one paper, in the order of its file."""
 
-    def __init__(self, parameters: Sequence[Parameter], stated: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, parameters: Sequence[Parameter]) -> None:
         self.parameters = {parameter.name: parameter for parameter in parameters}
-        self.stated = dict(stated or {})
 
     @classmethod
     def load(cls, path: Path) -> Space:
@@ -89,17 +86,12 @@ class Space:
         and ScenarioError for one that cannot be read.
         """
         found: list[Parameter] = []
-        stated: dict[str, Any] = {}
         for table, entries in tomllib.loads(path.read_text(encoding="utf-8")).items():
             # Either a table of entries, or one entry as a table of its own, whose name is the parameter's.
             alone = "value" in entries and not isinstance(entries["value"], Mapping)
             named = {table: entries} if alone else {f"{table}.{key}": e for key, e in entries.items()}
             for name, entry in named.items():
-                if not isinstance(entry, Mapping):
-                    continue
-                if "range" not in entry:
-                    if str(entry.get("origin", "")).startswith(STATED):
-                        stated[name] = entry["value"]
+                if not isinstance(entry, Mapping) or "range" not in entry:
                     continue
                 given = entry["range"]
                 if not str(entry.get("range_origin", "")).strip():
@@ -109,7 +101,7 @@ class Space:
                 kind = "count" if whole else ""
                 source = grid.source(name, given, kind)
                 found.append(Parameter(name, entry["value"], given, entry["range_origin"], source))
-        return cls(found, stated)
+        return cls(found)
 
     def chosen(self, names: Sequence[str]) -> dict[str, Any]:
         """The values that the figures use."""
@@ -119,15 +111,6 @@ class Space:
         if name not in self.parameters:
             raise ValueError(f"{name} has no range in choices.toml")
         return self.parameters[name]
-
-    def settled(self, names: Sequence[str]) -> dict[str, Any]:
-        """The values of entries that leave nothing open. Raises ValueError, naming it, for one that is not
-        stated by the paper or has a range.
-        """
-        for name in names:
-            if name not in self.stated:
-                raise ValueError(f"{name} is not stated, or has a range, in choices.toml")
-        return {name: self.stated[name] for name in names}
 
     def sample(self, names: Sequence[str], points: int, seed: int) -> Floats:
         """Shares of the ranges, (points, names): a Latin hypercube, of more than `BLOCK` points one after the

@@ -13,6 +13,7 @@ otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -168,6 +169,40 @@ class Dcqcn:
             target = np.clip(target + step * d_target, 1e-3 * self.capacity, self.capacity)
             rate = np.clip(rate + step * d_rate, 1e-3 * self.capacity, self.capacity)
         return Trajectory(step * np.arange(steps, dtype=float), out_q, out_r, {"alpha": out_a})
+
+    def solve_for(
+        self, flows: Sequence[int], duration: float, rates: Sequence[ArrayLike], step: float = 1e-6
+    ) -> list[Trajectory]:
+        """`solve` for several numbers of flows at once, in the time of one: bottlenecks side by side that
+        differ in nothing else, with the rates (flows,) that each begins with. Without alpha.
+
+        Raises:
+            ValueError: duration or step is not positive, rates are not one per flow.
+        """
+        _positive(duration=duration, step=step)
+        rate = np.concatenate([np.asarray(r, float) for r in rates])
+        if [len(np.atleast_1d(r)) for r in rates] != list(flows):
+            raise ValueError(f"rates: must be one per flow, of {', '.join(map(str, flows))}")
+        starts, whose = np.cumsum([0, *flows[:-1]]), np.repeat(np.arange(len(flows)), flows)
+        target, alpha, queue = rate.copy(), np.ones(len(rate)), np.zeros(len(flows))
+        steps, lag = round(duration / step), max(1, round(self.delay / step))
+        out_q, out_r = np.empty((steps, len(flows))), np.empty((steps, len(rate)))
+        least, tau = 1e-3 * self.capacity, self.cnp_interval
+        for k in range(steps):
+            out_q[k], out_r[k] = queue, rate
+            then = max(0, k - lag)
+            p, old = self.marked(out_q[then])[whose], out_r[then]
+            a, b, d, c = self._terms(p, old)
+            marks = -np.expm1(self.alpha_interval * old * np.log1p(-np.minimum(p, 1 - 1e-12)))
+            gap = target - rate
+            d_target = -gap / tau * a + self.increase * old * c
+            d_rate = -rate * alpha / (2 * tau) * a + gap / 2 * old * (b + d)
+            queue = np.maximum(0.0, queue + step * (np.add.reduceat(rate, starts) - self.capacity))
+            alpha = alpha + step * self.g / self.alpha_interval * (marks - alpha)
+            target = np.minimum(np.maximum(target + step * d_target, least), self.capacity)
+            rate = np.minimum(np.maximum(rate + step * d_rate, least), self.capacity)
+        t = step * np.arange(steps, dtype=float)
+        return [Trajectory(t, out_q[:, i], out_r[:, whose == i], {}) for i in range(len(flows))]
 
 
 # ---- TIMELY -----------------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ impl Network {
                 self.arrivals.push(following, port);
             }
             if self.fetches {
-                self.fetch_coming();
+                self.fetch_coming::<false>();
             }
             self.packet_hops += 1;
             let at = self.to[port as usize];
@@ -129,6 +129,9 @@ impl Network {
         };
         if following != Time::NEVER {
             self.arrivals.push(following, port);
+        }
+        if self.fetches {
+            self.fetch_coming::<true>();
         }
         self.packet_hops += 1;
         let at = self.to[port as usize];
@@ -198,9 +201,12 @@ impl Network {
     /// A host with `port` sends a packet; answers when its port can take the next one, `None` when the packet is lost at once. Where the
     /// host has several ports, forwarding chooses one.
     #[inline(never)]
-    pub fn transmit(&mut self, now: Time, port: u32, cell: Cell) -> Option<Time> {
+    pub fn transmit(&mut self, now: Time, port: u32, mut cell: Cell) -> Option<Time> {
         if self.asks_at_hosts || self.trace.is_some() {
             return self.leave(now, self.from[port as usize], cell);
+        }
+        if let Some(map) = &self.priority_of {
+            map_priority(map, &mut cell);
         }
         self.conservation.sent += 1;
         let (offered, free_at) = self.fabric.offer_of_host(now, port, cell, &mut self.arena);
@@ -224,10 +230,9 @@ impl Network {
         self.take_effects();
         queued.then(|| self.fabric.ports()[port as usize].free_at())
     }
-    /// True when a packet that leaves a host needs a look at the map of priorities, or at several ports.
+    /// True when a packet that leaves a host needs a look at several ports.
     pub(super) fn find_asks_at_hosts(&self, hosts: &[bool]) -> bool {
-        self.priority_of.is_some()
-            || self.only.iter().zip(hosts).any(|(port, is_host)| *is_host && *port == SEVERAL)
+        self.only.iter().zip(hosts).any(|(port, is_host)| *is_host && *port == SEVERAL)
     }
     /// True when the driver has something to do beside arrivals: packets were lost, or a deadline set.
     #[inline(always)]
@@ -238,12 +243,21 @@ impl Network {
         }
         effects || !self.lost.is_empty()
     }
-    /// In a network that is not small the port that is probably next is fetched while this packet is handled.
+    /// In a network that is not small the port that is probably next is fetched while this packet is handled, and the packet where it is at its
+    /// destination then.
     #[inline(always)]
-    pub(super) fn fetch_coming(&mut self) {
+    pub(super) fn fetch_coming<const SCHEDULES: bool>(&mut self) {
         // An empty tree names no port.
-        if let Some(port) = self.arrivals.coming().and_then(|port| self.fabric.ports().get(port as usize)) {
+        let Some(number) = self.arrivals.coming() else { return };
+        let Some(port) = self.fabric.ports().get(number as usize) else { return };
+        if SCHEDULES {
+            port.prefetch_scheduling();
+        } else {
             port.prefetch();
+        }
+        let cell = port.head();
+        if cell.to == self.to[number as usize] {
+            self.arena.prefetch(cell.packet);
         }
     }
     /// In a large network the next ports are not in the cache: they are fetched while this packet is handled.
@@ -354,6 +368,14 @@ impl Network {
             ports[next as usize].prefetch_whole();
             *step = Step::Port(next);
         }
+    }
+}
+
+/// A packet that leaves its host has the priority of its class, unless it has another than the lowest by itself.
+#[inline]
+pub(super) fn map_priority(map: &[u8; 64], cell: &mut Cell) {
+    if cell.priority() == 0 {
+        cell.set_priority(map[usize::from(cell.class())]);
     }
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from penstock import figures
 from penstock.experiments.hpcc.setup import CHOSEN, PAPER, hpcc, laws
 from penstock.experiments.hpcc.testbed_rows import HPCC_9
 from penstock.experiments.lossless import star, where
-from penstock.ledger import Claim, Estimate, Measurement, Row, at_least, at_most, every, within
+from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, at_most, every, within
 from penstock.models.rdma import hpcc_equilibrium
 from penstock.runs import Run
 from penstock.workloads import Flows
@@ -271,14 +271,24 @@ REACTIONS = ("both", "per-ack", "per-rtt")
 FLOWS = (4, 16, 32, 64)
 
 
+def _pipe(at: Mapping[str, Any]) -> float:
+    """B T of a star of 100 Gb/s in bytes: four links of 1 us and the time of four packets with their headers
+    and telemetry, as the law counts it by itself; times the margin.
+    """
+    wire = int(str(at["network.segment"]).removesuffix("B")) + 44 + 42
+    return (100e9 / 8 * 4e-6 + 4 * wire) * float(at["hpcc.margin"])
+
+
+def _law(at: Mapping[str, Any]) -> str:
+    return f"{hpcc(at)},base_rtt={_pipe(at) * 8 / 100:.3f}ns"
+
+
 def _reactions(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dict[str, Any]:
-    rate, delay, law = at["network.rate"], at["network.delay"], hpcc(at)
-    n = int(at["traffic.incast"])
-    flows = [Flows([f"h{i}" for i in range(n)], "sink", spread="1us")]
-    points = [
-        star(n, rate, delay, flows, protocol=f"{law},react={r}", warmup="20us", duration=duration)
-        for r in REACTIONS
-    ]
+    rate, delay, law = at["network.rate"], at["network.delay"], _law(at)
+    n, segment = int(at["traffic.incast"]), at["network.segment"]
+    flows = [Flows([f"h{i}" for i in range(n)], "sink", spread=at["traffic.spread"])]
+    more = {"segment": segment, "warmup": "20us", "duration": duration}
+    points = [star(n, rate, delay, flows, protocol=f"{law},react={r}", **more) for r in REACTIONS]
     early = [(net, {**settings, "duration": "120us"}) for net, settings in points]
     whole, begin = lab.sweep(points, runs=runs), lab.sweep(early, runs=runs)
     load = {r: s.values("utilisation") for r, s in zip(REACTIONS, whole, strict=True)}
@@ -291,13 +301,13 @@ def _reactions(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dic
     }
 
 
-def _still(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dict[str, Any]:
-    rate, delay, law = at["network.rate"], at["network.delay"], hpcc(at)
-    more = {"protocol": law, "warmup": "2ms", "duration": duration}
-    sets = lab.sweep([star(n, rate, delay, **more) for n in FLOWS], runs=runs)
-    # B T of 100 Gb/s: four links of 1 us and four packets' times, as the law counts it.
-    pipe = 100e9 / 8 * 4e-6 + 4 * 1100.0
-    load, queue = hpcc_equilibrium(FLOWS, pipe, float(at["hpcc.w_ai"]), float(at["hpcc.eta"]))
+def _still(
+    lab: Lab, at: Mapping[str, Any], runs: int, duration: str, flows: Sequence[int] = FLOWS
+) -> dict[str, Any]:
+    rate, delay = at["network.rate"], at["network.delay"]
+    more = {"segment": at["network.segment"], "warmup": "2ms", "duration": duration}
+    sets = lab.sweep([star(n, rate, delay, protocol=_law(at), **more) for n in flows], runs=runs)
+    load, queue = hpcc_equilibrium(flows, _pipe(at), float(at["hpcc.w_ai"]), float(at["hpcc.eta"]))
     return {
         "U": [Estimate.of(s.values("utilisation")) for s in sets],
         "queues": [Estimate.of(s.values("queue_mean_bytes") / 1e3) for s in sets],
@@ -309,12 +319,28 @@ def _still(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dict[st
     }
 
 
+# Packets of a quarter of the size; flows whose windows have less than two of the usual ones.
+SMALL, TIGHT = "256B", 32
+
+
 def _measure_reactions(lab: Lab) -> Measurement:
-    runs = lab.replications(4, 1)
+    runs, length = lab.replications(4, 1), lab.pick("10ms", "4ms")
+    small = _still(lab, {**CHOSEN, "network.segment": SMALL}, runs, length, (TIGHT,))
     return {
         **_reactions(lab, CHOSEN, runs, lab.pick("5ms", "2ms")),
-        **_still(lab, CHOSEN, runs, lab.pick("10ms", "4ms")),
+        **_still(lab, CHOSEN, runs, length),
+        "small packets": small["U over model"][0],
+        "window": _pipe(CHOSEN) / TIGHT,
     }
+
+
+def _probe_reactions(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    at = {**CHOSEN, **settings}
+    return {**_reactions(lab, at, 1, "2ms"), **_still(lab, at, 1, "4ms")}
+
+
+def _tight(m: Measurement) -> Any:
+    return m["U over model"][FLOWS.index(TIGHT)]
 
 
 def _draw_reactions(m: Measurement, lab: Lab) -> list[Path]:
@@ -390,7 +416,21 @@ HPCC_13 = Row(
     ),
     measure=_measure_reactions,
     draw=_draw_reactions,
-    rests_on=("hpcc.eta", "hpcc.max_stage", "hpcc.w_ai", "network.rate", "network.delay"),
+    causes=(
+        Cause(
+            "a window is a share of B T, a sender sends whole packets: where less than two fit, the second "
+            "waits for the acknowledgement of the first; with packets of a quarter of the size the load is "
+            "that of the formula",
+            holds=lambda m: _tight(m).high < 0.96 <= m["small packets"].mean <= 1.04,
+            evidence=lambda m: (
+                f"{TIGHT} flows: windows of {m['window']:.0f} B; load over the formula's with packets of "
+                f"1,000 B: {_tight(m).mean:.3f}; with packets of {SMALL}: {m['small packets'].mean:.3f}"
+            ),
+            of=("standing",),
+        ),
+    ),
+    matters=("network.segment", "hpcc.margin", "traffic.spread"),
+    probe=_probe_reactions,
 )
 
 ROWS: list[Row] = [HPCC_9, HPCC_10, HPCC_11, HPCC_13]

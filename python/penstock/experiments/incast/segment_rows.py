@@ -396,7 +396,26 @@ I_4_11 = Row(
     ),
     measure=_measure_resizing,
     draw=lambda m, lab: [lab.save(draw("Dynamic segment resizing", m["curves"]), "I-4.11")],
-    causes=(_begun("penalty", "few", PENALTY), _begun("outperforms", "many", BETTER)),
+    causes=(
+        _begun("penalty", "few", PENALTY),
+        _begun("outperforms", "many", BETTER),
+        Cause(
+            "one server pays for growing from two small segments in every transfer, and little where it "
+            "begins with as many bytes as plain TCP; with two servers plain TCP collapses already, so that "
+            "resizing gains",
+            holds=lambda m: (
+                PENALTY.judge([m["others"][FILLED]["few"]["1 servers"]]) == CONFIRMED
+                and BETTER.judge([m["few"]["2 servers"]]) == CONFIRMED
+                and m["curves"][TCP]["onset"].mean <= 2
+            ),
+            evidence=lambda m: (
+                f"one server: {m['few']['1 servers']} times plain TCP, begun with as many bytes "
+                f"{m['others'][FILLED]['few']['1 servers']} times; two servers: {m['few']['2 servers']} "
+                f"times; plain TCP's onset: {m['curves'][TCP]['onset']} servers"
+            ),
+            of=("penalty",),
+        ),
+    ),
     matters=(*OPEN, "resize_from"),
     probe=_probe_resizing,
 )
