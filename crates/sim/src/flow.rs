@@ -1,6 +1,6 @@
-//! A flow as whoever measures it has it. What moves its bytes is with its hosts.
+//! A flow as whoever measures it has it. What moves its bytes is with its hosts. There may be 10^5 that are open and do nothing: what only some
+//! need, or need for a while, lies beside and is given back.
 
-use crate::ideal::Lengths;
 use crate::metrics::{FlowCounters, FlowRecord, Transfer};
 #[cfg(debug_assertions)]
 use crate::witness::Witness;
@@ -11,36 +11,216 @@ use std::collections::VecDeque;
 /// A connection, or a message on its own.
 pub(crate) struct Flow {
     /// Where its ends are.
-    pub(crate) opening: Opening,
+    pub(crate) ends: Ends,
+    pub(crate) number: u32,
     pub(crate) workload: u32,
+    /// Its protocol, by position in the run's list.
+    pub(crate) protocol: u16,
+    /// Its samples are kept.
+    pub(crate) has_place: bool,
+    /// Writes completed.
+    pub(crate) transfers: u32,
     pub(crate) tag: u64,
-    /// Writes not yet acknowledged.
-    pub(crate) writes: VecDeque<Transfer>,
-    /// How many of them, from the oldest on, are delivered.
-    pub(crate) delivered: usize,
+    /// Bytes it was opened with; 0 = without end or several writes.
+    pub(crate) size: u64,
+    pub(crate) opened: Time,
+    /// Seconds from opening to the last acknowledgement, alone in the idle network; NaN = its size is not known.
+    pub(crate) ideal: f64,
+    /// Round-trip time of its path when that is idle, seconds.
+    pub(crate) idle_rtt: f64,
+    pub(crate) writes: Writes,
+    beside: Option<Box<Beside>>,
     #[cfg(debug_assertions)]
     pub(crate) witness: Witness,
     /// The same where bytes may be delivered in any order.
     #[cfg(debug_assertions)]
     pub(crate) loose: penstock_host::lab::Witness,
-    /// Its samples are kept.
-    pub(crate) has_place: bool,
-    pub(crate) lengths: Lengths,
-    /// Round-trip time of its path when that is idle, seconds.
-    pub(crate) idle_rtt: f64,
-    /// Its packets dropped so far.
-    pub(crate) drops: u64,
-    /// Counters at the end of warm-up.
-    pub(crate) baseline: FlowCounters,
-    pub(crate) record: FlowRecord,
 }
 
+/// Where the ends of a flow are, and its choices among equal paths, as in [`Opening`].
+#[derive(Clone, Copy)]
+pub(crate) struct Ends {
+    pub(crate) src: u32,
+    pub(crate) dst: u32,
+    pub(crate) at_src: u32,
+    pub(crate) at_dst: u32,
+    pub(crate) forth: u32,
+    pub(crate) back: u32,
+}
+
+impl Ends {
+    pub(crate) fn of(o: &Opening) -> Ends {
+        let Opening { src, dst, at_src, at_dst, forth, back, .. } = *o;
+        Ends { src, dst, at_src, at_dst, forth, back }
+    }
+}
+
+/// What many flows never have.
+#[derive(Clone, Copy)]
+struct Beside {
+    due: Time,
+    drops: u64,
+    baseline: FlowCounters,
+}
+
+const NOTHING_BESIDE: Beside = Beside { due: Time::NEVER, drops: 0, baseline: FlowCounters::ZERO };
+
 impl Flow {
+    /// A flow that is opened, without what the workload and the network say of it.
+    pub(crate) fn new(o: &Opening) -> Flow {
+        let mut flow = Flow {
+            ends: Ends::of(o),
+            number: o.flow.0,
+            workload: 0,
+            protocol: 0,
+            has_place: false,
+            transfers: 0,
+            tag: 0,
+            size: o.bytes,
+            opened: Time::ZERO,
+            ideal: f64::NAN,
+            idle_rtt: 0.0,
+            writes: Writes::default(),
+            beside: None,
+            #[cfg(debug_assertions)]
+            witness: Witness::default(),
+            #[cfg(debug_assertions)]
+            loose: penstock_host::lab::Witness::default(),
+        };
+        if o.due != Time::NEVER {
+            flow.beside().due = o.due;
+        }
+        flow
+    }
+    fn beside(&mut self) -> &mut Beside {
+        self.beside.get_or_insert_with(|| Box::new(NOTHING_BESIDE))
+    }
+    fn what_is_beside(&self) -> &Beside {
+        self.beside.as_deref().unwrap_or(&NOTHING_BESIDE)
+    }
+    /// When it should be done; [`Time::NEVER`] = no deadline.
+    pub(crate) fn due(&self) -> Time {
+        self.what_is_beside().due
+    }
+    /// Its packets dropped so far.
+    pub(crate) fn drops(&self) -> u64 {
+        self.what_is_beside().drops
+    }
+    /// One more is dropped.
+    pub(crate) fn drop_packet(&mut self) {
+        self.beside().drops += 1;
+    }
+    /// Counters at the end of warm-up.
+    pub(crate) fn baseline(&self) -> FlowCounters {
+        self.what_is_beside().baseline
+    }
+    /// Warm-up ends.
+    pub(crate) fn set_baseline(&mut self, counters: FlowCounters) {
+        if counters != FlowCounters::ZERO {
+            self.beside().baseline = counters;
+        }
+    }
+    /// Its row, as far as it is known when it opens.
+    pub(crate) fn record(&self) -> FlowRecord {
+        FlowRecord {
+            flow: self.number,
+            src: self.ends.src,
+            dst: self.ends.dst,
+            workload: self.workload,
+            protocol: self.protocol,
+            opened: self.opened,
+            size: self.size,
+            transfers: self.transfers,
+            ideal: self.ideal,
+            ..FlowRecord::default()
+        }
+    }
+}
+
+/// Writes not yet acknowledged, oldest first. Where there is none, nothing is kept.
+#[derive(Default)]
+pub(crate) struct Writes(Option<Box<Waiting>>);
+
+struct Waiting {
+    first: Transfer,
+    more: VecDeque<Transfer>,
+    /// How many, from the oldest on, are delivered.
+    delivered: usize,
+}
+
+impl Writes {
+    /// One more.
+    pub(crate) fn push(&mut self, write: Transfer) {
+        match &mut self.0 {
+            None => {
+                self.0 = Some(Box::new(Waiting { first: write, more: VecDeque::new(), delivered: 0 }));
+            }
+            Some(waiting) => waiting.more.push_back(write),
+        }
+    }
+    /// The oldest.
+    pub(crate) fn first(&self) -> Option<&Transfer> {
+        self.0.as_ref().map(|waiting| &waiting.first)
+    }
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |waiting| 1 + waiting.more.len())
+    }
+    /// Takes out the oldest, where it ends at byte `end` or before.
+    pub(crate) fn acked(&mut self, end: u64) -> Option<Transfer> {
+        let waiting = self.0.as_mut().filter(|waiting| waiting.first.end <= end)?;
+        let first = waiting.first;
+        match waiting.more.pop_front() {
+            Some(next) => {
+                waiting.first = next;
+                waiting.delivered = waiting.delivered.saturating_sub(1);
+            }
+            None => self.0 = None,
+        }
+        Some(first)
+    }
     /// Everything up to byte `end` was delivered at `at`: notes it for the oldest write of which that was not known.
     pub(crate) fn note_delivered(&mut self, at: Time, end: u64) -> Option<Transfer> {
-        let w = self.writes.get_mut(self.delivered).filter(|w| w.end <= end)?;
-        w.delivered = at;
-        self.delivered += 1;
-        Some(*w)
+        let Waiting { first, more, delivered } = &mut **self.0.as_mut()?;
+        let write = match *delivered {
+            0 => first,
+            later => more.get_mut(later - 1)?,
+        };
+        if write.end > end {
+            return None;
+        }
+        write.delivered = at;
+        *delivered += 1;
+        Some(*write)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(end: u64) -> Transfer {
+        Transfer { end, started: Time(end), bytes: 10, delivered: Time::NEVER, due: Time::NEVER, ideal: 0.0 }
+    }
+    #[test]
+    fn writes_are_delivered_and_acknowledged_in_order_and_leave_nothing() {
+        let mut writes = Writes::default();
+        assert!(writes.note_delivered(Time(1), 100).is_none() && writes.acked(100).is_none());
+        [10, 20, 30].into_iter().for_each(|end| writes.push(write(end)));
+        assert_eq!(writes.note_delivered(Time(5), 20).map(|w| w.end), Some(10));
+        assert_eq!(writes.note_delivered(Time(5), 20).map(|w| w.end), Some(20));
+        assert!(writes.note_delivered(Time(6), 29).is_none() && writes.acked(9).is_none());
+        assert_eq!((writes.len(), writes.acked(10).map(|w| w.delivered)), (3, Some(Time(5))));
+        assert_eq!(writes.note_delivered(Time(7), 30).map(|w| (w.end, w.delivered)), Some((30, Time(7))));
+        assert_eq!((writes.first().map(|w| w.end), writes.len()), (Some(20), 2));
+        assert!(writes.acked(30).is_some() && writes.acked(30).is_some() && writes.acked(30).is_none());
+        assert!(writes.len() == 0 && writes.0.is_none(), "what no write needs is given back");
+    }
+    /// In releases; tests have an account of every byte beside it.
+    #[test]
+    fn an_idle_flow_takes_less_than_100_bytes() {
+        let witness = size_of::<crate::witness::Witness>() + size_of::<penstock_host::lab::Witness>();
+        let flow = size_of::<Flow>() - if cfg!(debug_assertions) { witness } else { 0 };
+        assert!(flow < 100, "{flow} bytes");
     }
 }

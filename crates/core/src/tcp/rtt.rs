@@ -24,6 +24,33 @@ pub struct RttEstimator {
     linux: Option<Box<LinuxVariation>>,
 }
 
+/// An estimator of a connection for which nothing is under way; what is beside the samples is there for few.
+pub(super) struct IdleRtt {
+    pub(super) smoothed: Dur,
+    variation: Dur,
+    pub(super) latest: Dur,
+    min: Dur,
+    pub(super) total: Dur,
+    pub(super) samples: u64,
+    rare: Option<Box<Rare>>,
+}
+
+struct Rare {
+    backoff: u32,
+    syn_lost: bool,
+    linux: Option<Box<LinuxVariation>>,
+}
+
+impl IdleRtt {
+    /// The estimator that it was.
+    pub(super) fn wake(self) -> RttEstimator {
+        let IdleRtt { smoothed, variation, latest, min, total, samples, rare } = self;
+        let rare = rare.map_or(Rare { backoff: 1, syn_lost: false, linux: None }, |rare| *rare);
+        let Rare { backoff, syn_lost, linux } = rare;
+        RttEstimator { smoothed, variation, latest, min, total, samples, backoff, syn_lost, linux }
+    }
+}
+
 /// What Linux keeps beside (`tcp_rtt_estimator`, from memory).
 #[derive(Clone, Debug)]
 struct LinuxVariation {
@@ -52,6 +79,14 @@ impl Default for RttEstimator {
 }
 
 impl RttEstimator {
+    /// What has to be kept of it between two transfers.
+    pub(super) fn rest(self) -> IdleRtt {
+        let RttEstimator { smoothed, variation, latest, min, total, samples, backoff, syn_lost, linux } =
+            self;
+        let usual = backoff == 1 && !syn_lost && linux.is_none();
+        let rare = (!usual).then(|| Box::new(Rare { backoff, syn_lost, linux }));
+        IdleRtt { smoothed, variation, latest, min, total, samples, rare }
+    }
     /// Takes a sample of a segment that was sent once (Karn), and ends any back-off.
     pub fn sample(&mut self, rtt: Dur, cfg: &TcpConfig) {
         let g = cfg.rto_granularity.0.max(1);

@@ -21,12 +21,12 @@ mod idle;
 mod ready;
 mod share;
 mod stack;
+mod writes;
 
 use crate::nic::Net;
 use crate::stack::{HostFacts, Io, News, Opening, Order};
 use crate::timers::Timers;
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use penstock_core::receive::ReceiveController;
@@ -37,6 +37,7 @@ use penstock_fabric::{Cell, Segments};
 use penstock_units::Time;
 use ready::{Line, Ready};
 use share::HostShare;
+use writes::WriteEnds;
 
 /// Builds the congestion controller of a sender.
 pub type BuildControl = Arc<dyn Fn(&TcpConfig, Stream) -> Box<dyn WindowLaw> + Send + Sync>;
@@ -98,7 +99,7 @@ struct SendEnd {
     way: Way,
     group: u32,
     /// Ends of what was accepted and is not yet acknowledged.
-    ends: VecDeque<u64>,
+    ends: WriteEnds,
     share: HostShare,
 }
 
@@ -106,7 +107,7 @@ struct ReceiveEnd {
     receiver: Receiver,
     way: Way,
     /// Ends that the driver wants to hear of.
-    ends: VecDeque<u64>,
+    ends: WriteEnds,
 }
 
 impl SendEnd {
@@ -128,21 +129,18 @@ enum End {
 impl End {
     fn way(&self) -> Option<&Way> {
         match self {
-            End::Free => None,
             End::Sender(end) => Some(&end.way),
             End::Receiver(end) => Some(&end.way),
-            End::IdleSender(end) => Some(&end.way),
-            End::IdleReceiver(end) => Some(&end.way),
+            // They have nothing to send.
+            End::Free | End::IdleSender(_) | End::IdleReceiver(_) => None,
         }
     }
     #[inline]
     fn way_mut(&mut self) -> Option<&mut Way> {
         match self {
-            End::Free => None,
             End::Sender(end) => Some(&mut end.way),
             End::Receiver(end) => Some(&mut end.way),
-            // They have nothing to send.
-            End::IdleSender(_) | End::IdleReceiver(_) => None,
+            End::Free | End::IdleSender(_) | End::IdleReceiver(_) => None,
         }
     }
 }
@@ -240,15 +238,7 @@ impl TcpStack {
                     tell_delivered(end, io);
                 }
             }
-            End::IdleSender(end) => {
-                end.way.armed = armed;
-                return None;
-            }
-            End::IdleReceiver(end) => {
-                end.way.armed = armed;
-                return None;
-            }
-            End::Free => return None,
+            End::Free | End::IdleSender(_) | End::IdleReceiver(_) => return None,
         }
         Some(conn)
     }
@@ -416,8 +406,7 @@ fn on_ack(
     }
     io.arena.release(slot);
     let una = end.sender.view.una;
-    while end.ends.front().is_some_and(|at| una >= *at) {
-        let at = end.ends.pop_front().expect("just looked");
+    while let Some(at) = end.ends.reached(una) {
         io.news.push(News::Acked { flow, end: at });
     }
     let over = end.sender.finished();
@@ -445,8 +434,7 @@ fn on_data(end: &mut ReceiveEnd, options: &mut TcpOptions, io: &mut Io<'_>, slot
 fn tell_delivered(end: &mut ReceiveEnd, io: &mut Io<'_>) -> bool {
     if !end.ends.is_empty() {
         let delivered = end.receiver.delivered();
-        while end.ends.front().is_some_and(|at| delivered >= *at) {
-            let at = end.ends.pop_front().expect("just looked");
+        while let Some(at) = end.ends.reached(delivered) {
             io.news.push(News::Delivered { flow: FlowId(end.way.flow), end: at });
         }
         return end.ends.is_empty();

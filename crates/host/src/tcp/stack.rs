@@ -2,11 +2,11 @@
 
 use super::{
     answer, arm, kind, on_ack, on_data, send_all, End, HostShare, ReceiveEnd, SendEnd, TcpStack, Way,
+    WriteEnds,
 };
 use crate::nic::Net;
 use crate::stack::{Counters, Exchange, Exchanged, Io, News, Opening, Part, Stack};
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use penstock_core::quantity::{ACKED, CWND, RTT, SRTT};
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{Phase, Receiver, Sender};
@@ -39,7 +39,7 @@ impl Stack for TcpStack {
             listed: false,
             armed: Time::NEVER,
         };
-        let (group, ends, share) = (o.group, VecDeque::new(), HostShare::default());
+        let (group, ends, share) = (o.group, WriteEnds::default(), HostShare::default());
         self.place(o.at_src, End::Sender(Box::new(SendEnd { sender, way, group, ends, share })));
         self.list(o.at_src);
     }
@@ -56,21 +56,24 @@ impl Stack for TcpStack {
             listed: false,
             armed: Time::NEVER,
         };
-        self.place(o.at_dst, End::Receiver(Box::new(ReceiveEnd { receiver, way, ends: VecDeque::new() })));
+        self.place(
+            o.at_dst,
+            End::Receiver(Box::new(ReceiveEnd { receiver, way, ends: WriteEnds::default() })),
+        );
     }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         self.wake(conn);
         let end = self.sender(conn);
         end.sender.write(io.now, bytes);
         if bytes < u64::MAX / 4 {
-            end.ends.push_back(end.sender.view.app_end);
+            end.ends.push(end.sender.view.app_end);
         }
         self.list(conn);
     }
     fn expect(&mut self, conn: u32, at: u64) {
         self.wake(conn);
         match &mut self.ends[conn as usize] {
-            End::Receiver(end) => end.ends.push_back(at),
+            End::Receiver(end) => end.ends.push(at),
             _ => panic!("handle {conn} is not one of a receiving end"),
         }
     }

@@ -1,22 +1,20 @@
 //! What workloads ask for: connections that open, writes, and what is left of a connection that is over.
 
+use super::hosts::count;
 use super::part::AWAY;
 use super::Engine;
 use crate::events::Ties;
-use crate::flow::Flow;
-use crate::ideal::{self, Lengths};
-use crate::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
+use crate::flow::{Ends, Flow};
+use crate::ideal;
+use crate::metrics::{FlowRecord, Leaving, Transfer};
 use crate::network::Way;
 use crate::topology::route_stream;
-#[cfg(debug_assertions)]
-use crate::witness::Witness;
 use crate::workloads::{Acked, Action, FlowRequest};
 use penstock_core::{FlowId, ParamError};
 #[cfg(debug_assertions)]
 use penstock_fabric::Cell;
 use penstock_host::Opening;
 use penstock_units::Time;
-use std::collections::VecDeque;
 
 impl Engine {
     /// Notes when a workload acts next.
@@ -33,24 +31,26 @@ impl Engine {
     }
 
     pub(super) fn on_workload(&mut self) -> Result<(), ParamError> {
-        let mut due: Vec<u32> =
-            self.agenda.iter().take_while(|(at, _)| *at <= self.now).map(|(_, workload)| *workload).collect();
+        let mut due = std::mem::take(&mut self.due);
+        due.extend(self.agenda.iter().take_while(|(at, _)| *at <= self.now).map(|(_, workload)| *workload));
         due.sort_unstable();
         if self.setup.ties == Ties::Reversed {
             due.reverse();
         }
-        for workload in due {
+        for workload in due.drain(..) {
             if self.watched {
                 self.begin_workload(workload);
             }
             self.workloads[workload as usize].on_event(self.now, &mut self.actions);
             self.carry_out(workload)?;
         }
+        self.due = due;
         Ok(())
     }
 
     fn carry_out(&mut self, workload: u32) -> Result<(), ParamError> {
-        for action in self.actions.take() {
+        let mut actions = self.actions.take();
+        for action in actions.drain(..) {
             match action {
                 Action::Open(request) => self.open(workload, &request)?,
                 Action::Write(FlowId(number), bytes) => {
@@ -59,13 +59,13 @@ impl Engine {
                     }
                 }
                 Action::Close(FlowId(number)) => {
-                    if let Some(o) = self.opening(number) {
+                    if let Some(o) = self.ends(number) {
                         self.hosts.at(o.src).nic.close(self.now, o.at_src, &mut self.wire);
                         self.send(number)?;
                     }
                 }
                 Action::Leave(FlowId(number)) => {
-                    if let Some(o) = self.opening(number) {
+                    if let Some(o) = self.ends(number) {
                         self.hosts.at(o.src).nic.leave(self.now, o.at_src, &mut self.wire);
                         self.send(number)?;
                     }
@@ -83,18 +83,19 @@ impl Engine {
                 Action::Stop => self.stopped = true,
             }
         }
+        self.actions.give_back(actions);
         self.plan(workload);
         Ok(())
     }
 
     /// Where the ends of an open flow are whose sender is here.
-    fn opening(&self, number: u32) -> Option<Opening> {
-        self.flows[number as usize].as_deref().map(|f| f.opening).filter(|o| self.is_here(o.src))
+    fn ends(&self, number: u32) -> Option<Ends> {
+        self.flows[number as usize].as_deref().map(|f| f.ends).filter(|o| self.is_here(o.src))
     }
     /// After an action on a flow: it is carried out before the next one. A host whose news are being acted on sends what else it has
     /// when that is done.
     fn send(&mut self, number: u32) -> Result<(), ParamError> {
-        let Some(o) = self.opening(number) else { return Ok(()) };
+        let Some(o) = self.ends(number) else { return Ok(()) };
         self.hosts.at(o.src).nic.flush(self.now, o.at_src, &mut self.wire);
         self.touched(o.src)
     }
@@ -112,11 +113,9 @@ impl Engine {
     pub(super) fn complete_writes(&mut self, number: u32, end: u64) -> Result<(), ParamError> {
         loop {
             let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
-            let Some(write) = flow.writes.front().copied().filter(|w| w.end <= end) else { return Ok(()) };
-            flow.writes.pop_front();
-            flow.delivered = flow.delivered.saturating_sub(1);
+            let Some(write) = flow.writes.acked(end) else { return Ok(()) };
             let (workload, tag) = (flow.workload, flow.tag);
-            flow.record.transfers = flow.record.transfers.saturating_add(1);
+            flow.transfers = flow.transfers.saturating_add(1);
             if self.measuring {
                 self.record_transfer(number, &write);
             }
@@ -130,7 +129,7 @@ impl Engine {
     pub(super) fn complete_deliveries(&mut self, number: u32, at: Time, end: u64) -> Result<(), ParamError> {
         loop {
             let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
-            let Some(write) = flow.note_delivered(at, end) else { return Ok(()) };
+            let Some(write) = flow.writes.note_delivered(at, end) else { return Ok(()) };
             let (workload, tag) = (flow.workload, flow.tag);
             if self.workloads[workload as usize].hears_deliveries() {
                 let told = Acked { flow: FlowId(number), tag, started: write.started, bytes: write.bytes };
@@ -141,32 +140,34 @@ impl Engine {
     }
 
     fn write(&mut self, number: u32, bytes: u64) -> bool {
-        let Some(flow) = self.flows[number as usize].as_deref_mut() else { return false };
-        let o = flow.opening;
+        let Some(flow) = self.flows[number as usize].as_deref() else { return false };
+        let o = flow.ends;
+        let lengths = &self.setup.lengths[usize::from(flow.protocol)];
+        // A write made as the connection is opened waits for the handshake.
+        let waits = lengths.handshake && flow.opened == self.now;
+        let handshake = if waits { flow.idle_rtt } else { 0.0 };
+        let [forward, back] = &mut self.path;
+        self.wire.net.path(Way { src: o.src, dst: o.dst, entropy: o.forth }, forward);
+        self.wire.net.path(Way { src: o.dst, dst: o.src, entropy: o.back }, back);
+        let ideal = handshake + ideal::transfer(&self.setup.topology, forward, back, lengths, bytes);
+        self.write_known(number, bytes, ideal);
+        true
+    }
+    /// The same for a write on an open connection that takes `ideal` seconds in the idle network.
+    fn write_known(&mut self, number: u32, bytes: u64, ideal: f64) {
+        let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
+        let o = flow.ends;
         let nic = &mut self.hosts.at(o.src).nic;
         nic.accept(self.now, o.at_src, bytes, &mut self.wire);
         let end = nic.counters(o.at_src).accepted_bytes;
         if o.at_dst != AWAY {
             self.hosts.at(o.dst).nic.expect(o.at_dst, end);
         }
-        // A write made as the connection is opened waits for the handshake.
-        let waits = flow.lengths.handshake && flow.record.opened == self.now;
-        let handshake = if waits { flow.idle_rtt } else { 0.0 };
-        let [forward, back] = &mut self.path;
-        self.wire.net.path(Way { src: o.src, dst: o.dst, entropy: o.forth }, forward);
-        self.wire.net.path(Way { src: o.dst, dst: o.src, entropy: o.back }, back);
-        flow.writes.push_back(Transfer {
-            end,
-            started: self.now,
-            bytes,
-            delivered: Time::NEVER,
-            due: o.due,
-            ideal: handshake + ideal::transfer(&self.setup.topology, forward, back, &flow.lengths, bytes),
-        });
+        let (started, due) = (self.now, flow.due());
+        flow.writes.push(Transfer { end, started, bytes, delivered: Time::NEVER, due, ideal });
         if self.workloads[flow.workload as usize].open_loop() {
-            self.recorder.offer(flow.record.src, flow.record.dst, bytes);
+            self.recorder.offer(o.src, o.dst, bytes);
         }
-        true
     }
 
     fn open(&mut self, workload: u32, request: &FlowRequest) -> Result<(), ParamError> {
@@ -207,43 +208,15 @@ impl Engine {
                 .map_or(Opening::ALONE, |g| g as u32),
             router: forward.last().map_or(request.dst, |link| t.links[*link as usize].from),
         };
-        let position = usize::from(request.protocol);
-        let (suite, cfg) = &self.setup.protocols[position];
-        let lengths = match suite.wire {
-            Some(wire) => Lengths::own(cfg.mss, wire, self.setup.framing),
-            None => Lengths::new(cfg, self.hosts.header_len[position], self.setup.framing),
-        };
-        let idle_rtt = ideal::handshake(t, forward, backward, &lengths);
+        let lengths = &self.setup.lengths[usize::from(request.protocol)];
+        let idle_rtt = ideal::handshake(t, forward, backward, lengths);
         let handshake = if lengths.handshake { idle_rtt } else { 0.0 };
-        let ideal = handshake + ideal::transfer(t, forward, backward, &lengths, request.bytes);
-        let record = FlowRecord {
-            flow: number,
-            src: request.src,
-            dst: request.dst,
-            workload,
-            protocol: request.protocol,
-            opened: self.now,
-            size,
-            ideal,
-            ..FlowRecord::default()
-        };
-        self.flows.push(Some(Box::new(Flow {
-            opening: o,
-            workload,
-            tag: request.tag,
-            writes: VecDeque::new(),
-            delivered: 0,
-            #[cfg(debug_assertions)]
-            witness: Witness::default(),
-            #[cfg(debug_assertions)]
-            loose: penstock_host::lab::Witness::default(),
-            has_place: self.recorder.take_place(),
-            lengths,
-            idle_rtt,
-            drops: 0,
-            baseline: FlowCounters::default(),
-            record,
-        })));
+        let ideal = handshake + ideal::transfer(t, forward, backward, lengths, request.bytes);
+        let mut flow = Box::new(Flow::new(&o));
+        (flow.workload, flow.protocol, flow.tag) = (workload, request.protocol, request.tag);
+        (flow.opened, flow.ideal, flow.idle_rtt) = (self.now, ideal, idle_rtt);
+        flow.has_place = self.recorder.take_place();
+        self.flows.push(Some(flow));
         self.open.insert(number);
         self.trace_opened(number);
         if self.hosts.own {
@@ -263,7 +236,8 @@ impl Engine {
         if endless {
             self.hosts.at(o.src).nic.accept(self.now, o.at_src, u64::MAX / 4, &mut self.wire);
         } else if request.bytes > 0 {
-            self.write(number, request.bytes);
+            // Its first write takes what it takes: the path is the one it was opened with, and both wait for the handshake.
+            self.write_known(number, request.bytes, ideal);
         }
         if request.close {
             self.hosts.at(o.src).nic.close(self.now, o.at_src, &mut self.wire);
@@ -282,7 +256,7 @@ impl Engine {
             self.recorder.give_back();
         }
         self.keep(&flow, false);
-        let o = &flow.opening;
+        let o = &flow.ends;
         for (host, handle) in [(o.dst, o.at_dst), (o.src, o.at_src)] {
             if handle == AWAY {
                 self.tell_closed(number, host);
@@ -300,27 +274,27 @@ impl Engine {
     }
     /// Records a flow that is over, or was when the run ended.
     pub(super) fn keep(&mut self, flow: &Flow, open_at_end: bool) {
-        let totals = self.hosts.counters(flow);
-        let (sender, receiver) = self.hosts.ends(&flow.opening);
+        let (sender, receiver) = self.hosts.ends(&flow.ends);
+        let totals = count(&sender, &receiver, flow.drops());
         let record = FlowRecord {
             closed: self.now,
             open_at_end,
-            complete: !open_at_end && totals.acked_bytes >= flow.record.size,
+            complete: !open_at_end && totals.acked_bytes >= flow.size,
             // A transport without a handshake is there as soon as something is acknowledged.
             established: sender.established || sender.acked_bytes > 0,
             srtt: sender.srtt,
             rtt_mean: sender.rtt_mean,
             duplicate_bytes: receiver.duplicate_bytes,
-            ..flow.record.clone()
+            ..flow.record()
         };
         let left = Leaving {
             totals,
             idle_rtt: flow.idle_rtt,
             owes: sender.acked_bytes < sender.accepted_bytes,
             unfinished: flow.writes.len() as u64,
-            since: flow.writes.front().map_or(flow.record.opened, |w| w.started),
+            since: flow.writes.first().map_or(flow.opened, |w| w.started),
         };
-        self.record_over(record, flow.baseline, left);
+        self.record_over(record, flow.baseline(), left);
     }
 
     // ---- account of every byte, in builds with debug assertions ----------------------------------------
@@ -331,12 +305,12 @@ impl Engine {
         let packet = &self.wire.net.arena.packets[cell.packet as usize];
         let number = packet.flow;
         let flow = self.flows[number as usize].as_deref_mut()?;
-        let o = &flow.opening;
+        let o = &flow.ends;
         if o.at_src == AWAY || cell.to != o.dst || packet.conn() != o.at_dst || !self.hosts.at_once {
             return None;
         }
         let written = self.hosts.ends(o).0.accepted_bytes;
-        if self.setup.protocols[usize::from(flow.record.protocol)].0.stack.is_none() {
+        if self.setup.protocols[usize::from(flow.protocol)].0.stack.is_none() {
             flow.witness.arrive(packet, written);
         } else if packet.payload > 0 {
             flow.loose.arrive(packet.seq, packet.seq + u64::from(packet.payload), written);
@@ -347,12 +321,12 @@ impl Engine {
     #[cfg(debug_assertions)]
     pub(super) fn witness_delivery(&mut self, number: Option<u32>) {
         let Some(flow) = number.and_then(|n| self.flows[n as usize].as_deref_mut()) else { return };
-        let delivered = self.hosts.ends(&flow.opening).1.delivered_bytes;
-        let (suite, config) = &self.setup.protocols[usize::from(flow.record.protocol)];
+        let delivered = self.hosts.ends(&flow.ends).1.delivered_bytes;
+        let (suite, config) = &self.setup.protocols[usize::from(flow.protocol)];
         if suite.stack.is_none() {
-            flow.witness.check(flow.record.flow, delivered, config.gro != penstock_units::Dur::ZERO);
+            flow.witness.check(flow.number, delivered, config.gro != penstock_units::Dur::ZERO);
         } else {
-            flow.loose.check(flow.record.flow, delivered, false);
+            flow.loose.check(flow.number, delivered, false);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::events::{Deadlines, HostWakes, Ties};
 use crate::fabric_options::longest_wait;
-use crate::flow::Flow;
+use crate::flow::{Ends, Flow};
 use crate::metrics::{FlowCounters, Sampled};
 use crate::network::Network;
 use crate::setup::{NicMode, Setup};
@@ -413,27 +413,32 @@ impl Hosts {
         self.list.iter().flatten().map(|h| h.nic.packets_held()).sum()
     }
     /// What a transport knows of both ends of a flow.
-    pub fn ends(&self, o: &Opening) -> (Counters, Counters) {
+    pub fn ends(&self, o: &Ends) -> (Counters, Counters) {
         let end = |host, handle| self.get(host).map(|h| h.nic.counters(handle)).unwrap_or_default();
         (end(o.src, o.at_src), end(o.dst, o.at_dst))
     }
     /// Bytes below `end` that have not reached the receiver of a flow.
-    pub fn missing_below(&self, o: &Opening, end: u64) -> u64 {
+    pub fn missing_below(&self, o: &Ends, end: u64) -> u64 {
         self.get(o.dst).map_or(0, |h| h.nic.missing_below(o.at_dst, end))
     }
     /// What a flow has done so far.
     pub fn counters(&self, flow: &Flow) -> FlowCounters {
-        let (s, r) = self.ends(&flow.opening);
-        FlowCounters {
-            acked_bytes: s.acked_bytes + r.acked_bytes,
-            delivered_bytes: s.delivered_bytes + r.delivered_bytes,
-            data_packets: s.data_packets + r.data_packets,
-            retransmits: s.retransmits + r.retransmits,
-            timeouts: s.timeouts + r.timeouts,
-            fast_retransmits: s.fast_retransmits + r.fast_retransmits,
-            ece_acks: s.ece_acks + r.ece_acks,
-            drops: flow.drops,
-        }
+        let (sender, receiver) = self.ends(&flow.ends);
+        count(&sender, &receiver, flow.drops())
+    }
+}
+
+/// What a flow has done whose ends have counted this.
+pub(super) fn count(s: &Counters, r: &Counters, drops: u64) -> FlowCounters {
+    FlowCounters {
+        acked_bytes: s.acked_bytes + r.acked_bytes,
+        delivered_bytes: s.delivered_bytes + r.delivered_bytes,
+        data_packets: s.data_packets + r.data_packets,
+        retransmits: s.retransmits + r.retransmits,
+        timeouts: s.timeouts + r.timeouts,
+        fast_retransmits: s.fast_retransmits + r.fast_retransmits,
+        ece_acks: s.ece_acks + r.ece_acks,
+        drops,
     }
 }
 
@@ -446,10 +451,10 @@ pub(super) struct Seen<'a> {
 
 impl Sampled for Seen<'_> {
     fn number(&self) -> u32 {
-        self.flow.record.flow
+        self.flow.number
     }
     fn destination(&self) -> u32 {
-        self.flow.record.dst
+        self.flow.ends.dst
     }
     fn has_place(&self) -> bool {
         self.flow.has_place
@@ -458,14 +463,14 @@ impl Sampled for Seen<'_> {
         self.hosts.counters(self.flow)
     }
     fn observe(&self, report: &mut Report<'_>) {
-        let o = &self.flow.opening;
+        let o = &self.flow.ends;
         if let Some(host) = self.hosts.get(o.src) {
             host.nic.observe(o.at_src, report);
         }
     }
     fn observe_group(&self, report: &mut Report<'_>) {
-        let o = &self.flow.opening;
-        if let Some(host) = self.hosts.get(o.src).filter(|_| o.group != Opening::ALONE) {
+        let o = &self.flow.ends;
+        if let Some(host) = self.hosts.get(o.src) {
             host.nic.observe_group(o.at_src, report);
         }
     }

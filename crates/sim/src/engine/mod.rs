@@ -10,6 +10,7 @@ pub mod tracing;
 
 use crate::events::{Ties, Wake};
 use crate::flow::Flow;
+use crate::ideal::Lengths;
 use crate::metrics::Recorder;
 use crate::network::{pause_of, Conservation, Network};
 use crate::results::{Bottleneck, Measured};
@@ -72,6 +73,8 @@ pub struct Engine {
     /// When each workload acts next, and the same in order of time.
     workload_at: Vec<Time>,
     agenda: BTreeSet<(Time, u32)>,
+    /// Room for those that are due.
+    due: Vec<u32>,
     actions: Actions,
     setup: SetupRest,
     measuring: bool,
@@ -88,11 +91,12 @@ struct SetupRest {
     topology: Topology,
     protocols: Vec<(Suite, Arc<TcpConfig>)>,
     protocol_names: Vec<String>,
+    /// Lengths of the packets of each protocol.
+    lengths: Vec<Lengths>,
     end: Time,
     warmup: Time,
     seed: u64,
     run: u64,
-    framing: u32,
     ties: Ties,
     bottleneck: Bottleneck,
     notes: Vec<String>,
@@ -118,6 +122,12 @@ impl Engine {
         let groups = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
         let hosts = Hosts::new(&mut setup, here);
         let Setup { topology, protocols, seed, run, .. } = setup;
+        let lengths =
+            protocols.iter().zip(&hosts.header_len).map(|((suite, cfg), header)| match suite.wire {
+                Some(wire) => Lengths::own(cfg.mss, wire, setup.framing),
+                None => Lengths::new(cfg, *header, setup.framing),
+            });
+        let lengths = lengths.collect();
         let mut engine = Engine {
             now: Time::ZERO,
             wire: Wire { net, told: Vec::new(), own: Vec::new() },
@@ -127,6 +137,7 @@ impl Engine {
             open: BTreeSet::new(),
             workload_at: vec![Time::NEVER; setup.workloads.len()],
             agenda: BTreeSet::new(),
+            due: Vec::new(),
             workloads: setup.workloads,
             groups,
             heard: Vec::new(),
@@ -136,12 +147,12 @@ impl Engine {
             setup: SetupRest {
                 topology,
                 protocols,
+                lengths,
                 protocol_names: setup.protocol_names,
                 end: Time::ZERO + setup.duration,
                 warmup: Time::ZERO + setup.warmup,
                 seed,
                 run,
-                framing: setup.framing,
                 ties: setup.ties,
                 bottleneck: setup.bottleneck,
                 notes: setup.notes,
@@ -353,7 +364,7 @@ impl Engine {
             if let Some(part) = self.part.as_deref_mut() {
                 part.lose(packet.flow);
             } else if let Some(f) = &mut self.flows[packet.flow as usize] {
-                f.drops += 1;
+                f.drop_packet();
             }
             self.wire.net.arena.release(id);
         }
@@ -380,14 +391,14 @@ impl Engine {
             News::Closed { flow } => self.retire(flow.0)?,
             News::Timeout { flow: FlowId(number), max_sent, record } => {
                 if let (true, Some(flow)) = (self.measuring, self.flows[number as usize].as_deref()) {
-                    let lost = self.hosts.missing_below(&flow.opening, max_sent);
-                    self.recorder.timeout(at, number, &record, flow.drops, lost);
+                    let lost = self.hosts.missing_below(&flow.ends, max_sent);
+                    self.recorder.timeout(at, number, &record, flow.drops(), lost);
                 }
             }
             News::FastRetransmit { flow: FlowId(number), max_sent, outstanding, cwnd } => {
                 if let (true, Some(flow)) = (self.measuring, self.flows[number as usize].as_deref()) {
-                    let lost = self.hosts.missing_below(&flow.opening, max_sent);
-                    self.recorder.fast_retransmit(at, number, outstanding, cwnd, flow.drops, lost);
+                    let lost = self.hosts.missing_below(&flow.ends, max_sent);
+                    self.recorder.fast_retransmit(at, number, outstanding, cwnd, flow.drops(), lost);
                 }
             }
             News::Transition(t) => self.recorder.transition(&t),
@@ -478,7 +489,7 @@ impl Engine {
         self.take_lost();
         for number in &self.open {
             let flow = self.flows[*number as usize].as_deref_mut().expect("it is open");
-            flow.baseline = self.hosts.counters(flow);
+            flow.set_baseline(self.hosts.counters(flow));
         }
         self.start_deliveries();
         self.recorder.start(at);

@@ -7,14 +7,14 @@
 use super::hosts::Seen;
 use super::Engine;
 use crate::events::{Ties, Wake};
-use crate::flow::Flow;
+use crate::flow::{Ends, Flow};
 use crate::metrics::journal::{step, Batch, Entry, Half, Journal, Over, Stamp};
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
 use crate::network::gates::{Bag, Letter, Whole};
 use crate::setup::Setup;
 use penstock_core::{CcHeader, FlowId, ParamError};
 use penstock_fabric::Cell;
-use penstock_host::{Counters, News, Opening};
+use penstock_host::{Counters, News};
 use penstock_units::Time;
 use std::sync::Arc;
 
@@ -185,7 +185,7 @@ impl Engine {
     /// The receiver of a flow acts; noted when the sender is elsewhere.
     fn heard(&mut self, flow: u32) {
         let Some(part) = self.part.as_deref_mut() else { return };
-        let Some(o) = self.flows[flow as usize].as_deref().map(|f| &f.opening) else { return };
+        let Some(o) = self.flows[flow as usize].as_deref().map(|f| &f.ends) else { return };
         if part.is_here(o.src) {
             return;
         }
@@ -212,7 +212,7 @@ impl Engine {
                 (flow.0, max_sent)
             }
             News::Delivered { flow: FlowId(flow), end } => {
-                let Some(o) = self.flows[flow as usize].as_deref().map(|f| f.opening) else { return true };
+                let Some(o) = self.flows[flow as usize].as_deref().map(|f| f.ends) else { return true };
                 if self.is_here(o.src) {
                     return false;
                 }
@@ -222,7 +222,7 @@ impl Engine {
             }
             News::Acked { .. } | News::Closed { .. } | News::Transition(_) => return false,
         };
-        let Some(o) = self.flows[number as usize].as_deref().map(|f| f.opening) else { return true };
+        let Some(o) = self.flows[number as usize].as_deref().map(|f| f.ends) else { return true };
         let lost = self.hosts.missing_below(&o, max_sent);
         let entry = match *news {
             _ if !self.measuring => return true,
@@ -291,8 +291,8 @@ impl Engine {
             if self.is_here(letter.cell.to) {
                 // Handles are given by the part of the end. A flow that is over has none: its late packets find nobody.
                 let flow = self.flows[letter.packet.flow as usize].as_deref();
-                let own = |o: &Opening| if o.dst == letter.cell.to { o.at_dst } else { o.at_src };
-                letter.packet.set_conn(flow.map_or(AWAY, |f| own(&f.opening)));
+                let own = |o: &Ends| if o.dst == letter.cell.to { o.at_dst } else { o.at_src };
+                letter.packet.set_conn(flow.map_or(AWAY, |f| own(&f.ends)));
             }
             self.wire.net.take_in(letter, headers.get(i));
         }
@@ -303,7 +303,7 @@ impl Engine {
             match note {
                 Note::Delivered { flow, at, end } => {
                     if let Some(flow) = self.flows[flow as usize].as_deref_mut() {
-                        while flow.note_delivered(at, end).is_some() {}
+                        while flow.writes.note_delivered(at, end).is_some() {}
                     }
                 }
                 Note::Lost { entry, lost: answer } => {
@@ -329,7 +329,7 @@ impl Engine {
         let after = part.heard.iter().find(|heard| heard.flow == flow && heard.stamp > stamp);
         match (after, self.flows[flow as usize].as_deref()) {
             (Some(heard), _) => max_sent.saturating_sub(heard.received),
-            (None, Some(f)) => self.hosts.missing_below(&f.opening, max_sent),
+            (None, Some(f)) => self.hosts.missing_below(&f.ends, max_sent),
             (None, None) => 0,
         }
     }
@@ -343,15 +343,15 @@ impl Engine {
             self.recorder.give_back();
         }
         self.keep_half(&flow);
-        let o = &flow.opening;
+        let o = &flow.ends;
         let host = self.hosts.at(o.dst);
         host.nic.forget(self.now, o.at_dst, &mut self.wire);
         host.give_back(o.at_dst);
     }
     fn keep_half(&mut self, flow: &Flow) {
         let totals = self.hosts.counters(flow);
-        let Counters { duplicate_bytes, .. } = self.hosts.ends(&flow.opening).1;
-        let half = Half { flow: flow.record.flow, totals, baseline: flow.baseline, duplicate_bytes };
+        let Counters { duplicate_bytes, .. } = self.hosts.ends(&flow.ends).1;
+        let half = Half { flow: flow.number, totals, baseline: flow.baseline(), duplicate_bytes };
         self.own_part().journal.halves.push(half);
     }
     /// Records the samples of the last window, when those of all parts have come.
@@ -378,7 +378,7 @@ impl Engine {
         for number in std::mem::take(&mut self.open) {
             let Some(flow) = self.flows[number as usize].take() else { continue };
             self.own_part().begin(end, step::END, 1 + u64::from(number));
-            if self.is_here(flow.opening.src) {
+            if self.is_here(flow.ends.src) {
                 self.keep(&flow, true);
             } else {
                 self.keep_half(&flow);

@@ -62,7 +62,7 @@ impl Engine {
         if !trace.wants_values(now, number) {
             return;
         }
-        let o = &flow.opening;
+        let o = &flow.ends;
         if let Some(host) = hosts.get(o.src) {
             host.nic.observe(o.at_src, &mut |name, value| trace.value(now, number, name, value));
         }
@@ -72,16 +72,18 @@ impl Engine {
     pub(super) fn trace_opened(&mut self, number: u32) {
         let Some(watch) = self.wire.net.trace.as_deref_mut() else { return };
         let Some(flow) = self.flows[number as usize].as_deref() else { return };
-        let (r, lengths) = (&flow.record, &flow.lengths);
+        let lengths = &self.setup.lengths[usize::from(flow.protocol)];
+        let (ends, size) = (&flow.ends, flow.size);
         if let Some(trace) = &mut watch.log {
-            trace.opened(r.opened, number, (r.src, r.dst), r.protocol, r.workload, r.size);
+            let between = (ends.src, ends.dst);
+            trace.opened(flow.opened, number, between, flow.protocol, flow.workload, size);
         }
         if let Some(deliveries) = &mut watch.deliveries {
             // The paths are still there from the flow's opening.
             let [forward, back] = &self.path;
-            let lead = ideal::lead(&self.setup.topology, forward, back, lengths, r.size);
+            let lead = ideal::lead(&self.setup.topology, forward, back, lengths, size);
             let (segment, header) = (lengths.segment, lengths.header);
-            let opened = Opened { dst: r.dst, protocol: r.protocol, segment, header, lead };
+            let opened = Opened { dst: ends.dst, protocol: flow.protocol, segment, header, lead };
             deliveries.opened(number, opened);
         }
     }

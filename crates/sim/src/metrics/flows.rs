@@ -41,6 +41,17 @@ pub struct FlowCounters {
 }
 
 impl FlowCounters {
+    /// Nothing.
+    pub const ZERO: FlowCounters = FlowCounters {
+        acked_bytes: 0,
+        delivered_bytes: 0,
+        data_packets: 0,
+        retransmits: 0,
+        timeouts: 0,
+        fast_retransmits: 0,
+        ece_acks: 0,
+        drops: 0,
+    };
     /// Adds another connection's.
     pub fn add(&mut self, other: &FlowCounters) {
         self.acked_bytes += other.acked_bytes;

@@ -144,6 +144,12 @@ impl Actions {
     pub fn take(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.list)
     }
+    /// The list, carried out: its room is used again.
+    pub(crate) fn give_back(&mut self, list: Vec<Action>) {
+        if self.list.capacity() == 0 {
+            self.list = list;
+        }
+    }
     /// Opens a connection and answers its number.
     pub fn open(&mut self, request: FlowRequest) -> FlowId {
         let id = FlowId(self.next_flow);

@@ -20,6 +20,11 @@ impl Dctcp {
     pub fn new(cfg: &TcpConfig) -> Dctcp {
         Dctcp { delay: Delayed::new(cfg), ce: false, changed: false }
     }
+    /// The same that echoes a mark, or none.
+    pub(super) fn saying(mut self, ece: bool) -> Self {
+        self.ce = ece;
+        self
+    }
 }
 
 impl Echo for Dctcp {

@@ -17,6 +17,11 @@ impl Latched {
     pub fn new(cfg: &TcpConfig) -> Latched {
         Latched { delay: Delayed::new(cfg), ece: false }
     }
+    /// The same that echoes a mark, or none.
+    pub(super) fn saying(mut self, ece: bool) -> Self {
+        self.ece = ece;
+        self
+    }
 }
 
 impl Echo for Latched {

@@ -94,15 +94,23 @@ impl AnyEcho {
         if cfg.personality == Personality::Linux && cfg.delayed_ack > 1 {
             return AnyEcho::Linux(Box::new(Linux::new(cfg)));
         }
-        let standard = match cfg.ecn {
-            EcnMode::Off => AnyEcho::Delayed(Delayed::new(cfg)),
-            EcnMode::Classic => AnyEcho::Latched(Latched::new(cfg)),
-            EcnMode::Dctcp => AnyEcho::Dctcp(Dctcp::new(cfg)),
-        };
+        let standard = AnyEcho::plain(cfg, false);
         match cfg.retransmit_thread {
             Some(_) => AnyEcho::Thread(Box::new(ThreadEcho::new(standard))),
             None => standard,
         }
+    }
+    /// The standard one for the marks of `cfg`, which says `ece`, with nothing under way.
+    pub(super) fn plain(cfg: &TcpConfig, ece: bool) -> AnyEcho {
+        match cfg.ecn {
+            EcnMode::Off => AnyEcho::Delayed(Delayed::new(cfg)),
+            EcnMode::Classic => AnyEcho::Latched(Latched::new(cfg).saying(ece)),
+            EcnMode::Dctcp => AnyEcho::Dctcp(Dctcp::new(cfg).saying(ece)),
+        }
+    }
+    /// It is as [`Self::plain`] makes it: a standard one that counts no quick ACKs, with nothing under way.
+    pub(super) fn is_new(&self, cfg: &TcpConfig) -> bool {
+        self.is_plain() && cfg.quick_acks == 0 && self.deadline() == Time::NEVER
     }
     /// A standard one without retransmit thread.
     pub(super) fn is_plain(&self) -> bool {

@@ -3,8 +3,9 @@
 use super::Receiver;
 use crate::header::CcHeader;
 use crate::packet::MAX_SACK;
-use crate::tcp::echo::AnyEcho;
+use crate::tcp::echo::{AnyEcho, Echo};
 use crate::tcp::{HeaderCompressor, Ranges, TcpConfig};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use penstock_units::Time;
@@ -12,11 +13,13 @@ use penstock_units::Time;
 /// What is left of a [`Receiver`] for which nothing is under way.
 pub struct IdleReceiver {
     cfg: Arc<TcpConfig>,
-    echo: AnyEcho,
+    /// Where it is not as a new one that says `ece`.
+    echo: Option<Box<AnyEcho>>,
     next: u64,
     stamp: u64,
     duplicate_bytes: u64,
     header_len: u32,
+    ece: bool,
 }
 
 impl Receiver {
@@ -37,9 +40,12 @@ impl Receiver {
     }
     /// What has to be kept of it. To be called where [`Self::may_rest`] only.
     pub fn rest(self) -> IdleReceiver {
+        let ece = self.echo.ece();
+        let usual = self.echo.is_new(&self.cfg);
         IdleReceiver {
             cfg: self.cfg,
-            echo: self.echo,
+            echo: (!usual).then(|| Box::new(self.echo)),
+            ece,
             next: self.next,
             stamp: self.stamp,
             duplicate_bytes: self.duplicate_bytes,
@@ -52,7 +58,7 @@ impl IdleReceiver {
     /// The receiver of connection `flow` that it was.
     pub fn wake(self, flow: u32) -> Receiver {
         Receiver {
-            echo: self.echo,
+            echo: self.echo.map_or_else(|| AnyEcho::plain(&self.cfg, self.ece), |echo| *echo),
             next: self.next,
             fin_at: None,
             out_of_order: Ranges::default(),

@@ -1,37 +1,46 @@
-//! A sender between two transfers: what has to be kept of it, in a third of the room. All else of a [`Sender`] says what is under way.
+//! A sender between two transfers: what has to be kept of it, in a fifth of the room. All else of a [`Sender`] says what is under way.
 
 use super::{Phase, Sender, SenderStats};
 use crate::control::{FlowView, Limit, WindowLaw};
 use crate::quantity::Report;
 use crate::tcp::recovery::{self, AnyRecovery};
-use crate::tcp::{HeaderCompressor, Ranges, RttEstimator, TcpConfig};
+use crate::tcp::rtt::IdleRtt;
+use crate::tcp::{HeaderCompressor, Ranges, TcpConfig};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_units::{Dur, Time};
 
-/// What is left of a [`Sender`] for which nothing is under way.
+/// What is left of a [`Sender`] for which nothing is under way. There may be 10^5 of them: what most have as it was at the start is in [`Rare`].
 pub struct IdleSender {
     cfg: Arc<TcpConfig>,
     cc: Box<dyn WindowLaw>,
-    rtt: RttEstimator,
+    rtt: IdleRtt,
     /// Everything written, sent and acknowledged.
     end: u64,
-    rwnd: u64,
     started: Time,
-    size: u64,
-    due: Time,
     cwnd: u64,
     cwr_end: u64,
     block_start: u64,
-    paced: (Time, u32),
+    paced_at: Time,
     active_at: Time,
-    /// Where something has been repaired: the recovery, and what it had sent when it began.
-    repaired: Option<Box<(AnyRecovery, Option<u64>)>>,
-    /// The counters, in their order.
-    stats: [u32; 8],
-    syn_sent: u32,
-    header_len: u32,
+    rare: Option<Box<Rare>>,
+    paced: u32,
+    data_packets: u32,
+    ece_acks: u32,
     cwr_due: bool,
+}
+
+/// What few idle senders have to remember.
+struct Rare {
+    /// The window of a receiver that has said another than its own.
+    rwnd: u64,
+    size: u64,
+    due: Time,
+    /// Where something has been repaired: the recovery, and what it had sent when it began.
+    repaired: Option<(AnyRecovery, Option<u64>)>,
+    /// Counters of what goes wrong, in the order of [`Sender::counts`].
+    stats: [u32; 6],
+    syn_sent: u32,
 }
 
 impl Sender {
@@ -60,42 +69,41 @@ impl Sender {
             && (self.rearm, self.ecn_hold, self.deadline()) == (Time::NEVER, Time::ZERO, Time::NEVER)
             && self.counts().is_some()
     }
-    fn counts(&self) -> Option<[u32; 8]> {
+    /// Data segments and ACKs with ECN-Echo, and what few have.
+    fn counts(&self) -> Option<([u32; 2], [u32; 6])> {
         let s = &self.stats;
-        let all = [
-            s.data_packets,
-            s.retransmits,
-            s.timeouts,
-            s.fast_retransmits,
-            s.ece_acks,
-            s.probes,
-            s.undone,
-            s.thread_retransmits,
-        ];
-        all.iter().all(|n| *n <= u64::from(u32::MAX)).then(|| all.map(|n| n as u32))
+        let often = [s.data_packets, s.ece_acks];
+        let rare = [s.retransmits, s.timeouts, s.fast_retransmits, s.probes, s.undone, s.thread_retransmits];
+        let small = often.iter().chain(&rare).all(|n| *n <= u64::from(u32::MAX));
+        small.then(|| (often.map(|n| n as u32), rare.map(|n| n as u32)))
     }
     /// What has to be kept of it. To be called where [`Self::may_rest`] only.
     pub fn rest(self) -> IdleSender {
-        let stats = self.counts().expect("a sender may rest whose counters are small");
+        let ([data_packets, ece_acks], stats) =
+            self.counts().expect("a sender may rest whose counters are small");
+        let v = &self.view;
         let untouched = self.recovery.is_new(&self.cfg) && self.recover.is_none();
+        let usual = (v.rwnd, v.size, v.due) == (self.cfg.rwnd, 0, Time::NEVER)
+            && (stats, self.syn_sent) == ([0; 6], 1)
+            && untouched;
+        let (rwnd, size, due, syn_sent) = (v.rwnd, v.size, v.due, self.syn_sent);
+        let (end, started) = (v.una, v.started);
+        let repaired = (!untouched).then_some((self.recovery, self.recover));
         IdleSender {
-            end: self.view.una,
-            rwnd: self.view.rwnd,
-            started: self.view.started,
-            size: self.view.size,
-            due: self.view.due,
-            repaired: (!untouched).then(|| Box::new((self.recovery, self.recover))),
-            stats,
+            end,
+            started,
+            rare: (!usual).then(|| Box::new(Rare { rwnd, size, due, repaired, stats, syn_sent })),
+            data_packets,
+            ece_acks,
             cfg: self.cfg,
             cc: self.cc,
-            rtt: self.rtt,
+            rtt: self.rtt.rest(),
             cwnd: self.cwnd,
             cwr_end: self.cwr_end,
             block_start: self.block_start,
-            paced: self.paced,
+            paced_at: self.paced.0,
+            paced: self.paced.1,
             active_at: self.active_at,
-            syn_sent: self.syn_sent,
-            header_len: self.header_len,
             cwr_due: self.cwr_due,
         }
     }
@@ -104,12 +112,22 @@ impl Sender {
 impl IdleSender {
     /// The sender of connection `flow` in traffic class `class` that it was.
     pub fn wake(self, flow: u32, class: u8) -> Sender {
-        let (recovery, recover) = match self.repaired {
-            Some(kept) => *kept,
-            None => (AnyRecovery::plain(&self.cfg), None),
+        let Rare { rwnd, size, due, repaired, stats, syn_sent } = match self.rare {
+            Some(rare) => *rare,
+            None => Rare {
+                rwnd: self.cfg.rwnd,
+                size: 0,
+                due: Time::NEVER,
+                repaired: None,
+                stats: [0; 6],
+                syn_sent: 1,
+            },
         };
-        let [data_packets, retransmits, timeouts, fast_retransmits, ece_acks, probes, undone, thread_retransmits] =
-            self.stats.map(u64::from);
+        let (recovery, recover) = repaired.unwrap_or_else(|| (AnyRecovery::plain(&self.cfg), None));
+        let [retransmits, timeouts, fast_retransmits, probes, undone, thread_retransmits] =
+            stats.map(u64::from);
+        let [data_packets, ece_acks] = [self.data_packets, self.ece_acks].map(u64::from);
+        let rtt = self.rtt.wake();
         Sender {
             view: FlowView {
                 flow,
@@ -118,17 +136,17 @@ impl IdleSender {
                 max_sent: self.end,
                 app_end: self.end,
                 in_flight: 0,
-                rwnd: self.rwnd,
+                rwnd,
                 segment: self.cfg.mss,
                 mss: self.cfg.mss,
-                rtt_latest: self.rtt.latest,
-                rtt_smoothed: self.rtt.smoothed,
-                rtt_min: self.rtt.min,
+                rtt_latest: rtt.latest,
+                rtt_smoothed: rtt.smoothed,
+                rtt_min: rtt.min,
                 limit: Limit::Application,
                 in_recovery: false,
                 started: self.started,
-                size: self.size,
-                due: self.due,
+                size,
+                due,
             },
             phase: Phase::Open,
             cwnd: self.cwnd,
@@ -156,14 +174,14 @@ impl IdleSender {
             cwr_due: self.cwr_due,
             ecn_hold: Time::ZERO,
             syn_due: false,
-            syn_sent: self.syn_sent,
+            syn_sent,
             close: false,
             block_start: self.block_start,
             timeouts_in_a_row: 0,
-            rtt: self.rtt,
+            rtt,
             timed: None,
             sacked: Ranges::default(),
-            paced: self.paced,
+            paced: (self.paced_at, self.paced),
             pace_at: Time::ZERO,
             // Said before every packet where a host limits it.
             host_free_at: Time::ZERO,
@@ -173,7 +191,7 @@ impl IdleSender {
             compressor: HeaderCompressor::default(),
             active_at: self.active_at,
             last_timeout: None,
-            header_len: self.header_len,
+            header_len: self.cc.header_len(),
             flow,
             class,
             stats: SenderStats {
@@ -199,17 +217,23 @@ impl IdleSender {
     pub fn cwnd(&self) -> u64 {
         self.cwnd
     }
-    /// RTT estimator.
-    pub fn rtt(&self) -> &RttEstimator {
-        &self.rtt
+    /// Smoothed RTT.
+    pub fn srtt(&self) -> Dur {
+        self.rtt.smoothed
     }
     /// Latest sample of the RTT.
     pub fn rtt_latest(&self) -> Dur {
         self.rtt.latest
     }
+    /// Mean of its samples, zero without one.
+    pub fn rtt_mean(&self) -> Dur {
+        Dur(self.rtt.total.0 / self.rtt.samples.max(1))
+    }
     /// Data segments sent, retransmissions, timeouts, fast retransmits and ACKs with ECN-Echo, as [`SenderStats`] has them.
     pub fn counts(&self) -> [u64; 5] {
-        [0, 1, 2, 3, 4].map(|i| u64::from(self.stats[i]))
+        let [retransmits, timeouts, fast_retransmits, ..] =
+            self.rare.as_ref().map_or([0; 6], |rare| rare.stats);
+        [self.data_packets, retransmits, timeouts, fast_retransmits, self.ece_acks].map(u64::from)
     }
     /// Reports the law's internal values.
     pub fn observe(&self, report: &mut Report<'_>) {
