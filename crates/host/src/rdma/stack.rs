@@ -4,11 +4,11 @@ use super::pair::{kind, Place, Receiving, Sending};
 use super::scan::Scan;
 use super::{BuildLaw, LawFacts, RdmaConfig, Turns};
 use crate::ends::{Alarms, Incoming, Outgoing, Seats};
-use crate::stack::{Counters, HostFacts, Io, Opening, Order, Stack};
+use crate::stack::{Counters, HostFacts, Io, Opening, Order, Part, Stack};
 use alloc::collections::{BTreeSet, VecDeque};
 use penstock_core::quantity::{CWND, RATE};
 use penstock_core::Report;
-use penstock_fabric::Cell;
+use penstock_fabric::{prefetch_all, Cell};
 use penstock_units::{Bytes, Dur, Rate, Time};
 
 enum End {
@@ -178,6 +178,15 @@ impl Stack for RdmaStack {
         self.waited = waited;
         self.receive(io, cell);
         self.waited = Dur::ZERO;
+    }
+    fn fetch(&self, conn: u32, part: Part) {
+        match (part, self.ends.get(conn)) {
+            (Part::Place, _) => prefetch_all(self),
+            (Part::End, Some(End::Sending(pair))) => prefetch_all(pair),
+            (Part::End, Some(End::Receiving(end))) => prefetch_all(end),
+            (Part::Inside, Some(End::Sending(pair))) => prefetch_all(&*pair.law),
+            _ => {}
+        }
     }
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         if !cell.has_payload() {

@@ -21,9 +21,9 @@ use penstock_core::tcp::{Ranges, TimeoutKind, TimeoutRecord};
 use penstock_core::{
     Amount, Ecn, Kind, Packet, ParamError, ParamSpec, Params, Quantity, Report, Stream, Unit,
 };
-use penstock_fabric::{Cell, Scheduler, Trim, PRIORITIES};
+use penstock_fabric::{prefetch, prefetch_all, Cell, Scheduler, Trim, PRIORITIES};
 use penstock_host::ends::{self, Alarms, Headers, Incoming, Outgoing, Seats, Toward};
-use penstock_host::{Counters, HostFacts, Io, News, Opening, Order, Stack};
+use penstock_host::{Counters, HostFacts, Io, News, Opening, Order, Part, Stack};
 use penstock_units::{Bytes, Dur, Rate, Time};
 
 static IN_FLIGHT: Quantity =
@@ -843,6 +843,18 @@ impl Stack for Uec {
         self.urgent.retain(|c| *c != conn);
         self.idle.retain(|c| *c != conn);
         self.alarms.set(conn, Time::NEVER);
+    }
+    fn fetch(&self, conn: u32, part: Part) {
+        match (part, self.ends.get(conn)) {
+            (Part::Place, _) => prefetch_all(self),
+            (Part::End, Some(End::Sending(s))) => prefetch_all(&**s),
+            (Part::End, Some(End::Receiving(r))) => prefetch_all(&**r),
+            (Part::Inside, Some(End::Sending(s))) => {
+                s.sent.front().into_iter().for_each(prefetch);
+                s.clock.front().into_iter().for_each(prefetch);
+            }
+            _ => {}
+        }
     }
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         let packet = io.arena.packets[cell.packet as usize];

@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_units::{Dur, Time};
 
-/// What is left of a [`Sender`] for which nothing is under way. There may be 10^5 of them: what most have as it was at the start is in [`Rare`].
+/// What is left of a [`Sender`] for which nothing is under way. There may be 10^5 of them: what most have as it was at the start is in `Rare`.
 pub struct IdleSender {
     cfg: Arc<TcpConfig>,
     cc: Box<dyn WindowLaw>,
