@@ -404,7 +404,9 @@ I_4_11 = Row(
             "begins with as many bytes as plain TCP; with two servers plain TCP collapses already, so that "
             "resizing gains",
             holds=lambda m: (
-                PENALTY.judge([m["others"][FILLED]["few"]["1 servers"]]) == CONFIRMED
+                # The shortest runs do not have one server.
+                "1 servers" in m["others"][FILLED]["few"]
+                and PENALTY.judge([m["others"][FILLED]["few"]["1 servers"]]) == CONFIRMED
                 and BETTER.judge([m["few"]["2 servers"]]) == CONFIRMED
                 and m["curves"][TCP]["onset"].mean <= 2
             ),
