@@ -1,8 +1,8 @@
 //! The driver's side: where the segments are, and what it is told beside the answers to its calls.
 
 use crate::cell::Cell;
+use crate::fetch::prefetch;
 use crate::pint::{Pint, PintConfig};
-use crate::port::prefetch;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;

@@ -11,6 +11,7 @@
 //! | `schedule`, `rule`, `aqm` | order of service; rules on arrival and at dequeue |
 //! | `fabric`, `node`, `buffer`, `calendar`, `pfc` | what a driver calls; nodes, shared buffers, pause frames, headroom, deadlock |
 //! | `forward` | from destinations to ports: groups of equal cost, spread rules |
+//! | `fetch` | asking the processor for what is touched soon |
 //! | `link`, `config`, `stats` | clock, noise, reordering; configuration; counters |
 //!
 //! # One event per packet and link
@@ -61,6 +62,7 @@ mod calendar;
 pub mod cell;
 pub mod config;
 pub mod fabric;
+mod fetch;
 mod fifo;
 pub mod forward;
 mod halves;
@@ -84,10 +86,11 @@ pub use config::{
     Accounting, BufferConfig, ClassConfig, Limit, PauseAt, PoolRule, PortConfig, Service, Trim,
 };
 pub use fabric::{Fabric, Ingress, NodeConfig};
+pub use fetch::{prefetch, prefetch_all};
 pub use forward::{Edge, Forwarding, ForwardingConfig, Graph, Reroute, RouteError, Spread};
 pub use link::Reordering;
 pub use pfc::{Cable, Stuck};
-pub use port::{prefetch, prefetch_all, Port};
+pub use port::Port;
 pub use rule::Rule;
 pub use schedule::Scheduler;
 pub use stats::{ClassStats, PortStats};

@@ -1,7 +1,7 @@
 //! Which of the waiting packets is served next.
 
 use crate::cell::{Cell, PRIORITIES};
-use crate::port::prefetch;
+use crate::fetch::prefetch;
 use crate::ring::Line;
 use alloc::vec::Vec;
 use penstock_core::ParamError;

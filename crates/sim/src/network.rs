@@ -333,16 +333,6 @@ impl Network {
             }
         }
     }
-    /// In a network that is not small the packet that is probably next is fetched, when its port has been ([`Self::fetch_coming`]).
-    #[inline(always)]
-    fn fetch_next(&self) {
-        if self.fetches {
-            if let Some(port) = self.arrivals.coming().and_then(|port| self.fabric.ports().get(port as usize))
-            {
-                port.prefetch_head();
-            }
-        }
-    }
     #[inline(never)]
     fn arrive_by(&mut self, now: Time, port: u32) -> Option<Arrived> {
         let mut cell = Cell::default();

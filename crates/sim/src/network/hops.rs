@@ -260,6 +260,16 @@ impl Network {
             self.arena.prefetch(cell.packet);
         }
     }
+    /// In a network that is not small the packet that is probably next is fetched, when its port has been ([`Self::fetch_coming`]).
+    #[inline(always)]
+    pub(super) fn fetch_next(&self) {
+        if self.fetches {
+            if let Some(port) = self.arrivals.coming().and_then(|port| self.fabric.ports().get(port as usize))
+            {
+                port.prefetch_head();
+            }
+        }
+    }
     /// In a large network the next ports are not in the cache: they are fetched while this packet is handled.
     #[inline(always)]
     pub(super) fn fetch_ahead(&mut self) {

@@ -1,0 +1,102 @@
+//! Asking the processor to fetch what is touched soon: where networks are large that is not in its cache.
+
+use crate::port::Port;
+use crate::rule::Rule;
+use crate::Cell;
+
+/// Asks the processor to fetch the cache line in which something begins.
+#[inline(always)]
+pub fn prefetch<T: ?Sized>(thing: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch is a hint; it reads nothing and cannot fault.
+    unsafe {
+        use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+        _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(thing).cast::<i8>());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = thing;
+}
+
+/// The same for all of it.
+#[inline(always)]
+pub fn prefetch_all<T: ?Sized>(thing: &T) {
+    #[cfg(target_arch = "x86_64")]
+    for line in 0..core::mem::size_of_val(thing).div_ceil(64) {
+        // SAFETY: as above; the address is never used otherwise.
+        unsafe {
+            use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+            _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(thing).cast::<i8>().wrapping_add(64 * line));
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = thing;
+}
+
+impl Port {
+    /// Asks the processor to fetch what the next event on this port will touch.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch(&self.ring);
+        prefetch(&self.clear_packets);
+    }
+    /// The same, and what each packet touches beside it where the port schedules.
+    #[inline]
+    pub fn prefetch_scheduling(&self) {
+        self.prefetch();
+        if let Some(served) = &self.served {
+            served.prefetch_first_lane();
+        }
+    }
+    /// The same for an arrival at the other end.
+    #[inline]
+    pub fn prefetch_ring(&self) {
+        prefetch(&self.ring);
+    }
+    /// Fetches what an event touches of a port that schedules, in steps of which each looks at what the one before has fetched: itself,
+    #[inline]
+    pub fn prefetch_whole(&self) {
+        prefetch_all(self);
+    }
+    /// what it has beside itself,
+    #[inline]
+    pub fn prefetch_beside(&self) {
+        self.prefetch_head();
+        self.prefetch_tail();
+        if let Some(served) = &self.served {
+            served.prefetch();
+        }
+        if let Rule::AtDequeue(rule) | Rule::Other(rule) = &self.rule {
+            prefetch(&**rule);
+        }
+    }
+    /// the counts of those that wait,
+    #[inline]
+    pub fn prefetch_lanes(&self) {
+        if let Some(served) = &self.served {
+            served.waiting.prefetch_lanes();
+        }
+    }
+    /// and the first of them.
+    #[inline]
+    pub fn prefetch_waiting(&self) {
+        if let Some(served) = &self.served {
+            served.waiting.prefetch_first();
+        }
+    }
+    /// The packet that arrives next at the other end, to look ahead.
+    #[inline]
+    pub fn head(&self) -> &Cell {
+        self.ring.at(self.ring.head)
+    }
+    /// As [`Self::prefetch`] for that packet, when the port itself has been fetched.
+    #[inline]
+    pub fn prefetch_head(&self) {
+        prefetch(self.head());
+    }
+    /// The same for what an offer touches of the packets in the port.
+    #[inline]
+    pub fn prefetch_tail(&self) {
+        prefetch(self.ring.at(self.ring.departing));
+        prefetch(self.ring.at(self.ring.tail));
+    }
+}
