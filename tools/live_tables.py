@@ -43,6 +43,8 @@ QUALITY = (
     "lag_p50_s",
     "lag_p99_s",
     "lag_max_s",
+    *live.WAKE,
+    live.TURN,
     "late_windows",
     "other_cpu_cores",
     "measured_s",
@@ -197,20 +199,20 @@ def kernel(point: Point, seed: int) -> Point:
     return {"seed": seed, "load": os.getloadavg()[0], **found}
 
 
-def simulated(point: Point, seed: int, noise: float = 0.0) -> Point:
-    """The same simulated, with the live run's own values; hosts receive up to `noise` seconds late."""
+def simulated(point: Point, seed: int, noise: dict[str, str] = live.STILL) -> Point:
+    """The same simulated, with the live run's own values; hosts are as late as `noise` says."""
     name, settings = scenario(point)
     resolved = live.resolve(name, settings, seed=seed)
     same = {key: resolved["set"][key] for key in resolved["given"]}
-    same["receive_jitter"] = f"{noise * 1e9:.0f}ns"
+    same |= noise
     if point["scenario"] == "pair":
         same["workloads"] = settings["workloads"]
     return {"seed": seed, **numbers(penstock.run(name, seed=seed, keep=["flows"], **same))}
 
 
 def simulate(point: Point) -> None:
-    """Both simulations: hosts without noise, and with as much as 99 % of the kernel's packets had at most."""
-    noise = median(point["kernel"], "lag_p99_s")
+    """Both simulations: hosts without noise, and as late as in the kernel's runs."""
+    noise = live.noise_of(point["kernel"])
     point["simulated"] = [simulated(point, seed) for seed in SEEDS]
     point["noisy"] = [simulated(point, seed, noise) for seed in SEEDS]
 

@@ -13,9 +13,11 @@ See docs/live.md.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,6 +46,25 @@ METRICS = (
     ("retransmits", "retransmissions", 1.0),
     ("timeouts", "timeouts", 1.0),
 )
+# Keys of the simulation that stand for a machine's noise.
+NOISE = ("receive_jitter", "receive_lag", "processing_delay")
+STILL = {"receive_jitter": "0s", "receive_lag": "none", "processing_delay": "0s"}
+# Of how late the network of a live run wakes: the summary's keys and which quantiles they are.
+WAKE = {
+    "wake_p10_s": 0.1,
+    "wake_p25_s": 0.25,
+    "wake_p50_s": 0.5,
+    "wake_p75_s": 0.75,
+    "wake_p90_s": 0.9,
+    "wake_p95_s": 0.95,
+    "wake_p99_s": 0.99,
+    "wake_p995_s": 0.995,
+    "wake_p999_s": 0.999,
+    "wake_p9999_s": 0.9999,
+    "wake_max_s": 1.0,
+}
+# And how long a host takes for a packet.
+TURN = "turn_p50_s"
 
 
 def doctor() -> list[dict[str, Any]]:
@@ -93,9 +114,9 @@ def run(
     `penstock.run`.
 
     Settings as with `penstock.run`. Takes as long as the scenario's `duration`, one run after the other. The
-    summary has more keys: `valid`, `lag_p50_s`, `lag_p99_s`, `lag_max_s`, `late_windows`, `device_drops`,
-    `other_cpu_cores`, `tail_loss_probes`. Raises ScenarioError for what is wrong or what the machine lacks;
-    RunFailed and Interrupted as `penstock.run`.
+    summary has more keys: `valid`, `lag_p50_s`, `lag_p99_s`, `lag_max_s`, those of `WAKE`, `turn_p50_s`,
+    `late_windows`, `device_drops`, `other_cpu_cores`, `tail_loss_probes`. Raises ScenarioError for what is
+    wrong or what the machine lacks; RunFailed and Interrupted as `penstock.run`.
     """
     points = [scenarios.taken(scenario, scenarios.merged(settings, more))]
     return _runs(points, seed, runs, keep, (scale, kernel, gate), on_progress)[0]
@@ -119,8 +140,8 @@ def compare(
 
     `over` is a key and the values it takes, one point each. Without it the queue is sampled every millisecond
     (unless `sample` says otherwise), to be drawn over time. Simulated hosts receive as late as those of the
-    kernel's runs did, unless `receive_jitter` is given: `measured_noise`. The same without noise is beside.
-    Raises as `run`.
+    kernel's runs did (`measured_noise`), unless a key of `NOISE` is given. The same without
+    noise is beside. Raises as `run`.
     """
     chosen = scenarios.merged(settings, more)
     key, values = over if over is not None else ("", [None])
@@ -145,21 +166,19 @@ def compare(
 
     live = _runs(points, seed, runs, TABLES if over is None else (), options, progress)
     noise = [
-        _seconds(same["receive_jitter"]) if "receive_jitter" in same else measured_noise(found)
+        {key: same[key] for key in NOISE if key in same} or measured_noise(found)
         for (_, same), found in zip(packet, live, strict=True)
     ]
+    still = [STILL] * len(noise)
     try:
         simulated, noiseless = (
             sweep(
-                [
-                    (name, {**same, "receive_jitter": f"{late * 1e9:.0f}ns"})
-                    for (name, same), late in zip(packet, lates, strict=True)
-                ],
+                [(name, {**same, **late}) for (name, same), late in zip(packet, lates, strict=True)],
                 runs=runs,
                 seed=seed,
                 keep=kept,
             )
-            for lates, kept in ((noise, TABLES if over is None else ()), ([0.0] * len(noise), ()))
+            for lates, kept in ((noise, TABLES if over is None else ()), (still, ()))
         )
     except (Interrupted, RunFailed) as stop:
         # The kernel's runs took their own duration: they are not to be lost over a simulation.
@@ -168,15 +187,40 @@ def compare(
     return Comparison(key, tuple(values), tuple(live), tuple(simulated), tuple(noise), tuple(noiseless))
 
 
-def measured_noise(kernel: RunSet) -> float:
-    """How much later than due simulated hosts see a packet at most, as those of these live runs did: the
-    median of the runs' `lag_p99_s`, of the valid ones if there are any; in seconds, 0 where nothing was
-    delivered. The simulation draws it uniformly for each packet and keeps their order (`receive_jitter`).
+def measured_noise(kernel: RunSet) -> dict[str, str]:
+    """What these live runs say of how late simulated hosts are to be: `noise_of` their summaries."""
+    return noise_of([run.summary for run in kernel.runs])
+
+
+def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
+    """The settings of a simulation whose hosts are as late as those of live runs with these summaries.
+
+    `receive_lag`: quantiles of how late the network was with packets that waited for no other (`WAKE`). Above
+    the 99th percentile a power law leads from one to the next; the largest is what one packet in all that
+    were sent is late by. `processing_delay`: the median time from handing a host a packet to the ACK that it
+    sends next (`turn_p50_s`). Of each the median over the runs: the valid ones, if there are any. Without
+    noise where nothing was delivered.
     """
-    lag, valid = kernel.values("lag_p99_s"), kernel.values("valid") == 1
-    found = float(np.median(lag[valid] if valid.any() else lag))
+    told = [summary for summary in summaries if all(key in summary for key in (*WAKE, TURN))]
+    told = [summary for summary in told if summary["valid"] == 1] or told
+    if not told:
+        return {"receive_lag": "none", "processing_delay": "0s"}
     # A second is the most that the key takes.
-    return min(found, 1.0) if np.isfinite(found) else 0.0
+    lags = {share: min(median(summary[key] for summary in told), 1.0) for key, share in WAKE.items()}
+    points = [(share, lag) for share, lag in lags.items() if share <= 0.99]
+    sent = median(summary["packets_sent"] for summary in told)
+    # By the share that is later still.
+    tail = [(1 - share, lag) for share, lag in lags.items() if 0.99 <= share < 1]
+    tail.append((min(1 / max(sent, 1.0), tail[-1][0] / 2), lags[1.0]))
+    for (later, low), (last, high) in itertools.pairwise(tail):
+        for step in (0.25, 0.5, 0.75, 1.0):
+            # A lag below a nanosecond is none.
+            rise = (high / max(low, 1e-9)) ** step
+            points.append((1 - later * (last / later) ** step, max(low, 1e-9) * max(rise, 1.0)))
+    points.append((1.0, lags[1.0]))
+    lag = ",".join(f"{share:.9g}:{late * 1e9:.0f}ns" for share, late in points)
+    turn = min(median(summary[TURN] for summary in told), 1.0)
+    return {"receive_lag": lag, "processing_delay": f"{turn * 1e9:.0f}ns"}
 
 
 @dataclass(frozen=True)
@@ -186,9 +230,9 @@ class Comparison:
     key: str
     values: tuple[Any, ...]
     kernel: tuple[RunSet, ...]
-    #: Simulated, hosts receive up to `noise` seconds late.
+    #: Simulated, hosts as late as `noise` says: settings, `receive_lag` and `processing_delay` if measured.
     packet: tuple[RunSet, ...]
-    noise: tuple[float, ...]
+    noise: tuple[dict[str, str], ...]
     #: Simulated without that noise.
     noiseless: tuple[RunSet, ...]
 
@@ -198,7 +242,7 @@ class Comparison:
 
     def table(self) -> pl.DataFrame:
         """One row per point and metric: the metric's summary key, `kernel`, `packet`, their ratio, the
-        simulation's `noiseless`, the noise that `packet` has (`receive_jitter_s`), `valid`.
+        simulation's `noiseless`, the noise that `packet` has, as `KEY=VALUE`, `valid`.
         """
         rows = []
         columns = (self.values, self.kernel, self.packet, self.noise, self.noiseless, self.valid())
@@ -217,7 +261,7 @@ class Comparison:
                         "packet": b,
                         "ratio": ratio,
                         "noiseless": still.mean(metric),
-                        "receive_jitter_s": noise,
+                        "noise": " ".join(f"{key}={value}" for key, value in noise.items()),
                         "valid": valid,
                     }
                 )
@@ -234,7 +278,7 @@ class Comparison:
                 "valid": bool(valid),
                 "kernel": results.document(a),
                 "packet": results.document(b),
-                "receive_jitter_s": noise,
+                "noise": noise,
                 "noiseless": results.document(c),
             }
             for value, valid, a, b, noise, c in zip(
@@ -298,7 +342,7 @@ class Comparison:
             goodput = runs.mean("goodput_bps") / 1e6
             text = f"{name}: mean queue {mean:.1f} packets, goodput {goodput:.1f} Mb/s"
             if name == "simulated":
-                text += f", noise {self.noise[0] * 1e6:.0f} us"
+                text += ", with noise"
             ax.set_title(text if valid else f"{name}: late packets, run invalid, not drawn")
             ax.set_ylabel("queue, packets")
             ax.set_ylim(bottom=0)
@@ -361,13 +405,6 @@ def _runs(
             raise stop.__cause__
         raise RunFailed(str(stop), sets) from stop.__cause__
     return sets
-
-
-def _seconds(text: str) -> float:
-    """A time of a resolved scenario."""
-    found = _engine.quantity(text)
-    assert found is not None, text
-    return float(found[0])
 
 
 def _spec(

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 from rich import box
 from rich.table import Table
@@ -133,10 +134,15 @@ def _compare(
                 verdict,
             )
         out_console.print(table)
-        given = "receive_jitter" in both.kernel[0].scenario["given"]
-        whose = "as given" if given else "as 99 % of the packets of the kernel's own runs"
-        late = ", ".join(dict.fromkeys(show("receive_jitter_s", noise) for noise in both.noise))
-        note(f"simulated hosts receive up to {late} late, {whose}; no noise: the same without")
+        given = [key for key in lives.NOISE if key in both.kernel[0].scenario["given"]]
+        if given:
+            note(f"simulated hosts receive late as given ({', '.join(given)}); no noise: the same without")
+        else:
+            late = [show("lag_p99_s", float(np.median(r.values("lag_p99_s")))) for r in both.kernel]
+            note(
+                "simulated hosts receive as late as those of the kernel's own runs, 99 % of whose packets "
+                f"were late by at most {', '.join(dict.fromkeys(late))}; no noise: the same without"
+            )
     warnings = [w for r in both.kernel for w in r.warnings]
     for warning in dict.fromkeys(warnings):
         note(f"warning: {warning}")

@@ -108,40 +108,62 @@ def test_the_simulation_beside_has_the_noise_that_the_kernels_runs_measured() ->
     chosen = {**ONE, "duration": "600ms", "warmup": "200ms"}
     both = live.compare("long-flows", runs=2, **chosen)
     assert both.noise == (live.measured_noise(both.kernel[0]),)
-    told = [{r.scenario["set"].get("receive_jitter") for r in sets} for sets in (both.packet, both.noiseless)]
-    assert told == [{f"{both.noise[0] * 1e9:.0f}ns"}, {"0ns"}]
+    assert set(both.noise[0]) == {"receive_lag", "processing_delay"}
+    for key, value in both.noise[0].items():
+        assert {r.scenario["set"][key] for r in both.packet} == {value}
+        assert {r.scenario["set"][key] for r in both.noiseless} == {live.STILL[key]}
     table = both.table()
-    assert table["receive_jitter_s"].unique().to_list() == list(both.noise)
+    assert table["noise"].unique().to_list() == [" ".join(f"{k}={v}" for k, v in both.noise[0].items())]
     (row,) = table.filter(pl.col("metric") == "queue_mean_packets").iter_rows(named=True)
     assert row["packet"] == both.packet[0].mean("queue_mean_packets")
     assert row["noiseless"] == both.noiseless[0].mean("queue_mean_packets")
     assert row["packet"] != row["noiseless"]
-    assert both.document()["points"][0]["receive_jitter_s"] == both.noise[0]
+    assert both.document()["points"][0]["noise"] == both.noise[0]
     given = live.compare("long-flows", receive_jitter="70us", **chosen)
-    assert given.noise == (70e-6,)
-    assert given.packet[0].scenario["set"]["receive_jitter"] == "70000ns"
+    assert given.noise == ({"receive_jitter": "70us"},)
+    assert given.packet[0].scenario["set"]["receive_jitter"] == "70us"
+    assert given.packet[0].scenario["set"]["receive_lag"] == "none"
 
 
 def lags(*runs: tuple[float, float]) -> RunSet:
-    """Live runs with this `lag_p99_s` and `valid`."""
-    made = [{"lag_p99_s": lag, "valid": valid} for lag, valid in runs]
+    """Live runs of 10^5 packets with this largest lag, a tenth of it as the other quantiles and as the time
+    that a host takes, and `valid`.
+    """
+    keys = (*live.WAKE, live.TURN)
+    made = [
+        {**dict.fromkeys(keys, lag / 10), "wake_max_s": lag, "valid": valid, "packets_sent": 1e5}
+        for lag, valid in runs
+    ]
     return RunSet("incast", 1, tuple(Run(i, {}, summary, {}, {}) for i, summary in enumerate(made)))
 
 
 @pytest.mark.parametrize(
-    ("runs", "noise"),
+    ("runs", "most", "others"),
     [
-        ([(20e-6, 1), (50e-6, 1), (30e-6, 1)], 30e-6),
-        ([(20e-6, 1), (5e-3, 0), (40e-6, 1)], 30e-6),  # only the valid ones
-        ([(3e-3, 0), (5e-3, 0)], 4e-3),  # none is valid
-        ([(2.5, 0)], 1.0),  # the most that the key takes
-        ([(float("nan"), 0)], 0.0),  # nothing was delivered
+        ([(20e-6, 1), (50e-6, 1), (30e-6, 1)], "30000ns", "3000ns"),
+        ([(20e-6, 1), (5e-3, 0), (40e-6, 1)], "30000ns", "3000ns"),  # only the valid ones
+        ([(3e-3, 0), (5e-3, 0)], "4000000ns", "400000ns"),  # none is valid
+        ([(2.5, 0)], "1000000000ns", "250000000ns"),  # the most that the key takes
     ],
 )
-def test_measured_noise_is_the_median_lag_of_the_valid_runs(
-    runs: list[tuple[float, float]], noise: float
+def test_measured_noise_has_the_median_quantiles_of_the_valid_runs(
+    runs: list[tuple[float, float]], most: str, others: str
 ) -> None:
-    assert live.measured_noise(lags(*runs)) == pytest.approx(noise)
+    noise = live.measured_noise(lags(*runs))
+    assert noise["processing_delay"] == others
+    lag = dict(pair.split(":") for pair in noise["receive_lag"].split(","))
+    for share in ("0.1", "0.5", "0.99", "0.999", "0.9999"):
+        assert lag[share] == others
+    # One packet in all that were sent is as late as the latest; halfway there, by a power law, the root.
+    assert lag["1"] == lag["0.99999"] == most
+    low, high = (float(text[:-2]) for text in (others, most))
+    root = float(lag[f"{1 - 10**-4.5:.9g}"][:-2])
+    assert root == pytest.approx((low * high) ** 0.5, rel=1e-3)
+
+
+def test_there_is_no_noise_where_nothing_was_delivered() -> None:
+    run = Run(0, {}, {"valid": 0}, {}, {})
+    assert live.measured_noise(RunSet("incast", 1, (run,))).items() <= live.STILL.items()
 
 
 @needs_live
@@ -151,9 +173,9 @@ def test_the_command_prints_the_noise_and_the_figures_without_it(tmp_path: Path)
     assert done.returncode == 0, done.stderr
     assert "no noise" in done.stdout
     assert "..." not in done.stdout
-    assert "late, as 99 % of the packets of the kernel's own runs" in done.stderr
+    assert "as late as those of the kernel's own runs, 99 % of whose packets were" in done.stderr
     (point,) = json.loads((tmp_path / "comparison.json").read_text())["points"]
-    assert point["receive_jitter_s"] > 0
+    assert point["noise"]["receive_lag"].startswith("0.1:")
     assert point["noiseless"]["runs"][0]["summary"]["goodput_bps"] > 0
 
 

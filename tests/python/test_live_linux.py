@@ -50,7 +50,7 @@ def both(name: str, noisy: bool = False) -> dict[str, tuple[float, float]]:
                 f"skipped: the machine is too busy, {len(runs)} runs have {TABLES.RUNS} valid ones not yet"
             )
         runs.append(TABLES.kernel(point, len(runs) + 1))
-    noise = TABLES.median(runs, "lag_p99_s") if noisy else 0.0
+    noise = live.noise_of(runs) if noisy else live.STILL
     packet = [TABLES.simulated(point, seed, noise) for seed in TABLES.SEEDS]
     said = TABLES.verdicts({**point, "kernel": runs, "simulated": packet}, "simulated")
     spread = {key: TABLES.spread(runs, key) for key, verdict in said.items() if verdict == "spread"}

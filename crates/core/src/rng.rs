@@ -27,7 +27,7 @@ pub enum Entity {
     Forward = 10,
     /// What an approximation draws, by flow number; from the other end of the numbers the seeds of its links, by port number.
     Approximation = 11,
-    /// Timing noise of what a host receives, by host number.
+    /// Timing noise of what a host receives, by host number; from the other end that of a machine that all share.
     Reception = 12,
 }
 

@@ -46,6 +46,10 @@ pub trait Net {
     fn transmit(&mut self, at: Time, port: u32, cell: Cell) -> Option<Time>;
     /// A stack told this at `at`. The driver acts on it after the call.
     fn tell(&mut self, at: Time, news: News);
+    /// When a host sees what is due there at `at`, which never decreases; asked by cards that were told to ([`Nic::ask_when_seen`]).
+    fn seen_at(&mut self, at: Time) -> Time {
+        at
+    }
 }
 
 /// What a network card is made of.
@@ -172,6 +176,10 @@ impl<S: Stack> Nic<S> {
             self.jitter = Some((most, stream));
             (self.at_once, self.direct) = (false, false);
         }
+    }
+    /// Stacks see every packet when the driver says ([`Net::seen_at`]), in order.
+    pub fn ask_when_seen(&mut self) {
+        (self.at_once, self.direct) = (false, false);
     }
     /// Configuration.
     pub fn config(&self) -> &NicConfig {
@@ -444,7 +452,8 @@ impl<S: Stack> Nic<S> {
         }
         let noise = self.jitter.as_mut().map_or(Dur::ZERO, |(most, stream)| stream.dur_below(*most));
         let before = self.inbox.back().map_or(Time::ZERO, |last| last.0);
-        let at = before.max(now + self.config.receive_delay + noise) + self.config.processing;
+        let seen = net.seen_at(now + self.config.receive_delay);
+        let at = before.max(seen + noise) + self.config.processing;
         self.inbox.push_back((at, *cell, at.since(now)));
     }
     #[inline]

@@ -7,13 +7,24 @@ const STEPS: u64 = 64;
 /// Windows in which the worst lag is looked at.
 const WINDOW: Dur = Dur::millis(10);
 
-/// Lags of packets: virtual time of delivery to the time it happened.
+/// Lags by count.
 #[derive(Clone, Debug)]
-pub struct Lag {
+pub struct Histogram {
     /// Counts by step of [`STEPS`] per doubling, from one nanosecond.
     counts: Vec<u64>,
     total: u64,
     max: u64,
+}
+
+/// Lags of packets: virtual time of delivery to the time it happened.
+#[derive(Clone, Debug)]
+pub struct Lag {
+    /// Of every packet.
+    pub all: Histogram,
+    /// Of those that were not due while another one waited: how late the network woke. The others are late because it was.
+    pub wake: Histogram,
+    /// When the last one was handed over.
+    last: Time,
     /// A lag above this spoils its window.
     limit: Dur,
     /// Windows with a packet due, or in which one that was due waited for longer than the limit; and the latter alone.
@@ -24,11 +35,10 @@ pub struct Lag {
     next_late: u64,
 }
 
-impl Lag {
-    /// No lags yet; `limit` is the round trip of the scenario.
-    pub fn new(limit: Dur) -> Lag {
-        let counts = vec![0; (40 * STEPS) as usize];
-        Lag { counts, total: 0, max: 0, limit, windows: 0, late: 0, next: 0, next_late: 0 }
+impl Histogram {
+    /// No lags yet.
+    pub(crate) fn new() -> Histogram {
+        Histogram { counts: vec![0; (40 * STEPS) as usize], total: 0, max: 0 }
     }
     fn bucket(ns: u64) -> usize {
         let x = ns.max(1);
@@ -40,24 +50,13 @@ impl Lag {
         let (doublings, within) = (bucket as u64 / STEPS, bucket as u64 % STEPS);
         (1u64 << doublings) as f64 * (1.0 + (within as f64 + 0.5) / STEPS as f64)
     }
-    /// A packet that was due at `due` is handed over at `now`.
-    pub fn record(&mut self, due: Time, now: Time) {
-        let lag = now.since(due);
+    /// One more.
+    pub(crate) fn record(&mut self, lag: Dur) {
         let ns = lag.0 / 1000;
-        let i = Lag::bucket(ns).min(self.counts.len() - 1);
+        let i = Histogram::bucket(ns).min(self.counts.len() - 1);
         self.counts[i] += 1;
         self.total += 1;
         self.max = self.max.max(ns);
-        let window = due.0 / WINDOW.0;
-        let mut end = window + 1;
-        if lag > self.limit {
-            // While the network stands still nothing else is due: a pause of a second spoils a hundred windows, by one packet.
-            end = now.0 / WINDOW.0 + 1;
-            self.late += end.saturating_sub(window.max(self.next_late));
-            self.next_late = self.next_late.max(end);
-        }
-        self.windows += end.saturating_sub(window.max(self.next));
-        self.next = self.next.max(end);
     }
     /// The q-quantile in seconds; NaN when nothing was recorded.
     pub fn quantile(&self, q: f64) -> f64 {
@@ -69,22 +68,52 @@ impl Lag {
         for (i, n) in self.counts.iter().enumerate() {
             seen += n;
             if seen >= rank {
-                return (Lag::value(i) * 1e-9).min(self.max());
+                return (Histogram::value(i) * 1e-9).min(self.max());
             }
         }
         self.max()
     }
-    /// The largest in seconds.
+    /// The largest in seconds; NaN when nothing was recorded.
     pub fn max(&self) -> f64 {
+        if self.total == 0 {
+            return f64::NAN;
+        }
         self.max as f64 * 1e-9
-    }
-    /// Share of the windows of 10 ms, among those with a packet, in which some packet that was late by more than a round trip waited.
-    pub fn late_share(&self) -> f64 {
-        self.late as f64 / self.windows.max(1) as f64
     }
     /// Packets recorded.
     pub fn count(&self) -> u64 {
         self.total
+    }
+}
+
+impl Lag {
+    /// No lags yet; `limit` is the round trip of the scenario.
+    pub fn new(limit: Dur) -> Lag {
+        let (all, wake) = (Histogram::new(), Histogram::new());
+        Lag { all, wake, last: Time::ZERO, limit, windows: 0, late: 0, next: 0, next_late: 0 }
+    }
+    /// A packet that was due at `due` is handed over at `now`.
+    pub fn record(&mut self, due: Time, now: Time) {
+        let lag = now.since(due);
+        self.all.record(lag);
+        if due >= self.last {
+            self.wake.record(lag);
+        }
+        self.last = now;
+        let window = due.0 / WINDOW.0;
+        let mut end = window + 1;
+        if lag > self.limit {
+            // While the network stands still nothing else is due: a pause of a second spoils a hundred windows, by one packet.
+            end = now.0 / WINDOW.0 + 1;
+            self.late += end.saturating_sub(window.max(self.next_late));
+            self.next_late = self.next_late.max(end);
+        }
+        self.windows += end.saturating_sub(window.max(self.next));
+        self.next = self.next.max(end);
+    }
+    /// Share of the windows of 10 ms, among those with a packet, in which some packet that was late by more than a round trip waited.
+    pub fn late_share(&self) -> f64 {
+        self.late as f64 / self.windows.max(1) as f64
     }
 }
 
@@ -102,9 +131,22 @@ mod tests {
             lag.record(Time::ZERO, Time::ZERO + Dur::micros(us));
         }
         for (q, us) in [(0.5, 500.0), (0.99, 990.0), (1.0, 1000.0)] {
-            assert!((lag.quantile(q) * 1e6 / us - 1.0).abs() < 0.02, "{q}: {}", lag.quantile(q));
+            let found = lag.all.quantile(q);
+            assert!((found * 1e6 / us - 1.0).abs() < 0.02, "{q}: {found}");
         }
-        assert_eq!((lag.max(), lag.late_share()), (1e-3, 0.0));
+        assert_eq!((lag.all.max(), lag.late_share()), (1e-3, 0.0));
+    }
+    /// Due at 0, 10 and 99 us and handed over at 100, 101 and 102: one wake-up. What is due then and handed over at once is another.
+    #[test]
+    fn who_is_due_while_another_waits_is_no_wake_up() {
+        let mut lag = Lag::new(Dur::millis(1));
+        let at = |us: u64| Time::ZERO + Dur::micros(us);
+        for (due, now) in [(0, 100), (10, 101), (99, 102), (102, 104), (110, 110)] {
+            lag.record(at(due), at(now));
+        }
+        assert_eq!((lag.all.count(), lag.wake.count()), (5, 3));
+        assert!((lag.wake.quantile(0.5) * 1e6 / 2.0 - 1.0).abs() < 0.02, "{}", lag.wake.quantile(0.5));
+        assert_eq!(lag.wake.max(), 1e-4);
     }
     #[test]
     fn a_lag_above_the_round_trip_spoils_its_window_only() {

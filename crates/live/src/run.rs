@@ -343,9 +343,9 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
 
     let gate = scenario.options.float("gate");
     let lag = &network.lag;
-    let p99 = lag.quantile(0.99);
+    let p99 = lag.all.quantile(0.99);
     let mut notes = Vec::new();
-    if lag.count() == 0 {
+    if lag.all.count() == 0 {
         notes.push("no packet was delivered after the warm-up".to_owned());
     } else if p99 > gate * round_trip.as_secs() {
         notes.push(format!(
@@ -377,9 +377,21 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
     }
     let numbers = vec![
         (&key::VALID, f64::from(u8::from(valid))),
-        (&key::LAG_P50_S, lag.quantile(0.5)),
+        (&key::LAG_P50_S, lag.all.quantile(0.5)),
         (&key::LAG_P99_S, p99),
-        (&key::LAG_MAX_S, lag.max()),
+        (&key::LAG_MAX_S, lag.all.max()),
+        (&key::WAKE_P10_S, lag.wake.quantile(0.1)),
+        (&key::WAKE_P25_S, lag.wake.quantile(0.25)),
+        (&key::WAKE_P50_S, lag.wake.quantile(0.5)),
+        (&key::WAKE_P75_S, lag.wake.quantile(0.75)),
+        (&key::WAKE_P90_S, lag.wake.quantile(0.9)),
+        (&key::WAKE_P95_S, lag.wake.quantile(0.95)),
+        (&key::WAKE_P99_S, lag.wake.quantile(0.99)),
+        (&key::WAKE_P995_S, lag.wake.quantile(0.995)),
+        (&key::WAKE_P999_S, lag.wake.quantile(0.999)),
+        (&key::WAKE_P9999_S, lag.wake.quantile(0.9999)),
+        (&key::WAKE_MAX_S, lag.wake.max()),
+        (&key::TURN_P50_S, network.turn.quantile(0.5)),
         (&key::LATE_WINDOWS, lag.late_share()),
         (&key::TIMER_LAG_MAX_S, applications.timer_lag.as_secs()),
         (&key::DEVICE_DROPS, device_drops as f64),

@@ -109,6 +109,7 @@ const WITHOUT_COUNTERPART: &[&str] = &[
     "nic_order",
     "receive_delay",
     "receive_jitter",
+    "receive_lag",
     "processing_delay",
     "gro",
     "loss_events",

@@ -7,7 +7,7 @@
 
 use crate::clock::Clock;
 use crate::edge::{Edge, EdgeCounters, Opened};
-use crate::quality::Lag;
+use crate::quality::{Histogram, Lag};
 use crate::sys::{self, Poll};
 use crate::wire::{self, Segment};
 use penstock_core::packet::{Ecn, FlowId, Packet};
@@ -87,6 +87,8 @@ pub struct Remains {
     pub counters: BTreeMap<u32, EdgeCounters>,
     /// Lags of deliveries since the end of warm-up.
     pub lag: Lag,
+    /// From the last packet that a host was handed to the ACK that it sends next, since the end of warm-up.
+    pub turn: Histogram,
     /// Samples of the queue.
     pub samples: Vec<Sample>,
     /// Mean `alpha` of the controllers that steer, over open connections and samples since the end of warm-up.
@@ -140,6 +142,9 @@ pub struct Switch {
     samples: Vec<Sample>,
     alpha: Mean,
     lag: Lag,
+    /// Of each node: when a packet was handed to it and nothing has come from it since.
+    handed: Vec<Option<Time>>,
+    turn: Histogram,
     refused: u64,
     foreign: u64,
 }
@@ -183,6 +188,8 @@ impl Switch {
             samples: Vec::new(),
             alpha: Mean::default(),
             lag: Lag::new(window),
+            handed: vec![None; devices.len()],
+            turn: Histogram::new(),
             refused: 0,
             foreign: 0,
             topology: setup.topology,
@@ -282,11 +289,16 @@ impl Switch {
                 return Ok(());
             };
             let now = self.clock.now();
+            let handed = self.handed[node as usize].take().filter(|_| self.measuring);
             self.run_until(now);
             let frame = &mut self.frames[id as usize];
             frame.len = len;
             let known = wire::parse(&frame.bytes[..len]);
             frame.segment = known.unwrap_or_default();
+            // Data may wait for its pacing.
+            if let Some(handed) = handed.filter(|_| known.is_some_and(|s| s.payload == 0)) {
+                self.turn.record(now.since(handed));
+            }
             match known.and_then(|_| self.enter(now, node, id)) {
                 Some(way) => {
                     self.net.send(now, way, id);
@@ -471,8 +483,10 @@ impl Switch {
         if packet.ecn == Ecn::Ce && s.ecn != Ecn::Ce {
             wire::set_ce(&mut frame.bytes);
         }
+        let now = self.clock.now();
+        self.handed[node as usize] = Some(now);
         if self.measuring {
-            self.lag.record(at, self.clock.now());
+            self.lag.record(at, now);
         }
         let device = self.devices[node as usize].as_ref();
         let taken = device.is_some_and(|d| sys::write(d, &frame.bytes[..frame.len]));
@@ -577,6 +591,7 @@ impl Switch {
             ports: self.net.into_ports(),
             counters,
             lag: self.lag,
+            turn: self.turn,
             samples: self.samples,
             alpha: self.alpha,
             refused: self.refused,

@@ -18,6 +18,7 @@ pub mod metrics;
 pub mod network;
 pub mod notes;
 mod quantiles;
+pub mod reception;
 pub mod results;
 pub mod scenario;
 pub mod scenarios;

@@ -3,6 +3,7 @@
 use crate::events::{longest_flight_ps, Ties, MAX_PORTS};
 use crate::fabric_options::{build, FabricOptions, LinkChange};
 use crate::metrics::Recorder;
+use crate::reception::Lags;
 use crate::results::Bottleneck;
 use crate::topology::{Link, NodeKind, Topology};
 use crate::workloads::Workload;
@@ -75,6 +76,8 @@ pub struct Setup {
     pub receive_delay: Dur,
     /// And so much later at most than that says.
     pub receive_jitter: Dur,
+    /// And so much later as the machine is late that all hosts share.
+    pub receive_lag: Option<Lags>,
     /// A host takes so long for every packet that has arrived, one at a time, before its transport sees it.
     pub processing: Dur,
     /// How much of one connection may stand in its own host's port; `None` = any amount.
@@ -134,6 +137,7 @@ impl Setup {
     /// What reaches a host reaches its transport at once.
     pub fn receives_at_once(&self) -> bool {
         [self.receive_delay, self.receive_jitter, self.processing] == [Dur::ZERO; 3]
+            && self.receive_lag.is_none()
     }
     /// The first link on which a packet would be longer under way than the event keys of this network can say.
     pub fn too_long(&self) -> Option<TooLong> {

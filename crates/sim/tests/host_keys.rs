@@ -1,4 +1,4 @@
-//! Guards: the keys of hosts, `nic`, `nic_order`, `receive_delay`, `receive_jitter` and `processing_delay`, do what they say, to the
+//! Guards: the keys of hosts, `nic`, `nic_order`, `receive_delay`, `receive_jitter`, `receive_lag` and `processing_delay`, do what they say, to the
 //! picosecond where that can be worked out by hand; and are refused or named where they cannot apply.
 
 use penstock_sim::document::resolve;
@@ -55,6 +55,15 @@ fn a_receive_jitter_comes_at_most_once_with_the_data_and_once_with_the_ack() {
     let both = times(&run("dcqcn", 1, "receive_jitter = \"3us\"\nreceive_delay = \"3us\""))[0] - plain;
     assert!(both > 6.01 && both < 12.0, "{both} us");
     assert_eq!(times(&run("dcqcn", 1, "receive_jitter = \"3us\"")), times(&o));
+}
+/// A machine that is always as late: packets come every 1.2032 us. By 1 us every one of them finds it waiting. By 2 us it takes two at a time, and the
+/// last, the second of its pair, is as late as is left of the first one's 2 us; its ACK finds the machine waiting.
+#[test]
+fn a_machine_that_is_late_hands_over_what_fell_due_meanwhile() {
+    let plain = 100.0 * P + P + 4.0 + 2.0 * ACK;
+    same(&times(&run("dcqcn", 1, "receive_lag = \"1e-9:1us,1:1us\"")), &[plain + 2.0]);
+    same(&times(&run("dcqcn", 1, "receive_lag = \"1e-9:2us,1:2us\"")), &[plain + 2.0 - P + 2.0]);
+    same(&times(&run("dcqcn", 1, "receive_lag = \"none\"")), &[plain]);
 }
 #[test]
 fn a_host_handles_one_packet_after_the_other() {
@@ -115,6 +124,7 @@ fn what_cannot_apply_is_refused_or_named() {
     for (more, rule) in [
         ("nic = \"push\"", "nic = \"push\": must be one of endless, pull"),
         ("nic_order = \"fifo\"", "nic_order = \"fifo\": must be one of round-robin, strict"),
+        ("receive_lag = \"0.5:1us\"", "receive_lag = \"0.5:1us\": must end with the share 1"),
         ("receive_jitter = \"2s\"", "receive_jitter = \"2s\": must be"),
         ("gso = \"44\"", "gso = \"44\": needs Linux's sender"),
         ("gro = \"10us\"", "gro = \"10us\": needs Linux's sender"),

@@ -77,7 +77,6 @@ pub struct SegmentLog {
     delivered: u64,
     /// Of the ACK being handled, where a recovery wants to know; and what tells a retransmission's ACK from its original's.
     got: Delivered,
-    echo: Option<Time>,
     rtt_min: Dur,
     transmissions: u32,
     /// What [`Self::newly_delivered`] has answered for.
@@ -133,11 +132,11 @@ impl SegmentLog {
     pub fn delivered_now(&self) -> &Delivered {
         &self.got
     }
-    /// An ACK that echoes `echo` arrives; `rtt_min` is the smallest RTT so far.
+    /// An ACK arrives; `rtt_min` is the smallest RTT so far.
     #[inline]
-    pub(super) fn begin_ack(&mut self, echo: Option<Time>, rtt_min: Dur) {
+    pub(super) fn begin_ack(&mut self, rtt_min: Dur) {
         self.got = Delivered::default();
-        (self.echo, self.rtt_min) = (echo, rtt_min);
+        self.rtt_min = rtt_min;
     }
     /// The receiver has given up what it had reported (RFC 2018 section 8).
     pub(super) fn forget_sacked(&mut self) {
@@ -298,9 +297,9 @@ impl SegmentLog {
         let got = &mut self.got;
         got.highest = got.highest.max(p.end);
         if p.retransmitted {
-            let ambiguous =
-                self.echo.is_some_and(|echo| echo < p.sent_at) || now.since(p.sent_at) < self.rtt_min;
-            if ambiguous {
+            // tcp_rack_advance. RFC 8985 also asks for an echo no older than the retransmission, which the SACK of a probe never has
+            // behind a gap: it echoes the last segment in order (RFC 7323 section 4.3).
+            if now.since(p.sent_at) < self.rtt_min {
                 return;
             }
         } else {

@@ -5,6 +5,7 @@ use crate::fabric_options::longest_wait;
 use crate::flow::{Ends, Flow};
 use crate::metrics::{FlowCounters, Sampled};
 use crate::network::Network;
+use crate::reception::Reception;
 use crate::setup::{NicMode, Setup};
 use crate::topology::NodeKind;
 use penstock_core::host::Transition;
@@ -160,6 +161,8 @@ pub(super) struct Wire {
     /// By flow: the host it leads to, and what [`penstock_fabric::Forwarding::draw`] has answered for either direction; kept where a
     /// transport may choose paths itself.
     pub own: Vec<(u32, u32, u32)>,
+    /// The machine that all hosts share, where it is late.
+    pub reception: Option<Reception>,
 }
 
 impl Net for Wire {
@@ -179,6 +182,9 @@ impl Net for Wire {
     #[inline]
     fn tell(&mut self, at: Time, news: News) {
         self.told.push((at, news));
+    }
+    fn seen_at(&mut self, at: Time) -> Time {
+        self.reception.as_mut().map_or(at, |machine| machine.seen_at(at))
     }
 }
 
@@ -365,6 +371,9 @@ impl Hosts {
             let mut nic = Nic::new(config, stacks);
             let noise = Stream::new(setup.seed, setup.run, Entity::Reception, list.len() as u64);
             nic.set_receive_jitter(setup.receive_jitter, noise);
+            if setup.receive_lag.is_some() {
+                nic.ask_when_seen();
+            }
             list.push(Some(Host {
                 nic,
                 wakes: HostWakes::default(),

@@ -13,6 +13,7 @@ use crate::flow::Flow;
 use crate::ideal::Lengths;
 use crate::metrics::Recorder;
 use crate::network::{pause_of, Conservation, Network};
+use crate::reception::Reception;
 use crate::results::{Bottleneck, Measured};
 use crate::setup::Setup;
 use crate::topology::Topology;
@@ -121,6 +122,7 @@ impl Engine {
         let net = Network::new(&setup)?;
         let groups = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
         let hosts = Hosts::new(&mut setup, here);
+        let reception = Reception::of(&setup);
         let Setup { topology, protocols, seed, run, .. } = setup;
         let lengths =
             protocols.iter().zip(&hosts.header_len).map(|((suite, cfg), header)| match suite.wire {
@@ -130,7 +132,7 @@ impl Engine {
         let lengths = lengths.collect();
         let mut engine = Engine {
             now: Time::ZERO,
-            wire: Wire { net, told: Vec::new(), own: Vec::new() },
+            wire: Wire { net, told: Vec::new(), own: Vec::new(), reception },
             hosts,
             busy: NOBODY,
             flows: Vec::new(),

@@ -7,6 +7,7 @@ use crate::fabric_options::{FabricOptions, PacketSizes};
 use crate::folder::Folder;
 use crate::metrics::Recorder;
 use crate::notes::headers_of_short_flows;
+use crate::reception::Lags;
 use crate::results::{is_switch_port, Bottleneck};
 use crate::setup::{NicMode, Setup};
 use crate::topology::{LinkSpec, Topology};
@@ -55,6 +56,8 @@ pub struct Common {
     pub receive_delay: Dur,
     /// And so much later at most than that says.
     pub receive_jitter: Dur,
+    /// And so much later as the machine is late that all hosts share.
+    pub receive_lag: Option<Lags>,
     /// A host takes so long for every packet that has arrived.
     pub processing_delay: Dur,
     /// Order of simultaneous events.
@@ -118,6 +121,7 @@ impl Common {
             host_queue: host_queue(p.text("host_queue"))?,
             receive_delay: p.dur("receive_delay"),
             receive_jitter: p.dur("receive_jitter"),
+            receive_lag: Lags::parse("receive_lag", p.text("receive_lag"))?,
             processing_delay: p.dur("processing_delay"),
             ties: if p.text("ties") == "reversed" { Ties::Reversed } else { Ties::Forward },
             sample,
@@ -263,6 +267,7 @@ impl Common {
             nic: NicMode::Endless,
             receive_delay: self.receive_delay,
             receive_jitter: self.receive_jitter,
+            receive_lag: self.receive_lag.clone(),
             processing: self.processing_delay,
             host_queue: self.host_queue,
             seed: id.seed,

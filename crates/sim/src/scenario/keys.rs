@@ -347,6 +347,14 @@ pub const COMMON: &[ParamSpec] = &[
     )
     .range(0.0, 1.0),
     ParamSpec::new(
+        "receive_lag",
+        Kind::Text,
+        "none",
+        "how late the one machine is that all hosts share, by quantiles, SHARE:TIME,SHARE:TIME,...,1:TIME: what falls due while it is late is seen \
+         with what waits; none = every host is a machine of its own, and never late",
+        "none: the papers' hosts",
+    ),
+    ParamSpec::new(
         "processing_delay",
         Kind::Duration,
         "0s",

@@ -90,7 +90,14 @@ impl Probe {
             return Some(Outgoing { seq, end, why: Why::Probe });
         }
         let end = v.max_sent;
-        let seq = end.min(v.app_end).saturating_sub(v.segment as u64).max(v.una);
+        let cut = end.min(v.app_end).saturating_sub(v.segment as u64);
+        // tcp_send_loss_probe: the last segment as it was cut, which may be short.
+        let last = c.segments.and_then(|log| log.iter().next_back()).map(|s| s.start);
+        let seq = match c.cfg.personality {
+            Personality::Rfc => cut,
+            Personality::Linux => last.map_or(cut, |last| last.max(cut)),
+        };
+        let seq = seq.max(v.una);
         self.out = Some((end, true));
         Some(Outgoing { seq, end, why: Why::Probe })
     }

@@ -1,0 +1,159 @@
+//! How late hosts see what reaches them when all of them live on one machine, as those of a live run do: `receive_lag`.
+//!
+//! One thread hands packets over. It sleeps until the next is due and wakes late; how late is drawn from quantiles, those that a live run
+//! measured of itself. What falls due meanwhile, at whatever host, is handed over with the packet that waited, in order, and draws
+//! nothing: a pause is one event, not one per packet. So the lags of all packets are shorter than those that are drawn, and hosts are late
+//! together.
+
+use crate::setup::Setup;
+use penstock_core::params::quantity;
+use penstock_core::rng::Entity;
+use penstock_core::{ParamError, Stream};
+use penstock_units::{Dur, Time};
+use std::sync::Arc;
+
+/// A distribution of lags by some of its quantiles: between two of them the inverse is geometric (linear from zero), as lags are spread
+/// over five powers of ten.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lags {
+    /// Shares, ascending to 1, and the lags that so many are not above, in seconds.
+    quantiles: Arc<[(f64, f64)]>,
+}
+
+impl Lags {
+    /// Reads `SHARE:TIME,SHARE:TIME,...`, or `none`.
+    ///
+    /// # Errors
+    /// Anything else, shares or times that do not ascend, a last share other than 1, a time above a second.
+    pub fn parse(key: &str, text: &str) -> Result<Option<Lags>, ParamError> {
+        if text.trim() == "none" {
+            return Ok(None);
+        }
+        let wrong = |rule: &str| ParamError::new(key, text, rule);
+        let form = "must be none, or SHARE:TIME,SHARE:TIME,... (0.5:3us,0.99:40us,1:2ms)";
+        let mut quantiles: Vec<(f64, f64)> = Vec::new();
+        for part in text.split(',') {
+            let (share, time) = part.split_once(':').ok_or_else(|| wrong(form))?;
+            let number = |text, unit| {
+                quantity(text).filter(|found| found.1 == unit).map(|found| found.0).ok_or_else(|| wrong(form))
+            };
+            let (share, time) = (number(share, "")?, number(time, "s")?);
+            let before = quantiles.last().copied().unwrap_or((0.0, 0.0));
+            if share <= before.0 || time < before.1 {
+                return Err(wrong("must ascend, from a share above 0"));
+            }
+            if time > 1.0 {
+                return Err(wrong("must have times of a second at most"));
+            }
+            quantiles.push((share, time));
+        }
+        if quantiles.last().is_none_or(|last| last.0 != 1.0) {
+            return Err(wrong("must end with the share 1"));
+        }
+        Ok(Some(Lags { quantiles: quantiles.into() }))
+    }
+    /// The lag that a share `u` of [0, 1) is not above.
+    fn at(&self, u: f64) -> Dur {
+        let i = self.quantiles.partition_point(|q| q.0 <= u).min(self.quantiles.len() - 1);
+        let (from, to) = (if i == 0 { (0.0, 0.0) } else { self.quantiles[i - 1] }, self.quantiles[i]);
+        let part = (u - from.0) / (to.0 - from.0);
+        Dur::from_secs(if from.1 > 0.0 {
+            from.1 * libm::pow(to.1 / from.1, part)
+        } else {
+            from.1 + (to.1 - from.1) * part
+        })
+    }
+}
+
+/// The machine that the hosts of a run share.
+pub struct Reception {
+    lags: Lags,
+    stream: Stream,
+    /// It is behind until then.
+    until: Time,
+}
+
+impl Reception {
+    /// A machine that is not behind.
+    pub fn new(lags: Lags, stream: Stream) -> Reception {
+        Reception { lags, stream, until: Time::ZERO }
+    }
+    /// That of a run, where there is one.
+    pub fn of(setup: &Setup) -> Option<Reception> {
+        // Beyond every host's number: hosts have streams of their own for their jitter.
+        let stream = || Stream::new(setup.seed, setup.run, Entity::Reception, u64::MAX);
+        setup.receive_lag.clone().map(|lags| Reception::new(lags, stream()))
+    }
+    /// When a host sees what is due at `at`, which never decreases.
+    pub fn seen_at(&mut self, at: Time) -> Time {
+        if at >= self.until {
+            self.until = at + self.lags.at(self.stream.uniform());
+        }
+        self.until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lags(text: &str) -> Lags {
+        Lags::parse("receive_lag", text).unwrap().unwrap()
+    }
+    fn machine(text: &str) -> Reception {
+        Reception::new(lags(text), Stream::new(1, 0, Entity::Reception, 0))
+    }
+
+    #[test]
+    fn the_inverse_goes_through_the_quantiles_and_is_geometric_between() {
+        let l = lags("0.5:1us, 0.9:100us, 1:1ms");
+        for (u, ns) in
+            [(0.0, 0.0), (0.25, 500.0), (0.5, 1e3), (0.7, 1e4), (0.9, 1e5), (0.95, 316_227.766), (1.0, 1e6)]
+        {
+            assert!((l.at(u).as_secs() * 1e9 - ns).abs() < 1e-3 * ns + 1e-3, "{u}: {}", l.at(u));
+        }
+    }
+    /// Packets a second apart find the machine idle: their lags have the distribution that was asked for.
+    #[test]
+    fn what_comes_alone_is_as_late_as_drawn() {
+        let mut m = machine("0.5:2us,0.99:40us,1:4ms");
+        let late = |i: u64| {
+            let at = Time::ZERO + Dur::millis(1000) * i;
+            m.seen_at(at).since(at).as_secs()
+        };
+        let lags: Vec<f64> = (1..=100_000).map(late).collect();
+        let above = |lag: f64| lags.iter().filter(|l| **l > lag).count() as i64;
+        // Four standard deviations of a count.
+        assert!((above(2e-6) - 50_000).abs() < 640, "{}", above(2e-6));
+        assert!((above(40e-6) - 1000).abs() < 130, "{}", above(40e-6));
+        assert!(above(2e-3) > 0 && above(4e-3) == 0);
+    }
+    /// Who falls due while it is behind is seen with the one that waits, neither earlier nor later, and what comes then draws anew.
+    #[test]
+    fn what_falls_due_meanwhile_is_handed_over_with_it() {
+        let mut m = machine("1e-9:100us,1:100us");
+        let at = |us: u64| Time::ZERO + Dur::micros(us);
+        let seen: Vec<Time> = [0, 40, 99, 100, 150, 250].iter().map(|us| m.seen_at(at(*us))).collect();
+        assert_eq!(seen, [100, 100, 100, 200, 200, 350].map(at));
+    }
+    #[test]
+    fn what_is_no_distribution_is_refused() {
+        assert_eq!(Lags::parse("receive_lag", " none ").unwrap(), None);
+        for (text, rule) in [
+            ("", "must be none, or SHARE:TIME"),
+            ("5us", "must be none, or SHARE:TIME"),
+            ("0.5:5", "must be none, or SHARE:TIME"),
+            ("half:5us,1:6us", "must be none, or SHARE:TIME"),
+            ("0.5:5us,0.5:6us,1:7us", "must ascend"),
+            ("0:5us,1:7us", "must ascend"),
+            ("0.5:5us,1:4us", "must ascend"),
+            ("-0.5:5us,1:7us", "must ascend"),
+            ("0.5:5us,0.9:6us", "must end with the share 1"),
+            ("0.5:5us,1:6us,2:7us", "must end with the share 1"),
+            ("1:1.5s", "must have times of a second"),
+        ] {
+            let error = Lags::parse("receive_lag", text).unwrap_err().to_string();
+            assert!(error.contains(rule) && error.contains("receive_lag"), "{error}");
+        }
+    }
+}
