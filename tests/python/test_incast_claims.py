@@ -242,11 +242,16 @@ def test_fig_4_1():
         "short path": exact(1.9),
         "path": [50.0, 4.0],
         "room": [1.5, 1.9],
+        "first falls": {"at": tight(6, 8, 10, 12), "per doubling": exact(1.26)},
     }
     found = judged(I_4_1, m)
     assert [v.verdict for v in found.values()] == ["differs", "confirmed", "confirmed"]
     assert "what the path holds" in found["doubles"].reason
-    assert judged(I_4_1, {**m, "short path": exact(1.5)})["doubles"].reason == "unexplained"
+    excluded = judged(I_4_1, {**m, "short path": exact(1.5)})["doubles"]
+    assert excluded.reason == "unexplained" and len(excluded.excluded) == 2
+    falling = {"at": tight(4, 8, 16, 32), "per doubling": exact(2)}
+    first = judged(I_4_1, {**m, "short path": exact(1.5), "first falls": falling})["doubles"]
+    assert "first falls" in first.reason and first.excluded == ()
     assert judged(I_4_1, {**m, "per doubling": exact(2.1)})["doubles"].verdict == "confirmed"
 
 
@@ -254,11 +259,16 @@ def test_fig_4_2_orders_of_magnitude_are_ten_at_least():
     sizes = zip((64, 128, 256, 512, 1000), (1, 2, 3, 4, 5), strict=True)
     m = {"means": {f"{size} KB": exact(rate) for size, rate in sizes}, "ratio": exact(2), "room": 6.0}
     m["at seven"] = tight(300, 150)
+    m |= {"means after": m["means"], "onset": tight(8, 5, 4, 4, 4)}
     found = judged(I_4_2, m)
     assert (found["improves"].verdict, found["seven"].verdict) == ("confirmed", "differs")
     assert "no room" in found["seven"].reason
     assert judged(I_4_2, {**m, "room": 60.0})["seven"].reason == "unexplained"
     assert judged(I_4_2, {**m, "at seven": tight(600, 40)})["seven"].verdict == "confirmed"
+    few = {**m, "means": {**m["means"], "64 KB": exact(9)}}
+    assert "collapse later" in judged(I_4_2, few)["improves"].reason
+    assert judged(I_4_2, {**few, "means after": few["means"]})["improves"].reason == "unexplained"
+    assert judged(I_4_2, {**few, "onset": tight(4, 4, 4, 4, 4)})["improves"].reason == "unexplained"
 
 
 def test_fig_4_3():
