@@ -166,7 +166,11 @@ def test_fig_3_8():
     found = judged(I_3_8, {**m, "rank": exact(0.3)})["tendency"]
     assert found.verdict == "differs" and "Q_ibtt" in found.reason
     assert judged(I_3_8, {**m, "rank": exact(0.3), "q_ibtt": exact(0.1)})["tendency"].reason == "unexplained"
-    assert judged(I_3_8, {**m, "simulation falls at": exact(5)})["simulation-falls"].verdict == "differs"
+    early = {**m, "simulation falls at": exact(5), "two choices": exact(6)}
+    found = judged(I_3_8, early)["simulation-falls"]
+    assert found.verdict == "differs" and "limited transmit" in found.reason
+    still = judged(I_3_8, {**early, "two choices": exact(5)})["simulation-falls"]
+    assert (still.reason, len(still.excluded)) == ("unexplained", 1)
     assert judged(I_3_8, {**m, "level": exact(1.2)})["underestimates"].verdict == "differs"
 
 
@@ -184,8 +188,15 @@ def test_fig_3_10_to_3_12_and_3_21():
     same = {**m, "part for few": exact(0.9)}
     assert judged(I_3_10, same)["greater-for-few"].reason == "unexplained"
     over = {"start share": exact(0.6), "left": exact(0.5)}
-    found = judged(I_3_11, {"start share": exact(0.4), "left": exact(0.8), "carried over": over})
+    m = {"start share": exact(0.4), "left": exact(0.8), "carried over": over}
+    m["and two segments per ACK"] = exact(0.45)
+    found = judged(I_3_11, m)
     assert "decides the share" in found["dominate-for-many"].reason
+    fewer = m | {"carried over": {**over, "start share": exact(0.45)}}
+    alone = judged(I_3_11, fewer)["dominate-for-many"]
+    assert (alone.reason, len(alone.excluded)) == ("unexplained", 2)
+    both = judged(I_3_11, {**fewer, "and two segments per ACK": exact(0.6)})["dominate-for-many"]
+    assert "two choices together" in both.reason
     assert found["little-for-few"].reason == "unexplained"
     m = {"split over full": exact(1.1), "split": exact(2.2), "full": exact(2.0)}
     m |= {"whole windows": exact(1), "few duplicates": exact(1), "best n*": 9, "with it": 1.5}
