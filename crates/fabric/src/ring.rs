@@ -24,12 +24,15 @@ impl Ring {
     }
     #[inline]
     pub fn at(&self, i: u32) -> &Cell {
-        &self.slots[i as usize & (self.slots.len() - 1)]
+        // SAFETY: as in [`Self::at_mut`].
+        unsafe { self.slots.get_unchecked(i as usize & (self.slots.len() - 1)) }
     }
     #[inline]
     pub fn at_mut(&mut self, i: u32) -> &mut Cell {
         let mask = self.slots.len() - 1;
-        &mut self.slots[i as usize & mask]
+        // SAFETY: there are eight slots at first and twice as many after each [`Self::grow`], never none; what is left of a number when
+        // it is masked by their count less one is at most that.
+        unsafe { self.slots.get_unchecked_mut(i as usize & mask) }
     }
     /// Nothing waits, is in service or on the wire.
     #[inline]
@@ -56,8 +59,7 @@ impl Ring {
         if self.len() as usize == self.slots.len() {
             self.grow();
         }
-        let mask = self.slots.len() - 1;
-        let slot = &mut self.slots[self.tail as usize & mask];
+        let slot = self.at_mut(self.tail);
         *slot = *cell;
         slot.time = time;
         self.tail = self.tail.wrapping_add(1);

@@ -291,7 +291,9 @@ impl Network {
     pub fn arrive(&mut self, now: Time) -> Option<Arrived> {
         let port = self.arrivals.take();
         self.last = port;
-        self.fetch_ahead();
+        if self.looks_far {
+            self.fetch_far(&mut |_, _| {});
+        }
         let arrived = self.arrive_by(now, port);
         self.take_effects();
         arrived
