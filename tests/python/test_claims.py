@@ -198,6 +198,9 @@ def test_a_cause_is_printed_only_where_its_experiment_supports_it():
     assert first.document()["excluded"] == [
         {"text": "the buffer is too small", "evidence": "4 with twice as much"}
     ]
+    none = replace(cause, holds=lambda m: False)
+    first, _ = replace(one, causes=(none,)).judge({"x": 5.0})
+    assert (first.reason, first.excluded) == ("unexplained", ()), "what was not measured is not excluded"
     first, _ = one.judge({"x": 12.0, "with twice the buffer": 13.0})
     assert (first.verdict, first.reason) == (CONFIRMED, "")
 

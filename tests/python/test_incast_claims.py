@@ -209,6 +209,9 @@ def test_fig_3_10_to_3_12_and_3_21():
     assert [v.verdict for v in I_3_21.judge(m)] == ["confirmed", "differs"]
     assert "p_c, in its place" in judged(I_3_21, m)["far-for-many"].reason
     assert judged(I_3_21, {**m, "last, p_c": exact(5)})["far-for-many"].reason == "unexplained"
+    off = {**m, "few": exact(2.5)}
+    assert "what it is off by" in judged(I_3_21, off)["good-for-few"].reason
+    assert judged(I_3_21, {**off, "few, p_c": exact(2.5)})["good-for-few"].reason == "unexplained"
 
 
 def pair(gain: float, steps: float) -> dict[str, Any]:

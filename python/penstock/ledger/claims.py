@@ -92,14 +92,22 @@ class Cause:
     it. Where no cause of a claim is supported it is unexplained, and these were tried and excluded.
 
     `text` holds in general and names no number; `evidence` has the numbers of this run, which `holds`
-    compares; it can be asked whatever `holds` says. `of` are the claims it explains, all of the row when
-    empty.
+    compares. `of` are the claims it explains, all of the row when empty.
     """
 
     text: str
     holds: Callable[[Measurement], bool] = field(repr=False)
     evidence: Callable[[Measurement], str] = field(repr=False)
     of: tuple[str, ...] = ()
+
+    def tried(self, measurement: Measurement) -> str:
+        """The evidence of an experiment that does not support the cause; "" where the measurement has no such
+        numbers, as the shortest runs may: then nothing was tried.
+        """
+        try:
+            return self.evidence(measurement)
+        except (LookupError, ValueError, ArithmeticError):
+            return ""
 
 
 @dataclass(frozen=True)
@@ -196,7 +204,8 @@ class Row:
             (cause.text, cause.evidence(measurement)) for cause in fitting if cause.holds(measurement)
         )
         if not because:
-            excluded = tuple((cause.text, cause.evidence(measurement)) for cause in fitting)
+            tried = ((cause.text, cause.tried(measurement)) for cause in fitting)
+            excluded = tuple((text, evidence) for text, evidence in tried if evidence)
             return replace(judged, reason=UNEXPLAINED, because=((UNEXPLAINED, ""),), excluded=excluded)
         said = "; ".join(f"{text} ({evidence})" for text, evidence in because)
         return replace(judged, reason=said, because=because)

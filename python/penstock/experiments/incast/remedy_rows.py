@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.experiments.common import onset, onsets
+from penstock.experiments.common import Floats, onset, onsets
 from penstock.experiments.incast.setup import (
     BASE,
     CHAPTER_4,
@@ -77,30 +77,22 @@ def per_doubling(starts: Sequence[float], sizes: Sequence[float]) -> float:
     return float((starts[-1] / starts[0]) ** (1 / math.log2(sizes[-1] / sizes[0])))
 
 
-def _factors(found: Mapping[str, Curve], sizes: Sequence[int]) -> Estimate:
-    """The factor of each run, with its interval; inf where in a run a collapse never came."""
-    starts = np.array([found[str(size)].onsets for size in sizes])
-    factors = [per_doubling(run, sizes) for run in starts.T]
+def _factor(starts: Floats) -> Estimate:
+    """The factor per doubling of each run, with its interval; inf where in a run one end never came."""
+    factors = [per_doubling(run, (SIZES[0], SIZES[-1])) for run in starts.T]
     return Estimate.of(factors) if np.isfinite(factors).all() else Estimate.exact(math.inf)
 
 
+def _factors(found: Mapping[str, Curve], sizes: Sequence[int]) -> Estimate:
+    return _factor(np.array([found[str(size)].onsets for size in sizes]))
+
+
 def _falling(found: Mapping[str, Curve]) -> dict[str, Any]:
-    """Where each buffer first gets less than nine tenths of what any gets anywhere, and the factor per
-    doubling, run by run: inf where a run never does.
-    """
+    """Where each buffer first gets less than nine tenths of the best of all, and the factor per doubling."""
     best = max(curve.per_run().mean(axis=1).max() for curve in found.values())
-    starts = np.array(
-        [
-            [
-                next((n for n, x in zip(c.servers, run, strict=True) if x < DROP * best), math.inf)
-                for run in c.per_run().T
-            ]
-            for c in (found[str(size)] for size in SIZES if str(size) in found)
-        ]
-    )
-    factors = [per_doubling(run, (SIZES[0], SIZES[-1])) for run in starts.T]
-    factor = Estimate.of(factors) if np.isfinite(factors).all() else Estimate.exact(math.inf)
-    return {"at": [Estimate.median(run) for run in starts], "per doubling": factor}
+    low = [(np.array(curve.servers), curve.per_run() < DROP * best) for curve in found.values()]
+    starts = np.array([np.where(x.any(axis=0), n[x.argmax(axis=0)], math.inf) for n, x in low])
+    return {"at": [Estimate.median(run) for run in starts], "per doubling": _factor(starts)}
 
 
 def _doubling(found: Mapping[str, Curve]) -> dict[str, Any]:

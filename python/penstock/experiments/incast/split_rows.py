@@ -316,6 +316,15 @@ I_3_21 = model_row(
             ),
             of=("far-for-many",),
         ),
+        Cause(
+            "the loss rate of one flow, p_r, is what it is off by: with the rate of loss events of all "
+            "flows, p_c, in its place the statement holds",
+            holds=lambda m: NEAR.judge(m["few, p_c"]) == CONFIRMED,
+            evidence=lambda m: (
+                f"off by {m['few, p_c']} times below {FEW_FLOWS} servers, with p_r by {m['few']}"
+            ),
+            of=("good-for-few",),
+        ),
     ),
 )
 
