@@ -1,5 +1,5 @@
 """The verdicts in README.md: a table by paper, made from the pinned verdicts beside the rows; and in
-docs/ledger.md how far the verdicts of three seeds agree.
+docs/ledger.md how far the verdicts of three seeds agree, and what is known of the claims that differ.
 
     tools/verdicts.py write                                  # renew the table
     tools/verdicts.py write --page out/ledger/report.html    # and copy the page to docs/ledger.html
@@ -28,6 +28,7 @@ PAGE = ROOT / "docs" / "ledger.html"
 # What a page that is committed may weigh.
 MOST_BYTES = 6_000_000
 BEGIN, END = "<!-- verdicts: made by tools/verdicts.py -->\n", "<!-- end of verdicts -->\n"
+DIFFERING = "<!-- claims that differ: made by tools/verdicts.py -->\n"
 COLUMNS = (ledger.CONFIRMED, ledger.DIFFERS, ledger.UNDECIDED)
 UNPINNED = "not pinned"
 # So many seeds make a claim one whose verdict has been repeated.
@@ -61,19 +62,55 @@ ELSEWHERE = {
 UNSEARCHED = "are not searched yet"
 
 
+def differing(paper: str) -> list[tuple[ledger.Row, ledger.Claim]]:
+    """A paper's claims that differ, each once."""
+    known = pinned.load(paper)
+    return [
+        (row, claim)
+        for row in ledger.rows()
+        if row.paper == paper
+        for claim in row.claims
+        if not claim.same_as and verdict(known, f"{row.id}/{claim.id}")[0] == ledger.DIFFERS
+    ]
+
+
 def elsewhere(papers: Sequence[str]) -> Counter[str]:
     """Of these papers' claims that differ, how many hold somewhere else, nowhere, or have no search yet."""
     found: Counter[str] = Counter()
     for paper in papers:
-        known = pinned.load(paper)
-        for row in (row for row in ledger.rows() if row.paper == paper):
-            for claim in row.claims:
-                if claim.same_as or verdict(known, f"{row.id}/{claim.id}")[0] != ledger.DIFFERS:
-                    continue
-                words = holding.words(row, claim.id, verdict=ledger.DIFFERS)
-                kind = (text for text, begins in ELSEWHERE.items() if words.startswith(begins))
-                found[next(kind, UNSEARCHED)] += 1
+        for row, claim in differing(paper):
+            words = holding.words(row, claim.id, verdict=ledger.DIFFERS)
+            kind = (text for text, begins in ELSEWHERE.items() if words.startswith(begins))
+            found[next(kind, UNSEARCHED)] += 1
     return found
+
+
+def explained(paper: str) -> Counter[str]:
+    """By what a paper's claims that differ are explained: at full length where that is known."""
+    known = pinned.load(paper)
+    found: Counter[str] = Counter()
+    for row, claim in differing(paper):
+        pins = (known.get(length, {}).get(f"{row.id}/{claim.id}", {}) for length in pinned.LENGTHS)
+        said = (str(pin[pinned.BECAUSE]) for pin in pins if pinned.BECAUSE in pin)
+        found[next(said, UNPINNED)] += 1
+    return found
+
+
+def differences() -> str:
+    """The table on claims that differ, between two marks."""
+    kinds = [*ELSEWHERE, UNSEARCHED]
+    counted = {paper: (elsewhere([paper]), explained(paper)) for paper in ledger.PAPERS}
+    all_ = [sum((found[i] for found in counted.values()), Counter[str]()) for i in (0, 1)]
+    kinds = [kind for kind in kinds if all_[0][kind]]
+    reasons = [reason for reason in (*pinned.REASONS, UNPINNED) if all_[1][reason]]
+    lines = [
+        f"| paper | claims that differ | {' | '.join([*kinds, *reasons])} |",
+        "|---|" + "---:|" * (1 + len(kinds) + len(reasons)),
+    ]
+    for paper, (where, why) in [*counted.items(), ("all", (all_[0], all_[1]))]:
+        cells = [where.total(), *(where[kind] for kind in kinds), *(why[reason] for reason in reasons)]
+        lines.append(f"| {paper} | {' | '.join(str(cell) for cell in cells)} |")
+    return f"{DIFFERING}\n" + "\n".join(lines) + f"\n\n{END}"
 
 
 def verdict(known: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, str]:
@@ -181,12 +218,12 @@ def _agreed(name: str, numbers: Sequence[int]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def renewed(text: str, new: str) -> str:
+def renewed(text: str, new: str, begin: str = BEGIN) -> str:
     """`text` with `new` in place of what is between the marks. Raises ValueError where they are missing."""
-    head, mark, rest = text.partition(BEGIN)
+    head, mark, rest = text.partition(begin)
     _, end, tail = rest.partition(END)
     if not mark or not end:
-        raise ValueError(f"the text has no place for the verdicts: {BEGIN.strip()} ... {END.strip()}")
+        raise ValueError(f"the text has no place for the verdicts: {begin.strip()} ... {END.strip()}")
     return head + new + tail
 
 
@@ -205,9 +242,14 @@ def main() -> int:
             return 1
         shutil.copyfile(given.page, PAGE)
     code = 0
-    for path, part in ((README, table(PAGE.exists())), (SEEDED, seeded())):
+    parts = (
+        (README, table(PAGE.exists()), BEGIN),
+        (SEEDED, seeded(), BEGIN),
+        (SEEDED, differences(), DIFFERING),
+    )
+    for path, part, begin in parts:
         text = path.read_text(encoding="utf-8")
-        new = renewed(text, part)
+        new = renewed(text, part, begin)
         if given.what == "write":
             path.write_text(new, encoding="utf-8")
         elif new != text:

@@ -249,7 +249,8 @@ def _print_verdicts(found: list[Verdict]) -> None:
             end_section=False,
         )
         for one in v.claims:
-            measured = _with_reason(one.measured, one.reason, one.holds_when)
+            tried = [f"tried, and not supported: {text} ({numbers})" for text, numbers in one.excluded]
+            measured = _with_reason(one.measured, one.reason, *tried, one.holds_when)
             text = one.claim.text + (f" (as {one.claim.same_as})" if one.claim.same_as else "")
             verdict = Text(one.verdict, style=_STYLES[one.verdict])
             table.add_row(f"  {one.claim.id}", verdict, text, measured)
@@ -262,9 +263,9 @@ def _print_verdicts(found: list[Verdict]) -> None:
     out_console.print("claims:  " + "  ".join(f"{tally[name]} {name}" for name in _STYLES if tally[name]))
 
 
-def _with_reason(measured: str, reason: str, holds_when: str = "") -> Text:
+def _with_reason(measured: str, *reasons: str) -> Text:
     text = Text(measured)
-    for more in (reason, holds_when):
+    for more in reasons:
         if more:
             text.append(("\n" if text.plain else "") + more, style="italic")
     return text

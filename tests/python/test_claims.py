@@ -189,9 +189,18 @@ def test_a_cause_is_printed_only_where_its_experiment_supports_it():
     one = row(claim(criteria.at_least(10)), claim(criteria.at_least(10), name="d"), causes=(cause,))
     first, second = one.judge({"x": 5.0, "with twice the buffer": 11.0})
     assert first.reason == "the buffer is too small (11 with twice as much)"
+    assert first.excluded == ()
     assert second.reason == "unexplained", "the cause is said to explain the other claim"
+    assert second.excluded == (), "nor was it tried for it"
     first, _ = one.judge({"x": 5.0, "with twice the buffer": 4.0})
     assert first.reason == "unexplained"
+    assert first.excluded == (("the buffer is too small", "4 with twice as much"),)
+    assert first.document()["excluded"] == [
+        {"text": "the buffer is too small", "evidence": "4 with twice as much"}
+    ]
+    none = replace(cause, holds=lambda m: False)
+    first, _ = replace(one, causes=(none,)).judge({"x": 5.0})
+    assert (first.reason, first.excluded) == ("unexplained", ()), "what was not measured is not excluded"
     first, _ = one.judge({"x": 12.0, "with twice the buffer": 13.0})
     assert (first.verdict, first.reason) == (CONFIRMED, "")
 

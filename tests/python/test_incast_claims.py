@@ -166,7 +166,11 @@ def test_fig_3_8():
     found = judged(I_3_8, {**m, "rank": exact(0.3)})["tendency"]
     assert found.verdict == "differs" and "Q_ibtt" in found.reason
     assert judged(I_3_8, {**m, "rank": exact(0.3), "q_ibtt": exact(0.1)})["tendency"].reason == "unexplained"
-    assert judged(I_3_8, {**m, "simulation falls at": exact(5)})["simulation-falls"].verdict == "differs"
+    early = {**m, "simulation falls at": exact(5), "two choices": exact(6)}
+    found = judged(I_3_8, early)["simulation-falls"]
+    assert found.verdict == "differs" and "limited transmit" in found.reason
+    still = judged(I_3_8, {**early, "two choices": exact(5)})["simulation-falls"]
+    assert (still.reason, len(still.excluded)) == ("unexplained", 1)
     assert judged(I_3_8, {**m, "level": exact(1.2)})["underestimates"].verdict == "differs"
 
 
@@ -184,8 +188,15 @@ def test_fig_3_10_to_3_12_and_3_21():
     same = {**m, "part for few": exact(0.9)}
     assert judged(I_3_10, same)["greater-for-few"].reason == "unexplained"
     over = {"start share": exact(0.6), "left": exact(0.5)}
-    found = judged(I_3_11, {"start share": exact(0.4), "left": exact(0.8), "carried over": over})
+    m = {"start share": exact(0.4), "left": exact(0.8), "carried over": over}
+    m["and two segments per ACK"] = exact(0.45)
+    found = judged(I_3_11, m)
     assert "decides the share" in found["dominate-for-many"].reason
+    fewer = m | {"carried over": {**over, "start share": exact(0.45)}}
+    alone = judged(I_3_11, fewer)["dominate-for-many"]
+    assert (alone.reason, len(alone.excluded)) == ("unexplained", 2)
+    both = judged(I_3_11, {**fewer, "and two segments per ACK": exact(0.6)})["dominate-for-many"]
+    assert "two choices together" in both.reason
     assert found["little-for-few"].reason == "unexplained"
     m = {"split over full": exact(1.1), "split": exact(2.2), "full": exact(2.0)}
     m |= {"whole windows": exact(1), "few duplicates": exact(1), "best n*": 9, "with it": 1.5}
@@ -198,6 +209,9 @@ def test_fig_3_10_to_3_12_and_3_21():
     assert [v.verdict for v in I_3_21.judge(m)] == ["confirmed", "differs"]
     assert "p_c, in its place" in judged(I_3_21, m)["far-for-many"].reason
     assert judged(I_3_21, {**m, "last, p_c": exact(5)})["far-for-many"].reason == "unexplained"
+    off = {**m, "few": exact(2.5)}
+    assert "what it is off by" in judged(I_3_21, off)["good-for-few"].reason
+    assert judged(I_3_21, {**off, "few, p_c": exact(2.5)})["good-for-few"].reason == "unexplained"
 
 
 def pair(gain: float, steps: float) -> dict[str, Any]:
@@ -242,11 +256,16 @@ def test_fig_4_1():
         "short path": exact(1.9),
         "path": [50.0, 4.0],
         "room": [1.5, 1.9],
+        "first falls": {"at": tight(6, 8, 10, 12), "per doubling": exact(1.26)},
     }
     found = judged(I_4_1, m)
     assert [v.verdict for v in found.values()] == ["differs", "confirmed", "confirmed"]
     assert "what the path holds" in found["doubles"].reason
-    assert judged(I_4_1, {**m, "short path": exact(1.5)})["doubles"].reason == "unexplained"
+    excluded = judged(I_4_1, {**m, "short path": exact(1.5)})["doubles"]
+    assert excluded.reason == "unexplained" and len(excluded.excluded) == 2
+    falling = {"at": tight(4, 8, 16, 32), "per doubling": exact(2)}
+    first = judged(I_4_1, {**m, "short path": exact(1.5), "first falls": falling})["doubles"]
+    assert "first falls" in first.reason and first.excluded == ()
     assert judged(I_4_1, {**m, "per doubling": exact(2.1)})["doubles"].verdict == "confirmed"
 
 
@@ -254,11 +273,16 @@ def test_fig_4_2_orders_of_magnitude_are_ten_at_least():
     sizes = zip((64, 128, 256, 512, 1000), (1, 2, 3, 4, 5), strict=True)
     m = {"means": {f"{size} KB": exact(rate) for size, rate in sizes}, "ratio": exact(2), "room": 6.0}
     m["at seven"] = tight(300, 150)
+    m |= {"means after": m["means"], "onset": tight(8, 5, 4, 4, 4)}
     found = judged(I_4_2, m)
     assert (found["improves"].verdict, found["seven"].verdict) == ("confirmed", "differs")
     assert "no room" in found["seven"].reason
     assert judged(I_4_2, {**m, "room": 60.0})["seven"].reason == "unexplained"
     assert judged(I_4_2, {**m, "at seven": tight(600, 40)})["seven"].verdict == "confirmed"
+    few = {**m, "means": {**m["means"], "64 KB": exact(9)}}
+    assert "collapse later" in judged(I_4_2, few)["improves"].reason
+    assert judged(I_4_2, {**few, "means after": few["means"]})["improves"].reason == "unexplained"
+    assert judged(I_4_2, {**few, "onset": tight(4, 4, 4, 4, 4)})["improves"].reason == "unexplained"
 
 
 def test_fig_4_3():

@@ -13,6 +13,7 @@ from penstock.experiments.piqi_rcp.completion_rows import P_13B
 from penstock.experiments.piqi_rcp.crowd_rows import P_3, P_13A
 from penstock.experiments.piqi_rcp.join_rows import P_12
 from penstock.experiments.piqi_rcp.linux import moving
+from penstock.experiments.piqi_rcp.operations import counted
 from penstock.experiments.piqi_rcp.piqi_rows import P_8, P_9
 from penstock.experiments.piqi_rcp.qi_rows import P_4, P_5
 from penstock.experiments.piqi_rcp.setup import CHOSEN, exact_limit, taus
@@ -260,11 +261,23 @@ def test_headers_and_work():
     m = {
         "header": {"RCP": 16.0, "XCP": 20.0},
         "work": {"RCP": work(2, 2), "XCP": work(6, 3), "RCP, over bytes": work(2, 1)},
+        "counted": counted(),
     }
     assert differing(P_HDR, m) == {}
     found = differing(P_HDR, {**m, "work": {**m["work"], "RCP": work(1, 0), "XCP": work(6, 8)}})
-    assert "mean round trip" in found.pop("additions-rcp")
-    assert found == dict.fromkeys(("multiplications-rcp", "multiplications-xcp"), "unexplained")
+    assert "mean round trip" in found["additions-rcp"] and "running average" in found["additions-rcp"]
+    assert "running average" in found["multiplications-rcp"]
+    assert "time per packet" in found["multiplications-xcp"]
+    # Formulas that do not give what the routers count say nothing of other forms.
+    run = {"RCP": work(1, 0), "XCP": work(6, 5), "RCP, over bytes": work(2, 2)}
+    found = differing(P_HDR, {**m, "work": run})
+    assert found["multiplications-xcp"] == "unexplained"
+    assert "running average" not in found["multiplications-rcp"]
+    done = counted()
+    assert [done["RCP, running average"], done["XCP, time per packet"]] == [
+        {"additions": 2, "multiplications": 2},
+        {"additions": 6, "multiplications": 3},
+    ]
 
 
 # ---- section VI -------------------------------------------------------------------------------------------

@@ -140,7 +140,9 @@ def incast(**more: Any) -> dict[str, Any]:
         "others less SDC": tight(1.0, 1.0),
         "over SDC at the fewest": tight(1.0, 1.1),
         "RACS over SDC": tight(*[1.1] * k),
-        "SDC's drops": [0.0] * k,
+        "SDC's drops": [0.0] * k, "SACK's drops": tight(*range(k)),
+        "SACK's loss where windows fit": tight(*[0.0] * k), "SACK's loss, RTOmin 200 ms": Estimate.exact(15),
+        "queue in KB, by bytes": {RACS: tight(*[30.0] * k)},
         "loss, by bytes": {name: tight(*range(k)) for name in (SDC, RACS, RCP)},
         "queue, by bytes": {RACS: tight(*[5.0] * k)},
         "RACS's loss less half of SDC's": 0.5,
@@ -165,6 +167,24 @@ def test_incast():
         **{"loss, by bytes": {name: [Estimate.exact(0)] * len(SERVERS) for name in (SDC, RACS, RCP)}}
     )
     assert "paced" in judged(M_47, quiet)["rcp-grows"].reason
+
+
+def test_what_tcp_loses_and_how_long_the_queue_of_racs_is():
+    k = len(SERVERS)
+    falls = incast(loss={**incast()["loss"], SACK: tight(0, 0, 9, 17, 16, 15)})
+    found = judged(M_310, falls)
+    assert "share of the packets sent" in found["tcp-grows"].reason
+    assert "RTOmin" in found["tcp-few"].reason
+    fewer = {**falls, "SACK's drops": tight(0, 0, 9, 17, 16, 15)}
+    assert judged(M_310, fewer)["tcp-grows"].reason == "unexplained"
+    for other in ({"SACK's loss where windows fit": tight(*[3.0] * k)}, {"SACK's loss, RTOmin 200 ms": 1.0}):
+        unhelped = {**falls, **{key: Estimate.exact(v) if v == 1.0 else v for key, v in other.items()}}
+        one = judged(M_310, unhelped)["tcp-few"]
+        assert one.reason == "unexplained" and "RTOmin" in one.excluded[0][0]
+    long_ = incast(**{"queue, by bytes": {RACS: tight(*[57.0] * k)}})
+    assert "count of packets" in judged(M_47, long_)["racs-queue"].reason
+    longer = {**long_, "queue in KB, by bytes": {RACS: tight(*[50.0] * k)}}
+    assert judged(M_47, longer)["racs-queue"].reason == "unexplained"
 
 
 def mix(**more: Any) -> dict[str, Any]:

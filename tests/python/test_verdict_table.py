@@ -2,17 +2,22 @@
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from penstock import ledger
-from penstock.ledger import pinned
+from penstock.ledger import pinned, search
 
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "verdicts.py"
 spec = importlib.util.spec_from_file_location("verdicts", TOOL)
 verdicts = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(verdicts)
+
+# What may be said of a claim that differs: where it holds, that it does nowhere, or that the search's shorter
+# runs judge otherwise, with the share of the space where it holds. Neither "open" nor nothing at all.
+SAID = ("holds when", "holds by no", "holds in none", "nowhere", "the search's shorter runs")
 
 
 def test_the_readme_says_what_is_pinned():
@@ -51,6 +56,50 @@ def test_claims_that_differ_count_by_what_was_found_elsewhere(monkeypatch):
     monkeypatch.setattr(verdicts.holding, "words", lambda row, claim, verdict: texts[claim])
     kinds = list(verdicts.ELSEWHERE)
     assert verdicts.elsewhere(("dt-dctcp",)) == {kinds[0]: 1, kinds[1]: 1, verdicts.UNSEARCHED: 1}
+
+
+def test_every_claim_that_differs_says_where_it_holds_or_that_it_does_nowhere():
+    """With the parameters that were searched and at least 64 points that have a result; never of ranges that
+    are not the present ones.
+    """
+    number = re.compile(r"(\d+) points of ([\w.]+)")
+    lacking = []
+    for paper in ledger.PAPERS:
+        known = pinned.load(paper)
+        for row in (row for row in ledger.rows() if row.paper == paper):
+            for claim in row.claims:
+                pins = (known.get(length, {}).get(f"{row.id}/{claim.id}", {}) for length in pinned.LENGTHS)
+                if all(pin.get("verdict") != ledger.DIFFERS for pin in pins):
+                    continue
+                words = verdicts.holding.words(row, claim.id, verdict=ledger.DIFFERS)
+                said = any(words.startswith(begins) for begins in SAID)
+                points = number.search(words)
+                if not said or points is None or int(points[1]) < search.LEAST_POINTS:
+                    lacking.append(f"{row.id}/{claim.id}: {words[:80]}")
+    assert not lacking, f"penstock reproduce ROW --search --pin: {lacking}"
+
+
+def test_claims_that_differ_count_by_their_reason(monkeypatch):
+    one = next(row for row in ledger.rows() if row.id == "D-9")
+    a, b, c, *_ = (f"D-9/{claim.id}" for claim in one.claims)
+    known = {
+        "quick": {
+            a: {"verdict": "differs", "because": "a cause"},
+            b: {"verdict": "differs", "because": "one choice"},
+            c: {"verdict": "confirmed"},
+        },
+        "full": {b: {"verdict": "differs", "because": "unexplained"}, c: {"verdict": "differs"}},
+    }
+    monkeypatch.setattr(ledger, "rows", lambda: [one])
+    monkeypatch.setattr(pinned, "load", lambda paper: known)
+    found = verdicts.explained("dt-dctcp")
+    assert found == {"a cause": 1, "unexplained": 1, verdicts.UNPINNED: 1}, "the full length counts"
+
+
+def test_the_page_on_the_ledger_says_what_is_known_of_claims_that_differ():
+    text = verdicts.SEEDED.read_text(encoding="utf-8")
+    new = verdicts.renewed(text, verdicts.differences(), verdicts.DIFFERING)
+    assert text == new, "renew it: tools/verdicts.py write"
 
 
 def test_a_readme_without_a_place_for_them_is_refused(tmp_path):

@@ -476,13 +476,14 @@ def main() -> None:
                 f"{law:12} {name:42} {stops} stops, {same} of {len(given)} frames, {equal} of 16 ends",
                 flush=True,
             )
-    for law in ("dcqcn", "dcqcn_paper"):
-        stars = [incast(law, "2M", run=run) for run in range(1, 11)]
+    for law, planned in itertools.product(("dcqcn", "dcqcn_paper"), (True, False)):
+        stars = [incast(law, "2M", Rules(planned=planned), run) for run in range(1, 11)]
         of = [sum(stops for _, _, stops in star.frames) for star in stars]
         last = [max(star.ends.values()) / 1e3 for star in stars]
         mean, spread = statistics.mean(last), statistics.stdev(last)
         told = f"mean {statistics.mean(of):.1f}, last {mean:.1f} us, standard deviation {spread:.1f}"
-        print(f"{law}: runs 1 to 10: stops {of}, {told}", flush=True)
+        name = "all as there" if planned else "arrivals by link"
+        print(f"{law}, {name}: runs 1 to 10: stops {of}, {told}", flush=True)
     for law in ("hpcc", "dcqcn"):
         end = ends(f"b_buf32M_{law}")
         for name, rules in list(alone.items())[:2]:

@@ -17,9 +17,6 @@ pytestmark = [
     pytest.mark.skipif(not ref.FOLDER.is_dir(), reason="PENSTOCK_RDMA_REFERENCE names no directory"),
 ]
 
-# With the reference's own draws: one packet goes before another one, and the draws of all behind it change.
-DRAWN_MISSES = {24}
-
 
 @cache
 def shards() -> dict[int, tuple[str, float, float, float]]:
@@ -56,16 +53,11 @@ def test_tail_of_the_error_of_a_flow() -> None:
     assert len(missed) <= 6
 
 
-@pytest.mark.parametrize("number", sorted(ref.seed_spread()) if ref.FOLDER.is_dir() else [])
-def test_random_marks_by_the_reference_s_own_draws(number: int) -> None:
-    """Then at most 5 % at the 99th percentile, nearly every flow to the nanosecond, mean within 1 %."""
-    _, reference, own = ref.shard(number, drawn=True)
-    off = np.abs(own / reference - 1)
-    assert own.mean() == pytest.approx(reference.mean(), rel=0.01)
-    assert np.median(off) < 2e-4
-    assert (np.percentile(off, 99) > 0.05) == (number in DRAWN_MISSES)
-    count, _ = ref.moved(number, drawn=True)
-    assert number in DRAWN_MISSES or count <= 0.07 * len(own)
+@pytest.mark.parametrize("number", ref.shard_numbers() if ref.FOLDER.is_dir() else [])
+def test_every_flow_of_every_shard(number: int) -> None:
+    """With random marks by the reference's own draws: all within the 2 ns by which its own runs differ."""
+    count, own = ref.moved(number, drawn=True)
+    assert (count, len(own) in (200, 300)) == (0, True)
 
 
 @pytest.mark.parametrize("number", [34, 64, 96])

@@ -86,6 +86,11 @@ pub trait QueueDiscipline {
     fn wants_dequeue(&self) -> bool {
         false
     }
+    /// While what it is asked about holds no more bytes than this, the packet in question included, it accepts, learns nothing and draws
+    /// nothing (asked once): a port need not ask it then. 0 where it may always have a say.
+    fn silent_bytes(&self) -> u64 {
+        0
+    }
     /// A switch has made a pause frame, at whichever of its ports. For who repeats the draws of another simulator.
     fn on_pause_frame(&mut self) {}
     /// The number of the port it is at; told once, before the first packet. For who has to name it.

@@ -135,8 +135,8 @@ fn run_fabric(kind: &str, n: u32, hops: u64) -> u64 {
         let arrival = fabric.arrive(now, port, &mut seg);
         if arrival.next != Time::NEVER {
             heap.push(arrival.next, port);
-            if let Some(next) = heap.upcoming(0) {
-                fabric.ports()[next as usize].prefetch();
+            if let Some(next) = heap.ahead::<1>() {
+                fabric.ports()[next.port(0) as usize].prefetch();
             }
         }
         if let Some(mut cell) = arrival.packet() {

@@ -254,13 +254,13 @@ impl Forwarding {
         let group = self.tables.groups[self.tables.find(node, cell.to) as usize];
         let mut entropy = cell.entropy;
         match group.len {
-            1 => Some((group.first, entropy)),
-            n if n > 1 && self.digits => {
-                let port = self.tables.take_digit(group, &mut entropy);
+            0 => None,
+            _ if self.digits => {
+                let port = self.tables.look_at_digit(group, &mut entropy);
                 Some((port, entropy))
             }
-            n if n > 1 => self.guess_hash(node, group, cell),
-            _ => None,
+            1 => Some((group.first, entropy)),
+            _ => self.guess_hash(node, group, cell),
         }
     }
     #[inline(never)]

@@ -44,6 +44,8 @@ pub(crate) mod flag {
     pub const ASKED: u8 = 8;
     /// The packet in service takes no room in a shared buffer ([`crate::config::Accounting::UntilTaken`]).
     pub const TAKEN: u8 = 16;
+    /// Those of [`ASKED`] are rules at dequeue, which have nothing to say while the port holds no more than [`super::Port::clear_bytes`].
+    pub const SILENT: u8 = 32;
 }
 
 /// What a port that is not plain has to look at, a bit each.
@@ -278,9 +280,11 @@ impl Port {
         ] {
             self.hooks |= if there { bit } else { 0 };
         }
-        let asks = hook::CONTROLLER | hook::LOSS | hook::DEQUEUE;
+        let mut clear = false;
         if let Some(served) = &mut self.served {
-            served.find_clear(&self.rule, self.hooks & asks != 0);
+            served.find_clear(&self.rule, self.hooks & (hook::CONTROLLER | hook::LOSS) != 0);
+            self.clear_bytes = self.limit_bytes.min(self.mark_bytes).min(served.silent);
+            clear = served.is_clear();
         }
         let asks = matches!(self.rule, Rule::Other(_));
         self.mode = match self.hooks {
@@ -297,6 +301,7 @@ impl Port {
             (flag::DIRECT, alone && self.mode != Mode::Served),
             (flag::ALONE, alone && self.mode == Mode::Served),
             (flag::ASKED, self.hooks & asked != 0),
+            (flag::SILENT, clear && self.hooks & asked == hook::DEQUEUE),
         ] {
             self.flags |= if so { bit } else { 0 };
         }

@@ -66,7 +66,8 @@ impl Port {
     /// Whether the port cuts the payload of some packets off, and this one has some.
     #[inline]
     pub(crate) fn trims(&self, cell: &Cell) -> bool {
-        cell.has_payload() && self.served.as_ref().is_some_and(|s| s.trims)
+        // In this order: whether the next packet has payload, no processor can foresee.
+        self.served.as_ref().is_some_and(|s| s.trims) && cell.has_payload()
     }
     /// What would remain of a packet if the port cut its payload off; `None` when it would not.
     pub(crate) fn header_of(&self, cell: &Cell) -> Option<Cell> {

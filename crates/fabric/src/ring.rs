@@ -1,6 +1,7 @@
 //! The ring of a link: cells in the order in which they leave.
 
 use crate::cell::Cell;
+use crate::fetch::prefetch_at;
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -24,12 +25,15 @@ impl Ring {
     }
     #[inline]
     pub fn at(&self, i: u32) -> &Cell {
-        &self.slots[i as usize & (self.slots.len() - 1)]
+        // SAFETY: as in [`Self::at_mut`].
+        unsafe { self.slots.get_unchecked(i as usize & (self.slots.len() - 1)) }
     }
     #[inline]
     pub fn at_mut(&mut self, i: u32) -> &mut Cell {
         let mask = self.slots.len() - 1;
-        &mut self.slots[i as usize & mask]
+        // SAFETY: there are eight slots at first and twice as many after each [`Self::grow`], never none; what is left of a number when
+        // it is masked by their count less one is at most that.
+        unsafe { self.slots.get_unchecked_mut(i as usize & mask) }
     }
     /// Nothing waits, is in service or on the wire.
     #[inline]
@@ -56,8 +60,7 @@ impl Ring {
         if self.len() as usize == self.slots.len() {
             self.grow();
         }
-        let mask = self.slots.len() - 1;
-        let slot = &mut self.slots[self.tail as usize & mask];
+        let slot = self.at_mut(self.tail);
         *slot = *cell;
         slot.time = time;
         self.tail = self.tail.wrapping_add(1);
@@ -129,6 +132,11 @@ impl Line {
     #[inline]
     pub fn first(&self) -> &Cell {
         &self.slots[self.slot(self.head)]
+    }
+    /// Asks the processor to fetch it, if there is one.
+    #[inline]
+    pub fn prefetch_first(&self) {
+        prefetch_at(self.slots.as_ptr().wrapping_add(self.slot(self.head)));
     }
     /// Takes the first cell, which has been read; there must be one.
     #[inline]

@@ -73,6 +73,15 @@ impl QueueDiscipline for Rule {
             _ => false,
         }
     }
+    fn silent_bytes(&self) -> u64 {
+        match self {
+            Rule::DropTail => u64::MAX,
+            Rule::Threshold(Amount::Packets(_)) => 0,
+            // What a packet finds is less than what is there with it.
+            Rule::Threshold(Amount::Bytes(k)) => k.saturating_sub(1),
+            Rule::AtDequeue(other) | Rule::Other(other) => other.silent_bytes(),
+        }
+    }
     fn on_pause_frame(&mut self) {
         if let Rule::AtDequeue(other) | Rule::Other(other) = self {
             other.on_pause_frame();

@@ -28,14 +28,17 @@ pub(crate) struct Served {
     pub open: u8,
     /// Bit per priority that is paused.
     pub paused: u8,
-    /// A packet that finds room is queued without a question: nobody has a say but the port's threshold.
+    /// A packet that finds room is queued without a question: nobody has a say but the port's threshold, while the port holds no more
+    /// bytes than `silent`.
     clear: bool,
     /// Some packets may be trimmed ([`Self::trim`], which is far from here in memory).
     pub trims: bool,
+    /// While the port holds no more bytes than this with the packet, rules have nothing to say and no priority is full.
+    pub silent: u64,
     pub waiting: Waiting,
     pub classes: [ClassConfig; PRIORITIES],
     pub trim: Option<Trim>,
-    /// The port's rule, or one of a class, decides at dequeue too.
+    /// The rule of a class decides at dequeue too.
     pub dequeue_rules: bool,
     pub class_rules: bool,
     pub class_limits: bool,
@@ -56,6 +59,7 @@ impl Served {
             paused: 0,
             clear: false,
             trims: service.trim.is_some(),
+            silent: u64::MAX,
             waiting: Waiting::new(service.scheduler),
             dequeue_rules: classes.iter().any(|c| c.rule.wants_dequeue()),
             class_rules: classes.iter().any(|c| !matches!(c.rule, Rule::DropTail)),
@@ -85,10 +89,23 @@ impl Served {
     pub fn find_open(&mut self) {
         self.open = if self.down { 0 } else { !self.paused };
     }
-    /// Finds whether a packet is clear at a port with such a rule, when some hook of it asks or none.
+    /// Finds whether a packet is clear at a port with such a rule, when some hook of it asks or none, and while the port holds how much.
     pub fn find_clear(&mut self, rule: &Rule, hooked: bool) {
-        let asked = hooked || self.class_rules || self.class_limits || self.down;
-        self.clear = !asked && matches!(rule, Rule::DropTail | Rule::Threshold(_));
+        let of_class = |c: &ClassConfig| match c.limit_packets {
+            u32::MAX => c.limit_bytes.min(c.rule.silent_bytes()),
+            _ => 0,
+        };
+        let of_port = match rule {
+            // The port knows it as its own.
+            Rule::Threshold(_) => u64::MAX,
+            other => other.silent_bytes(),
+        };
+        self.silent = self.classes.iter().map(of_class).fold(of_port, u64::min);
+        self.clear = !(hooked || self.down) && self.silent > 0;
+    }
+    /// See [`flag::SILENT`].
+    pub fn is_clear(&self) -> bool {
+        self.clear
     }
     /// Of a priority, packets and bytes in a port where all these have been taken for service and are not gone.
     pub fn held<'a>(&self, priority: u8, serving: impl Iterator<Item = &'a Cell>) -> (u32, u64) {
@@ -150,7 +167,7 @@ impl Port {
     /// instant.
     #[inline(always)]
     pub(crate) fn advance_served<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
-        if self.flags & flag::ASKED == 0 {
+        if !self.asks_now() {
             if self.free_at <= now {
                 self.replay::<{ asks::NOBODY }, S>(now, seg, fx);
             }
@@ -159,6 +176,13 @@ impl Port {
         } else if self.free_at <= now {
             self.replay::<{ asks::TELEMETRY }, S>(now, seg, fx);
         }
+    }
+    /// Somebody sees packets of a port that schedules when they are chosen or leave. Until the next one comes the port holds what it does
+    /// now, or less.
+    #[inline(always)]
+    fn asks_now(&self) -> bool {
+        let silent = self.flags & flag::SILENT != 0 && self.queue_bytes <= self.clear_bytes;
+        self.flags & flag::ASKED != 0 && !silent
     }
     #[inline(never)]
     fn advance_hooked<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
@@ -204,7 +228,7 @@ impl Port {
     ) -> Option<(Cell, Time)> {
         // Where nobody sees a choice or a departure when it takes place, they are looked for when the next arrival depends on them.
         let seen = hook::DEQUEUE | hook::DEPARTURES | hook::TELEMETRY;
-        let seen = self.flags & flag::ASKED != 0 && self.hooks & seen != 0;
+        let seen = self.asks_now() && self.hooks & seen != 0;
         if seen || self.ring.len() < 2 || self.ring.head == self.ring.departing {
             self.advance_served(now.0, seg, fx);
         }
@@ -471,7 +495,8 @@ impl Port {
         let marked;
         let mut cell = cell;
         if self.queue_packets >= self.below || self.queue_bytes + bytes > self.clear_bytes {
-            if self.queue_packets >= self.limit_packets || self.queue_bytes + bytes > self.limit_bytes {
+            let room = self.limit_bytes.min(served.silent);
+            if self.queue_packets >= self.limit_packets || self.queue_bytes + bytes > room {
                 return None;
             }
             if self.queue_packets >= self.mark_packets || self.queue_bytes >= self.mark_bytes {

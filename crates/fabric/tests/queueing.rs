@@ -3,8 +3,8 @@
 mod common;
 
 use common::stream;
-use penstock_core::Stream;
-use penstock_fabric::{Arena, Cell, Effects, Offered, Port, PortConfig, Scheduler, Service};
+use penstock_core::{Backlog, Ecn, Packet, QueueDiscipline, Stream, Verdict};
+use penstock_fabric::{Arena, Cell, Effects, Offered, Port, PortConfig, Rule, Scheduler, Service, Trim};
 use penstock_units::{Dur, Rate, Time};
 
 /// 8 Gb/s: a byte takes a nanosecond.
@@ -104,5 +104,103 @@ fn a_scheduling_fifo_is_the_plain_fifo() {
         let a = waiting(port(None), load, 0.0, true, &mut stream(300));
         let b = waiting(port(service), load, 0.0, true, &mut stream(300));
         assert_eq!(a, b);
+    }
+}
+
+/// Marks on a line between two numbers of bytes; by `tells` it says below which it has nothing to say.
+struct Line {
+    from: u64,
+    to: u64,
+    dequeue: bool,
+    tells: bool,
+}
+
+impl Line {
+    fn judge(&self, bytes: u64, rng: &mut Stream) -> Verdict {
+        let over = bytes.saturating_sub(self.from) as f64;
+        match over > 0.0 && rng.uniform() < over / (self.to - self.from) as f64 {
+            true => Verdict::Mark,
+            false => Verdict::Accept,
+        }
+    }
+}
+
+impl QueueDiscipline for Line {
+    fn admit(&mut self, _: Time, q: &Backlog, _: &Packet, _: bool, rng: &mut Stream) -> Verdict {
+        if self.dequeue {
+            Verdict::Accept
+        } else {
+            self.judge(q.bytes, rng)
+        }
+    }
+    fn on_dequeue(&mut self, _: Time, _: Dur, left: &Backlog, rng: &mut Stream) -> Verdict {
+        if self.dequeue {
+            self.judge(left.bytes, rng)
+        } else {
+            Verdict::Accept
+        }
+    }
+    fn wants_dequeue(&self) -> bool {
+        self.dequeue
+    }
+    fn silent_bytes(&self) -> u64 {
+        if self.tells {
+            self.from
+        } else {
+            0
+        }
+    }
+}
+
+#[test]
+fn a_port_that_asks_only_where_somebody_may_speak_is_the_one_that_always_asks() {
+    for (dequeue, of_class, load) in
+        [(true, true, 0.7), (true, false, 0.95), (false, true, 0.95), (false, false, 0.7)]
+    {
+        let run = |tells: bool| {
+            let rule: Box<dyn QueueDiscipline + Send> =
+                Box::new(Line { from: 30_000, to: 60_000, dequeue, tells });
+            let rule = if dequeue { Rule::AtDequeue(rule) } else { Rule::Other(rule) };
+            let mut service = Service { scheduler: Scheduler::Strict, ..Service::default() };
+            service.classes[0].limit_bytes = 80_000;
+            service.classes[7].limit_bytes = 40_000;
+            service.trim = Some(Trim { bytes: 64, priority: 7, tail: 0.5 });
+            let mut config = PortConfig::plain(RATE, Dur::micros(20), stream(0));
+            if of_class {
+                service.classes[0].rule = rule;
+            } else {
+                config.rule = rule;
+            }
+            config.service = Some(Box::new(service));
+            config.limit_bytes = 100_000;
+            config.measured = true;
+            let mut port = Port::new(0, config).unwrap();
+            let (mut seg, mut fx, mut rng) = (Arena::new(false), Effects::default(), stream(7));
+            let (mut seen, mut event, mut t) = (Vec::new(), None::<Time>, 0.0);
+            for i in 0..30_000u32 {
+                t += rng.exponential(SERVICE / load);
+                let now = Time((t * 1000.0) as u64);
+                while let Some(at) = event.filter(|e| *e <= now) {
+                    let arrival = port.arrive(at, &mut seg, &mut fx);
+                    seen.extend(arrival.packet().map(|c| (at, c.packet, c.bytes, c.ecn())));
+                    event = Some(arrival.next).filter(|t| *t != Time::NEVER);
+                }
+                let slot = seg.alloc();
+                let bytes = (rng.exponential(SERVICE) + 65.0) as u32;
+                let priority = if rng.uniform() < 0.2 { 7 } else { 0 };
+                let cell = Cell::new(slot, bytes).with_priority(priority).with_ecn(Ecn::Ect0).with_payload();
+                match port.offer(now, cell, &mut seg, &mut fx) {
+                    Offered::Queued(head) | Offered::Trimmed(head) => event = event.or(head),
+                    Offered::Dropped(_) => seen.push((now, i, 0, Ecn::NotEct)),
+                }
+                fx.clear();
+            }
+            port.advance(Time((t * 1000.0) as u64), &mut seg, &mut fx);
+            (seen, port.stats())
+        };
+        let (asked, told) = (run(false), run(true));
+        let marks = asked.0.iter().filter(|(.., ecn)| *ecn == Ecn::Ce).count();
+        assert!(marks > 300 && marks < asked.0.len() / 2, "{marks} of {}", asked.0.len());
+        assert!(asked == told, "at dequeue {dequeue}, of a class {of_class}: {:?}, {:?}", asked.1, told.1);
     }
 }

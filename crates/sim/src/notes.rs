@@ -1,5 +1,6 @@
 //! What is known about a run before it starts and would mislead whoever reads its numbers: one line each.
 
+use crate::fabric_options::left_out;
 use crate::scenario::Common;
 use crate::setup::Setup;
 use crate::topology::{Link, NodeKind};
@@ -135,33 +136,34 @@ pub fn contradictions(p: &Params, c: &Common, setup: &Setup) -> Vec<String> {
         }
     }
     notes.extend(low_threshold(p, setup));
-    notes.extend(needs_of_one(setup));
+    notes.extend(needs_of_some(p, setup));
     notes
 }
 
-/// Ports that are as one protocol of several needs them.
-fn needs_of_one(setup: &Setup) -> Option<String> {
+/// Ports that are as some protocols of several need them.
+fn needs_of_some(p: &Params, setup: &Setup) -> Vec<String> {
     let open =
         |l: &&Link| setup.topology.nodes[l.from as usize].kind == NodeKind::Switch && !setup.fabric.asked(l);
-    setup.topology.links.iter().find(open)?;
-    let name = |i: usize| setup.protocol_names[i].split(':').next().unwrap_or_default();
+    let Some(link) = setup.topology.links.iter().find(open) else { return Vec::new() };
+    let of = |i: usize| setup.protocol_names[i].split(':').next().unwrap_or_default();
     let (asking, others): (Vec<usize>, Vec<usize>) =
         (0..setup.protocols.len()).partition(|i| setup.protocols[*i].0.link.is_some());
-    let first = name(*asking.first()?);
-    let different =
-        |list: &[usize]| list.iter().map(|i| name(*i)).filter(|n| *n != first).collect::<BTreeSet<_>>();
-    let (second, others) = (different(&asking), different(&others));
+    let names = |list: &[usize]| list.iter().map(|i| of(*i)).collect::<BTreeSet<_>>();
     let list = |names: &BTreeSet<&str>| names.iter().copied().collect::<Vec<_>>().join(", ");
-    match (second.is_empty(), others.is_empty()) {
-        (false, _) => Some(format!(
-            "all ports of switches are as protocol {first} needs them, and {} needs others: it does not get them in this run",
-            list(&second)
-        )),
-        (true, false) => {
-            Some(format!("all ports of switches are as protocol {first} needs them, for {} too", list(&others)))
-        }
-        (true, true) => None,
-    }
+    let (asking, mut others) = (names(&asking), names(&others));
+    others.retain(|name| !asking.contains(name));
+    let verb = if asking.len() == 1 { "needs" } else { "need" };
+    let for_others = (!asking.is_empty() && !others.is_empty()).then(|| {
+        format!(
+            "all ports of switches are as protocol {} {verb} them, for {} too",
+            list(&asking),
+            list(&others)
+        )
+    });
+    let left = left_out(setup, link, !p.is_given("pfc")).into_iter().map(|name| {
+        format!("ports of switches are as the first set of parameters of its protocol needs them, not as {name} does")
+    });
+    for_others.into_iter().chain(left).collect()
 }
 
 /// The default K beside a protocol that cuts by the share of marks, where the port needs more (DCTCP, SIGCOMM 2010,

@@ -181,9 +181,11 @@ impl Setup {
     pub fn own_stack(&self) -> Option<usize> {
         self.protocols.iter().position(|(suite, _)| suite.stack.is_some())
     }
-    /// What the first protocol of the run that needs something of switches' ports needs of them; it is given to all ports.
-    pub fn needs(&self) -> Option<&BuildLink> {
-        self.protocols.iter().find_map(|(suite, _)| suite.link.as_ref())
+    /// The protocols of the run that need something of switches' ports, and what; all ports are given all of it.
+    pub fn needs(&self) -> impl Iterator<Item = (&str, &BuildLink)> {
+        let name = |i: usize| self.protocol_names.get(i).map_or("", String::as_str);
+        let numbered = self.protocols.iter().enumerate();
+        numbered.filter_map(move |(i, (suite, _))| Some((name(i), suite.link.as_ref()?)))
     }
     /// What a link tells a protocol of the run.
     pub fn facts(&self, link: &Link) -> LinkFacts {

@@ -236,3 +236,72 @@ fn a_run_has_one_kind_of_telemetry_and_an_own_clock_its_own_accounting() {
     assert_eq!(pauses(""), sent);
     assert_ne!(pauses(",pfc_accounting=until-taken"), sent);
 }
+
+/// Two hosts of the first protocol and two of the second into one host of a star.
+fn side_by_side_toml(first: &str, second: &str, keys: &str) -> String {
+    format!(
+        "scenario = \"custom\"\ntopology = \"star:5\"\nlink_rate = \"10Gbps\"\nlink_delay = \"1us\"\nduration = \"6ms\"\n\
+         protocol = \"{first}\"\n{keys}[[workload]]\nkind = \"flows\"\nfrom = \"h[0-1]\"\nto = \"h4\"\nsize = \"2KB\"\n\
+         [[workload]]\nkind = \"flows\"\nfrom = \"h[2-3]\"\nto = \"h4\"\nsize = \"2MB\"\nstart = \"1ms\"\nprotocol = \"{second}\"\n"
+    )
+}
+fn side_by_side(first: &str, second: &str, keys: &str) -> Result<Outcome, String> {
+    let text = side_by_side_toml(first, second, keys);
+    let document: Value = json!({ "toml": text, "base_dir": ".", "seed": 1 });
+    let run = resolve(&document.to_string()).and_then(|r| r.run(0, &Progress::default()));
+    run.map_err(|e| e.to_string())
+}
+
+/// The finding: the needs of the first protocol that had any were met, so HPCC behind DCQCN kept the line rate without telemetry, and
+/// DCQCN behind HPCC without marks.
+#[test]
+fn every_protocol_of_a_run_gets_what_it_needs_of_switches() {
+    for (first, second) in
+        [("hpcc", "hpcc"), ("dcqcn", "hpcc"), ("pias", "hpcc"), ("dctcp-roce:priority=4", "hpcc")]
+    {
+        let o = side_by_side(first, second, "").unwrap();
+        println!("{second} behind {first}: {:?}", o.summary);
+        assert_eq!((value(&o, "flows_completed"), value(&o, "drops")), (4.0, 0.0));
+        // Two windows of a whole pipe stand there where nothing is told.
+        let queue = value(&o, "queue_mean_packets");
+        assert!(queue < 2.0, "{second} behind {first}: {queue} packets");
+    }
+    let marks = |first| value(&side_by_side(first, "dcqcn", "").unwrap(), "ce_marks");
+    assert!(marks("dcqcn") > 0.0);
+    assert_eq!(marks("hpcc"), marks("dcqcn"));
+}
+
+#[test]
+fn what_no_port_can_be_for_two_protocols_is_refused() {
+    let refused = |first, second, keys| side_by_side(first, second, keys).err().unwrap_or_default();
+    let says = |text: String, with: &str| assert!(text.contains(with), "{text}");
+    says(
+        refused("dcqcn", "dctcp-roce", ""),
+        "protocol = \"dctcp-roce\": needs other ports of switches than protocol dcqcn of the run: they differ in the discipline of priority 3 (",
+    );
+    says(
+        refused("homa", "pfabric", ""),
+        "protocol = \"pfabric\": needs other ports of switches than protocol homa of the run: they differ in their order of service, and a port has one",
+    );
+    says(
+        refused("dcqcn", "nscc", ""),
+        "protocol = \"nscc\": needs other ports of switches than protocol dcqcn of the run: they differ in a limit, which drops packets of a priority without loss",
+    );
+    says(
+        refused("hpcc", "timely:pfc_alpha=0.5", ""),
+        "protocol = \"timely:pfc_alpha=0.5\": needs pause frames at other thresholds than protocol hpcc of the run",
+    );
+    // The scenario's own keys decide.
+    for (first, second, keys) in [
+        ("dcqcn", "dctcp-roce", "schedule = \"strict\"\n"),
+        ("hpcc", "timely:pfc_alpha=0.5", "pfc = \"off\"\n"),
+        ("dcqcn", "dctcp-roce:priority=4", ""),
+    ] {
+        assert_eq!(refused(first, second, keys), "");
+    }
+    // Two sets of parameters of one protocol: the first decides, and that is said.
+    let text = side_by_side_toml("dcqcn", "dcqcn:kmin=20KB", "");
+    let notes = resolve(&json!({ "toml": text, "base_dir": ".", "seed": 1 }).to_string()).unwrap().notes;
+    let said = "ports of switches are as the first set of parameters of its protocol needs them, not as dcqcn:kmin=20KB does";
+    assert!(notes.iter().any(|note| note == said), "{notes:?}");
+}

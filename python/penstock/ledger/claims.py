@@ -88,7 +88,8 @@ def repeated(claim: Claim, row: str, where: str) -> Claim:
 
 @dataclass(frozen=True)
 class Cause:
-    """Why claims do not hold: a sentence that is printed only where its own experiment supports it.
+    """Why claims do not hold: a sentence that is printed as a reason only where its own experiment supports
+    it. Where no cause of a claim is supported it is unexplained, and these were tried and excluded.
 
     `text` holds in general and names no number; `evidence` has the numbers of this run, which `holds`
     compares. `of` are the claims it explains, all of the row when empty.
@@ -99,12 +100,22 @@ class Cause:
     evidence: Callable[[Measurement], str] = field(repr=False)
     of: tuple[str, ...] = ()
 
+    def tried(self, measurement: Measurement) -> str:
+        """The evidence of an experiment that does not support the cause; "" where the measurement has no such
+        numbers, as the shortest runs may: then nothing was tried.
+        """
+        try:
+            return self.evidence(measurement)
+        except (LookupError, ValueError, ArithmeticError):
+            return ""
+
 
 @dataclass(frozen=True)
 class Judged:
     """A claim with its verdict; `value` are the numbers it rests on. `because` has each reason's sentence
-    with its evidence apart, `reason` is both in one text. `alone` is the verdict of these runs where what is
-    pinned of others made it another.
+    with its evidence apart, `reason` is both in one text. `excluded` are the causes of an unexplained claim
+    that were tried and that this run does not support, with what it says of them. `alone` is the verdict of
+    these runs where what is pinned of others made it another.
     """
 
     claim: Claim
@@ -114,6 +125,7 @@ class Judged:
     reason: str = ""
     holds_when: str = ""
     because: tuple[tuple[str, str], ...] = ()
+    excluded: tuple[tuple[str, str], ...] = ()
     alone: str = ""
 
     def document(self) -> dict[str, Any]:
@@ -130,6 +142,7 @@ class Judged:
             "where": self.claim.where,
             "quote": self.claim.quote,
             "reason": self.reason,
+            "excluded": [{"text": text, "evidence": evidence} for text, evidence in self.excluded],
             **({"same_as": self.claim.same_as} if self.claim.same_as else {}),
             "value": plain(self.value),
         }
@@ -190,8 +203,12 @@ class Row:
         because = tuple(
             (cause.text, cause.evidence(measurement)) for cause in fitting if cause.holds(measurement)
         )
+        if not because:
+            tried = ((cause.text, cause.tried(measurement)) for cause in fitting)
+            excluded = tuple((text, evidence) for text, evidence in tried if evidence)
+            return replace(judged, reason=UNEXPLAINED, because=((UNEXPLAINED, ""),), excluded=excluded)
         said = "; ".join(f"{text} ({evidence})" for text, evidence in because)
-        return replace(judged, reason=said or UNEXPLAINED, because=because or ((UNEXPLAINED, ""),))
+        return replace(judged, reason=said, because=because)
 
 
 def verdict_of(judged: Sequence[Judged]) -> str:

@@ -108,8 +108,10 @@ def _words(entry: Mapping[str, Any], what: Mapping[str, Any], verdict: str) -> s
     space_of += f", undecided in {unclear:.0%}" if unclear else ""
     if {verdict, chosen} == {CONFIRMED, DIFFERS}:
         at = f"at the chosen values it {'holds' if chosen == CONFIRMED else 'differs'} there"
+        rule = f"; best described by {what['rule']}" if what["rule"] else ""
         return (
             f"the search's shorter runs do not bear this out: {at}, and it holds in {held:.0%} of {space_of}"
+            f"{rule}"
         )
     if (verdict if verdict in (CONFIRMED, DIFFERS) else chosen) == CONFIRMED:
         # The share of what was decided: an interval that was too wide speaks neither for nor against.

@@ -178,7 +178,7 @@ def _by_one_choice(row: Row, one: Judged) -> Judged:
     if not changes:
         return one
     because = ((holding.ONE_CHOICE, changes),)
-    return replace(one, reason=f"{holding.ONE_CHOICE} ({changes})", because=because)
+    return replace(one, reason=f"{holding.ONE_CHOICE} ({changes})", because=because, excluded=())
 
 
 def _at_quick_length(row: Row, one: Judged) -> Judged:
@@ -198,7 +198,9 @@ def _over_seeds(row: Row, one: Judged, length: str) -> Judged:
 
 
 def _undecided(one: Judged, why: str) -> Judged:
-    return replace(one, verdict=UNDECIDED, reason=why, because=((why, ""),), alone=one.alone or one.verdict)
+    because = ((why, ""),)
+    alone = one.alone or one.verdict
+    return replace(one, verdict=UNDECIDED, reason=why, because=because, excluded=(), alone=alone)
 
 
 def _measured(claims: Sequence[Judged]) -> str:

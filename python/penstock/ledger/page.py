@@ -52,6 +52,7 @@ class ClaimView:
     verdict: str
     measured: str
     because: Sequence[tuple[str, Sequence[str]]]
+    excluded: Sequence[tuple[str, Sequence[str]]]
     holds_when: str
     gauge: Markup
     map: Markup
@@ -226,6 +227,7 @@ def _claim(v: Verdict, one: Judged, row: str) -> ClaimView:
         one.measured,
         [(_sentence(text), _parts(evidence)) for text, evidence in one.because]
         or ([(_sentence(one.reason), [])] if one.reason else []),
+        [(_sentence(text), _parts(evidence)) for text, evidence in one.excluded],
         one.holds_when,
         marks.gauge(one),
         Markup("") if found is None else marks.map_svg(found),
@@ -237,7 +239,7 @@ def _missing(v: Verdict, claim: Claim, row: str) -> ClaimView:
     """A claim of a row that was not run."""
     where, none = f"{row}-{slug(claim.id)}", Markup("")
     return ClaimView(
-        where, claim, NOT_RUN, "", [], holding.words(v.row, claim.id), none, none, slug(claim.same_as)
+        where, claim, NOT_RUN, "", [], [], holding.words(v.row, claim.id), none, none, slug(claim.same_as)
     )
 
 

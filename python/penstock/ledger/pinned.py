@@ -1,11 +1,12 @@
 """Pinned verdicts: every claim's verdict and numbers at both lengths, committed, and compared with a new run.
 
 `pinned.json` beside a paper's rows: length -> claim ("D-10/rise") -> `verdict` and `value`, of runs with seed
-1. A verdict that changed, or a number that left the interval it was pinned with, is a result that moved: find
-out why, then pin anew and say so in CHANGELOG.md. Under "seeds", length -> claim -> seed -> the verdict of
-these runs alone: a claim on which seeds do not agree is undecided, whatever each of them says. Under
-"seconds", length -> row -> the processor time that measuring it took when it was pinned, from which the next
-reproduction says how long it will take.
+1, and of a claim that differs `because`: `a cause` of its row, `one choice` that the paper leaves open, or
+`unexplained`. A verdict that changed, or a number that left the interval it was pinned with, is a result that
+moved: find out why, then pin anew and say so in CHANGELOG.md. Under "seeds", length -> claim -> seed -> the
+verdict of these runs alone: a claim on which seeds do not agree is undecided, whatever each of them says.
+Under "seconds", length -> row -> the processor time that measuring it took when it was pinned, from which the
+next reproduction says how long it will take.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import results
-from penstock.ledger.claims import NOT_RUN, plain
-from penstock.ledger.criteria import UNDECIDED
+from penstock.ledger import holding
+from penstock.ledger.claims import NOT_RUN, UNEXPLAINED, Judged, plain
+from penstock.ledger.criteria import DIFFERS, UNDECIDED
 from penstock.ledger.selection import folder
 
 if TYPE_CHECKING:
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
 
 FILE = "pinned.json"
 LENGTHS = ("full", "quick")
-SECONDS, SEEDS = "seconds", "seeds"
+SECONDS, SEEDS, BECAUSE = "seconds", "seeds", "because"
+CAUSE, CHOICE = "a cause", "one choice"
+REASONS = (CAUSE, CHOICE, UNEXPLAINED)
 # That of the runs whose numbers are pinned.
 SEED = 1
 # A number that was pinned without an interval may move by this share of itself: another machine's libm.
@@ -95,11 +99,22 @@ def at_full_length(paper: str, claim: str) -> str:
 def entries(verdicts: Iterable[Verdict]) -> dict[str, Any]:
     """The claims of these verdicts in the form that is pinned. Rows that were not run have none."""
     return {
-        f"{v.row.id}/{one.claim.id}": {"verdict": one.verdict, "value": plain(one.value)}
+        f"{v.row.id}/{one.claim.id}": {
+            "verdict": one.verdict,
+            "value": plain(one.value),
+            **({BECAUSE: because(one)} if one.verdict == DIFFERS else {}),
+        }
         for v in verdicts
         if v.verdict != NOT_RUN
         for one in v.claims
     }
+
+
+def because(one: Judged) -> str:
+    """By what a claim that differs is explained: one of `REASONS`."""
+    if one.reason == UNEXPLAINED:
+        return UNEXPLAINED
+    return CHOICE if one.because and one.because[0][0] == holding.ONE_CHOICE else CAUSE
 
 
 def write(

@@ -44,6 +44,13 @@ pub(super) struct Group {
     pub len: u32,
 }
 
+/// `one` where `so`, else `other`, without a jump.
+#[inline(always)]
+fn choose(so: bool, one: u32, other: u32) -> u32 {
+    let mask = u32::from(so).wrapping_neg();
+    one & mask | other & !mask
+}
+
 /// No path.
 const NOWHERE: u32 = 0;
 /// The destination is attached to several switches, and this is one of them: [`Tables::attached`].
@@ -108,10 +115,9 @@ impl Tables {
     #[inline(always)]
     pub fn find(&self, node: u32, to: u32) -> u32 {
         let (place, node) = (&self.places[to as usize], &self.nodes[node as usize]);
-        if place.class == node.class {
-            return place.down;
-        }
-        node.base + self.rows[node.row as usize + place.class as usize]
+        // Both are read: which of them it is, no processor can foresee.
+        let other = node.base + self.rows[node.row as usize + place.class as usize];
+        choose(place.class == node.class, place.down, other)
     }
     /// The group meant by one without ports; itself when there is no path.
     #[cold]
@@ -143,6 +149,15 @@ impl Tables {
         let pick = *digits % group.len;
         *digits /= group.len;
         self.members[(group.first + pick) as usize]
+    }
+    /// The same for a group that may be one port alone, without a jump.
+    #[inline(always)]
+    pub fn look_at_digit(&self, group: Group, digits: &mut u32) -> u32 {
+        let alone = group.len == 1;
+        let pick = *digits % group.len;
+        *digits /= group.len;
+        let member = self.members.get(choose(alone, 0, group.first + pick) as usize);
+        choose(alone, group.first, member.copied().unwrap_or(0))
     }
     /// The member of a group of `len` ports from `first` on in whose share `draw` lies.
     #[inline]

@@ -105,6 +105,10 @@ impl Sending {
     pub fn deadline(&self) -> Time {
         self.rto_at.min(self.law.deadline())
     }
+    /// All that was written is acknowledged.
+    pub fn is_over(&self) -> bool {
+        self.una >= self.out.written
+    }
     /// Something is left to be sent.
     pub fn has_left(&self) -> bool {
         self.out.written > self.nxt || self.next_lost().is_some()

@@ -4,8 +4,8 @@
 //! which they were made, from the one after the last that was served; and a pair that its limiter holds back is woken up by a
 //! timer that is set only when a walk has found nothing, to the earliest time of *all* pairs with bytes left, those with a full window
 //! included. Where that time is over already no timer is set: the held-back pair then sleeps until something else happens.
-//! Pairs that are over go when a walk comes across one; the place of the last one served is not corrected for that. Sources: the
-//! description of the public code in docs/validation.md; what goes when, from memory.
+//! Pairs that are over go when a walk comes across one, that of their own last ACK included; the place of the last one served is not
+//! corrected for that. Sources: the description of the public code in docs/validation.md; what goes when, from memory.
 //!
 //! Where links count whole nanoseconds much happens at one instant, in the order in which it was planned there: a timer that was set before
 //! the last hop of an ACK began wakes the card before the ACK arrives, any other one after it. A flow is begun by an event that is planned
@@ -18,7 +18,7 @@ use penstock_units::{Dur, Time};
 
 /// The walk over all sending pairs.
 pub(super) struct Scan {
-    /// Handles, in the order in which the pairs were made; `None` = over.
+    /// Handles, in the order in which the pairs were made; `None` = over, and the connection with it.
     order: Vec<Option<u32>>,
     /// Pairs that are made at the end of the present nanosecond, where links count whole ones, and when that is.
     begun: VecDeque<(Time, u32)>,
@@ -100,19 +100,26 @@ impl Scan {
                 over = over.min(at);
                 continue;
             };
-            if pair(conn).is_some_and(|p| p.next_at <= now && may(p)) {
-                found = Some((at, conn));
-                break;
+            match pair(conn) {
+                Some(p) if p.next_at <= now && may(p) => {
+                    found = Some((at, conn));
+                    break;
+                }
+                Some(p) if p.is_over() => over = over.min(at),
+                _ => {}
             }
         }
-        if let Some((at, _)) = &mut found {
-            *at -= self.order[..*at].iter().skip(over).filter(|c| c.is_none()).count();
+        if over != usize::MAX {
+            let is_over = |c: &Option<u32>| c.is_none_or(|conn| pair(conn).is_some_and(Sending::is_over));
+            if let Some((at, _)) = &mut found {
+                *at -= self.order[..*at].iter().skip(over).filter(|c| is_over(c)).count();
+            }
+            let mut place = 0;
+            self.order.retain(|c| {
+                place += 1;
+                place <= over || !is_over(c)
+            });
         }
-        let mut place = 0;
-        self.order.retain(|c| {
-            place += 1;
-            c.is_some() || place <= over
-        });
         self.due = found.is_some();
         if let Some((at, conn)) = found {
             self.last = at;
@@ -143,6 +150,10 @@ impl Scan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ends::Outgoing;
+    use crate::rdma::{LineRate, RdmaConfig, Turns};
+    use crate::stack::Opening;
+    use alloc::boxed::Box;
 
     #[test]
     fn a_timer_goes_before_an_ack_that_began_its_last_hop_after_it_was_set() {
@@ -175,6 +186,26 @@ mod tests {
         scan.forget(8);
         scan.next(ns(7), |_| true, |_| None);
         assert_eq!(scan.order, [Some(7)]);
+    }
+    #[test]
+    fn a_pair_is_over_in_the_walk_of_its_own_last_ack() {
+        let config = RdmaConfig { turns: Turns::Scan, ..RdmaConfig::default() };
+        let of = |written: u64| {
+            let mut out = Outgoing::new(&Opening::default());
+            out.accept(written);
+            Sending::new(out, Box::new(LineRate), &config, 1000)
+        };
+        // The second has nothing more to send and to wait for; the last one was served.
+        let pairs = [of(5000), of(0), of(5000)];
+        let pair = |conn: u32| pairs.get(conn as usize);
+        let mut scan = Scan::new(None);
+        (0..3).for_each(|conn| scan.add(conn, Time(0)));
+        scan.last = 2;
+        assert_eq!(scan.next(Time(5), |_| false, pair), None);
+        assert_eq!(scan.order, [Some(0), Some(2)]);
+        // Its place counts in a list of three still.
+        assert_eq!(scan.next(Time(6), |_| true, pair), Some(2));
+        assert_eq!(scan.next(Time(7), |_| true, pair), Some(0));
     }
     #[test]
     fn a_rate_moves_a_timer_that_is_set_and_only_to_an_earlier_time() {

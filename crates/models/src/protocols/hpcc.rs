@@ -11,13 +11,12 @@ use super::roce::{self, bps, is_ns3, join, rates, Nature, Rates};
 use crate::registry::Protocol;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use penstock_core::quantity::RATE;
 use penstock_core::rng::Entity;
 use penstock_core::Stream;
 use penstock_core::{Kind, ParamSpec, Quantity, Report, Unit};
 use penstock_fabric::pint::{self, PintConfig};
-use penstock_fabric::Hop;
+use penstock_fabric::{Hop, MAX_HOPS};
 use penstock_host::rdma::{AckRecord, PairView, RateControl, RateLaw};
 use penstock_units::{Rate, Time};
 
@@ -190,10 +189,26 @@ struct Hpcc {
     stage: u32,
     /// The reference changes when a byte beyond this is acknowledged; `None` before the first ACK.
     last_update: Option<u64>,
-    /// L: what the previous ACK said.
-    before: Vec<Hop>,
-    /// Room for what the present one says.
-    hops: Vec<Hop>,
+    /// L: what the previous ACK said of so many links. In place: a host with many pairs would wait for each list of its own.
+    known: u8,
+    before: [Said; MAX_HOPS],
+}
+
+/// What an ACK said of a link, as far as the next one is compared with it.
+#[derive(Clone, Copy)]
+struct Said {
+    port: u32,
+    queue_bytes: u32,
+    at: Time,
+    sent_bytes: u64,
+}
+
+impl Said {
+    const NOTHING: Said = Said { port: 0, queue_bytes: 0, at: Time::ZERO, sent_bytes: 0 };
+
+    fn by(hop: &Hop) -> Said {
+        Said { port: hop.port, queue_bytes: hop.queue_bytes, at: hop.at, sent_bytes: hop.sent_bytes }
+    }
 }
 
 impl Hpcc {
@@ -217,27 +232,37 @@ impl Hpcc {
             u: 1.0,
             stage: 0,
             last_update: None,
-            before: Vec::new(),
-            hops: Vec::new(),
+            known: 0,
+            before: [Said::NOTHING; MAX_HOPS],
         }
     }
     /// What the fields of the header can say.
-    fn rounded(&self, hop: &Hop) -> Hop {
-        let Some(Ns3 { multi, .. }) = self.s.ns3 else { return *hop };
+    fn rounded(&self, hop: &Hop) -> Said {
+        let said = Said::by(hop);
+        let Some(Ns3 { multi, .. }) = self.s.ns3 else { return said };
         let (sent, queue, ns) = (128 * multi, (80 * multi) as u32, 1000);
-        Hop {
-            at: Time(hop.at.0 / ns * ns),
-            sent_bytes: hop.sent_bytes / sent * sent,
-            queue_bytes: hop.queue_bytes / queue * queue,
-            ..*hop
+        Said {
+            at: Time(said.at.0 / ns * ns),
+            sent_bytes: said.sent_bytes / sent * sent,
+            queue_bytes: said.queue_bytes / queue * queue,
+            ..said
         }
     }
-    /// Algorithm 1, MeasureInflight.
+    /// What this ACK says is what the next is compared with.
+    fn remember(&mut self, hops: &[Hop]) {
+        self.known = hops.len() as u8;
+        for (i, hop) in hops.iter().enumerate() {
+            self.before[i] = self.rounded(hop);
+        }
+    }
+    /// Algorithm 1, MeasureInflight; L becomes what this ACK says.
     fn measure(&mut self, hops: &[Hop]) {
         let t = self.r.base_rtt.as_secs();
         let (mut u, mut tau) = (0.0, 0.0);
-        for (hop, before) in hops.iter().zip(&self.before) {
-            let b = hop.rate.as_bps();
+        for (i, told) in hops.iter().enumerate() {
+            let b = told.rate.as_bps();
+            let hop = self.rounded(told);
+            let before = core::mem::replace(&mut self.before[i], hop);
             let dt = hop.at.since(before.at).as_secs();
             if dt <= 0.0 {
                 continue;
@@ -311,11 +336,10 @@ impl RateLaw for Hpcc {
             }
             return;
         }
-        let mut hops = core::mem::take(&mut self.hops);
-        hops.clear();
-        hops.extend(ack.telemetry.iter().map(|hop| self.rounded(hop)));
-        let same = |a: &Hop, b: &Hop| a.port == b.port;
-        let path = hops.len() == self.before.len() && hops.iter().zip(&self.before).all(|(a, b)| same(a, b));
+        // Ports write so many at most.
+        let hops = &ack.telemetry[..ack.telemetry.len().min(MAX_HOPS)];
+        let path = hops.len() == usize::from(self.known)
+            && hops.iter().zip(&self.before).all(|(now, before)| now.port == before.port);
         let epoch = self.last_update.is_none_or(|last| pair.una > last);
         if self.last_update.is_some() && path {
             let update = match self.s.react {
@@ -324,15 +348,13 @@ impl RateLaw for Hpcc {
                 React::PerRtt => epoch.then_some(true),
             };
             if let Some(update) = update {
-                self.measure(&hops);
+                self.measure(hops);
                 self.compute(update);
-                core::mem::swap(&mut self.before, &mut hops);
             }
         } else {
             // The first ACK, and the first of another path, is what the next is compared with.
-            core::mem::swap(&mut self.before, &mut hops);
+            self.remember(hops);
         }
-        self.hops = hops;
         if epoch {
             self.last_update = Some(pair.nxt);
         }

@@ -655,8 +655,9 @@ impl Uec {
                 if asks || marked { number.max(r.next) } else { number.saturating_sub(63).max(r.next) };
             let mut map = 0u64;
             for (from, to) in r.beyond.iter() {
-                for n in from.max(base)..to.min(base + 64) {
-                    map |= 1 << (n - base);
+                let (from, to) = (from.max(base), to.min(base + 64));
+                if from < to {
+                    map |= u64::MAX >> (64 - (to - from)) << (from - base);
                 }
             }
             let (next, accepted) = (r.next, r.accepted);
@@ -693,8 +694,11 @@ impl Uec {
                 let marked = packet.word(1) & CE != 0;
                 let (next, base) = (packet.seq, packet.seq + u64::from(packet.word(2)));
                 (s.first..next).for_each(|n| s.arrived(n, header));
-                let map = u64::from(packet.word(3)) | u64::from(packet.word(4)) << 32;
-                (0..64).filter(|i| map >> i & 1 != 0).for_each(|i| s.arrived(base + i, header));
+                let mut map = u64::from(packet.word(3)) | u64::from(packet.word(4)) << 32;
+                while map != 0 {
+                    s.arrived(base + u64::from(map.trailing_zeros()), header);
+                    map &= map - 1;
+                }
                 while s.sent.front().is_some_and(|sent| sent.state == State::Acked) && s.first < next {
                     s.sent.pop_front();
                     s.first += 1;

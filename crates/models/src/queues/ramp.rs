@@ -110,6 +110,14 @@ impl QueueDiscipline for Ramp {
         }
         self.judge(left.bytes, rng)
     }
+    fn silent_bytes(&self) -> u64 {
+        // On arrival, without the packet, a queue of `max` is marked, also where that is `min`.
+        if self.dequeue {
+            self.min
+        } else {
+            self.min.min(self.max.saturating_sub(1))
+        }
+    }
     fn on_pause_frame(&mut self) {
         // There a frame takes the number of a stream, too.
         if let Some(draws) = &mut self.draws {
@@ -142,6 +150,9 @@ mod tests {
         assert_eq!((share(0), share(10_000), share(30_000), share(90_000)), (0.0, 0.0, 1.0, 1.0));
         // Half way: 0.1, with a standard deviation of 0.003.
         assert!((share(20_000) - 0.1).abs() < 0.012);
+        assert_eq!(queue.silent_bytes(), 10_000);
+        let step = QueueSpec::parse("queue", "ramp:kmin=9KB,kmax=9KB").unwrap().build(1500);
+        assert_eq!(step.silent_bytes(), 8_999, "what finds 9 KB is marked");
         let message = QueueSpec::parse("queue", "ramp:kmin=9KB,kmax=8KB").unwrap_err().to_string();
         assert_eq!(message, "queue:kmax = \"8KB\": must not be below kmin");
     }

@@ -1,7 +1,6 @@
 //! What a protocol is told about the links of a network, and what it needs of the ports that feed them.
 
 use crate::queues::{Discipline, QueueSpec, DISCIPLINES};
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -9,8 +8,7 @@ use alloc::vec::Vec;
 use penstock_core::{Amount, ParamError};
 use penstock_fabric::pint::PintConfig;
 use penstock_fabric::{
-    Accounting, BufferConfig, Cable, ClassConfig, PauseAt, PortConfig, Rule, Scheduler, Service, Trim,
-    PRIORITIES,
+    Accounting, BufferConfig, Cable, PauseAt, PortConfig, Rule, Scheduler, Trim, PRIORITIES,
 };
 use penstock_units::{Dur, Rate};
 
@@ -107,7 +105,43 @@ fn limits(amount: Amount) -> (u32, u64) {
 }
 
 impl LinkNeeds {
-    /// Gives a port what is needed.
+    /// What the port of a link cannot be for this protocol and another one, in words. `paused`: the run has pause frames.
+    pub fn contradicts(&self, other: &LinkNeeds, paused: bool) -> Option<String> {
+        fn differ<T: PartialEq>(a: &Option<T>, b: &Option<T>) -> bool {
+            matches!((a, b), (Some(a), Some(b)) if a != b)
+        }
+        // First come, first served is no need.
+        let order = |needs: &LinkNeeds| Some(needs.scheduler).filter(|s| *s != Scheduler::Fifo);
+        if differ(&order(self), &order(other)) {
+            return Some("their order of service".into());
+        }
+        if differ(&self.limit, &other.limit) {
+            return Some("their limit".into());
+        }
+        if let Some(p) = (0..PRIORITIES).find(|p| differ(&self.classes[*p], &other.classes[*p])) {
+            return Some(format!("the limit of priority {p}"));
+        }
+        if differ(&self.trim, &other.trim) {
+            return Some("what they trim".into());
+        }
+        if let (Some((p, ours)), Some((q, theirs))) = (&self.queue, &other.queue) {
+            if p == q && ours != theirs {
+                return Some(format!("the discipline of priority {p} ({ours} and {theirs})"));
+            }
+        }
+        if differ(&self.queue_of_port, &other.queue_of_port) {
+            return Some("their discipline".into());
+        }
+        // What is lossless is limited by its lanes alone.
+        let lost = |lossless: &LinkNeeds, limited: &LinkNeeds| {
+            let lanes = lossless.lossless.filter(|_| paused).map_or(0, |l| l.priorities);
+            let limits = (0..PRIORITIES).any(|p| lanes & 1 << p != 0 && limited.classes[p].is_some());
+            lanes != 0 && (limits || limited.limit.is_some())
+        };
+        (lost(self, other) || lost(other, self))
+            .then(|| "a limit, which drops packets of a priority without loss".into())
+    }
+    /// Gives a port what is needed, beside what another protocol needed of it that this one does not contradict.
     ///
     /// # Errors
     /// A queue discipline or a priority that does not exist.
@@ -115,7 +149,8 @@ impl LinkNeeds {
         if let Some(limit) = self.limit {
             (port.limit_packets, port.limit_bytes) = limits(limit);
         }
-        let mut classes: [ClassConfig; PRIORITIES] = Default::default();
+        let mut service = port.service.take().unwrap_or_default();
+        let classes = &mut service.classes;
         for (class, limit) in classes.iter_mut().zip(&self.classes) {
             if let Some(limit) = limit {
                 (class.limit_packets, class.limit_bytes) = limits(*limit);
@@ -133,7 +168,11 @@ impl LinkNeeds {
         if let (Some(text), Rule::DropTail) = (&self.queue_of_port, &port.rule) {
             port.rule = QueueSpec::among(DISCIPLINES, "queue", text)?.build(facts.packet);
         }
-        port.service = Some(Box::new(Service { scheduler: self.scheduler, classes, trim: self.trim }));
+        if self.scheduler != Scheduler::Fifo {
+            service.scheduler = self.scheduler;
+        }
+        service.trim = self.trim.or(service.trim);
+        port.service = Some(service);
         port.telemetry |= self.telemetry;
         Ok(())
     }

@@ -60,6 +60,21 @@ enum Front {
     Wheel(Wheel),
 }
 
+/// See [`Arrivals::ahead`].
+pub struct Ahead<'a, const N: usize> {
+    keys: &'a [u64; N],
+    mask: u64,
+    flip: u64,
+}
+
+impl<const N: usize> Ahead<'_, N> {
+    /// The port that comes `turns` arrivals after the next one, less than `N`.
+    #[inline(always)]
+    pub fn port(&self, turns: usize) -> u32 {
+        ((self.keys[N - 1 - turns] & self.mask) ^ self.flip) as u32
+    }
+}
+
 /// Networks of at least so many ports have a wheel. Below, the tree is so low that nothing is gained.
 const WHEEL_FROM: usize = 1024;
 
@@ -129,11 +144,25 @@ impl Arrivals {
         };
         (port ^ self.flip) as u32
     }
-    /// The port that comes `ahead` arrivals after the next one, for a prefetch; `None` when that is not known.
+    /// [`Self::peek`] and [`Self::take`] in one: the next arrival, if it comes no later than `until`, when and by which port.
     #[inline(always)]
-    pub fn upcoming(&self, ahead: usize) -> Option<u32> {
+    pub fn take_until(&mut self, until: Time) -> Option<(Time, u32)> {
+        if let (Front::Wheel(wheel), true) = (&mut self.front, self.heap.is_empty()) {
+            if wheel.is_low() {
+                wheel.turn();
+            }
+            let (at, port) = wheel.take_until(until.0)?;
+            return Some((Time(at), (port ^ self.flip) as u32));
+        }
+        let at = self.peek();
+        (at <= until).then(|| (at, self.take()))
+    }
+    /// The ports of the next `N` arrivals, for a prefetch; `None` when so many are not known, or in a tree.
+    #[inline(always)]
+    pub fn ahead<const N: usize>(&self) -> Option<Ahead<'_, N>> {
         let Front::Wheel(wheel) = &self.front else { return None };
-        Some((wheel.upcoming(ahead)? ^ self.flip) as u32)
+        let (keys, mask) = wheel.coming()?;
+        Some(Ahead { keys, mask, flip: self.flip })
     }
     /// The port that is probably next, in a tree.
     #[inline(always)]

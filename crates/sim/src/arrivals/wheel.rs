@@ -76,11 +76,20 @@ impl Wheel {
     pub fn take(&mut self) -> u64 {
         self.due.pop().map_or(0, |key| key & self.mask)
     }
-    /// The port of the arrival `ahead` after the next one, as far as it is sorted.
+    /// Takes the next arrival if it comes no later than `until`: time, port.
     #[inline(always)]
-    pub fn upcoming(&self, ahead: usize) -> Option<u64> {
-        let key = *self.due.get(self.due.len().wrapping_sub(1 + ahead))?;
-        Some(key & self.mask)
+    pub fn take_until(&mut self, until: u64) -> Option<(u64, u64)> {
+        let key = *self.due.last()?;
+        let at = self.base + (key >> self.bits);
+        (at <= until).then(|| {
+            self.due.pop();
+            (at, key & self.mask)
+        })
+    }
+    /// The next `N` arrivals, the next one last, and what of each is the port; `None` when so many are not sorted.
+    #[inline(always)]
+    pub fn coming<const N: usize>(&self) -> Option<(&[u64; N], u64)> {
+        Some((self.due.last_chunk()?, self.mask))
     }
     /// Takes in an arrival, unless it lies beyond the wheel, or before what has been sorted.
     #[inline(always)]
@@ -88,9 +97,12 @@ impl Wheel {
         let window = at >> self.width;
         let ahead = window.wrapping_sub(self.window);
         if ahead.wrapping_sub(1) < self.slots.len() as u64 - 1 {
-            let slot = window as usize & (self.slots.len() - 1);
-            self.slots[slot].push((at - (window << self.width)) << self.bits | port);
-            self.used[slot / 64] |= 1 << (slot % 64);
+            let number = window as usize & (self.slots.len() - 1);
+            let slot = &mut self.slots[number];
+            if slot.is_empty() {
+                self.used[number / 64] |= 1 << (number % 64);
+            }
+            slot.push((at - (window << self.width)) << self.bits | port);
             return true;
         }
         self.put_now(at, port)

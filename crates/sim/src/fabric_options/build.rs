@@ -1,18 +1,18 @@
 //! Ports and nodes of a run, as its options, its links and its protocols ask for them.
 
+use super::needs::give;
 use super::outages::Change;
-use super::{FabricOptions, Headroom, Pfc, Shared, Thresholds};
+use super::{FabricOptions, Headroom, Pfc, Thresholds};
 use crate::setup::Setup;
 use crate::topology::{Link, NodeKind, Topology};
 use penstock_core::rng::Entity;
 use penstock_core::{Amount, ParamError, Stream};
 use penstock_fabric::pfc::PAUSE_FRAME;
-use penstock_fabric::Spread;
 use penstock_fabric::{
     BufferConfig, Cable, ClassConfig, Fabric, Ingress, Limit, NodeConfig, PauseAt, Port, PortConfig,
     Scheduler, Service, PRIORITIES,
 };
-use penstock_models::registry::{LinkFacts, Paths};
+use penstock_models::registry::LinkFacts;
 use penstock_units::{Bytes, Dur, Rate};
 use std::collections::VecDeque;
 
@@ -54,12 +54,12 @@ pub fn build(setup: &Setup) -> Result<Fabric, ParamError> {
     Ok(fabric)
 }
 
-fn is_switch(setup: &Setup, node: u32) -> bool {
+pub(super) fn is_switch(setup: &Setup, node: u32) -> bool {
     setup.topology.nodes[node as usize].kind == NodeKind::Switch
 }
 
 /// Links into a node, in their order.
-fn into(setup: &Setup, node: u32) -> impl Iterator<Item = u32> + '_ {
+pub(super) fn into(setup: &Setup, node: u32) -> impl Iterator<Item = u32> + '_ {
     let links = &setup.topology.links;
     (0..links.len() as u32).filter(move |l| links[*l as usize].to == node)
 }
@@ -121,7 +121,7 @@ pub fn headroom_of(setup: &Setup, link: u32, dynamic: bool) -> u64 {
 }
 
 /// Headroom of a lane that comes in by `link`.
-fn headroom(setup: &Setup, link: u32, headroom: Headroom, dynamic: bool) -> u64 {
+pub(super) fn headroom(setup: &Setup, link: u32, headroom: Headroom, dynamic: bool) -> u64 {
     match headroom {
         Headroom::Bytes(bytes) => bytes,
         Headroom::Formula { less } => headroom_of(setup, link, dynamic).saturating_sub(less),
@@ -290,74 +290,9 @@ pub fn usual_memory(topology: &Topology) -> u64 {
     switches.map(|switch| memory_of_ports(topology, switch)).max().unwrap_or(0)
 }
 
-fn memory_of_ports(topology: &Topology, switch: u32) -> u64 {
+pub(super) fn memory_of_ports(topology: &Topology, switch: u32) -> u64 {
     let of = |p: &u32| (topology.links[*p as usize].rate.as_bps() * MEMORY) as u64;
     topology.ports_of(switch).iter().map(of).sum()
-}
-
-/// Fills in what the first protocol of the run that has needs needs of the network, as far as the scenario's own keys leave it open.
-/// `given`: the user has set a key.
-///
-/// # Errors
-/// None that a scenario's own keys would not have.
-pub fn meet_needs(setup: &mut Setup, given: impl Fn(&str) -> bool) -> Result<(), ParamError> {
-    let Some(needs) = setup.needs().cloned() else { return Ok(()) };
-    let Some(link) = setup.topology.links.iter().max_by_key(|l| l.rate) else { return Ok(()) };
-    let needs = needs(&setup.facts(link));
-    setup.fabric.telemetry |= needs.telemetry;
-    setup.fabric.pint = needs.pint;
-    one_telemetry(setup, link)?;
-    setup.fabric.whole_ns |= needs.whole_ns;
-    if !given("spread") && needs.paths == Paths::BySender {
-        setup.fabric.spread = Spread::parse("spread", "entropy")?;
-        // In a network without any choice there is nothing to spread.
-        if setup.forwarding().is_err() {
-            setup.fabric.spread = Spread::Drawn;
-        }
-    }
-    let Some(lossless) = needs.lossless.filter(|_| setup.fabric.pfc.is_none() && !given("pfc")) else {
-        return Ok(());
-    };
-    let dynamic = matches!(lossless.pause, PauseAt::Dynamic { .. });
-    let room = lossless.headroom.map_or(Headroom::Formula { less: 0 }, Headroom::Cables);
-    let switches = (0..setup.topology.nodes.len() as u32).filter(|n| is_switch(setup, *n));
-    let lanes = u64::from(lossless.priorities.count_ones());
-    let size = switches.map(|switch| {
-        let promised =
-            into(setup, switch).map(|l| lanes * (headroom(setup, l, room, dynamic) + lossless.reserve));
-        memory_of_ports(&setup.topology, switch) + promised.sum::<u64>()
-    });
-    let size = size.max().unwrap_or(0);
-    setup.fabric.shared = setup.fabric.shared.or(Some(Shared { alpha: 1.0, size }));
-    setup.fabric.pfc = Some(Pfc {
-        thresholds: match lossless.pause {
-            PauseAt::Static { xoff, xon } => Thresholds::Fixed { xoff: Some(xoff), xon: Some(xon) },
-            PauseAt::Dynamic { alpha, gap } => Thresholds::Dynamic { alpha, gap: Some(gap) },
-        },
-        headroom: room,
-        reserve: lossless.reserve,
-        response: Dur::ZERO,
-        lossless: lossless.priorities,
-        accounting: lossless.accounting,
-    });
-    Ok(())
-}
-
-/// Refuses protocols that read different telemetry in one run: a switch writes one.
-fn one_telemetry(setup: &Setup, link: &Link) -> Result<(), ParamError> {
-    let facts = setup.facts(link);
-    let mut first = None;
-    for ((suite, _), name) in setup.protocols.iter().zip(&setup.protocol_names) {
-        let Some(needs) = suite.link.as_ref().map(|build| build(&facts)).filter(|needs| needs.telemetry)
-        else {
-            continue;
-        };
-        let rule = "reads other telemetry than another protocol of the run (int=full or pint, pint_base): switches write one";
-        if *first.get_or_insert(needs.pint) != needs.pint {
-            return Err(ParamError::new("protocol", name, rule));
-        }
-    }
-    Ok(())
 }
 
 /// Refuses links that ports which count whole nanoseconds cannot have.
@@ -419,21 +354,8 @@ pub fn ports(setup: &Setup) -> Result<Vec<Port>, ParamError> {
             measured: t.links.len() <= MEASURE_ALL || i as u32 == setup.bottleneck.candidate(),
             ..PortConfig::plain(l.rate, setup.fabric.flight(l.delay), stream(Entity::Port))
         };
-        if let Some(needs) = setup.needs().filter(|_| !at_host && !setup.fabric.asked(l)) {
-            let facts = setup.facts(l);
-            let needs = needs(&facts);
-            if setup.fabric.pooled() && needs.trim.is_some_and(|t| t.tail > 0.0) {
-                let asking = setup.protocols.iter().position(|(suite, _)| suite.link.is_some());
-                let name = asking.map_or("", |i| &setup.protocol_names[i]);
-                let rule = "needs ports that cut packets that wait, which is not possible in memory that is shared (buffer=shared, sharing, \
-                            pfc); with trim set ports are as that says";
-                return Err(ParamError::new("protocol", name, rule));
-            }
-            if needs.trim.is_some() || needs.lossless.is_some() && setup.fabric.pfc.is_some() {
-                // What is left of a packet must find room, and lossless ones are limited by their lanes.
-                (config.limit_packets, config.limit_bytes) = (u32::MAX, u64::MAX);
-            }
-            needs.apply(&facts, &mut config)?;
+        if !at_host && !setup.fabric.asked(l) {
+            give(setup, l, &mut config)?;
         }
         ports.push(Port::new(i as u32, config)?);
     }

@@ -1,15 +1,18 @@
 //! What a scenario may ask of the network between its hosts: priorities, schedulers, shared buffers, pause, trimming, reordering,
 //! spread rules, links that fail. [`KEYS`] are common to all scenarios; docs/fabric.md explains them with examples.
 //!
-//! `build` makes ports and nodes of these options, `outages` reads what happens to links and when, `lossless` refuses a fabric that can lose
+//! `build` makes ports and nodes of these options, `needs` adds what the protocols of the run need, `outages` reads what happens to links and when, `lossless` refuses a fabric that can lose
 //! what is never sent again.
 
 mod build;
 mod lossless;
+mod needs;
 mod outages;
 
-pub use build::{build, check_clock, headroom_of, longest_wait, meet_needs, usual_memory};
+pub use build::{build, check_clock, headroom_of, longest_wait, usual_memory};
 pub use lossless::check_required;
+pub(crate) use needs::left_out;
+pub use needs::meet_needs;
 pub use outages::{changes, parse_outage, Change, LinkChange, Outage};
 
 use crate::sharing;

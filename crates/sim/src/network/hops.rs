@@ -13,39 +13,75 @@ use penstock_units::{Dur, Time};
 const PORT_AHEAD: usize = 12;
 const CELL_AHEAD: usize = 9;
 const HOP_AHEAD: usize = 6;
+/// Turns after a look at which something is fetched of the host that a packet reaches, a bit each.
+const HOST_TURNS: u32 = 1 << 2 | 1 << 4 | 1 << 5;
 /// Networks of at least so many ports do not fit into a processor's own cache.
 pub(super) const LARGE: usize = 1024;
 /// Networks of at least so many do not fit into the smallest cache of one.
 pub(super) const MIDDLING: usize = 128;
 
-const CHOICES: usize = 16;
+const CHOICES: usize = 64;
 
 /// What is known of the packets that come next.
-#[derive(Default)]
 pub(super) struct Beyond {
-    /// Where the packets that were looked at last go on, or end.
+    /// Of the packets that were looked at last.
     steps: [Step; 8],
     turn: usize,
+    /// Which of them reach a host, a bit each, the last one's the lowest.
+    to_hosts: u32,
     /// Choices of ports that were made ahead, by the last digits of the port of arrival.
     choices: [Choice; CHOICES],
 }
 
-impl Beyond {
-    /// Where the packet goes on that was looked at so many turns ago.
-    #[inline(always)]
-    fn before(&self, turns: usize) -> Step {
-        self.steps[(self.turn + self.steps.len() - turns) % self.steps.len()]
+/// Where a packet goes on, or ends.
+#[derive(Clone, Copy)]
+struct Step {
+    /// The port that it, or what answers it, will leave by, as far as that is known.
+    port: u32,
+    host: u32,
+    slot: u32,
+}
+
+impl Default for Step {
+    fn default() -> Step {
+        Step { port: UNKNOWN, host: UNKNOWN, slot: UNKNOWN }
     }
 }
 
-#[derive(Clone, Copy, Default)]
-enum Step {
-    #[default]
-    Unknown,
-    /// A port of a switch.
-    Port(u32),
-    /// A host, and the packet's slot.
-    Host(u32, u32),
+const UNKNOWN: u32 = u32::MAX;
+
+impl Default for Beyond {
+    fn default() -> Beyond {
+        let (steps, choices) = (Default::default(), [Choice::default(); CHOICES]);
+        Beyond { steps, turn: 0, to_hosts: 0, choices }
+    }
+}
+
+impl Beyond {
+    /// One packet more is looked at.
+    #[inline(always)]
+    fn turn(&mut self, step: Step) {
+        self.turn = (self.turn + 1) % self.steps.len();
+        self.steps[self.turn] = step;
+        self.to_hosts = self.to_hosts << 1 | u32::from(step.host != UNKNOWN);
+    }
+    /// What forwarding will answer for a packet that comes by `port`: a port and an entropy.
+    #[inline(always)]
+    fn choose(&mut self, port: u32, cell: &Cell, next: (u32, u32)) {
+        self.choices[port as usize % CHOICES] =
+            Choice { port, to: cell.to, entropy: cell.entropy, next: Some(next) };
+    }
+    /// What was said of a packet so many turns ago.
+    #[inline(always)]
+    fn step(&self, turns: usize) -> &Step {
+        &self.steps[(self.turn + self.steps.len() - turns) % self.steps.len()]
+    }
+    /// The host that the packet reaches that was looked at so many turns ago, and its slot.
+    #[inline(always)]
+    fn host(&self, turns: usize) -> Option<(u32, u32)> {
+        let Step { host, slot, .. } = *self.step(turns);
+        (self.to_hosts >> turns & 1 != 0).then_some((host, slot))
+    }
 }
 
 /// What forwarding answers for a packet to `to` with `entropy` at the node behind `port`; `None` when nothing is known.
@@ -80,15 +116,10 @@ impl Network {
             return self.arrive(next).map(|arrived| arrived.cell);
         }
         loop {
-            let next = self.arrivals.peek();
-            if next > until {
-                return None;
-            }
+            let (next, port) = self.arrivals.take_until(until)?;
             *now = next;
-            let port = self.arrivals.take();
             if self.looks_far {
-                self.fetch_ahead();
-                self.fetch_beyond(&mut soon);
+                self.fetch_far(&mut soon);
             }
             let Some((cell, following)) = self.fabric.arrive_fast(next, port, &mut self.arena) else {
                 let arrived = if self.fabric.ports()[port as usize].serves_alone() {
@@ -142,16 +173,23 @@ impl Network {
         self.pass(now, port, at, cell);
         None
     }
+    /// The port by which a packet goes on that came from `port`, if that has been found when it was looked at.
+    #[inline(always)]
+    pub(super) fn chosen(&self, port: u32, cell: &mut Cell) -> Option<u32> {
+        if !self.looks_far {
+            return None;
+        }
+        let choice = &self.beyond.choices[port as usize % CHOICES];
+        let (next, entropy) = choice.next.filter(|_| choice.is_for(port, cell))?;
+        cell.entropy = entropy;
+        Some(next)
+    }
     /// A packet at switch `at`, come from `port`, goes on.
     #[inline(always)]
     fn pass(&mut self, now: Time, port: u32, at: u32, mut cell: Cell) {
-        if self.looks_far {
-            let choice = &self.beyond.choices[port as usize % CHOICES];
-            if let (true, Some((next, entropy))) = (choice.is_for(port, &cell), choice.next) {
-                cell.entropy = entropy;
-                self.put(now, next, cell);
-                return;
-            }
+        if let Some(next) = self.chosen(port, &mut cell) {
+            self.put(now, next, cell);
+            return;
         }
         let Network { forwarding, fabric, arena, .. } = self;
         let backlog = |port| {
@@ -270,113 +308,83 @@ impl Network {
             }
         }
     }
-    /// In a large network the next ports are not in the cache: they are fetched while this packet is handled.
+    /// In a large network the next ports are not in the cache: they are fetched while this packet is handled, and so is the port to which the next
+    /// packet but some goes, or the host that it reaches, part by part. Which port that is, is kept: it need not be asked again.
     #[inline(always)]
-    pub(super) fn fetch_ahead(&mut self) {
+    pub(super) fn fetch_far(&mut self, soon: &mut impl FnMut(u32, Option<(&Packet, Part)>)) {
+        let Some(ahead) = self.arrivals.ahead::<{ PORT_AHEAD + 1 }>() else { return };
         let ports = self.fabric.ports();
-        if let Some(port) = self.arrivals.upcoming(PORT_AHEAD) {
-            ports[port as usize].prefetch_ring();
-        }
-        if let Some(port) = self.arrivals.upcoming(CELL_AHEAD) {
-            ports[port as usize].prefetch_head();
-        }
-    }
-    /// The same for the port to which the next packet but one goes, or the host that it reaches. Which port that is, is kept: it need not be
-    /// asked again.
-    #[inline(always)]
-    pub(super) fn fetch_beyond(&mut self, soon: &mut impl FnMut(u32, Option<(&Packet, Part)>)) {
-        let ports = self.fabric.ports();
-        let packets = &self.arena.packets;
-        let mut tell = |host, slot: u32, part| {
-            if let Some(packet) = packets.get(slot as usize) {
-                soon(host, Some((packet, part)));
-            }
-        };
-        let beyond = &mut self.beyond;
-        beyond.turn = (beyond.turn + 1) % beyond.steps.len();
-        match beyond.before(2) {
-            Step::Port(port) => ports[port as usize].prefetch_tail(),
-            Step::Host(host, slot) => {
-                tell(host, slot, Part::Place);
-                if let Some(port) = self.only.get(host as usize).and_then(|port| ports.get(*port as usize)) {
-                    port.prefetch();
-                }
-            }
-            Step::Unknown => {}
-        }
-        if let Step::Host(host, slot) = beyond.before(4) {
-            tell(host, slot, Part::End);
-        }
-        if let Step::Host(host, slot) = beyond.before(5) {
-            tell(host, slot, Part::Inside);
-            if let Some(port) = self.only.get(host as usize).and_then(|port| ports.get(*port as usize)) {
-                port.prefetch_tail();
-            }
-        }
-        let step = &mut beyond.steps[beyond.turn];
-        *step = Step::Unknown;
-        let Some(port) = self.arrivals.upcoming(HOP_AHEAD) else { return };
+        ports[ahead.port(PORT_AHEAD) as usize].prefetch_ring();
+        ports[ahead.port(CELL_AHEAD) as usize].prefetch_head();
+        let port = ahead.port(HOP_AHEAD);
         let cell = ports[port as usize].head();
         let at = self.to[port as usize];
+        let mut step = Step::default();
         if at == cell.to {
             self.arena.prefetch(cell.packet);
             soon(at, None);
-            *step = Step::Host(at, cell.packet);
+            step = Step { port: self.only[at as usize], host: at, slot: cell.packet };
         } else if ports[port as usize].delay() == Dur::ZERO {
             // Most probably it is handed over to another part of the run, its segment with it.
             self.arena.prefetch(cell.packet);
         } else if let Some((next, entropy)) = self.forwarding.guess(at, cell) {
-            ports[next as usize].prefetch();
-            *step = Step::Port(next);
-            beyond.choices[port as usize % CHOICES] =
-                Choice { port, to: cell.to, entropy: cell.entropy, next: Some((next, entropy)) };
+            step.port = next;
+            self.beyond.choose(port, cell, (next, entropy));
+        }
+        if let Some(port) = ports.get(step.port as usize) {
+            port.prefetch();
+        }
+        self.beyond.turn(step);
+        if let Some(port) = ports.get(self.beyond.step(2).port as usize) {
+            port.prefetch_tail();
+        }
+        if self.beyond.to_hosts & HOST_TURNS != 0 {
+            for (turns, part) in [(2, Part::Place), (4, Part::End), (5, Part::Inside)] {
+                self.tell(turns, part, soon);
+            }
+        }
+    }
+    /// A host hears of the packet that was looked at so many turns ago, if it reaches one.
+    #[inline(always)]
+    fn tell(&self, turns: usize, part: Part, soon: &mut impl FnMut(u32, Option<(&Packet, Part)>)) {
+        let Some((host, slot)) = self.beyond.host(turns) else { return };
+        if let Some(packet) = self.arena.packets.get(slot as usize) {
+            soon(host, Some((packet, part)));
         }
     }
     /// The same where ports schedule, which have much more beside themselves.
     #[inline(never)]
     pub(super) fn fetch_scheduled(&mut self, soon: &mut impl FnMut(u32, Option<(&Packet, Part)>)) {
+        let Some(ahead) = self.arrivals.ahead::<17>() else { return };
         let ports = self.fabric.ports();
-        let ahead = |by| self.arrivals.upcoming(by).map(|port| &ports[port as usize]);
-        ahead(16).into_iter().for_each(Port::prefetch_whole);
-        ahead(13).into_iter().for_each(Port::prefetch_beside);
-        ahead(11).into_iter().for_each(Port::prefetch_lanes);
-        ahead(9).into_iter().for_each(Port::prefetch_waiting);
-        let beyond = &mut self.beyond;
-        beyond.turn = (beyond.turn + 1) % beyond.steps.len();
-        let packets = &self.arena.packets;
-        let mut tell = |host, slot: u32, part| {
-            if let Some(packet) = packets.get(slot as usize) {
-                soon(host, Some((packet, part)));
-            }
-        };
-        match beyond.before(3) {
-            Step::Port(port) => ports[port as usize].prefetch_beside(),
-            Step::Host(host, slot) => tell(host, slot, Part::Place),
-            Step::Unknown => {}
-        }
-        match beyond.before(5) {
-            Step::Port(port) => ports[port as usize].prefetch_lanes(),
-            Step::Host(host, slot) => tell(host, slot, Part::End),
-            Step::Unknown => {}
-        }
-        match beyond.before(7) {
-            Step::Port(port) => ports[port as usize].prefetch_waiting(),
-            Step::Host(host, slot) => tell(host, slot, Part::Inside),
-            Step::Unknown => {}
-        }
-        let step = &mut beyond.steps[beyond.turn];
-        *step = Step::Unknown;
-        let Some(port) = self.arrivals.upcoming(9) else { return };
-        let cell = ports[port as usize].head();
-        let at = self.to[port as usize];
+        let port = |turns| &ports[ahead.port(turns) as usize];
+        port(16).prefetch_whole();
+        port(13).prefetch_beside();
+        port(11).prefetch_lanes();
+        port(9).prefetch_waiting();
+        let (cell, at) = (port(9).head(), self.to[ahead.port(9) as usize]);
+        let mut step = Step::default();
         if at == cell.to {
             self.arena.prefetch(cell.packet);
             self.arena.prefetch_hops(cell.packet);
             soon(at, None);
-            *step = Step::Host(at, cell.packet);
-        } else if let Some((next, _)) = self.forwarding.guess(at, cell) {
-            ports[next as usize].prefetch_whole();
-            *step = Step::Port(next);
+            step = Step { port: self.only[at as usize], host: at, slot: cell.packet };
+        } else if let Some((next, entropy)) = self.forwarding.guess(at, cell) {
+            step.port = next;
+            self.beyond.choose(ahead.port(9), cell, (next, entropy));
+        }
+        if let Some(port) = ports.get(step.port as usize) {
+            port.prefetch_whole();
+        }
+        self.beyond.turn(step);
+        let next = |turns| ports.get(self.beyond.step(turns).port as usize);
+        next(3).into_iter().for_each(Port::prefetch_beside);
+        next(5).into_iter().for_each(Port::prefetch_lanes);
+        next(7).into_iter().for_each(Port::prefetch_waiting);
+        if self.beyond.to_hosts & (1 << 3 | 1 << 5 | 1 << 7) != 0 {
+            for (turns, part) in [(3, Part::Place), (5, Part::End), (7, Part::Inside)] {
+                self.tell(turns, part, soon);
+            }
         }
     }
 }

@@ -147,7 +147,7 @@ impl Resolved {
         self.choose_nic(&mut setup)?;
         if setup.own_stack().is_some() {
             // A scenario's default discipline is one for the protocol that is its default.
-            if setup.needs().is_some() && !self.params.is_given("queue") {
+            if setup.needs().next().is_some() && !self.params.is_given("queue") {
                 let same = |l: &&mut Link| l.queue.name() == common.queue.name();
                 setup.topology.links.iter_mut().filter(same).for_each(|l| l.queue = drop_tail());
             }

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.experiments.common import onset, onsets
+from penstock.experiments.common import Floats, onset, onsets
 from penstock.experiments.incast.setup import (
     BASE,
     CHAPTER_4,
     LEAST,
     LINK_BPS,
+    MANY,
     MATTERS,
     ORDER,
     PAPER,
@@ -59,6 +60,8 @@ QUICK_96 = (4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 FEW_96 = (4, 6, 8, 10, 12, 16, 24, 32, 48, 64)
 BUFFERS = tuple(f"{size} KB" for size in SIZES)
 DOUBLES = within(2, 0.15)
+# A drop of the peak: less than this share of the best, past the best.
+DROP = 0.9
 
 
 def path_packets(link_delay_s: float) -> float:
@@ -74,11 +77,22 @@ def per_doubling(starts: Sequence[float], sizes: Sequence[float]) -> float:
     return float((starts[-1] / starts[0]) ** (1 / math.log2(sizes[-1] / sizes[0])))
 
 
-def _factors(found: Mapping[str, Curve], sizes: Sequence[int]) -> Estimate:
-    """The factor of each run, with its interval; inf where in a run a collapse never came."""
-    starts = np.array([found[str(size)].onsets for size in sizes])
-    factors = [per_doubling(run, sizes) for run in starts.T]
+def _factor(starts: Floats) -> Estimate:
+    """The factor per doubling of each run, with its interval; inf where in a run one end never came."""
+    factors = [per_doubling(run, (SIZES[0], SIZES[-1])) for run in starts.T]
     return Estimate.of(factors) if np.isfinite(factors).all() else Estimate.exact(math.inf)
+
+
+def _factors(found: Mapping[str, Curve], sizes: Sequence[int]) -> Estimate:
+    return _factor(np.array([found[str(size)].onsets for size in sizes]))
+
+
+def _falling(found: Mapping[str, Curve]) -> dict[str, Any]:
+    """Where each buffer first gets less than nine tenths of the best of all, and the factor per doubling."""
+    best = max(curve.per_run().mean(axis=1).max() for curve in found.values())
+    low = [(np.array(curve.servers), curve.per_run() < DROP * best) for curve in found.values()]
+    starts = np.array([np.where(x.any(axis=0), n[x.argmax(axis=0)], math.inf) for n, x in low])
+    return {"at": [Estimate.median(run) for run in starts], "per doubling": _factor(starts)}
 
 
 def _doubling(found: Mapping[str, Curve]) -> dict[str, Any]:
@@ -88,6 +102,7 @@ def _doubling(found: Mapping[str, Curve]) -> dict[str, Any]:
     return {
         "onsets": {f"{size} KB": Estimate.median(curve.onsets) for size, curve in found.items()},
         "per doubling": _factors(found, (SIZES[0], SIZES[-1])),
+        "first falls": _falling(found),
         "avoided": Estimate.of(kept),
     }
 
@@ -182,6 +197,17 @@ I_4_1 = Row(
             ),
             of=("doubles",),
         ),
+        Cause(
+            "it holds of the number of servers at which throughput first falls; from there to half of its "
+            "best, where a collapse begins here, is farther the smaller the buffer is",
+            holds=lambda m: DOUBLES.judge(m["first falls"]["per doubling"]) == CONFIRMED,
+            evidence=lambda m: (
+                f"below {DROP:.0%} of the best of all from {told(m['first falls']['at'])} servers on, "
+                f"x {m['first falls']['per doubling']} per doubling; below half of its own best from "
+                f"{told(list(m['onsets'].values()))} on"
+            ),
+            of=("doubles",),
+        ),
     ),
     matters=MATTERS,
     probe=_probe_doubling,
@@ -191,11 +217,14 @@ I_4_1 = Row(
 
 REQUESTS = (64, 128, 256, 512, 1000)
 SEVEN = 7
+IMPROVES = ordered(*(f"{r} KB" for r in REQUESTS))
 
 
 def _requests(found: Mapping[str, Curve], small: Any, large: Any) -> dict[str, Any]:
     return {
         "means": {f"{r} KB": Estimate.of(overall(found[str(r)]) / 1e6) for r in REQUESTS},
+        "means after": {f"{r} KB": Estimate.of(overall(found[str(r)], MANY) / 1e6) for r in REQUESTS},
+        "onset": [Estimate.median(found[str(r)].onsets) for r in REQUESTS],
         "at seven": [Estimate.of(s.values("goodput_bps") / 1e6) for s in (large, small)],
         "ratio": Estimate.of(large.values("goodput_bps") / small.values("goodput_bps")),
         "room": LINK_BPS / small.mean("goodput_bps"),
@@ -233,7 +262,7 @@ I_4_2 = Row(
             "order",
             "improves",
             "means",
-            ordered(*(f"{r} KB" for r in REQUESTS)),
+            IMPROVES,
             quote="increasing the size of the SRUs, improves the overall throughput at the client",
             where=_FIG_4_2,
             why="the mean over the numbers of servers, from each size to the next",
@@ -262,6 +291,20 @@ I_4_2 = Row(
             evidence=lambda m: f"room for {m['room']:.1f} times",
             of=("seven",),
         ),
+        Cause(
+            "the smallest requests collapse later, and in the mean over all numbers of servers that counts "
+            "for more than what larger ones gain: where all have collapsed the statement holds",
+            holds=lambda m: (
+                IMPROVES.judge(m["means after"]) == CONFIRMED
+                and m["onset"][0].low > m["onset"][-1].mean
+                and m["onset"][0].high < MANY
+            ),
+            evidence=lambda m: (
+                f"from {MANY} servers on {told(list(m['means after'].values()))} Mb/s; onset at "
+                f"{told(m['onset'])} servers"
+            ),
+            of=("improves",),
+        ),
     ),
     matters=MATTERS,
     probe=_probe_requests,
@@ -272,8 +315,6 @@ I_4_2 = Row(
 FLOORS = ("200ms", "20ms", "2ms", "200us")
 QUICK_64 = (1, 4, 6, 8, 12, 20, 28, 36, 40, 44, 48, 64)
 UP_TO_64 = (1, 2, 4, 6, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56, 64)
-# A drop of the peak: less than this share of the best, past the best.
-DROP = 0.9
 ABOVE_40 = between(40, 50)
 
 

@@ -411,9 +411,9 @@ I_4_11 = Row(
                 and m["curves"][TCP]["onset"].mean <= 2
             ),
             evidence=lambda m: (
-                f"one server: {m['few']['1 servers']} times plain TCP, begun with as many bytes "
-                f"{m['others'][FILLED]['few']['1 servers']} times; two servers: {m['few']['2 servers']} "
-                f"times; plain TCP's onset: {m['curves'][TCP]['onset']} servers"
+                f"times plain TCP: {listed([f'{n} {e}' for n, e in m['few'].items()])}; begun with as many "
+                f"bytes: {listed([f'{n} {e}' for n, e in m['others'][FILLED]['few'].items()])}; plain TCP's "
+                f"onset: {m['curves'][TCP]['onset']} servers"
             ),
             of=("penalty",),
         ),

@@ -65,7 +65,11 @@ DOMINATE, LITTLE = at_least(0.5), at_least(0.9)
 
 
 def _carried(lab: Lab, _: Curve) -> dict[str, Any]:
-    return {"carried over": numbers(table_3_1(lab, {"restart_after_idle": False}), _abtt)}
+    both = {"restart_after_idle": False, "delayed_ack": 2}
+    return {
+        "carried over": numbers(table_3_1(lab, {"restart_after_idle": False}), _abtt),
+        "and two segments per ACK": numbers(table_3_1(lab, both), _abtt)["start share"],
+    }
 
 
 def _if_carried(claim: str, key: str, criterion: Criterion) -> Cause:
@@ -117,6 +121,16 @@ I_3_11 = model_row(
     more=_carried,
     causes=(
         _if_carried("dominate-for-many", "start share", DOMINATE),
+        Cause(
+            "two choices together decide it: where windows are carried over from block to block and only "
+            "every second segment is acknowledged, the statement holds",
+            holds=lambda m: DOMINATE.judge(m["and two segments per ACK"]) == CONFIRMED,
+            evidence=lambda m: (
+                f"{m['and two segments per ACK']} with both, {m['carried over']['start share']} with "
+                "windows carried over alone"
+            ),
+            of=("dominate-for-many",),
+        ),
         _if_carried("little-for-few", "left", LITTLE),
     ),
 )
@@ -301,6 +315,15 @@ I_3_21 = model_row(
                 f"{m['few, p_c']} times below {FEW_FLOWS}"
             ),
             of=("far-for-many",),
+        ),
+        Cause(
+            "the loss rate of one flow, p_r, is what it is off by: with the rate of loss events of all "
+            "flows, p_c, in its place the statement holds",
+            holds=lambda m: NEAR.judge(m["few, p_c"]) == CONFIRMED,
+            evidence=lambda m: (
+                f"off by {m['few, p_c']} times below {FEW_FLOWS} servers, with p_r by {m['few']}"
+            ),
+            of=("good-for-few",),
         ),
     ),
 )

@@ -22,6 +22,7 @@ from penstock.experiments.sdc_racs.setup import (
     TCP,
     Contender,
     at,
+    contenders,
     curves,
     difference,
     measured,
@@ -33,6 +34,7 @@ from penstock.experiments.sdc_racs.setup import (
 )
 from penstock.experiments.sdc_racs.statements import loses_more, small_queue
 from penstock.ledger import (
+    CONFIRMED,
     Cause,
     Claim,
     Estimate,
@@ -41,6 +43,7 @@ from penstock.ledger import (
     at_least,
     at_most,
     every,
+    monotone,
     none,
     within,
 )
@@ -53,7 +56,9 @@ SERVERS: tuple[int, ...] = tuple(CHOSEN["simulation.incast_servers"])
 MANY = len(SERVERS) // 2
 _FEW = (5, 20, 30, 50)
 # 100 packets of 1500 B, counted in bytes.
-_BYTES = "150KB"
+_BYTES, _BYTES_KB = "150KB", 150
+# Windows of all senders together that buffer and pipe hold: 100 packets and 25.
+_TOGETHER = 120
 
 
 def _incast(
@@ -80,9 +85,11 @@ def _incast(
         "RACS's loss less half of SDC's": Estimate.of(
             100 * (sets[RACS][-1].values("drop_rate") - 0.5 * sets[SDC][-1].values("drop_rate"))
         ),
+        "SACK's drops": [Estimate.of(r.values("drops")) for r in sets[SACK]],
         "SDC's drops": [Estimate.of(r.values("drops")) for r in sets[SDC]],
         "loss, by bytes": measured(by_bytes, "drop_rate", 100),
         "queue, by bytes": measured(by_bytes, "queue_mean_packets"),
+        "queue in KB, by bytes": measured(by_bytes, "queue_mean_bytes", 1e-3),
         "RACS's drops, by bytes": [Estimate.of(r.values("drops")) for r in by_bytes[RACS]],
     }
 
@@ -93,7 +100,13 @@ def _measure(lab: Lab) -> Measurement:
     one = Contender("one", sdc(initial_window=1))
     more: dict[str, Any] = {"repetitions": repetitions, "response": "25KB"}
     small = sweep(lab, "query", "servers", SERVERS[-1:], [one], runs=runs, **more)
+    known = contenders()[SACK]
+    points = [known.settings(servers=n, rwnd=f"{_TOGETHER // n}pkt", **more) for n in SERVERS]
+    points.append(known.settings(servers=SERVERS[-1], rto_min="200ms", **more))
+    *fitting, late = lab.sweep([("query", given) for given in points], runs=runs)
     return {
+        "SACK's loss where windows fit": [Estimate.of(100 * r.values("drop_rate")) for r in fitting],
+        "SACK's loss, RTOmin 200 ms": Estimate.of(100 * late.values("drop_rate")),
         **found,
         "first window of one": {
             "loss": measured(small, "drop_rate", 100)["one"][0],
@@ -149,6 +162,8 @@ def _where_slower(m: Measurement) -> list[int]:
     ]
 
 
+_DROPS, _QUEUE_KB = "SACK's drops", "queue in KB, by bytes"
+_FITTING, _LATE = "SACK's loss where windows fit", "SACK's loss, RTOmin 200 ms"
 _FIG_39, _FIG_310, _FIG_47 = "section 3.5.2, Fig 3.9", "section 3.5.2, Fig 3.10", "section 4.3.2, Fig 4.7"
 
 M_39 = Row(
@@ -267,6 +282,28 @@ M_310 = Row(
             ),
             of=("sdc-none", "sdc-queue"),
         ),
+        Cause(
+            "it is a share of the packets sent: the number of packets that are lost increases with every "
+            "number of servers",
+            holds=lambda m: monotone().judge(m[_DROPS]) == CONFIRMED,
+            evidence=lambda m: f"packets lost: {over(m['servers'], m[_DROPS])} servers",
+            of=("tcp-grows",),
+        ),
+        Cause(
+            "RTOmin says what a loss costs, not how many there are: the windows of the first rounds exceed "
+            "buffer and pipe before any loss tells, and where windows are held to what fits there are none",
+            holds=lambda m: (
+                every(at_most(1)).judge(m[_FITTING]) == CONFIRMED
+                and m[_LATE].low > 0.5 * m["loss"][SACK][-1].mean
+            ),
+            evidence=lambda m: (
+                f"windows held to {_TOGETHER} packets together: "
+                f"{max(e.mean for e in m[_FITTING]):.2g} % at most; "
+                f"RTOmin 200 ms instead of 10 ms at n = {SERVERS[-1]}: "
+                f"{m[_LATE].mean:.3g} % instead of {m['loss'][SACK][-1].mean:.3g} %"
+            ),
+            of=("tcp-few",),
+        ),
     ),
     matters=(*SIZE_AWARE, *TCP),
     probe=_probe,
@@ -375,6 +412,16 @@ M_47 = Row(
             holds=lambda m: max(e.mean for e in m["loss, by bytes"][RCP]) < 0.1,
             evidence=lambda m: f"at most {max(e.mean for e in m['loss, by bytes'][RCP]):.2g} %",
             of=("rcp-grows",),
+        ),
+        Cause(
+            "it is the count of packets: where a share is less than a segment per round trip RACS cuts its "
+            "segments, and counted in bytes, as this buffer is, the queue stays below a quarter of it",
+            holds=lambda m: every(at_most(_BYTES_KB / 4)).judge(m[_QUEUE_KB][RACS]) == CONFIRMED,
+            evidence=lambda m: (
+                f"KB of {_BYTES_KB}: {over(m['servers'], m[_QUEUE_KB][RACS])} servers; packets: "
+                f"{over(m['servers'], m['queue, by bytes'][RACS])} servers"
+            ),
+            of=("racs-queue",),
         ),
     ),
     matters=(*SIZE_AWARE, *EXPLICIT),
