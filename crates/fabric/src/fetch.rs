@@ -17,6 +17,19 @@ pub fn prefetch<T: ?Sized>(thing: &T) {
     let _ = thing;
 }
 
+/// The same for an address that may be anybody's, or nobody's.
+#[inline(always)]
+pub(crate) fn prefetch_at<T>(thing: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as above.
+    unsafe {
+        use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+        _mm_prefetch::<_MM_HINT_T0>(thing.cast::<i8>());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = thing;
+}
+
 /// The same for all of it.
 #[inline(always)]
 pub fn prefetch_all<T: ?Sized>(thing: &T) {

@@ -1,6 +1,7 @@
 //! The ring of a link: cells in the order in which they leave.
 
 use crate::cell::Cell;
+use crate::fetch::prefetch_at;
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -131,6 +132,11 @@ impl Line {
     #[inline]
     pub fn first(&self) -> &Cell {
         &self.slots[self.slot(self.head)]
+    }
+    /// Asks the processor to fetch it, if there is one.
+    #[inline]
+    pub fn prefetch_first(&self) {
+        prefetch_at(self.slots.as_ptr().wrapping_add(self.slot(self.head)));
     }
     /// Takes the first cell, which has been read; there must be one.
     #[inline]

@@ -127,16 +127,6 @@ enum Order {
     Rank,
 }
 
-/// Those of which a bit is set.
-#[inline]
-fn priorities(mut bits: u8) -> impl Iterator<Item = usize> {
-    core::iter::from_fn(move || {
-        let first = bits.trailing_zeros();
-        bits &= bits.wrapping_sub(1);
-        (first < 8).then_some(first as usize)
-    })
-}
-
 /// Packets that wait in a port that schedules.
 #[repr(C)]
 pub(crate) struct Waiting {
@@ -157,22 +147,22 @@ impl Waiting {
         prefetch(&self.occupied);
         prefetch(&self.rounds.deficit);
     }
-    /// what is counted of those that wait and of the lowest priority,
+    /// what is counted of the lowest priority and of the highest that waits,
     #[inline]
     pub fn prefetch_lanes(&self) {
-        for i in priorities(self.occupied | 1) {
-            prefetch(&self.lanes[i]);
-        }
+        prefetch(&self.lanes[0]);
+        prefetch(&self.lanes[self.highest()]);
     }
-    /// and the first in every line.
+    /// and the first of each. No jump depends on what is read, which may not be there yet.
     #[inline]
     pub fn prefetch_first(&self) {
-        for i in priorities(self.occupied) {
-            let line = &self.lanes[i].line;
-            if line.len() > 0 {
-                prefetch(line.first());
-            }
-        }
+        self.lanes[0].line.prefetch_first();
+        self.lanes[self.highest()].line.prefetch_first();
+    }
+    /// The highest priority of which packets wait; the lowest of all when none do.
+    #[inline]
+    fn highest(&self) -> usize {
+        (self.occupied | 1).ilog2() as usize
     }
     pub fn new(scheduler: Scheduler) -> Waiting {
         let (order, quanta) = match scheduler {

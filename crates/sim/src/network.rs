@@ -316,8 +316,7 @@ impl Network {
             self.last = port;
             if self.looks_far {
                 self.fetch_scheduled(&mut soon);
-            }
-            if self.fetches {
+            } else if self.fetches {
                 let head = self.fabric.ports()[port as usize].head();
                 if head.to == self.to[port as usize] {
                     self.arena.prefetch(head.packet);
@@ -362,6 +361,8 @@ impl Network {
                     trace.delivered(now, cell.packet, &self.arena);
                 }
                 arrived = Some(Arrived { cell, port });
+            } else if let Some(next) = self.chosen(port, &mut cell) {
+                self.offer(now, next, &cell);
             } else {
                 self.forward(now, at, &mut cell);
             }

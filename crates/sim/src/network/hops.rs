@@ -65,6 +65,12 @@ impl Beyond {
         self.steps[self.turn] = step;
         self.to_hosts = self.to_hosts << 1 | u32::from(step.host != UNKNOWN);
     }
+    /// What forwarding will answer for a packet that comes by `port`: a port and an entropy.
+    #[inline(always)]
+    fn choose(&mut self, port: u32, cell: &Cell, next: (u32, u32)) {
+        self.choices[port as usize % CHOICES] =
+            Choice { port, to: cell.to, entropy: cell.entropy, next: Some(next) };
+    }
     /// What was said of a packet so many turns ago.
     #[inline(always)]
     fn step(&self, turns: usize) -> &Step {
@@ -167,16 +173,23 @@ impl Network {
         self.pass(now, port, at, cell);
         None
     }
+    /// The port by which a packet goes on that came from `port`, if that has been found when it was looked at.
+    #[inline(always)]
+    pub(super) fn chosen(&self, port: u32, cell: &mut Cell) -> Option<u32> {
+        if !self.looks_far {
+            return None;
+        }
+        let choice = &self.beyond.choices[port as usize % CHOICES];
+        let (next, entropy) = choice.next.filter(|_| choice.is_for(port, cell))?;
+        cell.entropy = entropy;
+        Some(next)
+    }
     /// A packet at switch `at`, come from `port`, goes on.
     #[inline(always)]
     fn pass(&mut self, now: Time, port: u32, at: u32, mut cell: Cell) {
-        if self.looks_far {
-            let choice = &self.beyond.choices[port as usize % CHOICES];
-            if let (true, Some((next, entropy))) = (choice.is_for(port, &cell), choice.next) {
-                cell.entropy = entropy;
-                self.put(now, next, cell);
-                return;
-            }
+        if let Some(next) = self.chosen(port, &mut cell) {
+            self.put(now, next, cell);
+            return;
         }
         let Network { forwarding, fabric, arena, .. } = self;
         let backlog = |port| {
@@ -316,8 +329,7 @@ impl Network {
             self.arena.prefetch(cell.packet);
         } else if let Some((next, entropy)) = self.forwarding.guess(at, cell) {
             step.port = next;
-            self.beyond.choices[port as usize % CHOICES] =
-                Choice { port, to: cell.to, entropy: cell.entropy, next: Some((next, entropy)) };
+            self.beyond.choose(port, cell, (next, entropy));
         }
         if let Some(port) = ports.get(step.port as usize) {
             port.prefetch();
@@ -356,18 +368,23 @@ impl Network {
             self.arena.prefetch(cell.packet);
             self.arena.prefetch_hops(cell.packet);
             soon(at, None);
-            (step.host, step.slot) = (at, cell.packet);
-        } else if let Some((next, _)) = self.forwarding.guess(at, cell) {
-            ports[next as usize].prefetch_whole();
+            step = Step { port: self.only[at as usize], host: at, slot: cell.packet };
+        } else if let Some((next, entropy)) = self.forwarding.guess(at, cell) {
             step.port = next;
+            self.beyond.choose(ahead.port(9), cell, (next, entropy));
+        }
+        if let Some(port) = ports.get(step.port as usize) {
+            port.prefetch_whole();
         }
         self.beyond.turn(step);
         let next = |turns| ports.get(self.beyond.step(turns).port as usize);
         next(3).into_iter().for_each(Port::prefetch_beside);
         next(5).into_iter().for_each(Port::prefetch_lanes);
         next(7).into_iter().for_each(Port::prefetch_waiting);
-        for (turns, part) in [(3, Part::Place), (5, Part::End), (7, Part::Inside)] {
-            self.tell(turns, part, soon);
+        if self.beyond.to_hosts & (1 << 3 | 1 << 5 | 1 << 7) != 0 {
+            for (turns, part) in [(3, Part::Place), (5, Part::End), (7, Part::Inside)] {
+                self.tell(turns, part, soon);
+            }
         }
     }
 }
