@@ -120,6 +120,19 @@ def test_a_bad_file_is_one_line_and_exit_code_2(example, name):
     assert 1 <= int(place) <= len(text.splitlines())
 
 
+def test_two_protocols_that_no_port_can_serve_are_refused_before_the_run(tmp_path):
+    flow = '[[workload]]\nkind = "flows"\nfrom = "h0"\nto = "h1"\nsize = "1MB"\n'
+    text = 'scenario = "custom"\nprotocol = "homa"\ntopology = "leaf-spine:2x2x2"\nlink_rate = "10Gbps"\nlink_delay = "1us"\n'
+    (tmp_path / "two.toml").write_text(f'{text}{flow}{flow}protocol = "pfabric"\n')
+    done = penstock("run", str(tmp_path / "two.toml"))
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    rule = (
+        "needs other ports of switches than protocol homa of the run: they differ in their order of service"
+    )
+    assert f'protocol = "pfabric": {rule}' in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
 def test_a_cdf_must_end_at_one(example):
     example.with_name("sizes.csv").write_text("size,cdf\n2000,0.5\n20000,0.9\n")
     done = penstock("run", str(example))

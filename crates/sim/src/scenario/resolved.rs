@@ -159,7 +159,8 @@ impl Resolved {
         if setup.fabric.spread != Spread::Drawn {
             setup.forwarding()?;
         }
-        if setup.fabric.pooled() {
+        // What ports cannot be for several protocols, or memory not hold, is found by building them.
+        if setup.fabric.pooled() || setup.needs().nth(1).is_some() {
             setup.fabric()?;
         }
         setup.notes.extend(contradictions(&self.params, &common, &setup));
