@@ -122,7 +122,8 @@ def test_a_bad_file_is_one_line_and_exit_code_2(example, name):
 
 def test_two_protocols_that_no_port_can_serve_are_refused_before_the_run(tmp_path):
     flow = '[[workload]]\nkind = "flows"\nfrom = "h0"\nto = "h1"\nsize = "1MB"\n'
-    text = 'scenario = "custom"\nprotocol = "homa"\ntopology = "leaf-spine:2x2x2"\nlink_rate = "10Gbps"\nlink_delay = "1us"\n'
+    text = 'scenario = "custom"\nprotocol = "homa"\ntopology = "leaf-spine:2x2x2"\n'
+    text += 'link_rate = "10Gbps"\nlink_delay = "1us"\n'
     (tmp_path / "two.toml").write_text(f'{text}{flow}{flow}protocol = "pfabric"\n')
     done = penstock("run", str(tmp_path / "two.toml"))
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
