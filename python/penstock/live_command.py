@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from rich import box
 from rich.table import Table
@@ -93,6 +92,8 @@ def _compare(
     as_json: bool,
     options: dict[str, Any],
 ) -> int:
+    import numpy as np
+
     from penstock import figures, results
     from penstock import live as lives
     from penstock import scenario as scenarios

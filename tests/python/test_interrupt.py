@@ -199,7 +199,7 @@ def test_a_comparison_keeps_the_kernels_runs_when_the_simulation_is_stopped(monk
     ran = penstock.run("incast", servers=2, duration="10ms", keep=())
     monkeypatch.setattr(live, "_runs", lambda *args: [ran])
     # The runs that stand for the kernel's have no lag.
-    monkeypatch.setattr(live, "measured_noise", lambda kernel: 0.0)
+    monkeypatch.setattr(live, "measured_noise", lambda kernel: {})
     monkeypatch.setattr(live, "resolve", lambda *args, **more: ran.scenario)
     monkeypatch.setattr(live, "sweep", interrupted_sweep)
     with pytest.raises(penstock.Interrupted) as stop:
