@@ -12,6 +12,7 @@ import penstock
 from penstock import ledger
 from penstock.experiments.common import jackknife, later, onset
 from penstock.experiments.incast import beside, rows, segment_rows
+from penstock.experiments.incast.block_start_rows import CARRIED, I_3_4, MORE, TIES
 from penstock.experiments.incast.collapse_rows import I_1_5, I_2_5, window_numbers
 from penstock.experiments.incast.model_rows import I_3_8, I_3_10
 from penstock.experiments.incast.remedy_rows import I_4_1, I_4_2, I_4_3, per_doubling
@@ -19,7 +20,7 @@ from penstock.experiments.incast.segment_rows import FILLED, I_4_11, SEGMENT_ROW
 from penstock.experiments.incast.size_rows import SIZE_ROWS
 from penstock.experiments.incast.split_rows import I_3_11, I_3_12, I_3_21
 from penstock.experiments.incast.thread_rows import I_4_4, I_4_6, LABELS, PLAIN, SETTING
-from penstock.experiments.incast.timeout_rows import CARRIED, I_3_4, TIES, longest_idle
+from penstock.experiments.incast.timeout_rows import longest_idle
 from penstock.ledger import Estimate, Judged, Lab, Row
 
 exact = Estimate.exact
@@ -149,6 +150,9 @@ def test_fig_2_5():
 def test_fig_3_4_chance_confirms_nothing():
     numbers_ = {"start share": exact(0.6), "idle": exact(180.0), "window": exact(3.0), "another": exact(0.95)}
     fine = {**numbers_, "whole windows": exact(0.9), CARRIED: numbers_, TIES: numbers_}
+    fine |= {"another by frequency": exact(0.8), "last three": exact(1.0)}
+    fine |= {"window of its share": exact(1.5), "others of their share": exact(1.2)}
+    fine[MORE] = {"as chosen": exact(0.4), CARRIED: exact(0.45)}
     assert {one.verdict for one in I_3_4.judge(fine)} == {"confirmed"}
     found = judged(I_3_4, {**fine, "another": exact(0.71)})["another"]
     assert found.verdict == "differs" and "carried over" in found.reason and "packets tie" in found.reason
@@ -156,6 +160,20 @@ def test_fig_3_4_chance_confirms_nothing():
     found = judged(I_3_4, {**fine, "another": exact(0.71), CARRIED: no, TIES: no})["another"]
     assert found.reason == "unexplained"
     assert judged(I_3_4, {**fine, "another": Estimate(0.9, 0.8, 0.97)})["another"].verdict == "undecided"
+
+
+def test_fig_3_4_each_mechanism_follows_its_experiment():
+    below = {"start share": exact(0.3), "idle": exact(180.0), "window": exact(1.7), "another": exact(0.65)}
+    m: dict[str, Any] = {**below, "whole windows": exact(0.9), CARRIED: below, TIES: below}
+    m |= {"another by frequency": exact(0.5), "last three": exact(1.0)}
+    m |= {"window of its share": exact(4.0), "others of their share": exact(2.3)}
+    m[MORE] = {"as chosen": exact(0.4), CARRIED: exact(0.6)}
+    found = judged(I_3_4, m)
+    said = {"dominates": "how many senders are many", "window": "beyond their share", "another": "asked last"}
+    assert all(found[name].verdict == "differs" and text in found[name].reason for name, text in said.items())
+    m |= {"another by frequency": exact(0.7), "window of its share": exact(1.5)}
+    m[MORE] = {"as chosen": exact(0.4), CARRIED: exact(0.45)}
+    assert {judged(I_3_4, m)[name].reason for name in said} == {"unexplained"}
 
 
 def test_fig_3_8():
@@ -189,7 +207,7 @@ def test_fig_3_10_to_3_12_and_3_21():
     assert judged(I_3_10, same)["greater-for-few"].reason == "unexplained"
     over = {"start share": exact(0.6), "left": exact(0.5)}
     m = {"start share": exact(0.4), "left": exact(0.8), "carried over": over}
-    m["and two segments per ACK"] = exact(0.45)
+    m |= {"and two segments per ACK": exact(0.45), "independent": over}
     found = judged(I_3_11, m)
     assert "decides the share" in found["dominate-for-many"].reason
     fewer = m | {"carried over": {**over, "start share": exact(0.45)}}
@@ -198,6 +216,8 @@ def test_fig_3_10_to_3_12_and_3_21():
     both = judged(I_3_11, {**fewer, "and two segments per ACK": exact(0.6)})["dominate-for-many"]
     assert "two choices together" in both.reason
     assert found["little-for-few"].reason == "unexplained"
+    apart = judged(I_3_11, m | {"independent": {**over, "left": exact(1.0)}})["little-for-few"]
+    assert "independent of one another" in apart.reason
     m = {"split over full": exact(1.1), "split": exact(2.2), "full": exact(2.0)}
     m |= {"whole windows": exact(1), "few duplicates": exact(1), "best n*": 9, "with it": 1.5}
     assert "n* is another" in judged(I_3_12, m)["better"].reason
@@ -314,6 +334,9 @@ def test_fig_4_4_and_4_6():
     assert [v.verdict for v in found.values()] == ["confirmed", "differs", "confirmed"]
     assert "ten times as often" in found["above-ten"].reason
     assert judged(I_4_6, {**ratios, "every 2 us": ratios})["above-ten"].reason == "unexplained"
+    some = {"12 servers": Estimate(1.1, 1.05, 1.15), "16 servers": Estimate(1.0, 0.95, 1.05)}
+    found = judged(I_4_6, {**ratios, "every 2 us": {**ratios, "over fast above ten": some}})
+    assert "worse at no number of senders" in found["above-ten"].reason
 
 
 def counted(*sizes: tuple[int, list[float]]) -> dict[str, Any]:

@@ -13,9 +13,11 @@ from penstock.experiments import lossless
 from penstock.experiments.dcqcn import setup
 from penstock.experiments.dcqcn.model_rows import DCQCN_11, DCQCN_C4
 from penstock.experiments.dcqcn.queue_rows import DCQCN_19, DCQCN_61
-from penstock.experiments.hpcc.rows import HPCC_10, HPCC_13
+from penstock.experiments.hpcc.rows import HPCC_10, HPCC_11, HPCC_13
 from penstock.experiments.hpcc.testbed_rows import stage_shares
-from penstock.experiments.swift.rows import SWIFT_2, SWIFT_E, law
+from penstock.experiments.swift.incast_rows import SWIFT_2
+from penstock.experiments.swift.rows import SWIFT_E
+from penstock.experiments.swift.setup import law
 from penstock.experiments.timely.rows import TIMELY_3, TIMELY_C9
 from penstock.ledger import Estimate, Judged, Row
 from penstock.runs import Run
@@ -228,13 +230,27 @@ def test_queues_are_asked_for_only_where_the_model_leaves_room():
     assert differing(HPCC_13, still)["standing"] == "unexplained"
 
 
+def test_pause_frames_under_incasts_with_more_memory():
+    none, some_ = Estimate.exact(0), Estimate.exact(10)
+    m = {
+        "ratio": {"30 %, incast": Estimate.exact(0.1), "50 %": Estimate.exact(0.2)},
+        "pauses": {"30 %, incast": [some_, some_], "50 %": [none, none]},
+        "pauses, more memory": none,
+        "drops, more memory": none,
+    }
+    assert list(differing(HPCC_11, m)) == ["no-pauses"]
+    assert "memory of a switch" in differing(HPCC_11, m)["no-pauses"]
+    assert differing(HPCC_11, {**m, "pauses, more memory": some_})["no-pauses"] == "unexplained"
+
+
 def test_the_large_incast():
     good = {
         "throughput": 49.5,
         "loss": 3e-6,
         "rtt": 110.0,
-        "without": {"loss": 0.287, "rtt": 2027.0, "goodput": 8.7},
+        "without": {"loss": 0.287, "rtt": 2027.0, "goodput": 8.7, "use": 0.18},
         "loss, later timeouts": {"5ms": 0.42, "20ms": 0.2},
+        "use, later timeouts": {"5ms": 1.0, "20ms": 1.0},
         "goodput ratio": 5.7,
     }
     assert differing(SWIFT_2, good) == {}
@@ -243,6 +259,12 @@ def test_the_large_incast():
     assert "later timeout" in differing(SWIFT_2, more)["without-loss"]
     same = {**more, "loss, later timeouts": {"5ms": 0.8, "20ms": 0.7}}
     assert differing(SWIFT_2, same)["without-loss"] == "unexplained"
+    alike = {**good, "goodput ratio": 1.1}
+    assert differing(SWIFT_2, alike)["without-throughput"] == "unexplained"
+    alike["without"] = {**good["without"], "use": 1.0}
+    assert "never idle" in differing(SWIFT_2, alike)["without-throughput"]
+    alike["use, later timeouts"] = {"5ms": 0.9, "20ms": 0.4}
+    assert differing(SWIFT_2, alike)["without-throughput"] == "unexplained"
     assert "recovery=irn" in law(
         {**{f"swift.{k}": 1 for k in ("base_target", "beta", "max_mdf", "fs_range")}}
     )

@@ -1,5 +1,6 @@
 """Every row of the incast book, in the order of its figures."""
 
+from penstock.experiments.incast.block_start_rows import BLOCK_START_ROWS
 from penstock.experiments.incast.collapse_rows import COLLAPSE_ROWS
 from penstock.experiments.incast.dctcp_rows import DCTCP_ROWS
 from penstock.experiments.incast.model_rows import MODEL_ROWS
@@ -14,6 +15,7 @@ from penstock.ledger import Row
 ROWS: list[Row] = [
     *COLLAPSE_ROWS,
     *TIMEOUT_ROWS,
+    *BLOCK_START_ROWS,
     *MODEL_ROWS,
     *SPLIT_ROWS,
     *SIZE_ROWS,

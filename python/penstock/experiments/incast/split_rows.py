@@ -69,6 +69,7 @@ def _carried(lab: Lab, _: Curve) -> dict[str, Any]:
     return {
         "carried over": numbers(table_3_1(lab, {"restart_after_idle": False}), _abtt),
         "and two segments per ACK": numbers(table_3_1(lab, both), _abtt)["start share"],
+        "independent": numbers(table_3_1(lab, {"jitter_mode": "independent"}), _abtt),
     }
 
 
@@ -132,6 +133,13 @@ I_3_11 = model_row(
             of=("dominate-for-many",),
         ),
         _if_carried("little-for-few", "left", LITTLE),
+        Cause(
+            "that requests follow one another decides it: the last servers asked meet a buffer that the "
+            "first have filled; with delays that are independent of one another, the statement holds",
+            holds=lambda m: LITTLE.judge(m["independent"]["left"]) == CONFIRMED,
+            evidence=lambda m: f"{m['independent']['left']} with jitter_mode=independent",
+            of=("little-for-few",),
+        ),
     ),
 )
 

@@ -1,0 +1,169 @@
+"""Swift: incasts of thousands, with windows below one packet and without (table 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock.experiments.lossless import star, where
+from penstock.experiments.swift.setup import CHOSEN, PAPER, law, round_trip
+from penstock.ledger import CONFIRMED, Cause, Claim, Measurement, Row, at_least, at_most, within
+from penstock.workloads import Flows
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+
+# In place of some hundred microseconds to a millisecond.
+LATER_TIMEOUTS = ("5ms", "20ms")
+LOST = within(0.287, 0.5)
+# The share of its time from which on a link counts as never idle.
+FULL = 0.99
+
+
+def _crowd(at: Mapping[str, Any], protocol: str, warmup: str, duration: str) -> Any:
+    machines = int(at["incast.machines"])
+    count = int(at["incast.flows"]) // machines
+    flows = [Flows([f"h{i}" for i in range(machines)], "sink", count=count, spread="20ms")]
+    return star(
+        machines,
+        at["network.rate"],
+        at["network.delay"],
+        flows,
+        protocol=protocol,
+        pfc="off",
+        port_buffer=at["network.buffer"],
+        segment=at["network.packet"],
+        warmup=warmup,
+        duration=duration,
+        sample="1ms",
+        series=True,
+    )
+
+
+def _thousands(lab: Lab, at: Mapping[str, Any], warmup: str, duration: str) -> dict[str, Any]:
+    points = [_crowd(at, law(at, **more), warmup, duration) for more in ({}, {"min_cwnd": 1})]
+    small, whole = lab.sweep(points, keep=("series",), derive=round_trip)
+    rate = float(str(at["network.rate"]).removesuffix("Gbps"))
+    return {
+        "throughput": float(small.mean("utilisation") * rate),
+        "loss": float(small.mean("drop_rate")),
+        "rtt": float(small.mean("rtt_us")),
+        "without": {
+            "loss": float(whole.mean("drop_rate")),
+            "rtt": float(whole.mean("rtt_us")),
+            "goodput": float(whole.mean("goodput_bps") / 1e9),
+            "use": float(whole.mean("utilisation")),
+        },
+        "goodput ratio": float(small.mean("goodput_bps") / whole.mean("goodput_bps")),
+    }
+
+
+def _measure_thousands(lab: Lab) -> Measurement:
+    length = lab.pick(("300ms", "500ms"), ("60ms", "90ms"))
+    later = [_crowd(CHOSEN, law(CHOSEN, min_cwnd=1, rto=rto, rto_low=rto), *length) for rto in LATER_TIMEOUTS]
+    sets = dict(zip(LATER_TIMEOUTS, lab.sweep(later), strict=True))
+    return {
+        **_thousands(lab, CHOSEN, *length),
+        "loss, later timeouts": {rto: float(s.mean("drop_rate")) for rto, s in sets.items()},
+        "use, later timeouts": {rto: float(s.mean("utilisation")) for rto, s in sets.items()},
+    }
+
+
+def _probe_thousands(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return _thousands(lab, {**CHOSEN, **settings}, "60ms", "80ms")
+
+
+SWIFT_2 = Row(
+    "SWIFT-T2",
+    PAPER,
+    "5,000 to one, with and without windows below one packet (section 5.4, table 2)",
+    claims=(
+        Claim(
+            "throughput",
+            "5,000 flows to one machine fill its link of 50 Gb/s",
+            "number",
+            "49.5 Gb/s",
+            "throughput",
+            within(49.5, 0.03),
+            where=where("section 5.4, table 2"),
+            why="within 3 %: what is on the link, headers included",
+            unit="Gb/s",
+        ),
+        Claim(
+            "loss",
+            "hardly a packet is lost",
+            "bound",
+            "0.0003 %",
+            "loss",
+            at_most(0.001),
+            where=where("section 5.4, table 2"),
+            why="a packet in a thousand",
+        ),
+        Claim(
+            "rtt",
+            "the mean RTT is 110 us",
+            "number",
+            "110.2 us",
+            "rtt",
+            within(110.2, 0.5),
+            where=where("section 5.4, table 2"),
+            why="within half: base target and the range of flow scaling are not stated",
+            unit="us",
+        ),
+        Claim(
+            "without-loss",
+            "with windows of one packet at least, more than a quarter of the packets is lost",
+            "number",
+            "28.7 %",
+            lambda m: m["without"]["loss"],
+            LOST,
+            where=where("section 5.4, table 2"),
+            why="within half: the buffer is not stated",
+        ),
+        Claim(
+            "without-rtt",
+            "and the RTT is in milliseconds",
+            "bound",
+            "2,027 us",
+            lambda m: m["without"]["rtt"],
+            at_least(500),
+            where=where("section 5.4, table 2"),
+            why="a quarter of what is stated: the buffer is not stated",
+            unit="us",
+        ),
+        Claim(
+            "without-throughput",
+            "and the throughput is a fraction",
+            "ratio",
+            "8.7 instead of 49.5 Gb/s",
+            "goodput ratio",
+            at_least(2),
+            where=where("section 5.4, table 2"),
+            why="stated 5.7; at least twice as much with windows below one packet",
+        ),
+    ),
+    measure=_measure_thousands,
+    causes=(
+        Cause(
+            "how long a lost packet waits before it is sent again, which is not remembered, decides how much "
+            "of what is sent is lost: with a later timeout it is as stated",
+            holds=lambda m: any(LOST.judge(x) == CONFIRMED for x in m["loss, later timeouts"].values()),
+            evidence=lambda m: "; ".join(
+                f"timeout {rto}: loss {x:.3f}" for rto, x in m["loss, later timeouts"].items()
+            ),
+            of=("without-loss",),
+        ),
+        Cause(
+            "one packet of each sender is more than the port holds, so the link to the receiver is never "
+            "idle, however late what is lost is sent again: a whole link's worth arrives",
+            holds=lambda m: min(m["without"]["use"], *m["use, later timeouts"].values()) > FULL,
+            evidence=lambda m: (
+                f"link in use: {m['without']['use']:.3f}; "
+                + "; ".join(f"timeout {rto}: {x:.3f}" for rto, x in m["use, later timeouts"].items())
+            ),
+            of=("without-throughput",),
+        ),
+    ),
+    matters=("network.delay", "network.buffer", "network.packet", "swift.base_target", "swift.fs_range"),
+    probe=_probe_thousands,
+)
