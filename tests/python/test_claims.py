@@ -381,8 +381,8 @@ def test_a_search_finds_where_claims_hold_and_is_not_made_twice(paper, tmp_path)
     one, lab = searched(), Lab(tmp_path, jobs=2)
     entry = search.search(one, lab, points=64)
     # The chosen one, 64 and, because some have no result, 64 more, 16 near the best for the claim that holds
-    # nowhere, and 6 with one parameter changed.
-    assert len(CALLS) == 151 and entry["points"] == 128
+    # nowhere, 16 between points that disagree on the first, and 6 with one parameter changed.
+    assert len(CALLS) == 167 and entry["points"] == 128
     assert set(entry["claims"]) == {"high", "sure", "never"}
     high = entry["claims"]["high"]
     lost = high["at"].count("x")
@@ -393,6 +393,11 @@ def test_a_search_finds_where_claims_hold_and_is_not_made_twice(paper, tmp_path)
         holding.words(one, name, {"rows": {"X-1": entry}}) for name in ("high", "sure", "never", "other")
     ]
     assert words[0].startswith("holds when a.gain >= 0.7") and f"{told} points of a.gain" in words[0]
+    near = high["near"].replace("x", "")
+    assert f"it holds at {near.count('c')} of {len(near)} more between points that disagree" in words[0]
+    gains = [point[0] for point in entry["near"]]
+    assert len(gains) == 16 and np.mean(np.abs(np.array(gains) - 0.7)) < 0.1, "at the boundary"
+    assert "between points" not in words[1] + words[2], "they have none"
     assert words[1].startswith(f"robust: stays confirmed in 100% of {told} points of")
     nowhere = f"nowhere in {told} points of a.gain, a.rule, a.flows ({lost} more have no result)"
     alone = "none of 6 changes of one parameter alone makes it hold"
@@ -400,7 +405,22 @@ def test_a_search_finds_where_claims_hold_and_is_not_made_twice(paper, tmp_path)
     assert words[3] == ""
     assert high["singly"] == ["a.gain: 1 instead of 0.5"] and "singly" not in entry["claims"]["sure"]
     assert search.search(one, lab, points=64) == entry
-    assert len(CALLS) == 151, "every probe was kept"
+    assert len(CALLS) == 167, "every probe was kept"
+
+
+def test_points_are_placed_between_neighbours_that_disagree():
+    shares = np.array([[0.1, 0.2], [0.3, 0.8], [0.5, 0.8], [0.8, 0.2]])
+    lists = np.array([False, True])
+    one = search.between(shares, shares, lists, ["cddd"], 16)
+    assert one.tolist() == [[0.2, 0.2]], (
+        "halfway in the range to the nearest; of the list the entry of either"
+    )
+    both = search.between(shares, shares, lists, ["cudc", "ddcc"], 16)
+    assert both.tolist() == [[0.65, 0.8], [0.4, 0.8], [0.3, 0.2], [0.45, 0.2]], "claims in turn"
+    reversed_ = search.between(shares, shares, lists, ["cudc", "ducd"], 16)
+    assert len(reversed_) == 2, "each pair once, whichever of both confirms"
+    assert len(search.between(shares, shares, lists, ["cudc", "ddcc"], 2)) == 2
+    assert search.between(shares, shares, lists, ["cccc", "uxdd"], 16).size == 0
 
 
 def test_what_the_search_does_not_bear_out_is_said(paper, tmp_path):
@@ -446,7 +466,7 @@ def test_a_killed_search_goes_on_where_it_was(paper, tmp_path, monkeypatch):
     assert 15 < len(CALLS) < 64, "it stopped on the way, however fast the threads are"
     search.search(one, lab, points=64)
     keys = [json.dumps(settings, sort_keys=True) for settings in CALLS]
-    assert len(set(keys)) == len(keys) == 151
+    assert len(set(keys)) == len(keys) == 167
 
 
 def test_committed_searches_are_shown_and_stale_ones_named(paper, tmp_path, monkeypatch):

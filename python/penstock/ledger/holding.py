@@ -2,7 +2,8 @@
 
 `holds.json` beside a paper's rows. Per row: the parameters varied, their number of points, a hash of
 their ranges, the engine, what one point simulates; per claim a letter for each point (c confirmed, d differs,
-u undecided, x no result) and the rule that describes where it holds. Shares are of the points that have a
+u undecided, x no result), those of more points between neighbours that disagree, and the rule that describes
+where it holds. Shares are of the points that have a
 result. What was found with other ranges is shown as stale.
 """
 
@@ -65,6 +66,9 @@ def words(row: Row, claim: str, found: Mapping[str, Any] | None = None, verdict:
     if entry is None or name not in entry["claims"]:
         return ""
     text = _words(entry, entry["claims"][name], verdict)
+    near = entry["claims"][name].get("near", "").replace("x", "")
+    if {"c", "d"} <= set(entry["claims"][name]["at"]) and near:
+        text += f"; it holds at {near.count('c')} of {len(near)} more between points that disagree"
     if entry.get("length"):
         text += f"; a point is {entry['length']}"
     if entry["claims"][name].get("singly") == []:

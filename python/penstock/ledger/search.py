@@ -2,10 +2,12 @@
 
 A row's `probe` is evaluated at the chosen point and at a Latin hypercube of the parameters that matter to it.
 A claim that differs at the chosen point and holds at few others is looked for once more near the points where
-its criterion was missed least, and each parameter is changed alone, all others as chosen: where that makes
-it hold, what the paper leaves open is the reason. A point that the probe cannot measure says nothing of a
-claim: it is counted apart. Every probe's numbers are kept under `out`/probes by content, every simulation in
-the lab's store: rows share what they simulate, and a search that was stopped goes on where it was.
+its criterion was missed least; where it holds at some points and differs at others, more points are placed
+between neighbours that disagree, at the boundary of the region. And each parameter is changed alone, all
+others as chosen: where that makes it hold, what the paper leaves open is the reason. A point that the probe
+cannot measure says nothing of a claim: it is counted apart. Every probe's numbers are kept under `out`/probes
+by content, every simulation in the lab's store: rows share what they simulate, and a search that was stopped
+goes on where it was.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock import _engine, results
 from penstock import scenario as scenarios
@@ -26,7 +29,7 @@ from penstock.ledger import holding, selection
 from penstock.ledger.claims import Claim, Measurement, Row, from_plain, plain
 from penstock.ledger.criteria import CONFIRMED, DIFFERS, UNDECIDED
 from penstock.ledger.lab import Lab, source_hash
-from penstock.ledger.space import BLOCK, Floats, Space, describe
+from penstock.ledger.space import BLOCK, Floats, Parameter, Space, describe
 from penstock.store import engine
 from penstock.sweeps import RunFailed
 
@@ -35,6 +38,11 @@ LETTERS = {CONFIRMED: "c", DIFFERS: "d", UNDECIDED: "u"}
 NO_RESULT = "x"
 # A claim that holds in less than this share of the space is looked for once more, with so many points more.
 FEW, MORE = 0.05, 0.25
+# So many more, as a share of the least points, are placed between neighbours of which one confirms a claim
+# of the row and the other differs.
+BETWEEN = 0.25
+# Digits of the shares at which they are placed: they are kept in holds.json.
+DIGITS = 4
 # Up to so many times the points, where some have no result.
 MOST = 4
 # The share of the points nearest to the criterion whose box is searched again.
@@ -78,15 +86,77 @@ def search(
             misses = np.array([_judge(claim, m)[1] for m in found[1:]])
             more, what["refined"] = _again(row, lab, space, claim, places, misses, points)
             places = np.vstack([places, more])
-        letters = np.array(list(at + what.get("refined", "")))
-        with_result = letters != NO_RESULT
-        good = letters[with_result] == "c"
-        if good.any() and not good.all():
-            box = describe(places[with_result], good)
-            what["rule"] = box.words([space[name] for name in names])
-            what["precision"], what["coverage"] = round(box.precision, 3), round(box.coverage, 3)
+        _describe(what, at + what.get("refined", ""), places, [space[name] for name in names])
         entry["claims"][claim.id] = what
-    return with_single(row, lab, entry, on_progress)
+    return with_single(row, lab, with_boundary(row, lab, entry, on_progress), on_progress)
+
+
+def with_boundary(
+    row: Row, lab: Lab, entry: dict[str, Any], on_progress: Callable[[float], None] | None = None
+) -> dict[str, Any]:
+    """The entry with what its claims are at more points between neighbours that disagree: under "near" their
+    shares of the ranges and, of each claim, its letters. Rules are described anew with them; shares of the
+    space are not, which these points are no sample of.
+    """
+    space, names = holding.space(row.paper), list(row.matters)
+    shares = space.sample(names, entry["points"], entry["seed"])
+    lists = np.array([isinstance(space[name].source, list) for name in names], dtype=bool)
+    letters = [what["at"] for what in entry["claims"].values()]
+    near = between(shares, space.places(names, shares), lists, letters, int(LEAST_POINTS * BETWEEN))
+    if not near.size:
+        return entry
+    found = _probes(row, lab, space.settings(names, near), on_progress)
+    entry["near"] = near.tolist()
+    places = np.vstack([space.places(names, shares), space.places(names, near)])
+    for claim in row.claims:
+        if claim.id not in entry["claims"]:
+            continue
+        what = entry["claims"][claim.id]
+        what["near"] = _letters(claim, found)
+        # Where it holds in hardly a point the rule is that of the search for it, whose places are not kept.
+        if "refined" not in what:
+            _describe(what, what["at"] + what["near"], places, [space[name] for name in names])
+    return entry
+
+
+def between(
+    shares: Floats, places: Floats, lists: NDArray[np.bool_], letters: Sequence[str], count: int
+) -> Floats:
+    """Up to `count` places between points of which one confirms a claim and the other differs, of each claim
+    (a text of letters, one per point) in turn the nearest such pairs. Halfway in a range; of a list, the
+    entry of either point in turn.
+    """
+    pairs = [_disagreeing(places, text) for text in letters]
+    chosen: list[tuple[int, int]] = []
+    for turn in range(max((len(found) for found in pairs), default=0)):
+        chosen += [found[turn] for found in pairs if turn < len(found)]
+    chosen = list(dict.fromkeys((min(pair), max(pair)) for pair in chosen))[:count]
+    out = [
+        np.where(lists, shares[(a, b)[i % 2]], (shares[a] + shares[b]) / 2) for i, (a, b) in enumerate(chosen)
+    ]
+    return np.round(np.array(out), DIGITS)
+
+
+def _disagreeing(places: Floats, letters: str) -> list[tuple[int, int]]:
+    """Of a claim: each point that confirms it with the nearest that differs, nearest pairs first."""
+    good, bad = ([i for i, x in enumerate(letters) if x == LETTERS[kind]] for kind in (CONFIRMED, DIFFERS))
+    if not good or not bad:
+        return []
+    apart = np.linalg.norm(places[good][:, None, :] - places[bad][None, :, :], axis=2)
+    nearest = apart.argmin(axis=1)
+    order = np.argsort(apart[np.arange(len(good)), nearest], kind="stable")
+    return [(good[i], bad[int(nearest[i])]) for i in order]
+
+
+def _describe(what: dict[str, Any], letters: str, places: Floats, parameters: Sequence[Parameter]) -> None:
+    """Put the rule that describes where a claim holds into its entry, from its letters at these places."""
+    each = np.array(list(letters))
+    with_result = each != NO_RESULT
+    good = each[with_result] == LETTERS[CONFIRMED]
+    if good.any() and not good.all():
+        box = describe(places[with_result], good)
+        what["rule"] = box.words(parameters)
+        what["precision"], what["coverage"] = round(box.precision, 3), round(box.coverage, 3)
 
 
 def with_single(

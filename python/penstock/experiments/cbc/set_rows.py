@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock import figures
-from penstock.experiments.cbc.setup import PAPER, TABLES
+from penstock.experiments.cbc.setup import CHOSEN, MATTERS, PAPER, TABLES, cbc
 from penstock.experiments.cbc.states import Array, series
 from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, at_most, every, none
 
@@ -68,8 +68,20 @@ def _at_samples(run: Run, flow: int, metric: str) -> Array:
 
 
 def _measure(lab: Lab) -> Measurement:
-    points = [("control-sets", given) for given in RULES.values()]
-    found = lab.sweep(points, runs=lab.replications(20, 3), keep=TABLES, derive=sets)
+    return _found(lab, RULES, lab.replications(20, 3))
+
+
+def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    """The same at one point of the search: one run of each rule."""
+    control = {**CHOSEN, **settings}
+    names = {name: given["control"].removeprefix("cbc:set=") for name, given in RULES.items()}
+    rules = {name: given | {"control": cbc(control, set=names[name])} for name, given in RULES.items()}
+    return _found(lab, rules, 1)
+
+
+def _found(lab: Lab, rules: Mapping[str, Mapping[str, Any]], runs: int) -> dict[str, Any]:
+    points = [("control-sets", dict(given)) for given in rules.values()]
+    found = lab.sweep(points, runs=runs, keep=TABLES, derive=sets)
     by_rule: dict[str, RunSet] = dict(zip(RULES, found, strict=True))
     keys = ("found:A", "found:A and B", "false:A", "false:A and B", "false:none")
     return {
@@ -206,4 +218,6 @@ K_SETS = Row(
             of=("ecn-clean", "destination-clean"),
         ),
     ),
+    matters=tuple(name for name in MATTERS if name.startswith("control.")),
+    probe=_probe,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from penstock.experiments.common import Floats
 from penstock.experiments.incast.setup import (
     LINK_BPS,
     MATTERS,
+    OPEN,
     PAPER,
     Curve,
     draw,
@@ -166,8 +167,12 @@ ONE_FLOW: dict[str, Any] = {
 SHOWN = 4  # every fourth sample is drawn
 
 
-def _measure_window(lab: Lab) -> Measurement:
-    runs = lab.runs("long-flows", ONE_FLOW, keep=["series", "events"])
+# Open parameters of the book's runs that act on one flow too.
+ONE_FLOW_MATTERS = tuple(name for name in OPEN if name != "jitter_mode")
+
+
+def _measure_window(lab: Lab, more: Mapping[str, Any] | None = None) -> Measurement:
+    runs = lab.runs("long-flows", ONE_FLOW | dict(more or {}), keep=["series", "events"])
     time, cwnd = track(runs.tables(0)["series"], "cwnd_bytes", 0)
     _, ssthresh = track(runs.tables(0)["series"], "ssthresh_bytes", 0)
     events = runs.tables(0)["events"]
@@ -350,6 +355,8 @@ I_2_5 = Row(
     ),
     measure=_measure_window,
     draw=_draw_window,
+    matters=ONE_FLOW_MATTERS,
+    probe=lambda lab, point: _measure_window(lab, {OPEN[name]: point[name] for name in ONE_FLOW_MATTERS}),
     cheap=True,
 )
 

@@ -229,11 +229,15 @@ _EXAMPLE = {"C": 0.9, "B": 0.05, "A": 0.05}
 
 
 def _measure_example(lab: Lab) -> Measurement:
+    return _example(CHOSEN)
+
+
+def _example(chosen: Mapping[str, Any]) -> dict[str, Any]:
     a, b, c = (float(w) for w in aimd.class_average(np.eye(3), [50, 100], 1000)[:, 0])
     weights = {"C": c, "B": b, "A": a}
     # Both equations by what they are for: the parameters of a flow.
-    found = shares(CHOSEN["model.gain_ac"], CHOSEN["model.gain_bc"], size_c=1000)
-    own = class_betas(CHOSEN["model.gain_ac"], CHOSEN["model.gain_bc"])
+    gains = (chosen["model.gain_ac"], chosen["model.gain_bc"])
+    found, own = shares(*gains, chosen, size_c=1000), class_betas(*gains, chosen)
     by_hand = sum(_EXAMPLE[name] * float(own[i]) for i, name in enumerate(CLASSES))
     size = np.geomspace(10, 1e5, 200)
     return {
@@ -291,6 +295,8 @@ M_EX = Row(
     ),
     measure=_measure_example,
     draw=_draw_example,
+    matters=MATTERS,
+    probe=lambda lab, settings: _example(at(settings)),
     cheap=True,
 )
 
