@@ -13,8 +13,8 @@ from penstock.experiments.dt_dctcp.live_rows import D_14_LIVE, D_15_LIVE
 from penstock.experiments.dt_dctcp.mean_queue_rows import D_10, local_maximum
 from penstock.experiments.dt_dctcp.queue_rows import COUNTS, D_1, D_11
 from penstock.experiments.dt_dctcp.rows import ROWS
-from penstock.experiments.dt_dctcp.setup import FLOWS
-from penstock.experiments.dt_dctcp.testbed_rows import D_14, D_15, RULES, SERVERS
+from penstock.experiments.dt_dctcp.setup import FLOWS, RULES
+from penstock.experiments.dt_dctcp.testbed_rows import D_14, D_15, SERVERS
 from penstock.ledger import NOT_RUN, Estimate, Judged, Lab, Row, judge
 
 ONE, TWO, THREE = RULES

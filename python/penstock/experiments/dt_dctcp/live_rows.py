@@ -19,7 +19,8 @@ import numpy as np
 
 from penstock import figures
 from penstock.experiments.common import HALF, Floats, means, onset, onsets, save_table
-from penstock.experiments.dt_dctcp.testbed_rows import D_14, D_15, PAPER, RULES, query
+from penstock.experiments.dt_dctcp.setup import PAPER, RULES, query
+from penstock.experiments.dt_dctcp.testbed_rows import D_14, D_15
 from penstock.ledger import Cause, Claim, Estimate, Measurement, Row
 
 if TYPE_CHECKING:

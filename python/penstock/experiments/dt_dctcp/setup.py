@@ -69,3 +69,35 @@ def link(flows: Any) -> Link:
 def replications(lab: Lab) -> int:
     """Runs per point."""
     return lab.replications(SIM["runs_full"], SIM["runs_quick"])
+
+
+def rules(testbed: Mapping[str, Any] = TESTBED) -> dict[str, str]:
+    """The marking rules of section VI.B by name: DCTCP's, then both settings of DT-DCTCP."""
+
+    def size(text: str) -> str:
+        return text.replace("KB", testbed["unit"])
+
+    found = {"DCTCP": f"threshold:k={size(testbed['k'])}"}
+    for k1, k2 in testbed["pairs"]:
+        found[f"DT-DCTCP ({k1}, {k2})"] = f"hysteresis:k1={size(k1)},k2={size(k2)}"
+    return found
+
+
+RULES = rules()
+
+
+def query(
+    servers: int, queue: str, testbed: Mapping[str, Any] = TESTBED, **more: Any
+) -> tuple[str, dict[str, Any]]:
+    """A point of section VI.B."""
+    settings: dict[str, Any] = {
+        "servers": servers,
+        "queue": queue,
+        "protocol": f"dctcp:alpha={testbed['alpha']},min_window={testbed['min_window']}",
+    }
+    keys = ("link_rate", "link_delay", "repetitions", "rto_min", "initial_window", "connections", "jitter")
+    settings.update({key: testbed[key] for key in keys})
+    for key in ("root_buffer", "leaf_buffer"):
+        settings[key] = str(testbed[key]).replace("KB", testbed["unit"])
+    settings.update(more)
+    return "testbed", settings

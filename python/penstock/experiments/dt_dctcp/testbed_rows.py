@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from penstock import figures
 from penstock.experiments.common import centre, half, measured, onsets, save_table
-from penstock.experiments.dt_dctcp.setup import PAPER, TESTBED, at
+from penstock.experiments.dt_dctcp.setup import PAPER, RULES, TESTBED, at, query, rules
 from penstock.ledger import (
     CONFIRMED,
     Cause,
@@ -34,38 +34,6 @@ Floats = NDArray[np.float64]
 
 QUICK_QUERIES = 40
 SERVERS = (2, 4, 8, 12, 16, 20, 24, 26, 28, *range(30, 51))
-
-
-def rules(testbed: Mapping[str, Any] = TESTBED) -> dict[str, str]:
-    """The marking rules of section VI.B by name: DCTCP's, then both settings of DT-DCTCP."""
-
-    def size(text: str) -> str:
-        return text.replace("KB", testbed["unit"])
-
-    found = {"DCTCP": f"threshold:k={size(testbed['k'])}"}
-    for k1, k2 in testbed["pairs"]:
-        found[f"DT-DCTCP ({k1}, {k2})"] = f"hysteresis:k1={size(k1)},k2={size(k2)}"
-    return found
-
-
-RULES = rules()
-
-
-def query(
-    servers: int, queue: str, testbed: Mapping[str, Any] = TESTBED, **more: Any
-) -> tuple[str, dict[str, Any]]:
-    """A point of section VI.B."""
-    settings: dict[str, Any] = {
-        "servers": servers,
-        "queue": queue,
-        "protocol": f"dctcp:alpha={testbed['alpha']},min_window={testbed['min_window']}",
-    }
-    keys = ("link_rate", "link_delay", "repetitions", "rto_min", "initial_window", "connections", "jitter")
-    settings.update({key: testbed[key] for key in keys})
-    for key in ("root_buffer", "leaf_buffer"):
-        settings[key] = str(testbed[key]).replace("KB", testbed["unit"])
-    settings.update(more)
-    return "testbed", settings
 
 
 def _sweep(lab: Lab, queue: str, runs: int, **more: Any) -> list[RunSet]:
