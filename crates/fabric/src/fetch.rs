@@ -60,6 +60,21 @@ impl Port {
             served.prefetch_first_lane();
         }
     }
+    /// As [`Self::prefetch`] for a port that schedules: what says in addition who has a say, and the node.
+    #[inline]
+    pub fn prefetch_front(&self) {
+        self.prefetch();
+        prefetch(&self.hooks);
+    }
+    /// And when that is there: the packets that an arrival or an offer touches, and what is counted of the lowest priority.
+    #[inline]
+    pub fn prefetch_behind(&self) {
+        prefetch(self.head());
+        self.prefetch_tail();
+        if let Some(served) = &self.served {
+            served.prefetch_first_lane();
+        }
+    }
     /// The same for an arrival at the other end.
     #[inline]
     pub fn prefetch_ring(&self) {
