@@ -69,7 +69,7 @@ impl Port {
     /// And when that is there: the packets that an arrival or an offer touches, and what is counted of the lowest priority.
     #[inline]
     pub fn prefetch_behind(&self) {
-        prefetch(self.head());
+        self.prefetch_head();
         self.prefetch_tail();
         if let Some(served) = &self.served {
             served.prefetch_first_lane();
@@ -116,10 +116,11 @@ impl Port {
     pub fn head(&self) -> &Cell {
         self.ring.at(self.ring.head)
     }
-    /// As [`Self::prefetch`] for that packet, when the port itself has been fetched.
+    /// As [`Self::prefetch`] for that packet and the one after it, whose arrival is announced then; when the port itself has been fetched.
     #[inline]
     pub fn prefetch_head(&self) {
         prefetch(self.head());
+        prefetch(self.ring.at(self.ring.head.wrapping_add(1)));
     }
     /// The same for what an offer touches of the packets in the port.
     #[inline]

@@ -14,8 +14,8 @@ pub(super) struct Tree {
     leaves: usize,
     /// The least of all.
     least: u64,
-    /// What the root has in the place that was changed last.
-    risen: u64,
+    /// What the root has in the place that was changed last, and what the group below it has in the one that was.
+    risen: [u64; 2],
     /// Low bits of a key that hold the port.
     bits: u32,
     mask: u64,
@@ -38,7 +38,7 @@ impl Tree {
             groups: vec![[u64::MAX; 4]; (leaves + level) / 4].into(),
             leaves,
             least: u64::MAX,
-            risen: u64::MAX,
+            risen: [u64::MAX; 2],
             bits,
             mask: (1 << bits) - 1,
             epoch: 0,
@@ -67,10 +67,10 @@ impl Tree {
     pub fn coming(&self) -> u64 {
         self.least & self.mask
     }
-    /// The port that has got to the root last: mostly it is among the next few.
+    /// The port that has got to the root last, mostly among the next few, and the one that has got to the level below, among the next dozen.
     #[inline(always)]
-    pub fn risen(&self) -> u64 {
-        self.risen & self.mask
+    pub fn risen(&self) -> [u64; 2] {
+        self.risen.map(|key| key & self.mask)
     }
     #[inline(always)]
     pub fn take(&mut self) -> u64 {
@@ -110,18 +110,18 @@ impl Tree {
     #[inline(always)]
     fn set(&mut self, port: u64, key: u64) {
         let (mut place, mut least) = (self.leaves + port as usize, key);
-        let mut below = key;
+        let mut risen = [key; 2];
         // There is no group above the root.
         while let Some(group) = self.groups.get_mut(place / 4) {
             let i = place % 4;
             group[i] = least;
             // The others first: the way up waits for nothing but the least of the level below.
             let others = group[i ^ 1].min(group[i ^ 2]).min(group[i ^ 3]);
-            below = least;
+            risen = [least, risen[0]];
             least = least.min(others);
             place = (place / 4).wrapping_sub(1);
         }
-        (self.least, self.risen) = (least, below);
+        (self.least, self.risen) = (least, risen);
     }
     #[cold]
     #[inline(never)]
@@ -133,7 +133,7 @@ impl Tree {
         // Every pending arrival lies within the longest flight of now, so the new epoch is below them all.
         let to = at - span(self.bits) / 4;
         let by = (to - self.epoch) << self.bits;
-        let keys = self.groups.iter_mut().flatten().chain([&mut self.least, &mut self.risen]);
+        let keys = self.groups.iter_mut().flatten().chain(&mut self.risen).chain([&mut self.least]);
         for key in keys.filter(|key| **key != u64::MAX) {
             assert!(*key >= by, "an arrival lies further ahead than a link may be long");
             *key -= by;

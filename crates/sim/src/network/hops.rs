@@ -31,8 +31,7 @@ pub(super) struct Beyond {
     to_hosts: u32,
     /// Choices of ports that were made ahead, by the last digits of the port of arrival.
     choices: [Choice; CHOICES],
-    /// In a tree: the port that had got to its root at the last look, and the one to which the packet goes on that was next then.
-    risen: u32,
+    /// In a tree: the port to which the packet goes on that was next at the last look.
     onward: u32,
 }
 
@@ -56,7 +55,7 @@ const UNKNOWN: u32 = u32::MAX;
 impl Default for Beyond {
     fn default() -> Beyond {
         let (steps, choices) = (Default::default(), [Choice::default(); CHOICES]);
-        Beyond { steps, turn: 0, to_hosts: 0, choices, risen: UNKNOWN, onward: UNKNOWN }
+        Beyond { steps, turn: 0, to_hosts: 0, choices, onward: UNKNOWN }
     }
 }
 
@@ -290,17 +289,17 @@ impl Network {
     /// when it is the next, what its packet has, and the port to which that goes on: it need not be asked again.
     #[inline(always)]
     pub(super) fn fetch_near<const SCHEDULES: bool>(&mut self) {
-        let Some((coming, risen)) = self.arrivals.near() else { return };
+        let Some([coming, soon, later]) = self.arrivals.near() else { return };
         let ports = self.fabric.ports();
         let get = |port: u32| ports.get(port as usize);
-        match get(self.beyond.risen) {
+        match get(soon) {
             Some(port) if SCHEDULES => port.prefetch_behind(),
             Some(port) => port.prefetch_head(),
             None => {}
         }
         let front = |port: &Port| if SCHEDULES { port.prefetch_front() } else { port.prefetch() };
-        get(risen).into_iter().for_each(front);
-        (self.beyond.risen, self.beyond.onward) = (risen, UNKNOWN);
+        get(later).into_iter().for_each(front);
+        self.beyond.onward = UNKNOWN;
         // Where there is none it may be any.
         let Some(port) = get(coming) else { return };
         let (cell, at) = (port.head(), self.to[coming as usize]);
