@@ -311,7 +311,7 @@ impl Hosts {
         let mut receive = setup.receive_controllers();
         receive.resize_with(setup.topology.nodes.len(), || None);
         let longest_wait = if setup.own_stack().is_some() { longest_wait(setup) } else { Dur::ZERO };
-        let mut list = Vec::new();
+        let mut list = Vec::with_capacity(setup.topology.nodes.len());
         for (host, (node, receive)) in setup.topology.nodes.iter().zip(receive).enumerate() {
             let ports = setup.topology.ports_of(host as u32);
             let port = ports.first().filter(|_| node.kind == NodeKind::Host && here(host as u32));
