@@ -55,23 +55,30 @@ class Rules:
 
     `bare`: payload of a packet and headers, which are all that is on the wire; there are as many messages as
     with Homa's packets. `cards`: a host's card is a queue like a switch's, into which the transport puts what
-    its window admits. `cut_through`: the time of a message alone is one without stores.
+    its window admits. `cut_through`: the time of a message alone is one without stores. `packet`: bytes of a
+    packet in the published sizes of W5.
     """
 
     text: str = ""
     bare: tuple[int, int] | None = None
     cards: bool = False
     cut_through: bool = False
+    packet: int = PAYLOAD
 
 
 HOMAS = Rules()
 OWN = {
     # YAPS: packets of 1,500 bytes with 40 of headers, cut-through switches; one priority for all data.
     "pHost": Rules("phost:header=40,buffer=36864B,token_window=8,apart=false", (1460, 40), cut_through=True),
+    # Long messages: tokens that may be unanswered by the published medians (docs/validation.md), packets up
+    # to which a message begins with tokens by their jump.
+    "pHost W5": Rules(
+        "phost:header=40,buffer=36864B,free=7,token_window=5,apart=false", (1460, 40), cut_through=True
+    ),
     # ns-2: a host's link is a queue. Where marks begin and how many limits there are is chosen.
     "PIAS": Rules("pias:header=58,k=25pkt,thresholds=1442B", cards=True),
     # htsim: packets of 1,500 bytes, 64 of headers.
-    "NDP": Rules("ndp:header=64", (1436, 64)),
+    "NDP": Rules("ndp:header=64", (1436, 64), packet=1500),
 }
 PAYLOAD_SHARE = {"W1": 0.657, "W2": 0.796, "W3": 0.887, "W4": 0.898, "W5": 0.898}
 """Payload of the bytes on the wire, by the description of the set-up."""
@@ -181,8 +188,8 @@ def run(
     length = found["bytes"].cast(pl.Int64).to_numpy()
     took = (found["delivered_s"] - found["start_s"]).to_numpy()
     alone = ideal(length, ends[0] // 16 == ends[1] // 16, rules)
-    if rules.bare and workload == "W5":  # The published sizes of these are whole packets.
-        length = length // payload * sum(rules.bare)
+    if rules.bare and workload == "W5":  # The published sizes are whole packets.
+        length = length // payload * rules.packet
     return pl.DataFrame(
         {"bytes": length, "slowdown": took / alone, "start_s": found["start_s"], "dst": ends[1]}
     )
@@ -292,7 +299,7 @@ def messages(
     after: float = 0.0,
 ) -> pl.DataFrame:
     """The messages of a run; `own`: by the rules of the transport's own simulator."""
-    rules = OWN[transport] if own else HOMAS
+    rules = OWN.get(f"{transport} {workload}", OWN.get(transport, HOMAS)) if own else HOMAS
     text = rules.text or protocol(transport, workload)
     with tempfile.TemporaryDirectory() as folder:
         return run(Path(folder), workload, load, text, ms=ms, rules=rules, racks=racks, after=after)
