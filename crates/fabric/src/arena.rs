@@ -180,6 +180,14 @@ impl Arena {
     pub fn prefetch_hops(&self, slot: u32) {
         self.hops(slot).iter().step_by(2).for_each(prefetch);
     }
+    /// The same for the place where the next port writes.
+    #[inline]
+    pub fn prefetch_next_hop(&self, slot: u32) {
+        let Some(kept) = self.kept.get(slot as usize) else { return };
+        if let Some(Block(block)) = self.blocks.get(kept.block as usize) {
+            prefetch(&block[usize::from(kept.len) % MAX_HOPS]);
+        }
+    }
     /// The packet in `to` answers that in `from` and carries its telemetry back, which the other has no longer.
     #[inline]
     pub fn carry_hops(&mut self, from: u32, to: u32) {

@@ -60,6 +60,21 @@ impl Port {
             served.prefetch_first_lane();
         }
     }
+    /// As [`Self::prefetch`] for a port that schedules: what says in addition who has a say, and the node.
+    #[inline]
+    pub fn prefetch_front(&self) {
+        self.prefetch();
+        prefetch(&self.hooks);
+    }
+    /// And when that is there: the packets that an arrival or an offer touches, and what is counted of the lowest priority.
+    #[inline]
+    pub fn prefetch_behind(&self) {
+        self.prefetch_head();
+        self.prefetch_tail();
+        if let Some(served) = &self.served {
+            served.prefetch_first_lane();
+        }
+    }
     /// The same for an arrival at the other end.
     #[inline]
     pub fn prefetch_ring(&self) {
@@ -101,10 +116,11 @@ impl Port {
     pub fn head(&self) -> &Cell {
         self.ring.at(self.ring.head)
     }
-    /// As [`Self::prefetch`] for that packet, when the port itself has been fetched.
+    /// As [`Self::prefetch`] for that packet and the one after it, whose arrival is announced then; when the port itself has been fetched.
     #[inline]
     pub fn prefetch_head(&self) {
         prefetch(self.head());
+        prefetch(self.ring.at(self.ring.head.wrapping_add(1)));
     }
     /// The same for what an offer touches of the packets in the port.
     #[inline]

@@ -147,6 +147,12 @@ impl Waiting {
         prefetch(&self.occupied);
         prefetch(&self.rounds.deficit);
     }
+    /// without the deficits, but with what is counted of the lowest priority; or
+    #[inline]
+    pub fn prefetch_first_lane(&self) {
+        prefetch(&self.occupied);
+        prefetch(&self.lanes[0]);
+    }
     /// what is counted of the lowest priority and of the highest that waits,
     #[inline]
     pub fn prefetch_lanes(&self) {

@@ -83,7 +83,7 @@ impl Served {
     #[inline]
     pub fn prefetch_first_lane(&self) {
         prefetch(&self.open);
-        prefetch(&self.waiting.lanes[0]);
+        self.waiting.prefetch_first_lane();
     }
     /// Finds the priorities that may be served.
     pub fn find_open(&mut self) {

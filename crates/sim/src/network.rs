@@ -316,15 +316,8 @@ impl Network {
             self.last = port;
             if self.looks_far {
                 self.fetch_scheduled(&mut soon);
-            } else if self.fetches {
-                let head = self.fabric.ports()[port as usize].head();
-                if head.to == self.to[port as usize] {
-                    self.arena.prefetch(head.packet);
-                    self.arena.prefetch_hops(head.packet);
-                }
             }
             let arrived = self.arrive_by(next, port);
-            self.fetch_next();
             if self.fabric.effects().any() {
                 self.drain_effects();
                 until = until.min(self.deadlines.peek());
@@ -336,13 +329,16 @@ impl Network {
     }
     #[inline(never)]
     fn arrive_by(&mut self, now: Time, port: u32) -> Option<Arrived> {
+        if self.fetches {
+            self.fetch_onward();
+        }
         let mut cell = Cell::default();
         let (is_packet, next) = self.fabric.arrive_into(now, port, &mut self.arena, &mut cell);
         if next != Time::NEVER {
             self.arrivals.push(next, port);
         }
         if self.fetches {
-            self.fetch_coming::<true>();
+            self.fetch_near::<true>();
         }
         let mut arrived = None;
         if is_packet {
@@ -361,10 +357,11 @@ impl Network {
                     trace.delivered(now, cell.packet, &self.arena);
                 }
                 arrived = Some(Arrived { cell, port });
-            } else if let Some(next) = self.chosen(port, &mut cell) {
-                self.offer(now, next, &cell);
             } else {
-                self.forward(now, at, &mut cell);
+                match self.fetches.then(|| self.chosen(port, &mut cell)).flatten() {
+                    Some(next) => self.offer(now, next, &cell),
+                    None => self.forward(now, at, &mut cell).is_some(),
+                };
             }
         }
         arrived

@@ -164,11 +164,12 @@ impl Arrivals {
         let (keys, mask) = wheel.coming()?;
         Some(Ahead { keys, mask, flip: self.flip })
     }
-    /// The port that is probably next, in a tree.
+    /// The port that is probably next, one that mostly is among the few after it, and one among the dozen after that; in a tree.
     #[inline(always)]
-    pub fn coming(&self) -> Option<u32> {
+    pub fn near(&self) -> Option<[u32; 3]> {
         let Front::Tree(tree) = &self.front else { return None };
-        Some((tree.coming() ^ self.flip) as u32)
+        let [soon, later] = tree.risen();
+        Some([tree.coming(), soon, later].map(|port| (port ^ self.flip) as u32))
     }
     /// Announces the next arrival of `port`.
     #[inline(always)]

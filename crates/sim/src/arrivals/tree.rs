@@ -8,12 +8,14 @@ use super::span;
 /// no branch on the data and always the same length. Groups of two cost 5 % fewer instructions and 1 to 2 % more time: the way is twice as
 /// long, and every level waits for the one below.
 pub(super) struct Tree {
-    /// Groups of four, level by level from the leaves up.
+    /// Groups of four, the root first: the least of a group is in the place of the group before it, counted over all places.
     groups: Box<[[u64; 4]]>,
-    /// First group of every level.
-    levels: Box<[usize]>,
+    /// Place of port 0.
+    leaves: usize,
     /// The least of all.
     least: u64,
+    /// What the root has in the place that was changed last, and what the group below it has in the one that was.
+    risen: [u64; 2],
     /// Low bits of a key that hold the port.
     bits: u32,
     mask: u64,
@@ -27,19 +29,16 @@ const FULL: u64 = u64::MAX;
 
 impl Tree {
     pub fn new(bits: u32) -> Tree {
-        let (mut levels, mut groups, mut width) = (Vec::new(), 0, 1usize << bits);
-        loop {
-            levels.push(groups);
-            width = width.div_ceil(4);
-            groups += width;
-            if width == 1 {
-                break;
-            }
+        let (mut leaves, mut level) = (0, 4);
+        while level < 1usize << bits {
+            leaves += level;
+            level *= 4;
         }
         Tree {
-            groups: vec![[u64::MAX; 4]; groups].into(),
-            levels: levels.into(),
+            groups: vec![[u64::MAX; 4]; (leaves + level) / 4].into(),
+            leaves,
             least: u64::MAX,
+            risen: [u64::MAX; 2],
             bits,
             mask: (1 << bits) - 1,
             epoch: 0,
@@ -68,6 +67,11 @@ impl Tree {
     pub fn coming(&self) -> u64 {
         self.least & self.mask
     }
+    /// The port that has got to the root last, mostly among the next few, and the one that has got to the level below, among the next dozen.
+    #[inline(always)]
+    pub fn risen(&self) -> [u64; 2] {
+        self.risen.map(|key| key & self.mask)
+    }
     #[inline(always)]
     pub fn take(&mut self) -> u64 {
         self.hole = self.first();
@@ -79,27 +83,45 @@ impl Tree {
         if at - self.epoch >= span(self.bits) / 2 {
             self.rebase(at);
         }
+        let key = (at - self.epoch) << self.bits | port;
         if port == self.hole {
             self.hole = FULL;
-        } else if self.groups[port as usize / 4][port as usize % 4] != u64::MAX {
+            self.set(port, key);
+            return true;
+        }
+        let place = self.leaves + port as usize;
+        if self.groups[place / 4][place % 4] != u64::MAX {
             return false;
         }
-        self.set(port, (at - self.epoch) << self.bits | port);
+        self.add(place, key);
         true
+    }
+    /// A port that had none has an arrival: on its way up nothing can become larger, so that no level has to ask what lies beside it, nor
+    /// waits for the one below.
+    #[inline(always)]
+    fn add(&mut self, mut place: usize, key: u64) {
+        while let Some(group) = self.groups.get_mut(place / 4) {
+            let least = &mut group[place % 4];
+            *least = key.min(*least);
+            place = (place / 4).wrapping_sub(1);
+        }
+        self.least = self.least.min(key);
     }
     #[inline(always)]
     fn set(&mut self, port: u64, key: u64) {
-        let (mut place, mut least) = (port as usize, key);
-        for first in &*self.levels {
-            let group = &mut self.groups[first + place / 4];
+        let (mut place, mut least) = (self.leaves + port as usize, key);
+        let mut risen = [key; 2];
+        // There is no group above the root.
+        while let Some(group) = self.groups.get_mut(place / 4) {
             let i = place % 4;
             group[i] = least;
             // The others first: the way up waits for nothing but the least of the level below.
             let others = group[i ^ 1].min(group[i ^ 2]).min(group[i ^ 3]);
+            risen = [least, risen[0]];
             least = least.min(others);
-            place /= 4;
+            place = (place / 4).wrapping_sub(1);
         }
-        self.least = least;
+        (self.least, self.risen) = (least, risen);
     }
     #[cold]
     #[inline(never)]
@@ -111,7 +133,7 @@ impl Tree {
         // Every pending arrival lies within the longest flight of now, so the new epoch is below them all.
         let to = at - span(self.bits) / 4;
         let by = (to - self.epoch) << self.bits;
-        let keys = self.groups.iter_mut().flatten().chain([&mut self.least]);
+        let keys = self.groups.iter_mut().flatten().chain(&mut self.risen).chain([&mut self.least]);
         for key in keys.filter(|key| **key != u64::MAX) {
             assert!(*key >= by, "an arrival lies further ahead than a link may be long");
             *key -= by;

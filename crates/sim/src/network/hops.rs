@@ -31,6 +31,8 @@ pub(super) struct Beyond {
     to_hosts: u32,
     /// Choices of ports that were made ahead, by the last digits of the port of arrival.
     choices: [Choice; CHOICES],
+    /// In a tree: the port to which the packet goes on that was next at the last look.
+    onward: u32,
 }
 
 /// Where a packet goes on, or ends.
@@ -53,7 +55,7 @@ const UNKNOWN: u32 = u32::MAX;
 impl Default for Beyond {
     fn default() -> Beyond {
         let (steps, choices) = (Default::default(), [Choice::default(); CHOICES]);
-        Beyond { steps, turn: 0, to_hosts: 0, choices }
+        Beyond { steps, turn: 0, to_hosts: 0, choices, onward: UNKNOWN }
     }
 }
 
@@ -137,7 +139,7 @@ impl Network {
                 self.arrivals.push(following, port);
             }
             if self.fetches {
-                self.fetch_coming::<false>();
+                self.fetch_near::<false>();
             }
             self.packet_hops += 1;
             let at = self.to[port as usize];
@@ -155,6 +157,9 @@ impl Network {
     /// An arrival by a port that schedules and shares no buffer.
     #[inline(never)]
     fn arrive_served(&mut self, now: Time, port: u32) -> Option<Cell> {
+        if self.fetches {
+            self.fetch_onward();
+        }
         let Some((cell, following)) = self.fabric.arrive_served(now, port, &mut self.arena) else {
             return self.arrive_by(now, port).map(|arrived| arrived.cell);
         };
@@ -162,7 +167,7 @@ impl Network {
             self.arrivals.push(following, port);
         }
         if self.fetches {
-            self.fetch_coming::<true>();
+            self.fetch_near::<true>();
         }
         self.packet_hops += 1;
         let at = self.to[port as usize];
@@ -176,9 +181,6 @@ impl Network {
     /// The port by which a packet goes on that came from `port`, if that has been found when it was looked at.
     #[inline(always)]
     pub(super) fn chosen(&self, port: u32, cell: &mut Cell) -> Option<u32> {
-        if !self.looks_far {
-            return None;
-        }
         let choice = &self.beyond.choices[port as usize % CHOICES];
         let (next, entropy) = choice.next.filter(|_| choice.is_for(port, cell))?;
         cell.entropy = entropy;
@@ -187,9 +189,11 @@ impl Network {
     /// A packet at switch `at`, come from `port`, goes on.
     #[inline(always)]
     fn pass(&mut self, now: Time, port: u32, at: u32, mut cell: Cell) {
-        if let Some(next) = self.chosen(port, &mut cell) {
-            self.put(now, next, cell);
-            return;
+        if self.fetches {
+            if let Some(next) = self.chosen(port, &mut cell) {
+                self.put(now, next, cell);
+                return;
+            }
         }
         let Network { forwarding, fabric, arena, .. } = self;
         let backlog = |port| {
@@ -281,31 +285,43 @@ impl Network {
         }
         effects || !self.lost.is_empty()
     }
-    /// In a network that is not small the port that is probably next is fetched while this packet is handled, and the packet where it is at its
-    /// destination then.
+    /// In a network that is not small a port that is likely to be among the next few is fetched, in two steps, while this packet is handled; then,
+    /// when it is the next, what its packet has, and the port to which that goes on: it need not be asked again.
     #[inline(always)]
-    pub(super) fn fetch_coming<const SCHEDULES: bool>(&mut self) {
-        // An empty tree names no port.
-        let Some(number) = self.arrivals.coming() else { return };
-        let Some(port) = self.fabric.ports().get(number as usize) else { return };
-        if SCHEDULES {
-            port.prefetch_scheduling();
-        } else {
-            port.prefetch();
+    pub(super) fn fetch_near<const SCHEDULES: bool>(&mut self) {
+        let Some([coming, soon, later]) = self.arrivals.near() else { return };
+        let ports = self.fabric.ports();
+        let get = |port: u32| ports.get(port as usize);
+        match get(soon) {
+            Some(port) if SCHEDULES => port.prefetch_behind(),
+            Some(port) => port.prefetch_head(),
+            None => {}
         }
-        let cell = port.head();
-        if cell.to == self.to[number as usize] {
+        let front = |port: &Port| if SCHEDULES { port.prefetch_front() } else { port.prefetch() };
+        get(later).into_iter().for_each(front);
+        self.beyond.onward = UNKNOWN;
+        // Where there is none it may be any.
+        let Some(port) = get(coming) else { return };
+        let (cell, at) = (port.head(), self.to[coming as usize]);
+        if at == cell.to {
             self.arena.prefetch(cell.packet);
+            if SCHEDULES {
+                self.arena.prefetch_hops(cell.packet);
+            }
+        } else if let Some((next, entropy)) = self.forwarding.guess(at, cell) {
+            if SCHEDULES {
+                self.arena.prefetch_next_hop(cell.packet);
+            }
+            self.beyond.choose(coming, cell, (next, entropy));
+            self.beyond.onward = next;
+            get(next).into_iter().for_each(front);
         }
     }
-    /// In a network that is not small the packet that is probably next is fetched, when its port has been ([`Self::fetch_coming`]).
+    /// And when that packet has come, what it will touch there, where ports schedule.
     #[inline(always)]
-    pub(super) fn fetch_next(&self) {
-        if self.fetches {
-            if let Some(port) = self.arrivals.coming().and_then(|port| self.fabric.ports().get(port as usize))
-            {
-                port.prefetch_head();
-            }
+    pub(super) fn fetch_onward(&self) {
+        if let Some(port) = self.fabric.ports().get(self.beyond.onward as usize) {
+            port.prefetch_behind();
         }
     }
     /// In a large network the next ports are not in the cache: they are fetched while this packet is handled, and so is the port to which the next
