@@ -108,7 +108,7 @@ def test_the_simulation_beside_has_the_noise_that_the_kernels_runs_measured() ->
     chosen = {**ONE, "duration": "600ms", "warmup": "200ms"}
     both = live.compare("long-flows", runs=2, **chosen)
     assert both.noise == (live.measured_noise(both.kernel[0]),)
-    assert set(both.noise[0]) == {"receive_lag", "processing_delay"}
+    assert set(both.noise[0]) == {"receive_lag", "timer_lag", "processing_delay"}
     for key, value in both.noise[0].items():
         assert {r.scenario["set"][key] for r in both.packet} == {value}
         assert {r.scenario["set"][key] for r in both.noiseless} == {live.STILL[key]}
@@ -154,6 +154,10 @@ def test_measured_noise_has_the_median_quantiles_of_the_valid_runs(
     lag = dict(pair.split(":") for pair in noise["receive_lag"].split(","))
     for share in ("0.1", "0.5", "0.99", "0.999", "0.9999"):
         assert lag[share] == others
+    # Timers are late by what wakes the network, without its tail.
+    timers = dict(pair.split(":") for pair in noise["timer_lag"].split(","))
+    assert set(timers) == {"0.1", "0.25", "0.5", "0.75", "0.9", "0.95", "0.99", "1"}
+    assert set(timers.values()) == {f"{float(others[:-2]) + 15e3:.0f}ns"}
     # One packet in all that were sent is as late as the latest; halfway there, by a power law, the root.
     assert lag["1"] == lag["0.99999"] == most
     low, high = (float(text[:-2]) for text in (others, most))

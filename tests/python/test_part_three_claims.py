@@ -10,6 +10,7 @@ import pytest
 
 from penstock import ledger
 from penstock.experiments import ndp, reps
+from penstock.experiments.homa import longer, sizes
 from penstock.experiments.homa import rows as homa_rows
 from penstock.experiments.homa import setup as homa_setup
 from penstock.experiments.ndp import rows as ndp_rows
@@ -159,9 +160,9 @@ def test_homa_is_compared_with_the_better_of_two():
 
 
 def test_the_published_set_up_of_homa():
-    sizes, cdf = homa_setup.w1()
+    bytes_of, cdf = sizes.w1()
     # Mean of the authors' generator: 185.0 bytes.
-    mean = sum(size * (b - a) for size, a, b in zip(sizes, [0.0, *cdf], cdf, strict=False))
+    mean = sum(size * (b - a) for size, a, b in zip(bytes_of, [0.0, *cdf], cdf, strict=False))
     assert mean == pytest.approx(185.0, rel=0.01)
     # 144 x 10 Gb/s x 0.8 over 8 x 281 bytes, and with 20 bytes more beside each.
     at = homa_rows.CHOSEN
@@ -178,3 +179,61 @@ def test_the_published_set_up_of_homa():
     found = pl.DataFrame({"bytes": [5] * 200, "slowdown": [float(i) for i in range(1, 201)]})
     numbers = homa_setup.percentiles(found, [(4, 5, 1.0, 1.0), (5, 6, 1.0, 1.0)])
     assert numbers["p50.0"] == 100.5 and numbers["p99.1"] == float("inf")
+
+
+def test_the_sizes_of_messages_of_w3_and_w5():
+    # The means that the authors' files state: 2,927.354 bytes and 1,744.7 packets.
+    for (found, cdf), count, mean in ((sizes.w3(), 842, 2927.354), (sizes.w5(), 400, 1744.7 * 1442)):
+        assert len(found) == len(cdf) == count and cdf[-1] == 1.0
+        assert found == sorted(set(found)) and cdf == sorted(cdf)
+        assert float(np.sum(found * np.diff(cdf, prepend=0.0))) == pytest.approx(mean, rel=1e-5)
+    # Between 512 and 1,024 bytes in 14 steps: 1 / (1/512 - 1/14 (1/512 - 1/1024)) = 530.96.
+    assert {512.0, 531.0, 1024.0} <= set(sizes.w3()[0])
+    # Half of 133 to 667 packets has half of their tenth of the messages; 20 40ths are 400.
+    packets, cdf = sizes.w5()
+    assert cdf[packets.index(400 * 1442.0)] == pytest.approx(0.65)
+
+
+def test_percentiles_of_each_receiver_and_their_mean():
+    found = pl.DataFrame(
+        {
+            "bytes": [5] * 6 + [50],
+            "slowdown": [1.0, 2.0, 3.0, 4.0, 6.0, 9.0, 99.0],
+            "dst": [0, 0, 0, 0, 1, 1, 0],
+        }
+    )
+    bins = [(4, 5, 1.0, 1.0), (5, 6, 1.0, 1.0)]
+    numbers = homa_setup.by_receiver(found, bins)
+    # Host 0: median 2, largest 4, four messages; host 1: 6 and 9, two.
+    assert numbers["p50.0"] == pytest.approx((4 * 2 + 2 * 6) / 6)
+    assert numbers["p99.0"] == pytest.approx((4 * 4 + 2 * 9) / 6)
+    assert numbers["p50.1"] == np.inf
+    # Both as one: the third and the last of six.
+    together = homa_setup.by_receiver(found, bins, hosts=2)
+    assert (together["p50.0"], together["p99.0"]) == (3.0, 9.0)
+
+
+def test_the_rows_of_longer_messages_hold_what_is_near_the_published_numbers():
+    def numbers(names: list[str], share: float) -> dict[str, Any]:
+        return {
+            name: {
+                key: [one[at] * (1 + share) for one in longer.BINS[name]]
+                for key, at in (("p50", 2), ("p99", 3))
+            }
+            for name in names
+        }
+
+    near = numbers(longer.W3, 0.09)
+    assert differing(longer.HOMA_W3, near) == {}
+    near["W3 Homa 50"]["p99"] = [value * 1.1 for value in near["W3 Homa 50"]["p99"]]
+    assert list(differing(longer.HOMA_W3, near)) == ["homa-50-tail"]
+    assert differing(longer.HOMA_W5, numbers([longer.W5], -0.09)) == {}
+    assert len(differing(longer.HOMA_W5, numbers([longer.W5], -0.11))) == 2
+
+
+def test_messages_by_the_count_of_the_authors_end_with_the_arrivals():
+    at = homa_rows.CHOSEN
+    traffic = homa_setup.drained(at, "W5", 9, 1.9).values
+    # 144 x 10 Gb/s x 0.8 x 0.898 over 8 x 1,744.7 packets of 1,442 bytes, for 1.9 s: published are 97,570.
+    assert traffic["rate"] == pytest.approx(144 * 10e9 * 0.8 * 0.898 / 8 / (1744.7 * 1442), rel=1e-4)
+    assert traffic["count"] == pytest.approx(97_657, rel=1e-3)

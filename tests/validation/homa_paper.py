@@ -5,15 +5,15 @@ Nine racks of 16 hosts and four aggregation switches, 10 and 40 Gb/s, 250 ns per
 and network card at a host, store and forward, packets of 1,442 bytes and 96 beside them on the wire. A
 message's time ends where the receiving application has it, and is compared with the same message alone.
 
-Published tables and size distributions are not part of this repository: where they lie is said by
-`PENSTOCK_HOMA_REFERENCE` (`homa_paper_slowdown.csv`, `homa_workload_cdfs.csv`; docs/validation.md). W1's
-distribution is a formula and is here.
+Published tables and the sizes of W2 and W4 are not part of this repository: where they lie is said by
+`PENSTOCK_HOMA_REFERENCE` (`homa_paper_slowdown.csv`, `homa_workload_cdfs.csv`; docs/validation.md).
 
 The published runs of pHost, PIAS and NDP are those of their authors' simulators. `OWN` has what these do
 otherwise, as far as experiments showed it; what is chosen there was chosen after the tables were seen.
 
-As a program: `python tests/validation/homa_paper.py WORKLOAD LOAD TRANSPORT [MILLISECONDS] [own]` prints a
-comparison, and which share of the messages is beyond the published percentiles (`beyond`).
+As a program: `python tests/validation/homa_paper.py WORKLOAD LOAD TRANSPORT [MILLISECONDS] [own|all]` prints
+a comparison, and which share of the messages is beyond the published percentiles (`beyond`); `all` is the run
+and the evaluation of Homa's authors (`run`, `compare`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import os
 import sys
 import tempfile
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 
 import penstock
 from penstock.experiments.homa import setup
+from penstock.experiments.homa import sizes as workloads
 from penstock.models import homa
 
 FOLDER = Path(os.environ.get("PENSTOCK_HOMA_REFERENCE", "no-reference"))
@@ -53,23 +55,30 @@ class Rules:
 
     `bare`: payload of a packet and headers, which are all that is on the wire; there are as many messages as
     with Homa's packets. `cards`: a host's card is a queue like a switch's, into which the transport puts what
-    its window admits. `cut_through`: the time of a message alone is one without stores.
+    its window admits. `cut_through`: the time of a message alone is one without stores. `packet`: bytes of a
+    packet in the published sizes of W5.
     """
 
     text: str = ""
     bare: tuple[int, int] | None = None
     cards: bool = False
     cut_through: bool = False
+    packet: int = PAYLOAD
 
 
 HOMAS = Rules()
 OWN = {
     # YAPS: packets of 1,500 bytes with 40 of headers, cut-through switches; one priority for all data.
     "pHost": Rules("phost:header=40,buffer=36864B,token_window=8,apart=false", (1460, 40), cut_through=True),
+    # Long messages: tokens that may be unanswered by the published medians (docs/validation.md), packets up
+    # to which a message begins with tokens by their jump.
+    "pHost W5": Rules(
+        "phost:header=40,buffer=36864B,free=7,token_window=5,apart=false", (1460, 40), cut_through=True
+    ),
     # ns-2: a host's link is a queue. Where marks begin and how many limits there are is chosen.
     "PIAS": Rules("pias:header=58,k=25pkt,thresholds=1442B", cards=True),
     # htsim: packets of 1,500 bytes, 64 of headers.
-    "NDP": Rules("ndp:header=64", (1436, 64)),
+    "NDP": Rules("ndp:header=64", (1436, 64), packet=1500),
 }
 PAYLOAD_SHARE = {"W1": 0.657, "W2": 0.796, "W3": 0.887, "W4": 0.898, "W5": 0.898}
 """Payload of the bytes on the wire, by the description of the set-up."""
@@ -77,8 +86,8 @@ PAYLOAD_SHARE = {"W1": 0.657, "W2": 0.796, "W3": 0.887, "W4": 0.898, "W5": 0.898
 
 def distribution(workload: str) -> tuple[list[float], list[float]]:
     """Sizes and cdf, a step function: a message has the first size whose cdf is not below its draw."""
-    if workload == "W1":
-        return setup.w1()
+    if workload in ("W1", "W3", "W5"):
+        return workloads.of(workload)
     table = pl.read_csv(FOLDER / "homa_workload_cdfs.csv").filter(pl.col("workload") == workload)
     unit = 1 if table["unit"][0] == "B" else PAYLOAD
     cdf = table["cdf"].to_list()
@@ -131,16 +140,20 @@ def run(
     seed: int = 1,
     rules: Rules = HOMAS,
     racks: int = 9,
+    after: float = 0.0,
 ) -> pl.DataFrame:
-    """Messages that began in the middle eight tenths of `ms` milliseconds: `bytes`, `slowdown`, `start_s`.
+    """Messages that began in the middle eight tenths of `ms` milliseconds: `bytes`, `slowdown`, `start_s`,
+    and the receiving host, `dst`.
 
-    With fewer `racks` the same processor time gives a longer run, of hosts under the same load.
+    With fewer `racks` the same processor time gives a longer run, of hosts under the same load. With `after`,
+    so many milliseconds more in which no message begins, it is the run of Homa's authors: the network is
+    empty at its beginning and its end, all messages count, and grants are part of the load.
     """
     payload = rules.bare[0] if rules.bare else PAYLOAD
     hosts = 16 * racks
     sizes, cdf = (np.array(column) for column in distribution(workload))
     shares = np.diff(cdf, prepend=0.0)
-    if rules.bare:
+    if rules.bare or after:
         per_second = load * PAYLOAD_SHARE[workload] * hosts * 10e9 / 8 / float(np.sum(sizes * shares))
     else:
         # Bytes of whole packets: the key `load` would count headers by the mean size.
@@ -153,7 +166,7 @@ def run(
     nodes = f'"leaf[0-{racks - 1}]", "spine[0-3]"' + (f', "card[0-{hosts - 1}]"' if rules.cards else "")
     lines = [
         'scenario = "custom"',
-        f'duration = "{ms}ms"',
+        f'duration = "{ms + after}ms"',
         f'protocol = "{text}"',
         f'segment = "{payload}B"',
         f'framing = "{"none" if rules.bare else "ethernet"}"',
@@ -164,21 +177,22 @@ def run(
         *links(rules.cards, racks),
     ]
     lines += ["[[workload]]", 'kind = "poisson"', 'from = "all"', 'to = "all"', f"rate = {per_second}"]
-    lines += ['sizes = "cdf:sizes.csv"', 'cdf_rule = "upper"', ""]
+    lines += ['sizes = "cdf:sizes.csv"', 'cdf_rule = "upper"']
+    lines += [f"count = {int(per_second * ms * 1e-3)}" if after else "", ""]
     (path / "case.toml").write_text("\n".join(lines))
     result = penstock.run(path / "case.toml", seed=seed, keep=["flows", "transfers"])
     found = result.transfers.join(result.flows.select("flow", "src", "dst"), on="flow")
-    begin, end = 1e-4 * ms, 9e-4 * ms
+    begin, end = (0.0, np.inf) if after else (1e-4 * ms, 9e-4 * ms)
     found = found.filter(pl.col("start_s").is_between(begin, end) & pl.col("delivered_s").is_not_nan())
-    ends = [
-        found[side].cast(pl.String).str.slice(1).cast(pl.Int64).to_numpy() // 16 for side in ("src", "dst")
-    ]
+    ends = [found[side].cast(pl.String).str.slice(1).cast(pl.Int64).to_numpy() for side in ("src", "dst")]
     length = found["bytes"].cast(pl.Int64).to_numpy()
     took = (found["delivered_s"] - found["start_s"]).to_numpy()
-    alone = ideal(length, ends[0] == ends[1], rules)
-    if rules.bare and workload == "W5":  # The published sizes of these are whole packets.
-        length = length // payload * sum(rules.bare)
-    return pl.DataFrame({"bytes": length, "slowdown": took / alone, "start_s": found["start_s"]})
+    alone = ideal(length, ends[0] // 16 == ends[1] // 16, rules)
+    if rules.bare and workload == "W5":  # The published sizes are whole packets.
+        length = length // payload * rules.packet
+    return pl.DataFrame(
+        {"bytes": length, "slowdown": took / alone, "start_s": found["start_s"], "dst": ends[1]}
+    )
 
 
 def ideal(
@@ -216,11 +230,17 @@ class Bin:
     stated_p99: float
 
 
-def compare(found: pl.DataFrame, table: pl.DataFrame, *, share: float = 0.005) -> list[Bin]:
-    """Bins of a published table that hold `share` of the messages or more and have both percentiles."""
+def compare(
+    found: pl.DataFrame, table: pl.DataFrame, *, share: float = 0.005, by_receiver: bool = False
+) -> list[Bin]:
+    """Bins of a published table that hold `share` of the messages or more and have both percentiles: those of
+    all messages, or `by_receiver` as the authors' evaluation has them (`setup.by_receiver`).
+    """
     sizes, slowdown = found["bytes"].to_numpy(), found["slowdown"].to_numpy()
+    edges = [0, *(int(float(upper)) for upper in table["size_upper"])]
+    each = setup.by_receiver(found, [(a, b, 0.0, 0.0) for a, b in pairwise(edges)]) if by_receiver else None
     bins, lower = [], 0.0
-    for row in table.iter_rows(named=True):
+    for i, row in enumerate(table.iter_rows(named=True)):
         upper = float(row["size_upper"])
         inside = slowdown[(sizes > lower) & (sizes <= upper)]
         lower = upper
@@ -228,6 +248,8 @@ def compare(found: pl.DataFrame, table: pl.DataFrame, *, share: float = 0.005) -
         if row["pct_of_messages_in_bin"] < 100 * share or None in stated or len(inside) < 100:
             continue
         p50, p99 = np.quantile(inside, [0.5, 0.99])
+        if each:
+            p50, p99 = each[f"p50.{i}"], each[f"p99.{i}"]
         part = row["pct_of_messages_in_bin"] / 100
         bins.append(Bin(upper, part, len(inside), float(p50), float(p99), float(stated[0]), float(stated[1])))
     return bins
@@ -267,13 +289,20 @@ def published(workload: str, load: float, transport: str) -> pl.DataFrame:
 
 
 def messages(
-    workload: str, load: float, transport: str, ms: float, *, own: bool = False, racks: int = 9
+    workload: str,
+    load: float,
+    transport: str,
+    ms: float,
+    *,
+    own: bool = False,
+    racks: int = 9,
+    after: float = 0.0,
 ) -> pl.DataFrame:
     """The messages of a run; `own`: by the rules of the transport's own simulator."""
-    rules = OWN[transport] if own else HOMAS
+    rules = OWN.get(f"{transport} {workload}", OWN.get(transport, HOMAS)) if own else HOMAS
     text = rules.text or protocol(transport, workload)
     with tempfile.TemporaryDirectory() as folder:
-        return run(Path(folder), workload, load, text, ms=ms, rules=rules, racks=racks)
+        return run(Path(folder), workload, load, text, ms=ms, rules=rules, racks=racks, after=after)
 
 
 def case(workload: str, load: float, transport: str, ms: float, *, own: bool = False) -> list[Bin]:
@@ -284,10 +313,11 @@ def case(workload: str, load: float, transport: str, ms: float, *, own: bool = F
 def main() -> None:
     """Prints a comparison."""
     workload, load, transport, *rest = sys.argv[1:]
-    own = rest[-1:] == ["own"]
-    found = messages(workload, float(load), transport, float(rest[0]) if rest[own:] else 10.0, own=own)
+    own, all_of = rest[-1:] == ["own"], rest[-1:] == ["all"]
+    ms = float(rest[0]) if rest[own or all_of :] else 10.0
+    found = messages(workload, float(load), transport, ms, own=own, after=600.0 if all_of else 0.0)
     table = published(workload, float(load), transport)
-    bins = compare(found, table)
+    bins = compare(found, table, by_receiver=all_of)
     p50, p99 = within(bins)
     for b in bins[:: max(1, len(bins) // 15)]:
         medians = f"{b.p50:7.3f} {b.stated_p50:7.3f} {100 * (b.p50 / b.stated_p50 - 1):+6.1f} %"

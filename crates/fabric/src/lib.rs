@@ -93,4 +93,4 @@ pub use pfc::{Cable, Stuck};
 pub use port::Port;
 pub use rule::Rule;
 pub use schedule::Scheduler;
-pub use stats::{ClassStats, PortStats};
+pub use stats::{ClassStats, Losses, PortStats};

@@ -4,7 +4,7 @@ use crate::arena::{Effects, Segments};
 use crate::cell::{Cell, PRIORITIES};
 use crate::link::HeldUp;
 use crate::port::{flag, Base, Port};
-use crate::stats::{class_difference, ClassStats, Integrals, PortStats, Totals};
+use crate::stats::{class_difference, ClassStats, Integrals, Losses, PortStats, Totals};
 use alloc::boxed::Box;
 use penstock_core::LinkController;
 use penstock_units::{Dur, Rate, Time};
@@ -104,6 +104,19 @@ impl Port {
             pauses: now.pauses - base.pauses,
             paused: now.paused - base.paused,
         }
+    }
+    /// Adds what has happened to its packets since the last reset, as of the last [`Self::settle`].
+    pub fn add_losses(&self, sum: &mut Losses) {
+        let none = Totals::default();
+        let (now, base) = (&self.totals, self.base.as_ref().map_or(&none, |base| &base.totals));
+        for (cause, of) in sum.drops.iter_mut().enumerate() {
+            *of += now.drops[cause] - base.drops[cause];
+        }
+        sum.down += now.down - base.down;
+        sum.marks += now.marks - base.marks;
+        sum.trims += now.trims - base.trims;
+        sum.pauses += now.pauses - base.pauses;
+        sum.paused += now.paused - base.paused;
     }
     /// [`PortStats::sojourn`] alone.
     pub fn sojourn(&self) -> u128 {

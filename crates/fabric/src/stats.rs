@@ -43,6 +43,24 @@ pub struct PortStats {
     pub paused: u64,
 }
 
+/// What has happened to the packets of ports since the last reset, summed over these. Of a port it is a part of [`PortStats`], and cheaper to
+/// read where there are thousands of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Losses {
+    /// Drops by cause, in the order of [`DropCause`].
+    pub drops: [u64; CAUSES],
+    /// Packets lost because the link was down.
+    pub down: u64,
+    /// Packets marked CE and queued or sent.
+    pub marks: u64,
+    /// Packets whose payload was cut off.
+    pub trims: u64,
+    /// Pause frames that stopped a priority.
+    pub pauses: u64,
+    /// Time for which a priority was paused, summed over priorities, picoseconds.
+    pub paused: u64,
+}
+
 /// Counters of one priority since the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClassStats {

@@ -50,6 +50,14 @@ pub trait Net {
     fn seen_at(&mut self, at: Time) -> Time {
         at
     }
+    /// When a host does what it would do at `at`, a packet's processing or a timer; asked by the same cards.
+    fn awake_at(&self, at: Time) -> Time {
+        at
+    }
+    /// When a timer goes off that is due at `at`; asked once for each that comes due, by the same cards.
+    fn timer_at(&mut self, at: Time) -> Time {
+        at
+    }
 }
 
 /// What a network card is made of.
@@ -126,6 +134,8 @@ pub struct Nic<S = Box<dyn Stack>> {
     free_at: Time,
     /// Up to here an event of the port is sure to come.
     covered: Time,
+    /// A timer was due and goes off only now; `ZERO` = none is late.
+    timer_at: Time,
     paused: u8,
     up: bool,
     config: NicConfig,
@@ -158,6 +168,7 @@ impl<S: Stack> Nic<S> {
             now: Time::ZERO,
             free_at: Time::ZERO,
             covered: Time::ZERO,
+            timer_at: Time::ZERO,
             paused: 0,
             up: true,
             config,
@@ -381,6 +392,7 @@ impl<S: Stack> Nic<S> {
     #[inline]
     pub fn deadline(&self) -> Time {
         let (pull, mut at) = if self.fresh { self.next } else { (self.next_pull(), self.next_deadline().0) };
+        at = at.max(self.timer_at);
         if let Some((due, ..)) = self.inbox.front() {
             at = at.min(*due);
         }
@@ -424,13 +436,32 @@ impl<S: Stack> Nic<S> {
     #[inline(always)]
     pub fn alarm<N: Net>(&mut self, now: Time, net: &mut N) -> Exchanged {
         if !self.direct || self.seats.first.stack.deadline() > now {
-            self.wake(now, net);
+            if self.goes_off(now, net) {
+                self.wake(now, net);
+            }
             return Exchanged::Told;
         }
         let Nic { seats, news, paused, config, .. } = self;
         let mut io = Exchange { now, port: config.port, paused: *paused, news, net };
         let done = seats.first.stack.alarm(&mut io);
         self.close_call(now, done, net)
+    }
+    /// The host is awake, and a packet's time has come, or a timer goes off: late, where timers are, with what comes due meanwhile.
+    fn goes_off<N: Net>(&mut self, now: Time, net: &mut N) -> bool {
+        if net.awake_at(now) > now {
+            return false;
+        }
+        if self.inbox.front().is_some_and(|(at, ..)| *at <= now) {
+            return true;
+        }
+        if self.timer_at == Time::ZERO {
+            self.timer_at = net.timer_at(now);
+        }
+        let goes_off = self.timer_at <= now;
+        if goes_off {
+            self.timer_at = Time::ZERO;
+        }
+        goes_off
     }
     /// A stack was called and has sent what it had; what it told is handed on.
     #[inline(always)]

@@ -110,6 +110,7 @@ const WITHOUT_COUNTERPART: &[&str] = &[
     "receive_delay",
     "receive_jitter",
     "receive_lag",
+    "timer_lag",
     "processing_delay",
     "gro",
     "loss_events",

@@ -9,7 +9,7 @@ use crate::tables::deliveries::longest_receiver;
 use crate::topology::{NodeKind, Topology};
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{DropCause, Quantity};
-use penstock_fabric::{Port, PortStats, Stuck};
+use penstock_fabric::{Losses, Port, PortStats, Stuck};
 use penstock_models::Suite;
 use std::sync::Arc;
 
@@ -122,6 +122,12 @@ impl Measured<'_> {
     pub fn bottleneck_name(&self) -> String {
         self.topology.link_name(self.bottleneck)
     }
+    /// What has happened to the packets of all ports.
+    pub fn losses(&self) -> Losses {
+        let mut sum = Losses::default();
+        self.ports.iter().for_each(|port| port.add_losses(&mut sum));
+        sum
+    }
     /// Mean queue of a port in packets, that in service included, by Little's law: known of every port.
     pub fn mean_queue(&self, stats: &PortStats) -> f64 {
         if stats.queue_integral.is_nan() {
@@ -169,12 +175,11 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     put(&key::QUEUE_MEAN_BYTES, st.byte_integral / ps);
     let bottleneck_drops: u64 = st.drops.iter().sum();
     put(&key::DROP_RATE, bottleneck_drops as f64 / st.arrived_packets as f64);
-    let stats: Vec<PortStats> = e.ports.iter().map(Port::stats).collect();
-    let all = |f: fn(&PortStats) -> u64| stats.iter().map(f).sum::<u64>() as f64;
-    let dropped = all(|p| p.drops.iter().sum::<u64>() + p.down) - e.returned as f64;
-    put(&key::DROPS, dropped + e.no_way as f64);
-    put(&key::DROPS_NONECT, all(|p| p.drops[DropCause::NotEct as usize]));
-    put(&key::CE_MARKS, all(|p| p.marks));
+    let all = e.losses();
+    let drops = all.drops.iter().sum::<u64>() + all.down;
+    put(&key::DROPS, drops as f64 - e.returned as f64 + e.no_way as f64);
+    put(&key::DROPS_NONECT, all.drops[DropCause::NotEct as usize] as f64);
+    put(&key::CE_MARKS, all.marks as f64);
     put(&key::PACKET_HOPS, e.packet_hops as f64);
     // Where nothing can happen, a zero says nothing.
     let mut there = |key: &'static Quantity, value: f64, asked: bool| {
@@ -182,11 +187,11 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
             put(key, value);
         }
     };
-    there(&key::DROPS_DOWN, all(|p| p.down) + e.no_way as f64, e.fabric.fails);
-    there(&key::TRIMS, all(|p| p.trims), e.fabric.trims);
+    there(&key::DROPS_DOWN, all.down as f64 + e.no_way as f64, e.fabric.fails);
+    there(&key::TRIMS, all.trims as f64, e.fabric.trims);
     there(&key::RETURNED, e.returned as f64, false);
-    there(&key::PAUSES, all(|p| p.pauses), e.fabric.pauses);
-    there(&key::PAUSED_S, all(|p| p.paused) / 1e12, e.fabric.pauses);
+    there(&key::PAUSES, all.pauses as f64, e.fabric.pauses);
+    there(&key::PAUSED_S, all.paused as f64 / 1e12, e.fabric.pauses);
     if e.deadlock.is_some() {
         put(&key::DEADLOCK_S, r.until.as_secs());
     }

@@ -78,6 +78,8 @@ pub struct Setup {
     pub receive_jitter: Dur,
     /// And so much later as the machine is late that all hosts share.
     pub receive_lag: Option<Lags>,
+    /// Timers of hosts go off so much later.
+    pub timer_lag: Option<Lags>,
     /// A host takes so long for every packet that has arrived, one at a time, before its transport sees it.
     pub processing: Dur,
     /// How much of one connection may stand in its own host's port; `None` = any amount.
@@ -138,6 +140,7 @@ impl Setup {
     pub fn receives_at_once(&self) -> bool {
         [self.receive_delay, self.receive_jitter, self.processing] == [Dur::ZERO; 3]
             && self.receive_lag.is_none()
+            && self.timer_lag.is_none()
     }
     /// The first link on which a packet would be longer under way than the event keys of this network can say.
     pub fn too_long(&self) -> Option<TooLong> {

@@ -71,14 +71,24 @@ pub struct Topology {
     /// Links; a link's number is its port's number.
     pub links: Vec<Link>,
     out: Vec<Vec<u32>>,
-    names: BTreeMap<String, u32>,
+    /// Numbers by name, the first of equals; made when somebody asks for it, which in a large network nobody does.
+    names: OnceLock<BTreeMap<String, u32>>,
 }
 
 impl Topology {
+    /// One that will have so many nodes and directed links.
+    pub fn with_room(nodes: usize, links: usize) -> Topology {
+        Topology {
+            nodes: Vec::with_capacity(nodes),
+            links: Vec::with_capacity(links),
+            out: Vec::with_capacity(nodes),
+            names: OnceLock::new(),
+        }
+    }
     /// Adds a node.
     pub fn add(&mut self, name: impl Into<String>, kind: NodeKind) -> u32 {
         let (name, number) = (name.into(), self.nodes.len() as u32);
-        self.names.entry(name.clone()).or_insert(number);
+        self.names.take();
         self.nodes.push(Node { name, kind });
         self.out.push(Vec::new());
         number
@@ -127,7 +137,14 @@ impl Topology {
     }
     /// The node of that name.
     pub fn find(&self, name: &str) -> Option<u32> {
-        self.names.get(name).copied()
+        let names = self.names.get_or_init(|| {
+            let mut names = BTreeMap::new();
+            for (node, number) in self.nodes.iter().zip(0..) {
+                names.entry(node.name.clone()).or_insert(number);
+            }
+            names
+        });
+        names.get(name).copied()
     }
     /// The link from one node to another.
     pub fn link_between(&self, from: u32, to: u32) -> Option<u32> {

@@ -207,11 +207,11 @@ fn marks(m: &Measured<'_>, found: &mut Vec<String>) {
     let stats = m.ports[m.bottleneck as usize].stats();
     let utilisation =
         stats.departed_bytes as f64 * 8.0 / (m.ports[m.bottleneck as usize].rate().as_bps() * m.seconds());
-    let marks: u64 = m.ports.iter().map(|p| p.stats().marks).sum();
+    let all = m.losses();
     let echoes = m.protocols.iter().position(|(_, c)| c.ecn != EcnMode::Off);
     // Where no queue can mark, a note says so before the run.
     let some_could = m.topology.links.iter().any(|l| l.queue.marks());
-    if let Some(protocol) = echoes.filter(|_| marks == 0 && some_could) {
+    if let Some(protocol) = echoes.filter(|_| all.marks == 0 && some_could) {
         let overflows = stats.drops[DropCause::Overflow as usize];
         let busy = utilisation > BUSY.0 && stats.queue_max >= BUSY.1;
         let queue = m.topology.links[m.bottleneck as usize].queue.name();
@@ -226,7 +226,7 @@ fn marks(m: &Measured<'_>, found: &mut Vec<String>) {
             ));
         }
     }
-    let dropped: u64 = m.ports.iter().map(|p| p.stats().drops[DropCause::NotEct as usize]).sum();
+    let dropped = all.drops[DropCause::NotEct as usize];
     if dropped > 0 {
         found.push(format!(
             "{} dropped where a queue marks, because they are not ECN-capable",

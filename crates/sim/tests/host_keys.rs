@@ -1,4 +1,4 @@
-//! Guards: the keys of hosts, `nic`, `nic_order`, `receive_delay`, `receive_jitter`, `receive_lag` and `processing_delay`, do what they say, to the
+//! Guards: the keys of hosts, `nic`, `nic_order`, `receive_delay`, `receive_jitter`, `receive_lag`, `timer_lag` and `processing_delay`, do what they say, to the
 //! picosecond where that can be worked out by hand; and are refused or named where they cannot apply.
 
 use penstock_sim::document::resolve;
@@ -65,6 +65,24 @@ fn a_machine_that_is_late_hands_over_what_fell_due_meanwhile() {
     same(&times(&run("dcqcn", 1, "receive_lag = \"1e-9:2us,1:2us\"")), &[plain + 2.0 - P + 2.0]);
     same(&times(&run("dcqcn", 1, "receive_lag = \"none\"")), &[plain]);
 }
+/// TCP, two packets with a window of one: the first is acknowledged by the timer for delayed ACKs alone, so the flow is as late as that timer.
+#[test]
+fn a_timer_that_is_late_makes_its_ack_late() {
+    let found = |more: &str| {
+        let toml = format!(
+            "scenario = \"custom\"\nprotocol = \"newreno\"\nhosts = [\"h0\", \"h1\"]\nswitches = [\"s\"]\nduration = \"50ms\"\n\
+             segment = \"1460B\"\nsend_jitter = \"0s\"\ninitial_window = 1\ndelayed_ack = 2\ndelayed_ack_timeout = \"500us\"\n{more}\n\
+             [[link]]\nbetween = [\"h[0-1]\", \"s\"]\nrate = \"10Gbps\"\ndelay = \"1us\"\n\
+             [[workload]]\nkind = \"flows\"\nfrom = \"h0\"\nto = \"h1\"\nsize = \"2920B\"\n"
+        );
+        let run = resolve(&json!({ "toml": toml, "seed": 1 }).to_string()).unwrap();
+        times(&run.run(0, &Progress::default()).unwrap())[0]
+    };
+    let plain = found("");
+    assert!(plain > 500.0 && plain < 800.0, "{plain} us: the timer is not what it waits for");
+    same(&[found("timer_lag = \"1e-9:7us,1:7us\"")], &[plain + 7.0]);
+    same(&[found("timer_lag = \"none\"")], &[plain]);
+}
 #[test]
 fn a_host_handles_one_packet_after_the_other() {
     // Packets come every 1.2032 us and take 2 us each: the first is there after two links, the last is done 100 times 2 us later. Its ACK
@@ -125,6 +143,7 @@ fn what_cannot_apply_is_refused_or_named() {
         ("nic = \"push\"", "nic = \"push\": must be one of endless, pull"),
         ("nic_order = \"fifo\"", "nic_order = \"fifo\": must be one of round-robin, strict"),
         ("receive_lag = \"0.5:1us\"", "receive_lag = \"0.5:1us\": must end with the share 1"),
+        ("timer_lag = \"0.5:1us\"", "timer_lag = \"0.5:1us\": must end with the share 1"),
         ("receive_jitter = \"2s\"", "receive_jitter = \"2s\": must be"),
         ("gso = \"44\"", "gso = \"44\": needs Linux's sender"),
         ("gro = \"10us\"", "gro = \"10us\": needs Linux's sender"),

@@ -1,10 +1,10 @@
 //! Segmentation offload at the sender and merged segments at the receiver (Linux's tcp_output.c and tcp_gro_receive), rule by rule.
 
-use crate::rig::{heard, ms, Ear, Hand, Pair, MSS};
+use crate::rig::{heard, ms, sender_with, Ear, Hand, Pair, MSS};
 use penstock_core::packet::flag;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{AckRecord, Congestion, Control, Ecn, FlowView, Packet, WindowLaw};
-use penstock_units::{Dur, Rate, Time};
+use penstock_units::{Bytes, Dur, Rate, Time};
 
 /// When the segments of new data left, a list for every instant.
 fn bursts(sent: &[(Time, Packet)]) -> Vec<usize> {
@@ -58,6 +58,32 @@ impl WindowLaw for AtRate {
     }
     fn control(&self) -> Control {
         Control { pacing: Some(self.1), ..self.0.control() }
+    }
+}
+
+/// tcp_update_skb_after_send: who leaves later than pacing allows has the next one leave earlier by as much, by half of the time between
+/// two at most; and tcp_wstamp_ns is set when one leaves, whatever becomes of the rate afterwards.
+#[test]
+fn what_leaves_late_shortens_the_wait_for_the_next_by_half_at_most() {
+    // A packet of 1,000 bytes of payload and 52 of headers every millisecond.
+    let rate = Rate((MSS + 52) * 8 * 1000);
+    let wide = |c: &mut TcpConfig| c.initial_window = 100;
+    let mut h = Hand::establish(sender_with("linux-reno", wide, |law| Box::new(AtRate(law, rate))));
+    h.s.write(h.now, 100 * MSS);
+    h.flush();
+    assert_eq!(h.sent.len(), 1 + 10, "the SYN and the first ten, which are not paced");
+    let wire = h.sent.last().expect("just sent").wire_len;
+    let gap = Bytes(u64::from(wire)) / rate;
+    let mut due = h.s.deadline();
+    assert_eq!(due.since(h.now), gap);
+    for (late, less) in [(Dur::ZERO, Dur::ZERO), (gap / 4, gap / 4), (gap / 2, gap / 2), (gap * 3, gap / 2)] {
+        h.now = due + late;
+        h.s.on_deadline(h.now);
+        let before = h.sent.len();
+        h.flush();
+        assert_eq!(h.sent.len(), before + 1);
+        due = h.s.deadline();
+        assert_eq!(due, h.now + (gap - less), "late by {late}");
     }
 }
 

@@ -186,6 +186,12 @@ impl Net for Wire {
     fn seen_at(&mut self, at: Time) -> Time {
         self.reception.as_mut().map_or(at, |machine| machine.seen_at(at))
     }
+    fn awake_at(&self, at: Time) -> Time {
+        self.reception.as_ref().map_or(at, |machine| machine.awake_at(at))
+    }
+    fn timer_at(&mut self, at: Time) -> Time {
+        self.reception.as_mut().map_or(at, |machine| machine.timer_at(at))
+    }
 }
 
 /// A host.
@@ -311,7 +317,7 @@ impl Hosts {
         let mut receive = setup.receive_controllers();
         receive.resize_with(setup.topology.nodes.len(), || None);
         let longest_wait = if setup.own_stack().is_some() { longest_wait(setup) } else { Dur::ZERO };
-        let mut list = Vec::new();
+        let mut list = Vec::with_capacity(setup.topology.nodes.len());
         for (host, (node, receive)) in setup.topology.nodes.iter().zip(receive).enumerate() {
             let ports = setup.topology.ports_of(host as u32);
             let port = ports.first().filter(|_| node.kind == NodeKind::Host && here(host as u32));
@@ -371,7 +377,7 @@ impl Hosts {
             let mut nic = Nic::new(config, stacks);
             let noise = Stream::new(setup.seed, setup.run, Entity::Reception, list.len() as u64);
             nic.set_receive_jitter(setup.receive_jitter, noise);
-            if setup.receive_lag.is_some() {
+            if setup.receive_lag.is_some() || setup.timer_lag.is_some() {
                 nic.ask_when_seen();
             }
             list.push(Some(Host {

@@ -24,7 +24,7 @@ use penstock_core::receive::ReceiveController;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{FlowId, ParamError};
 use penstock_fabric::{Cell, Port};
-use penstock_host::{Exchanged, News};
+use penstock_host::{Exchanged, Net, News};
 use penstock_models::Suite;
 use penstock_units::{Dur, Time};
 use std::collections::BTreeSet;
@@ -344,7 +344,7 @@ impl Engine {
         }
         let h = self.hosts.at(host);
         h.nic.kick(self.now, &mut self.wire);
-        h.arm(self.now, host, &mut self.wire.net.deadlines);
+        h.arm(self.wire.awake_at(self.now), host, &mut self.wire.net.deadlines);
         self.take_lost();
         Ok(())
     }

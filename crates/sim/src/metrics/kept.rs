@@ -48,13 +48,26 @@ impl<T> Rows<T> {
         self.disk.is_some()
     }
     /// Adds a row.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, row: T) {
-        if self.last.len() == PIECE {
-            let full = std::mem::replace(&mut self.last, Vec::with_capacity(PIECE));
-            self.full.push(full);
+        if self.last.len() == self.last.capacity() {
+            self.make_room();
         }
         self.last.push(row);
+    }
+    /// The piece that is being filled grows while it is short, so that small tables stay small, and is then followed by another.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self) {
+        if self.last.len() >= PIECE {
+            // Rows are found by their number: every piece but the last has as many.
+            assert!(self.last.len() == PIECE, "a list has exactly the room that was asked for");
+            let full = std::mem::replace(&mut self.last, Vec::with_capacity(PIECE));
+            self.full.push(full);
+        } else {
+            let more = self.last.len().clamp(4, PIECE - self.last.len());
+            self.last.reserve_exact(more);
+        }
     }
     /// Bytes it takes in memory.
     pub(super) fn bytes(&self) -> usize {

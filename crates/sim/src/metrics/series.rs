@@ -103,7 +103,7 @@ impl Series {
         self.rows.is_empty()
     }
     /// Adds a row.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, sample: Sample) {
         let Sample { at, entity, number, metric, value } = sample;
         let metric = self.place(metric);
@@ -225,20 +225,18 @@ impl Recorder {
         }
     }
     /// Takes one sample of everything asked for; `flows` are the open ones.
-    pub fn sample<F: Sampled>(&mut self, at: Time, ports: &[Port], flows: impl Iterator<Item = F> + Clone) {
+    pub fn sample<F: Sampled>(&mut self, at: Time, ports: &[Port], flows: impl Iterator<Item = F>) {
         self.sampled(at);
-        let keep = self.keep_series;
+        // They are gone through up to three times, and to find them costs more than to ask them.
+        let flows: Vec<F> = flows.collect();
+        let (keep, measuring) = (self.keep_series, self.measuring);
         let Recorder { series, left_out, sampled_ports, alpha, cwnd, by_destination, over, .. } = self;
-        let (measuring, most) = (self.measuring, self.max_rows);
-        let mut row = |entity, number, metric, value| {
-            if Self::room(series.len(), most, &mut left_out.series) {
-                series.push(Sample { at, entity, number, metric, value });
-            }
-        };
+        let free = self.max_rows.saturating_sub(series.len());
+        let mut rows = Taking { series, free, left_out: &mut left_out.series, at };
         for p in sampled_ports.iter().filter(|_| keep) {
-            look(&ports[*p as usize], &mut |metric, value| row(Entity::Port, *p, metric, value));
+            look(&ports[*p as usize], &mut |metric, value| rows.add(Entity::Port, *p, metric, value));
         }
-        for flow in flows.clone() {
+        for flow in &flows {
             let (number, keep_flow) = (flow.number(), flow.has_place());
             flow.observe(&mut |metric, value| {
                 if measuring {
@@ -249,30 +247,50 @@ impl Recorder {
                     }
                 }
                 if keep_flow {
-                    row(Entity::Flow, number, metric, value);
+                    rows.add(Entity::Flow, number, metric, value);
                 }
             });
         }
         if !keep {
             return;
         }
-        for flow in flows.clone() {
+        for flow in &flows {
             let number = flow.number();
-            flow.observe_group(&mut |metric, value| row(Entity::Flow, number, metric, value));
+            flow.observe_group(&mut |metric, value| rows.add(Entity::Flow, number, metric, value));
         }
         if *by_destination {
             let mut totals = over.clone();
-            for flow in flows {
+            for flow in &flows {
                 totals.entry(flow.destination()).or_default().add(&flow.counters());
             }
             for (host, c) in totals {
                 let values = [c.delivered_bytes, c.retransmits, c.timeouts, c.drops];
                 for (metric, value) in HOST.iter().zip(values) {
-                    row(Entity::Host, host, metric, value as f64);
+                    rows.add(Entity::Host, host, metric, value as f64);
                 }
             }
         }
         self.grown();
+    }
+}
+
+/// The rows of one sample. How many there is room for is asked once: there are millions of rows, and little else costs as much in such a run.
+struct Taking<'a> {
+    series: &'a mut Series,
+    free: usize,
+    left_out: &'a mut u64,
+    at: Time,
+}
+
+impl Taking<'_> {
+    #[inline(always)]
+    fn add(&mut self, entity: Entity, number: u32, metric: &'static Quantity, value: f64) {
+        if self.free == 0 {
+            *self.left_out += 1;
+            return;
+        }
+        self.free -= 1;
+        self.series.push(Sample { at: self.at, entity, number, metric, value });
     }
 }
 

@@ -58,6 +58,8 @@ pub struct Common {
     pub receive_jitter: Dur,
     /// And so much later as the machine is late that all hosts share.
     pub receive_lag: Option<Lags>,
+    /// Timers of hosts go off so much later.
+    pub timer_lag: Option<Lags>,
     /// A host takes so long for every packet that has arrived.
     pub processing_delay: Dur,
     /// Order of simultaneous events.
@@ -122,6 +124,7 @@ impl Common {
             receive_delay: p.dur("receive_delay"),
             receive_jitter: p.dur("receive_jitter"),
             receive_lag: Lags::parse("receive_lag", p.text("receive_lag"))?,
+            timer_lag: Lags::parse("timer_lag", p.text("timer_lag"))?,
             processing_delay: p.dur("processing_delay"),
             ties: if p.text("ties") == "reversed" { Ties::Reversed } else { Ties::Forward },
             sample,
@@ -268,6 +271,7 @@ impl Common {
             receive_delay: self.receive_delay,
             receive_jitter: self.receive_jitter,
             receive_lag: self.receive_lag.clone(),
+            timer_lag: self.timer_lag.clone(),
             processing: self.processing_delay,
             host_queue: self.host_queue,
             seed: id.seed,

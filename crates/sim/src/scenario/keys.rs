@@ -351,7 +351,14 @@ pub const COMMON: &[ParamSpec] = &[
         Kind::Text,
         "none",
         "how late the one machine is that all hosts share, by quantiles, SHARE:TIME,SHARE:TIME,...,1:TIME: what falls due while it is late is seen \
-         with what waits; none = every host is a machine of its own, and never late",
+         with what waits, and with 1 ms timers of hosts wait too; none = every host is a machine of its own, and never late",
+        "none: the papers' hosts",
+    ),
+    ParamSpec::new(
+        "timer_lag",
+        Kind::Text,
+        "none",
+        "how late timers of hosts go off, those of pacing too, by quantiles as receive_lag; no effect on what a card that pulls asks for",
         "none: the papers' hosts",
     ),
     ParamSpec::new(

@@ -15,7 +15,7 @@ use penstock_fabric::Spread;
 use penstock_host::Order;
 use penstock_models::Registry;
 use serde_json::Value;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A scenario with its parameters, checked.
 pub struct Resolved {
@@ -37,6 +37,8 @@ pub struct Resolved {
     pub notes: Vec<String>,
     registry: Arc<Registry>,
     build: Build,
+    /// Run 0 as it was built to be checked, until somebody asks for it: the network of thousands of hosts is not built twice.
+    first: Mutex<Option<Setup>>,
 }
 
 /// Builds one run of a scenario.
@@ -125,15 +127,17 @@ impl Resolved {
             notes: Vec::new(),
             registry,
             build,
+            first: Mutex::default(),
         };
         let setup = resolved.setup(0)?;
-        resolved.facts = setup.recorder.facts;
-        resolved.derived = setup.derived;
-        resolved.notes = setup.notes;
+        resolved.facts.clone_from(&setup.recorder.facts);
+        resolved.derived.clone_from(&setup.derived);
+        resolved.notes.clone_from(&setup.notes);
         let p = &resolved.params;
         resolved.without_effect = p.without_effect().iter().map(|k| (*k).to_owned()).collect();
-        resolved.without_effect.extend(setup.unused);
+        resolved.without_effect.extend(setup.unused.iter().cloned());
         resolved.without_effect.extend(resolved.registry.unread("protocol", p.text("protocol")));
+        resolved.first = Mutex::new(Some(setup));
         Ok(resolved)
     }
     /// Builds replication `run` without running it.
@@ -141,6 +145,11 @@ impl Resolved {
     /// # Errors
     /// A bad value that only building can find.
     pub fn setup(&self, run: u64) -> Result<Setup, ParamError> {
+        // Whichever run it is: the memory is needed for that one.
+        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(setup) = first.filter(|setup| (setup.seed, setup.run) == (self.seed, run)) {
+            return Ok(setup);
+        }
         let common = Common::parse(&self.params, &self.file, &self.registry)?;
         let mut setup = (self.build)(&self.params, &common, RunId { seed: self.seed, run })?;
         setup.changes = changes(&setup.topology, &setup.fabric.fail)?;

@@ -50,7 +50,9 @@ pub fn fat_tree(k: u32, tiers: &Tiers) -> Topology {
 
 /// Pods, edge and aggregation switches of a pod, cores of an aggregation switch, hosts of an edge switch.
 fn clos([pods, edges, aggs, cores, hosts]: [u32; 5], tiers: &Tiers) -> Topology {
-    let mut t = Topology::default();
+    let [switches, all] = [pods * (edges + aggs), pods * edges * hosts];
+    let links = 2 * (pods * aggs * (cores + edges) + all);
+    let mut t = Topology::with_room((aggs * cores + switches + all) as usize, links as usize);
     let top: Vec<u32> = (0..aggs * cores).map(|i| t.switch(format!("core{i}"))).collect();
     let mut host = 0;
     for pod in 0..pods {

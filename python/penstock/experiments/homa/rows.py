@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock import figures
-from penstock.experiments.homa import setup
+from penstock.experiments.homa import longer, setup
 from penstock.experiments.lossless import chosen
 from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, at_most, ordered
 from penstock.runs import Run
@@ -201,4 +201,4 @@ HOMA_ORDER = Row(
     cheap=True,
 )
 
-ROWS: list[Row] = [HOMA_W1, HOMA_ORDER]
+ROWS: list[Row] = [HOMA_W1, HOMA_ORDER, *longer.ROWS]

@@ -1,4 +1,4 @@
-"""The published set-up: 144 hosts, the sizes of W1, a message's time alone, slowdowns by size bin."""
+"""The published set-up: 144 hosts, the sizes of messages, a message's time alone, slowdowns by size bin."""
 
 from __future__ import annotations
 
@@ -11,55 +11,47 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from penstock.experiments.homa import sizes as distributions
 from penstock.experiments.lossless import seconds
 from penstock.models import homa
 from penstock.network import Network
 from penstock.workloads import Poisson
 
 RACKS, RACK, UPPER = 9, 16, 4
+# Levels for scheduled packets, of eight (the authors' `adaptiveSchedPrioLevels`).
+SCHEDULED = {"W1": 1, "W3": 4, "W5": 7}
 # Bytes on the wire of which a sender knows without a grant, in the published data.
 RTT_BYTES = 9328
 # Lower and upper edge of a size bin in bytes, median and 99th percentile.
 Bin = tuple[int, int, float, float]
 
-# W1: share of messages of at most 1, 2, ..., 15 bytes (Atikoglu et al., SIGMETRICS 2012).
-_W1_FIRST = (
-    0.00583, 0.18403, 0.27642, 0.2766, 0.304, 0.30465, 0.31071, 0.31094, 0.31931, 0.32768, 0.41757, 0.41849,
-    0.42175, 0.44155, 0.47,
-)  # fmt: skip
 
-
-def w1() -> tuple[list[float], list[float]]:
-    """Sizes in bytes and cdf of W1, a step function: above 15 bytes a generalised Pareto distribution."""
-    k, sigma = 0.348238, 214.476
-    sizes, cdf = [float(i) for i in range(1, 16)], list(_W1_FIRST)
-    n = 16
-    while cdf[-1] < 1.0 - 2e-8:
-        sizes.append(float(n))
-        cdf.append(1.0 - 0.53 / (1.0 + (n + 0.5 - 15.0) * k / sigma) ** (1.0 / k))
-        n = n + 1 if n < 300 else int(n * 1.01)
-    cdf[-1] = 1.0
-    return sizes, cdf
-
-
-def published() -> dict[str, list[Bin]]:
+def published(name: str = "published.toml") -> dict[str, list[Bin]]:
     """The bins of published.toml by transport."""
-    text = Path(__file__).with_name("published.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
     return {name: [tuple(row) for row in rows] for name, rows in tomllib.loads(text).items()}
 
 
-def protocol(at: Mapping[str, Any], transport: str, control: int) -> str:
+def protocol(at: Mapping[str, Any], transport: str, control: int, workload: str = "W1") -> str:
     """A transport as chosen; `control`: bytes of an acknowledgement, a request, a token."""
     over = at["network.overhead"]
     match transport:
         case "Homa":
-            # One scheduled level of eight for W1; limits by the rule of the authors' simulator.
-            cuts = homa.cutoffs(*w1(), 7, by="remaining", tail=10_000, grant=84, rtt_bytes=RTT_BYTES)
-            limits = "+".join(f"{cut}B" for cut in cuts)
-            return (
-                f"homa:header={over},control=84,rtt_bytes={RTT_BYTES},scheduled=1,unscheduled_by=remaining,"
-                f"tail=10000B,cutoffs={limits},done_after=300us,resend=20ms"
+            levels = SCHEDULED[workload]
+            text = f"homa:header={over},control=84,rtt_bytes={RTT_BYTES},scheduled={levels}"
+            text += ",unscheduled_by=remaining,tail=10000B,done_after=300us,resend=20ms"
+            if levels == 7:  # The one level that is left has no limits.
+                return text
+            # By the rule of the authors' simulator.
+            cuts = homa.cutoffs(
+                *distributions.of(workload),
+                8 - levels,
+                by="remaining",
+                tail=10_000,
+                grant=84,
+                rtt_bytes=RTT_BYTES,
             )
+            return f"{text},cutoffs={'+'.join(f'{cut}B' for cut in cuts)}"
         case "pFabric":
             window, rto = at["pfabric.window"], at["pfabric.rto"]
             return f"pfabric:header={over},ack={control},window={window},rto={rto},buffer=36864B"
@@ -71,21 +63,24 @@ def protocol(at: Mapping[str, Any], transport: str, control: int) -> str:
             return f"pias:header={over},ack={control},k={k}pkt,thresholds={threshold}"
 
 
-def network(at: Mapping[str, Any], folder: Path) -> Network:
-    """The 144 hosts; their W1 is a file in `folder`. A switch's delay is that of the links towards it."""
-    sizes, cdf = w1()
+def network(at: Mapping[str, Any], folder: Path, workload: str = "W1", racks: int = RACKS) -> Network:
+    """The 144 hosts, or those of some racks; sizes of messages are a file in `folder`. A switch's delay is
+    that of the links towards it.
+    """
+    sizes, cdf = distributions.of(workload)
     folder.mkdir(parents=True, exist_ok=True)
     rows = [f"{size:.0f},{share:.9f}" for size, share in zip(sizes, cdf, strict=True)]
-    (folder / "homa-w1.csv").write_text("\n".join(["size,cdf", *rows, ""]), encoding="utf-8")
+    text = "\n".join(["size,cdf", *rows, ""])
+    (folder / f"homa-{workload.lower()}.csv").write_text(text, encoding="utf-8")
     net = Network(
-        hosts=[f"h[0-{RACKS * RACK - 1}]"],
-        switches=[f"leaf[0-{RACKS - 1}]", f"spine[0-{UPPER - 1}]"],
+        hosts=[f"h[0-{racks * RACK - 1}]"],
+        switches=[f"leaf[0-{racks - 1}]", f"spine[0-{UPPER - 1}]"],
         name="homa",
         folder=folder,
     )
     rate, switch = str(at["network.rate"]), at["network.switch"]
     fast = f"{4 * int(rate.removesuffix('Gbps'))}Gbps"
-    for leaf in range(RACKS):
+    for leaf in range(racks):
         hosts, upper = f"h[{RACK * leaf}-{RACK * leaf + RACK - 1}]", f"spine[0-{UPPER - 1}]"
         ways = [(hosts, f"leaf{leaf}", rate, switch), (f"leaf{leaf}", hosts, rate, "0s")]
         ways += [(f"leaf{leaf}", upper, fast, switch), (upper, f"leaf{leaf}", fast, switch)]
@@ -94,24 +89,52 @@ def network(at: Mapping[str, Any], folder: Path) -> Network:
     return net
 
 
-def messages(at: Mapping[str, Any], counted: int = 0) -> Poisson:
-    """W1 among all hosts, so many that data take the load, or with `counted` bytes beside a message: whole
-    packets count.
+def messages(
+    at: Mapping[str, Any],
+    counted: int = 0,
+    workload: str = "W1",
+    load: float | None = None,
+    racks: int = RACKS,
+) -> Poisson:
+    """A workload among all hosts, so many messages that data take `load` (unset: as chosen), or with
+    `counted` bytes beside a message: whole packets count.
     """
-    sizes, cdf = (np.array(column) for column in w1())
+    sizes, cdf = (np.array(column) for column in distributions.of(workload))
     payload, over = at["network.payload"], at["network.overhead"]
     mean = float(np.sum((sizes + over * -(-sizes // payload)) * np.diff(cdf, prepend=0.0))) + counted
-    bits = 1e9 * float(str(at["network.rate"]).removesuffix("Gbps"))
-    per_second = at["load.share"] * RACKS * RACK * bits / 8 / mean
-    return Poisson("all", "all", rate=per_second, sizes="cdf:homa-w1.csv", cdf_rule="upper")
+    share = at["load.share"] if load is None else load
+    return _poisson(workload, share * racks * RACK * _rate(at) / 8 / mean)
+
+
+def drained(at: Mapping[str, Any], workload: str, racks: int, seconds_of_arrivals: float) -> Poisson:
+    """The same as the authors count it: payload has a given share of the load. None begin after so many
+    seconds.
+    """
+    sizes, cdf = (np.array(column) for column in distributions.of(workload))
+    goodput = at["load.share"] * at["load.payload"] * racks * RACK * _rate(at)
+    per_second = goodput / 8 / float(np.sum(sizes * np.diff(cdf, prepend=0.0)))
+    return _poisson(workload, per_second).but(count=int(per_second * seconds_of_arrivals))
+
+
+def _rate(at: Mapping[str, Any]) -> float:
+    return 1e9 * float(str(at["network.rate"]).removesuffix("Gbps"))
+
+
+def _poisson(workload: str, per_second: float) -> Poisson:
+    return Poisson("all", "all", rate=per_second, sizes=f"cdf:homa-{workload.lower()}.csv", cdf_rule="upper")
 
 
 def point(
     at: Mapping[str, Any], folder: Path, text: str, duration: str, counted: int = 0
 ) -> tuple[Network, dict[str, Any]]:
-    """A point of `Lab.sweep`: what is beside data on the wire is part of their headers."""
-    return network(at, folder), {
-        "workloads": [messages(at, counted)],
+    """A point of `Lab.sweep` with W1: what is beside data on the wire is part of their headers."""
+    return network(at, folder), settings(at, text, duration, messages(at, counted))
+
+
+def settings(at: Mapping[str, Any], text: str, duration: str, traffic: Poisson) -> dict[str, Any]:
+    """The keys of a point."""
+    return {
+        "workloads": [traffic],
         "protocol": text,
         "segment": f"{at['network.payload']}B",
         "send_jitter": "0s",
@@ -142,20 +165,24 @@ def ideal(
     return np.where(same_rack, arrival([slow, slow]) + switch, across) + host
 
 
-def slowdowns(at: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], duration: str) -> pl.DataFrame:
-    """`bytes` and `slowdown` of the messages of the middle eight tenths that have arrived."""
+def slowdowns(
+    at: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], duration: str | None
+) -> pl.DataFrame:
+    """`bytes`, `slowdown` and receiving host (`dst`) of messages that have arrived: of the middle eight
+    tenths of a run, or of all.
+    """
     flows, found = tables["flows"], tables["transfers"]
-    found = found.join(flows.select("flow", "src", "dst"), on="flow")
-    end = seconds(duration)
-    found = found.filter(
-        pl.col("start_s").is_between(0.1 * end, 0.9 * end) & pl.col("delivered_s").is_not_nan()
+    found = found.join(flows.select("flow", "src", "dst"), on="flow").filter(
+        pl.col("delivered_s").is_not_nan()
     )
-    racks = [
-        found[side].cast(pl.String).str.slice(1).cast(pl.Int64).to_numpy() // RACK for side in ("src", "dst")
-    ]
+    if duration is not None:
+        end = seconds(duration)
+        found = found.filter(pl.col("start_s").is_between(0.1 * end, 0.9 * end))
+    src, dst = (found[side].cast(pl.String).str.slice(1).cast(pl.Int64).to_numpy() for side in ("src", "dst"))
     length = found["bytes"].cast(pl.Int64).to_numpy()
     took = (found["delivered_s"] - found["start_s"]).to_numpy()
-    return pl.DataFrame({"bytes": length, "slowdown": took / ideal(at, length, racks[0] == racks[1])})
+    alone = ideal(at, length, src // RACK == dst // RACK)
+    return pl.DataFrame({"bytes": length, "slowdown": took / alone, "dst": dst})
 
 
 def percentiles(found: pl.DataFrame, bins: Sequence[Bin]) -> dict[str, float]:
@@ -167,4 +194,25 @@ def percentiles(found: pl.DataFrame, bins: Sequence[Bin]) -> dict[str, float]:
         few = len(inside) < 100
         for key, q in (("p50", 0.5), ("p99", 0.99)):
             out[f"{key}.{i}"] = float("inf") if few else float(np.quantile(inside, q))
+    return out
+
+
+def by_receiver(found: pl.DataFrame, bins: Sequence[Bin], hosts: int = 1) -> dict[str, float]:
+    """The same as the authors' evaluation has it (`digestModulesStats` in MetricsDashBoard.py of
+    PlatformLab/HomaSimulation): the mean of what each receiving host has for its own messages, weighted by
+    their number. A host that has few messages of a bin has the largest of them for its 99th percentile, and
+    the mean is lower than the percentile of all. So many `hosts` are taken for one where a run is so many
+    times shorter.
+    """
+    sizes, slowdown = found["bytes"].to_numpy(), found["slowdown"].to_numpy()
+    receiver = found["dst"].to_numpy() // hosts
+    out: dict[str, float] = {}
+    for i, (lower, upper, _, _) in enumerate(bins):
+        inside = (sizes > lower) & (sizes <= upper)
+        own = [slowdown[inside & (receiver == one)] for one in np.unique(receiver[inside])]
+        weights = [len(values) for values in own]
+        for key, q in (("p50", 0.5), ("p99", 0.99)):
+            # The value below or at which there are so many: no interpolation.
+            at = [float(np.quantile(values, q, method="inverted_cdf")) for values in own]
+            out[f"{key}.{i}"] = float(np.average(at, weights=weights)) if own else float("inf")
     return out

@@ -183,6 +183,7 @@ impl IdleSender {
             sacked: Ranges::default(),
             paced: (self.paced_at, self.paced),
             pace_at: Time::ZERO,
+            late: Dur::ZERO,
             // Said before every packet where a host limits it.
             host_free_at: Time::ZERO,
             persist_at: Time::NEVER,

@@ -168,9 +168,11 @@ pub struct Sender {
     sacked: Ranges,
     /// Pacing: when the last packet left and how long it was.
     paced: (Time, u32),
-    /// When pacing lets the next one go, from that and the present rate; `ZERO` without pacing. It is asked more often than it
-    /// changes, and a division.
+    /// When pacing lets the next one go, from that and the present rate (Linux: the rate when it left); `ZERO` without pacing. It is
+    /// asked more often than it changes, and a division.
     pace_at: Time,
+    /// How much later than pacing allowed the last packet left; Linux only.
+    late: Dur,
     /// While the connection's share of its host's port is used up: when the oldest of it leaves. `ZERO` = there is room.
     host_free_at: Time,
     persist_at: Time,
@@ -271,6 +273,7 @@ impl Sender {
             sacked: Ranges::default(),
             paced: (Time::ZERO, 0),
             pace_at: Time::ZERO,
+            late: Dur::ZERO,
             host_free_at: Time::ZERO,
             compressor: HeaderCompressor::default(),
             persist_at: Time::NEVER,
@@ -443,7 +446,10 @@ impl Sender {
     #[inline]
     fn pace(&mut self) {
         self.pace_at = match self.pacing {
-            Some(rate) => self.paced.0 + Bytes(self.paced.1 as u64) / rate,
+            Some(rate) => {
+                let length = Bytes(self.paced.1 as u64) / rate;
+                self.paced.0 + (length - self.late.min(length / 2))
+            }
             None => Time::ZERO,
         };
     }
@@ -513,7 +519,10 @@ impl Sender {
         self.cwnd = control.window.map_or(u64::MAX / 2, |w| w.0);
         if self.pacing != control.pacing {
             self.pacing = control.pacing;
-            self.pace();
+            // Linux sets the earliest departure time of the next packet when one leaves (tcp_wstamp_ns).
+            if !self.steers {
+                self.pace();
+            }
         }
         if let Some(s) = control.segment {
             self.view.segment = (s.0 as u32).clamp(1, self.view.mss);

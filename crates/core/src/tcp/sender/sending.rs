@@ -7,7 +7,7 @@ use crate::packet::{flag, Ecn, Packet};
 use crate::tcp::rate::Standing;
 use crate::tcp::recovery::{Choice, Outgoing, Why};
 use crate::tcp::{ticks, EcnMode, Recovery};
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 
 /// Segments at the start of a connection that Linux does not pace.
 const UNPACED: u64 = 10;
@@ -262,6 +262,11 @@ impl Sender {
         if self.hears_all {
             if self.steers && end >= self.view.app_end {
                 out.flags |= flag::PUSH;
+            }
+            if self.steers && now >= self.pace_at {
+                // Linux (tcp_update_skb_after_send): what leaves late shortens the wait for the next, by half of it at most. The
+                // segments of a burst leave with its first.
+                self.late = if self.pace_at == Time::ZERO { Dur::ZERO } else { now.since(self.pace_at) };
             }
             self.rearm = now;
         }

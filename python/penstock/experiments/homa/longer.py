@@ -1,0 +1,172 @@
+"""Slowdown by message size, W3 and W5: Homa, and pFabric with W3, beside the published data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock import figures
+from penstock.experiments.homa import setup
+from penstock.experiments.lossless import chosen
+from penstock.ledger import Claim, Estimate, Measurement, Row, at_least
+from penstock.runs import Run
+
+if TYPE_CHECKING:
+    from penstock.ledger import Lab
+
+PAPER = "homa"
+CHOSEN = chosen(__file__)
+# By workload, transport and load in percent.
+BINS = setup.published("published_longer.toml")
+W3 = [name for name in BINS if name.startswith("W3")]
+W5 = "W5 Homa 80"
+# Seconds in which the published messages of W5 begin (97,570 of them), and in which the last ones end.
+ARRIVALS, AFTER = 1.9, 0.6
+WHERE = "section 5.2, the figures on slowdown by message size: their published data"
+WHY = (
+    "ten per cent of a bin's number, in 85 % of the bins: a message's place in a queue is a matter of chance"
+)
+
+
+def _middle(run: Run) -> dict[str, float]:
+    """Percentiles of the messages of the middle of the run, "Homa.p50.0" ...: loads have the same bins."""
+    found = setup.slowdowns(CHOSEN, run.tables, str(run.scenario["set"]["duration"]))
+    bins = {name.split()[1]: BINS[name] for name in W3}
+    return {
+        f"{transport}.{key}": value
+        for transport, edges in bins.items()
+        for key, value in setup.percentiles(found, edges).items()
+    }
+
+
+def _each(run: Run) -> dict[str, float]:
+    """As each receiver has them, of all messages."""
+    return _of_all(run, 1)
+
+
+def _each_two(run: Run) -> dict[str, float]:
+    """The same of a run of half the length: two receivers have as many messages as one."""
+    return _of_all(run, 2)
+
+
+def _of_all(run: Run, hosts: int) -> dict[str, float]:
+    found = setup.slowdowns(CHOSEN, run.tables, None)
+    together = setup.percentiles(found, BINS[W5]).items()
+    return {
+        **setup.by_receiver(found, BINS[W5], hosts),
+        **{f"together.{key}": value for key, value in together},
+    }
+
+
+def _numbers(of: Any, prefix: str, count: int) -> dict[str, list[float]]:
+    return {key: [float(of.mean(f"{prefix}{key}.{i}")) for i in range(count)] for key in ("p50", "p99")}
+
+
+def _measure_w3(lab: Lab) -> Measurement:
+    # Long messages need some time until there are as many as there will be: the shorter run has fewer hosts.
+    racks, duration = lab.pick((setup.RACKS, "20ms"), (3, "15ms"))
+    network = setup.network(CHOSEN, lab.out, "W3", racks)
+    points = []
+    for name in W3:
+        _, transport, load = name.split()
+        text = setup.protocol(CHOSEN, transport, int(CHOSEN["control.bytes"]), "W3")
+        traffic = setup.messages(CHOSEN, 0, "W3", int(load) / 100, racks)
+        points.append((network, setup.settings(CHOSEN, text, duration, traffic)))
+    found = lab.sweep(points, keep=("flows", "transfers"), derive=_middle)
+    return {
+        name: _numbers(runs, f"{name.split()[1]}.", len(BINS[name]))
+        for name, runs in zip(W3, found, strict=True)
+    }
+
+
+def _measure_w5(lab: Lab) -> Measurement:
+    racks, share, derive = lab.pick((setup.RACKS, 1.0, _each), (3, 0.5, _each_two))
+    text = setup.protocol(CHOSEN, "Homa", int(CHOSEN["control.bytes"]), "W5")
+    traffic = setup.drained(CHOSEN, "W5", racks, ARRIVALS * share)
+    network = setup.network(CHOSEN, lab.out, "W5", racks)
+    duration = f"{1e3 * (ARRIVALS * share + AFTER):.0f}ms"
+    point = network, setup.settings(CHOSEN, text, duration, traffic)
+    (found,) = lab.sweep([point], keep=("flows", "transfers"), derive=derive)
+    return {
+        W5: _numbers(found, "", len(BINS[W5])),
+        "together": _numbers(found, "together.", len(BINS[W5])),
+    }
+
+
+def near(measured: Mapping[str, Any], name: str, key: str) -> float:
+    """Share of the bins within ten per cent of the published ones."""
+    stated = np.array([one[2 if key == "p50" else 3] for one in BINS[name]])
+    return float(np.mean(np.abs(np.asarray(measured[key]) / stated - 1) <= 0.1))
+
+
+def _claims(name: str) -> tuple[Claim, Claim]:
+    workload, transport, load = name.split()
+    end = f" ({workload} at {load} %)"
+    where = f"{WHERE}, {workload}"
+
+    def claim(what: str, text: str, key: str) -> Claim:
+        return Claim(
+            f"{transport.lower()}-{load}-{what}",
+            f"{transport}: {text} of slowdown by size{end}",
+            "number",
+            "published",
+            lambda m: Estimate.exact(near(m[name], name, key)),
+            at_least(0.85),
+            where=where,
+            why=WHY,
+        )
+
+    return claim("median", "medians", "p50"), claim("tail", "99th percentiles", "p99")
+
+
+def _draw(m: Measurement, lab: Lab) -> list[Path]:
+    names = [name for name in m if name in BINS]
+    workload = names[0].split()[0]
+    with figures.style():
+        figure, axes = figures.new(1, 2)
+        for ax, key, at in zip(axes, ("p50", "p99"), (2, 3), strict=True):
+            for i, name in enumerate(names):
+                edges, label = [one[1] for one in BINS[name]], name.removeprefix(f"{workload} ") + " %"
+                ax.plot(edges, [one[at] for one in BINS[name]], "--", color=figures.PALETTE[i], linewidth=1)
+                ax.plot(edges, m[name][key], "o", color=figures.PALETTE[i], markersize=3, label=label)
+            if "together" in m:
+                edges = [one[1] for one in BINS[W5]]
+                of_all = m["together"][key]
+                ax.plot(
+                    edges, of_all, "x", color=figures.PALETTE[1], markersize=3, label="all receivers together"
+                )
+            ax.set(
+                xscale="log",
+                xlabel="message, bytes",
+                ylabel="slowdown",
+                title=f"{workload}: {key}, dashed: published",
+                ylim=(1, None),
+            )
+            if workload == "W5":
+                ax.set(yscale="log")
+        axes[0].legend()
+    return [lab.save(figure, f"homa-{workload.lower()}")]
+
+
+HOMA_W3 = Row(
+    "HOMA-W3",
+    PAPER,
+    "Slowdown by message size of Homa and pFabric, W3 at 80 and 50 % (section 5.2)",
+    claims=tuple(claim for name in W3 for claim in _claims(name)),
+    measure=_measure_w3,
+    draw=_draw,
+)
+
+HOMA_W5 = Row(
+    "HOMA-W5",
+    PAPER,
+    "Slowdown by message size of Homa, W5 at 80 %, as each receiver has it (section 5.2)",
+    claims=_claims(W5),
+    measure=_measure_w5,
+    draw=_draw,
+)
+
+ROWS: list[Row] = [HOMA_W3, HOMA_W5]
