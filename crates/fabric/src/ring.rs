@@ -4,11 +4,19 @@ use crate::cell::Cell;
 use crate::fetch::prefetch_at;
 use alloc::boxed::Box;
 use alloc::vec;
+use core::ptr::NonNull;
 
 /// Cells of one link in order. `head..departing` are on the wire; `departing..tail` are in the port: all of them on a
 /// FIFO port, the one in service on a port that schedules. Indices run freely; the mask folds them.
+///
+/// A ring is gone through from end to end, whatever it holds: one that a burst has made long would keep its length in the processor's cache
+/// for the rest of a run. So it gets shorter again when it turns out to be nearly empty, without giving memory back.
 pub(crate) struct Ring {
-    slots: Box<[Cell]>,
+    /// The first of [`Self::room`] slots, of which `mask + 1` are in use.
+    slots: NonNull<Cell>,
+    /// One less than a power of two.
+    mask: u32,
+    room: u32,
     /// First cell that has not arrived at the other end.
     pub head: u32,
     /// First cell that has not left the port.
@@ -19,21 +27,54 @@ pub(crate) struct Ring {
     pub unreleased: u32,
 }
 
+// SAFETY: the slots belong to the ring alone, and cells are plain numbers.
+unsafe impl Send for Ring {}
+// SAFETY: as above; who shares a ring reads it.
+unsafe impl Sync for Ring {}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: they are of a box that was taken apart in `slots_of`, and nobody has them any longer.
+        drop(unsafe { Box::from_raw(self.all_slots()) });
+    }
+}
+
+/// So many slots of a ring are in use at least.
+const LEAST: u32 = 8;
+
+/// One cell in so many, and one more, looks whether the ring is longer than it has to be.
+const SELDOM: u32 = 1023;
+
+/// So many slots, to be given back as a box.
+fn slots_of(room: u32) -> NonNull<Cell> {
+    let slots: Box<[Cell]> = vec![Cell::default(); room as usize].into();
+    NonNull::from(Box::leak(slots)).cast()
+}
+
 impl Ring {
     pub fn new() -> Ring {
-        Ring { slots: vec![Cell::default(); 8].into(), head: 0, departing: 0, tail: 0, unreleased: 0 }
+        Ring {
+            slots: slots_of(LEAST),
+            mask: LEAST - 1,
+            room: LEAST,
+            head: 0,
+            departing: 0,
+            tail: 0,
+            unreleased: 0,
+        }
+    }
+    fn all_slots(&self) -> *mut [Cell] {
+        core::ptr::slice_from_raw_parts_mut(self.slots.as_ptr(), self.room as usize)
     }
     #[inline]
     pub fn at(&self, i: u32) -> &Cell {
         // SAFETY: as in [`Self::at_mut`].
-        unsafe { self.slots.get_unchecked(i as usize & (self.slots.len() - 1)) }
+        unsafe { self.slots.add((i & self.mask) as usize).as_ref() }
     }
     #[inline]
     pub fn at_mut(&mut self, i: u32) -> &mut Cell {
-        let mask = self.slots.len() - 1;
-        // SAFETY: there are eight slots at first and twice as many after each [`Self::grow`], never none; what is left of a number when
-        // it is masked by their count less one is at most that.
-        unsafe { self.slots.get_unchecked_mut(i as usize & mask) }
+        // SAFETY: the mask is below `room` from the beginning and after each change of it, and so is what is left of a number under it.
+        unsafe { self.slots.add((i & self.mask) as usize).as_mut() }
     }
     /// Nothing waits, is in service or on the wire.
     #[inline]
@@ -57,8 +98,10 @@ impl Ring {
     /// The same with another time.
     #[inline(always)]
     pub fn push_at(&mut self, cell: &Cell, time: u64) {
-        if self.len() as usize == self.slots.len() {
+        if self.len() > self.mask {
             self.grow();
+        } else if self.tail & SELDOM == 0 {
+            self.shorten();
         }
         let slot = self.at_mut(self.tail);
         *slot = *cell;
@@ -78,15 +121,35 @@ impl Ring {
     }
     #[cold]
     fn grow(&mut self) {
-        let mut bigger = vec![Cell::default(); self.slots.len() * 2];
-        for (new, old) in bigger.iter_mut().zip(self.cells_from(self.head)) {
-            *new = *old;
+        if self.mask + 1 == self.room {
+            let bigger = slots_of(2 * self.room);
+            // SAFETY: both are as long as said, and different.
+            unsafe { bigger.copy_from_nonoverlapping(self.slots, self.room as usize) };
+            // SAFETY: as in `drop`; the ring has others from now on.
+            drop(unsafe { Box::from_raw(self.all_slots()) });
+            (self.slots, self.room) = (bigger, 2 * self.room);
         }
-        self.tail = self.len();
-        self.departing = self.departing.wrapping_sub(self.head);
-        self.unreleased = self.unreleased.wrapping_sub(self.head);
-        self.head = 0;
-        self.slots = bigger.into();
+        self.fold_with(2 * self.mask + 1);
+    }
+    #[cold]
+    fn shorten(&mut self) {
+        let enough = (2 * self.len()).next_power_of_two().max(LEAST);
+        if enough <= self.mask {
+            self.fold_with(enough - 1);
+        }
+    }
+    /// From now on with another mask: every cell goes to its new place. There all are apart, as a longer ring had room for all, and a
+    /// shorter one has room for all between the first and the last.
+    #[cold]
+    fn fold_with(&mut self, mask: u32) {
+        debug_assert!(mask < self.room && self.len() <= mask + 1);
+        for i in 0..self.len() {
+            let i = self.head.wrapping_add(i);
+            let cell = *self.at(i);
+            // SAFETY: the mask is below `room`.
+            unsafe { *self.slots.add((i & mask) as usize).as_mut() = cell };
+        }
+        self.mask = mask;
     }
 }
 
@@ -142,6 +205,14 @@ impl Line {
     #[inline]
     pub fn pass(&mut self) {
         self.head = self.head.wrapping_add(1);
+        self.begin_again();
+    }
+    /// Where nothing waits any longer the next packet has the first slot, which may still be in the processor's cache.
+    #[inline(always)]
+    fn begin_again(&mut self) {
+        let rest = self.head != self.tail;
+        self.head = if rest { self.head } else { 0 };
+        self.tail = if rest { self.tail } else { 0 };
     }
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Cell> + ExactSizeIterator {
         (0..self.len() as u32).map(|i| &self.slots[self.slot(self.head.wrapping_add(i))])
@@ -154,6 +225,56 @@ impl Line {
             core::mem::swap(&mut next, &mut self.slots[slot]);
         }
         self.head = self.head.wrapping_add(1);
+        self.begin_again();
         next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A burst makes a ring long; later it is short again, and at every moment it has the cells of a queue beside it, in its order.
+    #[test]
+    fn a_ring_grows_and_shrinks_and_keeps_its_cells() {
+        let mut ring = Ring::new();
+        let mut queue = alloc::collections::VecDeque::new();
+        let (mut x, mut longest) = (1u64, 0);
+        // Numbers go round within.
+        (ring.head, ring.departing, ring.tail, ring.unreleased) =
+            (u32::MAX - 500, u32::MAX - 500, u32::MAX - 500, 0);
+        for step in 0..20_000u32 {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // A burst now and then, and between them few.
+            let most = if step % 4000 < 300 { 200 } else { 3 };
+            if queue.len() < most && (queue.is_empty() || x >> 62 != 0) {
+                ring.push_at(&Cell::new(step, 1000), u64::from(step));
+                queue.push_back(step);
+            } else if let Some(first) = queue.pop_front() {
+                let cell = ring.pop();
+                assert_eq!((cell.packet, cell.time), (first, u64::from(first)));
+            }
+            assert_eq!(ring.len() as usize, queue.len());
+            assert!(ring.cells_from(ring.head).map(|c| c.packet).eq(queue.iter().copied()), "step {step}");
+            longest = longest.max(ring.mask + 1);
+            if step % 4000 == 3999 {
+                assert_eq!(ring.mask + 1, LEAST, "the burst is long over");
+            }
+        }
+        assert_eq!((longest, ring.room), (256, 256));
+    }
+    #[test]
+    fn a_line_begins_again_when_it_is_empty() {
+        let mut line = Line::default();
+        for round in 0..5 {
+            (0..6).for_each(|i| line.push(&Cell::new(10 * round + i, 1000), 0));
+            assert_eq!((line.head, line.tail), (0, 6));
+            assert_eq!(line.remove(2).packet, 10 * round + 2);
+            for i in [0, 1, 3, 4, 5] {
+                assert_eq!(line.first().packet, 10 * round + i);
+                line.pass();
+            }
+        }
+        assert_eq!((line.len(), line.slots.len()), (0, 8));
     }
 }
