@@ -6,7 +6,7 @@ use crate::calendar::Calendar;
 use crate::cell::Cell;
 use crate::config::{Accounting, BufferConfig};
 use crate::node::Node;
-use crate::port::{flag, hook, Port};
+use crate::port::{flag, hook, offered, Mode, Port};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -124,11 +124,15 @@ impl Fabric {
     /// Offers a packet to a port. A time in the answer is that of an event for [`Self::arrive`].
     #[inline(always)]
     pub fn offer<S: Segments>(&mut self, now: Time, port: u32, cell: Cell, seg: &mut S) -> Offered {
-        self.offer_copy(now, port, &cell, seg)
+        match self.offer_clear(now, port, &cell, seg) {
+            Some(head) => offered(Ok(head)),
+            None => self.offer_unclear(now, port, &cell, seg),
+        }
     }
-    /// The same of a cell that stays where it is: a copy on its way would have to wait for what was written into it last.
+    /// The same for a packet that [`Self::offer_clear`] did not take. The cell stays where it is: a copy on its way would have to wait for what
+    /// was written into it last.
     #[inline(always)]
-    pub fn offer_copy<S: Segments>(&mut self, now: Time, port: u32, cell: &Cell, seg: &mut S) -> Offered {
+    pub fn offer_unclear<S: Segments>(&mut self, now: Time, port: u32, cell: &Cell, seg: &mut S) -> Offered {
         let p = &mut self.ports[port as usize];
         if p.hooks & hook::SHARED == 0 {
             return p.offer(now, *cell, seg, &mut self.fx);
@@ -146,10 +150,10 @@ impl Fabric {
     ) -> Option<Result<Time, DropCause>> {
         self.ports[port as usize].offer_fast(now, cell, seg)
     }
-    /// The same at a port that schedules and shares no buffer, for a packet about which nobody has a say but limits and a threshold; else
-    /// `None`, and nothing has been done but a replay.
+    /// The same at a port that schedules, for a packet about which nobody has a say but limits and a threshold; else `None`, and nothing has been
+    /// done but a replay.
     #[inline(always)]
-    pub fn offer_clear_served<S: Segments>(
+    pub fn offer_clear<S: Segments>(
         &mut self,
         now: Time,
         port: u32,
@@ -157,10 +161,13 @@ impl Fabric {
         seg: &mut S,
     ) -> Option<Time> {
         let p = &mut self.ports[port as usize];
-        if !p.serves_alone() {
+        if p.serves_alone() {
+            return p.offer_clear(now, cell, seg, &mut self.fx);
+        }
+        if p.mode != Mode::Served || p.hooks & hook::SHARED == 0 {
             return None;
         }
-        p.offer_clear(now, cell, seg, &mut self.fx)
+        self.offer_clear_scheduled(now, port, cell, seg)
     }
     /// The same with the code for noise in line, and when the port can take the next packet.
     #[inline(always)]

@@ -24,7 +24,8 @@ pub(crate) struct Node {
 }
 
 impl Fabric {
-    /// A packet is offered to a port that shares a buffer. What is clear costs the buffer's counts and nothing else.
+    /// A packet is offered to a port that shares a buffer, and that [`Self::offer_clear_scheduled`] did not take. What is clear at a FIFO costs
+    /// the buffer's counts and nothing else.
     #[inline(always)]
     pub(crate) fn offer_shared<S: Segments>(
         &mut self,
@@ -33,39 +34,61 @@ impl Fabric {
         cell: &Cell,
         seg: &mut S,
     ) -> Offered {
-        match self.offer_clear(now, port, cell, seg) {
+        match self.offer_clear_fifo(now, port, cell, seg) {
             Some(answer) => offered(answer),
             None => self.offer_with_care(now, port, cell, seg),
         }
     }
-    /// `None`: nothing has been done but a replay, somebody may have a say. As the answer of [`Port::offer_clear`] it comes in registers.
+    /// `None`: nothing has been done, somebody may have a say, or the port schedules.
     #[inline(never)]
-    fn offer_clear<S: Segments>(
+    fn offer_clear_fifo<S: Segments>(
         &mut self,
         now: Time,
         port: u32,
         cell: &Cell,
         seg: &mut S,
     ) -> Option<Result<Time, DropCause>> {
+        let Fabric { ports, nodes, .. } = self;
+        let p = &mut ports[port as usize];
+        let node = &mut nodes[p.node as usize];
+        if p.mode == Mode::Served || !node.buffer.admit_clear(p.local, cell) {
+            return None;
+        }
+        let answer = if p.is_plain_in_buffer() {
+            p.offer_fifo::<{ kind::PLAIN }, S>(now, *cell, Room::FREE, seg)
+        } else {
+            p.offer_special(now, *cell, Room::FREE, seg)
+        };
+        if answer.is_err() {
+            node.undo(p.local, cell);
+        } else if !p.listed {
+            node.list(now.0, p);
+        }
+        Some(answer)
+    }
+    /// The same at a port that schedules; `None`: nothing has been done but a replay. As the answer of [`Port::offer_clear`] it comes in
+    /// registers.
+    #[inline(always)]
+    pub(crate) fn offer_clear_scheduled<S: Segments>(
+        &mut self,
+        now: Time,
+        port: u32,
+        cell: &Cell,
+        seg: &mut S,
+    ) -> Option<Time> {
         let Fabric { ports, nodes, fx, .. } = self;
         let p = &mut ports[port as usize];
         let node = &mut nodes[p.node as usize];
         if p.trims(cell) || !node.buffer.admit_clear(p.local, cell) {
             return None;
         }
-        let answer = match p.mode {
-            Mode::Served => p.offer_clear(now, cell, seg, fx).map(Ok),
-            _ if p.is_plain_in_buffer() => {
-                Some(p.offer_fifo::<{ kind::PLAIN }, S>(now, *cell, Room::FREE, seg))
-            }
-            _ => Some(p.offer_special(now, *cell, Room::FREE, seg)),
-        };
-        if !matches!(answer, Some(Ok(_))) {
+        let head = p.offer_clear(now, cell, seg, fx);
+        if head.is_none() {
             node.undo(p.local, cell);
         } else if !p.listed {
             node.list(now.0, p);
         }
-        answer
+        head
     }
     /// The same where the buffer may refuse the packet, or has to pause its lane, or others have a say.
     #[inline(never)]
@@ -107,7 +130,7 @@ impl Fabric {
         offered
     }
     /// The event of a port that shares a buffer, as [`Fabric::arrive_into`].
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn arrive_shared<S: Segments>(
         &mut self,
         now: Time,

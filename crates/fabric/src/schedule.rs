@@ -1,8 +1,9 @@
 //! Which of the waiting packets is served next.
 
 use crate::cell::{Cell, PRIORITIES};
-use crate::fetch::prefetch;
+use crate::fetch::{prefetch, prefetch_at};
 use crate::ring::Line;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use penstock_core::ParamError;
 
@@ -79,7 +80,7 @@ impl Rounds {
 /// One priority of a port: a cache line that every packet of it meets. What waits is what has come in and not begun its
 /// transmission.
 #[derive(Default)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub(crate) struct Lane {
     /// What waits.
     line: Line,
@@ -92,6 +93,7 @@ pub(crate) struct Lane {
     /// Sum of times from arrival to departure, picoseconds.
     pub sojourn: f64,
 }
+#[cfg(target_pointer_width = "64")]
 const _: () = assert!(core::mem::size_of::<Lane>() == 64);
 
 impl Lane {
@@ -127,7 +129,8 @@ enum Order {
     Rank,
 }
 
-/// Packets that wait in a port that schedules.
+/// Packets that wait in a port that schedules. What says which is next comes first: it fills the line that the port's half for such
+/// ports begins.
 #[repr(C)]
 pub(crate) struct Waiting {
     order: Order,
@@ -135,29 +138,25 @@ pub(crate) struct Waiting {
     lines: u8,
     /// Bit per priority of which packets wait.
     occupied: u8,
-    rounds: Rounds,
+    /// There for deficit round robin alone.
+    rounds: Option<Box<Rounds>>,
+    apart: [u64; 4],
     /// By priority.
     pub lanes: [Lane; PRIORITIES],
 }
 
 impl Waiting {
-    /// Fetches what says which packet is next,
-    #[inline]
-    pub fn prefetch_order(&self) {
-        prefetch(&self.occupied);
-        prefetch(&self.rounds.deficit);
-    }
-    /// without the deficits, but with what is counted of the lowest priority; or
+    /// Fetches what is counted of the lowest priority, or
     #[inline]
     pub fn prefetch_first_lane(&self) {
-        prefetch(&self.occupied);
         prefetch(&self.lanes[0]);
     }
-    /// what is counted of the lowest priority and of the highest that waits,
+    /// that, what is counted of the highest that waits, and the deficits,
     #[inline]
     pub fn prefetch_lanes(&self) {
         prefetch(&self.lanes[0]);
         prefetch(&self.lanes[self.highest()]);
+        prefetch_at(self.rounds.as_deref().map_or(core::ptr::null(), core::ptr::from_ref));
     }
     /// and the first of each. No jump depends on what is read, which may not be there yet.
     #[inline]
@@ -181,7 +180,11 @@ impl Waiting {
             order,
             lines: if matches!(order, Order::Fifo | Order::Rank) { 0 } else { PRIORITIES as u8 - 1 },
             occupied: 0,
-            rounds: Rounds { active: 0, length: 0, granted: 0, quanta, deficit: [0; PRIORITIES] },
+            rounds: (order == Order::Drr).then(|| {
+                let deficit = [0; PRIORITIES];
+                Box::new(Rounds { active: 0, length: 0, granted: 0, quanta, deficit })
+            }),
+            apart: [0; 4],
             lanes: Default::default(),
         }
     }
@@ -211,8 +214,8 @@ impl Waiting {
     pub fn push(&mut self, cell: &Cell, now: u64) {
         let p = cell.priority();
         let bit = 1 << p;
-        if self.order == Order::Drr && self.occupied & bit == 0 {
-            self.rounds.join(p);
+        if let (Some(rounds), 0) = (&mut self.rounds, self.occupied & bit) {
+            rounds.join(p);
         }
         self.occupied |= bit;
         self.lane_mut(cell).count_in(cell.bytes);
@@ -224,7 +227,7 @@ impl Waiting {
     pub fn next(&mut self, open: u8) -> Option<usize> {
         match self.order {
             Order::Strict => Some((u8::BITS - 1 - open.leading_zeros()) as usize & (PRIORITIES - 1)),
-            Order::Drr => Some(self.next_in_turn(open)),
+            Order::Drr => self.next_in_turn(open),
             Order::Fifo if open == self.occupied => Some(0),
             _ => None,
         }
@@ -247,16 +250,17 @@ impl Waiting {
         lane.count_out(bytes);
         if lane.packets_in == lane.packets_out {
             self.occupied &= !(1 << priority);
-            if self.order == Order::Drr {
-                self.rounds.leave(priority);
+            if let Some(rounds) = &mut self.rounds {
+                rounds.leave(priority);
             }
         }
         lane
     }
     /// The figure 2 of the DRR paper, one packet at a time. A paused priority loses its turn and keeps its deficit.
     #[inline(always)]
-    fn next_in_turn(&mut self, open: u8) -> usize {
+    fn next_in_turn(&mut self, open: u8) -> Option<usize> {
         let Waiting { rounds, lanes, .. } = self;
+        let rounds = rounds.as_mut()?;
         loop {
             let i = rounds.active as usize & (PRIORITIES - 1);
             let bit = 1u8 << i;
@@ -269,7 +273,7 @@ impl Waiting {
                 if need <= deficit {
                     rounds.granted |= bit;
                     rounds.deficit[i] = deficit - need;
-                    return i;
+                    return Some(i);
                 }
                 rounds.granted &= !bit;
                 rounds.deficit[i] = deficit;
@@ -355,6 +359,9 @@ mod tests {
         core::iter::from_fn(|| w.pick(allowed, |c| c.entropy)).map(|c| c.packet).collect()
     }
 
+    fn deficit(w: &Waiting) -> [u64; PRIORITIES] {
+        w.rounds.as_ref().expect("rounds").deficit
+    }
     #[test]
     fn drr_serves_the_hand_computed_rounds() {
         // Quanta 500 for both. Class 0: 300 (a), 300 (b), 400 (c); class 1: 600 (d), 200 (e).
@@ -365,7 +372,7 @@ mod tests {
             w.push(&Cell::new(packet, bytes).with_priority(priority), 0);
         }
         assert_eq!(serve(&mut w, 0xff), [0, 1, 2, 3, 4]);
-        assert_eq!((w.rounds.deficit, w.occupied), ([0; 8], 0), "an empty class keeps no deficit");
+        assert_eq!((deficit(&w), w.occupied), ([0; 8], 0), "an empty class keeps no deficit");
     }
     #[test]
     fn drr_shares_in_proportion_to_the_quanta() {
@@ -387,7 +394,7 @@ mod tests {
         // Both classes reach 1200 in the second round; class 0 sends packet 0 and has 200 left.
         assert_eq!(w.pick(0xff, |c| c.entropy).unwrap().packet, 0);
         assert_eq!(w.pick(0b10, |c| c.entropy).unwrap().packet, 2);
-        assert_eq!(w.rounds.deficit[..2], [200, 200]);
+        assert_eq!(deficit(&w)[..2], [200, 200]);
         assert_eq!(serve(&mut w, 0b10), [3]);
         assert_eq!(serve(&mut w, 0b10), [0u32; 0]);
         assert_eq!(serve(&mut w, 0xff), [1]);

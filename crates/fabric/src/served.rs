@@ -21,8 +21,9 @@ mod asks {
     pub const ANYBODY: u8 = 2;
 }
 
-/// State of a port that schedules.
-#[repr(C)]
+/// State of a port that schedules. Its first line has all that says whether a packet waits and which is next, the second one what is counted of the
+/// lowest priority.
+#[repr(C, align(64))]
 pub(crate) struct Served {
     /// Priorities that may be served, a bit each: those that are not paused, none while the link is down.
     pub open: u8,
@@ -51,6 +52,12 @@ pub(crate) struct Served {
     pub marked: [u64; PRIORITIES],
 }
 
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(
+    core::mem::offset_of!(Served, waiting) + core::mem::offset_of!(Waiting, lanes) == 64,
+    "a packet of one priority touches two cache lines"
+);
+
 impl Served {
     pub fn new(service: Service) -> Served {
         let classes = service.classes;
@@ -77,7 +84,6 @@ impl Served {
     #[inline]
     pub fn prefetch(&self) {
         prefetch(&self.open);
-        self.waiting.prefetch_order();
     }
     /// Fetches that and what is counted of the lowest priority, without looking at either.
     #[inline]
@@ -168,14 +174,24 @@ impl Port {
     #[inline(always)]
     pub(crate) fn advance_served<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
         if !self.asks_now() {
-            if self.free_at <= now {
+            if self.free_at <= now && !self.leaves_nothing(seg) {
                 self.replay::<{ asks::NOBODY }, S>(now, seg, fx);
             }
         } else if self.hooks & (hook::NOISE | hook::DEQUEUE | hook::DEPARTURES) != 0 {
             self.advance_hooked(now, seg, fx);
-        } else if self.free_at <= now {
+        } else if self.free_at <= now && !self.leaves_nothing(seg) {
             self.replay::<{ asks::TELEMETRY }, S>(now, seg, fx);
         }
+    }
+    /// The beginning of [`Self::replay`], and mostly all of it: the packet in service leaves when the server is free again. True when nothing
+    /// waits behind it.
+    #[inline(always)]
+    fn leaves_nothing<S: Segments>(&mut self, seg: &mut S) -> bool {
+        if self.ring.is_busy() {
+            let bytes = self.ring.at(self.ring.departing).bytes;
+            self.depart::<false, S>(self.free_at, bytes, seg);
+        }
+        self.queue_packets == 0
     }
     /// Somebody sees packets of a port that schedules when they are chosen or leave. Until the next one comes the port holds what it does
     /// now, or less.
