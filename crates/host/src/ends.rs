@@ -56,6 +56,48 @@ impl<T> Seats<T> {
     }
 }
 
+/// Places in a stream of bytes that somebody wants to hear of, in their order. The first, which every packet asks for, is not where the others
+/// are.
+#[derive(Clone, Debug)]
+struct Marks {
+    /// `u64::MAX` = none.
+    first: u64,
+    later: VecDeque<u64>,
+}
+
+impl Default for Marks {
+    fn default() -> Marks {
+        Marks { first: u64::MAX, later: VecDeque::new() }
+    }
+}
+
+impl Marks {
+    fn push(&mut self, mark: u64) {
+        if self.first == u64::MAX {
+            self.first = mark;
+        } else {
+            self.later.push_back(mark);
+        }
+    }
+    /// The first, if it lies no further than `upto`: it is behind from now on.
+    #[inline]
+    fn pass(&mut self, upto: u64) -> Option<u64> {
+        let mark = self.first;
+        if mark > upto || mark == u64::MAX {
+            return None;
+        }
+        self.first = self.later.pop_front().unwrap_or(u64::MAX);
+        Some(mark)
+    }
+    /// Of those further than `upto` nobody hears.
+    fn forget_beyond(&mut self, upto: u64) {
+        self.later.retain(|mark| *mark <= upto);
+        if self.first > upto {
+            self.first = self.later.pop_front().unwrap_or(u64::MAX);
+        }
+    }
+}
+
 /// The sending end as the application sees it.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
@@ -67,7 +109,7 @@ pub struct Outgoing {
     pub max_sent: u64,
     /// Totals.
     pub counters: Counters,
-    ends: VecDeque<u64>,
+    ends: Marks,
     closing: bool,
     over: bool,
 }
@@ -80,7 +122,7 @@ impl Outgoing {
             written: 0,
             max_sent: 0,
             counters: Counters::default(),
-            ends: VecDeque::new(),
+            ends: Marks::default(),
             closing: false,
             over: false,
         }
@@ -89,7 +131,7 @@ impl Outgoing {
     pub fn accept(&mut self, bytes: u64) {
         self.written = self.written.saturating_add(bytes);
         self.counters.accepted_bytes = self.written;
-        self.ends.push_back(self.written);
+        self.ends.push(self.written);
     }
     /// Nothing more will be written.
     pub fn close(&mut self, news: &mut Vec<News>) {
@@ -100,14 +142,13 @@ impl Outgoing {
     pub fn leave(&mut self, news: &mut Vec<News>) {
         self.written = self.written.min(self.max_sent);
         self.counters.accepted_bytes = self.written;
-        self.ends.retain(|end| *end <= self.written);
+        self.ends.forget_beyond(self.written);
         self.close(news);
     }
     /// Everything below `upto` is known to be delivered: tells the driver about the ends this covers.
     pub fn acked(&mut self, upto: u64, news: &mut Vec<News>) {
         self.counters.acked_bytes = self.counters.acked_bytes.max(upto);
-        while let Some(end) = self.ends.front().copied().filter(|end| *end <= upto) {
-            self.ends.pop_front();
+        while let Some(end) = self.ends.pass(upto) {
             news.push(News::Acked { flow: self.opening.flow, end });
         }
         self.end_if_done(news);
@@ -143,7 +184,7 @@ pub struct Incoming {
     pub counters: Counters,
     /// What has arrived beyond the first gap.
     beyond: Ranges,
-    ends: VecDeque<u64>,
+    ends: Marks,
 }
 
 impl Incoming {
@@ -154,12 +195,12 @@ impl Incoming {
             next: 0,
             counters: Counters::default(),
             beyond: Ranges::default(),
-            ends: VecDeque::new(),
+            ends: Marks::default(),
         }
     }
     /// The driver wants to hear when everything up to `end` is delivered.
     pub fn expect(&mut self, end: u64) {
-        self.ends.push_back(end);
+        self.ends.push(end);
     }
     /// Bytes `[seq, seq + bytes)` have arrived; answers how many of them are new.
     pub fn take(&mut self, seq: u64, bytes: u64, news: &mut Vec<News>) -> u64 {
@@ -177,8 +218,7 @@ impl Incoming {
             self.beyond.remove_below(self.next);
         }
         self.counters.delivered_bytes = self.next;
-        while let Some(end) = self.ends.front().copied().filter(|end| *end <= self.next) {
-            self.ends.pop_front();
+        while let Some(end) = self.ends.pass(self.next) {
             news.push(News::Delivered { flow: self.opening.flow, end });
         }
         new
@@ -256,6 +296,8 @@ impl Headers {
 pub struct Alarms {
     times: Vec<Time>,
     set: BTreeSet<(Time, u32)>,
+    /// That of the first of them.
+    first: Option<Time>,
 }
 
 impl Alarms {
@@ -276,6 +318,7 @@ impl Alarms {
         if at != Time::NEVER {
             self.set.insert((at, conn));
         }
+        self.first = self.set.first().map(|(at, _)| *at);
     }
     /// The time of a handle.
     #[inline]
@@ -285,7 +328,7 @@ impl Alarms {
     /// The earliest of all; [`Time::NEVER`] when none is set.
     #[inline]
     pub fn first(&self) -> Time {
-        self.set.first().map_or(Time::NEVER, |(at, _)| *at)
+        self.first.unwrap_or(Time::NEVER)
     }
     /// A handle whose time has come, the earliest; its time is taken away.
     pub fn due(&mut self, now: Time) -> Option<u32> {

@@ -300,6 +300,7 @@ impl Network {
     }
     /// Carries out the arrivals by ports of switches up to and including `until`: up to the first packet that is at its destination, which is
     /// the answer, to an arrival by a host's own port, a deadline of the network's own, or a lost packet. `now` is the time of the last one.
+    #[inline(never)]
     pub fn arrive_from_switches(
         &mut self,
         mut until: Time,
@@ -307,17 +308,18 @@ impl Network {
         mut soon: impl FnMut(u32, Option<(&Packet, Part)>),
     ) -> Option<Cell> {
         loop {
-            let next = self.arrivals.peek();
-            if next > until || self.of_host[self.arrivals.first() as usize] {
-                return None;
-            }
+            let of_host = &self.of_host;
+            let (next, port) = self.arrivals.take_if(until, |port| !of_host[port as usize])?;
             *now = next;
-            let port = self.arrivals.take();
             self.last = port;
             if self.looks_far {
                 self.fetch_scheduled(&mut soon);
             }
-            let arrived = self.arrive_by(next, port);
+            let arrived = self.arrive_here(next, port);
+            if self.beyond.host != u32::MAX {
+                soon(self.beyond.host, None);
+                self.beyond.host = u32::MAX;
+            }
             if self.fabric.effects().any() {
                 self.drain_effects();
                 until = until.min(self.deadlines.peek());
@@ -329,6 +331,10 @@ impl Network {
     }
     #[inline(never)]
     fn arrive_by(&mut self, now: Time, port: u32) -> Option<Arrived> {
+        self.arrive_here(now, port)
+    }
+    #[inline(always)]
+    fn arrive_here(&mut self, now: Time, port: u32) -> Option<Arrived> {
         if self.fetches {
             self.fetch_onward();
         }
@@ -366,8 +372,25 @@ impl Network {
         }
         arrived
     }
+    #[inline(always)]
     fn offer(&mut self, now: Time, port: u32, cell: &Cell) -> bool {
-        let offered = self.fabric.offer_copy(now, port, cell, &mut self.arena);
+        if self.trace.is_none() {
+            if let Some(head) = self.fabric.offer_clear(now, port, cell, &mut self.arena) {
+                if head != Time::NEVER {
+                    self.arrivals.push(head, port);
+                }
+                return true;
+            }
+        }
+        self.offer_with_care(now, port, cell)
+    }
+    #[inline(never)]
+    fn offer_with_care(&mut self, now: Time, port: u32, cell: &Cell) -> bool {
+        // Of a run with a trace nothing has been asked yet.
+        let offered = match self.trace {
+            None => self.fabric.offer_unclear(now, port, cell, &mut self.arena),
+            Some(_) => self.fabric.offer(now, port, *cell, &mut self.arena),
+        };
         if let Some(trace) = &mut self.trace {
             match offered {
                 Offered::Dropped(loss) => {

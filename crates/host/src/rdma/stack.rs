@@ -201,6 +201,7 @@ impl Stack for RdmaStack {
             Some(End::Sending(pair))
                 if pair.out.opening.flow.0 == packet.flow && packet.word(0) != kind::DATA =>
             {
+                prefetch_all(&*pair.law);
                 pair.waited = self.waited;
                 let moved = pair.receive(io, &packet, cell.packet, &self.config, self.facts.rate);
                 if let (true, Some(scan)) = (moved, &mut self.scan) {

@@ -157,6 +157,21 @@ impl Arrivals {
         let at = self.peek();
         (at <= until).then(|| (at, self.take()))
     }
+    /// The same where who asks has the last word on the port.
+    #[inline(always)]
+    pub fn take_if(&mut self, until: Time, may: impl Fn(u32) -> bool) -> Option<(Time, u32)> {
+        if let (Front::Tree(tree), true) = (&mut self.front, self.heap.is_empty()) {
+            let at = tree.peek();
+            let port = (tree.coming() ^ self.flip) as u32;
+            if at > until.0 || at == u64::MAX || !may(port) {
+                return None;
+            }
+            tree.take();
+            return Some((Time(at), port));
+        }
+        let at = self.peek();
+        (at <= until && at != Time::NEVER && may(self.first())).then(|| (at, self.take()))
+    }
     /// The ports of the next `N` arrivals, for a prefetch; `None` when so many are not known, or in a tree.
     #[inline(always)]
     pub fn ahead<const N: usize>(&self) -> Option<Ahead<'_, N>> {

@@ -33,6 +33,8 @@ pub(super) struct Beyond {
     choices: [Choice; CHOICES],
     /// In a tree: the port to which the packet goes on that was next at the last look.
     onward: u32,
+    /// Or the host that it reaches.
+    pub(super) host: u32,
 }
 
 /// Where a packet goes on, or ends.
@@ -55,7 +57,7 @@ const UNKNOWN: u32 = u32::MAX;
 impl Default for Beyond {
     fn default() -> Beyond {
         let (steps, choices) = (Default::default(), [Choice::default(); CHOICES]);
-        Beyond { steps, turn: 0, to_hosts: 0, choices, onward: UNKNOWN }
+        Beyond { steps, turn: 0, to_hosts: 0, choices, onward: UNKNOWN, host: UNKNOWN }
     }
 }
 
@@ -225,13 +227,13 @@ impl Network {
     }
     #[inline(never)]
     fn put_with_care(&mut self, now: Time, port: u32, cell: Cell) -> bool {
-        if let Some(head) = self.fabric.offer_clear_served(now, port, &cell, &mut self.arena) {
+        if let Some(head) = self.fabric.offer_clear(now, port, &cell, &mut self.arena) {
             if head != Time::NEVER {
                 self.arrivals.push(head, port);
             }
             return true;
         }
-        match self.fabric.offer(now, port, cell, &mut self.arena) {
+        match self.fabric.offer_unclear(now, port, &cell, &mut self.arena) {
             Offered::Queued(None) | Offered::Trimmed(None) => true,
             Offered::Queued(Some(at)) | Offered::Trimmed(Some(at)) => {
                 self.arrivals.push(at, port);
@@ -308,6 +310,10 @@ impl Network {
             if SCHEDULES {
                 self.arena.prefetch_hops(cell.packet);
             }
+            // What answers it leaves by its host's port, where that has one only.
+            self.beyond.onward = self.only[at as usize];
+            get(self.beyond.onward).into_iter().for_each(front);
+            self.beyond.host = at;
         } else if let Some((next, entropy)) = self.forwarding.guess(at, cell) {
             if SCHEDULES {
                 self.arena.prefetch_next_hop(cell.packet);
