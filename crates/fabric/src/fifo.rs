@@ -153,19 +153,21 @@ impl Port {
     /// every limit and no longer than the longest so far, nothing can follow from it.
     #[inline(always)]
     fn admit_plain<S: Segments>(&mut self, now: Time, cell: &Cell, seg: &mut S) -> Result<bool, DropCause> {
-        let clear = |port: &Port, packets| {
-            port.queue_packets < packets && port.queue_bytes + u64::from(cell.bytes) <= port.clear_bytes
-        };
-        if clear(self, self.clear_packets) {
+        if self.is_clear(self.clear_packets, cell) {
             return Ok(false);
         }
         self.advance_fifo::<false, S>(now.0, seg);
-        let mark = if clear(self, self.below) { false } else { self.judge_plain(cell)? };
+        let mark = if self.is_clear(self.below, cell) { false } else { self.judge_plain(cell)? };
         self.account(now.0);
         if self.queue_packets >= self.queue_max {
             self.set_queue_max(self.queue_packets + 1);
         }
         Ok(mark)
+    }
+    /// It holds fewer than `packets`, and with this one no more bytes than its limit and its threshold.
+    #[inline(always)]
+    fn is_clear(&self, packets: u32, cell: &Cell) -> bool {
+        self.queue_packets < packets && self.queue_bytes + u64::from(cell.bytes) <= self.clear_bytes
     }
     /// Where integrals are kept, every departure has to be seen in its turn.
     #[inline(always)]
@@ -189,11 +191,16 @@ impl Port {
         } else {
             self.advance_fifo::<false, S>(now.0, seg);
         }
+        let simple = special && self.hooks & hook::LOSS == 0 && !matches!(self.rule, Rule::Other(_));
+        if simple && room.packet.is_none() && self.is_clear(self.below, cell) {
+            self.account(now.0);
+            return Ok(false);
+        }
         let full = self.queue_packets >= self.limit_packets
             || self.queue_bytes + u64::from(cell.bytes) > self.limit_bytes;
         let mark = if !special {
             self.judge::<false, S>(now, cell, full, None, seg)
-        } else if self.hooks & hook::LOSS == 0 && !matches!(self.rule, Rule::Other(_)) {
+        } else if simple {
             self.judge_fast(cell, full).and_then(|mark| room.packet.map_or(Ok(mark), Err))
         } else {
             self.judge::<true, S>(now, cell, full, room.packet, seg)

@@ -336,9 +336,31 @@ impl Forwarding {
     /// # Errors
     /// No path.
     pub fn draw(&mut self, src: u32, dst: u32, rng: &mut Stream) -> Result<u32, RouteError> {
+        self.draw_seen(src, dst, rng, |_| ())
+    }
+    /// The same, and [`Self::path`] of what was drawn: for who wants both, once.
+    ///
+    /// # Errors
+    /// No path.
+    pub fn draw_path(
+        &mut self,
+        src: u32,
+        dst: u32,
+        rng: &mut Stream,
+        ports: &mut Vec<u32>,
+    ) -> Result<u32, RouteError> {
+        self.draw_seen(src, dst, rng, |port| ports.push(port))
+    }
+    fn draw_seen(
+        &mut self,
+        src: u32,
+        dst: u32,
+        rng: &mut Stream,
+        mut see: impl FnMut(u32),
+    ) -> Result<u32, RouteError> {
         if !self.digits {
             let entropy = (rng.next_u64() >> 32) as u32;
-            return self.walk(src, dst, entropy, |_| ()).map(|()| entropy);
+            return self.walk(src, dst, entropy, see).map(|()| entropy);
         }
         let (mut at, mut entropy, mut radix) = (src, 0, 1u64);
         apart(src, dst)?;
@@ -363,6 +385,7 @@ impl Forwarding {
                 return Err(RouteError::TooMany(src, dst));
             }
             self.given[port as usize] += u32::from(self.spread == Spread::Ideal);
+            see(port);
             at = self.graph.links[port as usize].to;
         }
         Ok(entropy as u32)

@@ -338,6 +338,11 @@ impl Port {
         if self.flags & flag::MEASURED == 0 {
             return;
         }
+        if self.queue_packets == 0 {
+            // Nothing is added, to the last bit.
+            self.changed_at = t;
+            return;
+        }
         // Through i64: a signed conversion is one instruction, and no run is half of u64 long.
         let dt = (t - self.changed_at) as i64 as f64;
         let q = f64::from(self.queue_packets as i32);

@@ -377,6 +377,10 @@ impl<S: Stack> Nic<S> {
                 let seat = self.seats.at_mut(i);
                 seat.dry = seat.stack.ready(self.paused) <= now;
             }
+            if self.direct && self.seats.first.stack.ready(self.paused) == Time::NEVER {
+                (self.next, self.fresh) = ((Time::NEVER, self.seats.first.stack.deadline()), true);
+                return;
+            }
         }
         loop {
             let pull = self.next_pull();
@@ -391,6 +395,10 @@ impl<S: Stack> Nic<S> {
     /// When [`Self::wake`] is to be called; [`Time::NEVER`] = not before something else happens here.
     #[inline]
     pub fn deadline(&self) -> Time {
+        if self.direct && self.seats.first.stack.ready(self.paused) == Time::NEVER {
+            // One stack, whose deadline is all that it waits for.
+            return self.seats.first.stack.deadline().max(self.timer_at);
+        }
         let (pull, mut at) = if self.fresh { self.next } else { (self.next_pull(), self.next_deadline().0) };
         at = at.max(self.timer_at);
         if let Some((due, ..)) = self.inbox.front() {
@@ -579,6 +587,10 @@ impl<S: Stack> Nic<S> {
     /// Totals of an end, as of the last call.
     pub fn counters(&self, conn: u32) -> Counters {
         self.seats.at(self.seat(conn)).stack.counters(conn)
+    }
+    /// [`Counters::accepted_bytes`] alone.
+    pub fn accepted(&self, conn: u32) -> u64 {
+        self.seats.at(self.seat(conn)).stack.accepted(conn)
     }
     /// Bytes below `end` that have not arrived at a receiving end.
     pub fn missing_below(&self, conn: u32, end: u64) -> u64 {

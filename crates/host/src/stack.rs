@@ -335,6 +335,10 @@ pub trait Stack: Send {
     }
     /// Totals of an end.
     fn counters(&self, conn: u32) -> Counters;
+    /// [`Counters::accepted_bytes`] alone: asked for every write.
+    fn accepted(&self, conn: u32) -> u64 {
+        self.counters(conn).accepted_bytes
+    }
     /// Bytes below `end` that have not arrived at a receiving end: for telling needless timeouts, never for a protocol.
     fn missing_below(&self, conn: u32, end: u64) -> u64 {
         let _ = (conn, end);
@@ -404,6 +408,9 @@ impl<S: Stack + ?Sized> Stack for Box<S> {
     }
     fn counters(&self, conn: u32) -> Counters {
         (**self).counters(conn)
+    }
+    fn accepted(&self, conn: u32) -> u64 {
+        (**self).accepted(conn)
     }
     fn missing_below(&self, conn: u32, end: u64) -> u64 {
         (**self).missing_below(conn, end)

@@ -43,11 +43,79 @@ const NUMBER_BITS: u32 = 27;
 
 /// Wake-ups in order of (time, kind, order, number). Entries are never removed, only ignored when stale.
 pub struct Deadlines {
-    heap: std::collections::BinaryHeap<std::cmp::Reverse<u128>>,
+    heap: Heap,
     /// When the next one comes.
     next: Time,
     /// What kind, order and number are combined with: all ones turn their order round.
     flip: u64,
+}
+
+/// Keys, of which the least is taken first.
+///
+/// Who was woken up mostly asks again at once, so the place of the key that was taken stays empty until the next call: the key that comes then is
+/// put there and moved down once, instead of the last key down to the bottom, and the new one up.
+#[derive(Default)]
+struct Heap {
+    /// A heap of two children each, but for the first key while that is taken.
+    keys: Vec<u128>,
+    /// The first key is taken.
+    taken: bool,
+}
+
+impl Heap {
+    /// The least key.
+    #[inline]
+    fn least(&self) -> Option<u128> {
+        match (self.taken, &self.keys[..]) {
+            (false, keys) => keys.first().copied(),
+            (true, [_, a, b, ..]) => Some(*a.min(b)),
+            (true, keys) => keys.get(1).copied(),
+        }
+    }
+    #[inline]
+    fn push(&mut self, key: u128) {
+        if self.taken {
+            self.taken = false;
+            return self.sink(key);
+        }
+        let mut at = self.keys.len();
+        self.keys.push(key);
+        while at > 0 && key < self.keys[(at - 1) / 2] {
+            self.keys[at] = self.keys[(at - 1) / 2];
+            at = (at - 1) / 2;
+        }
+        self.keys[at] = key;
+    }
+    #[inline]
+    fn pop(&mut self) -> Option<u128> {
+        if self.taken {
+            self.taken = false;
+            let last = self.keys.pop().expect("the first key is there");
+            if !self.keys.is_empty() {
+                self.sink(last);
+            }
+        }
+        let first = self.keys.first().copied();
+        self.taken = first.is_some();
+        first
+    }
+    /// Puts a key in the place of the first one, and moves it down to its own.
+    #[inline]
+    fn sink(&mut self, key: u128) {
+        let keys = &mut self.keys[..];
+        let (mut at, mut child) = (0, 1);
+        while child < keys.len() {
+            if let Some(other) = keys.get(child + 1) {
+                child += usize::from(*other < keys[child]);
+            }
+            if key <= keys[child] {
+                break;
+            }
+            keys[at] = keys[child];
+            (at, child) = (child, 2 * child + 1);
+        }
+        keys[at] = key;
+    }
 }
 
 /// The wake-ups a host has pending, the next one last. A deadline that only moves later costs nothing: the wake-up that is there finds
@@ -83,7 +151,7 @@ impl Deadlines {
     }
     fn put(&mut self, key: u128) {
         self.next = self.next.min(Time((key >> 64) as u64));
-        self.heap.push(std::cmp::Reverse(key));
+        self.heap.push(key);
     }
     #[inline]
     fn key(&self, at: Time, kind: Wake, order: u64, number: u32) -> u128 {
@@ -106,7 +174,7 @@ impl Deadlines {
     }
     /// The next wake-up: kind, what orders it among simultaneous ones, number.
     pub fn first(&self) -> Option<(Wake, u64, u32)> {
-        let order = self.heap.peek()?.0 as u64;
+        let order = self.heap.least()? as u64;
         let (kind, number) = Deadlines::whose(order ^ self.flip);
         Some((kind, order, number))
     }
@@ -123,8 +191,8 @@ impl Deadlines {
     }
     /// The next wake-up.
     pub fn pop(&mut self) -> Option<(Time, Wake, u32)> {
-        let key = self.heap.pop()?.0;
-        self.next = self.heap.peek().map_or(Time::NEVER, |k| Time((k.0 >> 64) as u64));
+        let key = self.heap.pop()?;
+        self.next = self.heap.least().map_or(Time::NEVER, |key| Time((key >> 64) as u64));
         let (kind, number) = Deadlines::whose(key as u64 ^ self.flip);
         Some((Time((key >> 64) as u64), kind, number))
     }
@@ -158,6 +226,24 @@ mod tests {
         let all = all.map(|(at, kind, _, n)| (at, kind, n));
         assert_eq!(order(Ties::Forward), all);
         assert_eq!(order(Ties::Reversed), [all[0], all[4], all[3], all[2], all[1], all[5]]);
+    }
+    /// Against a list that is sorted: keys that come and go in any order, as many or few as it may be.
+    #[test]
+    fn the_least_key_comes_first_whatever_was_taken_before() {
+        let mut rng = penstock_core::Stream::new(1, 0, penstock_core::rng::Entity::Host, 0);
+        let (mut heap, mut sorted) = (Heap::default(), Vec::new());
+        for turn in 0..20_000u32 {
+            // Now it grows, now it shrinks, down to nothing.
+            let puts = rng.below(100) < if turn / 500 % 2 == 0 { 60 } else { 40 };
+            if puts {
+                let key = u128::from(rng.below(1000));
+                heap.push(key);
+                sorted.insert(sorted.partition_point(|k| *k > key), key);
+            } else {
+                assert_eq!(heap.pop(), sorted.pop());
+            }
+            assert_eq!(heap.least(), sorted.last().copied());
+        }
     }
     #[test]
     fn a_host_asks_again_only_for_what_comes_earlier() {

@@ -196,9 +196,24 @@ impl Network {
     /// # Errors
     /// There is none.
     pub fn draw(&mut self, t: &Topology, src: u32, dst: u32, rng: &mut Stream) -> Result<Way, ParamError> {
-        let drawn = match self.forwarding.draw(src, dst, rng) {
+        self.draw_path(t, (src, dst), rng, &mut Vec::new())
+    }
+    /// The same, with its ports, as [`Self::path`] has them.
+    ///
+    /// # Errors
+    /// As [`Self::draw`].
+    pub fn draw_path(
+        &mut self,
+        t: &Topology,
+        (src, dst): (u32, u32),
+        rng: &mut Stream,
+        ports: &mut Vec<u32>,
+    ) -> Result<Way, ParamError> {
+        ports.clear();
+        let drawn = match self.forwarding.draw_path(src, dst, rng, ports) {
             // A failure has cut it off: what it sends is lost until a link is back.
             Err(RouteError::NoPath(..)) if (0..self.from.len()).any(|l| !self.is_up(l as u32)) => {
+                ports.clear();
                 Ok((rng.next_u64() >> 32) as u32)
             }
             drawn => drawn,

@@ -20,16 +20,6 @@ impl Stack for TcpStack {
         let number = u64::from(o.flow.0);
         let stream = |entity| Stream::new(self.seed, self.run, entity, number);
         let control = (protocol.control)(&protocol.config, stream(Entity::Host));
-        let mut sender =
-            Sender::new(protocol.config.clone(), control, o.flow.0, o.class, stream(Entity::Sender));
-        (sender.view.size, sender.view.due) = (o.bytes, o.due);
-        sender.open(io.now);
-        if o.group != Opening::ALONE {
-            sender.keep_news();
-            let host = &mut self.options.groups[o.group as usize];
-            host.on_open(io.now, o.flow, Peer { host: o.dst, router: o.router, class: o.class });
-            io.news.extend(host.take_transitions().into_iter().map(News::Transition));
-        }
         let way = Way {
             flow: o.flow.0,
             peer: o.at_dst,
@@ -40,13 +30,31 @@ impl Stack for TcpStack {
             armed: Time::NEVER,
         };
         let (group, ends, share) = (o.group, WriteEnds::default(), HostShare::default());
-        self.place(o.at_src, End::Sender(Box::new(SendEnd { sender, way, group, ends, share })));
+        // Put together where it stays: it is not moved as a whole.
+        let rng = stream(Entity::Sender);
+        let mut end = Box::new(SendEnd {
+            sender: Sender::new(protocol.config.clone(), control, o.flow.0, o.class, rng),
+            way,
+            group,
+            ends,
+            share,
+        });
+        let sender = &mut end.sender;
+        (sender.view.size, sender.view.due) = (o.bytes, o.due);
+        sender.open(io.now);
+        if o.group != Opening::ALONE {
+            sender.keep_news();
+            let host = &mut self.options.groups[o.group as usize];
+            host.on_open(io.now, o.flow, Peer { host: o.dst, router: o.router, class: o.class });
+            io.news.extend(host.take_transitions().into_iter().map(News::Transition));
+        }
+        self.place(o.at_src, End::Sender(end));
         self.list(o.at_src);
     }
     fn listen(&mut self, _: &mut Io<'_>, o: &Opening) {
         let protocol = o.protocol as usize;
         let config = self.options.protocols[protocol].config.clone();
-        let receiver = Receiver::new(config, o.flow.0, self.header_len[protocol]);
+        let header_len = self.header_len[protocol];
         let way = Way {
             flow: o.flow.0,
             peer: o.at_src,
@@ -58,7 +66,11 @@ impl Stack for TcpStack {
         };
         self.place(
             o.at_dst,
-            End::Receiver(Box::new(ReceiveEnd { receiver, way, ends: WriteEnds::default() })),
+            End::Receiver(Box::new(ReceiveEnd {
+                receiver: Receiver::new(config, o.flow.0, header_len),
+                way,
+                ends: WriteEnds::default(),
+            })),
         );
     }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
@@ -316,6 +328,12 @@ impl Stack for TcpStack {
             End::IdleSender(end) => end.counters(),
             End::IdleReceiver(end) => end.counters(),
             End::Free => Counters::default(),
+        }
+    }
+    fn accepted(&self, conn: u32) -> u64 {
+        match &self.ends[conn as usize] {
+            End::Sender(end) => end.sender.view.app_end,
+            _ => self.counters(conn).accepted_bytes,
         }
     }
     fn missing_below(&self, conn: u32, end: u64) -> u64 {

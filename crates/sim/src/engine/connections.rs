@@ -159,7 +159,7 @@ impl Engine {
         let o = flow.ends;
         let nic = &mut self.hosts.at(o.src).nic;
         nic.accept(self.now, o.at_src, bytes, &mut self.wire);
-        let end = nic.counters(o.at_src).accepted_bytes;
+        let end = nic.accepted(o.at_src);
         if o.at_dst != AWAY {
             self.hosts.at(o.dst).nic.expect(o.at_dst, end);
         }
@@ -181,11 +181,9 @@ impl Engine {
         }
         let mut rng = route_stream(self.setup.seed, self.setup.run, number);
         let t = &self.setup.topology;
-        let forth = self.wire.net.draw(t, request.src, request.dst, &mut rng)?;
-        let back = self.wire.net.draw(t, request.dst, request.src, &mut rng)?;
         let [forward, backward] = &mut self.path;
-        self.wire.net.path(forth, forward);
-        self.wire.net.path(back, backward);
+        let forth = self.wire.net.draw_path(t, (request.src, request.dst), &mut rng, forward)?;
+        let back = self.wire.net.draw_path(t, (request.dst, request.src), &mut rng, backward)?;
         let endless = request.bytes == u64::MAX;
         let size = if endless { 0 } else { request.bytes };
         let (seat, protocol) = self.hosts.seats.of(request.protocol);

@@ -110,6 +110,9 @@ impl Stack for HostStack {
     fn counters(&self, conn: u32) -> Counters {
         each!(self, s => s.counters(conn))
     }
+    fn accepted(&self, conn: u32) -> u64 {
+        each!(self, s => s.accepted(conn))
+    }
     fn missing_below(&self, conn: u32, end: u64) -> u64 {
         each!(self, s => s.missing_below(conn, end))
     }

@@ -120,7 +120,8 @@ impl Engine {
     fn of(mut setup: Setup, here: impl Fn(u32) -> bool) -> Result<Engine, ParamError> {
         setup.check()?;
         let net = Network::new(&setup)?;
-        let groups = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
+        let groups: Vec<_> = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
+        setup.recorder.grouped = !groups.is_empty();
         let hosts = Hosts::new(&mut setup, here);
         let reception = Reception::of(&setup);
         let Setup { topology, protocols, seed, run, .. } = setup;
@@ -375,6 +376,11 @@ impl Engine {
     /// Acts on what stacks have told.
     #[cold]
     fn hear(&mut self) -> Result<(), ParamError> {
+        if self.wire.told.len() == 1 {
+            // Nearly always: it needs no list to wait in.
+            let (at, news) = self.wire.told.pop().expect("there is one");
+            return self.on_news(at, news);
+        }
         let mut told = std::mem::replace(&mut self.wire.told, std::mem::take(&mut self.heard));
         for (at, news) in told.drain(..) {
             self.on_news(at, news)?;

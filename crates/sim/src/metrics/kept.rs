@@ -55,6 +55,15 @@ impl<T> Rows<T> {
         }
         self.last.push(row);
     }
+    /// Adds some rows.
+    #[inline(always)]
+    pub fn extend(&mut self, rows: impl ExactSizeIterator<Item = T>) {
+        if self.last.capacity() - self.last.len() >= rows.len() {
+            self.last.extend(rows);
+        } else {
+            rows.for_each(|row| self.push(row));
+        }
+    }
     /// The piece that is being filled grows while it is short, so that small tables stay small, and is then followed by another.
     #[cold]
     #[inline(never)]

@@ -1,5 +1,6 @@
 //! The recorder of a run.
 
+use super::series::Shapes;
 use super::{
     Deliveries, Event, FlowCounters, FlowRecord, FlowTotals, Leaving, LeftOut, Mean, Memory, Rows, Series,
     Transfer, TransferRecord, TransferTotals, What, MAX_ROWS,
@@ -30,9 +31,12 @@ pub struct Recorder {
     pub facts: Vec<(&'static Quantity, f64)>,
     /// Sample the counters of all flows, summed by the host they lead to.
     pub by_destination: bool,
+    /// There are controllers above connections, which report what they know of each.
+    pub grouped: bool,
     /// Counters of connections that are over, by destination.
     pub(super) over: BTreeMap<u32, FlowCounters>,
     pub(super) next: Option<Time>,
+    pub(super) shapes: Shapes,
     /// Warm-up is over.
     pub(super) measuring: bool,
     /// Start of the measured window.
@@ -93,8 +97,10 @@ impl Default for Recorder {
             without_place: 0,
             facts: Vec::new(),
             by_destination: false,
+            grouped: true,
             over: BTreeMap::new(),
             next: None,
+            shapes: Shapes::default(),
             measuring: false,
             from: Time::ZERO,
             until: Time::ZERO,

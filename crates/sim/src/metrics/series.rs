@@ -3,7 +3,7 @@
 use super::{FlowCounters, Recorder, Rows};
 use penstock_core::quantity::{ALPHA, CWND};
 use penstock_core::{Quantity, Report, Unit};
-use penstock_fabric::Port;
+use penstock_fabric::{Losses, Port};
 use penstock_units::{Dur, Time};
 
 /// What is sampled of a port, beside what the controller of its link reports.
@@ -93,6 +93,73 @@ pub struct Series {
     last: u16,
 }
 
+/// What is reported of a flow, in the order in which it is.
+type Told = Vec<(&'static Quantity, f64)>;
+
+/// Takes down what a flow reports.
+#[inline(always)]
+fn note(told: &mut Told, metric: &'static Quantity, value: f64) {
+    #[cold]
+    #[inline(never)]
+    fn note_with_room(told: &mut Told, metric: &'static Quantity, value: f64) {
+        told.push((metric, value));
+    }
+    if told.len() == told.capacity() {
+        return note_with_room(told, metric, value);
+    }
+    told.push((metric, value));
+}
+
+/// What a flow reports. Nearly all report the same things in the same order: what follows from that is found once.
+struct Shape {
+    metrics: Vec<&'static Quantity>,
+    /// Where [`ALPHA`] (true) and [`CWND`] are among them.
+    means: Vec<(usize, bool)>,
+    /// Their places in the table; empty until rows of it are kept.
+    places: Vec<u16>,
+}
+
+impl Shape {
+    fn of(told: &Told) -> Shape {
+        let mean = |(i, (metric, _)): (usize, &(&'static Quantity, f64))| {
+            (metric.is(&ALPHA) || metric.is(&CWND)).then(|| (i, metric.is(&ALPHA)))
+        };
+        let means = told.iter().enumerate().filter_map(mean).collect();
+        Shape { metrics: told.iter().map(|(metric, _)| *metric).collect(), means, places: Vec::new() }
+    }
+    #[inline(always)]
+    fn fits(&self, told: &Told) -> bool {
+        self.metrics.len() == told.len()
+            && self.metrics.iter().zip(told).all(|(known, (metric, _))| known.is(metric))
+    }
+}
+
+/// All shapes that were seen, one for each transport or law.
+#[derive(Default)]
+pub(super) struct Shapes {
+    known: Vec<Shape>,
+    last: usize,
+}
+
+impl Shapes {
+    #[inline(always)]
+    fn of(&mut self, told: &Told) -> &mut Shape {
+        if !self.known.get(self.last).is_some_and(|shape| shape.fits(told)) {
+            self.find(told);
+        }
+        &mut self.known[self.last]
+    }
+    #[cold]
+    #[inline(never)]
+    fn find(&mut self, told: &Told) {
+        let known = self.known.iter().position(|shape| shape.fits(told));
+        self.last = known.unwrap_or_else(|| {
+            self.known.push(Shape::of(told));
+            self.known.len() - 1
+        });
+    }
+}
+
 impl Series {
     /// Rows.
     pub fn len(&self) -> usize {
@@ -108,6 +175,20 @@ impl Series {
         let Sample { at, entity, number, metric, value } = sample;
         let metric = self.place(metric);
         self.rows.push(SeriesRow { at, value, number, metric, entity });
+    }
+    /// Adds a row for each value that a flow has told, whose shape fits: the same as [`Self::push`] for one after the other.
+    #[inline(always)]
+    fn push_all(&mut self, at: Time, number: u32, told: &Told, shape: &mut Shape) {
+        if shape.places.len() != told.len() {
+            shape.places = told.iter().map(|(metric, _)| self.place(metric)).collect();
+        }
+        self.rows.extend(shape.places.iter().zip(told).map(|(metric, (_, value))| SeriesRow {
+            at,
+            value: *value,
+            number,
+            metric: *metric,
+            entity: Entity::Flow,
+        }));
     }
     /// All rows.
     pub fn iter(&self) -> impl Iterator<Item = Sample> + '_ {
@@ -227,40 +308,46 @@ impl Recorder {
     /// Takes one sample of everything asked for; `flows` are the open ones.
     pub fn sample<F: Sampled>(&mut self, at: Time, ports: &[Port], flows: impl Iterator<Item = F>) {
         self.sampled(at);
-        // They are gone through up to three times, and to find them costs more than to ask them.
-        let flows: Vec<F> = flows.collect();
         let (keep, measuring) = (self.keep_series, self.measuring);
-        let Recorder { series, left_out, sampled_ports, alpha, cwnd, by_destination, over, .. } = self;
+        let more = keep && (self.grouped || self.by_destination);
+        let Recorder { series, left_out, sampled_ports, alpha, cwnd, by_destination, over, shapes, .. } =
+            self;
         let free = self.max_rows.saturating_sub(series.len());
         let mut rows = Taking { series, free, left_out: &mut left_out.series, at };
         for p in sampled_ports.iter().filter(|_| keep) {
             look(&ports[*p as usize], &mut |metric, value| rows.add(Entity::Port, *p, metric, value));
         }
-        for flow in &flows {
-            let (number, keep_flow) = (flow.number(), flow.has_place());
-            flow.observe(&mut |metric, value| {
-                if measuring {
-                    if metric.is(&ALPHA) {
+        let mut told = Told::with_capacity(16);
+        // They are gone through up to three times, and to find them costs more than to ask them.
+        let mut again = Vec::new();
+        for flow in flows {
+            told.clear();
+            flow.observe(&mut |metric, value| note(&mut told, metric, value));
+            let shape = shapes.of(&told);
+            if measuring {
+                for (at, is_alpha) in &shape.means {
+                    let value = told[*at].1;
+                    if *is_alpha {
                         alpha.add(value);
-                    } else if metric.is(&CWND) && value < UNLIMITED {
+                    } else if value < UNLIMITED {
                         cwnd.add(value);
                     }
                 }
-                if keep_flow {
-                    rows.add(Entity::Flow, number, metric, value);
-                }
-            });
+            }
+            if flow.has_place() {
+                rows.add_all(flow.number(), &told, shape);
+            }
+            if more {
+                again.push(flow);
+            }
         }
-        if !keep {
-            return;
-        }
-        for flow in &flows {
+        for flow in &again {
             let number = flow.number();
             flow.observe_group(&mut |metric, value| rows.add(Entity::Flow, number, metric, value));
         }
-        if *by_destination {
+        if keep && *by_destination {
             let mut totals = over.clone();
-            for flow in &flows {
+            for flow in &again {
                 totals.entry(flow.destination()).or_default().add(&flow.counters());
             }
             for (host, c) in totals {
@@ -292,6 +379,14 @@ impl Taking<'_> {
         self.free -= 1;
         self.series.push(Sample { at: self.at, entity, number, metric, value });
     }
+    #[inline(always)]
+    fn add_all(&mut self, number: u32, told: &Told, shape: &mut Shape) {
+        if self.free < told.len() {
+            return told.iter().for_each(|(metric, value)| self.add(Entity::Flow, number, metric, *value));
+        }
+        self.free -= told.len();
+        self.series.push_all(self.at, number, told, shape);
+    }
 }
 
 /// A congestion window from here on says that there is none.
@@ -301,7 +396,9 @@ pub(super) const UNLIMITED: f64 = (u64::MAX / 4) as f64;
 pub fn look(port: &Port, report: &mut Report<'_>) {
     report(&QUEUE_PACKETS, f64::from(port.queue_packets()));
     report(&QUEUE_BYTES, port.queue_bytes() as f64);
-    report(&DROPS, port.stats().drops.iter().sum::<u64>() as f64);
+    let mut losses = Losses::default();
+    port.add_losses(&mut losses);
+    report(&DROPS, losses.drops.iter().sum::<u64>() as f64);
     if let Some(c) = port.controller() {
         c.observe(report);
     }
