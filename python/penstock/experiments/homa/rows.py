@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.experiments.homa import longer, picture, setup
+from penstock.experiments.homa import longer, own, picture, setup
 from penstock.experiments.lossless import chosen
 from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, at_most, ordered
 from penstock.runs import Run
@@ -182,7 +182,10 @@ HOMA_ORDER = Row(
         ),
     ),
     measure=_measure_order,
+    # With control packets of one size for all, as the search has them.
+    matters=("control.bytes",),
+    probe=_probe,
     cheap=True,
 )
 
-ROWS: list[Row] = [HOMA_W1, HOMA_ORDER, *longer.ROWS]
+ROWS: list[Row] = [HOMA_W1, HOMA_ORDER, *longer.ROWS, *own.ROWS]
