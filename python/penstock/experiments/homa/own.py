@@ -180,8 +180,10 @@ def _measure_w5(lab: Lab) -> Measurement:
 
 
 def _off(m: Measurement, name: str) -> float:
-    """By how much the medians of the groups are off, in the mean, with the sign of each: shares."""
-    return float(abs(np.mean(np.log(m[name]["medians"]))))
+    """By how much the medians of the groups are off together, as a logarithm; but for that of the longest
+    messages, which the end of a short run cuts off.
+    """
+    return float(abs(np.mean(np.log(m[name]["medians"][:-1]))))
 
 
 def _near(measured: Mapping[str, Any], name: str, key: str) -> float:
