@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -261,12 +261,21 @@ def log_x(ax: Axes, bytes_: bool = False) -> None:
     `bytes_` writes 10k for 10000.
     """
     ax.set_xscale("log")
-    say = short if bytes_ else "{:g}".format
-    low, high = ax.get_xlim()
+    _plain_log(ax.xaxis, ax.get_xlim(), short if bytes_ else "{:g}".format)
+
+
+def log_y(ax: Axes) -> None:
+    """A log y axis of the same kind, of the limits that it has."""
+    ax.set_yscale("log")
+    _plain_log(ax.yaxis, ax.get_ylim(), "{:g}".format)
+
+
+def _plain_log(axis: Axis, limits: tuple[float, float], say: Callable[[float], str]) -> None:
+    low, high = limits
     few = low > 0 and high < 30 * low
-    ax.xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda x, _: say(x)))
-    ax.xaxis.set_minor_locator(mpl.ticker.LogLocator(subs=(2.0, 5.0) if few else "auto"))
-    ax.xaxis.set_minor_formatter(
+    axis.set_major_formatter(mpl.ticker.FuncFormatter(lambda x, _: say(x)))
+    axis.set_minor_locator(mpl.ticker.LogLocator(subs=(2.0, 5.0) if few else "auto"))
+    axis.set_minor_formatter(
         mpl.ticker.FuncFormatter(lambda x, _: say(x)) if few else mpl.ticker.NullFormatter()
     )
 

@@ -142,6 +142,21 @@ fn ndp_spreads_the_packets_of_one_flow_evenly() {
 }
 
 #[test]
+fn ndp_serves_a_host_in_turn_or_in_the_order_of_pulls() {
+    // A message of one packet is written behind the first windows of six others of its host.
+    let short = |protocol: &str| {
+        let mut lab = Rig::new(Network::Star { hosts: 8 }, protocol).build();
+        (1..=6).for_each(|dst| _ = lab.start(Flow::new(0, dst, 1_000_000)));
+        let id = lab.start(Flow::new(0, 7, 1000).at(Time(1)));
+        lab.run(ms(100));
+        took(&all_done(&lab)[id.0 as usize])
+    };
+    let packet = on_link(u64::from(MSS), 64, Rate(10 * GBPS)).as_secs();
+    let later = (short("ndp:fifo=true,window=10") - short("ndp:window=10")) / packet;
+    // Behind 60 packets instead of one of each.
+    assert!((52.0..=54.5).contains(&later), "{later} packets later");
+}
+#[test]
 fn pfabric_serves_the_flow_with_the_least_left_first() {
     // A short flow meets four long ones: as if it were alone.
     let short = |others: u32| {
@@ -333,6 +348,31 @@ fn pias_keeps_the_queue_at_its_threshold() {
     assert!(all_done(&lab).iter().all(|f| f.drops == 0 && f.counters.ece_acks > 0));
 }
 #[test]
+fn a_pias_flow_that_waits_has_no_timeout_where_that_follows_the_round_trip() {
+    // A flow of the second priority shares the link with ten of its kind: round trips longer than the least timeout.
+    let timeouts = |more: &str| {
+        let protocol = format!("pias:thresholds=2KB,k=1MB,alpha=0,rto=100us{more}");
+        let mut lab = Rig::new(Network::Star { hosts: 11 }, &protocol).build();
+        (1..=10).for_each(|src| _ = lab.start(Flow::new(src, 0, 2_000_000)));
+        lab.run(ms(200));
+        all_done(&lab).iter().map(|f| f.counters.timeouts).sum::<u64>()
+    };
+    let (fixed, follows) = (timeouts(""), timeouts(",adapt=true"));
+    assert!(fixed > 100 && follows < fixed / 4, "{fixed} timeouts, {follows}");
+}
+#[test]
+fn pias_by_timeouts_alone_bears_any_reordering() {
+    let sent_again = |protocol: &str| {
+        let reorder = Some(Reordering { share: 0.2, extra: Dur::micros(30) });
+        let mut lab = Rig { reorder, ..Rig::new(Network::Star { hosts: 2 }, protocol) }.build();
+        lab.start(Flow::new(0, 1, 2_000_000));
+        lab.run(ms(200));
+        all_done(&lab)[0].counters.retransmits
+    };
+    assert!(sent_again("pias") > 10);
+    assert_eq!(sent_again("pias:dupacks=0"), 0);
+}
+#[test]
 fn pfabric_probes_while_nothing_gets_through() {
     let mut lab = Rig::new(Network::Star { hosts: 2 }, "pfabric").build();
     lab.start(Flow::new(0, 1, 1_000_000));
@@ -497,6 +537,7 @@ proptest! {
     #[test]
     fn ndp_delivers_every_byte_once(case in case()) {
         every_byte_arrives("ndp", &case);
+        every_byte_arrives("ndp:fifo=true,pace=1.04", &case);
     }
     #[test]
     fn homa_delivers_every_byte_once(case in case()) {
@@ -509,6 +550,7 @@ proptest! {
     #[test]
     fn pias_delivers_every_byte_once(case in case()) {
         every_byte_arrives("pias", &case);
+        every_byte_arrives("pias:rto=200us,adapt=true,dupacks=0,grow=true,alpha=0", &case);
     }
     #[test]
     fn homa_by_what_remains_delivers_every_byte_once(case in case()) {
@@ -547,9 +589,11 @@ fn a_tenth_of_all_packets_may_be_lost() {
         "pfabric",
         "phost",
         "pias",
+        "pias:rto=200us,adapt=true,dupacks=0,grow=true,alpha=0",
         "homa",
         "homa:unscheduled_by=remaining,tail=10KB,done_after=100us",
         "ndp",
+        "ndp:fifo=true",
         "eqds",
         "nscc:paths_by=reps",
         "nscc:paths_by=bitmap",

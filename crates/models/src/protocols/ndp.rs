@@ -113,9 +113,16 @@ pub const NDP: Protocol = Protocol {
             Kind::Float,
             "1",
             "PULLs leave at this share of the rate of the receiver's link",
-            "section 3.2; htsim has 0.99",
+            "section 3.2; htsim has 0.99, and the authors' of 2017 the rate of payload, 1564/1500 of it",
         )
-        .range(0.01, 1.0),
+        .range(0.01, 2.0),
+        ParamSpec::new(
+            "fifo",
+            Kind::Bool,
+            "false",
+            "packets leave a host in the order in which they were pulled, or written into a first window; false = connections take turns",
+            "not in the paper; htsim's hosts have one queue for data",
+        ),
         ParamSpec::new(
             "return_to_sender",
             Kind::Bool,
@@ -142,6 +149,7 @@ pub const NDP: Protocol = Protocol {
             paths: p.count("paths") as u32,
             scoreboard: p.flag("scoreboard"),
             pace: p.float("pace"),
+            fifo: p.flag("fifo"),
             returns: p.flag("return_to_sender"),
             rto: p.is_set("rto").then(|| p.dur("rto")),
         };
@@ -176,6 +184,7 @@ struct Settings {
     paths: u32,
     scoreboard: bool,
     pace: f64,
+    fifo: bool,
     returns: bool,
     rto: Option<Dur>,
 }
@@ -218,7 +227,8 @@ struct Sending {
     pulled: u32,
     answered: u32,
     in_flight: u32,
-    in_line: bool,
+    /// Its places in line.
+    in_line: u32,
     /// When a sender that waits for a PULL and has nothing in flight helps itself, and how often it did in a row.
     help_at: Time,
     helped: u32,
@@ -274,6 +284,10 @@ impl Scoreboard {
 impl Sending {
     fn has_more(&self) -> bool {
         !self.again.is_empty() || self.nxt < self.out.written
+    }
+    /// Packets that it would send if it might.
+    fn waiting(&self, mss: u32) -> u64 {
+        self.again.len() as u64 + (self.out.written - self.nxt).div_ceil(u64::from(mss))
     }
     fn may_send(&self) -> bool {
         self.credit > 0 && self.has_more()
@@ -343,6 +357,7 @@ struct Ndp {
     /// Time of a full packet on the link of this host, at the pace of PULLs.
     spacing: Dur,
     pace: f64,
+    fifo: bool,
     returns: bool,
     ends: Seats<End>,
     alarms: Alarms,
@@ -352,13 +367,14 @@ struct Ndp {
     pull_line: VecDeque<u32>,
     /// No PULL before this time.
     pull_at: Time,
+    /// Senders that may send: each once, for its next packet, or in `fifo` once for each packet that it may send.
     line: VecDeque<u32>,
 }
 
 /// From one PULL to the next, for packets of so many bytes on the link.
 fn spacing(bytes: u32, rate: Rate, pace: f64) -> Dur {
     let exact = Bytes(u64::from(bytes)) / rate;
-    if pace < 1.0 {
+    if pace != 1.0 {
         Dur::from_secs(exact.as_secs() / pace)
     } else {
         exact
@@ -377,6 +393,7 @@ impl Ndp {
             rto: s.rto.unwrap_or_else(|| Dur::millis(1).max(facts.base_rtt * 8)),
             spacing: spacing(wire, facts.rate, s.pace),
             pace: s.pace,
+            fifo: s.fifo,
             returns: s.returns,
             ends: Seats::default(),
             alarms: Alarms::default(),
@@ -389,8 +406,12 @@ impl Ndp {
     /// Gives a sender its place in line and its alarm after something has changed.
     fn settle(&mut self, conn: u32, now: Time) {
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        if s.may_send() && !s.in_line {
-            s.in_line = true;
+        let places = match self.fifo {
+            true => s.waiting(self.facts.mss).min(u64::from(s.credit)) as u32,
+            false => u32::from(s.may_send()),
+        };
+        while s.in_line < places {
+            s.in_line += 1;
             self.line.push_back(conn);
         }
         // Copies that were answered need no clock.
@@ -417,7 +438,7 @@ impl Ndp {
     /// The next data packet of a sender, retransmissions first (section 3.2.1).
     fn send(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
-        s.in_line = false;
+        s.in_line -= 1;
         if !s.may_send() {
             return None;
         }
@@ -587,7 +608,7 @@ impl Stack for Ndp {
             pulled: 0,
             answered: 0,
             in_flight: 0,
-            in_line: false,
+            in_line: 0,
             help_at: Time::NEVER,
             helped: 0,
             paths,

@@ -5,10 +5,15 @@
 //! acknowledgement for every packet with the mark of that packet, loss by three packets beyond a gap or by a timeout (RFC 6675, RFC 6298
 //! in outline: the timeout is fixed and doubles). Thresholds are given: the paper computes them from the distribution of sizes
 //! (section 4.1), which is a job for whoever knows it.
+//!
+//! With `dupacks=0`, `adapt`, `grow`, `kept` and `alpha=0` the sender is in outline that of the simulations of PIAS's authors, an ns-2 of theirs
+//! (HKUST-SING/PIAS-NS2, 0fa0b02; its `tcp-full.cc`, `tcp.cc`, `pFabric.patch` and scripts were read): packets are sprayed one by one, only a timeout
+//! finds a loss and follows the round-trip time, the window grows after a cut as before it, and connections are used for one message after
+//! another. Not so: its window counts from the last byte acknowledged in order, and after five timeouts in a row it sends probes of a byte.
 
 use crate::registry::{LinkNeeds, Protocol, Suite, Wire};
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -24,8 +29,6 @@ use penstock_units::{Dur, Time};
 
 /// The highest priority: that of acknowledgements, and of the first bytes of a flow (section 3.1).
 const FIRST: u8 = 7;
-/// Packets beyond a gap that show it to be a loss (RFC 6675 section 2).
-const BEYOND: u64 = 3;
 /// Links of the longest path in a fat tree: each stores a packet before it goes on.
 const HOPS: u32 = 6;
 
@@ -62,6 +65,19 @@ pub const PIAS: Protocol = Protocol {
             "chosen",
         )
         .range(1e-6, 100.0),
+        ParamSpec::new("adapt", Kind::Bool, "false", "the timeout is SRTT + 4 RTTVAR and `rto` its least value", "RFC 6298 section 2; ns-2"),
+        ParamSpec::new("dupacks", Kind::Count, "3", "packets beyond a gap that show it to be a loss; 0 = only a timeout does", "RFC 6675 section 2; ns-2: none")
+            .range(0.0, 1e6),
+        ParamSpec::new("grow", Kind::Bool, "false", "the window grows also while what was in flight at its last cut is not acknowledged", "ns-2"),
+        ParamSpec::new(
+            "kept",
+            Kind::Count,
+            "0",
+            "connections from a host to another that are used again in turn: the next message begins with the marked fraction, ssthresh and \
+             round-trip time with which the last one ended",
+            "ns-2: ten",
+        )
+        .range(0.0, 1e6),
         ParamSpec::new("header", Kind::Size, "40", "headers of a packet", "of TCP's size").range(20.0, 1000.0),
         ParamSpec::new("ack", Kind::Size, "", "an ACK; unset = as the headers of a packet", "").range(20.0, 1000.0),
     ],
@@ -85,6 +101,10 @@ pub const PIAS: Protocol = Protocol {
             g: p.float("g"),
             alpha: p.float("alpha"),
             rto: p.is_set("rto").then(|| p.dur("rto")),
+            adapt: p.flag("adapt"),
+            dupacks: p.count("dupacks"),
+            grow: p.flag("grow"),
+            kept: p.count("kept"),
             header: p.bytes("header").0 as u32,
             ack: p.bytes(if p.is_set("ack") { "ack" } else { "header" }).0 as u32,
         };
@@ -117,8 +137,26 @@ struct Settings {
     g: f64,
     alpha: f64,
     rto: Option<Dur>,
+    adapt: bool,
+    dupacks: u64,
+    grow: bool,
+    kept: u64,
     header: u32,
     ack: u32,
+}
+
+/// What a connection that is used again begins with.
+struct Kept {
+    alpha: f64,
+    ssthresh: f64,
+    round_trip: Option<Box<RoundTrip>>,
+}
+
+/// The connections to one host: how many there are, and those that wait for a message.
+#[derive(Default)]
+struct Pool {
+    opened: u64,
+    idle: VecDeque<Kept>,
 }
 
 impl Settings {
@@ -153,21 +191,58 @@ struct Sending {
     /// In fast recovery: gaps below this byte were sent again.
     resent: u64,
     recover: Option<u64>,
+    /// Bytes beyond a gap that show it to be a loss.
+    beyond: u64,
     rto_at: Time,
     timeouts_in_a_row: u32,
     in_line: bool,
+    round_trip: Option<Box<RoundTrip>>,
+}
+
+/// The round-trip time of a sender whose timeout follows it, by one packet at a time (RFC 6298 section 3, without timestamps).
+#[derive(Default)]
+struct RoundTrip {
+    /// The byte behind the packet that is timed, and when that left.
+    timed: Option<(u64, Time)>,
+    /// SRTT and RTTVAR, in picoseconds; zero before the first sample.
+    smoothed: f64,
+    variation: f64,
+}
+
+impl RoundTrip {
+    fn on_sent(&mut self, end: u64, now: Time) {
+        self.timed.get_or_insert((end, now));
+    }
+    fn on_acked(&mut self, una: u64, now: Time) {
+        let Some((_, at)) = self.timed.take_if(|(end, _)| *end <= una) else { return };
+        let sample = (now.0 - at.0) as f64;
+        if self.smoothed == 0.0 {
+            // RFC 6298 (2.2): SRTT <- R, RTTVAR <- R/2
+            (self.smoothed, self.variation) = (sample, sample / 2.0);
+        } else {
+            // RFC 6298 (2.3): RTTVAR <- 3/4 RTTVAR + 1/4 |SRTT - R|; SRTT <- 7/8 SRTT + 1/8 R
+            self.variation += ((self.smoothed - sample).abs() - self.variation) / 4.0;
+            self.smoothed += (sample - self.smoothed) / 8.0;
+        }
+    }
 }
 
 impl Sending {
+    /// The timeout now: as given, or the round-trip time's, RTO <- SRTT + 4 RTTVAR (RFC 6298 (2.3)), and twice that for each in a row.
+    fn timeout(&self, rto: Dur) -> Dur {
+        let base =
+            self.round_trip.as_ref().map_or(rto, |r| rto.max(Dur((r.smoothed + 4.0 * r.variation) as u64)));
+        base * (1 << self.timeouts_in_a_row.min(6))
+    }
     /// Below this byte every gap is a loss.
-    fn lost_below(&self, mss: u64) -> u64 {
-        self.acked.highest().map_or(0, |h| h.saturating_sub(BEYOND * mss))
+    fn lost_below(&self) -> u64 {
+        self.acked.highest().map_or(0, |h| h.saturating_sub(self.beyond))
     }
     /// Bytes in flight: sent, not acknowledged, and not a gap that waits to be sent again.
-    fn in_flight(&self, mss: u64) -> u64 {
+    fn in_flight(&self) -> u64 {
         let mut flight = (self.nxt - self.una).saturating_sub(self.acked.covered(self.una, self.nxt));
         if self.recover.is_some() {
-            let (from, to) = (self.resent.max(self.una), self.lost_below(mss));
+            let (from, to) = (self.resent.max(self.una), self.lost_below());
             if from < to {
                 flight = flight.saturating_sub((to - from) - self.acked.covered(from, to));
             }
@@ -178,13 +253,13 @@ impl Sending {
     fn next_packet(&self, mss: u64) -> Option<(u64, u64)> {
         let again = self.recover.and_then(|_| {
             let seq = self.acked.first_gap(self.resent.max(self.una));
-            (seq < self.lost_below(mss)).then_some(seq)
+            (seq < self.lost_below()).then_some(seq)
         });
         let seq = again.unwrap_or_else(|| self.acked.first_gap(self.nxt));
         let stop = self.acked.next_start(seq).unwrap_or(u64::MAX).min(self.out.written);
         let end = stop.min(seq.saturating_add(mss));
         let room =
-            self.in_flight(mss) == 0 || (self.in_flight(mss) + (end.saturating_sub(seq))) as f64 <= self.cwnd;
+            self.in_flight() == 0 || (self.in_flight() + (end.saturating_sub(seq))) as f64 <= self.cwnd;
         (seq < end && room).then_some((seq, end))
     }
     /// DCTCP's cut, once per window of data (RFC 8257 section 3.3 step 8); a loss halves (RFC 5681).
@@ -210,6 +285,8 @@ struct Pias {
     acks: Headers,
     /// Senders that may send, by the priority of their next packet: a host serves as its switches do, in turn within a priority.
     line: [VecDeque<u32>; PRIORITIES],
+    /// By destination, where connections are used again.
+    pools: BTreeMap<u32, Pool>,
 }
 
 impl Pias {
@@ -226,8 +303,29 @@ impl Pias {
             alarms: Alarms::default(),
             acks: Headers::default(),
             line: Default::default(),
+            pools: BTreeMap::new(),
             s,
         }
+    }
+    /// A connection to `dst` for a new message: the one that has been idle longest, when there are as many as are to be kept.
+    fn connection(&mut self, dst: u32) -> Kept {
+        let fresh = Kept {
+            alpha: self.s.alpha,
+            ssthresh: f64::INFINITY,
+            round_trip: self.s.adapt.then(Box::default),
+        };
+        if self.s.kept == 0 {
+            return fresh;
+        }
+        let pool = self.pools.entry(dst).or_default();
+        if pool.opened >= self.s.kept {
+            if let Some(mut kept) = pool.idle.pop_front() {
+                kept.round_trip.iter_mut().for_each(|r| r.timed = None);
+                return kept;
+            }
+        }
+        pool.opened += 1;
+        fresh
     }
     fn settle(&mut self, conn: u32) {
         let mss = u64::from(self.facts.mss);
@@ -255,7 +353,10 @@ impl Pias {
         }
         let repeated = s.out.count_sent(end);
         if s.rto_at == Time::NEVER {
-            s.rto_at = io.now + rto * (1 << s.timeouts_in_a_row.min(6));
+            s.rto_at = io.now + s.timeout(rto);
+        }
+        if let Some(round_trip) = s.round_trip.as_mut().filter(|_| !repeated) {
+            round_trip.on_sent(end, io.now);
         }
         let (o, sent, payload) = (s.out.opening, seq.saturating_sub(s.base), (end - seq) as u32);
         let wire = payload + header;
@@ -297,7 +398,7 @@ impl Pias {
         self.acks.push(back);
     }
     fn on_ack(&mut self, io: &mut Io<'_>, conn: u32, ack: &Packet) {
-        let (mss, g, rto) = (u64::from(self.facts.mss), self.s.g, self.rto);
+        let (mss, g, grow, rto) = (u64::from(self.facts.mss), self.s.g, self.s.grow, self.rto);
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
         let seq = u64::from(ack.word(2)) | u64::from(ack.word(3)) << 32;
         let (payload, marked) = (u64::from(ack.word(0)), ack.word(4) == 1);
@@ -321,7 +422,7 @@ impl Pias {
             s.recover = None;
         }
         // Three packets beyond a gap: it is a loss.
-        if s.recover.is_none() && s.acked.first_gap(s.una.max(s.resent)) < s.lost_below(mss) {
+        if s.recover.is_none() && s.acked.first_gap(s.una.max(s.resent)) < s.lost_below() {
             (s.recover, s.resent) = (Some(s.nxt), s.una);
             s.out.counters.fast_retransmits += 1;
             if s.una >= s.cut_end {
@@ -336,19 +437,23 @@ impl Pias {
         } else if marked && s.una >= s.cut_end {
             let by = s.alpha / 2.0;
             s.cut(by, mss);
-        } else if s.una >= s.cut_end && s.recover.is_none() {
+        } else if (s.una >= s.cut_end || grow) && s.recover.is_none() {
             let mss = mss as f64;
             s.cwnd += if s.cwnd < s.ssthresh { mss } else { mss * mss / s.cwnd };
         }
         s.timeouts_in_a_row = 0;
+        if let Some(round_trip) = &mut s.round_trip {
+            round_trip.on_acked(s.una, io.now);
+        }
         s.out.acked(s.una, io.news);
-        s.rto_at = if s.una < s.out.max_sent { io.now + rto } else { Time::NEVER };
+        s.rto_at = if s.una < s.out.max_sent { io.now + s.timeout(rto) } else { Time::NEVER };
         self.settle(conn);
     }
 }
 
 impl Stack for Pias {
     fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
+        let Kept { alpha, ssthresh, round_trip } = self.connection(opening.dst);
         let sending = Sending {
             out: Outgoing::new(opening),
             base: 0,
@@ -356,8 +461,8 @@ impl Stack for Pias {
             nxt: 0,
             acked: Ranges::default(),
             cwnd: f64::from(self.s.window) * f64::from(self.facts.mss),
-            ssthresh: f64::INFINITY,
-            alpha: self.s.alpha,
+            ssthresh,
+            alpha,
             counted: 0,
             marked: 0,
             window_end: 0,
@@ -365,8 +470,13 @@ impl Stack for Pias {
             resent: 0,
             recover: None,
             rto_at: Time::NEVER,
+            beyond: match self.s.dupacks {
+                0 => u64::MAX,
+                n => n * u64::from(self.facts.mss),
+            },
             timeouts_in_a_row: 0,
             in_line: false,
+            round_trip,
         };
         self.ends.put(opening.at_src, End::Sending(Box::new(sending)));
     }
@@ -400,7 +510,11 @@ impl Stack for Pias {
         self.settle(conn);
     }
     fn forget(&mut self, _: &mut Io<'_>, conn: u32) {
-        self.ends.take(conn);
+        let end = self.ends.take(conn);
+        if let Some(End::Sending(s)) = end.filter(|_| self.s.kept > 0) {
+            let kept = Kept { alpha: s.alpha, ssthresh: s.ssthresh, round_trip: s.round_trip };
+            self.pools.entry(s.out.opening.dst).or_default().idle.push_back(kept);
+        }
         self.line.iter_mut().for_each(|line| line.retain(|c| *c != conn));
         self.alarms.set(conn, Time::NEVER);
     }
@@ -468,11 +582,15 @@ impl Stack for Pias {
             io.news.push(News::Timeout { flow: s.out.opening.flow, max_sent: s.out.max_sent, record });
             // RFC 5681 section 3.1: one packet, and slow start up to half of what was in flight; all that was not acknowledged is lost.
             if in_a_row == 1 {
-                s.ssthresh = (s.in_flight(mss) as f64 / 2.0).max(2.0 * mss as f64);
+                s.ssthresh = (s.in_flight() as f64 / 2.0).max(2.0 * mss as f64);
             }
             s.cwnd = mss as f64;
             (s.nxt, s.recover, s.resent, s.cut_end) = (s.una, None, s.una, s.una);
-            s.rto_at = io.now + self.rto * (1 << in_a_row.min(6));
+            s.rto_at = io.now + s.timeout(self.rto);
+            // Of a packet that may have been sent again no sample is taken (RFC 6298 section 3).
+            if let Some(round_trip) = &mut s.round_trip {
+                round_trip.timed = None;
+            }
             self.settle(conn);
         }
     }
@@ -497,5 +615,29 @@ impl Stack for Pias {
             report(&CWND, s.cwnd);
             report(&ALPHA, s.alpha);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_round_trip_is_that_of_one_packet_at_a_time() {
+        let at = |us: u64| Time::ZERO + Dur::micros(us);
+        let mut r = RoundTrip::default();
+        r.on_sent(1000, at(0));
+        // Not the one that is timed.
+        r.on_sent(2000, at(50));
+        r.on_acked(999, at(80));
+        assert_eq!(r.smoothed, 0.0);
+        // R = 100 us: SRTT = 100, RTTVAR = 50.
+        r.on_acked(2000, at(100));
+        assert_eq!((r.smoothed, r.variation), (1e8, 5e7));
+        // R = 180 us: RTTVAR = 3/4 50 + 1/4 80 = 57.5, SRTT = 7/8 100 + 1/8 180 = 110.
+        r.on_sent(3000, at(200));
+        r.on_acked(3000, at(380));
+        assert_eq!((r.smoothed, r.variation), (1.1e8, 5.75e7));
+        assert!(r.timed.is_none());
     }
 }

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock import figures
-from penstock.experiments.homa import setup
+from penstock.experiments.homa import picture, setup
 from penstock.experiments.lossless import chosen
 from penstock.ledger import Claim, Estimate, Measurement, Row, at_least
 from penstock.runs import Run
@@ -122,33 +121,16 @@ def _claims(name: str) -> tuple[Claim, Claim]:
     return claim("median", "medians", "p50"), claim("tail", "99th percentiles", "p99")
 
 
-def _draw(m: Measurement, lab: Lab) -> list[Path]:
-    names = [name for name in m if name in BINS]
-    workload = names[0].split()[0]
-    with figures.style():
-        figure, axes = figures.new(1, 2)
-        for ax, key, at in zip(axes, ("p50", "p99"), (2, 3), strict=True):
-            for i, name in enumerate(names):
-                edges, label = [one[1] for one in BINS[name]], name.removeprefix(f"{workload} ") + " %"
-                ax.plot(edges, [one[at] for one in BINS[name]], "--", color=figures.PALETTE[i], linewidth=1)
-                ax.plot(edges, m[name][key], "o", color=figures.PALETTE[i], markersize=3, label=label)
-            if "together" in m:
-                edges = [one[1] for one in BINS[W5]]
-                of_all = m["together"][key]
-                ax.plot(
-                    edges, of_all, "x", color=figures.PALETTE[1], markersize=3, label="all receivers together"
-                )
-            ax.set(
-                xscale="log",
-                xlabel="message, bytes",
-                ylabel="slowdown",
-                title=f"{workload}: {key}, dashed: published",
-                ylim=(1, None),
-            )
-            if workload == "W5":
-                ax.set(yscale="log")
-        axes[0].legend()
-    return [lab.save(figure, f"homa-{workload.lower()}")]
+def _draw_w3(m: Measurement, lab: Lab) -> list[Path]:
+    names = {name: name.removeprefix("W3 ") + " %" for name in W3}
+    bins = {label: BINS[name] for name, label in names.items()}
+    return picture.draw(lab, "W3", bins, {label: m[name] for name, label in names.items()})
+
+
+def _draw_w5(m: Measurement, lab: Lab) -> list[Path]:
+    label = "Homa 80 %"
+    beside = {label: ("all receivers together", m["together"])}
+    return picture.draw(lab, "W5", {label: BINS[W5]}, {label: m[W5]}, beside=beside, log=True)
 
 
 HOMA_W3 = Row(
@@ -157,7 +139,7 @@ HOMA_W3 = Row(
     "Slowdown by message size of Homa and pFabric, W3 at 80 and 50 % (section 5.2)",
     claims=tuple(claim for name in W3 for claim in _claims(name)),
     measure=_measure_w3,
-    draw=_draw,
+    draw=_draw_w3,
 )
 
 HOMA_W5 = Row(
@@ -166,7 +148,7 @@ HOMA_W5 = Row(
     "Slowdown by message size of Homa, W5 at 80 %, as each receiver has it (section 5.2)",
     claims=_claims(W5),
     measure=_measure_w5,
-    draw=_draw,
+    draw=_draw_w5,
 )
 
 ROWS: list[Row] = [HOMA_W3, HOMA_W5]

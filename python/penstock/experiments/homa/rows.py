@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock import figures
-from penstock.experiments.homa import longer, setup
+from penstock.experiments.homa import longer, own, picture, setup
 from penstock.experiments.lossless import chosen
 from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, at_most, ordered
 from penstock.runs import Run
@@ -134,23 +133,8 @@ def _cause(name: str) -> Cause:
 
 
 def _draw(m: Measurement, lab: Lab) -> list[Path]:
-    with figures.style():
-        figure, axes = figures.new(1, 2)
-        for ax, key, at in zip(axes, ("p50", "p99"), (2, 3), strict=True):
-            for i, (name, bins) in enumerate(BINS.items()):
-                edges = [one[1] for one in bins]
-                ax.plot(edges, [one[at] for one in bins], "--", color=figures.PALETTE[i], linewidth=1)
-                best = m["small" if name in m["small"] else "at"][name][key]
-                ax.plot(edges, best, "o", color=figures.PALETTE[i], markersize=3, label=name)
-            ax.set(
-                xscale="log",
-                xlabel="message, bytes",
-                ylabel="slowdown",
-                title=f"W1, 80 %: {key}, dashed: published",
-                ylim=(1, None),
-            )
-        axes[0].legend()
-    return [lab.save(figure, "homa-w1")]
+    found = {name: m["small" if name in m["small"] else "at"][name] for name in BINS}
+    return picture.draw(lab, "W1", BINS, found, load=", 80 %")
 
 
 HOMA_W1 = Row(
@@ -198,7 +182,10 @@ HOMA_ORDER = Row(
         ),
     ),
     measure=_measure_order,
+    # With control packets of one size for all, as the search has them.
+    matters=("control.bytes",),
+    probe=_probe,
     cheap=True,
 )
 
-ROWS: list[Row] = [HOMA_W1, HOMA_ORDER, *longer.ROWS]
+ROWS: list[Row] = [HOMA_W1, HOMA_ORDER, *longer.ROWS, *own.ROWS]

@@ -63,29 +63,47 @@ def protocol(at: Mapping[str, Any], transport: str, control: int, workload: str 
             return f"pias:header={over},ack={control},k={k}pkt,thresholds={threshold}"
 
 
-def network(at: Mapping[str, Any], folder: Path, workload: str = "W1", racks: int = RACKS) -> Network:
-    """The 144 hosts, or those of some racks; sizes of messages are a file in `folder`. A switch's delay is
-    that of the links towards it.
+def network(
+    at: Mapping[str, Any],
+    folder: Path,
+    workload: str = "W1",
+    racks: int = RACKS,
+    *,
+    cards: bool = False,
+    buffer: str = "10MB",
+) -> Network:
+    """The 144 hosts, or those of some racks; sizes of messages are a file in `folder`, for W5 of whole
+    packets of the payload in `at`. A switch's delay is that of the links towards it. With `cards` a host's
+    link is a queue like a switch's, into which its transport puts what it may send: a node beside it.
     """
     sizes, cdf = distributions.of(workload)
+    # Those of W5 are packets of 1,442 bytes.
+    scale = at["network.payload"] / 1442 if workload == "W5" else 1.0
     folder.mkdir(parents=True, exist_ok=True)
-    rows = [f"{size:.0f},{share:.9f}" for size, share in zip(sizes, cdf, strict=True)]
+    rows = [f"{scale * size:.0f},{share:.9f}" for size, share in zip(sizes, cdf, strict=True)]
     text = "\n".join(["size,cdf", *rows, ""])
     (folder / f"homa-{workload.lower()}.csv").write_text(text, encoding="utf-8")
     net = Network(
         hosts=[f"h[0-{racks * RACK - 1}]"],
-        switches=[f"leaf[0-{racks - 1}]", f"spine[0-{UPPER - 1}]"],
+        switches=[
+            f"leaf[0-{racks - 1}]",
+            f"spine[0-{UPPER - 1}]",
+            *([f"card[0-{racks * RACK - 1}]"] if cards else []),
+        ],
         name="homa",
         folder=folder,
     )
     rate, switch = str(at["network.rate"]), at["network.switch"]
     fast = f"{4 * int(rate.removesuffix('Gbps'))}Gbps"
     for leaf in range(racks):
-        hosts, upper = f"h[{RACK * leaf}-{RACK * leaf + RACK - 1}]", f"spine[0-{UPPER - 1}]"
+        first, last = RACK * leaf, RACK * leaf + RACK - 1
+        hosts, upper = f"{'card' if cards else 'h'}[{first}-{last}]", f"spine[0-{UPPER - 1}]"
+        for i in range(first, last + 1) if cards else ():
+            net.link(f"h{i}", f"card{i}", "10000Gbps", "0s", buffer=buffer)
         ways = [(hosts, f"leaf{leaf}", rate, switch), (f"leaf{leaf}", hosts, rate, "0s")]
         ways += [(f"leaf{leaf}", upper, fast, switch), (upper, f"leaf{leaf}", fast, switch)]
         for a, b, speed, delay in ways:
-            net.link(a, b, speed, delay, one_way=True, buffer="10MB")
+            net.link(a, b, speed, delay, one_way=True, buffer=buffer)
     return net
 
 
@@ -103,7 +121,7 @@ def messages(
     payload, over = at["network.payload"], at["network.overhead"]
     mean = float(np.sum((sizes + over * -(-sizes // payload)) * np.diff(cdf, prepend=0.0))) + counted
     share = at["load.share"] if load is None else load
-    return _poisson(workload, share * racks * RACK * _rate(at) / 8 / mean)
+    return poisson(workload, share * racks * RACK * _rate(at) / 8 / mean)
 
 
 def drained(at: Mapping[str, Any], workload: str, racks: int, seconds_of_arrivals: float) -> Poisson:
@@ -113,14 +131,15 @@ def drained(at: Mapping[str, Any], workload: str, racks: int, seconds_of_arrival
     sizes, cdf = (np.array(column) for column in distributions.of(workload))
     goodput = at["load.share"] * at["load.payload"] * racks * RACK * _rate(at)
     per_second = goodput / 8 / float(np.sum(sizes * np.diff(cdf, prepend=0.0)))
-    return _poisson(workload, per_second).but(count=int(per_second * seconds_of_arrivals))
+    return poisson(workload, per_second).but(count=int(per_second * seconds_of_arrivals))
 
 
 def _rate(at: Mapping[str, Any]) -> float:
     return 1e9 * float(str(at["network.rate"]).removesuffix("Gbps"))
 
 
-def _poisson(workload: str, per_second: float) -> Poisson:
+def poisson(workload: str, per_second: float) -> Poisson:
+    """So many messages per second among all hosts."""
     return Poisson("all", "all", rate=per_second, sizes=f"cdf:homa-{workload.lower()}.csv", cdf_rule="upper")
 
 
@@ -147,7 +166,8 @@ def ideal(
     at: Mapping[str, Any], sizes: NDArray[np.int64], same_rack: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """Seconds of a message alone: packets follow each other on the first link, the last is stored at every
-    switch; a short last one waits for the full one before it on the receiver's link.
+    switch; a short last one waits for the full one before it on the receiver's link. With
+    `network.cut_through` no switch stores.
     """
     payload, over = at["network.payload"], at["network.overhead"]
     packets = -(-sizes // payload)
@@ -156,6 +176,8 @@ def ideal(
     fast = slow / 4
 
     def arrival(links: list[float]) -> NDArray[np.float64]:
+        if at.get("network.cut_through"):
+            return ((packets - 1) * full + last) * slow
         first = (packets - 1) * full * slow + last * sum(links)
         behind = full * sum(links[:-1]) + (packets - 1) * full * slow + last * slow
         return np.where(packets > 1, np.maximum(first, behind), first)
