@@ -47,8 +47,14 @@ METRICS = (
     ("timeouts", "timeouts", 1.0),
 )
 # Keys of the simulation that stand for a machine's noise.
-NOISE = ("receive_jitter", "receive_lag", "timer_lag", "processing_delay")
-STILL = {"receive_jitter": "0s", "receive_lag": "none", "timer_lag": "none", "processing_delay": "0s"}
+STILL = {
+    "receive_jitter": "0s",
+    "receive_lag": "none",
+    "timer_lag": "none",
+    "processing_delay": "0s",
+    "ack_processing_delay": "0s",
+}
+NOISE = tuple(STILL)
 # Of how late the network of a live run wakes: the summary's keys and which quantiles they are.
 WAKE = {
     "wake_p10_s": 0.1,
@@ -65,8 +71,8 @@ WAKE = {
 }
 # The network's thread sets its timer for so much earlier than it has to wake (crates/live/src/switch.rs).
 EARLY_S = 15e-6
-# And how long a host takes for a packet.
-TURN = "turn_p50_s"
+# And how long a host takes for a packet: a receiver for data, a sender for an ACK.
+RECEIVER, SENDER = "receiver_turn_p50_s", "sender_turn_p50_s"
 
 
 def doctor() -> list[dict[str, Any]]:
@@ -116,9 +122,10 @@ def run(
     `penstock.run`.
 
     Settings as with `penstock.run`. Takes as long as the scenario's `duration`, one run after the other. The
-    summary has more keys: `valid`, `lag_p50_s`, `lag_p99_s`, `lag_max_s`, those of `WAKE`, `turn_p50_s`,
-    `late_windows`, `device_drops`, `other_cpu_cores`, `tail_loss_probes`. Raises ScenarioError for what is
-    wrong or what the machine lacks; RunFailed and Interrupted as `penstock.run`.
+    summary has more keys: `valid`, `lag_p50_s`, `lag_p99_s`, `lag_max_s`, those of `WAKE`,
+    `receiver_turn_p50_s`, `sender_turn_p50_s`, `late_windows`, `device_drops`, `other_cpu_cores`,
+    `tail_loss_probes`. Raises ScenarioError for what is wrong or what the machine lacks; RunFailed and
+    Interrupted as `penstock.run`.
     """
     points = [scenarios.taken(scenario, scenarios.merged(settings, more))]
     return _runs(points, seed, runs, keep, (scale, kernel, gate), on_progress)[0]
@@ -201,14 +208,15 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     the 99th percentile a power law leads from one to the next; the largest is what one packet in all that
     were sent is late by. `timer_lag`: the same up to the 99th percentile and `EARLY_S` more, which is how
     late the network's own timers are; those of hosts have been seen to be as late (docs/live.md).
-    `processing_delay`: the median time from handing a host a packet to the ACK that it sends next
-    (`turn_p50_s`). Of each the median over the runs: the valid ones, if there are any. Without noise where
-    nothing was delivered.
+    `processing_delay`: what a receiver takes, the median time from handing a host data to the ACK that it
+    sends next; `ack_processing_delay`: what a sender takes, the median time from handing a host an ACK to the
+    data that it releases at once (0 where no ACK did, as may be with senders that pace). Of each the median
+    over the runs: the valid ones, if there are any. Without noise where nothing was delivered.
     """
-    told = [summary for summary in summaries if all(key in summary for key in (*WAKE, TURN))]
+    told = [summary for summary in summaries if all(key in summary for key in (*WAKE, RECEIVER))]
     told = [summary for summary in told if summary["valid"] == 1] or told
     if not told:
-        return {"receive_lag": "none", "timer_lag": "none", "processing_delay": "0s"}
+        return {key: still for key, still in STILL.items() if key != "receive_jitter"}
     # A second is the most that the key takes.
     lags = {share: min(median(summary[key] for summary in told), 1.0) for key, share in WAKE.items()}
     points = [(share, lag) for share, lag in lags.items() if share <= 0.99]
@@ -226,8 +234,16 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     timers = [(share, min(late + EARLY_S, 1.0)) for share, late in lags.items() if share <= 0.99]
     timers.append((1.0, timers[-1][1]))
     timer = ",".join(f"{share:.9g}:{late * 1e9:.0f}ns" for share, late in timers)
-    turn = min(median(summary[TURN] for summary in told), 1.0)
-    return {"receive_lag": lag, "timer_lag": timer, "processing_delay": f"{turn * 1e9:.0f}ns"}
+    turns = [
+        min(median([summary[key] for summary in told if key in summary] or [0.0]), 1.0)
+        for key in (RECEIVER, SENDER)
+    ]
+    return {
+        "receive_lag": lag,
+        "timer_lag": timer,
+        "processing_delay": f"{turns[0] * 1e9:.0f}ns",
+        "ack_processing_delay": f"{turns[1] * 1e9:.0f}ns",
+    }
 
 
 @dataclass(frozen=True)

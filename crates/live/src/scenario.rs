@@ -112,6 +112,7 @@ const WITHOUT_COUNTERPART: &[&str] = &[
     "receive_lag",
     "timer_lag",
     "processing_delay",
+    "ack_processing_delay",
     "gro",
     "loss_events",
     "ties",

@@ -80,8 +80,10 @@ pub struct Setup {
     pub receive_lag: Option<Lags>,
     /// Timers of hosts go off so much later.
     pub timer_lag: Option<Lags>,
-    /// A host takes so long for every packet that has arrived, one at a time, before its transport sees it.
+    /// A host takes so long for every packet with payload that has arrived, one packet at a time, before its transport sees it.
     pub processing: Dur,
+    /// And so long for every packet without, such as an ACK.
+    pub ack_processing: Dur,
     /// How much of one connection may stand in its own host's port; `None` = any amount.
     pub host_queue: Option<Amount>,
     /// Base seed.
@@ -138,7 +140,7 @@ impl TooLong {
 impl Setup {
     /// What reaches a host reaches its transport at once.
     pub fn receives_at_once(&self) -> bool {
-        [self.receive_delay, self.receive_jitter, self.processing] == [Dur::ZERO; 3]
+        [self.receive_delay, self.receive_jitter, self.processing, self.ack_processing] == [Dur::ZERO; 4]
             && self.receive_lag.is_none()
             && self.timer_lag.is_none()
     }

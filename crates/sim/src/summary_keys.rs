@@ -91,7 +91,8 @@ keys! {
     WAKE_P999_S = "wake_p999_s", Seconds, "live: 0.999-quantile of how late the switch was with packets that waited for no other";
     WAKE_P9999_S = "wake_p9999_s", Seconds, "live: 0.9999-quantile of how late the switch was with packets that waited for no other";
     WAKE_MAX_S = "wake_max_s", Seconds, "live: largest of how late the switch was with packets that waited for no other";
-    TURN_P50_S = "turn_p50_s", Seconds, "live: median time from the last packet that a host was handed to the ACK that it sent next";
+    RECEIVER_TURN_P50_S = "receiver_turn_p50_s", Seconds, "live: median time from the last data packet that a host was handed to the ACK that it sent next";
+    SENDER_TURN_P50_S = "sender_turn_p50_s", Seconds, "live: median time from an ACK that a host was handed to the data packet that it released at once";
     LATE_WINDOWS = "late_windows", One, "live: share of the windows of time in which the switch was late";
     TIMER_LAG_MAX_S = "timer_lag_max_s", Seconds, "live: how late the latest timer of the applications was";
     DEVICE_DROPS = "device_drops", Packets, "live: packets dropped by devices, outside the queues of the scenario";

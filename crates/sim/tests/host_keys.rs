@@ -1,5 +1,5 @@
-//! Guards: the keys of hosts, `nic`, `nic_order`, `receive_delay`, `receive_jitter`, `receive_lag`, `timer_lag` and `processing_delay`, do what they say, to the
-//! picosecond where that can be worked out by hand; and are refused or named where they cannot apply.
+//! Guards: the keys of hosts, `nic`, `nic_order`, `receive_delay`, `receive_jitter`, `receive_lag`, `timer_lag`, `processing_delay` and
+//! `ack_processing_delay`, do what they say, to the picosecond where that can be worked out by hand; and are refused or named where they cannot apply.
 
 use penstock_sim::document::resolve;
 use penstock_sim::engine::Progress;
@@ -93,6 +93,14 @@ fn a_host_handles_one_packet_after_the_other() {
     let plain = 100.0 * P + P + 4.0 + 2.0 * ACK;
     same(&times(&run("dcqcn", 1, "processing_delay = \"1us\"")), &[plain + 2.0]);
     same(&times(&run("dcqcn", 1, "processing_delay = \"1us\"\nreceive_delay = \"3us\"")), &[plain + 8.0]);
+    // A time of its own for packets without payload: the last ACK has it, data have the other.
+    let both = |data: &str, ack: &str| {
+        times(&run("dcqcn", 1, &format!("processing_delay = \"{data}\"\nack_processing_delay = \"{ack}\"")))
+    };
+    same(&both("1us", "0s"), &[plain + 1.0]);
+    same(&both("0s", "500ns"), &[plain + 0.5]);
+    same(&both("1us", "500ns"), &[plain + 1.5]);
+    same(&both("1us", "1us"), &[plain + 2.0]);
 }
 #[test]
 fn a_card_asks_in_turn_or_the_first_one_first() {
@@ -149,6 +157,7 @@ fn what_cannot_apply_is_refused_or_named() {
         ("gro = \"10us\"", "gro = \"10us\": needs Linux's sender"),
         ("receive_delay = \"2s\"", "receive_delay = \"2s\": must be"),
         ("processing_delay = \"-1us\"", "processing_delay = \"-1us\": must be"),
+        ("ack_processing_delay = \"2s\"", "ack_processing_delay = \"2s\": must be"),
     ] {
         let line = said("newreno", more);
         assert!(line.contains(rule), "{line}");

@@ -373,6 +373,7 @@ impl Hosts {
                 endless: !pull,
                 receive_delay: setup.receive_delay,
                 processing: setup.processing,
+                ack_processing: setup.ack_processing,
             };
             let mut nic = Nic::new(config, stacks);
             let noise = Stream::new(setup.seed, setup.run, Entity::Reception, list.len() as u64);

@@ -60,8 +60,10 @@ pub struct Common {
     pub receive_lag: Option<Lags>,
     /// Timers of hosts go off so much later.
     pub timer_lag: Option<Lags>,
-    /// A host takes so long for every packet that has arrived.
+    /// A host takes so long for every packet with payload that has arrived.
     pub processing_delay: Dur,
+    /// And so long for every packet without.
+    pub ack_processing_delay: Dur,
     /// Order of simultaneous events.
     pub ties: Ties,
     /// Sampling interval.
@@ -126,6 +128,11 @@ impl Common {
             receive_lag: Lags::parse("receive_lag", p.text("receive_lag"))?,
             timer_lag: Lags::parse("timer_lag", p.text("timer_lag"))?,
             processing_delay: p.dur("processing_delay"),
+            ack_processing_delay: p.dur(if p.is_set("ack_processing_delay") {
+                "ack_processing_delay"
+            } else {
+                "processing_delay"
+            }),
             ties: if p.text("ties") == "reversed" { Ties::Reversed } else { Ties::Forward },
             sample,
             series,
@@ -273,6 +280,7 @@ impl Common {
             receive_lag: self.receive_lag.clone(),
             timer_lag: self.timer_lag.clone(),
             processing: self.processing_delay,
+            ack_processing: self.ack_processing_delay,
             host_queue: self.host_queue,
             seed: id.seed,
             run: id.run,

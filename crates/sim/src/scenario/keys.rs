@@ -369,6 +369,14 @@ pub const COMMON: &[ParamSpec] = &[
         "0s: the papers' hosts",
     )
     .range(0.0, 1.0),
+    ParamSpec::new(
+        "ack_processing_delay",
+        Kind::Duration,
+        "",
+        "the same for a packet without payload, such as an ACK: what a sender takes, processing_delay being a receiver's; unset = processing_delay",
+        "unset: one time for all packets",
+    )
+    .range(0.0, 1.0),
     ParamSpec::new("sample", Kind::Duration, "", "sampling interval of queue, cwnd, alpha; unset = none", "")
         .range(1e-9, 1e6),
     ParamSpec::new("series", Kind::Bool, "false", "keep the samples as a table (bounded)", ""),
