@@ -50,6 +50,11 @@ pub trait Net {
     fn seen_at(&mut self, at: Time) -> Time {
         at
     }
+    /// How long a host takes for a packet with payload (`data`), or for one without, besides [`NicConfig::processing`]; asked by the same cards.
+    fn turn(&mut self, data: bool) -> Dur {
+        let _ = data;
+        Dur::ZERO
+    }
     /// When a host does what it would do at `at`, a packet's processing or a timer; asked by the same cards.
     fn awake_at(&self, at: Time) -> Time {
         at
@@ -75,10 +80,8 @@ pub struct NicConfig {
     pub endless: bool,
     /// A packet reaches its stack so much later.
     pub receive_delay: Dur,
-    /// The host takes so long for a packet with payload that has arrived, one packet at a time, before its stack sees it.
+    /// The host takes so long for a packet that has arrived, one at a time, before its stack sees it.
     pub processing: Dur,
-    /// And so long for one without: an ACK, a credit, a trimmed header.
-    pub ack_processing: Dur,
 }
 
 struct Seat<S> {
@@ -159,7 +162,7 @@ impl<S: Stack> Nic<S> {
     /// A card for `stacks`, one per transport of the host.
     pub fn new(config: NicConfig, stacks: Vec<S>) -> Nic<S> {
         assert!(!stacks.is_empty() && stacks.len() < 256, "a host has 1 to 255 stacks");
-        let at_once = [config.receive_delay, config.processing, config.ack_processing] == [Dur::ZERO; 3];
+        let at_once = config.receive_delay == Dur::ZERO && config.processing == Dur::ZERO;
         let direct = config.endless && at_once && stacks.len() == 1;
         let mut row = stacks.into_iter().map(|stack| Seat { stack, dry: false });
         let seats = Seats { first: row.next().expect("there is one"), others: row.collect() };
@@ -486,9 +489,9 @@ impl<S: Stack> Nic<S> {
         let noise = self.jitter.as_mut().map_or(Dur::ZERO, |(most, stream)| stream.dur_below(*most));
         let before = self.inbox.back().map_or(Time::ZERO, |last| last.0);
         let seen = net.seen_at(now + self.config.receive_delay);
-        let payload = net.arena().packets[cell.packet as usize].payload;
-        let takes = if payload > 0 { self.config.processing } else { self.config.ack_processing };
-        let at = before.max(seen + noise) + takes;
+        let data = net.arena().packets[cell.packet as usize].payload > 0;
+        let turn = net.turn(data);
+        let at = before.max(seen + noise) + self.config.processing + turn;
         self.inbox.push_back((at, *cell, at.since(now)));
     }
     #[inline]

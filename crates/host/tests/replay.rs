@@ -181,7 +181,6 @@ fn lazy(case: &Case) -> (Outcome, u64, u64) {
         endless: false,
         receive_delay: Dur::ZERO,
         processing: Dur::ZERO,
-        ack_processing: Dur::ZERO,
     };
     let mut nic = Nic::new(config, case.stacks.clone());
     let net = &mut wire;

@@ -37,7 +37,7 @@ pub struct LabConfig {
     pub endless: bool,
     /// See [`crate::NicConfig::receive_delay`].
     pub receive_delay: Dur,
-    /// See [`crate::NicConfig::processing`]; ACKs take as long.
+    /// See [`crate::NicConfig::processing`].
     pub processing: Dur,
     /// Congestion headers are kept per packet.
     pub headers: bool,

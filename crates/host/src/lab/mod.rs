@@ -122,7 +122,6 @@ impl Lab {
                 endless: config.endless,
                 receive_delay: config.receive_delay,
                 processing: config.processing,
-                ack_processing: config.processing,
             };
             Nic::new(nic, vec![build(&facts)])
         });

@@ -157,10 +157,8 @@ fn possible(setup: &Setup, plan: &str) -> Result<(), ParamError> {
     if !f.spread.is_digits() {
         return refuse("works where a flow has one path: spread=drawn or ideal");
     }
-    if setup.processing.max(setup.ack_processing) > Dur::ZERO {
-        return refuse(
-            "works where hosts take no time for a packet: processing_delay=0s ack_processing_delay=0s",
-        );
+    if setup.processing > Dur::ZERO {
+        return refuse("works where hosts take no time for a packet: processing_delay=0s");
     }
     Ok(())
 }

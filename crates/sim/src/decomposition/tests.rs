@@ -109,7 +109,6 @@ fn what_cannot_be_taken_apart_is_refused_by_rule() {
         ),
         (&[("arrivals", "load:10%"), ("buffer", "shared:alpha=1,size=1MB")], "links", "buffer of its own"),
         (&[("arrivals", "load:10%"), ("processing_delay", "1us")], "links", "processing_delay=0s"),
-        (&[("arrivals", "load:10%"), ("ack_processing_delay", "1us")], "links", "ack_processing_delay=0s"),
         (&[("arrivals", "load:10%"), ("fail", "leaf0<->spine0@5ms")], "links", "neither fail nor change"),
         (&[("arrivals", "load:10%")], "nodes", "approximate = \"nodes\": must be links or links:flows=N"),
         (&[("arrivals", "load:10%")], "links:flows=-1", "approximate:flows"),

@@ -362,19 +362,26 @@ pub const COMMON: &[ParamSpec] = &[
         "none: the papers' hosts",
     ),
     ParamSpec::new(
+        "receiver_turn",
+        Kind::Text,
+        "none",
+        "time a host takes for a packet with payload that has arrived, one at a time, by quantiles as receive_lag, each packet for itself: what a \
+         receiver takes until its ACK leaves",
+        "none: the papers' hosts",
+    ),
+    ParamSpec::new(
+        "sender_turn",
+        Kind::Text,
+        "none",
+        "the same for a packet without payload: what a sender takes from an ACK to the data that it releases",
+        "none: the papers' hosts",
+    ),
+    ParamSpec::new(
         "processing_delay",
         Kind::Duration,
         "0s",
         "time a host takes for every packet that has arrived, one at a time, before its transport sees it",
         "0s: the papers' hosts",
-    )
-    .range(0.0, 1.0),
-    ParamSpec::new(
-        "ack_processing_delay",
-        Kind::Duration,
-        "",
-        "the same for a packet without payload, such as an ACK: what a sender takes, processing_delay being a receiver's; unset = processing_delay",
-        "unset: one time for all packets",
     )
     .range(0.0, 1.0),
     ParamSpec::new("sample", Kind::Duration, "", "sampling interval of queue, cwnd, alpha; unset = none", "")
