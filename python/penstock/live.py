@@ -127,8 +127,8 @@ def run(
 
     Settings as with `penstock.run`. Takes as long as the scenario's `duration`, one run after the other. The
     summary has more keys: `valid`, `lag_p50_s`, `lag_p99_s`, `lag_max_s`, those of `WAKE`,
-    `RECEIVER` and `SENDER`, `late_windows`, `device_drops`, `other_cpu_cores`, `tail_loss_probes`. Raises ScenarioError for what is wrong or what the machine lacks; RunFailed and
-    Interrupted as `penstock.run`.
+    `RECEIVER` and `SENDER`, `late_windows`, `device_drops`, `other_cpu_cores`, `tail_loss_probes`. Raises
+    ScenarioError for what is wrong or what the machine lacks; RunFailed and Interrupted as `penstock.run`.
     """
     points = [scenarios.taken(scenario, scenarios.merged(settings, more))]
     return _runs(points, seed, runs, keep, (scale, kernel, gate), on_progress)[0]

@@ -116,9 +116,13 @@ impl Turns {
         let [receiver, sender] = [Histogram::new(), Histogram::new()];
         Turns { last: vec![Handed::Nothing; nodes], receiver, sender }
     }
-    /// A packet has been handed to `node`.
-    pub fn hand(&mut self, node: u32, handed: Handed) {
-        self.last[node as usize] = handed;
+    /// A packet has been handed to `node` at `at`: data, or what released data at once, or neither.
+    pub fn hand(&mut self, node: u32, at: Time, data: bool, released: bool) {
+        self.last[node as usize] = match (data, released) {
+            (true, _) => Handed::Data(at),
+            (false, true) => Handed::Released(at),
+            (false, false) => Handed::Nothing,
+        };
     }
     /// A packet is read from `node`: what it was handed last, once.
     pub fn take(&mut self, node: u32) -> Handed {
@@ -189,19 +193,19 @@ mod tests {
     fn a_turn_is_from_data_to_its_ack_and_from_an_ack_to_what_it_released() {
         let at = |us: u64| Time::ZERO + Dur::micros(us);
         let mut turns = Turns::new(2);
-        let mut read = |node: u32, handed: &[Handed], now: u64, payload: bool| {
-            handed.iter().for_each(|h| turns.hand(node, *h));
+        let mut read = |node: u32, handed: &[(u64, bool, bool)], now: u64, payload: bool| {
+            handed.iter().for_each(|h| turns.hand(node, at(h.0), h.1, h.2));
             let last = turns.take(node);
             turns.record(last, at(now), payload);
             (turns.receiver.count(), turns.sender.count())
         };
-        assert_eq!(read(1, &[Handed::Data(at(0)), Handed::Data(at(120))], 160, false), (1, 0));
-        assert_eq!(read(0, &[Handed::Released(at(700))], 710, true), (1, 1));
+        assert_eq!(read(1, &[(0, true, false), (120, true, false)], 160, false), (1, 0));
+        assert_eq!(read(0, &[(700, false, true)], 710, true), (1, 1));
         // The second of the two that were released; a packet of pacing; an answer to a request; an ACK of a sender.
         assert_eq!(read(0, &[], 711, true), (1, 1));
-        assert_eq!(read(0, &[Handed::Released(at(720)), Handed::Nothing], 730, true), (1, 1));
-        assert_eq!(read(1, &[Handed::Data(at(740))], 750, true), (1, 1));
-        assert_eq!(read(0, &[Handed::Released(at(760))], 770, false), (1, 1));
+        assert_eq!(read(0, &[(720, false, true), (725, false, false)], 730, true), (1, 1));
+        assert_eq!(read(1, &[(740, true, false)], 750, true), (1, 1));
+        assert_eq!(read(0, &[(760, false, true)], 770, false), (1, 1));
         for (found, us) in [(&turns.receiver, 40.0), (&turns.sender, 10.0)] {
             assert!((found.quantile(0.5) * 1e6 / us - 1.0).abs() < 0.02, "{}", found.quantile(0.5));
         }

@@ -7,7 +7,7 @@
 
 use crate::clock::Clock;
 use crate::edge::{Edge, EdgeCounters, Opened};
-use crate::quality::{Handed, Lag, Turns};
+use crate::quality::{Lag, Turns};
 use crate::sys::{self, Poll};
 use crate::wire::{self, Segment};
 use penstock_core::packet::{Ecn, FlowId, Packet};
@@ -480,21 +480,15 @@ impl Switch {
             wire::set_ce(&mut frame.bytes);
         }
         let device = self.devices[node as usize].as_ref();
-        let ack = s.payload == 0;
-        let waits = |d: Option<&OwnedFd>| d.is_some_and(sys::readable);
-        let before = ack && waits(device);
+        let empty = s.payload == 0 && device.is_some_and(|d| !sys::readable(d));
         let now = self.clock.now();
         if self.measuring {
             self.lag.record(at, now);
         }
         let taken = device.is_some_and(|d| sys::write(d, &frame.bytes[..frame.len]));
-        let handed = match ack {
-            false => Handed::Data(now),
-            // The kernel handles a packet within the write that hands it over.
-            true if !before && waits(device) => Handed::Released(now),
-            true => Handed::Nothing,
-        };
-        self.turns.hand(node, handed);
+        // The kernel handles an ACK within this write: what it releases at once is there now.
+        let released = empty && device.is_some_and(sys::readable);
+        self.turns.hand(node, now, s.payload > 0, released);
         // Once the applications have stopped, their hosts go, and nobody misses what is still under way.
         if !taken && !self.stop.load(Ordering::Relaxed) {
             self.refused += 1;
