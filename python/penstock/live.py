@@ -47,8 +47,15 @@ METRICS = (
     ("timeouts", "timeouts", 1.0),
 )
 # Keys of the simulation that stand for a machine's noise.
-NOISE = ("receive_jitter", "receive_lag", "timer_lag", "processing_delay")
-STILL = {"receive_jitter": "0s", "receive_lag": "none", "timer_lag": "none", "processing_delay": "0s"}
+STILL = {
+    "receive_jitter": "0s",
+    "receive_lag": "none",
+    "timer_lag": "none",
+    "receiver_turn": "none",
+    "sender_turn": "none",
+    "processing_delay": "0s",
+}
+NOISE = tuple(STILL)
 # Of how late the network of a live run wakes: the summary's keys and which quantiles they are.
 WAKE = {
     "wake_p10_s": 0.1,
@@ -65,8 +72,11 @@ WAKE = {
 }
 # The network's thread sets its timer for so much earlier than it has to wake (crates/live/src/switch.rs).
 EARLY_S = 15e-6
-# And how long a host takes for a packet.
-TURN = "turn_p50_s"
+# And of how long a host takes for a packet, a receiver for data and a sender for an ACK: likewise.
+RECEIVER, SENDER = (
+    {f"{end}_turn_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
+    for end in ("receiver", "sender")
+)
 
 
 def doctor() -> list[dict[str, Any]]:
@@ -116,9 +126,9 @@ def run(
     `penstock.run`.
 
     Settings as with `penstock.run`. Takes as long as the scenario's `duration`, one run after the other. The
-    summary has more keys: `valid`, `lag_p50_s`, `lag_p99_s`, `lag_max_s`, those of `WAKE`, `turn_p50_s`,
-    `late_windows`, `device_drops`, `other_cpu_cores`, `tail_loss_probes`. Raises ScenarioError for what is
-    wrong or what the machine lacks; RunFailed and Interrupted as `penstock.run`.
+    summary has more keys: `valid`, `lag_p50_s`, `lag_p99_s`, `lag_max_s`, those of `WAKE`,
+    `RECEIVER` and `SENDER`, `late_windows`, `device_drops`, `other_cpu_cores`, `tail_loss_probes`. Raises
+    ScenarioError for what is wrong or what the machine lacks; RunFailed and Interrupted as `penstock.run`.
     """
     points = [scenarios.taken(scenario, scenarios.merged(settings, more))]
     return _runs(points, seed, runs, keep, (scale, kernel, gate), on_progress)[0]
@@ -201,14 +211,16 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     the 99th percentile a power law leads from one to the next; the largest is what one packet in all that
     were sent is late by. `timer_lag`: the same up to the 99th percentile and `EARLY_S` more, which is how
     late the network's own timers are; those of hosts have been seen to be as late (docs/live.md).
-    `processing_delay`: the median time from handing a host a packet to the ACK that it sends next
-    (`turn_p50_s`). Of each the median over the runs: the valid ones, if there are any. Without noise where
-    nothing was delivered.
+    `receiver_turn`: quantiles of what a receiver takes, from handing a host data to the ACK that it sends
+    next (`RECEIVER`); `sender_turn`: those of what a sender takes, from handing a host an ACK to the data
+    that it releases at once (`SENDER`; none where no ACK did). Nothing takes longer than the 99th percentile:
+    a pause is in `receive_lag`. Of each the median over the runs: the valid ones, if there are any. Without
+    noise where nothing was delivered.
     """
-    told = [summary for summary in summaries if all(key in summary for key in (*WAKE, TURN))]
+    told = [summary for summary in summaries if all(key in summary for key in (*WAKE, *RECEIVER))]
     told = [summary for summary in told if summary["valid"] == 1] or told
     if not told:
-        return {"receive_lag": "none", "timer_lag": "none", "processing_delay": "0s"}
+        return {key: STILL[key] for key in ("receive_lag", "timer_lag", "receiver_turn", "sender_turn")}
     # A second is the most that the key takes.
     lags = {share: min(median(summary[key] for summary in told), 1.0) for key, share in WAKE.items()}
     points = [(share, lag) for share, lag in lags.items() if share <= 0.99]
@@ -226,8 +238,21 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     timers = [(share, min(late + EARLY_S, 1.0)) for share, late in lags.items() if share <= 0.99]
     timers.append((1.0, timers[-1][1]))
     timer = ",".join(f"{share:.9g}:{late * 1e9:.0f}ns" for share, late in timers)
-    turn = min(median(summary[TURN] for summary in told), 1.0)
-    return {"receive_lag": lag, "timer_lag": timer, "processing_delay": f"{turn * 1e9:.0f}ns"}
+    return {
+        "receive_lag": lag,
+        "timer_lag": timer,
+        "receiver_turn": _turn(told, RECEIVER),
+        "sender_turn": _turn(told, SENDER),
+    }
+
+
+def _turn(summaries: Sequence[Mapping[str, float]], quantiles: Mapping[str, float]) -> str:
+    told = [summary for summary in summaries if all(key in summary for key in quantiles)]
+    if not told:
+        return "none"
+    points = [(share, min(median(s[key] for s in told), 1.0)) for key, share in quantiles.items()]
+    points.append((1.0, points[-1][1]))
+    return ",".join(f"{share:.9g}:{took * 1e9:.0f}ns" for share, took in points)
 
 
 @dataclass(frozen=True)

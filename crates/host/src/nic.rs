@@ -50,6 +50,11 @@ pub trait Net {
     fn seen_at(&mut self, at: Time) -> Time {
         at
     }
+    /// How long a host takes for a packet with payload (`data`), or for one without, besides [`NicConfig::processing`]; asked by the same cards.
+    fn turn(&mut self, data: bool) -> Dur {
+        let _ = data;
+        Dur::ZERO
+    }
     /// When a host does what it would do at `at`, a packet's processing or a timer; asked by the same cards.
     fn awake_at(&self, at: Time) -> Time {
         at
@@ -492,7 +497,9 @@ impl<S: Stack> Nic<S> {
         let noise = self.jitter.as_mut().map_or(Dur::ZERO, |(most, stream)| stream.dur_below(*most));
         let before = self.inbox.back().map_or(Time::ZERO, |last| last.0);
         let seen = net.seen_at(now + self.config.receive_delay);
-        let at = before.max(seen + noise) + self.config.processing;
+        let data = net.arena().packets[cell.packet as usize].payload > 0;
+        let turn = net.turn(data);
+        let at = before.max(seen + noise) + self.config.processing + turn;
         self.inbox.push_back((at, *cell, at.since(now)));
     }
     #[inline]

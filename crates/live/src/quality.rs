@@ -16,6 +16,30 @@ pub struct Histogram {
     max: u64,
 }
 
+/// What a host was handed last, with nothing read from it since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Handed {
+    /// Nothing that says how long the host takes for it: among these an ACK that released nothing at once, as it does where the window is full
+    /// or pacing has data wait, and one that came while something else was still to be read.
+    #[default]
+    Nothing,
+    /// A packet with payload, at this time.
+    Data(Time),
+    /// A packet without, at this time; the host's device was empty before and held a packet as soon as it was handed over.
+    Released(Time),
+}
+
+/// How long hosts take for what they are handed.
+#[derive(Clone, Debug)]
+pub struct Turns {
+    /// By node.
+    last: Vec<Handed>,
+    /// From the last data packet that a host was handed to the ACK that it sends next.
+    pub receiver: Histogram,
+    /// From an ACK that a host was handed to the data packet that it released at once.
+    pub sender: Histogram,
+}
+
 /// Lags of packets: virtual time of delivery to the time it happened.
 #[derive(Clone, Debug)]
 pub struct Lag {
@@ -86,6 +110,34 @@ impl Histogram {
     }
 }
 
+impl Turns {
+    /// Nothing has been handed to any of `nodes`.
+    pub fn new(nodes: usize) -> Turns {
+        let [receiver, sender] = [Histogram::new(), Histogram::new()];
+        Turns { last: vec![Handed::Nothing; nodes], receiver, sender }
+    }
+    /// A packet has been handed to `node` at `at`: data, or what released data at once, or neither.
+    pub fn hand(&mut self, node: u32, at: Time, data: bool, released: bool) {
+        self.last[node as usize] = match (data, released) {
+            (true, _) => Handed::Data(at),
+            (false, true) => Handed::Released(at),
+            (false, false) => Handed::Nothing,
+        };
+    }
+    /// A packet is read from `node`: what it was handed last, once.
+    pub fn take(&mut self, node: u32) -> Handed {
+        std::mem::take(&mut self.last[node as usize])
+    }
+    /// The packet that was read at `now`, with payload or without, and what its host had been handed.
+    pub fn record(&mut self, handed: Handed, now: Time, payload: bool) {
+        match (handed, payload) {
+            (Handed::Data(at), false) => self.receiver.record(now.since(at)),
+            (Handed::Released(at), true) => self.sender.record(now.since(at)),
+            _ => {}
+        }
+    }
+}
+
 impl Lag {
     /// No lags yet; `limit` is the round trip of the scenario.
     pub fn new(limit: Dur) -> Lag {
@@ -135,6 +187,28 @@ mod tests {
             assert!((found * 1e6 / us - 1.0).abs() < 0.02, "{q}: {found}");
         }
         assert_eq!((lag.all.max(), lag.late_share()), (1e-3, 0.0));
+    }
+    /// A receiver is handed two data packets and answers the second; what a sender sends counts where the ACK released it at once, and once.
+    #[test]
+    fn a_turn_is_from_data_to_its_ack_and_from_an_ack_to_what_it_released() {
+        let at = |us: u64| Time::ZERO + Dur::micros(us);
+        let mut turns = Turns::new(2);
+        let mut read = |node: u32, handed: &[(u64, bool, bool)], now: u64, payload: bool| {
+            handed.iter().for_each(|h| turns.hand(node, at(h.0), h.1, h.2));
+            let last = turns.take(node);
+            turns.record(last, at(now), payload);
+            (turns.receiver.count(), turns.sender.count())
+        };
+        assert_eq!(read(1, &[(0, true, false), (120, true, false)], 160, false), (1, 0));
+        assert_eq!(read(0, &[(700, false, true)], 710, true), (1, 1));
+        // The second of the two that were released; a packet of pacing; an answer to a request; an ACK of a sender.
+        assert_eq!(read(0, &[], 711, true), (1, 1));
+        assert_eq!(read(0, &[(720, false, true), (725, false, false)], 730, true), (1, 1));
+        assert_eq!(read(1, &[(740, true, false)], 750, true), (1, 1));
+        assert_eq!(read(0, &[(760, false, true)], 770, false), (1, 1));
+        for (found, us) in [(&turns.receiver, 40.0), (&turns.sender, 10.0)] {
+            assert!((found.quantile(0.5) * 1e6 / us - 1.0).abs() < 0.02, "{}", found.quantile(0.5));
+        }
     }
     /// Due at 0, 10 and 99 us and handed over at 100, 101 and 102: one wake-up. What is due then and handed over at once is another.
     #[test]

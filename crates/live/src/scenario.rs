@@ -112,6 +112,8 @@ const WITHOUT_COUNTERPART: &[&str] = &[
     "receive_lag",
     "timer_lag",
     "processing_delay",
+    "receiver_turn",
+    "sender_turn",
     "gro",
     "loss_events",
     "ties",

@@ -7,7 +7,7 @@
 
 use crate::clock::Clock;
 use crate::edge::{Edge, EdgeCounters, Opened};
-use crate::quality::{Histogram, Lag};
+use crate::quality::{Lag, Turns};
 use crate::sys::{self, Poll};
 use crate::wire::{self, Segment};
 use penstock_core::packet::{Ecn, FlowId, Packet};
@@ -87,8 +87,8 @@ pub struct Remains {
     pub counters: BTreeMap<u32, EdgeCounters>,
     /// Lags of deliveries since the end of warm-up.
     pub lag: Lag,
-    /// From the last packet that a host was handed to the ACK that it sends next, since the end of warm-up.
-    pub turn: Histogram,
+    /// How long hosts take for what they are handed, since the end of warm-up.
+    pub turns: Turns,
     /// Samples of the queue.
     pub samples: Vec<Sample>,
     /// Mean `alpha` of the controllers that steer, over open connections and samples since the end of warm-up.
@@ -142,9 +142,7 @@ pub struct Switch {
     samples: Vec<Sample>,
     alpha: Mean,
     lag: Lag,
-    /// Of each node: when a packet was handed to it and nothing has come from it since.
-    handed: Vec<Option<Time>>,
-    turn: Histogram,
+    turns: Turns,
     refused: u64,
     foreign: u64,
 }
@@ -188,8 +186,7 @@ impl Switch {
             samples: Vec::new(),
             alpha: Mean::default(),
             lag: Lag::new(window),
-            handed: vec![None; devices.len()],
-            turn: Histogram::new(),
+            turns: Turns::new(devices.len()),
             refused: 0,
             foreign: 0,
             topology: setup.topology,
@@ -289,15 +286,14 @@ impl Switch {
                 return Ok(());
             };
             let now = self.clock.now();
-            let handed = self.handed[node as usize].take().filter(|_| self.measuring);
+            let handed = self.turns.take(node);
             self.run_until(now);
             let frame = &mut self.frames[id as usize];
             frame.len = len;
             let known = wire::parse(&frame.bytes[..len]);
             frame.segment = known.unwrap_or_default();
-            // Data may wait for its pacing.
-            if let Some(handed) = handed.filter(|_| known.is_some_and(|s| s.payload == 0)) {
-                self.turn.record(now.since(handed));
+            if let Some(s) = known.filter(|_| self.measuring) {
+                self.turns.record(handed, now, s.payload > 0);
             }
             match known.and_then(|_| self.enter(now, node, id)) {
                 Some(way) => {
@@ -483,13 +479,16 @@ impl Switch {
         if packet.ecn == Ecn::Ce && s.ecn != Ecn::Ce {
             wire::set_ce(&mut frame.bytes);
         }
+        let device = self.devices[node as usize].as_ref();
+        let empty = s.payload == 0 && device.is_some_and(|d| !sys::readable(d));
         let now = self.clock.now();
-        self.handed[node as usize] = Some(now);
         if self.measuring {
             self.lag.record(at, now);
         }
-        let device = self.devices[node as usize].as_ref();
         let taken = device.is_some_and(|d| sys::write(d, &frame.bytes[..frame.len]));
+        // The kernel handles an ACK within this write: what it releases at once is there now.
+        let released = empty && device.is_some_and(sys::readable);
+        self.turns.hand(node, now, s.payload > 0, released);
         // Once the applications have stopped, their hosts go, and nobody misses what is still under way.
         if !taken && !self.stop.load(Ordering::Relaxed) {
             self.refused += 1;
@@ -591,7 +590,7 @@ impl Switch {
             ports: self.net.into_ports(),
             counters,
             lag: self.lag,
-            turn: self.turn,
+            turns: self.turns,
             samples: self.samples,
             alpha: self.alpha,
             refused: self.refused,

@@ -371,6 +371,13 @@ pub fn read(fd: &OwnedFd, buffer: &mut [u8]) -> Result<Option<usize>> {
     }
 }
 
+/// Whether a packet can be read.
+pub fn readable(fd: &OwnedFd) -> bool {
+    let mut asked = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one pollfd of ours; without a timeout nothing waits.
+    unsafe { libc::poll(&mut asked, 1, 0) == 1 && asked.revents & libc::POLLIN != 0 }
+}
+
 /// Writes one packet; false when the device did not take it.
 pub fn write(fd: &OwnedFd, packet: &[u8]) -> bool {
     // SAFETY: the buffer is ours and as long as said.

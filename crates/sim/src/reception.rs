@@ -1,10 +1,11 @@
-//! How late hosts see what reaches them when all of them live on one machine, as those of a live run do: `receive_lag`, `timer_lag`.
+//! How late hosts see what reaches them when all of them live on one machine, as those of a live run do: `receive_lag`, `timer_lag`,
+//! `receiver_turn`, `sender_turn`.
 //!
 //! One thread hands packets over. It sleeps until the next is due and wakes late; how late is drawn from quantiles, those that a live run
 //! measured of itself. What falls due meanwhile, at whatever host, is handed over with the packet that waited, in order, and draws
 //! nothing: a pause is one event, not one per packet. So the lags of all packets are shorter than those that are drawn, and hosts are late
 //! together. When it is late by a millisecond their timers wait as well, those of pacing too. Besides that, and each for itself, timers go
-//! off as late as `timer_lag` has it.
+//! off as late as `timer_lag` has it. And what a host is handed it takes some time for: `receiver_turn` for data, `sender_turn` for the rest.
 
 use crate::setup::Setup;
 use penstock_core::params::quantity;
@@ -74,8 +75,11 @@ impl Lags {
 pub struct Reception {
     lags: Option<Lags>,
     timers: Option<Lags>,
+    /// What hosts take for a packet without payload, and for one with it.
+    turns: [Option<Lags>; 2],
     stream: Stream,
     timer_stream: Stream,
+    turn_stream: Stream,
     /// It is behind until then.
     until: Time,
     /// It has stood still, timers included, until then.
@@ -83,12 +87,19 @@ pub struct Reception {
 }
 
 impl Reception {
-    /// A machine that is not behind: how late it sees packets, and its timers.
-    pub fn new(lags: Option<Lags>, timers: Option<Lags>, stream: Stream) -> Reception {
+    /// A machine that is not behind: how late it sees packets, and its timers, and how long it takes for an ACK and for data.
+    pub fn new(
+        lags: Option<Lags>,
+        timers: Option<Lags>,
+        turns: [Option<Lags>; 2],
+        stream: Stream,
+    ) -> Reception {
         Reception {
             lags,
             timers,
+            turns,
             timer_stream: stream.split(1),
+            turn_stream: stream.split(2),
             stream,
             until: Time::ZERO,
             asleep: Time::ZERO,
@@ -96,10 +107,13 @@ impl Reception {
     }
     /// That of a run, where it is ever late.
     pub fn of(setup: &Setup) -> Option<Reception> {
-        let (lags, timers) = (setup.receive_lag.clone(), setup.timer_lag.clone());
+        if !setup.noise_of_one_machine() {
+            return None;
+        }
+        let turns = [setup.sender_turn.clone(), setup.receiver_turn.clone()];
         // Beyond every host's number: hosts have streams of their own for their jitter.
-        let stream = || Stream::new(setup.seed, setup.run, Entity::Reception, u64::MAX);
-        (lags.is_some() || timers.is_some()).then(|| Reception::new(lags, timers, stream()))
+        let stream = Stream::new(setup.seed, setup.run, Entity::Reception, u64::MAX);
+        Some(Reception::new(setup.receive_lag.clone(), setup.timer_lag.clone(), turns, stream))
     }
     /// When a host sees what is due at `at`, which never decreases.
     pub fn seen_at(&mut self, at: Time) -> Time {
@@ -116,6 +130,11 @@ impl Reception {
     /// When a timer goes off that is due at `at`.
     pub fn timer_at(&mut self, at: Time) -> Time {
         self.timers.as_ref().map_or(at, |lags| at + lags.at(self.timer_stream.uniform()))
+    }
+    /// How long a host takes for a packet with payload, or without.
+    pub fn turn(&mut self, data: bool) -> Dur {
+        let turn = &self.turns[usize::from(data)];
+        turn.as_ref().map_or(Dur::ZERO, |turn| turn.at(self.turn_stream.uniform()))
     }
     /// When a host does what it would do at `at`.
     pub fn awake_at(&self, at: Time) -> Time {
@@ -134,6 +153,7 @@ mod tests {
         Reception::new(
             Some(lags(text)),
             Some(lags("1e-9:7us,1:7us")),
+            [Some(lags("1e-9:3us,1:3us")), Some(lags("0.25:10us,0.5:10us,0.75:50us,1:50us"))],
             Stream::new(1, 0, Entity::Reception, 0),
         )
     }
@@ -178,9 +198,22 @@ mod tests {
     }
     #[test]
     fn a_machine_without_lags_is_never_late() {
-        let mut m = Reception::new(None, None, Stream::new(1, 0, Entity::Reception, 0));
+        let mut m = Reception::new(None, None, [None, None], Stream::new(1, 0, Entity::Reception, 0));
         let at = Time::ZERO + Dur::micros(5);
         assert_eq!((m.seen_at(at), m.awake_at(at), m.timer_at(at)), (at, at, at));
+        assert_eq!((m.turn(true), m.turn(false)), (Dur::ZERO, Dur::ZERO));
+    }
+    /// A receiver that answers at once or waits for its application; a sender that always takes as long.
+    #[test]
+    fn each_end_takes_its_own_time() {
+        let mut m = machine("1e-9:1us,1:1us");
+        let took: Vec<Dur> = (0..10_000).map(|_| m.turn(true)).collect();
+        let slow = took.iter().filter(|t| **t > Dur::micros(49)).count() as i64;
+        // Four standard deviations of a count.
+        assert!((slow - 2500).abs() < 175, "{slow}");
+        let fast = took.iter().filter(|t| **t <= Dur::micros(10)).count() as i64;
+        assert!((fast - 5000).abs() < 200, "{fast}");
+        assert!((0..100).all(|_| m.turn(false) == Dur::micros(3)));
     }
     #[test]
     fn what_is_no_distribution_is_refused() {

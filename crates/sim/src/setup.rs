@@ -80,6 +80,10 @@ pub struct Setup {
     pub receive_lag: Option<Lags>,
     /// Timers of hosts go off so much later.
     pub timer_lag: Option<Lags>,
+    /// A host takes so long for a packet with payload that has arrived, one packet at a time.
+    pub receiver_turn: Option<Lags>,
+    /// And so long for one without, such as an ACK.
+    pub sender_turn: Option<Lags>,
     /// A host takes so long for every packet that has arrived, one at a time, before its transport sees it.
     pub processing: Dur,
     /// How much of one connection may stand in its own host's port; `None` = any amount.
@@ -139,8 +143,13 @@ impl Setup {
     /// What reaches a host reaches its transport at once.
     pub fn receives_at_once(&self) -> bool {
         [self.receive_delay, self.receive_jitter, self.processing] == [Dur::ZERO; 3]
-            && self.receive_lag.is_none()
-            && self.timer_lag.is_none()
+            && !self.noise_of_one_machine()
+    }
+    /// Hosts see what reaches them, or do what they do, later by a distribution.
+    pub fn noise_of_one_machine(&self) -> bool {
+        [&self.receive_lag, &self.timer_lag, &self.receiver_turn, &self.sender_turn]
+            .iter()
+            .any(|l| l.is_some())
     }
     /// The first link on which a packet would be longer under way than the event keys of this network can say.
     pub fn too_long(&self) -> Option<TooLong> {

@@ -1,5 +1,5 @@
-//! Guards: the keys of hosts, `nic`, `nic_order`, `receive_delay`, `receive_jitter`, `receive_lag`, `timer_lag` and `processing_delay`, do what they say, to the
-//! picosecond where that can be worked out by hand; and are refused or named where they cannot apply.
+//! Guards: the keys of hosts, `nic`, `nic_order`, `receive_delay`, `receive_jitter`, `receive_lag`, `timer_lag`, `receiver_turn`,
+//! `sender_turn` and `processing_delay`, do what they say, to the picosecond where that can be worked out by hand; and are refused or named where they cannot apply.
 
 use penstock_sim::document::resolve;
 use penstock_sim::engine::Progress;
@@ -94,6 +94,22 @@ fn a_host_handles_one_packet_after_the_other() {
     same(&times(&run("dcqcn", 1, "processing_delay = \"1us\"")), &[plain + 2.0]);
     same(&times(&run("dcqcn", 1, "processing_delay = \"1us\"\nreceive_delay = \"3us\"")), &[plain + 8.0]);
 }
+/// Data take a receiver's time, the ACK a sender's.
+#[test]
+fn each_end_takes_its_own_time() {
+    let plain = 100.0 * P + P + 4.0 + 2.0 * ACK;
+    let both = |data: &str, ack: &str| {
+        let turn = |key: &str, us: &str| format!("{key}_turn = \"1e-9:{us},1:{us}\"\n");
+        times(&run("dcqcn", 1, &(turn("receiver", data) + &turn("sender", ack))))
+    };
+    same(&both("1us", "0s"), &[plain + 1.0]);
+    same(&both("0s", "500ns"), &[plain + 0.5]);
+    same(&both("1us", "500ns"), &[plain + 1.5]);
+    same(&times(&run("dcqcn", 1, "receiver_turn = \"none\"\nsender_turn = \"none\"")), &[plain]);
+    // Data that come every 1.2032 us and take 2 us each wait; the last is done as late as with any time that all packets take.
+    let expected = 2.0 * P + 2.0 + 100.0 * 2.0 + 2.0 * ACK + 2.0;
+    same(&both("2us", "0s"), &[expected]);
+}
 #[test]
 fn a_card_asks_in_turn_or_the_first_one_first() {
     let rest = P + 4.0 + 2.0 * ACK;
@@ -144,6 +160,8 @@ fn what_cannot_apply_is_refused_or_named() {
         ("nic_order = \"fifo\"", "nic_order = \"fifo\": must be one of round-robin, strict"),
         ("receive_lag = \"0.5:1us\"", "receive_lag = \"0.5:1us\": must end with the share 1"),
         ("timer_lag = \"0.5:1us\"", "timer_lag = \"0.5:1us\": must end with the share 1"),
+        ("receiver_turn = \"5us\"", "receiver_turn = \"5us\": must be none, or SHARE:TIME"),
+        ("sender_turn = \"0.5:1us\"", "sender_turn = \"0.5:1us\": must end with the share 1"),
         ("receive_jitter = \"2s\"", "receive_jitter = \"2s\": must be"),
         ("gso = \"44\"", "gso = \"44\": needs Linux's sender"),
         ("gro = \"10us\"", "gro = \"10us\": needs Linux's sender"),

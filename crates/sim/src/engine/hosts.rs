@@ -189,6 +189,9 @@ impl Net for Wire {
     fn seen_at(&mut self, at: Time) -> Time {
         self.reception.as_mut().map_or(at, |machine| machine.seen_at(at))
     }
+    fn turn(&mut self, data: bool) -> Dur {
+        self.reception.as_mut().map_or(Dur::ZERO, |machine| machine.turn(data))
+    }
     fn awake_at(&self, at: Time) -> Time {
         self.reception.as_ref().map_or(at, |machine| machine.awake_at(at))
     }
@@ -380,7 +383,7 @@ impl Hosts {
             let mut nic = Nic::new(config, stacks);
             let noise = Stream::new(setup.seed, setup.run, Entity::Reception, list.len() as u64);
             nic.set_receive_jitter(setup.receive_jitter, noise);
-            if setup.receive_lag.is_some() || setup.timer_lag.is_some() {
+            if setup.noise_of_one_machine() {
                 nic.ask_when_seen();
             }
             list.push(Some(Host {

@@ -60,6 +60,10 @@ pub struct Common {
     pub receive_lag: Option<Lags>,
     /// Timers of hosts go off so much later.
     pub timer_lag: Option<Lags>,
+    /// A host takes so long for a packet with payload that has arrived.
+    pub receiver_turn: Option<Lags>,
+    /// And so long for one without.
+    pub sender_turn: Option<Lags>,
     /// A host takes so long for every packet that has arrived.
     pub processing_delay: Dur,
     /// Order of simultaneous events.
@@ -125,6 +129,8 @@ impl Common {
             receive_jitter: p.dur("receive_jitter"),
             receive_lag: Lags::parse("receive_lag", p.text("receive_lag"))?,
             timer_lag: Lags::parse("timer_lag", p.text("timer_lag"))?,
+            receiver_turn: Lags::parse("receiver_turn", p.text("receiver_turn"))?,
+            sender_turn: Lags::parse("sender_turn", p.text("sender_turn"))?,
             processing_delay: p.dur("processing_delay"),
             ties: if p.text("ties") == "reversed" { Ties::Reversed } else { Ties::Forward },
             sample,
@@ -272,6 +278,8 @@ impl Common {
             receive_jitter: self.receive_jitter,
             receive_lag: self.receive_lag.clone(),
             timer_lag: self.timer_lag.clone(),
+            receiver_turn: self.receiver_turn.clone(),
+            sender_turn: self.sender_turn.clone(),
             processing: self.processing_delay,
             host_queue: self.host_queue,
             seed: id.seed,

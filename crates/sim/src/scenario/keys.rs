@@ -362,6 +362,21 @@ pub const COMMON: &[ParamSpec] = &[
         "none: the papers' hosts",
     ),
     ParamSpec::new(
+        "receiver_turn",
+        Kind::Text,
+        "none",
+        "time a host takes for a packet with payload that has arrived, one at a time, by quantiles as receive_lag, each packet for itself: what a \
+         receiver takes until its ACK leaves",
+        "none: the papers' hosts",
+    ),
+    ParamSpec::new(
+        "sender_turn",
+        Kind::Text,
+        "none",
+        "the same for a packet without payload: what a sender takes from an ACK to the data that it releases",
+        "none: the papers' hosts",
+    ),
+    ParamSpec::new(
         "processing_delay",
         Kind::Duration,
         "0s",
