@@ -245,6 +245,7 @@ K_11 = figure(
         ),
     ),
     beside=S8,
+    variants=(LOUD,),
 )
 
 K_12 = figure(

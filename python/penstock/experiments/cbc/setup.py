@@ -259,18 +259,22 @@ def measurer(setting: str, beside: str = "") -> Callable[[Lab], Measurement]:
 
 
 @lru_cache
-def prober(setting: str, beside: str = "") -> Callable[[Lab, Mapping[str, Any]], Measurement]:
-    """The same at one point of the search: one run of either controller."""
+def prober(setting: str, beside: str = "", *variants: str) -> Callable[[Lab, Mapping[str, Any]], Measurement]:
+    """The same at one point of the search: one run of either controller, and of these of `VARIANTS`."""
 
     def probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
         chosen = at(settings)
         points = [
             point(s, control, chosen) for s in (setting, beside) if s for control in ("none", cbc(chosen))
         ]
+        points += [point(setting, cbc(chosen, **VARIANTS[name]), chosen) for name in variants]
         plain, control, *more = simulate(lab, points, 1)
         found = {**numbers(plain, control), "trap": _trap(_curves(plain), _curves(control))}
         if beside:
             found["beside"] = _compared(plain, control, (more[0], more[1]))
+        if variants:
+            of = more[-len(variants) :]
+            found["variants"] = {name: _variant(r) for name, r in zip(variants, of, strict=True)}
         return found
 
     return probe

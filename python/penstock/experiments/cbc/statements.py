@@ -418,8 +418,17 @@ def _causes(claims: tuple[Claim, ...], beside: str) -> tuple[Cause, ...]:
 CHEAP = (S4, H8, H4)
 
 
-def figure(number: int, setting: str, quantity: str, *claims: Claim, beside: str = "") -> Row:
-    """The row of one figure: one quantity over time in one setting, compared with another where need be."""
+def figure(
+    number: int,
+    setting: str,
+    quantity: str,
+    *claims: Claim,
+    beside: str = "",
+    variants: tuple[str, ...] = (),
+) -> Row:
+    """The row of one figure: one quantity over time in one setting, compared with another where need be;
+    `variants` are those of the controller that its claims need at each point of the search.
+    """
     what = QUANTITIES[quantity][1].split(" (")[0]
 
     def drawn(m: Measurement, lab: Any) -> list[Any]:
@@ -434,7 +443,7 @@ def figure(number: int, setting: str, quantity: str, *claims: Claim, beside: str
         draw=drawn,
         causes=_causes(claims, beside),
         matters=MATTERS,
-        probe=prober(setting, beside),
+        probe=prober(setting, beside, *variants),
         cheap=setting in CHEAP,
     )
 

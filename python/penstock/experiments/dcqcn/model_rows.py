@@ -73,9 +73,14 @@ def _measure_convergence(lab: Lab) -> Measurement:
 
 
 def _probe_convergence(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    """The packets, for half the quick length; the fluid model's delay is stated and not that of links."""
+    """The packets, for half the quick length; the fluid model's delay is stated and not that of links, so at
+    each point it says the same.
+    """
     at = {**CHOSEN, **settings}
-    return {"packets": {name: _packets(lab, name, "30ms", at)[0] for name in ("strawman", "deployed")}}
+    return {
+        "gap": {name: _gap(name)[0] for name in VARIANTS},
+        "packets": {name: _packets(lab, name, "30ms", at)[0] for name in ("strawman", "deployed")},
+    }
 
 
 def _draw_convergence(m: Measurement, lab: Lab) -> list[Path]:

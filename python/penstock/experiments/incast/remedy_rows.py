@@ -125,10 +125,9 @@ def _measure_doubling(lab: Lab) -> Measurement:
 
 
 def _probe_doubling(lab: Lab, point: Mapping[str, Any]) -> Measurement:
-    """The smallest and the largest buffer, which the factor is that of."""
     given = {
         str(size): chosen(point) | {"link_delay": "100us", "rwnd": "20pkt"} | buffer(size, point)
-        for size in (SIZES[0], SIZES[-1])
+        for size in SIZES
     }
     return _doubling(curves(lab, given, FEW_96, length=SEARCHED, runs=PROBED))
 
@@ -332,9 +331,7 @@ def _floors(found: Mapping[str, Curve]) -> dict[str, Any]:
         ],
         "restored": Estimate.of(fast.per_run()[between_].min(axis=0) / best) if between_.any() else 0.0,
         "drop": Estimate.median(onsets(fast.sets, fast.servers, DROP)),
-        "means": {
-            floor: Estimate.of(overall(found[floor], start) / 1e6) for floor in FLOORS if floor in found
-        },
+        "means": {floor: Estimate.of(overall(found[floor], start) / 1e6) for floor in FLOORS},
     }
 
 
@@ -389,10 +386,8 @@ def _draw_floor(m: Measurement, lab: Lab) -> list[Path]:
 
 
 def _probe_floor(lab: Lab, point: Mapping[str, Any]) -> Measurement:
-    given = {f: chosen(point) | buffer(32, point) | {"rto_min": f} for f in (FLOORS[0], FLOORS[-1])}
-    found = _floors(curves(lab, given, (4, 8, 16, 28, 36, 40, 44, 48, 64), length=SEARCHED, runs=PROBED))
-    del found["means"]
-    return found
+    given = {f: chosen(point) | buffer(32, point) | {"rto_min": f} for f in FLOORS}
+    return _floors(curves(lab, given, (4, 8, 16, 28, 36, 40, 44, 48, 64), length=SEARCHED, runs=PROBED))
 
 
 def _no_drop(m: Measurement) -> bool:

@@ -72,30 +72,41 @@ def _around(limit: float, chosen: Mapping[str, Any]) -> dict[str, float]:
     return {"below": float(found[0]), "above": float(found[1])}
 
 
+# Control intervals (s) down to one that is "sufficiently small".
+_INTERVALS = (1e-2, 1e-3, 1e-4, 1e-5)
+
+
+def _by_interval(chosen: Mapping[str, Any], intervals: Sequence[float] = _INTERVALS) -> list[float]:
+    """The exact limit of the loop at 120 ms over (20), by control interval."""
+    tau1, tau2 = taus(chosen)
+    return [
+        rs.critical_kappa([0.12 / t], tau1=tau1, tau2=tau2) / float(rs.piqi_bound(0.12 / t))
+        for t in intervals
+    ]
+
+
 def _measure_piqi(lab: Lab) -> Measurement:
     limit = exact_limit([seconds(CHOSEN["dumbbell.rtt"])], taus(), float(CHOSEN["routers.lag"]))
     beyond = round(1.05 * limit, 3)
     duration, flows = lab.pick((600.0, 10), (200.0, 5), (30.0, 2))
     runs = _piqi(lab, CHOSEN, duration, flows, (*PAIR, beyond))
-    short = [10.0**-k for k in (2, 3, 4, 5)]
-    tau1, tau2 = taus()
-    by_interval = [
-        rs.critical_kappa([0.12 / t], tau1=tau1, tau2=tau2) / float(rs.piqi_bound(0.12 / t))
-        for t in lab.pick(short, short, short[:2])
-    ]
     return {
         "swing": swings(runs),
         "limit": limit,
         "beyond": beyond,
         "recursion": _around(limit, CHOSEN),
-        "limit by interval": by_interval,
+        "limit by interval": _by_interval(CHOSEN, lab.pick(_INTERVALS, _INTERVALS, _INTERVALS[:2])),
         "map": limit_map(lab.pick(34, 16, 4)),
         "traces": by_eta(runs, (0, 1, flows - 1)),
     }
 
 
 def _probe_piqi(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return {"swing": swings(_piqi(lab, at(settings), 150.0, 2, PAIR))}
+    chosen = at(settings)
+    return {
+        "swing": swings(_piqi(lab, chosen, 150.0, 2, PAIR)),
+        "limit by interval": _by_interval(chosen),
+    }
 
 
 def _draw_piqi(m: Measurement, lab: Lab) -> list[Path]:

@@ -49,13 +49,21 @@ def _equal(lab: Lab, chosen: Mapping[str, Any], duration: float) -> Runs:
     return dumbbell(lab, {eta: qi(eta, chosen) for eta in PAIR}, chosen["dumbbell.rtt"], duration)
 
 
+def _equal_delays() -> dict[str, Any]:
+    """The exact limit of (5) for equal delays of 1 to 100 T over (6), its extremes, and (6) at one T."""
+    delays = np.arange(1, 101)
+    limits = np.array([rs.critical_kappa([d]) for d in delays]) / rs.qi_bound(delays)
+    return {
+        "limit of (5) over (6)": [float(limits.min()), float(limits.max())],
+        "bound at D = T": float(rs.qi_bound(1)),
+    }
+
+
 def _measure_qi(lab: Lab) -> Measurement:
     duration = lab.pick(600.0, 200.0, 30.0)
     runs = _equal(lab, CHOSEN, duration)
     counted = _equal(lab, at({"routers.lag": 1}), duration)
     rtt = seconds(CHOSEN["dumbbell.rtt"])
-    delays = np.arange(1, 101)
-    limits = np.array([rs.critical_kappa([d]) for d in delays]) / rs.qi_bound(delays)
     w = np.geomspace(0.02, np.pi, 1500)
     kappa = BELOW * float(rs.qi_bound(30))
     loci = {
@@ -65,15 +73,14 @@ def _measure_qi(lab: Lab) -> Measurement:
         "swing": swings(runs),
         "one interval more": swings(counted),
         "limit": exact_limit([rtt], None, float(CHOSEN["routers.lag"])),
-        "limit of (5) over (6)": [float(limits.min()), float(limits.max())],
-        "bound at D = T": float(rs.qi_bound(1)),
+        **_equal_delays(),
         "traces": by_eta(runs, (0, 1)),
         "loci": {name: {"re": g.real, "im": g.imag} for name, g in loci.items()},
     }
 
 
 def _probe_qi(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return {"swing": swings(_equal(lab, at(settings), 150.0))}
+    return {"swing": swings(_equal(lab, at(settings), 150.0)), **_equal_delays()}
 
 
 def _draw_qi(m: Measurement, lab: Lab) -> list[Path]:
@@ -186,8 +193,11 @@ def _measure_unlike(lab: Lab) -> Measurement:
 
 
 def _probe_unlike(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    chosen = at(settings)
-    return _unlike_numbers(_unlike(lab, chosen, _FEW, 150.0), chosen)
+    chosen, limits = at(settings), random_sets(40)
+    return {
+        **_unlike_numbers(_unlike(lab, chosen, _FEW, 150.0), chosen),
+        "random sets": [min(limits), max(limits), len(limits)],
+    }
 
 
 def _draw_unlike(m: Measurement, lab: Lab) -> list[Path]:

@@ -247,8 +247,13 @@ def _measure_work(lab: Lab) -> Measurement:
 def _probe_work(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     protocols = {"RCP": rcp(at(settings), work="true"), "XCP": "xcp:work=true"}
     base = {"flows": 1, "warmup": "2s", "duration": "3s"}
-    found = lab.sweep([("staggered", {**base, "protocol": p}) for p in protocols.values()], keep=["series"])
-    return {"work": {name: _work(runs) for name, runs in zip(protocols, found, strict=True)}}
+    points = [("staggered", {**base, "protocol": p}) for p in (*protocols.values(), "newreno")]
+    *runs, plain = lab.sweep(points, keep=["series", "ports"])
+    named = dict(zip(protocols, runs, strict=True))
+    return {
+        "header": {name: _per_packet(r) - _per_packet(plain) for name, r in named.items()},
+        "work": {name: _work(r) for name, r in named.items()},
+    }
 
 
 _WORK = "2 additions and 2 multiplications compared to 6 additions and 3 multiplications in XCP"

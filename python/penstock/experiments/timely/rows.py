@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,35 +84,57 @@ def _bond(at: Mapping[str, Any], protocol: str, duration: str) -> Any:
     )
 
 
-WEAKER = 4
-"""What the decrease by the gradient is divided by where a cause is looked for."""
+MEAN_US, P99_US = 61.5, 116.9
+"""Round trips of table 3 with TIMELY, us."""
+NEARLY, QUARTER = 0.97, 0.25
+"""How much of the throughput is nearly all, and how near a round trip is to be."""
+
+WEAKER = {"mean": 3, "p99": 4}
+"""What the decrease by the gradient is divided by where a cause of either number is looked for."""
 
 
-def _weaker_meets(m: Measurement) -> bool:
-    """With a weaker decrease by the gradient all numbers of the table are met, as its claims judge them."""
-    weak = m["weaker"]
-    throughput, mean, p99 = (weak[key].mean for key in ("throughput", "mean", "p99"))
-    return throughput >= 0.97 and abs(mean / 61.5 - 1) <= 0.25 and abs(p99 / 116.9 - 1) <= 0.25
+def _weaker_meets(key: str, stated: float) -> Callable[[Measurement], bool]:
+    """With a weaker decrease by the gradient the throughput and this number are met, as the claims judge."""
+
+    def holds(m: Measurement) -> bool:
+        weak = m["weaker"][key]
+        return bool(weak["throughput"].mean >= NEARLY and abs(weak[key].mean / stated - 1) <= QUARTER)
+
+    return holds
 
 
 def _weaker_evidence(m: Measurement) -> str:
-    parts = ((f"beta / {WEAKER}", m["weaker"]), ("beta", m))
+    parts = [(f"beta / {by}", m["weaker"][key]) for key, by in WEAKER.items()]
     return "; ".join(
         f"{name}: {of['throughput'].mean:.3f} of the throughput, RTT {of['mean'].mean:.1f} us on the mean, "
         f"{of['p99'].mean:.1f} us at 99 %"
-        for name, of in parts
+        for name, of in (*parts, ("beta", m))
+    )
+
+
+def _weaker(key: str, words: str, stated: float, *ids: str) -> Cause:
+    """A weaker decrease meets one number of the table; the evidence has the other beside it."""
+    return Cause(
+        "the decrease by the gradient of the RTT empties the queue before the RTT comes near T_low; with "
+        f"{words} are those of the table",
+        holds=_weaker_meets(key, stated),
+        evidence=_weaker_evidence,
+        of=ids,
     )
 
 
 def _table(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dict[str, Any]:
-    weak = f"{law(at)},beta={float(at['timely.beta']) / WEAKER:g}"
-    points = [_bond(at, protocol, duration) for protocol in ("roce", law(at), weak)]
-    pfc, timely, weaker = lab.sweep(points, runs=runs, keep=("series",), derive=round_trips)
+    weak = [f"{law(at)},beta={float(at['timely.beta']) / by:g}" for by in WEAKER.values()]
+    points = [_bond(at, protocol, duration) for protocol in ("roce", law(at), *weak)]
+    pfc, timely, *weaker = lab.sweep(points, runs=runs, keep=("series",), derive=round_trips)
     return {
         "weaker": {
-            "throughput": Estimate.of(weaker.values("utilisation") / pfc.values("utilisation")),
-            "mean": Estimate.of(weaker.values("rtt_mean_us")),
-            "p99": Estimate.of(weaker.values("rtt_p99_us")),
+            key: {
+                "throughput": Estimate.of(found.values("utilisation") / pfc.values("utilisation")),
+                "mean": Estimate.of(found.values("rtt_mean_us")),
+                "p99": Estimate.of(found.values("rtt_p99_us")),
+            }
+            for key, found in zip(WEAKER, weaker, strict=True)
         },
         "throughput": Estimate.of(timely.values("utilisation") / pfc.values("utilisation")),
         "mean": Estimate.of(timely.values("rtt_mean_us")),
@@ -140,7 +162,7 @@ def _draw_table(m: Measurement, lab: Lab) -> list[Path]:
         axes[0].set(xlabel="time (ms)", ylabel="queue (KB)", title="TIMELY, ten to one", ylim=(0, None))
         names, values = ("mean", "99 %"), (m["mean"].mean, m["p99"].mean)
         axes[1].bar((0, 1), values, 0.35, color=figures.PALETTE[0], label="TIMELY")
-        axes[1].bar((0.38, 1.38), (61.5, 116.9), 0.35, color=figures.PALETTE[2], label="stated")
+        axes[1].bar((0.38, 1.38), (MEAN_US, P99_US), 0.35, color=figures.PALETTE[2], label="stated")
         axes[1].set(xticks=(0.19, 1.19), ylabel="RTT (us)", title="Table 3")
         axes[1].set_xticklabels(names)
         axes[1].legend()
@@ -158,7 +180,7 @@ TIMELY_3 = Row(
             "ratio",
             "19.4 against 19.5 Gb/s",
             "throughput",
-            at_least(0.97),
+            at_least(NEARLY),
             where=where("section 6.1, table 3"),
             why="stated 0.995; three in a hundred would still be near line rate",
         ),
@@ -178,7 +200,7 @@ TIMELY_3 = Row(
             "number",
             "61.5 us",
             "mean",
-            within(61.5, 0.25),
+            within(MEAN_US, QUARTER),
             where=where("section 6.1, table 3"),
             why="within a quarter: idle RTT and packets are open",
             unit="us",
@@ -189,7 +211,7 @@ TIMELY_3 = Row(
             "number",
             "116.9 us",
             "p99",
-            within(116.9, 0.25),
+            within(P99_US, QUARTER),
             where=where("section 6.1, table 3"),
             why="within a quarter: idle RTT and packets are open",
             unit="us",
@@ -198,13 +220,8 @@ TIMELY_3 = Row(
     measure=_measure_table,
     draw=_draw_table,
     causes=(
-        Cause(
-            "the decrease by the gradient of the RTT empties the queue before the RTT comes near T_low; with "
-            "a fourth of it all numbers of the table are met",
-            holds=_weaker_meets,
-            evidence=_weaker_evidence,
-            of=("throughput", "mean", "p99"),
-        ),
+        _weaker("mean", "a third of it the throughput and the mean RTT", MEAN_US, "throughput", "mean"),
+        _weaker("p99", "a fourth of it the throughput and the 99th percentile", P99_US, "p99"),
     ),
     matters=("network.delay", "network.buffer", "timely.segment"),
     probe=_probe_table,
