@@ -27,6 +27,8 @@ _PNG_COLOURS = 64
 _PX_PER_PT = 96 / 72
 # A space has no shape.
 _GLYPH = re.compile(r'<path id="([\w-]+)"(?: d="([^"]*)")? transform="scale\(0\.015625\)"/>')
+# A field's dots or strokes: its attributes, name and shapes.
+_HATCH = re.compile(r'<pattern([^>]*?) id="([^"]+)"([^>]*)>(.*?)</pattern>')
 # Words of a figure; tick labels are none.
 _WORD = re.compile(r"(?!.*mathdefault).*[A-Za-z]")
 
@@ -36,13 +38,14 @@ SCRIPT = Path(__file__).parent / "page" / "figures.js"
 
 
 class Sprite:
-    """The figures of one page: each gets ids of its own, all share the shapes of letters and the looks of
-    lines.
+    """The figures of one page: each gets ids of its own, all share the shapes of letters, hatches and the
+    looks of lines.
     """
 
     def __init__(self) -> None:
         self._shapes: dict[str, str] = {}
         self._looks: dict[str, str] = {}
+        self._hatches: dict[str, str] = {}
         self._figures = 0
         self._series: dict[str, str] = {}
 
@@ -72,6 +75,7 @@ class Sprite:
             for shape, name in self._shapes.items()
         )
         hidden = 'width="0" height="0" style="position:absolute" aria-hidden="true"'
+        shapes += "".join(drawn.replace("@", f' id="{name}"', 1) for drawn, name in self._hatches.items())
         looks = "".join(f".{name}{{{look}}}" for look, name in self._looks.items())
         looks = f"<style>{looks}</style>" if looks else ""
         found = f"<svg {hidden}>{looks}<defs>{shapes}</defs></svg>" if shapes else ""
@@ -91,6 +95,16 @@ class Sprite:
     def _look(self, style: re.Match[str]) -> str:
         """A style as a class of the page."""
         return f' class="{self._looks.setdefault(style[1], f"k{len(self._looks)}")}"'
+
+    def _taken(self, text: str) -> list[tuple[str, str]]:
+        """Hatches of a figure, which others may have as well: their names there and on the page."""
+        found = []
+        for before, name, after, inside in _HATCH.findall(text):
+            inside = re.sub(re.escape(INK), "currentColor", inside, flags=re.IGNORECASE)
+            inside = re.sub(r' style="([^"]+)"', self._look, inside)
+            drawn = f"<pattern{before}@{after}>{inside}</pattern>"
+            found.append((name, self._hatches.setdefault(drawn, f"h{len(self._hatches)}")))
+        return found
 
     def _small(self, text: str, prefix: str, label: str) -> str:
         text = text[text.index("<svg") :]
@@ -118,6 +132,9 @@ class Sprite:
         text = re.sub(r"<g>((?:<use [^>]*/>)+)</g>", _hoisted, text)
         # A letter's place in its line, in hundredths of the letters' height.
         text = re.sub(r' transform="translate\(([\d.]+) 0\)"/>', lambda m: f' x="{_short(m[1], 0)}"/>', text)
+        for name, shared in self._taken(text):
+            text = text.replace(f"url(#{name})", f"url(={shared})")
+        text = _HATCH.sub("", text).replace("<defs></defs>", "")
         used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text))
         kept = {a or b for a, b in used}
         text = re.sub(
@@ -126,7 +143,7 @@ class Sprite:
             text,
         )
         text = re.sub(r'href="#([^"]+)"', lambda m: f'href="#{glyphs.get(m[1], prefix + m[1])}"', text)
-        text = re.sub(r"url\(#", f"url(#{prefix}", text)
+        text = re.sub(r"url\(#", f"url(#{prefix}", text).replace("url(=", "url(#")
         for _ in range(3):  # groups within groups
             text = re.sub(r"<g(?: id=\"[^\"]*\")?></g>", "", text)
         text = re.sub(re.escape(INK), "currentColor", text, flags=re.IGNORECASE)

@@ -79,6 +79,27 @@ def test_a_figure_gets_smaller_and_stays_the_same(drawn):
     assert np.allclose([float(x) for x in re.findall(r"-?\d*\.?\d+", short)], here, atol=0.006)
 
 
+def test_figures_share_their_hatches(tmp_path):
+    paths = []
+    for i, hatch in enumerate(("..", "..", "//")):
+        with figures.style():
+            figure, (ax,) = figures.new()
+            ax.bar([0, 1], [1, 2 + i], hatch=hatch, edgecolor="white")
+        paths.append(figures.write(figure, tmp_path, f"bars{i}"))
+    sprite = svg.Sprite()
+    pages = [str(sprite.embed(path)) for path in paths]
+    shared = str(sprite.defs())
+    names = re.findall(r'<pattern[^>]* id="([^"]+)"', shared)
+    assert len(names) == 2 and not any("<pattern" in page for page in pages)
+    # Each figure's bars have the class that says which.
+    looks = {name: look for look, name in re.findall(r"\.(k\d+)\{[^}]*url\(#([^)]+)\)", shared)}
+    assert [[n for n in names if f'class="{looks[n]}"' in page] for page in pages] == [
+        names[:1],
+        names[:1],
+        names[1:],
+    ]
+
+
 def test_a_huge_figure_is_embedded_as_png(tmp_path):
     with figures.style():
         figure, (ax,) = figures.new()
