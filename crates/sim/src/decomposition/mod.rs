@@ -160,6 +160,11 @@ fn possible(setup: &Setup, plan: &str) -> Result<(), ParamError> {
     if setup.processing > Dur::ZERO {
         return refuse("works where hosts take no time for a packet: processing_delay=0s");
     }
+    if setup.noise_of_one_machine() {
+        return refuse(
+            "works where hosts are not late together: receive_lag, timer_lag, receiver_turn and sender_turn none",
+        );
+    }
     Ok(())
 }
 
