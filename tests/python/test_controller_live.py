@@ -53,7 +53,8 @@ def test_a_law_in_python_fills_the_link(compile):
         pytest.importorskip("numba", reason="Numba is not installed")
     chosen = law(f"halving_{'compiled' if compile is None else 'interpreted'}", compile)
     both = compared("long-flows", protocol=chosen(gain=2.0), **ONE)
-    kernel, packet = both.kernel[0], both.packet[0]
+    # Without the noise, with which a simulated host may clear in the window what it was handed before.
+    kernel, packet = both.kernel[0], both.noiseless[0]
     assert kernel.scenario["controllers"][0]["class"].endswith("Halving")
     assert kernel.mean("utilisation") > 0.95
     assert kernel.mean("goodput_bps") == pytest.approx(packet.mean("goodput_bps"), rel=0.05)
