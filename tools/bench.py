@@ -3,8 +3,9 @@
 A packet-hop is one packet (data or acknowledgement) delivered over one link. Each job runs in a process of
 its own, three times (the longest ones once); the table shows the fastest, which is the one least disturbed by
 the rest of the machine, and the slowest. In turn with it runs the floor (floor.rs): the least that a program
-does which moves packets over a network of the same shape and nothing else; the ratio to it says more than
-nanoseconds on a machine that is not yours. Where there are two cores, the jobs that can be divided run on two
+does which moves packets over a network of the same shape and nothing else, by a heap, by a wheel of windows
+and by a wheel per pod, of which the fastest counts; the ratio to it says more than nanoseconds on a machine
+that is not yours. Where there are two cores, the jobs that can be divided run on two
 threads too, in turn: the gain is wall time over wall time. When ns-2 is installed the same incast job runs
 there too.
 """
@@ -198,7 +199,8 @@ class Measured:
 
     costs: list[dict[str, float]]
     divided: list[dict[str, float]]
-    floor: float | None
+    #: Nanoseconds per packet-hop of each way to find the next arrival.
+    floors: dict[str, float]
 
     @property
     def gain(self) -> float | None:
@@ -220,7 +222,8 @@ def measure(number: int, with_floor: bool) -> Measured:
 
     shape = job.floor if with_floor else None
     divided = job.goal_gain is not None and (os.cpu_count() or 1) > 1
-    costs, twice, floors = [], [], []
+    costs, twice = [], []
+    floors: dict[str, float] = {}
     for _ in range(job.repeats):
         costs.append(once(1))
         if divided:
@@ -228,8 +231,20 @@ def measure(number: int, with_floor: bool) -> Measured:
         if shape is not None:
             floor = [str(FLOOR), *map(str, shape)]
             done = subprocess.run(floor, check=True, capture_output=True, text=True)
-            floors.append(float(done.stdout.split()[0]))
-    return Measured(costs, twice, min(floors, default=None))
+            for kind, spent in floor_times(done.stdout).items():
+                floors[kind] = min(spent, floors.get(kind, spent))
+    return Measured(costs, twice, floors)
+
+
+def floor_times(printed: str) -> dict[str, float]:
+    """Nanoseconds per packet-hop by way to find the next arrival, which all have moved the same.
+
+    Raises ValueError when they have not.
+    """
+    lines = [line.split() for line in printed.splitlines()]
+    if len({tuple(moved) for _, _, *moved in lines}) != 1:
+        raise ValueError(f"the floors did not move the same packets:\n{printed}")
+    return {kind: float(spent) for kind, spent, *_ in lines}
 
 
 def starts() -> dict[str, float]:
@@ -263,7 +278,9 @@ def ns2(seconds: int) -> list[float] | None:
 
 def row(job: Job, found: Measured, earlier: list[dict[str, Any]]) -> dict[str, Any]:
     """What the table says of a job."""
-    costs, floor = found.costs, found.floor
+    costs = found.costs
+    kind = min(found.floors, key=found.floors.__getitem__, default=None)
+    floor = found.floors[kind] if kind else None
     per_hop = sorted(cost["cpu_s"] * 1e9 / cost["hops"] for cost in costs)
     goal_ns = job.goal_ns
     if job.beside is not None:
@@ -274,6 +291,8 @@ def row(job: Job, found: Measured, earlier: list[dict[str, Any]]) -> dict[str, A
         "ns_per_hop": per_hop[0],
         "ns_slowest": per_hop[-1],
         "floor_ns": floor,
+        "floor_kind": kind,
+        "floors_ns": found.floors,
         "times_floor": per_hop[0] / floor if floor else None,
         "goal_ns": goal_ns,
         "hops": costs[0]["hops"],
@@ -343,14 +362,15 @@ def table(
         return "" if value is None else f"{value:,.{digits}f}"
 
     print(
-        f"{'job':<40}{'ns/hop':>8}{'slowest':>9}{'goal':>6}{'floor':>7}{'ratio':>7}"
+        f"{'job':<40}{'ns/hop':>8}{'slowest':>9}{'goal':>6}{'floor':>7} {'by':<6}{'ratio':>7}"
         f"{'hops':>14}{'us/flow':>10}{'2 cores':>9}{'peak MB':>9}{'goal':>6}"
     )
     for r in rows:
         per_flow = r["us_per_flow"] if r["goal_us_per_flow"] else None
         print(
             f"{r['job']:<40}{r['ns_per_hop']:>8.1f}{r['ns_slowest']:>9.1f}{shown(r['goal_ns'], 0):>6}"
-            f"{shown(r['floor_ns'], 1):>7}{shown(r['times_floor'], 2):>7}{r['hops']:>14,.0f}"
+            f"{shown(r['floor_ns'], 1):>7} {r['floor_kind'] or '':<6}{shown(r['times_floor'], 2):>7}"
+            f"{r['hops']:>14,.0f}"
             f"{shown(per_flow, 2):>10}{shown(r['gain'], 2):>9}{r['peak_mb']:>9.0f}{shown(r['goal_mb'], 0):>6}"
         )
     if not any(r["floor_ns"] for r in rows):

@@ -5,7 +5,9 @@
 //! `floor fat-tree K WINDOW MICROSECONDS` (100 Gb/s, 1 us per link; every host sends to another, paths drawn at random),
 //! `floor leaf-spine LxSxH WINDOW MICROSECONDS` (10 Gb/s, 1 us; the same), `floor dumbbell N WINDOW MICROSECONDS` (100 Gb/s, 3 us; N hosts on the left
 //! send to one each on the right) or `floor star N WINDOW MICROSECONDS` (1 Gb/s, 50 us per link; N hosts send to one). Prints nanoseconds per
-//! packet-hop, and packet-hops.
+//! packet-hop, packet-hops and a sum over all arrivals, for each way to find the next arrival that there is, one to a line: `heap` (a binary heap of
+//! the first packet of every port), `wheel` (every packet in the slot of its arrival's window, a slot sorted when its turn comes) and, of a fat
+//! tree, `pods` (such a wheel per pod, each worked through for as long as a link delays before the next pod is). What they move is the same.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -27,6 +29,14 @@ struct Port {
 
 /// Ports of every way, forth and back in turn; number of ports; picoseconds per byte and per link.
 type Net = (Vec<Vec<u32>>, usize, u64, u64);
+
+/// What was moved up to the end: packet-hops, and the sum of their times in picoseconds.
+type Moved = (u64, u64);
+
+/// A window of a pod is so many slots of its wheel, and a link's delay.
+const SLOTS_PER_DELAY: u64 = 32;
+/// Slots of a wheel: what arrives later goes round once more.
+const SLOTS: u64 = 1024;
 
 fn random(state: &mut u64, below: u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -96,6 +106,139 @@ fn star(n: u64) -> Net {
     ((0..n).flat_map(|i| [way(i, n), way(n, i)]).collect(), 2 * n as usize + 2, 8_000, 50_000_000)
 }
 
+/// Which pod a port of [`fat_tree`] belongs to; core switches are dealt out.
+fn pods(k: u64) -> Vec<u32> {
+    let (h, hosts) = (k / 2, k * k * k / 4);
+    let pod = |port: u64| match port / hosts {
+        5 => port % hosts / k % k,
+        _ => port % hosts / (h * h),
+    };
+    (0..6 * hosts).map(|port| pod(port) as u32).collect()
+}
+
+fn bytes(way: u32) -> u64 {
+    if way % 2 == 0 {
+        1500
+    } else {
+        40
+    }
+}
+
+/// Where a packet goes on that has arrived: as what answers it at the end of its way.
+fn onward(ways: &[Vec<u32>], way: u32, hop: u32) -> (u32, u32) {
+    match hop + 1 {
+        hop if (hop as usize) < ways[way as usize].len() => (way, hop),
+        _ => (way ^ 1, 0),
+    }
+}
+
+fn by_heap((ways, count, byte, delay): &Net, window: u64, end: u64) -> Moved {
+    let mut ports: Vec<Port> = (0..*count).map(|_| Port::default()).collect();
+    let mut heap = BinaryHeap::new();
+    let bits = usize::BITS - count.leading_zeros();
+    let offer = |ports: &mut Vec<Port>, heap: &mut BinaryHeap<Reverse<u64>>, now: u64, way: u32, hop: u32| {
+        let number = ways[way as usize][hop as usize];
+        let port = &mut ports[number as usize];
+        port.free_at = port.free_at.max(now) + byte * bytes(way);
+        let arrives = port.free_at + delay;
+        if port.ring.is_empty() {
+            heap.push(Reverse(arrives << bits | u64::from(number)));
+        }
+        port.ring.push_back(Packet { arrives, way, hop });
+    };
+    for way in (0..ways.len() as u32).step_by(2) {
+        (0..window).for_each(|_| offer(&mut ports, &mut heap, 0, way, 0));
+    }
+    let (mut hops, mut times) = (0, 0u64);
+    while let Some(&Reverse(key)) = heap.peek() {
+        let (now, number) = (key >> bits, key & ((1 << bits) - 1));
+        if now > end {
+            break;
+        }
+        let ring = &mut ports[number as usize].ring;
+        let packet = ring.pop_front().expect("it was announced");
+        match ring.front() {
+            Some(next) => *heap.peek_mut().expect("it is there") = Reverse(next.arrives << bits | number),
+            None => drop(heap.pop()),
+        }
+        (hops, times) = (hops + 1, times.wrapping_add(now));
+        let (way, hop) = onward(ways, packet.way, packet.hop);
+        offer(&mut ports, &mut heap, now, way, hop);
+    }
+    (hops, times)
+}
+
+/// A packet's arrival, in the order of arrivals: its time, the port whose link it comes by; and its way and hop.
+type Due = (u64, u32, u32, u32);
+
+/// What has yet to arrive, for each part of the network by windows of time. Memory of a slot that is through serves the next one.
+struct Wheels {
+    slots: Vec<Vec<Due>>,
+    spare: Vec<Vec<Due>>,
+    width: u64,
+}
+
+impl Wheels {
+    fn push(&mut self, part: u32, due: Due) {
+        let slot = &mut self.slots[(u64::from(part) * SLOTS + due.0 / self.width % SLOTS) as usize];
+        if slot.capacity() == 0 {
+            *slot = self.spare.pop().unwrap_or_default();
+        }
+        slot.push(due);
+    }
+    /// What arrives in a window, in order.
+    fn take(&mut self, part: u64, turn: u64) -> Vec<Due> {
+        let slot = &mut self.slots[(part * SLOTS + turn % SLOTS) as usize];
+        let until = (turn + 1) * self.width;
+        let mut due = std::mem::take(slot);
+        if due.iter().any(|due| due.0 >= until) {
+            // What is of a later round stays.
+            slot.extend(due.iter().filter(|due| due.0 >= until));
+            due.retain(|due| due.0 < until);
+        }
+        due.sort_unstable_by_key(|due| (due.0, due.1));
+        due
+    }
+}
+
+/// A wheel for each part of the network, whose ports `part` tells: a packet belongs to the part of the port by which it goes on. A part is worked
+/// through for one delay, in which nothing can come from another one.
+fn by_wheels((ways, count, byte, delay): &Net, part: &[u32], window: u64, end: u64) -> Moved {
+    let parts = u64::from(*part.iter().max().expect("there are ports")) + 1;
+    let width = delay.div_ceil(SLOTS_PER_DELAY);
+    let slots = vec![Vec::new(); (parts * SLOTS) as usize];
+    let mut wheels = Wheels { slots, spare: Vec::new(), width };
+    let mut free_at = vec![0u64; *count];
+    let offer = |wheels: &mut Wheels, free_at: &mut [u64], now: u64, way: u32, hop: u32| {
+        let number = ways[way as usize][hop as usize];
+        let free_at = &mut free_at[number as usize];
+        *free_at = (*free_at).max(now) + byte * bytes(way);
+        let (next_way, next_hop) = onward(ways, way, hop);
+        let next = ways[next_way as usize][next_hop as usize];
+        wheels.push(part[next as usize], (*free_at + delay, number, way, hop));
+    };
+    for way in (0..ways.len() as u32).step_by(2) {
+        (0..window).for_each(|_| offer(&mut wheels, &mut free_at, 0, way, 0));
+    }
+    let (mut hops, mut times) = (0, 0u64);
+    let turns = end / width + 1;
+    for first in (0..turns).step_by(SLOTS_PER_DELAY as usize) {
+        for part in 0..parts {
+            for turn in first..turns.min(first + SLOTS_PER_DELAY) {
+                let mut due = wheels.take(part, turn);
+                for &(now, _, way, hop) in due.iter().take_while(|due| due.0 <= end) {
+                    (hops, times) = (hops + 1, times.wrapping_add(now));
+                    let (way, hop) = onward(ways, way, hop);
+                    offer(&mut wheels, &mut free_at, now, way, hop);
+                }
+                due.clear();
+                wheels.spare.push(due);
+            }
+        }
+    }
+    (hops, times)
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |i: usize| args[i].parse::<u64>().expect("a whole number");
@@ -112,41 +255,15 @@ fn main() {
         other => panic!("no network {other}"),
     };
     let (window, end) = (number(2), number(3) * 1_000_000);
-    let mut ports: Vec<Port> = (0..count).map(|_| Port::default()).collect();
-    let mut heap = BinaryHeap::new();
-    let bits = usize::BITS - count.leading_zeros();
-    let offer = |ports: &mut Vec<Port>, heap: &mut BinaryHeap<Reverse<u64>>, now: u64, way: u32, hop: u32| {
-        let number = ways[way as usize][hop as usize];
-        let port = &mut ports[number as usize];
-        port.free_at = port.free_at.max(now) + byte * if way % 2 == 0 { 1500 } else { 40 };
-        let arrives = port.free_at + delay;
-        if port.ring.is_empty() {
-            heap.push(Reverse(arrives << bits | u64::from(number)));
-        }
-        port.ring.push_back(Packet { arrives, way, hop });
+    let net = (ways, count, byte, delay);
+    let run = |name: &str, work: &dyn Fn() -> Moved| {
+        let start = Instant::now();
+        let (hops, times) = work();
+        println!("{name} {:.2} {hops} {times}", start.elapsed().as_nanos() as f64 / hops as f64);
     };
-    for way in (0..ways.len() as u32).step_by(2) {
-        (0..window).for_each(|_| offer(&mut ports, &mut heap, 0, way, 0));
+    run("heap", &|| by_heap(&net, window, end));
+    run("wheel", &|| by_wheels(&net, &vec![0; count], window, end));
+    if args[0] == "fat-tree" {
+        run("pods", &|| by_wheels(&net, &pods(number(1)), window, end));
     }
-    let (start, mut hops) = (Instant::now(), 0u64);
-    while let Some(&Reverse(key)) = heap.peek() {
-        let (now, number) = (key >> bits, key & ((1 << bits) - 1));
-        if now > end {
-            break;
-        }
-        let ring = &mut ports[number as usize].ring;
-        let packet = ring.pop_front().expect("it was announced");
-        match ring.front() {
-            Some(next) => *heap.peek_mut().expect("it is there") = Reverse(next.arrives << bits | number),
-            None => drop(heap.pop()),
-        }
-        hops += 1;
-        match packet.hop as usize + 1 {
-            hop if hop < ways[packet.way as usize].len() => {
-                offer(&mut ports, &mut heap, now, packet.way, hop as u32);
-            }
-            _ => offer(&mut ports, &mut heap, now, packet.way ^ 1, 0),
-        }
-    }
-    println!("{:.2} {hops}", start.elapsed().as_nanos() as f64 / hops as f64);
 }

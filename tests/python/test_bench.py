@@ -35,21 +35,31 @@ def test_every_floor_moves_packets(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         done = subprocess.run(
             [str(bench.FLOOR), network, str(size), "10", micros], check=True, capture_output=True, text=True
         )
-        nanoseconds, hops = map(float, done.stdout.split())
-        assert nanoseconds > 0 and hops > 100, (network, size)
+        # By heap, by wheel and by pods: the same packets at the same times, or this raises.
+        kinds = {"heap", "wheel", "pods"} if network == "fat-tree" else {"heap", "wheel"}
+        times = bench.floor_times(done.stdout)
+        assert times.keys() == kinds and min(times.values()) > 0
+        assert int(done.stdout.split()[2]) > 100, (network, size)
+
+
+def test_floors_that_move_different_packets_are_refused() -> None:
+    assert bench.floor_times("heap 30.5 10 77\nwheel 20.5 10 77\n") == {"heap": 30.5, "wheel": 20.5}
+    with pytest.raises(ValueError, match="same packets"):
+        bench.floor_times("heap 30.5 10 77\nwheel 20.5 10 78\n")
 
 
 def test_a_goal_that_is_missed_is_named() -> None:
     cost = {"cpu_s": 2.0, "hops": 1e7, "threads": 1, "flows": 1000, "wall_s": 3.0, "mb": 250.0}
     job = bench.Job("a job", "incast", {}, goal_ns=100, goal_mb=200, goal_us_per_flow=3000, goal_gain=1.6)
-    slow = bench.row(job, bench.Measured([cost], [cost | {"wall_s": 2.0}], 50.0), [])
+    slow = bench.row(job, bench.Measured([cost], [cost | {"wall_s": 2.0}], {"heap": 60.0, "wheel": 50.0}), [])
     assert (slow["ns_per_hop"], slow["times_floor"], slow["us_per_flow"], slow["gain"]) == (200, 4, 2000, 1.5)
+    assert slow["floor_kind"] == "wheel"
     assert bench.missed(slow) == [
         "a job: ns_per_hop 200.00, goal 100.00",
         "a job: peak_mb 250.00, goal 200.00",
         "a job: gain 1.50, goal 1.60",
     ]
     good = cost | {"cpu_s": 0.9, "mb": 199.0}
-    assert bench.missed(bench.row(job, bench.Measured([cost, good], [good | {"wall_s": 1.0}], None), [])) == [
+    assert bench.missed(bench.row(job, bench.Measured([cost, good], [good | {"wall_s": 1.0}], {}), [])) == [
         "a job: peak_mb 250.00, goal 200.00"
     ]

@@ -201,6 +201,13 @@ impl Fabric {
         into: &mut Cell,
     ) -> (bool, Time) {
         let p = &mut self.ports[port as usize];
+        if p.serves_alone() {
+            let Some((cell, next)) = p.arrive_served_fast(now, seg, &mut self.fx) else {
+                return (false, Time::NEVER);
+            };
+            *into = cell;
+            return (true, next);
+        }
         if p.hooks & hook::SHARED == 0 {
             return p.arrive(now, seg, &mut self.fx).put(into);
         }

@@ -52,14 +52,6 @@ impl Port {
         prefetch(&self.ring);
         prefetch(&self.clear_packets);
     }
-    /// The same, and what each packet touches beside it where the port schedules.
-    #[inline]
-    pub fn prefetch_scheduling(&self) {
-        self.prefetch();
-        if let Some(served) = &self.served {
-            served.prefetch_first_lane();
-        }
-    }
     /// As [`Self::prefetch`] for a port that schedules: what says in addition who has a say, and the node.
     #[inline]
     pub fn prefetch_front(&self) {

@@ -532,7 +532,8 @@ impl Port {
             served.waiting.push(cell, now.0);
             return Some(Time::NEVER);
         }
-        let asked = self.flags & flag::ASKED != 0;
+        // Rules at dequeue alone have no say here.
+        let asked = self.flags & (flag::ASKED | flag::SILENT) == flag::ASKED;
         if asked && self.hooks & hook::TELEMETRY != 0 {
             self.write_telemetry(now.0, cell.packet, cell.bytes, seg);
         }
