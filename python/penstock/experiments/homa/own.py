@@ -31,6 +31,8 @@ W3 = [name for name in BINS if name.startswith("W3")]
 W5 = [name for name in BINS if name.startswith("W5")]
 # Racks and duration of the shorter runs with W3.
 SHORT = (3, "15ms")
+# Of the probes: a point has four runs with W3, three with W5.
+PROBE_W3, PROBE_W5, PROBE_NDP = (3, "5ms"), "100ms", "200ms"
 # NDP with less load than it is published for, beside the same numbers.
 LESS = "W5 NDP 70"
 # Bytes up to which messages of W5 are one group: a bin of 1 % has few messages in a short run.
@@ -93,7 +95,7 @@ def rules(name: str, at: Mapping[str, Any] = CHOSEN) -> Rules:
             share, size = (2927.4 / 3150.3, 2927.354) if short else (2547262 / 2686844, 1745 * 1460)
             rate = share * 10e9 / 8 / size
             more: dict[str, Any] = {"cards": True, "spread": "packet", "buffer": "375000B"}
-            return Rules(text, 1460, 40, rate, 1442, **more)
+            return Rules(text, 1460, 40, rate, 1460, **more)
         case _:
             # Data, ACK and PULL are the load; PULLs at the rate of payload.
             fifo = str(at["ndp_own.fifo"]).lower()
@@ -192,7 +194,7 @@ def _measure_w3(lab: Lab) -> Measurement:
 
 
 def _probe_w3(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _w3(lab, {**CHOSEN, **settings}, *SHORT)
+    return _w3(lab, {**CHOSEN, **settings}, *PROBE_W3)
 
 
 def _measure_w5(lab: Lab) -> Measurement:
@@ -203,8 +205,7 @@ def _measure_w5(lab: Lab) -> Measurement:
 
 
 def _probe_w5(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    # The quick run: parameters are lists, so that most simulations are found again in the lab's store.
-    lengths = {name: "400ms" if "NDP" in name else "200ms" for name in W5}
+    lengths = {name: PROBE_NDP if "NDP" in name else PROBE_W5 for name in W5}
     return _w5(lab, {**CHOSEN, **settings}, lengths)
 
 
