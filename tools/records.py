@@ -157,17 +157,18 @@ def _guess(row: ledger.Row) -> float:
 
 
 def lacking_searches(rows: Sequence[ledger.Row], spent: Mapping[str, Entry]) -> list[Work]:
-    """Rows whose parameters were not searched though a claim of them is confirmed or differs, cheapest first.
-
-    Rows whose search has some claims only are not among them: their probe does not measure the others.
+    """Rows with claims that are confirmed or differ and that were not searched, cheapest claim first; those
+    that a search had no numbers of ("unprobed") are not among them.
     """
     found = []
     for row in search.searchable(rows):
         entry = holding.document(row.paper)["rows"].get(row.id)
+        there: set[str] = set()
         if entry is not None and not holding.stale(row, entry):
-            continue
+            there = {*entry["claims"], *entry.get("unprobed", ())}
         known = pinned.load(row.paper)
-        names = [f"{row.id}/{claim.id}" for claim in row.claims if not claim.same_as]
+        lacking = [claim.id for claim in row.claims if not claim.same_as and claim.id not in there]
+        names = [f"{row.id}/{claim}" for claim in lacking]
         pins = [[known[at][name] for at in pinned.LENGTHS if name in known.get(at, {})] for name in names]
         claims = sum(not at or at[0]["verdict"] != ledger.UNDECIDED for at in pins)
         if claims:

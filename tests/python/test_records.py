@@ -120,3 +120,46 @@ def test_two_at_one_place_do_not_do_the_same(monkeypatch, tmp_path):
         assert records.fill("seeds", [row("A", measuring(1))], tmp_path / "out", 1, 1) == 0
     document = json.loads((tmp_path / "incast" / "pinned.json").read_text())
     assert document["seeds"]["full"] == {"A/x": dict.fromkeys("23", "confirmed")}
+
+
+def test_searches_lack_where_a_decided_claim_has_none(monkeypatch, pins):
+    def searched(name, **more):
+        return row(name, measuring(1), probe=lambda lab, settings: {}, matters=("a.b",), **more)
+
+    rows = [searched(name) for name in "ABCD"] + [row("E", measuring(1))]
+    pins["seconds"]["quick"] = {"A": 4.0, "B": 2.0, "C": 1.0, "D": 1.0}
+    said = {"A": "confirmed", "B": "differs", "C": "undecided", "D": "confirmed", "E": "confirmed"}
+    known = {"quick": {f"{name}/x": {"verdict": verdict} for name, verdict in said.items()}}
+    monkeypatch.setattr(pinned, "load", lambda paper: known)
+    stale, entry = {"D": False}, {"claims": {"x": {}}}
+    monkeypatch.setattr(records.holding, "document", lambda paper: {"rows": {"D": entry}})
+    monkeypatch.setattr(records.holding, "stale", lambda row, entry: stale[row.id])
+    # 110 points of half a quick row; C is undecided, D is searched, E cannot be.
+    told = [(work.name, work.seeds, work.claims, work.seconds) for work in records.lacking_searches(rows, {})]
+    assert told == [("B", (), 1, pytest.approx(110)), ("A", (), 1, pytest.approx(220))]
+    del entry["claims"]["x"]
+    assert [work.name for work in records.lacking_searches(rows, {})] == ["D", "B", "A"]
+    entry["unprobed"] = ["x"]
+    assert [work.name for work in records.lacking_searches(rows, {})] == ["B", "A"]
+    stale["D"] = True
+    assert [work.name for work in records.lacking_searches(rows, {})] == ["D", "B", "A"]
+    known["full"] = {"B/x": {"verdict": "undecided"}}
+    assert [work.name for work in records.lacking_searches(rows, {})] == ["D", "A"], "full length counts"
+
+
+def test_what_a_search_finds_is_written_beside_the_rows(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(records.selection, "folder", lambda paper: tmp_path / paper)
+    entry = {"claims": {}, "seed": 1, "points": 64, "names": [], "ranges": "", "engine": "0"}
+    monkeypatch.setattr(records.search, "search", lambda row, lab: entry)
+    work = records.Work((row("A", measuring(1)),), (), 1, 1.0)
+    records.fill_search(work, tmp_path / "out")
+    assert json.loads((tmp_path / "incast" / "holds.json").read_text())["rows"] == {"A": entry}
+
+
+def test_the_plan_names_rows_and_what_lacks(pins):
+    work = records.Work(tuple(row(name, measuring(1)) for name in ("A", "B")), (2, 3), 5, 61.4)
+    assert work.words == "A to B             seeds 2, 3       5 claims, some 61 s"
+    assert (
+        records.Work(work.rows[:1], (), 1, 9.0).words
+        == "A                  search           1 claims, some 9 s"
+    )
