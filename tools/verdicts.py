@@ -214,7 +214,7 @@ def seeded() -> str:
 def _agreed(name: str, numbers: Sequence[int]) -> str:
     cells = [name]
     for whole, claims, same in (numbers[:3], numbers[3:]):
-        cells += [str(whole), str(claims), f"{same} ({same / claims:.0%})" if claims else "-"]
+        cells += [str(whole), str(claims), f"{same} ({ledger.percent(same / claims)})" if claims else "-"]
     return "| " + " | ".join(cells) + " |"
 
 

@@ -22,6 +22,7 @@ import os
 import platform
 import re
 import tempfile
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -155,7 +156,7 @@ def writable(folder: Path, key: str = "--out") -> None:
 
 def put(path: Path, text: str) -> None:
     """Write a text file that is there either whole or not at all. Raises OSError."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         beside.write_text(text, encoding="utf-8")
         os.replace(beside, path)

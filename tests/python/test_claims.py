@@ -384,6 +384,7 @@ def test_a_search_finds_where_claims_hold_and_is_not_made_twice(paper, tmp_path)
     # nowhere, 16 between points that disagree on the first, and 6 with one parameter changed.
     assert len(CALLS) == 167 and entry["points"] == 128
     assert set(entry["claims"]) == {"high", "sure", "never"}
+    assert entry["unprobed"] == ["other"], "the probe has no number for it"
     high = entry["claims"]["high"]
     lost = high["at"].count("x")
     told = 128 - lost

@@ -10,7 +10,7 @@ import pytest
 
 from penstock import ledger
 from penstock.experiments import ndp, reps
-from penstock.experiments.homa import longer, sizes
+from penstock.experiments.homa import longer, own, sizes
 from penstock.experiments.homa import rows as homa_rows
 from penstock.experiments.homa import setup as homa_setup
 from penstock.experiments.ndp import rows as ndp_rows
@@ -229,6 +229,22 @@ def test_the_rows_of_longer_messages_hold_what_is_near_the_published_numbers():
     assert list(differing(longer.HOMA_W3, near)) == ["homa-50-tail"]
     assert differing(longer.HOMA_W5, numbers([longer.W5], -0.09)) == {}
     assert len(differing(longer.HOMA_W5, numbers([longer.W5], -0.11))) == 2
+
+
+def test_a_probe_of_the_simulators_own_rules_takes_what_it_is_given():
+    changed = {"pias_own.k": 66, "phost_own.tokens_w3": 12, "phost_own.apart": True, "ndp_own.fifo": False}
+    at = {**homa_rows.CHOSEN, **changed}
+    assert "k=99000B" in own.rules("W3 PIAS 50", at).protocol
+    assert "token_window=12,token_life=1.5,apart=true" in own.rules("W3 pHost 80", at).protocol
+    assert "token_window=5," in own.rules("W5 pHost 80", at).protocol
+    assert "fifo=false" in own.rules("W5 NDP 80", at).protocol
+    # Every parameter of a row changes one of its simulators, or how its messages are judged.
+    for row, names in ((own.HOMA_W3_OWN, own.W3), (own.HOMA_W5_OWN, own.W5)):
+        for key in row.matters:
+            value = homa_rows.CHOSEN[key]
+            other = {**homa_rows.CHOSEN, key: not value if isinstance(value, bool) else value + 1}
+            same = [own.rules(name, other) == own.rules(name) for name in names]
+            assert not all(same) or key == "ndp_own.load", key
 
 
 def test_messages_by_the_count_of_the_authors_end_with_the_arrivals():

@@ -223,6 +223,14 @@ def verdict_of(judged: Sequence[Judged]) -> str:
     return IN_PART if CONFIRMED in verdicts else DIFFERS
 
 
+def percent(share: float) -> str:
+    """A share in whole per cent; 0% and 100% are none and all, and nothing that is nearly so."""
+    text = f"{share:.0%}"
+    if text == "100%" and share < 1:
+        return ">99%"
+    return "<1%" if text == "0%" and share > 0 else text
+
+
 def show(value: Any, unit: str = "") -> str:
     """Numbers in words: an estimate with its interval, several with commas, a mapping with its names."""
     if isinstance(value, bool | np.bool_):

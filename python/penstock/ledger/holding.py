@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.ledger.claims import Row
+from penstock.ledger.claims import Row, percent
 from penstock.ledger.criteria import CONFIRMED, DIFFERS
 from penstock.ledger.selection import folder
 from penstock.ledger.space import Space, telling
@@ -109,13 +109,13 @@ def _words(entry: Mapping[str, Any], what: Mapping[str, Any], verdict: str) -> s
         return f"no result at any of {lost} points of {names}"
     space_of = f"{len(told)} points of {names}" + (f" ({lost} more have no result)" if lost else "")
     held, differs, unclear = (told.count(letter) / len(told) for letter in "cdu")
-    space_of += f", undecided in {unclear:.0%}" if unclear else ""
+    space_of += f", undecided in {percent(unclear)}" if unclear else ""
     if {verdict, chosen} == {CONFIRMED, DIFFERS}:
         at = f"at the chosen values it {'holds' if chosen == CONFIRMED else 'differs'} there"
         rule = f"; best described by {what['rule']}" if what["rule"] else ""
         return (
-            f"the search's shorter runs do not bear this out: {at}, and it holds in {held:.0%} of {space_of}"
-            f"{rule}"
+            f"the search's shorter runs do not bear this out: {at}, and it holds in {percent(held)} of "
+            f"{space_of}{rule}"
         )
     if (verdict if verdict in (CONFIRMED, DIFFERS) else chosen) == CONFIRMED:
         # The share of what was decided: an interval that was too wide speaks neither for nor against.
@@ -123,10 +123,10 @@ def _words(entry: Mapping[str, Any], what: Mapping[str, Any], verdict: str) -> s
         word = "robust" if share >= ROBUST else "selected" if share < SELECTED else "mostly"
         word = word if unclear < MOSTLY_OPEN else "open"
         rule = f"; best described by {what['rule']}" if what["rule"] and share < ROBUST else ""
-        return f"{word}: stays confirmed in {held:.0%} of {space_of}{rule}"
+        return f"{word}: stays confirmed in {percent(held)} of {space_of}{rule}"
     if held > 0:
         rule = f"holds when {what['rule']}" if what["rule"] else "holds by no simple rule"
-        return f"{rule}: {held:.0%} of {space_of}"
+        return f"{rule}: {percent(held)} of {space_of}"
     refined = what.get("refined", "")
     if "c" in refined:
         near = f"{refined.count('c')} of {len(refined)} more where it is nearest"

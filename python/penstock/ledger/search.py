@@ -76,7 +76,11 @@ def search(
         "claims": {},
     }
     for claim in row.claims:
-        if found[0] is None or not _probed(claim, found[0]):
+        if found[0] is None:
+            continue
+        if not _probed(claim, found[0]):
+            # Said, so that nobody searches again for it.
+            entry.setdefault("unprobed", []).append(claim.id)
             continue
         chosen, at = _judge(claim, found[0])[0], _letters(claim, found[1:])
         what: dict[str, Any] = {"chosen": chosen, "at": at, "rule": ""}

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from penstock.experiments.homa import picture, setup
+from penstock.experiments.homa import judged, picture, setup
 from penstock.experiments.lossless import chosen
-from penstock.ledger import Claim, Estimate, Measurement, Row, at_least
+from penstock.ledger import Claim, Measurement, Row
 from penstock.runs import Run
 
 if TYPE_CHECKING:
@@ -24,10 +21,6 @@ W3 = [name for name in BINS if name.startswith("W3")]
 W5 = "W5 Homa 80"
 # Seconds in which the published messages of W5 begin (97,570 of them), and in which the last ones end.
 ARRIVALS, AFTER = 1.9, 0.6
-WHERE = "section 5.2, the figures on slowdown by message size: their published data"
-WHY = (
-    "ten per cent of a bin's number, in 85 % of the bins: a message's place in a queue is a matter of chance"
-)
 
 
 def _middle(run: Run) -> dict[str, float]:
@@ -60,10 +53,6 @@ def _of_all(run: Run, hosts: int) -> dict[str, float]:
     }
 
 
-def _numbers(of: Any, prefix: str, count: int) -> dict[str, list[float]]:
-    return {key: [float(of.mean(f"{prefix}{key}.{i}")) for i in range(count)] for key in ("p50", "p99")}
-
-
 def _measure_w3(lab: Lab) -> Measurement:
     # Long messages need some time until there are as many as there will be: the shorter run has fewer hosts.
     racks, duration = lab.pick((setup.RACKS, "20ms"), (3, "15ms"))
@@ -76,7 +65,7 @@ def _measure_w3(lab: Lab) -> Measurement:
         points.append((network, setup.settings(CHOSEN, text, duration, traffic)))
     found = lab.sweep(points, keep=("flows", "transfers"), derive=_middle)
     return {
-        name: _numbers(runs, f"{name.split()[1]}.", len(BINS[name]))
+        name: judged.of_bins(runs, f"{name.split()[1]}.", BINS[name])
         for name, runs in zip(W3, found, strict=True)
     }
 
@@ -90,35 +79,14 @@ def _measure_w5(lab: Lab) -> Measurement:
     point = network, setup.settings(CHOSEN, text, duration, traffic)
     (found,) = lab.sweep([point], keep=("flows", "transfers"), derive=derive)
     return {
-        W5: _numbers(found, "", len(BINS[W5])),
-        "together": _numbers(found, "together.", len(BINS[W5])),
+        W5: judged.of_bins(found, "", BINS[W5]),
+        "together": judged.of_bins(found, "together.", BINS[W5]),
     }
-
-
-def near(measured: Mapping[str, Any], name: str, key: str) -> float:
-    """Share of the bins within ten per cent of the published ones."""
-    stated = np.array([one[2 if key == "p50" else 3] for one in BINS[name]])
-    return float(np.mean(np.abs(np.asarray(measured[key]) / stated - 1) <= 0.1))
 
 
 def _claims(name: str) -> tuple[Claim, Claim]:
     workload, transport, load = name.split()
-    end = f" ({workload} at {load} %)"
-    where = f"{WHERE}, {workload}"
-
-    def claim(what: str, text: str, key: str) -> Claim:
-        return Claim(
-            f"{transport.lower()}-{load}-{what}",
-            f"{transport}: {text} of slowdown by size{end}",
-            "number",
-            "published",
-            lambda m: Estimate.exact(near(m[name], name, key)),
-            at_least(0.85),
-            where=where,
-            why=WHY,
-        )
-
-    return claim("median", "medians", "p50"), claim("tail", "99th percentiles", "p99")
+    return judged.claims(transport, BINS[name], lambda m: m[name], workload=workload, load=load)
 
 
 def _draw_w3(m: Measurement, lab: Lab) -> list[Path]:

@@ -9,16 +9,16 @@ NDP (its authors' htsim) are what experiments showed (docs/validation.md).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.experiments.homa import picture, setup
+from penstock.experiments.homa import judged, picture, setup
 from penstock.experiments.homa import sizes as distributions
 from penstock.experiments.lossless import chosen
-from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, at_most, every, within
+from penstock.ledger import Cause, Claim, Measurement, Row, at_most, every, within
 from penstock.runs import Run
 
 if TYPE_CHECKING:
@@ -29,11 +29,14 @@ CHOSEN = chosen(__file__)
 BINS = setup.published("published_own.toml")
 W3 = [name for name in BINS if name.startswith("W3")]
 W5 = [name for name in BINS if name.startswith("W5")]
+# Racks and duration of the shorter runs with W3.
+SHORT = (3, "15ms")
+# Of the probes: a point has four runs with W3, three with W5.
+PROBE_W3, PROBE_W5, PROBE_NDP = (3, "5ms"), "100ms", "200ms"
 # NDP with less load than it is published for, beside the same numbers.
 LESS = "W5 NDP 70"
 # Bytes up to which messages of W5 are one group: a bin of 1 % has few messages in a short run.
 GROUPS = (9_200, 100_000, 1_000_000, 5_100_000, 40_000_000)
-WHERE = "section 5.2, the figures on slowdown by message size: their published data"
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Rules:
     spread: str | None = None
     buffer: str = "10MB"
 
+    @property
     def at(self) -> dict[str, Any]:
         """The set-up with its packets."""
         ours = {"payload": self.payload, "overhead": self.header, "cut_through": self.cut_through}
@@ -66,25 +70,27 @@ THRESHOLDS = {
 }
 
 
-def rules(name: str) -> Rules:
+def rules(name: str, at: Mapping[str, Any] = CHOSEN) -> Rules:
     """Those of "W5 PIAS 80"."""
     workload, transport, load = name.split()
-    short = workload == "W3"
+    low, short = workload.lower(), workload == "W3"
     # As many messages as with Homa's packets: payload has its share of the load.
     sizes, cdf = (np.array(column) for column in distributions.of(workload))
     mean = float(np.sum(sizes * np.diff(cdf, prepend=0.0)))
     equal = (0.887 if short else 0.898) * 10e9 / 8 / mean
     match transport:
         case "pHost":
-            tokens = "token_window=8" if short else "free=7,token_window=5"
-            text = f"phost:header=40,buffer=36864B,{tokens},apart=false"
-            return Rules(text, 1460, 40, equal, 1460, cut_through=True)
+            text = f"phost:header=40,buffer=36864B,free={at[f'phost_own.free_{low}']}"
+            text += f",token_window={at[f'phost_own.tokens_{low}']},token_life={at['phost_own.life']}"
+            text += f",apart={str(at['phost_own.apart']).lower()}"
+            return Rules(text, 1460, 40, equal, 1442, cut_through=at["phost_own.cut_through"])
         case "PIAS":
             limits = "+".join(f"{n}B" for n in THRESHOLDS[f"{workload} {load}"])
             # K = 15 packets that wait; here what is in service counts too. There, ten connections of a pair
             # of hosts are kept, in far longer runs: here so few that each has as many messages, or (W3) many.
-            text = "pias:header=40,window=7,k=24000B,rto=200us,adapt=true,dupacks=0,grow=true,alpha=0"
-            text = f"{text},kept={1 if short else 3},thresholds={limits}"
+            text = f"pias:header=40,window={at['pias_own.window']},k={1500 * at['pias_own.k']}B,rto=200us"
+            text += f",adapt=true,dupacks=0,grow=true,alpha={at['pias_own.alpha']}"
+            text += f",kept={at[f'pias_own.kept_{low}']},thresholds={limits}"
             # Payload over throughput, ACKs counted, and mean size, as stated.
             share, size = (2927.4 / 3150.3, 2927.354) if short else (2547262 / 2686844, 1745 * 1460)
             rate = share * 10e9 / 8 / size
@@ -92,18 +98,22 @@ def rules(name: str) -> Rules:
             return Rules(text, 1460, 40, rate, 1460, **more)
         case _:
             # Data, ACK and PULL are the load; PULLs at the rate of payload.
-            text = "ndp:header=64,window=7,pace=1.0427,fifo=true"
+            fifo = str(at["ndp_own.fifo"]).lower()
+            text = f"ndp:header=64,window={at['ndp_own.window']},pace=1.0427,fifo={fifo}"
             return Rules(text, 1500, 64, 10e9 / 8 / (mean / 1442 * (1564 + 2 * 64)), 1500)
 
 
-def _point(lab: Lab, name: str, racks: int, duration: str) -> tuple[Any, dict[str, Any]]:
-    workload, transport, load = name.split()
-    own = rules(name)
+def _point(
+    lab: Lab, name: str, racks: int, duration: str, at: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    workload, transport, stated = name.split()
+    own = rules(name, at)
+    load = at["ndp_own.load"] if transport == "NDP" and name != LESS else int(stated)
     network = setup.network(
-        own.at(), lab.out / transport.lower(), workload, racks, cards=own.cards, buffer=own.buffer
+        own.at, lab.out / transport.lower(), workload, racks, cards=own.cards, buffer=own.buffer
     )
-    traffic = setup.poisson(workload, int(load) / 100 * own.rate * racks * setup.RACK)
-    settings = setup.settings(own.at(), own.protocol, duration, traffic)
+    traffic = setup.poisson(workload, load / 100 * own.rate * racks * setup.RACK)
+    settings = setup.settings(own.at, own.protocol, duration, traffic)
     return network, {**settings, **({"spread": own.spread} if own.spread else {})}
 
 
@@ -111,36 +121,44 @@ def _bins_of(name: str) -> list[setup.Bin]:
     return BINS["W5 NDP 80" if name == LESS else name]
 
 
-def _name(run: Run) -> str:
-    """Which of the runs it is: loads with one protocol have the same bins."""
-    return next(name for name in BINS if rules(name).protocol == run.scenario["set"]["protocol"])
-
-
-def _found(run: Run, name: str) -> Any:
-    own = rules(name)
-    found = setup.slowdowns(own.at(), run.tables, str(run.scenario["set"]["duration"]))
-    if not name.startswith("W5"):
-        return found
+def _found(run: Run, workload: str, cut_through: bool) -> tuple[list[setup.Bin], Any]:
+    """The bins of a run, which loads share, and its messages in published sizes."""
+    protocol = str(run.scenario["set"]["protocol"])
+    name = next(
+        one for one in BINS if one.lower().startswith(f"{workload} {protocol.split(':')[0]} ".lower())
+    )
+    own, bins = replace(rules(name), cut_through=cut_through), BINS[name]
+    found = setup.slowdowns(own.at, run.tables, str(run.scenario["set"]["duration"]))
+    if workload == "W3":
+        return bins, found
     # Published sizes of W5 are whole packets, and the first bin is one packet whatever that has.
     packets = -(-found["bytes"].to_numpy() // own.payload)
-    edges = _bins_of(name)[0]
-    return found.with_columns(bytes=np.where(packets == 1, edges[1], packets * own.packet))
+    return bins, found.with_columns(bytes=np.where(packets == 1, bins[0][1], packets * own.packet))
 
 
 def _by_bin(run: Run) -> dict[str, float]:
-    name = _name(run)
-    return setup.percentiles(_found(run, name), _bins_of(name))
+    """Percentiles of each bin, by the time of a message alone with and ("cut.") without stores."""
+    both = {"": False, "cut.": True}
+    each = {start: setup.percentiles(*reversed(_found(run, "W3", cut))) for start, cut in both.items()}
+    return {f"{start}{key}": value for start, numbers in each.items() for key, value in numbers.items()}
 
 
 def _by_group(run: Run) -> dict[str, float]:
     """Of the messages of each group: median of slowdown over the published median of their bins, "p50.0",
-    ...; of the messages of all bins the share beyond the published 99th percentile of theirs, "beyond".
+    ...; of the messages of all bins the share beyond the published 99th percentile of theirs, "beyond"; both
+    by the two times of a message alone.
     """
-    name = _name(run)
-    found = _found(run, name)
+    return {
+        f"{start}{key}": value
+        for start, cut in {"": False, "cut.": True}.items()
+        for key, value in _groups_of(*_found(run, "W5", cut)).items()
+    }
+
+
+def _groups_of(bins: list[setup.Bin], found: Any) -> dict[str, float]:
     sizes, slowdown = found["bytes"].to_numpy(), found["slowdown"].to_numpy()
     over, slower, size = [], [], []
-    for lower, upper, p50, p99 in _bins_of(name):
+    for lower, upper, p50, p99 in bins:
         inside = (sizes > lower) & (sizes <= upper)
         over.append(slowdown[inside] / p50)
         slower.append(slowdown[inside] > p99)
@@ -150,33 +168,45 @@ def _by_group(run: Run) -> dict[str, float]:
     return {**medians, "beyond": float(np.mean(np.concatenate(slower)))}
 
 
-def _sweep(lab: Lab, name: str, racks: int, duration: str, derive: Any) -> Any:
-    point = _point(lab, name, racks, duration)
-    (found,) = lab.sweep([point], keep=("flows", "transfers"), derive=derive)
-    return found
+def _w3(lab: Lab, at: Mapping[str, Any], racks: int, duration: str) -> Measurement:
+    points = [_point(lab, name, racks, duration, at) for name in W3]
+    found = lab.sweep(points, keep=("flows", "transfers"), derive=_by_bin)
+    return {
+        name: judged.of_bins(runs, "cut." if rules(name, at).cut_through else "", BINS[name])
+        for name, runs in zip(W3, found, strict=True)
+    }
+
+
+def _w5(lab: Lab, at: Mapping[str, Any], lengths: Mapping[str, str]) -> Measurement:
+    points = [_point(lab, name, 3, duration, at) for name, duration in lengths.items()]
+    found = lab.sweep(points, keep=("flows", "transfers"), derive=_by_group)
+    measured = {}
+    for name, runs in zip(lengths, found, strict=True):
+        start = "cut." if rules(name, at).cut_through else ""
+        medians = [float(runs.mean(f"{start}p50.{i}")) for i in range(len(GROUPS))]
+        measured[name] = {"medians": medians, "beyond": float(runs.mean(f"{start}beyond"))}
+    return measured
 
 
 def _measure_w3(lab: Lab) -> Measurement:
-    racks, duration = lab.pick((setup.RACKS, "20ms"), (setup.RACKS, "6ms"))
-    measured = {}
-    for name in W3:
-        found = _sweep(lab, name, racks, duration, _by_bin)
-        count = len(_bins_of(name))
-        measured[name] = {
-            key: [float(found.mean(f"{key}.{i}")) for i in range(count)] for key in ("p50", "p99")
-        }
-    return measured
+    # As HOMA-W3: long messages need some time until there are as many as there will be.
+    return _w3(lab, CHOSEN, *lab.pick((setup.RACKS, "20ms"), SHORT))
+
+
+def _probe_w3(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return _w3(lab, {**CHOSEN, **settings}, *PROBE_W3)
 
 
 def _measure_w5(lab: Lab) -> Measurement:
-    measured = {}
     # NDP's numbers grow for longer than those of the others.
-    lengths = {name: lab.pick("800ms", "400ms" if "NDP" in name else "200ms") for name in (*W5, LESS)}
-    for name, duration in lengths.items():
-        found = _sweep(lab, name, 3, duration, _by_group)
-        medians = [float(found.mean(f"p50.{i}")) for i in range(len(GROUPS))]
-        measured[name] = {"medians": medians, "beyond": float(found.mean("beyond"))}
-    return measured
+    return _w5(
+        lab, CHOSEN, {name: lab.pick("800ms", "400ms" if "NDP" in name else "200ms") for name in (*W5, LESS)}
+    )
+
+
+def _probe_w5(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    lengths = {name: PROBE_NDP if "NDP" in name else PROBE_W5 for name in W5}
+    return _w5(lab, {**CHOSEN, **settings}, lengths)
 
 
 def _off(m: Measurement, name: str) -> float:
@@ -186,33 +216,15 @@ def _off(m: Measurement, name: str) -> float:
     return float(abs(np.mean(np.log(m[name]["medians"][:-1]))))
 
 
-def _near(measured: Mapping[str, Any], name: str, key: str) -> float:
-    stated = np.array([one[2 if key == "p50" else 3] for one in _bins_of(name)])
-    return float(np.mean(np.abs(np.asarray(measured[key]) / stated - 1) <= 0.1))
-
-
 def _bins(name: str) -> tuple[Claim, Claim]:
-    _, transport, load = name.split()
-
-    def claim(what: str, text: str, key: str) -> Claim:
-        return Claim(
-            f"{transport.lower()}-{load}-{what}",
-            f"{transport}: {text} of slowdown by size (W3 at {load} %)",
-            "number",
-            "published",
-            lambda m: Estimate.exact(_near(m[name], name, key)),
-            at_least(0.85),
-            where=f"{WHERE}, W3",
-            why="ten per cent of a bin's number, in 85 % of the bins",
-        )
-
-    return claim("median", "medians", "p50"), claim("tail", "99th percentiles", "p99")
+    workload, transport, load = name.split()
+    return judged.claims(transport, BINS[name], lambda m: m[name], workload=workload, load=load)
 
 
 def _groups(name: str) -> tuple[Claim, Claim]:
     transport = name.split()[1]
     low = transport.lower()
-    where = f"{WHERE}, W5"
+    where = f"{judged.WHERE}, W5: their published data"
     return (
         Claim(
             f"{low}-median",
@@ -251,6 +263,10 @@ HOMA_W3_OWN = Row(
     claims=tuple(claim for name in W3 for claim in _bins(name)),
     measure=_measure_w3,
     draw=_draw_w3,
+    matters=tuple(
+        name for name in CHOSEN if name.startswith(("phost_own.", "pias_own.")) and not name.endswith("_w5")
+    ),
+    probe=_probe_w3,
 )
 
 HOMA_W5_OWN = Row(
@@ -271,6 +287,12 @@ HOMA_W5_OWN = Row(
             of=("ndp-median", "ndp-tail"),
         ),
     ),
+    matters=tuple(
+        name
+        for name in CHOSEN
+        if name.startswith(("phost_own.", "pias_own.", "ndp_own.")) and not name.endswith("_w3")
+    ),
+    probe=_probe_w5,
 )
 
 ROWS: list[Row] = [HOMA_W3_OWN, HOMA_W5_OWN]

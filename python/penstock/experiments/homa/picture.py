@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock import figures
+from penstock.experiments.homa.judged import KEYS, Numbers
 from penstock.experiments.homa.setup import Bin
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
-
-# Percentiles by name, "p50" and "p99": a number for each bin.
-Numbers = Mapping[str, Sequence[float]]
 
 
 def draw(
@@ -33,7 +31,7 @@ def draw(
     further = {} if beside is None else beside
     with figures.style():
         figure, axes = figures.new(1, 2)
-        for ax, key, at in zip(axes, ("p50", "p99"), (2, 3), strict=True):
+        for ax, (key, at) in zip(axes, KEYS.items(), strict=True):
             colours = iter(figures.PALETTE)
             for label, numbers in found.items():
                 colour, edges = next(colours), [one[1] for one in bins[label]]

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from penstock.experiments.homa import longer, own, picture, setup
+from penstock.experiments.homa import judged, longer, own, picture, setup
 from penstock.experiments.lossless import chosen
-from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, at_most, ordered
+from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_most, ordered
 from penstock.runs import Run
 
 if TYPE_CHECKING:
@@ -23,10 +24,6 @@ BINS = setup.published()
 # has, and the experiment on them: hardly any bytes, and counted as load.
 OTHERS = {"pFabric": 1, "pHost": 3, "PIAS": 1}
 SMALL = 20
-WHERE = "section 5.2, the figures on slowdown by message size, W1 at 80 %: their published data"
-WHY = (
-    "ten per cent of a bin's number, in 85 % of the bins: a message's place in a queue is a matter of chance"
-)
 
 
 def by_size(run: Run) -> dict[str, float]:
@@ -51,10 +48,7 @@ def _slowdowns(
     found = lab.sweep(points, keep=("flows", "transfers"), derive=by_size)
     measured: dict[str, Any] = {"at": {}, "small": {}}
     for i, ((name, _, _), runs) in enumerate(zip(cases, found, strict=True)):
-        numbers = {
-            key: [float(runs.mean(f"{name}.{key}.{j}")) for j in range(len(BINS[name]))]
-            for key in ("p50", "p99")
-        }
+        numbers = judged.of_bins(runs, f"{name}.", BINS[name])
         measured["at" if i < len(transports) else "small"][name] = numbers
     return measured
 
@@ -71,43 +65,24 @@ def _measure_order(lab: Lab) -> Measurement:
     return _slowdowns(lab, CHOSEN, lab.pick("2ms", "500us"), ("Homa",), OTHERS)
 
 
-def differences(measured: Mapping[str, Any], name: str, key: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """By what a transport's numbers differ from the published ones, bin by bin, as shares of these."""
-    stated = np.array([one[2 if key == "p50" else 3] for one in BINS[name]])
-    return np.asarray(measured[name][key]) / stated - 1
-
-
-def near(measured: Mapping[str, Any], name: str, key: str) -> float:
-    """Share of the bins within ten per cent."""
-    return float(np.mean(np.abs(differences(measured, name, key)) <= 0.1))
-
-
 def _mean(m: Measurement, name: str) -> Estimate:
     """Mean over the bins of the 99th percentile, with small control packets for those where they are open."""
     return Estimate.exact(float(np.mean(m["small" if name in m["small"] else "at"][name]["p99"])))
 
 
 def _claims(name: str) -> tuple[Claim, Claim]:
-    def claim(what: str, text: str, key: str) -> Claim:
-        return Claim(
-            f"{name.lower()}-{what}",
-            f"{name}: {text} of slowdown by size",
-            "number",
-            "published",
-            lambda m: Estimate.exact(near(m["at"], name, key)),
-            at_least(0.85),
-            where=WHERE,
-            why=WHY,
-        )
+    return judged.claims(name, BINS[name], lambda m: m["at"][name], workload="W1")
 
-    return claim("median", "medians", "p50"), claim("tail", "99th percentiles", "p99")
+
+def _differences(of: Mapping[str, Any], name: str, key: str) -> NDArray[np.float64]:
+    return judged.differences(BINS[name], of[name], key)
 
 
 def _said(m: Measurement, name: str) -> str:
     """Range of the differences with control packets as chosen and small."""
     parts = []
     for size, of in ((f"{CHOSEN['control.bytes']} bytes", m["at"]), (f"{SMALL} bytes as load", m["small"])):
-        both = [differences(of, name, key) for key in ("p50", "p99")]
+        both = [_differences(of, name, key) for key in ("p50", "p99")]
         ranges = " and ".join(f"{100 * d.min():+.0f} to {100 * d.max():+.0f} %" for d in both)
         parts.append(f"{size} {ranges}")
     return "medians and 99th percentiles with control packets of " + ", of ".join(parts)
@@ -116,8 +91,8 @@ def _said(m: Measurement, name: str) -> str:
 def _halves(m: Measurement, name: str) -> bool:
     """Small control packets bring a transport's numbers to half their distance or less."""
     return all(
-        np.abs(differences(m["small"], name, key)).mean()
-        <= 0.5 * np.abs(differences(m["at"], name, key)).mean()
+        np.abs(_differences(m["small"], name, key)).mean()
+        <= 0.5 * np.abs(_differences(m["at"], name, key)).mean()
         for key in ("p50", "p99")
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from penstock import results
 from penstock.experiments.homa import sizes as distributions
 from penstock.experiments.lossless import seconds
 from penstock.models import homa
@@ -82,7 +83,8 @@ def network(
     folder.mkdir(parents=True, exist_ok=True)
     rows = [f"{scale * size:.0f},{share:.9f}" for size, share in zip(sizes, cdf, strict=True)]
     text = "\n".join(["size,cdf", *rows, ""])
-    (folder / f"homa-{workload.lower()}.csv").write_text(text, encoding="utf-8")
+    # Points of a search write it side by side.
+    results.put(folder / f"homa-{workload.lower()}.csv", text)
     net = Network(
         hosts=[f"h[0-{racks * RACK - 1}]"],
         switches=[
