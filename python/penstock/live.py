@@ -77,6 +77,12 @@ RECEIVER, SENDER = (
     {f"{end}_turn_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
     for end in ("receiver", "sender")
 )
+# For how long they go on so: correlations of successive ones and of those `FAR` apart
+# (crates/live/src/quality.rs), and packets for each.
+RECEIVER_LASTS, SENDER_LASTS = (
+    (f"{end}_turn_near", f"{end}_turn_far", f"{end}_turn_packets") for end in ("receiver", "sender")
+)
+FAR = 20
 
 
 def doctor() -> list[dict[str, Any]]:
@@ -213,8 +219,8 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     late the network's own timers are; those of hosts have been seen to be as late (docs/live.md).
     `receiver_turn`: quantiles of what a receiver takes, from handing a host data to the ACK that it sends
     next (`RECEIVER`); `sender_turn`: those of what a sender takes, from handing a host an ACK to the data
-    that it releases at once (`SENDER`; none where no ACK did). Nothing takes longer than the 99th percentile:
-    a pause is in `receive_lag`. Of each the median over the runs: the valid ones, if there are any. Without
+    that it releases at once (`SENDER`; none where no ACK did), and behind them for how long they go on so
+    (`lasting`). Nothing takes longer than the 99th percentile: a pause is in `receive_lag`. Of each the median over the runs: the valid ones, if there are any. Without
     noise where nothing was delivered.
     """
     told = [summary for summary in summaries if all(key in summary for key in (*WAKE, *RECEIVER))]
@@ -241,18 +247,41 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     return {
         "receive_lag": lag,
         "timer_lag": timer,
-        "receiver_turn": _turn(told, RECEIVER),
-        "sender_turn": _turn(told, SENDER),
+        "receiver_turn": _turn(told, RECEIVER, RECEIVER_LASTS),
+        "sender_turn": _turn(told, SENDER, SENDER_LASTS),
     }
 
 
-def _turn(summaries: Sequence[Mapping[str, float]], quantiles: Mapping[str, float]) -> str:
+def _turn(
+    summaries: Sequence[Mapping[str, float]], quantiles: Mapping[str, float], lasts: tuple[str, str, str]
+) -> str:
     told = [summary for summary in summaries if all(key in summary for key in quantiles)]
     if not told:
         return "none"
     points = [(share, min(median(s[key] for s in told), 1.0)) for key, share in quantiles.items()]
     points.append((1.0, points[-1][1]))
-    return ",".join(f"{share:.9g}:{took * 1e9:.0f}ns" for share, took in points)
+    text = ",".join(f"{share:.9g}:{took * 1e9:.0f}ns" for share, took in points)
+    told = [summary for summary in told if all(key in summary for key in lasts)]
+    if told:
+        share, packets = lasting(*(median(summary[key] for summary in told) for key in lasts))
+        text += f";{share:.6g}:{packets:.6g}" if share > 0 else ""
+    return text
+
+
+def lasting(near: float, far: float, packets: float) -> tuple[float, float]:
+    """Of turns whose successive ones have the correlation `near`, those `FAR` apart `far`, with so many
+    packets for each: the share of packets that take a kept time, and for how many it is kept in the mean.
+
+    With a share q of packets that take the kept time, and a kept time that the next turn finds kept with p,
+    turns k apart have the correlation q^2 p^k, of whatever function of them. The share is 0 where there is
+    no correlation.
+    """
+    if near <= 0:
+        return 0.0, 1.0
+    # Correlations are known to some thousandths. With p below `near`, q would be above 1.
+    kept = max((max(far, 1e-3) / near) ** (1 / (FAR - 1)), near)
+    each = min(kept ** (1 / max(packets, 1.0)), 1 - 1e-6)
+    return min((near / kept) ** 0.5, 1.0), 1 / (1 - each)
 
 
 @dataclass(frozen=True)
