@@ -74,12 +74,22 @@ impl Lags {
 }
 
 /// How long hosts take for a packet, and for how many they go on so.
+///
+/// The place of a time in its distribution is that of a standard normal deviate, the sum of two: one that a host keeps for a while and one of the
+/// packet's own (a Gaussian copula). So a time moves a little from packet to packet, as it was seen to (docs/live.md), and by much when the kept
+/// part changes, and its distribution stays what it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
     times: Lags,
-    /// The share of packets for which a host takes a time that it keeps, and for how many packets, these or others, it keeps one in the mean;
-    /// for the others, and where there is nothing here for all, each has its own.
+    /// The kept part's share of the variance, and for how many packets it is kept in the mean; without it each packet has a time of its own.
     lasts: Option<(f64, f64)>,
+}
+
+/// A standard normal deviate.
+fn normal(stream: &mut Stream) -> f64 {
+    // Box and Muller, A note on the generation of random normal deviates (1958).
+    libm::sqrt(-2.0 * libm::log(1.0 - stream.uniform()))
+        * libm::cos(core::f64::consts::TAU * stream.uniform())
 }
 
 impl Turn {
@@ -106,14 +116,16 @@ impl Turn {
             None => Ok(None),
         }
     }
-    /// The time for the next packet of a host that keeps the share `kept` of [0, 1), or none yet.
+    /// The time for the next packet of a host that keeps that deviate, or none yet.
     fn next(&self, kept: &mut Option<f64>, stream: &mut Stream) -> Dur {
         let Some((share, packets)) = self.lasts else { return self.times.at(stream.uniform()) };
-        if kept.is_none() || stream.uniform() * packets < 1.0 {
-            *kept = Some(stream.uniform());
-        }
-        let u = if stream.uniform() < share { kept.unwrap_or(0.0) } else { stream.uniform() };
-        self.times.at(u)
+        let anew = stream.uniform() * packets < 1.0;
+        let long = match *kept {
+            Some(long) if !anew => long,
+            _ => *kept.insert(normal(stream)),
+        };
+        let z = libm::sqrt(share) * long + libm::sqrt(1.0 - share) * normal(stream);
+        self.times.at(0.5 * libm::erfc(-z * core::f64::consts::FRAC_1_SQRT_2))
     }
 }
 
@@ -123,7 +135,7 @@ pub struct Reception {
     timers: Option<Lags>,
     /// What hosts take for a packet without payload, and for one with it.
     turns: [Option<Turn>; 2],
-    /// By the number of a host's port: the share of either that it keeps.
+    /// By the number of a host's port: the deviate of either that it keeps.
     kept: Vec<[Option<f64>; 2]>,
     stream: Stream,
     timer_stream: Stream,
@@ -272,12 +284,12 @@ mod tests {
         assert!((fast - 5000).abs() < 200, "{fast}");
         assert!((0..100).all(|_| m.turn(0, false) == Dur::micros(3)));
     }
-    /// 10 or 50 us, half of the packets each. With q of the packets that take the kept time, which the next packet finds kept with p, times k packets
-    /// apart have the correlation q^2 p^k, and the shares are what they were.
+    /// 10 or 50 us, half of the packets each, so the side of the median is the sign of the deviate. Two with the correlation a have signs with the correlation
+    /// 2/pi asin a (Sheppard 1899); k packets later the kept part is the same with p^k, and the halves are what they were.
     #[test]
     fn a_time_that_lasts_is_kept_by_each_host() {
-        let (q, packets) = (0.9, 50.0);
-        let text = format!("0.1:10us,0.4999:10us,0.5:50us,1:50us;{q}:{packets}");
+        let (a, packets) = (0.81, 50.0);
+        let text = format!("0.1:10us,0.4999:10us,0.5:50us,1:50us;{a}:{packets}");
         let stream = Stream::new(3, 0, Entity::Reception, 0);
         let mut m = Reception::new(None, None, [None, Some(turn(&text))], stream);
         let mut took = [Vec::new(), Vec::new()];
@@ -292,7 +304,8 @@ mod tests {
             // Four standard deviations: 400,000 packets are 8,000 kept times.
             assert!(mean(n, &|i| took[i]).abs() < 0.06, "{}", mean(n, &|i| took[i]));
             for k in [1, 40] {
-                let (found, expected) = (mean(n, &|i| took[i] * took[i + k]), q * q * 0.98f64.powi(k as i32));
+                let found = mean(n, &|i| took[i] * took[i + k]);
+                let expected = 2.0 / core::f64::consts::PI * libm::asin(a) * libm::pow(0.98, k as f64);
                 assert!((found - expected).abs() < 0.03, "{k}: {found} for {expected}");
             }
         }

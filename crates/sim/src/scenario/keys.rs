@@ -366,8 +366,8 @@ pub const COMMON: &[ParamSpec] = &[
         Kind::Text,
         "none",
         "time a host takes for a packet with payload that has arrived, by quantiles as receive_lag: what a receiver takes until its ACK leaves; what \
-         comes meanwhile is taken with it or in its own time, in order; ;SHARE:PACKETS behind it = so many packets of 1 take a time that the \
-         host keeps for so many in the mean, without it each has its own",
+         comes meanwhile is taken with it or in its own time, in order; with ;SHARE:PACKETS behind it that share of its variance (of the normal \
+         deviate at its place) lasts for so many packets of a host in the mean, without it each packet has its own",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
