@@ -1,6 +1,6 @@
 """The tables of docs/live.md: kernel sockets beside the simulation of the very same scenario (Linux, root).
 
-python tools/live_tables.py flows|incast|pairs|marks --out FILE.json [--only TEXT] [--rtt 1|20]
+python tools/live_tables.py flows|incast|pairs|marks --out FILE.json [--only TEXT] [--rtt 1|20] [--later]
 python tools/live_tables.py show --out FILE.json        # the tables of what FILE holds
 python tools/live_tables.py simulate --out FILE.json    # its simulations once more, by the present engine
 python tools/live_tables.py figure --out FILE.csv       # the points of docs/live-incast.csv, measured anew
@@ -46,6 +46,8 @@ QUALITY = (
     *live.WAKE,
     *live.RECEIVER,
     *live.SENDER,
+    *live.RECEIVER_LASTS,
+    *live.SENDER_LASTS,
     "late_windows",
     "other_cpu_cores",
     "measured_s",
@@ -277,8 +279,10 @@ def line(point: Point) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def measure(points: list[Point], out: Path, runs: int) -> None:
-    """Runs what `out` does not hold yet, until `runs` of a point are valid, and writes after every run."""
+def measure(points: list[Point], out: Path, runs: int, later: bool) -> None:
+    """Runs what `out` does not hold yet, until `runs` of a point are valid, and writes after every run;
+    `later`: leaves the simulations to `simulate`.
+    """
     done: dict[str, Point] = json.loads(out.read_text()) if out.exists() else {}
     for point in points:
         kept = done.setdefault(point["name"], {**point, "kernel": [], "simulated": []})
@@ -286,6 +290,10 @@ def measure(points: list[Point], out: Path, runs: int) -> None:
         while sum(1 for r in tried if r["valid"] == 1) < runs and len(tried) < 3 * runs:
             kept["kernel"].append(kernel(kept, len(kept["kernel"]) + 1))
             out.write_text(json.dumps(done, indent=1))
+        if later:
+            valid = sum(1 for r in tried if r["valid"] == 1)
+            print(f"{point['name']}: {valid} valid of {len(tried)}", flush=True)
+            continue
         if len(tried) > before or "noisy" not in kept:
             simulate(kept)
         out.write_text(json.dumps(done, indent=1))
@@ -346,13 +354,15 @@ def main() -> None:
         "--rtt", type=int, choices=list(BUFFERS), help="of flows: only this round trip, in ms"
     )
     parser.add_argument("--runs", type=int, default=RUNS, help="valid runs of the kernel for a point")
+    parser.add_argument("--later", action="store_true", help="kernel runs alone; `simulate` does the rest")
     options = parser.parse_args()
     if options.what == "figure":
         figure(options.out)
         return
     if options.what in GROUPS:
         points = list(flows(options.rtt) if options.what == "flows" else GROUPS[options.what]())
-        measure([p for p in points if options.only in p["name"]], options.out, options.runs)
+        chosen = [p for p in points if options.only in p["name"]]
+        measure(chosen, options.out, options.runs, options.later)
         return
     done: dict[str, Point] = json.loads(options.out.read_text())
     for point in done.values():

@@ -17,7 +17,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import NormalDist, median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +77,12 @@ RECEIVER, SENDER = (
     {f"{end}_turn_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
     for end in ("receiver", "sender")
 )
+# For how long they go on so: correlations of successive ones and of those `FAR` apart
+# (crates/live/src/quality.rs), and packets for each.
+RECEIVER_LASTS, SENDER_LASTS = (
+    (f"{end}_turn_near", f"{end}_turn_far", f"{end}_turn_packets") for end in ("receiver", "sender")
+)
+FAR = 20
 
 
 def doctor() -> list[dict[str, Any]]:
@@ -213,9 +219,9 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     late the network's own timers are; those of hosts have been seen to be as late (docs/live.md).
     `receiver_turn`: quantiles of what a receiver takes, from handing a host data to the ACK that it sends
     next (`RECEIVER`); `sender_turn`: those of what a sender takes, from handing a host an ACK to the data
-    that it releases at once (`SENDER`; none where no ACK did). Nothing takes longer than the 99th percentile:
-    a pause is in `receive_lag`. Of each the median over the runs: the valid ones, if there are any. Without
-    noise where nothing was delivered.
+    that it releases at once (`SENDER`; none where no ACK did); behind the quantiles how these last
+    (`lasting`). Nothing takes longer than the 99th percentile: a pause is in `receive_lag`. Of each the
+    median over the runs: the valid ones, if there are any. Without noise where nothing was delivered.
     """
     told = [summary for summary in summaries if all(key in summary for key in (*WAKE, *RECEIVER))]
     told = [summary for summary in told if summary["valid"] == 1] or told
@@ -241,18 +247,69 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     return {
         "receive_lag": lag,
         "timer_lag": timer,
-        "receiver_turn": _turn(told, RECEIVER),
-        "sender_turn": _turn(told, SENDER),
+        "receiver_turn": _turn(told, RECEIVER, RECEIVER_LASTS),
+        "sender_turn": _turn(told, SENDER, SENDER_LASTS),
     }
 
 
-def _turn(summaries: Sequence[Mapping[str, float]], quantiles: Mapping[str, float]) -> str:
+def _turn(
+    summaries: Sequence[Mapping[str, float]], quantiles: Mapping[str, float], lasts: tuple[str, str, str]
+) -> str:
     told = [summary for summary in summaries if all(key in summary for key in quantiles)]
     if not told:
         return "none"
     points = [(share, min(median(s[key] for s in told), 1.0)) for key, share in quantiles.items()]
     points.append((1.0, points[-1][1]))
-    return ",".join(f"{share:.9g}:{took * 1e9:.0f}ns" for share, took in points)
+    text = ",".join(f"{share:.9g}:{took * 1e9:.0f}ns" for share, took in points)
+    told = [summary for summary in told if all(key in summary for key in lasts)]
+    if told:
+        near, far, packets = (median(summary[key] for summary in told) for key in lasts)
+        share, kept = lasting(points, near, far, packets)
+        text += f";{share:.6g}:{kept:.6g}" if share > 0 else ""
+    return text
+
+
+def lasting(
+    points: Sequence[tuple[float, float]], near: float, far: float, packets: float
+) -> tuple[float, float]:
+    """Of turns with the quantiles `points`, the logarithms of successive ones having the correlation `near`
+    and of those `FAR` apart `far`, with so many packets for each: the share of the variance that lasts and
+    for how many packets it does in the mean, as `receiver_turn` takes them. The share is 0 where there is no
+    correlation.
+
+    A kept part that the next turn finds kept with p gives turns k apart the correlation f(share) p^k. With
+    the Hermite coefficients c_n of the logarithm at a normal deviate, f(a) is the sum of c_n^2 a^n over that
+    of c_n^2 (Mehler's formula).
+    """
+    if near <= 0:
+        return 0.0, 1.0
+    # Correlations are known to some thousandths. With p below `near`, f would be above 1.
+    kept = max((max(far, 1e-3) / near) ** (1 / (FAR - 1)), near)
+    each = min(kept ** (1 / max(packets, 1.0)), 1 - 1e-6)
+    wanted = min(near / kept, 1.0)
+    # Probabilists' Hermite polynomials, each over the root of n!, at the nodes of a quadrature.
+    z, weight = np.polynomial.hermite_e.hermegauss(180)
+    shares = [0.0, *(share for share, _ in points)]
+    took = [points[0][1], *(max(time, 1e-9) for _, time in points)]
+    place = np.array([NormalDist().cdf(x) for x in z])
+    log = np.interp(place, shares, np.log(np.maximum(took, 1e-9)))
+    weight = weight / weight.sum()
+    before, this, squares = np.zeros_like(z), np.ones_like(z), []
+    for n in range(60):
+        squares.append(float((weight * log * this).sum()) ** 2)
+        before, this = this, (z * this - n**0.5 * before) / (n + 1) ** 0.5
+    terms = np.array(squares[1:])
+    # What is left of the variance is in higher terms, which count for a share near 1 alone.
+    rest = max(float((weight * log**2).sum()) - squares[0] - terms.sum(), 0.0)
+    if terms.sum() <= 0:
+        return 0.0, 1.0
+    powers = np.arange(1, len(terms) + 1)
+    low, high = 0.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        found = (terms * middle**powers).sum() + rest * middle ** (len(terms) + 1)
+        low, high = (middle, high) if found < wanted * (terms.sum() + rest) else (low, middle)
+    return high, 1 / (1 - each)
 
 
 @dataclass(frozen=True)

@@ -50,9 +50,10 @@ pub trait Net {
     fn seen_at(&mut self, at: Time) -> Time {
         at
     }
-    /// How long a host takes for a packet with payload (`data`), or for one without, besides [`NicConfig::processing`]; asked by the same cards.
-    fn turn(&mut self, data: bool) -> Dur {
-        let _ = data;
+    /// How long the host with that output port takes for a packet with payload (`data`), or for one without, besides [`NicConfig::processing`]; asked by
+    /// the same cards.
+    fn turn(&mut self, port: u32, data: bool) -> Dur {
+        let _ = (port, data);
         Dur::ZERO
     }
     /// When a host does what it would do at `at`, a packet's processing or a timer; asked by the same cards.
@@ -498,8 +499,10 @@ impl<S: Stack> Nic<S> {
         let before = self.inbox.back().map_or(Time::ZERO, |last| last.0);
         let seen = net.seen_at(now + self.config.receive_delay);
         let data = net.arena().packets[cell.packet as usize].payload > 0;
-        let turn = net.turn(data);
-        let at = before.max(seen + noise) + self.config.processing + turn;
+        // A kernel's turn is no queue of its own: the interrupt and the application's read, when they come, take all that is there by then. So what
+        // comes during a packet's turn is late by its own or seen with it, and a host is behind by its longest turn at most.
+        let turn = net.turn(self.config.port, data);
+        let at = before.max(seen + noise + turn) + self.config.processing;
         self.inbox.push_back((at, *cell, at.since(now)));
     }
     #[inline]

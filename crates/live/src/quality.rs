@@ -35,9 +35,37 @@ pub struct Turns {
     /// By node.
     last: Vec<Handed>,
     /// From the last data packet that a host was handed to the ACK that it sends next.
-    pub receiver: Histogram,
+    pub receiver: Turn,
     /// From an ACK that a host was handed to the data packet that it released at once.
-    pub sender: Histogram,
+    pub sender: Turn,
+}
+
+/// How long one end takes, and for how many packets it goes on so.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// How long.
+    pub times: Histogram,
+    /// By node: the latest [`FAR`] times, by their place on the histogram's scale, and how many there were.
+    latest: Vec<([u16; FAR], usize)>,
+    /// Of each time and the one before at the same node, and of each and the one [`FAR`] before.
+    near: Pairs,
+    far: Pairs,
+    /// Packets of the kind that it takes these times for, whether or not one of them told a time.
+    handed: u64,
+}
+
+/// The second of the two distances, in times at the same node, by which times are compared.
+pub const FAR: usize = 20;
+
+/// Sums over pairs of whole numbers.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pairs {
+    n: f64,
+    x: f64,
+    y: f64,
+    xx: f64,
+    yy: f64,
+    xy: f64,
 }
 
 /// Lags of packets: virtual time of delivery to the time it happened.
@@ -110,11 +138,69 @@ impl Histogram {
     }
 }
 
+impl Pairs {
+    fn add(&mut self, x: u16, y: u16) {
+        let (x, y) = (f64::from(x), f64::from(y));
+        self.n += 1.0;
+        self.x += x;
+        self.y += y;
+        self.xx += x * x;
+        self.yy += y * y;
+        self.xy += x * y;
+    }
+    /// Their correlation; NaN where there are none, or all have the same value.
+    fn correlation(&self) -> f64 {
+        let of = |ab: f64, a: f64, b: f64| self.n * ab - a * b;
+        of(self.xy, self.x, self.y) / (of(self.xx, self.x, self.x) * of(self.yy, self.y, self.y)).sqrt()
+    }
+}
+
+impl Turn {
+    fn new(nodes: usize) -> Turn {
+        let [near, far] = [Pairs::default(); 2];
+        Turn { times: Histogram::new(), latest: vec![([0; FAR], 0); nodes], near, far, handed: 0 }
+    }
+    fn record(&mut self, node: u32, took: Dur) {
+        self.times.record(took);
+        // Times of a pause would outweigh all others; on the histogram's scale, that of their logarithm, they do not.
+        let new = Histogram::bucket(took.0 / 1000) as u16;
+        let (latest, n) = &mut self.latest[node as usize];
+        if *n >= 1 {
+            self.near.add(latest[(*n - 1) % FAR], new);
+        }
+        if *n >= FAR {
+            self.far.add(latest[*n % FAR], new);
+        }
+        latest[*n % FAR] = new;
+        *n += 1;
+    }
+    /// Correlation of the logarithms of a host's successive times.
+    pub fn near(&self) -> f64 {
+        self.near.correlation()
+    }
+    /// Of those that are [`FAR`] apart.
+    pub fn far(&self) -> f64 {
+        self.far.correlation()
+    }
+    /// Packets handed over for each time that was recorded; NaN where none was.
+    pub fn packets(&self) -> f64 {
+        if self.times.count() == 0 {
+            return f64::NAN;
+        }
+        self.handed as f64 / self.times.count() as f64
+    }
+}
+
 impl Turns {
     /// Nothing has been handed to any of `nodes`.
     pub fn new(nodes: usize) -> Turns {
-        let [receiver, sender] = [Histogram::new(), Histogram::new()];
+        let [receiver, sender] = [Turn::new(nodes), Turn::new(nodes)];
         Turns { last: vec![Handed::Nothing; nodes], receiver, sender }
+    }
+    /// A packet counts that is handed over: data, or not.
+    pub fn count(&mut self, data: bool) {
+        let turn = if data { &mut self.receiver } else { &mut self.sender };
+        turn.handed += 1;
     }
     /// A packet has been handed to `node` at `at`: data, or what released data at once, or neither.
     pub fn hand(&mut self, node: u32, at: Time, data: bool, released: bool) {
@@ -128,11 +214,11 @@ impl Turns {
     pub fn take(&mut self, node: u32) -> Handed {
         std::mem::take(&mut self.last[node as usize])
     }
-    /// The packet that was read at `now`, with payload or without, and what its host had been handed.
-    pub fn record(&mut self, handed: Handed, now: Time, payload: bool) {
+    /// The packet that was read from `node` at `now`, with payload or without, and what the host had been handed.
+    pub fn record(&mut self, node: u32, handed: Handed, now: Time, payload: bool) {
         match (handed, payload) {
-            (Handed::Data(at), false) => self.receiver.record(now.since(at)),
-            (Handed::Released(at), true) => self.sender.record(now.since(at)),
+            (Handed::Data(at), false) => self.receiver.record(node, now.since(at)),
+            (Handed::Released(at), true) => self.sender.record(node, now.since(at)),
             _ => {}
         }
     }
@@ -196,8 +282,8 @@ mod tests {
         let mut read = |node: u32, handed: &[(u64, bool, bool)], now: u64, payload: bool| {
             handed.iter().for_each(|h| turns.hand(node, at(h.0), h.1, h.2));
             let last = turns.take(node);
-            turns.record(last, at(now), payload);
-            (turns.receiver.count(), turns.sender.count())
+            turns.record(node, last, at(now), payload);
+            (turns.receiver.times.count(), turns.sender.times.count())
         };
         assert_eq!(read(1, &[(0, true, false), (120, true, false)], 160, false), (1, 0));
         assert_eq!(read(0, &[(700, false, true)], 710, true), (1, 1));
@@ -206,9 +292,30 @@ mod tests {
         assert_eq!(read(0, &[(720, false, true), (725, false, false)], 730, true), (1, 1));
         assert_eq!(read(1, &[(740, true, false)], 750, true), (1, 1));
         assert_eq!(read(0, &[(760, false, true)], 770, false), (1, 1));
-        for (found, us) in [(&turns.receiver, 40.0), (&turns.sender, 10.0)] {
+        for (found, us) in [(&turns.receiver.times, 40.0), (&turns.sender.times, 10.0)] {
             assert!((found.quantile(0.5) * 1e6 / us - 1.0).abs() < 0.02, "{}", found.quantile(0.5));
         }
+    }
+    /// Two receivers that take 16 us for ten ACKs and 64 us for ten, in turn, one ahead of the other by half of that: of successive times nine in ten are the
+    /// same, so their correlation is 0.8, and those 20 apart all are. Two data packets for each ACK.
+    #[test]
+    fn what_lasts_is_seen_at_each_node_by_itself() {
+        let at = |us: u64| Time::ZERO + Dur::micros(us);
+        let mut turns = Turns::new(2);
+        for i in 0..20_020u64 {
+            for node in 0..2 {
+                let took = if (i + 5 * u64::from(node)) / 10 % 2 == 0 { 16 } else { 64 };
+                let now = 1000 * i;
+                (0..2).for_each(|_| turns.count(true));
+                turns.hand(node, at(now), true, false);
+                let handed = turns.take(node);
+                turns.record(node, handed, at(now + took), false);
+            }
+        }
+        let found = &turns.receiver;
+        assert!((found.near() - 0.8).abs() < 1e-3 && (found.far() - 1.0).abs() < 1e-9, "{}", found.near());
+        assert_eq!(found.packets(), 2.0);
+        assert!(turns.sender.near().is_nan() && turns.sender.packets().is_nan());
     }
     /// Due at 0, 10 and 99 us and handed over at 100, 101 and 102: one wake-up. What is due then and handed over at once is another.
     #[test]

@@ -293,7 +293,7 @@ impl Switch {
             let known = wire::parse(&frame.bytes[..len]);
             frame.segment = known.unwrap_or_default();
             if let Some(s) = known.filter(|_| self.measuring) {
-                self.turns.record(handed, now, s.payload > 0);
+                self.turns.record(node, handed, now, s.payload > 0);
             }
             match known.and_then(|_| self.enter(now, node, id)) {
                 Some(way) => {
@@ -484,6 +484,7 @@ impl Switch {
         let now = self.clock.now();
         if self.measuring {
             self.lag.record(at, now);
+            self.turns.count(s.payload > 0);
         }
         let taken = device.is_some_and(|d| sys::write(d, &frame.bytes[..frame.len]));
         // The kernel handles an ACK within this write: what it releases at once is there now.

@@ -6,6 +6,8 @@
 //! nothing: a pause is one event, not one per packet. So the lags of all packets are shorter than those that are drawn, and hosts are late
 //! together. When it is late by a millisecond their timers wait as well, those of pacing too. Besides that, and each for itself, timers go
 //! off as late as `timer_lag` has it. And what a host is handed it takes some time for: `receiver_turn` for data, `sender_turn` for the rest.
+//! A kernel goes on as it is for a while, answering within an interrupt or when its application reads, so a host's time may be kept for the
+//! packets that come next.
 
 use crate::setup::Setup;
 use penstock_core::params::quantity;
@@ -71,12 +73,70 @@ impl Lags {
     }
 }
 
+/// How long hosts take for a packet, and for how many they go on so.
+///
+/// The place of a time in its distribution is that of a standard normal deviate, the sum of two: one that a host keeps for a while and one of the
+/// packet's own (a Gaussian copula). So a time moves a little from packet to packet, as it was seen to (docs/live.md), and by much when the kept
+/// part changes, and its distribution stays what it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    times: Lags,
+    /// The kept part's share of the variance, and for how many packets it is kept in the mean; without it each packet has a time of its own.
+    lasts: Option<(f64, f64)>,
+}
+
+/// A standard normal deviate.
+fn normal(stream: &mut Stream) -> f64 {
+    // Box and Muller, A note on the generation of random normal deviates (1958).
+    libm::sqrt(-2.0 * libm::log(1.0 - stream.uniform()))
+        * libm::cos(core::f64::consts::TAU * stream.uniform())
+}
+
+impl Turn {
+    /// Reads `SHARE:TIME,SHARE:TIME,...`, or the same with `;SHARE:PACKETS` behind it, or `none`.
+    ///
+    /// # Errors
+    /// Those of [`Lags::parse`]; a share that is none, less than one packet.
+    pub fn parse(key: &str, text: &str) -> Result<Option<Turn>, ParamError> {
+        let (times, lasts) = text.split_once(';').map_or((text, None), |(times, lasts)| (times, Some(lasts)));
+        let wrong = || {
+            let rule = "must have a share above 0 and up to 1 behind the semicolon, and packets from 1 to 1e9 (0.9:120)";
+            ParamError::new(key, text, rule)
+        };
+        let read = |lasts: &str| {
+            let (share, packets) = lasts.split_once(':')?;
+            let number = |text| quantity(text).filter(|found| found.1.is_empty()).map(|found| found.0);
+            let (share, packets) = (number(share)?, number(packets)?);
+            (share > 0.0 && share <= 1.0 && (1.0..=1e9).contains(&packets)).then_some((share, packets))
+        };
+        let lasts = lasts.map(|lasts| read(lasts).ok_or_else(wrong)).transpose()?;
+        match Lags::parse(key, times)? {
+            Some(times) => Ok(Some(Turn { times, lasts })),
+            None if lasts.is_some() => Err(wrong()),
+            None => Ok(None),
+        }
+    }
+    /// The time for the next packet of a host that keeps that deviate, or none yet.
+    fn next(&self, kept: &mut Option<f64>, stream: &mut Stream) -> Dur {
+        let Some((share, packets)) = self.lasts else { return self.times.at(stream.uniform()) };
+        let anew = stream.uniform() * packets < 1.0;
+        let long = match *kept {
+            Some(long) if !anew => long,
+            _ => *kept.insert(normal(stream)),
+        };
+        let z = libm::sqrt(share) * long + libm::sqrt(1.0 - share) * normal(stream);
+        self.times.at(0.5 * libm::erfc(-z * core::f64::consts::FRAC_1_SQRT_2))
+    }
+}
+
 /// The machine that the hosts of a run share.
 pub struct Reception {
     lags: Option<Lags>,
     timers: Option<Lags>,
     /// What hosts take for a packet without payload, and for one with it.
-    turns: [Option<Lags>; 2],
+    turns: [Option<Turn>; 2],
+    /// By the number of a host's port: the deviate of either that it keeps.
+    kept: Vec<[Option<f64>; 2]>,
     stream: Stream,
     timer_stream: Stream,
     turn_stream: Stream,
@@ -91,13 +151,14 @@ impl Reception {
     pub fn new(
         lags: Option<Lags>,
         timers: Option<Lags>,
-        turns: [Option<Lags>; 2],
+        turns: [Option<Turn>; 2],
         stream: Stream,
     ) -> Reception {
         Reception {
             lags,
             timers,
             turns,
+            kept: Vec::new(),
             timer_stream: stream.split(1),
             turn_stream: stream.split(2),
             stream,
@@ -131,10 +192,15 @@ impl Reception {
     pub fn timer_at(&mut self, at: Time) -> Time {
         self.timers.as_ref().map_or(at, |lags| at + lags.at(self.timer_stream.uniform()))
     }
-    /// How long a host takes for a packet with payload, or without.
-    pub fn turn(&mut self, data: bool) -> Dur {
-        let turn = &self.turns[usize::from(data)];
-        turn.as_ref().map_or(Dur::ZERO, |turn| turn.at(self.turn_stream.uniform()))
+    /// How long the host with that port takes for a packet with payload, or without.
+    pub fn turn(&mut self, port: u32, data: bool) -> Dur {
+        let kind = usize::from(data);
+        let Some(turn) = &self.turns[kind] else { return Dur::ZERO };
+        let port = port as usize;
+        if port >= self.kept.len() {
+            self.kept.resize(port + 1, [None; 2]);
+        }
+        turn.next(&mut self.kept[port][kind], &mut self.turn_stream)
     }
     /// When a host does what it would do at `at`.
     pub fn awake_at(&self, at: Time) -> Time {
@@ -149,11 +215,14 @@ mod tests {
     fn lags(text: &str) -> Lags {
         Lags::parse("receive_lag", text).unwrap().unwrap()
     }
+    fn turn(text: &str) -> Turn {
+        Turn::parse("receiver_turn", text).unwrap().unwrap()
+    }
     fn machine(text: &str) -> Reception {
         Reception::new(
             Some(lags(text)),
             Some(lags("1e-9:7us,1:7us")),
-            [Some(lags("1e-9:3us,1:3us")), Some(lags("0.25:10us,0.5:10us,0.75:50us,1:50us"))],
+            [Some(turn("1e-9:3us,1:3us")), Some(turn("0.25:10us,0.5:10us,0.75:50us,1:50us"))],
             Stream::new(1, 0, Entity::Reception, 0),
         )
     }
@@ -201,19 +270,66 @@ mod tests {
         let mut m = Reception::new(None, None, [None, None], Stream::new(1, 0, Entity::Reception, 0));
         let at = Time::ZERO + Dur::micros(5);
         assert_eq!((m.seen_at(at), m.awake_at(at), m.timer_at(at)), (at, at, at));
-        assert_eq!((m.turn(true), m.turn(false)), (Dur::ZERO, Dur::ZERO));
+        assert_eq!((m.turn(0, true), m.turn(0, false)), (Dur::ZERO, Dur::ZERO));
     }
     /// A receiver that answers at once or waits for its application; a sender that always takes as long.
     #[test]
     fn each_end_takes_its_own_time() {
         let mut m = machine("1e-9:1us,1:1us");
-        let took: Vec<Dur> = (0..10_000).map(|_| m.turn(true)).collect();
+        let took: Vec<Dur> = (0..10_000).map(|_| m.turn(0, true)).collect();
         let slow = took.iter().filter(|t| **t > Dur::micros(49)).count() as i64;
         // Four standard deviations of a count.
         assert!((slow - 2500).abs() < 175, "{slow}");
         let fast = took.iter().filter(|t| **t <= Dur::micros(10)).count() as i64;
         assert!((fast - 5000).abs() < 200, "{fast}");
-        assert!((0..100).all(|_| m.turn(false) == Dur::micros(3)));
+        assert!((0..100).all(|_| m.turn(0, false) == Dur::micros(3)));
+    }
+    /// 10 or 50 us, half of the packets each, so the side of the median is the sign of the deviate. Two with the correlation a have signs with the correlation
+    /// 2/pi asin a (Sheppard 1899); k packets later the kept part is the same with p^k, and the halves are what they were.
+    #[test]
+    fn a_time_that_lasts_is_kept_by_each_host() {
+        let (a, packets) = (0.81, 50.0);
+        let text = format!("0.1:10us,0.4999:10us,0.5:50us,1:50us;{a}:{packets}");
+        let stream = Stream::new(3, 0, Entity::Reception, 0);
+        let mut m = Reception::new(None, None, [None, Some(turn(&text))], stream);
+        let mut took = [Vec::new(), Vec::new()];
+        for _ in 0..400_000 {
+            for (host, took) in took.iter_mut().enumerate() {
+                took.push(if m.turn(7 * host as u32, true) > Dur::micros(30) { 1.0 } else { -1.0 });
+            }
+        }
+        let mean = |n: usize, at: &dyn Fn(usize) -> f64| (0..n).map(at).sum::<f64>() / n as f64;
+        let n = 400_000 - 40;
+        for took in &took {
+            // Four standard deviations: 400,000 packets are 8,000 kept times.
+            assert!(mean(n, &|i| took[i]).abs() < 0.06, "{}", mean(n, &|i| took[i]));
+            for k in [1, 40] {
+                let found = mean(n, &|i| took[i] * took[i + k]);
+                let expected = 2.0 / core::f64::consts::PI * libm::asin(a) * libm::pow(0.98, k as f64);
+                assert!((found - expected).abs() < 0.03, "{k}: {found} for {expected}");
+            }
+        }
+        let across = mean(n, &|i| took[0][i] * took[1][i]);
+        assert!(across.abs() < 0.06, "{across}");
+    }
+    #[test]
+    fn what_lasts_has_a_share_and_packets() {
+        assert_eq!(Turn::parse("sender_turn", "none").unwrap(), None);
+        for text in [
+            "1e-9:1us,1:1us;",
+            "1e-9:1us,1:1us;0.9",
+            "1e-9:1us,1:1us;0:10",
+            "1e-9:1us,1:1us;1.1:10",
+            "1e-9:1us,1:1us;0.9:0.5",
+            "1e-9:1us,1:1us;0.9:10us",
+            "1e-9:1us,1:1us;0.9:10;0.9:10",
+            "none;0.9:10",
+        ] {
+            let error = Turn::parse("sender_turn", text).unwrap_err().to_string();
+            assert!(error.contains("must have a share above 0") && error.contains("sender_turn"), "{error}");
+        }
+        let error = Turn::parse("sender_turn", "0.5:1us;0.9:10").unwrap_err().to_string();
+        assert!(error.contains("must end with the share 1"), "{error}");
     }
     #[test]
     fn what_is_no_distribution_is_refused() {

@@ -3,7 +3,7 @@
 use crate::events::{longest_flight_ps, Ties, MAX_PORTS};
 use crate::fabric_options::{build, FabricOptions, LinkChange};
 use crate::metrics::Recorder;
-use crate::reception::Lags;
+use crate::reception::{Lags, Turn};
 use crate::results::Bottleneck;
 use crate::topology::{Link, NodeKind, Topology};
 use crate::workloads::Workload;
@@ -80,10 +80,10 @@ pub struct Setup {
     pub receive_lag: Option<Lags>,
     /// Timers of hosts go off so much later.
     pub timer_lag: Option<Lags>,
-    /// A host takes so long for a packet with payload that has arrived, one packet at a time.
-    pub receiver_turn: Option<Lags>,
+    /// A host takes so long for a packet with payload that has arrived.
+    pub receiver_turn: Option<Turn>,
     /// And so long for one without, such as an ACK.
-    pub sender_turn: Option<Lags>,
+    pub sender_turn: Option<Turn>,
     /// A host takes so long for every packet that has arrived, one at a time, before its transport sees it.
     pub processing: Dur,
     /// How much of one connection may stand in its own host's port; `None` = any amount.
@@ -147,9 +147,8 @@ impl Setup {
     }
     /// Hosts see what reaches them, or do what they do, later by a distribution.
     pub fn noise_of_one_machine(&self) -> bool {
-        [&self.receive_lag, &self.timer_lag, &self.receiver_turn, &self.sender_turn]
-            .iter()
-            .any(|l| l.is_some())
+        [&self.receive_lag, &self.timer_lag].iter().any(|l| l.is_some())
+            || [&self.receiver_turn, &self.sender_turn].iter().any(|t| t.is_some())
     }
     /// The first link on which a packet would be longer under way than the event keys of this network can say.
     pub fn too_long(&self) -> Option<TooLong> {

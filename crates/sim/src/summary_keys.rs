@@ -98,6 +98,9 @@ keys! {
     RECEIVER_TURN_P75_S = "receiver_turn_p75_s", Seconds, "live: 75th percentile of the time from the last data packet that a host was handed to the ACK that it sent next";
     RECEIVER_TURN_P90_S = "receiver_turn_p90_s", Seconds, "live: 90th percentile of the time from the last data packet that a host was handed to the ACK that it sent next";
     RECEIVER_TURN_P99_S = "receiver_turn_p99_s", Seconds, "live: 99th percentile of the time from the last data packet that a host was handed to the ACK that it sent next";
+    RECEIVER_TURN_NEAR = "receiver_turn_near", One, "live: correlation of the logarithms of a host's successive receiver's turns";
+    RECEIVER_TURN_FAR = "receiver_turn_far", One, "live: correlation of the logarithms of a host's receiver's turns that are 20 apart";
+    RECEIVER_TURN_PACKETS = "receiver_turn_packets", Packets, "live: data packets that hosts were handed for each receiver's turn that was measured";
     SENDER_TURN_P1_S = "sender_turn_p1_s", Seconds, "live: 1st percentile of the time from an ACK that a host was handed to the data packet that it released at once";
     SENDER_TURN_P10_S = "sender_turn_p10_s", Seconds, "live: 10th percentile of the time from an ACK that a host was handed to the data packet that it released at once";
     SENDER_TURN_P25_S = "sender_turn_p25_s", Seconds, "live: 25th percentile of the time from an ACK that a host was handed to the data packet that it released at once";
@@ -105,6 +108,9 @@ keys! {
     SENDER_TURN_P75_S = "sender_turn_p75_s", Seconds, "live: 75th percentile of the time from an ACK that a host was handed to the data packet that it released at once";
     SENDER_TURN_P90_S = "sender_turn_p90_s", Seconds, "live: 90th percentile of the time from an ACK that a host was handed to the data packet that it released at once";
     SENDER_TURN_P99_S = "sender_turn_p99_s", Seconds, "live: 99th percentile of the time from an ACK that a host was handed to the data packet that it released at once";
+    SENDER_TURN_NEAR = "sender_turn_near", One, "live: correlation of the logarithms of a host's successive sender's turns";
+    SENDER_TURN_FAR = "sender_turn_far", One, "live: correlation of the logarithms of a host's sender's turns that are 20 apart";
+    SENDER_TURN_PACKETS = "sender_turn_packets", Packets, "live: ACKs that hosts were handed for each sender's turn that was measured";
     LATE_WINDOWS = "late_windows", One, "live: share of the windows of time in which the switch was late";
     TIMER_LAG_MAX_S = "timer_lag_max_s", Seconds, "live: how late the latest timer of the applications was";
     DEVICE_DROPS = "device_drops", Packets, "live: packets dropped by devices, outside the queues of the scenario";

@@ -189,8 +189,8 @@ impl Net for Wire {
     fn seen_at(&mut self, at: Time) -> Time {
         self.reception.as_mut().map_or(at, |machine| machine.seen_at(at))
     }
-    fn turn(&mut self, data: bool) -> Dur {
-        self.reception.as_mut().map_or(Dur::ZERO, |machine| machine.turn(data))
+    fn turn(&mut self, port: u32, data: bool) -> Dur {
+        self.reception.as_mut().map_or(Dur::ZERO, |machine| machine.turn(port, data))
     }
     fn awake_at(&self, at: Time) -> Time {
         self.reception.as_ref().map_or(at, |machine| machine.awake_at(at))

@@ -7,7 +7,7 @@ use crate::fabric_options::{FabricOptions, PacketSizes};
 use crate::folder::Folder;
 use crate::metrics::Recorder;
 use crate::notes::headers_of_short_flows;
-use crate::reception::Lags;
+use crate::reception::{Lags, Turn};
 use crate::results::{is_switch_port, Bottleneck};
 use crate::setup::{NicMode, Setup};
 use crate::topology::{LinkSpec, Topology};
@@ -61,9 +61,9 @@ pub struct Common {
     /// Timers of hosts go off so much later.
     pub timer_lag: Option<Lags>,
     /// A host takes so long for a packet with payload that has arrived.
-    pub receiver_turn: Option<Lags>,
+    pub receiver_turn: Option<Turn>,
     /// And so long for one without.
-    pub sender_turn: Option<Lags>,
+    pub sender_turn: Option<Turn>,
     /// A host takes so long for every packet that has arrived.
     pub processing_delay: Dur,
     /// Order of simultaneous events.
@@ -129,8 +129,8 @@ impl Common {
             receive_jitter: p.dur("receive_jitter"),
             receive_lag: Lags::parse("receive_lag", p.text("receive_lag"))?,
             timer_lag: Lags::parse("timer_lag", p.text("timer_lag"))?,
-            receiver_turn: Lags::parse("receiver_turn", p.text("receiver_turn"))?,
-            sender_turn: Lags::parse("sender_turn", p.text("sender_turn"))?,
+            receiver_turn: Turn::parse("receiver_turn", p.text("receiver_turn"))?,
+            sender_turn: Turn::parse("sender_turn", p.text("sender_turn"))?,
             processing_delay: p.dur("processing_delay"),
             ties: if p.text("ties") == "reversed" { Ties::Reversed } else { Ties::Forward },
             sample,

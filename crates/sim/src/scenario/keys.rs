@@ -365,8 +365,9 @@ pub const COMMON: &[ParamSpec] = &[
         "receiver_turn",
         Kind::Text,
         "none",
-        "time a host takes for a packet with payload that has arrived, one at a time, by quantiles as receive_lag, each packet for itself: what a \
-         receiver takes until its ACK leaves",
+        "time a host takes for a packet with payload that has arrived, by quantiles as receive_lag: what a receiver takes until its ACK leaves; what \
+         comes meanwhile is taken with it or in its own time, in order; with ;SHARE:PACKETS behind it that share of its variance (of the normal \
+         deviate at its place) lasts for so many packets of a host in the mean, without it each packet has its own",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
