@@ -216,6 +216,11 @@ pub trait WindowLaw: Send {
     }
     /// The only output.
     fn control(&self) -> Control;
+    /// A number that moves on whenever [`Self::control`] or [`Self::deadline`] has changed, for laws that seldom change them: they are asked for
+    /// these then, and not after every event. Zero: after every event.
+    fn changes(&self) -> u32 {
+        0
+    }
     /// A segment (SYN included) is about to leave: stamp headers. Called only when [`Self::header_len`] > 0.
     fn on_send(&mut self, now: Time, flow: &FlowView, packet: &mut Packet, header: &mut CcHeader) {
         let _ = (now, flow, packet, header);

@@ -20,7 +20,7 @@ pub mod tcp;
 pub use control::{AckRecord, Congestion, Control, FlowView, Limit, WindowLaw};
 pub use header::{CcHeader, Header};
 pub use host::{Ack, HostController, Peer, Transition};
-pub use link::{LinkController, LinkView};
+pub use link::{Departures, LinkController, LinkView, Looks};
 pub use packet::{Ecn, FlowId, Packet};
 pub use params::{Amount, Kind, ParamError, ParamSpec, Params};
 pub use quantity::{Quantity, Report, Unit};

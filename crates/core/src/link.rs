@@ -43,6 +43,36 @@ impl LinkView {
     }
 }
 
+/// What a controller looks at when packets arrive and leave: what it does without is not made ready for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Looks {
+    /// Which packets it wants to see leave.
+    pub departures: Departures,
+    /// Packet by packet: what a [`LinkView`] says beside capacity and framing, and the packet's ECN field. At its deadline it has all of the view
+    /// in any case.
+    pub totals: bool,
+}
+
+impl Looks {
+    /// All there is when packets arrive, and none of them when they leave.
+    pub const ARRIVALS: Looks = Looks { departures: Departures::None, totals: true };
+    /// All there is.
+    pub const ALL: Looks = Looks { departures: Departures::All, totals: true };
+    /// A header to be written into what travels towards a receiver, when it leaves; arrivals and their length.
+    pub const HEADERS: Looks = Looks { departures: Departures::Forward, totals: false };
+}
+
+/// Which packets a controller wants to see leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Departures {
+    /// None.
+    None,
+    /// Those that travel towards a connection's receiver ([`Packet::is_forward`]).
+    Forward,
+    /// All.
+    All,
+}
+
 /// RCP, QI/PIQI-RCP, XCP, SDC, RACS: work per packet and a periodic update.
 ///
 /// Calls come in time order. `on_departure` is called when the last bit of a packet has left.
@@ -57,9 +87,9 @@ pub trait LinkController: Send {
     fn on_departure(&mut self, now: Time, link: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
         let _ = (now, link, packet, header);
     }
-    /// True when `on_departure` does something (asked once).
-    fn wants_departures(&self) -> bool {
-        false
+    /// What it looks at (asked once).
+    fn looks(&self) -> Looks {
+        Looks::ARRIVALS
     }
     /// End of the current control interval, [`Time::NEVER`] when there is none.
     fn deadline(&self) -> Time {

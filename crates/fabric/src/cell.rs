@@ -23,7 +23,7 @@ pub struct Cell {
     pub rank: u32,
     /// Number, at the node that holds it, of the link it came in by.
     pub ingress: u16,
-    /// Bits 0..3: priority; 3: subject to timing noise; 4: has payload; 5: was trimmed.
+    /// Bits 0..3: priority; 3: subject to timing noise; 4: has payload; 5: was trimmed; 6: is an ACK.
     bits: u8,
     /// Bits 0..2: ECN; 2..8: traffic class.
     tag: u8,
@@ -34,6 +34,7 @@ const _: () = assert!(core::mem::size_of::<Cell>() == 32, "two cells fill one ca
 const NOISY: u8 = 8;
 const PAYLOAD: u8 = 16;
 const TRIMMED: u8 = 32;
+const ACK: u8 = 64;
 
 impl Cell {
     /// A cell of `bytes` on the wire for the segment in slot `packet`, of priority 0 and not ECN-capable.
@@ -48,7 +49,8 @@ impl Cell {
             packet: slot,
             bytes: segment.wire_len,
             entropy: segment.flow,
-            bits: if segment.payload > 0 { PAYLOAD | NOISY } else { 0 },
+            bits: if segment.payload > 0 { PAYLOAD | NOISY } else { 0 }
+                | if segment.is_forward() { 0 } else { ACK },
             tag: segment.class() << 2 | segment.ecn as u8,
             ..Cell::default()
         }
@@ -146,6 +148,11 @@ impl Cell {
     #[inline]
     pub fn is_trimmed(&self) -> bool {
         self.bits & TRIMMED != 0
+    }
+    /// True when it is known to travel towards its connection's sender.
+    #[inline]
+    pub fn is_ack(&self) -> bool {
+        self.bits & ACK != 0
     }
     /// Cuts the payload off: `bytes` of header remain, in `priority`.
     pub fn trim(&mut self, bytes: u32, priority: u8) {

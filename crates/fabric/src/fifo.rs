@@ -214,6 +214,14 @@ impl Port {
     #[inline(always)]
     pub(crate) fn tell_arrival<S: Segments>(&mut self, now: Time, cell: &mut Cell, seg: &mut S) {
         if self.hooks & hook::CONTROLLER != 0 {
+            if !self.extra.looks.totals {
+                let (packet, header) = seg.segment(cell.packet);
+                let extra = &mut *self.extra;
+                if let Some(c) = &mut extra.controller {
+                    c.on_arrival(now, &extra.bare, packet, header);
+                }
+                return;
+            }
             let view = self.view();
             let (packet, header) = seg.segment(cell.packet);
             packet.ecn = cell.ecn();

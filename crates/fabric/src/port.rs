@@ -13,7 +13,8 @@ use crate::served::Served;
 use crate::stats::{ClassStats, Integrals, Totals};
 use alloc::boxed::Box;
 use penstock_core::{
-    Amount, Backlog, DropCause, LinkController, LinkView, ParamError, QueueDiscipline, Stream,
+    Amount, Backlog, Departures, DropCause, LinkController, LinkView, Looks, ParamError, QueueDiscipline,
+    Stream,
 };
 use penstock_units::{Bytes, Dur, Time};
 
@@ -93,6 +94,9 @@ pub(crate) mod kind {
 /// What plain ports have not.
 pub(crate) struct Extra {
     pub controller: Option<Box<dyn LinkController>>,
+    /// What the controller looks at, and the link for one that wants no totals.
+    pub looks: Looks,
+    pub bare: LinkView,
     pub loss: Option<(f64, Stream)>,
     pub noise: Option<Noise>,
     pub held_up: Option<HeldUp>,
@@ -207,13 +211,16 @@ impl Port {
         }
         let noise = c.noise.filter(|(most, _)| *most != Dur::ZERO);
         let noise = noise.map(|(most, rng)| Noise { most, rng, left_at: 0 });
+        let looks = c.controller.as_ref().map_or(Looks::ARRIVALS, |x| x.looks());
         let extra = Extra {
             controller: c.controller,
+            looks,
+            bare: LinkView { framing: c.framing, ..LinkView::idle(c.rate) },
             loss: c.loss.filter(|(p, _)| *p > 0.0),
             noise,
             held_up: c.reorder.map(|(rule, rng)| HeldUp::new(rule, rng)),
         };
-        let departures = extra.controller.as_ref().is_some_and(|x| x.wants_departures());
+        let departures = looks.departures != Departures::None;
         let (mark_packets, mark_bytes) = match c.rule {
             Rule::Threshold(Amount::Packets(k)) => (k, u64::MAX),
             Rule::Threshold(Amount::Bytes(k)) => (u32::MAX, k),
@@ -411,11 +418,23 @@ impl Port {
         self.queue_bytes -= u64::from(bytes);
         self.ring.departing = at.wrapping_add(1);
         if SPECIAL && self.hooks & hook::DEPARTURES != 0 {
-            self.after_departure(at, seg);
+            let every = self.extra.looks.departures == Departures::All;
+            if every || !self.ring.at(at).is_ack() {
+                self.after_departure(at, seg);
+            }
         }
     }
     #[inline(never)]
     fn after_departure<S: Segments>(&mut self, at: u32, seg: &mut S) {
+        if !self.extra.looks.totals {
+            let cell = self.ring.at(at);
+            let (packet, header) = seg.segment(cell.packet);
+            let extra = &mut *self.extra;
+            if let Some(c) = &mut extra.controller {
+                c.on_departure(Time(cell.time), &extra.bare, packet, header);
+            }
+            return;
+        }
         let view = self.view();
         let cell = self.ring.at_mut(at);
         let (packet, header) = seg.segment(cell.packet);

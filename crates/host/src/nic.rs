@@ -383,7 +383,7 @@ impl<S: Stack> Nic<S> {
                 let seat = self.seats.at_mut(i);
                 seat.dry = seat.stack.ready(self.paused) <= now;
             }
-            if self.direct && self.seats.first.stack.ready(self.paused) == Time::NEVER {
+            if self.has_nothing() {
                 (self.next, self.fresh) = ((Time::NEVER, self.seats.first.stack.deadline()), true);
                 return;
             }
@@ -398,10 +398,14 @@ impl<S: Stack> Nic<S> {
             self.pull(pull, net);
         }
     }
+    /// It has one stack, below it an endless queue, and nothing to send.
+    pub fn has_nothing(&self) -> bool {
+        self.direct && self.seats.first.stack.ready(self.paused) == Time::NEVER
+    }
     /// When [`Self::wake`] is to be called; [`Time::NEVER`] = not before something else happens here.
     #[inline]
     pub fn deadline(&self) -> Time {
-        if self.direct && self.seats.first.stack.ready(self.paused) == Time::NEVER {
+        if self.has_nothing() {
             // One stack, whose deadline is all that it waits for.
             return self.seats.first.stack.deadline().max(self.timer_at);
         }

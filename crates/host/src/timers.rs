@@ -11,6 +11,9 @@ use penstock_units::Time;
 /// Bits of a key that hold the handle; 2 hold the kind and 32 the flow.
 const HANDLE_BITS: u32 = 30;
 
+/// There is no entry beside the heap: it would come at [`Time::NEVER`].
+const NONE: u128 = u128::MAX;
+
 /// The entries that somebody with deadlines has in a heap: two at most. [`Timers`] keeps some for every end, a driver for every host and
 /// every router.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +69,9 @@ struct Kept {
 /// the new one.
 #[derive(Debug)]
 pub struct Timers {
+    /// One of the entries, [`NONE`] for none: the heap has the others. Pacing takes an entry out and asks for the next at once, so it needs
+    /// the heap for nothing.
+    beside: u128,
     heap: BinaryHeap<Reverse<u128>>,
     ends: Vec<Kept>,
     /// What kind and flow are combined with: all ones turn their order round.
@@ -81,7 +87,8 @@ impl Default for Timers {
 impl Timers {
     /// No deadlines yet; `reversed` turns the order of simultaneous ones round.
     pub fn new(reversed: bool) -> Timers {
-        Timers { heap: BinaryHeap::new(), ends: Vec::new(), flip: if reversed { u64::MAX } else { 0 } }
+        let flip = if reversed { u64::MAX } else { 0 };
+        Timers { beside: NONE, heap: BinaryHeap::new(), ends: Vec::new(), flip }
     }
     /// The end of `flow` with handle `conn` wants to be called at `at` or earlier; [`Time::NEVER`] is no wish. `kind`, 0..4, only orders
     /// what comes at the same time. True when there is an entry more.
@@ -106,7 +113,14 @@ impl Timers {
             debug_assert!(kind < 4 && conn < 1 << HANDLE_BITS);
             let order = (u64::from(kind) << 32 | u64::from(flow)) ^ (self.flip >> HANDLE_BITS);
             let who = order << HANDLE_BITS | u64::from(conn);
-            self.heap.push(Reverse(u128::from(at.0) << 64 | u128::from(who)));
+            let key = u128::from(at.0) << 64 | u128::from(who);
+            if self.beside == NONE {
+                self.beside = key;
+            } else {
+                // A far entry goes where it is moved least.
+                self.heap.push(Reverse(key.max(self.beside)));
+                self.beside = key.min(self.beside);
+            }
         }
         new
     }
@@ -118,21 +132,35 @@ impl Timers {
     /// When the next entry comes.
     #[inline]
     pub fn next(&self) -> Time {
-        self.heap.peek().map_or(Time::NEVER, |key| Time((key.0 >> 64) as u64))
+        // All ones are never.
+        Time((self.least() >> 64) as u64)
+    }
+    #[inline(always)]
+    fn least(&self) -> u128 {
+        self.heap.peek().map_or(NONE, |key| key.0).min(self.beside)
     }
     /// The next entry: when it comes, its kind and flow; [`Time::NEVER`] when there is none.
     pub fn first(&self) -> (Time, u8, u32) {
-        let Some(Reverse(key)) = self.heap.peek() else { return (Time::NEVER, 0, 0) };
-        let order = (*key as u64 >> HANDLE_BITS) ^ (self.flip >> HANDLE_BITS);
-        (Time((*key >> 64) as u64), (order >> 32) as u8, order as u32)
+        let key = self.least();
+        if key == NONE {
+            return (Time::NEVER, 0, 0);
+        }
+        let order = (key as u64 >> HANDLE_BITS) ^ (self.flip >> HANDLE_BITS);
+        (Time((key >> 64) as u64), (order >> 32) as u8, order as u32)
     }
     /// Takes the first entry that has come by `now`: its kind and handle. `None` when it was stale, or there is none.
     pub fn due(&mut self, now: Time) -> Option<(u8, u32)> {
-        let at = self.next();
-        if at > now {
+        let key = self.least();
+        let at = Time((key >> 64) as u64);
+        if at > now || key == NONE {
             return None;
         }
-        let who = self.heap.pop()?.0 as u64;
+        if key == self.beside {
+            self.beside = NONE;
+        } else {
+            self.heap.pop();
+        }
+        let who = key as u64;
         let order = (who >> HANDLE_BITS) ^ (self.flip >> HANDLE_BITS);
         let conn = (who & ((1 << HANDLE_BITS) - 1)) as u32;
         let end = &mut self.ends[conn as usize];
@@ -146,11 +174,11 @@ impl Timers {
     }
     /// Entries kept, stale ones included.
     pub fn len(&self) -> usize {
-        self.heap.len()
+        self.heap.len() + usize::from(self.beside != NONE)
     }
     /// True when there are none.
     pub fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+        self.heap.is_empty() && self.beside == NONE
     }
 }
 

@@ -143,8 +143,8 @@ pub use penstock_core::receive::ReceiveController;
 pub use penstock_core::tcp::{Echo, EcnMode, LossRecovery, RateSample, Recovery, Roles, TcpConfig};
 pub use penstock_core::{
     AckRecord, Amount, Backlog, CcHeader, Congestion, Control, DropCause, FlowView, Header, HostController,
-    Kind, Limit, LinkController, LinkView, Packet, ParamError, ParamSpec, Params, Quantity, QueueDiscipline,
-    Report, Stream, Unit, Verdict, WindowLaw,
+    Kind, Limit, LinkController, LinkView, Looks, Packet, ParamError, ParamSpec, Params, Quantity,
+    QueueDiscipline, Report, Stream, Unit, Verdict, WindowLaw,
 };
 pub use penstock_fabric::{Rule, Scheduler};
 pub use penstock_host::{HostFacts, Stack};

@@ -6,7 +6,8 @@ use crate::records::{
     WAITED_RANDOM,
 };
 use penstock_core::{
-    Backlog, CcHeader, DropCause, LinkController, LinkView, Packet, QueueDiscipline, Report, Stream, Verdict,
+    Backlog, CcHeader, DropCause, LinkController, LinkView, Looks, Packet, QueueDiscipline, Report, Stream,
+    Verdict,
 };
 use penstock_models::registry::LinkFacts;
 use penstock_units::{Dur, Rate, Time};
@@ -166,8 +167,12 @@ impl LinkController for Router {
         self.packet(Call::Departure, now, link, packet, header);
         self.write(Call::Departure, now, header);
     }
-    fn wants_departures(&self) -> bool {
-        self.object.shared.has(Call::Departure as i64)
+    fn looks(&self) -> Looks {
+        if self.object.shared.has(Call::Departure as i64) {
+            Looks::ALL
+        } else {
+            Looks::ARRIVALS
+        }
     }
     fn deadline(&self) -> Time {
         self.object.deadline

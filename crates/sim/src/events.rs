@@ -103,16 +103,20 @@ impl Heap {
     #[inline]
     fn sink(&mut self, key: u128) {
         let keys = &mut self.keys[..];
-        let (mut at, mut child) = (0, 1);
-        while child < keys.len() {
-            if let Some(other) = keys.get(child + 1) {
-                child += usize::from(*other < keys[child]);
+        let mut at = 0;
+        while let Some(&[a, b]) = keys.get(2 * at + 1..2 * at + 3) {
+            let least = a.min(b);
+            if key <= least {
+                keys[at] = key;
+                return;
             }
-            if key <= keys[child] {
-                break;
-            }
-            keys[at] = keys[child];
-            (at, child) = (child, 2 * child + 1);
+            keys[at] = least;
+            at = 2 * at + 1 + usize::from(b < a);
+        }
+        // One may have a single child.
+        if let Some(last) = keys.get(2 * at + 1).copied().filter(|last| *last < key) {
+            keys[at] = last;
+            at = 2 * at + 1;
         }
         keys[at] = key;
     }

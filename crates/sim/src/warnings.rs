@@ -151,12 +151,12 @@ fn load(m: &Measured<'_>, found: &mut Vec<String>) {
     // What was offered to the links of hosts; a closed loop cannot offer more than it gets done.
     let mut worst: Option<(f64, u32, bool)> = None;
     for (sums, sends) in m.recorder.offered.iter().zip([true, false]) {
-        for (host, (bytes, _)) in sums.iter().filter(|(_, (_, writes))| *writes >= WRITES) {
-            let links = m.topology.links.iter().filter(|l| if sends { l.from } else { l.to } == *host);
+        for (host, (bytes, _)) in (0..).zip(sums).filter(|(_, (_, writes))| *writes >= WRITES) {
+            let links = m.topology.links.iter().filter(|l| if sends { l.from } else { l.to } == host);
             let capacity: f64 = links.map(|l| l.rate.as_bps()).sum();
             let load = *bytes as f64 * 8.0 / m.seconds() / capacity;
             if load > OVERLOAD && worst.is_none_or(|w| load > w.0) {
-                worst = Some((load, *host, sends));
+                worst = Some((load, host, sends));
             }
         }
     }

@@ -165,6 +165,9 @@ impl WindowLaw for Smoothed {
     fn control(&self) -> Control {
         self.control
     }
+    fn changes(&self) -> u32 {
+        self.pacer.changes()
+    }
     fn on_send(&mut self, _: Time, _: &FlowView, _: &mut Packet, header: &mut CcHeader) {
         header.set(&RcpHeader { rate: f32::INFINITY, rtt: self.path.latest as f32, epoch: 0 });
         if self.pacer.on_send(self.rate, self.path.smallest) {

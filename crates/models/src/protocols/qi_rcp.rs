@@ -11,7 +11,9 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use penstock_core::packet::Packet;
 use penstock_core::quantity::{ARRIVAL_RATE, FAIR_RATE, RATE};
-use penstock_core::{CcHeader, Kind, LinkController, LinkView, ParamSpec, Params, Quantity, Report, Unit};
+use penstock_core::{
+    CcHeader, Kind, LinkController, LinkView, Looks, ParamSpec, Params, Quantity, Report, Unit,
+};
 use penstock_units::{Dur, Time};
 
 pub(super) static LARGEST_RTT: Quantity = Quantity::new(
@@ -103,20 +105,24 @@ pub(super) struct Router<A, L> {
     law: L,
     link: LinkFacts,
     meter: Meter<A>,
-    /// R_l in bit/s on the link; senders are told the share of it that is packets.
+    /// R_l in bit/s on the link.
     pub rate: f64,
+    /// The share of it that is packets: what senders are told.
+    told: f64,
     epoch: u32,
     due: Time,
 }
 
 impl<A: Arithmetic, L: Law> Router<A, L> {
     pub fn new(set: &Settings, law: L, link: &LinkFacts) -> Router<A, L> {
+        let rate = set.initial * link.capacity.as_bps();
         Router {
             set: *set,
             law,
             link: *link,
             meter: Meter::new(link),
-            rate: set.initial * link.capacity.as_bps(),
+            rate,
+            told: rate * link.packet_share(),
             epoch: 1,
             due: Time::ZERO + Dur::from_secs(set.gain.interval),
         }
@@ -130,10 +136,10 @@ impl<A: Arithmetic, L: Law> LinkController for Router<A, L> {
     }
     #[inline]
     fn on_departure(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
-        announce(&mut self.meter.work, self.rate * self.link.packet_share(), self.epoch, packet, header);
+        announce(&mut self.meter.work, self.told, self.epoch, packet, header);
     }
-    fn wants_departures(&self) -> bool {
-        true
+    fn looks(&self) -> Looks {
+        Looks::HEADERS
     }
     fn deadline(&self) -> Time {
         self.due
@@ -146,6 +152,7 @@ impl<A: Arithmetic, L: Law> LinkController for Router<A, L> {
         let kappa = self.set.gain.eta * self.set.gain.bound(self.meter.rtt);
         let next = self.rate * self.law.factor(kappa, error);
         self.rate = next.clamp(floor_rate(self.set.floor, &self.link, self.meter.rtt), c);
+        self.told = self.rate * self.link.packet_share();
         self.epoch += 1;
         self.due = now + Dur::from_secs(self.set.gain.interval);
     }

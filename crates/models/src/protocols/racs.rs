@@ -15,7 +15,7 @@ use penstock_core::quantity::{ACTIVE_FLOWS, GRANTED};
 use penstock_core::tcp::LossRecovery;
 use penstock_core::{
     packet::flag, AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView,
-    Packet, ParamSpec, Quantity, Report, Unit, WindowLaw,
+    Looks, Packet, ParamSpec, Quantity, Report, Unit, WindowLaw,
 };
 use penstock_units::{Dur, Rate, Time};
 
@@ -355,6 +355,9 @@ impl LinkController for Router {
             self.on_request(now, packet.flow, &mut h);
             header.set(&h);
         }
+    }
+    fn looks(&self) -> Looks {
+        Looks { totals: false, ..Looks::ARRIVALS }
     }
     fn observe(&self, report: &mut Report<'_>) {
         report(&WEIGHT_SUM, self.weight_sum());

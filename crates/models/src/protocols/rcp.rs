@@ -20,8 +20,8 @@ use penstock_core::packet::Packet;
 use penstock_core::quantity::{ARRIVAL_RATE, FAIR_RATE, MEAN_RTT, RATE};
 use penstock_core::tcp::{LossRecovery, TcpConfig};
 use penstock_core::{
-    AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView, ParamSpec,
-    Params, Report, WindowLaw,
+    AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView, Looks,
+    ParamSpec, Params, Report, WindowLaw,
 };
 use penstock_units::{Bytes, Dur, Rate, Time};
 
@@ -162,12 +162,14 @@ pub(super) struct Pacer {
     mss: f64,
     /// RTTs between two packets while the sender is slow.
     wait: f64,
+    /// [`WindowLaw::changes`]: it is asked for its control when that is another.
+    changes: u32,
 }
 
 impl Pacer {
     pub(super) fn new(cfg: &TcpConfig) -> Pacer {
         let header = (cfg.header_len() + RcpHeader::WIRE_LEN) as f64;
-        Pacer { header, mss: cfg.mss as f64, wait: 1.0 }
+        Pacer { header, mss: cfg.mss as f64, wait: 1.0, changes: 1 }
     }
     /// A packet leaves: true when [`Self::control`] has changed. The rate is in bit/s, the smallest RTT in seconds.
     #[inline]
@@ -178,8 +180,14 @@ impl Pacer {
         }
         slow
     }
+    /// A number that is another after every call of [`Self::control`].
+    #[inline]
+    pub(super) fn changes(&self) -> u32 {
+        self.changes
+    }
     /// `rate` in bit/s, `rtt` the smallest RTT in seconds (zero when unknown).
     pub(super) fn control(&mut self, rate: f64, rtt: f64) -> Control {
+        self.changes = self.changes.wrapping_add(1).max(1);
         let per_rtt = rate / 8.0 * rtt;
         let least = 2.0 * self.header;
         if rtt <= 0.0 || per_rtt >= least {
@@ -252,6 +260,9 @@ impl WindowLaw for Announced {
     fn control(&self) -> Control {
         self.control
     }
+    fn changes(&self) -> u32 {
+        self.pacer.changes()
+    }
     fn on_send(&mut self, _: Time, _: &FlowView, _: &mut Packet, header: &mut CcHeader) {
         header.set(&RcpHeader { rate: f32::INFINITY, rtt: self.path.latest as f32, epoch: 0 });
         if self.pacer.on_send(self.rate, self.path.smallest) {
@@ -322,8 +333,10 @@ struct Router<A> {
     set: Settings,
     link: LinkFacts,
     work: A,
-    /// R_l in bit/s on the link; senders are told the share of it that is packets.
+    /// R_l in bit/s on the link.
     rate: f64,
+    /// The share of it that is packets: what senders are told.
+    told: f64,
     /// d_l in seconds.
     mean_rtt: f64,
     /// y_l of the last interval in bit/s.
@@ -343,11 +356,13 @@ struct Router<A> {
 impl<A: Arithmetic> Router<A> {
     fn new(set: &Settings, link: &LinkFacts) -> Router<A> {
         let mean_rtt = link.base_rtt.as_secs().max(1e-6);
+        let rate = set.initial * link.capacity.as_bps();
         Router {
             set: *set,
             link: *link,
             work: A::default(),
-            rate: set.initial * link.capacity.as_bps(),
+            rate,
+            told: rate * link.packet_share(),
             mean_rtt,
             arrival_rate: 0.0,
             bytes: 0.0,
@@ -386,10 +401,10 @@ impl<A: Arithmetic> LinkController for Router<A> {
     }
     #[inline]
     fn on_departure(&mut self, _: Time, _: &LinkView, packet: &mut Packet, header: &mut CcHeader) {
-        announce(&mut self.work, self.rate * self.link.packet_share(), self.epoch, packet, header);
+        announce(&mut self.work, self.told, self.epoch, packet, header);
     }
-    fn wants_departures(&self) -> bool {
-        true
+    fn looks(&self) -> Looks {
+        Looks::HEADERS
     }
     fn deadline(&self) -> Time {
         self.due
@@ -414,6 +429,7 @@ impl<A: Arithmetic> LinkController for Router<A> {
         // Eq. (1): R = R(t-T) [1 + (T/d)/C (alpha (C - y) - beta q/d)]
         let next = self.rate * (1.0 + t / d / c * (set.alpha * (c - y) - set.beta * q / d));
         self.rate = next.clamp(floor_rate(set.floor, &self.link, d), c);
+        self.told = self.rate * self.link.packet_share();
         self.arrival_rate = y;
         self.bytes = 0.0;
         self.rtt_sum = 0.0;

@@ -15,8 +15,8 @@ use penstock_core::packet::Packet;
 use penstock_core::quantity::{ARRIVAL_RATE, MEAN_RTT};
 use penstock_core::tcp::{LossRecovery, TcpConfig};
 use penstock_core::{
-    AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView, ParamSpec,
-    Report, WindowLaw,
+    AckRecord, CcHeader, Congestion, Control, FlowView, Header, Kind, LinkController, LinkView, Looks,
+    ParamSpec, Report, WindowLaw,
 };
 use penstock_units::{Bytes, Dur, Time};
 
@@ -236,8 +236,8 @@ impl<A: Arithmetic> LinkController for Router<A> {
         }
         self.left_n = w.sub(self.left_n, down);
     }
-    fn wants_departures(&self) -> bool {
-        true
+    fn looks(&self) -> Looks {
+        Looks::ALL
     }
     fn deadline(&self) -> Time {
         self.due

@@ -21,7 +21,9 @@ impl Engine {
     pub(super) fn plan(&mut self, workload: u32) {
         let next = self.workloads[workload as usize].next_event();
         let known = std::mem::replace(&mut self.workload_at[workload as usize], next);
-        if known != next {
+        if known != next && self.workloads.len() == 1 {
+            self.next_workload = next;
+        } else if known != next {
             self.agenda.remove(&(known, workload));
             if next != Time::NEVER {
                 self.agenda.insert((next, workload));
@@ -32,10 +34,16 @@ impl Engine {
 
     pub(super) fn on_workload(&mut self) -> Result<(), ParamError> {
         let mut due = std::mem::take(&mut self.due);
-        due.extend(self.agenda.iter().take_while(|(at, _)| *at <= self.now).map(|(_, workload)| *workload));
-        due.sort_unstable();
-        if self.setup.ties == Ties::Reversed {
-            due.reverse();
+        if self.workloads.len() == 1 {
+            due.push(0);
+        } else {
+            due.extend(
+                self.agenda.iter().take_while(|(at, _)| *at <= self.now).map(|(_, workload)| *workload),
+            );
+            due.sort_unstable();
+            if self.setup.ties == Ties::Reversed {
+                due.reverse();
+            }
         }
         for workload in due.drain(..) {
             if self.watched {
@@ -98,6 +106,14 @@ impl Engine {
         let Some(o) = self.ends(number) else { return Ok(()) };
         self.hosts.at(o.src).nic.flush(self.now, o.at_src, &mut self.wire);
         self.touched(o.src)
+    }
+    /// One end of a connection at a host begins to listen, or is over: mostly nothing follows from it.
+    fn glanced(&mut self, host: u32) -> Result<(), ParamError> {
+        let told = !self.wire.told.is_empty();
+        if told || !self.hosts.at(host).is_still() {
+            return self.touched(host);
+        }
+        Ok(())
     }
     /// A host was called on behalf of an application.
     fn touched(&mut self, host: u32) -> Result<(), ParamError> {
@@ -241,7 +257,7 @@ impl Engine {
             self.hosts.at(o.src).nic.close(self.now, o.at_src, &mut self.wire);
         }
         if to_here {
-            self.touched(o.dst)?;
+            self.glanced(o.dst)?;
         }
         self.send(number)
     }
@@ -266,7 +282,7 @@ impl Engine {
         }
         self.hear()?;
         if o.at_dst != AWAY {
-            self.touched(o.dst)?;
+            self.glanced(o.dst)?;
         }
         self.touched(o.src)
     }

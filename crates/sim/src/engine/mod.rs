@@ -71,7 +71,7 @@ pub struct Engine {
     next_workload: Time,
     /// The ports of a way, while they are looked at.
     path: [Vec<u32>; 2],
-    /// When each workload acts next, and the same in order of time.
+    /// When each workload acts next, and the same in order of time where there are several.
     workload_at: Vec<Time>,
     agenda: BTreeSet<(Time, u32)>,
     /// Room for those that are due.

@@ -82,7 +82,7 @@ pub struct Recorder {
     /// SYNs dropped in the window.
     pub syn_drops: u64,
     /// Bytes offered in the window by open loops, and in how many writes, by sending and by receiving host.
-    pub offered: [BTreeMap<u32, (u64, u64)>; 2],
+    pub offered: [Vec<(u64, u64)>; 2],
 }
 
 impl Default for Recorder {
@@ -185,7 +185,11 @@ impl Recorder {
     pub fn offer(&mut self, src: u32, dst: u32, bytes: u64) {
         if self.measuring {
             for (sums, host) in self.offered.iter_mut().zip([src, dst]) {
-                let sum = sums.entry(host).or_default();
+                let at = host as usize;
+                if at >= sums.len() {
+                    sums.resize(at + 1, (0, 0));
+                }
+                let sum = &mut sums[at];
                 sum.0 += bytes;
                 sum.1 += 1;
             }

@@ -193,6 +193,7 @@ impl IdleSender {
             active_at: self.active_at,
             last_timeout: None,
             header_len: self.cc.header_len(),
+            changes: 0,
             flow,
             class,
             stats: SenderStats {

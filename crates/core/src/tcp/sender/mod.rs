@@ -18,6 +18,9 @@ use alloc::vec::Vec;
 pub use idle::IdleSender;
 use penstock_units::{Bytes, Dur, Rate, Time};
 
+/// The congestion window of a law that has none.
+const NO_WINDOW: u64 = u64::MAX / 2;
+
 /// Where the connection stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
@@ -182,6 +185,8 @@ pub struct Sender {
     active_at: Time,
     last_timeout: Option<TimeoutRecord>,
     header_len: u32,
+    /// [`WindowLaw::changes`] when its control was read.
+    changes: u32,
     flow: u32,
     class: u8,
     /// Counters.
@@ -282,6 +287,7 @@ impl Sender {
             active_at: Time::ZERO,
             last_timeout: None,
             header_len: cc.header_len(),
+            changes: 0,
             flow,
             class,
             stats: SenderStats::default(),
@@ -516,7 +522,7 @@ impl Sender {
 
     #[inline]
     fn apply(&mut self, control: Control) {
-        self.cwnd = control.window.map_or(u64::MAX / 2, |w| w.0);
+        self.cwnd = control.window.map_or(NO_WINDOW, |w| w.0);
         if self.pacing != control.pacing {
             self.pacing = control.pacing;
             // Linux sets the earliest departure time of the next packet when one leaves (tcp_wstamp_ns).
@@ -530,6 +536,12 @@ impl Sender {
     }
     #[inline]
     fn refresh(&mut self) {
+        let changes = self.cc.changes();
+        if changes != 0 && changes == self.changes {
+            debug_assert!(self.pacing == self.cc.control().pacing && self.cc_at == self.cc.deadline());
+            return;
+        }
+        self.changes = changes;
         let control = self.cc.control();
         self.apply(control);
         self.cc_at = self.cc.deadline();

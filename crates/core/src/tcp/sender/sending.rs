@@ -1,6 +1,6 @@
 //! What a sender sends next: new data, retransmissions, probes, and the packets themselves.
 
-use super::{connection, Connection, Phase, Sender};
+use super::{connection, Connection, Phase, Sender, NO_WINDOW};
 use crate::control::Limit;
 use crate::header::CcHeader;
 use crate::packet::{flag, Ecn, Packet};
@@ -47,6 +47,10 @@ impl Sender {
         }
         if self.phase == Phase::FastRecovery || self.wants.chooses {
             return self.send_in_recovery(now, out, header);
+        }
+        if self.view.limit == Limit::Pacing && self.waits_still(now) {
+            debug_assert!(self.choose(now).is_some() && self.held_back(now) == Some(Limit::Pacing));
+            return false;
         }
         let Some((seq, len)) = self.choose(now) else { return self.nothing() };
         if let Some(limit) = self.held_back(now) {
@@ -131,6 +135,21 @@ impl Sender {
             return Some(Limit::Pacing);
         }
         None
+    }
+
+    /// A sender that had a segment, waits for its pacing time, and has no window that could have closed since: what [`Self::choose`] and
+    /// [`Self::held_back`] would say again.
+    #[inline(always)]
+    fn waits_still(&self, now: Time) -> bool {
+        let v = &self.view;
+        now < self.pace_at
+            && self.pacing.is_some()
+            && !self.steers
+            && self.cwnd.min(self.cap) >= NO_WINDOW
+            && v.nxt >= v.max_sent
+            && v.nxt < self.seq_end()
+            && v.nxt + u64::from(v.mss) <= v.una + v.rwnd
+            && now >= self.host_free_at.max(self.ecn_hold)
     }
 
     /// The next segment the windows allow: its start and its length in sequence space.
