@@ -1,5 +1,6 @@
 """The verdicts in README.md: a table by paper, made from the pinned verdicts beside the rows; and in
-docs/ledger.md how far the verdicts of three seeds agree, and what is known of the claims that differ.
+docs/ledger.md how far the verdicts of three seeds agree, what is known of the claims that differ, and in how
+much of the space of open parameters those that are confirmed stay so.
 
     tools/verdicts.py write                                  # renew the table
     tools/verdicts.py write --page out/ledger/report.html    # and copy the page to docs/ledger.html
@@ -29,6 +30,7 @@ PAGE = ROOT / "docs" / "ledger.html"
 MOST_BYTES = 6_000_000
 BEGIN, END = "<!-- verdicts: made by tools/verdicts.py -->\n", "<!-- end of verdicts -->\n"
 DIFFERING = "<!-- claims that differ: made by tools/verdicts.py -->\n"
+STAYING = "<!-- claims that are confirmed: made by tools/verdicts.py -->\n"
 COLUMNS = (ledger.CONFIRMED, ledger.DIFFERS, ledger.UNDECIDED)
 UNPINNED = "not pinned"
 # So many seeds make a claim one whose verdict has been repeated.
@@ -62,15 +64,29 @@ ELSEWHERE = {
 UNSEARCHED = "are not searched yet"
 
 
+# What `holding.words` begins with for a claim that is confirmed.
+SHARES = {
+    f"robust: in {ledger.percent(holding.ROBUST)} of the space or more": ("robust",),
+    f"mostly: in {ledger.percent(holding.SELECTED)} or more": ("mostly",),
+    "selected: in less": ("selected",),
+    "the search's shorter runs cannot tell": ("open", "the search's shorter runs", "no result"),
+}
+
+
 def differing(paper: str) -> list[tuple[ledger.Row, ledger.Claim]]:
     """A paper's claims that differ, each once."""
+    return judged(paper, ledger.DIFFERS)
+
+
+def judged(paper: str, wanted: str) -> list[tuple[ledger.Row, ledger.Claim]]:
+    """A paper's claims with this verdict, each once."""
     known = pinned.load(paper)
     return [
         (row, claim)
         for row in ledger.rows()
         if row.paper == paper
         for claim in row.claims
-        if not claim.same_as and verdict(known, f"{row.id}/{claim.id}")[0] == ledger.DIFFERS
+        if not claim.same_as and verdict(known, f"{row.id}/{claim.id}")[0] == wanted
     ]
 
 
@@ -83,6 +99,32 @@ def elsewhere(papers: Sequence[str]) -> Counter[str]:
             kind = (text for text, begins in ELSEWHERE.items() if words.startswith(begins))
             found[next(kind, UNSEARCHED)] += 1
     return found
+
+
+def staying(paper: str) -> Counter[str]:
+    """Of a paper's claims that are confirmed, in how much of the space that was searched they stay so."""
+    found: Counter[str] = Counter()
+    for row, claim in judged(paper, ledger.CONFIRMED):
+        words = holding.words(row, claim.id, verdict=ledger.CONFIRMED)
+        kind = (text for text, begins in SHARES.items() if words.startswith(begins))
+        found[next(kind, UNSEARCHED)] += 1
+    return found
+
+
+def shares() -> str:
+    """The table on claims that are confirmed, between two marks."""
+    counted = {paper: staying(paper) for paper in ledger.PAPERS}
+    first = [paper for paper in ledger.PAPERS if paper not in (*ledger.PART_TWO, *ledger.PART_THREE)]
+    five = sum((counted[paper] for paper in first), Counter[str]())
+    kinds = [*SHARES, UNSEARCHED]
+    lines = [
+        f"| paper | claims that are confirmed | {' | '.join(kinds)} |",
+        "|---|" + "---:|" * (1 + len(kinds)),
+    ]
+    sums = [("all five papers", five), ("all", sum(counted.values(), Counter[str]()))]
+    for paper, found in [*counted.items(), *sums]:
+        lines.append(f"| {paper} | {found.total()} | {' | '.join(str(found[kind]) for kind in kinds)} |")
+    return f"{STAYING}\n" + "\n".join(lines) + f"\n\n{END}"
 
 
 def explained(paper: str) -> Counter[str]:
@@ -246,6 +288,7 @@ def main() -> int:
         (README, table(PAGE.exists()), BEGIN),
         (SEEDED, seeded(), BEGIN),
         (SEEDED, differences(), DIFFERING),
+        (SEEDED, shares(), STAYING),
     )
     for path, part, begin in parts:
         text = path.read_text(encoding="utf-8")

@@ -102,6 +102,26 @@ def test_the_page_on_the_ledger_says_what_is_known_of_claims_that_differ():
     assert text == new, "renew it: tools/verdicts.py write"
 
 
+def test_claims_that_are_confirmed_count_by_their_share_of_the_space(monkeypatch):
+    one = next(row for row in ledger.rows() if row.id == "D-9")
+    names = [f"D-9/{claim.id}" for claim in one.claims]
+    known = {"full": {name: {"verdict": "confirmed"} for name in names[:3]}, "quick": {}}
+    known["quick"] = {names[3]: {"verdict": "differs"}}
+    said = ["robust: stays confirmed in 95% of 64 points of a", "selected: stays", "", "robust: stays"]
+    texts = dict(zip([claim.id for claim in one.claims], said, strict=True))
+    monkeypatch.setattr(ledger, "rows", lambda: [one])
+    monkeypatch.setattr(pinned, "load", lambda paper: known)
+    monkeypatch.setattr(verdicts.holding, "words", lambda row, claim, verdict: texts[claim])
+    robust, _, selected, _ = verdicts.SHARES
+    assert verdicts.staying("dt-dctcp") == {robust: 1, selected: 1, verdicts.UNSEARCHED: 1}
+    assert robust == "robust: in 90% of the space or more"
+
+
+def test_the_page_on_the_ledger_says_in_how_much_of_the_space_claims_stay():
+    text = verdicts.SEEDED.read_text(encoding="utf-8")
+    assert text == verdicts.renewed(text, verdicts.shares(), verdicts.STAYING), "tools/verdicts.py write"
+
+
 def test_a_readme_without_a_place_for_them_is_refused(tmp_path):
     with pytest.raises(ValueError, match="no place"):
         verdicts.renewed("# penstock\n", "table")
