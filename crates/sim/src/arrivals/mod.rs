@@ -266,8 +266,9 @@ mod tests {
                             assert_eq!(order(a.take()), who);
                             continue;
                         }
-                        assert!(at.0 == 0 || a.take_until(Time(at.0 - 1)).is_none());
-                        assert_eq!(a.take_until(at).map(|(at, port)| (at, order(port))), Some((at, who)));
+                        assert!(at == 0 || a.take_until(Time(at - 1)).is_none());
+                        let taken = a.take_until(Time(at));
+                        assert_eq!(taken.map(|(at, port)| (at.0, order(port))), Some((at, who)));
                     }
                     taken += 1;
                 } else if full {
