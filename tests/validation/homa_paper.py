@@ -30,7 +30,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 import penstock
-from penstock.experiments.homa import setup
+from penstock.experiments.homa import own, setup
 from penstock.experiments.homa import sizes as workloads
 from penstock.models import homa
 
@@ -56,7 +56,9 @@ class Rules:
     `bare`: payload of a packet and headers, which are all that is on the wire; there are as many messages as
     with Homa's packets. `cards`: a host's card is a queue like a switch's, into which the transport puts what
     its window admits. `cut_through`: the time of a message alone is one without stores. `packet`: bytes of a
-    packet in the published sizes of W5.
+    packet in the published sizes of W5, whose first bin is one packet whatever that has. `spread`,
+    `buffer`: as the keys of a scenario. `rate`: messages per second and host at full load, where a simulator
+    counts in its own way.
     """
 
     text: str = ""
@@ -64,6 +66,16 @@ class Rules:
     cards: bool = False
     cut_through: bool = False
     packet: int = PAYLOAD
+    spread: str = ""
+    buffer: str = "10MB"
+    rate: float = 0.0
+
+
+def _of_row(name: str) -> Rules:
+    """Those that a row of the ledger has for "W3 PIAS 80"."""
+    r = own.rules(name)
+    bare, more = (r.payload, r.header), {"spread": r.spread or "", "buffer": r.buffer, "rate": r.rate}
+    return Rules(r.protocol, bare, cards=r.cards, cut_through=r.cut_through, packet=r.packet, **more)
 
 
 HOMAS = Rules()
@@ -75,10 +87,11 @@ OWN = {
     "pHost W5": Rules(
         "phost:header=40,buffer=36864B,free=7,token_window=5,apart=false", (1460, 40), cut_through=True
     ),
-    # ns-2: a host's link is a queue. Where marks begin and how many limits there are is chosen.
-    "PIAS": Rules("pias:header=58,k=25pkt,thresholds=1442B", cards=True),
-    # htsim: packets of 1,500 bytes, 64 of headers.
-    "NDP": Rules("ndp:header=64", (1436, 64), packet=1500),
+    # ns-2, as Homa's authors state it, and htsim: the rules of the ledger's rows.
+    "PIAS W3 80": _of_row("W3 PIAS 80"),
+    "PIAS W3 50": _of_row("W3 PIAS 50"),
+    "PIAS W5 80": _of_row("W5 PIAS 80"),
+    "NDP W5 80": _of_row("W5 NDP 80"),
 }
 PAYLOAD_SHARE = {"W1": 0.657, "W2": 0.796, "W3": 0.887, "W4": 0.898, "W5": 0.898}
 """Payload of the bytes on the wire, by the description of the set-up."""
@@ -107,7 +120,7 @@ def protocol(transport: str, workload: str) -> str:
     return f"{text},cutoffs={'+'.join(f'{c}B' for c in cuts)}"
 
 
-def links(cards: bool, racks: int = 9) -> list[str]:
+def links(cards: bool, racks: int = 9, buffer: str = "10MB") -> list[str]:
     """The network. A card is a node between its host and the leaf, and no time away from the host."""
     lines: list[str] = []
 
@@ -115,7 +128,7 @@ def links(cards: bool, racks: int = 9) -> list[str]:
         lines.extend(
             ["[[link]]", f'from = "{a}"', f'to = "{b}"', f'rate = "{rate}Gbps"', f'delay = "{delay}ns"']
         )
-        lines.append('buffer = "10MB"')
+        lines.append(f'buffer = "{buffer}"')
 
     for leaf in range(racks):
         first, last = 16 * leaf, 16 * leaf + 15
@@ -153,7 +166,9 @@ def run(
     hosts = 16 * racks
     sizes, cdf = (np.array(column) for column in distribution(workload))
     shares = np.diff(cdf, prepend=0.0)
-    if rules.bare or after:
+    if rules.rate:
+        per_second = load * hosts * rules.rate
+    elif rules.bare or after:
         per_second = load * PAYLOAD_SHARE[workload] * hosts * 10e9 / 8 / float(np.sum(sizes * shares))
     else:
         # Bytes of whole packets: the key `load` would count headers by the mean size.
@@ -171,10 +186,11 @@ def run(
         f'segment = "{payload}B"',
         f'framing = "{"none" if rules.bare else "ethernet"}"',
         'send_jitter = "0s"',
+        *([f'spread = "{rules.spread}"'] if rules.spread else []),
         f'receive_delay = "{HOST}s"',
         f'hosts = ["h[0-{hosts - 1}]"]',
         f"switches = [{nodes}]",
-        *links(rules.cards, racks),
+        *links(rules.cards, racks, rules.buffer),
     ]
     lines += ["[[workload]]", 'kind = "poisson"', 'from = "all"', 'to = "all"', f"rate = {per_second}"]
     lines += ['sizes = "cdf:sizes.csv"', 'cdf_rule = "upper"']
@@ -189,7 +205,7 @@ def run(
     took = (found["delivered_s"] - found["start_s"]).to_numpy()
     alone = ideal(length, ends[0] // 16 == ends[1] // 16, rules)
     if rules.bare and workload == "W5":  # The published sizes are whole packets.
-        length = length // payload * rules.packet
+        length = np.where(length <= payload, PAYLOAD, length // payload * rules.packet)
     return pl.DataFrame(
         {"bytes": length, "slowdown": took / alone, "start_s": found["start_s"], "dst": ends[1]}
     )
@@ -294,28 +310,31 @@ def messages(
     transport: str,
     ms: float,
     *,
-    own: bool = False,
+    own_rules: bool = False,
     racks: int = 9,
     after: float = 0.0,
 ) -> pl.DataFrame:
-    """The messages of a run; `own`: by the rules of the transport's own simulator."""
-    rules = OWN.get(f"{transport} {workload}", OWN.get(transport, HOMAS)) if own else HOMAS
+    """The messages of a run; `own_rules`: by the rules of the transport's own simulator."""
+    names = (f"{transport} {workload} {100 * load:.0f}", f"{transport} {workload}", transport)
+    rules = next((OWN[name] for name in names if own_rules and name in OWN), HOMAS)
     text = rules.text or protocol(transport, workload)
     with tempfile.TemporaryDirectory() as folder:
         return run(Path(folder), workload, load, text, ms=ms, rules=rules, racks=racks, after=after)
 
 
-def case(workload: str, load: float, transport: str, ms: float, *, own: bool = False) -> list[Bin]:
+def case(workload: str, load: float, transport: str, ms: float, *, own_rules: bool = False) -> list[Bin]:
     """A comparison with the published bins."""
-    return compare(messages(workload, load, transport, ms, own=own), published(workload, load, transport))
+    return compare(
+        messages(workload, load, transport, ms, own_rules=own_rules), published(workload, load, transport)
+    )
 
 
 def main() -> None:
     """Prints a comparison."""
     workload, load, transport, *rest = sys.argv[1:]
-    own, all_of = rest[-1:] == ["own"], rest[-1:] == ["all"]
-    ms = float(rest[0]) if rest[own or all_of :] else 10.0
-    found = messages(workload, float(load), transport, ms, own=own, after=600.0 if all_of else 0.0)
+    theirs, all_of = rest[-1:] == ["own"], rest[-1:] == ["all"]
+    ms = float(rest[0]) if rest[theirs or all_of :] else 10.0
+    found = messages(workload, float(load), transport, ms, own_rules=theirs, after=600.0 if all_of else 0.0)
     table = published(workload, float(load), transport)
     bins = compare(found, table, by_receiver=all_of)
     p50, p99 = within(bins)

@@ -87,7 +87,7 @@ def test_published_slowdowns(case: tuple[str, float, str]) -> None:
 def test_published_slowdowns_by_the_rules_of_their_own_simulators(case: tuple[str, float, str]) -> None:
     """With what the simulators of pHost and PIAS do otherwise the goal is met where it is missed without."""
     ms, misses = OWN[case]
-    medians, tails = paper.within(paper.case(*case, ms, own=True))
+    medians, tails = paper.within(paper.case(*case, ms, own_rules=True))
     assert (medians < GOAL, tails < GOAL) == ("median" in misses, "tail" in misses), f"{medians}, {tails}"
 
 
@@ -106,7 +106,7 @@ def test_long_messages_of_pfabric_beyond_the_published_percentiles() -> None:
 @pytest.mark.skipif(not paper.FOLDER.is_dir(), reason="PENSTOCK_HOMA_REFERENCE names no directory")
 def test_long_messages_of_phost_with_fewer_unanswered_tokens() -> None:
     """W5: with five tokens, rather than YAPS's eight, medians are the published ones, and tails together."""
-    found = paper.messages("W5", 0.8, "pHost", 450.0, own=True, racks=3)
+    found = paper.messages("W5", 0.8, "pHost", 450.0, own_rules=True, racks=3)
     table = paper.published("W5", 0.8, "pHost")
     medians, _ = paper.within(paper.compare(found, table))
     share, error = paper.beyond(found, table)

@@ -166,6 +166,12 @@ impl Writes {
     pub(crate) fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |waiting| 1 + waiting.more.len())
     }
+    /// Their bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.as_ref().map_or(0, |waiting| {
+            waiting.first.bytes + waiting.more.iter().map(|write| write.bytes).sum::<u64>()
+        })
+    }
     /// Takes out the oldest, where it ends at byte `end` or before.
     pub(crate) fn acked(&mut self, end: u64) -> Option<Transfer> {
         let waiting = self.0.as_mut().filter(|waiting| waiting.first.end <= end)?;
@@ -210,6 +216,7 @@ mod tests {
         assert_eq!(writes.note_delivered(Time(5), 20).map(|w| w.end), Some(10));
         assert_eq!(writes.note_delivered(Time(5), 20).map(|w| w.end), Some(20));
         assert!(writes.note_delivered(Time(6), 29).is_none() && writes.acked(9).is_none());
+        assert_eq!((writes.bytes(), Writes::default().bytes()), (30, 0));
         assert_eq!((writes.len(), writes.acked(10).map(|w| w.delivered)), (3, Some(Time(5))));
         assert_eq!(writes.note_delivered(Time(7), 30).map(|w| (w.end, w.delivered)), Some((30, Time(7))));
         assert_eq!((writes.first().map(|w| w.end), writes.len()), (Some(20), 2));

@@ -197,6 +197,9 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     }
 
     if let Some(d) = &r.deliveries {
+        put(&key::TRANSFERS_UNFINISHED, r.transfer_totals.unfinished as f64);
+        put(&key::UNFINISHED_BYTES, r.transfer_totals.unfinished_bytes as f64);
+        put(&key::DUPLICATE_BYTES, r.flow_totals.counters.duplicate_bytes as f64);
         let first: u64 = d.flows.iter().map(FlowDeliveries::first_copies).sum();
         put(&key::OUT_OF_ORDER, d.flows.iter().map(|f| f.out_of_order).sum::<u64>() as f64 / first as f64);
         let most = d.distance(1.0);

@@ -31,6 +31,9 @@ keys! {
     FLOWS_COMPLETED = "flows_completed", One, "connections that delivered all their bytes and closed in the measured time";
     TRANSFERS = "transfers", One, "writes of applications acknowledged to the last byte";
     TRANSFER_MEAN_BYTES = "transfer_mean_bytes", Bytes, "mean size of the completed transfers";
+    TRANSFERS_UNFINISHED = "transfers_unfinished", One, "writes not acknowledged to the last byte at the end; statistics of transfers are without them (with deliveries)";
+    UNFINISHED_BYTES = "unfinished_bytes", Bytes, "the size of these, together (with deliveries)";
+    DUPLICATE_BYTES = "duplicate_bytes", Bytes, "payload that reached receivers more than once, whatever was sent again (with deliveries)";
     FCT_MEAN_S = "fct_mean_s", Seconds, "mean completion time of transfers: from the write to the acknowledgement of its last byte";
     FCT_P50_S = "fct_p50_s", Seconds, "median completion time of transfers";
     FCT_P99_S = "fct_p99_s", Seconds, "99th percentile of the completion time of transfers";

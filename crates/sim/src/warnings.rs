@@ -94,11 +94,14 @@ fn flows(m: &Measured<'_>, found: &mut Vec<String>) {
     // A closed loop is always cut in the middle of a transfer. That biases the statistics where one has lasted longer than
     // any that is counted, or where the unfinished are many.
     if t.unfinished > 0 && t.count > 0 && (many || t.oldest > t.longest) {
+        let bytes = t.unfinished_bytes as f64 / (t.bytes + t.unfinished_bytes).max(1) as f64;
+        let share_of_bytes = format!("{:.1} %", (1000.0 * bytes).floor() / 10.0);
         found.push(format!(
-            "completion statistics leave out {} of {} that were not complete at the end, the oldest for {} (longest \
-             counted: {})",
+            "completion statistics leave out {} of {} that were not complete at the end, with {} of the bytes, the oldest \
+             for {} (longest counted: {})",
             t.unfinished,
             count(all, "transfer"),
+            share_of_bytes,
             time(t.oldest),
             time(t.longest)
         ));

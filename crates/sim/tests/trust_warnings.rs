@@ -89,7 +89,10 @@ fn unfinished_transfers_are_counted() {
         "{LONG}size = \"10MB\"\n[[workload]]\nkind = \"flows\"\nfrom = \"a\"\nto = \"b\"\nsize = \"10KB\"\n"
     );
     let o = star(&sized, json!({}));
-    says(&o, "completion statistics leave out 2 of 3 transfers that were not complete at the end, the oldest for 100 ms");
+    says(&o, "completion statistics leave out 2 of 3 transfers that were not complete at the end, with 99.9 % of the bytes, the oldest for 100 ms");
+    assert!(!o.summary.contains_key("transfers_unfinished"), "only where it is asked for");
+    let o = star(&sized, json!({"deliveries": true}));
+    assert_eq!((o.summary["transfers_unfinished"], o.summary["unfinished_bytes"]), (2.0, 2e7));
     let o = star(&sized, json!({"duration": "3s", "queue": "droptail"}));
     does_not_say(&o, "completion statistics");
     assert_eq!(o.summary["transfers"], 3.0);

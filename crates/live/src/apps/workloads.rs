@@ -206,6 +206,7 @@ impl Apps {
             idle_rtt: flow.idle.round_trip,
             owes: flow.endless || !flow.writes.is_empty(),
             unfinished: flow.writes.len() as u64,
+            unfinished_bytes: flow.writes.iter().map(|w| w.bytes).sum(),
             since: flow.writes.front().map_or(record.opened, |w| w.started),
         };
         self.by_port.remove(&flow.port);

@@ -66,6 +66,10 @@ pub const PIAS: Protocol = Protocol {
         )
         .range(1e-6, 100.0),
         ParamSpec::new("adapt", Kind::Bool, "false", "the timeout is SRTT + 4 RTTVAR and `rto` its least value", "RFC 6298 section 2; ns-2"),
+        ParamSpec::new("backoff", Kind::Bool, "true", "the timeout doubles each time in a row; false = it stays", "RFC 6298 (5.5); ns-2's MinTCP: it stays"),
+        ParamSpec::new("probe", Kind::Count, "0", "timeouts in a row from which on packets have a single byte until something is heard; 0 = never", "ns-2: 5")
+            .range(0.0, 1e6),
+        ParamSpec::new("halve", Kind::Bool, "true", "a timeout halves ssthresh; false = not after a cut for a mark", "RFC 5681 section 3.1; ns-2: false"),
         ParamSpec::new("dupacks", Kind::Count, "3", "packets beyond a gap that show it to be a loss; 0 = only a timeout does", "RFC 6675 section 2; ns-2: none")
             .range(0.0, 1e6),
         ParamSpec::new("grow", Kind::Bool, "false", "the window grows also while what was in flight at its last cut is not acknowledged", "ns-2"),
@@ -102,6 +106,9 @@ pub const PIAS: Protocol = Protocol {
             alpha: p.float("alpha"),
             rto: p.is_set("rto").then(|| p.dur("rto")),
             adapt: p.flag("adapt"),
+            backoff: p.flag("backoff"),
+            probe: p.count("probe") as u32,
+            halve: p.flag("halve"),
             dupacks: p.count("dupacks"),
             grow: p.flag("grow"),
             kept: p.count("kept"),
@@ -138,6 +145,9 @@ struct Settings {
     alpha: f64,
     rto: Option<Dur>,
     adapt: bool,
+    backoff: bool,
+    probe: u32,
+    halve: bool,
     dupacks: u64,
     grow: bool,
     kept: u64,
@@ -195,6 +205,10 @@ struct Sending {
     beyond: u64,
     rto_at: Time,
     timeouts_in_a_row: u32,
+    /// The last cut was for a mark.
+    marked_last: bool,
+    /// Nothing is heard: packets have a single byte.
+    probing: bool,
     in_line: bool,
     round_trip: Option<Box<RoundTrip>>,
 }
@@ -229,10 +243,14 @@ impl RoundTrip {
 
 impl Sending {
     /// The timeout now: as given, or the round-trip time's, RTO <- SRTT + 4 RTTVAR (RFC 6298 (2.3)), and twice that for each in a row.
-    fn timeout(&self, rto: Dur) -> Dur {
+    fn timeout(&self, rto: Dur, backoff: bool) -> Dur {
         let base =
             self.round_trip.as_ref().map_or(rto, |r| rto.max(Dur((r.smoothed + 4.0 * r.variation) as u64)));
-        base * (1 << self.timeouts_in_a_row.min(6))
+        if backoff {
+            base * (1 << self.timeouts_in_a_row.min(6))
+        } else {
+            base
+        }
     }
     /// Below this byte every gap is a loss.
     fn lost_below(&self) -> u64 {
@@ -257,7 +275,7 @@ impl Sending {
         });
         let seq = again.unwrap_or_else(|| self.acked.first_gap(self.nxt));
         let stop = self.acked.next_start(seq).unwrap_or(u64::MAX).min(self.out.written);
-        let end = stop.min(seq.saturating_add(mss));
+        let end = stop.min(seq.saturating_add(if self.probing { 1 } else { mss }));
         let room =
             self.in_flight() == 0 || (self.in_flight() + (end.saturating_sub(seq))) as f64 <= self.cwnd;
         (seq < end && room).then_some((seq, end))
@@ -342,7 +360,8 @@ impl Pias {
         self.line.iter_mut().rev().find_map(VecDeque::pop_front)
     }
     fn send(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
-        let (mss, header, rto) = (u64::from(self.facts.mss), self.s.header, self.rto);
+        let (mss, header, rto, backoff) =
+            (u64::from(self.facts.mss), self.s.header, self.rto, self.s.backoff);
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
         s.in_line = false;
         let (seq, end) = s.next_packet(mss)?;
@@ -353,7 +372,7 @@ impl Pias {
         }
         let repeated = s.out.count_sent(end);
         if s.rto_at == Time::NEVER {
-            s.rto_at = io.now + s.timeout(rto);
+            s.rto_at = io.now + s.timeout(rto, backoff);
         }
         if let Some(round_trip) = s.round_trip.as_mut().filter(|_| !repeated) {
             round_trip.on_sent(end, io.now);
@@ -398,8 +417,10 @@ impl Pias {
         self.acks.push(back);
     }
     fn on_ack(&mut self, io: &mut Io<'_>, conn: u32, ack: &Packet) {
-        let (mss, g, grow, rto) = (u64::from(self.facts.mss), self.s.g, self.s.grow, self.rto);
+        let (mss, g, grow) = (u64::from(self.facts.mss), self.s.g, self.s.grow);
+        let (rto, backoff) = (self.rto, self.s.backoff);
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        s.probing = false;
         let seq = u64::from(ack.word(2)) | u64::from(ack.word(3)) << 32;
         let (payload, marked) = (u64::from(ack.word(0)), ack.word(4) == 1);
         let before = s.una;
@@ -437,6 +458,7 @@ impl Pias {
         } else if marked && s.una >= s.cut_end {
             let by = s.alpha / 2.0;
             s.cut(by, mss);
+            s.marked_last = true;
         } else if (s.una >= s.cut_end || grow) && s.recover.is_none() {
             let mss = mss as f64;
             s.cwnd += if s.cwnd < s.ssthresh { mss } else { mss * mss / s.cwnd };
@@ -446,7 +468,7 @@ impl Pias {
             round_trip.on_acked(s.una, io.now);
         }
         s.out.acked(s.una, io.news);
-        s.rto_at = if s.una < s.out.max_sent { io.now + s.timeout(rto) } else { Time::NEVER };
+        s.rto_at = if s.una < s.out.max_sent { io.now + s.timeout(rto, backoff) } else { Time::NEVER };
         self.settle(conn);
     }
 }
@@ -475,6 +497,8 @@ impl Stack for Pias {
                 n => n * u64::from(self.facts.mss),
             },
             timeouts_in_a_row: 0,
+            marked_last: false,
+            probing: false,
             in_line: false,
             round_trip,
         };
@@ -581,12 +605,13 @@ impl Stack for Pias {
             };
             io.news.push(News::Timeout { flow: s.out.opening.flow, max_sent: s.out.max_sent, record });
             // RFC 5681 section 3.1: one packet, and slow start up to half of what was in flight; all that was not acknowledged is lost.
-            if in_a_row == 1 {
+            if in_a_row == 1 && (self.s.halve || !s.marked_last) {
                 s.ssthresh = (s.in_flight() as f64 / 2.0).max(2.0 * mss as f64);
             }
             s.cwnd = mss as f64;
+            s.probing = (1..=in_a_row).contains(&self.s.probe);
             (s.nxt, s.recover, s.resent, s.cut_end) = (s.una, None, s.una, s.una);
-            s.rto_at = io.now + s.timeout(self.rto);
+            s.rto_at = io.now + s.timeout(self.rto, self.s.backoff);
             // Of a packet that may have been sent again no sample is taken (RFC 6298 section 3).
             if let Some(round_trip) = &mut s.round_trip {
                 round_trip.timed = None;

@@ -298,7 +298,6 @@ impl Engine {
             established: sender.established || sender.acked_bytes > 0,
             srtt: sender.srtt,
             rtt_mean: sender.rtt_mean,
-            duplicate_bytes: receiver.duplicate_bytes,
             ..flow.record()
         };
         let left = Leaving {
@@ -306,6 +305,7 @@ impl Engine {
             idle_rtt: flow.idle_rtt,
             owes: sender.acked_bytes < sender.accepted_bytes,
             unfinished: flow.writes.len() as u64,
+            unfinished_bytes: flow.writes.bytes(),
             since: flow.writes.first().map_or(flow.opened, |w| w.started),
         };
         self.record_over(record, flow.baseline(), left);

@@ -14,7 +14,7 @@ use crate::network::gates::{Bag, Letter, Whole};
 use crate::setup::Setup;
 use penstock_core::{CcHeader, FlowId, ParamError};
 use penstock_fabric::Cell;
-use penstock_host::{Counters, News};
+use penstock_host::News;
 use penstock_units::Time;
 use std::sync::Arc;
 
@@ -350,8 +350,7 @@ impl Engine {
     }
     fn keep_half(&mut self, flow: &Flow) {
         let totals = self.hosts.counters(flow);
-        let Counters { duplicate_bytes, .. } = self.hosts.ends(&flow.ends).1;
-        let half = Half { flow: flow.number, totals, baseline: flow.baseline(), duplicate_bytes };
+        let half = Half { flow: flow.number, totals, baseline: flow.baseline() };
         self.own_part().journal.halves.push(half);
     }
     /// Records the samples of the last window, when those of all parts have come.

@@ -38,6 +38,8 @@ pub struct FlowCounters {
     pub ece_acks: u64,
     /// Its packets dropped (data and ACKs).
     pub drops: u64,
+    /// Payload that arrived more than once.
+    pub duplicate_bytes: u64,
 }
 
 impl FlowCounters {
@@ -51,6 +53,7 @@ impl FlowCounters {
         fast_retransmits: 0,
         ece_acks: 0,
         drops: 0,
+        duplicate_bytes: 0,
     };
     /// Adds another connection's.
     pub fn add(&mut self, other: &FlowCounters) {
@@ -62,6 +65,7 @@ impl FlowCounters {
         self.fast_retransmits += other.fast_retransmits;
         self.ece_acks += other.ece_acks;
         self.drops += other.drops;
+        self.duplicate_bytes += other.duplicate_bytes;
     }
     /// What has been counted since `earlier`.
     pub fn since(&self, earlier: &FlowCounters) -> FlowCounters {
@@ -75,6 +79,7 @@ impl FlowCounters {
             fast_retransmits: a.fast_retransmits - b.fast_retransmits,
             ece_acks: a.ece_acks - b.ece_acks,
             drops: a.drops - b.drops,
+            duplicate_bytes: a.duplicate_bytes - b.duplicate_bytes,
         }
     }
 }
@@ -90,6 +95,8 @@ pub struct Leaving {
     pub owes: bool,
     /// Writes not acknowledged to their last byte.
     pub unfinished: u64,
+    /// Their bytes.
+    pub unfinished_bytes: u64,
     /// When the oldest of them was made.
     pub since: Time,
 }

@@ -80,8 +80,6 @@ pub struct Half {
     pub totals: FlowCounters,
     /// The same at the end of warm-up.
     pub baseline: FlowCounters,
-    /// Payload that arrived more than once.
-    pub duplicate_bytes: u64,
 }
 
 /// What one part has written down.
@@ -124,12 +122,11 @@ impl Recorder {
                     self.fast_retransmit(at, flow, outstanding, cwnd, lost_before(flow, stamp), lost);
                 }
                 Entry::Over(over) => {
-                    let Over { mut record, mut totals, mut baseline, mut left } = *over;
+                    let Over { record, mut totals, mut baseline, mut left } = *over;
                     let flow = record.flow;
                     if let Ok(half) = halves.binary_search_by_key(&flow, |half| half.flow) {
                         totals.add(&halves[half].totals);
                         baseline.add(&halves[half].baseline);
-                        record.duplicate_bytes = halves[half].duplicate_bytes;
                     }
                     totals.drops = lost_before(flow, stamp);
                     if measuring {
@@ -307,6 +304,7 @@ mod tests {
             idle_rtt: 1.0,
             owes: false,
             unfinished: 0,
+            unfinished_bytes: 0,
             since: Time::ZERO,
         };
         let record = FlowRecord { flow: 3, established: true, closed: Time(90), ..FlowRecord::default() };
@@ -316,7 +314,9 @@ mod tests {
             drops: vec![(3, stamp(20, 0, 0, 0)), (3, stamp(70, 0, 0, 0)), (3, stamp(95, 0, 0, 0))],
             ..Journal::default()
         };
-        let half = Half { flow: 3, totals: counters(0, 100), baseline: counters(0, 50), duplicate_bytes: 8 };
+        let totals = FlowCounters { duplicate_bytes: 9, ..counters(0, 100) };
+        let baseline = FlowCounters { duplicate_bytes: 1, ..counters(0, 50) };
+        let half = Half { flow: 3, totals, baseline };
         let receiver = Journal { halves: vec![half], ..Journal::default() };
         let mut recorder = Recorder::default();
         recorder.start(Time(50));

@@ -219,6 +219,7 @@ impl Recorder {
             if record.open_at_end && left.unfinished > 0 {
                 let sums = &mut self.transfer_totals;
                 sums.unfinished += left.unfinished;
+                sums.unfinished_bytes += left.unfinished_bytes;
                 sums.oldest = sums.oldest.max(record.closed.since(left.since).as_secs());
             }
         }

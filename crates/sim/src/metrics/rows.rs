@@ -63,6 +63,7 @@ impl FlowRecord {
         let narrow = |x: u64| u32::try_from(x).unwrap_or(u32::MAX);
         self.acked_bytes = measured.acked_bytes;
         self.delivered_bytes = measured.delivered_bytes;
+        self.duplicate_bytes = measured.duplicate_bytes;
         self.data_packets = measured.data_packets;
         self.ece_acks = measured.ece_acks;
         self.retransmits = narrow(measured.retransmits);

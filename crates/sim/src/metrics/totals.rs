@@ -40,6 +40,8 @@ pub struct TransferTotals {
     pub met: u64,
     /// Not complete at the end of the run.
     pub unfinished: u64,
+    /// Their bytes.
+    pub unfinished_bytes: u64,
     /// Age of the oldest of these, seconds.
     pub oldest: f64,
 }
