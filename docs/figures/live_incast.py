@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[1] / "live.md"
 #: simulation's without noise and with it.
 _ROW = re.compile(
     r"^\| (\d+) servers, (\d+ ?ms), (with|without) probes"
-    r" \| ([\d.]+)(?: \(([\d.]+)-([\d.]+)\))? / ([\d.]+)[*~]? / [\d.]+[*~]? \|",
+    r" \| ([\d.]+)(?: \(([\d.]+)-([\d.]+)\))? / ([\d.]+)[*~†]? / [\d.]+[*~†]? \|",
     re.MULTILINE,
 )
 FLOORS = ("200ms", "10ms")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import polars as pl
@@ -175,6 +177,33 @@ def test_each_end_has_the_time_that_was_measured_there() -> None:
         f"{share}:{n}000ns" for share, n in zip((*shares, 1), (1, 2, 3, 4, 5, 6, 7, 7), strict=True)
     )
     assert live.measured_noise(lags((40e-6, 1)))["sender_turn"] == "none"
+
+
+def test_turns_last_as_they_were_measured_to() -> None:
+    """Turns whose logarithm is normal are as correlated as their deviates (Mehler's series has one term):
+    the correlation that successive ones would have, were the kept part always the same, is its share.
+    """
+    shares = [0.001, 0.01, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0]
+    deviates = [NormalDist().inv_cdf(min(share, 0.9995)) for share in shares]
+    points = [(share, 20e-6 * math.exp(0.5 * z)) for share, z in zip(shares, deviates, strict=True)]
+    # Kept with 0.9 from one turn to the next, that is with its root from one packet to the next of two.
+    share, packets = live.lasting(points, 0.8, 0.8 * 0.9**19, 2.0)
+    assert share == pytest.approx(0.8 / 0.9, abs=0.01)
+    assert packets == pytest.approx(1 / (1 - 0.9**0.5), rel=1e-6)
+    # None, and one that is over before twenty turns are.
+    assert live.lasting(points, -0.01, 0.0, 1.0) == (0.0, 1.0)
+    share, packets = live.lasting(points, 0.5, 0.0, 1.0)
+    assert 0.5 < share < 1 and 2 <= packets < 4
+    # Two times, half of the packets each: Sheppard's 2/pi asin a.
+    halves = [(0.4999, 10e-6), (0.5001, 50e-6), (1.0, 50e-6)]
+    share, _ = live.lasting(halves, 0.5, 0.5, 1.0)
+    assert share == pytest.approx(math.sin(math.pi / 4), abs=0.02)
+    many = {"receiver_turn_near": 0.7, "receiver_turn_far": 0.6, "receiver_turn_packets": 2.0}
+    turns = {key: 1e-6 * (5 + i) for i, key in enumerate(live.RECEIVER)}
+    noise = live.measured_noise(lags((20e-6, 1), **many, **turns))
+    times, lasts = noise["receiver_turn"].split(";")
+    assert times.startswith("0.01:5000ns,0.1:6000ns") and noise["sender_turn"] == "none"
+    assert float(lasts.split(":")[1]) == pytest.approx(1 / (1 - (6 / 7) ** (1 / 38)), rel=1e-4)
 
 
 def test_there_is_no_noise_where_nothing_was_delivered() -> None:
