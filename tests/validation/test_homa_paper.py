@@ -48,7 +48,7 @@ CASES = {
     ("W3", 0.8, "PIAS"): (10.0, "median tail"),
 }
 
-# The same by the rules of a transport's own simulator (`homa_paper.OWN`); PIAS's are stated, and nothing is chosen.
+# By the rules of a transport's own simulator (`homa_paper.OWN`): those of PIAS are stated, not chosen.
 OWN = {
     ("W3", 0.8, "pHost"): (10.0, ""),
     ("W3", 0.5, "pHost"): (10.0, "tail"),

@@ -277,8 +277,8 @@ impl Sending {
         let seq = again.unwrap_or_else(|| self.acked.first_gap(self.nxt));
         let stop = self.acked.next_start(seq).unwrap_or(u64::MAX).min(self.out.written);
         let end = stop.min(seq.saturating_add(if self.probing { 1 } else { mss }));
-        let room =
-            self.in_flight() == 0 || (self.in_flight() + (end.saturating_sub(seq))) as f64 <= self.cwnd;
+        let admitted = (self.in_flight() + (end.saturating_sub(seq))) as f64 <= self.cwnd;
+        let room = self.in_flight() == 0 || admitted && !self.probing;
         (seq < end && room).then_some((seq, end))
     }
     /// DCTCP's cut, once per window of data (RFC 8257 section 3.3 step 8); a loss halves (RFC 5681).
