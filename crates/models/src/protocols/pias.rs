@@ -8,8 +8,9 @@
 //!
 //! With `dupacks=0`, `adapt`, `grow`, `kept` and `alpha=0` the sender is in outline that of the simulations of PIAS's authors, an ns-2 of theirs
 //! (HKUST-SING/PIAS-NS2, 0fa0b02; its `tcp-full.cc`, `tcp.cc`, `pFabric.patch` and scripts were read): packets are sprayed one by one, only a timeout
-//! finds a loss and follows the round-trip time, the window grows after a cut as before it, and connections are used for one message after
-//! another. Not so: its window counts from the last byte acknowledged in order, and after five timeouts in a row it sends probes of a byte.
+//! finds a loss, the window grows after a cut as before it, and connections are used for one message after another. Its timeout is `MinTCP`'s, the
+//! least one always (`backoff=false` without `adapt`), a timeout after a cut for a mark leaves ssthresh (`halve=false`), and after five in a row it
+//! sends probes of a byte (`probe=5`). Not so here: its window counts from the last byte acknowledged in order, and only such ACKs let it grow.
 
 use crate::registry::{LinkNeeds, Protocol, Suite, Wire};
 use alloc::boxed::Box;
@@ -276,8 +277,8 @@ impl Sending {
         let seq = again.unwrap_or_else(|| self.acked.first_gap(self.nxt));
         let stop = self.acked.next_start(seq).unwrap_or(u64::MAX).min(self.out.written);
         let end = stop.min(seq.saturating_add(if self.probing { 1 } else { mss }));
-        let room =
-            self.in_flight() == 0 || (self.in_flight() + (end.saturating_sub(seq))) as f64 <= self.cwnd;
+        let admitted = (self.in_flight() + (end.saturating_sub(seq))) as f64 <= self.cwnd;
+        let room = self.in_flight() == 0 || admitted && !self.probing;
         (seq < end && room).then_some((seq, end))
     }
     /// DCTCP's cut, once per window of data (RFC 8257 section 3.3 step 8); a loss halves (RFC 5681).
