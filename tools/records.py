@@ -191,14 +191,22 @@ class Stopped(KeyboardInterrupt):
 def limited(row_s: float, until: float) -> Iterator[None]:
     """Raise `Stopped` after so much processor time of this process, or at this moment (`time.monotonic`)."""
 
+    over: list[str] = []
+
     def stop(number: int, _: FrameType | None) -> None:
-        raise Stopped("processor time" if number == signal.SIGPROF else "time")
+        over.append("processor time" if number == signal.SIGPROF else "time")
+        raise Stopped(over[0])
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGPROF, signal.SIGALRM)}
     try:
         signal.setitimer(signal.ITIMER_PROF, row_s)
         signal.setitimer(signal.ITIMER_REAL, max(0.001, until - time.monotonic()))
         yield
+    except KeyboardInterrupt:
+        # What runs simulations ends with an interrupt of its own.
+        if over:
+            raise Stopped(over[0]) from None
+        raise
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
         signal.setitimer(signal.ITIMER_REAL, 0.0)
