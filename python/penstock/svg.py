@@ -137,13 +137,19 @@ class Sprite:
         text = _HATCH.sub("", text).replace("<defs></defs>", "")
         used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text))
         kept = {a or b for a, b in used}
+        names: dict[str, str] = {}
+
+        def own(name: str) -> str:
+            """A name of the page for a part of the figure: matplotlib's are long, and there are thousands."""
+            return names.setdefault(name, f"{prefix}{len(names)}")
+
         text = re.sub(
             r' id="([^"]+)"',
-            lambda m: f' id="{prefix}{m[1]}"' if m[1] in kept and m[1] not in glyphs else "",
+            lambda m: f' id="{own(m[1])}"' if m[1] in kept and m[1] not in glyphs else "",
             text,
         )
-        text = re.sub(r'href="#([^"]+)"', lambda m: f'href="#{glyphs.get(m[1], prefix + m[1])}"', text)
-        text = re.sub(r"url\(#", f"url(#{prefix}", text).replace("url(=", "url(#")
+        text = re.sub(r'href="#([^"]+)"', lambda m: f'href="#{glyphs.get(m[1]) or own(m[1])}"', text)
+        text = re.sub(r"url\(#([^)]+)\)", lambda m: f"url(#{own(m[1])})", text).replace("url(=", "url(#")
         for _ in range(3):  # groups within groups
             text = re.sub(r"<g(?: id=\"[^\"]*\")?></g>", "", text)
         text = re.sub(re.escape(INK), "currentColor", text, flags=re.IGNORECASE)
