@@ -28,6 +28,8 @@
 //!
 //! Where hosts have an endless queue below the transport ([`NicConfig::endless`]), the card does not wait for the link: it pulls until
 //! there is nothing. An action is followed by the packets of its connection, at once; [`Nic::kick`] pulls those of all others.
+//!
+//! Above 600 lines: pulls, deadlines and the endless queue are one order of events, argued for above.
 
 use crate::stack::{Counters, Exchange, Exchanged, Io, News, Opening, Part, Stack};
 use alloc::boxed::Box;

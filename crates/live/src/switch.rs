@@ -4,6 +4,8 @@
 //! the simulator: departures, drops and marks happen at virtual times, in their order. Only the last step, handing
 //! a packet to the receiving host, happens when this thread gets to it. How much later than due that was is the
 //! lag, and it is recorded for every packet.
+//!
+//! Above 600 lines: one loop from device to port to device.
 
 use crate::clock::Clock;
 use crate::edge::{Edge, EdgeCounters, Opened};

@@ -1,4 +1,6 @@
 //! Transports with stacks of their own, in the lab: what each promises, against figures worked out by hand.
+//!
+//! Above 600 lines: one list of promises, a test each, on one rig.
 
 #[path = "transports/rig.rs"]
 mod rig;

@@ -2,6 +2,8 @@
 //!
 //! The engine drives it by virtual time, the kernel view by the wall clock. What only one of them knows (connections, devices) is
 //! not here: a packet goes in by [`Network::send`] and comes out by [`Network::arrive`], or is lost ([`Network::next_lost`]).
+//!
+//! Above 600 lines: building and driving the network share its private state; what could be told apart, gates and hops, is.
 
 pub(crate) mod gates;
 mod hops;

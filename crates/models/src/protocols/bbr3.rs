@@ -13,6 +13,8 @@
 //! - after a timeout the window is a segment: all that is out is then taken for lost.
 //!
 //! Data is counted in bytes of payload.
+//!
+//! Above 600 lines: a protocol is one file, and this one is a whole draft.
 
 use super::linux::configure;
 use crate::registry::{Protocol, Suite};

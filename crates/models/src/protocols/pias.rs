@@ -11,6 +11,8 @@
 //! finds a loss, the window grows after a cut as before it, and connections are used for one message after another. Its timeout is `MinTCP`'s, the
 //! least one always (`backoff=false` without `adapt`), a timeout after a cut for a mark leaves ssthresh (`halve=false`), and after five in a row it
 //! sends probes of a byte (`probe=5`). Not so here: its window counts from the last byte acknowledged in order, and only such ACKs let it grow.
+//!
+//! Above 600 lines: a protocol is one file, and this one is a whole transport.
 
 use crate::registry::{LinkNeeds, Protocol, Suite, Wire};
 use alloc::boxed::Box;
