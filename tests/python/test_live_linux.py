@@ -59,6 +59,27 @@ def both(name: str, noisy: bool = False) -> dict[str, tuple[float, float]]:
     return {key: (TABLES.median(runs, key), TABLES.median(packet, key)) for key in (*TABLES.KEYS, "share")}
 
 
+@pytest.mark.parametrize(
+    ("kernel", "simulated", "verdict"),
+    [
+        ((100.0, 101.0, 99.0), 109.0, "met"),
+        ((100.0, 101.0, 99.0), 111.0, "apart"),
+        # One run of the kernel is further off than the goal: that excuses what lies among its runs, no more.
+        ((100.0, 101.0, 125.0), 120.0, "spread"),
+        ((100.0, 101.0, 125.0), 126.0, "apart"),
+        ((100.0, 101.0, 125.0), 85.0, "apart"),
+    ],
+)
+def test_a_spread_excuses_what_lies_within_it(kernel: Any, simulated: float, verdict: str) -> None:
+    """Mean queues, with a goal of 10 %; the run that is not valid would make everything a spread."""
+    same = {"valid": 1, "goodput_bps": 1e6, "retransmits": 5}
+    runs = [{**same, "queue_mean_packets": queue} for queue in kernel]
+    runs.append({**same, "valid": 0, "queue_mean_packets": 1e3})
+    packet = [{**same, "queue_mean_packets": simulated}]
+    said = TABLES.verdicts({"scenario": "long-flows", "kernel": runs, "simulated": packet}, "simulated")
+    assert said == {"goodput_bps": "met", "queue_mean_packets": verdict, "retransmits": "met"}
+
+
 @needs_live
 @pytest.mark.full
 @pytest.mark.parametrize(
