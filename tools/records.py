@@ -160,6 +160,8 @@ def lacking_searches(rows: Sequence[ledger.Row], spent: Mapping[str, Entry]) -> 
     """Rows with claims that are confirmed or differ and that were not searched, cheapest claim first; those
     that a search had no numbers of ("unprobed") are not among them.
     """
+    # The first of rows that share runs has the time of these; their probes measure what it measures.
+    first = {row.id: _quick(group[0]) for group in groups(rows) for row in group}
     found = []
     for row in search.searchable(rows):
         entry = holding.document(row.paper)["rows"].get(row.id)
@@ -172,7 +174,7 @@ def lacking_searches(rows: Sequence[ledger.Row], spent: Mapping[str, Entry]) -> 
         pins = [[known[at][name] for at in pinned.LENGTHS if name in known.get(at, {})] for name in names]
         claims = sum(not at or at[0]["verdict"] != ledger.UNDECIDED for at in pins)
         if claims:
-            guess = POINTS * POINT * max(_quick(row), SHARED_S)
+            guess = POINTS * POINT * max(first[row.id], SHARED_S)
             seconds = max(guess, AGAIN * _took(spent, f"{row.id} search", False))
             found.append(Work((row,), (), claims, seconds))
     return sorted(found, key=lambda work: work.seconds / work.claims)

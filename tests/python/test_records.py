@@ -126,6 +126,21 @@ def test_two_at_one_place_do_not_do_the_same(monkeypatch, tmp_path):
     assert document["seeds"]["full"] == {"A/x": dict.fromkeys("23", "confirmed")}
 
 
+def test_a_search_is_expected_to_take_what_the_row_takes_whose_runs_it_has(monkeypatch, pins):
+    shared = measuring(1)
+    more = {"probe": lambda lab, settings: {}, "matters": ("a.b",)}
+    rows = [row("A", shared), row("B", shared, **more), row("C", measuring(1), **more)]
+    pins["seconds"]["quick"] = {"A": 4.0, "B": 0.0, "C": 2.0}
+    known = {"quick": {f"{name}/x": {"verdict": "confirmed"} for name in "ABC"}}
+    monkeypatch.setattr(pinned, "load", lambda paper: known)
+    monkeypatch.setattr(records.holding, "document", lambda paper: {"rows": {}})
+    found = records.lacking_searches(rows, {})
+    assert [(work.name, work.seconds) for work in found] == [
+        ("C", pytest.approx(110)),
+        ("B", pytest.approx(220)),
+    ]
+
+
 def test_searches_lack_where_a_decided_claim_has_none(monkeypatch, pins):
     def searched(name, **more):
         return row(name, measuring(1), probe=lambda lab, settings: {}, matters=("a.b",), **more)
