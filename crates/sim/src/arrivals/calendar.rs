@@ -23,6 +23,7 @@ pub(super) struct Calendar {
     /// Arrivals that were put in, and how many others were gone past in their slots, since the last look at how many share one.
     puts: u32,
     passed: u32,
+    doublings: u32,
     /// It has as many slots as it may have, and still too many share one.
     crowded: bool,
 }
@@ -41,8 +42,9 @@ const NONE: Entry = Entry { at: u64::MAX, next: LAST };
 
 /// So many slots for every port to begin with.
 const SLOTS_PER_PORT: usize = 4;
-/// Most slots: their heads are 128 KB, of which a few are in use at a time.
-const MOST_SLOTS: usize = 1 << 16;
+/// So often it has twice as many at most. Where that is not enough, as in a permutation, whose arrivals come within a few nanoseconds, it would be longer than it is
+/// worth: most words empty, so that a processor guesses wrong which is the next with a bit.
+const MOST_DOUBLINGS: u32 = 1;
 /// An arrival goes past so many others of its slot at most; then it is somebody else's.
 const MOST_PASSED: u32 = 16;
 /// After so many that were gone past it is asked whether there was one for every [`SHARE`] arrivals.
@@ -52,7 +54,7 @@ const SHARE: u32 = 4;
 impl Calendar {
     /// Two to four times the usual flight long. `numbers` of ports are below 2^16.
     pub fn new(numbers: usize, flight: u64) -> Calendar {
-        let slots = (numbers * SLOTS_PER_PORT).next_power_of_two().clamp(64, MOST_SLOTS);
+        let slots = (numbers * SLOTS_PER_PORT).next_power_of_two().max(64);
         let length = (2 * flight).max(slots as u64).next_power_of_two();
         let mut calendar = Calendar {
             heads: [].into(),
@@ -64,6 +66,7 @@ impl Calendar {
             base: 0,
             puts: 0,
             passed: 0,
+            doublings: 0,
             crowded: false,
         };
         calendar.make(slots);
@@ -204,12 +207,13 @@ impl Calendar {
         if few {
             return true;
         }
-        if self.heads.len() >= MOST_SLOTS || self.width == 0 {
+        if self.doublings == MOST_DOUBLINGS || self.width == 0 {
             return false;
         }
         // From where its slot begins: an arrival may lie before the base there, when the calendar began anew.
         let (base, all) = (self.base >> self.width << self.width, self.drain());
         self.width -= 1;
+        self.doublings += 1;
         self.make(self.heads.len() * 2);
         self.base = base;
         // The last first: then nobody is gone past.
@@ -224,7 +228,7 @@ impl Calendar {
     pub fn drain(&mut self) -> Vec<(u64, u64)> {
         core::iter::from_fn(|| self.take_until(u64::MAX)).collect()
     }
-    /// It has as many slots as it may have, and still too many arrivals share one: ports act in step, and a tree does better.
+    /// It has as many slots as it may have, and still too many arrivals share one: a tree does better.
     pub fn is_crowded(&self) -> bool {
         self.crowded
     }

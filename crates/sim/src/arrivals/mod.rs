@@ -1,5 +1,5 @@
-//! What packet arrives next: in small networks a tree over the ports that have packets on their way, in large ones a wheel of windows. The order
-//! of simultaneous events is written in `events.rs`. Needs nothing but times, so that the bench of the fabric can include it.
+//! What packet arrives next: in small networks a tree over the ports that have packets on their way, in larger ones a calendar, in large ones
+//! a wheel of windows. The order of simultaneous events is written in `events.rs`. Needs nothing but times, so that the bench of the fabric can include it.
 
 mod calendar;
 mod heap;
@@ -43,8 +43,8 @@ fn span(port_bits: u32) -> u64 {
 
 /// Next arrival of every port that has packets on its way, in order of (time, port).
 ///
-/// With few ports they are in a tree. With some hundred, in a calendar, whose slots are so short that most have none, and where that
-/// cannot be, as ports act in step, in a tree again. With many, in a wheel of windows: an arrival is put into the slot of its window at once,
+/// With few ports they are in a tree. With some hundred, in a calendar, whose slots are so short that most have none, and where too many
+/// share a slot nevertheless, in a tree again. With many, in a wheel of windows: an arrival is put into the slot of its window at once,
 /// and a window is sorted shortly before its turn. A heap has what these cannot take: arrivals far ahead, or before what has been sorted or
 /// taken, and the second one of a port that reorders. Nobody can tell which of them had an arrival.
 pub struct Arrivals {
@@ -81,7 +81,7 @@ impl<const N: usize> Ahead<'_, N> {
 
 /// Networks of at least so many ports have a wheel.
 const WHEEL_FROM: usize = 1024;
-/// Networks of at least so many ports have a calendar until then. Below, the tree is so low that nothing is gained.
+/// Networks of at least so many ports have a calendar until then. Below, the tree is low.
 const CALENDAR_FROM: usize = 128;
 
 impl Arrivals {
