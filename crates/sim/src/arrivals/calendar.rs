@@ -169,7 +169,7 @@ impl Calendar {
         if self.above.iter().any(|bits| *bits != 0) {
             return false;
         }
-        self.base = at.saturating_sub((self.mask + 1 << self.width) / 2);
+        self.base = at.saturating_sub(((self.mask + 1) << self.width) / 2);
         true
     }
     /// An arrival that is not alone in its slot.
