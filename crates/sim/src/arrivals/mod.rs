@@ -89,10 +89,11 @@ impl Arrivals {
     pub fn new(ties: Ties, ports: usize) -> Arrivals {
         Arrivals::behind(Front::Tree(Tree::new(port_bits(ports))), ties, ports)
     }
-    /// The same for a network in which most packets take `flight` or less from the moment they are the next of their port: it chooses.
-    pub fn within(ties: Ties, ports: usize, flight: Dur) -> Arrivals {
+    /// The same for a network in which most packets take `flight` or less from the moment they are the next of their port, and whose
+    /// ports are `plain`, so that none schedules: it chooses. With ports that schedule a tree was faster than a calendar.
+    pub fn within(ties: Ties, ports: usize, flight: Dur, plain: bool) -> Arrivals {
         if ports < WHEEL_FROM {
-            return match ports >= CALENDAR_FROM {
+            return match plain && ports >= CALENDAR_FROM {
                 true => {
                     let calendar = Calendar::new(1 << port_bits(ports), flight.0);
                     Arrivals::behind(Front::Calendar(calendar), ties, ports)
@@ -282,7 +283,7 @@ mod tests {
         for (ties, ports) in
             [(Ties::Forward, 128), (Ties::Reversed, 200), (Ties::Forward, 3000), (Ties::Forward, 7)]
         {
-            let mut both = [Arrivals::new(ties, ports), Arrivals::within(ties, ports, Dur(1_000_000))];
+            let mut both = [Arrivals::new(ties, ports), Arrivals::within(ties, ports, Dur(1_000_000), true)];
             assert_eq!(matches!(both[1].front, Front::Wheel(_)), ports >= WHEEL_FROM);
             let mut set = std::collections::BTreeSet::new();
             let mut x = 1u64;
@@ -332,7 +333,7 @@ mod tests {
     fn a_calendar_in_which_all_are_in_step_becomes_a_tree() {
         for (apart, tree) in [(5_000, false), (0, true)] {
             let ports = 200;
-            let mut arrivals = Arrivals::within(Ties::Forward, ports, Dur(1_000_000));
+            let mut arrivals = Arrivals::within(Ties::Forward, ports, Dur(1_000_000), true);
             assert!(matches!(arrivals.front, Front::Calendar(_)));
             (0..200).for_each(|port| arrivals.push(Time(port * apart), port as u32));
             for turn in 0..2_000 {
