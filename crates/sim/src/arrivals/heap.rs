@@ -22,6 +22,10 @@ impl Heap {
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
+    /// Low bits of its keys that hold the port.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
     pub fn peek(&mut self) -> u64 {
         if self.hole {
             self.close_hole();

@@ -1,10 +1,12 @@
-//! What packet arrives next: in small networks a tree over the ports that have packets on their way, in large ones a wheel of windows. The order
-//! of simultaneous events is written in `events.rs`. Needs nothing but times, so that the bench of the fabric can include it.
+//! What packet arrives next: in small networks a tree over the ports that have packets on their way, in larger ones a calendar, in large ones
+//! a wheel of windows. The order of simultaneous events is written in `events.rs`. Needs nothing but times, so that the bench of the fabric can include it.
 
+mod calendar;
 mod heap;
 mod tree;
 mod wheel;
 
+use calendar::Calendar;
 use heap::Heap;
 use penstock_units::{Dur, Time};
 use tree::Tree;
@@ -41,9 +43,10 @@ fn span(port_bits: u32) -> u64 {
 
 /// Next arrival of every port that has packets on its way, in order of (time, port).
 ///
-/// With few ports they are in a tree. With many, in a wheel of windows: an arrival is put into the slot of its window at once, and a
-/// window is sorted shortly before its turn. A heap has what these cannot take: arrivals far ahead, or before what has been sorted, and
-/// the second one of a port that reorders. Nobody can tell which of them had an arrival.
+/// With few ports they are in a tree. With some hundred, in a calendar, whose slots are so short that most have none, and where too many
+/// share a slot nevertheless, in a tree again. With many, in a wheel of windows: an arrival is put into the slot of its window at once,
+/// and a window is sorted shortly before its turn. A heap has what these cannot take: arrivals far ahead, or before what has been sorted or
+/// taken, and the second one of a port that reorders. Nobody can tell which of them had an arrival.
 pub struct Arrivals {
     front: Front,
     heap: Heap,
@@ -57,6 +60,7 @@ pub struct Arrivals {
 #[allow(clippy::large_enum_variant)]
 enum Front {
     Tree(Tree),
+    Calendar(Calendar),
     Wheel(Wheel),
 }
 
@@ -75,18 +79,27 @@ impl<const N: usize> Ahead<'_, N> {
     }
 }
 
-/// Networks of at least so many ports have a wheel. Below, the tree is so low that nothing is gained.
+/// Networks of at least so many ports have a wheel.
 const WHEEL_FROM: usize = 1024;
+/// Networks of at least so many ports have a calendar until then. Below, the tree is low.
+const CALENDAR_FROM: usize = 128;
 
 impl Arrivals {
     /// No arrivals yet, in a tree.
     pub fn new(ties: Ties, ports: usize) -> Arrivals {
         Arrivals::behind(Front::Tree(Tree::new(port_bits(ports))), ties, ports)
     }
-    /// The same for a network in which most packets take `flight` or less from the moment they are the next of their port: it chooses.
-    pub fn within(ties: Ties, ports: usize, flight: Dur) -> Arrivals {
+    /// The same for a network in which most packets take `flight` or less from the moment they are the next of their port, and whose
+    /// ports are `plain`, so that none schedules: it chooses. With ports that schedule a tree was faster than a calendar.
+    pub fn within(ties: Ties, ports: usize, flight: Dur, plain: bool) -> Arrivals {
         if ports < WHEEL_FROM {
-            return Arrivals::new(ties, ports);
+            return match plain && ports >= CALENDAR_FROM {
+                true => {
+                    let calendar = Calendar::new(1 << port_bits(ports), flight.0);
+                    Arrivals::behind(Front::Calendar(calendar), ties, ports)
+                }
+                false => Arrivals::new(ties, ports),
+            };
         }
         Arrivals::behind(Front::Wheel(Wheel::new(ports, flight.0)), ties, ports)
     }
@@ -100,6 +113,7 @@ impl Arrivals {
     pub fn peek(&mut self) -> Time {
         let at = match &mut self.front {
             Front::Tree(tree) => tree.peek(),
+            Front::Calendar(calendar) => calendar.peek().0,
             Front::Wheel(wheel) => {
                 if wheel.is_low() {
                     wheel.turn();
@@ -113,11 +127,30 @@ impl Arrivals {
         }
         Time(at)
     }
+    /// A calendar in which too many arrivals share a slot: a tree takes its place.
+    #[cold]
     #[inline(never)]
-    fn peek_both(&mut self, at: u64) -> Time {
+    fn plant(&mut self) {
+        let Front::Calendar(calendar) = &mut self.front else { return };
+        let all = calendar.drain();
+        let bits = self.heap.bits();
+        self.front = Front::Tree(Tree::new(bits));
+        for (at, number) in all {
+            self.push(Time(at), (number ^ self.flip) as u32);
+        }
+    }
+    #[inline(never)]
+    fn peek_both(&mut self, mut at: u64) -> Time {
+        if matches!(&self.front, Front::Calendar(calendar) if calendar.is_crowded()) {
+            self.plant();
+            if let Front::Tree(tree) = &mut self.front {
+                at = tree.peek();
+            }
+        }
         let port = match &self.front {
             _ if at == u64::MAX => 0,
             Front::Tree(tree) => tree.first(),
+            Front::Calendar(calendar) => calendar.peek().1,
             Front::Wheel(wheel) => wheel.peek().1,
         };
         let other = (self.heap.peek(), self.heap.first());
@@ -130,6 +163,7 @@ impl Arrivals {
         let port = match &self.front {
             _ if !self.in_front => self.heap.first(),
             Front::Tree(tree) => tree.first(),
+            Front::Calendar(calendar) => calendar.peek().1,
             Front::Wheel(wheel) => wheel.peek().1,
         };
         (port ^ self.flip) as u32
@@ -140,6 +174,7 @@ impl Arrivals {
         let port = match &mut self.front {
             _ if !self.in_front => self.heap.take(),
             Front::Tree(tree) => tree.take(),
+            Front::Calendar(calendar) => calendar.take(),
             Front::Wheel(wheel) => wheel.take(),
         };
         (port ^ self.flip) as u32
@@ -150,6 +185,7 @@ impl Arrivals {
         if self.heap.is_empty() {
             let (at, port) = match &mut self.front {
                 Front::Tree(tree) => tree.take_until(until.0)?,
+                Front::Calendar(calendar) => calendar.take_until(until.0)?,
                 Front::Wheel(wheel) => {
                     if wheel.is_low() {
                         wheel.turn();
@@ -187,9 +223,15 @@ impl Arrivals {
     /// The port that is probably next, one that mostly is among the few after it, and one among the dozen after that; in a tree.
     #[inline(always)]
     pub fn near(&self) -> Option<[u32; 3]> {
-        let Front::Tree(tree) = &self.front else { return None };
-        let [soon, later] = tree.risen();
-        Some([tree.coming(), soon, later].map(|port| (port ^ self.flip) as u32))
+        let near = match &self.front {
+            Front::Tree(tree) => {
+                let [soon, later] = tree.risen();
+                [tree.coming(), soon, later]
+            }
+            Front::Calendar(calendar) => calendar.near(),
+            Front::Wheel(_) => return None,
+        };
+        Some(near.map(|port| (port ^ self.flip) as u32))
     }
     /// Announces the next arrival of `port`.
     #[inline(always)]
@@ -197,6 +239,7 @@ impl Arrivals {
         let number = u64::from(port) ^ self.flip;
         let taken = match &mut self.front {
             Front::Tree(tree) => tree.put(at.0, number),
+            Front::Calendar(calendar) => calendar.put(at.0, number),
             Front::Wheel(wheel) => wheel.put(at.0, number),
         };
         if !taken {
@@ -240,7 +283,7 @@ mod tests {
         for (ties, ports) in
             [(Ties::Forward, 128), (Ties::Reversed, 200), (Ties::Forward, 3000), (Ties::Forward, 7)]
         {
-            let mut both = [Arrivals::new(ties, ports), Arrivals::within(ties, ports, Dur(1_000_000))];
+            let mut both = [Arrivals::new(ties, ports), Arrivals::within(ties, ports, Dur(1_000_000), true)];
             assert_eq!(matches!(both[1].front, Front::Wheel(_)), ports >= WHEEL_FROM);
             let mut set = std::collections::BTreeSet::new();
             let mut x = 1u64;
@@ -283,6 +326,24 @@ mod tests {
                 }
             }
             assert!(taken > 50_000, "{taken}");
+        }
+    }
+    /// Two hundred ports a microsecond apart are put in order by time; two hundred in step, by port, for which a tree does better.
+    #[test]
+    fn a_calendar_in_which_all_are_in_step_becomes_a_tree() {
+        for (apart, tree) in [(5_000, false), (0, true)] {
+            let ports = 200;
+            let mut arrivals = Arrivals::within(Ties::Forward, ports, Dur(1_000_000), true);
+            assert!(matches!(arrivals.front, Front::Calendar(_)));
+            (0..200).for_each(|port| arrivals.push(Time(port * apart), port as u32));
+            for turn in 0..2_000 {
+                let next = arrivals.take_until(Time::NEVER);
+                let (round, port) = (turn / 200, turn % 200);
+                let at = Time(round * 1_000_000 + port * apart);
+                assert_eq!(next, Some((at, port as u32)));
+                arrivals.push(at + Dur(1_000_000), port as u32);
+            }
+            assert_eq!(matches!(arrivals.front, Front::Tree(_)), tree);
         }
     }
     #[test]
