@@ -478,6 +478,10 @@ impl Port {
         debug_assert_eq!(self.next_arrival(), now);
         Some(self.pop_fifo())
     }
+    /// It chooses among waiting packets, or is asked when they leave.
+    pub fn is_served(&self) -> bool {
+        self.mode == Mode::Served
+    }
     /// A port that schedules, shares no buffer and holds nothing up.
     #[inline(always)]
     pub fn serves_alone(&self) -> bool {

@@ -150,7 +150,7 @@ impl Network {
     }
     fn of(fabric: Fabric, ties: Ties, with_headers: bool, graph: &Graph, forwarding: Forwarding) -> Network {
         let ports = fabric.ports().len();
-        let plain = !fabric.ports().iter().any(Port::serves_alone);
+        let plain = !fabric.ports().iter().any(Port::is_served);
         let arrivals = Arrivals::within(ties, ports, usual_flight(fabric.ports()), plain);
         let mut only = vec![SEVERAL; graph.hosts.len()];
         let mut degree = vec![0u32; graph.hosts.len()];
