@@ -37,7 +37,7 @@ class Comparison:
     @property
     def speedup(self) -> float:
         """CPU seconds of the exact runs over those of the approximation, both on this machine."""
-        return _cpu(self.exact) / _cpu(self.approximate)
+        return cpu_s(self.exact) / cpu_s(self.approximate)
 
     def document(self) -> dict[str, Any]:
         """For JSON: the method, the means of the exact runs, the errors, and how much CPU time was saved."""
@@ -51,5 +51,6 @@ class Comparison:
         }
 
 
-def _cpu(runs: RunSet) -> float:
+def cpu_s(runs: RunSet) -> float:
+    """CPU seconds of all runs of a set."""
     return sum(run.timings["cpu_s"] for run in runs.runs)
