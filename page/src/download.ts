@@ -1,6 +1,6 @@
 // What is shown, as a file: SVG and PNG of the same drawing, CSV of the numbers.
 import type uPlot from "uplot";
-import { mark, type Paper, type PanelData, type SeriesData, type Shape } from "./shapes";
+import { HATCH_WIDTH, hatched, mark, type Paper, type PanelData, type SeriesData, type Shape } from "./shapes";
 
 export interface TextMark {
   x: number;
@@ -113,7 +113,11 @@ function legendRows(whole: Whole): { x: number; series: SeriesData }[][] {
 export function swatch(series: SeriesData, x: number, y: number, colour: string, paper: Paper): string {
   const dash = series.dash?.join(" ") ?? "";
   let out = "";
-  if (series.base) return `<rect x="${x}" y="${y - 5}" width="28" height="10" fill="${colour}"/>`;
+  if (series.base) {
+    const hatch = hatched(series.hatch ?? "", x, y - 5, 28, 10);
+    const strokes = hatch && `<path d="${hatch}" fill="none" stroke="${paper.ground}" stroke-width="${HATCH_WIDTH}"/>`;
+    return `<rect x="${x}" y="${y - 5}" width="28" height="10" fill="${colour}"/>${strokes}`;
+  }
   if (series.width) out = `<path d="M${x} ${y}h28" fill="none" stroke="${colour}" stroke-width="2" stroke-dasharray="${dash}"/>`;
   if (series.marker) {
     out += `<path d="${mark(series.marker, x + 14, y, 4)}" fill="${series.hollow ? paper.ground : colour}" stroke="${colour}"/>`;

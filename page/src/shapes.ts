@@ -123,13 +123,16 @@ export function seriesShapes(s: SeriesData, X: Place, Y: Place, paper: Paper): S
   };
   if (s.base) {
     const columns = new Trail();
+    let hatches = "";
     s.x.forEach((x, i) => {
       const [y, base] = [s.y[i], s.base![i]];
       if (x === null || y === null || base === null) return;
       const [left, right] = [X(x - s.column! / 2), X(x + s.column! / 2)];
       columns.rect(left, Y(y), right - left, Y(base) - Y(y));
+      hatches += hatched(s.hatch ?? "", left, Y(y), right - left, Y(base) - Y(y));
     });
-    return [{ d: columns.d, fill: colour, stroke: colour, width: 1, opacity: opacity(s.colour) }];
+    const plain = { d: columns.d, fill: colour, stroke: colour, width: 1, opacity: opacity(s.colour) };
+    return hatches ? [plain, { d: hatches, stroke: paper.ground, width: HATCH_WIDTH }] : [plain];
   }
   if (s.y_low && s.y_high && !s.bars) {
     const [low, high] = [s.y_low, s.y_high];
@@ -199,6 +202,41 @@ export function seriesShapes(s: SeriesData, X: Place, Y: Place, paper: Paper): S
     shapes.push({ d, fill, stroke: colour, width: 1.2, opacity: opacity(s.colour) });
   }
   return shapes;
+}
+
+export const HATCH_WIDTH = 1.2;
+/**
+ * Strokes within a column, so that columns differ without their colours: of matplotlib's hatches `/`, `\\`, `x`, `-`, `|`, `+`, `.` and `o`,
+ * one stroke of each kind every `7 px`, closer where a letter is there twice.
+ */
+export function hatched(hatch: string, x: number, y: number, width: number, height: number): string {
+  // A column below its base.
+  if (height < 0) [y, height] = [y + height, -height];
+  if (!(width > 0 && height > 0)) return "";
+  const trail = new Trail();
+  const pace = hatch.length > 1 ? 5 : 7;
+  const across = (kind: string) => hatch.includes(kind) || (hatch.includes("+") && "-|".includes(kind));
+  const turned = (kind: string) => hatch.includes(kind) || (/[xX]/.test(hatch) && "/\\".includes(kind));
+  if (across("-")) for (let v = y + pace / 2; v < y + height; v += pace) trail.moveTo(x, v), trail.lineTo(x + width, v);
+  if (across("|")) for (let u = x + pace / 2; u < x + width; u += pace) trail.moveTo(u, y), trail.lineTo(u, y + height);
+  // Lines u + v = c up to the right, u - v = c - height down to the right, in the column's own coordinates.
+  const slant = pace * Math.SQRT2;
+  for (const kind of "/\\") {
+    if (!turned(kind)) continue;
+    for (let c = slant / 2; c < width + height; c += slant) {
+      const [from, to] = [Math.max(0, c - height), Math.min(width, c)];
+      const place = (u: number): [number, number] => [x + u, kind === "/" ? y + c - u : y + height - (c - u)];
+      trail.moveTo(...place(from));
+      trail.lineTo(...place(to));
+    }
+  }
+  if (/[.oO*]/.test(hatch)) {
+    const r = 0.9;
+    for (let v = y + pace / 2, row = 0; v + r < y + height; v += pace, row++) {
+      for (let u = x + pace / 2 + (row % 2 ? pace / 2 : 0); u + r < x + width; u += pace) trail.rect(u - r / 2, v - r / 2, r, r);
+    }
+  }
+  return trail.d;
 }
 
 /** A marker as matplotlib draws the one of this letter. */

@@ -5,6 +5,7 @@ ones, and without scripts the printed figure is there.
 import csv
 import io
 import json
+import re
 import shutil
 import xml.etree.ElementTree as ET
 
@@ -319,6 +320,47 @@ def test_a_log_axis_has_round_numbers(browser, tmp_path, limits, texts):
     tab.wait_for_selector(".pf canvas")
     shown = tab.evaluate("[...penstockFigures.values()][0].panels[0].plot.axes[1]._values")
     assert [text for text in shown if text] == texts
+
+
+HATCHES = ("", "//", "..", "xx", "--")
+
+
+@needs_script
+@needs_chromium
+def test_columns_have_the_hatches_of_the_printed_ones(browser, tmp_path):
+    with figures.style():
+        figure, (ax,) = figures.new()
+        for i, hatch in enumerate(HATCHES):
+            ax.bar([i, i + 10], [4, -2], 0.8, label=f"kind {i}", color="#0072B2", hatch=hatch)
+        ax.legend()
+    tab = opened(browser, figures.write(figure, tmp_path, "columns"), tmp_path)
+    tab.wait_for_selector(".pf canvas")
+    shapes = tab.evaluate(
+        "[...penstockFigures.values()][0].panels[0].shapes().map((s) => [s.d, s.fill ?? ''])"
+    )
+    columns = [
+        [float(v) for v in re.findall(r"-?[\d.]+", d)] for d, fill in shapes if fill.startswith("#0072")
+    ]
+    strokes = [d for d, fill in shapes if not fill and d.count("M") > 4]
+    assert len(columns) == len(HATCHES) and len(set(strokes)) == len(strokes) == len(HATCHES) - 1
+    for column, stroke in zip(columns[1:], strokes, strict=True):
+        # M x y h width v height h -width, of one column above and one below the axis.
+        boxes = [(x, min(y, y + h), w, abs(h)) for x, y, w, h in (column[:4], column[5:9])]
+        ends = re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", stroke)
+        met = [
+            [
+                x - 0.02 <= float(u) <= x + w + 0.02 and y - 0.02 <= float(v) <= y + h + 0.02
+                for x, y, w, h in boxes
+            ]
+            for u, v in ends
+        ]
+        assert all(map(any, met)), "no stroke leaves its column"
+        assert all(sum(one) >= 4 for one in zip(*met, strict=True)), "both columns have some"
+    with tab.expect_download() as loading:
+        tab.click(".pf-tools >> text=SVG")
+    swatches = ET.parse(loading.value.path()).getroot().iter("{http://www.w3.org/2000/svg}rect")
+    assert sum(r.get("width") == "28" for r in swatches) == len(HATCHES)
+    assert tab.errors == []
 
 
 @needs_script
