@@ -45,6 +45,7 @@ QUALITY = (
     "lag_p99_s",
     "lag_max_s",
     *live.WAKE,
+    *live.PAUSES,
     *live.RECEIVER,
     *live.SENDER,
     *live.RECEIVER_LASTS,

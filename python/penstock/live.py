@@ -68,10 +68,14 @@ WAKE = {
     "wake_p995_s": 0.995,
     "wake_p999_s": 0.999,
     "wake_p9999_s": 0.9999,
+    "wake_p99997_s": 0.99997,
+    "wake_p99999_s": 0.99999,
     "wake_max_s": 1.0,
 }
 # The network's thread sets its timer for so much earlier than it has to wake (crates/live/src/switch.rs).
 EARLY_S = 15e-6
+# Of its pauses, those that can be judged and those in which hosts went on (crates/live/src/pauses.rs).
+PAUSES = ("wake_pauses", "wake_pauses_sent")
 # And of how long a host takes for a packet, a receiver for data and a sender for an ACK: likewise.
 RECEIVER, SENDER = (
     {f"{end}_turn_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
@@ -216,7 +220,8 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     `receive_lag`: quantiles of how late the network was with packets that waited for no other (`WAKE`). Above
     the 99th percentile a power law leads from one to the next; the largest is what one packet in all that
     were sent is late by. `timer_lag`: the same up to the 99th percentile and `EARLY_S` more, which is how
-    late the network's own timers are; those of hosts have been seen to be as late (docs/live.md).
+    late the network's own timers are; those of hosts have been seen to be as late (docs/live.md); behind
+    it the share of pauses, over all runs together, in which hosts did not go on (`PAUSES`).
     `receiver_turn`: quantiles of what a receiver takes, from handing a host data to the ACK that it sends
     next (`RECEIVER`); `sender_turn`: those of what a sender takes, from handing a host an ACK to the data
     that it releases at once (`SENDER`; none where no ACK did); behind the quantiles how these last
@@ -244,6 +249,8 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     timers = [(share, min(late + EARLY_S, 1.0)) for share, late in lags.items() if share <= 0.99]
     timers.append((1.0, timers[-1][1]))
     timer = ",".join(f"{share:.9g}:{late * 1e9:.0f}ns" for share, late in timers)
+    judged, sent = (sum(summary.get(key, 0.0) for summary in told) for key in PAUSES)
+    timer += f";{1 - sent / judged:.6g}" if judged > 0 else ""
     return {
         "receive_lag": lag,
         "timer_lag": timer,

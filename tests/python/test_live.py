@@ -129,12 +129,12 @@ def test_the_simulation_beside_has_the_noise_that_the_kernels_runs_measured() ->
 
 
 def lags(*runs: tuple[float, float], **more: float) -> RunSet:
-    """Live runs of 10^5 packets with this largest lag, a tenth of it as the other quantiles and as the time
+    """Live runs of 10^6 packets with this largest lag, a tenth of it as the other quantiles and as the time
     that a receiver takes, and `valid`.
     """
     keys = (*live.WAKE, *live.RECEIVER)
     made = [
-        {**dict.fromkeys(keys, lag / 10), "wake_max_s": lag, "valid": valid, "packets_sent": 1e5, **more}
+        {**dict.fromkeys(keys, lag / 10), "wake_max_s": lag, "valid": valid, "packets_sent": 1e6, **more}
         for lag, valid in runs
     ]
     return RunSet("incast", 1, tuple(Run(i, {}, summary, {}, {}) for i, summary in enumerate(made)))
@@ -154,17 +154,27 @@ def test_measured_noise_has_the_median_quantiles_of_the_valid_runs(
 ) -> None:
     noise = live.measured_noise(lags(*runs))
     lag = dict(pair.split(":") for pair in noise["receive_lag"].split(","))
-    for share in ("0.1", "0.5", "0.99", "0.999", "0.9999"):
+    for share in ("0.1", "0.5", "0.99", "0.999", "0.9999", "0.99997", "0.99999"):
         assert lag[share] == others
     # Timers are late by what wakes the network, without its tail.
     timers = dict(pair.split(":") for pair in noise["timer_lag"].split(","))
     assert set(timers) == {"0.1", "0.25", "0.5", "0.75", "0.9", "0.95", "0.99", "1"}
     assert set(timers.values()) == {f"{float(others[:-2]) + 15e3:.0f}ns"}
     # One packet in all that were sent is as late as the latest; halfway there, by a power law, the root.
-    assert lag["1"] == lag["0.99999"] == most
+    assert lag["1"] == lag["0.999999"] == most
     low, high = (float(text[:-2]) for text in (others, most))
-    root = float(lag[f"{1 - 10**-4.5:.9g}"][:-2])
+    root = float(lag[f"{1 - 10**-5.5:.9g}"][:-2])
     assert root == pytest.approx((low * high) ** 0.5, rel=1e-3)
+
+
+def test_timers_wait_out_the_pauses_in_which_hosts_were_silent() -> None:
+    """Three runs of four pauses each, two of them valid: hosts went on in 1 and 2 of theirs."""
+    told = lags((20e-6, 1), (50e-6, 1), (30e-6, 0), wake_pauses=4.0)
+    for run, sent in zip(told.runs, (1.0, 2.0, 4.0), strict=True):
+        run.summary["wake_pauses_sent"] = sent
+    assert live.measured_noise(told)["timer_lag"].endswith(":18500ns;0.625")
+    # Nothing is known of runs without a pause, or in whose pauses nobody sends.
+    assert ";" not in live.measured_noise(lags((20e-6, 1), wake_pauses=0.0))["timer_lag"]
 
 
 def test_each_end_has_the_time_that_was_measured_there() -> None:

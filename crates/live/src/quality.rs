@@ -230,11 +230,12 @@ impl Lag {
         let (all, wake) = (Histogram::new(), Histogram::new());
         Lag { all, wake, last: Time::ZERO, limit, windows: 0, late: 0, next: 0, next_late: 0 }
     }
-    /// A packet that was due at `due` is handed over at `now`.
-    pub fn record(&mut self, due: Time, now: Time) {
+    /// A packet that was due at `due` is handed over at `now`. Did it wait for no other?
+    pub fn record(&mut self, due: Time, now: Time) -> bool {
         let lag = now.since(due);
         self.all.record(lag);
-        if due >= self.last {
+        let woke = due >= self.last;
+        if woke {
             self.wake.record(lag);
         }
         self.last = now;
@@ -248,6 +249,7 @@ impl Lag {
         }
         self.windows += end.saturating_sub(window.max(self.next));
         self.next = self.next.max(end);
+        woke
     }
     /// Share of the windows of 10 ms, among those with a packet, in which some packet that was late by more than a round trip waited.
     pub fn late_share(&self) -> f64 {

@@ -9,6 +9,7 @@
 
 use crate::clock::Clock;
 use crate::edge::{Edge, EdgeCounters, Opened};
+use crate::pauses::Pauses;
 use crate::quality::{Lag, Turns};
 use crate::sys::{self, Poll};
 use crate::wire::{self, Segment};
@@ -91,6 +92,8 @@ pub struct Remains {
     pub lag: Lag,
     /// How long hosts take for what they are handed, since the end of warm-up.
     pub turns: Turns,
+    /// Pauses of the network's thread.
+    pub pauses: Pauses,
     /// Samples of the queue.
     pub samples: Vec<Sample>,
     /// Mean `alpha` of the controllers that steer, over open connections and samples since the end of warm-up.
@@ -145,6 +148,7 @@ pub struct Switch {
     alpha: Mean,
     lag: Lag,
     turns: Turns,
+    pauses: Pauses,
     refused: u64,
     foreign: u64,
 }
@@ -189,6 +193,7 @@ impl Switch {
             alpha: Mean::default(),
             lag: Lag::new(window),
             turns: Turns::new(devices.len()),
+            pauses: Pauses::default(),
             refused: 0,
             foreign: 0,
             topology: setup.topology,
@@ -296,6 +301,9 @@ impl Switch {
             frame.segment = known.unwrap_or_default();
             if let Some(s) = known.filter(|_| self.measuring) {
                 self.turns.record(node, handed, now, s.payload > 0);
+                if s.payload > 0 {
+                    self.pauses.read(now);
+                }
             }
             match known.and_then(|_| self.enter(now, node, id)) {
                 Some(way) => {
@@ -485,7 +493,9 @@ impl Switch {
         let empty = s.payload == 0 && device.is_some_and(|d| !sys::readable(d));
         let now = self.clock.now();
         if self.measuring {
-            self.lag.record(at, now);
+            if self.lag.record(at, now) {
+                self.pauses.woke(at, now);
+            }
             self.turns.count(s.payload > 0);
         }
         let taken = device.is_some_and(|d| sys::write(d, &frame.bytes[..frame.len]));
@@ -594,6 +604,7 @@ impl Switch {
             counters,
             lag: self.lag,
             turns: self.turns,
+            pauses: self.pauses,
             samples: self.samples,
             alpha: self.alpha,
             refused: self.refused,

@@ -4,7 +4,8 @@
 //! One thread hands packets over. It sleeps until the next is due and wakes late; how late is drawn from quantiles, those that a live run
 //! measured of itself. What falls due meanwhile, at whatever host, is handed over with the packet that waited, in order, and draws
 //! nothing: a pause is one event, not one per packet. So the lags of all packets are shorter than those that are drawn, and hosts are late
-//! together. When it is late by a millisecond their timers wait as well, those of pacing too. Besides that, and each for itself, timers go
+//! together. That thread also takes what they send: what leaves a host while it is late enters the network when it is there again, all at once.
+//! When it is late by a millisecond their timers may wait as well, those of pacing too. Besides that, and each for itself, timers go
 //! off as late as `timer_lag` has it. And what a host is handed it takes some time for: `receiver_turn` for data, `sender_turn` for the rest.
 //! A kernel goes on as it is for a while, answering within an interrupt or when its application reads, so a host's time may be kept for the
 //! packets that come next.
@@ -16,8 +17,9 @@ use penstock_core::{ParamError, Stream};
 use penstock_units::{Dur, Time};
 use std::sync::Arc;
 
-/// Pauses of that length are the machine's, shorter ones those of the thread that hands packets over: in a trace of 8 s of a live run timers
-/// of hosts went off during 56 of 59 shorter pauses (of a quarter of a millisecond or more) and during one of five longer ones.
+/// Pauses of that length may be the machine's, shorter ones are those of the thread that hands packets over: in a trace of 8 s of a live run
+/// timers of hosts went off during 56 of 59 shorter pauses (of a quarter of a millisecond or more) and during one of five longer ones. How
+/// many of the longer ones are the machine's a live run counts ([`Timers`]).
 const STANDSTILL: Dur = Dur::millis(1);
 
 /// A distribution of lags by some of its quantiles: between two of them the inverse is geometric (linear from zero), as lags are spread
@@ -70,6 +72,33 @@ impl Lags {
         } else {
             from.1 + (to.1 - from.1) * part
         })
+    }
+}
+
+/// How late timers of hosts are, and how many of the pauses of a millisecond they wait out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timers {
+    lags: Lags,
+    wait: f64,
+}
+
+impl Timers {
+    /// Reads `SHARE:TIME,SHARE:TIME,...`, or the same with `;SHARE` behind it, or `none`.
+    ///
+    /// # Errors
+    /// Those of [`Lags::parse`]; a share that is none.
+    pub fn parse(key: &str, text: &str) -> Result<Option<Timers>, ParamError> {
+        let (lags, wait) = text.split_once(';').map_or((text, "1"), |(lags, wait)| (lags, wait));
+        let share = quantity(wait).filter(|found| found.1.is_empty()).map(|found| found.0);
+        let rule =
+            "must have a share from 0 to 1 behind the semicolon, that of the pauses which timers wait out";
+        let wrong = || ParamError::new(key, text, rule);
+        let wait = share.filter(|share| (0.0..=1.0).contains(share)).ok_or_else(wrong)?;
+        match Lags::parse(key, lags)? {
+            Some(lags) => Ok(Some(Timers { lags, wait })),
+            None if text.contains(';') => Err(wrong()),
+            None => Ok(None),
+        }
     }
 }
 
@@ -132,7 +161,7 @@ impl Turn {
 /// The machine that the hosts of a run share.
 pub struct Reception {
     lags: Option<Lags>,
-    timers: Option<Lags>,
+    timers: Option<Timers>,
     /// What hosts take for a packet without payload, and for one with it.
     turns: [Option<Turn>; 2],
     /// By the number of a host's port: the deviate of either that it keeps.
@@ -150,7 +179,7 @@ impl Reception {
     /// A machine that is not behind: how late it sees packets, and its timers, and how long it takes for an ACK and for data.
     pub fn new(
         lags: Option<Lags>,
-        timers: Option<Lags>,
+        timers: Option<Timers>,
         turns: [Option<Turn>; 2],
         stream: Stream,
     ) -> Reception {
@@ -182,15 +211,24 @@ impl Reception {
         if at >= self.until {
             let lag = lags.at(self.stream.uniform());
             self.until = at + lag;
-            if lag >= STANDSTILL {
+            if lag >= STANDSTILL && self.stops() {
                 self.asleep = self.until;
             }
         }
         self.until
     }
+    /// Is a pause the whole machine's?
+    fn stops(&mut self) -> bool {
+        let wait = self.timers.as_ref().map_or(1.0, |timers| timers.wait);
+        wait >= 1.0 || self.timer_stream.uniform() < wait
+    }
+    /// When the network takes what leaves a host at `at`.
+    pub fn taken_at(&self, at: Time) -> Time {
+        at.max(self.until)
+    }
     /// When a timer goes off that is due at `at`.
     pub fn timer_at(&mut self, at: Time) -> Time {
-        self.timers.as_ref().map_or(at, |lags| at + lags.at(self.timer_stream.uniform()))
+        self.timers.as_ref().map_or(at, |timers| at + timers.lags.at(self.timer_stream.uniform()))
     }
     /// How long the host with that port takes for a packet with payload, or without.
     pub fn turn(&mut self, port: u32, data: bool) -> Dur {
@@ -221,7 +259,7 @@ mod tests {
     fn machine(text: &str) -> Reception {
         Reception::new(
             Some(lags(text)),
-            Some(lags("1e-9:7us,1:7us")),
+            Timers::parse("timer_lag", "1e-9:7us,1:7us").unwrap(),
             [Some(turn("1e-9:3us,1:3us")), Some(turn("0.25:10us,0.5:10us,0.75:50us,1:50us"))],
             Stream::new(1, 0, Entity::Reception, 0),
         )
@@ -258,6 +296,8 @@ mod tests {
         let at = |us: u64| Time::ZERO + Dur::micros(us);
         let seen: Vec<Time> = [0, 40, 99, 100, 150, 250].iter().map(|us| m.seen_at(at(*us))).collect();
         assert_eq!(seen, [100, 100, 100, 200, 200, 350].map(at));
+        // What a host sends meanwhile enters with it.
+        assert_eq!([340, 350, 351].map(|us| m.taken_at(at(us))), [350, 350, 351].map(at));
         // Timers do not wait for that thread, but for a machine that stands still.
         assert_eq!(m.awake_at(at(340)), at(340));
         let mut stopped = machine("1e-9:1ms,1:1ms");
@@ -269,8 +309,36 @@ mod tests {
     fn a_machine_without_lags_is_never_late() {
         let mut m = Reception::new(None, None, [None, None], Stream::new(1, 0, Entity::Reception, 0));
         let at = Time::ZERO + Dur::micros(5);
-        assert_eq!((m.seen_at(at), m.awake_at(at), m.timer_at(at)), (at, at, at));
+        assert_eq!((m.seen_at(at), m.awake_at(at), m.timer_at(at), m.taken_at(at)), (at, at, at, at));
         assert_eq!((m.turn(0, true), m.turn(0, false)), (Dur::ZERO, Dur::ZERO));
+    }
+    /// Of 10,000 pauses of 2 ms a quarter is the whole machine's: four standard deviations of that count are 173.
+    #[test]
+    fn timers_wait_out_a_share_of_the_pauses() {
+        let stream = Stream::new(5, 0, Entity::Reception, 0);
+        let timers = |text: &str| Timers::parse("timer_lag", text).unwrap();
+        let waited = |text: &str| {
+            let pause = Some(lags("1e-9:2ms,1:2ms"));
+            let mut m = Reception::new(pause, timers(text), [None, None], stream.split(7));
+            let stopped = |i: &u64| {
+                let at = Time::ZERO + Dur::millis(5) * *i;
+                m.seen_at(at);
+                m.awake_at(at) > at
+            };
+            (1..=10_000).filter(stopped).count() as i64
+        };
+        assert!((waited("1e-9:7us,1:7us;0.25") - 2500).abs() < 173);
+        assert_eq!((waited("1e-9:7us,1:7us"), waited("1e-9:7us,1:7us;0")), (10_000, 0));
+        assert_eq!(timers("none"), None);
+        for text in
+            ["1e-9:7us,1:7us;", "1e-9:7us,1:7us;1.1", "1e-9:7us,1:7us;-0.1", "1e-9:7us,1:7us;5us", "none;0.5"]
+        {
+            let error = Timers::parse("timer_lag", text).unwrap_err().to_string();
+            assert!(
+                error.contains("share from 0 to 1 behind the semicolon") && error.contains("timer_lag"),
+                "{error}"
+            );
+        }
     }
     /// A receiver that answers at once or waits for its application; a sender that always takes as long.
     #[test]

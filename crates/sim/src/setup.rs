@@ -3,7 +3,7 @@
 use crate::events::{longest_flight_ps, Ties, MAX_PORTS};
 use crate::fabric_options::{build, FabricOptions, LinkChange};
 use crate::metrics::Recorder;
-use crate::reception::{Lags, Turn};
+use crate::reception::{Lags, Timers, Turn};
 use crate::results::Bottleneck;
 use crate::topology::{Link, NodeKind, Topology};
 use crate::workloads::Workload;
@@ -79,7 +79,7 @@ pub struct Setup {
     /// And so much later as the machine is late that all hosts share.
     pub receive_lag: Option<Lags>,
     /// Timers of hosts go off so much later.
-    pub timer_lag: Option<Lags>,
+    pub timer_lag: Option<Timers>,
     /// A host takes so long for a packet with payload that has arrived.
     pub receiver_turn: Option<Turn>,
     /// And so long for one without, such as an ACK.
@@ -147,7 +147,8 @@ impl Setup {
     }
     /// Hosts see what reaches them, or do what they do, later by a distribution.
     pub fn noise_of_one_machine(&self) -> bool {
-        [&self.receive_lag, &self.timer_lag].iter().any(|l| l.is_some())
+        self.receive_lag.is_some()
+            || self.timer_lag.is_some()
             || [&self.receiver_turn, &self.sender_turn].iter().any(|t| t.is_some())
     }
     /// The first link on which a packet would be longer under way than the event keys of this network can say.

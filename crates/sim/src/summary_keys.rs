@@ -93,7 +93,11 @@ keys! {
     WAKE_P995_S = "wake_p995_s", Seconds, "live: 0.995-quantile of how late the switch was with packets that waited for no other";
     WAKE_P999_S = "wake_p999_s", Seconds, "live: 0.999-quantile of how late the switch was with packets that waited for no other";
     WAKE_P9999_S = "wake_p9999_s", Seconds, "live: 0.9999-quantile of how late the switch was with packets that waited for no other";
+    WAKE_P99997_S = "wake_p99997_s", Seconds, "live: 0.99997-quantile of how late the switch was with packets that waited for no other";
+    WAKE_P99999_S = "wake_p99999_s", Seconds, "live: 0.99999-quantile of how late the switch was with packets that waited for no other";
     WAKE_MAX_S = "wake_max_s", Seconds, "live: largest of how late the switch was with packets that waited for no other";
+    WAKE_PAUSES = "wake_pauses", One, "live: times that the switch was late by 1 ms or more with a packet that waited for no other, and hosts had sent data before";
+    WAKE_PAUSES_SENT = "wake_pauses_sent", One, "live: those of wake_pauses in which hosts went on sending";
     RECEIVER_TURN_P1_S = "receiver_turn_p1_s", Seconds, "live: 1st percentile of the time from the last data packet that a host was handed to the ACK that it sent next";
     RECEIVER_TURN_P10_S = "receiver_turn_p10_s", Seconds, "live: 10th percentile of the time from the last data packet that a host was handed to the ACK that it sent next";
     RECEIVER_TURN_P25_S = "receiver_turn_p25_s", Seconds, "live: 25th percentile of the time from the last data packet that a host was handed to the ACK that it sent next";

@@ -7,7 +7,7 @@ use crate::fabric_options::{FabricOptions, PacketSizes};
 use crate::folder::Folder;
 use crate::metrics::Recorder;
 use crate::notes::headers_of_short_flows;
-use crate::reception::{Lags, Turn};
+use crate::reception::{Lags, Timers, Turn};
 use crate::results::{is_switch_port, Bottleneck};
 use crate::setup::{NicMode, Setup};
 use crate::topology::{LinkSpec, Topology};
@@ -59,7 +59,7 @@ pub struct Common {
     /// And so much later as the machine is late that all hosts share.
     pub receive_lag: Option<Lags>,
     /// Timers of hosts go off so much later.
-    pub timer_lag: Option<Lags>,
+    pub timer_lag: Option<Timers>,
     /// A host takes so long for a packet with payload that has arrived.
     pub receiver_turn: Option<Turn>,
     /// And so long for one without.
@@ -128,7 +128,7 @@ impl Common {
             receive_delay: p.dur("receive_delay"),
             receive_jitter: p.dur("receive_jitter"),
             receive_lag: Lags::parse("receive_lag", p.text("receive_lag"))?,
-            timer_lag: Lags::parse("timer_lag", p.text("timer_lag"))?,
+            timer_lag: Timers::parse("timer_lag", p.text("timer_lag"))?,
             receiver_turn: Turn::parse("receiver_turn", p.text("receiver_turn"))?,
             sender_turn: Turn::parse("sender_turn", p.text("sender_turn"))?,
             processing_delay: p.dur("processing_delay"),

@@ -351,14 +351,15 @@ pub const COMMON: &[ParamSpec] = &[
         Kind::Text,
         "none",
         "how late the one machine is that all hosts share, by quantiles, SHARE:TIME,SHARE:TIME,...,1:TIME: what falls due while it is late is seen \
-         with what waits, and with 1 ms timers of hosts wait too; none = every host is a machine of its own, and never late",
+         with what waits, what hosts send meanwhile enters the network after it, and with 1 ms timers of hosts wait too; none = every host is a machine of its own, and never late",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
         "timer_lag",
         Kind::Text,
         "none",
-        "how late timers of hosts go off, those of pacing too, by quantiles as receive_lag; no effect on what a card that pulls asks for",
+        "how late timers of hosts go off, those of pacing too, by quantiles as receive_lag; no effect on what a card that pulls asks for; with \
+         ;SHARE behind it that share of the pauses of 1 ms and more of receive_lag is waited out, without it each",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
