@@ -169,6 +169,8 @@ pub struct Reception {
     stream: Stream,
     timer_stream: Stream,
     turn_stream: Stream,
+    /// Cards have endless queues: what leaves a host is taken by the thread.
+    takes: bool,
     /// It is behind until then.
     until: Time,
     /// It has stood still, timers included, until then.
@@ -191,19 +193,22 @@ impl Reception {
             timer_stream: stream.split(1),
             turn_stream: stream.split(2),
             stream,
+            takes: true,
             until: Time::ZERO,
             asleep: Time::ZERO,
         }
     }
-    /// That of a run, where it is ever late.
-    pub fn of(setup: &Setup) -> Option<Reception> {
+    /// That of a run, where it is ever late; do network cards `pull`?
+    pub fn of(setup: &Setup, pull: bool) -> Option<Reception> {
         if !setup.noise_of_one_machine() {
             return None;
         }
         let turns = [setup.sender_turn.clone(), setup.receiver_turn.clone()];
         // Beyond every host's number: hosts have streams of their own for their jitter.
         let stream = Stream::new(setup.seed, setup.run, Entity::Reception, u64::MAX);
-        Some(Reception::new(setup.receive_lag.clone(), setup.timer_lag.clone(), turns, stream))
+        let machine = Reception::new(setup.receive_lag.clone(), setup.timer_lag.clone(), turns, stream);
+        // A card that pulls tells of what it has sent later than it was sent, which the present pause says nothing about; and no host of a live run has one.
+        Some(Reception { takes: !pull, ..machine })
     }
     /// When a host sees what is due at `at`, which never decreases.
     pub fn seen_at(&mut self, at: Time) -> Time {
@@ -224,7 +229,11 @@ impl Reception {
     }
     /// When the network takes what leaves a host at `at`.
     pub fn taken_at(&self, at: Time) -> Time {
-        at.max(self.until)
+        if self.takes {
+            at.max(self.until)
+        } else {
+            at
+        }
     }
     /// When a timer goes off that is due at `at`.
     pub fn timer_at(&mut self, at: Time) -> Time {

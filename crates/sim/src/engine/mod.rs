@@ -123,7 +123,7 @@ impl Engine {
         let groups: Vec<_> = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
         setup.recorder.grouped = !groups.is_empty();
         let hosts = Hosts::new(&mut setup, here);
-        let reception = Reception::of(&setup);
+        let reception = Reception::of(&setup, hosts.pull);
         let Setup { topology, protocols, seed, run, .. } = setup;
         let lengths =
             protocols.iter().zip(&hosts.header_len).map(|((suite, cfg), header)| match suite.wire {
