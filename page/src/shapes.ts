@@ -207,7 +207,7 @@ export function seriesShapes(s: SeriesData, X: Place, Y: Place, paper: Paper): S
 export const HATCH_WIDTH = 1.2;
 /**
  * Strokes within a column, so that columns differ without their colours: of matplotlib's hatches `/`, `\\`, `x`, `-`, `|`, `+`, `.` and `o`,
- * one stroke of each kind every `7 px`, closer where a letter is there twice.
+ * strokes of each kind 7 pixels apart, 5 where there is more than one letter.
  */
 export function hatched(hatch: string, x: number, y: number, width: number, height: number): string {
   // A column below its base.
