@@ -64,7 +64,8 @@ try:
     # The first point is done when the fraction is one half.
     penstock.sweep(points, jobs=1, on_progress=lambda done: print("ready" if done >= 0.5 else "", flush=True))
 except penstock.Interrupted as stop:
-    print(json.dumps([[run.completed for run in runs.runs] for runs in stop.results]))
+    # Ctrl-C may have come between a text and the end of its line.
+    print("\\n" + json.dumps([[run.completed for run in runs.runs] for runs in stop.results]))
 """
     program = subprocess.Popen(
         [str(PENSTOCK.with_name("python")), "-c", script], stdout=subprocess.PIPE, text=True
