@@ -270,6 +270,14 @@ impl Forwarding {
         let pick = part(hash(router.seed, cell.entropy, cell.to), len);
         Some((*self.tables.members.get((first + pick) as usize)?, cell.entropy))
     }
+    /// True when no choice depends on the packets before: the order in which packets ask does not matter.
+    pub fn chooses_by_packet_alone(&self) -> bool {
+        let alone = |router: &Router| {
+            use Spread::{Drawn, Hash, Ideal, Weighted};
+            matches!(router.spread, Drawn | Ideal | Hash { .. } | Weighted { .. })
+        };
+        self.routers.iter().all(alone)
+    }
     #[inline(never)]
     fn choose(
         &mut self,

@@ -78,6 +78,7 @@ pub mod rule;
 pub mod schedule;
 mod served;
 pub mod stats;
+mod sweep;
 
 pub use arena::{Arena, Arrival, Effects, Hop, Loss, Lost, Offered, Pause, Segments, MAX_HOPS};
 pub use buffer::Buffer;

@@ -501,7 +501,7 @@ impl Port {
     }
     /// When the head of the ring arrives at the other end.
     #[inline]
-    pub(crate) fn next_arrival(&self) -> Time {
+    pub fn next_arrival(&self) -> Time {
         if self.ring.is_empty() {
             Time::NEVER
         } else {

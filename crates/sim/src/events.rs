@@ -163,6 +163,10 @@ impl Deadlines {
         let who = (kind as u64) << 61 | order << NUMBER_BITS | u64::from(number);
         u128::from(at.0) << 64 | u128::from(who ^ self.flip)
     }
+    /// What orders a wake-up of a host among simultaneous ones, as in [`Self::first`].
+    pub fn order_of(&self, (what, flow): (u8, u32), host: u32) -> u64 {
+        self.key(Time::ZERO, Wake::Host, u64::from(what) << 32 | u64::from(flow), host) as u64
+    }
     /// Asks for a wake-up.
     pub fn push(&mut self, at: Time, kind: Wake, number: u32) {
         self.put(self.key(at, kind, 0, number));

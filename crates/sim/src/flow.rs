@@ -8,6 +8,9 @@ use penstock_host::Opening;
 use penstock_units::Time;
 use std::collections::VecDeque;
 
+/// The handle of an end that is not here.
+pub(crate) const AWAY: u32 = u32::MAX;
+
 /// A connection, or a message on its own.
 pub(crate) struct Flow {
     /// Where its ends are.
@@ -113,6 +116,10 @@ impl Flow {
     /// Counters at the end of warm-up.
     pub(crate) fn baseline(&self) -> FlowCounters {
         self.what_is_beside().baseline
+    }
+    /// Its sender is done and recorded: what is left is its receiver.
+    pub(crate) fn leave_receiver(&mut self) {
+        (self.ends.at_src, self.has_place, self.beside) = (AWAY, false, None);
     }
     /// Warm-up ends.
     pub(crate) fn set_baseline(&mut self, counters: FlowCounters) {

@@ -7,6 +7,7 @@
 
 pub(crate) mod gates;
 mod hops;
+mod sweep;
 
 use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
 use crate::fabric_options::{Change, LinkChange};
@@ -97,6 +98,8 @@ pub struct Network {
     pub trace: Option<Box<Watch>>,
     /// Where it is a part of a network: the links that lead out of it.
     gates: Option<Box<gates::Gates>>,
+    /// Where it is worked through by stretches of time.
+    pub(crate) sweep: Option<Box<sweep::Sweep>>,
     /// The link of the last packet that came by itself or was lost on its way.
     pub(crate) last: u32,
     /// What can happen to packets.
@@ -180,6 +183,7 @@ impl Network {
             deadlock: None,
             trace: None,
             gates: None,
+            sweep: None,
             last: 0,
             possible: Possible::default(),
             packet_hops: 0,

@@ -3,12 +3,14 @@
 
 mod calendar;
 mod heap;
+mod slots;
 mod tree;
 mod wheel;
 
 use calendar::Calendar;
 use heap::Heap;
 use penstock_units::{Dur, Time};
+use slots::Slots;
 use tree::Tree;
 use wheel::Wheel;
 
@@ -62,6 +64,7 @@ enum Front {
     Tree(Tree),
     Calendar(Calendar),
     Wheel(Wheel),
+    Slots(Slots),
 }
 
 /// See [`Arrivals::ahead`].
@@ -78,6 +81,8 @@ impl<const N: usize> Ahead<'_, N> {
         ((self.keys[N - 1 - turns] & self.mask) ^ self.flip) as u32
     }
 }
+
+const NO_ORDER: &str = "who takes stretches of time does not ask for single arrivals";
 
 /// Networks of at least so many ports have a wheel.
 const WHEEL_FROM: usize = 1024;
@@ -108,7 +113,25 @@ impl Arrivals {
         let flip = if ties == Ties::Reversed { (1 << bits) - 1 } else { 0 };
         Arrivals { front, heap: Heap::new(bits), in_front: false, flip }
     }
-    /// Time of the next arrival.
+    /// For a driver that takes all ports of a stretch of time at once, `length` long and counted from zero ([`Self::take_stretch`]), in no order.
+    pub fn by_stretches(ties: Ties, ports: usize, length: Dur) -> Arrivals {
+        Arrivals::behind(Front::Slots(Slots::new(length.0)), ties, ports)
+    }
+    /// The ports that have their next arrival in the stretch in which `until` lies, into `ports`, which is empty; there is none before. Those
+    /// whose arrival is later than `until` are to be announced again.
+    pub fn take_stretch(&mut self, until: Time, ports: &mut Vec<u32>) {
+        if let Front::Slots(slots) = &mut self.front {
+            slots.take(until.0, ports);
+        }
+    }
+    /// The end of the stretch in which `at` lies.
+    pub fn end_of_stretch(&self, at: Time) -> Time {
+        match &self.front {
+            Front::Slots(slots) => Time(slots.end_of(at.0)),
+            _ => at,
+        }
+    }
+    /// Time of the next arrival; where arrivals are kept by stretches of time, one that it does not come before.
     #[inline(always)]
     pub fn peek(&mut self) -> Time {
         let at = match &mut self.front {
@@ -120,6 +143,7 @@ impl Arrivals {
                 }
                 wheel.peek().0
             }
+            Front::Slots(slots) => slots.earliest(),
         };
         self.in_front = true;
         if !self.heap.is_empty() {
@@ -152,6 +176,7 @@ impl Arrivals {
             Front::Tree(tree) => tree.first(),
             Front::Calendar(calendar) => calendar.peek().1,
             Front::Wheel(wheel) => wheel.peek().1,
+            Front::Slots(_) => unreachable!("{NO_ORDER}"),
         };
         let other = (self.heap.peek(), self.heap.first());
         self.in_front = (at, port) < other;
@@ -165,6 +190,7 @@ impl Arrivals {
             Front::Tree(tree) => tree.first(),
             Front::Calendar(calendar) => calendar.peek().1,
             Front::Wheel(wheel) => wheel.peek().1,
+            Front::Slots(_) => unreachable!("{NO_ORDER}"),
         };
         (port ^ self.flip) as u32
     }
@@ -176,6 +202,7 @@ impl Arrivals {
             Front::Tree(tree) => tree.take(),
             Front::Calendar(calendar) => calendar.take(),
             Front::Wheel(wheel) => wheel.take(),
+            Front::Slots(_) => unreachable!("{NO_ORDER}"),
         };
         (port ^ self.flip) as u32
     }
@@ -192,6 +219,7 @@ impl Arrivals {
                     }
                     wheel.take_until(until.0)?
                 }
+                Front::Slots(_) => unreachable!("{NO_ORDER}"),
             };
             return Some((Time(at), (port ^ self.flip) as u32));
         }
@@ -229,7 +257,7 @@ impl Arrivals {
                 [tree.coming(), soon, later]
             }
             Front::Calendar(calendar) => calendar.near(),
-            Front::Wheel(_) => return None,
+            Front::Wheel(_) | Front::Slots(_) => return None,
         };
         Some(near.map(|port| (port ^ self.flip) as u32))
     }
@@ -241,6 +269,10 @@ impl Arrivals {
             Front::Tree(tree) => tree.put(at.0, number),
             Front::Calendar(calendar) => calendar.put(at.0, number),
             Front::Wheel(wheel) => wheel.put(at.0, number),
+            Front::Slots(slots) => {
+                slots.put(at.0, port);
+                true
+            }
         };
         if !taken {
             self.heap.push(at.0, number);

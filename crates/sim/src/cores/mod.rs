@@ -68,7 +68,10 @@ impl Work {
     }
 }
 
-/// So many windows are looked at before a run goes on.
+/// So many stretches of a run on one thread are a window.
+const STRETCHES: u64 = 64;
+
+/// So many windows, or stretches on one thread, are looked at before a run goes on.
 const TRIAL: u64 = 2000;
 
 /// On how many threads a run is to be made.
@@ -221,13 +224,17 @@ pub(crate) fn run(
         Ok(divided) => divided,
         Err(reason) => return Ok(Divided::Not(reason)),
     };
-    let (parts, window) = (divided.parts, divided.shortest);
+    let parts = divided.parts;
+    let shortest = setup.topology.links.iter().map(|link| link.delay).min().unwrap_or(Dur::ZERO);
+    let window = if parts > 1 { divided.shortest } else { shortest };
     if window == Dur::ZERO {
         return Ok(Divided::Not("links without delay join its switches".into()));
     }
     if packets_in(&setup, window) < threads.least_packets * parts as u64 {
         return Ok(Divided::Not("too little happens while a packet is on a link between two parts".into()));
     }
+    // A part that is the whole meets nobody: it only looks up now and then.
+    let window = if parts > 1 { window } else { Dur(window.0.saturating_mul(STRETCHES)) };
     let division = Division { home: divided.home.into(), inbound: divided.inbound.into(), parts };
     let run = Run { shared: Shared::new(parts), window, division, least_hops: threads.least_hops, progress };
     let (end, warmup) = (Time::ZERO + setup.duration, Time::ZERO + setup.warmup);
@@ -290,8 +297,6 @@ impl Run<'_> {
     fn work(&self, mut engine: Engine, me: u16, (end, warmup): (Time, Time)) -> Result<Worked, Broken> {
         let shared = &self.shared;
         let failed = |e| shared.give_up(Reason::Error(e));
-        // The engine's own looks are those between windows.
-        let unwatched = Progress::default();
         let mut reading = Mail::default();
         let mut at = Time::ZERO;
         let (mut work, mut hops) = (Work::default(), 0);
@@ -308,25 +313,45 @@ impl Run<'_> {
             if first > end {
                 // What notes of the last window have asked is answered by now.
                 self.exchange(&mut engine, me, window + 1, &mut reading)?;
-                engine.step(Time::NEVER, &unwatched).map_err(failed)?;
+                self.advance(&mut engine, end)?;
                 engine.end_part(end).map_err(failed)?;
                 return Ok(Worked { engine, at: end, completed: true, work });
             }
-            at = Time(first.0.saturating_add(self.window.0 - 1)).min(end);
+            at = self.end_of_window(&engine, first).min(end);
             if first < warmup {
                 // The counters are reset between two windows.
                 at = at.min(Time(warmup.0 - 1));
             }
             engine.begin_window();
-            engine.step(at, &unwatched).map_err(failed)?;
+            self.advance(&mut engine, at)?;
             if me == 0 {
                 self.progress.now_ps.store(at.0, Ordering::Relaxed);
+            }
+            if shared.parts == 1 && engine.stretches() < TRIAL + STRETCHES {
+                self.judge_alone(&engine)?;
             }
             let before = std::mem::replace(&mut hops, engine.packet_hops());
             let own = &shared.hops[(window as usize + 1) % 2][usize::from(me)];
             own.store(hops - before.min(hops), Ordering::Relaxed);
         }
         Err(Broken)
+    }
+    /// The end of the window that begins with an event at `first`: where that can be, it is one of a stretch.
+    fn end_of_window(&self, engine: &Engine, first: Time) -> Time {
+        let most = Time(first.0.saturating_add(self.window.0 - 1));
+        match engine.sweeps() {
+            true => engine.last_stretch(first, most),
+            false => most,
+        }
+    }
+    /// Works through all events up to `at`.
+    fn advance(&self, engine: &mut Engine, at: Time) -> Result<(), Broken> {
+        let done = match engine.sweeps() {
+            true => engine.sweep(at),
+            // The engine's own looks at the progress are those between windows.
+            false => engine.step(at, &Progress::default()).map(|_| ()),
+        };
+        done.map_err(|e| self.shared.give_up(Reason::Error(e)))
     }
     /// Hands over what the others are to have, waits for them, and takes in what they have for this part. Answers when something happens next
     /// anywhere.
@@ -381,6 +406,14 @@ impl Run<'_> {
         }
         Ok(Time(first.unwrap_or(u64::MAX)))
     }
+    /// On one thread: is there enough to do in a stretch?
+    fn judge_alone(&self, engine: &Engine) -> Result<(), Broken> {
+        let stretches = engine.stretches();
+        if stretches < TRIAL || engine.packet_hops() >= stretches * self.least_hops {
+            return Ok(());
+        }
+        Err(self.shared.give_up(Reason::Note("too little happens while a packet is on a link".into())))
+    }
     /// Adds up what the window before this had to do. After some of them: is that enough?
     fn judge(&self, window: u64, work: &mut Work) -> Result<(), Broken> {
         let own = |hops: &AtomicU64| hops.load(Ordering::Relaxed);
@@ -388,7 +421,7 @@ impl Run<'_> {
         work.windows = window;
         work.hops += hops.iter().map(own).sum::<u64>();
         work.longest += hops.iter().map(own).max().unwrap_or(0);
-        if window != TRIAL || work.hops >= TRIAL * self.least_hops * self.shared.parts as u64 {
+        if self.shared.parts == 1 || window != TRIAL || work.hops >= TRIAL * self.least_hops * self.shared.parts as u64 {
             return Ok(());
         }
         let each = work.hops as f64 / TRIAL as f64;

@@ -17,7 +17,7 @@ pub(super) struct Partition {
 
 const NOWHERE: u16 = u16::MAX;
 
-/// Divides a network into `parts` parts at most; or says what stands in the way.
+/// Divides a network into `parts` parts at most, of which one is the whole; or says what stands in the way.
 pub(super) fn partition(t: &Topology, parts: usize) -> Result<Partition, String> {
     let nodes = t.nodes.len();
     let mut inbound = vec![None; nodes];
@@ -43,8 +43,8 @@ pub(super) fn partition(t: &Topology, parts: usize) -> Result<Partition, String>
         hosts[switch as usize] += 1;
     }
     let racks: Vec<u32> = (0..nodes as u32).filter(|n| hosts[*n as usize] > 0).collect();
-    let parts = parts.min(racks.len());
-    if parts < 2 {
+    let (asked, parts) = (parts, parts.min(racks.len()));
+    if parts < asked.min(2) {
         return Err("all hosts are at one switch".into());
     }
     // Neighbours have neighbouring numbers: a stretch of racks each, with its share of the hosts, and one rack at least.

@@ -1,10 +1,9 @@
 //! What workloads ask for: connections that open, writes, and what is left of a connection that is over.
 
 use super::hosts::count;
-use super::part::AWAY;
 use super::Engine;
 use crate::events::Ties;
-use crate::flow::{Ends, Flow};
+use crate::flow::{Ends, Flow, AWAY};
 use crate::ideal;
 use crate::metrics::{FlowRecord, Leaving, Transfer};
 use crate::network::Way;
@@ -264,15 +263,21 @@ impl Engine {
 
     /// A flow is over: keep its record, free the rest.
     pub(super) fn retire(&mut self, number: u32) -> Result<(), ParamError> {
-        let Some(flow) = self.flows[number as usize].take() else { return Ok(()) };
+        let Some(mut flow) = self.flows[number as usize].take() else { return Ok(()) };
         self.open.remove(&number);
         if flow.has_place {
             self.recorder.give_back();
         }
         self.keep(&flow, false);
-        let o = &flow.ends;
+        let o = flow.ends;
+        let in_step = o.at_dst != AWAY && self.is_in_step(o.dst);
+        if o.at_dst != AWAY && !in_step {
+            // Its receiver is forgotten when the other hosts have come as far.
+            flow.leave_receiver();
+            self.flows[number as usize] = Some(flow);
+        }
         for (host, handle) in [(o.dst, o.at_dst), (o.src, o.at_src)] {
-            if handle == AWAY {
+            if handle == AWAY || !self.is_in_step(host) {
                 self.tell_closed(number, host);
                 continue;
             }
@@ -281,14 +286,19 @@ impl Engine {
             h.give_back(handle);
         }
         self.hear()?;
-        if o.at_dst != AWAY {
+        if in_step {
             self.glanced(o.dst)?;
         }
         self.touched(o.src)
     }
     /// Records a flow that is over, or was when the run ended.
     pub(super) fn keep(&mut self, flow: &Flow, open_at_end: bool) {
-        let (sender, receiver) = self.hosts.ends(&flow.ends);
+        let mut ends = flow.ends;
+        if !self.is_in_step(ends.dst) {
+            // What its receiver has counted is added later.
+            ends.at_dst = AWAY;
+        }
+        let (sender, receiver) = self.hosts.ends(&ends);
         let totals = count(&sender, &receiver, flow.drops());
         let record = FlowRecord {
             closed: self.now,

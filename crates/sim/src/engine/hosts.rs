@@ -2,7 +2,7 @@
 
 use crate::events::{Deadlines, HostWakes, Ties};
 use crate::fabric_options::longest_wait;
-use crate::flow::{Ends, Flow};
+use crate::flow::{Ends, Flow, AWAY};
 use crate::metrics::{FlowCounters, Sampled};
 use crate::network::Network;
 use crate::reception::Reception;
@@ -244,6 +244,13 @@ impl Host {
         let (due, kind, flow) = tcp.next_timer();
         (kind == TcpStack::RECEIVER).then_some((due, flow))
     }
+    /// What orders its deadline at `at` among simultaneous ones, as [`Self::arm`] says, and the flow if it is one of a receiver.
+    pub fn first_of_deadlines(&self, at: Time) -> ((u8, u32), Option<u32>) {
+        let HostStack::Tcp(tcp) = self.nic.stack(0) else { return ((0, 0), None) };
+        let (due, kind, flow) = tcp.next_timer();
+        let order = if due == at { (kind, flow) } else { (0, 0) };
+        (order, (kind == TcpStack::RECEIVER && due <= at).then_some(flow))
+    }
     /// The handle may be used again.
     pub fn give_back(&mut self, handle: u32) {
         self.free.push(handle);
@@ -441,7 +448,8 @@ impl Hosts {
     }
     /// What a transport knows of both ends of a flow.
     pub fn ends(&self, o: &Ends) -> (Counters, Counters) {
-        let end = |host, handle| self.get(host).map(|h| h.nic.counters(handle)).unwrap_or_default();
+        let here = |host, handle| self.get(host).filter(|_| handle != AWAY);
+        let end = |host, handle| here(host, handle).map(|h| h.nic.counters(handle)).unwrap_or_default();
         (end(o.src, o.at_src), end(o.dst, o.at_dst))
     }
     /// Bytes below `end` that have not reached the receiver of a flow.

@@ -6,6 +6,7 @@
 mod connections;
 mod hosts;
 pub(crate) mod part;
+mod sweep;
 pub mod tracing;
 
 use crate::events::{Ties, Wake};
@@ -60,6 +61,8 @@ pub struct Engine {
     hosts: Hosts,
     /// The host whose news are acted on: it sends when that is done. [`NOBODY`] when no host's are.
     busy: u32,
+    /// The host that is ahead of the others, in a run that is worked through by stretches; [`NOBODY`] while all are in step.
+    ahead: u32,
     flows: Vec<Option<Box<Flow>>>,
     /// Numbers of the open ones: nothing walks flows that are over.
     open: BTreeSet<u32>,
@@ -82,8 +85,10 @@ pub struct Engine {
     stopped: bool,
     /// Deliveries and deadlines are looked at: packets are recorded, or the run is divided.
     watched: bool,
-    /// Where this is one part of a run that is divided.
+    /// Where this is one part of a run that is divided, or the whole of one that is worked through by stretches.
     part: Option<Box<part::Part>>,
+    /// Its network is worked through by stretches of time, host by host.
+    sweeps: Option<Box<sweep::Sweeps>>,
     /// What has been recorded.
     pub recorder: Recorder,
 }
@@ -136,6 +141,7 @@ impl Engine {
             wire: Wire { net, told: Vec::new(), own: Vec::new(), reception },
             hosts,
             busy: NOBODY,
+            ahead: NOBODY,
             flows: Vec::new(),
             open: BTreeSet::new(),
             workload_at: vec![Time::NEVER; setup.workloads.len()],
@@ -164,6 +170,7 @@ impl Engine {
             stopped: false,
             watched: false,
             part: None,
+            sweeps: None,
             recorder: setup.recorder,
         };
         for workload in 0..engine.workloads.len() {
@@ -345,7 +352,9 @@ impl Engine {
         }
         let h = self.hosts.at(host);
         h.nic.kick(self.now, &mut self.wire);
-        h.arm(self.wire.awake_at(self.now), host, &mut self.wire.net.deadlines);
+        if self.ahead == NOBODY {
+            h.arm(self.wire.awake_at(self.now), host, &mut self.wire.net.deadlines);
+        }
         self.take_lost();
         Ok(())
     }

@@ -7,7 +7,7 @@
 use super::hosts::Seen;
 use super::Engine;
 use crate::events::{Ties, Wake};
-use crate::flow::{Ends, Flow};
+use crate::flow::{Ends, Flow, AWAY};
 use crate::metrics::journal::{step, Batch, Entry, Half, Journal, Over, Stamp};
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
 use crate::network::gates::{Bag, Letter, Whole};
@@ -17,9 +17,6 @@ use penstock_fabric::Cell;
 use penstock_host::News;
 use penstock_units::Time;
 use std::sync::Arc;
-
-/// The handle of an end that is in another part.
-pub(super) const AWAY: u32 = u32::MAX;
 
 /// How a network is divided.
 #[derive(Clone)]
@@ -70,6 +67,8 @@ pub(crate) struct Part {
     heard: Vec<Heard>,
     /// Notes to every part.
     pub notes: Vec<Vec<Note>>,
+    /// The last place of those at which all hosts were in step.
+    floor: Stamp,
     /// A receiver has answered something that it would not have heard in a run that is not divided: what follows is another run.
     pub parted: bool,
 }
@@ -79,9 +78,34 @@ impl Part {
         self.division.home[node as usize] == self.me
     }
     /// An event begins. Within one instant the place only grows: what an event brings about at its own time comes after it.
-    fn begin(&mut self, at: Time, step: u8, order: u64) {
+    pub(super) fn begin(&mut self, at: Time, step: u8, order: u64) {
         let count = self.stamp.count;
         self.stamp = self.stamp.max(Stamp { at, step, order, count });
+    }
+    /// What comes next may be earlier than what came before, though not than when all hosts were in step.
+    pub(super) fn go_back(&mut self) {
+        let count = self.stamp.count;
+        self.stamp = Stamp { count, ..self.floor };
+    }
+    /// All hosts are in step.
+    pub(super) fn keep_step(&mut self) {
+        self.floor = self.stamp;
+    }
+    /// What has been written to this part itself.
+    pub(super) fn own_notes(&mut self) -> &mut Vec<Note> {
+        &mut self.notes[usize::from(self.me)]
+    }
+    /// Nobody will ask what receivers had before this.
+    pub(super) fn end_window(&mut self) {
+        self.heard.clear();
+    }
+    /// It is the whole run.
+    pub(super) fn is_whole(&self) -> bool {
+        self.division.parts == 1
+    }
+    /// The number of this part, and what links are combined with in stamps.
+    pub(super) fn place(&self) -> (u16, u64) {
+        (self.me, self.flip)
     }
     fn next_stamp(&mut self) -> Stamp {
         self.stamp.count += 1;
@@ -115,8 +139,19 @@ impl Engine {
         let ties = setup.ties;
         let mut engine = Engine::of(setup, |node| division.home[node as usize] == me)?;
         let topology = &engine.setup.topology;
-        if let Err(whole) = engine.wire.net.divide(topology, &division.home, me, division.parts, ties) {
+        let net = &mut engine.wire.net;
+        let stretch = net.stretch();
+        if division.parts == 1 && stretch.is_none() {
+            return Ok(Err(Whole("its ports or choices of paths concern each other".into())));
+        }
+        if let (true, Err(whole)) =
+            (division.parts > 1, net.divide(topology, &division.home, me, division.parts, ties))
+        {
             return Ok(Err(whole));
+        }
+        if let Some(length) = stretch {
+            net.begin_sweeps(ties, length);
+            engine.sweeps = Some(Box::default());
         }
         engine.watched = true;
         engine.part = Some(Box::new(Part {
@@ -128,6 +163,7 @@ impl Engine {
             batches: Vec::new(),
             heard: Vec::new(),
             notes: (0..division.parts).map(|_| Vec::new()).collect(),
+            floor: Stamp::default(),
             parted: false,
         }));
         Ok(Ok(engine))
@@ -136,6 +172,11 @@ impl Engine {
     #[inline]
     pub(super) fn is_here(&self, node: u32) -> bool {
         self.part.as_deref().is_none_or(|part| part.is_here(node))
+    }
+    /// True when a node is this part's, and what it has done so far is what it has done before now.
+    #[inline]
+    pub(super) fn is_in_step(&self, node: u32) -> bool {
+        (self.ahead == super::NOBODY || self.ahead == node) && self.is_here(node)
     }
     /// The part that this is.
     pub(crate) fn own_part(&mut self) -> &mut Part {
@@ -183,12 +224,12 @@ impl Engine {
         }
     }
     /// The receiver of a flow acts; noted when the sender is elsewhere.
-    fn heard(&mut self, flow: u32) {
-        let Some(part) = self.part.as_deref_mut() else { return };
+    pub(super) fn heard(&mut self, flow: u32) {
         let Some(o) = self.flows[flow as usize].as_deref().map(|f| &f.ends) else { return };
-        if part.is_here(o.src) {
+        if self.is_in_step(o.src) {
             return;
         }
+        let Some(part) = self.part.as_deref_mut() else { return };
         let received = ALL - self.hosts.missing_below(o, ALL);
         let stamp = part.next_stamp();
         part.heard.push(Heard { flow, stamp, received });
@@ -213,7 +254,7 @@ impl Engine {
             }
             News::Delivered { flow: FlowId(flow), end } => {
                 let Some(o) = self.flows[flow as usize].as_deref().map(|f| f.ends) else { return true };
-                if self.is_here(o.src) {
+                if self.is_in_step(o.src) {
                     return false;
                 }
                 let at = self.now;
@@ -224,17 +265,19 @@ impl Engine {
         };
         let Some(o) = self.flows[number as usize].as_deref().map(|f| f.ends) else { return true };
         let lost = self.hosts.missing_below(&o, max_sent);
+        let drops = self.flows[number as usize].as_deref().map_or(0, Flow::drops);
         let entry = match *news {
             _ if !self.measuring => return true,
-            News::Timeout { record, .. } => Entry::Timeout(number, record, lost),
+            News::Timeout { record, .. } => Entry::Timeout { flow: number, record, drops, lost },
             News::FastRetransmit { outstanding, cwnd, .. } if self.recorder.keep_losses => {
-                Entry::FastRetransmit { flow: number, outstanding, cwnd, lost }
+                Entry::FastRetransmit { flow: number, outstanding, cwnd, drops, lost }
             }
             _ => return true,
         };
+        let in_step = self.is_in_step(o.dst);
         let part = self.own_part();
         let (stamp, entry) = part.note(entry);
-        if !part.is_here(o.dst) {
+        if !in_step {
             part.tell(o.dst, Note::Missing { flow: number, stamp, max_sent, entry });
         }
         true
@@ -309,7 +352,7 @@ impl Engine {
                 Note::Lost { entry, lost: answer } => {
                     let Some(part) = self.part.as_deref_mut() else { return };
                     match &mut part.journal.entries[entry].1 {
-                        Entry::Timeout(_, _, lost) | Entry::FastRetransmit { lost, .. } => *lost = answer,
+                        Entry::Timeout { lost, .. } | Entry::FastRetransmit { lost, .. } => *lost = answer,
                         Entry::Transfer(..) | Entry::Over(_) => unreachable!("an answer to no question"),
                     }
                 }

@@ -55,8 +55,17 @@ pub struct Over {
 pub enum Entry {
     /// A write is acknowledged.
     Transfer(u32, Transfer),
-    /// A timeout: flow, what it was, bytes that the receiver does not have.
-    Timeout(u32, TimeoutRecord, u64),
+    /// A timeout.
+    Timeout {
+        /// Its flow.
+        flow: u32,
+        /// What it was.
+        record: TimeoutRecord,
+        /// Packets lost before those of the journal.
+        drops: u64,
+        /// Bytes that the receiver does not have.
+        lost: u64,
+    },
     /// A fast retransmit.
     FastRetransmit {
         /// Its flow.
@@ -65,6 +74,8 @@ pub enum Entry {
         outstanding: u64,
         /// Window after it.
         cwnd: u64,
+        /// Packets lost before those of the journal.
+        drops: u64,
         /// Bytes that the receiver does not have.
         lost: u64,
     },
@@ -115,11 +126,12 @@ impl Recorder {
             let at = stamp.at;
             match entry {
                 Entry::Transfer(flow, write) => self.transfer(flow, &write, at),
-                Entry::Timeout(flow, record, lost) => {
-                    self.timeout(at, flow, &record, lost_before(flow, stamp), lost);
+                Entry::Timeout { flow, record, drops, lost } => {
+                    self.timeout(at, flow, &record, drops + lost_before(flow, stamp), lost);
                 }
-                Entry::FastRetransmit { flow, outstanding, cwnd, lost } => {
-                    self.fast_retransmit(at, flow, outstanding, cwnd, lost_before(flow, stamp), lost);
+                Entry::FastRetransmit { flow, outstanding, cwnd, drops, lost } => {
+                    let drops = drops + lost_before(flow, stamp);
+                    self.fast_retransmit(at, flow, outstanding, cwnd, drops, lost);
                 }
                 Entry::Over(over) => {
                     let Over { record, mut totals, mut baseline, mut left } = *over;
@@ -128,9 +140,9 @@ impl Recorder {
                         totals.add(&halves[half].totals);
                         baseline.add(&halves[half].baseline);
                     }
-                    totals.drops = lost_before(flow, stamp);
+                    totals.drops += lost_before(flow, stamp);
                     if measuring {
-                        baseline.drops = lost_before(flow, Stamp { at: from, ..Stamp::default() });
+                        baseline.drops += lost_before(flow, Stamp { at: from, ..Stamp::default() });
                     }
                     left.totals = totals;
                     self.flow(record, &totals.since(&baseline), &left);
@@ -279,7 +291,7 @@ mod tests {
             rto: Dur(5),
             in_a_row: 1,
         };
-        let timeout = |at| (at, Entry::Timeout(1, record, 11));
+        let timeout = |at| (at, Entry::Timeout { flow: 1, record, drops: 0, lost: 11 });
         let entries =
             vec![timeout(stamp(50, step::DEADLINES, 9, 4)), timeout(stamp(50, step::DEADLINES, 9, 6))];
         let own = Journal { entries, drops: vec![(1, stamp(50, step::DEADLINES, 9, 5))], halves: Vec::new() };

@@ -8,7 +8,7 @@ use super::Network;
 use crate::events::{Deadlines, Pending, Ties};
 use crate::topology::Topology;
 use penstock_core::{CcHeader, Packet};
-use penstock_fabric::Cell;
+use penstock_fabric::{Arena, Cell};
 use penstock_units::{Dur, Time};
 use std::sync::Arc;
 
@@ -43,6 +43,29 @@ pub(crate) struct Gates {
     with_headers: bool,
     /// What is to be handed over, by part.
     pub out: Vec<Bag>,
+    /// Room for packets that leave.
+    pub leaving: Vec<Cell>,
+}
+
+impl Gates {
+    /// True when a link, which comes from node `from`, leads from this part to another.
+    #[inline(always)]
+    pub fn is_near_half(&self, port: u32, from: u32) -> bool {
+        self.leads[port as usize] != self.me && self.home[from as usize] == self.me
+    }
+    /// Hands a packet over that has left by `port`.
+    #[inline(always)]
+    pub fn post(&mut self, port: u32, cell: &Cell, arena: &mut Arena) {
+        let bag = &mut self.out[usize::from(self.leads[port as usize])];
+        let packet = arena.packets[cell.packet as usize];
+        if self.with_headers {
+            bag.headers.push(arena.headers[arena.header_slot(cell.packet)]);
+        }
+        let arrives = Time(cell.time) + self.delays[port as usize];
+        bag.first = Some(bag.first.map_or(arrives, |first| first.min(arrives)));
+        bag.letters.push(Letter { port, cell: *cell, packet });
+        arena.release(cell.packet);
+    }
 }
 
 /// Why a network cannot be divided so.
@@ -89,6 +112,7 @@ impl Network {
             delays: t.links.iter().map(|l| l.delay).collect(),
             with_headers: self.arena.header_slot(0) != 0,
             out: (0..parts).map(|_| Bag::default()).collect(),
+            leaving: Vec::new(),
         }));
         Ok(())
     }
@@ -96,20 +120,11 @@ impl Network {
     #[inline(never)]
     pub(super) fn hand_over(&mut self, port: u32, cell: &Cell) -> bool {
         let Some(gates) = self.gates.as_deref_mut() else { return false };
-        let to = gates.leads[port as usize];
-        if to == gates.me || gates.home[self.from[port as usize] as usize] != gates.me {
-            return false;
+        let leaves = gates.is_near_half(port, self.from[port as usize]);
+        if leaves {
+            gates.post(port, cell, &mut self.arena);
         }
-        let bag = &mut gates.out[usize::from(to)];
-        let packet = self.arena.packets[cell.packet as usize];
-        if gates.with_headers {
-            bag.headers.push(self.arena.headers[self.arena.header_slot(cell.packet)]);
-        }
-        let arrives = Time(cell.time) + gates.delays[port as usize];
-        bag.first = Some(bag.first.map_or(arrives, |first| first.min(arrives)));
-        bag.letters.push(Letter { port, cell: *cell, packet });
-        self.arena.release(cell.packet);
-        true
+        leaves
     }
     /// What is to be handed to every other part.
     pub(crate) fn bags(&mut self) -> &mut [Bag] {

@@ -263,13 +263,10 @@ impl Resolved {
         threads: &Threads,
         progress: &Progress,
     ) -> Result<(Outcome, Cores), ParamError> {
-        if threads.most < 2 {
-            return Ok((self.run(run, progress)?, Cores { threads: 1, note: None, work: Work::default() }));
-        }
         match cores::run(&|| self.setup(run), threads, progress)? {
             Divided::Done(engine, completed, cores) => Ok((Outcome::of(*engine, completed), cores)),
             Divided::Not(reason) => {
-                let note = Some(format!("the run is made on one thread: {reason}"));
+                let note = (threads.most > 1).then(|| format!("the run is made on one thread: {reason}"));
                 Ok((self.run(run, progress)?, Cores { threads: 1, note, work: Work::default() }))
             }
         }

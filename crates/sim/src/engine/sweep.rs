@@ -1,0 +1,266 @@
+//! The engine by stretches of time: all packets are moved on that arrive in one, then every host works through its own events.
+//!
+//! A stretch is no longer than the shortest link, so what a host does in it reaches nobody before its end: not the network
+//! (`network::sweep`), and not another host. While one host is ahead, the others are out of step with it, and what it would tell of them, or look at there, is
+//! written down and read when all are in step again: as between the parts of a divided run (`part`), of which each is worked through like this where it
+//! can be. Workloads, samples and the end of warm-up come between stretches.
+//!
+//! What is gained is that nothing has to be put in order but the packets that meet at a port, and that a port, and a host, has all it has to do at
+//! one time, while it is in the processor's cache.
+
+use super::{Engine, NOBODY};
+use crate::metrics::journal::step;
+use crate::network::Network;
+use penstock_core::packet::flag;
+use penstock_core::ParamError;
+use penstock_host::{Exchanged, Part};
+use penstock_units::Time;
+
+/// No packet.
+const NONE: u32 = u32::MAX;
+
+/// What the engine keeps to work by stretches.
+#[derive(Default)]
+pub(super) struct Sweeps {
+    /// Hosts with a deadline in this stretch.
+    due: Vec<u32>,
+    /// Stretches so far.
+    count: u64,
+}
+
+impl Engine {
+    /// True when the run is worked through by stretches.
+    pub(crate) fn sweeps(&self) -> bool {
+        self.sweeps.is_some()
+    }
+    /// Stretches so far.
+    pub(crate) fn stretches(&self) -> u64 {
+        self.sweeps.as_deref().map_or(0, |sweeps| sweeps.count)
+    }
+    /// The last stretch that ends no later than `until`, if there is one from `from` on: its end.
+    pub(crate) fn last_stretch(&self, from: Time, until: Time) -> Time {
+        let end = self.wire.net.end_of_stretch(from);
+        if end >= until {
+            return until;
+        }
+        let length = self.wire.net.end_of_stretch(Time(end.0 + 1)).0 - end.0;
+        Time(end.0 + (until.0 - end.0) / length * length)
+    }
+    /// Handles what happens up to and including `until`, as [`Engine::step`].
+    ///
+    /// # Errors
+    /// As [`Engine::run`].
+    pub(crate) fn sweep(&mut self, until: Time) -> Result<(), ParamError> {
+        let until = until.min(self.setup.end);
+        loop {
+            let next = self.next_event();
+            let warmup = self.setup.warmup;
+            if !self.measuring && next >= warmup && until >= warmup {
+                self.end_warmup(warmup)?;
+            }
+            if next > until || self.stopped {
+                return Ok(());
+            }
+            let other = self.next_workload.min(self.recorder.next_sample());
+            let mut end = self.wire.net.end_of_stretch(next).min(until).min(other);
+            if !self.measuring {
+                end = end.min(Time(warmup.0 - 1));
+            }
+            self.sweep_stretch(end)?;
+            self.now = end;
+            if self.next_workload == end {
+                // What this makes due at once comes before a sample.
+                self.on_workload()?;
+                self.own_part().keep_step();
+            } else if self.recorder.next_sample() == end {
+                self.on_sample()?;
+            }
+        }
+    }
+    /// All arrivals and deadlines up to and including `end`, which is in the stretch of the first of them.
+    fn sweep_stretch(&mut self, end: Time) -> Result<(), ParamError> {
+        let begin = self.now;
+        self.wire.net.sweep(end);
+        self.lose_swept();
+        let Some(sweeps) = self.sweeps.as_deref_mut() else { return Ok(()) };
+        sweeps.count += 1;
+        let mut due = std::mem::take(&mut sweeps.due);
+        while self.wire.net.deadlines.peek() <= end {
+            let Some((_, _, host)) = self.wire.net.deadlines.pop() else { break };
+            self.hosts.at(host).wakes.fired();
+            due.push(host);
+        }
+        let mut reached = self.wire.net.take_reached();
+        for host in due.drain(..) {
+            self.go_ahead(host, begin, end)?;
+        }
+        for (i, host) in reached.iter().enumerate() {
+            self.fetch_ahead(&reached, i);
+            self.go_ahead(*host, begin, end)?;
+        }
+        self.ahead = NOBODY;
+        self.own_part().go_back();
+        reached.clear();
+        self.wire.net.give_reached(reached);
+        if let Some(sweeps) = self.sweeps.as_deref_mut() {
+            sweeps.due = due;
+        }
+        self.wire.net.sweep_out(end);
+        self.now = end;
+        self.read_own_notes();
+        Ok(())
+    }
+    /// One host does all that it has to do from `begin` up to and including `end`.
+    #[inline(always)]
+    fn go_ahead(&mut self, host: u32, begin: Time, end: Time) -> Result<(), ParamError> {
+        (self.ahead, self.now) = (host, begin);
+        let part = self.own_part();
+        part.go_back();
+        let (_, flip) = part.place();
+        let mut number = self.wire.net.take_for_host(host);
+        let mut due = self.hosts.at(host).nic.deadline();
+        loop {
+            if number != NONE {
+                let (cell, next) = self.wire.net.packet_for_host(number);
+                if cell.time <= due.0 {
+                    number = next;
+                    self.now = Time(cell.time);
+                    let link = self.wire.net.link_of(&cell);
+                    self.own_part().begin(Time(cell.time), step::ARRIVALS, u64::from(link) ^ flip);
+                    let packet = &self.wire.net.arena.packets[cell.packet as usize];
+                    if packet.is_forward() {
+                        let flow = packet.flow;
+                        self.heard(flow);
+                    }
+                    #[cfg(debug_assertions)]
+                    let seen = self.witness_arrival(&cell);
+                    let done = self.hosts.at(host).nic.exchange(self.now, &cell, &mut self.wire);
+                    #[cfg(debug_assertions)]
+                    self.witness_delivery(seen);
+                    match done {
+                        Exchanged::Done => self.take_lost(),
+                        Exchanged::Armed => {
+                            due = self.hosts.at(host).nic.deadline();
+                            self.take_lost();
+                        }
+                        Exchanged::Told => {
+                            self.settle(host)?;
+                            due = self.hosts.at(host).nic.deadline();
+                        }
+                    }
+                    continue;
+                }
+            }
+            if due > end {
+                break;
+            }
+            // One that was set when its time was over comes at once.
+            self.now = due.max(self.now);
+            self.on_host_deadline(host, due)?;
+            due = self.hosts.at(host).nic.deadline();
+        }
+        self.hosts.at(host).arm(end, host, &mut self.wire.net.deadlines);
+        Ok(())
+    }
+    fn on_host_deadline(&mut self, host: u32, due: Time) -> Result<(), ParamError> {
+        let h = self.hosts.at(host);
+        let (order, receiver) = h.first_of_deadlines(due);
+        let order = self.wire.net.deadlines.order_of(order, host);
+        let now = self.now;
+        self.own_part().begin(now, step::DEADLINES, order);
+        let sent = self.wire.net.conservation.sent;
+        let done = self.hosts.at(host).nic.alarm(self.now, &mut self.wire);
+        if let Some(flow) = receiver {
+            self.end_deadline(flow, sent);
+        }
+        if done == Exchanged::Told {
+            return self.settle(host);
+        }
+        self.take_lost();
+        Ok(())
+    }
+    /// Hosts that come next are fetched from memory, and what their first packets touch there.
+    #[inline(always)]
+    fn fetch_ahead(&self, hosts: &[u32], i: usize) {
+        if let Some(host) = hosts.get(i + 6) {
+            self.wire.net.fetch_for_host(*host);
+            self.hosts.fetch(*host, None);
+        }
+        for (ahead, part) in [(4, Part::Place), (3, Part::End), (2, Part::Inside)] {
+            if let Some(host) = hosts.get(i + ahead) {
+                if let Some(packet) = self.wire.net.fetch_for_host(*host) {
+                    self.hosts.fetch(*host, Some((packet, part)));
+                }
+            }
+        }
+    }
+    /// Packets lost at ports of switches are counted, each at its place in the order of events.
+    fn lose_swept(&mut self) {
+        if !self.wire.net.has_swept_away() {
+            return;
+        }
+        let flip = self.own_part().place().1;
+        for (slot, at, link) in self.wire.net.swept_away() {
+            let packet = &self.wire.net.arena.packets[slot as usize];
+            if self.measuring && packet.has(flag::SYN) {
+                self.recorder.syn_drops += 1;
+            }
+            let flow = packet.flow;
+            let part = self.own_part();
+            part.go_back();
+            part.begin(at, step::ARRIVALS, u64::from(link) ^ flip);
+            part.lose(flow);
+            self.wire.net.arena.release(slot);
+        }
+    }
+    /// All hosts are in step: what was written down for this is carried out.
+    fn read_own_notes(&mut self) {
+        loop {
+            let part = self.own_part();
+            if part.own_notes().is_empty() {
+                break;
+            }
+            let me = part.place().0;
+            let mut notes = std::mem::take(part.own_notes());
+            self.read(&mut notes, me);
+        }
+        let part = self.own_part();
+        if part.is_whole() {
+            part.end_window();
+            self.tell_recorder();
+        }
+    }
+    /// Of a run that is whole nothing is missing in the journal any more.
+    fn tell_recorder(&mut self) {
+        let journal = &mut self.own_part().journal;
+        if journal.entries.is_empty() && journal.drops.is_empty() {
+            return;
+        }
+        let journal = std::mem::take(journal);
+        let lost: Vec<u32> = journal.drops.iter().map(|drop| drop.0).collect();
+        self.recorder.replay(vec![journal]);
+        for flow in lost {
+            if let Some(flow) = self.flows[flow as usize].as_deref_mut() {
+                flow.drop_packet();
+            }
+        }
+    }
+}
+
+impl Network {
+    /// The hosts that get packets in this stretch; to be given back.
+    fn take_reached(&mut self) -> Vec<u32> {
+        self.sweep.as_deref_mut().map(|sweep| std::mem::take(&mut sweep.reached)).unwrap_or_default()
+    }
+    fn give_reached(&mut self, reached: Vec<u32>) {
+        if let Some(sweep) = self.sweep.as_deref_mut() {
+            sweep.reached = reached;
+        }
+    }
+    fn has_swept_away(&self) -> bool {
+        self.sweep.as_deref().is_some_and(|sweep| !sweep.lost.is_empty())
+    }
+    fn swept_away(&mut self) -> Vec<(u32, Time, u32)> {
+        self.sweep.as_deref_mut().map(|sweep| std::mem::take(&mut sweep.lost)).unwrap_or_default()
+    }
+}
