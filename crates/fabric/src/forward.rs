@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 use penstock_core::rng::Entity;
 use penstock_core::{ParamError, Stream};
 use penstock_units::Time;
-use tables::{Group, Tables};
+use tables::{Group, Seen, Tables};
 
 /// Router of a node that never chooses.
 const NONE: u32 = u32::MAX;
@@ -121,6 +121,52 @@ pub struct Forwarding {
     reroute: Reroute,
     /// Shares are kept.
     weighted: bool,
+}
+
+/// A node, for packets that go on from it.
+pub struct At<'a> {
+    forwarding: &'a Forwarding,
+    node: u32,
+    seen: Seen<'a>,
+}
+
+impl At<'_> {
+    /// The port by which the node sends a cell for `to` on, as [`Forwarding::next`].
+    #[inline(always)]
+    pub fn next(&self, to: u32, entropy: &mut u32) -> Option<u32> {
+        let tables = &self.forwarding.tables;
+        let group = tables.groups[self.seen.find(tables, to) as usize];
+        if group.len == 1 {
+            return Some(group.first);
+        }
+        if group.len > 1 && self.forwarding.digits {
+            return Some(tables.take_digit(group, entropy));
+        }
+        self.choose(to, entropy)
+    }
+    #[inline(never)]
+    fn choose(&self, to: u32, entropy: &mut u32) -> Option<u32> {
+        let Forwarding { tables, routers, digits, .. } = self.forwarding;
+        let number = self.seen.find(tables, to);
+        let mut group = tables.groups[number as usize];
+        if group.len == 0 {
+            group = tables.groups[tables.resolve(self.node, to, number) as usize];
+        }
+        match group.len {
+            0 => return None,
+            1 => return Some(group.first),
+            _ if *digits => return Some(tables.take_digit(group, entropy)),
+            _ => {}
+        }
+        let Group { first, len } = group;
+        let router = &routers[tables.router(self.node) as usize];
+        let drawn = hash(router.seed, *entropy, to);
+        let pick = match router.spread {
+            Spread::Weighted { .. } => tables.by_share(first, len, drawn),
+            _ => part(drawn, len),
+        };
+        Some(tables.members[(first + pick) as usize])
+    }
 }
 
 /// Finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit of the result depends on every bit of `x`.
@@ -269,6 +315,11 @@ impl Forwarding {
         let Spread::Hash { .. } = router.spread else { return None };
         let pick = part(hash(router.seed, cell.entropy, cell.to), len);
         Some((*self.tables.members.get((first + pick) as usize)?, cell.entropy))
+    }
+    /// What `node` has for packets that go on from it: for many of them at once, where [`Self::chooses_by_packet_alone`].
+    #[inline(always)]
+    pub fn at(&self, node: u32) -> At<'_> {
+        At { forwarding: self, node, seen: self.tables.seen_from(node) }
     }
     /// True when no choice depends on the packets before: the order in which packets ask does not matter.
     pub fn chooses_by_packet_alone(&self) -> bool {

@@ -1,4 +1,4 @@
-//! All packets that arrive at the other end of a link within a stretch of time, taken at once.
+//! All packets that arrive at the other end of a link within a stretch of time, taken at once, and all that come to a port, taken in.
 //!
 //! A packet is on a link for its delay, at least. So whatever arrives within a stretch of time no longer than that had left its port before the
 //! stretch began, and nothing that is offered to the port meanwhile can be among it: a driver that works through such stretches needs no
@@ -7,7 +7,7 @@
 use crate::arena::Segments;
 use crate::cell::Cell;
 use crate::fabric::Fabric;
-use crate::port::{hook, Mode, Port};
+use crate::port::{hook, kind, Mode, Port, Room};
 use penstock_units::Time;
 
 impl Port {
@@ -17,37 +17,69 @@ impl Port {
         let others = hook::CONTROLLER | hook::DEPARTURES | hook::TELEMETRY | hook::SHARED | hook::HELD_UP;
         self.mode != Mode::Served && self.hooks & others == 0
     }
-    /// Takes the packets that arrive at the other end up to and including `until`, which is no more than the link's delay after whatever has been offered
-    /// so far; each gets the time of its arrival. Answers when the next one arrives, [`Time::NEVER`] when there is none.
     #[inline(always)]
-    pub(crate) fn take_arrived<S: Segments>(
+    fn take_arrived<S: Segments>(
         &mut self,
         until: u64,
         seg: &mut S,
         mut each: impl FnMut(&Cell, u64),
     ) -> Time {
         debug_assert!(self.keeps_to_itself());
-        loop {
-            if self.ring.is_empty() {
-                return Time::NEVER;
+        let mut head = self.ring.head;
+        let next = loop {
+            if head == self.ring.tail {
+                break Time::NEVER;
             }
-            let head = self.ring.head;
-            let (time, bytes) = (self.ring.at(head).time, self.ring.at(head).bytes);
+            let Cell { time, bytes, .. } = *self.ring.at(head);
             let at = time + self.delay;
             if at > until {
-                return Time(at);
+                break Time(at);
             }
             if self.ring.departing == head {
                 self.depart::<false, S>(time, bytes, seg);
             }
             each(self.ring.at(head), at);
-            self.ring.head = head.wrapping_add(1);
+            head = head.wrapping_add(1);
+        };
+        self.ring.head = head;
+        next
+    }
+    #[inline(always)]
+    fn offer_each<'a, const KIND: u8, S: Segments>(
+        &mut self,
+        cells: impl Iterator<Item = &'a Cell>,
+        seg: &mut S,
+        mut lost: impl FnMut(&Cell),
+    ) -> Time {
+        let mut head = Time::NEVER;
+        for cell in cells {
+            match self.offer_fifo::<KIND, S>(Time(cell.time), *cell, Room::FREE, seg) {
+                Ok(Time::NEVER) => {}
+                Ok(first) => head = first,
+                Err(_) => lost(cell),
+            }
+        }
+        head
+    }
+    #[inline(never)]
+    fn offer_each_special<'a, S: Segments>(
+        &mut self,
+        cells: impl Iterator<Item = &'a Cell>,
+        seg: &mut S,
+        lost: impl FnMut(&Cell),
+    ) -> Time {
+        match self.mode {
+            Mode::Noisy => self.offer_each::<{ kind::NOISY }, S>(cells, seg, lost),
+            Mode::Asking => self.offer_each::<{ kind::ASKING }, S>(cells, seg, lost),
+            _ => self.offer_each::<{ kind::SPECIAL }, S>(cells, seg, lost),
         }
     }
 }
 
 impl Fabric {
-    /// [`Port::take_arrived`] of `port`.
+    /// Takes the packets that arrive at the other end of `port` up to and including `until`, which is no more than the link's delay after whatever has
+    /// been offered so far: each with the time of its arrival. Answers when the next one arrives, [`Time::NEVER`] when there is none. The port
+    /// keeps to itself ([`Port::keeps_to_itself`]).
     #[inline(always)]
     pub fn take_arrived<S: Segments>(
         &mut self,
@@ -57,5 +89,26 @@ impl Fabric {
         each: impl FnMut(&Cell, u64),
     ) -> Time {
         self.ports[port as usize].take_arrived(until.0, seg, each)
+    }
+    /// Offers packets to a port that keeps to itself, each at its [`Cell::time`]. Answers when the first of all arrives at the other end,
+    /// [`Time::NEVER`] when that is known already; `lost` hears of those that the port drops.
+    #[inline(always)]
+    pub fn offer_all<'a, S: Segments>(
+        &mut self,
+        port: u32,
+        cells: impl Iterator<Item = &'a Cell>,
+        seg: &mut S,
+        lost: impl FnMut(&Cell),
+    ) -> Time {
+        let port = &mut self.ports[port as usize];
+        match port.mode {
+            Mode::Plain => port.offer_each::<{ kind::PLAIN }, S>(cells, seg, lost),
+            _ => port.offer_each_special(cells, seg, lost),
+        }
+    }
+    /// Packets on the way through a port and on its wire.
+    #[inline(always)]
+    pub fn held(&self, port: u32) -> u32 {
+        self.ports[port as usize].ring.len()
     }
 }

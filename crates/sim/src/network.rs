@@ -236,6 +236,10 @@ impl Network {
         }
     }
 
+    /// The network is so large that what comes next has to be fetched from memory.
+    pub(crate) fn looks_far(&self) -> bool {
+        self.looks_far
+    }
     /// What a cell carries as entropy where a transport may choose paths itself: [`Forwarding::stamp`].
     #[inline]
     pub fn stamp(&self, own: u32, wish: u32) -> u32 {

@@ -119,6 +119,12 @@ impl Tables {
         let other = node.base + self.rows[node.row as usize + place.class as usize];
         choose(place.class == node.class, place.down, other)
     }
+    /// What is the same for all packets that leave `node`.
+    #[inline(always)]
+    pub fn seen_from(&self, node: u32) -> Seen<'_> {
+        let Node { row, base, class, .. } = self.nodes[node as usize];
+        Seen { row: &self.rows[row as usize..][..self.classes], base, class }
+    }
     /// The group meant by one without ports; itself when there is no path.
     #[cold]
     #[inline(never)]
@@ -187,6 +193,23 @@ impl Tables {
     /// Tables of `graph` over the links that are up. Destinations are hosts. `weighted`: with shares.
     pub fn new(graph: &Graph, up: &[bool], weighted: bool) -> Tables {
         Builder::new(graph, up).build(weighted)
+    }
+}
+
+/// The tables as a node sees them.
+pub(super) struct Seen<'a> {
+    row: &'a [u32],
+    base: u32,
+    class: u32,
+}
+
+impl Seen<'_> {
+    /// As [`Tables::find`].
+    #[inline(always)]
+    pub fn find(&self, tables: &Tables, to: u32) -> u32 {
+        let place = &tables.places[to as usize];
+        let other = self.base + self.row[place.class as usize];
+        choose(place.class == self.class, place.down, other)
     }
 }
 

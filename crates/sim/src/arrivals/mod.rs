@@ -113,15 +113,18 @@ impl Arrivals {
         let flip = if ties == Ties::Reversed { (1 << bits) - 1 } else { 0 };
         Arrivals { front, heap: Heap::new(bits), in_front: false, flip }
     }
-    /// For a driver that takes all ports of a stretch of time at once, `length` long and counted from zero ([`Self::take_stretch`]), in no order.
+    /// For a driver that takes all ports of a stretch of time at once, `length` long and counted from zero ([`Self::take_stretch`]).
     pub fn by_stretches(ties: Ties, ports: usize, length: Dur) -> Arrivals {
-        Arrivals::behind(Front::Slots(Slots::new(length.0)), ties, ports)
+        Arrivals::behind(Front::Slots(Slots::new(length.0, ports)), ties, ports)
     }
-    /// The ports that have their next arrival in the stretch in which `until` lies, into `ports`, which is empty; there is none before. Those
-    /// whose arrival is later than `until` are to be announced again.
+    /// The ports that have their next arrival in the stretch in which `until` lies, into `ports`, which is empty; there is none before. They
+    /// are in the order of simultaneous arrivals. Those whose arrival is later than `until` are to be announced again.
     pub fn take_stretch(&mut self, until: Time, ports: &mut Vec<u32>) {
         if let Front::Slots(slots) = &mut self.front {
             slots.take(until.0, ports);
+            if self.flip != 0 {
+                ports.reverse();
+            }
         }
     }
     /// The end of the stretch in which `at` lies.

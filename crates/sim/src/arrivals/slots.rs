@@ -1,50 +1,71 @@
-//! Ports by the stretch of time in which their next arrival falls, in no order within: for a driver that works through whole stretches.
+//! Ports by the stretch of time in which their next arrival falls: for a driver that works through whole stretches.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Stretches that have a slot of their own.
-const SLOTS: usize = 1024;
+/// A set of numbers, a bit each.
+struct Bits {
+    words: Box<[u64]>,
+}
+
+impl Bits {
+    /// Nothing, of numbers below `size`.
+    fn new(size: usize) -> Bits {
+        Bits { words: vec![0; size.div_ceil(64)].into() }
+    }
+    #[inline(always)]
+    fn set(&mut self, number: u32) {
+        self.words[number as usize / 64] |= 1 << (number % 64);
+    }
+    /// Takes all numbers out, in their order, to the end of `into`.
+    #[inline]
+    fn take(&mut self, into: &mut Vec<u32>) {
+        for (i, word) in self.words.iter_mut().enumerate() {
+            let mut bits = std::mem::take(word);
+            while bits != 0 {
+                into.push(64 * i as u32 + bits.trailing_zeros());
+                bits &= bits - 1;
+            }
+        }
+    }
+}
+
+/// Stretches that have a slot of their own. Whatever is longer than a flight and the transmission of a packet is seldom needed.
+const SLOTS: u64 = 64;
 
 /// See the top of the file. A stretch has the number of its beginning in units of its length.
 pub(super) struct Slots {
     /// Length of a stretch, ps.
     length: u64,
     /// Ports by stretch, from `first` on, going round.
-    slots: Vec<Vec<u32>>,
+    slots: Vec<Bits>,
     /// Which slots have ports, a bit each.
-    used: [u64; SLOTS / 64],
+    used: u64,
     /// The first stretch that may have ports.
     first: u64,
     /// Those further away: stretch and port.
     far: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Up to here everything has been taken.
-    done: u64,
+    /// The next moment of which not everything has been taken.
+    next: u64,
 }
 
 impl Slots {
-    pub fn new(length: u64) -> Slots {
+    pub fn new(length: u64, ports: usize) -> Slots {
         assert!(length > 0, "a stretch of time has a length");
-        Slots {
-            length,
-            slots: (0..SLOTS).map(|_| Vec::new()).collect(),
-            used: [0; SLOTS / 64],
-            first: 0,
-            far: BinaryHeap::new(),
-            done: 0,
-        }
+        let slots = (0..SLOTS).map(|_| Bits::new(ports)).collect();
+        Slots { length, slots, used: 0, first: 0, far: BinaryHeap::new(), next: 0 }
     }
     /// `port` has its next arrival at `at`, which is later than all that has been taken.
     #[inline(always)]
     pub fn put(&mut self, at: u64, port: u32) {
         let stretch = at / self.length;
         debug_assert!(stretch >= self.first);
-        if stretch - self.first >= SLOTS as u64 {
+        if stretch - self.first >= SLOTS {
             return self.put_far(stretch, port);
         }
-        let slot = stretch as usize % SLOTS;
-        self.slots[slot].push(port);
-        self.used[slot / 64] |= 1 << (slot % 64);
+        let slot = stretch % SLOTS;
+        self.slots[slot as usize].set(port);
+        self.used |= 1 << slot;
     }
     #[cold]
     #[inline(never)]
@@ -55,46 +76,38 @@ impl Slots {
     pub fn earliest(&self) -> u64 {
         let far = self.far.peek().map_or(u64::MAX, |Reverse((stretch, _))| *stretch);
         let stretch = self.near().min(far);
-        stretch.checked_mul(self.length).map_or(u64::MAX, |begin| begin.max(self.done))
+        stretch.checked_mul(self.length).map_or(u64::MAX, |begin| begin.max(self.next))
     }
     /// The first stretch whose slot has ports.
     fn near(&self) -> u64 {
-        let at = self.first as usize % SLOTS;
-        // The word of the first slot is looked at twice: from there on, and at last up to there.
-        for turn in 0..=SLOTS / 64 {
-            let word = (at / 64 + turn) % (SLOTS / 64);
-            let mut bits = self.used[word];
-            if turn == 0 {
-                bits &= u64::MAX << (at % 64);
-            }
-            if bits != 0 {
-                let slot = word * 64 + bits.trailing_zeros() as usize;
-                return self.first + ((slot + SLOTS - at) % SLOTS) as u64;
-            }
+        match self.used.rotate_right((self.first % SLOTS) as u32) {
+            0 => u64::MAX,
+            used => self.first + u64::from(used.trailing_zeros()),
         }
-        u64::MAX
     }
-    /// Takes the ports whose next arrival is in the stretch in which `until` lies; there is none before. What comes after `until` the caller
-    /// puts back. `into` is empty, and stays in the slot's place.
+    /// Takes the ports whose next arrival is in the stretch in which `until` lies, in their order; there is none before. Those with an arrival after
+    /// `until` the caller puts back.
     pub fn take(&mut self, until: u64, into: &mut Vec<u32>) {
         let stretch = until / self.length;
         debug_assert!(self.near() >= stretch);
-        self.first = stretch;
-        self.done = until + 1;
+        (self.first, self.next) = (stretch, until + 1);
         while let Some(Reverse((at, port))) = self.far.peek().copied() {
-            if at - stretch >= SLOTS as u64 {
+            if at - stretch >= SLOTS {
                 break;
             }
             self.far.pop();
             self.put(at * self.length, port);
         }
-        let slot = stretch as usize % SLOTS;
-        self.used[slot / 64] &= !(1 << (slot % 64));
-        std::mem::swap(&mut self.slots[slot], into);
+        let slot = stretch % SLOTS;
+        if self.used >> slot & 1 != 0 {
+            self.used &= !(1 << slot);
+            self.slots[slot as usize].take(into);
+        }
     }
     /// The end of the stretch in which `at` lies.
     pub fn end_of(&self, at: u64) -> u64 {
-        (at / self.length).checked_add(1).and_then(|next| next.checked_mul(self.length)).map_or(u64::MAX, |end| end - 1)
+        let next = (at / self.length).checked_add(1).and_then(|next| next.checked_mul(self.length));
+        next.map_or(u64::MAX, |next| next - 1)
     }
 }
 
@@ -105,7 +118,7 @@ mod tests {
     /// Beside a sorted set: ports near and far away, and stretches that are cut in two.
     #[test]
     fn every_port_is_taken_in_the_stretch_of_its_arrival() {
-        let mut slots = Slots::new(100);
+        let mut slots = Slots::new(100, 100_000);
         let mut set = std::collections::BTreeSet::new();
         let mut x = 1u64;
         let mut draw = |n: u64| {
@@ -116,7 +129,7 @@ mod tests {
         let mut list = Vec::new();
         for _ in 0..20_000 {
             for _ in 0..draw(4) {
-                let far = [1, 90, 3_000, 99_999, 100_001, 5_000_000][draw(6) as usize];
+                let far = [1, 90, 3_000, 5_999, 6_500, 500_000][draw(6) as usize];
                 let at = now + 1 + draw(far);
                 port += 1;
                 set.insert((at, port));
@@ -124,18 +137,17 @@ mod tests {
             }
             let Some((first, _)) = set.first().copied() else { continue };
             let earliest = slots.earliest();
-            assert!(earliest <= first && earliest > now && earliest / 100 == first / 100 || earliest == now + 1);
+            assert!(earliest <= first && earliest > now && earliest / 100 == first / 100);
             let end = slots.end_of(first);
             let until = if draw(3) == 0 { first + draw(end - first + 1) } else { end };
             slots.take(until, &mut list);
-            let mut found: Vec<_> = list.drain(..).collect();
-            found.sort_unstable();
             let mut expected: Vec<_> = set.iter().take_while(|(at, _)| *at <= end).map(|(_, p)| *p).collect();
             expected.sort_unstable();
-            assert_eq!(found, expected);
+            assert_eq!(list, expected);
             let late: Vec<_> = set.iter().filter(|(at, _)| *at > until && *at <= end).copied().collect();
-            taken += found.len() - late.len();
+            taken += list.len() - late.len();
             late.iter().for_each(|(at, port)| slots.put(*at, *port));
+            list.clear();
             set = set.split_off(&(until + 1, 0));
             now = until;
         }

@@ -103,6 +103,11 @@ impl Part {
     pub(super) fn is_whole(&self) -> bool {
         self.division.parts == 1
     }
+    /// What orders packets that reach `host` among simultaneous events.
+    #[inline(always)]
+    pub(super) fn order_at(&self, host: u32) -> u64 {
+        u64::from(self.division.inbound[host as usize]) ^ self.flip
+    }
     /// The number of this part, and what links are combined with in stamps.
     pub(super) fn place(&self) -> (u16, u64) {
         (self.me, self.flip)
@@ -224,6 +229,7 @@ impl Engine {
         }
     }
     /// The receiver of a flow acts; noted when the sender is elsewhere.
+    #[inline(never)]
     pub(super) fn heard(&mut self, flow: u32) {
         let Some(o) = self.flows[flow as usize].as_deref().map(|f| &f.ends) else { return };
         if self.is_in_step(o.src) {

@@ -17,13 +17,15 @@ use penstock_host::{Exchanged, Part};
 use penstock_units::Time;
 
 /// No packet.
-const NONE: u32 = u32::MAX;
+const NONE: u32 = 0;
 
 /// What the engine keeps to work by stretches.
 #[derive(Default)]
 pub(super) struct Sweeps {
     /// Hosts with a deadline in this stretch.
     due: Vec<u32>,
+    /// Hosts that get packets in it.
+    reached: Vec<u32>,
     /// Stretches so far.
     count: u64,
 }
@@ -80,53 +82,55 @@ impl Engine {
     /// All arrivals and deadlines up to and including `end`, which is in the stretch of the first of them.
     fn sweep_stretch(&mut self, end: Time) -> Result<(), ParamError> {
         let begin = self.now;
-        self.wire.net.sweep(end);
-        self.lose_swept();
         let Some(sweeps) = self.sweeps.as_deref_mut() else { return Ok(()) };
         sweeps.count += 1;
         let mut due = std::mem::take(&mut sweeps.due);
+        let mut reached = std::mem::take(&mut sweeps.reached);
+        self.wire.net.sweep(end, &mut reached);
+        self.lose_swept();
         while self.wire.net.deadlines.peek() <= end {
             let Some((_, _, host)) = self.wire.net.deadlines.pop() else { break };
             self.hosts.at(host).wakes.fired();
             due.push(host);
         }
-        let mut reached = self.wire.net.take_reached();
         for host in due.drain(..) {
-            self.go_ahead(host, begin, end)?;
+            self.go_ahead(host, true, begin, end)?;
         }
+        let far = self.wire.net.looks_far();
         for (i, host) in reached.iter().enumerate() {
-            self.fetch_ahead(&reached, i);
-            self.go_ahead(*host, begin, end)?;
+            if far {
+                self.fetch_ahead(&reached, i);
+            }
+            self.go_ahead(*host, false, begin, end)?;
         }
         self.ahead = NOBODY;
         self.own_part().go_back();
         reached.clear();
-        self.wire.net.give_reached(reached);
         if let Some(sweeps) = self.sweeps.as_deref_mut() {
-            sweeps.due = due;
+            (sweeps.due, sweeps.reached) = (due, reached);
         }
         self.wire.net.sweep_out(end);
         self.now = end;
         self.read_own_notes();
         Ok(())
     }
-    /// One host does all that it has to do from `begin` up to and including `end`.
-    #[inline(always)]
-    fn go_ahead(&mut self, host: u32, begin: Time, end: Time) -> Result<(), ParamError> {
+    /// One host does all that it has to do from `begin` up to and including `end`. `wakes`: it has a deadline by then.
+    #[inline(never)]
+    fn go_ahead(&mut self, host: u32, wakes: bool, begin: Time, end: Time) -> Result<(), ParamError> {
         (self.ahead, self.now) = (host, begin);
         let part = self.own_part();
         part.go_back();
-        let (_, flip) = part.place();
+        let order = part.order_at(host);
         let mut number = self.wire.net.take_for_host(host);
-        let mut due = self.hosts.at(host).nic.deadline();
+        let mut armed = wakes;
+        let mut due = if wakes { self.hosts.at(host).nic.deadline() } else { Time::NEVER };
         loop {
             if number != NONE {
-                let (cell, next) = self.wire.net.packet_for_host(number);
+                let cell = self.wire.net.packet_for_host(number);
                 if cell.time <= due.0 {
-                    number = next;
+                    number = cell.rank;
                     self.now = Time(cell.time);
-                    let link = self.wire.net.link_of(&cell);
-                    self.own_part().begin(Time(cell.time), step::ARRIVALS, u64::from(link) ^ flip);
+                    self.own_part().begin(Time(cell.time), step::ARRIVALS, order);
                     let packet = &self.wire.net.arena.packets[cell.packet as usize];
                     if packet.is_forward() {
                         let flow = packet.flow;
@@ -138,15 +142,12 @@ impl Engine {
                     #[cfg(debug_assertions)]
                     self.witness_delivery(seen);
                     match done {
-                        Exchanged::Done => self.take_lost(),
-                        Exchanged::Armed => {
-                            due = self.hosts.at(host).nic.deadline();
-                            self.take_lost();
-                        }
-                        Exchanged::Told => {
-                            self.settle(host)?;
-                            due = self.hosts.at(host).nic.deadline();
-                        }
+                        Exchanged::Told => self.settle(host)?,
+                        Exchanged::Done | Exchanged::Armed => self.take_lost(),
+                    }
+                    if done != Exchanged::Done {
+                        due = self.hosts.at(host).nic.deadline();
+                        armed = true;
                     }
                     continue;
                 }
@@ -159,7 +160,9 @@ impl Engine {
             self.on_host_deadline(host, due)?;
             due = self.hosts.at(host).nic.deadline();
         }
-        self.hosts.at(host).arm(end, host, &mut self.wire.net.deadlines);
+        if armed {
+            self.hosts.at(host).arm(end, host, &mut self.wire.net.deadlines);
+        }
         Ok(())
     }
     fn on_host_deadline(&mut self, host: u32, due: Time) -> Result<(), ParamError> {
@@ -180,7 +183,7 @@ impl Engine {
         Ok(())
     }
     /// Hosts that come next are fetched from memory, and what their first packets touch there.
-    #[inline(always)]
+    #[inline(never)]
     fn fetch_ahead(&self, hosts: &[u32], i: usize) {
         if let Some(host) = hosts.get(i + 6) {
             self.wire.net.fetch_for_host(*host);
@@ -248,15 +251,6 @@ impl Engine {
 }
 
 impl Network {
-    /// The hosts that get packets in this stretch; to be given back.
-    fn take_reached(&mut self) -> Vec<u32> {
-        self.sweep.as_deref_mut().map(|sweep| std::mem::take(&mut sweep.reached)).unwrap_or_default()
-    }
-    fn give_reached(&mut self, reached: Vec<u32>) {
-        if let Some(sweep) = self.sweep.as_deref_mut() {
-            sweep.reached = reached;
-        }
-    }
     fn has_swept_away(&self) -> bool {
         self.sweep.as_deref().is_some_and(|sweep| !sweep.lost.is_empty())
     }
