@@ -111,12 +111,8 @@ impl Port {
         } else {
             self.admit_asking::<KIND, S>(now, &mut cell, room, seg)
         };
-        match mark {
-            Ok(false) => {}
-            Ok(true) => {
-                cell.set_ecn(Ecn::Ce);
-                self.totals.marks += 1;
-            }
+        let mark = match mark {
+            Ok(mark) => mark,
             Err(cause) => {
                 if KIND == kind::SPECIAL {
                     self.note_drop::<true, S>(now, &cell, cause, seg);
@@ -125,7 +121,7 @@ impl Port {
                 }
                 return Err(cause);
             }
-        }
+        };
         let begins = self.free_at.max(now.0);
         let mut finish = self.finish(begins, u64::from(cell.bytes) + u64::from(self.framing));
         self.free_at = finish;
@@ -134,7 +130,6 @@ impl Port {
                 finish = noise.shift(finish, cell.is_noisy());
             }
         }
-        cell.time = finish;
         let first = self.ring.is_empty();
         self.queue_packets += 1;
         self.queue_bytes += u64::from(cell.bytes);
@@ -144,7 +139,12 @@ impl Port {
         if KIND == kind::ASKING || KIND == kind::SPECIAL {
             self.queue_max = self.queue_max.max(self.queue_packets);
         }
-        self.ring.push(cell);
+        // It is written where it stays: a copy of what has just been written would have to wait for that.
+        self.ring.push_at(&cell, finish);
+        if mark {
+            self.ring.last_mut().set_ecn(Ecn::Ce);
+            self.totals.marks += 1;
+        }
         Ok(if first { Time(finish + self.delay) } else { Time::NEVER })
     }
     /// Whether a FIFO with nothing but limits and a threshold marks a packet, or why it drops it.

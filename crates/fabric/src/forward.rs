@@ -136,11 +136,15 @@ impl At<'_> {
     pub fn next(&self, to: u32, entropy: &mut u32) -> Option<u32> {
         let tables = &self.forwarding.tables;
         let group = tables.groups[self.seen.find(tables, to) as usize];
+        if self.forwarding.digits && group.len > 0 {
+            // Whether there is a choice depends on where the packet goes: no jump on it.
+            let mut digits = *entropy;
+            let port = tables.look_at_digit(group, &mut digits);
+            *entropy = digits;
+            return Some(port);
+        }
         if group.len == 1 {
             return Some(group.first);
-        }
-        if group.len > 1 && self.forwarding.digits {
-            return Some(tables.take_digit(group, entropy));
         }
         self.choose(to, entropy)
     }

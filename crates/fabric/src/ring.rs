@@ -108,6 +108,11 @@ impl Ring {
         slot.time = time;
         self.tail = self.tail.wrapping_add(1);
     }
+    /// The cell that was put last.
+    #[inline(always)]
+    pub fn last_mut(&mut self) -> &mut Cell {
+        self.at_mut(self.tail.wrapping_sub(1))
+    }
     /// Takes the cell at the head, which has left the port.
     #[inline]
     pub fn pop(&mut self) -> Cell {

@@ -7,7 +7,7 @@
 use crate::arena::Segments;
 use crate::cell::Cell;
 use crate::fabric::Fabric;
-use crate::port::{hook, kind, Mode, Port, Room};
+use crate::port::{flag, hook, kind, Mode, Port, Room};
 use penstock_units::Time;
 
 impl Port {
@@ -25,24 +25,38 @@ impl Port {
         mut each: impl FnMut(&Cell, u64),
     ) -> Time {
         debug_assert!(self.keeps_to_itself());
+        if self.flags & flag::MEASURED != 0 {
+            self.see_departures(until, seg);
+        }
+        let (delay, departing) = (self.delay, self.ring.departing);
         let mut head = self.ring.head;
+        // Of those that arrive, what the port does not know yet to have left: without a jump, as nobody can foresee it.
+        let (mut packets, mut bytes) = (0, 0);
         let next = loop {
-            if head == self.ring.tail {
-                break Time::NEVER;
+            // One look at both ends: behind the last cell is an old one, or none.
+            let cell = self.ring.at(head);
+            let at = cell.time.wrapping_add(delay);
+            if (head == self.ring.tail) | (at > until) {
+                break if head == self.ring.tail { Time::NEVER } else { Time(at) };
             }
-            let Cell { time, bytes, .. } = *self.ring.at(head);
-            let at = time + self.delay;
-            if at > until {
-                break Time(at);
-            }
-            if self.ring.departing == head {
-                self.depart::<false, S>(time, bytes, seg);
-            }
-            each(self.ring.at(head), at);
+            let new = u32::from(head.wrapping_sub(departing) as i32 >= 0);
+            packets += new;
+            bytes += u64::from(cell.bytes) & u64::from(new).wrapping_neg();
+            each(cell, at);
             head = head.wrapping_add(1);
         };
         self.ring.head = head;
+        self.ring.departing = departing.wrapping_add(packets);
+        self.queue_packets -= packets;
+        self.queue_bytes -= bytes;
         next
+    }
+    /// The departures of all that arrive up to and including `until`, one by one, for the integrals.
+    #[inline(never)]
+    fn see_departures<S: Segments>(&mut self, until: u64, seg: &mut S) {
+        if let Some(left) = until.checked_sub(self.delay) {
+            self.advance_fifo::<false, S>(left, seg);
+        }
     }
     #[inline(always)]
     fn offer_each<'a, const KIND: u8, S: Segments>(
@@ -51,15 +65,17 @@ impl Port {
         seg: &mut S,
         mut lost: impl FnMut(&Cell),
     ) -> Time {
-        let mut head = Time::NEVER;
+        let was_empty = self.ring.is_empty();
         for cell in cells {
-            match self.offer_fifo::<KIND, S>(Time(cell.time), *cell, Room::FREE, seg) {
-                Ok(Time::NEVER) => {}
-                Ok(first) => head = first,
-                Err(_) => lost(cell),
+            if self.offer_fifo::<KIND, S>(Time(cell.time), *cell, Room::FREE, seg).is_err() {
+                lost(cell);
             }
         }
-        head
+        if was_empty {
+            self.next_arrival()
+        } else {
+            Time::NEVER
+        }
     }
     #[inline(never)]
     fn offer_each_special<'a, S: Segments>(

@@ -76,6 +76,8 @@ pub struct Network {
     from: Vec<u32>,
     /// Whether that is a host.
     of_host: Vec<bool>,
+    /// Whether a node is one.
+    is_host: Vec<bool>,
     /// A packet that leaves a host needs a look at several ports.
     asks_at_hosts: bool,
     /// The network is so large that every port has to be fetched from memory; the one that the packet after the next goes to.
@@ -168,6 +170,7 @@ impl Network {
             to: graph.links.iter().map(|l| l.to).collect(),
             from: graph.links.iter().map(|l| l.from).collect(),
             of_host: graph.links.iter().map(|l| graph.hosts[l.from as usize]).collect(),
+            is_host: graph.hosts.clone(),
             only,
             asks_at_hosts: false,
             looks_far: ports >= hops::LARGE,

@@ -12,6 +12,7 @@ use crate::metrics::journal::{step, Batch, Entry, Half, Journal, Over, Stamp};
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
 use crate::network::gates::{Bag, Letter, Whole};
 use crate::setup::Setup;
+use crate::workloads::Timetable;
 use penstock_core::{CcHeader, FlowId, ParamError};
 use penstock_fabric::Cell;
 use penstock_host::News;
@@ -67,6 +68,14 @@ pub(crate) struct Part {
     heard: Vec<Heard>,
     /// Notes to every part.
     pub notes: Vec<Vec<Note>>,
+    /// Packets, and answers, of receivers in this window that `heard` does not have: flow and when.
+    pub(super) late: Vec<(u32, Time)>,
+    /// Connections end in this run, so `late` is kept.
+    pub(super) closes: bool,
+    /// Somebody has asked in this window what a receiver had not received.
+    pub(super) asked: bool,
+    /// What receivers hear is kept in `heard`.
+    pub(super) listens: bool,
     /// The last place of those at which all hosts were in step.
     floor: Stamp,
     /// A receiver has answered something that it would not have heard in a run that is not divided: what follows is another run.
@@ -78,8 +87,13 @@ impl Part {
         self.division.home[node as usize] == self.me
     }
     /// An event begins. Within one instant the place only grows: what an event brings about at its own time comes after it.
+    #[inline(always)]
     pub(super) fn begin(&mut self, at: Time, step: u8, order: u64) {
         let count = self.stamp.count;
+        if at > self.stamp.at {
+            self.stamp = Stamp { at, step, order, count };
+            return;
+        }
         self.stamp = self.stamp.max(Stamp { at, step, order, count });
     }
     /// What comes next may be earlier than what came before, though not than when all hosts were in step.
@@ -98,6 +112,7 @@ impl Part {
     /// Nobody will ask what receivers had before this.
     pub(super) fn end_window(&mut self) {
         self.heard.clear();
+        self.late.clear();
     }
     /// It is the whole run.
     pub(super) fn is_whole(&self) -> bool {
@@ -142,6 +157,7 @@ impl Engine {
         me: u16,
     ) -> Result<Result<Engine, Whole>, ParamError> {
         let ties = setup.ties;
+        let closes = setup.workloads.iter().any(|w| w.timetable() != Timetable::Lasting);
         let mut engine = Engine::of(setup, |node| division.home[node as usize] == me)?;
         let topology = &engine.setup.topology;
         let net = &mut engine.wire.net;
@@ -149,10 +165,10 @@ impl Engine {
         if division.parts == 1 && stretch.is_none() {
             return Ok(Err(Whole("its ports or choices of paths concern each other".into())));
         }
-        if let (true, Err(whole)) =
-            (division.parts > 1, net.divide(topology, &division.home, me, division.parts, ties))
-        {
-            return Ok(Err(whole));
+        if division.parts > 1 {
+            if let Err(whole) = net.divide(topology, &division.home, me, division.parts, ties) {
+                return Ok(Err(whole));
+            }
         }
         if let Some(length) = stretch {
             net.begin_sweeps(ties, length);
@@ -168,6 +184,10 @@ impl Engine {
             batches: Vec::new(),
             heard: Vec::new(),
             notes: (0..division.parts).map(|_| Vec::new()).collect(),
+            late: Vec::new(),
+            closes,
+            asked: false,
+            listens: true,
             floor: Stamp::default(),
             parted: false,
         }));
@@ -220,12 +240,24 @@ impl Engine {
     /// After it: a receiver that has sent something has not only listened.
     pub(super) fn end_deadline(&mut self, flow: u32, sent: u64) {
         if self.wire.net.conservation.sent != sent {
-            self.heard(flow);
+            self.heard_ahead(flow);
         }
     }
     pub(super) fn begin_workload(&mut self, workload: u32) {
         if let Some(part) = self.part.as_deref_mut() {
             part.begin(self.now, step::WORKLOADS, u64::from(workload));
+        }
+    }
+    /// The receiver of a flow acts, at a host that is ahead of others.
+    #[inline(always)]
+    pub(super) fn heard_ahead(&mut self, flow: u32) {
+        let now = self.now;
+        let part = self.own_part();
+        if part.listens {
+            return self.heard(flow);
+        }
+        if part.closes {
+            part.late.push((flow, now));
         }
     }
     /// The receiver of a flow acts; noted when the sender is elsewhere.
@@ -284,6 +316,9 @@ impl Engine {
         let part = self.own_part();
         let (stamp, entry) = part.note(entry);
         if !in_step {
+            // Nobody expects a timeout at a host that had no deadline: then its receiver may have been ahead, and has kept nothing.
+            part.parted |= !part.listens;
+            part.asked = true;
             part.tell(o.dst, Note::Missing { flow: number, stamp, max_sent, entry });
         }
         true
@@ -385,7 +420,9 @@ impl Engine {
     /// The sender was done at `stamp`: its receiver is forgotten. In a run that is not divided this happens at once.
     fn forget_receiver(&mut self, number: u32, stamp: Stamp) {
         let part = self.own_part();
+        let after = |(flow, at): &(u32, Time)| *flow == number && *at >= stamp.at;
         part.parted |= part.heard.iter().any(|heard| heard.flow == number && heard.stamp > stamp);
+        part.parted |= part.late.iter().any(after);
         let Some(flow) = self.flows[number as usize].take() else { return };
         self.open.remove(&number);
         if flow.has_place {

@@ -16,9 +16,6 @@ use penstock_core::ParamError;
 use penstock_host::{Exchanged, Part};
 use penstock_units::Time;
 
-/// No packet.
-const NONE: u32 = 0;
-
 /// What the engine keeps to work by stretches.
 #[derive(Default)]
 pub(super) struct Sweeps {
@@ -93,9 +90,16 @@ impl Engine {
             self.hosts.at(host).wakes.fired();
             due.push(host);
         }
+        // Timeouts come from deadlines. So hosts that have one come first: what is asked for their sake of receivers that have not been ahead needs
+        // no record of all that these hear, and others are not asked.
+        let always = !self.own_part().is_whole() || self.recorder.keep_losses;
+        self.own_part().listens = always || !due.is_empty();
         for host in due.drain(..) {
             self.go_ahead(host, true, begin, end)?;
         }
+        let part = self.own_part();
+        part.listens = always || part.asked;
+        part.asked = false;
         let far = self.wire.net.looks_far();
         for (i, host) in reached.iter().enumerate() {
             if far {
@@ -121,20 +125,20 @@ impl Engine {
         let part = self.own_part();
         part.go_back();
         let order = part.order_at(host);
-        let mut number = self.wire.net.take_for_host(host);
+        let (mut number, last) = self.wire.net.take_for_host(host);
         let mut armed = wakes;
         let mut due = if wakes { self.hosts.at(host).nic.deadline() } else { Time::NEVER };
         loop {
-            if number != NONE {
+            if number != last {
                 let cell = self.wire.net.packet_for_host(number);
                 if cell.time <= due.0 {
-                    number = cell.rank;
+                    number += 1;
                     self.now = Time(cell.time);
                     self.own_part().begin(Time(cell.time), step::ARRIVALS, order);
                     let packet = &self.wire.net.arena.packets[cell.packet as usize];
                     if packet.is_forward() {
                         let flow = packet.flow;
-                        self.heard(flow);
+                        self.heard_ahead(flow);
                     }
                     #[cfg(debug_assertions)]
                     let seen = self.witness_arrival(&cell);

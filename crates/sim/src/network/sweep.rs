@@ -15,51 +15,48 @@ use penstock_units::{Dur, Time};
 /// No cell. The first one of [`Lists::cells`] is nobody's.
 const NONE: u32 = 0;
 
-/// A list of cells: first and last.
+/// A list of cells: the last, which is followed by the first, and whether one of them comes before the one that was put before it: then it is not 0.
 #[derive(Clone, Copy)]
-struct Ends {
-    first: u32,
+struct List {
     last: u32,
+    mixed: u32,
 }
 
-const EMPTY: Ends = Ends { first: NONE, last: NONE };
+const EMPTY: List = List { last: NONE, mixed: 0 };
 
-/// Cells on their way to a port, or to a host, in the order of time: [`Cell::time`] is when they arrive, [`Cell::rank`] the next of the list, and
-/// [`Cell::ingress`] the number of their link at the node. Those that come at one time are in the order in which they were put.
+/// Cells on their way to ports: [`Cell::time`] is when they arrive, [`Cell::rank`] the next of the list, and [`Cell::ingress`] the number of their
+/// link at the node. Those of one list are in the order in which they were put, link by link.
 struct Lists {
     cells: Vec<Cell>,
     /// How many there are, with the one that is nobody's.
     len: usize,
-    /// By port, and by node behind all ports.
-    lists: Vec<Ends>,
+    /// By port.
+    lists: Vec<List>,
+    /// Lists that have cells, and how many these are.
+    used: Vec<u32>,
+    in_use: usize,
+    /// Begin of the stretch.
+    begin: u64,
+    /// Room to put a list in the order of time.
+    order: Vec<u64>,
 }
 
-/// Numbers of lists that have cells, and how many.
-#[derive(Default)]
-struct Used {
-    lists: Vec<u32>,
-    len: usize,
-}
-
-impl Used {
-    fn new(most: usize) -> Used {
-        Used { lists: vec![0; most + 1], len: 0 }
-    }
-    /// One more, if it `is_new`.
-    #[inline(always)]
-    fn note(&mut self, list: u32, is_new: bool) {
-        // Without a jump that nobody can foresee.
-        self.lists[self.len] = list;
-        self.len += usize::from(is_new);
-    }
-}
+/// Bits of a key that hold the number of a cell; the time since the begin of the stretch is above them.
+const NUMBER_BITS: u32 = 24;
+/// Longest stretch: then no key overflows.
+const LONGEST: u64 = 1 << (64 - NUMBER_BITS);
 
 impl Lists {
     fn new(lists: usize) -> Lists {
-        Lists { cells: vec![Cell::default()], len: 1, lists: vec![EMPTY; lists] }
-    }
-    fn clear(&mut self) {
-        self.len = 1;
+        Lists {
+            cells: vec![Cell::default()],
+            len: 1,
+            lists: vec![EMPTY; lists],
+            used: vec![0; lists + 1],
+            in_use: 0,
+            begin: 0,
+            order: Vec::new(),
+        }
     }
     /// There is room for so many more.
     #[inline(always)]
@@ -69,61 +66,116 @@ impl Lists {
         }
     }
     #[cold]
+    #[inline(never)]
     fn grow(&mut self, more: usize) {
         let len = (self.len + more).max(2 * self.cells.len());
+        assert!(len < 1 << NUMBER_BITS, "{len} packets arrive within the delay of the shortest link");
         self.cells.resize(len, Cell::default());
     }
-    /// Puts a cell in its place in list `to`, with another time, entropy and ingress; there is room. True when the list was empty.
+    /// Puts a cell behind all others, in no list: there is room.
     #[inline(always)]
-    fn put(&mut self, to: u32, cell: &Cell, (time, entropy, ingress): (u64, u32, u16)) -> bool {
-        let number = self.len as u32;
-        let place = &mut self.cells[self.len];
+    fn push(&mut self, cell: &Cell, (time, entropy, ingress): (u64, u32, u16), next: u32) -> u32 {
+        let number = self.len;
+        let place = &mut self.cells[number];
         *place = *cell;
-        (place.time, place.rank, place.entropy, place.ingress) = (time, NONE, entropy, ingress);
+        (place.time, place.rank, place.entropy, place.ingress) = (time, next, entropy, ingress);
         self.len += 1;
+        number as u32
+    }
+    /// Puts a cell at the end of list `to`.
+    #[inline(always)]
+    fn put(&mut self, to: u32, cell: &Cell, other: (u64, u32, u16)) {
         let list = &mut self.lists[to as usize];
-        let was = list.last;
-        // The one that is nobody's comes first of all: its list is empty.
-        let last = &mut self.cells[was as usize];
-        if last.time > time {
-            self.put_between(to, number);
-            return false;
-        }
-        last.rank = number;
-        list.first = if was == NONE { number } else { list.first };
+        let last = list.last;
+        // No jump on whether the list is empty, as nobody can foresee it: the cell that is nobody's comes before all others, and is followed
+        // by any that is put behind it.
+        let number = self.len as u32;
+        self.cells[NONE as usize].rank = number;
+        let before = &mut self.cells[last as usize];
+        list.mixed |= u32::from(before.time > other.0);
         list.last = number;
-        was == NONE
+        let first = std::mem::replace(&mut before.rank, number);
+        self.used[self.in_use] = to;
+        self.in_use += usize::from(last == NONE);
+        self.push(cell, other, first);
     }
-    /// The same for a cell that is not the last.
+    /// Takes list `of`, its cells in the order of time, those of one time in the order of links: answers the first and the last.
+    #[inline(always)]
+    fn take(&mut self, of: u32) -> (u32, u32) {
+        let List { last, mixed } = std::mem::replace(&mut self.lists[of as usize], EMPTY);
+        if mixed != 0 {
+            return self.sort(last);
+        }
+        (self.cells[last as usize].rank, last)
+    }
     #[inline(never)]
-    fn put_between(&mut self, to: u32, number: u32) {
-        let time = self.cells[number as usize].time;
-        let list = &mut self.lists[to as usize];
-        let (mut before, mut at) = (NONE, list.first);
-        while self.cells[at as usize].time <= time {
-            (before, at) = (at, self.cells[at as usize].rank);
+    fn sort(&mut self, last: u32) -> (u32, u32) {
+        let Lists { order, cells, begin, .. } = self;
+        order.clear();
+        let mut number = last;
+        loop {
+            // Numbers grow with links.
+            let Cell { time, rank, .. } = cells[number as usize];
+            order.push((time - *begin) << NUMBER_BITS | u64::from(number));
+            number = rank;
+            if number == last {
+                break;
+            }
         }
-        self.cells[number as usize].rank = at;
-        match before {
-            NONE => list.first = number,
-            _ => self.cells[before as usize].rank = number,
+        let len = order.len();
+        match len {
+            ..=4 => sort_by(order, 4, &FOUR),
+            5..=8 => sort_by(order, 8, &EIGHT),
+            _ => order.sort_unstable(),
         }
+        let number = |key: u64| key as u32 & ((1 << NUMBER_BITS) - 1);
+        let last = number(order[len - 1]);
+        let mut before = last;
+        for key in &order[..len] {
+            cells[before as usize].rank = number(*key);
+            before = number(*key);
+        }
+        (number(order[0]), last)
     }
-    /// Takes list `of`: its first cell.
+    /// The cells from the first to the last of a list.
     #[inline(always)]
-    fn take(&mut self, of: usize) -> u32 {
-        std::mem::replace(&mut self.lists[of], EMPTY).first
-    }
-    /// The cells of a list from `number` on.
-    #[inline(always)]
-    fn from(&self, mut number: u32) -> impl Iterator<Item = &Cell> {
+    fn from(&self, (mut number, last): (u32, u32)) -> impl Iterator<Item = &Cell> {
         let cells = &self.cells[..];
+        let mut over = false;
         std::iter::from_fn(move || {
-            let cell = (number != NONE).then(|| &cells[number as usize])?;
+            let cell = (!over).then(|| &cells[number as usize])?;
+            over = number == last;
             number = cell.rank;
             Some(cell)
         })
     }
+}
+
+/// Pairs to be put in order, one after the other, to sort four keys, and eight (Knuth, The Art of Computer Programming 3, section 5.3.4, from memory).
+const FOUR: [(u8, u8); 5] = [(0, 1), (2, 3), (0, 2), (1, 3), (1, 2)];
+const EIGHT: [(u8, u8); 19] = [
+    (0, 2), (1, 3), (4, 6), (5, 7), (0, 4), (1, 5), (2, 6), (3, 7), (0, 1), (2, 3), (4, 5), (6, 7), (2, 4), (3, 5), (1, 4), (3, 6),
+    (1, 2), (3, 4), (5, 6),
+];
+
+/// Sorts up to `room` keys, without a jump that depends on them.
+#[inline(always)]
+fn sort_by<const N: usize>(order: &mut Vec<u64>, room: usize, pairs: &[(u8, u8); N]) {
+    order.resize(room, u64::MAX);
+    for (a, b) in pairs {
+        let (a, b) = (usize::from(*a), usize::from(*b));
+        let (x, y) = (order[a], order[b]);
+        (order[a], order[b]) = (x.min(y), x.max(y));
+    }
+}
+
+/// A link as packets leave it.
+#[derive(Clone, Copy)]
+struct Exit {
+    /// Node that it leads to, and its number there.
+    node: u32,
+    ingress: u16,
+    to_host: bool,
 }
 
 /// What the network keeps to work by stretches.
@@ -133,11 +185,11 @@ pub(crate) struct Sweep {
     links: Vec<u32>,
     /// Of these, the near halves of links that lead out of this part: they are emptied last.
     near: Vec<u32>,
-    /// Ports, and hosts, that get packets in this stretch.
-    ports: Used,
-    hosts: Used,
-    /// Number of every link at the node that it leads to.
-    ingress: Vec<u16>,
+    exits: Vec<Exit>,
+    /// Length of a stretch, ps.
+    length: u64,
+    /// By node: the packets that a host gets in this stretch, from the first one to one past the last of [`Lists::cells`].
+    for_host: Vec<(u32, u32)>,
     /// Packets lost at switches: slot, when, and the link they came by.
     pub lost: Vec<(u32, Time, u32)>,
     /// The links into every node, by their numbers there.
@@ -155,26 +207,27 @@ impl Network {
         let simple = self.trace.is_none() && !self.asks_at_hosts && self.changes.is_empty();
         let alone = self.forwarding.chooses_by_packet_alone() && ports.iter().all(Port::keeps_to_itself);
         let shortest = ports.iter().map(Port::delay).min().filter(|delay| *delay > Dur::ZERO);
-        shortest.filter(|_| simple && alone)
+        shortest.filter(|delay| simple && alone && delay.0 < LONGEST)
     }
     /// From now on the network is worked through by stretches of `length`, no more than [`Self::stretch`] says. Called before anything is sent.
     pub(crate) fn begin_sweeps(&mut self, ties: Ties, length: Dur) {
         let (ports, nodes) = (self.to.len(), self.only.len());
         self.arrivals = Arrivals::by_stretches(ties, ports, length);
         let mut into = vec![Vec::new(); nodes];
-        let mut ingress = Vec::with_capacity(ports);
+        let mut exits = Vec::with_capacity(ports);
         for (port, node) in (0u32..).zip(&self.to) {
             let links: &mut Vec<u32> = &mut into[*node as usize];
-            ingress.push(links.len() as u16);
+            let to_host = self.is_host[*node as usize];
+            exits.push(Exit { node: *node, ingress: links.len() as u16, to_host });
             links.push(port);
         }
         self.sweep = Some(Box::new(Sweep {
-            lists: Lists::new(ports + nodes),
+            lists: Lists::new(ports),
             links: Vec::new(),
             near: Vec::new(),
-            ports: Used::new(ports),
-            hosts: Used::new(nodes),
-            ingress,
+            exits,
+            length: length.0,
+            for_host: vec![(0, 0); nodes],
             lost: Vec::new(),
             into,
         }));
@@ -192,7 +245,7 @@ impl Network {
     /// put into `hosts`. Those lost are in [`Sweep::lost`].
     pub(crate) fn sweep(&mut self, until: Time, hosts: &mut Vec<u32>) {
         let mut sweep = self.sweep.take().expect("the network is worked through by stretches");
-        sweep.lists.clear();
+        (sweep.lists.len, sweep.lists.begin) = (1, (until.0 + 1).saturating_sub(sweep.length));
         let mut links = std::mem::take(&mut sweep.links);
         self.arrivals.take_stretch(until, &mut links);
         for (i, port) in links.iter().enumerate() {
@@ -203,19 +256,27 @@ impl Network {
                 sweep.near.push(*port);
                 continue;
             }
-            self.take_link(*port, until, &mut sweep);
+            let exit = sweep.exits[*port as usize];
+            let next = match exit.to_host {
+                true => {
+                    hosts.push(exit.node);
+                    self.take_link_of_host(*port, exit.node, until, &mut sweep)
+                }
+                false => self.take_link(*port, exit, until, &mut sweep),
+            };
+            if next != Time::NEVER {
+                self.arrivals.push(next, *port);
+            }
         }
         links.clear();
         sweep.links = links;
-        let ports = std::mem::take(&mut sweep.ports);
-        for i in 0..ports.len {
+        for i in 0..std::mem::take(&mut sweep.lists.in_use) {
             if self.looks_far {
-                self.fetch_port(&ports.lists[..ports.len], i);
+                self.fetch_port(&sweep.lists.used, i);
             }
-            self.put_list(ports.lists[i], &mut sweep);
+            let port = sweep.lists.used[i];
+            self.put_list(port, &mut sweep);
         }
-        sweep.ports = Used { len: 0, ..ports };
-        hosts.extend(&sweep.hosts.lists[..std::mem::take(&mut sweep.hosts.len)]);
         self.sweep = Some(sweep);
     }
     #[inline(always)]
@@ -230,6 +291,7 @@ impl Network {
     }
     #[inline(always)]
     fn fetch_port(&self, reached: &[u32], i: usize) {
+        // Beyond the last one in use is one of an earlier stretch.
         let ports = self.fabric.ports();
         if let Some(ahead) = reached.get(i + PORT_AHEAD) {
             ports[*ahead as usize].prefetch();
@@ -238,53 +300,55 @@ impl Network {
             ports[*ahead as usize].prefetch_tail();
         }
     }
-    /// The packets of one link, to where they go on.
-    #[inline(never)]
-    fn take_link(&mut self, port: u32, until: Time, sweep: &mut Sweep) {
-        let Network { fabric, forwarding, arena, .. } = self;
-        let (node, behind) = (self.to[port as usize], self.to.len() as u32);
-        let at = forwarding.at(node);
-        let Sweep { lists, lost, ports, hosts, ingress, .. } = sweep;
+    /// The packets of a link to a host. Answers when the next one arrives.
+    #[inline(always)]
+    fn take_link_of_host(&mut self, port: u32, host: u32, until: Time, sweep: &mut Sweep) -> Time {
+        let Network { fabric, arena, .. } = self;
+        let Sweep { lists, for_host, .. } = sweep;
         lists.reserve(fabric.held(port));
-        let (before, ingress, mut delivered, mut no_way) = (lists.len, ingress[port as usize], 0, 0);
+        let first = lists.len;
+        let next = fabric.take_arrived(until, port, arena, |cell, time| {
+            debug_assert_eq!(cell.to, host);
+            lists.push(cell, (time, cell.entropy, 0), NONE);
+        });
+        let taken = (lists.len - first) as u64;
+        for_host[host as usize] = (first as u32, lists.len as u32);
+        self.packet_hops += taken;
+        self.conservation.delivered += taken;
+        next
+    }
+    /// The packets of a link to a switch, to where they go on. Answers when the next one arrives.
+    #[inline(always)]
+    fn take_link(&mut self, port: u32, exit: Exit, until: Time, sweep: &mut Sweep) -> Time {
+        let Network { fabric, forwarding, arena, .. } = self;
+        let Exit { node, ingress, .. } = exit;
+        let at = forwarding.at(node);
+        let Sweep { lists, lost, .. } = sweep;
+        lists.reserve(fabric.held(port));
+        let (first, nowhere) = (lists.len, lost.len());
         let next = fabric.take_arrived(until, port, arena, |cell, time| {
             let mut entropy = cell.entropy;
-            if cell.to == node {
-                delivered += 1;
-                let is_new = lists.put(behind + node, cell, (time, entropy, ingress));
-                hosts.note(node, is_new);
-                return;
-            }
             match at.next(cell.to, &mut entropy) {
-                Some(to) => {
-                    let is_new = lists.put(to, cell, (time, entropy, ingress));
-                    ports.note(to, is_new);
-                }
-                None => {
-                    no_way += 1;
-                    lost.push((cell.packet, Time(time), port));
-                }
+                Some(to) => lists.put(to, cell, (time, entropy, ingress)),
+                None => lost.push((cell.packet, Time(time), port)),
             }
         });
-        self.packet_hops += (lists.len - before) as u64 + no_way;
-        self.conservation.delivered += delivered;
+        let no_way = (lost.len() - nowhere) as u64;
+        self.packet_hops += (lists.len - first) as u64 + no_way;
         self.no_way += no_way;
         self.conservation.dropped += no_way;
-        if next != Time::NEVER {
-            self.arrivals.push(next, port);
-        }
+        next
     }
     /// The packets that come to one port.
-    #[inline(never)]
+    #[inline(always)]
     fn put_list(&mut self, port: u32, sweep: &mut Sweep) {
         let Sweep { lists, lost, into, .. } = sweep;
-        let (first, node) = (lists.take(port as usize), self.from[port as usize]);
-        let mut dropped = 0;
-        let head = self.fabric.offer_all(port, lists.from(first), &mut self.arena, |cell| {
-            dropped += 1;
+        let list = lists.take(port);
+        let (node, before) = (self.from[port as usize], lost.len());
+        let head = self.fabric.offer_all(port, lists.from(list), &mut self.arena, |cell| {
             lost.push((cell.packet, Time(cell.time), into[node as usize][usize::from(cell.ingress)]));
         });
-        self.conservation.dropped += dropped;
+        self.conservation.dropped += (lost.len() - before) as u64;
         if head != Time::NEVER {
             self.arrivals.push(head, port);
         }
@@ -321,14 +385,13 @@ impl Network {
         gates.leaving = left;
         next
     }
-    /// The first packet for a host, by its number for [`Self::packet_for_host`]; 0 when there is none. Its list is taken.
+    /// The packets for a host, numbers from the first on to one past the last, for [`Self::packet_for_host`]. They are taken.
     #[inline(always)]
-    pub(crate) fn take_for_host(&mut self, host: u32) -> u32 {
-        let behind = self.to.len();
+    pub(crate) fn take_for_host(&mut self, host: u32) -> (u32, u32) {
         let sweep = self.sweep.as_deref_mut().expect("the network is worked through by stretches");
-        sweep.lists.take(behind + host as usize)
+        std::mem::take(&mut sweep.for_host[host as usize])
     }
-    /// A packet for a host, whose [`Cell::rank`] is the number of the next one.
+    /// A packet for a host.
     #[inline(always)]
     pub(crate) fn packet_for_host(&self, number: u32) -> Cell {
         let sweep = self.sweep.as_deref().expect("the network is worked through by stretches");
@@ -337,11 +400,59 @@ impl Network {
     /// Asks the processor to fetch the first segment that a host gets, and answers it.
     #[inline(always)]
     pub(crate) fn fetch_for_host(&self, host: u32) -> Option<&Packet> {
-        let lists = &self.sweep.as_deref()?.lists;
-        let first = lists.lists[self.to.len() + host as usize].first;
-        let cell = lists.cells.get(first as usize)?;
-        let packet = self.arena.packets.get(cell.packet as usize)?;
+        let sweep = self.sweep.as_deref()?;
+        let (first, _) = sweep.for_host[host as usize];
+        let packet = self.arena.packets.get(sweep.lists.cells[first as usize].packet as usize)?;
         prefetch(packet);
         Some(packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A chain of such pairs sorts everything if it sorts all zeros and ones.
+    #[test]
+    fn pairs_sort_whatever_there_is() {
+        for bits in 0u64..256 {
+            let keys = |n: u64| (0..n).map(|i| bits >> i & 1).collect::<Vec<_>>();
+            let (mut four, mut eight) = (keys(4), keys(8));
+            sort_by(&mut four, 4, &FOUR);
+            sort_by(&mut eight, 8, &EIGHT);
+            assert!(four.is_sorted() && eight.is_sorted(), "{bits:b}");
+        }
+    }
+    /// Lists of all lengths, beside a sort that keeps the order of what is equal.
+    #[test]
+    fn a_list_is_in_the_order_of_time_and_then_of_links() {
+        let mut x = 1u64;
+        let mut draw = |n: u64| {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (x >> 33) % n
+        };
+        let mut lists = Lists::new(3);
+        lists.begin = 1_000;
+        lists.reserve(100);
+        for round in 0..2_000 {
+            (lists.len, lists.in_use) = (1, 0);
+            let mut expected = [Vec::new(), Vec::new(), Vec::new()];
+            for packet in 0..draw(40) as u32 {
+                let (to, time) = (draw(3) as u32, 1_000 + draw(1 + round % 30));
+                lists.put(to, &Cell::new(packet, 100), (time, 7, 1));
+                expected[to as usize].push((time, packet));
+            }
+            let mut used = lists.used[..lists.in_use].to_vec();
+            used.sort_unstable();
+            let filled: Vec<_> = (0..3).filter(|to| !expected[*to as usize].is_empty()).collect();
+            assert_eq!(used, filled);
+            for to in filled {
+                let expected = &mut expected[to as usize];
+                expected.sort_by_key(|(time, _)| *time);
+                let list = lists.take(to);
+                let found: Vec<_> = lists.from(list).map(|cell| (cell.time, cell.packet)).collect();
+                assert_eq!(found, *expected);
+            }
+        }
     }
 }
