@@ -13,6 +13,7 @@ use crate::metrics::journal::step;
 use crate::network::Network;
 use penstock_core::packet::flag;
 use penstock_core::ParamError;
+use penstock_fabric::prefetch;
 use penstock_host::{Exchanged, Part};
 use penstock_units::Time;
 
@@ -189,14 +190,19 @@ impl Engine {
     /// Hosts that come next are fetched from memory, and what their first packets touch there.
     #[inline(never)]
     fn fetch_ahead(&self, hosts: &[u32], i: usize) {
-        if let Some(host) = hosts.get(i + 6) {
-            self.wire.net.fetch_for_host(*host);
+        if let Some(host) = hosts.get(i + 8) {
+            self.wire.net.segments_for_host(*host).for_each(prefetch);
             self.hosts.fetch(*host, None);
         }
-        for (ahead, part) in [(4, Part::Place), (3, Part::End), (2, Part::Inside)] {
+        for (ahead, part) in [(6, Part::Place), (4, Part::End), (2, Part::Inside)] {
             if let Some(host) = hosts.get(i + ahead) {
-                if let Some(packet) = self.wire.net.fetch_for_host(*host) {
-                    self.hosts.fetch(*host, Some((packet, part)));
+                let mut last = None;
+                for packet in self.wire.net.segments_for_host(*host).take(4) {
+                    // Most are of one connection, or of two in turn.
+                    if last != Some(packet.conn()) {
+                        self.hosts.fetch(*host, Some((packet, part)));
+                    }
+                    last = Some(packet.conn());
                 }
             }
         }

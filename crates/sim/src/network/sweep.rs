@@ -9,53 +9,45 @@ use super::Network;
 use crate::arrivals::Arrivals;
 use crate::events::Ties;
 use penstock_core::Packet;
-use penstock_fabric::{prefetch, Cell, Port};
+use penstock_fabric::{Cell, Port};
 use penstock_units::{Dur, Time};
 
 /// No cell. The first one of [`Lists::cells`] is nobody's.
 const NONE: u32 = 0;
 
-/// A list of cells: the last, which is followed by the first, and whether one of them comes before the one that was put before it: then it is not 0.
+/// The end of a list of cells: the last of them, and its time.
 #[derive(Clone, Copy)]
-struct List {
+struct Tail {
+    time: u64,
     last: u32,
-    mixed: u32,
 }
 
-const EMPTY: List = List { last: NONE, mixed: 0 };
+const EMPTY: Tail = Tail { time: 0, last: NONE };
 
 /// Cells on their way to ports: [`Cell::time`] is when they arrive, [`Cell::rank`] the next of the list, and [`Cell::ingress`] the number of their
-/// link at the node. Those of one list are in the order in which they were put, link by link.
+/// link at the node. A list is in the order of time; cells of one time are in the order in which they were put, link by link.
 struct Lists {
     cells: Vec<Cell>,
     /// How many there are, with the one that is nobody's.
     len: usize,
     /// By port.
-    lists: Vec<List>,
+    tails: Vec<Tail>,
+    /// The first cell of every list. Apart from its end, so that each number is read with the width it was written with.
+    firsts: Vec<u32>,
     /// Lists that have cells, and how many these are.
     used: Vec<u32>,
     in_use: usize,
-    /// Begin of the stretch.
-    begin: u64,
-    /// Room to put a list in the order of time.
-    order: Vec<u64>,
 }
-
-/// Bits of a key that hold the number of a cell; the time since the begin of the stretch is above them.
-const NUMBER_BITS: u32 = 24;
-/// Longest stretch: then no key overflows.
-const LONGEST: u64 = 1 << (64 - NUMBER_BITS);
 
 impl Lists {
     fn new(lists: usize) -> Lists {
         Lists {
             cells: vec![Cell::default()],
             len: 1,
-            lists: vec![EMPTY; lists],
+            tails: vec![EMPTY; lists],
+            firsts: vec![NONE; lists],
             used: vec![0; lists + 1],
             in_use: 0,
-            begin: 0,
-            order: Vec::new(),
         }
     }
     /// There is room for so many more.
@@ -69,103 +61,66 @@ impl Lists {
     #[inline(never)]
     fn grow(&mut self, more: usize) {
         let len = (self.len + more).max(2 * self.cells.len());
-        assert!(len < 1 << NUMBER_BITS, "{len} packets arrive within the delay of the shortest link");
         self.cells.resize(len, Cell::default());
     }
     /// Puts a cell behind all others, in no list: there is room.
     #[inline(always)]
-    fn push(&mut self, cell: &Cell, (time, entropy, ingress): (u64, u32, u16), next: u32) -> u32 {
+    fn push(&mut self, cell: &Cell, (time, entropy, ingress): (u64, u32, u16)) -> u32 {
         let number = self.len;
         let place = &mut self.cells[number];
         *place = *cell;
-        (place.time, place.rank, place.entropy, place.ingress) = (time, next, entropy, ingress);
+        (place.time, place.rank, place.entropy, place.ingress) = (time, NONE, entropy, ingress);
         self.len += 1;
         number as u32
     }
-    /// Puts a cell at the end of list `to`.
+    /// Puts a cell in its place in list `to`.
     #[inline(always)]
     fn put(&mut self, to: u32, cell: &Cell, other: (u64, u32, u16)) {
-        let list = &mut self.lists[to as usize];
-        let last = list.last;
-        // No jump on whether the list is empty, as nobody can foresee it: the cell that is nobody's comes before all others, and is followed
-        // by any that is put behind it.
-        let number = self.len as u32;
-        self.cells[NONE as usize].rank = number;
-        let before = &mut self.cells[last as usize];
-        list.mixed |= u32::from(before.time > other.0);
-        list.last = number;
-        let first = std::mem::replace(&mut before.rank, number);
+        let number = self.push(cell, other);
+        let tail = &mut self.tails[to as usize];
+        let last = tail.last;
+        if tail.time > other.0 {
+            return self.put_between(to, number);
+        }
+        tail.time = other.0;
+        tail.last = number;
+        // No jump on whether the list was empty, as nobody can foresee it: what follows the cell that is nobody's is never asked.
+        self.cells[last as usize].rank = number;
+        let first = &mut self.firsts[to as usize];
+        *first = std::hint::select_unpredictable(last == NONE, number, *first);
         self.used[self.in_use] = to;
         self.in_use += usize::from(last == NONE);
-        self.push(cell, other, first);
     }
-    /// Takes list `of`, its cells in the order of time, those of one time in the order of links: answers the first and the last.
-    #[inline(always)]
-    fn take(&mut self, of: u32) -> (u32, u32) {
-        let List { last, mixed } = std::mem::replace(&mut self.lists[of as usize], EMPTY);
-        if mixed != 0 {
-            return self.sort(last);
-        }
-        (self.cells[last as usize].rank, last)
-    }
+    /// The same for a cell that is not the last.
     #[inline(never)]
-    fn sort(&mut self, last: u32) -> (u32, u32) {
-        let Lists { order, cells, begin, .. } = self;
-        order.clear();
-        let mut number = last;
-        loop {
-            // Numbers grow with links.
-            let Cell { time, rank, .. } = cells[number as usize];
-            order.push((time - *begin) << NUMBER_BITS | u64::from(number));
-            number = rank;
-            if number == last {
-                break;
-            }
+    fn put_between(&mut self, to: u32, number: u32) {
+        let time = self.cells[number as usize].time;
+        let first = &mut self.firsts[to as usize];
+        let (mut before, mut at) = (NONE, *first);
+        while self.cells[at as usize].time <= time {
+            (before, at) = (at, self.cells[at as usize].rank);
         }
-        let len = order.len();
-        match len {
-            ..=4 => sort_by(order, 4, &FOUR),
-            5..=8 => sort_by(order, 8, &EIGHT),
-            _ => order.sort_unstable(),
+        self.cells[number as usize].rank = at;
+        match before {
+            NONE => *first = number,
+            _ => self.cells[before as usize].rank = number,
         }
-        let number = |key: u64| key as u32 & ((1 << NUMBER_BITS) - 1);
-        let last = number(order[len - 1]);
-        let mut before = last;
-        for key in &order[..len] {
-            cells[before as usize].rank = number(*key);
-            before = number(*key);
-        }
-        (number(order[0]), last)
     }
-    /// The cells from the first to the last of a list.
+    /// Takes list `of`: answers its first cell.
     #[inline(always)]
-    fn from(&self, (mut number, last): (u32, u32)) -> impl Iterator<Item = &Cell> {
+    fn take(&mut self, of: u32) -> u32 {
+        self.tails[of as usize] = EMPTY;
+        self.firsts[of as usize]
+    }
+    /// The cells of a list from the first on.
+    #[inline(always)]
+    fn from(&self, mut number: u32) -> impl Iterator<Item = &Cell> {
         let cells = &self.cells[..];
-        let mut over = false;
         std::iter::from_fn(move || {
-            let cell = (!over).then(|| &cells[number as usize])?;
-            over = number == last;
+            let cell = (number != NONE).then(|| &cells[number as usize])?;
             number = cell.rank;
             Some(cell)
         })
-    }
-}
-
-/// Pairs to be put in order, one after the other, to sort four keys, and eight (Knuth, The Art of Computer Programming 3, section 5.3.4, from memory).
-const FOUR: [(u8, u8); 5] = [(0, 1), (2, 3), (0, 2), (1, 3), (1, 2)];
-const EIGHT: [(u8, u8); 19] = [
-    (0, 2), (1, 3), (4, 6), (5, 7), (0, 4), (1, 5), (2, 6), (3, 7), (0, 1), (2, 3), (4, 5), (6, 7), (2, 4), (3, 5), (1, 4), (3, 6),
-    (1, 2), (3, 4), (5, 6),
-];
-
-/// Sorts up to `room` keys, without a jump that depends on them.
-#[inline(always)]
-fn sort_by<const N: usize>(order: &mut Vec<u64>, room: usize, pairs: &[(u8, u8); N]) {
-    order.resize(room, u64::MAX);
-    for (a, b) in pairs {
-        let (a, b) = (usize::from(*a), usize::from(*b));
-        let (x, y) = (order[a], order[b]);
-        (order[a], order[b]) = (x.min(y), x.max(y));
     }
 }
 
@@ -186,8 +141,6 @@ pub(crate) struct Sweep {
     /// Of these, the near halves of links that lead out of this part: they are emptied last.
     near: Vec<u32>,
     exits: Vec<Exit>,
-    /// Length of a stretch, ps.
-    length: u64,
     /// By node: the packets that a host gets in this stretch, from the first one to one past the last of [`Lists::cells`].
     for_host: Vec<(u32, u32)>,
     /// Packets lost at switches: slot, when, and the link they came by.
@@ -197,8 +150,8 @@ pub(crate) struct Sweep {
 }
 
 /// So many lists ahead a port is fetched from memory, then its packets.
-const PORT_AHEAD: usize = 8;
-const CELLS_AHEAD: usize = 4;
+const PORT_AHEAD: usize = 12;
+const CELLS_AHEAD: usize = 6;
 
 impl Network {
     /// How long a stretch may be; `None` where the network has to be worked through packet by packet.
@@ -207,7 +160,7 @@ impl Network {
         let simple = self.trace.is_none() && !self.asks_at_hosts && self.changes.is_empty();
         let alone = self.forwarding.chooses_by_packet_alone() && ports.iter().all(Port::keeps_to_itself);
         let shortest = ports.iter().map(Port::delay).min().filter(|delay| *delay > Dur::ZERO);
-        shortest.filter(|delay| simple && alone && delay.0 < LONGEST)
+        shortest.filter(|_| simple && alone)
     }
     /// From now on the network is worked through by stretches of `length`, no more than [`Self::stretch`] says. Called before anything is sent.
     pub(crate) fn begin_sweeps(&mut self, ties: Ties, length: Dur) {
@@ -226,7 +179,6 @@ impl Network {
             links: Vec::new(),
             near: Vec::new(),
             exits,
-            length: length.0,
             for_host: vec![(0, 0); nodes],
             lost: Vec::new(),
             into,
@@ -245,11 +197,11 @@ impl Network {
     /// put into `hosts`. Those lost are in [`Sweep::lost`].
     pub(crate) fn sweep(&mut self, until: Time, hosts: &mut Vec<u32>) {
         let mut sweep = self.sweep.take().expect("the network is worked through by stretches");
-        (sweep.lists.len, sweep.lists.begin) = (1, (until.0 + 1).saturating_sub(sweep.length));
+        sweep.lists.len = 1;
         let mut links = std::mem::take(&mut sweep.links);
         self.arrivals.take_stretch(until, &mut links);
         for (i, port) in links.iter().enumerate() {
-            if self.looks_far {
+            if self.fetches {
                 self.fetch_link(&links, i);
             }
             if self.gates.is_some() && self.is_near_half(*port) {
@@ -271,7 +223,7 @@ impl Network {
         links.clear();
         sweep.links = links;
         for i in 0..std::mem::take(&mut sweep.lists.in_use) {
-            if self.looks_far {
+            if self.fetches {
                 self.fetch_port(&sweep.lists.used, i);
             }
             let port = sweep.lists.used[i];
@@ -309,7 +261,7 @@ impl Network {
         let first = lists.len;
         let next = fabric.take_arrived(until, port, arena, |cell, time| {
             debug_assert_eq!(cell.to, host);
-            lists.push(cell, (time, cell.entropy, 0), NONE);
+            lists.push(cell, (time, cell.entropy, 0));
         });
         let taken = (lists.len - first) as u64;
         for_host[host as usize] = (first as u32, lists.len as u32);
@@ -397,14 +349,13 @@ impl Network {
         let sweep = self.sweep.as_deref().expect("the network is worked through by stretches");
         sweep.lists.cells[number as usize]
     }
-    /// Asks the processor to fetch the first segment that a host gets, and answers it.
+    /// The segments that a host gets.
     #[inline(always)]
-    pub(crate) fn fetch_for_host(&self, host: u32) -> Option<&Packet> {
-        let sweep = self.sweep.as_deref()?;
-        let (first, _) = sweep.for_host[host as usize];
-        let packet = self.arena.packets.get(sweep.lists.cells[first as usize].packet as usize)?;
-        prefetch(packet);
-        Some(packet)
+    pub(crate) fn segments_for_host(&self, host: u32) -> impl Iterator<Item = &Packet> {
+        let sweep = self.sweep.as_deref().expect("the network is worked through by stretches");
+        let (first, end) = sweep.for_host[host as usize];
+        let cells = &sweep.lists.cells[first as usize..end as usize];
+        cells.iter().map(|cell| &self.arena.packets[cell.packet as usize])
     }
 }
 
@@ -412,17 +363,6 @@ impl Network {
 mod tests {
     use super::*;
 
-    /// A chain of such pairs sorts everything if it sorts all zeros and ones.
-    #[test]
-    fn pairs_sort_whatever_there_is() {
-        for bits in 0u64..256 {
-            let keys = |n: u64| (0..n).map(|i| bits >> i & 1).collect::<Vec<_>>();
-            let (mut four, mut eight) = (keys(4), keys(8));
-            sort_by(&mut four, 4, &FOUR);
-            sort_by(&mut eight, 8, &EIGHT);
-            assert!(four.is_sorted() && eight.is_sorted(), "{bits:b}");
-        }
-    }
     /// Lists of all lengths, beside a sort that keeps the order of what is equal.
     #[test]
     fn a_list_is_in_the_order_of_time_and_then_of_links() {
@@ -432,7 +372,6 @@ mod tests {
             (x >> 33) % n
         };
         let mut lists = Lists::new(3);
-        lists.begin = 1_000;
         lists.reserve(100);
         for round in 0..2_000 {
             (lists.len, lists.in_use) = (1, 0);
