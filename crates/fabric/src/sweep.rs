@@ -17,13 +17,21 @@ impl Port {
         let others = hook::CONTROLLER | hook::DEPARTURES | hook::TELEMETRY | hook::SHARED | hook::HELD_UP;
         self.mode != Mode::Served && self.hooks & others == 0
     }
+    /// Packets on the way through it and on its wire.
     #[inline(always)]
-    fn take_arrived<S: Segments>(
+    pub fn cells_held(&self) -> u32 {
+        self.ring.len()
+    }
+    /// Takes the packets that arrive at the other end up to and including `until`, which is no more than the link's delay after whatever has been offered
+    /// so far: each with the time of its arrival. Answers when the next one arrives, [`u64::MAX`] when there is none. The port keeps to itself
+    /// ([`Port::keeps_to_itself`]).
+    #[inline(always)]
+    pub fn take_arrived<S: Segments>(
         &mut self,
         until: u64,
         seg: &mut S,
         mut each: impl FnMut(&Cell, u64),
-    ) -> Time {
+    ) -> u64 {
         debug_assert!(self.keeps_to_itself());
         if self.flags & flag::MEASURED != 0 {
             self.see_departures(until, seg);
@@ -37,7 +45,7 @@ impl Port {
             let cell = self.ring.at(head);
             let at = cell.time.wrapping_add(delay);
             if (head == self.ring.tail) | (at > until) {
-                break if head == self.ring.tail { Time::NEVER } else { Time(at) };
+                break if head == self.ring.tail { u64::MAX } else { at };
             }
             let new = u32::from(head.wrapping_sub(departing) as i32 >= 0);
             packets += new;
@@ -77,6 +85,20 @@ impl Port {
             Time::NEVER
         }
     }
+    /// Offers packets to a port that keeps to itself, each at its [`Cell::time`]. Answers when the first of all arrives at the other end,
+    /// [`Time::NEVER`] when that is known already; `lost` hears of those that the port drops.
+    #[inline(always)]
+    pub fn offer_all<'a, S: Segments>(
+        &mut self,
+        cells: impl Iterator<Item = &'a Cell>,
+        seg: &mut S,
+        lost: impl FnMut(&Cell),
+    ) -> Time {
+        match self.mode {
+            Mode::Plain => self.offer_each::<{ kind::PLAIN }, S>(cells, seg, lost),
+            _ => self.offer_each_special(cells, seg, lost),
+        }
+    }
     #[inline(never)]
     fn offer_each_special<'a, S: Segments>(
         &mut self,
@@ -93,38 +115,9 @@ impl Port {
 }
 
 impl Fabric {
-    /// Takes the packets that arrive at the other end of `port` up to and including `until`, which is no more than the link's delay after whatever has
-    /// been offered so far: each with the time of its arrival. Answers when the next one arrives, [`Time::NEVER`] when there is none. The port
-    /// keeps to itself ([`Port::keeps_to_itself`]).
+    /// A port, for [`Port::take_arrived`] and [`Port::offer_all`].
     #[inline(always)]
-    pub fn take_arrived<S: Segments>(
-        &mut self,
-        until: Time,
-        port: u32,
-        seg: &mut S,
-        each: impl FnMut(&Cell, u64),
-    ) -> Time {
-        self.ports[port as usize].take_arrived(until.0, seg, each)
-    }
-    /// Offers packets to a port that keeps to itself, each at its [`Cell::time`]. Answers when the first of all arrives at the other end,
-    /// [`Time::NEVER`] when that is known already; `lost` hears of those that the port drops.
-    #[inline(always)]
-    pub fn offer_all<'a, S: Segments>(
-        &mut self,
-        port: u32,
-        cells: impl Iterator<Item = &'a Cell>,
-        seg: &mut S,
-        lost: impl FnMut(&Cell),
-    ) -> Time {
-        let port = &mut self.ports[port as usize];
-        match port.mode {
-            Mode::Plain => port.offer_each::<{ kind::PLAIN }, S>(cells, seg, lost),
-            _ => port.offer_each_special(cells, seg, lost),
-        }
-    }
-    /// Packets on the way through a port and on its wire.
-    #[inline(always)]
-    pub fn held(&self, port: u32) -> u32 {
-        self.ports[port as usize].ring.len()
+    pub fn port(&mut self, port: u32) -> &mut Port {
+        &mut self.ports[port as usize]
     }
 }

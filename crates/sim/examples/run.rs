@@ -88,7 +88,7 @@ fn main() {
         println!("{what}{:8} {n}", if at_start { " (block start)" } else { "" });
     }
     println!("{:24} {}", "threads", cores.threads);
-    if cores.threads > 1 {
+    if cores.work.windows > 0 {
         let w = cores.work;
         println!("{:24} {} windows, {} letters, balance {:.2}", "work", w.windows, w.letters, w.balance());
     }

@@ -155,8 +155,7 @@ impl Network {
     }
     fn of(fabric: Fabric, ties: Ties, with_headers: bool, graph: &Graph, forwarding: Forwarding) -> Network {
         let ports = fabric.ports().len();
-        let plain = !fabric.ports().iter().any(Port::is_served);
-        let arrivals = Arrivals::within(ties, ports, usual_flight(fabric.ports()), plain);
+        let arrivals = arrivals_at(&fabric, ties);
         let mut only = vec![SEVERAL; graph.hosts.len()];
         let mut degree = vec![0u32; graph.hosts.len()];
         for (port, l) in graph.links.iter().enumerate() {
@@ -625,6 +624,13 @@ impl Network {
     pub fn into_ports(self) -> Vec<Port> {
         self.fabric.into_ports()
     }
+}
+
+/// For the arrivals at the ports of a network.
+fn arrivals_at(fabric: &Fabric, ties: Ties) -> Arrivals {
+    let ports = fabric.ports();
+    let plain = !ports.iter().any(Port::is_served);
+    Arrivals::within(ties, ports.len(), usual_flight(ports), plain)
 }
 
 /// Transmission and propagation of a packet of 1500 bytes on a link that nine in ten links are not slower and longer than.

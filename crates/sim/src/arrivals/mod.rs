@@ -10,7 +10,7 @@ mod wheel;
 use calendar::Calendar;
 use heap::Heap;
 use penstock_units::{Dur, Time};
-use slots::Slots;
+pub(crate) use slots::Slots;
 use tree::Tree;
 use wheel::Wheel;
 
@@ -125,6 +125,14 @@ impl Arrivals {
             if self.flip != 0 {
                 ports.reverse();
             }
+        }
+    }
+    /// Where ports are announced one after the other, if they are kept by stretches of time.
+    #[inline(always)]
+    pub(crate) fn slots(&mut self) -> Option<&mut Slots> {
+        match &mut self.front {
+            Front::Slots(slots) => Some(slots),
+            _ => None,
         }
     }
     /// The end of the stretch in which `at` lies.

@@ -34,7 +34,7 @@ impl Bits {
 const SLOTS: u64 = 64;
 
 /// See the top of the file. A stretch has the number of its beginning in units of its length.
-pub(super) struct Slots {
+pub(crate) struct Slots {
     /// Length of a stretch, ps.
     length: u64,
     /// Ports by stretch, from `first` on, going round.

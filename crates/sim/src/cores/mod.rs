@@ -70,6 +70,10 @@ impl Work {
 
 /// So many stretches of a run on one thread are a window.
 const STRETCHES: u64 = 64;
+/// After so many such windows it is asked again whether there is enough to do in one.
+const LOOK_EVERY: u64 = 16;
+/// Where fewer packets are found at a time that have arrived by a link, single events are as fast.
+const FOUND_PER_LOOK: f64 = 2.0;
 
 /// So many windows, or stretches on one thread, are looked at before a run goes on.
 const TRIAL: u64 = 2000;
@@ -256,7 +260,13 @@ pub(crate) fn run(
         None => {}
     }
     let mut engines = engines.into_iter().map(|made| made.expect("nobody has given up"));
-    let Worked { mut engine, at, completed, mut work } = engines.next().expect("there is a first part");
+    let Worked { mut engine, at, mut completed, sparse, mut work } =
+        engines.next().expect("there is a first part");
+    if sparse {
+        completed = engine.run(progress)?;
+        let cores = Cores { threads: 1, note: None, work };
+        return Ok(Divided::Done(Box::new(engine), completed, cores));
+    }
     engine.join(engines.map(|part| part.engine).collect(), at);
     progress.now_ps.store(end.0, Ordering::Relaxed);
     work.letters = run.shared.letters.load(Ordering::Relaxed);
@@ -281,6 +291,8 @@ struct Worked {
     at: Time,
     /// That is the end of the run.
     completed: bool,
+    /// It has too little to do at a time: the rest is to be made event by event.
+    sparse: bool,
     work: Work,
 }
 
@@ -308,14 +320,14 @@ impl Run<'_> {
             if shared.cancelled[window as usize % 2].load(Ordering::Relaxed) {
                 self.exchange(&mut engine, me, window + 1, &mut reading)?;
                 engine.end_part(at).map_err(failed)?;
-                return Ok(Worked { engine, at, completed: false, work });
+                return Ok(Worked { engine, at, completed: false, sparse: false, work });
             }
             if first > end {
                 // What notes of the last window have asked is answered by now.
                 self.exchange(&mut engine, me, window + 1, &mut reading)?;
                 self.advance(&mut engine, end)?;
                 engine.end_part(end).map_err(failed)?;
-                return Ok(Worked { engine, at: end, completed: true, work });
+                return Ok(Worked { engine, at: end, completed: true, sparse: false, work });
             }
             at = self.end_of_window(&engine, first).min(end);
             if first < warmup {
@@ -327,8 +339,10 @@ impl Run<'_> {
             if me == 0 {
                 self.progress.now_ps.store(at.0, Ordering::Relaxed);
             }
-            if shared.parts == 1 && engine.stretches() < TRIAL + STRETCHES {
-                self.judge_alone(&engine)?;
+            if shared.parts == 1 && window % LOOK_EVERY == LOOK_EVERY - 1 && self.is_sparse(&engine) {
+                self.exchange(&mut engine, me, window + 1, &mut reading)?;
+                engine.end_sweeps();
+                return Ok(Worked { engine, at, completed: false, sparse: true, work });
             }
             let before = std::mem::replace(&mut hops, engine.packet_hops());
             let own = &shared.hops[(window as usize + 1) % 2][usize::from(me)];
@@ -406,13 +420,9 @@ impl Run<'_> {
         }
         Ok(Time(first.unwrap_or(u64::MAX)))
     }
-    /// On one thread: is there enough to do in a stretch?
-    fn judge_alone(&self, engine: &Engine) -> Result<(), Broken> {
-        let stretches = engine.stretches();
-        if stretches < TRIAL || engine.packet_hops() >= stretches * self.least_hops {
-            return Ok(());
-        }
-        Err(self.shared.give_up(Reason::Note("too little happens while a packet is on a link".into())))
+    /// On one thread: is there so little to do in a stretch that single events are as fast?
+    fn is_sparse(&self, engine: &Engine) -> bool {
+        self.least_hops > 0 && engine.found_per_look() < FOUND_PER_LOOK
     }
     /// Adds up what the window before this had to do. After some of them: is that enough?
     fn judge(&self, window: u64, work: &mut Work) -> Result<(), Broken> {

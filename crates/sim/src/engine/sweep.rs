@@ -24,8 +24,6 @@ pub(super) struct Sweeps {
     due: Vec<u32>,
     /// Hosts that get packets in it.
     reached: Vec<u32>,
-    /// Stretches so far.
-    count: u64,
 }
 
 impl Engine {
@@ -33,9 +31,15 @@ impl Engine {
     pub(crate) fn sweeps(&self) -> bool {
         self.sweeps.is_some()
     }
-    /// Stretches so far.
-    pub(crate) fn stretches(&self) -> u64 {
-        self.sweeps.as_deref().map_or(0, |sweeps| sweeps.count)
+    /// Packets that are found when it is looked whether some have arrived by a link, on average.
+    pub(crate) fn found_per_look(&self) -> f64 {
+        self.wire.net.packet_hops as f64 / self.wire.net.looks().max(1) as f64
+    }
+    /// From now on the run, which is whole, is worked through event by event.
+    pub(crate) fn end_sweeps(&mut self) {
+        debug_assert!(self.own_part().is_whole());
+        self.wire.net.end_sweeps(self.setup.ties);
+        (self.sweeps, self.part, self.watched) = (None, None, false);
     }
     /// The last stretch that ends no later than `until`, if there is one from `from` on: its end.
     pub(crate) fn last_stretch(&self, from: Time, until: Time) -> Time {
@@ -81,7 +85,6 @@ impl Engine {
     fn sweep_stretch(&mut self, end: Time) -> Result<(), ParamError> {
         let begin = self.now;
         let Some(sweeps) = self.sweeps.as_deref_mut() else { return Ok(()) };
-        sweeps.count += 1;
         let mut due = std::mem::take(&mut sweeps.due);
         let mut reached = std::mem::take(&mut sweeps.reached);
         self.wire.net.sweep(end, &mut reached);

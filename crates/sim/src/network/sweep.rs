@@ -5,7 +5,7 @@
 //! packet alone leave one thing whose order matters: the packets that come to one port. They are put in the order of time and link, as they
 //! would have come one by one (`events.rs`); what is worked through first, of two ports, nobody can tell.
 
-use super::Network;
+use super::{arrivals_at, Network};
 use crate::arrivals::Arrivals;
 use crate::events::Ties;
 use penstock_core::Packet;
@@ -130,7 +130,16 @@ struct Exit {
     /// Node that it leads to, and its number there.
     node: u32,
     ingress: u16,
-    to_host: bool,
+    leads: Leads,
+}
+
+/// Where a link leads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leads {
+    ToHost,
+    ToSwitch,
+    /// Out of this part of the network.
+    Away,
 }
 
 /// What the network keeps to work by stretches.
@@ -143,6 +152,8 @@ pub(crate) struct Sweep {
     exits: Vec<Exit>,
     /// By node: the packets that a host gets in this stretch, from the first one to one past the last of [`Lists::cells`].
     for_host: Vec<(u32, u32)>,
+    /// Looks at links so far.
+    looks: u64,
     /// Packets lost at switches: slot, when, and the link they came by.
     pub lost: Vec<(u32, Time, u32)>,
     /// The links into every node, by their numbers there.
@@ -152,6 +163,27 @@ pub(crate) struct Sweep {
 /// So many lists ahead a port is fetched from memory, then its packets.
 const PORT_AHEAD: usize = 12;
 const CELLS_AHEAD: usize = 6;
+
+/// Fetches from memory what the links that come next touch.
+#[inline(always)]
+fn fetch_link(ports: &[Port], links: &[u32], i: usize) {
+    if let Some(ahead) = links.get(i + PORT_AHEAD) {
+        ports[*ahead as usize].prefetch_ring();
+    }
+    if let Some(ahead) = links.get(i + CELLS_AHEAD) {
+        ports[*ahead as usize].prefetch_head();
+    }
+}
+/// The same of the ports that get packets; behind the last of these are some of an earlier stretch.
+#[inline(always)]
+fn fetch_port(ports: &[Port], used: &[u32], i: usize) {
+    if let Some(ahead) = used.get(i + PORT_AHEAD) {
+        ports[*ahead as usize].prefetch();
+    }
+    if let Some(ahead) = used.get(i + CELLS_AHEAD) {
+        ports[*ahead as usize].prefetch_tail();
+    }
+}
 
 impl Network {
     /// How long a stretch may be; `None` where the network has to be worked through packet by packet.
@@ -170,8 +202,12 @@ impl Network {
         let mut exits = Vec::with_capacity(ports);
         for (port, node) in (0u32..).zip(&self.to) {
             let links: &mut Vec<u32> = &mut into[*node as usize];
-            let to_host = self.is_host[*node as usize];
-            exits.push(Exit { node: *node, ingress: links.len() as u16, to_host });
+            let leads = match self.is_host[*node as usize] {
+                _ if self.is_near_half(port) => Leads::Away,
+                true => Leads::ToHost,
+                false => Leads::ToSwitch,
+            };
+            exits.push(Exit { node: *node, ingress: links.len() as u16, leads });
             links.push(port);
         }
         self.sweep = Some(Box::new(Sweep {
@@ -180,9 +216,25 @@ impl Network {
             near: Vec::new(),
             exits,
             for_host: vec![(0, 0); nodes],
+            looks: 0,
             lost: Vec::new(),
             into,
         }));
+    }
+    /// From now on it is worked through packet by packet. All that has been lost has been taken, and all hosts have come as far.
+    pub(crate) fn end_sweeps(&mut self, ties: Ties) {
+        self.arrivals = arrivals_at(&self.fabric, ties);
+        self.sweep = None;
+        for (number, port) in (0u32..).zip(self.fabric.ports()) {
+            let next = port.next_arrival();
+            if next != Time::NEVER {
+                self.arrivals.push(next, number);
+            }
+        }
+    }
+    /// Looks at links in all stretches so far, each for whatever has arrived by it.
+    pub(crate) fn looks(&self) -> u64 {
+        self.sweep.as_deref().map_or(0, |sweep| sweep.looks)
     }
     /// The end of the stretch in which `at` lies.
     pub(crate) fn end_of_stretch(&self, at: Time) -> Time {
@@ -193,117 +245,79 @@ impl Network {
     fn is_near_half(&self, port: u32) -> bool {
         self.gates.as_deref().is_some_and(|gates| gates.is_near_half(port, self.from[port as usize]))
     }
-    /// Moves all packets on that arrive up to and including `until`, later than what was moved before. Those for hosts are put into lists: the hosts are
-    /// put into `hosts`. Those lost are in [`Sweep::lost`].
+    /// Moves all packets on that arrive up to and including `until`, later than what was moved before. Those for hosts are kept for them
+    /// ([`Self::take_for_host`]): `hosts` gets who they are. Those lost are in [`Sweep::lost`].
     pub(crate) fn sweep(&mut self, until: Time, hosts: &mut Vec<u32>) {
         let mut sweep = self.sweep.take().expect("the network is worked through by stretches");
-        sweep.lists.len = 1;
-        let mut links = std::mem::take(&mut sweep.links);
-        self.arrivals.take_stretch(until, &mut links);
-        for (i, port) in links.iter().enumerate() {
-            if self.fetches {
-                self.fetch_link(&links, i);
+        let Sweep { lists, links, near, exits, for_host, looks, lost, into } = &mut *sweep;
+        lists.len = 1;
+        self.arrivals.take_stretch(until, links);
+        *looks += links.len() as u64;
+        let Network { fabric, forwarding, arena, arrivals, from, fetches, .. } = self;
+        let slots = arrivals.slots().expect("arrivals are kept by stretches");
+        let (mut delivered, mut no_way) = (0, 0);
+        for (i, port) in links.iter().copied().enumerate() {
+            if *fetches {
+                fetch_link(fabric.ports(), links, i);
             }
-            if self.gates.is_some() && self.is_near_half(*port) {
-                sweep.near.push(*port);
-                continue;
-            }
-            let exit = sweep.exits[*port as usize];
-            let next = match exit.to_host {
-                true => {
-                    hosts.push(exit.node);
-                    self.take_link_of_host(*port, exit.node, until, &mut sweep)
+            let Exit { node, ingress, leads } = exits[port as usize];
+            let link = fabric.port(port);
+            let next = match leads {
+                Leads::ToSwitch => {
+                    let at = forwarding.at(node);
+                    lists.reserve(link.cells_held());
+                    link.take_arrived(until.0, arena, |cell, time| {
+                        let mut entropy = cell.entropy;
+                        match at.next(cell.to, &mut entropy) {
+                            Some(to) => lists.put(to, cell, (time, entropy, ingress)),
+                            None => {
+                                no_way += 1;
+                                lost.push((cell.packet, Time(time), port));
+                            }
+                        }
+                    })
                 }
-                false => self.take_link(*port, exit, until, &mut sweep),
+                Leads::ToHost => {
+                    lists.reserve(link.cells_held());
+                    let first = lists.len;
+                    let next = link.take_arrived(until.0, arena, |cell, time| {
+                        debug_assert_eq!(cell.to, node);
+                        lists.push(cell, (time, cell.entropy, ingress));
+                    });
+                    delivered += (lists.len - first) as u64;
+                    for_host[node as usize] = (first as u32, lists.len as u32);
+                    hosts.push(node);
+                    next
+                }
+                Leads::Away => {
+                    near.push(port);
+                    continue;
+                }
             };
-            if next != Time::NEVER {
-                self.arrivals.push(next, *port);
+            if next != u64::MAX {
+                slots.put(next, port);
             }
         }
         links.clear();
-        sweep.links = links;
-        for i in 0..std::mem::take(&mut sweep.lists.in_use) {
-            if self.fetches {
-                self.fetch_port(&sweep.lists.used, i);
-            }
-            let port = sweep.lists.used[i];
-            self.put_list(port, &mut sweep);
-        }
-        self.sweep = Some(sweep);
-    }
-    #[inline(always)]
-    fn fetch_link(&self, links: &[u32], i: usize) {
-        let ports = self.fabric.ports();
-        if let Some(ahead) = links.get(i + PORT_AHEAD) {
-            ports[*ahead as usize].prefetch_ring();
-        }
-        if let Some(ahead) = links.get(i + CELLS_AHEAD) {
-            ports[*ahead as usize].prefetch_head();
-        }
-    }
-    #[inline(always)]
-    fn fetch_port(&self, reached: &[u32], i: usize) {
-        // Beyond the last one in use is one of an earlier stretch.
-        let ports = self.fabric.ports();
-        if let Some(ahead) = reached.get(i + PORT_AHEAD) {
-            ports[*ahead as usize].prefetch();
-        }
-        if let Some(ahead) = reached.get(i + CELLS_AHEAD) {
-            ports[*ahead as usize].prefetch_tail();
-        }
-    }
-    /// The packets of a link to a host. Answers when the next one arrives.
-    #[inline(always)]
-    fn take_link_of_host(&mut self, port: u32, host: u32, until: Time, sweep: &mut Sweep) -> Time {
-        let Network { fabric, arena, .. } = self;
-        let Sweep { lists, for_host, .. } = sweep;
-        lists.reserve(fabric.held(port));
-        let first = lists.len;
-        let next = fabric.take_arrived(until, port, arena, |cell, time| {
-            debug_assert_eq!(cell.to, host);
-            lists.push(cell, (time, cell.entropy, 0));
-        });
-        let taken = (lists.len - first) as u64;
-        for_host[host as usize] = (first as u32, lists.len as u32);
-        self.packet_hops += taken;
-        self.conservation.delivered += taken;
-        next
-    }
-    /// The packets of a link to a switch, to where they go on. Answers when the next one arrives.
-    #[inline(always)]
-    fn take_link(&mut self, port: u32, exit: Exit, until: Time, sweep: &mut Sweep) -> Time {
-        let Network { fabric, forwarding, arena, .. } = self;
-        let Exit { node, ingress, .. } = exit;
-        let at = forwarding.at(node);
-        let Sweep { lists, lost, .. } = sweep;
-        lists.reserve(fabric.held(port));
-        let (first, nowhere) = (lists.len, lost.len());
-        let next = fabric.take_arrived(until, port, arena, |cell, time| {
-            let mut entropy = cell.entropy;
-            match at.next(cell.to, &mut entropy) {
-                Some(to) => lists.put(to, cell, (time, entropy, ingress)),
-                None => lost.push((cell.packet, Time(time), port)),
-            }
-        });
-        let no_way = (lost.len() - nowhere) as u64;
-        self.packet_hops += (lists.len - first) as u64 + no_way;
+        self.packet_hops += (lists.len - 1) as u64 + no_way;
+        self.conservation.delivered += delivered;
         self.no_way += no_way;
-        self.conservation.dropped += no_way;
-        next
-    }
-    /// The packets that come to one port.
-    #[inline(always)]
-    fn put_list(&mut self, port: u32, sweep: &mut Sweep) {
-        let Sweep { lists, lost, into, .. } = sweep;
-        let list = lists.take(port);
-        let (node, before) = (self.from[port as usize], lost.len());
-        let head = self.fabric.offer_all(port, lists.from(list), &mut self.arena, |cell| {
-            lost.push((cell.packet, Time(cell.time), into[node as usize][usize::from(cell.ingress)]));
-        });
-        self.conservation.dropped += (lost.len() - before) as u64;
-        if head != Time::NEVER {
-            self.arrivals.push(head, port);
+        for i in 0..std::mem::take(&mut lists.in_use) {
+            if *fetches {
+                fetch_port(fabric.ports(), &lists.used, i);
+            }
+            let port = lists.used[i];
+            let list = lists.take(port);
+            let head = fabric.port(port).offer_all(lists.from(list), arena, |cell| {
+                let links = &into[from[port as usize] as usize];
+                lost.push((cell.packet, Time(cell.time), links[usize::from(cell.ingress)]));
+            });
+            if head != Time::NEVER {
+                slots.put(head.0, port);
+            }
         }
+        self.conservation.dropped += lost.len() as u64;
+        self.sweep = Some(sweep);
     }
     /// Packets that have left this part of the network up to and including `until` are handed over: after all hosts have sent.
     pub(crate) fn sweep_out(&mut self, until: Time) {
@@ -314,23 +328,23 @@ impl Network {
         let mut links = std::mem::take(&mut sweep.near);
         self.arrivals.take_stretch(until, &mut links);
         for port in links.drain(..) {
-            let next = match self.is_near_half(port) {
-                true => self.send_over(port, until),
+            let next = match sweep.exits[port as usize].leads {
+                Leads::Away => self.send_over(port, until),
                 // An arrival later in a stretch that was cut.
-                false => self.fabric.ports()[port as usize].next_arrival(),
+                _ => self.fabric.ports()[port as usize].next_arrival().0,
             };
-            if next != Time::NEVER {
-                self.arrivals.push(next, port);
+            if next != u64::MAX {
+                self.arrivals.push(Time(next), port);
             }
         }
         sweep.near = links;
         self.sweep = Some(sweep);
     }
-    fn send_over(&mut self, port: u32, until: Time) -> Time {
+    fn send_over(&mut self, port: u32, until: Time) -> u64 {
         let Network { fabric, arena, gates, .. } = self;
-        let Some(gates) = gates.as_deref_mut() else { return Time::NEVER };
+        let Some(gates) = gates.as_deref_mut() else { return u64::MAX };
         let mut left = std::mem::take(&mut gates.leaving);
-        let next = fabric.take_arrived(until, port, arena, |cell, _| left.push(*cell));
+        let next = fabric.port(port).take_arrived(until.0, arena, |cell, _| left.push(*cell));
         for cell in left.drain(..) {
             gates.post(port, &cell, arena);
         }
