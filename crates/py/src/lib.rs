@@ -190,8 +190,9 @@ fn run(
     }
     // Controllers in Python may take turns at the interpreter: more threads would only wait for each other.
     // Those that are compiled write their calls' records to one place for all senders or ports of a run.
-    let in_python = threads > 1 && !controllers::named(spec_json).is_empty();
-    let threads = Threads::up_to(if in_python { 1 } else { threads });
+    let controllers = !controllers::named(spec_json).is_empty();
+    let in_python = threads > 1 && controllers;
+    let threads = if controllers { Threads::one_by_one() } else { Threads::up_to(threads) };
     let thread_time = py.import("time")?.getattr("thread_time")?;
     let before: f64 = thread_time.call0()?.extract()?;
     let (bound, taker) = match memory {

@@ -85,18 +85,25 @@ pub struct Threads {
     pub most: usize,
     /// On one where all hosts together can send fewer packets in a window than this for each thread: meeting costs more than it brings.
     pub least_packets: u64,
-    /// The same where there have been fewer packet-hops for each thread.
+    /// The same where there have been fewer packet-hops for each thread; 0: windows are worked through whatever they bring.
     pub least_hops: u64,
+    /// On one thread: by stretches of time, host by host, where that can be and is faster. The bytes are the same, but not the order in which what
+    /// shares no state is called.
+    pub by_stretches: bool,
 }
 
 impl Threads {
     /// At most `most`, where there is enough to do.
     pub fn up_to(most: usize) -> Threads {
-        Threads { most, least_packets: 16, least_hops: 100 }
+        Threads { most, least_packets: 16, least_hops: 100, by_stretches: true }
+    }
+    /// On one thread, event by event.
+    pub fn one_by_one() -> Threads {
+        Threads { by_stretches: false, ..Threads::up_to(1) }
     }
     /// `most` wherever a run can be divided: for tests.
     pub fn always(most: usize) -> Threads {
-        Threads { most, least_packets: 0, least_hops: 0 }
+        Threads { most, least_packets: 0, least_hops: 0, by_stretches: true }
     }
 }
 
@@ -221,6 +228,9 @@ pub(crate) fn run(
     progress: &Progress,
 ) -> Result<Divided, ParamError> {
     let setup = build()?;
+    if threads.most < 2 && !threads.by_stretches {
+        return Ok(Divided::Not("it is to be made event by event".into()));
+    }
     if let Some(reason) = obstacle(&setup) {
         return Ok(Divided::Not(reason.into()));
     }
@@ -431,7 +441,10 @@ impl Run<'_> {
         work.windows = window;
         work.hops += hops.iter().map(own).sum::<u64>();
         work.longest += hops.iter().map(own).max().unwrap_or(0);
-        if self.shared.parts == 1 || window != TRIAL || work.hops >= TRIAL * self.least_hops * self.shared.parts as u64 {
+        if self.shared.parts == 1
+            || window != TRIAL
+            || work.hops >= TRIAL * self.least_hops * self.shared.parts as u64
+        {
             return Ok(());
         }
         let each = work.hops as f64 / TRIAL as f64;
