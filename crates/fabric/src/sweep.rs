@@ -8,7 +8,17 @@ use crate::arena::Segments;
 use crate::cell::Cell;
 use crate::fabric::Fabric;
 use crate::port::{flag, hook, kind, Mode, Port, Room};
+use penstock_core::{CcHeader, Packet};
 use penstock_units::Time;
+
+/// Segments of packets that leave a port which keeps to itself: nobody looks at them.
+struct Unasked;
+
+impl Segments for Unasked {
+    fn segment(&mut self, _: u32) -> (&mut Packet, &mut CcHeader) {
+        unreachable!("a port that keeps to itself asks for no segment of what leaves it")
+    }
+}
 
 impl Port {
     /// True when it is a FIFO whose packets concern nobody but itself: with limits, marks, loss and noise, but no controller, no shared buffer, no
@@ -26,15 +36,10 @@ impl Port {
     /// so far: each with the time of its arrival. Answers when the next one arrives, [`u64::MAX`] when there is none. The port keeps to itself
     /// ([`Port::keeps_to_itself`]).
     #[inline(always)]
-    pub fn take_arrived<S: Segments>(
-        &mut self,
-        until: u64,
-        seg: &mut S,
-        mut each: impl FnMut(&Cell, u64),
-    ) -> u64 {
+    pub fn take_arrived(&mut self, until: u64, mut each: impl FnMut(&Cell, u64)) -> u64 {
         debug_assert!(self.keeps_to_itself());
         if self.flags & flag::MEASURED != 0 {
-            self.see_departures(until, seg);
+            self.see_departures(until);
         }
         let (delay, departing) = (self.delay, self.ring.departing);
         let mut head = self.ring.head;
@@ -61,9 +66,9 @@ impl Port {
     }
     /// The departures of all that arrive up to and including `until`, one by one, for the integrals.
     #[inline(never)]
-    fn see_departures<S: Segments>(&mut self, until: u64, seg: &mut S) {
+    fn see_departures(&mut self, until: u64) {
         if let Some(left) = until.checked_sub(self.delay) {
-            self.advance_fifo::<false, S>(left, seg);
+            self.advance_fifo::<false, Unasked>(left, &mut Unasked);
         }
     }
     #[inline(always)]

@@ -43,8 +43,6 @@ pub(crate) struct Gates {
     with_headers: bool,
     /// What is to be handed over, by part.
     pub out: Vec<Bag>,
-    /// Room for packets that leave.
-    pub leaving: Vec<Cell>,
 }
 
 impl Gates {
@@ -112,7 +110,6 @@ impl Network {
             delays: t.links.iter().map(|l| l.delay).collect(),
             with_headers: self.arena.header_slot(0) != 0,
             out: (0..parts).map(|_| Bag::default()).collect(),
-            leaving: Vec::new(),
         }));
         Ok(())
     }

@@ -266,7 +266,7 @@ impl Network {
                 Leads::ToSwitch => {
                     let at = forwarding.at(node);
                     lists.reserve(link.cells_held());
-                    link.take_arrived(until.0, arena, |cell, time| {
+                    link.take_arrived(until.0, |cell, time| {
                         let mut entropy = cell.entropy;
                         match at.next(cell.to, &mut entropy) {
                             Some(to) => lists.put(to, cell, (time, entropy, ingress)),
@@ -280,7 +280,7 @@ impl Network {
                 Leads::ToHost => {
                     lists.reserve(link.cells_held());
                     let first = lists.len;
-                    let next = link.take_arrived(until.0, arena, |cell, time| {
+                    let next = link.take_arrived(until.0, |cell, time| {
                         debug_assert_eq!(cell.to, node);
                         lists.push(cell, (time, cell.entropy, ingress));
                     });
@@ -343,13 +343,7 @@ impl Network {
     fn send_over(&mut self, port: u32, until: Time) -> u64 {
         let Network { fabric, arena, gates, .. } = self;
         let Some(gates) = gates.as_deref_mut() else { return u64::MAX };
-        let mut left = std::mem::take(&mut gates.leaving);
-        let next = fabric.port(port).take_arrived(until.0, arena, |cell, _| left.push(*cell));
-        for cell in left.drain(..) {
-            gates.post(port, &cell, arena);
-        }
-        gates.leaving = left;
-        next
+        fabric.port(port).take_arrived(until.0, |cell, _| gates.post(port, cell, arena))
     }
     /// The packets for a host, numbers from the first on to one past the last, for [`Self::packet_for_host`]. They are taken.
     #[inline(always)]
