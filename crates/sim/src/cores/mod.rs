@@ -20,6 +20,12 @@
 //!   these are follows from the scenario alone.
 //!
 //! Where a run cannot be divided, or its windows have too little work, it is made on one thread, and [`Cores::note`] says why.
+//!
+//! # On one thread
+//!
+//! A part works through a window by stretches of time, host by host, where its network allows that (`engine::sweep`). So the whole run on one thread
+//! is a single part, with nobody to meet: it looks up after some stretches. Where these turn out to bring too little at a time, the rest of the run is
+//! made event by event, by the same engine.
 
 mod barrier;
 mod partition;
@@ -141,8 +147,8 @@ enum Reason {
 pub(crate) enum Divided {
     /// The whole run, and whether it came to its end.
     Done(Box<Engine>, bool, Cores),
-    /// It is to be made on one thread.
-    Not(String),
+    /// It is to be made on one thread, event by event: why, and what was built if that is still whole.
+    Not(String, Option<Box<Setup>>),
 }
 
 impl Shared {
@@ -228,24 +234,25 @@ pub(crate) fn run(
     progress: &Progress,
 ) -> Result<Divided, ParamError> {
     let setup = build()?;
+    let not = |reason: String, setup| Ok(Divided::Not(reason, Some(Box::new(setup))));
     if threads.most < 2 && !threads.by_stretches {
-        return Ok(Divided::Not("it is to be made event by event".into()));
+        return not("it is to be made event by event".into(), setup);
     }
     if let Some(reason) = obstacle(&setup) {
-        return Ok(Divided::Not(reason.into()));
+        return not(reason.into(), setup);
     }
     let divided = match partition(&setup.topology, threads.most.min(usize::from(u16::MAX))) {
         Ok(divided) => divided,
-        Err(reason) => return Ok(Divided::Not(reason)),
+        Err(reason) => return not(reason, setup),
     };
     let parts = divided.parts;
     let shortest = setup.topology.links.iter().map(|link| link.delay).min().unwrap_or(Dur::ZERO);
     let window = if parts > 1 { divided.shortest } else { shortest };
     if window == Dur::ZERO {
-        return Ok(Divided::Not("links without delay join its switches".into()));
+        return not("links without delay join its switches".into(), setup);
     }
     if packets_in(&setup, window) < threads.least_packets * parts as u64 {
-        return Ok(Divided::Not("too little happens while a packet is on a link between two parts".into()));
+        return not("too little happens while a packet is on a link between two parts".into(), setup);
     }
     // A part that is the whole meets nobody: it only looks up now and then.
     let window = if parts > 1 { window } else { Dur(window.0.saturating_mul(STRETCHES)) };
@@ -266,7 +273,7 @@ pub(crate) fn run(
     let given_up = run.shared.given_up.lock().unwrap_or_else(PoisonError::into_inner).take();
     match given_up {
         Some(Reason::Error(e)) => return Err(e),
-        Some(Reason::Note(note)) => return Ok(Divided::Not(note)),
+        Some(Reason::Note(note)) => return Ok(Divided::Not(note, None)),
         None => {}
     }
     let mut engines = engines.into_iter().map(|made| made.expect("nobody has given up"));
@@ -301,7 +308,7 @@ struct Worked {
     at: Time,
     /// That is the end of the run.
     completed: bool,
-    /// It has too little to do at a time: the rest is to be made event by event.
+    /// Stretches bring too little at a time: the rest is to be made event by event.
     sparse: bool,
     work: Work,
 }
@@ -321,6 +328,9 @@ impl Run<'_> {
         let failed = |e| shared.give_up(Reason::Error(e));
         let mut reading = Mail::default();
         let mut at = Time::ZERO;
+        if shared.parts == 1 && !engine.sweeps() {
+            return Ok(Worked { engine, at, completed: false, sparse: true, work: Work::default() });
+        }
         let (mut work, mut hops) = (Work::default(), 0);
         for window in 0u64.. {
             let first = self.exchange(&mut engine, me, window, &mut reading)?;

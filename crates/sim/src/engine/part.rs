@@ -163,7 +163,8 @@ impl Engine {
         let net = &mut engine.wire.net;
         let stretch = net.stretch();
         if division.parts == 1 && stretch.is_none() {
-            return Ok(Err(Whole("its ports or choices of paths concern each other".into())));
+            // It is the whole, and goes event by event.
+            return Ok(Ok(engine));
         }
         if division.parts > 1 {
             if let Err(whole) = net.divide(topology, &division.home, me, division.parts, ties) {

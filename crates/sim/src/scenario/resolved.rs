@@ -265,9 +265,12 @@ impl Resolved {
     ) -> Result<(Outcome, Cores), ParamError> {
         match cores::run(&|| self.setup(run), threads, progress)? {
             Divided::Done(engine, completed, cores) => Ok((Outcome::of(*engine, completed), cores)),
-            Divided::Not(reason) => {
+            Divided::Not(reason, setup) => {
                 let note = (threads.most > 1).then(|| format!("the run is made on one thread: {reason}"));
-                Ok((self.run(run, progress)?, Cores { threads: 1, note, work: Work::default() }))
+                let mut engine = Engine::new(setup.map_or_else(|| self.setup(run), |setup| Ok(*setup))?)?;
+                let completed = engine.run(progress)?;
+                let cores = Cores { threads: 1, note, work: Work::default() };
+                Ok((Outcome::of(engine, completed), cores))
             }
         }
     }
