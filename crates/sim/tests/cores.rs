@@ -242,6 +242,23 @@ fn a_run_with_little_to_do_is_made_on_one_thread() {
         "the run is made on one thread: too little happens while a packet is on a link between two parts";
     assert_eq!(cores.note.as_deref(), Some(note));
 }
+/// By stretches while each link brings several packets at a time; a run of single packets goes on event by event, from where it is.
+#[test]
+fn a_run_of_single_packets_ends_its_stretches() {
+    let run = |rwnd: &str| {
+        let given = [("topology", "leaf-spine:4x2x4"), ("duration", "4ms"), ("rwnd", rwnd), ("warmup", "3ms")];
+        let given: Vec<_> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let r = Resolved::new("permutation", &given, 1, Value::Null).unwrap();
+        let (outcome, cores) = r.run_on(0, &Threads::up_to(1), &Progress::default()).unwrap();
+        assert_eq!((print_of(&outcome), cores.threads, cores.note), (whole(&r), 1, None));
+        let (outcome, cores) = r.run_on(0, &Threads::one_by_one(), &Progress::default()).unwrap();
+        assert_eq!((print_of(&outcome), cores.work.windows), (whole(&r), 0));
+        r.run_on(0, &Threads::up_to(1), &Progress::default()).unwrap().1.work
+    };
+    let (single, several) = (run("1pkt"), run("100pkt"));
+    // 4 ms are 4,000 stretches of the shortest link, 64 in a window.
+    assert!(single.windows < 30 && several.windows > 60, "{single:?} and {several:?}");
+}
 /// Who adds a protocol says that a run of it may be divided; nobody else knows whether its links share something.
 #[test]
 fn a_protocol_of_somebody_else_is_divided_when_it_says_so() {
