@@ -162,7 +162,7 @@ impl At<'_> {
             _ if *digits => return Some(tables.take_digit(group, entropy)),
             _ => {}
         }
-        let Group { first, len } = group;
+        let Group { first, len, .. } = group;
         let router = &routers[tables.router(self.node) as usize];
         let drawn = hash(router.seed, *entropy, to);
         let pick = match router.spread {
@@ -314,7 +314,7 @@ impl Forwarding {
         }
     }
     #[inline(never)]
-    fn guess_hash(&self, node: u32, Group { first, len }: Group, cell: &Cell) -> Option<(u32, u32)> {
+    fn guess_hash(&self, node: u32, Group { first, len, .. }: Group, cell: &Cell) -> Option<(u32, u32)> {
         let router = &self.routers[self.tables.router(node) as usize];
         let Spread::Hash { .. } = router.spread else { return None };
         let pick = part(hash(router.seed, cell.entropy, cell.to), len);
@@ -352,7 +352,7 @@ impl Forwarding {
                 _ => {}
             }
         }
-        let Group { first, len } = group;
+        let Group { first, len, .. } = group;
         let router = &mut self.routers[self.tables.router(node) as usize];
         let pick = match router.spread {
             Spread::Drawn | Spread::Ideal => {
@@ -466,11 +466,12 @@ impl Forwarding {
         let mut at = src;
         while at != dst {
             let number = self.group(at, dst);
-            let Group { first, len } = self.tables.groups[number as usize];
+            let group = self.tables.groups[number as usize];
+            let Group { first, len, .. } = group;
             let port = match len {
                 0 => return Err(RouteError::NoPath(src, dst)),
                 1 => first,
-                _ if self.digits => self.tables.take_digit(Group { first, len }, &mut entropy),
+                _ if self.digits => self.tables.take_digit(group, &mut entropy),
                 _ => {
                     let router = &self.routers[self.tables.router(at) as usize];
                     let drawn = hash(router.seed, entropy, dst);

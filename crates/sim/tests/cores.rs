@@ -246,7 +246,8 @@ fn a_run_with_little_to_do_is_made_on_one_thread() {
 #[test]
 fn a_run_of_single_packets_ends_its_stretches() {
     let run = |rwnd: &str| {
-        let given = [("topology", "leaf-spine:4x2x4"), ("duration", "4ms"), ("rwnd", rwnd), ("warmup", "3ms")];
+        let given =
+            [("topology", "leaf-spine:4x2x4"), ("duration", "4ms"), ("rwnd", rwnd), ("warmup", "3ms")];
         let given: Vec<_> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let r = Resolved::new("permutation", &given, 1, Value::Null).unwrap();
         let (outcome, cores) = r.run_on(0, &Threads::up_to(1), &Progress::default()).unwrap();

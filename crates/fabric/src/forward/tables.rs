@@ -42,6 +42,23 @@ pub struct Graph {
 pub(super) struct Group {
     pub first: u32,
     pub len: u32,
+    /// 2^64 over `len`, rounded up: see [`Group::split`].
+    inverse: u64,
+}
+
+impl Group {
+    fn new(first: u32, len: u32) -> Group {
+        Group { first, len, inverse: (u64::MAX / u64::from(len.max(1))).wrapping_add(1) }
+    }
+    /// `digits` over `len`, and the rest, of a group of two ports or more.
+    ///
+    /// A product instead of a division, which takes a processor several times as long: `inverse` is (2^64 + e) / len with 0 <= e < len, so the product
+    /// over 2^64 is digits / len + digits e / (len 2^64), and the second term, below 2^-32, reaches no whole number.
+    #[inline(always)]
+    fn split(self, digits: u32) -> (u32, u32) {
+        let over = ((u128::from(digits) * u128::from(self.inverse)) >> 64) as u32;
+        (over, digits.wrapping_sub(over.wrapping_mul(self.len)))
+    }
 }
 
 /// `one` where `so`, else `other`, without a jump.
@@ -149,20 +166,20 @@ impl Tables {
             _ => &self.members[group.first as usize..][..group.len as usize],
         }
     }
-    /// The member of a group that the lowest digit of `digits` says; the digit is taken off.
+    /// The member of a group of several ports that the lowest digit of `digits` says; the digit is taken off.
     #[inline]
     pub fn take_digit(&self, group: Group, digits: &mut u32) -> u32 {
-        let pick = *digits % group.len;
-        *digits /= group.len;
+        let pick;
+        (*digits, pick) = group.split(*digits);
         self.members[(group.first + pick) as usize]
     }
     /// The same for a group that may be one port alone, without a jump.
     #[inline(always)]
     pub fn look_at_digit(&self, group: Group, digits: &mut u32) -> u32 {
         let alone = group.len == 1;
-        let pick = *digits % group.len;
-        *digits /= group.len;
-        let member = self.members.get(choose(alone, 0, group.first + pick) as usize);
+        let (rest, pick) = group.split(*digits);
+        *digits = choose(alone, *digits, rest);
+        let member = self.members.get(choose(alone, 0, group.first.wrapping_add(pick)) as usize);
         choose(alone, group.first, member.copied().unwrap_or(0))
     }
     /// The member of a group of `len` ports from `first` on in whose share `draw` lies.
@@ -437,7 +454,7 @@ impl<'a> Builder<'a> {
                 (at, end) = (before, begin);
             }
         }
-        t.groups.push(Group { first: NOWHERE, len: 0 });
+        t.groups.push(Group::new(NOWHERE, 0));
         self.lay_out(&mut t, &chain_of, &row_of);
         if weighted {
             t.share(self.graph);
@@ -450,7 +467,7 @@ impl<'a> Builder<'a> {
         t.nodes = vec![Node { row: 0, base: 0, class: NO_OWN, router: NONE }; hosts.len()];
         for (r, found) in core::mem::take(&mut self.found).into_iter().enumerate() {
             let base = t.groups.len() as u32;
-            t.groups.push(Group { first: NOWHERE, len: 0 });
+            t.groups.push(Group::new(NOWHERE, 0));
             let mut lists = vec![Vec::new(); found.len()];
             found.into_iter().for_each(|(ports, number)| lists[number as usize - 1] = ports);
             lists.iter().for_each(|ports| t.push(ports));
@@ -494,7 +511,7 @@ impl<'a> Builder<'a> {
         for host in t.direct.keys() {
             let node = &mut t.nodes[*host as usize];
             (node.row, node.base) = (0, t.groups.len() as u32);
-            t.groups.push(Group { first: DIRECT, len: 0 });
+            t.groups.push(Group::new(DIRECT, 0));
         }
     }
 }
@@ -502,12 +519,12 @@ impl<'a> Builder<'a> {
 impl Tables {
     fn push(&mut self, ports: &[u32]) {
         let group = match *ports {
-            [SIGN] => Group { first: ATTACHED, len: 0 },
-            [only] => Group { first: only, len: 1 },
+            [SIGN] => Group::new(ATTACHED, 0),
+            [only] => Group::new(only, 1),
             _ => {
                 let first = self.members.len() as u32;
                 self.members.extend_from_slice(ports);
-                Group { first, len: ports.len() as u32 }
+                Group::new(first, ports.len() as u32)
             }
         };
         self.groups.push(group);
@@ -523,6 +540,27 @@ impl Tables {
             for port in ports {
                 sum += weight(port);
                 self.shares.push(((sum << 32) / total).min(u128::from(u32::MAX)) as u32);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_product_splits_digits_as_a_division_does() {
+        let mut x = 1u64;
+        for len in (2..2_000).chain([65_535, 65_536, 1 << 31, u32::MAX - 1, u32::MAX]) {
+            let group = Group::new(0, len);
+            for n in [0, 1, len - 1, len, 2 * (len / 2), u32::MAX - 1, u32::MAX] {
+                assert_eq!(group.split(n), (n / len, n % len), "{n} by {len}");
+            }
+            for _ in 0..100 {
+                x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let n = (x >> 32) as u32;
+                assert_eq!(group.split(n), (n / len, n % len), "{n} by {len}");
             }
         }
     }

@@ -171,7 +171,7 @@ fn fetch_link(ports: &[Port], links: &[u32], i: usize) {
         ports[*ahead as usize].prefetch_ring();
     }
     if let Some(ahead) = links.get(i + CELLS_AHEAD) {
-        ports[*ahead as usize].prefetch_head();
+        ports[*ahead as usize].prefetch_heads();
     }
 }
 /// The same of the ports that get packets; behind the last of these are some of an earlier stretch.
