@@ -13,9 +13,10 @@ impl Bits {
     fn new(size: usize) -> Bits {
         Bits { words: vec![0; size.div_ceil(64)].into() }
     }
+    /// Puts a number in where `so` is 1, and not where it is 0.
     #[inline(always)]
-    fn set(&mut self, number: u32) {
-        self.words[number as usize / 64] |= 1 << (number % 64);
+    fn set_if(&mut self, so: u64, number: u32) {
+        self.words[number as usize / 64] |= so << (number % 64);
     }
     /// Takes all numbers out, in their order, to the end of `into`.
     #[inline]
@@ -58,14 +59,21 @@ impl Slots {
     /// `port` has its next arrival at `at`, which is later than all that has been taken.
     #[inline(always)]
     pub fn put(&mut self, at: u64, port: u32) {
-        let stretch = at / self.length;
+        self.put_if(at, port);
+    }
+    /// The same where there may be none: then `at` is [`u64::MAX`].
+    #[inline(always)]
+    pub fn put_if(&mut self, at: u64, port: u32) {
+        // Nobody can foresee whether there is one: no jump on it.
+        let there = u64::from(at != u64::MAX);
+        let stretch = std::hint::select_unpredictable(there != 0, at, self.next) / self.length;
         debug_assert!(stretch >= self.first);
         if stretch - self.first >= SLOTS {
             return self.put_far(stretch, port);
         }
         let slot = stretch % SLOTS;
-        self.slots[slot as usize].set(port);
-        self.used |= 1 << slot;
+        self.slots[slot as usize].set_if(there, port);
+        self.used |= there << slot;
     }
     #[cold]
     #[inline(never)]

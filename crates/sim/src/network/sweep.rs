@@ -9,16 +9,16 @@ use super::{arrivals_at, Network};
 use crate::arrivals::Arrivals;
 use crate::events::Ties;
 use penstock_core::Packet;
-use penstock_fabric::{Cell, Port};
+use penstock_fabric::{prefetch, Cell, Port};
 use penstock_units::{Dur, Time};
 
 /// No cell. The first one of [`Lists::cells`] is nobody's.
 const NONE: u32 = 0;
 
-/// The end of a list of cells: the last of them, and its time.
+/// The end of a list of cells: the last of them, and its time since the begin of the stretch.
 #[derive(Clone, Copy)]
 struct Tail {
-    time: u64,
+    time: u32,
     last: u32,
 }
 
@@ -37,7 +37,12 @@ struct Lists {
     /// Lists that have cells, and how many these are.
     used: Vec<u32>,
     in_use: usize,
+    /// When the stretch begins, ps.
+    begin: u64,
 }
+
+/// Longest stretch, ps: then what is kept of a time fits.
+const LONGEST: u64 = 1 << 32;
 
 impl Lists {
     fn new(lists: usize) -> Lists {
@@ -48,6 +53,7 @@ impl Lists {
             firsts: vec![NONE; lists],
             used: vec![0; lists + 1],
             in_use: 0,
+            begin: 0,
         }
     }
     /// There is room for so many more.
@@ -79,10 +85,11 @@ impl Lists {
         let number = self.push(cell, other);
         let tail = &mut self.tails[to as usize];
         let last = tail.last;
-        if tail.time > other.0 {
+        let since = (other.0 - self.begin) as u32;
+        if tail.time > since {
             return self.put_between(to, number);
         }
-        tail.time = other.0;
+        tail.time = since;
         tail.last = number;
         // No jump on whether the list was empty, as nobody can foresee it: what follows the cell that is nobody's is never asked.
         self.cells[last as usize].rank = number;
@@ -152,6 +159,8 @@ pub(crate) struct Sweep {
     exits: Vec<Exit>,
     /// By node: the packets that a host gets in this stretch, from the first one to one past the last of [`Lists::cells`].
     for_host: Vec<(u32, u32)>,
+    /// Length of a stretch, ps.
+    length: u64,
     /// Looks at links so far.
     looks: u64,
     /// Packets lost at switches: slot, when, and the link they came by.
@@ -176,11 +185,12 @@ fn fetch_link(ports: &[Port], links: &[u32], i: usize) {
 }
 /// The same of the ports that get packets; behind the last of these are some of an earlier stretch.
 #[inline(always)]
-fn fetch_port(ports: &[Port], used: &[u32], i: usize) {
-    if let Some(ahead) = used.get(i + PORT_AHEAD) {
+fn fetch_port(ports: &[Port], lists: &Lists, i: usize) {
+    if let Some(ahead) = lists.used.get(i + PORT_AHEAD) {
         ports[*ahead as usize].prefetch();
+        prefetch(&lists.cells[lists.firsts[*ahead as usize] as usize]);
     }
-    if let Some(ahead) = used.get(i + CELLS_AHEAD) {
+    if let Some(ahead) = lists.used.get(i + CELLS_AHEAD) {
         ports[*ahead as usize].prefetch_tail();
     }
 }
@@ -192,7 +202,7 @@ impl Network {
         let simple = self.trace.is_none() && !self.asks_at_hosts && self.changes.is_empty();
         let alone = self.forwarding.chooses_by_packet_alone() && ports.iter().all(Port::keeps_to_itself);
         let shortest = ports.iter().map(Port::delay).min().filter(|delay| *delay > Dur::ZERO);
-        shortest.filter(|_| simple && alone)
+        shortest.filter(|delay| simple && alone && delay.0 < LONGEST)
     }
     /// From now on the network is worked through by stretches of `length`, no more than [`Self::stretch`] says. Called before anything is sent.
     pub(crate) fn begin_sweeps(&mut self, ties: Ties, length: Dur) {
@@ -216,6 +226,7 @@ impl Network {
             near: Vec::new(),
             exits,
             for_host: vec![(0, 0); nodes],
+            length: length.0,
             looks: 0,
             lost: Vec::new(),
             into,
@@ -249,8 +260,8 @@ impl Network {
     /// ([`Self::take_for_host`]): `hosts` gets who they are. Those lost are in [`Sweep::lost`].
     pub(crate) fn sweep(&mut self, until: Time, hosts: &mut Vec<u32>) {
         let mut sweep = self.sweep.take().expect("the network is worked through by stretches");
-        let Sweep { lists, links, near, exits, for_host, looks, lost, into } = &mut *sweep;
-        lists.len = 1;
+        let Sweep { lists, links, near, exits, for_host, length, looks, lost, into } = &mut *sweep;
+        (lists.len, lists.begin) = (1, (until.0 + 1).saturating_sub(*length));
         self.arrivals.take_stretch(until, links);
         *looks += links.len() as u64;
         let Network { fabric, forwarding, arena, arrivals, from, fetches, .. } = self;
@@ -294,9 +305,7 @@ impl Network {
                     continue;
                 }
             };
-            if next != u64::MAX {
-                slots.put(next, port);
-            }
+            slots.put_if(next, port);
         }
         links.clear();
         self.packet_hops += (lists.len - 1) as u64 + no_way;
@@ -304,7 +313,7 @@ impl Network {
         self.no_way += no_way;
         for i in 0..std::mem::take(&mut lists.in_use) {
             if *fetches {
-                fetch_port(fabric.ports(), &lists.used, i);
+                fetch_port(fabric.ports(), lists, i);
             }
             let port = lists.used[i];
             let list = lists.take(port);
@@ -312,9 +321,7 @@ impl Network {
                 let links = &into[from[port as usize] as usize];
                 lost.push((cell.packet, Time(cell.time), links[usize::from(cell.ingress)]));
             });
-            if head != Time::NEVER {
-                slots.put(head.0, port);
-            }
+            slots.put_if(head.0, port);
         }
         self.conservation.dropped += lost.len() as u64;
         self.sweep = Some(sweep);
@@ -380,6 +387,7 @@ mod tests {
             (x >> 33) % n
         };
         let mut lists = Lists::new(3);
+        lists.begin = 1_000;
         lists.reserve(100);
         for round in 0..2_000 {
             (lists.len, lists.in_use) = (1, 0);
