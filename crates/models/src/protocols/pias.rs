@@ -6,11 +6,13 @@
 //! in outline: the timeout is fixed and doubles). Thresholds are given: the paper computes them from the distribution of sizes
 //! (section 4.1), which is a job for whoever knows it.
 //!
-//! With `dupacks=0`, `adapt`, `grow`, `kept` and `alpha=0` the sender is in outline that of the simulations of PIAS's authors, an ns-2 of theirs
+//! With `dupacks=0`, `grow`, `kept` and `alpha=0` the sender is in outline that of the simulations of PIAS's authors, an ns-2 of theirs
 //! (HKUST-SING/PIAS-NS2, 0fa0b02; its `tcp-full.cc`, `tcp.cc`, `pFabric.patch` and scripts were read): packets are sprayed one by one, only a timeout
 //! finds a loss, the window grows after a cut as before it, and connections are used for one message after another. Its timeout is `MinTCP`'s, the
 //! least one always (`backoff=false` without `adapt`), a timeout after a cut for a mark leaves ssthresh (`halve=false`), and after five in a row it
-//! sends probes of a byte (`probe=5`). Not so here: its window counts from the last byte acknowledged in order, and only such ACKs let it grow.
+//! sends probes of a byte (`probe=5`). Its window moves by whole packets beyond slow start (`steps`), by ACKs that are cumulative (`in_order`), not
+//! with the first mark of several (`burst`), is cut by what was sent after the last cut (`later`), and a cut makes it send again what SACK shows
+//! to be missing (`refill`). Not so here: after a timeout it sends again what was acknowledged out of order, too, and ACKs have room for SACK blocks.
 //!
 //! Above 600 lines: a protocol is one file, and this one is a whole transport.
 
@@ -76,6 +78,14 @@ pub const PIAS: Protocol = Protocol {
         ParamSpec::new("dupacks", Kind::Count, "3", "packets beyond a gap that show it to be a loss; 0 = only a timeout does", "RFC 6675 section 2; ns-2: none")
             .range(0.0, 1e6),
         ParamSpec::new("grow", Kind::Bool, "false", "the window grows also while what was in flight at its last cut is not acknowledged", "ns-2"),
+        ParamSpec::new(
+            "later",
+            Kind::Bool,
+            "false",
+            "a cut waits for the ACK of a packet that was sent after the last one, or after a timeout that followed it; false = for that of the \
+             last packet before it",
+            "RFC 8257 section 3.3 step 8 has a window of data; ns-2: beyond recover_",
+        ),
         ParamSpec::new(
             "steps",
             Kind::Bool,
@@ -144,6 +154,7 @@ pub const PIAS: Protocol = Protocol {
             halve: p.flag("halve"),
             dupacks: p.count("dupacks"),
             grow: p.flag("grow"),
+            later: p.flag("later"),
             steps: p.flag("steps"),
             in_order: p.flag("in_order"),
             burst: p.flag("burst"),
@@ -187,6 +198,7 @@ struct Settings {
     halve: bool,
     dupacks: u64,
     grow: bool,
+    later: bool,
     steps: bool,
     in_order: bool,
     burst: bool,
@@ -367,7 +379,7 @@ impl Sending {
     fn cut(&mut self, by: f64, mss: u64, s: &Settings) {
         self.cwnd = (self.cwnd * (1.0 - by)).max(mss as f64);
         self.ssthresh = self.cwnd;
-        self.cut_end = self.nxt;
+        self.cut_end = if s.later { self.out.max_sent + 1 } else { self.nxt };
         self.grown = 0;
         if s.steps {
             self.ssthresh = (self.cwnd as u64 / mss).max(2) as f64 * mss as f64;
@@ -714,6 +726,9 @@ impl Stack for Pias {
             s.probing = (1..=in_a_row).contains(&self.s.probe);
             (s.nxt, s.recover, s.resent, s.cut_end) = (s.una, None, s.una, s.una);
             (s.grown, s.refilled) = (0, s.una);
+            if self.s.later && s.marked_last {
+                s.cut_end = s.out.max_sent + 1;
+            }
             if self.s.refill {
                 s.refill_end = s.out.max_sent;
             }
@@ -776,6 +791,7 @@ mod tests {
             halve: true,
             dupacks: 0,
             grow: true,
+            later: false,
             steps: false,
             in_order: false,
             burst: false,
@@ -837,6 +853,25 @@ mod tests {
         };
         assert_eq!(grown(true), [5.0, 5.0, 6.0, 7.0, 7.0]);
         assert_eq!(grown(false), [5.0, 6.0, 7.0, 8.0, 9.0]);
+    }
+
+    #[test]
+    fn a_later_cut_waits_for_what_was_sent_after_the_last_one() {
+        // Ten packets in flight at a cut, and all ACKs have marks: the tenth cuts again, or the eleventh.
+        let cuts_at = |later: bool| {
+            let rules = Settings { later, burst: true, ..settings() };
+            let mut s = sending(10.0);
+            s.alpha = 0.5;
+            (s.una, s.nxt, s.out.max_sent) = (MSS, 11 * MSS, 11 * MSS);
+            s.react(true, MSS, &rules);
+            (1..20_u64).find(|&n| {
+                let before = s.cwnd;
+                (s.una, s.nxt, s.out.max_sent) = ((1 + n) * MSS, (11 + n) * MSS, (11 + n) * MSS);
+                s.react(true, MSS, &rules);
+                s.cwnd < before
+            })
+        };
+        assert_eq!((cuts_at(false), cuts_at(true)), (Some(10), Some(11)));
     }
 
     #[test]
