@@ -6,11 +6,13 @@
 //! in outline: the timeout is fixed and doubles). Thresholds are given: the paper computes them from the distribution of sizes
 //! (section 4.1), which is a job for whoever knows it.
 //!
-//! With `dupacks=0`, `adapt`, `grow`, `kept` and `alpha=0` the sender is in outline that of the simulations of PIAS's authors, an ns-2 of theirs
+//! With `dupacks=0`, `grow`, `kept` and `alpha=0` the sender is in outline that of the simulations of PIAS's authors, an ns-2 of theirs
 //! (HKUST-SING/PIAS-NS2, 0fa0b02; its `tcp-full.cc`, `tcp.cc`, `pFabric.patch` and scripts were read): packets are sprayed one by one, only a timeout
 //! finds a loss, the window grows after a cut as before it, and connections are used for one message after another. Its timeout is `MinTCP`'s, the
 //! least one always (`backoff=false` without `adapt`), a timeout after a cut for a mark leaves ssthresh (`halve=false`), and after five in a row it
-//! sends probes of a byte (`probe=5`). Not so here: its window counts from the last byte acknowledged in order, and only such ACKs let it grow.
+//! sends probes of a byte (`probe=5`). Its window moves by whole packets beyond slow start (`steps`), by ACKs that are cumulative (`in_order`), not
+//! with the first mark of several (`burst`), is cut by what was sent after the last cut (`later`), and a cut makes it send again what SACK shows
+//! to be missing (`refill`). Not so here: after a timeout it sends again what was acknowledged out of order, too, and ACKs have room for SACK blocks.
 //!
 //! Above 600 lines: a protocol is one file, and this one is a whole transport.
 
@@ -77,6 +79,44 @@ pub const PIAS: Protocol = Protocol {
             .range(0.0, 1e6),
         ParamSpec::new("grow", Kind::Bool, "false", "the window grows also while what was in flight at its last cut is not acknowledged", "ns-2"),
         ParamSpec::new(
+            "later",
+            Kind::Bool,
+            "false",
+            "a cut waits for the ACK of a packet that was sent after the last one, or after a timeout that followed it; false = for that of the \
+             last packet before it",
+            "RFC 8257 section 3.3 step 8 has a window of data; ns-2: beyond recover_",
+        ),
+        ParamSpec::new(
+            "steps",
+            Kind::Bool,
+            "false",
+            "beyond slow start the window grows by whole packets: by one when as many ACKs as it has packets let it grow, counted anew after a \
+             cut; ssthresh is whole packets, two at least",
+            "ns-2: windowOption_ 0",
+        ),
+        ParamSpec::new(
+            "in_order",
+            Kind::Bool,
+            "false",
+            "the window counts from the first byte missing, and only an ACK that moves that changes it, by a packet or a cut, and restarts the \
+             timeout; of the marked fraction it is all the bytes it moves by, any other ACK one packet",
+            "ns-2: its ACKs are cumulative",
+        ),
+        ParamSpec::new(
+            "burst",
+            Kind::Bool,
+            "false",
+            "an ACK with a mark lets the window grow as well where the one before had a mark too, and never where it had none",
+            "ns-2: ecn_burst_",
+        ),
+        ParamSpec::new(
+            "refill",
+            Kind::Bool,
+            "false",
+            "until what was in flight at a cut or a timeout is acknowledged, every gap below what has arrived is sent again, once",
+            "ns-2: a cut for a mark begins a recovery of SACK's sender, sack_rtx_bthresh_ 1",
+        ),
+        ParamSpec::new(
             "kept",
             Kind::Count,
             "0",
@@ -114,6 +154,11 @@ pub const PIAS: Protocol = Protocol {
             halve: p.flag("halve"),
             dupacks: p.count("dupacks"),
             grow: p.flag("grow"),
+            later: p.flag("later"),
+            steps: p.flag("steps"),
+            in_order: p.flag("in_order"),
+            burst: p.flag("burst"),
+            refill: p.flag("refill"),
             kept: p.count("kept"),
             header: p.bytes("header").0 as u32,
             ack: p.bytes(if p.is_set("ack") { "ack" } else { "header" }).0 as u32,
@@ -153,6 +198,11 @@ struct Settings {
     halve: bool,
     dupacks: u64,
     grow: bool,
+    later: bool,
+    steps: bool,
+    in_order: bool,
+    burst: bool,
+    refill: bool,
     kept: u64,
     header: u32,
     ack: u32,
@@ -204,6 +254,13 @@ struct Sending {
     /// In fast recovery: gaps below this byte were sent again.
     resent: u64,
     recover: Option<u64>,
+    /// Until this byte is acknowledged gaps are sent again, where a cut or a timeout is followed by that; those below `refilled` were.
+    refill_end: u64,
+    refilled: u64,
+    /// ACKs that let the window grow since it last did or was cut, where it grows by whole packets.
+    grown: u32,
+    /// The last ACK that moved the window had a mark.
+    echoed: bool,
     /// Bytes beyond a gap that show it to be a loss.
     beyond: u64,
     rto_at: Time,
@@ -245,6 +302,35 @@ impl RoundTrip {
 }
 
 impl Sending {
+    fn new(opening: &Opening, kept: Kept, window: f64, beyond: u64) -> Sending {
+        Sending {
+            out: Outgoing::new(opening),
+            base: 0,
+            una: 0,
+            nxt: 0,
+            acked: Ranges::default(),
+            cwnd: window,
+            ssthresh: kept.ssthresh,
+            alpha: kept.alpha,
+            counted: 0,
+            marked: 0,
+            window_end: 0,
+            cut_end: 0,
+            resent: 0,
+            recover: None,
+            refill_end: 0,
+            refilled: 0,
+            grown: 0,
+            echoed: false,
+            beyond,
+            rto_at: Time::NEVER,
+            timeouts_in_a_row: 0,
+            marked_last: false,
+            probing: false,
+            in_line: false,
+            round_trip: kept.round_trip,
+        }
+    }
     /// The timeout now: as given, or the round-trip time's, RTO <- SRTT + 4 RTTVAR (RFC 6298 (2.3)), and twice that for each in a row.
     fn timeout(&self, rto: Dur, backoff: bool) -> Dur {
         let base =
@@ -270,24 +356,65 @@ impl Sending {
         }
         flight
     }
+    /// A gap below what has arrived that is sent again after a cut.
+    fn refill(&self) -> Option<u64> {
+        let seq = self.acked.first_gap(self.refilled.max(self.una));
+        (self.una < self.refill_end && self.acked.highest().is_some_and(|h| seq < h)).then_some(seq)
+    }
     /// The next packet that the window admits: a gap, or the first bytes from `nxt` on that were not acknowledged.
-    fn next_packet(&self, mss: u64) -> Option<(u64, u64)> {
+    fn next_packet(&self, mss: u64, in_order: bool) -> Option<(u64, u64)> {
         let again = self.recover.and_then(|_| {
             let seq = self.acked.first_gap(self.resent.max(self.una));
             (seq < self.lost_below()).then_some(seq)
         });
-        let seq = again.unwrap_or_else(|| self.acked.first_gap(self.nxt));
+        let seq = again.or_else(|| self.refill()).unwrap_or_else(|| self.acked.first_gap(self.nxt));
         let stop = self.acked.next_start(seq).unwrap_or(u64::MAX).min(self.out.written);
         let end = stop.min(seq.saturating_add(if self.probing { 1 } else { mss }));
-        let admitted = (self.in_flight() + (end.saturating_sub(seq))) as f64 <= self.cwnd;
-        let room = self.in_flight() == 0 || admitted && !self.probing;
+        let ahead = if in_order { seq - self.una } else { self.in_flight() };
+        let admitted = (ahead + (end.saturating_sub(seq))) as f64 <= self.cwnd;
+        let room = ahead == 0 || admitted && !self.probing;
         (seq < end && room).then_some((seq, end))
     }
     /// DCTCP's cut, once per window of data (RFC 8257 section 3.3 step 8); a loss halves (RFC 5681).
-    fn cut(&mut self, by: f64, mss: u64) {
+    fn cut(&mut self, by: f64, mss: u64, s: &Settings) {
         self.cwnd = (self.cwnd * (1.0 - by)).max(mss as f64);
         self.ssthresh = self.cwnd;
-        self.cut_end = self.nxt;
+        self.cut_end = if s.later { self.out.max_sent + 1 } else { self.nxt };
+        self.grown = 0;
+        if s.steps {
+            self.ssthresh = (self.cwnd as u64 / mss).max(2) as f64 * mss as f64;
+        }
+        if s.refill {
+            self.refill_end = self.out.max_sent;
+        }
+    }
+    /// What an ACK with or without a mark does to the window, where no loss was found.
+    fn react(&mut self, marked: bool, mss: u64, s: &Settings) {
+        let may_cut = self.una >= self.cut_end;
+        if marked && may_cut {
+            self.cut(self.alpha / 2.0, mss, s);
+            self.marked_last = true;
+        }
+        let grows = if s.burst { !marked || self.echoed } else { !(marked && may_cut) };
+        if grows && (may_cut || s.grow) && self.recover.is_none() {
+            self.grow(mss, s.steps);
+        }
+        self.echoed = marked;
+    }
+    /// Slow start by a packet, beyond it by a packet per window (RFC 5681 section 3.1).
+    fn grow(&mut self, mss: u64, steps: bool) {
+        let mss = mss as f64;
+        if self.cwnd < self.ssthresh {
+            self.cwnd += mss;
+        } else if !steps {
+            self.cwnd += mss * mss / self.cwnd;
+        } else {
+            self.grown += 1;
+            if f64::from(self.grown) * mss >= self.cwnd {
+                self.grown = 0;
+                self.cwnd += mss;
+            }
+        }
     }
 }
 
@@ -352,7 +479,7 @@ impl Pias {
         let mss = u64::from(self.facts.mss);
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
         self.alarms.set(conn, s.rto_at);
-        let next = if s.in_line { None } else { s.next_packet(mss) };
+        let next = if s.in_line { None } else { s.next_packet(mss, self.s.in_order) };
         if let Some((seq, _)) = next {
             s.in_line = true;
             let priority = self.s.priority(seq.saturating_sub(s.base));
@@ -367,7 +494,10 @@ impl Pias {
             (u64::from(self.facts.mss), self.s.header, self.rto, self.s.backoff);
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
         s.in_line = false;
-        let (seq, end) = s.next_packet(mss)?;
+        let (seq, end) = s.next_packet(mss, self.s.in_order)?;
+        if s.acked.highest().is_some_and(|h| seq < h) {
+            s.refilled = end;
+        }
         if seq < s.nxt {
             s.resent = end;
         } else {
@@ -420,7 +550,7 @@ impl Pias {
         self.acks.push(back);
     }
     fn on_ack(&mut self, io: &mut Io<'_>, conn: u32, ack: &Packet) {
-        let (mss, g, grow) = (u64::from(self.facts.mss), self.s.g, self.s.grow);
+        let (mss, rules) = (u64::from(self.facts.mss), &self.s);
         let (rto, backoff) = (self.rto, self.s.backoff);
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
         s.probing = false;
@@ -428,18 +558,25 @@ impl Pias {
         let (payload, marked) = (u64::from(ack.word(0)), ack.word(4) == 1);
         let before = s.una;
         let new = s.acked.insert(seq.max(s.una), (seq + payload).max(s.una)) > 0;
-        s.una = s.acked.first_gap(s.una.max(ack.seq));
+        let next = s.una.max(ack.seq);
+        s.una = if rules.in_order { next } else { s.acked.first_gap(next) };
         s.acked.remove_below(s.una);
         s.nxt = s.nxt.max(s.una);
-        if !new && s.una == before {
+        let moved = s.una > before;
+        if !new && !moved && !rules.in_order {
             return;
         }
         s.out.counters.ece_acks += u64::from(marked);
-        s.counted += payload;
-        s.marked += if marked { payload } else { 0 };
+        let counts = match (rules.in_order, moved) {
+            (false, _) => payload,
+            (true, true) => s.una - before,
+            (true, false) => mss,
+        };
+        s.counted += counts;
+        s.marked += if marked { counts } else { 0 };
         // RFC 8257 section 3.3 steps 4 to 7: alpha <- (1 - g) alpha + g M at the end of each window of data.
         if s.una > s.window_end {
-            s.alpha += g * (s.marked as f64 / s.counted as f64 - s.alpha);
+            s.alpha += rules.g * (s.marked as f64 / s.counted as f64 - s.alpha);
             (s.counted, s.marked, s.window_end) = (0, 0, s.nxt);
         }
         if s.recover.is_some_and(|end| s.una >= end) {
@@ -450,7 +587,7 @@ impl Pias {
             (s.recover, s.resent) = (Some(s.nxt), s.una);
             s.out.counters.fast_retransmits += 1;
             if s.una >= s.cut_end {
-                s.cut(0.5, mss);
+                s.cut(0.5, mss, rules);
             }
             io.news.push(News::FastRetransmit {
                 flow: s.out.opening.flow,
@@ -458,53 +595,27 @@ impl Pias {
                 outstanding: s.nxt - s.una,
                 cwnd: s.cwnd as u64,
             });
-        } else if marked && s.una >= s.cut_end {
-            let by = s.alpha / 2.0;
-            s.cut(by, mss);
-            s.marked_last = true;
-        } else if (s.una >= s.cut_end || grow) && s.recover.is_none() {
-            let mss = mss as f64;
-            s.cwnd += if s.cwnd < s.ssthresh { mss } else { mss * mss / s.cwnd };
+        } else if moved || !rules.in_order {
+            s.react(marked, mss, rules);
         }
         s.timeouts_in_a_row = 0;
         if let Some(round_trip) = &mut s.round_trip {
             round_trip.on_acked(s.una, io.now);
         }
         s.out.acked(s.una, io.news);
-        s.rto_at = if s.una < s.out.max_sent { io.now + s.timeout(rto, backoff) } else { Time::NEVER };
+        if moved || !rules.in_order {
+            s.rto_at = if s.una < s.out.max_sent { io.now + s.timeout(rto, backoff) } else { Time::NEVER };
+        }
         self.settle(conn);
     }
 }
 
 impl Stack for Pias {
     fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        let Kept { alpha, ssthresh, round_trip } = self.connection(opening.dst);
-        let sending = Sending {
-            out: Outgoing::new(opening),
-            base: 0,
-            una: 0,
-            nxt: 0,
-            acked: Ranges::default(),
-            cwnd: f64::from(self.s.window) * f64::from(self.facts.mss),
-            ssthresh,
-            alpha,
-            counted: 0,
-            marked: 0,
-            window_end: 0,
-            cut_end: 0,
-            resent: 0,
-            recover: None,
-            rto_at: Time::NEVER,
-            beyond: match self.s.dupacks {
-                0 => u64::MAX,
-                n => n * u64::from(self.facts.mss),
-            },
-            timeouts_in_a_row: 0,
-            marked_last: false,
-            probing: false,
-            in_line: false,
-            round_trip,
-        };
+        let mss = u64::from(self.facts.mss);
+        let beyond = if self.s.dupacks == 0 { u64::MAX } else { self.s.dupacks * mss };
+        let window = f64::from(self.s.window) * mss as f64;
+        let sending = Sending::new(opening, self.connection(opening.dst), window, beyond);
         self.ends.put(opening.at_src, End::Sending(Box::new(sending)));
     }
     fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
@@ -614,6 +725,13 @@ impl Stack for Pias {
             s.cwnd = mss as f64;
             s.probing = (1..=in_a_row).contains(&self.s.probe);
             (s.nxt, s.recover, s.resent, s.cut_end) = (s.una, None, s.una, s.una);
+            (s.grown, s.refilled) = (0, s.una);
+            if self.s.later && s.marked_last {
+                s.cut_end = s.out.max_sent + 1;
+            }
+            if self.s.refill {
+                s.refill_end = s.out.max_sent;
+            }
             s.rto_at = io.now + s.timeout(self.rto, self.s.backoff);
             // Of a packet that may have been sent again no sample is taken (RFC 6298 section 3).
             if let Some(round_trip) = &mut s.round_trip {
@@ -649,6 +767,144 @@ impl Stack for Pias {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MSS: u64 = 1000;
+
+    /// A connection with a window of so many packets, beyond slow start; alpha is 0.
+    fn sending(window: f64) -> Sending {
+        let kept = Kept { alpha: 0.0, ssthresh: window * MSS as f64, round_trip: None };
+        let mut s = Sending::new(&Opening::default(), kept, window * MSS as f64, u64::MAX);
+        s.out.written = 100 * MSS;
+        s
+    }
+
+    fn settings() -> Settings {
+        Settings {
+            thresholds: Vec::new(),
+            window: 4,
+            g: 0.0625,
+            alpha: 0.0,
+            rto: None,
+            adapt: false,
+            backoff: true,
+            probe: 0,
+            halve: true,
+            dupacks: 0,
+            grow: true,
+            later: false,
+            steps: false,
+            in_order: false,
+            burst: false,
+            refill: false,
+            kept: 0,
+            header: 40,
+            ack: 40,
+        }
+    }
+
+    fn packets(bytes: f64) -> f64 {
+        bytes / MSS as f64
+    }
+
+    #[test]
+    fn a_window_that_grows_by_steps_counts_acks_since_its_last_cut() {
+        let rules = Settings { steps: true, ..settings() };
+        let mut s = sending(4.0);
+        let ack = |s: &mut Sending, n: u32, marked: bool| {
+            (0..n).for_each(|_| s.react(marked, MSS, &rules));
+            packets(s.cwnd)
+        };
+        assert_eq!(ack(&mut s, 3, false), 4.0);
+        assert_eq!(ack(&mut s, 1, false), 5.0);
+        // Four of five, and a cut by nothing: five more are needed.
+        assert_eq!(ack(&mut s, 4, false), 5.0);
+        assert_eq!(ack(&mut s, 1, true), 5.0);
+        assert_eq!(ack(&mut s, 4, false), 5.0);
+        assert_eq!(ack(&mut s, 1, false), 6.0);
+        // 6 (1 - 1/2 / 2) = 4.5, of which ssthresh is 4.
+        s.alpha = 0.5;
+        assert_eq!((ack(&mut s, 1, true), packets(s.ssthresh)), (4.5, 4.0));
+        // Half of 2: slow start, from 1 to ssthresh, which is 2 at least.
+        let mut s = sending(2.0);
+        s.alpha = 1.0;
+        assert_eq!((ack(&mut s, 1, true), packets(s.ssthresh)), (1.0, 2.0));
+        assert_eq!(ack(&mut s, 1, false), 2.0);
+    }
+
+    #[test]
+    fn without_steps_every_ack_adds_its_part_of_a_packet() {
+        let mut s = sending(4.0);
+        s.react(false, MSS, &settings());
+        assert_eq!(packets(s.cwnd), 4.25);
+    }
+
+    #[test]
+    fn the_first_mark_of_a_burst_stops_the_window_and_the_others_do_not() {
+        // In slow start, a packet for each ACK that lets it grow; what was in flight at the cut is 10 packets.
+        let grown = |burst: bool| {
+            let rules = Settings { burst, ..settings() };
+            let mut s = sending(4.0);
+            (s.nxt, s.cut_end) = (10 * MSS, 1);
+            s.ssthresh = f64::INFINITY;
+            [false, true, true, false, true].map(|marked| {
+                s.react(marked, MSS, &rules);
+                packets(s.cwnd)
+            })
+        };
+        assert_eq!(grown(true), [5.0, 5.0, 6.0, 7.0, 7.0]);
+        assert_eq!(grown(false), [5.0, 6.0, 7.0, 8.0, 9.0]);
+    }
+
+    #[test]
+    fn a_later_cut_waits_for_what_was_sent_after_the_last_one() {
+        // Ten packets in flight at a cut, and all ACKs have marks: the tenth cuts again, or the eleventh.
+        let cuts_at = |later: bool| {
+            let rules = Settings { later, burst: true, ..settings() };
+            let mut s = sending(10.0);
+            s.alpha = 0.5;
+            (s.una, s.nxt, s.out.max_sent) = (MSS, 11 * MSS, 11 * MSS);
+            s.react(true, MSS, &rules);
+            (1..20_u64).find(|&n| {
+                let before = s.cwnd;
+                (s.una, s.nxt, s.out.max_sent) = ((1 + n) * MSS, (11 + n) * MSS, (11 + n) * MSS);
+                s.react(true, MSS, &rules);
+                s.cwnd < before
+            })
+        };
+        assert_eq!((cuts_at(false), cuts_at(true)), (Some(10), Some(11)));
+    }
+
+    #[test]
+    fn gaps_are_sent_again_once_while_what_was_cut_is_not_acknowledged() {
+        let rules = Settings { refill: true, ..settings() };
+        let mut s = sending(10.0);
+        (s.nxt, s.out.max_sent) = (6 * MSS, 6 * MSS);
+        s.acked.insert(MSS, 2 * MSS);
+        s.acked.insert(3 * MSS, 4 * MSS);
+        // No cut: what is next is new.
+        assert_eq!(s.next_packet(MSS, true), Some((6 * MSS, 7 * MSS)));
+        s.cut(0.0, MSS, &rules);
+        assert_eq!(s.next_packet(MSS, true), Some((0, MSS)));
+        s.refilled = MSS;
+        assert_eq!(s.next_packet(MSS, true), Some((2 * MSS, 3 * MSS)));
+        // Beyond the highest that has arrived there is no gap.
+        s.refilled = 3 * MSS;
+        assert_eq!(s.next_packet(MSS, true), Some((6 * MSS, 7 * MSS)));
+        // All that was in flight is acknowledged.
+        (s.refilled, s.una) = (0, 6 * MSS);
+        s.acked.insert(7 * MSS, 8 * MSS);
+        assert_eq!(s.refill(), None);
+    }
+
+    #[test]
+    fn in_order_the_window_counts_from_the_first_byte_missing() {
+        let mut s = sending(4.0);
+        s.nxt = 4 * MSS;
+        s.acked.insert(MSS, 4 * MSS);
+        // One packet is in flight, but it is the first.
+        assert_eq!(s.next_packet(MSS, false), Some((4 * MSS, 5 * MSS)));
+        assert_eq!(s.next_packet(MSS, true), None);
+    }
 
     #[test]
     fn the_round_trip_is_that_of_one_packet_at_a_time() {
