@@ -362,8 +362,11 @@ def test_fig_18_and_19():
     assert differing(P_19, deep) == {"undershoots": "unexplained"}
     blind = differing(P_19, {**deep, "shortfall without the queue": tight(0.05)})
     assert "sees no queue at all" in blind["undershoots"]
-    shallow = {**deep, "by largest mouse": [(1000.0, 0.2), (2000.0, 0.3), (4000.0, 0.7), (8000.0, 0.9)]}
-    assert "largest mouse 1,000 packets: 0.20" in differing(P_19, shallow)["undershoots"]
+    sizes = (1000.0, 1100.0, 1200.0, 1300.0, 4000.0, 5000.0, 6000.0, 7000.0)
+    depths = (0.24, 0.25, 0.25, 0.26, 0.7, 0.8, 0.8, 0.9)
+    shallow = {**deep, "by largest mouse": list(zip(sizes, depths, strict=True))}
+    found = differing(P_19, shallow)["undershoots"]
+    assert "largest mouse of 1,000 to 1,300 packets: 0.250" in found and "4,000 to 7,000 packets" in found
     over = {**deep["by average"], "0.1 s": [tight(0.4), tight(0.25)]}
     assert "averages over" in differing(P_19, {**deep, "by average": over})["undershoots"]
     over["0.1 s"] = [tight(0.4), tight(0.6)]

@@ -51,7 +51,6 @@ from penstock.ledger import (
     at_least,
     at_most,
     between,
-    every,
     within,
 )
 
@@ -337,10 +336,14 @@ _OVER, _UNDER = within(STATED_OVER, 0.5), within(STATED_UNDER, 0.5)
 _EXTREME = "half of it either way: the extreme of what mice a run draws"
 
 
-def _smaller(m: Measurement) -> Sequence[tuple[float, float]]:
-    """The half of the runs with the smaller largest mice."""
+def _halves(m: Measurement) -> list[tuple[tuple[float, float], Estimate]]:
+    """The runs in two halves by their largest mouse: its least and most packets, and the shortfall."""
     found: Sequence[tuple[float, float]] = m["by largest mouse"]
-    return found[: len(found) // 2]
+    half = (len(found) + 1) // 2
+    return [
+        ((part[0][0], part[-1][0]), Estimate.of([down for _, down in part]))
+        for part in (found[:half], found[half:] or found[-1:])
+    ]
 
 
 P_19 = Row(
@@ -439,12 +442,10 @@ P_19 = Row(
         Cause(
             "the deepest fall is that of the largest of the mice, which differs from run to run: the half of "
             "the runs whose largest mouse is smaller has it as stated",
-            holds=lambda m: (
-                len(m["by largest mouse"]) >= 4
-                and every(_UNDER).judge([down for _, down in _smaller(m)]) == CONFIRMED
-            ),
+            holds=lambda m: _UNDER.judge(_halves(m)[0][1]) == CONFIRMED,
             evidence=lambda m: "; ".join(
-                f"largest mouse {packets:,.0f} packets: {down:.2f}" for packets, down in m["by largest mouse"]
+                f"largest mouse of {least:,.0f} to {most:,.0f} packets: {down}"
+                for (least, most), down in _halves(m)
             ),
             of=("undershoots",),
         ),
