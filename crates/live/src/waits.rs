@@ -34,7 +34,7 @@ impl Waits {
     }
     /// The network's thread has woken so late.
     pub fn woke(&mut self, late: Dur) {
-        self.silent = self.silent + late;
+        self.silent += late;
     }
     /// A packet with payload is handed to `node` at `now`.
     pub fn data(&mut self, node: u32, now: Time) {
