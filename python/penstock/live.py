@@ -13,8 +13,8 @@ See docs/live.md.
 
 from __future__ import annotations
 
-import itertools
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, median
@@ -50,13 +50,18 @@ METRICS = (
 STILL = {
     "receive_jitter": "0s",
     "receive_lag": "none",
+    "data_handover": "none",
+    "ack_handover": "none",
     "timer_lag": "none",
     "receiver_turn": "none",
     "sender_turn": "none",
+    "receiver_pause": "none",
     "processing_delay": "0s",
 }
 NOISE = tuple(STILL)
-# Of how late the network of a live run wakes: the summary's keys and which quantiles they are.
+# How many of the largest values a live run's summary has, by rank (crates/live/src/quality.rs).
+RANKS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
+# Of how late the network of a live run wakes: the summary's keys and which quantiles they are; the largest.
 WAKE = {
     "wake_p10_s": 0.1,
     "wake_p25_s": 0.25,
@@ -67,20 +72,29 @@ WAKE = {
     "wake_p99_s": 0.99,
     "wake_p995_s": 0.995,
     "wake_p999_s": 0.999,
-    "wake_p9999_s": 0.9999,
-    "wake_p99997_s": 0.99997,
-    "wake_p99999_s": 0.99999,
-    "wake_max_s": 1.0,
 }
+WAKE_LARGEST = {f"wake_{rank}_s": rank for rank in RANKS}
 # The network's thread sets its timer for so much earlier than it has to wake (crates/live/src/switch.rs).
 EARLY_S = 15e-6
 # Of its pauses, those that can be judged and those in which hosts went on (crates/live/src/pauses.rs).
 PAUSES = ("wake_pauses", "wake_pauses_sent")
+# Of how long the network takes to hand a packet over, and nothing else meanwhile: likewise.
+DATA_HANDOVER, ACK_HANDOVER = (
+    {f"{kind}_handover_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
+    for kind in ("data", "ack")
+)
 # And of how long a host takes for a packet, a receiver for data and a sender for an ACK: likewise.
 RECEIVER, SENDER = (
     {f"{end}_turn_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
     for end in ("receiver", "sender")
 )
+# Of how long an ACK that is due waits for a receiver's application: likewise, the tail.
+RECEIVER_PAUSE = {
+    "receiver_pause_p99_s": 0.99,
+    "receiver_pause_p995_s": 0.995,
+    "receiver_pause_p999_s": 0.999,
+}
+RECEIVER_PAUSE_LARGEST = {f"receiver_pause_{rank}_s": rank for rank in RANKS}
 # For how long they go on so: correlations of successive ones and of those `FAR` apart
 # (crates/live/src/quality.rs), and packets for each.
 RECEIVER_LASTS, SENDER_LASTS = (
@@ -217,58 +231,132 @@ def measured_noise(kernel: RunSet) -> dict[str, str]:
 def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     """The settings of a simulation whose hosts are as late as those of live runs with these summaries.
 
-    `receive_lag`: quantiles of how late the network was with packets that waited for no other (`WAKE`). Above
-    the 99th percentile a power law leads from one to the next; the largest is what one packet in all that
-    were sent is late by. `timer_lag`: the same up to the 99th percentile and `EARLY_S` more, which is how
-    late the network's own timers are; those of hosts have been seen to be as late (docs/live.md); behind
-    it the share of pauses, over all runs together, in which hosts did not go on (`PAUSES`).
-    `receiver_turn`: quantiles of what a receiver takes, from handing a host data to the ACK that it sends
-    next (`RECEIVER`); `sender_turn`: those of what a sender takes, from handing a host an ACK to the data
-    that it releases at once (`SENDER`; none where no ACK did); behind the quantiles how these last
-    (`lasting`). Nothing takes longer than the 99th percentile: a pause is in `receive_lag`. Of each the
-    median over the runs: the valid ones, if there are any. Without noise where nothing was delivered.
+    `receive_lag`: quantiles of how late the network was with packets that waited for no other (`WAKE`); above
+    the 99th percentile those of all runs together (`_tail`). `timer_lag`: the same up to the 99th percentile
+    and `EARLY_S` more, which is how late the network's own timers are; those of hosts have been seen to be as
+    late (docs/live.md); behind it the share of pauses, over all runs together, in which hosts did not go on
+    (`PAUSES`). `data_handover`, `ack_handover`: quantiles of what it takes to hand a packet over
+    (`DATA_HANDOVER`, `ACK_HANDOVER`). `receiver_turn`: quantiles of what a receiver takes, from handing a
+    host data to the ACK that it sends next (`RECEIVER`); `sender_turn`: those of what a sender takes, from
+    handing a host an ACK to the data that it releases at once (`SENDER`; none where no ACK did); behind the
+    quantiles how these last (`lasting`). Nothing takes longer than the 99th percentile: a pause is in
+    `receive_lag`, or in `receiver_pause`, the tail of how long an ACK that is due waits for its host
+    (`RECEIVER_PAUSE`), of all runs together as well. Of all others the median over the runs: the valid ones,
+    if there are any. Without noise where nothing was delivered.
     """
-    told = [summary for summary in summaries if all(key in summary for key in (*WAKE, *RECEIVER))]
+    needed = (*WAKE, "wake_1_s", "wake_times", *RECEIVER)
+    told = [summary for summary in summaries if all(key in summary for key in needed)]
     told = [summary for summary in told if summary["valid"] == 1] or told
     if not told:
-        return {key: STILL[key] for key in ("receive_lag", "timer_lag", "receiver_turn", "sender_turn")}
+        return {key: text for key, text in STILL.items() if text == "none"}
     # A second is the most that the key takes.
     lags = {share: min(median(summary[key] for summary in told), 1.0) for key, share in WAKE.items()}
     points = [(share, lag) for share, lag in lags.items() if share <= 0.99]
-    sent = median(summary["packets_sent"] for summary in told)
-    # By the share that is later still.
-    tail = [(1 - share, lag) for share, lag in lags.items() if 0.99 <= share < 1]
-    tail.append((min(1 / max(sent, 1.0), tail[-1][0] / 2), lags[1.0]))
-    for (later, low), (last, high) in itertools.pairwise(tail):
-        for step in (0.25, 0.5, 0.75, 1.0):
-            # A lag below a nanosecond is none.
-            rise = (high / max(low, 1e-9)) ** step
-            points.append((1 - later * (last / later) ** step, max(low, 1e-9) * max(rise, 1.0)))
-    points.append((1.0, lags[1.0]))
-    lag = ",".join(f"{share:.9g}:{late * 1e9:.0f}ns" for share, late in points)
+    points += _tail(told, "wake", WAKE, lags[0.99])
     timers = [(share, min(late + EARLY_S, 1.0)) for share, late in lags.items() if share <= 0.99]
     timers.append((1.0, timers[-1][1]))
-    timer = ",".join(f"{share:.9g}:{late * 1e9:.0f}ns" for share, late in timers)
+    timer = _text(timers)
     judged, sent = (sum(summary.get(key, 0.0) for summary in told) for key in PAUSES)
     timer += f";{1 - sent / judged:.6g}" if judged > 0 else ""
     return {
-        "receive_lag": lag,
+        "receive_lag": _text(points),
+        "data_handover": _quantiles(told, DATA_HANDOVER),
+        "ack_handover": _quantiles(told, ACK_HANDOVER),
         "timer_lag": timer,
         "receiver_turn": _turn(told, RECEIVER, RECEIVER_LASTS),
         "sender_turn": _turn(told, SENDER, SENDER_LASTS),
+        "receiver_pause": _pause(told),
     }
+
+
+def _tail(
+    summaries: Sequence[Mapping[str, float]], name: str, quantiles: Mapping[str, float], least: float
+) -> list[tuple[float, float]]:
+    """The tails of several runs in one distribution, behind its 0.99-quantile `least`: what one run in three
+    has once is as rare in it, where a median over the runs would leave it out.
+
+    The largest that were measured come as they are, each by itself: pauses are of a few lengths, with
+    nothing between. Where a rank is left out, and behind the 0.99-quantile to the least of them, a power law.
+    """
+    # By run: how often it was measured; the largest, descending; times before them and shares that are later.
+    tails = []
+    for summary in summaries:
+        count = summary[f"{name}_times"]
+        ranked = [(r, summary[f"{name}_{r}_s"]) for r in RANKS if f"{name}_{r}_s" in summary]
+        # A time below a nanosecond is none, a second the most there is.
+        ranks, times = zip(*((math.log(r), math.log(min(max(t, 1e-9), 1.0))) for r, t in ranked), strict=True)
+        largest = np.exp(np.interp(np.log(np.arange(1, ranked[-1][0] + 1)), ranks, times))
+        before = [(summary[key], 1 - q) for key, q in quantiles.items() if q >= 0.99]
+        before = [(max(t, 1e-9), x) for t, x in before if x > len(largest) / count and t < largest[-1]]
+        before.append((largest[-1], len(largest) / count))
+        tails.append((count, largest, np.log(before)))
+
+    def later(time: float, *, too: bool) -> float:
+        """The share that is later, or not earlier."""
+        total = 0.0
+        for count, largest, before in tails:
+            if time < largest[-1]:
+                total += math.exp(np.interp(math.log(time), before[:, 0], before[:, 1]))
+            else:
+                total += ((largest >= time) if too else (largest > time)).sum() / count
+        return total / len(tails)
+
+    ends = {float(t) for _, largest, _ in tails for t in largest}
+    low, high = math.log(max(least, 1e-9)), math.log(max(largest[-1] for _, largest, _ in tails))
+    rise = {math.exp(low + (high - low) * part / 24) for part in range(24)} if low < high else set()
+    points, share = [], 0.99
+    # Numbers are written with twelve digits.
+    digit = 1e-11
+    for time in sorted(t for t in ends | rise if t >= least):
+        begin, end = 1 - later(time, too=True), 1 - later(time, too=False)
+        if end > share + 2 * digit:
+            if end > begin + digit:
+                points.append((max(begin, share + digit), time))
+            points.append((end, time))
+            share = end
+    return points if share == 1 else [*points, (1.0, max(least, *ends))]
+
+
+def _pause(summaries: Sequence[Mapping[str, float]]) -> str:
+    packets, *_ = (key for key in RECEIVER_LASTS if key.endswith("packets"))
+    told = [s for s in summaries if all(key in s for key in (*RECEIVER_PAUSE, "receiver_pause_1_s", packets))]
+    if not told:
+        return "none"
+    each = max(median(s[packets] for s in told), 1.0)
+    least = min(median(s["receiver_pause_p99_s"] for s in told), 1.0)
+    tail = _tail(told, "receiver_pause", RECEIVER_PAUSE, least)
+    # Of the packets that an ACK answers one makes it wait.
+    points = [(1 - (1 - share) / each, took) for share, took in ((0.99, least), *tail)]
+    nothing = (points[0][0] - 1e-9, 0.0)
+    return _text([nothing, *points])
+
+
+def _points(
+    summaries: Sequence[Mapping[str, float]], quantiles: Mapping[str, float]
+) -> list[tuple[float, float]]:
+    told = [summary for summary in summaries if all(key in summary for key in quantiles)]
+    if not told:
+        return []
+    points = [(share, min(median(s[key] for s in told), 1.0)) for key, share in quantiles.items()]
+    return [*points, (1.0, points[-1][1])]
+
+
+def _text(points: Sequence[tuple[float, float]]) -> str:
+    return ",".join(f"{share:.12g}:{took * 1e9:.0f}ns" for share, took in points) or "none"
+
+
+def _quantiles(summaries: Sequence[Mapping[str, float]], quantiles: Mapping[str, float]) -> str:
+    return _text(_points(summaries, quantiles))
 
 
 def _turn(
     summaries: Sequence[Mapping[str, float]], quantiles: Mapping[str, float], lasts: tuple[str, str, str]
 ) -> str:
-    told = [summary for summary in summaries if all(key in summary for key in quantiles)]
-    if not told:
-        return "none"
-    points = [(share, min(median(s[key] for s in told), 1.0)) for key, share in quantiles.items()]
-    points.append((1.0, points[-1][1]))
-    text = ",".join(f"{share:.9g}:{took * 1e9:.0f}ns" for share, took in points)
-    told = [summary for summary in told if all(key in summary for key in lasts)]
+    points = _points(summaries, quantiles)
+    text = _text(points)
+    if not points:
+        return text
+    told = [summary for summary in summaries if all(key in summary for key in (*quantiles, *lasts))]
     if told:
         near, far, packets = (median(summary[key] for summary in told) for key in lasts)
         share, kept = lasting(points, near, far, packets)

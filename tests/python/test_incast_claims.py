@@ -19,7 +19,8 @@ from penstock.experiments.incast.remedy_rows import I_4_1, I_4_2, I_4_3, per_dou
 from penstock.experiments.incast.segment_rows import FILLED, I_4_11, SEGMENT_ROWS, Timeouts, numbers
 from penstock.experiments.incast.size_rows import SIZE_ROWS
 from penstock.experiments.incast.split_rows import I_3_11, I_3_12, I_3_21
-from penstock.experiments.incast.thread_rows import I_4_4, I_4_6, LABELS, PLAIN, SETTING
+from penstock.experiments.incast.thread import LABELS, PLAIN, SETTING
+from penstock.experiments.incast.thread_rows import I_4_4, I_4_6
 from penstock.experiments.incast.timeout_rows import longest_idle
 from penstock.ledger import Estimate, Judged, Lab, Row
 
@@ -322,11 +323,21 @@ def test_fig_4_4_and_4_6():
     m: dict[str, Any] = {"means": means, "gain": exact(9), "gain of the least p": exact(1.1), "room": 9.5}
     m |= {"every 200 us": {**means, LABELS[-1]: exact(950)}, "newest": {}}
     m["alone"] = {"drops": 0.0, "fast retransmits": 12, "goodput": 700.0}
+    m |= {
+        "gain of a tenth of the least p": exact(1.4),
+        "windows carried": {"gain": exact(9), PLAIN: exact(99)},
+    }
     found = judged(I_4_4, m)
     assert [v.verdict for v in found.values()] == ["differs", "differs", "confirmed"]
     assert "duplicate ACKs" in found["rises"].reason and "no room" in found["orders"].reason
     again = judged(I_4_4, {**m, "every 200 us": means, "room": 40.0})
     assert [again[name].reason for name in ("rises", "orders")] == ["unexplained"] * 2
+    deeper = judged(I_4_4, {**m, "room": 40.0, "windows carried": {"gain": exact(11), PLAIN: exact(80)}})
+    assert "carried from block to block" in deeper["orders"].reason
+    low = {**m, "gain of the least p": exact(1.7)}
+    assert judged(I_4_4, low)["too-low"].reason == "unexplained"
+    lower = judged(I_4_4, {**low, "gain of a tenth of the least p": exact(1.1)})["too-low"]
+    assert lower.verdict == "differs" and "with a tenth of it" in lower.reason
     ratios = {"over plain": {"5 servers": exact(2)}, "over fast above ten": {"12 servers": exact(0.5)}}
     ratios["over fast from five to ten"] = {"5 servers": exact(0.9)}
     better = {**ratios, "over fast above ten": {"12 servers": exact(1.1)}}
@@ -337,6 +348,20 @@ def test_fig_4_4_and_4_6():
     some = {"12 servers": Estimate(1.1, 1.05, 1.15), "16 servers": Estimate(1.0, 0.95, 1.05)}
     found = judged(I_4_6, {**ratios, "every 2 us": {**ratios, "over fast above ten": some}})
     assert "worse at no number of senders" in found["above-ten"].reason
+    late = {"12 servers": exact(0.97), "20 servers": exact(1.05), "48 servers": exact(1.2)}
+    crossing = {**ratios, "over fast above ten": late}
+    assert "the two cross" in judged(I_4_6, {**ratios, "every 2 us": crossing})["above-ten"].reason
+    for few, at in (
+        (1.05, late),
+        (0.97, late | {"20 servers": exact(0.99)}),
+        (0.97, {"12 servers": exact(0.9)}),
+    ):
+        often = {
+            **crossing,
+            "over fast above ten": at,
+            "over fast from five to ten": {"5 servers": exact(few)},
+        }
+        assert judged(I_4_6, {**ratios, "every 2 us": often})["above-ten"].reason == "unexplained"
 
 
 def counted(*sizes: tuple[int, list[float]]) -> dict[str, Any]:
@@ -357,6 +382,12 @@ def test_fig_4_7_to_4_10():
     found = judged(row, bad | {"in packets": bad, "buffer only": exact(0.1)})
     assert (found["none"].verdict, found["none"].reason) == ("differs", "unexplained")
     assert "0.10 per block with 50 B" in found["none"].measured
+    last, back = SEGMENT_ROWS[3], counted((1000, [1]), (500, [7]), (50, [6]))
+    coarse = {"in packets": back, "buffer only": exact(0.1), "no limited transmit": back}
+    assert judged(last, back | coarse)["right"].reason == "unexplained"
+    rising = coarse | {"no limited transmit": counted((1000, [1]), (500, [7]), (50, [8]))}
+    found = judged(last, back | rising)["right"]
+    assert found.verdict == "differs" and "limited transmit" in found.reason
 
 
 def test_fig_4_11():
@@ -368,6 +399,8 @@ def test_fig_4_11():
             "others": others,
             "block of one server": [2.1, 3.0],
             "curves": {"plain TCP": {"onset": exact(2)}},
+            "RTOmin 200 us": {"1 servers": exact(few), "2 servers": exact(0.5)},
+            "timeouts of plain TCP": {"1 servers": 0.0, "2 servers": 20.0},
         }
 
     assert {v.verdict for v in I_4_11.judge(m(0.9, 2, 0.9))} == {"confirmed"}
@@ -380,6 +413,10 @@ def test_fig_4_11():
     assert "collapses already" in judged(I_4_11, gains)["penalty"].reason
     later = gains | {"curves": {"plain TCP": {"onset": exact(4)}}}
     assert judged(I_4_11, later)["penalty"].reason == "unexplained"
+    later["RTOmin 200 us"] = {"1 servers": exact(0.6), "2 servers": exact(0.9)}
+    assert "waits for timeouts" in judged(I_4_11, later)["penalty"].reason
+    never = later | {"timeouts of plain TCP": {"1 servers": 0.0, "2 servers": 0.0}}
+    assert judged(I_4_11, never)["penalty"].reason == "unexplained"
 
 
 @pytest.mark.parametrize(("segment", "fits"), [(100, True), (250, False)])

@@ -229,6 +229,7 @@ def test_fig_13():
         "finite over infinite": tight(2),
         "drops": 100.0,
         "closed": tight(0.8),
+        "headroom": {"gap": tight(10), "lighter": tight(8), "left": tight(0.8)},
         "M/G/1": {"PS": 202.0, "SRPT": 203.0},
     }
     assert differing(P_13B, afct) == {}
@@ -238,6 +239,10 @@ def test_fig_13():
     assert "nothing is lost" in differing(P_13B, lossless)["finite"]
     turned = {**afct, "PIQI less RCP": tight(-1), "others less PIQI": {"XCP": tight(-1), "TCP": tight(-1)}}
     assert set(differing(P_13B, turned)) == {"slower", "xcp", "tcp"}
+    open_ = {**afct, "closed": tight(0.2)}
+    assert differing(P_13B, open_) == {"tau1": "unexplained"}
+    light = {**open_, "headroom": {"gap": tight(10), "lighter": tight(1), "left": tight(0.1)}}
+    assert "counts headers" in differing(P_13B, light)["tau1"]
 
 
 def test_fig_15():
@@ -309,6 +314,9 @@ def mice(excess: float = 0.4) -> dict[str, Any]:
         "use": both(tight(0.98), tight(0.95)),
         "queue": both(tight(100), tight(3)),
         "range over RCP's": tight(0.3),
+        "by average": {"0.01 s": [tight(excess), tight(0.6)], "1 s": [tight(0.05), tight(0.1)]},
+        "by largest mouse": [(1000.0, 0.4), (2000.0, 0.5), (4000.0, 0.7), (8000.0, 0.9)],
+        "shortfall without the queue": tight(0.3),
     }
 
 
@@ -350,6 +358,19 @@ def test_fig_18_and_19():
     assert "at once" in differing(P_18, {**known, "most of nimbler senders": 108.0})["piqi-overshoot"]
     assert differing(P_19, mice()) == {}
     assert set(differing(P_19, mice(excess=0.9))) == {"overshoots"}
+    deep = mice() | {"shortfall": both(tight(0.6), tight(0.1))}
+    assert differing(P_19, deep) == {"undershoots": "unexplained"}
+    blind = differing(P_19, {**deep, "shortfall without the queue": tight(0.05)})
+    assert "sees no queue at all" in blind["undershoots"]
+    sizes = (1000.0, 1100.0, 1200.0, 1300.0, 4000.0, 5000.0, 6000.0, 7000.0)
+    depths = (0.24, 0.25, 0.25, 0.26, 0.7, 0.8, 0.8, 0.9)
+    shallow = {**deep, "by largest mouse": list(zip(sizes, depths, strict=True))}
+    found = differing(P_19, shallow)["undershoots"]
+    assert "largest mouse of 1,000 to 1,300 packets: 0.250" in found and "4,000 to 7,000 packets" in found
+    over = {**deep["by average"], "0.1 s": [tight(0.4), tight(0.25)]}
+    assert "averages over" in differing(P_19, {**deep, "by average": over})["undershoots"]
+    over["0.1 s"] = [tight(0.4), tight(0.6)]
+    assert differing(P_19, {**deep, "by average": over})["undershoots"] == "unexplained"
     wide = {**mice(), "excess": both(Estimate(0.5, 0.1, 0.9), tight(0.1))}
     assert judged(P_19, wide)["overshoots"].verdict == "undecided"
 

@@ -246,7 +246,7 @@ def traffic(**more: Any) -> dict[str, Any]:
             RACS: tight(*[2.2] * k), RCP: tight(2.4, 4, 8, 15, 29),
         },
         "loss": {SACK: tight(*range(k)), RCP: tight(*range(k))},
-        "queue": {SACK: tight(*[80.0] * k)},
+        "queue": {SACK: tight(*[80.0] * k), RACS: tight(*[1.0] * k)},
         "rise": {SDC: 1.0, SACK: 5.0, ECN: 5.0, RACS: 1.0, RCP: 12.0},
         "over SDC at the lowest": tight(1.2, 1.2),
         "over RACS at the lowest": tight(1.2, 1.2),
@@ -256,6 +256,8 @@ def traffic(**more: Any) -> dict[str, Any]:
         "within 10 ms": {RACS: 98.0, RCP: Estimate.exact(84)},
         "more within 10 ms": 17.0,
         "theory": {"PS with both long flows + 2 RTT": [1.0] * k},
+        "slower decay": tight(*[1.5] * k),
+        "longer links": {RACS: tight(*[3.5] * k), "slower": tight(*[3.0] * k)},
     } | more  # fmt: skip
 
 
@@ -274,7 +276,19 @@ def test_benchmark_traffic():
     shared = traffic(afct={**traffic()["afct"], RACS: tight(*[1.2] * 5)}, **ideal)
     assert "ideal processor sharing" in judged(M_410, shared)["racs-value"].reason
     slower = traffic(afct={**traffic()["afct"], RACS: tight(*[1.5] * 5)}, **ideal)
+    slower["slower decay"] = tight(1.1, 1.2, 1.3, 1.4, 2.4)
     assert judged(M_410, slower)["racs-value"].reason == "unexplained"
+    longer = {
+        "longer links": {RACS: tight(2.0, 2.1, 2.2, 2.3, 2.9), "slower": tight(2.0, 2.1, 2.2, 2.3, 2.4)}
+    }
+    assert "there and back" in judged(M_410, {**slower, **longer})["racs-value"].reason
+    for decay, missing in (
+        ([1.15, 1.25, 1.35, 1.5, 1.7], "missing: 3 round trips"),
+        ([1.15, 1.25, 1.35, 1.5, 2.3], ""),
+        ([1.9, 2.0, 2.1, 2.2, 2.3], ""),
+    ):
+        reason = judged(M_410, {**slower, "slower decay": tight(*decay)})["racs-value"].reason
+        assert missing in reason if missing else reason == "unexplained"
     kept = {"loss": {**traffic()["loss"], ECN: tight(*[0.0] * 5)}, "rise": {**traffic()["rise"], ECN: 1.1}}
     same = traffic(queue={**traffic()["queue"], ECN: tight(*[20.0] * 5)}, **kept)
     assert "next to nothing" in judged(M_313, same)["ecn-rises"].reason

@@ -48,8 +48,10 @@ pub trait Net {
     fn transmit(&mut self, at: Time, port: u32, cell: Cell) -> Option<Time>;
     /// A stack told this at `at`. The driver acts on it after the call.
     fn tell(&mut self, at: Time, news: News);
-    /// When a host sees what is due there at `at`, which never decreases; asked by cards that were told to ([`Nic::ask_when_seen`]).
-    fn seen_at(&mut self, at: Time) -> Time {
+    /// When a host sees a packet, with payload (`data`) or without, that is due there at `at`, which never decreases; asked by cards that were told
+    /// to ([`Nic::ask_when_seen`]).
+    fn seen_at(&mut self, at: Time, data: bool) -> Time {
+        let _ = data;
         at
     }
     /// How long the host with that output port takes for a packet with payload (`data`), or for one without, besides [`NicConfig::processing`]; asked by
@@ -503,11 +505,15 @@ impl<S: Stack> Nic<S> {
         }
         let noise = self.jitter.as_mut().map_or(Dur::ZERO, |(most, stream)| stream.dur_below(*most));
         let before = self.inbox.back().map_or(Time::ZERO, |last| last.0);
-        let seen = net.seen_at(now + self.config.receive_delay);
-        let data = net.arena().packets[cell.packet as usize].payload > 0;
+        let packet = net.arena().packets[cell.packet as usize];
+        let data = packet.payload > 0;
+        let seen = net.seen_at(now + self.config.receive_delay, data);
         // A kernel's turn is no queue of its own: the interrupt and the application's read, when they come, take all that is there by then. So what
         // comes during a packet's turn is late by its own or seen with it, and a host is behind by its longest turn at most.
-        let turn = net.turn(self.config.port, data);
+        // What waits for nothing but the interrupt is answered in it: behind a gap nothing is in the inbox that could close it.
+        let stack = &self.seats.at(self.seat(packet.conn())).stack;
+        let at_once = data && self.inbox.is_empty() && stack.answers_at_once(&packet);
+        let turn = if at_once { Dur::ZERO } else { net.turn(self.config.port, data) };
         let at = before.max(seen + noise + turn) + self.config.processing;
         self.inbox.push_back((at, *cell, at.since(now)));
     }

@@ -26,6 +26,7 @@
 use crate::nic::Net;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use penstock_core::packet::Packet;
 use penstock_core::tcp::TimeoutRecord;
 use penstock_core::{FlowId, Report, Transition};
 use penstock_fabric::{Arena, Cell};
@@ -267,6 +268,12 @@ pub trait Stack: Send {
 
     /// A packet has arrived; its slot belongs to the stack.
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell);
+    /// A packet has arrived and will be received later: does its answer leave at once, whatever the application does? Asked where a host's application takes
+    /// its time ([`Net::turn`]).
+    fn answers_at_once(&self, packet: &Packet) -> bool {
+        let _ = packet;
+        false
+    }
     /// A packet for the end with handle `conn` arrives soon: a stack may ask the processor to fetch `part` of what that will touch, and do
     /// nothing else.
     #[inline]

@@ -29,6 +29,7 @@ mod switch;
 #[cfg(target_os = "linux")]
 mod sys;
 #[cfg(target_os = "linux")]
+mod waits;
 pub mod wire;
 
 #[cfg(target_os = "linux")]

@@ -4,6 +4,8 @@ use penstock_units::{Dur, Time};
 
 /// Steps per doubling of the histogram: values are known to 1.6 %.
 const STEPS: u64 = 64;
+/// Handing over takes some 10 us, and 55 in one of a thousand: in what takes as long as this the thread had lost its processor.
+const STILL: Dur = Dur::micros(100);
 /// Windows in which the worst lag is looked at.
 const WINDOW: Dur = Dur::millis(10);
 
@@ -13,8 +15,12 @@ pub struct Histogram {
     /// Counts by step of [`STEPS`] per doubling, from one nanosecond.
     counts: Vec<u64>,
     total: u64,
-    max: u64,
+    /// The largest, in descending order.
+    largest: [u64; LARGEST],
 }
+
+/// How many of the largest values of a histogram are known.
+pub const LARGEST: usize = 32;
 
 /// What a host was handed last, with nothing read from it since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,10 +79,14 @@ struct Pairs {
 pub struct Lag {
     /// Of every packet.
     pub all: Histogram,
-    /// Of those that were not due while another one waited: how late the network woke. The others are late because it was.
+    /// Of those that were not due while another one waited or was handed over: how late the network woke. The others are late because of that one. And
+    /// how long it stood still in handing one over.
     pub wake: Histogram,
-    /// When the last one was handed over.
-    last: Time,
+    /// How long it took to hand one over, without payload and with it: the kernel handles a packet within the call. Without those that it stood still in.
+    pub handovers: [Histogram; 2],
+    /// When that of the last one began and ended.
+    began: Time,
+    free: Time,
     /// A lag above this spoils its window.
     limit: Dur,
     /// Windows with a packet due, or in which one that was due waited for longer than the limit; and the latter alone.
@@ -90,7 +100,7 @@ pub struct Lag {
 impl Histogram {
     /// No lags yet.
     pub(crate) fn new() -> Histogram {
-        Histogram { counts: vec![0; (40 * STEPS) as usize], total: 0, max: 0 }
+        Histogram { counts: vec![0; (40 * STEPS) as usize], total: 0, largest: [0; LARGEST] }
     }
     fn bucket(ns: u64) -> usize {
         let x = ns.max(1);
@@ -108,7 +118,11 @@ impl Histogram {
         let i = Histogram::bucket(ns).min(self.counts.len() - 1);
         self.counts[i] += 1;
         self.total += 1;
-        self.max = self.max.max(ns);
+        if ns > self.largest[LARGEST - 1] {
+            let place = self.largest.partition_point(|more| *more >= ns);
+            self.largest[place..].rotate_right(1);
+            self.largest[place] = ns;
+        }
     }
     /// The q-quantile in seconds; NaN when nothing was recorded.
     pub fn quantile(&self, q: f64) -> f64 {
@@ -130,7 +144,14 @@ impl Histogram {
         if self.total == 0 {
             return f64::NAN;
         }
-        self.max as f64 * 1e-9
+        self.largest[0] as f64 * 1e-9
+    }
+    /// The one of that rank in seconds, 1 = the largest; NaN when fewer were recorded.
+    pub fn ranked(&self, rank: usize) -> f64 {
+        if rank as u64 > self.total {
+            return f64::NAN;
+        }
+        self.largest[rank - 1] as f64 * 1e-9
     }
     /// Packets recorded.
     pub fn count(&self) -> u64 {
@@ -227,18 +248,20 @@ impl Turns {
 impl Lag {
     /// No lags yet; `limit` is the round trip of the scenario.
     pub fn new(limit: Dur) -> Lag {
-        let (all, wake) = (Histogram::new(), Histogram::new());
-        Lag { all, wake, last: Time::ZERO, limit, windows: 0, late: 0, next: 0, next_late: 0 }
+        let (all, wake, handovers) =
+            (Histogram::new(), Histogram::new(), [Histogram::new(), Histogram::new()]);
+        let [began, free] = [Time::ZERO; 2];
+        Lag { all, wake, handovers, began, free, limit, windows: 0, late: 0, next: 0, next_late: 0 }
     }
-    /// A packet that was due at `due` is handed over at `now`. Did it wait for no other?
+    /// A packet that was due at `due` begins to be handed over at `now`. Did it wait for no other?
     pub fn record(&mut self, due: Time, now: Time) -> bool {
         let lag = now.since(due);
         self.all.record(lag);
-        let woke = due >= self.last;
+        let woke = due >= self.free;
         if woke {
             self.wake.record(lag);
         }
-        self.last = now;
+        (self.began, self.free) = (now, now);
         let window = due.0 / WINDOW.0;
         let mut end = window + 1;
         if lag > self.limit {
@@ -250,6 +273,17 @@ impl Lag {
         self.windows += end.saturating_sub(window.max(self.next));
         self.next = self.next.max(end);
         woke
+    }
+    /// It has been handed over at `now`; with payload (`data`) or without. When and for how long the thread stood still in that, if it did.
+    pub fn done(&mut self, now: Time, data: bool) -> Option<(Time, Dur)> {
+        let took = now.since(self.began);
+        self.free = now;
+        if took < STILL {
+            self.handovers[usize::from(data)].record(took);
+            return None;
+        }
+        self.wake.record(took);
+        Some((self.began, took))
     }
     /// Share of the windows of 10 ms, among those with a packet, in which some packet that was late by more than a round trip waited.
     pub fn late_share(&self) -> f64 {
@@ -275,6 +309,17 @@ mod tests {
             assert!((found * 1e6 / us - 1.0).abs() < 0.02, "{q}: {found}");
         }
         assert_eq!((lag.all.max(), lag.late_share()), (1e-3, 0.0));
+        // Whatever the order they came in.
+        let mut h = Histogram::new();
+        for us in (1..=1000).map(|i| i * 379 % 1009) {
+            h.record(Dur::micros(us));
+        }
+        let mut sorted: Vec<u64> = (1..=1000).map(|i| i * 379 % 1009).collect();
+        sorted.sort_unstable_by(|a, b| b.cmp(a));
+        for rank in [1, 2, 5, LARGEST] {
+            assert!((h.ranked(rank) * 1e6 - sorted[rank - 1] as f64).abs() < 1e-6);
+        }
+        assert!(Histogram::new().ranked(1).is_nan());
     }
     /// A receiver is handed two data packets and answers the second; what a sender sends counts where the ACK released it at once, and once.
     #[test]
@@ -330,6 +375,26 @@ mod tests {
         assert_eq!((lag.all.count(), lag.wake.count()), (5, 3));
         assert!((lag.wake.quantile(0.5) * 1e6 / 2.0 - 1.0).abs() < 0.02, "{}", lag.wake.quantile(0.5));
         assert_eq!(lag.wake.max(), 1e-4);
+    }
+    /// Data take 11 us to be handed over, an ACK 8: what is due within that waits for its end and is no wake-up, what is due at its end is one.
+    #[test]
+    fn who_is_due_while_another_is_handed_over_is_no_wake_up() {
+        let mut lag = Lag::new(Dur::millis(1));
+        let at = |us: u64| Time::ZERO + Dur::micros(us);
+        for (due, now, done, data) in [(10, 11, 22, true), (15, 22, 30, false), (30, 32, 43, true)] {
+            lag.record(at(due), at(now));
+            lag.done(at(done), data);
+        }
+        assert_eq!((lag.all.count(), lag.wake.count()), (3, 2));
+        let [ack, data] = &lag.handovers;
+        assert_eq!((ack.count(), data.count()), (1, 2));
+        assert!((ack.max() - 8e-6).abs() < 1e-12 && (data.max() - 11e-6).abs() < 1e-12);
+        // A processor that goes away in the middle is late as one that does not come.
+        lag.record(at(200), at(201));
+        assert_eq!(lag.done(at(3201), true), Some((at(201), Dur::millis(3))));
+        assert_eq!((lag.wake.count(), lag.wake.max(), lag.handovers[1].count()), (4, 3e-3, 2));
+        lag.record(at(1000), at(3201));
+        assert_eq!(lag.wake.count(), 4);
     }
     #[test]
     fn a_lag_above_the_round_trip_spoils_its_window_only() {

@@ -12,6 +12,7 @@ use crate::edge::{Edge, EdgeCounters, Opened};
 use crate::pauses::Pauses;
 use crate::quality::{Lag, Turns};
 use crate::sys::{self, Poll};
+use crate::waits::Waits;
 use crate::wire::{self, Segment};
 use penstock_core::packet::{Ecn, FlowId, Packet};
 use penstock_core::quantity::ALPHA;
@@ -92,6 +93,8 @@ pub struct Remains {
     pub lag: Lag,
     /// How long hosts take for what they are handed, since the end of warm-up.
     pub turns: Turns,
+    /// How long receivers let an ACK wait that is due, since the end of warm-up.
+    pub waits: Waits,
     /// Pauses of the network's thread.
     pub pauses: Pauses,
     /// Samples of the queue.
@@ -148,6 +151,7 @@ pub struct Switch {
     alpha: Mean,
     lag: Lag,
     turns: Turns,
+    waits: Waits,
     pauses: Pauses,
     refused: u64,
     foreign: u64,
@@ -193,6 +197,7 @@ impl Switch {
             alpha: Mean::default(),
             lag: Lag::new(window),
             turns: Turns::new(devices.len()),
+            waits: Waits::new(devices.len()),
             pauses: Pauses::default(),
             refused: 0,
             foreign: 0,
@@ -299,6 +304,10 @@ impl Switch {
             frame.len = len;
             let known = wire::parse(&frame.bytes[..len]);
             frame.segment = known.unwrap_or_default();
+            if let Some(s) = known.filter(|s| s.payload == 0) {
+                let gap = wire::has_sack(&frame.bytes[..len], &s);
+                self.waits.ack(node, now, self.measuring && !gap);
+            }
             if let Some(s) = known.filter(|_| self.measuring) {
                 self.turns.record(node, handed, now, s.payload > 0);
                 if s.payload > 0 {
@@ -495,13 +504,24 @@ impl Switch {
         if self.measuring {
             if self.lag.record(at, now) {
                 self.pauses.woke(at, now);
+                self.waits.woke(now.since(at));
             }
             self.turns.count(s.payload > 0);
         }
         let taken = device.is_some_and(|d| sys::write(d, &frame.bytes[..frame.len]));
+        if self.measuring {
+            let done = self.clock.now();
+            if let Some((began, took)) = self.lag.done(done, s.payload > 0) {
+                self.pauses.woke(began, done);
+                self.waits.woke(took);
+            }
+        }
         // The kernel handles an ACK within this write: what it releases at once is there now.
         let released = empty && device.is_some_and(sys::readable);
         self.turns.hand(node, now, s.payload > 0, released);
+        if s.payload > 0 {
+            self.waits.data(node, now);
+        }
         // Once the applications have stopped, their hosts go, and nobody misses what is still under way.
         if !taken && !self.stop.load(Ordering::Relaxed) {
             self.refused += 1;
@@ -604,6 +624,7 @@ impl Switch {
             counters,
             lag: self.lag,
             turns: self.turns,
+            waits: self.waits,
             pauses: self.pauses,
             samples: self.samples,
             alpha: self.alpha,

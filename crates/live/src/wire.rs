@@ -72,19 +72,28 @@ pub fn parse(packet: &[u8]) -> Option<Segment> {
     })
 }
 
+/// What the option of a kind has behind its kind and length (RFC 9293 section 3.2), where it is there whole.
+fn option<'a>(packet: &'a [u8], s: &Segment, kind: u8) -> Option<&'a [u8]> {
+    let end = (s.tcp + usize::from(packet[s.tcp + 12] >> 4) * 4).min(packet.len());
+    let mut at = s.tcp + 20;
+    while at + 1 < end && packet[at] != 0 {
+        let len = if packet[at] == 1 { 1 } else { usize::from(packet[at + 1]).max(2) };
+        if packet[at] == kind && kind != 1 {
+            return packet.get(at + 2..at + len);
+        }
+        at += len;
+    }
+    None
+}
+
 /// The window scale option of a SYN (RFC 7323 section 2); 0 without one.
 pub fn window_scale(packet: &[u8], s: &Segment) -> u8 {
-    let end = s.tcp + usize::from(packet[s.tcp + 12] >> 4) * 4;
-    let mut at = s.tcp + 20;
-    while at + 1 < end.min(packet.len()) {
-        match packet[at] {
-            0 => break,
-            1 => at += 1,
-            3 if packet[at + 1] == 3 && at + 2 < packet.len() => return packet[at + 2].min(14),
-            _ => at += usize::from(packet[at + 1]).max(2),
-        }
-    }
-    0
+    option(packet, s, 3).and_then(|shift| shift.first()).map_or(0, |shift| (*shift).min(14))
+}
+
+/// It has the SACK option (RFC 2018 section 3): something has arrived out of order, or twice.
+pub fn has_sack(packet: &[u8], s: &Segment) -> bool {
+    option(packet, s, 5).is_some()
 }
 
 /// Changes the 16-bit word at an even offset and repairs the checksum at `checksum` (RFC 1624, eq. 3).

@@ -1,14 +1,17 @@
-//! How late hosts see what reaches them when all of them live on one machine, as those of a live run do: `receive_lag`, `timer_lag`,
-//! `receiver_turn`, `sender_turn`.
+//! How late hosts see what reaches them when all of them live on one machine, as those of a live run do: `receive_lag`, `data_handover`,
+//! `ack_handover`, `timer_lag`, `receiver_turn`, `sender_turn`, `receiver_pause`.
 //!
 //! One thread hands packets over. It sleeps until the next is due and wakes late; how late is drawn from quantiles, those that a live run
 //! measured of itself. What falls due meanwhile, at whatever host, is handed over with the packet that waited, in order, and draws
 //! nothing: a pause is one event, not one per packet. So the lags of all packets are shorter than those that are drawn, and hosts are late
 //! together. That thread also takes what they send: what leaves a host while it is late enters the network when it is there again, all at once.
+//! Handing a packet over takes it some time too, as a kernel handles a packet within the call that hands it over: `data_handover` for one with
+//! payload, `ack_handover` for one without. What falls due meanwhile waits for its end, so where two hosts' packets come close together all the time, the
+//! second follows the first by as much, and how late it was itself makes no difference.
 //! When it is late by a millisecond their timers may wait as well, those of pacing too. Besides that, and each for itself, timers go
 //! off as late as `timer_lag` has it. And what a host is handed it takes some time for: `receiver_turn` for data, `sender_turn` for the rest.
 //! A kernel goes on as it is for a while, answering within an interrupt or when its application reads, so a host's time may be kept for the
-//! packets that come next.
+//! packets that come next. Once in a while its application is not there at all, and what comes meanwhile is seen when it is: `receiver_pause`.
 
 use crate::setup::Setup;
 use penstock_core::params::quantity;
@@ -161,37 +164,49 @@ impl Turn {
 /// The machine that the hosts of a run share.
 pub struct Reception {
     lags: Option<Lags>,
+    /// What the thread takes to hand over a packet without payload, and one with it.
+    handovers: [Option<Lags>; 2],
     timers: Option<Timers>,
     /// What hosts take for a packet without payload, and for one with it.
     turns: [Option<Turn>; 2],
+    /// And the least that a packet with payload waits for the application.
+    pauses: Option<Lags>,
     /// By the number of a host's port: the deviate of either that it keeps.
     kept: Vec<[Option<f64>; 2]>,
     stream: Stream,
     timer_stream: Stream,
     turn_stream: Stream,
+    handover_stream: Stream,
+    pause_stream: Stream,
     /// Cards have endless queues: what leaves a host is taken by the thread.
     takes: bool,
-    /// It is behind until then.
+    /// It is late, or at work, until then.
     until: Time,
     /// It has stood still, timers included, until then.
     asleep: Time,
 }
 
 impl Reception {
-    /// A machine that is not behind: how late it sees packets, and its timers, and how long it takes for an ACK and for data.
+    /// A machine that is not behind: how late it sees packets, how long it takes to hand over an ACK and data, how late its timers are, and how long
+    /// its hosts take for an ACK and for data.
     pub fn new(
         lags: Option<Lags>,
+        handovers: [Option<Lags>; 2],
         timers: Option<Timers>,
         turns: [Option<Turn>; 2],
         stream: Stream,
     ) -> Reception {
         Reception {
             lags,
+            handovers,
             timers,
             turns,
+            pauses: None,
             kept: Vec::new(),
             timer_stream: stream.split(1),
             turn_stream: stream.split(2),
+            handover_stream: stream.split(3),
+            pause_stream: stream.split(4),
             stream,
             takes: true,
             until: Time::ZERO,
@@ -206,21 +221,26 @@ impl Reception {
         let turns = [setup.sender_turn.clone(), setup.receiver_turn.clone()];
         // Beyond every host's number: hosts have streams of their own for their jitter.
         let stream = Stream::new(setup.seed, setup.run, Entity::Reception, u64::MAX);
-        let machine = Reception::new(setup.receive_lag.clone(), setup.timer_lag.clone(), turns, stream);
+        let handovers = [setup.ack_handover.clone(), setup.data_handover.clone()];
+        let (lags, timers) = (setup.receive_lag.clone(), setup.timer_lag.clone());
+        let machine = Reception::new(lags, handovers, timers, turns, stream);
         // A card that pulls tells of what it has sent later than it was sent, which the present pause says nothing about; and no host of a live run has one.
-        Some(Reception { takes: !pull, ..machine })
+        Some(Reception { takes: !pull, pauses: setup.receiver_pause.clone(), ..machine })
     }
-    /// When a host sees what is due at `at`, which never decreases.
-    pub fn seen_at(&mut self, at: Time) -> Time {
-        let Some(lags) = &self.lags else { return at };
+    /// When a host sees a packet, with payload or without, that is due at `at`, which never decreases.
+    pub fn seen_at(&mut self, at: Time, data: bool) -> Time {
         if at >= self.until {
-            let lag = lags.at(self.stream.uniform());
+            let lag = self.lags.as_ref().map_or(Dur::ZERO, |lags| lags.at(self.stream.uniform()));
             self.until = at + lag;
             if lag >= STANDSTILL && self.stops() {
                 self.asleep = self.until;
             }
         }
-        self.until
+        let seen = self.until;
+        if let Some(times) = &self.handovers[usize::from(data)] {
+            self.until = seen + times.at(self.handover_stream.uniform());
+        }
+        seen
     }
     /// Is a pause the whole machine's?
     fn stops(&mut self) -> bool {
@@ -242,12 +262,14 @@ impl Reception {
     /// How long the host with that port takes for a packet with payload, or without.
     pub fn turn(&mut self, port: u32, data: bool) -> Dur {
         let kind = usize::from(data);
-        let Some(turn) = &self.turns[kind] else { return Dur::ZERO };
+        let pauses = self.pauses.as_ref().filter(|_| data);
+        let pause = pauses.map_or(Dur::ZERO, |pauses| pauses.at(self.pause_stream.uniform()));
+        let Some(turn) = &self.turns[kind] else { return pause };
         let port = port as usize;
         if port >= self.kept.len() {
             self.kept.resize(port + 1, [None; 2]);
         }
-        turn.next(&mut self.kept[port][kind], &mut self.turn_stream)
+        pause.max(turn.next(&mut self.kept[port][kind], &mut self.turn_stream))
     }
     /// When a host does what it would do at `at`.
     pub fn awake_at(&self, at: Time) -> Time {
@@ -268,6 +290,7 @@ mod tests {
     fn machine(text: &str) -> Reception {
         Reception::new(
             Some(lags(text)),
+            [None, None],
             Timers::parse("timer_lag", "1e-9:7us,1:7us").unwrap(),
             [Some(turn("1e-9:3us,1:3us")), Some(turn("0.25:10us,0.5:10us,0.75:50us,1:50us"))],
             Stream::new(1, 0, Entity::Reception, 0),
@@ -289,7 +312,7 @@ mod tests {
         let mut m = machine("0.5:2us,0.99:40us,1:4ms");
         let late = |i: u64| {
             let at = Time::ZERO + Dur::millis(1000) * i;
-            m.seen_at(at).since(at).as_secs()
+            m.seen_at(at, true).since(at).as_secs()
         };
         let lags: Vec<f64> = (1..=100_000).map(late).collect();
         let above = |lag: f64| lags.iter().filter(|l| **l > lag).count() as i64;
@@ -303,22 +326,38 @@ mod tests {
     fn what_falls_due_meanwhile_is_handed_over_with_it() {
         let mut m = machine("1e-9:100us,1:100us");
         let at = |us: u64| Time::ZERO + Dur::micros(us);
-        let seen: Vec<Time> = [0, 40, 99, 100, 150, 250].iter().map(|us| m.seen_at(at(*us))).collect();
+        let seen: Vec<Time> = [0, 40, 99, 100, 150, 250].iter().map(|us| m.seen_at(at(*us), true)).collect();
         assert_eq!(seen, [100, 100, 100, 200, 200, 350].map(at));
         // What a host sends meanwhile enters with it.
         assert_eq!([340, 350, 351].map(|us| m.taken_at(at(us))), [350, 350, 351].map(at));
         // Timers do not wait for that thread, but for a machine that stands still.
         assert_eq!(m.awake_at(at(340)), at(340));
         let mut stopped = machine("1e-9:1ms,1:1ms");
-        stopped.seen_at(at(100));
+        stopped.seen_at(at(100), true);
         assert_eq!([200, 1100, 1200].map(|us| stopped.awake_at(at(us))), [1100, 1100, 1200].map(at));
         assert_eq!(m.timer_at(at(400)), at(407));
     }
+    /// Never late, and at work for 10 us with data, 3 with an ACK: whatever is due while it is at work is seen at the end of that, one after the other, and
+    /// what hosts send meanwhile enters then. An ACK due up to 10 us after data is seen at the same time, whenever that was.
+    #[test]
+    fn what_falls_due_while_another_is_handed_over_waits_for_its_end() {
+        let handovers = [Some(lags("1e-9:3us,1:3us")), Some(lags("1e-9:10us,1:10us"))];
+        let mut m =
+            Reception::new(None, handovers, None, [None, None], Stream::new(1, 0, Entity::Reception, 0));
+        let at = |us: u64| Time::ZERO + Dur::micros(us);
+        let due = [(0, true), (4, false), (12, false), (20, false), (100, true), (109, false), (113, true)];
+        let seen: Vec<Time> = due.iter().map(|(us, data)| m.seen_at(at(*us), *data)).collect();
+        assert_eq!(seen, [0, 10, 13, 20, 100, 110, 113].map(at));
+        assert_eq!([120, 123, 130].map(|us| m.taken_at(at(us))), [123, 123, 130].map(at));
+        // Timers do not wait for that thread.
+        assert_eq!(m.awake_at(at(120)), at(120));
+    }
     #[test]
     fn a_machine_without_lags_is_never_late() {
-        let mut m = Reception::new(None, None, [None, None], Stream::new(1, 0, Entity::Reception, 0));
+        let mut m =
+            Reception::new(None, [None, None], None, [None, None], Stream::new(1, 0, Entity::Reception, 0));
         let at = Time::ZERO + Dur::micros(5);
-        assert_eq!((m.seen_at(at), m.awake_at(at), m.timer_at(at), m.taken_at(at)), (at, at, at, at));
+        assert_eq!((m.seen_at(at, true), m.awake_at(at), m.timer_at(at), m.taken_at(at)), (at, at, at, at));
         assert_eq!((m.turn(0, true), m.turn(0, false)), (Dur::ZERO, Dur::ZERO));
     }
     /// Of 10,000 pauses of 2 ms a quarter is the whole machine's: four standard deviations of that count are 173.
@@ -328,10 +367,10 @@ mod tests {
         let timers = |text: &str| Timers::parse("timer_lag", text).unwrap();
         let waited = |text: &str| {
             let pause = Some(lags("1e-9:2ms,1:2ms"));
-            let mut m = Reception::new(pause, timers(text), [None, None], stream.split(7));
+            let mut m = Reception::new(pause, [None, None], timers(text), [None, None], stream.split(7));
             let stopped = |i: &u64| {
                 let at = Time::ZERO + Dur::millis(5) * *i;
-                m.seen_at(at);
+                m.seen_at(at, true);
                 m.awake_at(at) > at
             };
             (1..=10_000).filter(stopped).count() as i64
@@ -361,6 +400,18 @@ mod tests {
         assert!((fast - 5000).abs() < 200, "{fast}");
         assert!((0..100).all(|_| m.turn(0, false) == Dur::micros(3)));
     }
+    /// An application that is away for 9 ms at one packet in a hundred: that one waits as long, others their turn, and an ACK none of it.
+    #[test]
+    fn a_pause_is_the_least_that_data_wait() {
+        let pauses = lags("0.99:0us,0.990000001:9ms,1:9ms");
+        let mut m = Reception { pauses: Some(pauses), ..machine("1e-9:1us,1:1us") };
+        let took: Vec<Dur> = (0..10_000).map(|_| m.turn(0, true)).collect();
+        let away = took.iter().filter(|t| **t == Dur::millis(9)).count() as i64;
+        // Four standard deviations of a count.
+        assert!((away - 100).abs() < 40, "{away}");
+        assert!(took.iter().all(|t| *t == Dur::millis(9) || *t <= Dur::micros(50)));
+        assert!((0..1000).all(|_| m.turn(0, false) == Dur::micros(3)));
+    }
     /// 10 or 50 us, half of the packets each, so the side of the median is the sign of the deviate. Two with the correlation a have signs with the correlation
     /// 2/pi asin a (Sheppard 1899); k packets later the kept part is the same with p^k, and the halves are what they were.
     #[test]
@@ -368,7 +419,7 @@ mod tests {
         let (a, packets) = (0.81, 50.0);
         let text = format!("0.1:10us,0.4999:10us,0.5:50us,1:50us;{a}:{packets}");
         let stream = Stream::new(3, 0, Entity::Reception, 0);
-        let mut m = Reception::new(None, None, [None, Some(turn(&text))], stream);
+        let mut m = Reception::new(None, [None, None], None, [None, Some(turn(&text))], stream);
         let mut took = [Vec::new(), Vec::new()];
         for _ in 0..400_000 {
             for (host, took) in took.iter_mut().enumerate() {

@@ -78,10 +78,16 @@ pub struct Setup {
     pub receive_jitter: Dur,
     /// And so much later as the machine is late that all hosts share.
     pub receive_lag: Option<Lags>,
+    /// That machine takes so long to hand over a packet with payload, and nothing else is seen meanwhile.
+    pub data_handover: Option<Lags>,
+    /// And so long for one without.
+    pub ack_handover: Option<Lags>,
     /// Timers of hosts go off so much later.
     pub timer_lag: Option<Timers>,
     /// A host takes so long for a packet with payload that has arrived.
     pub receiver_turn: Option<Turn>,
+    /// And so long at least, when its application is away.
+    pub receiver_pause: Option<Lags>,
     /// And so long for one without, such as an ACK.
     pub sender_turn: Option<Turn>,
     /// A host takes so long for every packet that has arrived, one at a time, before its transport sees it.
@@ -147,7 +153,9 @@ impl Setup {
     }
     /// Hosts see what reaches them, or do what they do, later by a distribution.
     pub fn noise_of_one_machine(&self) -> bool {
-        self.receive_lag.is_some()
+        [&self.receive_lag, &self.data_handover, &self.ack_handover, &self.receiver_pause]
+            .iter()
+            .any(|lags| lags.is_some())
             || self.timer_lag.is_some()
             || [&self.receiver_turn, &self.sender_turn].iter().any(|t| t.is_some())
     }

@@ -7,6 +7,7 @@ use super::{
 use crate::nic::Net;
 use crate::stack::{Counters, Exchange, Exchanged, Io, News, Opening, Part, Stack};
 use alloc::boxed::Box;
+use penstock_core::packet::Packet;
 use penstock_core::quantity::{ACKED, CWND, RTT, SRTT};
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{Phase, Receiver, Sender};
@@ -154,6 +155,13 @@ impl Stack for TcpStack {
         }
     }
     #[inline(always)]
+    /// Linux (`tcp_data_queue_ofo`, `__tcp_ack_snd_check`): what comes out of order does not wake the application, and is acknowledged in the interrupt.
+    fn answers_at_once(&self, packet: &Packet) -> bool {
+        match self.ends.get(packet.conn() as usize) {
+            Some(End::Receiver(end)) => packet.is_forward() && packet.seq > end.receiver.delivered(),
+            _ => false,
+        }
+    }
     fn fetch(&self, conn: u32, part: Part) {
         let Some(place) = self.ends.get(conn as usize) else { return };
         match (part, place) {

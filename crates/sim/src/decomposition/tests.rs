@@ -110,7 +110,17 @@ fn what_cannot_be_taken_apart_is_refused_by_rule() {
         (&[("arrivals", "load:10%"), ("buffer", "shared:alpha=1,size=1MB")], "links", "buffer of its own"),
         (&[("arrivals", "load:10%"), ("processing_delay", "1us")], "links", "processing_delay=0s"),
         (&[("arrivals", "load:10%"), ("receive_lag", "0.5:1us,1:9us")], "links", "not late together"),
-        (&[("arrivals", "load:10%"), ("sender_turn", "1e-9:1us,1:1us")], "links", "sender_turn none"),
+        (
+            &[("arrivals", "load:10%"), ("sender_turn", "1e-9:1us,1:1us")],
+            "links",
+            "sender_turn and receiver_pause none",
+        ),
+        (
+            &[("arrivals", "load:10%"), ("data_handover", "1e-9:1us,1:1us")],
+            "links",
+            "receive_lag, data_handover",
+        ),
+        (&[("arrivals", "load:10%"), ("receiver_pause", "1e-9:1us,1:1us")], "links", "receiver_pause none"),
         (&[("arrivals", "load:10%"), ("fail", "leaf0<->spine0@5ms")], "links", "neither fail nor change"),
         (&[("arrivals", "load:10%")], "nodes", "approximate = \"nodes\": must be links or links:flows=N"),
         (&[("arrivals", "load:10%")], "links:flows=-1", "approximate:flows"),

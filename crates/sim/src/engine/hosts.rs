@@ -68,6 +68,9 @@ impl Stack for HostStack {
         each!(self, s => s.receive_late(io, cell, waited));
     }
     #[inline(always)]
+    fn answers_at_once(&self, packet: &Packet) -> bool {
+        each!(self, s => s.answers_at_once(packet))
+    }
     fn fetch(&self, conn: u32, part: Part) {
         each!(self, s => s.fetch(conn, part));
     }
@@ -187,8 +190,8 @@ impl Net for Wire {
     fn tell(&mut self, at: Time, news: News) {
         self.told.push((at, news));
     }
-    fn seen_at(&mut self, at: Time) -> Time {
-        self.reception.as_mut().map_or(at, |machine| machine.seen_at(at))
+    fn seen_at(&mut self, at: Time, data: bool) -> Time {
+        self.reception.as_mut().map_or(at, |machine| machine.seen_at(at, data))
     }
     fn turn(&mut self, port: u32, data: bool) -> Dur {
         self.reception.as_mut().map_or(Dur::ZERO, |machine| machine.turn(port, data))

@@ -58,10 +58,16 @@ pub struct Common {
     pub receive_jitter: Dur,
     /// And so much later as the machine is late that all hosts share.
     pub receive_lag: Option<Lags>,
+    /// That machine takes so long to hand over a packet with payload.
+    pub data_handover: Option<Lags>,
+    /// And so long for one without.
+    pub ack_handover: Option<Lags>,
     /// Timers of hosts go off so much later.
     pub timer_lag: Option<Timers>,
     /// A host takes so long for a packet with payload that has arrived.
     pub receiver_turn: Option<Turn>,
+    /// And so long at least, when its application is away.
+    pub receiver_pause: Option<Lags>,
     /// And so long for one without.
     pub sender_turn: Option<Turn>,
     /// A host takes so long for every packet that has arrived.
@@ -128,8 +134,11 @@ impl Common {
             receive_delay: p.dur("receive_delay"),
             receive_jitter: p.dur("receive_jitter"),
             receive_lag: Lags::parse("receive_lag", p.text("receive_lag"))?,
+            data_handover: Lags::parse("data_handover", p.text("data_handover"))?,
+            ack_handover: Lags::parse("ack_handover", p.text("ack_handover"))?,
             timer_lag: Timers::parse("timer_lag", p.text("timer_lag"))?,
             receiver_turn: Turn::parse("receiver_turn", p.text("receiver_turn"))?,
+            receiver_pause: Lags::parse("receiver_pause", p.text("receiver_pause"))?,
             sender_turn: Turn::parse("sender_turn", p.text("sender_turn"))?,
             processing_delay: p.dur("processing_delay"),
             ties: if p.text("ties") == "reversed" { Ties::Reversed } else { Ties::Forward },
@@ -277,8 +286,11 @@ impl Common {
             receive_delay: self.receive_delay,
             receive_jitter: self.receive_jitter,
             receive_lag: self.receive_lag.clone(),
+            data_handover: self.data_handover.clone(),
+            ack_handover: self.ack_handover.clone(),
             timer_lag: self.timer_lag.clone(),
             receiver_turn: self.receiver_turn.clone(),
+            receiver_pause: self.receiver_pause.clone(),
             sender_turn: self.sender_turn.clone(),
             processing: self.processing_delay,
             host_queue: self.host_queue,

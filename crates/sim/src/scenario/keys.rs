@@ -355,6 +355,21 @@ pub const COMMON: &[ParamSpec] = &[
         "none: the papers' hosts",
     ),
     ParamSpec::new(
+        "data_handover",
+        Kind::Text,
+        "none",
+        "time that the one machine takes to hand a packet with payload to its host, by quantiles as receive_lag: nothing else is seen meanwhile at \
+         any host, and what hosts send enters the network after it",
+        "none: the papers' hosts",
+    ),
+    ParamSpec::new(
+        "ack_handover",
+        Kind::Text,
+        "none",
+        "the same for a packet without payload, such as an ACK",
+        "none: the papers' hosts",
+    ),
+    ParamSpec::new(
         "timer_lag",
         Kind::Text,
         "none",
@@ -376,6 +391,14 @@ pub const COMMON: &[ParamSpec] = &[
         Kind::Text,
         "none",
         "the same for a packet without payload: what a sender takes from an ACK to the data that it releases",
+        "none: the papers' hosts",
+    ),
+    ParamSpec::new(
+        "receiver_pause",
+        Kind::Text,
+        "none",
+        "time for which the application of a host that receives is away, by quantiles as receive_lag, drawn for each packet with payload: that one is \
+         seen so much later at least, and what comes meanwhile with it",
         "none: the papers' hosts",
     ),
     ParamSpec::new(

@@ -22,7 +22,7 @@ from penstock.experiments.incast.setup import (
     curves,
     draw,
 )
-from penstock.experiments.incast.thread_rows import THREAD
+from penstock.experiments.incast.thread import THREAD
 from penstock.ledger import Claim, Estimate, Measurement, Row, at_least, at_most
 
 if TYPE_CHECKING:

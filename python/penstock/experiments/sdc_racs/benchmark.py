@@ -43,6 +43,8 @@ BINS = ("1-10 KB", "10-30 KB", "30-100 KB", "0.1-0.3 MB", "0.3-1 MB", "> 1 MB")
 _LEAST = 5
 # A ratio that too few runs had flows enough for.
 _UNKNOWN = Estimate(1.0, 0.0, math.inf)
+# RACS with a weight that decays within 1 MB, and links of "300 us" read as there and back of each.
+SLOWER, LONGER = "slower", "150us"
 # "Within 10 ms", and where the distribution is drawn.
 TEN_MS = 10e-3
 TIMES = tuple(float(t) for t in np.geomspace(0.5e-3, 1.0, 60))
@@ -129,11 +131,15 @@ def _length(lab: Lab) -> dict[str, Any]:
 
 
 def measure(lab: Lab) -> Measurement:
-    """Every rate with every scheme; sizes at the highest rate, and what a slower RACS does to them."""
+    """Every rate with every scheme; sizes at the highest rate, and what a slower RACS does to them; RACS on
+    longer links.
+    """
     runs, length = lab.replications(8, 3), _length(lab)
     sets = _benchmark(lab, (*CHAPTER_3, RACS, RCP, "DCTCP", "D3"), RATES, runs, length)
-    slower = Contender("slower", racs(a=1e-6))
-    shifted = _benchmark(lab, [slower], RATES[-1:], runs, length)["slower"][0]
+    slower = Contender(SLOWER, racs(a=1e-6))
+    decays = _benchmark(lab, [slower], RATES, runs, length)
+    longer = _benchmark(lab, [RACS, slower], RATES, runs, {**length, "link_delay": LONGER})
+    shifted = decays[SLOWER][-1]
     rcp = sets[RCP][-1]
     return {
         **_numbers(sets, RATES),
@@ -141,6 +147,8 @@ def measure(lab: Lab) -> Measurement:
             label: [_mean(sets[label][-1], f"bin:{i}") for i in range(len(BINS))] for label in (RACS, RCP)
         },
         "shifted": [_mean(shifted, f"bin:{i}") / _mean(rcp, f"bin:{i}") for i in range(len(BINS))],
+        "slower decay": measured(decays, "fct_mean_s", 1e3)[SLOWER],
+        "longer links": measured(longer, "fct_mean_s", 1e3),
         "distribution": {
             label: [100 * sets[label][-1].mean(f"within:{j}") for j in range(len(TIMES))]
             for label in (RACS, RCP)
