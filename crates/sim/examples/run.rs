@@ -95,6 +95,7 @@ fn main() {
     if let Some(note) = cores.note {
         println!("note: {note}");
     }
+    println!("{:24} {}", "series_rows", outcome.engine.recorder.series.len());
     println!("{:24} {seconds:.3}", "wall_s");
     println!("{:24} {:.1}", "ns_per_hop", seconds * 1e9 / outcome.engine.packet_hops() as f64);
 }

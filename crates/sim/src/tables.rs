@@ -4,7 +4,9 @@
 pub(crate) mod deliveries;
 
 use crate::engine::Engine;
-use crate::metrics::{Entity, Event, FlowRecord, Row as Kept, Rows, SeriesRow as Row, TransferRecord};
+use crate::metrics::{
+    Entity, Event, FlowRecord, Row as Kept, Rows, Series, SeriesRow as Row, TransferRecord,
+};
 use crate::results::Measured;
 use penstock_core::{DropCause, Quantity, Unit};
 use penstock_fabric::PortStats;
@@ -92,7 +94,7 @@ pub fn table(e: &Measured<'_>, name: &str) -> Table {
         "transfers" => TRANSFERS.filled(e, &r.transfers),
         "ports" => PORTS.of(e, &port_rows(e)),
         "events" => EVENTS.filled(e, &r.events),
-        "series" => SERIES.filled(e, r.series.rows()),
+        "series" => SERIES.filled(e, &r.series),
         "deliveries" => deliveries::DELIVERIES.of(e, &deliveries::flow_rows(e)),
         "distances" => deliveries::DISTANCES.of(e, &deliveries::distance_rows(e)),
         "paths" => deliveries::PATHS.of(e, &deliveries::path_rows(e)),
@@ -142,7 +144,7 @@ pub fn read(e: &Measured<'_>, name: &str, mut read: impl FnMut(Table) -> bool) {
         "flows" => FLOWS.groups(e, &r.flows, &mut read),
         "transfers" => TRANSFERS.groups(e, &r.transfers, &mut read),
         "events" => EVENTS.groups(e, &r.events, &mut read),
-        "series" => SERIES.groups(e, r.series.rows(), &mut read),
+        "series" => SERIES.groups(e, &r.series, &mut read),
         other => {
             read(table(e, other));
         }
@@ -156,7 +158,7 @@ pub fn on_disk(e: &Measured<'_>, name: &str) -> bool {
         "flows" => r.flows.on_disk(),
         "transfers" => r.transfers.on_disk(),
         "events" => r.events.on_disk(),
-        "series" => r.series.rows().on_disk(),
+        "series" => r.series.on_disk(),
         _ => false,
     }
 }
@@ -225,18 +227,51 @@ impl<R> Layout<R> {
     }
 }
 
-impl<R: Kept> Layout<R> {
-    fn filled(&self, e: &Measured<'_>, rows: &Rows<R>) -> Table {
+/// Recorded rows, however they are kept.
+trait Recorded<R> {
+    fn len(&self) -> usize;
+    /// Reads all in order, some at a time.
+    fn each(&self, read: impl FnMut(&[R]));
+    /// The same, and gives back what they take meanwhile.
+    fn drain(self, read: impl FnMut(&[R]));
+}
+
+impl<R: Kept> Recorded<R> for Rows<R> {
+    fn len(&self) -> usize {
+        self.len()
+    }
+    fn each(&self, read: impl FnMut(&[R])) {
+        self.each(read);
+    }
+    fn drain(self, mut read: impl FnMut(&[R])) {
+        self.pieces().for_each(|piece| read(&piece));
+    }
+}
+
+impl Recorded<Row> for Series {
+    fn len(&self) -> usize {
+        self.len()
+    }
+    fn each(&self, read: impl FnMut(&[Row])) {
+        self.each(read);
+    }
+    fn drain(mut self, mut read: impl FnMut(&[Row])) {
+        Series::drain(&mut self, |rows| read(rows));
+    }
+}
+
+impl<R> Layout<R> {
+    fn filled(&self, e: &Measured<'_>, rows: &impl Recorded<R>) -> Table {
         let mut table = self.empty(e, rows.len());
         rows.each(|some| self.add(&mut table, some));
         table
     }
-    fn drained(&self, e: &Measured<'_>, rows: Rows<R>) -> Table {
+    fn drained(&self, e: &Measured<'_>, rows: impl Recorded<R>) -> Table {
         let mut table = self.empty(e, rows.len());
-        rows.pieces().for_each(|piece| self.add(&mut table, &piece));
+        rows.drain(|some| self.add(&mut table, some));
         table
     }
-    fn groups(&self, e: &Measured<'_>, rows: &Rows<R>, read: &mut dyn FnMut(Table) -> bool) {
+    fn groups(&self, e: &Measured<'_>, rows: &impl Recorded<R>, read: &mut dyn FnMut(Table) -> bool) {
         let (mut group, mut there, mut left) = (self.empty(e, rows.len().min(GROUP)), 0, rows.len());
         let mut wanted = true;
         rows.each(|mut some| {

@@ -231,7 +231,7 @@ impl Engine {
         (flow.opened, flow.ideal, flow.idle_rtt) = (self.now, ideal, idle_rtt);
         flow.has_place = self.recorder.take_place();
         self.flows.push(Some(flow));
-        self.open.insert(number);
+        self.open.push(number);
         self.trace_opened(number);
         if self.hosts.own {
             self.wire.own.push((o.dst, o.forth, o.back));
@@ -265,7 +265,7 @@ impl Engine {
     /// A flow is over: keep its record, free the rest.
     pub(super) fn retire(&mut self, number: u32) -> Result<(), ParamError> {
         let Some(flow) = self.flows[number as usize].take() else { return Ok(()) };
-        self.open.remove(&number);
+        self.open.is_over(&self.flows);
         if flow.has_place {
             self.recorder.give_back();
         }

@@ -9,7 +9,7 @@ pub(crate) mod part;
 pub mod tracing;
 
 use crate::events::{Ties, Wake};
-use crate::flow::Flow;
+use crate::flow::{self, Flow};
 use crate::ideal::Lengths;
 use crate::metrics::Recorder;
 use crate::network::{pause_of, Conservation, Network};
@@ -61,8 +61,7 @@ pub struct Engine {
     /// The host whose news are acted on: it sends when that is done. [`NOBODY`] when no host's are.
     busy: u32,
     flows: Vec<Option<Box<Flow>>>,
-    /// Numbers of the open ones: nothing walks flows that are over.
-    open: BTreeSet<u32>,
+    open: flow::Open,
     workloads: Vec<Box<dyn Workload>>,
     /// Workloads in the charge of each host controller.
     groups: Vec<Vec<u32>>,
@@ -137,7 +136,7 @@ impl Engine {
             hosts,
             busy: NOBODY,
             flows: Vec::new(),
-            open: BTreeSet::new(),
+            open: flow::Open::default(),
             workload_at: vec![Time::NEVER; setup.workloads.len()],
             agenda: BTreeSet::new(),
             due: Vec::new(),
@@ -495,8 +494,8 @@ impl Engine {
         self.measuring = true;
         self.wire.net.reset_stats(at);
         self.take_lost();
-        for number in &self.open {
-            let flow = self.flows[*number as usize].as_deref_mut().expect("it is open");
+        for number in self.open.numbers() {
+            let Some(flow) = self.flows[*number as usize].as_deref_mut() else { continue };
             flow.set_baseline(self.hosts.counters(flow));
         }
         self.start_deliveries();
@@ -515,10 +514,10 @@ impl Engine {
             self.sample_part();
             return Ok(());
         }
-        let (flows, hosts) = (&self.flows, &self.hosts);
-        let open = self.open.iter().map(|n| flows[*n as usize].as_deref().expect("it is open"));
-        let open = open.map(|flow| Seen { flow, hosts });
+        let hosts = &self.hosts;
+        let open = self.open.of(&self.flows).map(|flow| Seen { flow, hosts });
         self.recorder.sample(self.now, self.wire.net.ports(), open);
+        self.hosts.sampled();
         Ok(())
     }
 
@@ -527,8 +526,8 @@ impl Engine {
         self.advance()?;
         self.wire.net.settle(now);
         self.take_lost();
-        for number in std::mem::take(&mut self.open) {
-            if let Some(flow) = self.flows[number as usize].take() {
+        for number in std::mem::take(&mut self.open).numbers() {
+            if let Some(flow) = self.flows[*number as usize].take() {
                 self.keep(&flow, true);
             }
         }

@@ -266,8 +266,7 @@ impl Engine {
     pub(super) fn sample_part(&mut self) {
         let (flows, hosts) = (&self.flows, &self.hosts);
         let Some(part) = self.part.as_deref_mut() else { return };
-        let open = self.open.iter().map(|n| flows[*n as usize].as_deref().expect("it is open"));
-        let open = open.map(|flow| Seen { flow, hosts });
+        let open = self.open.of(flows).map(|flow| Seen { flow, hosts });
         let links = &self.setup.topology.links;
         let own = |port: u32| part.division.home[links[port as usize].from as usize] == part.me;
         let batch = self.recorder.observe(self.now, self.wire.net.ports(), own, open);
@@ -338,7 +337,7 @@ impl Engine {
         let part = self.own_part();
         part.parted |= part.heard.iter().any(|heard| heard.flow == number && heard.stamp > stamp);
         let Some(flow) = self.flows[number as usize].take() else { return };
-        self.open.remove(&number);
+        self.open.is_over(&self.flows);
         if flow.has_place {
             self.recorder.give_back();
         }
@@ -374,7 +373,7 @@ impl Engine {
         self.own_part().begin(end, step::END, 0);
         self.wire.net.settle(end);
         self.take_lost();
-        for number in std::mem::take(&mut self.open) {
+        for number in std::mem::take(&mut self.open).numbers().iter().copied() {
             let Some(flow) = self.flows[number as usize].take() else { continue };
             self.own_part().begin(end, step::END, 1 + u64::from(number));
             if self.is_here(flow.ends.src) {
