@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
 # Build the engine of .venv with a profile of what runs do: an instrumented build, the jobs below, the build that uses what they counted. About four times as
 # long as `make setup`; any change on the Rust side makes the next `make` build without it again. Needs rustup's component llvm-tools (the version of
-# llvm-profdata must be that of rustc's LLVM).
+# llvm-profdata must be that of rustc's LLVM). `pgo.sh possible` only answers whether that is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 profdata=$(find "$(rustc --print sysroot)" -name llvm-profdata -type f -print -quit)
+if [ "${1:-}" = possible ]; then
+    [ -n "$profdata" ]
+    exit
+fi
 if [ -z "$profdata" ]; then
     echo "missing: llvm-profdata of this Rust toolchain" >&2
     echo "         rustup component add llvm-tools" >&2
@@ -16,7 +20,10 @@ features=$(sed 's/ \?fast$//' "$built")
 data=$PWD/target/pgo-profile
 rm -rf "$data"
 
-build() { .venv/bin/maturin develop --release --quiet --locked $features "$@" >&2; }
+# A profile knows functions by names in which cargo puts whether a target was given: always, so that the wheel of dist.sh has the same ones. Build
+# scripts get no flags then.
+host=$(rustc -vV | sed -n 's/^host: //p')
+build() { .venv/bin/maturin develop --release --quiet --locked --target "$host" $features "$@" >&2; }
 export PIP_CONSTRAINT="$PWD/constraints.txt" PIP_QUIET=1
 # What is interrupted on the way is no engine to keep: without this mark the next `make` builds it anew.
 rm -f "$built"

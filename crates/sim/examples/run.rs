@@ -1,6 +1,7 @@
 //! Runs a scenario without Python: `cargo run --release --example run -- incast servers=32 duration=5s`; a name that
 //! ends in `.toml` is a scenario file.
-//! For profiling the engine alone. `threads=N` runs it on N cores, with `ALWAYS` in the environment however little there is to do. With `FINGERPRINT` in the environment it prints that of the result, with `EVENTS` the events.
+//! For profiling the engine alone. `threads=N` runs it on N cores, with `ALWAYS` in the environment however little there is to do. With `FINGERPRINT` in the environment it prints that of the result, with `EVENTS` the events,
+//! with `TABLES` what it takes to make the columns of all tables.
 
 // The wall clock is what profiling is about.
 #![allow(clippy::disallowed_methods)]
@@ -8,6 +9,7 @@
 use penstock_sim::cores::Threads;
 use penstock_sim::engine::Progress;
 use penstock_sim::scenario::Resolved;
+use penstock_sim::tables::NAMES;
 use std::time::Instant;
 
 fn main() {
@@ -47,7 +49,7 @@ fn main() {
         println!("note: {note}");
     }
     let start = Instant::now();
-    let (outcome, cores) =
+    let (mut outcome, cores) =
         resolved.run_on(0, &threads, &Progress::default()).expect("the scenario was checked");
     let seconds = start.elapsed().as_secs_f64();
     for (key, value) in &outcome.summary {
@@ -94,6 +96,13 @@ fn main() {
     }
     if let Some(note) = cores.note {
         println!("note: {note}");
+    }
+    println!("{:24} {}", "series_rows", outcome.engine.recorder.series.len());
+    if std::env::var_os("TABLES").is_some() {
+        let start = Instant::now();
+        let rows: usize =
+            NAMES.iter().map(|name| penstock_sim::tables::take(&mut outcome.engine, name).rows()).sum();
+        println!("{:24} {:.3} of {rows} rows", "tables_s", start.elapsed().as_secs_f64());
     }
     println!("{:24} {seconds:.3}", "wall_s");
     println!("{:24} {:.1}", "ns_per_hop", seconds * 1e9 / outcome.engine.packet_hops() as f64);

@@ -144,6 +144,40 @@ impl Flow {
     }
 }
 
+/// The numbers of the open flows, in order: nothing walks all that are over. One that is over is left where it stands until half of them are.
+#[derive(Default)]
+pub(crate) struct Open {
+    numbers: Vec<u32>,
+    over: usize,
+}
+
+impl Open {
+    /// Less than so many are not worth a walk.
+    const FEW: usize = 32;
+
+    /// The flow with the next number opens.
+    pub(crate) fn push(&mut self, number: u32) {
+        debug_assert!(self.numbers.last().is_none_or(|last| *last < number));
+        self.numbers.push(number);
+    }
+    /// One of them is over, which is not among the flows any more.
+    pub(crate) fn is_over(&mut self, flows: &[Option<Box<Flow>>]) {
+        self.over += 1;
+        if self.over > Open::FEW && self.over > self.numbers.len() / 2 {
+            self.numbers.retain(|number| flows[*number as usize].is_some());
+            self.over = 0;
+        }
+    }
+    /// All that are open.
+    pub(crate) fn of<'a>(&'a self, flows: &'a [Option<Box<Flow>>]) -> impl Iterator<Item = &'a Flow> + Clone {
+        self.numbers.iter().filter_map(|number| flows[*number as usize].as_deref())
+    }
+    /// Their numbers, and of some that are over.
+    pub(crate) fn numbers(&self) -> &[u32] {
+        &self.numbers
+    }
+}
+
 /// Writes not yet acknowledged, oldest first. Where there is none, nothing is kept.
 #[derive(Default)]
 pub(crate) struct Writes(Option<Box<Waiting>>);
@@ -229,6 +263,25 @@ mod tests {
         assert_eq!((writes.first().map(|w| w.end), writes.len()), (Some(20), 2));
         assert!(writes.acked(30).is_some() && writes.acked(30).is_some() && writes.acked(30).is_none());
         assert!(writes.len() == 0 && writes.0.is_none(), "what no write needs is given back");
+    }
+    #[test]
+    fn open_flows_are_walked_in_order_and_those_that_are_over_are_forgotten() {
+        let opening = |number| Opening { flow: penstock_core::FlowId(number), ..Opening::default() };
+        let (mut open, mut flows, mut longest) = (Open::default(), Vec::new(), 0);
+        for number in 0..1000u32 {
+            flows.push(Some(Box::new(Flow::new(&opening(number)))));
+            open.push(number);
+            // Two of three are over some time later.
+            if number >= 20 && number % 3 > 0 {
+                flows[number as usize - 20] = None;
+                open.is_over(&flows);
+            }
+            let walked: Vec<u32> = open.of(&flows).map(|flow| flow.number).collect();
+            let there = flows.iter().flatten().map(|flow| flow.number).collect::<Vec<_>>();
+            assert_eq!(walked, there);
+            longest = longest.max(open.numbers().len().saturating_sub(2 * there.len()));
+        }
+        assert!(longest <= Open::FEW, "{longest}");
     }
     /// In releases; tests have an account of every byte beside it.
     #[test]

@@ -4,7 +4,9 @@
 pub(crate) mod deliveries;
 
 use crate::engine::Engine;
-use crate::metrics::{Entity, Event, FlowRecord, Row as Kept, Rows, SeriesRow as Row, TransferRecord};
+use crate::metrics::{
+    Entity, Event, FlowRecord, Row as Kept, Rows, Series, SeriesRow as Row, TransferRecord,
+};
 use crate::results::Measured;
 use penstock_core::{DropCause, Quantity, Unit};
 use penstock_fabric::PortStats;
@@ -92,7 +94,7 @@ pub fn table(e: &Measured<'_>, name: &str) -> Table {
         "transfers" => TRANSFERS.filled(e, &r.transfers),
         "ports" => PORTS.of(e, &port_rows(e)),
         "events" => EVENTS.filled(e, &r.events),
-        "series" => SERIES.filled(e, r.series.rows()),
+        "series" => SERIES.filled(e, &r.series),
         "deliveries" => deliveries::DELIVERIES.of(e, &deliveries::flow_rows(e)),
         "distances" => deliveries::DISTANCES.of(e, &deliveries::distance_rows(e)),
         "paths" => deliveries::PATHS.of(e, &deliveries::path_rows(e)),
@@ -142,7 +144,7 @@ pub fn read(e: &Measured<'_>, name: &str, mut read: impl FnMut(Table) -> bool) {
         "flows" => FLOWS.groups(e, &r.flows, &mut read),
         "transfers" => TRANSFERS.groups(e, &r.transfers, &mut read),
         "events" => EVENTS.groups(e, &r.events, &mut read),
-        "series" => SERIES.groups(e, r.series.rows(), &mut read),
+        "series" => SERIES.groups(e, &r.series, &mut read),
         other => {
             read(table(e, other));
         }
@@ -156,7 +158,7 @@ pub fn on_disk(e: &Measured<'_>, name: &str) -> bool {
         "flows" => r.flows.on_disk(),
         "transfers" => r.transfers.on_disk(),
         "events" => r.events.on_disk(),
-        "series" => r.series.rows().on_disk(),
+        "series" => r.series.on_disk(),
         _ => false,
     }
 }
@@ -183,18 +185,29 @@ struct Column<R> {
     values: Get<R>,
 }
 
-/// The type of a column, and how a row gives its value.
+/// The values that rows give to a column are added to it.
+type Fill<R, T> = fn(&[R], &mut Vec<T>);
+
+/// The type of a column, and how rows give their values: many at a time, as a table may have millions of them.
 enum Get<R> {
-    Bool(fn(&R) -> bool),
-    U32(fn(&R) -> u32),
-    U64(fn(&R) -> u64),
-    I64(fn(&R) -> i64),
-    F64(fn(&R) -> f64),
+    Bool(Fill<R, bool>),
+    U32(Fill<R, u32>),
+    U64(Fill<R, u64>),
+    I64(Fill<R, i64>),
+    F64(Fill<R, f64>),
     /// Texts that are numbered already, and the list of them.
-    Coded(fn(&Measured<'_>) -> Vec<String>, fn(&R) -> u32),
+    Coded(fn(&Measured<'_>) -> Vec<String>, Fill<R, u32>),
     /// Texts that are not numbered yet.
     Word(fn(&R) -> &'static str),
 }
+
+/// What fills a column with a value of each row.
+macro_rules! each {
+    ($value:expr) => {
+        |rows, column| column.extend(rows.iter().map($value))
+    };
+}
+pub(crate) use each;
 
 /// A table with rows `R`.
 struct Layout<R: 'static> {
@@ -225,18 +238,51 @@ impl<R> Layout<R> {
     }
 }
 
-impl<R: Kept> Layout<R> {
-    fn filled(&self, e: &Measured<'_>, rows: &Rows<R>) -> Table {
+/// Recorded rows, however they are kept.
+trait Recorded<R> {
+    fn len(&self) -> usize;
+    /// Reads all in order, some at a time.
+    fn each(&self, read: impl FnMut(&[R]));
+    /// The same, and gives back what they take meanwhile.
+    fn drain(self, read: impl FnMut(&[R]));
+}
+
+impl<R: Kept> Recorded<R> for Rows<R> {
+    fn len(&self) -> usize {
+        self.len()
+    }
+    fn each(&self, read: impl FnMut(&[R])) {
+        self.each(read);
+    }
+    fn drain(self, mut read: impl FnMut(&[R])) {
+        self.pieces().for_each(|piece| read(&piece));
+    }
+}
+
+impl Recorded<Row> for Series {
+    fn len(&self) -> usize {
+        self.len()
+    }
+    fn each(&self, read: impl FnMut(&[Row])) {
+        self.each(read);
+    }
+    fn drain(mut self, mut read: impl FnMut(&[Row])) {
+        Series::drain(&mut self, |rows| read(rows));
+    }
+}
+
+impl<R> Layout<R> {
+    fn filled(&self, e: &Measured<'_>, rows: &impl Recorded<R>) -> Table {
         let mut table = self.empty(e, rows.len());
         rows.each(|some| self.add(&mut table, some));
         table
     }
-    fn drained(&self, e: &Measured<'_>, rows: Rows<R>) -> Table {
+    fn drained(&self, e: &Measured<'_>, rows: impl Recorded<R>) -> Table {
         let mut table = self.empty(e, rows.len());
-        rows.pieces().for_each(|piece| self.add(&mut table, &piece));
+        rows.drain(|some| self.add(&mut table, some));
         table
     }
-    fn groups(&self, e: &Measured<'_>, rows: &Rows<R>, read: &mut dyn FnMut(Table) -> bool) {
+    fn groups(&self, e: &Measured<'_>, rows: &impl Recorded<R>, read: &mut dyn FnMut(Table) -> bool) {
         let (mut group, mut there, mut left) = (self.empty(e, rows.len().min(GROUP)), 0, rows.len());
         let mut wanted = true;
         rows.each(|mut some| {
@@ -277,12 +323,12 @@ impl<R> Get<R> {
     }
     fn add(&self, values: &mut Values, rows: &[R]) {
         match (self, values) {
-            (Get::Bool(f), Values::Bool(v)) => v.extend(rows.iter().map(f)),
-            (Get::U32(f), Values::U32(v)) => v.extend(rows.iter().map(f)),
-            (Get::U64(f), Values::U64(v)) => v.extend(rows.iter().map(f)),
-            (Get::I64(f), Values::I64(v)) => v.extend(rows.iter().map(f)),
-            (Get::F64(f), Values::F64(v)) => v.extend(rows.iter().map(f)),
-            (Get::Coded(_, code), Values::Text(v, _)) => v.extend(rows.iter().map(code)),
+            (Get::Bool(fill), Values::Bool(column)) => fill(rows, column),
+            (Get::U32(fill), Values::U32(column)) => fill(rows, column),
+            (Get::U64(fill), Values::U64(column)) => fill(rows, column),
+            (Get::I64(fill), Values::I64(column)) => fill(rows, column),
+            (Get::F64(fill), Values::F64(column)) => fill(rows, column),
+            (Get::Coded(_, fill), Values::Text(column, _)) => fill(rows, column),
             (Get::Word(word), Values::Text(v, names)) => v.extend(rows.iter().map(|row| {
                 let word = word(row);
                 let known = names.iter().position(|name| name == word).unwrap_or_else(|| {
@@ -335,64 +381,69 @@ static FLOWS: Layout<FlowRecord> = Layout {
     name: "flows",
     text: "a row per connection; counts cover the measured time",
     columns: &[
-        col("flow", One, U32(|f| f.flow), "number of the connection, in the order of opening"),
-        col("src", One, Coded(nodes, |f| f.src), "sending host"),
-        col("dst", One, Coded(nodes, |f| f.dst), "receiving host"),
+        col("flow", One, U32(each!(|f| f.flow)), "number of the connection, in the order of opening"),
+        col("src", One, Coded(nodes, each!(|f| f.src)), "sending host"),
+        col("dst", One, Coded(nodes, each!(|f| f.dst)), "receiving host"),
         col(
             "size_bytes",
             Bytes,
-            U64(|f| f.size),
+            U64(each!(|f| f.size)),
             "bytes it was opened with; 0 = without end, or several writes",
         ),
-        col("opened_s", Seconds, F64(|f| f.opened.as_secs()), "when it was opened"),
+        col("opened_s", Seconds, F64(each!(|f| f.opened.as_secs())), "when it was opened"),
         col(
             "closed_s",
             Seconds,
-            F64(|f| if f.open_at_end { f64::NAN } else { f.closed.as_secs() }),
+            F64(each!(|f| if f.open_at_end { f64::NAN } else { f.closed.as_secs() })),
             "when it was over; none when it was still open at the end of the run",
         ),
         col(
             "fct_s",
             Seconds,
-            F64(|f| f.fct().unwrap_or(f64::NAN)),
+            F64(each!(|f| f.fct().unwrap_or(f64::NAN))),
             "from opening to the acknowledgement of its last byte; none when not complete",
         ),
         col(
             "ideal_fct_s",
             Seconds,
-            F64(|f| f.ideal),
+            F64(each!(|f| f.ideal)),
             "the same transfer alone in the idle network, without window limits",
         ),
-        col("slowdown", One, F64(FlowRecord::slowdown), "fct_s over ideal_fct_s"),
-        col("protocol", One, Coded(protocols, |f| u32::from(f.protocol)), "its congestion control"),
+        col("slowdown", One, F64(each!(FlowRecord::slowdown)), "fct_s over ideal_fct_s"),
+        col("protocol", One, Coded(protocols, each!(|f| u32::from(f.protocol))), "its congestion control"),
         col(
             "workload",
             One,
-            U32(|f| f.workload),
+            U32(each!(|f| f.workload)),
             "workload that opened it, from 0 in the order of the scenario",
         ),
         col(
             "complete",
             One,
-            Bool(|f| f.complete),
+            Bool(each!(|f| f.complete)),
             "it was over before the end of the run, every byte it was opened with acknowledged",
         ),
-        col("transfers", One, U32(|f| f.transfers), "writes completed on it"),
-        col("acked_bytes", Bytes, U64(|f| f.acked_bytes), "payload acknowledged"),
+        col("transfers", One, U32(each!(|f| f.transfers)), "writes completed on it"),
+        col("acked_bytes", Bytes, U64(each!(|f| f.acked_bytes)), "payload acknowledged"),
         col(
             "delivered_bytes",
             Bytes,
-            U64(|f| f.delivered_bytes),
+            U64(each!(|f| f.delivered_bytes)),
             "payload handed to the receiving application",
         ),
-        col("packets_sent", Packets, U64(|f| f.data_packets), "data packets sent, retransmissions included"),
-        col("retransmits", Packets, U32(|f| f.retransmits), "data packets sent again"),
-        col("timeouts", One, U32(|f| f.timeouts), "retransmission timeouts"),
-        col("fast_retransmits", One, U32(|f| f.fast_retransmits), "fast retransmits"),
-        col("ece_acks", Packets, U64(|f| f.ece_acks), "acknowledgements that echoed a mark"),
-        col("drops", Packets, U32(|f| f.drops), "its packets dropped, data and acknowledgements"),
-        col("srtt_s", Seconds, F64(|f| f.srtt.as_secs()), "smoothed round-trip time at the end"),
-        col("rtt_mean_s", Seconds, F64(|f| f.rtt_mean.as_secs()), "mean of its round-trip times"),
+        col(
+            "packets_sent",
+            Packets,
+            U64(each!(|f| f.data_packets)),
+            "data packets sent, retransmissions included",
+        ),
+        col("retransmits", Packets, U32(each!(|f| f.retransmits)), "data packets sent again"),
+        col("timeouts", One, U32(each!(|f| f.timeouts)), "retransmission timeouts"),
+        col("fast_retransmits", One, U32(each!(|f| f.fast_retransmits)), "fast retransmits"),
+        col("ece_acks", Packets, U64(each!(|f| f.ece_acks)), "acknowledgements that echoed a mark"),
+        col("drops", Packets, U32(each!(|f| f.drops)), "its packets dropped, data and acknowledgements"),
+        col("srtt_s", Seconds, F64(each!(|f| f.srtt.as_secs())), "smoothed round-trip time at the end"),
+        col("rtt_mean_s", Seconds, F64(each!(|f| f.rtt_mean.as_secs())), "mean of its round-trip times"),
     ],
 };
 
@@ -400,25 +451,25 @@ static TRANSFERS: Layout<TransferRecord> = Layout {
     name: "transfers",
     text: "a row per completed write of an application",
     columns: &[
-        col("flow", One, U32(|x| x.flow), "connection"),
-        col("start_s", Seconds, F64(|x| x.started.as_secs()), "when it was written"),
+        col("flow", One, U32(each!(|x| x.flow)), "connection"),
+        col("start_s", Seconds, F64(each!(|x| x.started.as_secs())), "when it was written"),
         col(
             "delivered_s",
             Seconds,
-            F64(|x| secs(x.delivered)),
+            F64(each!(|x| secs(x.delivered))),
             "when its last byte was handed to the receiving application",
         ),
-        col("acked_s", Seconds, F64(|x| x.acked.as_secs()), "when its last byte was acknowledged"),
-        col("bytes", Bytes, U64(|x| x.bytes), "its size"),
-        col("fct_s", Seconds, F64(TransferRecord::fct), "acked_s less start_s"),
+        col("acked_s", Seconds, F64(each!(|x| x.acked.as_secs())), "when its last byte was acknowledged"),
+        col("bytes", Bytes, U64(each!(|x| x.bytes)), "its size"),
+        col("fct_s", Seconds, F64(each!(TransferRecord::fct)), "acked_s less start_s"),
         col(
             "ideal_fct_s",
             Seconds,
-            F64(|x| x.ideal),
+            F64(each!(|x| x.ideal)),
             "the same transfer alone in the idle network, without window limits",
         ),
-        col("slowdown", One, F64(|x| x.fct() / x.ideal), "fct_s over ideal_fct_s"),
-        col("due_s", Seconds, F64(|x| secs(x.due)), "its deadline; none = it has none"),
+        col("slowdown", One, F64(each!(|x| x.fct() / x.ideal)), "fct_s over ideal_fct_s"),
+        col("due_s", Seconds, F64(each!(|x| secs(x.due))), "its deadline; none = it has none"),
     ],
 };
 
@@ -466,62 +517,67 @@ static PORTS: Layout<PortRow> = Layout {
     name: "ports",
     text: "a row per output port, in the order of the links",
     columns: &[
-        col("port", One, U32(|p| p.number), "number of the port"),
-        col("name", One, Coded(links, |p| p.number), "FROM->TO"),
-        col("bottleneck", One, Bool(|p| p.bottleneck), "it is the port of the summary"),
-        col("rate_bps", BitsPerSecond, F64(|p| p.rate), "rate of its link"),
+        col("port", One, U32(each!(|p| p.number)), "number of the port"),
+        col("name", One, Coded(links, each!(|p| p.number)), "FROM->TO"),
+        col("bottleneck", One, Bool(each!(|p| p.bottleneck)), "it is the port of the summary"),
+        col("rate_bps", BitsPerSecond, F64(each!(|p| p.rate)), "rate of its link"),
         col(
             "utilisation",
             One,
-            F64(|p| p.stats.departed_bytes as f64 * 8.0 / (p.rate * p.seconds)),
+            F64(each!(|p| p.stats.departed_bytes as f64 * 8.0 / (p.rate * p.seconds))),
             "share of that rate that was sent, framing not counted",
         ),
         col(
             "queue_mean_packets",
             Packets,
-            F64(|p| p.mean),
+            F64(each!(|p| p.mean)),
             "mean queue over time, the packet in service included",
         ),
         col(
             "queue_std_packets",
             Packets,
-            F64(PortRow::queue_std),
+            F64(each!(PortRow::queue_std)),
             "standard deviation of the queue over time; none where it was not measured",
         ),
-        col("queue_max_packets", Packets, U32(|p| p.stats.queue_max), "largest queue"),
+        col("queue_max_packets", Packets, U32(each!(|p| p.stats.queue_max)), "largest queue"),
         col(
             "queue_mean_bytes",
             Bytes,
-            F64(|p| p.stats.byte_integral / (p.seconds * 1e12)),
+            F64(each!(|p| p.stats.byte_integral / (p.seconds * 1e12))),
             "mean queue over time; none where it was not measured",
         ),
         col(
             "packets_arrived",
             Packets,
-            U64(|p| p.stats.arrived_packets),
+            U64(each!(|p| p.stats.arrived_packets)),
             "packets that came, dropped ones included",
         ),
-        col("packets_departed", Packets, U64(|p| p.stats.departed_packets), "packets that left"),
-        col("drops_overflow", Packets, U64(|p| p.dropped(DropCause::Overflow)), "dropped for want of room"),
+        col("packets_departed", Packets, U64(each!(|p| p.stats.departed_packets)), "packets that left"),
+        col(
+            "drops_overflow",
+            Packets,
+            U64(each!(|p| p.dropped(DropCause::Overflow))),
+            "dropped for want of room",
+        ),
         col(
             "drops_early",
             Packets,
-            U64(|p| p.dropped(DropCause::Early)),
+            U64(each!(|p| p.dropped(DropCause::Early))),
             "dropped by a rule that drops before the port is full",
         ),
         col(
             "drops_random",
             Packets,
-            U64(|p| p.dropped(DropCause::Random)),
+            U64(each!(|p| p.dropped(DropCause::Random))),
             "lost at random, as the scenario asks",
         ),
         col(
             "drops_nonect",
             Packets,
-            U64(|p| p.dropped(DropCause::NotEct)),
+            U64(each!(|p| p.dropped(DropCause::NotEct))),
             "dropped because a rule would have marked them and they were not ECN-capable",
         ),
-        col("ce_marks", Packets, U64(|p| p.stats.marks), "packets marked"),
+        col("ce_marks", Packets, U64(each!(|p| p.stats.marks)), "packets marked"),
     ],
 };
 
@@ -529,22 +585,22 @@ static EVENTS: Layout<Event> = Layout {
     name: "events",
     text: "a row per timeout (and fast retransmit with loss_events), per completed block, per change under collective control",
     columns: &[
-        col("time_s", Seconds, F64(|x| x.at.as_secs()), "when"),
-        col("flow", One, I64(|x| if x.flow == u32::MAX { -1 } else { i64::from(x.flow) }), "connection; -1 = none"),
+        col("time_s", Seconds, F64(each!(|x| x.at.as_secs())), "when"),
+        col("flow", One, I64(each!(|x| if x.flow == u32::MAX { -1 } else { i64::from(x.flow) })), "connection; -1 = none"),
         col("what", One, Word(|x| x.what.name()), "timeout and its cause, fast retransmit, block, or the change"),
-        col("block_start", One, Bool(|x| x.block_start), "timeout: nothing of the block had been acknowledged"),
+        col("block_start", One, Bool(each!(|x| x.block_start)), "timeout: nothing of the block had been acknowledged"),
         col(
             "offset_bytes",
             Bytes,
-            U64(|x| x.offset),
+            U64(each!(|x| x.offset)),
             "timeout: offset of the oldest unacknowledged byte in its block; block: its size",
         ),
-        col("outstanding_bytes", Bytes, U64(|x| x.outstanding), "timeout: bytes not acknowledged"),
-        col("cwnd_bytes", Bytes, U64(|x| x.cwnd), "timeout: congestion window before it"),
-        col("rto_s", Seconds, F64(|x| x.length.as_secs()), "timeout: the timeout that ran out; block: how long it took"),
-        col("in_a_row", One, U32(|x| x.in_a_row), "timeout: how many in a row"),
-        col("drops", Packets, U64(|x| x.drops), "timeout: packets of the connection dropped so far"),
-        col("lost_bytes", Bytes, U64(|x| x.lost), "bytes sent that the receiver does not have"),
+        col("outstanding_bytes", Bytes, U64(each!(|x| x.outstanding)), "timeout: bytes not acknowledged"),
+        col("cwnd_bytes", Bytes, U64(each!(|x| x.cwnd)), "timeout: congestion window before it"),
+        col("rto_s", Seconds, F64(each!(|x| x.length.as_secs())), "timeout: the timeout that ran out; block: how long it took"),
+        col("in_a_row", One, U32(each!(|x| x.in_a_row)), "timeout: how many in a row"),
+        col("drops", Packets, U64(each!(|x| x.drops)), "timeout: packets of the connection dropped so far"),
+        col("lost_bytes", Bytes, U64(each!(|x| x.lost)), "bytes sent that the receiver does not have"),
     ],
 };
 
@@ -552,20 +608,20 @@ static SERIES: Layout<Row> = Layout {
     name: "series",
     text: "a row per sample (needs sample and series)",
     columns: &[
-        col("time_s", Seconds, F64(|x| x.at.as_secs()), "when"),
+        col("time_s", Seconds, F64(each!(|x| x.at.as_secs())), "when"),
         col(
             "entity",
             One,
-            Coded(entities, |x| x.entity as u32),
+            Coded(entities, each!(|x| x.entity as u32)),
             "port, flow or host (all flows that lead there)",
         ),
-        col("number", One, U32(|x| x.number), "number of the port, flow or host"),
+        col("number", One, U32(each!(|x| x.number)), "number of the port, flow or host"),
         col(
             "metric",
             One,
-            Coded(sampled, |x| u32::from(x.metric)),
+            Coded(sampled, each!(|x| u32::from(x.metric))),
             "what was sampled, with its unit: queue_packets, cwnd_bytes, alpha, fair_rate_bps, ...",
         ),
-        col("value", One, F64(|x| x.value), "its value"),
+        col("value", One, F64(each!(|x| x.value)), "its value"),
     ],
 };

@@ -4,7 +4,7 @@ use penstock_sim::engine::Progress;
 use penstock_sim::fingerprint::fingerprint;
 use penstock_sim::metrics::Memory;
 use penstock_sim::scenario::{Outcome, Resolved};
-use penstock_sim::tables::{on_disk, read, table, Values, GROUP, NAMES};
+use penstock_sim::tables::{on_disk, read, table, take, Table, Values, GROUP, NAMES};
 
 fn resolved(name: &str, set: &[(&str, &str)]) -> Resolved {
     let given: Vec<_> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
@@ -81,4 +81,38 @@ fn rows_come_in_groups_and_none_is_left_out() {
         false
     });
     assert_eq!(groups, 1, "nobody wants the others");
+}
+
+/// All values of a table as numbers, to the last bit.
+fn plain(table: &Table) -> Vec<Vec<u64>> {
+    let column = |values: &Values| match values {
+        Values::Bool(v) => v.iter().map(|x| u64::from(*x)).collect(),
+        Values::U32(v) | Values::Text(v, _) => v.iter().map(|x| u64::from(*x)).collect(),
+        Values::U64(v) => v.clone(),
+        Values::I64(v) => v.iter().map(|x| *x as u64).collect(),
+        Values::F64(v) => v.iter().map(|x| x.to_bits()).collect(),
+    };
+    table.columns.iter().map(|(_, values)| column(values)).collect()
+}
+
+/// Rows that are given back while columns are made of them are those that are read where they stay; what a column's texts are is still known.
+#[test]
+fn tables_that_are_taken_are_those_that_are_read() {
+    for (name, set) in RUNS {
+        let mut outcome = resolved(name, set).run(0, &Progress::default()).expect("the scenario was checked");
+        for table_name in NAMES {
+            let texts = |table: &Table| -> Vec<Vec<String>> {
+                let text = |values: &Values| match values {
+                    Values::Text(_, texts) => texts.clone(),
+                    _ => Vec::new(),
+                };
+                table.columns.iter().map(|(_, values)| text(values)).collect()
+            };
+            let read = table(&outcome.engine.measured(), table_name);
+            let taken = take(&mut outcome.engine, table_name);
+            assert_eq!(plain(&taken), plain(&read), "{name} {table_name}");
+            assert_eq!(texts(&taken), texts(&read), "{name} {table_name}");
+        }
+        assert!(outcome.engine.recorder.series.is_empty());
+    }
 }

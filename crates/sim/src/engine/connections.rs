@@ -230,7 +230,7 @@ impl Engine {
         (flow.opened, flow.ideal, flow.idle_rtt) = (self.now, ideal, idle_rtt);
         flow.has_place = self.recorder.take_place();
         self.flows.push(Some(flow));
-        self.open.insert(number);
+        self.open.push(number);
         self.trace_opened(number);
         if self.hosts.own {
             self.wire.own.push((o.dst, o.forth, o.back));
@@ -264,7 +264,6 @@ impl Engine {
     /// A flow is over: keep its record, free the rest.
     pub(super) fn retire(&mut self, number: u32) -> Result<(), ParamError> {
         let Some(mut flow) = self.flows[number as usize].take() else { return Ok(()) };
-        self.open.remove(&number);
         if flow.has_place {
             self.recorder.give_back();
         }
@@ -275,6 +274,8 @@ impl Engine {
             // Its receiver is forgotten when the other hosts have come as far.
             flow.leave_receiver();
             self.flows[number as usize] = Some(flow);
+        } else {
+            self.open.is_over(&self.flows);
         }
         for (host, handle) in [(o.dst, o.at_dst), (o.src, o.at_src)] {
             if handle == AWAY || !self.is_in_step(host) {

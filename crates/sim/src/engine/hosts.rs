@@ -210,6 +210,8 @@ pub(super) struct Host {
     pub wakes: HostWakes,
     /// From when on its paused priorities are, as far as that is not counted yet.
     paused_since: [Time; PRIORITIES],
+    /// The last interval between samples ([`Hosts::interval`]) in which it was called.
+    called: u32,
     /// Handles that may be used again, and the first never used.
     free: Vec<u32>,
     next: u32,
@@ -320,6 +322,10 @@ pub(super) struct Hosts {
     pub header_len: Vec<u32>,
     /// Some transport may choose paths itself.
     pub own: bool,
+    /// Intervals between samples that have begun.
+    interval: u32,
+    /// What one end of a connection reports follows from what its own host was called for.
+    independent: bool,
     /// A packet reaches its transport when it reaches its host.
     #[cfg(debug_assertions)]
     pub at_once: bool,
@@ -406,6 +412,7 @@ impl Hosts {
                 nic,
                 wakes: HostWakes::default(),
                 paused_since: [Time::ZERO; PRIORITIES],
+                called: 0,
                 free: Vec::new(),
                 next: 0,
             }));
@@ -416,14 +423,22 @@ impl Hosts {
             pull,
             header_len,
             own: setup.own_stack().is_some(),
+            interval: 1,
+            independent: setup.protocols.iter().all(|(suite, _)| suite.independent),
             #[cfg(debug_assertions)]
             at_once: setup.receives_at_once(),
         }
     }
-    /// A host.
+    /// A host, to be called.
     #[inline]
     pub fn at(&mut self, node: u32) -> &mut Host {
-        self.list[node as usize].as_mut().expect("a host")
+        let host = self.list[node as usize].as_mut().expect("a host");
+        host.called = self.interval;
+        host
+    }
+    /// A sample was taken of all.
+    pub fn sampled(&mut self) {
+        self.interval = self.interval.wrapping_add(1);
     }
     /// A packet for a host arrives soon: the processor is asked to fetch the host, and when the packet is at hand, a part of its end of
     /// the connection.
@@ -497,6 +512,10 @@ impl Sampled for Seen<'_> {
     }
     fn has_place(&self) -> bool {
         self.flow.has_place
+    }
+    fn changed(&self) -> bool {
+        let called = |host: &Host| host.called == self.hosts.interval;
+        !self.hosts.independent || self.hosts.get(self.flow.ends.src).is_some_and(called)
     }
     fn counters(&self) -> FlowCounters {
         self.hosts.counters(self.flow)

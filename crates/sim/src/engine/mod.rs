@@ -10,7 +10,7 @@ mod sweep;
 pub mod tracing;
 
 use crate::events::{Ties, Wake};
-use crate::flow::Flow;
+use crate::flow::{self, Flow};
 use crate::ideal::Lengths;
 use crate::metrics::Recorder;
 use crate::network::{pause_of, Conservation, Network};
@@ -64,8 +64,7 @@ pub struct Engine {
     /// The host that is ahead of the others, in a run that is worked through by stretches; [`NOBODY`] while all are in step.
     ahead: u32,
     flows: Vec<Option<Box<Flow>>>,
-    /// Numbers of the open ones: nothing walks flows that are over.
-    open: BTreeSet<u32>,
+    open: flow::Open,
     workloads: Vec<Box<dyn Workload>>,
     /// Workloads in the charge of each host controller.
     groups: Vec<Vec<u32>>,
@@ -143,7 +142,7 @@ impl Engine {
             busy: NOBODY,
             ahead: NOBODY,
             flows: Vec::new(),
-            open: BTreeSet::new(),
+            open: flow::Open::default(),
             workload_at: vec![Time::NEVER; setup.workloads.len()],
             agenda: BTreeSet::new(),
             due: Vec::new(),
@@ -504,8 +503,8 @@ impl Engine {
         self.measuring = true;
         self.wire.net.reset_stats(at);
         self.take_lost();
-        for number in &self.open {
-            let flow = self.flows[*number as usize].as_deref_mut().expect("it is open");
+        for number in self.open.numbers() {
+            let Some(flow) = self.flows[*number as usize].as_deref_mut() else { continue };
             flow.set_baseline(self.hosts.counters(flow));
         }
         self.start_deliveries();
@@ -524,10 +523,10 @@ impl Engine {
             self.sample_part();
             return Ok(());
         }
-        let (flows, hosts) = (&self.flows, &self.hosts);
-        let open = self.open.iter().map(|n| flows[*n as usize].as_deref().expect("it is open"));
-        let open = open.map(|flow| Seen { flow, hosts });
+        let hosts = &self.hosts;
+        let open = self.open.of(&self.flows).map(|flow| Seen { flow, hosts });
         self.recorder.sample(self.now, self.wire.net.ports(), open);
+        self.hosts.sampled();
         Ok(())
     }
 
@@ -536,8 +535,8 @@ impl Engine {
         self.advance()?;
         self.wire.net.settle(now);
         self.take_lost();
-        for number in std::mem::take(&mut self.open) {
-            if let Some(flow) = self.flows[number as usize].take() {
+        for number in std::mem::take(&mut self.open).numbers() {
+            if let Some(flow) = self.flows[*number as usize].take() {
                 self.keep(&flow, true);
             }
         }

@@ -351,8 +351,7 @@ impl Engine {
     pub(super) fn sample_part(&mut self) {
         let (flows, hosts) = (&self.flows, &self.hosts);
         let Some(part) = self.part.as_deref_mut() else { return };
-        let open = self.open.iter().map(|n| flows[*n as usize].as_deref().expect("it is open"));
-        let open = open.map(|flow| Seen { flow, hosts });
+        let open = self.open.of(flows).map(|flow| Seen { flow, hosts });
         let links = &self.setup.topology.links;
         let own = |port: u32| part.division.home[links[port as usize].from as usize] == part.me;
         let batch = self.recorder.observe(self.now, self.wire.net.ports(), own, open);
@@ -425,7 +424,7 @@ impl Engine {
         part.parted |= part.heard.iter().any(|heard| heard.flow == number && heard.stamp > stamp);
         part.parted |= part.late.iter().any(after);
         let Some(flow) = self.flows[number as usize].take() else { return };
-        self.open.remove(&number);
+        self.open.is_over(&self.flows);
         if flow.has_place {
             self.recorder.give_back();
         }
@@ -461,7 +460,7 @@ impl Engine {
         self.own_part().begin(end, step::END, 0);
         self.wire.net.settle(end);
         self.take_lost();
-        for number in std::mem::take(&mut self.open) {
+        for number in std::mem::take(&mut self.open).numbers().iter().copied() {
             let Some(flow) = self.flows[number as usize].take() else { continue };
             self.own_part().begin(end, step::END, 1 + u64::from(number));
             if self.is_here(flow.ends.src) {

@@ -6,7 +6,7 @@ use std::ops::Index;
 use std::path::{Path, PathBuf};
 
 /// Rows of a piece: a list that doubles would hold up to twice what is in it, and three times that while it grows.
-const PIECE: usize = 1 << 12;
+pub(super) const PIECE: usize = 1 << 12;
 
 /// How much the recorded tables of a run may take in memory; what is more goes to disk, and no row is left out.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,12 +56,19 @@ impl<T> Rows<T> {
         self.last.push(row);
     }
     /// Adds some rows.
-    #[inline(always)]
-    pub fn extend(&mut self, rows: impl ExactSizeIterator<Item = T>) {
-        if self.last.capacity() - self.last.len() >= rows.len() {
-            self.last.extend(rows);
-        } else {
-            rows.for_each(|row| self.push(row));
+    #[inline]
+    pub(super) fn extend_from_slice(&mut self, mut rows: &[T])
+    where
+        T: Clone,
+    {
+        loop {
+            let (now, later) = rows.split_at(rows.len().min(self.last.capacity() - self.last.len()));
+            self.last.extend_from_slice(now);
+            if later.is_empty() {
+                return;
+            }
+            rows = later;
+            self.make_room();
         }
     }
     /// The piece that is being filled grows while it is short, so that small tables stay small, and is then followed by another.
@@ -98,6 +105,10 @@ impl<T> Rows<T> {
         assert!(self.disk.is_none(), "rows on disk are not changed");
         self.full.iter_mut().flatten().chain(&mut self.last)
     }
+    /// Reads rows that are all in memory, some at a time.
+    pub(super) fn each_piece<'a>(&'a self, mut read: impl FnMut(&'a [T])) {
+        self.full.iter().chain([&self.last]).for_each(|piece| read(piece));
+    }
     /// Takes the rows out, some at a time: each is given back before the next comes.
     ///
     /// # Panics
@@ -119,7 +130,7 @@ impl<T: Row> Rows<T> {
                 assert!(self.full.is_empty() && self.last.is_empty(), "rows are read when the run is over");
                 disk.each(&mut read);
             }
-            None => self.full.iter().chain([&self.last]).for_each(|piece| read(piece)),
+            None => self.each_piece(read),
         }
     }
     /// Moves what is in memory to disk.

@@ -3,23 +3,26 @@
 //! [`Recorder`] collects the rows of `rows` and the sums of `totals`; `series` takes its samples. What it learns of open connections comes
 //! by [`Sampled`]: nothing here names the engine.
 
+mod blocks;
 pub mod deliveries;
 mod disk;
 mod flows;
 pub mod journal;
 mod kept;
+mod open;
 mod recorder;
 mod rows;
 pub mod series;
 mod totals;
 
+pub use blocks::{Series, SeriesRow};
 pub use deliveries::Deliveries;
 pub use disk::Row;
 pub use flows::{FlowCounters, Leaving, Transfer};
 pub use kept::{Memory, Rows, LEAST_MEMORY};
 pub use recorder::Recorder;
 pub use rows::{Event, FlowRecord, TransferRecord, What};
-pub use series::{Entity, Sample, Sampled, Series, SeriesRow};
+pub use series::{Entity, Sample, Sampled};
 pub use totals::{FlowTotals, LeftOut, Mean, TransferTotals};
 
 /// Most rows of a recorded table; a run that would exceed it says so instead of filling the memory.

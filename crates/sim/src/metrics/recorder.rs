@@ -1,6 +1,6 @@
 //! The recorder of a run.
 
-use super::series::Shapes;
+use super::open::Open;
 use super::{
     Deliveries, Event, FlowCounters, FlowRecord, FlowTotals, Leaving, LeftOut, Mean, Memory, Rows, Series,
     Transfer, TransferRecord, TransferTotals, What, MAX_ROWS,
@@ -36,7 +36,7 @@ pub struct Recorder {
     /// Counters of connections that are over, by destination.
     pub(super) over: BTreeMap<u32, FlowCounters>,
     pub(super) next: Option<Time>,
-    pub(super) shapes: Shapes,
+    pub(super) open: Open,
     /// Warm-up is over.
     pub(super) measuring: bool,
     /// Start of the measured window.
@@ -100,7 +100,7 @@ impl Default for Recorder {
             grouped: true,
             over: BTreeMap::new(),
             next: None,
-            shapes: Shapes::default(),
+            open: Open::default(),
             measuring: false,
             from: Time::ZERO,
             until: Time::ZERO,
@@ -164,7 +164,6 @@ impl Recorder {
         else {
             return;
         };
-        let series = series.kept();
         let all = !at_end && flows.bytes() + transfers.bytes() + events.bytes() + series.bytes() > *bytes;
         macro_rules! spilled {
             ($($table:ident),*) => {$(if all && !$table.is_empty() || at_end && $table.on_disk() {
