@@ -28,6 +28,8 @@ from typing import Any
 NS2_SCRIPT = Path(__file__).with_name("ns2_incast.tcl")
 FLOOR_SOURCE = Path(__file__).with_name("floor.rs")
 FLOOR = FLOOR_SOURCE.parent.parent / "target" / "floor"
+#: Files of the same age: the engine in place was built with a profile (pgo.sh).
+BUILT = [FLOOR_SOURCE.parent.parent / ".venv" / name for name in ("penstock-engine", "penstock-profiled")]
 
 
 @dataclass(frozen=True)
@@ -247,6 +249,12 @@ def floor_times(printed: str) -> dict[str, float]:
     return {kind: float(spent) for kind, spent, *_ in lines}
 
 
+def profiled() -> bool:
+    """Whether the engine in place was built with a profile of what runs do."""
+    ages = {path.stat().st_mtime_ns if path.exists() else None for path in BUILT}
+    return len(ages) == 1 and None not in ages
+
+
 def starts() -> dict[str, float]:
     """Seconds of CPU that starting takes, the least of five in turn."""
     found: dict[str, float] = {}
@@ -285,7 +293,8 @@ def row(job: Job, found: Measured, earlier: list[dict[str, Any]]) -> dict[str, A
     goal_ns = job.goal_ns
     if job.beside is not None:
         times, name = job.beside
-        goal_ns = times * next(r["ns_per_hop"] for r in earlier if r["job"] == name)
+        # With --only that job may not be there.
+        goal_ns = next((times * r["ns_per_hop"] for r in earlier if r["job"] == name), None)
     return {
         "job": job.name,
         "ns_per_hop": per_hop[0],
@@ -347,7 +356,8 @@ def main() -> int:
     peer = None if options.only else ns2(int(str(INCAST["duration"]).rstrip("s")))
     if options.json:
         least = min(peer) if peer else None
-        print(json.dumps({"jobs": rows, "start_s": started, "ns2_incast_ns_per_hop": least, "load": load}))
+        found = {"jobs": rows, "start_s": started, "ns2_incast_ns_per_hop": least, "load": load}
+        print(json.dumps(found | {"profiled": profiled()}))
     else:
         table(rows, started, peer, load)
     return 1 if any(missed(r) for r in rows) else 0
@@ -373,6 +383,7 @@ def table(
             f"{r['hops']:>14,.0f}"
             f"{shown(per_flow, 2):>10}{shown(r['gain'], 2):>9}{r['peak_mb']:>9.0f}{shown(r['goal_mb'], 0):>6}"
         )
+    print("the engine was built " + ("with a profile (make pgo)" if profiled() else "without a profile"))
     if not any(r["floor_ns"] for r in rows):
         print("without rustc there is no floor to compare with")
     print("CPU seconds to start: " + ", ".join(f"{name} {spent:.2f}" for name, spent in started.items()))

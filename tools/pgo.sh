@@ -60,5 +60,7 @@ RUSTFLAGS="-Cprofile-use=$data/merged.profdata" build --target-dir target/pgo-us
 # A release like any other for the next `make`, until a source changes.
 echo "$features" >"$built"
 touch -r "$started" "$built"
+# As old as that file: what tells `make bench` which engine it measures.
+touch -r "$built" .venv/penstock-profiled
 rm -f "$started"
 echo "done: .venv has the engine with a profile" >&2
