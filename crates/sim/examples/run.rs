@@ -1,6 +1,6 @@
 //! Runs a scenario without Python: `cargo run --release --example run -- incast servers=32 duration=5s`; a name that
 //! ends in `.toml` is a scenario file.
-//! For profiling the engine alone. `threads=N` runs it on N cores, with `ALWAYS` in the environment however little there is to do. With `FINGERPRINT` in the environment it prints that of the result, with `EVENTS` the events,
+//! For profiling the engine alone. `threads=N` runs it on N cores, with `ALWAYS` in the environment however little there is to do, with `PLAIN` event by event. With `FINGERPRINT` in the environment it prints that of the result, with `EVENTS` the events,
 //! with `TABLES` what it takes to make the columns of all tables.
 
 // The wall clock is what profiling is about.
@@ -21,7 +21,12 @@ fn main() {
     let threads = given.iter().position(|(k, _)| k == "threads").map(|i| given.remove(i).1);
     let threads: usize = threads.map_or(1, |t| t.parse().expect("threads is a whole number"));
     let always = std::env::var_os("ALWAYS").is_some();
-    let threads = if always { Threads::always(threads) } else { Threads::up_to(threads) };
+    let plain = std::env::var_os("PLAIN").is_some();
+    let threads = match always {
+        _ if plain => Threads::one_by_one(),
+        true => Threads::always(threads),
+        false => Threads::up_to(threads),
+    };
     let seed: u64 = seed.map_or(1, |s| s.parse().expect("seed is a whole number"));
     let found = if name.ends_with(".toml") {
         let text = std::fs::read_to_string(&name).unwrap_or_else(|e| panic!("{name}: {e}"));

@@ -24,6 +24,8 @@ pub(super) struct Sweeps {
     due: Vec<u32>,
     /// Hosts that get packets in it.
     reached: Vec<u32>,
+    /// Stretches so far, and pieces of such.
+    count: u64,
 }
 
 impl Engine {
@@ -31,9 +33,10 @@ impl Engine {
     pub(crate) fn sweeps(&self) -> bool {
         self.sweeps.is_some()
     }
-    /// Packets that are found when it is looked whether some have arrived by a link, on average.
-    pub(crate) fn found_per_look(&self) -> f64 {
-        self.wire.net.packet_hops as f64 / self.wire.net.looks().max(1) as f64
+    /// Packet-hops of a stretch on average, of one that was cut for each of its pieces.
+    pub(crate) fn hops_per_stretch(&self) -> f64 {
+        let stretches = self.sweeps.as_deref().map_or(0, |sweeps| sweeps.count);
+        self.wire.net.packet_hops as f64 / stretches.max(1) as f64
     }
     /// From now on the run, which is whole, is worked through event by event.
     pub(crate) fn end_sweeps(&mut self) {
@@ -85,6 +88,7 @@ impl Engine {
     fn sweep_stretch(&mut self, end: Time) -> Result<(), ParamError> {
         let begin = self.now;
         let Some(sweeps) = self.sweeps.as_deref_mut() else { return Ok(()) };
+        sweeps.count += 1;
         let mut due = std::mem::take(&mut sweeps.due);
         let mut reached = std::mem::take(&mut sweeps.reached);
         self.wire.net.sweep(end, &mut reached);

@@ -161,8 +161,6 @@ pub(crate) struct Sweep {
     for_host: Vec<(u32, u32)>,
     /// Length of a stretch, ps.
     length: u64,
-    /// Looks at links so far.
-    looks: u64,
     /// Packets lost at switches: slot, when, and the link they came by.
     pub lost: Vec<(u32, Time, u32)>,
     /// The links into every node, by their numbers there.
@@ -227,7 +225,6 @@ impl Network {
             exits,
             for_host: vec![(0, 0); nodes],
             length: length.0,
-            looks: 0,
             lost: Vec::new(),
             into,
         }));
@@ -243,10 +240,6 @@ impl Network {
             }
         }
     }
-    /// Looks at links in all stretches so far, each for whatever has arrived by it.
-    pub(crate) fn looks(&self) -> u64 {
-        self.sweep.as_deref().map_or(0, |sweep| sweep.looks)
-    }
     /// The end of the stretch in which `at` lies.
     pub(crate) fn end_of_stretch(&self, at: Time) -> Time {
         self.arrivals.end_of_stretch(at)
@@ -260,10 +253,9 @@ impl Network {
     /// ([`Self::take_for_host`]): `hosts` gets who they are. Those lost are in [`Sweep::lost`].
     pub(crate) fn sweep(&mut self, until: Time, hosts: &mut Vec<u32>) {
         let mut sweep = self.sweep.take().expect("the network is worked through by stretches");
-        let Sweep { lists, links, near, exits, for_host, length, looks, lost, into } = &mut *sweep;
+        let Sweep { lists, links, near, exits, for_host, length, lost, into } = &mut *sweep;
         (lists.len, lists.begin) = (1, (until.0 + 1).saturating_sub(*length));
         self.arrivals.take_stretch(until, links);
-        *looks += links.len() as u64;
         let Network { fabric, forwarding, arena, arrivals, from, fetches, .. } = self;
         let slots = arrivals.slots().expect("arrivals are kept by stretches");
         let (mut delivered, mut no_way) = (0, 0);
