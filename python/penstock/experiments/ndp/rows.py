@@ -98,7 +98,7 @@ def _measure_permutation(lab: Lab) -> Measurement:
 
 
 def _probe_permutation(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _permutation(lab, {**CHOSEN, **settings}, 2, "3ms", False)
+    return _permutation(lab, {**CHOSEN, **settings}, 3, "3ms", False)
 
 
 def _draw_permutation(m: Measurement, lab: Lab) -> list[Path]:
