@@ -4,11 +4,11 @@
     tools/records.py seeds --out DIR --minutes 60   # rows at full length with seeds 1, 2 and 3, pinned
     tools/records.py searches --out DIR [ROW ...]   # the share of the space of claims that no search has
 
-Rows named after it are all that is looked at. Runs and points are kept in DIR, so that what is stopped (by
-Ctrl-C, `--minutes` in all, `--row-minutes` of processor time for rows that share runs, and a seed) goes on
-where it was; a row is pinned as soon as it is whole, and what was stopped is expected to take twice what it
-has taken. Several may work on one DIR: each takes what no other has, and they write in turn. Figures are not
-drawn.
+Rows named after it are all that is looked at, those claims among them that a search had no numbers of. Runs
+and points are kept in DIR, so that what is stopped (by Ctrl-C, `--minutes` in all, `--row-minutes` of
+processor time for rows that share runs, and a seed) goes on where it was; a row is pinned as soon as it is
+whole, and what was stopped is expected to take twice what it has taken. Several may work on one DIR: each
+takes what no other has, and they write in turn. Figures are not drawn.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -156,9 +157,12 @@ def _guess(row: ledger.Row) -> float:
     return longer([row.paper]) * _quick(row) * (row.budget if undecided else 1)
 
 
-def lacking_searches(rows: Sequence[ledger.Row], spent: Mapping[str, Entry]) -> list[Work]:
+def lacking_searches(
+    rows: Sequence[ledger.Row], spent: Mapping[str, Entry], *, named: bool = False
+) -> list[Work]:
     """Rows with claims that are confirmed or differ and that were not searched, cheapest claim first; those
-    that a search had no numbers of ("unprobed") are not among them.
+    that a search had no numbers of ("unprobed") are among them only where the rows are `named`: their probes
+    may have them now.
     """
     # The first of rows that share runs has the time of these; their probes measure what it measures.
     first = {row.id: _quick(group[0]) for group in groups(rows) for row in group}
@@ -167,7 +171,7 @@ def lacking_searches(rows: Sequence[ledger.Row], spent: Mapping[str, Entry]) -> 
         entry = holding.document(row.paper)["rows"].get(row.id)
         there: set[str] = set()
         if entry is not None and not holding.stale(row, entry):
-            there = {*entry["claims"], *entry.get("unprobed", ())}
+            there = {*entry["claims"], *(() if named else entry.get("unprobed", ()))}
         known = pinned.load(row.paper)
         lacking = [claim.id for claim in row.claims if not claim.same_as and claim.id not in there]
         names = [f"{row.id}/{claim}" for claim in lacking]
@@ -257,12 +261,20 @@ def fill_search(work: Work, out: Path) -> None:
         print(f"{row.id}/{claim.id}: {holding.words(row, claim.id)}", flush=True)
 
 
-def fill(what: str, rows: Sequence[ledger.Row], out: Path, minutes: float, row_minutes: float) -> int:
+def fill(
+    what: str,
+    rows: Sequence[ledger.Row],
+    out: Path,
+    minutes: float,
+    row_minutes: float,
+    *,
+    named: bool = False,
+) -> int:
     """Do what lacks, cheapest claim first, until nothing does or the time is over; each row and seed once.
-    1 where something failed, otherwise 0.
+    `named`: rows that were asked for by name. 1 where something failed, otherwise 0.
     """
     until, spent, done, code = time.monotonic() + 60 * minutes, Spent(out), set[str](), 0
-    lacking = lacking_seeds if what == "seeds" else lacking_searches
+    lacking = lacking_seeds if what == "seeds" else partial(lacking_searches, named=named)
     while time.monotonic() < until:
         name = ""
         for work in lacking(rows, spent.read()):
@@ -306,14 +318,14 @@ def main() -> int:
     rows = ledger.select(given.rows)
     if given.what == "plan":
         spent = Spent(given.out).read()
-        for work in [*lacking_seeds(rows, spent), *lacking_searches(rows, spent)]:
+        for work in [*lacking_seeds(rows, spent), *lacking_searches(rows, spent, named=bool(given.rows))]:
             print(work.words)
         return 0
     results.writable(given.out)
     # In the background a shell has Ctrl-C ignored: what ends such a process is the other signal.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return fill(given.what, rows, given.out, given.minutes, given.row_minutes)
+        return fill(given.what, rows, given.out, given.minutes, given.row_minutes, named=bool(given.rows))
     except KeyboardInterrupt:
         print(f"interrupted: what was run is kept in {given.out}", file=sys.stderr)
         return 130

@@ -432,6 +432,8 @@ def test_what_the_search_does_not_bear_out_is_said(paper, tmp_path):
         "the search's shorter runs do not bear this out: at the chosen values it holds there"
     )
     assert holding.words(one, "high", found, verdict="differs").startswith("holds when a.gain >= 0.7")
+    said = holding.words(one, "sure", found, verdict="undecided")
+    assert said.startswith("in the search, at the chosen values confirmed; holds in 100% of ")
     plain = json.loads(json.dumps(found))
     plain["rows"]["X-1"]["claims"]["high"]["rule"] = ""
     assert holding.words(one, "high", plain).startswith("holds by no simple rule: ")
@@ -503,6 +505,16 @@ def test_a_box_describes_what_two_bounds_cut_out():
     assert box.precision > 0.85 and box.coverage > 0.85
     assert (box.low[[0, 2, 3]] == 0).all() and (box.high[:3] == 1).all()
     assert box.low[1] == pytest.approx(0.6, abs=0.1) and box.high[3] == pytest.approx(0.5, abs=0.1)
+
+
+def test_ends_of_a_rule_are_written_as_one_reads_them(tmp_path):
+    (tmp_path / "choices.toml").write_text(
+        '[a]\nlate = { value = "5s", origin = "open", range = "1000ms..9000ms", range_origin = "a guess" }\n'
+        'wide = { value = 2e7, origin = "open", range = "1e7..4e9:log", range_origin = "a guess" }\n'
+    )
+    space = Space.load(tmp_path / "choices.toml")
+    assert space["a.late"].words(0, 0.5) == "a.late <= 5000ms"
+    assert space["a.wide"].words(0.5, 1) == "a.wide >= 2e+08"
 
 
 def test_every_range_of_the_ledger_can_be_read():

@@ -12,10 +12,9 @@ from penstock.experiments.dt_dctcp.analysis_rows import CYCLES, D_7, D_9
 from penstock.experiments.dt_dctcp.live_rows import D_14_LIVE, D_15_LIVE
 from penstock.experiments.dt_dctcp.mean_queue_rows import D_10, local_maximum
 from penstock.experiments.dt_dctcp.queue_rows import COUNTS, D_1, D_11
-from penstock.experiments.dt_dctcp.rows import ROWS
 from penstock.experiments.dt_dctcp.setup import FLOWS, RULES
 from penstock.experiments.dt_dctcp.testbed_rows import D_14, D_15, SERVERS
-from penstock.ledger import NOT_RUN, Estimate, Judged, Lab, Row, judge
+from penstock.ledger import Estimate, Judged, Row
 
 ONE, TWO, THREE = RULES
 
@@ -263,13 +262,3 @@ def test_live_rows():
     found = judged(D_15_LIVE, m)
     assert found["least"].verdict == "confirmed"
     assert found["timeouts-dctcp"].verdict == "differs" and "so few queries" in found["timeouts-dctcp"].reason
-
-
-SHARED: dict[str, Lab] = {}
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
-def test_every_row_runs_at_its_smallest_length(row: Row, tmp_path_factory):
-    lab = SHARED.setdefault("lab", Lab(tmp_path_factory.mktemp("lab"), smallest=True))
-    found = judge(row, lab)
-    assert found.verdict != NOT_RUN, found.reason

@@ -1,7 +1,6 @@
 """The rows of the incast book judged on made-up numbers: verdicts follow them, causes their experiment."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,6 @@ import polars as pl
 import pytest
 
 import penstock
-from penstock import ledger
 from penstock.experiments.common import jackknife, later, onset
 from penstock.experiments.incast import beside, rows, segment_rows
 from penstock.experiments.incast.block_start_rows import CARRIED, I_3_4, MORE, TIES
@@ -22,7 +20,7 @@ from penstock.experiments.incast.split_rows import I_3_11, I_3_12, I_3_21
 from penstock.experiments.incast.thread import LABELS, PLAIN, SETTING
 from penstock.experiments.incast.thread_rows import I_4_4, I_4_6
 from penstock.experiments.incast.timeout_rows import longest_idle
-from penstock.ledger import Estimate, Judged, Lab, Row
+from penstock.ledger import Estimate, Judged, Row
 
 exact = Estimate.exact
 
@@ -431,14 +429,3 @@ def test_windows_of_32_packets_that_fit_the_buffer_never_time_out(segment, fits)
 def test_a_window_of_32_kb_times_out_whatever_the_segment():
     given = SETTING | segment_rows.settings(50) | {"duration": "2s", "servers": 10}
     assert penstock.run("incast", **given).mean("timeouts") > 0
-
-
-SHARED: dict[str, Lab] = {}
-
-
-@pytest.mark.parametrize("row", rows.ROWS, ids=lambda row: row.id)
-def test_every_row_runs_at_its_smallest_length(row: Row, tmp_path_factory):
-    lab = SHARED.setdefault("lab", Lab(Path(tmp_path_factory.mktemp("lab")), smallest=True))
-    verdict = ledger.judge(row, lab)
-    assert verdict.verdict != ledger.NOT_RUN, verdict.reason
-    assert len(verdict.claims) == len(row.claims)

@@ -12,6 +12,7 @@ from penstock import ledger
 from penstock.experiments import lossless
 from penstock.experiments.dcqcn import setup
 from penstock.experiments.dcqcn.model_rows import DCQCN_11, DCQCN_C4
+from penstock.experiments.dcqcn.pause_rows import DCQCN_9
 from penstock.experiments.dcqcn.queue_rows import DCQCN_19, DCQCN_61
 from penstock.experiments.hpcc.rows import HPCC_10, HPCC_11, HPCC_13
 from penstock.experiments.hpcc.testbed_rows import stage_shares
@@ -62,6 +63,17 @@ def test_the_numbers_of_timelys_table_have_a_cause_each_where_a_weaker_decrease_
     # The other number is no reason: each cause reads its own.
     missed = differing(TIMELY_3, {**found, "weaker": {"mean": fourth, "p99": third}})
     assert set(missed.values()) == {"unexplained"}
+
+
+def test_a_victim_that_gains_has_its_reason_only_where_added_senders_elsewhere_change_nothing():
+    one = Estimate.exact
+    found = {"victim falls": one(0.4), "gain": one(4.0), "four kept": one(0.66), "four, elsewhere": one(0.98)}
+    found |= {"victim kept": [one(1.05), one(1.3)], "victim, elsewhere": one(1.02)}
+    reasons = differing(DCQCN_9, found)
+    assert set(reasons) == {"kept"} and "take from the four" in reasons["kept"]
+    assert differing(DCQCN_9, {**found, "victim, elsewhere": one(1.25)})["kept"] == "unexplained"
+    assert differing(DCQCN_9, {**found, "four kept": one(1.0)})["kept"] == "unexplained"
+    assert differing(DCQCN_9, {**found, "victim kept": [one(1.0), one(0.8)]})["kept"] == "unexplained"
 
 
 def test_times_with_units():

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from penstock import ledger
 from penstock.experiments.piqi_rcp import live_rows, rows
 from penstock.experiments.piqi_rcp.abrupt_rows import P_18, P_19
 from penstock.experiments.piqi_rcp.completion_rows import P_13B
@@ -409,16 +408,3 @@ def test_a_live_row_measures_judges_and_draws(row, tmp_path):
     measurement = row.measure(lab)
     assert len(row.judge(measurement)) == len(row.claims)
     assert all(path.exists() for path in row.draw(measurement, lab))
-
-
-# ---- all of them ------------------------------------------------------------------------------------------
-
-SHARED: dict[str, Lab] = {}
-
-
-@pytest.mark.parametrize("row", rows.ROWS, ids=lambda row: row.id)
-def test_every_row_runs_at_its_smallest_length(row: Row, tmp_path_factory):
-    lab = SHARED.setdefault("lab", Lab(Path(tmp_path_factory.mktemp("lab")), smallest=True))
-    verdict = ledger.judge(row, lab)
-    assert verdict.verdict != ledger.NOT_RUN, verdict.reason
-    assert len(verdict.claims) == len(row.claims)

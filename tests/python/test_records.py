@@ -160,6 +160,7 @@ def test_searches_lack_where_a_decided_claim_has_none(monkeypatch, pins):
     assert [work.name for work in records.lacking_searches(rows, {})] == ["D", "B", "A"]
     entry["unprobed"] = ["x"]
     assert [work.name for work in records.lacking_searches(rows, {})] == ["B", "A"]
+    assert [work.name for work in records.lacking_searches(rows, {}, named=True)] == ["D", "B", "A"]
     stale["D"] = True
     assert [work.name for work in records.lacking_searches(rows, {})] == ["D", "B", "A"]
     known["full"] = {"B/x": {"verdict": "undecided"}}

@@ -186,6 +186,11 @@ def at_least(least: float) -> Criterion:
     return Range(least, math.inf, f"at least {least:g}")
 
 
+def more_than(least: float) -> Criterion:
+    """More than `least`: for orders of what may be equal, as times are that a sample tells."""
+    return Range(math.nextafter(least, math.inf), math.inf, f"more than {least:g}")
+
+
 def at_most(most: float) -> Criterion:
     """`most` or less."""
     return Range(-math.inf, most, f"at most {most:g}")

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.ledger.claims import Row, percent
-from penstock.ledger.criteria import CONFIRMED, DIFFERS
+from penstock.ledger.criteria import CONFIRMED, DIFFERS, UNDECIDED
 from penstock.ledger.selection import folder
 from penstock.ledger.space import Space, telling
 
@@ -117,6 +117,9 @@ def _words(entry: Mapping[str, Any], what: Mapping[str, Any], verdict: str) -> s
             f"the search's shorter runs do not bear this out: {at}, and it holds in {percent(held)} of "
             f"{space_of}{rule}"
         )
+    if verdict == UNDECIDED:
+        rule = f"; best described by {what['rule']}" if what["rule"] else ""
+        return f"in the search, at the chosen values {chosen}; holds in {percent(held)} of {space_of}{rule}"
     if (verdict if verdict in (CONFIRMED, DIFFERS) else chosen) == CONFIRMED:
         # The share of what was decided: an interval that was too wide speaks neither for nor against.
         share = held / (held + differs) if held + differs else 0.0

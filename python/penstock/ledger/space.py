@@ -71,7 +71,13 @@ class Parameter:
         assert isinstance(self.source, grid.Range)
         text = str(self.source.at(share))
         number = re.search(r"-?\d+\.?\d*(e[-+]?\d+)?", text.removeprefix(self.source.before))
-        return f"{float(number[0]):.3g}{self.source.unit}" if number else text
+        return f"{_figure(float(number[0]))}{self.source.unit}" if number else text
+
+
+def _figure(x: float) -> str:
+    """Three digits, without an exponent below a million."""
+    rounded = float(f"{x:.3g}")
+    return f"{rounded:.0f}" if 1e3 <= abs(rounded) < 1e6 else f"{rounded:g}"
 
 
 class Space:

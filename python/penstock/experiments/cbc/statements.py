@@ -51,11 +51,15 @@ def both(key: str) -> Callable[[Measurement], str]:
     return say
 
 
+def _is(key: str) -> str:
+    return "are" if key.startswith(("drops", "retransmits")) else "is"
+
+
 def lower(key: str, id: str, quote: str, where: str, text: str = "") -> Claim:
     """CBC's number is lower than plain TCP's, run by run."""
     return Claim(
         id,
-        text or f"the {_NAMES[key]} is lower with CBC than with plain TCP",
+        text or f"the {_NAMES[key]} {_is(key)} lower with CBC than with plain TCP",
         "order",
         "lower with CBC",
         lambda m: m["less"][key],
@@ -247,9 +251,8 @@ def _ratio(*ids: str) -> Cause:
         return abs(cbc["ratio"].mean - cbc["latched"].mean) if "latched" in cbc else float("inf")
 
     return Cause(
-        "the set keeps about the ratio of the requirements that it froze, and these are averages over some "
-        "forty "
-        "bursty round trips",
+        "the set keeps about the ratio of the requirements that it froze, which bursts of the databases make "
+        "another one each time",
         holds=lambda m: m["kept and frozen"] >= 0.7 and far(m) <= 0.25,
         evidence=lambda m: (
             f"kept {m['cbc']['ratio']}, frozen {m['cbc']['latched']}, correlation over three controllers "
@@ -293,7 +296,9 @@ def growth(*ids: str) -> Cause:
 def _before(*ids: str) -> Cause:
     return Cause(
         "control is on before the files come, set by the databases' own bursts, which spares their onset",
-        holds=lambda m: m["cbc"]["early"].mean > 0.05,
+        holds=lambda m: (
+            m["cbc"]["early"].mean > 0.05 and m["cbc"]["drops_onset"].mean < m["plain"]["drops_onset"].mean
+        ),
         evidence=lambda m: (
             f"set {m['cbc']['early'].mean:.2f} times per second before any file; "
             f"{m['cbc']['drops_onset'].mean:.1f} drops in their first two seconds, "
@@ -303,33 +308,29 @@ def _before(*ids: str) -> Cause:
     )
 
 
-def _held(*ids: str) -> Cause:
+_UNUSED = "windows of a few whole segments leave a part of every cap unused: with fractions carried over "
+
+
+def _held(i: int, id: str) -> Cause:
     return Cause(
-        "windows of a few whole segments leave a part of every cap unused: with fractions carried over DB1 "
-        "carries "
-        "more",
-        holds=lambda m: m["variants"][CARRY]["db1"] > 1.03 * m["cbc"]["db1"].mean,
+        f"{_UNUSED}DB{i} carries more",
+        holds=lambda m: m["variants"][CARRY][f"db{i}"] > 1.03 * m["cbc"][f"db{i}"].mean,
         evidence=lambda m: (
-            f"DB1 {m['cbc']['db1'].mean * 1e-6:.2f} Mb/s, with fractions carried over "
-            f"{m['variants'][CARRY]['db1'] * 1e-6:.2f} at {m['variants'][CARRY]['drops']:.0f} drops"
+            f"DB{i} {m['cbc'][f'db{i}'].mean * 1e-6:.2f} Mb/s, with fractions carried over "
+            f"{m['variants'][CARRY][f'db{i}'] * 1e-6:.2f} at {m['variants'][CARRY]['drops']:.0f} drops"
         ),
-        of=ids,
+        of=(id,),
     )
 
 
-def _held_after(*ids: str) -> Cause:
+def _held_ratio(key: str, when: str, id: str) -> Cause:
     return Cause(
-        "windows of a few whole segments leave a part of every cap unused: with fractions carried over the "
-        "ratio "
-        "after the files is nearer to 2:1",
-        holds=lambda m: (
-            abs(m["variants"][CARRY]["ratio_after"] - 2) < 0.5 * abs(m["cbc"]["ratio_after"].mean - 2)
-        ),
+        f"{_UNUSED}the ratio {when}is less than half as far from 2:1",
+        holds=lambda m: abs(m["variants"][CARRY][key] - 2) < 0.5 * abs(m["cbc"][key].mean - 2),
         evidence=lambda m: (
-            f"{m['cbc']['ratio_after'].mean:.2f}, with fractions carried over "
-            f"{m['variants'][CARRY]['ratio_after']:.2f}"
+            f"{m['cbc'][key].mean:.2f}, with fractions carried over {m['variants'][CARRY][key]:.2f}"
         ),
-        of=ids,
+        of=(id,),
     )
 
 
@@ -401,13 +402,20 @@ def _causes(claims: tuple[Claim, ...], beside: str) -> tuple[Cause, ...]:
         (_files_own, ("drops-cut", "drops-none", "later-fewer", "fewer")),
         (growth, ("drops-cut", "drops-none", "retransmits-cut", "retransmits-none", "later-fewer", "fewer")),
         (_before, ("initially", "concentrated")),
-        (_held, ("db1-unaffected", "db2-unaffected", "two-to-one")),
         (_room, ("db1-unaffected", "db2-unaffected", "db2-stays")),
-        (_held_after, ("ratio-after",)),
         (_climb, ("rtt-steadier",)),
     ):
         if of(*names):
             found.append(make(*of(*names)))
+    found += [_held(i, f"db{i}-unaffected") for i in (1, 2) if of(f"db{i}-unaffected")]
+    found += [
+        _held_ratio(key, when, id)
+        for key, when, id in (
+            ("ratio", "", "two-to-one"),
+            ("ratio_after", "after the files ", "ratio-after"),
+        )
+        if of(id)
+    ]
     found += [_offer(i, f"db{i}-smoother") for i in (1, 2) if of(f"db{i}-smoother")]
     if beside and of("cbc-more", "cbc-less-stable"):
         found.append(_shorter(*of("cbc-more", "cbc-less-stable")))

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 VARIANTS = ("strawman", "slow counter", "fast timer", "deployed")
 # The figures show 200 ms.
-DURATION = 0.2
+DURATION, SMALLEST = 0.2, 0.01
 
 
 @lru_cache
-def _gap(name: str) -> tuple[float, float, Any]:
+def _gap(name: str, duration: float = DURATION) -> tuple[float, float, Any]:
     """Mean difference of both rates over the last half and their mean sum, as shares of the link; curves."""
     model = fluid(name, flows=2)
-    path = model.solve(DURATION, rates=[CAPACITY, CHOSEN["strawman.start_share"] * CAPACITY], step=4e-6)
-    last = path.t > DURATION / 2
+    path = model.solve(duration, rates=[CAPACITY, CHOSEN["strawman.start_share"] * CAPACITY], step=4e-6)
+    last = path.t > duration / 2
     gap = np.abs(path.rates[last, 0] - path.rates[last, 1]).mean() / CAPACITY
     step = 50
     return (
@@ -63,11 +63,13 @@ def _packets(
 
 
 def _measure_convergence(lab: Lab) -> Measurement:
+    length = lab.pick(DURATION, DURATION, SMALLEST)
     found: dict[str, Any] = {"gap": {}, "load": {}, "packets": {}, "fluid curves": {}, "packet curves": {}}
+    found["solved"] = length
     for name in VARIANTS:
-        found["gap"][name], found["load"][name], found["fluid curves"][name] = _gap(name)
+        found["gap"][name], found["load"][name], found["fluid curves"][name] = _gap(name, length)
         found["packets"][name], found["packet curves"][name] = _packets(
-            lab, name, lab.pick("200ms", "60ms"), CHOSEN
+            lab, name, lab.pick("200ms", "60ms", "10ms"), CHOSEN
         )
     return found
 
@@ -88,7 +90,7 @@ def _draw_convergence(m: Measurement, lab: Lab) -> list[Path]:
         figure, axes = figures.new(2, len(VARIANTS), width=11.0, height=4.6, sharey=True)
         for i, name in enumerate(VARIANTS):
             curves = np.asarray(m["fluid curves"][name], float)
-            when = np.linspace(0, DURATION * 1e3, len(curves))
+            when = np.linspace(0, m["solved"] * 1e3, len(curves))
             for flow in (0, 1):
                 axes[i].plot(when, curves[:, flow], color=figures.PALETTE[flow], linewidth=0.9)
             packets = m["packet curves"][name]
@@ -190,10 +192,10 @@ def _delayed(flows: int, at: Mapping[str, Any], delay: float) -> Dcqcn:
     return Dcqcn(capacity=CAPACITY, flows=flows, kmin=kmin, kmax=kmax, pmax=pmax, delay=delay)
 
 
-def _swing(flows: int, at: Mapping[str, Any], delay: float) -> tuple[float, Any]:
+def _swing(flows: int, at: Mapping[str, Any], delay: float, length: float = LENGTH) -> tuple[float, Any]:
     """How the rates swing in the end; curve of the queue."""
-    path = _delayed(flows, at, delay).solve(LENGTH, rates=_begun(flows), step=4e-6)
-    return _unrest(path), path.queue[:: max(1, len(path.t) // 600)]
+    path = _delayed(flows, at, delay).solve(length, rates=_begun(flows), step=4e-6)
+    return _unrest(path, length), path.queue[:: max(1, len(path.t) // 600)]
 
 
 def _begun(flows: int) -> Any:
@@ -201,9 +203,9 @@ def _begun(flows: int) -> Any:
     return np.full(flows, CAPACITY / flows) * np.linspace(0.99, 1.01, flows)
 
 
-def _unrest(path: Trajectory) -> float:
+def _unrest(path: Trajectory, length: float = LENGTH) -> float:
     """Deviation of the rates' sum over its mean in the last third."""
-    total = path.rates.sum(axis=1)[path.t > 2 / 3 * LENGTH]
+    total = path.rates.sum(axis=1)[path.t > 2 / 3 * length]
     return float(total.std() / total.mean())
 
 
@@ -213,25 +215,27 @@ def _roots(flows: int, at: Mapping[str, Any]) -> int:
     return int((np.diff(sign) != 0).sum())
 
 
-def _stability(at: Mapping[str, Any]) -> dict[str, Any]:
+def _stability(at: Mapping[str, Any], length: float) -> dict[str, Any]:
     delay = seconds(str(at["fluid.delay"]))
-    far = {n: _swing(n, at, delay) for n in FLOWS}
-    near = {n: _swing(n, at, 4e-6) for n in FLOWS}
+    far = {n: _swing(n, at, delay, length) for n in FLOWS}
+    near = {n: _swing(n, at, 4e-6, length) for n in FLOWS}
     return {
         "85 us": {str(n): value for n, (value, _) in far.items()},
         "4 us": {str(n): value for n, (value, _) in near.items()},
         "curves": {str(n): curve for n, (_, curve) in far.items()},
         "roots": [_roots(n, at) for n in FIXED],
+        "solved": length,
     }
 
 
 def _measure_stability(lab: Lab) -> Measurement:
+    length = lab.pick(LENGTH, LENGTH, SMALLEST)
     # The line without its jump to 1 at kmax.
     line = {**CHOSEN, "fluid.beyond": "line"}
     marked, _ = _delayed(64, CHOSEN, 4e-6).fixed_point()
     delays = {"4 us": 4e-6, "85 us": seconds(CHOSEN["fluid.delay"])}
-    on_line = {name: _swing(64, line, delay)[0] for name, delay in delays.items()}
-    return {**_stability(CHOSEN), "line": on_line, "p of 64": marked}
+    on_line = {name: _swing(64, line, delay, length)[0] for name, delay in delays.items()}
+    return {**_stability(CHOSEN, length), "line": on_line, "p of 64": marked}
 
 
 def _probe_stability(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
@@ -250,7 +254,9 @@ def _draw_stability(m: Measurement, lab: Lab) -> list[Path]:
         figure, axes = figures.new(1, len(FLOWS), width=10.0, height=3.0)
         for ax, n in zip(axes, FLOWS, strict=True):
             curve = np.asarray(m["curves"][str(n)], float)
-            ax.plot(np.linspace(0, 150, len(curve)), curve, color=figures.PALETTE[0], linewidth=0.8)
+            ax.plot(
+                np.linspace(0, m["solved"] * 1e3, len(curve)), curve, color=figures.PALETTE[0], linewidth=0.8
+            )
             ax.set(title=f"N = {n}", xlabel="time (ms)", ylim=(0, None))
         axes[0].set_ylabel("queue (packets)")
     return [lab.save(figure, "dcqcn-stability")]

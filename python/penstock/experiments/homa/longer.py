@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.experiments.homa import judged, picture, setup
 from penstock.experiments.lossless import chosen
@@ -44,6 +45,11 @@ def _each_two(run: Run) -> dict[str, float]:
     return _of_all(run, 2)
 
 
+def _each_four(run: Run) -> dict[str, float]:
+    """The same of a run of a quarter of the length."""
+    return _of_all(run, 4)
+
+
 def _of_all(run: Run, hosts: int) -> dict[str, float]:
     found = setup.slowdowns(CHOSEN, run.tables, None)
     together = setup.percentiles(found, BINS[W5]).items()
@@ -53,16 +59,21 @@ def _of_all(run: Run, hosts: int) -> dict[str, float]:
     }
 
 
-def _measure_w3(lab: Lab) -> Measurement:
-    # Long messages need some time until there are as many as there will be: the shorter run has fewer hosts.
-    racks, duration = lab.pick((setup.RACKS, "20ms"), (3, "15ms"))
-    network = setup.network(CHOSEN, lab.out, "W3", racks)
+# Of runs with W3: racks and duration. Long messages need some time until there are as many as there will be:
+# shorter runs have fewer hosts. Of runs with W5: racks, share of the published messages, evaluation.
+FULL_W3, QUICK_W3, SMALLEST_W3 = (setup.RACKS, "20ms"), (3, "15ms"), (2, "500us")
+FULL_W5, QUICK_W5, SMALLEST_W5 = (setup.RACKS, 1.0, _each), (3, 0.5, _each_two), (2, 0.01, _each_four)
+PROBE_W5 = (3, 0.25, _each_four)
+
+
+def _w3(lab: Lab, at: Mapping[str, Any], racks: int, duration: str) -> Measurement:
+    network = setup.network(at, lab.out, "W3", racks)
     points = []
     for name in W3:
         _, transport, load = name.split()
-        text = setup.protocol(CHOSEN, transport, int(CHOSEN["control.bytes"]), "W3")
-        traffic = setup.messages(CHOSEN, 0, "W3", int(load) / 100, racks)
-        points.append((network, setup.settings(CHOSEN, text, duration, traffic)))
+        text = setup.protocol(at, transport, int(at["control.bytes"]), "W3")
+        traffic = setup.messages(at, 0, "W3", int(load) / 100, racks)
+        points.append((network, setup.settings(at, text, duration, traffic)))
     found = lab.sweep(points, keep=("flows", "transfers"), derive=_middle)
     return {
         name: judged.of_bins(runs, f"{name.split()[1]}.", BINS[name])
@@ -70,18 +81,36 @@ def _measure_w3(lab: Lab) -> Measurement:
     }
 
 
-def _measure_w5(lab: Lab) -> Measurement:
-    racks, share, derive = lab.pick((setup.RACKS, 1.0, _each), (3, 0.5, _each_two))
-    text = setup.protocol(CHOSEN, "Homa", int(CHOSEN["control.bytes"]), "W5")
-    traffic = setup.drained(CHOSEN, "W5", racks, ARRIVALS * share)
-    network = setup.network(CHOSEN, lab.out, "W5", racks)
+def _measure_w3(lab: Lab) -> Measurement:
+    return _w3(lab, CHOSEN, *lab.pick(FULL_W3, QUICK_W3, SMALLEST_W3))
+
+
+def _probe_w3(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    """As quick: there are few different simulations in the space."""
+    return _w3(lab, {**CHOSEN, **settings}, *QUICK_W3)
+
+
+def _w5(
+    lab: Lab, at: Mapping[str, Any], racks: int, share: float, derive: Callable[[Run], dict[str, float]]
+) -> Measurement:
+    text = setup.protocol(at, "Homa", int(at["control.bytes"]), "W5")
+    traffic = setup.drained(at, "W5", racks, ARRIVALS * share)
+    network = setup.network(at, lab.out, "W5", racks)
     duration = f"{1e3 * (ARRIVALS * share + AFTER):.0f}ms"
-    point = network, setup.settings(CHOSEN, text, duration, traffic)
+    point = network, setup.settings(at, text, duration, traffic)
     (found,) = lab.sweep([point], keep=("flows", "transfers"), derive=derive)
     return {
         W5: judged.of_bins(found, "", BINS[W5]),
         "together": judged.of_bins(found, "together.", BINS[W5]),
     }
+
+
+def _measure_w5(lab: Lab) -> Measurement:
+    return _w5(lab, CHOSEN, *lab.pick(FULL_W5, QUICK_W5, SMALLEST_W5))
+
+
+def _probe_w5(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return _w5(lab, {**CHOSEN, **settings}, *PROBE_W5)
 
 
 def _claims(name: str) -> tuple[Claim, Claim]:
@@ -108,6 +137,8 @@ HOMA_W3 = Row(
     claims=tuple(claim for name in W3 for claim in _claims(name)),
     measure=_measure_w3,
     draw=_draw_w3,
+    matters=("homa.done_after", "homa.resend", "control.bytes", "pfabric.window"),
+    probe=_probe_w3,
 )
 
 HOMA_W5 = Row(
@@ -117,6 +148,8 @@ HOMA_W5 = Row(
     claims=_claims(W5),
     measure=_measure_w5,
     draw=_draw_w5,
+    matters=("homa.done_after", "homa.resend"),
+    probe=_probe_w5,
 )
 
 ROWS: list[Row] = [HOMA_W3, HOMA_W5]

@@ -40,7 +40,8 @@ def protocol(at: Mapping[str, Any], transport: str, control: int, workload: str 
         case "Homa":
             levels = SCHEDULED[workload]
             text = f"homa:header={over},control=84,rtt_bytes={RTT_BYTES},scheduled={levels}"
-            text += ",unscheduled_by=remaining,tail=10000B,done_after=300us,resend=20ms"
+            text += ",unscheduled_by=remaining,tail=10000B"
+            text += f",done_after={at['homa.done_after']},resend={at['homa.resend']}"
             if levels == 7:  # The one level that is left has no limits.
                 return text
             # By the rule of the authors' simulator.

@@ -81,8 +81,8 @@ def _pauses(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dict[s
 
 
 def _measure_loads(lab: Lab) -> Measurement:
-    found = _loads(lab, CHOSEN, lab.replications(8, 2), lab.pick("100ms", "20ms"))
-    return {**found, "pauses": _pauses(lab, CHOSEN, lab.replications(4, 1), lab.pick("20ms", "5ms"))}
+    found = _loads(lab, CHOSEN, lab.replications(8, 2), lab.pick("100ms", "20ms", "3ms"))
+    return {**found, "pauses": _pauses(lab, CHOSEN, lab.replications(4, 1), lab.pick("20ms", "5ms", "1ms"))}
 
 
 def _probe_loads(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
@@ -207,7 +207,7 @@ MORE_MEMORY = "shared:alpha=1,size=64MB"
 
 
 def _measure_wide(lab: Lab) -> Measurement:
-    runs, duration = lab.replications(2, 1), lab.pick("5ms", "1ms")
+    runs, duration = lab.replications(2, 1), lab.pick("5ms", "1ms", "500us")
     more = {
         "topology": CHOSEN["network.fat_tree"],
         "link_rate": CHOSEN["network.rate"],
@@ -367,7 +367,7 @@ SMALL, TIGHT = "256B", 32
 
 
 def _measure_reactions(lab: Lab) -> Measurement:
-    runs, length = lab.replications(4, 1), lab.pick("10ms", "4ms")
+    runs, length = lab.replications(4, 1), lab.pick("10ms", "4ms", "3ms")
     small = _still(lab, {**CHOSEN, "network.segment": SMALL}, runs, length, (TIGHT,))
     return {
         **_reactions(lab, CHOSEN, runs, lab.pick("5ms", "2ms")),

@@ -335,25 +335,24 @@ def _floors(found: Mapping[str, Curve]) -> dict[str, Any]:
     }
 
 
+def _any_size(lab: Lab, given: Mapping[str, Any], servers: int, **length: Any) -> dict[str, Estimate]:
+    """200 us over 200 ms, run by run, at one number of servers with a smaller and a larger request."""
+    ends, found = (FLOORS[0], FLOORS[-1]), {}
+    for name in ("64 KB", "1000 KB"):
+        sru = name.replace(" ", "")
+        both = curves(lab, {f: {**given, "rto_min": f, "sru": sru} for f in ends}, (servers,), **length)
+        slow, fast = (both[f].per_run()[0] for f in ends)
+        found[name] = Estimate.of(fast / slow)
+    return found
+
+
 def _measure_floor(lab: Lab) -> Measurement:
     servers = lab.pick(UP_TO_64, QUICK_64, LEAST)
     found = curves(lab, {floor: BASE | {"rto_min": floor} for floor in FLOORS}, servers)
     steady = curves(lab, {"": BASE | {"rto_min": "200us", "backoff_max": 1}}, servers)[""]
-    # "For any given SRU size": at one number of servers, with a smaller and a larger one.
-    sizes = {
-        f"{sru} KB": curves(
-            lab,
-            {f: BASE | {"rto_min": f, "sru": f"{sru}KB"} for f in (FLOORS[0], FLOORS[-1])},
-            (servers[-2],),
-        )
-        for sru in (64, 1000)
-    }
     return {
         **_floors(found),
-        "any size": {
-            name: Estimate.of(both[FLOORS[-1]].per_run()[0] / both[FLOORS[0]].per_run()[0])
-            for name, both in sizes.items()
-        },
+        "any size": _any_size(lab, BASE, servers[-2]),
         "drop without back-off": Estimate.median(onsets(steady.sets, steady.servers, DROP)),
         "curves": {f"RTOmin {floor}": found[floor].numbers() for floor in FLOORS},
         "without back-off": steady.numbers(),
@@ -386,8 +385,10 @@ def _draw_floor(m: Measurement, lab: Lab) -> list[Path]:
 
 
 def _probe_floor(lab: Lab, point: Mapping[str, Any]) -> Measurement:
-    given = {f: chosen(point) | buffer(32, point) | {"rto_min": f} for f in FLOORS}
-    return _floors(curves(lab, given, (4, 8, 16, 28, 36, 40, 44, 48, 64), length=SEARCHED, runs=PROBED))
+    at, servers = chosen(point) | buffer(32, point), (4, 8, 16, 28, 36, 40, 44, 48, 64)
+    length: dict[str, Any] = {"length": SEARCHED, "runs": PROBED}
+    found = curves(lab, {f: at | {"rto_min": f} for f in FLOORS}, servers, **length)
+    return {**_floors(found), "any size": _any_size(lab, at, servers[-2], **length)}
 
 
 def _no_drop(m: Measurement) -> bool:

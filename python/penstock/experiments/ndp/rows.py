@@ -70,13 +70,17 @@ def used(at: Mapping[str, Any], runs: RunSet, header: float) -> Any:
 # ---- permutation ----------------------------------------------------------------------------------------
 
 
-def _permutation(lab: Lab, at: Mapping[str, Any], runs: int, duration: str, others: bool) -> dict[str, Any]:
-    protocols: dict[str, tuple[str, dict[str, Any]]] = {"NDP": (law(at), {})}
-    if others:
+def _permutation(
+    lab: Lab, at: Mapping[str, Any], runs: int, duration: str, explained: bool
+) -> dict[str, Any]:
+    protocols: dict[str, tuple[str, dict[str, Any]]] = {
+        "NDP": (law(at), {}),
+        "DCTCP": ("dctcp", {"buffer": "200pkt", "spread": "flow"}),
+    }
+    if explained:
         protocols |= {
             "in turn": (law(at), {"spread": "round-robin"}),
             "roomy": (law({**at, "ndp.queue": 32}), {}),
-            "DCTCP": ("dctcp", {"buffer": "200pkt", "spread": "flow"}),
         }
     points = [
         point(at, protocol, Permutation(None), warmup="1ms", duration=duration, deliveries="false", **more)
@@ -90,11 +94,11 @@ def _permutation(lab: Lab, at: Mapping[str, Any], runs: int, duration: str, othe
 
 
 def _measure_permutation(lab: Lab) -> Measurement:
-    return _permutation(lab, CHOSEN, lab.replications(6, 3), lab.pick("6ms", "3ms"), True)
+    return _permutation(lab, CHOSEN, lab.replications(6, 3), lab.pick("6ms", "3ms", "1200us"), True)
 
 
 def _probe_permutation(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _permutation(lab, {**CHOSEN, **settings}, 2, "3ms", False)
+    return _permutation(lab, {**CHOSEN, **settings}, 3, "3ms", False)
 
 
 def _draw_permutation(m: Measurement, lab: Lab) -> list[Path]:

@@ -221,11 +221,15 @@ def _size_numbers(counts: Sequence[int], peaks: Sequence[Sequence[float]]) -> di
     }
 
 
+# What senders close of each change at once that follow it, for comparison.
+FOLLOWING = 0.9
+
+
 def _measure_sizes(lab: Lab) -> Measurement:
     counts = lab.pick((1, 5, 10, 25, 50, 75, 100, 150, 200, 250), (1, 5, 25, 50, 100, 250), (1, 25, 50))
     rtt = CHOSEN["dumbbell.rtt"]
     tau1 = CHOSEN["senders.tau1"]
-    followed = simple(tau2=0.9)
+    followed = simple(tau2=FOLLOWING)
     peaks = _sizes(lab, (rcp(), simple(), followed), counts, rtt, lab.pick(45.0, 30.0, 20.0))
     # Before the first answers of the router to the crowd: a round trip and an interval of N tau1 C.
     first = [n * tau1 * CAPACITY * 0.13 / 8000 for n in counts]
@@ -248,7 +252,10 @@ def _draw_sizes(m: Measurement, lab: Lab) -> list[Path]:
         for i, (name, peaks) in enumerate(m["peaks"].items()):
             ax.plot(m["counts"], peaks, label=name, **figures.look(i))
         ax.plot(
-            m["counts"], m["senders that follow changes"], label="PIQI-RCP, tau2 = 0.9", **figures.look(2)
+            m["counts"],
+            m["senders that follow changes"],
+            label=f"PIQI-RCP, tau2 = {FOLLOWING:g}",
+            **figures.look(2),
         )
         ax.plot([_LAST, _LAST], [501_000, 10_000], "x", color=figures.INK, linestyle="none", label="stated")
         ax.set(yscale="log", xlabel="flows joining at t = 15 s", ylabel="peak queue (packets)")
@@ -343,7 +350,7 @@ P_13A = Row(
             "has long taken back: with those that follow each change the queue is less than half",
             holds=lambda m: m["senders that follow changes"][-1] < 0.5 * m["PIQI from the knee"][-1],
             evidence=lambda m: (
-                f"with tau2 = 0.9 {m['senders that follow changes'][-1]:,.0f} packets for N = "
+                f"with tau2 = {FOLLOWING:g} {m['senders that follow changes'][-1]:,.0f} packets for N = "
                 f"{m['counts'][-1]}, with {CHOSEN['senders.tau2']:g} {m['PIQI from the knee'][-1]:,.0f}"
             ),
             of=("plateau", "levels-off", "better"),

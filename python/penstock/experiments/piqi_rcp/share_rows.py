@@ -97,10 +97,14 @@ def _lot_pair(runs: Sequence[RunSet], gamma: float, scale: float) -> dict[str, A
     }
 
 
+# Senders that close more of their gap per interval than those of the paper.
+NIMBLE: dict[str, Any] = {"tau1": 0.05, "tau2": 0.88}
+
+
 def _measure_lot(lab: Lab) -> Measurement:
     small = float(CHOSEN["parking_lot.quick_scale"])
     scale = lab.pick(1.0, small, 0.3 * small)
-    runs = _lot(lab, scale, (rcp(), simple(), simple(tau1=0.05, tau2=0.88)))
+    runs = _lot(lab, scale, (rcp(), simple(), simple(**NIMBLE)))
     return {
         **_lot_pair(runs, float(CHOSEN["routers.gamma"]), scale),
         "settling of nimbler senders": _settling(runs[2]),
@@ -196,7 +200,10 @@ P_15 = Row(
             "with the stated tau1 senders close little of their gap per interval: those that close more of "
             "it converge as fast as RCP",
             holds=lambda m: 1 / 1.5 <= m["settling of nimbler senders"] / m["RCP"]["settling"] <= 1.5,
-            evidence=lambda m: f"with tau1 = 0.05 and tau2 = 0.88 {m['settling of nimbler senders']:.1f} s",
+            evidence=lambda m: (
+                f"with {' and '.join(f'{name} = {value:g}' for name, value in NIMBLE.items())} "
+                f"{m['settling of nimbler senders']:.1f} s, RCP {m['RCP']['settling']:.1f} s"
+            ),
             of=("convergence",),
         ),
     ),

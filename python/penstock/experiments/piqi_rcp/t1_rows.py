@@ -28,7 +28,7 @@ from penstock.experiments.piqi_rcp.setup import (
     traces,
 )
 from penstock.experiments.piqi_rcp.t1_rcp_rows import JOIN, LONG, SHORT, mbps, t1
-from penstock.ledger import Cause, Claim, Measurement, Row, at_least, at_most, every
+from penstock.ledger import Cause, Claim, Measurement, Row, at_least, at_most, every, more_than
 from penstock.models import rcp_stability as rs
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ P_6 = Row(
             "order",
             "larger eta is faster",
             lambda m: m["within"]["0.5"] - m["within"]["0.99"],
-            at_least(0),
+            more_than(0),
             quote="larger η actually speeds up convergence",
             where=_FIG_6,
             say=lambda m: (
@@ -236,7 +236,7 @@ P_10 = Row(
             "order",
             "slower",
             lambda m: m["within"]["0.5"] - m["within"]["0.99"],
-            at_least(0),
+            more_than(0),
             quote=_SMOOTHER,
             where=_FIG_10,
             say=lambda m: (

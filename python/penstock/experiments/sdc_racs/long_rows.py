@@ -14,6 +14,7 @@ from penstock.experiments.sdc_racs.setup import (
     ECN,
     EXPLICIT,
     PAPER,
+    PIPE,
     RACS,
     RCP,
     SACK,
@@ -256,9 +257,11 @@ M_38 = Row(
             "a window of one segment is the smallest there is: where the queue is not small, one segment of "
             "every sender is already more than the pipe holds",
             holds=lambda m: all(
-                n > 25 for n, q in zip(m["senders"], m["queue"][SDC], strict=True) if q.mean > SMALL
+                n > PIPE for n, q in zip(m["senders"], m["queue"][SDC], strict=True) if q.mean > SMALL
             ),
-            evidence=lambda m: f"the pipe holds 25 packets; {over(m['senders'], m['queue'][SDC])} senders",
+            evidence=lambda m: (
+                f"the pipe holds {PIPE:.0f} packets; {over(m['senders'], m['queue'][SDC])} senders"
+            ),
             of=("sdc-small",),
         ),
     ),

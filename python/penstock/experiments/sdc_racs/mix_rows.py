@@ -240,12 +240,9 @@ _CAUSES = {
         of=("afct-sack",),
     ),
     "red": Cause(
-        "with RED and ECN the queue is shorter than drop tail's and loses less, so that fewer flows wait for "
-        "a "
-        "timeout: it cannot be slower",
-        holds=lambda m: (
-            m["queue"][ECN].mean < m["queue"][SACK].mean and m["loss"][ECN].mean < m["loss"][SACK].mean
-        ),
+        "with RED and ECN the queue is shorter than drop tail's and loses less, and flows are faster, not "
+        "slower",
+        holds=lambda m: all(m[key][ECN].mean < m[key][SACK].mean for key in ("queue", "loss", "afct")),
         evidence=lambda m: ", ".join(
             f"{label}: queue {m['queue'][label].mean:.0f} packets, loss {m['loss'][label].mean:.3f} %, "
             f"AFCT {m['afct'][label].mean:.1f} ms"
@@ -254,8 +251,7 @@ _CAUSES = {
         of=("afct-ecn", "loss-ecn"),
     ),
     "alone": Cause(
-        "two long flows of SDC alone do not use more of the link (M-3.7), and they back off for every short "
-        "one",
+        "two long flows of SDC alone, without any short one, do not use as much of the link as stated",
         holds=lambda m: m["two SDC flows alone"] < STATED_USE[SDC] - 1,
         evidence=lambda m: f"{m['two SDC flows alone']:.1f} % alone",
         of=("use-sdc",),
@@ -263,7 +259,7 @@ _CAUSES = {
     "fast": _fast(
         RACS,
         "handshake, admission and 26 KB at RACS's share take less, whether flows come one by one or a "
-        "thousand per second: the stated time needs rounds that section 4.2 does not describe",
+        "thousand per second",
     ),
     "paced": _fast(
         RCP,

@@ -31,6 +31,8 @@ CHOSEN: dict[str, Any] = {
 
 LINK_BPS = 1e9
 BUFFER = 100
+# What the empty pipe of a round trip under one switch holds, in packets of 1500 bytes.
+PIPE = LINK_BPS * CHOSEN["simulation.rtt_s"] / (8 * 1500)
 # A small queue: a quarter of the buffer, which is also what the empty pipe holds. A large one: half of it.
 SMALL, LARGE = 25, 50
 # The thesis reads its figures off plots and rounds them.

@@ -69,7 +69,7 @@ def _thousands(lab: Lab, at: Mapping[str, Any], warmup: str, duration: str) -> d
 
 
 def _measure_thousands(lab: Lab) -> Measurement:
-    length = lab.pick(("300ms", "500ms"), ("60ms", "90ms"))
+    length = lab.pick(("300ms", "500ms"), ("60ms", "90ms"), ("5ms", "8ms"))
     later = [_crowd(CHOSEN, law(CHOSEN, min_cwnd=1, rto=rto, rto_low=rto), *length) for rto in LATER_TIMEOUTS]
     sets = dict(zip(LATER_TIMEOUTS, lab.sweep(later), strict=True))
     return {

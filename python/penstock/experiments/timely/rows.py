@@ -231,14 +231,14 @@ TIMELY_3 = Row(
 # ---- no fixed point ---------------------------------------------------------------------------------------
 
 STARTS = (0.5, 0.7)
-LENGTH = 0.2
+LENGTH, SMALLEST = 0.2, 0.01
 
 
-def _fluid(patched: bool, start: float, beta: float) -> tuple[float, Any]:
+def _fluid(patched: bool, start: float, beta: float, length: float = LENGTH) -> tuple[float, Any]:
     """Share of the first flow over the last quarter, and the curve of its share of the link."""
     model = Timely(patched=patched, beta=beta if patched else None)
-    path = model.solve(LENGTH, rates=[start * CAPACITY, (1 - start) * CAPACITY], step=4e-6)
-    rates = path.rates[path.t > 0.75 * LENGTH].mean(axis=0)
+    path = model.solve(length, rates=[start * CAPACITY, (1 - start) * CAPACITY], step=4e-6)
+    rates = path.rates[path.t > 0.75 * length].mean(axis=0)
     return float(rates[0] / rates.sum()), path.rates[::100, 0] / CAPACITY
 
 
@@ -263,10 +263,11 @@ def first_share(run: Run) -> dict[str, float]:
     return {"first_share": float(first / (first + second))}
 
 
-def _shares(lab: Lab, at: Mapping[str, Any], duration: str) -> dict[str, Any]:
+def _shares(lab: Lab, at: Mapping[str, Any], duration: str, solved: float = LENGTH) -> dict[str, Any]:
     beta = float(at["fluid.beta_patched"])
     fluid = {
-        name: [_fluid(p, s, beta) for s in STARTS] for name, p in (("published", False), ("patched", True))
+        name: [_fluid(p, s, beta, solved) for s in STARTS]
+        for name, p in (("published", False), ("patched", True))
     }
     points = [_packets(at, patched, duration) for patched in (False, True)]
     runs = lab.sweep(points, keep=("flows", "series"), derive=first_share)
@@ -281,8 +282,8 @@ def _shares(lab: Lab, at: Mapping[str, Any], duration: str) -> dict[str, Any]:
 
 
 def _measure_shares(lab: Lab) -> Measurement:
-    length = lab.pick("400ms", "200ms")
-    found = _shares(lab, CHOSEN, length)
+    length, solved = lab.pick(("400ms", LENGTH), ("200ms", LENGTH), ("30ms", SMALLEST))
+    found = {**_shares(lab, CHOSEN, length, solved), "solved": solved}
     run = lab.sweep([_packets(CHOSEN, True, length)], keep=("series",))[0].runs[0]
     found["rates"] = {
         str(i): samples(run, "rate_bps", i)["value"].to_numpy()[:: lab.pick(4, 2)] / 1e9 for i in (0, 1)
@@ -296,7 +297,7 @@ def _draw_shares(m: Measurement, lab: Lab) -> list[Path]:
         for ax, name in zip(axes, ("published", "patched"), strict=False):
             for i, (start, curve) in enumerate(zip(STARTS, m["curves"][name], strict=True)):
                 curve = np.asarray(curve, float)
-                when = np.linspace(0, LENGTH * 1e3, len(curve))
+                when = np.linspace(0, m["solved"] * 1e3, len(curve))
                 ax.plot(when, curve, label=f"begins at {start:.0%}", **figures.line(i))
             ax.set(title=f"fluid, {name}", xlabel="time (ms)", ylim=(0, 1))
             ax.legend(fontsize=8)
@@ -359,21 +360,25 @@ TIMELY_C9 = Row(
 
 FLOWS = (2, 4, 8, 16)
 FEW = 10
+# Seconds of a solution, and from when on it is looked at.
+STEADY = (0.3, 0.2)
 
 
 def _patched(at: Mapping[str, Any], flows: int) -> Timely:
     return Timely(flows=flows, patched=True, beta=float(at["fluid.beta_patched"]))
 
 
-def _swing(at: Mapping[str, Any], flows: int) -> float:
+def _swing(at: Mapping[str, Any], flows: int, length: float, after: float) -> float:
     model = _patched(at, flows)
     rates = np.full(flows, CAPACITY / flows) * np.linspace(0.99, 1.01, flows)
-    path = model.solve(0.3, rates=rates, step=4e-6)
-    queue = path.queue[path.t > 0.2]
+    path = model.solve(length, rates=rates, step=4e-6)
+    queue = path.queue[path.t > after]
     return float(queue.std() / max(queue.mean(), 1.0))
 
 
-def _crowd(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dict[str, Any]:
+def _crowd(
+    lab: Lab, at: Mapping[str, Any], runs: int, duration: str, solved: tuple[float, float] = STEADY
+) -> dict[str, Any]:
     rate, delay = at["network.rate"], at["network.delay"]
     warmup = f"{0.6 * seconds(duration) * 1e3:g}ms"
     more = {"protocol": law(at, True), "warmup": warmup, "duration": duration}
@@ -386,13 +391,14 @@ def _crowd(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dict[st
         "rtt": [Estimate.of(v) for v in found],
         "model": model,
         "over model": [Estimate.of(v / x) for v, x in zip(found, model, strict=True)],
-        "few": _swing(at, FEW),
-        "many": _swing(at, int(at["fluid.many"])),
+        "few": _swing(at, FEW, *solved),
+        "many": _swing(at, int(at["fluid.many"]), *solved),
     }
 
 
 def _measure_crowd(lab: Lab) -> Measurement:
-    return _crowd(lab, CHOSEN, lab.replications(4, 1), lab.pick("600ms", "250ms"))
+    runs = lab.replications(4, 1)
+    return _crowd(lab, CHOSEN, runs, *lab.pick(("600ms", STEADY), ("250ms", STEADY), ("20ms", (0.01, 0.005))))
 
 
 def _probe_crowd(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
