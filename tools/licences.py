@@ -40,14 +40,6 @@ class Part:
     texts: tuple[str, ...]
 
 
-def _answer(command: list[str]) -> str:
-    """What a command prints; it has nothing to read, as the compiler that cargo asks would read a program from there."""
-    done = subprocess.run(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
-    )
-    return done.stdout
-
-
 def crates() -> list[Part]:
     """The crates that end in the Python module, without those of this workspace."""
     command = [
@@ -59,7 +51,7 @@ def crates() -> list[Part]:
         "--filter-platform",
         "x86_64-unknown-linux-gnu",
     ]
-    found = json.loads(_answer(command))
+    found = json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
     packages = {package["id"]: package for package in found["packages"]}
     nodes = {node["id"]: node for node in found["resolve"]["nodes"]}
     (root,) = (key for key, package in packages.items() if package["name"] == "penstock-py")
