@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from penstock.experiments import ndp, reps
 from penstock.experiments.homa import longer, own, sizes
 from penstock.experiments.homa import rows as homa_rows
 from penstock.experiments.homa import setup as homa_setup
+from penstock.experiments.lossless import seconds
 from penstock.experiments.ndp import rows as ndp_rows
 from penstock.experiments.reps import rows as reps_rows
 from penstock.ledger import Estimate, Row
@@ -245,6 +247,51 @@ def test_a_probe_of_the_simulators_own_rules_takes_what_it_is_given():
             other = {**homa_rows.CHOSEN, key: not value if isinstance(value, bool) else value + 1}
             same = [own.rules(name, other) == own.rules(name) for name in names]
             assert not all(same) or key == "ndp_own.load", key
+
+
+def test_w5_by_the_simulators_own_rules_says_why_only_where_its_experiments_bear_it_out():
+    good = {"medians": [1.0] * 5, "begun": [1.0] * 5, "beyond": 0.01}
+    m = dict.fromkeys([*own.W5, own.LESS, own.SHORTER], good)
+    assert differing(own.HOMA_W5_OWN, m) == {}
+    cut = {**good, "medians": [1.04, 1.0, 1.0, 0.95, 0.7]}
+    assert "had not ended" in differing(own.HOMA_W5_OWN, {**m, "W5 pHost 80": cut})["phost-median"]
+    still = {"W5 pHost 80": {**cut, "begun": [1.0, 1.0, 1.0, 1.0, 0.89]}}
+    assert differing(own.HOMA_W5_OWN, {**m, **still})["phost-median"] == "unexplained"
+    low, lower = [0.98, 0.92, 0.85, 0.8, 0.7], [0.96, 0.9, 0.8, 0.7, 0.4]
+    short = {"W5 PIAS 80": {**good, "medians": low}, own.SHORTER: {**good, "medians": lower}}
+    assert "run is short" in differing(own.HOMA_W5_OWN, {**m, **short})["pias-median"]
+    short[own.SHORTER] = {**good, "medians": [0.99, *lower[1:]]}
+    assert differing(own.HOMA_W5_OWN, {**m, **short})["pias-median"] == "unexplained"
+
+
+def test_messages_that_had_not_ended_are_slower_than_any():
+    # A run of 1 s: two of its middle, one without an end, one of its second half, one of its first tenth.
+    tables = {
+        "flows": pl.DataFrame({"flow": range(5), "src": ["h0"] * 5, "dst": ["h1"] * 5}),
+        "transfers": pl.DataFrame(
+            {
+                "flow": range(5),
+                "bytes": [1000] * 5,
+                "start_s": [0.2, 0.4, 0.3, 0.7, 0.05],
+                "delivered_s": [0.21, 0.41, math.nan, 0.71, 0.06],
+            }
+        ),
+    }
+    ended = homa_setup.slowdowns(homa_rows.CHOSEN, tables, "1s")["slowdown"].to_list()
+    begun = homa_setup.slowdowns(homa_rows.CHOSEN, tables, "1s", begun=True)["slowdown"].to_list()
+    alone = float(homa_setup.ideal(homa_rows.CHOSEN, np.array([1000]), np.array([True]))[0])
+    assert ended == pytest.approx([0.01 / alone] * 3)
+    assert begun == pytest.approx([0.01 / alone] * 2 + [math.inf])
+
+
+def test_a_connection_of_pias_has_as_many_messages_with_w3_as_a_published_one():
+    # Twenty million messages among 144 hosts, ten connections of a pair.
+    published = 20e6 / (144 * 143) / 10
+    per_pair = own.rules("W3 PIAS 80").rate * 0.8 / 47
+    for (racks, duration), kept in ((own.LONG_PIAS, own.KEPT_LONG), (own.SHORT, 1)):
+        assert racks == 3
+        messages = per_pair * seconds(duration) / kept
+        assert messages == pytest.approx(published, rel=0.06)
 
 
 def test_messages_by_the_count_of_the_authors_end_with_the_arrivals():

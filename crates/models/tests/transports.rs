@@ -375,6 +375,36 @@ fn pias_by_timeouts_alone_bears_any_reordering() {
     assert_eq!(sent_again("pias:dupacks=0"), 0);
 }
 #[test]
+fn pias_in_order_is_slowed_by_reordering() {
+    // Marks begin far above what is in flight, so that only ACKs in order tell the two apart.
+    let time = |protocol: &str, share: f64| {
+        let reorder = Some(Reordering { share, extra: Dur::micros(30) });
+        let mut lab = Rig { reorder, ..Rig::new(Network::Star { hosts: 2 }, protocol) }.build();
+        lab.start(Flow::new(0, 1, 200_000));
+        lab.run(ms(200));
+        took(&all_done(&lab)[0])
+    };
+    let any = "pias:dupacks=0,k=1MB,window=4";
+    let ordered = format!("{any},in_order=true");
+    assert_eq!(time(any, 0.0), time(&ordered, 0.0));
+    let (free, bound) = (time(any, 0.2), time(&ordered, 0.2));
+    assert!(bound > 1.1 * free, "{bound} s, {free} s");
+}
+#[test]
+fn pias_refills_what_is_late_after_a_mark() {
+    let sent_again = |protocol: &str| {
+        let reorder = Some(Reordering { share: 0.2, extra: Dur::micros(30) });
+        let mut lab = Rig { reorder, ..Rig::new(Network::Star { hosts: 3 }, protocol) }.build();
+        (1..=2).for_each(|src| _ = lab.start(Flow::new(src, 0, 2_000_000)));
+        lab.run(ms(200));
+        all_done(&lab)[0].counters.retransmits
+    };
+    assert_eq!(sent_again("pias:dupacks=0,k=5pkt"), 0);
+    assert!(sent_again("pias:dupacks=0,k=5pkt,refill=true") > 10);
+    // Nothing is marked, so that nothing is cut.
+    assert_eq!(sent_again("pias:dupacks=0,k=10MB,refill=true"), 0);
+}
+#[test]
 fn pfabric_probes_while_nothing_gets_through() {
     let mut lab = Rig::new(Network::Star { hosts: 2 }, "pfabric").build();
     lab.start(Flow::new(0, 1, 1_000_000));

@@ -191,21 +191,22 @@ def ideal(
 
 
 def slowdowns(
-    at: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], duration: str | None
+    at: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], duration: str | None, *, begun: bool = False
 ) -> pl.DataFrame:
     """`bytes`, `slowdown` and receiving host (`dst`) of messages that have arrived: of the middle eight
-    tenths of a run, or of all.
+    tenths of a run, or of all; `begun`: of all that began in the first half behind its first tenth, and those
+    that have not arrived are infinitely slow.
     """
     flows, found = tables["flows"], tables["transfers"]
-    found = found.join(flows.select("flow", "src", "dst"), on="flow").filter(
-        pl.col("delivered_s").is_not_nan()
-    )
+    found = found.join(flows.select("flow", "src", "dst"), on="flow")
+    if not begun:
+        found = found.filter(pl.col("delivered_s").is_not_nan())
     if duration is not None:
         end = seconds(duration)
-        found = found.filter(pl.col("start_s").is_between(0.1 * end, 0.9 * end))
+        found = found.filter(pl.col("start_s").is_between(0.1 * end, (0.5 if begun else 0.9) * end))
     src, dst = (found[side].cast(pl.String).str.slice(1).cast(pl.Int64).to_numpy() for side in ("src", "dst"))
     length = found["bytes"].cast(pl.Int64).to_numpy()
-    took = (found["delivered_s"] - found["start_s"]).to_numpy()
+    took = (found["delivered_s"] - found["start_s"]).fill_nan(np.inf).to_numpy()
     alone = ideal(at, length, src // RACK == dst // RACK)
     return pl.DataFrame({"bytes": length, "slowdown": took / alone, "dst": dst})
 
