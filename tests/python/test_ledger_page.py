@@ -158,7 +158,7 @@ def test_a_search_is_drawn_as_a_map(tmp_path, monkeypatch):
 def test_long_texts_of_an_axis_do_not_run_into_each_other():
     def lines(*ticks: str) -> list[tuple[float, float, str]]:
         found = marks.map_svg(holding.Map("a", "", np.array([0.1]), np.array([0.5]), "c", ticks, ()))
-        places = re.findall(r'<text x="(\d+)" y="(\d+)" text-anchor="middle" >([^<]+)<', str(found))
+        places = re.findall(r'<text x="(\d+)" y="(\d+)" text-anchor="middle">([^<]+)<', str(found))
         return [(float(x), float(y), text) for x, y, text in places if text in ticks]
 
     assert len({y for _, y, _ in lines("0", "1", "2", "3", "4")}) == 1

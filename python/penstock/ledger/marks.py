@@ -89,7 +89,8 @@ def map_svg(found: Map) -> Markup:
     order = sorted(range(len(found.letters)), key=lambda i: found.letters[i] == "c")
     for i in order:
         x, y = x0 + float(found.x[i]) * width, y0 + (1 - float(found.y[i])) * height
-        parts.append(f'<use href="#m-{found.letters[i]}" x="{x:.0f}" y="{y:.0f}"/>')
+        # Without quotes, as HTML allows: there are some twenty thousand.
+        parts.append(f"<use href=#m-{found.letters[i]} x={x:.0f} y={y:.0f} />")
     held = found.letters.count("c")
     over = " and ".join(name for name in (found.first, found.second) if name)
     said = f"holds at {held} of {len(found.letters)} points over {over}"
@@ -147,7 +148,8 @@ def _short(text: str) -> str:
 
 
 def _text(x: float, y: float, text: str, anchor: str = "middle", more: str = "") -> str:
-    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" {more}>{html.escape(text)}</text>'
+    more = more and f" {more}"
+    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}"{more}>{html.escape(text)}</text>'
 
 
 def _svg(width: int, height: int, said: str, parts: Sequence[str], look: str) -> Markup:
