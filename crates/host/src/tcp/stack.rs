@@ -154,7 +154,6 @@ impl Stack for TcpStack {
             self.rest_quiet();
         }
     }
-    #[inline(always)]
     /// Linux (`tcp_data_queue_ofo`, `__tcp_ack_snd_check`): what comes out of order does not wake the application, and is acknowledged in the interrupt.
     fn answers_at_once(&self, packet: &Packet) -> bool {
         match self.ends.get(packet.conn() as usize) {
@@ -162,6 +161,7 @@ impl Stack for TcpStack {
             _ => false,
         }
     }
+    #[inline(always)]
     fn fetch(&self, conn: u32, part: Part) {
         let Some(place) = self.ends.get(conn as usize) else { return };
         match (part, place) {

@@ -82,7 +82,7 @@ const LOOK_EVERY: u64 = 16;
 /// of 34 to 96 ports (docs/performance.md).
 const HOPS_PER_STRETCH: f64 = 25.0;
 
-/// So many windows, or stretches on one thread, are looked at before a run goes on.
+/// So many windows are looked at before a run on several threads goes on.
 const TRIAL: u64 = 2000;
 
 /// On how many threads a run is to be made.

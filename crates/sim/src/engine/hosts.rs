@@ -67,10 +67,10 @@ impl Stack for HostStack {
     fn receive_late(&mut self, io: &mut Io<'_>, cell: &Cell, waited: Dur) {
         each!(self, s => s.receive_late(io, cell, waited));
     }
-    #[inline(always)]
     fn answers_at_once(&self, packet: &Packet) -> bool {
         each!(self, s => s.answers_at_once(packet))
     }
+    #[inline(always)]
     fn fetch(&self, conn: u32, part: Part) {
         each!(self, s => s.fetch(conn, part));
     }
