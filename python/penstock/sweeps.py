@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import _engine, cluster, scenario, spill, store
 from penstock.console import Bar
+from penstock.interrupts import POLL_S, Presses
 from penstock.runs import TABLES, Run, RunSet, frames
 
 if TYPE_CHECKING:
@@ -46,7 +48,6 @@ Derive = Callable[[Run], Mapping[str, float]]
 # How long a stopped run may take to hand back what it has; the engine looks at the flag every few
 # milliseconds.
 _GRACE_S = 0.7
-_POLL_S = 0.05
 # Tasks handed to a foreign executor ahead of time, whose number of workers is unknown.
 _AHEAD = 10_000
 
@@ -102,7 +103,7 @@ def execute(task: Task, progress: _engine.Progress | None = None) -> Run:
     progress = progress or _engine.Progress()
     if threading.current_thread() is not threading.main_thread():
         return _call(task, progress)
-    with ThreadPoolExecutor(1) as pool:
+    with Presses(progress.cancel), ThreadPoolExecutor(1) as pool:
         future = pool.submit(_call, task, progress)
         while True:
             try:
@@ -313,40 +314,47 @@ def run_tasks(
         return None if problem is None else _died(tasks[index], problem)
 
     waiting = iter(enumerate(tasks))
-    try:
-        while stop is None:
-            for index, task in islice(waiting, ahead - len(pending)):
-                # A foreign executor may live in another process: its runs cannot be watched, only awaited or
-                # withdrawn.
-                watch = _engine.Progress() if own else None
-                try:
-                    future = (
-                        pool.submit(execute, task, watch) if own else pool.submit(execute_there, task, engine)
-                    )
-                except Exception as problem:  # an executor whose workers died takes no more
-                    stop = _died(task, problem)
+    with Presses() as presses:
+        try:
+            while stop is None:
+                presses.look()
+                for index, task in islice(waiting, ahead - len(pending)):
+                    # A foreign executor may live in another process: its runs cannot be watched, only awaited
+                    # or withdrawn.
+                    watch = _engine.Progress() if own else None
+                    try:
+                        future = (
+                            pool.submit(execute, task, watch)
+                            if own
+                            else pool.submit(execute_there, task, engine)
+                        )
+                    except Exception as problem:  # an executor whose workers died takes no more
+                        stop = _died(task, problem)
+                        break
+                    pending[future] = (index, watch)
+                if not pending or stop is not None:
                     break
-                pending[future] = (index, watch)
-            if not pending or stop is not None:
-                break
-            for future in wait(pending, timeout=_POLL_S, return_when=FIRST_COMPLETED).done:
-                died = take(future)
-                stop = stop or died
-            if on_progress:
-                under_way = sum(watch.fraction for _, watch in pending.values() if watch)
-                on_progress((ended + under_way) / len(tasks))
-    except KeyboardInterrupt as interrupt:
-        stop = interrupt
-    if stop is not None:
-        _end(pending)
-        for future in [future for future in pending if future.done()]:
-            take(future)
-    if own:
-        pool.shutdown(wait=stop is None)
+                for future in wait(pending, timeout=POLL_S, return_when=FIRST_COMPLETED).done:
+                    died = take(future)
+                    stop = stop or died
+                if on_progress:
+                    under_way = sum(watch.fraction for _, watch in pending.values() if watch)
+                    on_progress((ended + under_way) / len(tasks))
+        # Of a callback, or of a handler that is not Python's own.
+        except KeyboardInterrupt as interrupt:
+            stop = interrupt
+        if stop is not None:
+            _end(pending, presses)
+            for future in [future for future in pending if future.done()]:
+                take(future)
+        if own:
+            pool.shutdown(wait=stop is None)
+    if presses.count and stop is None:
+        stop = KeyboardInterrupt()
     return done, stop
 
 
-def _end(pending: Mapping[Future[Run], tuple[int, _engine.Progress | None]]) -> None:
+def _end(pending: Mapping[Future[Run], tuple[int, _engine.Progress | None]], presses: Presses) -> None:
     """Withdraw what has not begun, stop what has, and give it a moment to hand back what it has so far.
 
     A run in a foreign executor that nothing stops is not waited for: what is finished would wait with it.
@@ -357,8 +365,11 @@ def _end(pending: Mapping[Future[Run], tuple[int, _engine.Progress | None]]) -> 
         if watch is not None:
             watch.cancel()
     # A second Ctrl-C ends the waiting, not the keeping.
+    before, until = presses.count, time.monotonic() + _GRACE_S
+    open_ = [future for future in pending if not future.cancelled()]
     with suppress(KeyboardInterrupt):
-        wait([future for future in pending if not future.cancelled()], timeout=_GRACE_S)
+        while open_ and presses.count == before and time.monotonic() < until:
+            open_ = list(wait(open_, timeout=POLL_S).not_done)
 
 
 def _died(task: Task, problem: BaseException) -> RuntimeError:

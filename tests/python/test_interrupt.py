@@ -13,6 +13,7 @@ from conftest import PENSTOCK, inline, measuring, row, settings
 
 import penstock
 from penstock import results, sweeps
+from penstock.interrupts import Presses
 from penstock.ledger import selection
 
 # Far longer than any test may take.
@@ -121,6 +122,57 @@ def test_a_sweep_on_a_foreign_executor_keeps_what_is_finished(whole_group):
     assert kept[0] == [True]
     # The one under way is there, cut short, when its worker heard of it.
     assert kept[1:] in ([[], []], [[False], []])
+
+
+# Ctrl-C in the instant in which a wait has taken the locks of the futures that it waits for.
+AT_ONCE = f"""
+import json, os, signal, time
+from concurrent.futures import _base
+import penstock
+taken, begun, pressed = _base._AcquireFutures.__enter__, time.monotonic(), []
+
+def enter(self):
+    taken(self)
+    if time.monotonic() - begun > 1 and not pressed:
+        pressed.append(True)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+
+_base._AcquireFutures.__enter__ = enter
+try:
+    penstock.run("incast", settings={LONG!r}, keep=())
+except penstock.Interrupted as stop:
+    print(json.dumps([run.completed for runs in stop.results for run in runs.runs]))
+"""
+
+
+def test_ctrl_c_while_locks_are_held_leaves_nobody_waiting():
+    python = str(PENSTOCK.with_name("python"))
+    done = subprocess.run([python, "-c", AT_ONCE], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [False]
+
+
+def test_presses_are_counted_and_the_handler_is_given_back():
+    heard = []
+    with Presses(lambda: heard.append(True)) as presses:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert presses.count == len(heard) == 2
+        with pytest.raises(KeyboardInterrupt):
+            presses.look()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_handler_of_somebody_else_stays():
+    own = []
+    before = signal.signal(signal.SIGINT, lambda *_: own.append(True))
+    try:
+        with Presses() as presses:
+            os.kill(os.getpid(), signal.SIGINT)
+        assert (presses.count, own) == (0, [True])
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_second_ctrl_c_ends_the_waiting_and_not_the_keeping(monkeypatch):

@@ -16,7 +16,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from penstock import _engine, results
 from penstock import scenario as scenarios
+from penstock.interrupts import POLL_S, Presses
 from penstock.ledger import holding, selection
 from penstock.ledger.claims import Claim, Measurement, Row, from_plain, plain
 from penstock.ledger.criteria import CONFIRMED, DIFFERS, UNDECIDED
@@ -251,14 +252,18 @@ def _probes(
     """The probe at every point, in parallel; None where it has no result."""
     found: list[Measurement | None] = [None] * len(settings)
     pool = ThreadPoolExecutor(max(1, lab.jobs))
-    try:
-        futures = {pool.submit(_probe, row, lab, here): i for i, here in enumerate(settings)}
-        for n, future in enumerate(as_completed(futures)):
-            found[futures[future]] = future.result()
-            if on_progress:
-                on_progress((n + 1) / len(settings))
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    with Presses() as presses:
+        try:
+            pending = {pool.submit(_probe, row, lab, here): i for i, here in enumerate(settings)}
+            while pending:
+                presses.look()
+                for future in wait(pending, timeout=POLL_S, return_when=FIRST_COMPLETED).done:
+                    found[pending.pop(future)] = future.result()
+                    if on_progress:
+                        on_progress(1 - len(pending) / len(settings))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    presses.look()
     return found
 
 
