@@ -29,8 +29,12 @@ pub(super) struct Tree {
     bits: u32,
     mask: u64,
     epoch: u64,
+    /// Times so far beyond the epoch begin another.
+    reach: u64,
     /// Place of the arrival that has been taken, [`NONE`] when the next one has gone there.
     hole: u32,
+    /// There is one arrival only: the least of all, which has no place.
+    alone: bool,
 }
 
 const NONE: u32 = u32::MAX;
@@ -51,7 +55,9 @@ impl Tree {
             bits,
             mask: (1 << bits) - 1,
             epoch: 0,
+            reach: span(bits) / 2,
             hole: NONE,
+            alone: false,
         };
         tree.plant(LOWEST);
         tree
@@ -125,6 +131,10 @@ impl Tree {
     #[inline(always)]
     pub fn take(&mut self) -> u64 {
         let port = self.first();
+        if self.alone {
+            (self.least, self.alone) = (u64::MAX, false);
+            return port;
+        }
         self.hole = core::mem::replace(&mut self.places[port as usize], NONE);
         port
     }
@@ -137,16 +147,28 @@ impl Tree {
         if at > until || key == u64::MAX {
             return None;
         }
+        if self.alone {
+            (self.least, self.alone) = (u64::MAX, false);
+            return Some((at, port));
+        }
         self.hole = core::mem::replace(&mut self.places[port as usize], NONE);
         Some((at, port))
     }
     /// Takes in an arrival, unless its port has one already.
     #[inline(always)]
     pub fn put(&mut self, at: u64, port: u64) -> bool {
-        if at - self.epoch >= span(self.bits) / 2 {
+        if at - self.epoch >= self.reach {
             self.rebase(at);
         }
         let key = (at - self.epoch) << self.bits | port;
+        if self.least == u64::MAX && self.hole == NONE {
+            // Where a packet at a time is under way, nothing has to be put in order.
+            (self.least, self.alone) = (key, true);
+            return true;
+        }
+        if self.alone && !self.make_room(port) {
+            return false;
+        }
         let own = &mut self.places[port as usize];
         if *own != NONE {
             return false;
@@ -165,6 +187,20 @@ impl Tree {
         self.add(place, key);
         true
     }
+    /// The only arrival gets a place, unless it is that of `port`: then false.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self, port: u64) -> bool {
+        if self.coming() == port {
+            return false;
+        }
+        self.alone = false;
+        let (key, place) = (self.least, self.free.pop().expect("all places are free"));
+        self.least = u64::MAX;
+        self.places[(key & self.mask) as usize] = place;
+        self.add(place, key);
+        true
+    }
     /// Into a place without an arrival: on its way up nothing can become larger, so that no level has to ask what lies beside it, nor
     /// waits for the one below.
     #[inline(always)]
@@ -180,8 +216,8 @@ impl Tree {
         }
     }
     #[inline(always)]
-    fn set(&mut self, place: u32, key: u64) {
-        let (mut place, mut least) = (place as usize, key);
+    fn set(&mut self, own: u32, key: u64) {
+        let (mut place, mut least) = (own as usize, key);
         let (mut risen, mut rest) = ([key; 2], u64::MAX);
         // There is no group above the root.
         while let Some(group) = self.groups.get_mut(place / 4) {
@@ -196,7 +232,24 @@ impl Tree {
         (self.least, self.risen) = (rest, risen);
         if key < rest {
             self.lead(key);
+            if rest == u64::MAX {
+                self.stand_alone(own);
+            }
         }
+    }
+    /// The arrival in a place, which is the only one, goes without it.
+    #[cold]
+    #[inline(never)]
+    fn stand_alone(&mut self, own: u32) {
+        let mut place = own as usize;
+        while let Some(group) = self.groups.get_mut(place / 4) {
+            group[place % 4] = u64::MAX;
+            place = (place / 4).wrapping_sub(1);
+        }
+        let port = self.coming();
+        self.places[port as usize] = NONE;
+        self.free.push(own);
+        self.alone = true;
     }
     /// The arrival is the next of all. What comes is mostly later than something else: a processor that guesses so need not wait for its time to know what is
     /// next, and wrong guesses cost less than that.
