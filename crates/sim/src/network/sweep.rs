@@ -10,7 +10,7 @@ use crate::arrivals::Arrivals;
 use crate::events::{Deadlines, Pending, Ties, Wake};
 use penstock_core::Packet;
 use penstock_fabric::{prefetch, Arena, Cell, Port};
-use penstock_units::{Dur, Time};
+use penstock_units::{Bytes, Dur, Rate, Time};
 
 /// No cell. The first one of [`Lists::cells`] is nobody's.
 const NONE: u32 = 0;
@@ -45,6 +45,8 @@ struct Lists {
 
 /// Longest stretch, ps: then what is kept of a time fits.
 const LONGEST: u64 = 1 << 32;
+/// More packets than this of all hosts in a stretch are gone through faster, and need less memory, in several.
+const MANY: u64 = 1 << 17;
 
 impl Lists {
     fn new(lists: usize) -> Lists {
@@ -238,7 +240,16 @@ impl Network {
         let of_hosts = ports.iter().zip(&self.from).filter(|(_, from)| self.is_host[**from as usize]);
         let early = of_hosts.into_iter().any(|(port, _)| port.is_controlled());
         let shortest = ports.iter().map(Port::delay).min().filter(|delay| *delay > Dur::ZERO);
-        shortest.filter(|_| simple && alone && !early).map(|delay| delay.min(Dur(LONGEST - 1)))
+        shortest.filter(|_| simple && alone && !early).map(|delay| delay.min(self.long_enough()))
+    }
+    /// A stretch in which all hosts together send [`MANY`] packets, unless many flights were in as many others then.
+    fn long_enough(&self) -> Dur {
+        let ports = self.fabric.ports();
+        let of_hosts = ports.iter().zip(&self.from).filter(|(_, from)| self.is_host[**from as usize]);
+        let rates: u64 = of_hosts.map(|(port, _)| port.rate().0).sum();
+        let longest = ports.iter().map(Port::delay).max().unwrap_or(Dur::ZERO);
+        let many = Bytes(1500 * MANY) / Rate(rates.max(1));
+        Dur(many.max(longest / 32).0.clamp(1, LONGEST - 1))
     }
     /// From now on the network is worked through by stretches of `length`, no more than [`Self::stretch`] says. Called before anything is sent.
     pub(crate) fn begin_sweeps(&mut self, ties: Ties, length: Dur) {
