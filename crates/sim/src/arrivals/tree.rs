@@ -33,8 +33,10 @@ pub(super) struct Tree {
     reach: u64,
     /// Place of the arrival that has been taken, [`NONE`] when the next one has gone there.
     hole: u32,
-    /// There is one arrival only: the least of all, which has no place.
-    alone: bool,
+    /// There are two arrivals at most, the least of all and this one, which have no places: where so few packets are under way, no more has to be put
+    /// in order.
+    second: u64,
+    few: bool,
 }
 
 const NONE: u32 = u32::MAX;
@@ -57,7 +59,8 @@ impl Tree {
             epoch: 0,
             reach: span(bits) / 2,
             hole: NONE,
-            alone: false,
+            second: u64::MAX,
+            few: true,
         };
         tree.plant(LOWEST);
         tree
@@ -109,6 +112,9 @@ impl Tree {
         let place = core::mem::replace(&mut self.hole, NONE);
         self.set(place, u64::MAX);
         self.free.push(place);
+        if self.least == u64::MAX {
+            (self.few, self.risen) = (true, [u64::MAX; 2]);
+        }
         if self.free.len() >= self.too_many {
             self.replant(self.leaves / 4 - 1);
         }
@@ -131,8 +137,8 @@ impl Tree {
     #[inline(always)]
     pub fn take(&mut self) -> u64 {
         let port = self.first();
-        if self.alone {
-            (self.least, self.alone) = (u64::MAX, false);
+        if self.few {
+            self.take_of_few();
             return port;
         }
         self.hole = core::mem::replace(&mut self.places[port as usize], NONE);
@@ -147,8 +153,8 @@ impl Tree {
         if at > until || key == u64::MAX {
             return None;
         }
-        if self.alone {
-            (self.least, self.alone) = (u64::MAX, false);
+        if self.few {
+            self.take_of_few();
             return Some((at, port));
         }
         self.hole = core::mem::replace(&mut self.places[port as usize], NONE);
@@ -161,13 +167,15 @@ impl Tree {
             self.rebase(at);
         }
         let key = (at - self.epoch) << self.bits | port;
-        if self.least == u64::MAX && self.hole == NONE {
-            // Where a packet at a time is under way, nothing has to be put in order.
-            (self.least, self.alone) = (key, true);
-            return true;
-        }
-        if self.alone && !self.make_room(port) {
-            return false;
+        if self.few {
+            if [self.least, self.second].iter().any(|of| *of != u64::MAX && of & self.mask == port) {
+                return false;
+            }
+            if self.second == u64::MAX {
+                (self.least, self.second) = (key.min(self.least), key.max(self.least));
+                return true;
+            }
+            self.make_room();
         }
         let own = &mut self.places[port as usize];
         if *own != NONE {
@@ -187,19 +195,21 @@ impl Tree {
         self.add(place, key);
         true
     }
-    /// The only arrival gets a place, unless it is that of `port`: then false.
+    #[inline(always)]
+    fn take_of_few(&mut self) {
+        (self.least, self.second) = (self.second, u64::MAX);
+    }
+    /// Two arrivals get places, as there is a third.
     #[cold]
     #[inline(never)]
-    fn make_room(&mut self, port: u64) -> bool {
-        if self.coming() == port {
-            return false;
+    fn make_room(&mut self) {
+        let both = [self.least, self.second];
+        (self.least, self.second, self.few) = (u64::MAX, u64::MAX, false);
+        for key in both {
+            let place = self.free.pop().expect("all places are free");
+            self.places[(key & self.mask) as usize] = place;
+            self.add(place, key);
         }
-        self.alone = false;
-        let (key, place) = (self.least, self.free.pop().expect("all places are free"));
-        self.least = u64::MAX;
-        self.places[(key & self.mask) as usize] = place;
-        self.add(place, key);
-        true
     }
     /// Into a place without an arrival: on its way up nothing can become larger, so that no level has to ask what lies beside it, nor
     /// waits for the one below.
@@ -233,14 +243,14 @@ impl Tree {
         if key < rest {
             self.lead(key);
             if rest == u64::MAX {
-                self.stand_alone(own);
+                self.leave_place(own);
             }
         }
     }
     /// The arrival in a place, which is the only one, goes without it.
     #[cold]
     #[inline(never)]
-    fn stand_alone(&mut self, own: u32) {
+    fn leave_place(&mut self, own: u32) {
         let mut place = own as usize;
         while let Some(group) = self.groups.get_mut(place / 4) {
             group[place % 4] = u64::MAX;
@@ -249,7 +259,8 @@ impl Tree {
         let port = self.coming();
         self.places[port as usize] = NONE;
         self.free.push(own);
-        self.alone = true;
+        // What has risen is not looked after while there are few.
+        (self.few, self.risen) = (true, [u64::MAX; 2]);
     }
     /// The arrival is the next of all. What comes is mostly later than something else: a processor that guesses so need not wait for its time to know what is
     /// next, and wrong guesses cost less than that.
@@ -267,7 +278,12 @@ impl Tree {
         // Every pending arrival lies within the longest flight of now, so the new epoch is below them all.
         let to = at - span(self.bits) / 4;
         let by = (to - self.epoch) << self.bits;
-        let keys = self.groups.iter_mut().flatten().chain(&mut self.risen).chain([&mut self.least]);
+        let keys = self
+            .groups
+            .iter_mut()
+            .flatten()
+            .chain(&mut self.risen)
+            .chain([&mut self.least, &mut self.second]);
         for key in keys.filter(|key| **key != u64::MAX) {
             assert!(*key >= by, "an arrival lies further ahead than a link may be long");
             *key -= by;
