@@ -453,6 +453,21 @@ impl Forwarding {
         }
         Ok(entropy as u32)
     }
+    /// True when flows from `src` to `dst`, of which these ports are a path, have no other, and drawing one leaves nothing behind.
+    pub fn is_only_path(&self, dst: u32, ports: &[u32]) -> bool {
+        let links = &self.graph.links;
+        let alone = |port: &u32| self.ports(links[*port as usize].from, dst).len() == 1;
+        self.spread != Spread::Ideal && ports.iter().all(alone)
+    }
+    /// What [`Self::draw`] answers where there is one path only.
+    #[inline]
+    pub fn draw_only(&self, rng: impl FnOnce() -> u64) -> u32 {
+        if self.digits {
+            0
+        } else {
+            (rng() >> 32) as u32
+        }
+    }
     /// Appends the ports of the path of a flow whose cells have left with `entropy`. Under rules that choose per packet
     /// or flowlet it is one path of many, found by hash.
     ///

@@ -47,6 +47,8 @@ pub(crate) mod flag {
     pub const TAKEN: u8 = 16;
     /// Those of [`ASKED`] are rules at dequeue, which have nothing to say while the port holds no more than [`super::Port::clear_bytes`].
     pub const SILENT: u8 = 32;
+    /// A controller sees packets leave a FIFO.
+    pub const SEEN_OFF: u8 = 64;
 }
 
 /// What a port that is not plain has to look at, a bit each.
@@ -309,6 +311,7 @@ impl Port {
             (flag::ALONE, alone && self.mode == Mode::Served),
             (flag::ASKED, self.hooks & asked != 0),
             (flag::SILENT, clear && self.hooks & asked == hook::DEQUEUE),
+            (flag::SEEN_OFF, self.mode == Mode::Special && self.hooks & hook::DEPARTURES != 0),
         ] {
             self.flags |= if so { bit } else { 0 };
         }
@@ -557,6 +560,10 @@ impl Port {
     /// The controller's deadline has come.
     pub fn on_deadline<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
         self.advance(now, seg, fx);
+        self.tell_deadline(now);
+    }
+    /// The same after [`Self::advance`].
+    pub(crate) fn tell_deadline(&mut self, now: Time) {
         let view = self.view();
         if let Some(c) = &mut self.extra.controller {
             if c.deadline() <= now {

@@ -29,6 +29,11 @@ impl Default for Pending {
 }
 
 impl Pending {
+    /// When the next entry comes.
+    #[inline]
+    pub fn next(&self) -> Time {
+        self.near
+    }
     /// True when a new entry is needed for a deadline at `at`.
     #[inline]
     pub fn arm(&mut self, at: Time) -> bool {

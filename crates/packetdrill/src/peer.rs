@@ -40,7 +40,7 @@ impl Socket {
         let stream = |entity| Stream::new(1, 0, entity, 0);
         let (cfg, law) = settings.build(mss, stream(Entity::Host));
         let cfg = Arc::new(cfg);
-        let mut sender = Sender::new(cfg.clone(), law, 0, 0, stream(Entity::Sender));
+        let mut sender = Sender::new(cfg.clone(), law, 0, 0, || stream(Entity::Sender));
         sender.open(now);
         let receiver = Receiver::new(cfg.clone(), 0, 0);
         let mut socket = Socket {

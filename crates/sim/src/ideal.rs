@@ -51,9 +51,39 @@ pub fn handshake(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths)
 /// leave back to back at line rate whatever the windows, are stored and forwarded link by link, and the last one is
 /// acknowledged at once. NaN for an endless write, and where a failure has left no way.
 pub fn transfer(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths, bytes: u64) -> f64 {
-    if bytes == 0 || bytes == u64::MAX || forward.is_empty() || back.is_empty() {
-        return f64::NAN;
+    Idle::new(t, forward, back, lengths).transfer(t, forward, lengths, bytes)
+}
+
+/// What is the same for all transfers of a connection, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Idle {
+    /// Propagation there; NaN where there is no way there or back.
+    propagation: f64,
+    /// An acknowledgement's way back.
+    ack: f64,
+}
+
+impl Idle {
+    /// Along these links.
+    pub fn new(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths) -> Idle {
+        let propagation = if forward.is_empty() || back.is_empty() {
+            f64::NAN
+        } else {
+            forward.iter().map(|l| t.links[*l as usize].delay.as_secs()).sum()
+        };
+        Idle { propagation, ack: one_way(t, back, lengths.ack) }
     }
+    /// [`transfer`] along these links.
+    pub fn transfer(&self, t: &Topology, forward: &[u32], lengths: &Lengths, bytes: u64) -> f64 {
+        if bytes == 0 || bytes == u64::MAX {
+            return f64::NAN;
+        }
+        arrival(t, forward, lengths, bytes) + self.propagation + self.ack
+    }
+}
+
+/// Seconds until the last of so many bytes has arrived, without propagation.
+fn arrival(t: &Topology, forward: &[u32], lengths: &Lengths, bytes: u64) -> f64 {
     let segment = u64::from(lengths.segment);
     let packets = bytes.div_ceil(segment);
     let last = (bytes - (packets - 1) * segment) as u32 + lengths.header;
@@ -62,7 +92,7 @@ pub fn transfer(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths, 
     // The last packet's way through links in series of which each carries one packet at a time: the longest of the
     // chains "the first packet up to link j, all other full ones behind each other on the slowest link so far, the
     // last one from link j on".
-    let arrival = if packets == 1 {
+    if packets == 1 {
         forward.iter().map(|l| seconds(l, last)).sum::<f64>()
     } else {
         let (mut before, mut slowest, mut longest) = (0.0, 0.0f64, 0.0f64);
@@ -75,9 +105,7 @@ pub fn transfer(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths, 
             rest -= seconds(l, last);
         }
         longest
-    };
-    let propagation: f64 = forward.iter().map(|l| t.links[*l as usize].delay.as_secs()).sum();
-    arrival + propagation + one_way(t, back, lengths.ack)
+    }
 }
 
 /// Seconds of the first packet of a transfer of `size` bytes (0 = of any) alone, up to its acknowledgement, without the time on the last

@@ -230,6 +230,15 @@ impl Network {
         let entropy = drawn.map_err(|e| e.named(|n| t.nodes[n as usize].name.clone()))?;
         Ok(Way { src, dst, entropy })
     }
+    /// True when a flow to `dst` has no other path than these ports, at any time.
+    pub(crate) fn is_only_path(&self, dst: u32, ports: &[u32]) -> bool {
+        self.changes.is_empty() && self.forwarding.is_only_path(dst, ports)
+    }
+    /// What is drawn for the two ways of a connection where each is the only one.
+    #[inline]
+    pub(crate) fn draw_only(&self, mut rng: impl FnMut() -> u64) -> (u32, u32) {
+        (self.forwarding.draw_only(&mut rng), self.forwarding.draw_only(&mut rng))
+    }
     /// The ports of a way into `ports`, in order; none when a failure has left it without any.
     pub fn path(&self, way: Way, ports: &mut Vec<u32>) {
         ports.clear();

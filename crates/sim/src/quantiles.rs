@@ -2,12 +2,8 @@
 
 use crate::metrics::{Row, Rows};
 
-/// The q-quantile (0..1) of sorted values by linear interpolation; NaN when there are none.
-fn quantile(sorted: &[f64], q: f64) -> f64 {
-    interpolated(sorted.len(), q, |i| sorted[i])
-}
-
-/// The same by whoever knows which value has which rank among so many.
+/// The q-quantile (0..1) of so many values by linear interpolation; NaN when there are none. `of_rank` knows which value has which
+/// rank.
 fn interpolated(count: usize, q: f64, mut of_rank: impl FnMut(usize) -> f64) -> f64 {
     if count == 0 {
         return f64::NAN;
@@ -33,8 +29,33 @@ pub(crate) fn quantiles<T: Row, const N: usize>(
     }
     let mut values = Vec::new();
     each(&mut |x| values.push(x));
-    values.sort_unstable_by(f64::total_cmp);
-    q.map(|q| quantile(&values, q))
+    picked(&mut values, q)
+}
+
+/// Quantiles of values in memory: those that are asked for are picked, the rest is left as it comes.
+fn picked<const N: usize>(values: &mut [f64], q: [f64; N]) -> [f64; N] {
+    let count = values.len();
+    let mut sorted = 0;
+    for rank in ranks(count, q) {
+        // What is in front of the last one picked is not greater than what is behind it.
+        values[sorted..].select_nth_unstable_by(rank - sorted, f64::total_cmp);
+        sorted = rank + 1;
+    }
+    q.map(|q| interpolated(count, q, |rank| values[rank]))
+}
+
+/// The ranks among so many values that quantiles ask for, each once, in order.
+fn ranks<const N: usize>(count: usize, q: [f64; N]) -> Vec<usize> {
+    let mut wanted = Vec::new();
+    for q in q {
+        interpolated(count, q, |rank| {
+            wanted.push(rank);
+            0.0
+        });
+    }
+    wanted.sort_unstable();
+    wanted.dedup();
+    wanted
 }
 
 /// Bits that a pass over the values tells apart.
@@ -48,15 +69,7 @@ type Passes<'a> = dyn Fn(&mut dyn FnMut(f64)) + 'a;
 fn selected<const N: usize>(each: &Passes<'_>, q: [f64; N]) -> [f64; N] {
     let mut count = 0usize;
     each(&mut |_| count += 1);
-    let mut wanted = Vec::new();
-    for q in q {
-        interpolated(count, q, |rank| {
-            wanted.push(rank);
-            0.0
-        });
-    }
-    wanted.sort_unstable();
-    wanted.dedup();
+    let wanted = ranks(count, q);
     // Of each rank: the digits known so far, and its rank among the values that begin with them.
     let mut found: Vec<(u64, usize)> = wanted.iter().map(|rank| (0, *rank)).collect();
     for shift in (0..u64::BITS).step_by(DIGIT as usize).rev().collect::<Vec<_>>() {
@@ -112,10 +125,14 @@ mod tests {
             let values: Vec<f64> = values.into_iter().filter(|x| !x.is_nan()).collect();
             let mut sorted = values.clone();
             sorted.sort_unstable_by(f64::total_cmp);
-            let found = selected(&|read| values.iter().for_each(|x| read(*x)), q);
-            for (q, found) in q.into_iter().zip(found) {
-                let expected = quantile(&sorted, q);
-                prop_assert!(found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan());
+            for found in [
+                selected(&|read| values.iter().for_each(|x| read(*x)), q),
+                picked(&mut values.clone(), q),
+            ] {
+                for (q, found) in q.into_iter().zip(found) {
+                    let expected = interpolated(sorted.len(), q, |rank| sorted[rank]);
+                    prop_assert!(found.to_bits() == expected.to_bits() || found.is_nan() && expected.is_nan());
+                }
             }
         }
     }

@@ -32,7 +32,7 @@ impl Stack for TcpStack {
         };
         let (group, ends, share) = (o.group, WriteEnds::default(), HostShare::default());
         // Put together where it stays: it is not moved as a whole.
-        let rng = stream(Entity::Sender);
+        let rng = || stream(Entity::Sender);
         let mut end = Box::new(SendEnd {
             sender: Sender::new(protocol.config.clone(), control, o.flow.0, o.class, rng),
             way,

@@ -67,6 +67,35 @@ enum Front {
     Slots(Slots),
 }
 
+/// Where there is no tree.
+impl Front {
+    #[inline(always)]
+    fn take_until(&mut self, until: u64) -> Option<(u64, u64)> {
+        match self {
+            Front::Calendar(calendar) => calendar.take_until(until),
+            Front::Wheel(wheel) => {
+                if wheel.is_low() {
+                    wheel.turn();
+                }
+                wheel.take_until(until)
+            }
+            Front::Tree(_) | Front::Slots(_) => unreachable!("{NO_ORDER}"),
+        }
+    }
+    #[inline(always)]
+    fn put(&mut self, at: u64, number: u64, port: u32) -> bool {
+        match self {
+            Front::Calendar(calendar) => calendar.put(at, number),
+            Front::Wheel(wheel) => wheel.put(at, number),
+            Front::Slots(slots) => {
+                slots.put(at, port);
+                true
+            }
+            Front::Tree(_) => unreachable!("a tree is asked first"),
+        }
+    }
+}
+
 /// See [`Arrivals::ahead`].
 pub struct Ahead<'a, const N: usize> {
     keys: &'a [u64; N],
@@ -221,16 +250,10 @@ impl Arrivals {
     #[inline(always)]
     pub fn take_until(&mut self, until: Time) -> Option<(Time, u32)> {
         if self.heap.is_empty() {
+            // By a jump of its own: small networks have little to do beside.
             let (at, port) = match &mut self.front {
                 Front::Tree(tree) => tree.take_until(until.0)?,
-                Front::Calendar(calendar) => calendar.take_until(until.0)?,
-                Front::Wheel(wheel) => {
-                    if wheel.is_low() {
-                        wheel.turn();
-                    }
-                    wheel.take_until(until.0)?
-                }
-                Front::Slots(_) => unreachable!("{NO_ORDER}"),
+                front => front.take_until(until.0)?,
             };
             return Some((Time(at), (port ^ self.flip) as u32));
         }
@@ -278,12 +301,7 @@ impl Arrivals {
         let number = u64::from(port) ^ self.flip;
         let taken = match &mut self.front {
             Front::Tree(tree) => tree.put(at.0, number),
-            Front::Calendar(calendar) => calendar.put(at.0, number),
-            Front::Wheel(wheel) => wheel.put(at.0, number),
-            Front::Slots(slots) => {
-                slots.put(at.0, port);
-                true
-            }
+            front => front.put(at.0, number, port),
         };
         if !taken {
             self.heap.push(at.0, number);

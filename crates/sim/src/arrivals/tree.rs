@@ -29,8 +29,14 @@ pub(super) struct Tree {
     bits: u32,
     mask: u64,
     epoch: u64,
+    /// Times so far beyond the epoch begin another.
+    reach: u64,
     /// Place of the arrival that has been taken, [`NONE`] when the next one has gone there.
     hole: u32,
+    /// There are two arrivals at most, the least of all and this one, which have no places: where so few packets are under way, no more has to be put
+    /// in order.
+    second: u64,
+    few: bool,
 }
 
 const NONE: u32 = u32::MAX;
@@ -51,7 +57,10 @@ impl Tree {
             bits,
             mask: (1 << bits) - 1,
             epoch: 0,
+            reach: span(bits) / 2,
             hole: NONE,
+            second: u64::MAX,
+            few: true,
         };
         tree.plant(LOWEST);
         tree
@@ -103,6 +112,9 @@ impl Tree {
         let place = core::mem::replace(&mut self.hole, NONE);
         self.set(place, u64::MAX);
         self.free.push(place);
+        if self.least == u64::MAX {
+            (self.few, self.risen) = (true, [u64::MAX; 2]);
+        }
         if self.free.len() >= self.too_many {
             self.replant(self.leaves / 4 - 1);
         }
@@ -125,6 +137,10 @@ impl Tree {
     #[inline(always)]
     pub fn take(&mut self) -> u64 {
         let port = self.first();
+        if self.few {
+            self.take_of_few();
+            return port;
+        }
         self.hole = core::mem::replace(&mut self.places[port as usize], NONE);
         port
     }
@@ -137,16 +153,30 @@ impl Tree {
         if at > until || key == u64::MAX {
             return None;
         }
+        if self.few {
+            self.take_of_few();
+            return Some((at, port));
+        }
         self.hole = core::mem::replace(&mut self.places[port as usize], NONE);
         Some((at, port))
     }
     /// Takes in an arrival, unless its port has one already.
     #[inline(always)]
     pub fn put(&mut self, at: u64, port: u64) -> bool {
-        if at - self.epoch >= span(self.bits) / 2 {
+        if at - self.epoch >= self.reach {
             self.rebase(at);
         }
         let key = (at - self.epoch) << self.bits | port;
+        if self.few {
+            if [self.least, self.second].iter().any(|of| *of != u64::MAX && of & self.mask == port) {
+                return false;
+            }
+            if self.second == u64::MAX {
+                (self.least, self.second) = (key.min(self.least), key.max(self.least));
+                return true;
+            }
+            self.make_room();
+        }
         let own = &mut self.places[port as usize];
         if *own != NONE {
             return false;
@@ -165,6 +195,22 @@ impl Tree {
         self.add(place, key);
         true
     }
+    #[inline(always)]
+    fn take_of_few(&mut self) {
+        (self.least, self.second) = (self.second, u64::MAX);
+    }
+    /// Two arrivals get places, as there is a third.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self) {
+        let both = [self.least, self.second];
+        (self.least, self.second, self.few) = (u64::MAX, u64::MAX, false);
+        for key in both {
+            let place = self.free.pop().expect("all places are free");
+            self.places[(key & self.mask) as usize] = place;
+            self.add(place, key);
+        }
+    }
     /// Into a place without an arrival: on its way up nothing can become larger, so that no level has to ask what lies beside it, nor
     /// waits for the one below.
     #[inline(always)]
@@ -180,8 +226,8 @@ impl Tree {
         }
     }
     #[inline(always)]
-    fn set(&mut self, place: u32, key: u64) {
-        let (mut place, mut least) = (place as usize, key);
+    fn set(&mut self, own: u32, key: u64) {
+        let (mut place, mut least) = (own as usize, key);
         let (mut risen, mut rest) = ([key; 2], u64::MAX);
         // There is no group above the root.
         while let Some(group) = self.groups.get_mut(place / 4) {
@@ -196,7 +242,25 @@ impl Tree {
         (self.least, self.risen) = (rest, risen);
         if key < rest {
             self.lead(key);
+            if rest == u64::MAX {
+                self.leave_place(own);
+            }
         }
+    }
+    /// The arrival in a place, which is the only one, goes without it.
+    #[cold]
+    #[inline(never)]
+    fn leave_place(&mut self, own: u32) {
+        let mut place = own as usize;
+        while let Some(group) = self.groups.get_mut(place / 4) {
+            group[place % 4] = u64::MAX;
+            place = (place / 4).wrapping_sub(1);
+        }
+        let port = self.coming();
+        self.places[port as usize] = NONE;
+        self.free.push(own);
+        // What has risen is not looked after while there are few.
+        (self.few, self.risen) = (true, [u64::MAX; 2]);
     }
     /// The arrival is the next of all. What comes is mostly later than something else: a processor that guesses so need not wait for its time to know what is
     /// next, and wrong guesses cost less than that.
@@ -214,7 +278,12 @@ impl Tree {
         // Every pending arrival lies within the longest flight of now, so the new epoch is below them all.
         let to = at - span(self.bits) / 4;
         let by = (to - self.epoch) << self.bits;
-        let keys = self.groups.iter_mut().flatten().chain(&mut self.risen).chain([&mut self.least]);
+        let keys = self
+            .groups
+            .iter_mut()
+            .flatten()
+            .chain(&mut self.risen)
+            .chain([&mut self.least, &mut self.second]);
         for key in keys.filter(|key| **key != u64::MAX) {
             assert!(*key >= by, "an arrival lies further ahead than a link may be long");
             *key -= by;

@@ -7,7 +7,6 @@ use crate::flow::{Ends, Flow, AWAY};
 use crate::ideal;
 use crate::metrics::{FlowRecord, Leaving, Transfer};
 use crate::network::Way;
-use crate::topology::route_stream;
 use crate::workloads::{Acked, Action, FlowRequest};
 use penstock_core::{FlowId, ParamError};
 #[cfg(debug_assertions)]
@@ -15,14 +14,20 @@ use penstock_fabric::Cell;
 use penstock_host::Opening;
 use penstock_units::Time;
 
+/// Of no more workloads than this all are looked at for the next that acts.
+const FEW: usize = 8;
+
 impl Engine {
     /// Notes when a workload acts next.
     pub(super) fn plan(&mut self, workload: u32) {
         let next = self.workloads[workload as usize].next_event();
         let known = std::mem::replace(&mut self.workload_at[workload as usize], next);
-        if known != next && self.workloads.len() == 1 {
-            self.next_workload = next;
-        } else if known != next {
+        if known == next {
+            return;
+        }
+        if self.workloads.len() <= FEW {
+            self.next_workload = self.workload_at.iter().copied().min().unwrap_or(Time::NEVER);
+        } else {
             self.agenda.remove(&(known, workload));
             if next != Time::NEVER {
                 self.agenda.insert((next, workload));
@@ -33,16 +38,16 @@ impl Engine {
 
     pub(super) fn on_workload(&mut self) -> Result<(), ParamError> {
         let mut due = std::mem::take(&mut self.due);
-        if self.workloads.len() == 1 {
-            due.push(0);
+        if self.workloads.len() <= FEW {
+            let all = (0u32..).zip(&self.workload_at);
+            due.extend(all.filter(|(_, at)| **at <= self.now).map(|(workload, _)| workload));
         } else {
-            due.extend(
-                self.agenda.iter().take_while(|(at, _)| *at <= self.now).map(|(_, workload)| *workload),
-            );
+            let first = self.agenda.iter().take_while(|(at, _)| *at <= self.now);
+            due.extend(first.map(|(_, workload)| *workload));
             due.sort_unstable();
-            if self.setup.ties == Ties::Reversed {
-                due.reverse();
-            }
+        }
+        if self.setup.ties == Ties::Reversed {
+            due.reverse();
         }
         for workload in due.drain(..) {
             if self.watched {
@@ -194,11 +199,8 @@ impl Engine {
             self.recorder.take_place();
             return Ok(());
         }
-        let mut rng = route_stream(self.setup.seed, self.setup.run, number);
-        let t = &self.setup.topology;
-        let [forward, backward] = &mut self.path;
-        let forth = self.wire.net.draw_path(t, (request.src, request.dst), &mut rng, forward)?;
-        let back = self.wire.net.draw_path(t, (request.dst, request.src), &mut rng, backward)?;
+        let of_both = (request.src, request.dst, request.protocol);
+        let (way, forth, back) = self.ways.draw(of_both, &mut self.wire.net, &self.setup, number)?;
         let endless = request.bytes == u64::MAX;
         let size = if endless { 0 } else { request.bytes };
         let (seat, protocol) = self.hosts.seats.of(request.protocol);
@@ -211,20 +213,23 @@ impl Engine {
             bytes: size,
             class: request.class,
             due: request.due,
-            forth: forth.entropy,
-            back: back.entropy,
+            forth,
+            back,
             protocol,
             group: self
                 .groups
                 .iter()
                 .position(|g| g.contains(&workload))
                 .map_or(Opening::ALONE, |g| g as u32),
-            router: forward.last().map_or(request.dst, |link| t.links[*link as usize].from),
+            router: way
+                .forward
+                .last()
+                .map_or(request.dst, |link| self.setup.topology.links[*link as usize].from),
         };
         let lengths = &self.setup.lengths[usize::from(request.protocol)];
-        let idle_rtt = ideal::handshake(t, forward, backward, lengths);
+        let idle_rtt = way.idle_rtt;
         let handshake = if lengths.handshake { idle_rtt } else { 0.0 };
-        let ideal = handshake + ideal::transfer(t, forward, backward, lengths, request.bytes);
+        let ideal = handshake + way.idle.transfer(&self.setup.topology, &way.forward, lengths, request.bytes);
         let mut flow = Box::new(Flow::new(&o));
         (flow.workload, flow.protocol, flow.tag) = (workload, request.protocol, request.tag);
         (flow.opened, flow.ideal, flow.idle_rtt) = (self.now, ideal, idle_rtt);

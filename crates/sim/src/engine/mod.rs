@@ -8,6 +8,7 @@ mod hosts;
 pub(crate) mod part;
 mod sweep;
 pub mod tracing;
+mod ways;
 
 use crate::events::{Ties, Wake};
 use crate::flow::{self, Flow};
@@ -71,9 +72,11 @@ pub struct Engine {
     /// Room for news that are acted on.
     heard: Vec<(Time, News)>,
     next_workload: Time,
+    /// What is known of the ways of connections that open.
+    ways: ways::Known,
     /// The ports of a way, while they are looked at.
     path: [Vec<u32>; 2],
-    /// When each workload acts next, and the same in order of time where there are several.
+    /// When each workload acts next, and the same in order of time where there are many.
     workload_at: Vec<Time>,
     agenda: BTreeSet<(Time, u32)>,
     /// Room for those that are due.
@@ -149,6 +152,7 @@ impl Engine {
             workloads: setup.workloads,
             groups,
             heard: Vec::new(),
+            ways: ways::Known::default(),
             path: Default::default(),
             next_workload: Time::NEVER,
             actions: Actions::default(),
@@ -384,10 +388,10 @@ impl Engine {
     /// Acts on what stacks have told.
     #[cold]
     fn hear(&mut self) -> Result<(), ParamError> {
-        if self.wire.told.len() == 1 {
+        if self.wire.told.len() <= 1 {
             // Nearly always: it needs no list to wait in.
-            let (at, news) = self.wire.told.pop().expect("there is one");
-            return self.on_news(at, news);
+            let told = self.wire.told.pop();
+            return told.map_or(Ok(()), |(at, news)| self.on_news(at, news));
         }
         let mut told = std::mem::replace(&mut self.wire.told, std::mem::take(&mut self.heard));
         for (at, news) in told.drain(..) {

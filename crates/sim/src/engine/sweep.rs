@@ -9,6 +9,7 @@
 //! one time, while it is in the processor's cache.
 
 use super::{Engine, NOBODY};
+use crate::events::Wake;
 use crate::metrics::journal::step;
 use crate::network::Network;
 use penstock_core::packet::flag;
@@ -91,13 +92,18 @@ impl Engine {
         sweeps.count += 1;
         let mut due = std::mem::take(&mut sweeps.due);
         let mut reached = std::mem::take(&mut sweeps.reached);
+        while self.wire.net.deadlines.peek() <= end {
+            match self.wire.net.deadlines.pop() {
+                Some((_, Wake::Link, port)) => self.wire.net.tick_in_sweep(port),
+                Some((_, _, host)) => {
+                    self.hosts.at(host).wakes.fired();
+                    due.push(host);
+                }
+                None => break,
+            }
+        }
         self.wire.net.sweep(end, &mut reached);
         self.lose_swept();
-        while self.wire.net.deadlines.peek() <= end {
-            let Some((_, _, host)) = self.wire.net.deadlines.pop() else { break };
-            self.hosts.at(host).wakes.fired();
-            due.push(host);
-        }
         // Timeouts come from deadlines. So hosts that have one come first: what is asked for their sake of receivers that have not been ahead needs
         // no record of all that these hear, and others are not asked.
         let always = !self.own_part().is_whole() || self.recorder.keep_losses;

@@ -147,14 +147,12 @@ impl<T: Row> Rows<T> {
         }
     }
     /// Sorts rows in memory; those with the same key stay as they are.
-    pub fn sort_by_key<K: Ord>(&mut self, key: impl Fn(&T) -> K) {
-        let keys: Vec<K> = self.iter().map(&key).collect();
+    pub fn sort_by_key(&mut self, key: impl Fn(&T) -> u64) {
+        let keys: Vec<u64> = self.iter().map(&key).collect();
         if keys.is_sorted() {
             return;
         }
-        let mut order: Vec<u32> =
-            (0..u32::try_from(keys.len()).expect("a table in memory has fewer rows")).collect();
-        order.sort_by(|a, b| keys[*a as usize].cmp(&keys[*b as usize]));
+        let mut order = order_of(&keys);
         drop(keys);
         // Row order[i] goes to i. Each cycle of the permutation needs one row beside the table.
         for start in 0..order.len() {
@@ -180,6 +178,27 @@ impl<T: Row> Rows<T> {
             None => &mut self.last[i % PIECE],
         }
     }
+}
+
+/// The numbers of keys in the order of these, those of one key in their own. Keys that are numbers of what was opened one after the other have places of their own.
+fn order_of(keys: &[u64]) -> Vec<u32> {
+    const NONE: u32 = u32::MAX;
+    let rows = 0..u32::try_from(keys.len()).expect("a table in memory has fewer rows");
+    let (least, most) = keys.iter().fold((u64::MAX, 0), |(a, b), key| (a.min(*key), b.max(*key)));
+    if let Some(span) = most.checked_sub(least).filter(|span| *span < 2 * keys.len() as u64) {
+        let mut places = vec![NONE; span as usize + 1];
+        let alone = keys
+            .iter()
+            .zip(rows.clone())
+            .all(|(key, row)| std::mem::replace(&mut places[(key - least) as usize], row) == NONE);
+        if alone {
+            places.retain(|row| *row != NONE);
+            return places;
+        }
+    }
+    let mut order: Vec<u32> = rows.collect();
+    order.sort_by_key(|row| keys[*row as usize]);
+    order
 }
 
 /// Rows in memory.
@@ -258,9 +277,20 @@ mod tests {
         // A permutation of 0..count, because 7919 is prime and not a divisor of it.
         (0..count).for_each(|i| rows.push(sample(i * 7919 % count)));
         let mut plain: Vec<_> = rows.iter().copied().collect();
-        rows.sort_by_key(|row| row.at);
+        rows.sort_by_key(|row| row.at.0);
         plain.sort_by_key(|row| row.at);
         assert_eq!(numbers(&rows), plain.iter().map(|row| row.number).collect::<Vec<_>>());
+    }
+
+    /// Numbers of which each is there once, some are missing, some are there twice.
+    #[test]
+    fn keys_have_the_order_that_sorting_gives() {
+        for keys in [vec![], vec![7], vec![5, 3, 4], vec![9, 3, 5, 4], vec![9, 3, 5, 3], vec![1 << 40, 2, 3]]
+        {
+            let mut order: Vec<u32> = (0..keys.len() as u32).collect();
+            order.sort_by_key(|row| keys[*row as usize]);
+            assert_eq!(order_of(&keys), order, "{keys:?}");
+        }
     }
 
     /// Flows end in another order than they were opened, and one that was open for long comes with the last.

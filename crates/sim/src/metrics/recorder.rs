@@ -142,7 +142,7 @@ impl Recorder {
         self.until = now;
         self.spill(true);
         if !self.flows.on_disk() {
-            self.flows.sort_by_key(|f| f.flow);
+            self.flows.sort_by_key(|f| u64::from(f.flow));
         }
     }
     /// Keeps no more than this of the tables in memory, and in return every row of them.

@@ -7,10 +7,10 @@
 
 use super::{arrivals_at, Network};
 use crate::arrivals::Arrivals;
-use crate::events::Ties;
+use crate::events::{Deadlines, Pending, Ties, Wake};
 use penstock_core::Packet;
-use penstock_fabric::{prefetch, Cell, Port};
-use penstock_units::{Dur, Time};
+use penstock_fabric::{prefetch, Arena, Cell, Port};
+use penstock_units::{Bytes, Dur, Rate, Time};
 
 /// No cell. The first one of [`Lists::cells`] is nobody's.
 const NONE: u32 = 0;
@@ -39,10 +39,14 @@ struct Lists {
     in_use: usize,
     /// When the stretch begins, ps.
     begin: u64,
+    /// The list and the number of the cell that was put between others last.
+    between: (u32, u32),
 }
 
 /// Longest stretch, ps: then what is kept of a time fits.
 const LONGEST: u64 = 1 << 32;
+/// More packets than this of all hosts in a stretch are gone through faster, and need less memory, in several.
+const MANY: u64 = 1 << 17;
 
 impl Lists {
     fn new(lists: usize) -> Lists {
@@ -54,6 +58,7 @@ impl Lists {
             used: vec![0; lists + 1],
             in_use: 0,
             begin: 0,
+            between: (0, NONE),
         }
     }
     /// There is room for so many more.
@@ -104,6 +109,12 @@ impl Lists {
         let time = self.cells[number as usize].time;
         let first = &mut self.firsts[to as usize];
         let (mut before, mut at) = (NONE, *first);
+        // What a link brings is in the order of time: mostly it comes behind what the link has brought before.
+        let (list, last) = self.between;
+        if list == to && last != NONE && self.cells[last as usize].time <= time {
+            (before, at) = (last, self.cells[last as usize].rank);
+        }
+        self.between = (to, number);
         while self.cells[at as usize].time <= time {
             (before, at) = (at, self.cells[at as usize].rank);
         }
@@ -165,6 +176,32 @@ pub(crate) struct Sweep {
     pub lost: Vec<(u32, Time, u32)>,
     /// The links into every node, by their numbers there.
     into: Vec<Vec<u32>>,
+    /// Ports whose controllers have a deadline in this stretch.
+    ticking: Vec<u32>,
+}
+
+/// The clocks of controllers while a stretch is worked through.
+struct Clocks<'a> {
+    wakes: &'a mut [Pending],
+    deadlines: &'a mut Deadlines,
+    /// The end of the stretch.
+    until: Time,
+}
+
+impl Clocks<'_> {
+    /// The deadlines of the controller at a port that come before a time. Those after the stretch are events like any other.
+    #[inline(always)]
+    fn run(&mut self, port: (u32, &mut Port), before: u64, arena: &mut Arena) {
+        let wake = &mut self.wakes[port.0 as usize];
+        while wake.next().0 < before {
+            let now = wake.next();
+            wake.fired(now);
+            let next = port.1.tick(now, arena);
+            if next != Time::NEVER && wake.arm(next) && next > self.until {
+                self.deadlines.push(next, Wake::Link, port.0);
+            }
+        }
+    }
 }
 
 /// So many lists ahead a port is fetched from memory, then its packets.
@@ -199,8 +236,20 @@ impl Network {
         let ports = self.fabric.ports();
         let simple = self.trace.is_none() && !self.asks_at_hosts && self.changes.is_empty();
         let alone = self.forwarding.chooses_by_packet_alone() && ports.iter().all(Port::keeps_to_itself);
+        // What a host's own port is offered is not known before the host has worked through the stretch, and a controller wants its order.
+        let of_hosts = ports.iter().zip(&self.from).filter(|(_, from)| self.is_host[**from as usize]);
+        let early = of_hosts.into_iter().any(|(port, _)| port.is_controlled());
         let shortest = ports.iter().map(Port::delay).min().filter(|delay| *delay > Dur::ZERO);
-        shortest.filter(|delay| simple && alone && delay.0 < LONGEST)
+        shortest.filter(|_| simple && alone && !early).map(|delay| delay.min(self.long_enough()))
+    }
+    /// A stretch in which all hosts together send [`MANY`] packets, unless many flights were in as many others then.
+    fn long_enough(&self) -> Dur {
+        let ports = self.fabric.ports();
+        let of_hosts = ports.iter().zip(&self.from).filter(|(_, from)| self.is_host[**from as usize]);
+        let rates: u64 = of_hosts.map(|(port, _)| port.rate().0).sum();
+        let longest = ports.iter().map(Port::delay).max().unwrap_or(Dur::ZERO);
+        let many = Bytes(1500 * MANY) / Rate(rates.max(1));
+        Dur(many.max(longest / 32).0.clamp(1, LONGEST - 1))
     }
     /// From now on the network is worked through by stretches of `length`, no more than [`Self::stretch`] says. Called before anything is sent.
     pub(crate) fn begin_sweeps(&mut self, ties: Ties, length: Dur) {
@@ -227,6 +276,7 @@ impl Network {
             length: length.0,
             lost: Vec::new(),
             into,
+            ticking: Vec::new(),
         }));
     }
     /// From now on it is worked through packet by packet. All that has been lost has been taken, and all hosts have come as far.
@@ -239,6 +289,10 @@ impl Network {
                 self.arrivals.push(next, number);
             }
         }
+    }
+    /// A deadline of the controller at a port is in the next stretch that is worked through.
+    pub(crate) fn tick_in_sweep(&mut self, port: u32) {
+        self.sweep.as_deref_mut().expect("the network is worked through by stretches").ticking.push(port);
     }
     /// The end of the stretch in which `at` lies.
     pub(crate) fn end_of_stretch(&self, at: Time) -> Time {
@@ -253,10 +307,11 @@ impl Network {
     /// ([`Self::take_for_host`]): `hosts` gets who they are. Those lost are in [`Sweep::lost`].
     pub(crate) fn sweep(&mut self, until: Time, hosts: &mut Vec<u32>) {
         let mut sweep = self.sweep.take().expect("the network is worked through by stretches");
-        let Sweep { lists, links, near, exits, for_host, length, lost, into } = &mut *sweep;
-        (lists.len, lists.begin) = (1, (until.0 + 1).saturating_sub(*length));
+        let Sweep { lists, links, near, exits, for_host, length, lost, into, ticking } = &mut *sweep;
+        (lists.len, lists.begin, lists.between) = (1, (until.0 + 1).saturating_sub(*length), (0, NONE));
         self.arrivals.take_stretch(until, links);
-        let Network { fabric, forwarding, arena, arrivals, from, fetches, .. } = self;
+        let Network { fabric, forwarding, arena, arrivals, from, fetches, link_wake, deadlines, .. } = self;
+        let mut clocks = Clocks { wakes: link_wake, deadlines, until };
         let slots = arrivals.slots().expect("arrivals are kept by stretches");
         let (mut delivered, mut no_way) = (0, 0);
         for (i, port) in links.iter().copied().enumerate() {
@@ -268,6 +323,7 @@ impl Network {
             let next = match leads {
                 Leads::ToSwitch => {
                     let at = forwarding.at(node);
+                    link.see_off(until.0, arena);
                     lists.reserve(link.cells_held());
                     link.take_arrived(until.0, |cell, time| {
                         let mut entropy = cell.entropy;
@@ -281,6 +337,7 @@ impl Network {
                     })
                 }
                 Leads::ToHost => {
+                    link.see_off(until.0, arena);
                     lists.reserve(link.cells_held());
                     let first = lists.len;
                     let next = link.take_arrived(until.0, |cell, time| {
@@ -309,11 +366,16 @@ impl Network {
             }
             let port = lists.used[i];
             let list = lists.take(port);
-            let head = fabric.port(port).offer_all(lists.from(list), arena, |cell| {
+            let lost = |cell: &Cell| {
                 let links = &into[from[port as usize] as usize];
                 lost.push((cell.packet, Time(cell.time), links[usize::from(cell.ingress)]));
-            });
+            };
+            let clock = |link: &mut Port, at, arena: &mut Arena| clocks.run((port, link), at, arena);
+            let head = fabric.port(port).offer_all(lists.from(list), arena, lost, clock);
             slots.put_if(head.0, port);
+        }
+        for port in ticking.drain(..) {
+            clocks.run((port, fabric.port(port)), until.0 + 1, arena);
         }
         self.conservation.dropped += lost.len() as u64;
         self.sweep = Some(sweep);
@@ -342,7 +404,9 @@ impl Network {
     fn send_over(&mut self, port: u32, until: Time) -> u64 {
         let Network { fabric, arena, gates, .. } = self;
         let Some(gates) = gates.as_deref_mut() else { return u64::MAX };
-        fabric.port(port).take_arrived(until.0, |cell, _| gates.post(port, cell, arena))
+        let link = fabric.port(port);
+        link.see_off(until.0, arena);
+        link.take_arrived(until.0, |cell, _| gates.post(port, cell, arena))
     }
     /// The packets for a host, numbers from the first on to one past the last, for [`Self::packet_for_host`]. They are taken.
     #[inline(always)]
@@ -382,7 +446,7 @@ mod tests {
         lists.begin = 1_000;
         lists.reserve(100);
         for round in 0..2_000 {
-            (lists.len, lists.in_use) = (1, 0);
+            (lists.len, lists.in_use, lists.between) = (1, 0, (0, NONE));
             let mut expected = [Vec::new(), Vec::new(), Vec::new()];
             for packet in 0..draw(40) as u32 {
                 let (to, time) = (draw(3) as u32, 1_000 + draw(1 + round % 30));

@@ -312,7 +312,7 @@ pub(super) enum AnyRecovery {
 
 impl AnyRecovery {
     /// What `cfg` asks for.
-    pub(super) fn new(cfg: &TcpConfig, rng: Stream) -> AnyRecovery {
+    pub(super) fn new(cfg: &TcpConfig, rng: impl FnOnce() -> Stream) -> AnyRecovery {
         if let Some(build) = &cfg.roles.recovery {
             return AnyRecovery::Other(build(cfg));
         }
@@ -327,7 +327,7 @@ impl AnyRecovery {
             LossRecovery::Sack => AnyRecovery::Sack(Sack::new(thread.is_some(), cfg.tail_loss_probe)),
         };
         match thread {
-            Some(options) => AnyRecovery::Thread(Box::new(Thread::new(standard, options, rng))),
+            Some(options) => AnyRecovery::Thread(Box::new(Thread::new(standard, options, rng()))),
             None => standard,
         }
     }

@@ -242,7 +242,7 @@ mod tests {
     fn at_probability_zero_there_is_no_thread() {
         let with = |probability| {
             let cfg = TcpConfig { retransmit_thread: Some(thread(probability)), ..TcpConfig::default() };
-            AnyRecovery::new(&cfg, Stream::new(1, 0, Entity::Sender, 0))
+            AnyRecovery::new(&cfg, || Stream::new(1, 0, Entity::Sender, 0))
         };
         assert!(matches!(with(0.0), AnyRecovery::Sack(_)));
         assert!(matches!(with(0.5), AnyRecovery::Thread(_)));

@@ -220,10 +220,16 @@ impl Sender {
     pub fn law(&self) -> &dyn WindowLaw {
         &*self.cc
     }
-    /// A sender for connection `flow` in traffic class `class`.
-    pub fn new(cfg: Arc<TcpConfig>, cc: Box<dyn WindowLaw>, flow: u32, class: u8, rng: Stream) -> Sender {
+    /// A sender for connection `flow` in traffic class `class`. Most need no random numbers: then `rng` is not called.
+    pub fn new(
+        cfg: Arc<TcpConfig>,
+        cc: Box<dyn WindowLaw>,
+        flow: u32,
+        class: u8,
+        rng: impl FnOnce() -> Stream,
+    ) -> Sender {
         let control = cc.control();
-        let recovery = AnyRecovery::new(&cfg, rng.split(1));
+        let recovery = AnyRecovery::new(&cfg, || rng().split(1));
         let log = cc.wants_rate() || recovery.wants_segments();
         let mut sender = Sender {
             view: FlowView {

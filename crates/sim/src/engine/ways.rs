@@ -1,0 +1,107 @@
+//! The paths of connections that open, and their idle round-trip times. Where two hosts have one path only, most connections have one that was
+//! found for an earlier one.
+
+use super::SetupRest;
+use crate::ideal::{self, Idle};
+use crate::network::Network;
+use crate::topology::route_stream;
+use penstock_core::ParamError;
+
+/// Both ways of a connection.
+#[derive(Default)]
+pub(super) struct Ways {
+    /// Source, destination and protocol, where there are no others between these hosts.
+    only: Option<(u32, u32, u16)>,
+    /// Ports, in order.
+    pub forward: Vec<u32>,
+    pub back: Vec<u32>,
+    /// Seconds of the round trip in the idle network.
+    pub idle_rtt: f64,
+    /// What a transfer takes there.
+    pub idle: Idle,
+}
+
+/// So many of them are kept, by their ends.
+const KEPT: usize = 1024;
+
+/// Those found last.
+#[derive(Default)]
+pub(super) struct Known {
+    ways: Vec<Ways>,
+}
+
+impl Known {
+    /// Draws the ways of connection `flow`, (from, to, by protocol): with what its cells carry as entropy in either direction.
+    ///
+    /// # Errors
+    /// No path.
+    pub fn draw(
+        &mut self,
+        (src, dst, protocol): (u32, u32, u16),
+        net: &mut Network,
+        setup: &SetupRest,
+        flow: u32,
+    ) -> Result<(&Ways, u32, u32), ParamError> {
+        if self.ways.is_empty() {
+            self.ways.resize_with(KEPT, Ways::default);
+        }
+        let rng = || route_stream(setup.seed, setup.run, flow);
+        let place = (src.wrapping_mul(31).wrapping_add(dst)) as usize % KEPT;
+        let ways = &mut self.ways[place];
+        if ways.only == Some((src, dst, protocol)) {
+            let mut drawn = None;
+            let (forth, back) = net.draw_only(|| drawn.get_or_insert_with(rng).next_u64());
+            return Ok((ways, forth, back));
+        }
+        ways.only = None;
+        let (t, mut rng) = (&setup.topology, rng());
+        let forth = net.draw_path(t, (src, dst), &mut rng, &mut ways.forward)?.entropy;
+        let back = net.draw_path(t, (dst, src), &mut rng, &mut ways.back)?.entropy;
+        let lengths = &setup.lengths[usize::from(protocol)];
+        ways.idle_rtt = ideal::handshake(t, &ways.forward, &ways.back, lengths);
+        ways.idle = Idle::new(t, &ways.forward, &ways.back, lengths);
+        if net.is_only_path(dst, &ways.forward) && net.is_only_path(src, &ways.back) {
+            ways.only = Some((src, dst, protocol));
+        }
+        Ok((ways, forth, back))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Engine;
+    use crate::scenario::Resolved;
+
+    /// What is kept is what would be drawn: with one path and with several, where switches take digits and where they hash.
+    #[test]
+    fn ways_that_are_known_are_those_that_are_drawn() {
+        for (topology, spread, only) in [
+            ("leaf-spine:2x1x3", "drawn", true),
+            ("leaf-spine:2x1x3", "flow", true),
+            ("leaf-spine:2x2x3", "drawn", false),
+            ("leaf-spine:2x2x3", "flow", false),
+        ] {
+            let given = [("topology", topology), ("spread", spread)];
+            let given: Vec<_> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            let scenario = Resolved::new("permutation", &given, 1, serde_json::Value::Null).unwrap();
+            let mut engine = Engine::new(scenario.setup(0).unwrap()).unwrap();
+            let hosts = engine.setup.topology.hosts();
+            let (mut flow, mut kept) = (0, 0);
+            let Engine { ways, wire, setup, .. } = &mut engine;
+            for (src, dst) in [(0, 3), (0, 3), (5, 1), (3, 0), (0, 1), (0, 3), (5, 1)] {
+                let of_both = (hosts[src], hosts[dst], 0);
+                let mut fresh = Known::default();
+                let (drawn, ..) = fresh.draw(of_both, &mut wire.net, setup, flow).unwrap();
+                let expected = (drawn.forward.clone(), drawn.back.clone(), drawn.idle_rtt);
+                let (_, forth, back) = fresh.draw(of_both, &mut wire.net, setup, flow).unwrap();
+                let (found, a, b) = ways.draw(of_both, &mut wire.net, setup, flow).unwrap();
+                assert_eq!((found.forward.clone(), found.back.clone(), found.idle_rtt), expected);
+                assert_eq!((a, b), (forth, back), "{topology}, {spread}");
+                (flow, kept) = (flow + 1, kept + u32::from(found.only.is_some()));
+            }
+            // Two hosts at one switch have no other path either.
+            assert_eq!(kept, if only { 7 } else { 1 }, "{topology}, {spread}");
+        }
+    }
+}
