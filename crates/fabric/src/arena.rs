@@ -148,6 +148,13 @@ impl Arena {
             prefetch(packet);
         }
     }
+    /// The same of the slot that will be in use after `ahead` others.
+    #[inline]
+    pub fn prefetch_spare(&self, ahead: usize) {
+        if let Some(id) = self.free.iter().rev().nth(ahead) {
+            self.prefetch(*id);
+        }
+    }
     /// Gives a slot back.
     #[inline]
     pub fn release(&mut self, id: u32) {

@@ -125,4 +125,17 @@ impl Port {
         prefetch(self.ring.at(self.ring.departing));
         prefetch(self.ring.at(self.ring.tail));
     }
+    /// As [`Self::prefetch`] for a port that may have timing noise: where that lies,
+    #[inline]
+    pub fn prefetch_noisy(&self) {
+        self.prefetch();
+        prefetch(&self.extra);
+    }
+    /// and when that is there, the noise. It is not asked whether there is some.
+    #[inline]
+    pub fn prefetch_noise(&self) {
+        let noise = core::ptr::from_ref(&self.extra.noise);
+        prefetch_at(noise);
+        prefetch_at(noise.wrapping_add(1));
+    }
 }

@@ -61,7 +61,12 @@ impl Port {
         }
     }
     #[inline(never)]
-    fn offer_plain<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S) -> Result<Time, DropCause> {
+    pub(crate) fn offer_plain<S: Segments>(
+        &mut self,
+        now: Time,
+        cell: Cell,
+        seg: &mut S,
+    ) -> Result<Time, DropCause> {
         self.offer_fifo::<{ kind::PLAIN }, S>(now, cell, Room::FREE, seg)
     }
     #[inline(never)]
@@ -166,7 +171,7 @@ impl Port {
     }
     /// It holds fewer than `packets`, and with this one no more bytes than its limit and its threshold.
     #[inline(always)]
-    fn is_clear(&self, packets: u32, cell: &Cell) -> bool {
+    pub(crate) fn is_clear(&self, packets: u32, cell: &Cell) -> bool {
         self.queue_packets < packets && self.queue_bytes + u64::from(cell.bytes) <= self.clear_bytes
     }
     /// Where integrals are kept, every departure has to be seen in its turn.

@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 use penstock_core::rng::Entity;
 use penstock_core::{ParamError, Stream};
 use penstock_units::Time;
-use tables::{Group, Seen, Tables};
+use tables::{Group, Slices, Tables};
 
 /// Router of a node that never chooses.
 const NONE: u32 = u32::MAX;
@@ -123,38 +123,38 @@ pub struct Forwarding {
     weighted: bool,
 }
 
-/// A node, for packets that go on from it.
-pub struct At<'a> {
+/// Where packets go on whose choices depend on nothing but themselves, for many of them at once.
+#[derive(Clone, Copy)]
+pub struct Ways<'a> {
     forwarding: &'a Forwarding,
-    node: u32,
-    seen: Seen<'a>,
+    tables: Slices<'a>,
+    digits: bool,
 }
 
-impl At<'_> {
-    /// The port by which the node sends a cell for `to` on, as [`Forwarding::next`].
+impl Ways<'_> {
+    /// The port by which `node` sends a cell for `to` on, as [`Forwarding::next`].
     #[inline(always)]
-    pub fn next(&self, to: u32, entropy: &mut u32) -> Option<u32> {
-        let tables = &self.forwarding.tables;
-        let group = tables.groups[self.seen.find(tables, to) as usize];
-        if self.forwarding.digits && group.len > 0 {
+    pub fn next(&self, node: u32, to: u32, entropy: &mut u32) -> Option<u32> {
+        let group = self.tables.group(node, to);
+        if self.digits && group.len > 0 {
             // Whether there is a choice depends on where the packet goes: no jump on it.
             let mut digits = *entropy;
-            let port = tables.look_at_digit(group, &mut digits);
+            let port = self.tables.look_at_digit(group, &mut digits);
             *entropy = digits;
             return Some(port);
         }
         if group.len == 1 {
             return Some(group.first);
         }
-        self.choose(to, entropy)
+        self.choose(node, to, entropy)
     }
     #[inline(never)]
-    fn choose(&self, to: u32, entropy: &mut u32) -> Option<u32> {
+    fn choose(&self, node: u32, to: u32, entropy: &mut u32) -> Option<u32> {
         let Forwarding { tables, routers, digits, .. } = self.forwarding;
-        let number = self.seen.find(tables, to);
+        let number = tables.find(node, to);
         let mut group = tables.groups[number as usize];
         if group.len == 0 {
-            group = tables.groups[tables.resolve(self.node, to, number) as usize];
+            group = tables.groups[tables.resolve(node, to, number) as usize];
         }
         match group.len {
             0 => return None,
@@ -163,7 +163,7 @@ impl At<'_> {
             _ => {}
         }
         let Group { first, len, .. } = group;
-        let router = &routers[tables.router(self.node) as usize];
+        let router = &routers[tables.router(node) as usize];
         let drawn = hash(router.seed, *entropy, to);
         let pick = match router.spread {
             Spread::Weighted { .. } => tables.by_share(first, len, drawn),
@@ -306,7 +306,7 @@ impl Forwarding {
         match group.len {
             0 => None,
             _ if self.digits => {
-                let port = self.tables.look_at_digit(group, &mut entropy);
+                let port = self.tables.slices().look_at_digit(group, &mut entropy);
                 Some((port, entropy))
             }
             1 => Some((group.first, entropy)),
@@ -320,10 +320,10 @@ impl Forwarding {
         let pick = part(hash(router.seed, cell.entropy, cell.to), len);
         Some((*self.tables.members.get((first + pick) as usize)?, cell.entropy))
     }
-    /// What `node` has for packets that go on from it: for many of them at once, where [`Self::chooses_by_packet_alone`].
+    /// Where packets go on, for many of them at once, where [`Self::chooses_by_packet_alone`].
     #[inline(always)]
-    pub fn at(&self, node: u32) -> At<'_> {
-        At { forwarding: self, node, seen: self.tables.seen_from(node) }
+    pub fn ways(&self) -> Ways<'_> {
+        Ways { forwarding: self, tables: self.tables.slices(), digits: self.digits }
     }
     /// True when no choice depends on the packets before: the order in which packets ask does not matter.
     pub fn chooses_by_packet_alone(&self) -> bool {

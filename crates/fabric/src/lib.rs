@@ -88,10 +88,11 @@ pub use config::{
 };
 pub use fabric::{Fabric, Ingress, NodeConfig};
 pub use fetch::{prefetch, prefetch_all};
-pub use forward::{At, Edge, Forwarding, ForwardingConfig, Graph, Reroute, RouteError, Spread};
+pub use forward::{Edge, Forwarding, ForwardingConfig, Graph, Reroute, RouteError, Spread, Ways};
 pub use link::Reordering;
 pub use pfc::{Cable, Stuck};
 pub use port::Port;
 pub use rule::Rule;
 pub use schedule::Scheduler;
 pub use stats::{ClassStats, Losses, PortStats};
+pub use sweep::{List, Place};

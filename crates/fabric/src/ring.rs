@@ -108,6 +108,19 @@ impl Ring {
         slot.time = time;
         self.tail = self.tail.wrapping_add(1);
     }
+    /// So many cells can be put ([`Self::write`]) before the ring has to grow, or somebody to look whether it can be shorter.
+    #[inline(always)]
+    pub fn room_without_a_look(&self) -> u32 {
+        (self.mask + 1).wrapping_sub(self.len()).min(self.tail.wrapping_neg() & SELDOM)
+    }
+    /// Writes a copy of a cell with another time at index `i`, the tail or behind it, where there is room for it.
+    #[inline(always)]
+    pub fn write(&mut self, i: u32, cell: &Cell, time: u64) {
+        debug_assert!(i.wrapping_sub(self.head) <= self.mask);
+        let slot = self.at_mut(i);
+        *slot = *cell;
+        slot.time = time;
+    }
     /// The cell that was put last.
     #[inline(always)]
     pub fn last_mut(&mut self) -> &mut Cell {

@@ -136,11 +136,11 @@ impl Tables {
         let other = node.base + self.rows[node.row as usize + place.class as usize];
         choose(place.class == node.class, place.down, other)
     }
-    /// What is the same for all packets that leave `node`.
+    /// What is looked at for many packets at once.
     #[inline(always)]
-    pub fn seen_from(&self, node: u32) -> Seen<'_> {
-        let Node { row, base, class, .. } = self.nodes[node as usize];
-        Seen { row: &self.rows[row as usize..][..self.classes], base, class }
+    pub fn slices(&self) -> Slices<'_> {
+        let Tables { places, nodes, rows, groups, members, .. } = self;
+        Slices { places, nodes, rows, groups, members }
     }
     /// The group meant by one without ports; itself when there is no path.
     #[cold]
@@ -173,15 +173,6 @@ impl Tables {
         (*digits, pick) = group.split(*digits);
         self.members[(group.first + pick) as usize]
     }
-    /// The same for a group that may be one port alone, without a jump.
-    #[inline(always)]
-    pub fn look_at_digit(&self, group: Group, digits: &mut u32) -> u32 {
-        let alone = group.len == 1;
-        let (rest, pick) = group.split(*digits);
-        *digits = choose(alone, *digits, rest);
-        let member = self.members.get(choose(alone, 0, group.first.wrapping_add(pick)) as usize);
-        choose(alone, group.first, member.copied().unwrap_or(0))
-    }
     /// The member of a group of `len` ports from `first` on in whose share `draw` lies.
     #[inline]
     pub fn by_share(&self, first: u32, len: u32, draw: u32) -> u32 {
@@ -213,20 +204,32 @@ impl Tables {
     }
 }
 
-/// The tables as a node sees them.
-pub(super) struct Seen<'a> {
-    row: &'a [u32],
-    base: u32,
-    class: u32,
+/// The tables for many packets at once: where they lie need not be looked up for each.
+#[derive(Clone, Copy)]
+pub(super) struct Slices<'a> {
+    places: &'a [Place],
+    nodes: &'a [Node],
+    rows: &'a [u32],
+    groups: &'a [Group],
+    members: &'a [u32],
 }
 
-impl Seen<'_> {
-    /// As [`Tables::find`].
+impl Slices<'_> {
+    /// The group that [`Tables::find`] says.
     #[inline(always)]
-    pub fn find(&self, tables: &Tables, to: u32) -> u32 {
-        let place = &tables.places[to as usize];
-        let other = self.base + self.row[place.class as usize];
-        choose(place.class == self.class, place.down, other)
+    pub fn group(&self, node: u32, to: u32) -> Group {
+        let (place, node) = (&self.places[to as usize], &self.nodes[node as usize]);
+        let other = node.base + self.rows[node.row as usize + place.class as usize];
+        self.groups[choose(place.class == node.class, place.down, other) as usize]
+    }
+    /// As [`Tables::take_digit`] for a group that may be one port alone, without a jump.
+    #[inline(always)]
+    pub fn look_at_digit(&self, group: Group, digits: &mut u32) -> u32 {
+        let alone = group.len == 1;
+        let (rest, pick) = group.split(*digits);
+        *digits = choose(alone, *digits, rest);
+        let member = self.members.get(choose(alone, 0, group.first.wrapping_add(pick)) as usize);
+        choose(alone, group.first, member.copied().unwrap_or(0))
     }
 }
 

@@ -10,7 +10,7 @@ mod wheel;
 use calendar::Calendar;
 use heap::Heap;
 use penstock_units::{Dur, Time};
-pub(crate) use slots::Slots;
+pub(crate) use slots::{Kinds, Slots};
 use tree::Tree;
 use wheel::Wheel;
 
@@ -146,14 +146,19 @@ impl Arrivals {
     pub fn by_stretches(ties: Ties, ports: usize, length: Dur) -> Arrivals {
         Arrivals::behind(Front::Slots(Slots::new(length.0, ports)), ties, ports)
     }
-    /// The ports that have their next arrival in the stretch in which `until` lies, into `ports`, which is empty; there is none before. They
-    /// are in the order of simultaneous arrivals. Those whose arrival is later than `until` are to be announced again.
-    pub fn take_stretch(&mut self, until: Time, ports: &mut Vec<u32>) {
-        if let Front::Slots(slots) = &mut self.front {
-            slots.take(until.0, ports);
-            if self.flip != 0 {
-                ports.reverse();
-            }
+    /// The ports that have their next arrival in the stretch in which `until` lies, those of every kind into a list of their own; there is none before.
+    /// They come behind those that are there, in the order of simultaneous arrivals. Those whose arrival is later than `until` are to be announced again.
+    pub(crate) fn take_stretch<const N: usize>(
+        &mut self,
+        until: Time,
+        kinds: &Kinds<N>,
+        ports: &mut [Vec<u32>; N],
+    ) {
+        let Front::Slots(slots) = &mut self.front else { return };
+        let there: [usize; N] = std::array::from_fn(|kind| ports[kind].len());
+        slots.take(until.0, kinds, ports);
+        if self.flip != 0 {
+            ports.iter_mut().zip(there).for_each(|(ports, there)| ports[there..].reverse());
         }
     }
     /// Where ports are announced one after the other, if they are kept by stretches of time.

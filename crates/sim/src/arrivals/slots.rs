@@ -3,31 +3,21 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A set of numbers, a bit each.
-struct Bits {
-    words: Box<[u64]>,
+/// Ports of different kinds, which are taken apart from each other: of each kind the ports, a bit each.
+pub(crate) struct Kinds<const N: usize> {
+    ports: [Box<[u64]>; N],
 }
 
-impl Bits {
-    /// Nothing, of numbers below `size`.
-    fn new(size: usize) -> Bits {
-        Bits { words: vec![0; size.div_ceil(64)].into() }
-    }
-    /// Puts a number in where `so` is 1, and not where it is 0.
-    #[inline(always)]
-    fn set_if(&mut self, so: u64, number: u32) {
-        self.words[number as usize / 64] |= so << (number % 64);
-    }
-    /// Takes all numbers out, in their order, to the end of `into`.
-    #[inline]
-    fn take(&mut self, into: &mut Vec<u32>) {
-        for (i, word) in self.words.iter_mut().enumerate() {
-            let mut bits = std::mem::take(word);
-            while bits != 0 {
-                into.push(64 * i as u32 + bits.trailing_zeros());
-                bits &= bits - 1;
-            }
-        }
+impl<const N: usize> Kinds<N> {
+    /// Of `ports` ports, each of the kind that `of` says, below `N`.
+    pub fn new(ports: u32, of: impl Fn(u32) -> usize) -> Kinds<N> {
+        let words = (ports as usize).div_ceil(64);
+        let mut kinds = std::array::from_fn(|_| vec![0u64; words].into_boxed_slice());
+        (0..ports).for_each(|port| kinds[of(port)][port as usize / 64] |= 1 << (port % 64));
+        // A kind that nobody has is not gone through.
+        let ports =
+            kinds.map(|ports| if ports.iter().any(|word| *word != 0) { ports } else { Box::default() });
+        Kinds { ports }
     }
 }
 
@@ -38,12 +28,16 @@ const SLOTS: u64 = 64;
 pub(crate) struct Slots {
     /// Length of a stretch, ps.
     length: u64,
-    /// Ports by stretch, from `first` on, going round.
-    slots: Vec<Bits>,
+    /// 2^64 over the length: see [`Self::stretches`].
+    inverse: u64,
+    /// Ports by stretch, from `first` on, going round: `words` words each, of a bit for every port.
+    slots: Box<[u64]>,
+    words: usize,
     /// Which slots have ports, a bit each.
     used: u64,
-    /// The first stretch that may have ports.
+    /// The first stretch that may have ports, and its beginning.
     first: u64,
+    begin: u64,
     /// Those further away: stretch and port.
     far: BinaryHeap<Reverse<(u64, u32)>>,
     /// The next moment of which not everything has been taken.
@@ -53,8 +47,27 @@ pub(crate) struct Slots {
 impl Slots {
     pub fn new(length: u64, ports: usize) -> Slots {
         assert!(length > 0, "a stretch of time has a length");
-        let slots = (0..SLOTS).map(|_| Bits::new(ports)).collect();
-        Slots { length, slots, used: 0, first: 0, far: BinaryHeap::new(), next: 0 }
+        let words = ports.div_ceil(64);
+        Slots {
+            length,
+            inverse: u64::MAX / length,
+            slots: vec![0; words * SLOTS as usize].into(),
+            words,
+            used: 0,
+            first: 0,
+            begin: 0,
+            far: BinaryHeap::new(),
+            next: 0,
+        }
+    }
+    /// How many whole stretches `time` is.
+    ///
+    /// A product instead of a division, which takes a processor several times as long. `inverse` is too small by one at most, so the product over 2^64 is
+    /// by less than one, and what is cut off of it is one too small at most.
+    #[inline(always)]
+    fn stretches(&self, time: u64) -> u64 {
+        let about = ((u128::from(time) * u128::from(self.inverse)) >> 64) as u64;
+        about + u64::from(time - about * self.length >= self.length)
     }
     /// `port` has its next arrival at `at`, which is later than all that has been taken.
     #[inline(always)]
@@ -66,13 +79,14 @@ impl Slots {
     pub fn put_if(&mut self, at: u64, port: u32) {
         // Nobody can foresee whether there is one: no jump on it.
         let there = u64::from(at != u64::MAX);
-        let stretch = std::hint::select_unpredictable(there != 0, at, self.next) / self.length;
-        debug_assert!(stretch >= self.first);
-        if stretch - self.first >= SLOTS {
-            return self.put_far(stretch, port);
+        let at = std::hint::select_unpredictable(there != 0, at, self.next);
+        debug_assert!(at >= self.begin);
+        let ahead = self.stretches(at - self.begin);
+        if ahead >= SLOTS {
+            return self.put_far(self.first + ahead, port);
         }
-        let slot = stretch % SLOTS;
-        self.slots[slot as usize].set_if(there, port);
+        let slot = (self.first + ahead) % SLOTS;
+        self.slots[slot as usize * self.words + port as usize / 64] |= there << (port % 64);
         self.used |= there << slot;
     }
     #[cold]
@@ -93,12 +107,12 @@ impl Slots {
             used => self.first + u64::from(used.trailing_zeros()),
         }
     }
-    /// Takes the ports whose next arrival is in the stretch in which `until` lies, in their order; there is none before. Those with an arrival after
-    /// `until` the caller puts back.
-    pub fn take(&mut self, until: u64, into: &mut Vec<u32>) {
+    /// Takes the ports whose next arrival is in the stretch in which `until` lies, in their order, those of every kind to the end of a list of their
+    /// own; there is none before. Those with an arrival after `until` the caller puts back.
+    pub fn take<const N: usize>(&mut self, until: u64, kinds: &Kinds<N>, into: &mut [Vec<u32>; N]) {
         let stretch = until / self.length;
         debug_assert!(self.near() >= stretch);
-        (self.first, self.next) = (stretch, until + 1);
+        (self.first, self.begin, self.next) = (stretch, stretch * self.length, until + 1);
         while let Some(Reverse((at, port))) = self.far.peek().copied() {
             if at - stretch >= SLOTS {
                 break;
@@ -107,10 +121,21 @@ impl Slots {
             self.put(at * self.length, port);
         }
         let slot = stretch % SLOTS;
-        if self.used >> slot & 1 != 0 {
-            self.used &= !(1 << slot);
-            self.slots[slot as usize].take(into);
+        if self.used >> slot & 1 == 0 {
+            return;
         }
+        self.used &= !(1 << slot);
+        let words = &mut self.slots[slot as usize * self.words..][..self.words];
+        for (kind, into) in kinds.ports.iter().zip(into) {
+            for (i, (word, kind)) in words.iter().zip(kind).enumerate() {
+                let mut bits = word & kind;
+                while bits != 0 {
+                    into.push(64 * i as u32 + bits.trailing_zeros());
+                    bits &= bits - 1;
+                }
+            }
+        }
+        words.fill(0);
     }
     /// The end of the stretch in which `at` lies.
     pub fn end_of(&self, at: u64) -> u64 {
@@ -127,6 +152,7 @@ mod tests {
     #[test]
     fn every_port_is_taken_in_the_stretch_of_its_arrival() {
         let mut slots = Slots::new(100, 100_000);
+        let kinds = Kinds::<3>::new(100_000, |port| [0, 2, 2][port as usize % 3]);
         let mut set = std::collections::BTreeSet::new();
         let mut x = 1u64;
         let mut draw = |n: u64| {
@@ -134,7 +160,7 @@ mod tests {
             (x >> 33) % n
         };
         let (mut now, mut port, mut taken) = (0u64, 0, 0);
-        let mut list = Vec::new();
+        let mut lists = [const { Vec::new() }; 3];
         for _ in 0..20_000 {
             for _ in 0..draw(4) {
                 let far = [1, 90, 3_000, 5_999, 6_500, 500_000][draw(6) as usize];
@@ -148,17 +174,36 @@ mod tests {
             assert!(earliest <= first && earliest / 100 == first / 100 && (earliest > now || now == 0));
             let end = slots.end_of(first);
             let until = if draw(3) == 0 { first + draw(end - first + 1) } else { end };
-            slots.take(until, &mut list);
-            let mut expected: Vec<_> = set.iter().take_while(|(at, _)| *at <= end).map(|(_, p)| *p).collect();
+            slots.take(until, &kinds, &mut lists);
+            let due = set.iter().take_while(|(at, _)| *at <= end);
+            let mut expected: Vec<_> = due.map(|(_, port)| (*port % 3 != 0, *port)).collect();
             expected.sort_unstable();
-            assert_eq!(list, expected);
+            let of = |kind: usize| lists[kind].iter().map(move |port| (kind > 0, *port));
+            assert!(of(0).chain(of(1)).chain(of(2)).eq(expected.iter().copied()) && lists[1].is_empty());
             let late: Vec<_> = set.iter().filter(|(at, _)| *at > until && *at <= end).copied().collect();
-            taken += list.len() - late.len();
+            taken += expected.len() - late.len();
             late.iter().for_each(|(at, port)| slots.put(*at, *port));
-            list.clear();
+            lists.iter_mut().for_each(Vec::clear);
             set = set.split_off(&(until + 1, 0));
             now = until;
         }
         assert!(taken > 10_000, "{taken}");
+    }
+    /// Beside a division: lengths and times at the ends of what there is, and at random.
+    #[test]
+    fn a_product_says_how_many_stretches_a_time_is() {
+        let mut x = 1u64;
+        let mut draw = || {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            x >> (1 + (x >> 7) % 63)
+        };
+        for _ in 0..100_000 {
+            let (length, time) = (draw().max(1), draw());
+            let slots = Slots::new(length, 1);
+            let whole = time / length * length;
+            for time in [time, whole, whole.saturating_sub(1), 0, (1 << 63) - 1] {
+                assert_eq!(slots.stretches(time), time / length, "{time} {length}");
+            }
+        }
     }
 }

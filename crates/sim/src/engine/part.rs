@@ -10,11 +10,11 @@ use crate::events::{Ties, Wake};
 use crate::flow::{Ends, Flow, AWAY};
 use crate::metrics::journal::{step, Batch, Entry, Half, Journal, Over, Stamp};
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
-use crate::network::gates::{Bag, Letter, Whole};
+use crate::network::gates::{Bag, Letter, Whole, LETTERS_AHEAD};
 use crate::setup::Setup;
 use crate::workloads::Timetable;
 use penstock_core::{CcHeader, FlowId, ParamError};
-use penstock_fabric::Cell;
+use penstock_fabric::{prefetch, Cell};
 use penstock_host::News;
 use penstock_units::Time;
 use std::sync::Arc;
@@ -113,6 +113,10 @@ impl Part {
     pub(super) fn end_window(&mut self) {
         self.heard.clear();
         self.late.clear();
+    }
+    /// Something is kept of what receivers do.
+    pub(super) fn is_attentive(&self) -> bool {
+        self.listens || self.closes
     }
     /// It is the whole run.
     pub(super) fn is_whole(&self) -> bool {
@@ -273,6 +277,26 @@ impl Engine {
         let stamp = part.next_stamp();
         part.heard.push(Heard { flow, stamp, received });
     }
+    /// The same of the receiver with handle `conn` at the host that is ahead, to which a packet of its flow has come: without a look at the flow, which
+    /// lies where nothing else does that such a packet touches.
+    #[inline(never)]
+    pub(super) fn heard_here(&mut self, flow: u32, conn: u32) {
+        let now = self.now;
+        let part = self.own_part();
+        if !part.listens {
+            if part.closes {
+                part.late.push((flow, now));
+            }
+            return;
+        }
+        if self.flows[flow as usize].is_none() || conn == AWAY {
+            return;
+        }
+        let received = self.hosts.get(self.ahead).map_or(0, |host| ALL - host.nic.missing_below(conn, ALL));
+        let part = self.own_part();
+        let stamp = part.next_stamp();
+        part.heard.push(Heard { flow, stamp, received });
+    }
     #[cold]
     #[inline(never)]
     pub(super) fn deliver_watched(&mut self, cell: &Cell) -> Result<(), ParamError> {
@@ -371,7 +395,13 @@ impl Engine {
     }
     /// Takes in packets of another part.
     pub(crate) fn take_in(&mut self, letters: &mut [Letter], headers: &[CcHeader]) {
-        for (i, letter) in letters.iter_mut().enumerate() {
+        for i in 0..letters.len() {
+            let later = letters.get(i + LETTERS_AHEAD);
+            if let Some(flow) = later.and_then(|l| self.flows[l.packet.flow as usize].as_deref()) {
+                prefetch(&flow.ends);
+            }
+            self.wire.net.fetch_for(later, letters.get(i + LETTERS_AHEAD / 2));
+            let letter = &mut letters[i];
             if self.is_here(letter.cell.to) {
                 // Handles are given by the part of the end. A flow that is over has none: its late packets find nobody.
                 let flow = self.flows[letter.packet.flow as usize].as_deref();

@@ -108,18 +108,25 @@ impl Engine {
         // no record of all that these hear, and others are not asked.
         let always = !self.own_part().is_whole() || self.recorder.keep_losses;
         self.own_part().listens = always || !due.is_empty();
-        for host in due.drain(..) {
-            self.go_ahead(host, true, begin, end)?;
+        let far = self.wire.net.looks_far();
+        for (i, host) in due.iter().enumerate() {
+            if far {
+                self.fetch_ahead(&due, i, true);
+            }
+            self.go_ahead(*host, true, begin, end)?;
         }
+        due.clear();
         let part = self.own_part();
         part.listens = always || part.asked;
         part.asked = false;
-        let far = self.wire.net.looks_far();
         for (i, host) in reached.iter().enumerate() {
             if far {
-                self.fetch_ahead(&reached, i);
+                self.fetch_ahead(&reached, i, false);
             }
-            self.go_ahead(*host, false, begin, end)?;
+            // Those that had a deadline have had their packets.
+            if self.wire.net.has_for_host(*host) {
+                self.go_ahead(*host, false, begin, end)?;
+            }
         }
         self.ahead = NOBODY;
         self.own_part().go_back();
@@ -139,6 +146,7 @@ impl Engine {
         let part = self.own_part();
         part.go_back();
         let order = part.order_at(host);
+        let attentive = part.is_attentive();
         let (mut number, last) = self.wire.net.take_for_host(host);
         let mut armed = wakes;
         let mut due = if wakes { self.hosts.at(host).nic.deadline() } else { Time::NEVER };
@@ -150,9 +158,9 @@ impl Engine {
                     self.now = Time(cell.time);
                     self.own_part().begin(Time(cell.time), step::ARRIVALS, order);
                     let packet = &self.wire.net.arena.packets[cell.packet as usize];
-                    if packet.is_forward() {
-                        let flow = packet.flow;
-                        self.heard_ahead(flow);
+                    if attentive && packet.is_forward() {
+                        let (flow, conn) = (packet.flow, packet.conn());
+                        self.heard_here(flow, conn);
                     }
                     #[cfg(debug_assertions)]
                     let seen = self.witness_arrival(&cell);
@@ -200,12 +208,22 @@ impl Engine {
         self.take_lost();
         Ok(())
     }
-    /// Hosts that come next are fetched from memory, and what their first packets touch there.
+    /// Hosts that come next are fetched from memory, and what their first packets touch there; `all`: also those that get none.
     #[inline(never)]
-    fn fetch_ahead(&self, hosts: &[u32], i: usize) {
-        if let Some(host) = hosts.get(i + 8) {
+    fn fetch_ahead(&self, hosts: &[u32], i: usize, all: bool) {
+        if let Some(host) = hosts.get(i + 8).filter(|host| all || self.wire.net.has_for_host(**host)) {
             self.wire.net.segments_for_host(*host).for_each(prefetch);
             self.hosts.fetch(*host, None);
+        }
+        // The port by which it answers.
+        let ports = self.wire.net.ports();
+        let port = |host: &u32| self.hosts.get(*host).map(|host| &ports[host.nic.config().port as usize]);
+        if let Some(port) = hosts.get(i + 5).and_then(port) {
+            port.prefetch_noisy();
+        }
+        if let Some(port) = hosts.get(i + 3).and_then(port) {
+            port.prefetch_tail();
+            port.prefetch_noise();
         }
         for (ahead, part) in [(6, Part::Place), (4, Part::End), (2, Part::Inside)] {
             if let Some(host) = hosts.get(i + ahead) {

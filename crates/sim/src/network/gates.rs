@@ -15,12 +15,13 @@ use std::sync::Arc;
 /// A packet on its way to another part.
 #[derive(Clone)]
 pub(crate) struct Letter {
-    /// The link whose wire it is on.
-    pub port: u32,
-    /// The packet as the link carries it; its time is that of its departure.
+    /// The packet as the link carries it; its time is that of its departure. For a slot it has the link whose wire it is on.
     pub cell: Cell,
     pub packet: Packet,
 }
+
+/// So many letters ahead what taking one in touches is fetched from memory.
+pub(crate) const LETTERS_AHEAD: usize = 8;
 
 /// What is handed to one other part.
 #[derive(Default)]
@@ -61,7 +62,9 @@ impl Gates {
         }
         let arrives = Time(cell.time) + self.delays[port as usize];
         bag.first = Some(bag.first.map_or(arrives, |first| first.min(arrives)));
-        bag.letters.push(Letter { port, cell: *cell, packet });
+        let mut letter = Letter { cell: *cell, packet };
+        letter.cell.packet = port;
+        bag.letters.push(letter);
         arena.release(cell.packet);
     }
 }
@@ -137,10 +140,22 @@ impl Network {
             self.arena.headers[place] = *header;
         }
         let mut cell = letter.cell;
-        cell.packet = slot;
-        let next = self.fabric.carry(letter.port, cell);
+        let port = std::mem::replace(&mut cell.packet, slot);
+        let next = self.fabric.carry(port, cell);
         if next != Time::NEVER {
-            self.arrivals.push(next, letter.port);
+            self.arrivals.push(next, port);
+        }
+    }
+    /// Fetches from memory what [`Self::take_in`] touches when it comes to `later`, and to `soon`: the port first, then where the packet will lie.
+    #[inline]
+    pub(crate) fn fetch_for(&self, later: Option<&Letter>, soon: Option<&Letter>) {
+        let port = |letter: &Letter| &self.fabric.ports()[letter.cell.packet as usize];
+        if let Some(later) = later {
+            port(later).prefetch_ring();
+            self.arena.prefetch_spare(LETTERS_AHEAD);
+        }
+        if let Some(soon) = soon {
+            port(soon).prefetch_tail();
         }
     }
     /// Puts the ports of another part into their places here, with all that was counted there: the network is whole again, to be read.

@@ -1,15 +1,15 @@
 //! The network by stretches of time: all packets that arrive within one are moved on, port by port, before any host is looked at.
 //!
-//! A stretch is no longer than the shortest link. So what arrives in it is on its link when it begins ([`penstock_fabric::Fabric::take_arrived`]), and
+//! A stretch is no longer than the shortest link. So what arrives in it is on its link when it begins ([`Port::take_arrived`]), and
 //! where it goes on, it arrives after the end. Ports that keep to themselves ([`penstock_fabric::Port::keeps_to_itself`]) and choices that depend on the
 //! packet alone leave one thing whose order matters: the packets that come to one port. They are put in the order of time and link, as they
 //! would have come one by one (`events.rs`); what is worked through first, of two ports, nobody can tell.
 
-use super::{arrivals_at, Network};
-use crate::arrivals::Arrivals;
+use super::{arrivals_at, gates, Network};
+use crate::arrivals::{Arrivals, Kinds};
 use crate::events::{Deadlines, Pending, Ties, Wake};
 use penstock_core::Packet;
-use penstock_fabric::{prefetch, Arena, Cell, Port};
+use penstock_fabric::{prefetch, Arena, Cell, List, Place, Port};
 use penstock_units::{Bytes, Dur, Rate, Time};
 
 /// No cell. The first one of [`Lists::cells`] is nobody's.
@@ -24,12 +24,14 @@ struct Tail {
 
 const EMPTY: Tail = Tail { time: 0, last: NONE };
 
-/// Cells on their way to ports: [`Cell::time`] is when they arrive, [`Cell::rank`] the next of the list, and [`Cell::ingress`] the number of their
-/// link at the node. A list is in the order of time; cells of one time are in the order in which they were put, link by link.
+/// Cells on their way to ports: [`Cell::time`] is when they arrive, [`Cell::ingress`] the number of their link at the node, and [`Cell::rank`] the
+/// node. A list is in the order of time; cells of one time are in the order in which they came, link by link.
 struct Lists {
     cells: Vec<Cell>,
     /// How many there are, with the one that is nobody's.
     len: usize,
+    /// Their places in lists.
+    places: Vec<Place>,
     /// By port.
     tails: Vec<Tail>,
     /// The first cell of every list. Apart from its end, so that each number is read with the width it was written with.
@@ -39,9 +41,31 @@ struct Lists {
     in_use: usize,
     /// When the stretch begins, ps.
     begin: u64,
+    /// By cell: the port by which it goes on, [`NOWHERE`] for none.
+    ways: Vec<u32>,
+    /// The cells that go on, about in the order of time.
+    order: Vec<Step>,
     /// The list and the number of the cell that was put between others last.
     between: (u32, u32),
 }
+
+/// A cell on its way into a list.
+#[derive(Clone, Copy, Default)]
+struct Step {
+    since: u32,
+    number: u32,
+    to: u32,
+}
+
+/// No port.
+const NOWHERE: u32 = u32::MAX;
+
+/// Parts of a stretch into which cells are counted. So many that seldom two of one port are in the same; a number of 8 bits has a place in any array of
+/// so many.
+const PARTS: usize = 256;
+
+/// With fewer cells in a stretch the parts, all of which are gone through, would be most of the work.
+const FEW: usize = 100;
 
 /// Longest stretch, ps: then what is kept of a time fits.
 const LONGEST: u64 = 1 << 32;
@@ -53,6 +77,9 @@ impl Lists {
         Lists {
             cells: vec![Cell::default()],
             len: 1,
+            places: Vec::new(),
+            ways: Vec::new(),
+            order: Vec::new(),
             tails: vec![EMPTY; lists],
             firsts: vec![NONE; lists],
             used: vec![0; lists + 1],
@@ -61,43 +88,52 @@ impl Lists {
             between: (0, NONE),
         }
     }
-    /// There is room for so many more.
-    #[inline(always)]
-    fn reserve(&mut self, more: u32) {
-        if self.len + more as usize > self.cells.len() {
-            self.grow(more as usize);
+    /// There is a place for every cell.
+    fn make_places(&mut self) {
+        if self.places.len() < self.cells.len() {
+            self.places.resize(self.cells.len(), Place::default());
+            self.ways.resize(self.cells.len(), NOWHERE);
+            self.order.resize(self.cells.len(), Step::default());
         }
     }
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self, more: usize) {
-        let len = (self.len + more).max(2 * self.cells.len());
-        self.cells.resize(len, Cell::default());
+    /// Puts all cells whose [`Self::ways`] and times are known into lists. `counts`: how many come in each part of the stretch, which is `1 << shift` long.
+    ///
+    /// In the order in which they have come, link by link, every third would have to go before one that is in its list already. So they are first
+    /// counted into an order in which hardly one has to.
+    fn put_all(&mut self, mut counts: [u32; PARTS], shift: u32) {
+        let mut before = 0;
+        for count in &mut counts {
+            before += std::mem::replace(count, before);
+        }
+        let (places, ways) = (&self.places[1..self.len], &self.ways[1..self.len]);
+        let few = self.len <= FEW;
+        let mut in_line = 0;
+        for ((number, place), to) in (1u32..).zip(places).zip(ways) {
+            if *to == NOWHERE {
+                continue;
+            }
+            let next =
+                if few { &mut in_line } else { &mut counts[usize::from((place.since >> shift) as u8)] };
+            self.order[*next as usize] = Step { since: place.since, number, to: *to };
+            *next += 1;
+        }
+        for i in 0..before as usize {
+            let step = self.order[i];
+            self.put(step);
+        }
     }
-    /// Puts a cell behind all others, in no list: there is room.
+    /// Puts a cell, which is in no list, in its place in one.
     #[inline(always)]
-    fn push(&mut self, cell: &Cell, (time, entropy, ingress): (u64, u32, u16)) -> u32 {
-        let number = self.len;
-        let place = &mut self.cells[number];
-        *place = *cell;
-        (place.time, place.rank, place.entropy, place.ingress) = (time, NONE, entropy, ingress);
-        self.len += 1;
-        number as u32
-    }
-    /// Puts a cell in its place in list `to`.
-    #[inline(always)]
-    fn put(&mut self, to: u32, cell: &Cell, other: (u64, u32, u16)) {
-        let number = self.push(cell, other);
+    fn put(&mut self, Step { since, number, to }: Step) {
         let tail = &mut self.tails[to as usize];
         let last = tail.last;
-        let since = (other.0 - self.begin) as u32;
         if tail.time > since {
             return self.put_between(to, number);
         }
         tail.time = since;
         tail.last = number;
         // No jump on whether the list was empty, as nobody can foresee it: what follows the cell that is nobody's is never asked.
-        self.cells[last as usize].rank = number;
+        self.places[last as usize].next = number;
         let first = &mut self.firsts[to as usize];
         *first = std::hint::select_unpredictable(last == NONE, number, *first);
         self.used[self.in_use] = to;
@@ -106,40 +142,38 @@ impl Lists {
     /// The same for a cell that is not the last.
     #[inline(never)]
     fn put_between(&mut self, to: u32, number: u32) {
-        let time = self.cells[number as usize].time;
+        let since = self.places[number as usize].since;
         let first = &mut self.firsts[to as usize];
         let (mut before, mut at) = (NONE, *first);
         // What a link brings is in the order of time: mostly it comes behind what the link has brought before.
         let (list, last) = self.between;
-        if list == to && last != NONE && self.cells[last as usize].time <= time {
-            (before, at) = (last, self.cells[last as usize].rank);
+        if list == to && last != NONE && self.places[last as usize].since <= since {
+            (before, at) = (last, self.places[last as usize].next);
         }
         self.between = (to, number);
-        while self.cells[at as usize].time <= time {
-            (before, at) = (at, self.cells[at as usize].rank);
+        while self.places[at as usize].since <= since {
+            (before, at) = (at, self.places[at as usize].next);
         }
-        self.cells[number as usize].rank = at;
+        self.places[number as usize].next = at;
         match before {
             NONE => *first = number,
-            _ => self.cells[before as usize].rank = number,
+            _ => self.places[before as usize].next = number,
         }
     }
-    /// Takes list `of`: answers its first cell.
-    #[inline(always)]
-    fn take(&mut self, of: u32) -> u32 {
-        self.tails[of as usize] = EMPTY;
-        self.firsts[of as usize]
+}
+
+/// There is room for so many cells more behind those there are.
+#[inline(always)]
+fn room(cells: &mut Vec<Cell>, len: usize, more: u32) -> &mut [Cell] {
+    if len + more as usize > cells.len() {
+        grow(cells, len + more as usize);
     }
-    /// The cells of a list from the first on.
-    #[inline(always)]
-    fn from(&self, mut number: u32) -> impl Iterator<Item = &Cell> {
-        let cells = &self.cells[..];
-        std::iter::from_fn(move || {
-            let cell = (number != NONE).then(|| &cells[number as usize])?;
-            number = cell.rank;
-            Some(cell)
-        })
-    }
+    &mut cells[len..]
+}
+#[cold]
+#[inline(never)]
+fn grow(cells: &mut Vec<Cell>, len: usize) {
+    cells.resize(len.max(2 * cells.len()), Cell::default());
 }
 
 /// A link as packets leave it.
@@ -148,27 +182,27 @@ struct Exit {
     /// Node that it leads to, and its number there.
     node: u32,
     ingress: u16,
-    leads: Leads,
 }
 
-/// Where a link leads.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Leads {
-    ToHost,
-    ToSwitch,
-    /// Out of this part of the network.
-    Away,
+/// Where links lead: to switches, to hosts, and out of this part of the network.
+mod leads {
+    pub const TO_SWITCH: usize = 0;
+    pub const TO_HOST: usize = 1;
+    pub const AWAY: usize = 2;
+    pub const KINDS: usize = 3;
 }
 
 /// What the network keeps to work by stretches.
 pub(crate) struct Sweep {
     lists: Lists,
-    /// Links whose packets arrive in this stretch.
-    links: Vec<u32>,
-    /// Of these, the near halves of links that lead out of this part: they are emptied last.
-    near: Vec<u32>,
+    /// Packets that hosts get in this stretch, those of each together; how many they are.
+    arrived: Vec<Cell>,
+    arrived_len: usize,
+    kinds: Kinds<{ leads::KINDS }>,
+    /// Links whose packets arrive in this stretch, by where they lead. The near halves of links that lead out of this part are emptied last.
+    links: [Vec<u32>; leads::KINDS],
     exits: Vec<Exit>,
-    /// By node: the packets that a host gets in this stretch, from the first one to one past the last of [`Lists::cells`].
+    /// By node: the packets that a host gets in this stretch, from the first one to one past the last of [`Self::arrived`].
     for_host: Vec<(u32, u32)>,
     /// Length of a stretch, ps.
     length: u64,
@@ -220,12 +254,12 @@ fn fetch_link(ports: &[Port], links: &[u32], i: usize) {
 }
 /// The same of the ports that get packets; behind the last of these are some of an earlier stretch.
 #[inline(always)]
-fn fetch_port(ports: &[Port], lists: &Lists, i: usize) {
-    if let Some(ahead) = lists.used.get(i + PORT_AHEAD) {
+fn fetch_port(ports: &[Port], (used, firsts, cells): (&[u32], &[u32], &[Cell]), i: usize) {
+    if let Some(ahead) = used.get(i + PORT_AHEAD) {
         ports[*ahead as usize].prefetch();
-        prefetch(&lists.cells[lists.firsts[*ahead as usize] as usize]);
+        prefetch(&cells[firsts[*ahead as usize] as usize]);
     }
-    if let Some(ahead) = lists.used.get(i + CELLS_AHEAD) {
+    if let Some(ahead) = used.get(i + CELLS_AHEAD) {
         ports[*ahead as usize].prefetch_tail();
     }
 }
@@ -259,18 +293,20 @@ impl Network {
         let mut exits = Vec::with_capacity(ports);
         for (port, node) in (0u32..).zip(&self.to) {
             let links: &mut Vec<u32> = &mut into[*node as usize];
-            let leads = match self.is_host[*node as usize] {
-                _ if self.is_near_half(port) => Leads::Away,
-                true => Leads::ToHost,
-                false => Leads::ToSwitch,
-            };
-            exits.push(Exit { node: *node, ingress: links.len() as u16, leads });
+            exits.push(Exit { node: *node, ingress: links.len() as u16 });
             links.push(port);
         }
+        let kinds = Kinds::new(ports as u32, |port| match self.is_host[self.to[port as usize] as usize] {
+            _ if self.is_near_half(port) => leads::AWAY,
+            true => leads::TO_HOST,
+            false => leads::TO_SWITCH,
+        });
         self.sweep = Some(Box::new(Sweep {
             lists: Lists::new(ports),
-            links: Vec::new(),
-            near: Vec::new(),
+            arrived: Vec::new(),
+            arrived_len: 0,
+            kinds,
+            links: Default::default(),
             exits,
             for_host: vec![(0, 0); nodes],
             length: length.0,
@@ -307,78 +343,123 @@ impl Network {
     /// ([`Self::take_for_host`]): `hosts` gets who they are. Those lost are in [`Sweep::lost`].
     pub(crate) fn sweep(&mut self, until: Time, hosts: &mut Vec<u32>) {
         let mut sweep = self.sweep.take().expect("the network is worked through by stretches");
-        let Sweep { lists, links, near, exits, for_host, length, lost, into, ticking } = &mut *sweep;
-        (lists.len, lists.begin, lists.between) = (1, (until.0 + 1).saturating_sub(*length), (0, NONE));
-        self.arrivals.take_stretch(until, links);
-        let Network { fabric, forwarding, arena, arrivals, from, fetches, link_wake, deadlines, .. } = self;
-        let mut clocks = Clocks { wakes: link_wake, deadlines, until };
+        (sweep.lists.len, sweep.lists.begin) = (1, (until.0 + 1).saturating_sub(sweep.length));
+        sweep.lists.between = (0, NONE);
+        sweep.arrived_len = 0;
+        self.arrivals.take_stretch(until, &sweep.kinds, &mut sweep.links);
+        self.empty_links_to_switches(&mut sweep, until.0);
+        self.empty_links_to_hosts(&mut sweep, until.0, hosts);
+        self.packet_hops += (sweep.lists.len - 1 + sweep.arrived_len) as u64;
+        self.conservation.delivered += sweep.arrived_len as u64;
+        self.find_ports(&mut sweep);
+        self.fill_ports(&mut sweep, until);
+        self.conservation.dropped += sweep.lost.len() as u64;
+        self.sweep = Some(sweep);
+    }
+    #[inline(never)]
+    fn empty_links_to_switches(&mut self, sweep: &mut Sweep, until: u64) {
+        let Network { fabric, arrivals, arena, fetches, .. } = self;
+        let Sweep { lists: Lists { cells, len, .. }, links, exits, .. } = sweep;
         let slots = arrivals.slots().expect("arrivals are kept by stretches");
-        let (mut delivered, mut no_way) = (0, 0);
-        for (i, port) in links.iter().copied().enumerate() {
+        let (ports, exits, fetches) = (fabric.ports_mut(), &exits[..], *fetches);
+        let links = &mut links[leads::TO_SWITCH];
+        let mut filled = *len;
+        for (i, link) in links.iter().copied().enumerate() {
+            if fetches {
+                fetch_link(ports, links, i);
+            }
+            let Exit { node, ingress } = exits[link as usize];
+            let port = &mut ports[link as usize];
+            port.see_off(until, arena);
+            let room = room(cells, filled, port.cells_held());
+            let (taken, next) = port.take_arrived(until, room, (node, ingress));
+            filled += taken;
+            slots.put_if(next, link);
+        }
+        *len = filled;
+        links.clear();
+    }
+    #[inline(never)]
+    fn empty_links_to_hosts(&mut self, sweep: &mut Sweep, until: u64, hosts: &mut Vec<u32>) {
+        let Network { fabric, arrivals, arena, fetches, .. } = self;
+        let Sweep { arrived, arrived_len, links, exits, for_host, .. } = sweep;
+        let slots = arrivals.slots().expect("arrivals are kept by stretches");
+        let links = &mut links[leads::TO_HOST];
+        for (i, link) in links.iter().copied().enumerate() {
             if *fetches {
                 fetch_link(fabric.ports(), links, i);
             }
-            let Exit { node, ingress, leads } = exits[port as usize];
-            let link = fabric.port(port);
-            let next = match leads {
-                Leads::ToSwitch => {
-                    let at = forwarding.at(node);
-                    link.see_off(until.0, arena);
-                    lists.reserve(link.cells_held());
-                    link.take_arrived(until.0, |cell, time| {
-                        let mut entropy = cell.entropy;
-                        match at.next(cell.to, &mut entropy) {
-                            Some(to) => lists.put(to, cell, (time, entropy, ingress)),
-                            None => {
-                                no_way += 1;
-                                lost.push((cell.packet, Time(time), port));
-                            }
-                        }
-                    })
-                }
-                Leads::ToHost => {
-                    link.see_off(until.0, arena);
-                    lists.reserve(link.cells_held());
-                    let first = lists.len;
-                    let next = link.take_arrived(until.0, |cell, time| {
-                        debug_assert_eq!(cell.to, node);
-                        lists.push(cell, (time, cell.entropy, ingress));
-                    });
-                    delivered += (lists.len - first) as u64;
-                    for_host[node as usize] = (first as u32, lists.len as u32);
-                    hosts.push(node);
-                    next
-                }
-                Leads::Away => {
-                    near.push(port);
-                    continue;
-                }
-            };
-            slots.put_if(next, port);
+            let Exit { node, ingress } = exits[link as usize];
+            let port = &mut fabric.ports_mut()[link as usize];
+            port.see_off(until, arena);
+            let room = room(arrived, *arrived_len, port.cells_held());
+            let (taken, next) = port.take_arrived(until, room, (NONE, ingress));
+            debug_assert!(room[..taken].iter().all(|cell| cell.to == node));
+            slots.put_if(next, link);
+            for_host[node as usize] = (*arrived_len as u32, (*arrived_len + taken) as u32);
+            *arrived_len += taken;
+            hosts.push(node);
         }
         links.clear();
-        self.packet_hops += (lists.len - 1) as u64 + no_way;
-        self.conservation.delivered += delivered;
-        self.no_way += no_way;
-        for i in 0..std::mem::take(&mut lists.in_use) {
-            if *fetches {
-                fetch_port(fabric.ports(), lists, i);
+    }
+    /// Puts what has come to switches into the lists of the ports by which it goes on. All packets in one go: what one asks does not wait for another.
+    #[inline(never)]
+    fn find_ports(&mut self, sweep: &mut Sweep) {
+        let Sweep { lists, lost, into, length, .. } = sweep;
+        lists.make_places();
+        let ways = self.forwarding.ways();
+        let shift = (u64::BITS - (*length - 1).leading_zeros()).saturating_sub(PARTS.ilog2());
+        let mut counts = [0; PARTS];
+        let (cells, to) = (&mut lists.cells[1..lists.len], &mut lists.ways[1..lists.len]);
+        for ((cell, place), to) in cells.iter_mut().zip(&mut lists.places[1..lists.len]).zip(to) {
+            let node = cell.rank;
+            let mut entropy = cell.entropy;
+            let since = (cell.time - lists.begin) as u32;
+            *place = Place { since, next: NONE };
+            match ways.next(node, cell.to, &mut entropy) {
+                Some(port) => {
+                    cell.entropy = entropy;
+                    *to = port;
+                    counts[usize::from((since >> shift) as u8)] += 1;
+                }
+                None => {
+                    self.no_way += 1;
+                    *to = NOWHERE;
+                    let link = into[node as usize][usize::from(cell.ingress)];
+                    lost.push((cell.packet, Time(cell.time), link));
+                }
             }
-            let port = lists.used[i];
-            let list = lists.take(port);
+        }
+        lists.put_all(counts, shift);
+    }
+    /// Every port takes its list in, and its controller has its deadlines.
+    #[inline(never)]
+    fn fill_ports(&mut self, sweep: &mut Sweep, until: Time) {
+        let Network { fabric, arena, arrivals, from, fetches, link_wake, deadlines, .. } = self;
+        let Sweep { lists, lost, into, ticking, .. } = sweep;
+        let mut clocks = Clocks { wakes: link_wake, deadlines, until };
+        let slots = arrivals.slots().expect("arrivals are kept by stretches");
+        let (ports, fetches) = (fabric.ports_mut(), *fetches);
+        let (used, firsts, tails) = (&lists.used[..], &lists.firsts[..], &mut lists.tails[..]);
+        let list = List { cells: &lists.cells, places: &lists.places };
+        let in_use = std::mem::take(&mut lists.in_use);
+        for (i, port) in used[..in_use].iter().copied().enumerate() {
+            if fetches {
+                fetch_port(ports, (used, firsts, list.cells), i);
+            }
+            tails[port as usize] = EMPTY;
+            let first = firsts[port as usize];
             let lost = |cell: &Cell| {
                 let links = &into[from[port as usize] as usize];
                 lost.push((cell.packet, Time(cell.time), links[usize::from(cell.ingress)]));
             };
             let clock = |link: &mut Port, at, arena: &mut Arena| clocks.run((port, link), at, arena);
-            let head = fabric.port(port).offer_all(lists.from(list), arena, lost, clock);
+            let head = ports[port as usize].offer_all(list, first, arena, lost, clock);
             slots.put_if(head.0, port);
         }
         for port in ticking.drain(..) {
-            clocks.run((port, fabric.port(port)), until.0 + 1, arena);
+            clocks.run((port, &mut ports[port as usize]), until.0 + 1, arena);
         }
-        self.conservation.dropped += lost.len() as u64;
-        self.sweep = Some(sweep);
     }
     /// Packets that have left this part of the network up to and including `until` are handed over: after all hosts have sent.
     pub(crate) fn sweep_out(&mut self, until: Time) {
@@ -386,27 +467,35 @@ impl Network {
             return;
         }
         let mut sweep = self.sweep.take().expect("the network is worked through by stretches");
-        let mut links = std::mem::take(&mut sweep.near);
-        self.arrivals.take_stretch(until, &mut links);
-        for port in links.drain(..) {
-            let next = match sweep.exits[port as usize].leads {
-                Leads::Away => self.send_over(port, until),
-                // An arrival later in a stretch that was cut.
-                _ => self.fabric.ports()[port as usize].next_arrival().0,
-            };
+        self.arrivals.take_stretch(until, &sweep.kinds, &mut sweep.links);
+        let Sweep { links: [to_switches, to_hosts, away], arrived, .. } = &mut *sweep;
+        // What hosts got is through.
+        let mut filled = 0;
+        for port in away.drain(..) {
+            let half = &mut self.fabric.ports_mut()[port as usize];
+            half.see_off(until.0, &mut self.arena);
+            let room = room(arrived, filled, half.cells_held());
+            let (taken, next) = half.take_arrived(until.0, room, (port, 0));
+            filled += taken;
             if next != u64::MAX {
                 self.arrivals.push(Time(next), port);
             }
         }
-        sweep.near = links;
+        let Network { arena, gates, .. } = self;
+        if let Some(gates) = gates.as_deref_mut() {
+            let cells = &arrived[..filled];
+            for (i, cell) in cells.iter().enumerate() {
+                if let Some(ahead) = cells.get(i + gates::LETTERS_AHEAD) {
+                    arena.prefetch(ahead.packet);
+                }
+                gates.post(cell.rank, cell, arena);
+            }
+        }
+        // An arrival later in a stretch that was cut.
+        for port in to_switches.drain(..).chain(to_hosts.drain(..)) {
+            self.arrivals.push(self.fabric.ports()[port as usize].next_arrival(), port);
+        }
         self.sweep = Some(sweep);
-    }
-    fn send_over(&mut self, port: u32, until: Time) -> u64 {
-        let Network { fabric, arena, gates, .. } = self;
-        let Some(gates) = gates.as_deref_mut() else { return u64::MAX };
-        let link = fabric.port(port);
-        link.see_off(until.0, arena);
-        link.take_arrived(until.0, |cell, _| gates.post(port, cell, arena))
     }
     /// The packets for a host, numbers from the first on to one past the last, for [`Self::packet_for_host`]. They are taken.
     #[inline(always)]
@@ -414,18 +503,25 @@ impl Network {
         let sweep = self.sweep.as_deref_mut().expect("the network is worked through by stretches");
         std::mem::take(&mut sweep.for_host[host as usize])
     }
+    /// True when there are some that have not been taken.
+    #[inline(always)]
+    pub(crate) fn has_for_host(&self, host: u32) -> bool {
+        let sweep = self.sweep.as_deref().expect("the network is worked through by stretches");
+        let (first, end) = sweep.for_host[host as usize];
+        first != end
+    }
     /// A packet for a host.
     #[inline(always)]
     pub(crate) fn packet_for_host(&self, number: u32) -> Cell {
         let sweep = self.sweep.as_deref().expect("the network is worked through by stretches");
-        sweep.lists.cells[number as usize]
+        sweep.arrived[number as usize]
     }
     /// The segments that a host gets.
     #[inline(always)]
     pub(crate) fn segments_for_host(&self, host: u32) -> impl Iterator<Item = &Packet> {
         let sweep = self.sweep.as_deref().expect("the network is worked through by stretches");
         let (first, end) = sweep.for_host[host as usize];
-        let cells = &sweep.lists.cells[first as usize..end as usize];
+        let cells = &sweep.arrived[first as usize..end as usize];
         cells.iter().map(|cell| &self.arena.packets[cell.packet as usize])
     }
 }
@@ -444,15 +540,31 @@ mod tests {
         };
         let mut lists = Lists::new(3);
         lists.begin = 1_000;
-        lists.reserve(100);
         for round in 0..2_000 {
             (lists.len, lists.in_use, lists.between) = (1, 0, (0, NONE));
             let mut expected = [Vec::new(), Vec::new(), Vec::new()];
-            for packet in 0..draw(40) as u32 {
+            let mut numbers = [Vec::new(), Vec::new(), Vec::new()];
+            for packet in 0..draw([40, 300][round as usize % 2]) as u32 {
                 let (to, time) = (draw(3) as u32, 1_000 + draw(1 + round % 30));
-                lists.put(to, &Cell::new(packet, 100), (time, 7, 1));
+                let cell = &mut room(&mut lists.cells, lists.len, 1)[0];
+                *cell = Cell::new(packet, 100);
+                cell.time = time;
+                numbers[to as usize].push(lists.len);
+                lists.len += 1;
                 expected[to as usize].push((time, packet));
             }
+            lists.make_places();
+            // Times in parts of four, and all in one.
+            let shift = [2, 6][round as usize / 30 % 2];
+            let mut counts = [0; PARTS];
+            for (to, (expected, numbers)) in expected.iter().zip(numbers).enumerate() {
+                for ((time, _), number) in expected.iter().zip(numbers) {
+                    lists.places[number] = Place { since: (time - 1_000) as u32, next: NONE };
+                    lists.ways[number] = to as u32;
+                    counts[(*time as usize - 1_000) >> shift] += 1;
+                }
+            }
+            lists.put_all(counts, shift);
             let mut used = lists.used[..lists.in_use].to_vec();
             used.sort_unstable();
             let filled: Vec<_> = (0..3).filter(|to| !expected[*to as usize].is_empty()).collect();
@@ -460,8 +572,13 @@ mod tests {
             for to in filled {
                 let expected = &mut expected[to as usize];
                 expected.sort_by_key(|(time, _)| *time);
-                let list = lists.take(to);
-                let found: Vec<_> = lists.from(list).map(|cell| (cell.time, cell.packet)).collect();
+                let (mut found, mut number) = (Vec::new(), lists.firsts[to as usize]);
+                lists.tails[to as usize] = EMPTY;
+                while number != NONE {
+                    let cell = &lists.cells[number as usize];
+                    found.push((cell.time, cell.packet));
+                    number = lists.places[number as usize].next;
+                }
                 assert_eq!(found, *expected);
             }
         }
