@@ -240,6 +240,9 @@ impl Seats {
     }
 }
 
+/// Who has which, and the nodes.
+type Seated = (Seats, Vec<u32>);
+
 /// Builds a cable with what is around it, or in its place one at which nothing waits, for all windows; `setup`, whose network it is taken out of, gets
 /// the other options.
 fn build(
@@ -278,9 +281,9 @@ fn build(
     let port = own.add_link(Link { from: ends[0], to: ends[1], ..kept(first) });
     own.add_link(Link { from: ends[1], to: ends[0], ..kept(&back) });
     // The link before this one, where that is not a sender's own: it lets no more through than it can.
-    let mut feeders: BTreeMap<(u32, String), (Seats, Vec<u32>)> = BTreeMap::new();
-    let mut senders: BTreeMap<(u32, Dur, Rate), (Seats, Vec<u32>)> = BTreeMap::new();
-    let mut receivers: BTreeMap<(u32, Dur, Rate, String), (Seats, Vec<u32>)> = BTreeMap::new();
+    let mut feeders: BTreeMap<(u32, String), Seated> = BTreeMap::new();
+    let mut senders: BTreeMap<(u32, Dur, Rate), Seated> = BTreeMap::new();
+    let mut receivers: BTreeMap<(u32, Dur, Rate, String), Seated> = BTreeMap::new();
     // What a flow has left behind when it is over as a fluid needs some round trips more.
     let after = traffic.round().as_secs() * windows::BESIDE as f64;
     let mut flows = Vec::new();
