@@ -4,7 +4,7 @@ Three distributions of sizes, four loads of the most loaded tier, a fabric with 
 oversubscription, in one of four set-ups. CPU times are of this machine; what is compared is their ratio.
 `--scenarios N` makes every n-th only, `--only WORDS` those with these words in network, sizes or load.
 `--flows N` runs each for as long as N flows take to begin, so that scenarios are as long as one another by
-what is asked of the percentile rather than by the clock.
+what is asked of the percentile rather than by the clock; `--flows N,N,N` has a number for each distribution.
 
 `parsimon` are the networks, rates, delays, sizes and windows of the study of sensitivity by Parsimon's own
 evaluation, from its files, because the goal's figures are of the kind that its paper claims: 256 hosts of
@@ -118,11 +118,19 @@ def main() -> int:
     parser.add_argument(
         "--duration", help="simulated time instead of the set-up's; what is saved grows with it"
     )
-    parser.add_argument("--flows", type=float, help="simulated for as long as so many flows take to begin")
+    parser.add_argument(
+        "--flows",
+        metavar="N[,N,N]",
+        type=lambda text: [float(word) for word in text.split(",")],
+        help="simulated for as long as so many flows take to begin; or one for each distribution of sizes",
+    )
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", metavar="WORDS", help="scenarios with one of these words, as in the table")
     options = parser.parse_args()
     set_up = SET_UPS[options.set_up]
     methods = options.method
+    if options.flows and len(options.flows) not in (1, len(set_up.sizes)):
+        parser.error(f"--flows must have one number, or one for each of {', '.join(set_up.sizes)}")
     every = list(itertools.product(set_up.networks, set_up.sizes, set_up.loads))
     chosen = [every[i * len(every) // options.scenarios] for i in range(options.scenarios)]
     if options.only:
@@ -137,12 +145,12 @@ def main() -> int:
         given = settings(set_up, network, sizes, load)
         if options.duration:
             given["duration"] = options.duration
-        made: dict[str, Any] = {"settings": given, "keep": [], "jobs": 1}
+        made: dict[str, Any] = {"settings": given, "keep": [], "jobs": 1, "seed": options.seed}
         if options.flows:
-            # How many begin per second is a matter of the arrivals alone, so a short run tells it.
-            pilot = penstock.run("rdma", **made).summary["flows_completed"]
-            span = seconds(set_up.duration) - seconds(set_up.warmup)
-            given["duration"] = f"{seconds(set_up.warmup) + span * options.flows / pilot:.6f}s"
+            # How many begin per second is a matter of the arrivals alone: any estimate knows it.
+            pilot = penstock.run("rdma", approximate="links:flows=1", **made).summary["arrivals_per_s"]
+            wanted = options.flows[list(set_up.sizes).index(sizes) if len(options.flows) > 1 else 0]
+            given["duration"] = f"{seconds(set_up.warmup) + wanted / pilot:.6f}s"
         exact = penstock.run("rdma", **made)
         for method in methods:
             both = Comparison(penstock.run("rdma", approximate=method, **made), exact)

@@ -10,7 +10,7 @@ use crate::workloads::{Acked, Action, Actions, FlowRequest, Workload};
 use penstock_core::ParamError;
 use penstock_units::{Dur, Rate, Time};
 
-/// Numbers of packets that are measured one by one; above, each is a tenth more than the one before.
+/// Numbers of packets that are measured one by one; above, each is half as much again as the one before.
 const EACH: u64 = 32;
 /// Measured up to so many packets at least, and to so many times what the path holds.
 const MOST: (u64, u64) = (1000, 8);
@@ -38,7 +38,7 @@ impl Alone {
         let mut next = 1;
         while next < most {
             sizes.push(next);
-            next += if next < EACH { 1 } else { next.div_ceil(10) };
+            next += if next < EACH { 1 } else { next.div_ceil(2) };
         }
         sizes.push(most);
         let template = FlowRequest { protocol, ..FlowRequest::new(src, dst, 0) };

@@ -15,6 +15,8 @@ pub(super) struct Met {
     pub(super) crowd: f32,
     /// What the link added, in units of the flow ([`super::traffic::Traffic::unit`]).
     pub(super) delay: f64,
+    /// How many flows it stands for.
+    pub(super) weight: f64,
 }
 
 /// Delays that a link adds, in units of the flow, by size of the flow and by how crowded the link is.
@@ -22,7 +24,14 @@ pub(super) struct Delays {
     /// Sizes in order.
     sizes: Vec<u64>,
     /// Window `i` begins at half a window times `i` among the sizes.
-    windows: Vec<Vec<Met>>,
+    windows: Vec<Window>,
+}
+
+/// In order of crowdedness.
+struct Window {
+    met: Vec<Met>,
+    /// Sums of the weights of those before each, and of all.
+    before: Vec<f64>,
 }
 
 impl Delays {
@@ -39,21 +48,24 @@ impl Delays {
         let windows = starts.map(|start| {
             let mut met: Vec<Met> = samples[start..(start + WINDOW).min(count)].iter().map(|s| s.1).collect();
             met.sort_by(|a, b| a.crowd.total_cmp(&b.crowd));
-            met
+            let mut sum = 0.0;
+            let mut before = vec![0.0];
+            before.extend(met.iter().map(|m| {
+                sum += m.weight;
+                sum
+            }));
+            Window { met, before }
         });
         Delays { windows: windows.collect(), sizes: samples.iter().map(|s| s.0).collect() }
     }
     /// Those that a flow for which the link is crowded like this is drawn from, in a window.
-    fn nearest(window: &[Met], crowd: f32) -> &[Met] {
-        let count = window.len();
-        let (mut first, mut end) =
-            (window.partition_point(|m| m.crowd < crowd), window.partition_point(|m| m.crowd <= crowd));
-        let lack = NEAREST.saturating_sub(end - first);
-        first = first.saturating_sub(lack.div_ceil(2));
-        end = (end + lack.div_ceil(2)).min(count);
-        &window[first..end]
+    fn nearest(met: &[Met], crowd: f32) -> std::ops::Range<usize> {
+        let (first, end) =
+            (met.partition_point(|m| m.crowd < crowd), met.partition_point(|m| m.crowd <= crowd));
+        let lack = NEAREST.saturating_sub(end - first).div_ceil(2);
+        first.saturating_sub(lack)..(end + lack).min(met.len())
     }
-    /// Draws the delay of a flow of `bytes` in its units; 0 where the link has completed no flow.
+    /// Draws the delay of a flow of `bytes` in its units, each that was met as often as it stands for flows; 0 where the link has completed no flow.
     pub(super) fn draw(&self, bytes: u64, crowd: f32, rng: &mut Stream) -> f64 {
         let Some(last) = self.windows.len().checked_sub(1) else { return 0.0 };
         let (first, end) =
@@ -61,9 +73,12 @@ impl Delays {
         // Any of its size is about the middle of the window; where there are many of it, one so far from their ends that all in the window are.
         let edge = if end - first > 2 * WINDOW { 3 * WINDOW / 4 } else { 0 };
         let at = first + edge + rng.below((end - first - 2 * edge).max(1) as u64) as usize;
-        let window = (at.saturating_sub(WINDOW / 4) / (WINDOW / 2)).min(last);
-        let near = Delays::nearest(&self.windows[window], crowd);
-        near[rng.below(near.len() as u64) as usize].delay
+        let window = &self.windows[(at.saturating_sub(WINDOW / 4) / (WINDOW / 2)).min(last)];
+        let near = Delays::nearest(&window.met, crowd);
+        let (least, most) = (window.before[near.start], window.before[near.end]);
+        let drawn = least + rng.uniform() * (most - least);
+        let at = window.before.partition_point(|b| *b <= drawn) - 1;
+        window.met[at.clamp(near.start, near.end - 1)].delay
     }
 }
 
@@ -73,7 +88,7 @@ mod tests {
     use penstock_core::rng::Entity;
 
     fn of(n: usize, bytes: u64, crowd: f32, delay: f64) -> impl Iterator<Item = (u64, Met)> {
-        std::iter::repeat_n((bytes, Met { crowd, delay }), n)
+        std::iter::repeat_n((bytes, Met { crowd, delay, weight: 1.0 }), n)
     }
     fn drawn(d: &Delays, bytes: u64, crowd: f32) -> Vec<f64> {
         let mut rng = Stream::new(1, 0, Entity::Approximation, 0);
@@ -104,5 +119,14 @@ mod tests {
             0.0
         );
         assert_eq!(drawn(&Delays::of(of(3, 10, 1.0, 5.0).collect()), 99, 7.0), [5.0]);
+    }
+    #[test]
+    fn each_is_drawn_as_often_as_it_stands_for_flows() {
+        let met = |weight, delay| (1000, Met { crowd: 1.0, delay, weight });
+        let d = Delays::of((0..20).map(|i| if i % 2 == 0 { met(9.0, 1.0) } else { met(1.0, 2.0) }).collect());
+        let mut rng = Stream::new(1, 0, Entity::Approximation, 0);
+        let often = (0..10_000).filter(|_| d.draw(1000, 1.0, &mut rng) == 1.0).count();
+        // 9 of 10; a standard deviation is 30.
+        assert!((8850..9150).contains(&often), "{often}");
     }
 }

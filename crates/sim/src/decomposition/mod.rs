@@ -2,29 +2,32 @@
 //! what its links added (Zhao, Goyal, Alizadeh, Anderson: Scalable Tail Latency Estimation for Data Center Networks, NSDI 2023: Parsimon).
 //!
 //! 1. `traffic`: the flows of the scenario, those of the exact run with their exact paths, and which links they cross.
-//! 2. `groups`: a link and the one back are a cable; cables that do the same for the network and carry about as much are one group; one of each is
-//!    simulated. Neighbours among the simulated ones are pooled where each has few flows, so that there are enough of every size.
-//! 3. `link`: that cable, with the senders of its flows in front and their receivers behind, all on their own links, at the round-trip times they have in
-//!    the network, for as long as it takes to have enough samples; and the same without the cable. What a flow takes longer than alone (`alone`) in
-//!    the first, less that in the second, is what the cable does to it, its acknowledgements and the answer to its SYN included.
-//! 4. `fluid`: how crowded every link is for every flow, if flows shared it equally as a fluid.
-//! 5. `join`: a flow takes as long as alone on its path, and longer by the sum over its links of what was found: its own where it was simulated there,
-//!    else drawn from flows of about its size that met a link as crowded: links are taken for independent.
+//! 2. `kinds`: a link and the one back are a cable; cables that do the same for the network are of one kind.
+//! 3. `fluid`: how crowded every link is for every flow, if flows shared it equally as a fluid.
+//! 4. `windows`: of the time of all cables of a kind some windows, the more crowded rather than others, each with the number of those it stands for;
+//!    of flows that are there before or after, what they would send in it as a fluid.
+//! 5. `link`: those windows one after another in one network, with the senders of their flows in front and their receivers behind, all on their own links,
+//!    at the round-trip times they have in the network; and, where senders are held up before it, the same without the cable. What a flow takes longer than
+//!    alone (`alone`) in the first, less that in the second, is what the cable does to it, its acknowledgements and the answer to its SYN included.
+//! 6. `join`: a flow takes as long as alone on its path, and longer by the sum over its links of what was found: its own where it was simulated there;
+//!    else by what it waits there as a fluid, and the difference that was found for flows of about its size that met a link as crowded, each as often as its
+//!    window stands for others: links are taken for independent.
 //!
-//! Where this departs from the paper: groups are formed by place and offered bytes, not by distance of distributions, and as many links of a kind are
-//! simulated as it takes for a number of flows; both ways of a cable are simulated together, so that acknowledgements wait as data does, where the
-//! paper takes a share from the rate; the ends' own links are the real ones, and what happens there is taken away again, where the paper has fast
-//! links behind; flows are drawn from those that met a link as crowded, not from all of a bucket of sizes, and in units that are not packets alone
+//! Where this departs from the paper: what is simulated is a sample of windows of time with known probabilities, and a fluid says of what, where the paper
+//! simulates a link for each cluster of links with like distributions; both ways of a cable are simulated together, so that acknowledgements wait as data
+//! does, where the paper takes a share from the rate; the ends' own links are the real ones, and what happens there is taken away again, where the paper has
+//! fast links behind; flows are drawn from those that met a link as crowded, not from all of a bucket of sizes, and in units that are not packets alone
 //! (`Traffic::unit`); a flow that was simulated is not drawn; what a flow alone takes is measured, not computed; links are simulated by this engine,
 //! packet by packet, with the protocol of the scenario. What is not right by construction: queues of a flow that a link of the fabric slows down
 //! elsewhere are too long (docs/approximate.md).
 
 mod alone;
 mod fluid;
-mod groups;
 mod join;
+mod kinds;
 mod link;
 mod traffic;
+mod windows;
 
 use crate::engine::Progress;
 use crate::fingerprint::fingerprint_of;
@@ -35,12 +38,17 @@ use crate::scenario::Resolved;
 use crate::setup::Setup;
 use crate::summary_keys::{self as key, Summary};
 use crate::tables::{table, Table};
+use fluid::Crowds;
+use kinds::Kinds;
 use penstock_core::params::parse_spec;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
 use penstock_units::{Dur, Time};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
+use traffic::Traffic;
+use windows::Window;
 
 /// The key under which a document asks for an approximation, and errors are told.
 pub const KEY: &str = "approximate";
@@ -50,10 +58,14 @@ const OPTIONS: [ParamSpec; 1] = [ParamSpec::new(
     "flows",
     Kind::Count,
     "1000",
-    "so many flows at least are simulated on links of each kind, all where there are fewer; 0 = every link is simulated",
+    "about so many flows are simulated on the kind of links whose delays differ most, and fewer on others, all where that is no less; 0 = every link \
+     is simulated for the whole time",
     "chosen: ten in the last hundredth",
 )
 .range(0.0, 1e12)];
+
+/// Windows that are simulated in one network, one after another: so many of these can be on several cores.
+const TOGETHER: usize = 64;
 
 /// How links are chosen that are simulated.
 #[derive(Clone, Copy, Debug)]
@@ -168,12 +180,12 @@ fn possible(setup: &Setup, plan: &str) -> Result<(), ParamError> {
     Ok(())
 }
 
-fn begin(resolved: &Resolved, run: u64, text: &str) -> Result<(Plan, Setup, traffic::Traffic), ParamError> {
+fn begin(resolved: &Resolved, run: u64, text: &str) -> Result<(Plan, Setup, Traffic), ParamError> {
     let plan = Plan::parse(text)?;
     let mut setup = resolved.setup(run)?;
     setup.check()?;
     possible(&setup, text)?;
-    let traffic = traffic::Traffic::of(&mut setup, text)?;
+    let traffic = Traffic::of(&mut setup, text)?;
     Ok((plan, setup, traffic))
 }
 
@@ -197,21 +209,31 @@ pub fn run(
     progress: &Progress,
 ) -> Result<Approximation, ParamError> {
     let (plan, setup, traffic) = begin(resolved, run, text)?;
-    let grouped = groups::group(&setup, &traffic, plan.flows);
-    let count = grouped.simulated.len();
+    let kinds = kinds::sort(&setup, &traffic);
+    let grid = windows::grid(&setup, &traffic);
+    let crowds = fluid::crowds(&setup.topology, &traffic, grid);
+    let chosen = windows::choose(&setup, &traffic, &kinds, (&crowds, grid), plan.flows);
+    let jobs: Vec<(&[Window], bool)> = (kinds.all.iter().zip(&chosen))
+        .flat_map(|(kind, windows)| {
+            let each = if windows.iter().any(Window::is_whole) { 1 } else { TOGETHER };
+            windows.chunks(each).map(|windows| (windows, kind.apart))
+        })
+        .collect();
+    let count = jobs.len();
     let hundred = 100 * count.max(1) as u64;
     progress.end_ps.store(hundred, Ordering::Relaxed);
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let fresh = || resolved.setup(run);
     let usual = link::Usual::default();
+    let given = link::Given { fresh: &fresh, traffic: &traffic, crowds: &crowds, usual: &usual, progress };
     let work = || -> Result<(), ParamError> {
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
             if i >= count || progress.cancelled.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let found =
-                link::simulate(&fresh, &traffic, grouped.simulated[i], plan.flows, (&usual, progress))?;
+            let (windows, apart) = jobs[i];
+            let found = link::simulate(given, windows, apart)?;
             done.lock().unwrap_or_else(|e| e.into_inner()).push((i, found));
         }
     };
@@ -225,21 +247,23 @@ pub fn run(
     let mut found = done.into_inner().unwrap_or_else(|e| e.into_inner());
     found.sort_unstable_by_key(|(i, _)| *i);
     let completed = found.len() == count;
-    let packet_hops = found.iter().map(|(_, cable)| cable.packet_hops).sum();
-    let samples = found.into_iter().flat_map(|(_, cable)| cable.samples);
-    let delays = completed.then(|| Known::of(&setup, &traffic, &grouped, samples));
+    let packet_hops = found.iter().map(|(_, cables)| cables.packet_hops).sum();
+    let samples = found.into_iter().flat_map(|(_, cables)| cables.samples);
+    let delays = completed.then(|| Known::of(&traffic, &kinds, crowds, samples));
     progress.now_ps.store(hundred, Ordering::Relaxed);
-    let links = (traffic.carrying(), grouped.links(&traffic));
+    let simulated: BTreeSet<u32> = chosen.iter().flatten().flat_map(|w| w.cable.links()).collect();
+    let links = (traffic.carrying(), simulated.iter().filter(|l| !traffic.crossing(**l).is_empty()).count());
     let mut recorder = Recorder::default();
     recorder.start(Time::ZERO + setup.warmup);
     recorder.facts = setup.recorder.facts.clone();
     if let Some(known) = &delays {
         let alone = link::alone_on_paths(&fresh, &setup, &traffic)?;
-        estimate(&setup, &traffic, (&grouped, known, &alone), &mut recorder);
+        estimate(&setup, &traffic, (&kinds, known, &alone), &mut recorder);
     }
     recorder.until = Time::ZERO + setup.duration;
     let warnings = vec![format!(
-        "approximate: flow times are estimated from {} of {} links, each simulated by itself ({text}); not the result of a run",
+        "approximate: flow times are estimated from {} of {} links, each simulated by itself, for some of the time or all of it ({text}); not the result of \
+         a run",
         links.1, links.0
     )];
     let summary = summarise(&recorder);
@@ -251,29 +275,26 @@ struct Known {
     /// For every step of every path the seconds that its link has added to this very flow; no number where the link was not simulated.
     own: Vec<f64>,
     /// How crowded the link is there.
-    crowds: Vec<f32>,
+    crowds: Crowds,
     pools: Vec<join::Delays>,
 }
 
 impl Known {
     fn of(
-        setup: &Setup,
-        traffic: &traffic::Traffic,
-        grouped: &groups::Groups,
+        traffic: &Traffic,
+        kinds: &Kinds,
+        crowds: Crowds,
         samples: impl Iterator<Item = link::Sample>,
     ) -> Known {
-        let crowds = fluid::crowds(&setup.topology, traffic);
         let mut own = vec![f64::NAN; traffic.steps()];
-        let mut pools = vec![Vec::new(); grouped.pools];
+        let mut pools = vec![Vec::new(); 2 * kinds.all.len()];
         for s in samples {
-            let flow = s.flow as usize;
-            let at = traffic.path(flow).iter().position(|l| *l == s.link).expect("the flow crosses the link");
-            let place = traffic.places(flow).start + at;
-            own[place] = s.seconds;
+            own[s.place as usize] = s.seconds;
             if s.measured && s.seconds.is_finite() {
-                let flow = &traffic.flows[flow];
-                let met = join::Met { crowd: crowds[place], delay: s.seconds / traffic.unit(flow) };
-                pools[grouped.of(s.link)].push((flow.bytes, met));
+                let flow = &traffic.flows[s.flow as usize];
+                let crowd = crowds.of[s.place as usize];
+                let delay = (s.seconds - crowds.waits(traffic, flow, (s.link, s.place))) / traffic.unit(flow);
+                pools[kinds.pool(s.link)].push((flow.bytes, join::Met { crowd, delay, weight: s.weight }));
             }
         }
         Known { own, crowds, pools: pools.into_iter().map(join::Delays::of).collect() }
@@ -283,8 +304,8 @@ impl Known {
 /// Rows of flows and their writes, with estimated ends.
 fn estimate(
     setup: &Setup,
-    traffic: &traffic::Traffic,
-    (grouped, known, alone): (&groups::Groups, &Known, &link::OnPaths),
+    traffic: &Traffic,
+    (kinds, known, alone): (&Kinds, &Known, &link::OnPaths),
     recorder: &mut Recorder,
 ) {
     let (start, end) = (Time::ZERO + setup.warmup, Time::ZERO + setup.duration);
@@ -295,14 +316,15 @@ fn estimate(
             .map(|(link, place)| {
                 let own = known.own[place];
                 if own.is_nan() {
-                    let pool = &known.pools[grouped.of(*link)];
-                    pool.draw(flow.bytes, known.crowds[place], &mut rng) * traffic.unit(flow)
+                    let pool = &known.pools[kinds.pool(*link)];
+                    let drawn = pool.draw(flow.bytes, known.crowds.of[place], &mut rng);
+                    drawn * traffic.unit(flow) + known.crowds.waits(traffic, flow, (*link, place as u32))
                 } else {
                     own
                 }
             })
             .sum();
-        let extra = alone.extra(&setup.topology, traffic, number as usize) + added;
+        let extra = alone.extra(traffic, number as usize) + added;
         let fct = flow.ideal + extra.max(0.0);
         let closed = if fct.is_finite() { flow.start + Dur::from_secs(fct) } else { Time::NEVER };
         let complete = closed <= end;

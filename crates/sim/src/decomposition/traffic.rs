@@ -1,12 +1,13 @@
 //! The flows of a scenario before anything is simulated, and the links they cross.
 
+use super::windows::LENGTH;
 use super::KEY;
 use crate::ideal::{self, Lengths};
 use crate::setup::Setup;
 use crate::topology::route_stream;
 use crate::workloads::{Action, Actions, Timetable};
 use penstock_core::ParamError;
-use penstock_units::{Bytes, Time};
+use penstock_units::{Bytes, Dur, Time};
 
 /// A flow of known size.
 pub(super) struct Flow {
@@ -23,7 +24,7 @@ pub(super) struct Flow {
     /// Seconds it takes alone in the network.
     pub(super) ideal: f64,
     /// Seconds that its bytes take on the narrowest link of its path.
-    serial: f64,
+    pub(super) serial: f64,
     /// Where its path begins and ends among all paths.
     first: usize,
     last: usize,
@@ -33,10 +34,12 @@ pub(super) struct Flow {
 pub(super) struct Traffic {
     pub(super) flows: Vec<Flow>,
     paths: Vec<u32>,
-    /// The flows of each link whose data it carries, in order.
-    crossing: Vec<Vec<u32>>,
+    /// The flows of each link whose data it carries, in order, and the place of the link among all paths.
+    crossing: Vec<Vec<(u32, u32)>>,
     /// Bytes of data each link carries.
     pub(super) data: Vec<u64>,
+    /// Bytes per second of each link.
+    pub(super) capacity: Vec<f64>,
     pub(super) lengths: Vec<Lengths>,
     /// Seconds of the longest handshake: the largest round trip of the idle network.
     round: f64,
@@ -68,6 +71,7 @@ impl Traffic {
             paths: Vec::new(),
             crossing: vec![Vec::new(); links],
             data: vec![0; links],
+            capacity: t.links.iter().map(|l| l.rate.as_bytes_per_sec()).collect(),
             lengths,
             round: 0.0,
         };
@@ -108,8 +112,8 @@ impl Traffic {
                     let narrowest = forward.iter().map(|l| t.links[*l as usize].rate).min();
                     let on_wire = bytes + packets * u64::from(l.header);
                     let serial = (Bytes(on_wire) / narrowest.expect("a path has links")).as_secs();
-                    for link in forward {
-                        found.crossing[*link as usize].push(flow);
+                    for (place, link) in (first as u32..).zip(forward) {
+                        found.crossing[*link as usize].push((flow, place));
                         found.data[*link as usize] += on_wire;
                     }
                     let last = found.paths.len();
@@ -145,18 +149,23 @@ impl Traffic {
     pub(super) fn steps(&self) -> usize {
         self.paths.len()
     }
-    /// The flows whose data a link carries, in order.
-    pub(super) fn crossing(&self, link: u32) -> &[u32] {
+    /// The flows whose data a link carries, in order, and where the link is among those of all flows.
+    pub(super) fn crossing(&self, link: u32) -> &[(u32, u32)] {
         &self.crossing[link as usize]
     }
     /// Bytes of a flow on the wire.
     pub(super) fn on_wire(&self, flow: &Flow) -> u64 {
         flow.bytes + flow.packets * u64::from(self.lengths[usize::from(flow.protocol)].header)
     }
-    /// What delays of flows of different sizes are compared by, in seconds: what waits for a queue once for its handshake and once for its first window,
-    /// however few packets it has, waits for it again and again where it has many.
+    /// What delays of flows of different sizes are compared by, in seconds, beyond what they wait as a fluid: what waits for a queue once for its handshake
+    /// and once for its first window, however few packets it has, waits for it again and again where it has many. What is longer than a window of time is
+    /// like a fluid but for its beginning.
     pub(super) fn unit(&self, flow: &Flow) -> f64 {
-        2.0 * self.round + flow.serial
+        2.0 * self.round + flow.serial.min(LENGTH as f64 * self.round)
+    }
+    /// The longest handshake.
+    pub(super) fn round(&self) -> Dur {
+        Dur::from_secs(self.round)
     }
     /// Links that carry data.
     pub(super) fn carrying(&self) -> usize {
