@@ -85,7 +85,7 @@ OWN = {
     # Long messages: tokens that may be unanswered by the published medians (docs/validation.md), packets up
     # to which a message begins with tokens by their jump.
     "pHost W5": Rules(
-        "phost:header=40,buffer=36864B,free=7,token_window=5,apart=false", (1460, 40), cut_through=True
+        "phost:header=40,buffer=36864B,free=7,token_window=6,apart=false", (1460, 40), cut_through=True
     ),
     # ns-2, as Homa's authors state it, and htsim: the rules of the ledger's rows.
     "PIAS W3 80": _of_row("W3 PIAS 80"),

@@ -105,7 +105,7 @@ def test_long_messages_of_pfabric_beyond_the_published_percentiles() -> None:
 @pytest.mark.full
 @pytest.mark.skipif(not paper.FOLDER.is_dir(), reason="PENSTOCK_HOMA_REFERENCE names no directory")
 def test_long_messages_of_phost_with_fewer_unanswered_tokens() -> None:
-    """W5: with five tokens, rather than YAPS's eight, medians are the published ones, and tails together."""
+    """W5: with six tokens, rather than YAPS's eight, medians are the published ones, and tails together."""
     found = paper.messages("W5", 0.8, "pHost", 450.0, own_rules=True, racks=3)
     table = paper.published("W5", 0.8, "pHost")
     medians, _ = paper.within(paper.compare(found, table))

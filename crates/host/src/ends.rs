@@ -234,6 +234,10 @@ impl Incoming {
         let to = self.beyond.next_start(from).map_or(end, |start| start.min(end));
         (from < to).then_some((from, to))
     }
+    /// Ranges that have arrived beyond the first byte missing.
+    pub fn ranges(&self) -> usize {
+        self.beyond.len()
+    }
     /// Bytes below `end` that have not arrived.
     pub fn missing_below(&self, end: u64) -> u64 {
         end.saturating_sub(self.next) - self.beyond.covered(self.next, end.max(self.next))

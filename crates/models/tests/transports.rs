@@ -13,6 +13,9 @@ use proptest::prelude::*;
 use rig::{Rig, FRAMING, MSS};
 
 const GBPS: u64 = 1_000_000_000;
+/// PIAS by all the rules of its authors' simulator.
+const PIAS_NS2: &str = "pias:rto=200us,backoff=false,probe=5,halve=false,dupacks=0,grow=true,steps=true,in_order=true,burst=true,later=true,refill=true,again=true,\
+     anew=true,most=249,blocks=3,kept=3,whole=true,alpha=0";
 /// Headers of a data packet.
 const HEADERS: [(&str, u32); 13] = [
     ("pfabric", 40),
@@ -318,6 +321,60 @@ fn a_short_phost_message_waits_for_no_token() {
     assert!(round > 2e-6 && round < 20e-6, "{round} s more for a request and a token");
 }
 #[test]
+fn phost_leaves_as_many_tokens_unanswered_as_it_says() {
+    // Packets per round trip, where that has more of them: a token for each that has come, and so many on their way.
+    let time = |tokens: u32| {
+        let protocol = format!("phost:free=0,token_window={tokens},window_timeout=10000,resend=10000");
+        let mut lab = Rig::new(Network::Star { hosts: 2 }, &protocol).build();
+        lab.start(Flow::new(0, 1, 200 * u64::from(MSS)));
+        lab.run(ms(100));
+        took(&all_done(&lab)[0])
+    };
+    let (one, two, three) = (time(1), time(2), time(3));
+    assert!((one / two - 2.0).abs() < 0.05 && (one / three - 3.0).abs() < 0.1, "{one}, {two}, {three} s");
+}
+#[test]
+fn what_needs_no_token_takes_the_time_of_tokens_once() {
+    // A burst of messages of a byte is long over when a message begins that needs tokens.
+    let time = |short: u32| {
+        let mut lab = Rig::new(Network::Star { hosts: 6 }, "phost:free=8").build();
+        (0..short).for_each(|i| _ = lab.start(Flow::new(1 + i % 5, 0, 1)));
+        let id = lab.start(Flow::new(1, 0, 20 * u64::from(MSS)).at(us(200)));
+        lab.run(ms(10));
+        took(&all_done(&lab)[id.0 as usize])
+    };
+    assert_eq!(time(0), time(50));
+}
+#[test]
+fn phost_gives_tokens_at_a_pace() {
+    let time = |pace: &str| {
+        let mut lab = Rig::new(Network::Star { hosts: 2 }, &format!("phost:pace={pace}")).build();
+        lab.start(Flow::new(0, 1, 2000 * u64::from(MSS)));
+        lab.run(ms(100));
+        took(&all_done(&lab)[0])
+    };
+    let ratio = time("1.25") / time("1");
+    assert!((ratio - 1.25).abs() < 0.01, "{ratio} times as long");
+}
+#[test]
+fn a_phost_takes_its_paths_in_turn() {
+    // Two hosts of a leaf send 400 packets each across four spines.
+    let network = Network::LeafSpine { leaves: 2, spines: 4, hosts_per_leaf: 2 };
+    let packets = |protocol: &str| {
+        let mut lab = Rig::new(network, protocol).build();
+        (0..2).for_each(|src| _ = lab.start(Flow::new(src, src + 2, 400 * u64::from(MSS))));
+        lab.run(ms(100));
+        all_done(&lab);
+        [0, 1, 2, 3].map(|spine| {
+            let port = lab.uplink(0, spine) as usize;
+            lab.fabric().ports()[port].stats().departed_bytes / u64::from(MSS + 40 + FRAMING)
+        })
+    };
+    // Requests are some bytes more.
+    assert_eq!(packets("phost:in_turn=true"), [200; 4]);
+    assert_ne!(packets("phost"), [200; 4]);
+}
+#[test]
 fn a_pias_flow_sinks_as_it_sends() {
     // Behind a flow that has sunk to the second priority, one that begins meets no queue, whatever its size.
     let time = |others: u32| {
@@ -578,11 +635,13 @@ proptest! {
     #[test]
     fn phost_delivers_every_byte_once(case in case()) {
         every_byte_arrives("phost", &case);
+        every_byte_arrives("phost:free=0,token_window=1,in_turn=true,pace=1.03", &case);
     }
     #[test]
     fn pias_delivers_every_byte_once(case in case()) {
         every_byte_arrives("pias", &case);
         every_byte_arrives("pias:rto=200us,adapt=true,dupacks=0,grow=true,alpha=0", &case);
+        every_byte_arrives(PIAS_NS2, &case);
     }
     #[test]
     fn homa_by_what_remains_delivers_every_byte_once(case in case()) {
@@ -622,6 +681,7 @@ fn a_tenth_of_all_packets_may_be_lost() {
         "phost",
         "pias",
         "pias:rto=200us,adapt=true,dupacks=0,grow=true,alpha=0",
+        PIAS_NS2,
         "homa",
         "homa:unscheduled_by=remaining,tail=10KB,done_after=100us",
         "ndp",

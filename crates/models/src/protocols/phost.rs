@@ -78,6 +78,21 @@ pub const PHOST: Protocol = Protocol {
             "YAPS: 9",
         )
         .range(1.0, 1e6),
+        ParamSpec::new(
+            "pace",
+            Kind::Float,
+            "1",
+            "packet times from a token to the next",
+            "YAPS: one of 1,540 bytes, where packets have 1,500: 1.0267",
+        )
+        .range(0.1, 100.0),
+        ParamSpec::new(
+            "in_turn",
+            Kind::Bool,
+            "false",
+            "the data packets of a host take its paths in turn; false = each draws one",
+            "YAPS: a counter for each host",
+        ),
         ParamSpec::new("header", Kind::Size, "40", "headers of a packet", "YAPS: 40").range(20.0, 1000.0),
         ParamSpec::new("control", Kind::Size, "", "a request, a token, what says that all has arrived; unset = as the headers of a packet", "YAPS: 40")
             .range(20.0, 1000.0),
@@ -106,6 +121,8 @@ pub const PHOST: Protocol = Protocol {
             life: p.float("token_life"),
             window_timeout: p.is_set("window_timeout").then(|| p.float("window_timeout")),
             resend: p.is_set("resend").then(|| p.float("resend")),
+            pace: p.float("pace"),
+            in_turn: p.flag("in_turn"),
             header: p.bytes("header").0 as u32,
             control: p.bytes(if p.is_set("control") { "control" } else { "header" }).0 as u32,
             apart: p.flag("apart"),
@@ -137,6 +154,8 @@ struct Settings {
     life: f64,
     window_timeout: Option<f64>,
     resend: Option<f64>,
+    pace: f64,
+    in_turn: bool,
     header: u32,
     control: u32,
     apart: bool,
@@ -228,11 +247,11 @@ struct PHost {
     line: BTreeSet<(u64, u32, u32)>,
     /// Messages that arrive here and are not complete, by packets missing, then age.
     active: BTreeSet<(u64, u32, u32)>,
-    /// Times for tokens that are left out, as packets come that need none.
-    hold: u32,
     /// No token before this time, and none worth a look before that one.
     token_at: Time,
     look_at: Time,
+    /// The path whose turn it is.
+    turn: u32,
 }
 
 fn packet_time(facts: &HostFacts, header: u32, rate: Rate) -> Dur {
@@ -255,9 +274,10 @@ impl PHost {
             control: Headers::default(),
             line: BTreeSet::new(),
             active: BTreeSet::new(),
-            hold: 0,
             token_at: Time::ZERO,
             look_at: Time::NEVER,
+            // Hosts do not begin alike.
+            turn: Stream::new(facts.seed, facts.run, Entity::Host, u64::from(facts.host)).next_u64() as u32,
             s,
         }
     }
@@ -322,7 +342,13 @@ impl PHost {
         };
         let payload = (end - seq) as u32;
         let repeated = s.out.count_sent(end);
-        let (o, path, total) = (s.out.opening, s.rng.next_u64() as u32, s.out.written);
+        let path = if self.s.in_turn {
+            self.turn = self.turn.wrapping_add(1);
+            self.turn
+        } else {
+            s.rng.next_u64() as u32
+        };
+        let (o, total) = (s.out.opening, s.out.written);
         let wire = payload + header;
         let slot = io.arena.alloc();
         let packet = &mut io.arena.packets[slot as usize];
@@ -365,7 +391,7 @@ impl PHost {
     }
     /// A request, or data that says the same.
     fn learn(&mut self, now: Time, conn: u32, packet: &Packet, free: u32) {
-        let (total, both) = (wide(packet), self.packet * 2);
+        let (total, both, pace) = (wide(packet), self.packet * 2, self.times(self.s.pace));
         let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
         if packet.stamp < r.said || total == r.total {
             return;
@@ -375,10 +401,10 @@ impl PHost {
         let more = total.saturating_sub(known).div_ceil(u64::from(self.facts.mss)) as u32;
         r.goal += more;
         if free > 0 && more > 0 {
-            // What comes by itself needs no token, and takes the time of as many.
+            // What comes by itself needs no token, and takes the time of as many, whether anything else waits for one or not.
             r.given += free.min(more);
             r.cursor = r.cursor.max(total);
-            self.hold += free.min(more);
+            self.token_at = self.token_at.max(now) + pace * u64::from(free.min(more));
             r.wait_until = (r.given >= r.goal).then_some(now + both * u64::from(free));
         } else {
             r.cursor = r.cursor.max(known).min(total);
@@ -387,64 +413,60 @@ impl PHost {
     }
     /// A token, when its time has come: one for each packet that the link of this host can take.
     fn give(&mut self, io: &mut Io<'_>) -> Option<Cell> {
-        while self.token_at <= io.now && self.look_at <= io.now && !self.active.is_empty() {
-            if self.hold > 0 {
-                self.hold -= 1;
-                self.token_at = (self.token_at + self.packet).max(io.now);
-                continue;
-            }
-            let (mut chosen, mut earliest) = (None, Time::NEVER);
-            for (left, _, conn) in &self.active {
-                let Some(End::Receiving(r)) = self.ends.get_mut(*conn) else { continue };
-                if let Some(until) = r.wait_until {
-                    if until > io.now {
-                        earliest = earliest.min(until);
-                        continue;
-                    }
-                    // Every packet had its token, and some did not come.
-                    r.wait_until = None;
-                    r.goal = r.given + *left as u32;
-                }
-                // Too many unanswered: its sender is busy with other receivers.
-                if r.given - r.heard.min(r.given) > self.window {
-                    let timeout = Dur::from_secs(self.packet.as_secs() * self.window_timeout);
-                    let again = r.last_token + timeout;
-                    if again > io.now {
-                        earliest = earliest.min(again);
-                        continue;
-                    }
-                    r.heard = r.given - self.window;
-                }
-                chosen = Some((*conn, *left));
-                break;
-            }
-            let Some((conn, left)) = chosen else {
-                self.look_at = earliest;
-                return None;
-            };
-            let (mss, resend) = (u64::from(self.facts.mss), self.times(self.resend));
-            let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return None };
-            let gap = r.incoming.gap_from(r.cursor, r.total).or_else(|| r.incoming.first_gap(r.total));
-            let (from, to) = gap?;
-            let bytes = (to - from).min(mss);
-            r.cursor = from + bytes;
-            r.given += 1;
-            r.last_token = io.now;
-            if r.given >= r.goal {
-                r.wait_until = Some(io.now + resend);
-            }
-            let (number, o) = (r.given, r.incoming.opening);
-            let cell = ends::header(io.arena, &o, Toward::Sender, self.s.control, CONTROL);
-            let token = &mut io.arena.packets[cell.packet as usize];
-            token.set_word(0, kind::TOKEN);
-            token.set_word(1, number);
-            set_wide(token, from);
-            token.set_word(4, bytes as u32);
-            token.set_word(5, left.min(u64::from(u32::MAX)) as u32);
-            self.token_at = (self.token_at + self.packet).max(io.now);
-            return Some(cell);
+        if self.token_at > io.now || self.look_at > io.now {
+            return None;
         }
-        None
+        let (mut chosen, mut earliest) = (None, Time::NEVER);
+        for (left, _, conn) in &self.active {
+            let Some(End::Receiving(r)) = self.ends.get_mut(*conn) else { continue };
+            if let Some(until) = r.wait_until {
+                if until > io.now {
+                    earliest = earliest.min(until);
+                    continue;
+                }
+                // Every packet had its token, and some did not come.
+                r.wait_until = None;
+                r.goal = r.given + *left as u32;
+            }
+            // Too many unanswered: its sender is busy with other receivers.
+            if r.given - r.heard.min(r.given) >= self.window {
+                let timeout = Dur::from_secs(self.packet.as_secs() * self.window_timeout);
+                let again = r.last_token + timeout;
+                if again > io.now {
+                    earliest = earliest.min(again);
+                    continue;
+                }
+                r.heard = r.given + 1 - self.window;
+            }
+            chosen = Some((*conn, *left));
+            break;
+        }
+        let Some((conn, left)) = chosen else {
+            self.look_at = earliest;
+            return None;
+        };
+        let (mss, resend, pace) =
+            (u64::from(self.facts.mss), self.times(self.resend), self.times(self.s.pace));
+        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return None };
+        let gap = r.incoming.gap_from(r.cursor, r.total).or_else(|| r.incoming.first_gap(r.total));
+        let (from, to) = gap?;
+        let bytes = (to - from).min(mss);
+        r.cursor = from + bytes;
+        r.given += 1;
+        r.last_token = io.now;
+        if r.given >= r.goal {
+            r.wait_until = Some(io.now + resend);
+        }
+        let (number, o) = (r.given, r.incoming.opening);
+        let cell = ends::header(io.arena, &o, Toward::Sender, self.s.control, CONTROL);
+        let token = &mut io.arena.packets[cell.packet as usize];
+        token.set_word(0, kind::TOKEN);
+        token.set_word(1, number);
+        set_wide(token, from);
+        token.set_word(4, bytes as u32);
+        token.set_word(5, left.min(u64::from(u32::MAX)) as u32);
+        self.token_at = (self.token_at + pace).max(io.now);
+        Some(cell)
     }
     fn on_forward(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet, trimmed: bool) {
         let is_data = packet.word(0) == kind::DATA;

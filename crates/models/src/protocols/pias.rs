@@ -11,10 +11,11 @@
 //! finds a loss, the window grows after a cut as before it, and connections are used for one message after another. Its timeout is `MinTCP`'s, the
 //! least one always (`backoff=false` without `adapt`), a timeout after a cut for a mark leaves ssthresh (`halve=false`), and after five in a row it
 //! sends probes of a byte (`probe=5`). Its window moves by whole packets beyond slow start (`steps`), by ACKs that are cumulative (`in_order`), not
-//! with the first mark of several (`burst`), is cut by what was sent after the last cut (`later`), and a cut makes it send again what SACK shows
-//! to be missing (`refill`). Not so here: after a timeout it sends again what was acknowledged out of order, too, and ACKs have room for SACK blocks.
-//!
-//! Above 600 lines: a protocol is one file, and this one is a whole transport.
+//! with the first mark of several (`burst`), is cut by what was sent after the last cut (`later`), has a limit (`most`), and a cut makes it send again
+//! what SACK shows to be missing (`refill`). A timeout makes it send all again (`again`) and average its marks anew (`anew`), ACKs have room for SACK
+//! blocks (`blocks`), and what it counts of marks goes on from message to message (`whole`).
+
+mod sending;
 
 use crate::registry::{LinkNeeds, Protocol, Suite, Wire};
 use alloc::boxed::Box;
@@ -25,12 +26,12 @@ use alloc::vec::Vec;
 use penstock_core::packet::{flag, Ecn};
 use penstock_core::params::parse_size;
 use penstock_core::quantity::{ALPHA, CWND};
-use penstock_core::tcp::{Ranges, TimeoutKind, TimeoutRecord};
 use penstock_core::{Amount, Kind, Packet, ParamSpec, Report};
 use penstock_fabric::{Cell, Scheduler, PRIORITIES};
-use penstock_host::ends::{self, Alarms, Headers, Incoming, Outgoing, Seats, Toward};
-use penstock_host::{Counters, HostFacts, Io, News, Opening, Stack};
+use penstock_host::ends::{self, Alarms, Headers, Incoming, Seats, Toward};
+use penstock_host::{Counters, HostFacts, Io, Opening, Stack};
 use penstock_units::{Dur, Time};
+use sending::{Answer, Kept, Rest, Rules, Sending};
 
 /// The highest priority: that of acknowledgements, and of the first bytes of a flow (section 3.1).
 const FIRST: u8 = 7;
@@ -117,6 +118,31 @@ pub const PIAS: Protocol = Protocol {
             "ns-2: a cut for a mark begins a recovery of SACK's sender, sack_rtx_bthresh_ 1",
         ),
         ParamSpec::new(
+            "again",
+            Kind::Bool,
+            "false",
+            "after a timeout all from the first byte missing on is sent again; false = what was acknowledged out of order is not",
+            "ns-2: t_seqno_ goes back, whatever SACK has said",
+        ),
+        ParamSpec::new(
+            "anew",
+            Kind::Bool,
+            "false",
+            "the first ACK after a timeout ends the window of the marked fraction, the next one those of what was sent since; false = a timeout \
+             is nothing to it",
+            "ns-2: ecnhat_recalc_seq, ecnhat_maxseq",
+        ),
+        ParamSpec::new("most", Kind::Count, "", "the largest window in packets; unset = none", "ns-2: maxcwnd_, a packet less than a port holds")
+            .range(1.0, 1e6),
+        ParamSpec::new(
+            "blocks",
+            Kind::Count,
+            "0",
+            "SACK blocks that an ACK has room for: two bytes for the option and eight for each range beyond the first byte missing",
+            "RFC 2018 section 3; ns-2: max_sack_blocks_ 3",
+        )
+        .range(0.0, 4.0),
+        ParamSpec::new(
             "kept",
             Kind::Count,
             "0",
@@ -125,6 +151,14 @@ pub const PIAS: Protocol = Protocol {
             "ns-2: ten",
         )
         .range(0.0, 1e6),
+        ParamSpec::new(
+            "whole",
+            Kind::Bool,
+            "false",
+            "connections that are used again keep as well what was counted of the marked fraction, whether the last ACK had a mark, and whether \
+             the last cut was for one",
+            "ns-2: all but cwnd_ is kept",
+        ),
         ParamSpec::new("header", Kind::Size, "40", "headers of a packet", "of TCP's size").range(20.0, 1000.0),
         ParamSpec::new("ack", Kind::Size, "", "an ACK; unset = as the headers of a packet", "").range(20.0, 1000.0),
     ],
@@ -145,23 +179,30 @@ pub const PIAS: Protocol = Protocol {
         let settings = Settings {
             thresholds,
             window: p.count("window") as u32,
-            g: p.float("g"),
             alpha: p.float("alpha"),
             rto: p.is_set("rto").then(|| p.dur("rto")),
             adapt: p.flag("adapt"),
-            backoff: p.flag("backoff"),
-            probe: p.count("probe") as u32,
-            halve: p.flag("halve"),
-            dupacks: p.count("dupacks"),
-            grow: p.flag("grow"),
-            later: p.flag("later"),
-            steps: p.flag("steps"),
-            in_order: p.flag("in_order"),
-            burst: p.flag("burst"),
-            refill: p.flag("refill"),
             kept: p.count("kept"),
+            whole: p.flag("whole"),
             header: p.bytes("header").0 as u32,
             ack: p.bytes(if p.is_set("ack") { "ack" } else { "header" }).0 as u32,
+            blocks: p.count("blocks") as u32,
+            rules: Rules {
+                g: p.float("g"),
+                backoff: p.flag("backoff"),
+                probe: p.count("probe") as u32,
+                halve: p.flag("halve"),
+                dupacks: p.count("dupacks"),
+                grow: p.flag("grow"),
+                later: p.flag("later"),
+                steps: p.flag("steps"),
+                in_order: p.flag("in_order"),
+                burst: p.flag("burst"),
+                refill: p.flag("refill"),
+                again: p.flag("again"),
+                anew: p.flag("anew"),
+                most: p.is_set("most").then(|| p.count("most")),
+            },
         };
         let k = p.is_set("k").then(|| p.amount("k"));
         let wire = Wire { header: settings.header, ack: settings.ack };
@@ -189,30 +230,15 @@ pub const PIAS: Protocol = Protocol {
 struct Settings {
     thresholds: Vec<u64>,
     window: u32,
-    g: f64,
     alpha: f64,
     rto: Option<Dur>,
     adapt: bool,
-    backoff: bool,
-    probe: u32,
-    halve: bool,
-    dupacks: u64,
-    grow: bool,
-    later: bool,
-    steps: bool,
-    in_order: bool,
-    burst: bool,
-    refill: bool,
     kept: u64,
+    whole: bool,
     header: u32,
     ack: u32,
-}
-
-/// What a connection that is used again begins with.
-struct Kept {
-    alpha: f64,
-    ssthresh: f64,
-    round_trip: Option<Box<RoundTrip>>,
+    blocks: u32,
+    rules: Rules,
 }
 
 /// The connections to one host: how many there are, and those that wait for a message.
@@ -233,188 +259,12 @@ impl Settings {
 /// the packet was marked.
 const BACK: u32 = 1;
 
-struct Sending {
-    out: Outgoing,
-    /// Where the present transfer began: what it has sent counts from here.
-    base: u64,
-    una: u64,
-    nxt: u64,
-    /// Acknowledged beyond `una`.
-    acked: Ranges,
-    /// In bytes.
-    cwnd: f64,
-    ssthresh: f64,
-    alpha: f64,
-    /// Of the present observation window: bytes acknowledged, bytes of them marked, and its end.
-    counted: u64,
-    marked: u64,
-    window_end: u64,
-    /// The window was cut for a mark or a loss, and is not again before this byte is acknowledged; growth stops until then.
-    cut_end: u64,
-    /// In fast recovery: gaps below this byte were sent again.
-    resent: u64,
-    recover: Option<u64>,
-    /// Until this byte is acknowledged gaps are sent again, where a cut or a timeout is followed by that; those below `refilled` were.
-    refill_end: u64,
-    refilled: u64,
-    /// ACKs that let the window grow since it last did or was cut, where it grows by whole packets.
-    grown: u32,
-    /// The last ACK that moved the window had a mark.
-    echoed: bool,
-    /// Bytes beyond a gap that show it to be a loss.
-    beyond: u64,
-    rto_at: Time,
-    timeouts_in_a_row: u32,
-    /// The last cut was for a mark.
-    marked_last: bool,
-    /// Nothing is heard: packets have a single byte.
-    probing: bool,
-    in_line: bool,
-    round_trip: Option<Box<RoundTrip>>,
-}
-
-/// The round-trip time of a sender whose timeout follows it, by one packet at a time (RFC 6298 section 3, without timestamps).
-#[derive(Default)]
-struct RoundTrip {
-    /// The byte behind the packet that is timed, and when that left.
-    timed: Option<(u64, Time)>,
-    /// SRTT and RTTVAR, in picoseconds; zero before the first sample.
-    smoothed: f64,
-    variation: f64,
-}
-
-impl RoundTrip {
-    fn on_sent(&mut self, end: u64, now: Time) {
-        self.timed.get_or_insert((end, now));
-    }
-    fn on_acked(&mut self, una: u64, now: Time) {
-        let Some((_, at)) = self.timed.take_if(|(end, _)| *end <= una) else { return };
-        let sample = (now.0 - at.0) as f64;
-        if self.smoothed == 0.0 {
-            // RFC 6298 (2.2): SRTT <- R, RTTVAR <- R/2
-            (self.smoothed, self.variation) = (sample, sample / 2.0);
-        } else {
-            // RFC 6298 (2.3): RTTVAR <- 3/4 RTTVAR + 1/4 |SRTT - R|; SRTT <- 7/8 SRTT + 1/8 R
-            self.variation += ((self.smoothed - sample).abs() - self.variation) / 4.0;
-            self.smoothed += (sample - self.smoothed) / 8.0;
-        }
-    }
-}
-
-impl Sending {
-    fn new(opening: &Opening, kept: Kept, window: f64, beyond: u64) -> Sending {
-        Sending {
-            out: Outgoing::new(opening),
-            base: 0,
-            una: 0,
-            nxt: 0,
-            acked: Ranges::default(),
-            cwnd: window,
-            ssthresh: kept.ssthresh,
-            alpha: kept.alpha,
-            counted: 0,
-            marked: 0,
-            window_end: 0,
-            cut_end: 0,
-            resent: 0,
-            recover: None,
-            refill_end: 0,
-            refilled: 0,
-            grown: 0,
-            echoed: false,
-            beyond,
-            rto_at: Time::NEVER,
-            timeouts_in_a_row: 0,
-            marked_last: false,
-            probing: false,
-            in_line: false,
-            round_trip: kept.round_trip,
-        }
-    }
-    /// The timeout now: as given, or the round-trip time's, RTO <- SRTT + 4 RTTVAR (RFC 6298 (2.3)), and twice that for each in a row.
-    fn timeout(&self, rto: Dur, backoff: bool) -> Dur {
-        let base =
-            self.round_trip.as_ref().map_or(rto, |r| rto.max(Dur((r.smoothed + 4.0 * r.variation) as u64)));
-        if backoff {
-            base * (1 << self.timeouts_in_a_row.min(6))
-        } else {
-            base
-        }
-    }
-    /// Below this byte every gap is a loss.
-    fn lost_below(&self) -> u64 {
-        self.acked.highest().map_or(0, |h| h.saturating_sub(self.beyond))
-    }
-    /// Bytes in flight: sent, not acknowledged, and not a gap that waits to be sent again.
-    fn in_flight(&self) -> u64 {
-        let mut flight = (self.nxt - self.una).saturating_sub(self.acked.covered(self.una, self.nxt));
-        if self.recover.is_some() {
-            let (from, to) = (self.resent.max(self.una), self.lost_below());
-            if from < to {
-                flight = flight.saturating_sub((to - from) - self.acked.covered(from, to));
-            }
-        }
-        flight
-    }
-    /// A gap below what has arrived that is sent again after a cut.
-    fn refill(&self) -> Option<u64> {
-        let seq = self.acked.first_gap(self.refilled.max(self.una));
-        (self.una < self.refill_end && self.acked.highest().is_some_and(|h| seq < h)).then_some(seq)
-    }
-    /// The next packet that the window admits: a gap, or the first bytes from `nxt` on that were not acknowledged.
-    fn next_packet(&self, mss: u64, in_order: bool) -> Option<(u64, u64)> {
-        let again = self.recover.and_then(|_| {
-            let seq = self.acked.first_gap(self.resent.max(self.una));
-            (seq < self.lost_below()).then_some(seq)
-        });
-        let seq = again.or_else(|| self.refill()).unwrap_or_else(|| self.acked.first_gap(self.nxt));
-        let stop = self.acked.next_start(seq).unwrap_or(u64::MAX).min(self.out.written);
-        let end = stop.min(seq.saturating_add(if self.probing { 1 } else { mss }));
-        let ahead = if in_order { seq - self.una } else { self.in_flight() };
-        let admitted = (ahead + (end.saturating_sub(seq))) as f64 <= self.cwnd;
-        let room = ahead == 0 || admitted && !self.probing;
-        (seq < end && room).then_some((seq, end))
-    }
-    /// DCTCP's cut, once per window of data (RFC 8257 section 3.3 step 8); a loss halves (RFC 5681).
-    fn cut(&mut self, by: f64, mss: u64, s: &Settings) {
-        self.cwnd = (self.cwnd * (1.0 - by)).max(mss as f64);
-        self.ssthresh = self.cwnd;
-        self.cut_end = if s.later { self.out.max_sent + 1 } else { self.nxt };
-        self.grown = 0;
-        if s.steps {
-            self.ssthresh = (self.cwnd as u64 / mss).max(2) as f64 * mss as f64;
-        }
-        if s.refill {
-            self.refill_end = self.out.max_sent;
-        }
-    }
-    /// What an ACK with or without a mark does to the window, where no loss was found.
-    fn react(&mut self, marked: bool, mss: u64, s: &Settings) {
-        let may_cut = self.una >= self.cut_end;
-        if marked && may_cut {
-            self.cut(self.alpha / 2.0, mss, s);
-            self.marked_last = true;
-        }
-        let grows = if s.burst { !marked || self.echoed } else { !(marked && may_cut) };
-        if grows && (may_cut || s.grow) && self.recover.is_none() {
-            self.grow(mss, s.steps);
-        }
-        self.echoed = marked;
-    }
-    /// Slow start by a packet, beyond it by a packet per window (RFC 5681 section 3.1).
-    fn grow(&mut self, mss: u64, steps: bool) {
-        let mss = mss as f64;
-        if self.cwnd < self.ssthresh {
-            self.cwnd += mss;
-        } else if !steps {
-            self.cwnd += mss * mss / self.cwnd;
-        } else {
-            self.grown += 1;
-            if f64::from(self.grown) * mss >= self.cwnd {
-                self.grown = 0;
-                self.cwnd += mss;
-            }
-        }
+/// An ACK where so many ranges have arrived beyond the first byte missing: kind and length of the option, and two edges of each block (RFC 2018
+/// section 3).
+fn ack_bytes(bare: u32, blocks: u32, ranges: usize) -> u32 {
+    match blocks.min(ranges as u32) {
+        0 => bare,
+        n => bare + 2 + 8 * n,
     }
 }
 
@@ -461,6 +311,7 @@ impl Pias {
             alpha: self.s.alpha,
             ssthresh: f64::INFINITY,
             round_trip: self.s.adapt.then(Box::default),
+            rest: Rest::default(),
         };
         if self.s.kept == 0 {
             return fresh;
@@ -479,7 +330,7 @@ impl Pias {
         let mss = u64::from(self.facts.mss);
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
         self.alarms.set(conn, s.rto_at);
-        let next = if s.in_line { None } else { s.next_packet(mss, self.s.in_order) };
+        let next = if s.in_line { None } else { s.next_packet(mss, &self.s.rules) };
         if let Some((seq, _)) = next {
             s.in_line = true;
             let priority = self.s.priority(seq.saturating_sub(s.base));
@@ -490,26 +341,11 @@ impl Pias {
         self.line.iter_mut().rev().find_map(VecDeque::pop_front)
     }
     fn send(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
-        let (mss, header, rto, backoff) =
-            (u64::from(self.facts.mss), self.s.header, self.rto, self.s.backoff);
+        let (mss, header, rto, rules) = (u64::from(self.facts.mss), self.s.header, self.rto, &self.s.rules);
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
         s.in_line = false;
-        let (seq, end) = s.next_packet(mss, self.s.in_order)?;
-        if s.acked.highest().is_some_and(|h| seq < h) {
-            s.refilled = end;
-        }
-        if seq < s.nxt {
-            s.resent = end;
-        } else {
-            s.nxt = end;
-        }
-        let repeated = s.out.count_sent(end);
-        if s.rto_at == Time::NEVER {
-            s.rto_at = io.now + s.timeout(rto, backoff);
-        }
-        if let Some(round_trip) = s.round_trip.as_mut().filter(|_| !repeated) {
-            round_trip.on_sent(end, io.now);
-        }
+        let (seq, end) = s.next_packet(mss, rules)?;
+        let repeated = s.on_sent(seq, end, io.now, rto, rules);
         let (o, sent, payload) = (s.out.opening, seq.saturating_sub(s.base), (end - seq) as u32);
         let wire = payload + header;
         let slot = io.arena.alloc();
@@ -540,7 +376,8 @@ impl Pias {
         let Some(End::Receiving(incoming)) = self.ends.get_mut(conn) else { return };
         incoming.take(data.seq, u64::from(data.payload), io.news);
         let (o, next) = (incoming.opening, incoming.next);
-        let mut back = ends::header(io.arena, &o, Toward::Sender, self.s.ack, FIRST).with_ecn(Ecn::Ect0);
+        let bytes = ack_bytes(self.s.ack, self.s.blocks, incoming.ranges());
+        let mut back = ends::header(io.arena, &o, Toward::Sender, bytes, FIRST).with_ecn(Ecn::Ect0);
         back.entropy = o.back;
         let ack = &mut io.arena.packets[back.packet as usize];
         (ack.seq, ack.stamp, ack.ecn) = (next, data.stamp, Ecn::Ect0);
@@ -550,72 +387,25 @@ impl Pias {
         self.acks.push(back);
     }
     fn on_ack(&mut self, io: &mut Io<'_>, conn: u32, ack: &Packet) {
-        let (mss, rules) = (u64::from(self.facts.mss), &self.s);
-        let (rto, backoff) = (self.rto, self.s.backoff);
+        let (mss, rto) = (u64::from(self.facts.mss), self.rto);
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        s.probing = false;
-        let seq = u64::from(ack.word(2)) | u64::from(ack.word(3)) << 32;
-        let (payload, marked) = (u64::from(ack.word(0)), ack.word(4) == 1);
-        let before = s.una;
-        let new = s.acked.insert(seq.max(s.una), (seq + payload).max(s.una)) > 0;
-        let next = s.una.max(ack.seq);
-        s.una = if rules.in_order { next } else { s.acked.first_gap(next) };
-        s.acked.remove_below(s.una);
-        s.nxt = s.nxt.max(s.una);
-        let moved = s.una > before;
-        if !new && !moved && !rules.in_order {
-            return;
-        }
-        s.out.counters.ece_acks += u64::from(marked);
-        let counts = match (rules.in_order, moved) {
-            (false, _) => payload,
-            (true, true) => s.una - before,
-            (true, false) => mss,
+        let answer = Answer {
+            next: ack.seq,
+            seq: u64::from(ack.word(2)) | u64::from(ack.word(3)) << 32,
+            payload: u64::from(ack.word(0)),
+            marked: ack.word(4) == 1,
         };
-        s.counted += counts;
-        s.marked += if marked { counts } else { 0 };
-        // RFC 8257 section 3.3 steps 4 to 7: alpha <- (1 - g) alpha + g M at the end of each window of data.
-        if s.una > s.window_end {
-            s.alpha += rules.g * (s.marked as f64 / s.counted as f64 - s.alpha);
-            (s.counted, s.marked, s.window_end) = (0, 0, s.nxt);
+        if s.on_ack(answer, mss, rto, &self.s.rules, io.now, io.news) {
+            self.settle(conn);
         }
-        if s.recover.is_some_and(|end| s.una >= end) {
-            s.recover = None;
-        }
-        // Three packets beyond a gap: it is a loss.
-        if s.recover.is_none() && s.acked.first_gap(s.una.max(s.resent)) < s.lost_below() {
-            (s.recover, s.resent) = (Some(s.nxt), s.una);
-            s.out.counters.fast_retransmits += 1;
-            if s.una >= s.cut_end {
-                s.cut(0.5, mss, rules);
-            }
-            io.news.push(News::FastRetransmit {
-                flow: s.out.opening.flow,
-                max_sent: s.out.max_sent,
-                outstanding: s.nxt - s.una,
-                cwnd: s.cwnd as u64,
-            });
-        } else if moved || !rules.in_order {
-            s.react(marked, mss, rules);
-        }
-        s.timeouts_in_a_row = 0;
-        if let Some(round_trip) = &mut s.round_trip {
-            round_trip.on_acked(s.una, io.now);
-        }
-        s.out.acked(s.una, io.news);
-        if moved || !rules.in_order {
-            s.rto_at = if s.una < s.out.max_sent { io.now + s.timeout(rto, backoff) } else { Time::NEVER };
-        }
-        self.settle(conn);
     }
 }
 
 impl Stack for Pias {
     fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
         let mss = u64::from(self.facts.mss);
-        let beyond = if self.s.dupacks == 0 { u64::MAX } else { self.s.dupacks * mss };
         let window = f64::from(self.s.window) * mss as f64;
-        let sending = Sending::new(opening, self.connection(opening.dst), window, beyond);
+        let sending = Sending::new(opening, self.connection(opening.dst), window, mss, &self.s.rules);
         self.ends.put(opening.at_src, End::Sending(Box::new(sending)));
     }
     fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
@@ -650,8 +440,8 @@ impl Stack for Pias {
     fn forget(&mut self, _: &mut Io<'_>, conn: u32) {
         let end = self.ends.take(conn);
         if let Some(End::Sending(s)) = end.filter(|_| self.s.kept > 0) {
-            let kept = Kept { alpha: s.alpha, ssthresh: s.ssthresh, round_trip: s.round_trip };
-            self.pools.entry(s.out.opening.dst).or_default().idle.push_back(kept);
+            let dst = s.out.opening.dst;
+            self.pools.entry(dst).or_default().idle.push_back(s.kept(self.s.whole));
         }
         self.line.iter_mut().for_each(|line| line.retain(|c| *c != conn));
         self.alarms.set(conn, Time::NEVER);
@@ -705,38 +495,7 @@ impl Stack for Pias {
         let mss = u64::from(self.facts.mss);
         while let Some(conn) = self.alarms.due(io.now) {
             let Some(End::Sending(s)) = self.ends.get_mut(conn) else { continue };
-            s.timeouts_in_a_row += 1;
-            s.out.counters.timeouts += 1;
-            let in_a_row = s.timeouts_in_a_row;
-            let record = TimeoutRecord {
-                kind: if in_a_row > 1 { TimeoutKind::Repeated } else { TimeoutKind::WindowLost },
-                block_start: s.una == s.base,
-                block_offset: s.una - s.base.min(s.una),
-                outstanding: s.nxt - s.una,
-                cwnd: s.cwnd as u64,
-                rto: self.rto,
-                in_a_row,
-            };
-            io.news.push(News::Timeout { flow: s.out.opening.flow, max_sent: s.out.max_sent, record });
-            // RFC 5681 section 3.1: one packet, and slow start up to half of what was in flight; all that was not acknowledged is lost.
-            if in_a_row == 1 && (self.s.halve || !s.marked_last) {
-                s.ssthresh = (s.in_flight() as f64 / 2.0).max(2.0 * mss as f64);
-            }
-            s.cwnd = mss as f64;
-            s.probing = (1..=in_a_row).contains(&self.s.probe);
-            (s.nxt, s.recover, s.resent, s.cut_end) = (s.una, None, s.una, s.una);
-            (s.grown, s.refilled) = (0, s.una);
-            if self.s.later && s.marked_last {
-                s.cut_end = s.out.max_sent + 1;
-            }
-            if self.s.refill {
-                s.refill_end = s.out.max_sent;
-            }
-            s.rto_at = io.now + s.timeout(self.rto, self.s.backoff);
-            // Of a packet that may have been sent again no sample is taken (RFC 6298 section 3).
-            if let Some(round_trip) = &mut s.round_trip {
-                round_trip.timed = None;
-            }
+            io.news.push(s.on_timeout(mss, self.rto, &self.s.rules, io.now));
             self.settle(conn);
         }
     }
@@ -765,163 +524,4 @@ impl Stack for Pias {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MSS: u64 = 1000;
-
-    /// A connection with a window of so many packets, beyond slow start; alpha is 0.
-    fn sending(window: f64) -> Sending {
-        let kept = Kept { alpha: 0.0, ssthresh: window * MSS as f64, round_trip: None };
-        let mut s = Sending::new(&Opening::default(), kept, window * MSS as f64, u64::MAX);
-        s.out.written = 100 * MSS;
-        s
-    }
-
-    fn settings() -> Settings {
-        Settings {
-            thresholds: Vec::new(),
-            window: 4,
-            g: 0.0625,
-            alpha: 0.0,
-            rto: None,
-            adapt: false,
-            backoff: true,
-            probe: 0,
-            halve: true,
-            dupacks: 0,
-            grow: true,
-            later: false,
-            steps: false,
-            in_order: false,
-            burst: false,
-            refill: false,
-            kept: 0,
-            header: 40,
-            ack: 40,
-        }
-    }
-
-    fn packets(bytes: f64) -> f64 {
-        bytes / MSS as f64
-    }
-
-    #[test]
-    fn a_window_that_grows_by_steps_counts_acks_since_its_last_cut() {
-        let rules = Settings { steps: true, ..settings() };
-        let mut s = sending(4.0);
-        let ack = |s: &mut Sending, n: u32, marked: bool| {
-            (0..n).for_each(|_| s.react(marked, MSS, &rules));
-            packets(s.cwnd)
-        };
-        assert_eq!(ack(&mut s, 3, false), 4.0);
-        assert_eq!(ack(&mut s, 1, false), 5.0);
-        // Four of five, and a cut by nothing: five more are needed.
-        assert_eq!(ack(&mut s, 4, false), 5.0);
-        assert_eq!(ack(&mut s, 1, true), 5.0);
-        assert_eq!(ack(&mut s, 4, false), 5.0);
-        assert_eq!(ack(&mut s, 1, false), 6.0);
-        // 6 (1 - 1/2 / 2) = 4.5, of which ssthresh is 4.
-        s.alpha = 0.5;
-        assert_eq!((ack(&mut s, 1, true), packets(s.ssthresh)), (4.5, 4.0));
-        // Half of 2: slow start, from 1 to ssthresh, which is 2 at least.
-        let mut s = sending(2.0);
-        s.alpha = 1.0;
-        assert_eq!((ack(&mut s, 1, true), packets(s.ssthresh)), (1.0, 2.0));
-        assert_eq!(ack(&mut s, 1, false), 2.0);
-    }
-
-    #[test]
-    fn without_steps_every_ack_adds_its_part_of_a_packet() {
-        let mut s = sending(4.0);
-        s.react(false, MSS, &settings());
-        assert_eq!(packets(s.cwnd), 4.25);
-    }
-
-    #[test]
-    fn the_first_mark_of_a_burst_stops_the_window_and_the_others_do_not() {
-        // In slow start, a packet for each ACK that lets it grow; what was in flight at the cut is 10 packets.
-        let grown = |burst: bool| {
-            let rules = Settings { burst, ..settings() };
-            let mut s = sending(4.0);
-            (s.nxt, s.cut_end) = (10 * MSS, 1);
-            s.ssthresh = f64::INFINITY;
-            [false, true, true, false, true].map(|marked| {
-                s.react(marked, MSS, &rules);
-                packets(s.cwnd)
-            })
-        };
-        assert_eq!(grown(true), [5.0, 5.0, 6.0, 7.0, 7.0]);
-        assert_eq!(grown(false), [5.0, 6.0, 7.0, 8.0, 9.0]);
-    }
-
-    #[test]
-    fn a_later_cut_waits_for_what_was_sent_after_the_last_one() {
-        // Ten packets in flight at a cut, and all ACKs have marks: the tenth cuts again, or the eleventh.
-        let cuts_at = |later: bool| {
-            let rules = Settings { later, burst: true, ..settings() };
-            let mut s = sending(10.0);
-            s.alpha = 0.5;
-            (s.una, s.nxt, s.out.max_sent) = (MSS, 11 * MSS, 11 * MSS);
-            s.react(true, MSS, &rules);
-            (1..20_u64).find(|&n| {
-                let before = s.cwnd;
-                (s.una, s.nxt, s.out.max_sent) = ((1 + n) * MSS, (11 + n) * MSS, (11 + n) * MSS);
-                s.react(true, MSS, &rules);
-                s.cwnd < before
-            })
-        };
-        assert_eq!((cuts_at(false), cuts_at(true)), (Some(10), Some(11)));
-    }
-
-    #[test]
-    fn gaps_are_sent_again_once_while_what_was_cut_is_not_acknowledged() {
-        let rules = Settings { refill: true, ..settings() };
-        let mut s = sending(10.0);
-        (s.nxt, s.out.max_sent) = (6 * MSS, 6 * MSS);
-        s.acked.insert(MSS, 2 * MSS);
-        s.acked.insert(3 * MSS, 4 * MSS);
-        // No cut: what is next is new.
-        assert_eq!(s.next_packet(MSS, true), Some((6 * MSS, 7 * MSS)));
-        s.cut(0.0, MSS, &rules);
-        assert_eq!(s.next_packet(MSS, true), Some((0, MSS)));
-        s.refilled = MSS;
-        assert_eq!(s.next_packet(MSS, true), Some((2 * MSS, 3 * MSS)));
-        // Beyond the highest that has arrived there is no gap.
-        s.refilled = 3 * MSS;
-        assert_eq!(s.next_packet(MSS, true), Some((6 * MSS, 7 * MSS)));
-        // All that was in flight is acknowledged.
-        (s.refilled, s.una) = (0, 6 * MSS);
-        s.acked.insert(7 * MSS, 8 * MSS);
-        assert_eq!(s.refill(), None);
-    }
-
-    #[test]
-    fn in_order_the_window_counts_from_the_first_byte_missing() {
-        let mut s = sending(4.0);
-        s.nxt = 4 * MSS;
-        s.acked.insert(MSS, 4 * MSS);
-        // One packet is in flight, but it is the first.
-        assert_eq!(s.next_packet(MSS, false), Some((4 * MSS, 5 * MSS)));
-        assert_eq!(s.next_packet(MSS, true), None);
-    }
-
-    #[test]
-    fn the_round_trip_is_that_of_one_packet_at_a_time() {
-        let at = |us: u64| Time::ZERO + Dur::micros(us);
-        let mut r = RoundTrip::default();
-        r.on_sent(1000, at(0));
-        // Not the one that is timed.
-        r.on_sent(2000, at(50));
-        r.on_acked(999, at(80));
-        assert_eq!(r.smoothed, 0.0);
-        // R = 100 us: SRTT = 100, RTTVAR = 50.
-        r.on_acked(2000, at(100));
-        assert_eq!((r.smoothed, r.variation), (1e8, 5e7));
-        // R = 180 us: RTTVAR = 3/4 50 + 1/4 80 = 57.5, SRTT = 7/8 100 + 1/8 180 = 110.
-        r.on_sent(3000, at(200));
-        r.on_acked(3000, at(380));
-        assert_eq!((r.smoothed, r.variation), (1.1e8, 5.75e7));
-        assert!(r.timed.is_none());
-    }
-}
+mod tests;
