@@ -14,6 +14,7 @@ import fcntl
 import os
 import re
 import select
+import shlex
 import socket
 import struct
 import subprocess
@@ -238,7 +239,7 @@ class Play:
         """Play it; raises Mismatch."""
         for _, line in self.lines:
             if line.startswith("`"):
-                for word in line.strip("`").split()[2:]:
+                for word in shlex.split(line.strip("`"))[2:]:
                     if word.startswith("net.ipv4.tcp_congestion_control="):
                         # A namespace may not choose any for all; a socket may.
                         self.control = word.partition("=")[2]

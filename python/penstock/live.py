@@ -55,7 +55,8 @@ STILL = {
     "timer_lag": "none",
     "receiver_turn": "none",
     "sender_turn": "none",
-    "receiver_pause": "none",
+    "application_lag": "none",
+    "application_turn": "none",
     "processing_delay": "0s",
 }
 NOISE = tuple(STILL)
@@ -83,22 +84,24 @@ DATA_HANDOVER, ACK_HANDOVER = (
     {f"{kind}_handover_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
     for kind in ("data", "ack")
 )
-# And of how long a host takes for a packet, a receiver for data and a sender for an ACK: likewise.
-RECEIVER, SENDER = (
+# And of how long a host takes for a packet: a receiver for data that it answers at once, a sender for an ACK,
+# an application from its read to the ACK that leaves by it.
+RECEIVER, SENDER, APPLICATION = (
     {f"{end}_turn_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
-    for end in ("receiver", "sender")
+    for end in ("receiver", "sender", "application")
 )
-# Of how long an ACK that is due waits for a receiver's application: likewise, the tail.
-RECEIVER_PAUSE = {
-    "receiver_pause_p99_s": 0.99,
-    "receiver_pause_p995_s": 0.995,
-    "receiver_pause_p999_s": 0.999,
+# Of how late applications come to read: the summary's keys and which quantiles they are; the largest.
+APPLICATION_LAG = {
+    f"application_lag_p{name}_s": float(f"0.{name}") for name in (10, 25, 50, 75, 90, 95, 99, 995, 999)
 }
-RECEIVER_PAUSE_LARGEST = {f"receiver_pause_{rank}_s": rank for rank in RANKS}
+APPLICATION_LAG_LARGEST = {f"application_lag_{rank}_s": rank for rank in RANKS}
 # For how long they go on so: correlations of successive ones and of those `FAR` apart
 # (crates/live/src/quality.rs), and packets for each.
 RECEIVER_LASTS, SENDER_LASTS = (
     (f"{end}_turn_near", f"{end}_turn_far", f"{end}_turn_packets") for end in ("receiver", "sender")
+)
+APPLICATION_LASTS, APPLICATION_LAG_LASTS = (
+    (f"application_{what}_near", f"application_{what}_far") for what in ("turn", "lag")
 )
 FAR = 20
 
@@ -151,8 +154,9 @@ def run(
 
     Settings as with `penstock.run`. Takes as long as the scenario's `duration`, one run after the other. The
     summary has more keys: `valid`, `lag_p50_s`, `lag_p99_s`, `lag_max_s`, those of `WAKE`,
-    `RECEIVER` and `SENDER`, `late_windows`, `device_drops`, `other_cpu_cores`, `tail_loss_probes`. Raises
-    ScenarioError for what is wrong or what the machine lacks; RunFailed and Interrupted as `penstock.run`.
+    `RECEIVER`, `SENDER`, `APPLICATION` and `APPLICATION_LAG`, `late_windows`, `device_drops`,
+    `other_cpu_cores`, `tail_loss_probes`. Raises ScenarioError for what is wrong or what the machine lacks;
+    RunFailed and Interrupted as `penstock.run`.
     """
     points = [scenarios.taken(scenario, scenarios.merged(settings, more))]
     return _runs(points, seed, runs, keep, (scale, kernel, gate), on_progress)[0]
@@ -237,36 +241,53 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     late (docs/live.md); behind it the share of pauses, over all runs together, in which hosts did not go on
     (`PAUSES`). `data_handover`, `ack_handover`: quantiles of what it takes to hand a packet over
     (`DATA_HANDOVER`, `ACK_HANDOVER`). `receiver_turn`: quantiles of what a receiver takes, from handing a
-    host data to the ACK that it sends next (`RECEIVER`); `sender_turn`: those of what a sender takes, from
-    handing a host an ACK to the data that it releases at once (`SENDER`; none where no ACK did); behind the
+    host data to the ACK that it sends at once (`RECEIVER`); `sender_turn`: those of what a sender takes, from
+    handing a host an ACK to the data that it releases at once (`SENDER`); `application_turn`: those of what
+    it takes from a read to the ACK that leaves by it (`APPLICATION`); none where there was none; behind the
     quantiles how these last (`lasting`). Nothing takes longer than the 99th percentile: a pause is in
-    `receive_lag`, or in `receiver_pause`, the tail of how long an ACK that is due waits for its host
-    (`RECEIVER_PAUSE`), of all runs together as well. Of all others the median over the runs: the valid ones,
-    if there are any. Without noise where nothing was delivered.
+    `receive_lag`, or in `application_lag`, quantiles of how late applications come to read
+    (`APPLICATION_LAG`), above the 99th percentile those of all runs together as well. Of all others the
+    median over the runs: the valid ones, if there are any. Without noise where nothing was delivered.
     """
-    needed = (*WAKE, "wake_1_s", "wake_times", *RECEIVER)
+    needed = (*WAKE, "wake_1_s", "wake_times")
     told = [summary for summary in summaries if all(key in summary for key in needed)]
     told = [summary for summary in told if summary["valid"] == 1] or told
     if not told:
         return {key: text for key, text in STILL.items() if text == "none"}
-    # A second is the most that the key takes.
-    lags = {share: min(median(summary[key] for summary in told), 1.0) for key, share in WAKE.items()}
-    points = [(share, lag) for share, lag in lags.items() if share <= 0.99]
-    points += _tail(told, "wake", WAKE, lags[0.99])
-    timers = [(share, min(late + EARLY_S, 1.0)) for share, late in lags.items() if share <= 0.99]
+    lags = _lags(told, "wake", WAKE)
+    timers = [(share, min(late + EARLY_S, 1.0)) for share, late in lags if share <= 0.99]
     timers.append((1.0, timers[-1][1]))
     timer = _text(timers)
     judged, sent = (sum(summary.get(key, 0.0) for summary in told) for key in PAUSES)
     timer += f";{1 - sent / judged:.6g}" if judged > 0 else ""
     return {
-        "receive_lag": _text(points),
+        "receive_lag": _text(lags),
         "data_handover": _quantiles(told, DATA_HANDOVER),
         "ack_handover": _quantiles(told, ACK_HANDOVER),
         "timer_lag": timer,
         "receiver_turn": _turn(told, RECEIVER, RECEIVER_LASTS),
         "sender_turn": _turn(told, SENDER, SENDER_LASTS),
-        "receiver_pause": _pause(told),
+        "application_lag": _lasting(
+            told, _lags(told, "application_lag", APPLICATION_LAG), APPLICATION_LAG_LASTS
+        ),
+        "application_turn": _turn(told, APPLICATION, APPLICATION_LASTS),
     }
+
+
+def _lags(
+    summaries: Sequence[Mapping[str, float]], name: str, quantiles: Mapping[str, float]
+) -> list[tuple[float, float]]:
+    """Quantiles of how late something was: the medians over the runs up to the 99th percentile, and behind it
+    all that the runs have had.
+    """
+    needed = (*quantiles, f"{name}_1_s", f"{name}_times")
+    told = [summary for summary in summaries if all(key in summary for key in needed)]
+    if not told:
+        return []
+    # A second is the most that the key takes.
+    lags = {share: min(median(summary[key] for summary in told), 1.0) for key, share in quantiles.items()}
+    points = [(share, lag) for share, lag in lags.items() if share <= 0.99]
+    return points + _tail(told, name, quantiles, lags[0.99])
 
 
 def _tail(
@@ -317,20 +338,6 @@ def _tail(
     return points if share == 1 else [*points, (1.0, max(least, *ends))]
 
 
-def _pause(summaries: Sequence[Mapping[str, float]]) -> str:
-    packets, *_ = (key for key in RECEIVER_LASTS if key.endswith("packets"))
-    told = [s for s in summaries if all(key in s for key in (*RECEIVER_PAUSE, "receiver_pause_1_s", packets))]
-    if not told:
-        return "none"
-    each = max(median(s[packets] for s in told), 1.0)
-    least = min(median(s["receiver_pause_p99_s"] for s in told), 1.0)
-    tail = _tail(told, "receiver_pause", RECEIVER_PAUSE, least)
-    # Of the packets that an ACK answers one makes it wait.
-    points = [(1 - (1 - share) / each, took) for share, took in ((0.99, least), *tail)]
-    nothing = (points[0][0] - 1e-9, 0.0)
-    return _text([nothing, *points])
-
-
 def _points(
     summaries: Sequence[Mapping[str, float]], quantiles: Mapping[str, float]
 ) -> list[tuple[float, float]]:
@@ -350,22 +357,29 @@ def _quantiles(summaries: Sequence[Mapping[str, float]], quantiles: Mapping[str,
 
 
 def _turn(
-    summaries: Sequence[Mapping[str, float]], quantiles: Mapping[str, float], lasts: tuple[str, str, str]
+    summaries: Sequence[Mapping[str, float]], quantiles: Mapping[str, float], lasts: tuple[str, ...]
 ) -> str:
-    points = _points(summaries, quantiles)
+    told = [summary for summary in summaries if all(key in summary for key in quantiles)]
+    return _lasting(told, _points(told, quantiles), lasts)
+
+
+def _lasting(
+    summaries: Sequence[Mapping[str, float]], points: Sequence[tuple[float, float]], lasts: tuple[str, ...]
+) -> str:
+    """Quantiles, and how what they are of lasts: two correlations, and packets for each where these are more
+    than one.
+    """
     text = _text(points)
-    if not points:
-        return text
-    told = [summary for summary in summaries if all(key in summary for key in (*quantiles, *lasts))]
-    if told:
-        near, far, packets = (median(summary[key] for summary in told) for key in lasts)
-        share, kept = lasting(points, near, far, packets)
+    told = [summary for summary in summaries if all(key in summary for key in lasts)]
+    if points and told:
+        near, far, *packets = (median(summary[key] for summary in told) for key in lasts)
+        share, kept = lasting(points, near, far, *packets)
         text += f";{share:.6g}:{kept:.6g}" if share > 0 else ""
     return text
 
 
 def lasting(
-    points: Sequence[tuple[float, float]], near: float, far: float, packets: float
+    points: Sequence[tuple[float, float]], near: float, far: float, packets: float = 1.0
 ) -> tuple[float, float]:
     """Of turns with the quantiles `points`, the logarithms of successive ones having the correlation `near`
     and of those `FAR` apart `far`, with so many packets for each: the share of the variance that lasts and

@@ -192,25 +192,27 @@ def test_the_tail_is_that_of_all_runs_together() -> None:
     assert dict(pair.split(":") for pair in noise.split(","))["0.5"] == "10000ns"
 
 
-def test_an_application_is_away_as_often_as_acks_have_waited() -> None:
-    """A hundredth of 10^5 ACKs waits longer than 80 us, 100 longer than 400 us, by a power law to the 32nd,
-    which has 1 ms, and one for 9 ms; two packets for each.
+def test_applications_are_as_late_as_they_have_been() -> None:
+    """A hundredth of 10^5 reads is later than 80 us, 100 later than 400 us, by a power law to the 32nd, which
+    has 1 ms, and one comes after 9 ms; of the others half within 16 us.
     """
-    waits = dict.fromkeys(live.RECEIVER_PAUSE_LARGEST, 1e-3) | {
-        "receiver_pause_p99_s": 8e-5,
-        "receiver_pause_p995_s": 1e-4,
-        "receiver_pause_p999_s": 4e-4,
-        "receiver_pause_1_s": 9e-3,
-        "receiver_pause_times": 1e5,
+    late = dict.fromkeys(live.APPLICATION_LAG_LARGEST, 1e-3) | dict.fromkeys(live.APPLICATION_LAG, 16e-6)
+    late |= {
+        "application_lag_p99_s": 8e-5,
+        "application_lag_p995_s": 1e-4,
+        "application_lag_p999_s": 4e-4,
+        "application_lag_1_s": 9e-3,
+        "application_lag_times": 1e5,
     }
-    told = lags((1e-4, 1), **waits, receiver_turn_packets=2.0)
-    noise = live.measured_noise(told)["receiver_pause"]
-    # For half of the packets of each: none of the others waits at all.
-    assert noise.startswith("0.994999999:0ns,0.995:80000ns,")
+    noise = live.measured_noise(lags((1e-4, 1), **late))["application_lag"]
+    assert noise.startswith("0.1:16000ns,0.25:16000ns,0.5:16000ns,0.75:16000ns,0.9:16000ns,0.95:16000ns,")
     halfway = (4e-4 * 1e-3) ** 0.5, (100 * 32) ** 0.5
-    for late, acks in ((1e-4, 500), (4e-4, 100), halfway, (0.999e-3, 32), (1.01e-3, 1), (8.9e-3, 1)):
-        assert later(noise, late) == pytest.approx(acks / 1e5 / 2, rel=0.05), late
-    assert live.measured_noise(lags((1e-4, 1)))["receiver_pause"] == "none"
+    for than, reads in ((1e-4, 500), (4e-4, 100), halfway, (0.999e-3, 32), (1.01e-3, 1), (8.9e-3, 1)):
+        assert later(noise, than) == pytest.approx(reads / 1e5, rel=0.05), than
+    assert live.measured_noise(lags((1e-4, 1)))["application_lag"] == "none"
+    answers = {key: 1e-6 * (20 + i) for i, key in enumerate(live.APPLICATION)}
+    turn = live.measured_noise(lags((1e-4, 1), **answers))["application_turn"]
+    assert turn.startswith("0.01:20000ns,0.1:21000ns") and turn.endswith("0.99:26000ns,1:26000ns")
 
 
 def test_handing_over_takes_what_was_measured() -> None:

@@ -60,6 +60,17 @@ pub trait Net {
         let _ = (port, data);
         Dur::ZERO
     }
+    /// How long after the host with that output port has seen data its application comes to read; asked by cards that were told to
+    /// ([`Nic::wait_for_applications`]).
+    fn application_lag(&mut self, port: u32) -> Dur {
+        let _ = port;
+        Dur::ZERO
+    }
+    /// How long it takes from a read to the answer that leaves by it; asked by the same cards.
+    fn application_turn(&mut self, port: u32) -> Dur {
+        let _ = port;
+        Dur::ZERO
+    }
     /// When a host does what it would do at `at`, a packet's processing or a timer; asked by the same cards.
     fn awake_at(&self, at: Time) -> Time {
         at
@@ -87,6 +98,31 @@ pub struct NicConfig {
     pub receive_delay: Dur,
     /// The host takes so long for a packet that has arrived, one at a time, before its stack sees it.
     pub processing: Dur,
+}
+
+/// A packet on its way through the host.
+#[derive(Clone, Copy, Debug)]
+struct Inside {
+    /// When its stack sees it.
+    at: Time,
+    cell: Cell,
+    /// For how long it will have been in the host by then.
+    waited: Dur,
+    /// And for how long the host will have seen it.
+    seen: Dur,
+}
+
+/// The applications of a host, of which one thing is known: when they come to read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Applications {
+    /// They read at once.
+    Prompt,
+    /// There is nothing to read.
+    Idle,
+    /// They come then.
+    Come(Time),
+    /// They have read, and what that makes due leaves then.
+    Reply(Time),
 }
 
 struct Seat<S> {
@@ -153,14 +189,26 @@ pub struct Nic<S = Box<dyn Stack>> {
     at_once: bool,
     /// A stack sees a packet so much later at most, and when exactly.
     jitter: Option<(Dur, Stream)>,
-    /// Packets on their way through the host, with the times at which a stack sees them.
-    inbox: VecDeque<(Time, Cell, Dur)>,
+    /// Packets on their way through the host, in the order in which stacks see them.
+    inbox: VecDeque<Inside>,
+    applications: Applications,
     news: Vec<News>,
     /// What arrives is answered in the same call: one stack, no delay, an endless queue.
     direct: bool,
     /// When the next pull and the next deadline are due, as of the last [`Self::kick`]; asked anew where a stack was called since.
     next: (Time, Time),
     fresh: bool,
+}
+
+impl Applications {
+    /// When they want to go on.
+    #[inline(always)]
+    fn due(self) -> Time {
+        match self {
+            Applications::Prompt | Applications::Idle => Time::NEVER,
+            Applications::Come(at) | Applications::Reply(at) => at,
+        }
+    }
 }
 
 impl<S: Stack> Nic<S> {
@@ -185,6 +233,7 @@ impl<S: Stack> Nic<S> {
             at_once,
             jitter: None,
             inbox: VecDeque::new(),
+            applications: Applications::Prompt,
             news: Vec::new(),
             direct,
             next: (Time::NEVER, Time::NEVER),
@@ -201,6 +250,11 @@ impl<S: Stack> Nic<S> {
     /// Stacks see every packet when the driver says ([`Net::seen_at`]), in order.
     pub fn ask_when_seen(&mut self) {
         (self.at_once, self.direct) = (false, false);
+    }
+    /// Applications come to read when the driver says ([`Net::application_lag`]), and their answers leave later than that ([`Net::application_turn`]).
+    pub fn wait_for_applications(&mut self) {
+        self.ask_when_seen();
+        self.applications = Applications::Idle;
     }
     /// Configuration.
     pub fn config(&self) -> &NicConfig {
@@ -415,9 +469,10 @@ impl<S: Stack> Nic<S> {
         }
         let (pull, mut at) = if self.fresh { self.next } else { (self.next_pull(), self.next_deadline().0) };
         at = at.max(self.timer_at);
-        if let Some((due, ..)) = self.inbox.front() {
-            at = at.min(*due);
+        if let Some(inside) = self.inbox.front() {
+            at = at.min(inside.at);
         }
+        at = at.min(self.applications.due());
         if pull > self.covered {
             at = at.min(pull);
         }
@@ -426,10 +481,14 @@ impl<S: Stack> Nic<S> {
     /// The time of [`Self::deadline`] has come. Handles the first of what is due; what is left is due at once.
     pub fn wake<N: Net>(&mut self, now: Time, net: &mut N) {
         self.advance(now, net);
-        if self.inbox.front().is_some_and(|(at, ..)| *at <= now) {
-            let (_, cell, waited) = self.inbox.pop_front().expect("just looked");
+        if self.inbox.front().is_some_and(|inside| inside.at <= now) {
+            let Inside { cell, waited, seen, .. } = self.inbox.pop_front().expect("just looked");
             self.hand_over(now, &cell, waited, net);
+            self.call_applications(now - seen, net);
             return;
+        }
+        if self.applications.due() <= now {
+            return self.go_on_with_applications(now, net);
         }
         let (at, i) = self.next_deadline();
         if at <= now {
@@ -473,7 +532,7 @@ impl<S: Stack> Nic<S> {
         if net.awake_at(now) > now {
             return false;
         }
-        if self.inbox.front().is_some_and(|(at, ..)| *at <= now) {
+        if self.inbox.front().is_some_and(|inside| inside.at <= now) || self.applications.due() <= now {
             return true;
         }
         if self.timer_at == Time::ZERO {
@@ -504,18 +563,40 @@ impl<S: Stack> Nic<S> {
             return self.hand_over(now, cell, Dur::ZERO, net);
         }
         let noise = self.jitter.as_mut().map_or(Dur::ZERO, |(most, stream)| stream.dur_below(*most));
-        let before = self.inbox.back().map_or(Time::ZERO, |last| last.0);
-        let packet = net.arena().packets[cell.packet as usize];
-        let data = packet.payload > 0;
+        let before = self.inbox.back().map_or(Time::ZERO, |last| last.at);
+        let data = net.arena().packets[cell.packet as usize].payload > 0;
         let seen = net.seen_at(now + self.config.receive_delay, data);
-        // A kernel's turn is no queue of its own: the interrupt and the application's read, when they come, take all that is there by then. So what
-        // comes during a packet's turn is late by its own or seen with it, and a host is behind by its longest turn at most.
-        // What waits for nothing but the interrupt is answered in it: behind a gap nothing is in the inbox that could close it.
-        let stack = &self.seats.at(self.seat(packet.conn())).stack;
-        let at_once = data && self.inbox.is_empty() && stack.answers_at_once(&packet);
-        let turn = if at_once { Dur::ZERO } else { net.turn(self.config.port, data) };
-        let at = before.max(seen + noise + turn) + self.config.processing;
-        self.inbox.push_back((at, *cell, at.since(now)));
+        // A kernel's turn is no queue of its own: an interrupt takes all that is there by then. So what comes during a packet's turn is late by its
+        // own or seen with it, and a host is behind by its longest turn at most.
+        let at = before.max(seen + noise + net.turn(self.config.port, data)) + self.config.processing;
+        self.inbox.push_back(Inside { at, cell: *cell, waited: at.since(now), seen: at.since(seen) });
+    }
+    /// What has come since `seen` may be the first that applications have to read.
+    fn call_applications<N: Net>(&mut self, seen: Time, net: &mut N) {
+        if self.applications == Applications::Idle && self.seats.iter().any(|seat| seat.stack.unread()) {
+            self.applications =
+                Applications::Come(self.now.max(seen + net.application_lag(self.config.port)));
+        }
+    }
+    /// They read, or what they have read is answered.
+    fn go_on_with_applications<N: Net>(&mut self, now: Time, net: &mut N) {
+        let reads = matches!(self.applications, Applications::Come(_));
+        self.applications = Applications::Idle;
+        if reads {
+            let mut answers = false;
+            for i in 0..self.seats.len() {
+                answers |= self.call(now, i, net, |s, _| s.read());
+            }
+            if answers {
+                self.applications = Applications::Reply(now + net.application_turn(self.config.port));
+            }
+            return;
+        }
+        for i in 0..self.seats.len() {
+            self.call(now, i, net, |s, _| s.reply());
+        }
+        // What has come meanwhile.
+        self.call_applications(now, net);
     }
     #[inline]
     fn hand_over<N: Net>(&mut self, now: Time, cell: &Cell, waited: Dur, net: &mut N) {

@@ -26,7 +26,6 @@
 use crate::nic::Net;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use penstock_core::packet::Packet;
 use penstock_core::tcp::TimeoutRecord;
 use penstock_core::{FlowId, Report, Transition};
 use penstock_fabric::{Arena, Cell};
@@ -268,12 +267,17 @@ pub trait Stack: Send {
 
     /// A packet has arrived; its slot belongs to the stack.
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell);
-    /// A packet has arrived and will be received later: does its answer leave at once, whatever the application does? Asked where a host's application takes
-    /// its time ([`Net::turn`]).
-    fn answers_at_once(&self, packet: &Packet) -> bool {
-        let _ = packet;
+    /// Something lies at an end whose application has not read it, and would make a difference by that: it is on its way ([`Self::read`]). So
+    /// where a driver has applications take their time ([`crate::Nic::wait_for_applications`]).
+    fn unread(&self) -> bool {
         false
     }
+    /// The applications of this host read all that has come: does that make an answer leave, with [`Self::reply`]?
+    fn read(&mut self) -> bool {
+        false
+    }
+    /// The answers of what was read last are to leave.
+    fn reply(&mut self) {}
     /// A packet for the end with handle `conn` arrives soon: a stack may ask the processor to fetch `part` of what that will touch, and do
     /// nothing else.
     #[inline]
@@ -388,6 +392,15 @@ impl<S: Stack + ?Sized> Stack for Box<S> {
     }
     fn receive_late(&mut self, io: &mut Io<'_>, cell: &Cell, waited: Dur) {
         (**self).receive_late(io, cell, waited);
+    }
+    fn unread(&self) -> bool {
+        (**self).unread()
+    }
+    fn read(&mut self) -> bool {
+        (**self).read()
+    }
+    fn reply(&mut self) {
+        (**self).reply();
     }
     fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
         (**self).pull(io)

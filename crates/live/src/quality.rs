@@ -26,12 +26,14 @@ pub const LARGEST: usize = 32;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Handed {
     /// Nothing that says how long the host takes for it: among these an ACK that released nothing at once, as it does where the window is full
-    /// or pacing has data wait, and one that came while something else was still to be read.
+    /// or pacing has data wait, and what came while something else was still to be read.
     #[default]
     Nothing,
-    /// A packet with payload, at this time.
-    Data(Time),
-    /// A packet without, at this time; the host's device was empty before and held a packet as soon as it was handed over.
+    /// A packet with payload, which nothing has answered at once.
+    Data,
+    /// The same, at this time; the host's device was empty before and held a packet as soon as it was handed over.
+    Answered(Time),
+    /// A packet without payload, at this time, likewise.
     Released(Time),
 }
 
@@ -40,8 +42,10 @@ pub enum Handed {
 pub struct Turns {
     /// By node.
     last: Vec<Handed>,
-    /// From the last data packet that a host was handed to the ACK that it sends next.
+    /// From a data packet that a host was handed to the ACK that it sent at once, within the interrupt.
     pub receiver: Turn,
+    /// From a read of its application to the ACK that left by it.
+    pub application: Turn,
     /// From an ACK that a host was handed to the data packet that it released at once.
     pub sender: Turn,
 }
@@ -177,11 +181,11 @@ impl Pairs {
 }
 
 impl Turn {
-    fn new(nodes: usize) -> Turn {
+    pub(crate) fn new(nodes: usize) -> Turn {
         let [near, far] = [Pairs::default(); 2];
         Turn { times: Histogram::new(), latest: vec![([0; FAR], 0); nodes], near, far, handed: 0 }
     }
-    fn record(&mut self, node: u32, took: Dur) {
+    pub(crate) fn record(&mut self, node: u32, took: Dur) {
         self.times.record(took);
         // Times of a pause would outweigh all others; on the histogram's scale, that of their logarithm, they do not.
         let new = Histogram::bucket(took.0 / 1000) as u16;
@@ -215,30 +219,37 @@ impl Turn {
 impl Turns {
     /// Nothing has been handed to any of `nodes`.
     pub fn new(nodes: usize) -> Turns {
-        let [receiver, sender] = [Turn::new(nodes), Turn::new(nodes)];
-        Turns { last: vec![Handed::Nothing; nodes], receiver, sender }
+        let [receiver, application, sender] = [0; 3].map(|_| Turn::new(nodes));
+        Turns { last: vec![Handed::Nothing; nodes], receiver, application, sender }
     }
     /// A packet counts that is handed over: data, or not.
     pub fn count(&mut self, data: bool) {
         let turn = if data { &mut self.receiver } else { &mut self.sender };
         turn.handed += 1;
     }
-    /// A packet has been handed to `node` at `at`: data, or what released data at once, or neither.
-    pub fn hand(&mut self, node: u32, at: Time, data: bool, released: bool) {
-        self.last[node as usize] = match (data, released) {
-            (true, _) => Handed::Data(at),
-            (false, true) => Handed::Released(at),
-            (false, false) => Handed::Nothing,
+    /// A packet has been handed to `node` at `at`, data or not. Its device: was it empty before, and is it now?
+    pub fn hand(&mut self, node: u32, at: Time, data: bool, empty: (bool, bool)) {
+        self.last[node as usize] = match (data, empty) {
+            (true, (true, false)) => Handed::Answered(at),
+            (true, (true, true)) => Handed::Data,
+            (false, (true, false)) => Handed::Released(at),
+            _ => Handed::Nothing,
         };
     }
     /// A packet is read from `node`: what it was handed last, once.
     pub fn take(&mut self, node: u32) -> Handed {
         std::mem::take(&mut self.last[node as usize])
     }
-    /// The packet that was read from `node` at `now`, with payload or without, and what the host had been handed.
-    pub fn record(&mut self, node: u32, handed: Handed, now: Time, payload: bool) {
+    /// The packet that was read from `node` at `now`, with payload or without, what the host had been handed, and when its application last
+    /// began to read, where that has not been told before.
+    pub fn record(&mut self, node: u32, handed: Handed, now: Time, payload: bool, began: Option<Time>) {
         match (handed, payload) {
-            (Handed::Data(at), false) => self.receiver.record(node, now.since(at)),
+            (Handed::Answered(at), false) => self.receiver.record(node, now.since(at)),
+            (Handed::Data, false) => {
+                if let Some(began) = began {
+                    self.application.record(node, now.since(began));
+                }
+            }
             (Handed::Released(at), true) => self.sender.record(node, now.since(at)),
             _ => {}
         }
@@ -321,25 +332,33 @@ mod tests {
         }
         assert!(Histogram::new().ranked(1).is_nan());
     }
-    /// A receiver is handed two data packets and answers the second; what a sender sends counts where the ACK released it at once, and once.
+    /// A receiver answers data at once, or when its application has read; what a sender sends counts where the ACK released it at once, and once.
     #[test]
-    fn a_turn_is_from_data_to_its_ack_and_from_an_ack_to_what_it_released() {
+    fn a_turn_is_from_what_was_handed_over_or_read_to_what_left_by_it() {
         let at = |us: u64| Time::ZERO + Dur::micros(us);
         let mut turns = Turns::new(2);
-        let mut read = |node: u32, handed: &[(u64, bool, bool)], now: u64, payload: bool| {
-            handed.iter().for_each(|h| turns.hand(node, at(h.0), h.1, h.2));
-            let last = turns.take(node);
-            turns.record(node, last, at(now), payload);
-            (turns.receiver.times.count(), turns.sender.times.count())
-        };
-        assert_eq!(read(1, &[(0, true, false), (120, true, false)], 160, false), (1, 0));
-        assert_eq!(read(0, &[(700, false, true)], 710, true), (1, 1));
+        let (quiet, left) = ((true, true), (true, false));
+        let mut read =
+            |node: u32, handed: &[(u64, bool, (bool, bool))], now: u64, payload: bool, began: u64| {
+                handed.iter().for_each(|h| turns.hand(node, at(h.0), h.1, h.2));
+                let last = turns.take(node);
+                turns.record(node, last, at(now), payload, (began > 0).then(|| at(began)));
+                (turns.receiver.times.count(), turns.application.times.count(), turns.sender.times.count())
+            };
+        assert_eq!(read(1, &[(0, true, quiet), (120, true, left)], 133, false, 16), (1, 0, 0));
+        assert_eq!(read(1, &[(200, true, quiet), (320, true, quiet)], 357, false, 336), (1, 1, 0));
+        // The application had come before, for the ACK that was told of; what was in the device already is no answer.
+        assert_eq!(read(1, &[(400, true, quiet)], 457, false, 0), (1, 1, 0));
+        assert_eq!(read(1, &[(500, true, (false, false))], 520, false, 516), (1, 1, 0));
+        assert_eq!(read(0, &[(700, false, left)], 710, true, 0), (1, 1, 1));
         // The second of the two that were released; a packet of pacing; an answer to a request; an ACK of a sender.
-        assert_eq!(read(0, &[], 711, true), (1, 1));
-        assert_eq!(read(0, &[(720, false, true), (725, false, false)], 730, true), (1, 1));
-        assert_eq!(read(1, &[(740, true, false)], 750, true), (1, 1));
-        assert_eq!(read(0, &[(760, false, true)], 770, false), (1, 1));
-        for (found, us) in [(&turns.receiver.times, 40.0), (&turns.sender.times, 10.0)] {
+        assert_eq!(read(0, &[], 711, true, 0), (1, 1, 1));
+        assert_eq!(read(0, &[(720, false, left), (725, false, quiet)], 730, true, 0), (1, 1, 1));
+        assert_eq!(read(1, &[(740, true, left)], 750, true, 0), (1, 1, 1));
+        assert_eq!(read(0, &[(760, false, left)], 770, false, 0), (1, 1, 1));
+        for (found, us) in
+            [(&turns.receiver.times, 13.0), (&turns.application.times, 21.0), (&turns.sender.times, 10.0)]
+        {
             assert!((found.quantile(0.5) * 1e6 / us - 1.0).abs() < 0.02, "{}", found.quantile(0.5));
         }
     }
@@ -354,9 +373,9 @@ mod tests {
                 let took = if (i + 5 * u64::from(node)) / 10 % 2 == 0 { 16 } else { 64 };
                 let now = 1000 * i;
                 (0..2).for_each(|_| turns.count(true));
-                turns.hand(node, at(now), true, false);
+                turns.hand(node, at(now), true, (true, false));
                 let handed = turns.take(node);
-                turns.record(node, handed, at(now + took), false);
+                turns.record(node, handed, at(now + took), false, None);
             }
         }
         let found = &turns.receiver;

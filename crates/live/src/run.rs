@@ -8,6 +8,7 @@ use crate::quality::LATE_SHARE;
 use crate::scenario::{controls, Control, LiveScenario};
 use crate::switch::{self, Remains, Switch};
 use crate::sys;
+use crate::waits::Reads;
 use crate::{Failure, Outcome, Quality};
 use penstock_core::params::parse_spec;
 use penstock_core::tcp::{EcnMode, LossRecovery, TcpConfig};
@@ -249,6 +250,7 @@ fn drive(
     };
     let clock = Clock::starting_in(HEAD_START_NS);
     let stop = Arc::new(AtomicBool::new(false));
+    let reads = Reads::new(devices.len());
     let announced: Arc<switch::Announced> = Arc::new(Mutex::new(BTreeMap::new()));
     let switch = Switch::new(switch::Plan {
         setup,
@@ -260,6 +262,7 @@ fn drive(
         announced: announced.clone(),
         clock,
         stop: stop.clone(),
+        reads: reads.clone(),
     })?;
     let ended = stop.clone();
     let network = thread::Builder::new()
@@ -289,6 +292,7 @@ fn drive(
             warmup,
             end,
             stop: stop.clone(),
+            reads,
             progress: progress.clone(),
             check: Box::new(check),
             alpha,
@@ -381,7 +385,7 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
         (&key::LAG_P99_S, p99),
         (&key::LAG_MAX_S, lag.all.max()),
         (&key::WAKE_TIMES, network.lag.wake.count() as f64),
-        (&key::RECEIVER_PAUSE_TIMES, network.waits.times.count() as f64),
+        (&key::APPLICATION_LAG_TIMES, network.waits.late.times.count() as f64),
         (&key::WAKE_P10_S, lag.wake.quantile(0.1)),
         (&key::WAKE_P25_S, lag.wake.quantile(0.25)),
         (&key::WAKE_P50_S, lag.wake.quantile(0.5)),
@@ -429,21 +433,38 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
         (&key::RECEIVER_TURN_NEAR, network.turns.receiver.near()),
         (&key::RECEIVER_TURN_FAR, network.turns.receiver.far()),
         (&key::RECEIVER_TURN_PACKETS, network.turns.receiver.packets()),
-        (&key::RECEIVER_PAUSE_P99_S, network.waits.times.quantile(0.99)),
-        (&key::RECEIVER_PAUSE_P995_S, network.waits.times.quantile(0.995)),
-        (&key::RECEIVER_PAUSE_P999_S, network.waits.times.quantile(0.999)),
-        (&key::RECEIVER_PAUSE_1_S, network.waits.times.ranked(1)),
-        (&key::RECEIVER_PAUSE_2_S, network.waits.times.ranked(2)),
-        (&key::RECEIVER_PAUSE_3_S, network.waits.times.ranked(3)),
-        (&key::RECEIVER_PAUSE_4_S, network.waits.times.ranked(4)),
-        (&key::RECEIVER_PAUSE_5_S, network.waits.times.ranked(5)),
-        (&key::RECEIVER_PAUSE_6_S, network.waits.times.ranked(6)),
-        (&key::RECEIVER_PAUSE_8_S, network.waits.times.ranked(8)),
-        (&key::RECEIVER_PAUSE_10_S, network.waits.times.ranked(10)),
-        (&key::RECEIVER_PAUSE_12_S, network.waits.times.ranked(12)),
-        (&key::RECEIVER_PAUSE_16_S, network.waits.times.ranked(16)),
-        (&key::RECEIVER_PAUSE_24_S, network.waits.times.ranked(24)),
-        (&key::RECEIVER_PAUSE_32_S, network.waits.times.ranked(32)),
+        (&key::APPLICATION_LAG_P10_S, network.waits.late.times.quantile(0.1)),
+        (&key::APPLICATION_LAG_P25_S, network.waits.late.times.quantile(0.25)),
+        (&key::APPLICATION_LAG_P50_S, network.waits.late.times.quantile(0.5)),
+        (&key::APPLICATION_LAG_P75_S, network.waits.late.times.quantile(0.75)),
+        (&key::APPLICATION_LAG_P90_S, network.waits.late.times.quantile(0.9)),
+        (&key::APPLICATION_LAG_P95_S, network.waits.late.times.quantile(0.95)),
+        (&key::APPLICATION_LAG_P99_S, network.waits.late.times.quantile(0.99)),
+        (&key::APPLICATION_LAG_P995_S, network.waits.late.times.quantile(0.995)),
+        (&key::APPLICATION_LAG_P999_S, network.waits.late.times.quantile(0.999)),
+        (&key::APPLICATION_LAG_1_S, network.waits.late.times.ranked(1)),
+        (&key::APPLICATION_LAG_2_S, network.waits.late.times.ranked(2)),
+        (&key::APPLICATION_LAG_3_S, network.waits.late.times.ranked(3)),
+        (&key::APPLICATION_LAG_4_S, network.waits.late.times.ranked(4)),
+        (&key::APPLICATION_LAG_5_S, network.waits.late.times.ranked(5)),
+        (&key::APPLICATION_LAG_6_S, network.waits.late.times.ranked(6)),
+        (&key::APPLICATION_LAG_8_S, network.waits.late.times.ranked(8)),
+        (&key::APPLICATION_LAG_10_S, network.waits.late.times.ranked(10)),
+        (&key::APPLICATION_LAG_12_S, network.waits.late.times.ranked(12)),
+        (&key::APPLICATION_LAG_16_S, network.waits.late.times.ranked(16)),
+        (&key::APPLICATION_LAG_24_S, network.waits.late.times.ranked(24)),
+        (&key::APPLICATION_LAG_32_S, network.waits.late.times.ranked(32)),
+        (&key::APPLICATION_LAG_NEAR, network.waits.late.near()),
+        (&key::APPLICATION_LAG_FAR, network.waits.late.far()),
+        (&key::APPLICATION_TURN_P1_S, network.turns.application.times.quantile(0.01)),
+        (&key::APPLICATION_TURN_P10_S, network.turns.application.times.quantile(0.1)),
+        (&key::APPLICATION_TURN_P25_S, network.turns.application.times.quantile(0.25)),
+        (&key::APPLICATION_TURN_P50_S, network.turns.application.times.quantile(0.5)),
+        (&key::APPLICATION_TURN_P75_S, network.turns.application.times.quantile(0.75)),
+        (&key::APPLICATION_TURN_P90_S, network.turns.application.times.quantile(0.9)),
+        (&key::APPLICATION_TURN_P99_S, network.turns.application.times.quantile(0.99)),
+        (&key::APPLICATION_TURN_NEAR, network.turns.application.near()),
+        (&key::APPLICATION_TURN_FAR, network.turns.application.far()),
         (&key::SENDER_TURN_P1_S, network.turns.sender.times.quantile(0.01)),
         (&key::SENDER_TURN_P10_S, network.turns.sender.times.quantile(0.1)),
         (&key::SENDER_TURN_P25_S, network.turns.sender.times.quantile(0.25)),

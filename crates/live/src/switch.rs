@@ -12,7 +12,7 @@ use crate::edge::{Edge, EdgeCounters, Opened};
 use crate::pauses::Pauses;
 use crate::quality::{Lag, Turns};
 use crate::sys::{self, Poll};
-use crate::waits::Waits;
+use crate::waits::{Reads, Waits};
 use crate::wire::{self, Segment};
 use penstock_core::packet::{Ecn, FlowId, Packet};
 use penstock_core::quantity::ALPHA;
@@ -68,6 +68,8 @@ pub struct Plan {
     pub clock: Clock,
     /// Set by whoever ends the run.
     pub stop: Arc<AtomicBool>,
+    /// When applications come to read.
+    pub reads: Arc<Reads>,
 }
 
 /// A packet's bytes, in the slot of its arena entry.
@@ -93,7 +95,7 @@ pub struct Remains {
     pub lag: Lag,
     /// How long hosts take for what they are handed, since the end of warm-up.
     pub turns: Turns,
-    /// How long receivers let an ACK wait that is due, since the end of warm-up.
+    /// How late applications came to read, since the end of warm-up.
     pub waits: Waits,
     /// Pauses of the network's thread.
     pub pauses: Pauses,
@@ -163,7 +165,7 @@ impl Switch {
     /// # Errors
     /// A port or a buffer that cannot work.
     pub fn new(plan: Plan) -> Result<Switch, ParamError> {
-        let Plan { setup, devices, addresses, listen, steered, handle, announced, clock, stop } = plan;
+        let Plan { setup, devices, addresses, listen, steered, handle, announced, clock, stop, reads } = plan;
         let net = Network::new(&setup)?;
         let receive = setup.receive_controllers();
         let mtu = setup.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
@@ -197,7 +199,7 @@ impl Switch {
             alpha: Mean::default(),
             lag: Lag::new(window),
             turns: Turns::new(devices.len()),
-            waits: Waits::new(devices.len()),
+            waits: Waits::new(reads),
             pauses: Pauses::default(),
             refused: 0,
             foreign: 0,
@@ -304,12 +306,13 @@ impl Switch {
             frame.len = len;
             let known = wire::parse(&frame.bytes[..len]);
             frame.segment = known.unwrap_or_default();
+            let mut began = None;
             if let Some(s) = known.filter(|s| s.payload == 0) {
                 let gap = wire::has_sack(&frame.bytes[..len], &s);
-                self.waits.ack(node, now, self.measuring && !gap);
+                began = self.waits.ack(node, gap, self.measuring);
             }
             if let Some(s) = known.filter(|_| self.measuring) {
-                self.turns.record(node, handed, now, s.payload > 0);
+                self.turns.record(node, handed, now, s.payload > 0, began);
                 if s.payload > 0 {
                     self.pauses.read(now);
                 }
@@ -499,7 +502,8 @@ impl Switch {
             wire::set_ce(&mut frame.bytes);
         }
         let device = self.devices[node as usize].as_ref();
-        let empty = s.payload == 0 && device.is_some_and(|d| !sys::readable(d));
+        let empty = |d: Option<&OwnedFd>| d.is_some_and(|d| !sys::readable(d));
+        let before = empty(device);
         let now = self.clock.now();
         if self.measuring {
             if self.lag.record(at, now) {
@@ -507,6 +511,9 @@ impl Switch {
                 self.waits.woke(now.since(at));
             }
             self.turns.count(s.payload > 0);
+        }
+        if s.payload > 0 {
+            self.waits.data(node, now, self.measuring);
         }
         let taken = device.is_some_and(|d| sys::write(d, &frame.bytes[..frame.len]));
         if self.measuring {
@@ -516,12 +523,8 @@ impl Switch {
                 self.waits.woke(took);
             }
         }
-        // The kernel handles an ACK within this write: what it releases at once is there now.
-        let released = empty && device.is_some_and(sys::readable);
-        self.turns.hand(node, now, s.payload > 0, released);
-        if s.payload > 0 {
-            self.waits.data(node, now);
-        }
+        // The kernel handles a packet within this write: what it answers or releases at once is there now.
+        self.turns.hand(node, now, s.payload > 0, (before, empty(device)));
         // Once the applications have stopped, their hosts go, and nobody misses what is still under way.
         if !taken && !self.stop.load(Ordering::Relaxed) {
             self.refused += 1;

@@ -1,56 +1,111 @@
-//! How long receivers let an ACK wait that is due. A kernel acknowledges every second segment, at once or when the application reads; where its
-//! application does not come to read, because the processor that it runs on has gone, one ACK answers for all that has been handed over by then.
+//! How late applications come to read what their hosts have been handed, and how long it takes from a read to the ACK that leaves by it.
 //!
-//! A wait is from handing a host the second data packet since its last ACK to the ACK that it sends next. The network's own thread may be what is
-//! late: a wait that this was silent for a tenth of, or more, says nothing about the host. Nor does an ACK that reports a gap, as Linux holds
-//! such ones back.
+//! The network's thread hands data over and the applications' thread reads; each sees only its own half. They share a word or two for each host
+//! ([`Reads`]). The applications' thread says when it comes; the network's thread, which knows since when there was something to read, draws the
+//! difference when it next has to do with that host, and leaves out what it was itself late for: a wait that it was silent for a tenth of, or more,
+//! says nothing about the applications.
+//!
+//! What lies behind a gap wakes nobody. A host whose last ACK has reported a gap is therefore not waited for.
 
-use crate::quality::Histogram;
+use crate::quality::Turn;
 use penstock_units::{Dur, Time};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 
-/// Waits of all hosts.
+/// What both threads know of a host's applications.
+#[derive(Debug, Default)]
+struct Shared {
+    /// There is something to read that nobody has come for.
+    waiting: AtomicBool,
+    /// When they came for it, and when they last began to read; zero when that has been looked at.
+    came: AtomicU64,
+    began: AtomicU64,
+}
+
+/// What both threads know of the applications, by node.
+#[derive(Debug, Default)]
+pub struct Reads(Vec<Shared>);
+
+impl Reads {
+    /// Of so many nodes.
+    pub fn new(nodes: usize) -> Arc<Reads> {
+        Arc::new(Reads((0..nodes).map(|_| Shared::default()).collect()))
+    }
+    /// The application at `node` comes to read at `now`.
+    pub fn begins(&self, node: u32, now: Time) {
+        let shared = &self.0[node as usize];
+        shared.began.store(now.0, Ordering::Release);
+        if shared.waiting.swap(false, Ordering::AcqRel) {
+            shared.came.store(now.0, Ordering::Release);
+        }
+    }
+    /// It has read everything: what was handed over meanwhile too.
+    pub fn ends(&self, node: u32) {
+        self.0[node as usize].waiting.store(false, Ordering::Release);
+    }
+}
+
+/// Waits of all hosts, as the network's thread sees them.
 #[derive(Clone, Debug)]
 pub struct Waits {
+    reads: Arc<Reads>,
     hosts: Vec<Asked>,
     /// How long the network's thread has been late, all in all.
     silent: Dur,
-    /// The waits.
-    pub times: Histogram,
+    /// How late applications came, and for how many reads that goes on so.
+    pub late: Turn,
 }
 
-/// What a host has been handed since its last ACK.
+/// A host with something to read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
-    packets: u32,
-    /// Of the second packet: when it was handed over, and how long the thread had been late by then.
-    at: Time,
-    silent: Dur,
+    /// Since when, and how long the thread had been late by then.
+    since: Option<(Time, Dur)>,
+    /// Its last ACK has reported a gap.
+    gap: bool,
 }
 
 impl Waits {
-    /// None yet, of so many nodes.
-    pub fn new(nodes: usize) -> Waits {
-        Waits { hosts: vec![Asked::default(); nodes], silent: Dur::ZERO, times: Histogram::new() }
+    /// None yet.
+    pub fn new(reads: Arc<Reads>) -> Waits {
+        let hosts = vec![Asked::default(); reads.0.len()];
+        let late = Turn::new(hosts.len());
+        Waits { reads, hosts, silent: Dur::ZERO, late }
     }
     /// The network's thread has woken so late.
     pub fn woke(&mut self, late: Dur) {
         self.silent += late;
     }
-    /// A packet with payload is handed to `node` at `now`.
-    pub fn data(&mut self, node: u32, now: Time) {
-        let asked = &mut self.hosts[node as usize];
-        asked.packets += 1;
-        if asked.packets == 2 {
-            (asked.at, asked.silent) = (now, self.silent);
+    /// Has somebody come for what `node` had to read? `counts`: is it to be recorded?
+    fn look(&mut self, node: u32, counts: bool) {
+        let (shared, asked) = (&self.reads.0[node as usize], &mut self.hosts[node as usize]);
+        let came = shared.came.swap(0, Ordering::AcqRel);
+        let Some((since, silent)) = asked.since.filter(|_| came > 0) else { return };
+        asked.since = None;
+        let wait = Time(came).since(since);
+        if counts && (self.silent - silent) * 10 <= wait {
+            self.late.record(node, wait);
         }
     }
-    /// An ACK is read from `node` at `now`; does it report a gap, or does the run not count yet?
-    pub fn ack(&mut self, node: u32, now: Time, counts: bool) {
-        let asked = std::mem::take(&mut self.hosts[node as usize]);
-        let wait = now.since(asked.at);
-        if counts && asked.packets >= 2 && (self.silent - asked.silent) * 10 <= wait {
-            self.times.record(wait);
+    /// A packet with payload is about to be handed to `node` at `now`; does the run count yet?
+    pub fn data(&mut self, node: u32, now: Time, counts: bool) {
+        self.look(node, counts);
+        let (shared, asked) = (&self.reads.0[node as usize], &mut self.hosts[node as usize]);
+        if !asked.gap && !shared.waiting.swap(true, Ordering::AcqRel) {
+            asked.since = Some((now, self.silent));
         }
+    }
+    /// An ACK is read from `node`; does it report a gap? When the application last began to read, unless that has been told.
+    pub fn ack(&mut self, node: u32, gap: bool, counts: bool) -> Option<Time> {
+        self.look(node, counts);
+        let (shared, asked) = (&self.reads.0[node as usize], &mut self.hosts[node as usize]);
+        asked.gap = gap;
+        if gap {
+            shared.waiting.store(false, Ordering::Release);
+            asked.since = None;
+        }
+        let began = shared.began.swap(0, Ordering::AcqRel);
+        (began > 0 && !gap).then_some(Time(began))
     }
 }
 
@@ -62,33 +117,77 @@ mod tests {
         Time::ZERO + Dur::micros(us)
     }
 
-    /// Data every 121 us. An ACK 40 us after the second; one that the application comes 9 ms late for, which answers 76; one of a delayed-ACK timer for a
-    /// single packet; one that reports a gap; one that the network itself was late for: two waits.
+    /// Data every 121 us, read 16 us later; then an application that is away for 9 ms, and one that comes while it waits for a gap to close.
     #[test]
-    fn a_wait_is_from_the_second_packet_to_the_ack_and_the_hosts_own() {
-        let mut w = Waits::new(2);
-        let data = |w: &mut Waits, from: u64, n: u64| {
-            (0..n).for_each(|i| w.data(1, at(from + 121 * i)));
+    fn a_wait_is_from_the_first_data_that_nobody_has_read() {
+        let reads = Reads::new(2);
+        let mut w = Waits::new(reads.clone());
+        let comes = |us: u64| {
+            reads.begins(1, at(us));
+            reads.ends(1);
         };
-        data(&mut w, 0, 2);
-        w.ack(1, at(161), true);
-        data(&mut w, 1000, 76);
-        w.ack(1, at(10_121), true);
-        data(&mut w, 20_000, 1);
-        w.ack(1, at(60_000), true);
-        data(&mut w, 70_000, 2);
-        w.ack(1, at(75_000), false);
-        data(&mut w, 80_000, 2);
-        w.woke(Dur::micros(3000));
-        data(&mut w, 83_000, 1);
-        w.ack(1, at(83_161), true);
-        assert_eq!(w.times.count(), 2);
-        assert!((w.times.max() - 9e-3).abs() < 1e-12, "{}", w.times.max());
-        assert!((w.times.quantile(0.5) * 1e6 / 40.0 - 1.0).abs() < 0.02);
-        // What the network was late by before counts for nothing, nor what is short beside the wait.
-        data(&mut w, 90_000, 2);
-        w.woke(Dur::micros(4));
-        w.ack(1, at(90_161), true);
-        assert_eq!(w.times.count(), 3);
+        w.data(1, at(1000), true);
+        comes(1016);
+        w.data(1, at(1121), true);
+        comes(1137);
+        assert_eq!(w.ack(1, false, true), Some(at(1137)));
+        // Told once.
+        assert_eq!(w.ack(1, false, true), None);
+        assert_eq!((w.late.times.count(), w.late.times.max()), (2, at(16).since(Time::ZERO).as_secs()));
+        (0..76).for_each(|i| w.data(1, at(2000 + 121 * i), true));
+        assert_eq!(w.late.times.count(), 2);
+        comes(11_100);
+        assert_eq!(w.ack(1, false, true), Some(at(11_100)));
+        assert_eq!((w.late.times.count(), w.late.times.max()), (3, at(9100).since(Time::ZERO).as_secs()));
+        // The segment behind the gap is acknowledged in the interrupt; those that follow are not waited for until it has closed.
+        w.data(1, at(20_000), true);
+        assert_eq!(w.ack(1, true, true), None);
+        w.data(1, at(20_121), true);
+        assert_eq!(w.ack(1, true, true), None);
+        w.data(1, at(40_000), true);
+        comes(40_016);
+        assert_eq!(w.ack(1, false, true), Some(at(40_016)));
+        assert_eq!(w.late.times.count(), 3);
+        w.data(1, at(40_121), true);
+        comes(40_140);
+        w.data(1, at(40_242), true);
+        assert_eq!(w.late.times.count(), 4);
+    }
+    /// What the network's thread was late by within the wait, not before it, and not what is short beside it.
+    #[test]
+    fn what_the_network_was_late_for_says_nothing() {
+        let reads = Reads::new(1);
+        let mut w = Waits::new(reads.clone());
+        for (late, counted) in [(3000, 0), (4, 1)] {
+            w.woke(Dur::micros(500));
+            w.data(0, at(1000), true);
+            reads.begins(0, at(1050));
+            reads.ends(0);
+            w.woke(Dur::micros(late));
+            w.data(0, at(4200), true);
+            assert_eq!(w.late.times.count(), counted);
+            reads.begins(0, at(4216));
+            reads.ends(0);
+            w.look(0, false);
+        }
+        // Before the run counts nothing does.
+        w.data(0, at(5000), false);
+        reads.begins(0, at(5016));
+        w.data(0, at(5121), false);
+        assert_eq!(w.late.times.count(), 1);
+    }
+    /// What comes while the application reads is read with the rest, and the next waits for nobody before it.
+    #[test]
+    fn what_comes_during_a_read_is_read_by_it() {
+        let reads = Reads::new(1);
+        let mut w = Waits::new(reads.clone());
+        w.data(0, at(1000), true);
+        reads.begins(0, at(1016));
+        w.data(0, at(1018), true);
+        reads.ends(0);
+        w.data(0, at(3000), true);
+        reads.begins(0, at(3017));
+        w.data(0, at(3121), true);
+        assert_eq!((w.late.times.count(), w.late.times.max()), (2, at(17).since(Time::ZERO).as_secs()));
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Socket {
     syn_stamp: u64,
     /// The round trip of the handshake.
     handshake: Dur,
-    /// Bytes the application has read.
+    /// Bytes the application has read; what hangs on that looks at reads that leave nothing.
     pub(crate) read: u64,
     /// What has left and no line of the script has asked for, in order.
     pub(crate) sent: VecDeque<(Time, Wire)>,
@@ -42,7 +42,10 @@ impl Socket {
         let cfg = Arc::new(cfg);
         let mut sender = Sender::new(cfg.clone(), law, 0, 0, || stream(Entity::Sender));
         sender.open(now);
-        let receiver = Receiver::new(cfg.clone(), 0, 0);
+        let mut receiver = Receiver::new(cfg.clone(), 0, 0);
+        if settings.receive_buffer.is_some() {
+            receiver.follow_reads();
+        }
         let mut socket = Socket {
             cfg,
             sender,
@@ -82,6 +85,14 @@ impl Socket {
         while self.receiver.poll_transmit(now, &mut p, &mut header) {
             let wire = self.backward(&p);
             self.sent.push_back((now, wire));
+        }
+    }
+    /// The application reads so many bytes.
+    pub(crate) fn read(&mut self, now: Time, bytes: u64) {
+        self.read += bytes;
+        if self.read == self.receiver.delivered() && self.receiver.on_read() {
+            self.receiver.reply();
+            self.flush(now);
         }
     }
     fn next_expected(&self) -> u64 {

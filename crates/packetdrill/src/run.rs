@@ -185,7 +185,7 @@ impl Stage {
                 let most = number(2)?;
                 let s = self.socket()?;
                 let got = (s.receiver.delivered() - s.read).min(most);
-                s.read += got;
+                s.read(now, got);
                 returned(c, got)?;
             }
             "close" | "shutdown" => {

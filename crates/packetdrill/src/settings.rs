@@ -20,6 +20,8 @@ pub struct Settings {
     comp_sack: Option<Dur>,
     /// Segments that leave together.
     gso: u32,
+    /// Bytes of the receive buffer. Where a script sets it, ACKs that Linux leaves to the application wait for its reads.
+    pub(crate) receive_buffer: Option<u64>,
 }
 
 impl Default for Settings {
@@ -33,6 +35,7 @@ impl Default for Settings {
             rto_min: None,
             comp_sack: None,
             gso: 1,
+            receive_buffer: None,
         }
     }
 }
@@ -52,6 +55,7 @@ pub const KEYS: &[&str] = &[
     "net.ipv4.tcp_comp_sack_nr",
     "net.ipv4.tcp_recovery",
     "net.ipv4.tcp_frto",
+    "net.ipv4.tcp_rmem",
 ];
 
 impl Settings {
@@ -82,14 +86,14 @@ impl Settings {
     /// The rule that it breaks.
     pub fn shell(&mut self, text: &str) -> Result<(), String> {
         for command in text.split(['\n', ';']).map(str::trim).filter(|c| !c.is_empty()) {
-            let mut words = command.split_whitespace();
-            if words.next() != Some("sysctl") {
+            let words = words(command);
+            if words.first().map(String::as_str) != Some("sysctl") {
                 return Err(format!("{command}: the only command is sysctl"));
             }
-            for word in words.filter(|w| !w.starts_with('-')) {
+            for word in words[1..].iter().filter(|w| !w.starts_with('-')) {
                 let (key, value) =
                     word.split_once('=').ok_or_else(|| format!("{word}: sysctl takes KEY=VALUE"))?;
-                self.sysctl(key, value.trim_matches('"'))?;
+                self.sysctl(key, value)?;
             }
         }
         Ok(())
@@ -147,6 +151,14 @@ impl Settings {
                 return Ok(());
             }
             ("comp_sack_nr", _) => return wrong("0"),
+            ("rmem", sizes) => {
+                let sizes: Option<Vec<u64>> = sizes.split_whitespace().map(|n| n.parse().ok()).collect();
+                self.receive_buffer = match sizes.as_deref() {
+                    Some([_, first, most]) if first == most => Some(*first),
+                    _ => return wrong("three sizes in bytes, the second and third alike"),
+                };
+                return Ok(());
+            }
             ("dsack" | "timestamps" | "ecn" | "slow_start_after_idle", _) => return wrong("0, 1"),
             _ => return Err(format!("{key}: known keys are {}", KEYS.join(", "))),
         };
@@ -176,7 +188,24 @@ impl Settings {
         cfg.rto_min = self.rto_min.unwrap_or(cfg.rto_min);
         cfg.comp_sack = self.comp_sack.unwrap_or(cfg.comp_sack);
         cfg.gso = self.gso;
+        // Half of a buffer is window (TCP_DEFAULT_SCALING_RATIO).
+        cfg.rwnd = self.receive_buffer.map_or(cfg.rwnd, |bytes| bytes / 2);
         let law = (suite.endpoint)(&cfg, stream);
         (cfg, law)
     }
+}
+
+/// The words of a command; quotes keep spaces within one.
+fn words(command: &str) -> Vec<String> {
+    let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
+    for c in command.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            c if c.is_whitespace() && !quoted => words.push(std::mem::take(&mut word)),
+            c => word.push(c),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    words
 }

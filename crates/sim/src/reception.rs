@@ -1,5 +1,5 @@
 //! How late hosts see what reaches them when all of them live on one machine, as those of a live run do: `receive_lag`, `data_handover`,
-//! `ack_handover`, `timer_lag`, `receiver_turn`, `sender_turn`, `receiver_pause`.
+//! `ack_handover`, `timer_lag`, `receiver_turn`, `sender_turn`, `application_lag`, `application_turn`.
 //!
 //! One thread hands packets over. It sleeps until the next is due and wakes late; how late is drawn from quantiles, those that a live run
 //! measured of itself. What falls due meanwhile, at whatever host, is handed over with the packet that waited, in order, and draws
@@ -10,8 +10,8 @@
 //! second follows the first by as much, and how late it was itself makes no difference.
 //! When it is late by a millisecond their timers may wait as well, those of pacing too. Besides that, and each for itself, timers go
 //! off as late as `timer_lag` has it. And what a host is handed it takes some time for: `receiver_turn` for data, `sender_turn` for the rest.
-//! A kernel goes on as it is for a while, answering within an interrupt or when its application reads, so a host's time may be kept for the
-//! packets that come next. Once in a while its application is not there at all, and what comes meanwhile is seen when it is: `receiver_pause`.
+//! What goes on as it is for a while has its time kept for the packets that come next. A host's application comes to read when it is woken up, and is late
+//! then, once in a while by milliseconds: `application_lag`; from its read to the ACK that leaves by it is `application_turn`.
 
 use crate::setup::Setup;
 use penstock_core::params::quantity;
@@ -169,15 +169,15 @@ pub struct Reception {
     timers: Option<Timers>,
     /// What hosts take for a packet without payload, and for one with it.
     turns: [Option<Turn>; 2],
-    /// And the least that a packet with payload waits for the application.
-    pauses: Option<Lags>,
-    /// By the number of a host's port: the deviate of either that it keeps.
-    kept: Vec<[Option<f64>; 2]>,
+    /// How late applications come to read, and what it takes from that to an answer.
+    applications: [Option<Turn>; 2],
+    /// By the number of a host's port: the deviates that it keeps, of either turn and of either time of its applications.
+    kept: Vec<[Option<f64>; 4]>,
     stream: Stream,
     timer_stream: Stream,
     turn_stream: Stream,
     handover_stream: Stream,
-    pause_stream: Stream,
+    application_stream: Stream,
     /// Cards have endless queues: what leaves a host is taken by the thread.
     takes: bool,
     /// It is late, or at work, until then.
@@ -201,12 +201,12 @@ impl Reception {
             handovers,
             timers,
             turns,
-            pauses: None,
+            applications: [None, None],
             kept: Vec::new(),
             timer_stream: stream.split(1),
             turn_stream: stream.split(2),
             handover_stream: stream.split(3),
-            pause_stream: stream.split(4),
+            application_stream: stream.split(4),
             stream,
             takes: true,
             until: Time::ZERO,
@@ -225,7 +225,8 @@ impl Reception {
         let (lags, timers) = (setup.receive_lag.clone(), setup.timer_lag.clone());
         let machine = Reception::new(lags, handovers, timers, turns, stream);
         // A card that pulls tells of what it has sent later than it was sent, which the present pause says nothing about; and no host of a live run has one.
-        Some(Reception { takes: !pull, pauses: setup.receiver_pause.clone(), ..machine })
+        let applications = [setup.application_lag.clone(), setup.application_turn.clone()];
+        Some(Reception { takes: !pull, applications, ..machine })
     }
     /// When a host sees a packet, with payload or without, that is due at `at`, which never decreases.
     pub fn seen_at(&mut self, at: Time, data: bool) -> Time {
@@ -261,20 +262,34 @@ impl Reception {
     }
     /// How long the host with that port takes for a packet with payload, or without.
     pub fn turn(&mut self, port: u32, data: bool) -> Dur {
-        let kind = usize::from(data);
-        let pauses = self.pauses.as_ref().filter(|_| data);
-        let pause = pauses.map_or(Dur::ZERO, |pauses| pauses.at(self.pause_stream.uniform()));
-        let Some(turn) = &self.turns[kind] else { return pause };
-        let port = port as usize;
-        if port >= self.kept.len() {
-            self.kept.resize(port + 1, [None; 2]);
-        }
-        pause.max(turn.next(&mut self.kept[port][kind], &mut self.turn_stream))
+        let Some(turn) = &self.turns[usize::from(data)] else { return Dur::ZERO };
+        turn.next(kept(&mut self.kept, port, usize::from(data)), &mut self.turn_stream)
+    }
+    /// How long after the host with that port has seen data its application comes to read.
+    pub fn application_lag(&mut self, port: u32) -> Dur {
+        self.application(port, 0)
+    }
+    /// How long it takes from a read to the answer that leaves by it.
+    pub fn application_turn(&mut self, port: u32) -> Dur {
+        self.application(port, 1)
+    }
+    fn application(&mut self, port: u32, which: usize) -> Dur {
+        let Some(turn) = &self.applications[which] else { return Dur::ZERO };
+        turn.next(kept(&mut self.kept, port, 2 + which), &mut self.application_stream)
     }
     /// When a host does what it would do at `at`.
     pub fn awake_at(&self, at: Time) -> Time {
         at.max(self.asleep)
     }
+}
+
+/// The place of a deviate.
+fn kept(kept: &mut Vec<[Option<f64>; 4]>, port: u32, kind: usize) -> &mut Option<f64> {
+    let port = port as usize;
+    if port >= kept.len() {
+        kept.resize(port + 1, [None; 4]);
+    }
+    &mut kept[port][kind]
 }
 
 #[cfg(test)]
@@ -400,17 +415,21 @@ mod tests {
         assert!((fast - 5000).abs() < 200, "{fast}");
         assert!((0..100).all(|_| m.turn(0, false) == Dur::micros(3)));
     }
-    /// An application that is away for 9 ms at one packet in a hundred: that one waits as long, others their turn, and an ACK none of it.
+    /// An application that is away for 9 ms once in a hundred times, and takes 20 us to answer; neither changes what interrupts take.
     #[test]
-    fn a_pause_is_the_least_that_data_wait() {
-        let pauses = lags("0.99:0us,0.990000001:9ms,1:9ms");
-        let mut m = Reception { pauses: Some(pauses), ..machine("1e-9:1us,1:1us") };
-        let took: Vec<Dur> = (0..10_000).map(|_| m.turn(0, true)).collect();
-        let away = took.iter().filter(|t| **t == Dur::millis(9)).count() as i64;
+    fn applications_are_late_for_themselves() {
+        let applications = [Some(turn("0.99:16us,0.990000001:9ms,1:9ms")), Some(turn("1e-9:20us,1:20us"))];
+        let mut m = Reception { applications, ..machine("1e-9:1us,1:1us") };
+        let late: Vec<Dur> = (0..10_000).map(|_| m.application_lag(7)).collect();
+        let away = late.iter().filter(|t| **t == Dur::millis(9)).count() as i64;
         // Four standard deviations of a count.
         assert!((away - 100).abs() < 40, "{away}");
-        assert!(took.iter().all(|t| *t == Dur::millis(9) || *t <= Dur::micros(50)));
-        assert!((0..1000).all(|_| m.turn(0, false) == Dur::micros(3)));
+        assert!(late.iter().all(|t| *t == Dur::millis(9) || *t <= Dur::micros(16)));
+        assert!((0..100).all(|port| m.application_turn(port) == Dur::micros(20)));
+        let mut still = machine("1e-9:1us,1:1us");
+        assert_eq!((still.application_lag(0), still.application_turn(0)), (Dur::ZERO, Dur::ZERO));
+        let turns = |m: &mut Reception| (0..1000).map(|i| m.turn(i % 7, i % 3 > 0)).collect::<Vec<Dur>>();
+        assert_eq!(turns(&mut m), turns(&mut still));
     }
     /// 10 or 50 us, half of the packets each, so the side of the median is the sign of the deviate. Two with the correlation a have signs with the correlation
     /// 2/pi asin a (Sheppard 1899); k packets later the kept part is the same with p^k, and the halves are what they were.

@@ -86,8 +86,10 @@ pub struct Setup {
     pub timer_lag: Option<Timers>,
     /// A host takes so long for a packet with payload that has arrived.
     pub receiver_turn: Option<Turn>,
-    /// And so long at least, when its application is away.
-    pub receiver_pause: Option<Lags>,
+    /// And its application comes to read so much later.
+    pub application_lag: Option<Turn>,
+    /// From a read to the answer that leaves by it a host takes so long.
+    pub application_turn: Option<Turn>,
     /// And so long for one without, such as an ACK.
     pub sender_turn: Option<Turn>,
     /// A host takes so long for every packet that has arrived, one at a time, before its transport sees it.
@@ -153,11 +155,14 @@ impl Setup {
     }
     /// Hosts see what reaches them, or do what they do, later by a distribution.
     pub fn noise_of_one_machine(&self) -> bool {
-        [&self.receive_lag, &self.data_handover, &self.ack_handover, &self.receiver_pause]
-            .iter()
-            .any(|lags| lags.is_some())
+        [&self.receive_lag, &self.data_handover, &self.ack_handover].iter().any(|lags| lags.is_some())
             || self.timer_lag.is_some()
             || [&self.receiver_turn, &self.sender_turn].iter().any(|t| t.is_some())
+            || self.applications_take_time()
+    }
+    /// Applications do not read what comes at once.
+    pub fn applications_take_time(&self) -> bool {
+        self.application_lag.is_some() || self.application_turn.is_some()
     }
     /// The first link on which a packet would be longer under way than the event keys of this network can say.
     pub fn too_long(&self) -> Option<TooLong> {

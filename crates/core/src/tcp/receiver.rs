@@ -256,6 +256,24 @@ impl Receiver {
         self.echo.on_handshake(Some(rtt));
     }
 
+    /// The application reads when [`Self::on_read`] is called, not at once; said before anything arrives. Only some ACKs hang on that
+    /// ([`Echo::follow_reads`]): false where none does.
+    pub fn follow_reads(&mut self) -> bool {
+        self.echo.follow_reads()
+    }
+    /// There is something that such an application has not read.
+    pub fn unread(&self) -> bool {
+        self.echo.unread()
+    }
+    /// It reads all there is: is there an ACK to send by that, when [`Self::reply`] is called?
+    pub fn on_read(&mut self) -> bool {
+        self.echo.on_read()
+    }
+    /// The ACK of a read leaves, if none has left since.
+    pub fn reply(&mut self) {
+        self.acks_due += u32::from(self.echo.owes());
+    }
+
     #[inline]
     fn deliver(&mut self, now: Time, next: u64) {
         if self.cfg.read_rate.is_some() {

@@ -71,6 +71,8 @@ pub struct TcpOptions {
     pub priority_of: Option<Box<[u8; 64]>>,
     /// Simultaneous deadlines come in reversed order.
     pub reversed: bool,
+    /// Applications come to read when the driver says ([`crate::Stack::read`]).
+    pub applications: bool,
 }
 
 /// Kinds of deadlines, in their order at one instant.
@@ -157,6 +159,9 @@ pub struct TcpStack {
     last: (u32, u32),
     news: Vec<tcp::News>,
     quiet: idle::Quiet,
+    /// Receiving ends with something unread, and those that answer what was read last.
+    unread: Vec<u32>,
+    owing: Vec<u32>,
     seed: u64,
     run: u64,
 }
@@ -186,6 +191,8 @@ impl TcpStack {
             last: (0, 0),
             news: Vec::new(),
             quiet: idle::Quiet::default(),
+            unread: Vec::new(),
+            owing: Vec::new(),
             seed: facts.seed,
             run: facts.run,
         }

@@ -7,7 +7,6 @@ use super::{
 use crate::nic::Net;
 use crate::stack::{Counters, Exchange, Exchanged, Io, News, Opening, Part, Stack};
 use alloc::boxed::Box;
-use penstock_core::packet::Packet;
 use penstock_core::quantity::{ACKED, CWND, RTT, SRTT};
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{Phase, Receiver, Sender};
@@ -65,13 +64,13 @@ impl Stack for TcpStack {
             listed: false,
             armed: Time::NEVER,
         };
+        let mut receiver = Receiver::new(config, o.flow.0, header_len);
+        if self.options.applications {
+            receiver.follow_reads();
+        }
         self.place(
             o.at_dst,
-            End::Receiver(Box::new(ReceiveEnd {
-                receiver: Receiver::new(config, o.flow.0, header_len),
-                way,
-                ends: WriteEnds::default(),
-            })),
+            End::Receiver(Box::new(ReceiveEnd { receiver, way, ends: WriteEnds::default() })),
         );
     }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
@@ -103,6 +102,8 @@ impl Stack for TcpStack {
     fn forget(&mut self, io: &mut Io<'_>, conn: u32) {
         let end = core::mem::replace(&mut self.ends[conn as usize], End::Free);
         self.timers.forget(conn);
+        self.unread.retain(|other| *other != conn);
+        self.owing.retain(|other| *other != conn);
         if let Some(way) = end.way() {
             self.ready.remove(way.flow, conn);
         }
@@ -132,6 +133,9 @@ impl Stack for TcpStack {
                 if on_data(end, &mut self.options, io, cell.packet) {
                     self.quiet.add(conn, end.receiver.delivered());
                 }
+                if self.options.applications && end.receiver.unread() && !self.unread.contains(&conn) {
+                    self.unread.push(conn);
+                }
                 io.arena.release(cell.packet);
                 &mut end.way
             }
@@ -154,11 +158,24 @@ impl Stack for TcpStack {
             self.rest_quiet();
         }
     }
-    /// Linux (`tcp_data_queue_ofo`, `__tcp_ack_snd_check`): what comes out of order does not wake the application, and is acknowledged in the interrupt.
-    fn answers_at_once(&self, packet: &Packet) -> bool {
-        match self.ends.get(packet.conn() as usize) {
-            Some(End::Receiver(end)) => packet.is_forward() && packet.seq > end.receiver.delivered(),
-            _ => false,
+    fn unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+    fn read(&mut self) -> bool {
+        for conn in core::mem::take(&mut self.unread) {
+            let End::Receiver(end) = &mut self.ends[conn as usize] else { continue };
+            if end.receiver.on_read() {
+                self.owing.push(conn);
+            }
+        }
+        !self.owing.is_empty()
+    }
+    fn reply(&mut self) {
+        for conn in core::mem::take(&mut self.owing) {
+            if let End::Receiver(end) = &mut self.ends[conn as usize] {
+                end.receiver.reply();
+                self.list(conn);
+            }
         }
     }
     #[inline(always)]

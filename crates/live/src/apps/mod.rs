@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::hosts::{self, Host};
 use crate::switch::Announced;
 use crate::sys::{self, Poll, Ready};
+use crate::waits::Reads;
 use penstock_core::quantity::{ACKED, ALPHA, CWND, SRTT};
 use penstock_core::{FlowId, ParamError};
 use penstock_sim::engine::Progress;
@@ -81,6 +82,8 @@ pub struct Plan {
     pub end: Time,
     /// Ours, or set by the switch when it dies.
     pub stop: Arc<AtomicBool>,
+    /// The switch is told when data are read.
+    pub reads: Arc<Reads>,
     /// For who watches the run.
     pub progress: Arc<Progress>,
     /// Paths are checked with this before a connection is announced.
@@ -301,6 +304,7 @@ impl Apps {
         let now = self.plan.clock.now();
         let Some(flow) = self.flows[number as usize].as_mut() else { return Ok(()) };
         let Some(socket) = &flow.accepted else { return Ok(()) };
+        self.plan.reads.begins(flow.record.dst, now);
         loop {
             match sys::discard(socket.as_raw_fd()) {
                 Ok(None) => break,
@@ -312,6 +316,7 @@ impl Apps {
                 Ok(Some(n)) => flow.received += n as u64,
             }
         }
+        self.plan.reads.ends(flow.record.dst);
         while let Some(w) = flow.writes.get_mut(flow.undelivered).filter(|w| w.end <= flow.received) {
             w.delivered = now;
             flow.undelivered += 1;

@@ -67,8 +67,14 @@ impl Stack for HostStack {
     fn receive_late(&mut self, io: &mut Io<'_>, cell: &Cell, waited: Dur) {
         each!(self, s => s.receive_late(io, cell, waited));
     }
-    fn answers_at_once(&self, packet: &Packet) -> bool {
-        each!(self, s => s.answers_at_once(packet))
+    fn unread(&self) -> bool {
+        each!(self, s => s.unread())
+    }
+    fn read(&mut self) -> bool {
+        each!(self, s => s.read())
+    }
+    fn reply(&mut self) {
+        each!(self, s => s.reply());
     }
     #[inline(always)]
     fn fetch(&self, conn: u32, part: Part) {
@@ -195,6 +201,12 @@ impl Net for Wire {
     }
     fn turn(&mut self, port: u32, data: bool) -> Dur {
         self.reception.as_mut().map_or(Dur::ZERO, |machine| machine.turn(port, data))
+    }
+    fn application_lag(&mut self, port: u32) -> Dur {
+        self.reception.as_mut().map_or(Dur::ZERO, |machine| machine.application_lag(port))
+    }
+    fn application_turn(&mut self, port: u32) -> Dur {
+        self.reception.as_mut().map_or(Dur::ZERO, |machine| machine.application_turn(port))
     }
     fn awake_at(&self, at: Time) -> Time {
         self.reception.as_ref().map_or(at, |machine| machine.awake_at(at))
@@ -384,6 +396,7 @@ impl Hosts {
                     priority: 0,
                     priority_of: (setup.fabric.priorities > 1).then(|| Box::new(setup.fabric.priority_of)),
                     reversed: setup.ties == Ties::Reversed,
+                    applications: setup.applications_take_time(),
                 };
                 let mss = laws.map(|(_, c)| c.mss).max().unwrap_or(1460);
                 stacks.push(HostStack::Tcp(TcpStack::new(&facts(mss), options)));
@@ -407,6 +420,9 @@ impl Hosts {
             nic.set_receive_jitter(setup.receive_jitter, noise);
             if setup.noise_of_one_machine() {
                 nic.ask_when_seen();
+            }
+            if setup.applications_take_time() {
+                nic.wait_for_applications();
             }
             list.push(Some(Host {
                 nic,

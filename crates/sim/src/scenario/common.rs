@@ -66,8 +66,10 @@ pub struct Common {
     pub timer_lag: Option<Timers>,
     /// A host takes so long for a packet with payload that has arrived.
     pub receiver_turn: Option<Turn>,
-    /// And so long at least, when its application is away.
-    pub receiver_pause: Option<Lags>,
+    /// And its application comes to read so much later.
+    pub application_lag: Option<Turn>,
+    /// From a read to the answer that leaves by it a host takes so long.
+    pub application_turn: Option<Turn>,
     /// And so long for one without.
     pub sender_turn: Option<Turn>,
     /// A host takes so long for every packet that has arrived.
@@ -138,7 +140,8 @@ impl Common {
             ack_handover: Lags::parse("ack_handover", p.text("ack_handover"))?,
             timer_lag: Timers::parse("timer_lag", p.text("timer_lag"))?,
             receiver_turn: Turn::parse("receiver_turn", p.text("receiver_turn"))?,
-            receiver_pause: Lags::parse("receiver_pause", p.text("receiver_pause"))?,
+            application_lag: Turn::parse("application_lag", p.text("application_lag"))?,
+            application_turn: Turn::parse("application_turn", p.text("application_turn"))?,
             sender_turn: Turn::parse("sender_turn", p.text("sender_turn"))?,
             processing_delay: p.dur("processing_delay"),
             ties: if p.text("ties") == "reversed" { Ties::Reversed } else { Ties::Forward },
@@ -290,7 +293,8 @@ impl Common {
             ack_handover: self.ack_handover.clone(),
             timer_lag: self.timer_lag.clone(),
             receiver_turn: self.receiver_turn.clone(),
-            receiver_pause: self.receiver_pause.clone(),
+            application_lag: self.application_lag.clone(),
+            application_turn: self.application_turn.clone(),
             sender_turn: self.sender_turn.clone(),
             processing: self.processing_delay,
             host_queue: self.host_queue,

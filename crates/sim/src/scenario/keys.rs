@@ -381,8 +381,8 @@ pub const COMMON: &[ParamSpec] = &[
         "receiver_turn",
         Kind::Text,
         "none",
-        "time a host takes for a packet with payload that has arrived, by quantiles as receive_lag: what a receiver takes until its ACK leaves; what \
-         comes meanwhile is taken with it or in its own time, in order; with ;SHARE:PACKETS behind it that share of its variance (of the normal \
+        "time a host takes for a packet with payload that has arrived, by quantiles as receive_lag: what a receiver takes until an ACK leaves that is \
+         not left to its application; what comes meanwhile is taken with it or in its own time, in order; with ;SHARE:PACKETS behind it that share of its variance (of the normal \
          deviate at its place) lasts for so many packets of a host in the mean, without it each packet has its own",
         "none: the papers' hosts",
     ),
@@ -394,11 +394,17 @@ pub const COMMON: &[ParamSpec] = &[
         "none: the papers' hosts",
     ),
     ParamSpec::new(
-        "receiver_pause",
+        "application_lag",
         Kind::Text,
         "none",
-        "time for which the application of a host that receives is away, by quantiles as receive_lag, drawn for each packet with payload: that one is \
-         seen so much later at least, and what comes meanwhile with it",
+        "how late a host's application comes to read what has come, by quantiles as receive_lag, drawn when there is something to read; it reads all          there is; matters to receivers of the Linux sender (tcp=linux), which leave some of their ACKs to it",
+        "none: the papers' hosts",
+    ),
+    ParamSpec::new(
+        "application_turn",
+        Kind::Text,
+        "none",
+        "time from an application's read to the ACK that leaves by it, as receiver_turn; the same receivers",
         "none: the papers' hosts",
     ),
     ParamSpec::new(

@@ -10,10 +10,11 @@ use crate::results::{summarise, Summary};
 use crate::setup::{NicMode, Setup, TooLong};
 use crate::topology::{drop_tail, Link};
 use crate::warnings::warnings;
+use penstock_core::tcp::{Personality, TcpConfig};
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Quantity};
 use penstock_fabric::Spread;
 use penstock_host::Order;
-use penstock_models::Registry;
+use penstock_models::{Registry, Suite};
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -173,6 +174,7 @@ impl Resolved {
             setup.fabric()?;
         }
         setup.notes.extend(contradictions(&self.params, &common, &setup));
+        setup.notes.extend(self.unread_by_applications(&setup));
         setup.derived.extend(self.params.derived().map(|(key, value, why)| (key, format!("{value}: {why}"))));
         match setup.too_long() {
             None => Ok(setup),
@@ -214,6 +216,18 @@ impl Resolved {
             ));
         }
         Ok(())
+    }
+    /// Keys of applications that no receiver leaves anything to.
+    fn unread_by_applications(&self, setup: &Setup) -> Option<String> {
+        let waits = |(suite, config): &(Suite, Arc<TcpConfig>)| {
+            let linux = config.personality == Personality::Linux && config.delayed_ack > 1;
+            suite.stack.is_none() && linux && config.read_rate.is_none()
+        };
+        let given =
+            ["application_lag", "application_turn"].into_iter().find(|key| self.params.is_given(key))?;
+        (setup.applications_take_time() && !setup.protocols.iter().any(waits)).then(|| {
+            format!("{given} has no effect: only receivers of the Linux sender (tcp=linux) leave ACKs to their applications")
+        })
     }
     /// The error of a link that is too slow or too long, under the key that set its rate or its delay.
     fn too_long(&self, setup: &Setup, found: &TooLong) -> ParamError {

@@ -4,13 +4,15 @@
 //!
 //! Linux acknowledges when more than one full segment has come, whatever it measured that to be; here every segment with payload
 //! counts as one, so that two short ones are acknowledged too. A segment that ends a write, or is short, is acknowledged as soon as
-//! the application has read it (`tcp_measure_rcv_mss`, `tcp_cleanup_rbuf`): at once, where it reads at once.
+//! the application has read it (`tcp_measure_rcv_mss`, `tcp_cleanup_rbuf`): at once, where it reads at once. Where applications take their time
+//! ([`Echo::follow_reads`]), what of this is left to them is in `buffer.rs`.
 //!
 //! Compressed ACKs (`tcp_comp_sack_*`; scripts show them): of what comes out of order while a gap stays open, the first three segments are
 //! acknowledged each, and later ones together, when a twentieth of the round trip has passed, [`TcpConfig::comp_sack`] at most. A timer of
 //! Linux has a slack; it goes off at its end. A kernel knows the round trip from the handshake and from the time stamps that are echoed to it;
 //! here it is twice the shortest time that a segment took.
 
+use super::buffer::Buffer;
 use super::{Echo, Heard};
 use crate::packet::{flag, Ecn, Packet};
 use crate::tcp::{ticks, EcnMode, TcpConfig};
@@ -58,6 +60,11 @@ pub struct Linux {
     /// DCTCP.CE has changed with this segment.
     changed: bool,
     held: Held,
+    /// Where the application comes to read by itself, what hangs on that.
+    buffer: Option<Buffer>,
+    /// Of a buffer: the window before it has grown, and the payload of a full segment.
+    rwnd: u64,
+    mss: u32,
 }
 
 /// ACKs that are held back.
@@ -135,6 +142,9 @@ impl Linux {
                 acknowledged: 0,
                 full: u64::from(cfg.mss),
             },
+            buffer: None,
+            rwnd: cfg.rwnd,
+            mss: cfg.mss,
         }
     }
     /// Time is read in ticks.
@@ -195,15 +205,24 @@ impl Echo for Linux {
         if heard.duplicate || p.seq_len() == 0 {
             self.quick = self.quick_acks;
         }
+        let grows = self.buffer.as_mut().is_some_and(|b| b.take(u64::from(p.payload), heard));
+        self.quick |= u32::from(grows);
         let held = &mut self.held;
         held.trip = held.trip.min(now.since(p.sent_at()));
         let (next, gap) = (heard.next, heard.pieces > 0);
         // ICSK_ACK_PUSHED; what lies behind a gap is not read.
-        let read = self.full > 0 && !gap && (p.payload < self.full || p.has(flag::PUSH));
+        let mut read = self.full > 0 && !gap && (p.payload < self.full || p.has(flag::PUSH));
+        let mut more = heard.unacknowledged >= 2 || gap && next > held.acknowledged + held.full;
+        if let Some(buffer) = &mut self.buffer {
+            more = more && buffer.opens();
+            if core::mem::take(&mut read) {
+                buffer.leave();
+            }
+        }
         let at_once = self.changed
             || read
-            || !heard.in_order && (!gap || next > held.acknowledged + held.full)
-            || heard.unacknowledged >= 2
+            || !heard.in_order && !gap
+            || more
             || self.quick > 0
             || p.flags & (flag::PROBE | flag::FIN) != 0
             || gap && held.leaves(now, heard);
@@ -218,6 +237,25 @@ impl Echo for Linux {
         self.quick = self.quick.saturating_sub(1);
         let held = &mut self.held;
         (held.until, held.count, held.acknowledged) = (Time::NEVER, 0, held.expected);
+        if let Some(buffer) = &mut self.buffer {
+            buffer.acknowledged();
+        }
+    }
+    fn follow_reads(&mut self) -> bool {
+        // An application that reads at a rate has a window of its own (`read_rate`).
+        if self.full > 0 {
+            self.buffer = Some(Buffer::new(self.rwnd, self.mss));
+        }
+        self.full > 0
+    }
+    fn unread(&self) -> bool {
+        self.buffer.as_ref().is_some_and(Buffer::unread)
+    }
+    fn on_read(&mut self) -> bool {
+        self.buffer.as_mut().is_some_and(Buffer::read)
+    }
+    fn owes(&self) -> bool {
+        self.buffer.as_ref().is_some_and(Buffer::owes)
     }
     fn ece(&self) -> bool {
         self.ece

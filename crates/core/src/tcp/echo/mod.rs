@@ -6,11 +6,12 @@
 //! - [`Delayed`]: every n-th segment or after a while (RFC 5681 section 4.2), marks are not echoed; n = 1 is per packet.
 //! - [`Latched`]: the same, with ECE from the first mark until CWR (RFC 3168 section 6.1.3).
 //! - [`Dctcp`]: the same, with ECE that mirrors CE by an ACK at every change (RFC 8257 section 3.2).
-//! - [`Linux`]: quick acks and delays as in Linux, with either echo of marks.
+//! - [`Linux`]: quick acks and delays as in Linux, with either echo of marks; where applications take their time, what is left to them (`buffer.rs`).
 //! - The echo of the retransmit thread lies round one of these; it is in `recovery/thread.rs`, with the half it answers.
 //!
 //! A protocol that wants another one gives its connections a builder ([`super::Roles::echo`]).
 
+mod buffer;
 mod dctcp;
 mod delayed;
 mod latched;
@@ -68,6 +69,23 @@ pub trait Echo: Send {
     fn deadline(&self) -> Time;
     /// The deadline has come: the number of ACKs that leave now.
     fn on_deadline(&mut self, now: Time) -> u32;
+    /// The application reads when [`Echo::on_read`] is called and not at once. An echo to which that makes a difference says so, and is told from the
+    /// first segment on.
+    fn follow_reads(&mut self) -> bool {
+        false
+    }
+    /// There is something that the application has not read.
+    fn unread(&self) -> bool {
+        false
+    }
+    /// The application reads all there is: does an ACK leave by that, as soon as the host gets to it ([`Echo::owes`])?
+    fn on_read(&mut self) -> bool {
+        false
+    }
+    /// The ACK that a read has made due has not left, nor one that covers as much.
+    fn owes(&self) -> bool {
+        false
+    }
     /// What the receive window may be at most, in bytes; beside the cap that a [`crate::receive::ReceiveController`] of the
     /// host sets, which sees all its connections. Read whenever an ACK leaves.
     fn window_cap(&self) -> u64 {
@@ -157,6 +175,18 @@ impl Echo for AnyEcho {
     }
     fn on_deadline(&mut self, now: Time) -> u32 {
         each!(self, e => e.on_deadline(now))
+    }
+    fn follow_reads(&mut self) -> bool {
+        each!(self, e => e.follow_reads())
+    }
+    fn unread(&self) -> bool {
+        each!(self, e => e.unread())
+    }
+    fn on_read(&mut self) -> bool {
+        each!(self, e => e.on_read())
+    }
+    fn owes(&self) -> bool {
+        each!(self, e => e.owes())
     }
     #[inline]
     fn window_cap(&self) -> u64 {
