@@ -293,6 +293,14 @@ def test_measure_counts_as_section_3_2():
     assert got.t0 == pytest.approx(0.2)
 
 
+def test_loss_indications_may_count_singly():
+    merged, singly = (
+        incast.measure(LOSSES, [1000, 500, 500], blocks=10, rtt=3e-4, singly=flag) for flag in (False, True)
+    )
+    assert singly.p_c == pytest.approx(3 / 2000)  # the repetition is none
+    assert (singly.p_r, singly.delta, singly.iota) == (merged.p_r, merged.delta, merged.iota)
+
+
 def test_measure_separates_what_is_more_than_a_round_apart():
     two = {**LOSSES, "time_s": [1.0, 1.3, 1.6001, 3.0]}
     assert incast.measure(two, [1000, 500, 500], blocks=10, rtt=3e-4).p_c == pytest.approx(3 / 2000)

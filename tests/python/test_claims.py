@@ -374,6 +374,11 @@ def test_a_space_is_read_and_sampled(paper):
     (paper / "choices.toml").write_text('[a]\nx = { value = 1, range = "0..1" }')
     with pytest.raises(ValueError, match=r"a\.x has a range without its range_origin"):
         Space.load(paper / "choices.toml")
+    (paper / "choices.toml").write_text('[a]\nx = { value = 1, origin = "open: 1 or 2" }')
+    with pytest.raises(ValueError, match=r"a\.x is open and has neither a range nor no_range"):
+        Space.load(paper / "choices.toml")
+    (paper / "choices.toml").write_text('[a]\nx = { value = 1, origin = "open", no_range = "a unit" }')
+    assert not Space.load(paper / "choices.toml").parameters
 
 
 def test_a_search_finds_where_claims_hold_and_is_not_made_twice(paper, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 import penstock
 from penstock.experiments.common import jackknife, later, onset
 from penstock.experiments.incast import beside, rows, segment_rows
+from penstock.experiments.incast.beside import FULL, FULL_PER_SERVER, Beside
 from penstock.experiments.incast.block_start_rows import CARRIED, I_3_4, MORE, TIES
 from penstock.experiments.incast.collapse_rows import I_1_5, I_2_5, window_numbers
 from penstock.experiments.incast.model_rows import I_3_8, I_3_10
@@ -21,6 +22,8 @@ from penstock.experiments.incast.thread import LABELS, PLAIN, SETTING
 from penstock.experiments.incast.thread_rows import I_4_4, I_4_6
 from penstock.experiments.incast.timeout_rows import longest_idle
 from penstock.ledger import Estimate, Judged, Row
+from penstock.models import incast as models
+from penstock.runs import Run, RunSet
 
 exact = Estimate.exact
 
@@ -173,6 +176,24 @@ def test_fig_3_4_each_mechanism_follows_its_experiment():
     m |= {"another by frequency": exact(0.7), "window of its share": exact(1.5)}
     m[MORE] = {"as chosen": exact(0.4), CARRIED: exact(0.45)}
     assert {judged(I_3_4, m)[name].reason for name in said} == {"unexplained"}
+
+
+def test_the_models_are_read_as_chosen():
+    """Loss events merged or counted singly, L of all servers or of one."""
+    summary = {"n": 4, "p_c": 1e-3, "p_r": 2e-3, "j": 2.0, "p_c_singly": 2e-3, "j_singly": 1.0}
+    summary |= {"delta": 0.5, "iota": 0.1, "rtt": 1e-3, "t0": 0.2, "blocks": 9, "packets": 9000}
+    made = {f"model_{key}": value for key, value in summary.items()}
+    sets = [RunSet("incast", 1, (Run(0, {}, {**made, "packets_sent": 1, "measured_s": 1}, {}, {}),))]
+
+    def at(events: str, length: str) -> Beside:
+        chosen = {"loss_events": events, "length_of_a_block": length}
+        return Beside.of([4], sets, sru=256, window=1000, chosen=chosen)
+
+    merged, singly, one = at("merged", "block"), at("singly", "block"), at("merged", "server")
+    assert (merged.measured("p_c")[0], merged.measured("j")[0]) == (1e-3, 2.0)
+    assert (singly.measured("p_c")[0], singly.measured("j")[0]) == (2e-3, 1.0)
+    assert merged.model(FULL)[0] == models.full(4, 1e-3, 2e-3, 0.5, 1e-3, 0.2, 1024)
+    assert one.model(FULL)[0] == merged.model(FULL_PER_SERVER)[0] != merged.model(FULL)[0]
 
 
 def test_fig_3_8():

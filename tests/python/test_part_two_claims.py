@@ -215,11 +215,17 @@ def test_tails_that_straddle_are_undecided():
         "long": Estimate(1.1, 1.05, 1.15),
         "median queue": Estimate.exact(2.0),
         "pauses": {"HPCC": Estimate.exact(0), "DCQCN": Estimate.exact(27)},
+        "p99": {"30 %": some(1.7, 11.2), "50 %": some(2.7, 54)},
+        "cut, own timers": Estimate(0.93, 0.91, 0.95),
+        "p99, own timers": Estimate.exact(40.0),
     }
     assert differing(HPCC_10, good) == {}
     wide = {**good, "cut": {"30 %": Estimate(0.34, -0.5, 1.2), "50 %": Estimate(0.5, 0.4, 0.6)}}
     found = judged(HPCC_10, wide)
     assert (found["tail-30"].verdict, found["tail-50"].verdict) == ("undecided", "differs")
+    assert "which timers DCQCN has" in differing(HPCC_10, wide)["tail-50"]
+    slower = {**wide, "cut, own timers": Estimate(0.8, 0.7, 0.89)}
+    assert differing(HPCC_10, slower)["tail-50"] == "unexplained"
 
 
 def test_queues_are_asked_for_only_where_the_model_leaves_room():

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.experiments.piqi_rcp import live_rows, rows
 from penstock.experiments.piqi_rcp.abrupt_rows import P_18, P_19
-from penstock.experiments.piqi_rcp.completion_rows import P_13B
+from penstock.experiments.piqi_rcp.completion_rows import GENTLE, P_13B, QUICKER
 from penstock.experiments.piqi_rcp.crowd_rows import P_3, P_13A
 from penstock.experiments.piqi_rcp.join_rows import P_12
 from penstock.experiments.piqi_rcp.linux import moving
@@ -227,21 +227,23 @@ def test_fig_13():
         "ideal less PS": {"SRPT": tight(5), "LAS": tight(6)},
         "finite over infinite": tight(2),
         "drops": 100.0,
-        "closed": tight(0.8),
-        "headroom": {"gap": tight(10), "lighter": tight(8), "left": tight(0.8)},
+        "drop rate": 1e-3,
+        "close above PS": {"RCP": tight(10), "PIQI-RCP": tight(20)},
+        "compared": dict(zip(names, map(tight, (210, 220, 600, 400, 200, 205, 206)), strict=True)),
+        "closed": {QUICKER: tight(0.8), GENTLE: tight(0.9)},
         "M/G/1": {"PS": 202.0, "SRPT": 203.0},
     }
     assert differing(P_13B, afct) == {}
     found = differing(P_13B, {**afct, "ideal less PS": {"SRPT": tight(-1), "LAS": tight(6)}})
     assert found == {"smallest": "unexplained"}
-    lossless = {**afct, "finite over infinite": tight(1), "drops": 0.0}
-    assert "nothing is lost" in differing(P_13B, lossless)["finite"]
+    lossless = {**afct, "finite over infinite": tight(1), "drop rate": 0.0}
+    assert "in ten thousand" in differing(P_13B, lossless)["finite"]
     turned = {**afct, "PIQI less RCP": tight(-1), "others less PIQI": {"XCP": tight(-1), "TCP": tight(-1)}}
     assert set(differing(P_13B, turned)) == {"slower", "xcp", "tcp"}
-    open_ = {**afct, "closed": tight(0.2)}
-    assert differing(P_13B, open_) == {"tau1": "unexplained"}
-    light = {**open_, "headroom": {"gap": tight(10), "lighter": tight(1), "left": tight(0.1)}}
-    assert "counts headers" in differing(P_13B, light)["tau1"]
+    open_ = {**afct, "closed": {QUICKER: tight(0.2), GENTLE: tight(0.9)}}
+    assert "the gain of the routers" in differing(P_13B, open_)["tau1"]
+    neither = {**afct, "closed": {QUICKER: tight(0.2), GENTLE: tight(0.3)}}
+    assert differing(P_13B, neither) == {"tau1": "unexplained"}
 
 
 def test_fig_15():

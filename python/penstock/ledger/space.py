@@ -3,7 +3,8 @@
 An entry is `key = { value, origin, range, range_origin }`: the value that all figures use, where it comes
 from, the range a reader of the paper could have chosen from, and where that comes from. A range is "A..B",
 "A..B:log" (drawn evenly on a log scale) or a list. An entry without one is stated by the paper, or is a
-choice of ours that no result depends on, such as a number of replications.
+choice of ours that no result depends on, such as a number of replications; where its origin says "open", a
+`no_range` says why it is not searched.
 """
 
 from __future__ import annotations
@@ -88,8 +89,9 @@ class Space:
 
     @classmethod
     def load(cls, path: Path) -> Space:
-        """The space of a choices.toml. Raises ValueError, naming the entry, for a range without an origin,
-        and ScenarioError for one that cannot be read.
+        """The space of a choices.toml. Raises ValueError, naming the entry, for a range without an origin and
+        for what is open and has neither a range nor a reason, and ScenarioError for a range that cannot be
+        read.
         """
         found: list[Parameter] = []
         for table, entries in tomllib.loads(path.read_text(encoding="utf-8")).items():
@@ -97,7 +99,14 @@ class Space:
             alone = "value" in entries and not isinstance(entries["value"], Mapping)
             named = {table: entries} if alone else {f"{table}.{key}": e for key, e in entries.items()}
             for name, entry in named.items():
-                if not isinstance(entry, Mapping) or "range" not in entry:
+                if not isinstance(entry, Mapping):
+                    continue
+                if "range" not in entry:
+                    if (
+                        str(entry.get("origin", "")).startswith("open")
+                        and not str(entry.get("no_range", "")).strip()
+                    ):
+                        raise ValueError(f"{path}: {name} is open and has neither a range nor no_range")
                     continue
                 given = entry["range"]
                 if not str(entry.get("range_origin", "")).strip():

@@ -398,7 +398,13 @@ class Measured:
 
 
 def measure(
-    losses: Mapping[str, ArrayLike], sent: ArrayLike, *, blocks: int, rtt: float, t0: float = np.nan
+    losses: Mapping[str, ArrayLike],
+    sent: ArrayLike,
+    *,
+    blocks: int,
+    rtt: float,
+    t0: float = np.nan,
+    singly: bool = False,
 ) -> Measured:
     """Estimate p_c, p_r, j, delta, iota, RTT and T_0 from the loss indications of a run.
 
@@ -417,9 +423,9 @@ def measure(
     How things are counted. A sender that loses its whole window shows one loss indication, its timeout,
     however many packets went. A timeout is dated back by its length to the round that lost, so that it
     falls together with the fast retransmits of the same round; indications of different flows within one
-    RTT of the first are one loss event (p_c). Timeouts that run at the same time count singly in delta and
-    iota, as in the book. Repetitions count in iota and in no probability: they say nothing new about the
-    first loss. T_0 is the mean over first timeouts.
+    RTT of the first are one loss event (p_c); ``singly`` each is one by itself. Timeouts that run at the
+    same time count singly in delta and iota, as in the book. Repetitions count in iota and in no
+    probability: they say nothing new about the first loss. T_0 is the mean over first timeouts.
 
     Raises ValueError for a missing column, columns of unequal length, no packets, blocks < 1 or rtt <= 0.
     Source: section 3.2; the dating back and the window of one RTT are chosen.
@@ -447,7 +453,8 @@ def measure(
     news = in_a_row <= 1
     first = in_a_row == 1
     at_start = first & columns["block_start"].astype(bool)
-    p_c = _count_events(np.sort((time - rto)[news]), rtt) / packets.sum()
+    events = int(news.sum()) if singly else _count_events(np.sort((time - rto)[news]), rtt)
+    p_c = events / packets.sum()
     sending = packets > 0
     p_r = float(np.mean(np.bincount(flow[news], minlength=n)[sending] / packets[sending]))
     return Measured(

@@ -9,6 +9,8 @@ from penstock.experiments.lossless import chosen
 
 PAPER = "hpcc"
 CHOSEN = chosen(__file__)
+# By which key each set of rules says how soon a cut may follow another.
+CUTS = {"paper": "cnp_interval", "hpcc-ns3": "cut_timer"}
 
 
 def hpcc(at: Mapping[str, Any]) -> str:
@@ -16,6 +18,13 @@ def hpcc(at: Mapping[str, Any]) -> str:
     return "hpcc:" + ",".join(f"{key}={at[f'hpcc.{key}']}" for key in ("eta", "max_stage", "w_ai"))
 
 
+def dcqcn(at: Mapping[str, Any]) -> str:
+    """DCQCN as `protocol`. Cuts come with CNPs, or by a timer of the sender's own."""
+    rules = at["dcqcn.rules"]
+    increase, cut = str(at["dcqcn.timers"]).split("/")
+    return f"dcqcn:rules={rules},timer={increase},{CUTS[rules]}={cut}"
+
+
 def laws(at: Mapping[str, Any]) -> dict[str, str]:
     """HPCC and DCQCN as `protocol`."""
-    return {"HPCC": hpcc(at), "DCQCN": f"dcqcn:rules={at['dcqcn.rules']}"}
+    return {"HPCC": hpcc(at), "DCQCN": dcqcn(at)}

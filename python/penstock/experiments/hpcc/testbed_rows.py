@@ -162,7 +162,7 @@ HPCC_9 = Row(
     ),
     measure=_measure_testbed,
     draw=_draw_testbed,
-    matters=("network.star_delay", "dcqcn.rules"),
+    matters=("network.star_delay", "dcqcn.rules", "dcqcn.timers"),
     probe=_probe_testbed,
     cheap=True,
 )

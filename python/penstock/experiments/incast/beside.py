@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ RTO_MIN_S = 0.2
 #: Summary keys that `derive` adds; the rest of the name is the field of `Measured`.
 PREFIX = "model_"
 FIELDS = ("n", "p_c", "p_r", "j", "delta", "iota", "rtt", "t0", "blocks", "packets")
+#: What p_c and j are called where each loss indication is a loss event by itself.
+SINGLY = {"p_c": "p_c_singly", "j": "j_singly"}
 
 
 def loss_indications(events: pl.DataFrame) -> dict[str, NDArray[Any]]:
@@ -53,7 +56,8 @@ def derive(run: Run) -> Mapping[str, float]:
     flows = run.tables["flows"].sort("flow")
     sent, rtt = flows["packets_sent"].to_numpy(), flows["rtt_mean_s"].to_numpy()
     events = run.tables["events"]
-    measured = incast.measure(
+    counted = partial(
+        incast.measure,
         loss_indications(events),
         sent,
         # The block that the end of the run cut short was begun too.
@@ -61,8 +65,13 @@ def derive(run: Run) -> Mapping[str, float]:
         rtt=float(np.average(rtt, weights=sent)),
         t0=RTO_MIN_S,
     )
+    merged, singly = counted(), counted(singly=True)
     per_block = run.summary["transfer_mean_bytes"] * run.summary["flows"]
-    return {PREFIX + key: float(getattr(measured, key)) for key in FIELDS} | timeouts(events, per_block)
+    return (
+        {PREFIX + key: float(getattr(merged, key)) for key in FIELDS}
+        | {PREFIX + name: float(getattr(singly, key)) for key, name in SINGLY.items()}
+        | timeouts(events, per_block)
+    )
 
 
 def timeouts(events: pl.DataFrame, block_bytes: float) -> dict[str, float]:
@@ -115,25 +124,29 @@ def covered(since: Floats, to: Floats, begin: float, end: float) -> float:
     return total
 
 
-def inputs(runs: RunSet) -> Measured:
+def inputs(runs: RunSet, *, singly: bool = False) -> Measured:
     """The models' inputs of one point: each the mean over the runs (section 3.2)."""
-    found = {key: mean(runs.values(PREFIX + key)) for key in FIELDS}
+    names = SINGLY if singly else {}
+    found = {key: mean(runs.values(PREFIX + names.get(key, key))) for key in FIELDS}
     n, blocks, packets = (round(found.pop(key)) for key in ("n", "blocks", "packets"))
     return Measured(n=n, blocks=blocks, packets=packets, **found)
 
 
 @dataclass(frozen=True)
 class Point:
-    """What the models are given at one number of servers; `sru` and `window` in segments."""
+    """What the models are given at one number of servers; `sru` and `window` in segments. `servers` is how
+    many of them L of the models counts: all, or one.
+    """
 
     measured: Measured
     sru: float
     window: float
+    servers: int
 
     def book(self, function: Callable[..., Any], *, length: float | None = None) -> float:
-        """A model of the book that knows timeouts; L is the whole block unless said otherwise."""
+        """A model of the book that knows timeouts; L is as chosen unless said otherwise."""
         m = self.measured
-        return float(function(m.n, m.p_c, m.p_r, m.delta, m.rtt, m.t0, length or m.n * self.sru))
+        return float(function(m.n, m.p_c, m.p_r, m.delta, m.rtt, m.t0, length or self.servers * self.sru))
 
 
 def _td_only(p: Point) -> float:
@@ -183,9 +196,23 @@ class Beside:
     points: Sequence[Point]
 
     @classmethod
-    def of(cls, servers: Sequence[int], sets: Sequence[RunSet], *, sru: int, window: int) -> Beside:
-        """From runs whose summaries have what `derive` adds."""
-        points = [Point(inputs(runs), sru, window) for runs in sets]
+    def of(
+        cls,
+        servers: Sequence[int],
+        sets: Sequence[RunSet],
+        *,
+        sru: int,
+        window: int,
+        chosen: Mapping[str, Any],
+    ) -> Beside:
+        """From runs whose summaries have what `derive` adds; `chosen` says what is one loss event, and what L
+        is.
+        """
+        singly, all_ = chosen["loss_events"] == "singly", chosen["length_of_a_block"] == "block"
+        points = [
+            Point(inputs(runs, singly=singly), sru, window, n if all_ else 1)
+            for n, runs in zip(servers, sets, strict=True)
+        ]
         return cls(np.array(servers), sets, points)
 
     @property

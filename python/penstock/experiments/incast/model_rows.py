@@ -25,6 +25,7 @@ from penstock.experiments.incast.beside import (
     Beside,
 )
 from penstock.experiments.incast.setup import (
+    CHOSEN,
     MANY,
     MATTERS,
     PAPER,
@@ -56,13 +57,15 @@ N_STAR = 3
 Numbers = Callable[[Beside], Mapping[str, float]]
 
 
-def numbers(curve: Curve, of: Numbers, per_run: Numbers | None = None) -> dict[str, Estimate]:
+def numbers(
+    curve: Curve, of: Numbers, per_run: Numbers | None = None, chosen: Mapping[str, Any] = CHOSEN
+) -> dict[str, Estimate]:
     """Numbers that models and simulation give together: those of `of` with the intervals of leaving out one
     run, those of `per_run` (numbers of servers, which have no mean) as medians over the runs.
     """
 
     def at(runs: Sequence[int]) -> Beside:
-        return Beside.of(curve.servers, some(curve.sets, runs), sru=SRU, window=WINDOW)
+        return Beside.of(curve.servers, some(curve.sets, runs), sru=SRU, window=WINDOW, chosen=chosen)
 
     count = len(curve.sets[0].runs)
     found = jackknife(lambda runs: of(at(runs)), count)
@@ -74,7 +77,7 @@ def numbers(curve: Curve, of: Numbers, per_run: Numbers | None = None) -> dict[s
 
 def lines(curve: Curve, models: Sequence[str]) -> dict[str, Any]:
     """What is drawn: the simulated throughput with its interval, and the models' (packets/s)."""
-    beside = Beside.of(curve.servers, curve.sets, sru=SRU, window=WINDOW)
+    beside = Beside.of(curve.servers, curve.sets, sru=SRU, window=WINDOW, chosen=CHOSEN)
     return {
         "servers": list(curve.servers),
         "simulated": beside.simulated,

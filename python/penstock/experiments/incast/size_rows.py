@@ -18,6 +18,7 @@ from penstock.experiments.incast.beside import FULL, SLOWEST, SPLIT, Beside
 from penstock.experiments.incast.model_rows import WINDOW
 from penstock.experiments.incast.model_rows import draw as draw_models
 from penstock.experiments.incast.setup import (
+    CHOSEN,
     MANY,
     MATTERS,
     PAPER,
@@ -103,7 +104,7 @@ def _measured(
 def _models(by_size: Mapping[int, Curve], sru: int = 256) -> dict[str, Any]:
     out = {}
     for size, curve in by_size.items():
-        beside = Beside.of(curve.servers, curve.sets, sru=sru, window=WINDOW)
+        beside = Beside.of(curve.servers, curve.sets, sru=sru, window=WINDOW, chosen=CHOSEN)
         out[str(size)] = {
             "servers": list(curve.servers),
             "simulated": beside.simulated,

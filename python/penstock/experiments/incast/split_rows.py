@@ -19,6 +19,7 @@ from penstock.experiments.incast.beside import (
     Point,
 )
 from penstock.experiments.incast.setup import (
+    CHOSEN,
     MANY,
     ORDER,
     Curve,
@@ -169,7 +170,7 @@ def _split(beside: Beside) -> dict[str, float]:
 
 
 def _best_split(_: Lab, curve: Curve) -> dict[str, Any]:
-    beside = Beside.of(curve.servers, curve.sets, sru=SRU, window=WINDOW)
+    beside = Beside.of(curve.servers, curve.sets, sru=SRU, window=WINDOW, chosen=CHOSEN)
     factors = {n: _split_at(beside, n) for n in range(1, 50)}
     best = min(factors, key=factors.__getitem__)
     return {

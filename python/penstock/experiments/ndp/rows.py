@@ -267,7 +267,7 @@ NDP_I = Row(
             of=("no-timeouts",),
         ),
     ),
-    matters=("network.delay", "ndp.window", "incast.packets"),
+    matters=("network.k", "network.delay", "ndp.window", "incast.packets"),
     probe=_probe_crowd,
     cheap=True,
 )
@@ -333,7 +333,7 @@ NDP_R = Row(
         ),
     ),
     measure=_measure_returned,
-    matters=("network.delay", "ndp.window"),
+    matters=("network.k", "network.delay", "ndp.window"),
     probe=_probe_returned,
     cheap=True,
 )
