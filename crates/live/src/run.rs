@@ -343,7 +343,7 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
     for t in &network.transitions {
         recorder.transition(t);
     }
-    recorder.events.sort_by_key(|e| e.at);
+    recorder.events.sort_by_key(|e| e.at.0);
 
     let gate = scenario.options.float("gate");
     let lag = &network.lag;
