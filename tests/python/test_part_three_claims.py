@@ -238,7 +238,7 @@ def test_a_probe_of_the_simulators_own_rules_takes_what_it_is_given():
     at = {**homa_rows.CHOSEN, **changed}
     assert "k=99000B" in own.rules("W3 PIAS 50", at).protocol
     assert "token_window=12,token_life=1.5,apart=true" in own.rules("W3 pHost 80", at).protocol
-    assert "token_window=5," in own.rules("W5 pHost 80", at).protocol
+    assert "token_window=6," in own.rules("W5 pHost 80", at).protocol
     assert "fifo=false" in own.rules("W5 NDP 80", at).protocol
     # Every parameter of a row changes one of its simulators, or how its messages are judged.
     for row, names in ((own.HOMA_W3_OWN, own.W3), (own.HOMA_W5_OWN, own.W5)):
