@@ -79,9 +79,9 @@ impl Engine {
             trace.opened(flow.opened, number, between, flow.protocol, flow.workload, size);
         }
         if let Some(deliveries) = &mut watch.deliveries {
-            // The paths are still there from the flow's opening.
-            let [forward, back] = &self.path;
-            let lead = ideal::lead(&self.setup.topology, forward, back, lengths, size);
+            // The flow has just been opened.
+            let ways = self.ways.last(ends.src, ends.dst);
+            let lead = ideal::lead(&self.setup.topology, &ways.forward, &ways.back, lengths, size);
             let (segment, header) = (lengths.segment, lengths.header);
             let opened = Opened { dst: ends.dst, protocol: flow.protocol, segment, header, lead };
             deliveries.opened(number, opened);

@@ -46,8 +46,7 @@ impl Known {
             self.ways.resize_with(KEPT, Ways::default);
         }
         let rng = || route_stream(setup.seed, setup.run, flow);
-        let place = (src.wrapping_mul(31).wrapping_add(dst)) as usize % KEPT;
-        let ways = &mut self.ways[place];
+        let ways = &mut self.ways[place(src, dst)];
         if ways.only == Some((src, dst, protocol)) {
             let mut drawn = None;
             let (forth, back) = net.draw_only(|| drawn.get_or_insert_with(rng).next_u64());
@@ -65,6 +64,14 @@ impl Known {
         }
         Ok((ways, forth, back))
     }
+    /// The ways that were drawn last, when they are those of a connection between these hosts.
+    pub fn last(&self, src: u32, dst: u32) -> &Ways {
+        &self.ways[place(src, dst)]
+    }
+}
+
+fn place(src: u32, dst: u32) -> usize {
+    src.wrapping_mul(31).wrapping_add(dst) as usize % KEPT
 }
 
 #[cfg(test)]
