@@ -142,7 +142,7 @@ impl Arrivals {
         let flip = if ties == Ties::Reversed { (1 << bits) - 1 } else { 0 };
         Arrivals { front, heap: Heap::new(bits), in_front: false, flip }
     }
-    /// For a driver that takes all ports of a stretch of time at once, `length` long and counted from zero ([`Self::take_stretch`]).
+    /// For a driver that takes all ports of a stretch of time at once, `length` long and counted from zero (`take_stretch`).
     pub fn by_stretches(ties: Ties, ports: usize, length: Dur) -> Arrivals {
         Arrivals::behind(Front::Slots(Slots::new(length.0, ports)), ties, ports)
     }
