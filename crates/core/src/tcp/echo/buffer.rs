@@ -11,7 +11,7 @@
 //! not: only a gap makes the window as large as the empty buffer.
 //!
 //! All from memory. Against Linux 6.18, by the times of reads and the windows of 148,000 ACKs of four live connections (Reno, CUBIC, BBR): the median of the
-//! difference of the windows is none or 26 bytes, and where the ACK leaves is right for 99.5 % of segments. `linux-ack-left-to-application.pkt` passes in
+//! difference of the windows is none or 26 bytes, and where the ACK leaves is right for over 99 % of segments. `linux-ack-left-to-application.pkt` passes in
 //! the kernel. Only how many segments there are counts: each takes what a full one does, as a live kernel's of 600 bytes beside those of 1,000 do (below
 //! some 580 a kernel takes less). Not here: windows in steps of their scale, which a kernel rounds up, nor that the right edge of a window stays where it was
 //! (where segments are short, below 1,152 bytes, the first window is above the whole until it has come down to it).
