@@ -15,7 +15,8 @@
 //!
 //! - a receiver's time of delivery, for the row of the transfer, is at the sender's part before the acknowledgement is;
 //! - what a receiver had not received when its sender noticed a loss is worked out afterwards, from what it heard in that window;
-//! - a receiver is forgotten when its sender is done. The note comes after the window; if the receiver has answered a late duplicate
+//! - a receiver is forgotten when its sender is done. Within a part a receiver to which something comes that it has already lets the host of its sender
+//!   come as far first. From another part the note comes after the window; if the receiver has answered a late duplicate
 //!   meanwhile, a run that is not divided would have been another. Then the run is given up and made on one thread. Which runs
 //!   these are follows from the scenario alone.
 //!
@@ -148,7 +149,7 @@ enum Reason {
 pub(crate) enum Divided {
     /// The whole run, and whether it came to its end.
     Done(Box<Engine>, bool, Cores),
-    /// It is to be made on one thread, event by event: why, and what was built if that is still whole.
+    /// It is not: why, and what was built if that is still whole.
     Not(String, Option<Box<Setup>>),
 }
 
@@ -225,16 +226,17 @@ fn packets_in(setup: &Setup, window: Dur) -> u64 {
     u64::try_from(bytes / u128::from(Bytes(u64::from(packet + setup.framing)).0)).unwrap_or(u64::MAX)
 }
 
-/// Runs what `build` builds on several threads, if it can be divided; `build` answers the same every time.
+/// Runs what `build` builds on several threads, if it can be divided; `build` answers the same every time, and `built` is what it has answered already.
 ///
 /// # Errors
 /// What building or running finds.
 pub(crate) fn run(
+    built: Option<Box<Setup>>,
     build: &(dyn Fn() -> Result<Setup, ParamError> + Sync),
     threads: &Threads,
     progress: &Progress,
 ) -> Result<Divided, ParamError> {
-    let setup = build()?;
+    let setup = built.map_or_else(build, |setup| Ok(*setup))?;
     let not = |reason: String, setup| Ok(Divided::Not(reason, Some(Box::new(setup))));
     if threads.most < 2 && !threads.by_stretches {
         return not("it is to be made event by event".into(), setup);

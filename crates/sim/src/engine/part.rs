@@ -5,6 +5,7 @@
 //! out is the half that is at a part's own hosts. None of it runs in a run that is not divided.
 
 use super::hosts::Seen;
+use super::openings::Openings;
 use super::Engine;
 use crate::events::{Ties, Wake};
 use crate::flow::{Ends, Flow, AWAY};
@@ -68,9 +69,7 @@ pub(crate) struct Part {
     heard: Vec<Heard>,
     /// Notes to every part.
     pub notes: Vec<Vec<Note>>,
-    /// Packets, and answers, of receivers in this window that `heard` does not have: flow and when.
-    pub(super) late: Vec<(u32, Time)>,
-    /// Connections end in this run, so `late` is kept.
+    /// Connections end in this run.
     pub(super) closes: bool,
     /// Somebody has asked in this window what a receiver had not received.
     pub(super) asked: bool,
@@ -105,6 +104,21 @@ impl Part {
     pub(super) fn keep_step(&mut self) {
         self.floor = self.stamp;
     }
+    /// Where it is.
+    pub(super) fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+    /// It is there again.
+    pub(super) fn resume(&mut self, stamp: Stamp) {
+        self.stamp = Stamp { count: self.stamp.count, ..stamp };
+    }
+    /// The sender of a flow was done before a place in the order of events, and its receiver has not heard of it: when. It has to hear of it now.
+    pub(super) fn take_closed(&mut self, number: u32, place: (Time, u8, u64)) -> Option<Stamp> {
+        let told = |note: &Note| matches!(note, Note::Closed { flow, stamp } if *flow == number && (stamp.at, stamp.step, stamp.order) < place);
+        let notes = self.own_notes();
+        let Note::Closed { stamp, .. } = notes.remove(notes.iter().position(told)?) else { return None };
+        Some(stamp)
+    }
     /// What has been written to this part itself.
     pub(super) fn own_notes(&mut self) -> &mut Vec<Note> {
         &mut self.notes[usize::from(self.me)]
@@ -112,7 +126,6 @@ impl Part {
     /// Nobody will ask what receivers had before this.
     pub(super) fn end_window(&mut self) {
         self.heard.clear();
-        self.late.clear();
     }
     /// Something is kept of what receivers do.
     pub(super) fn is_attentive(&self) -> bool {
@@ -178,6 +191,9 @@ impl Engine {
         if let Some(length) = stretch {
             net.begin_sweeps(ties, length);
             engine.sweeps = Some(Box::default());
+            if !engine.recorder.keep_series && engine.workloads.iter().all(|w| w.only_opens()) {
+                engine.openings = Openings::ahead(engine.setup.topology.nodes.len());
+            }
         }
         engine.watched = true;
         engine.part = Some(Box::new(Part {
@@ -189,7 +205,6 @@ impl Engine {
             batches: Vec::new(),
             heard: Vec::new(),
             notes: (0..division.parts).map(|_| Vec::new()).collect(),
-            late: Vec::new(),
             closes,
             asked: false,
             listens: true,
@@ -256,13 +271,8 @@ impl Engine {
     /// The receiver of a flow acts, at a host that is ahead of others.
     #[inline(always)]
     pub(super) fn heard_ahead(&mut self, flow: u32) {
-        let now = self.now;
-        let part = self.own_part();
-        if part.listens {
-            return self.heard(flow);
-        }
-        if part.closes {
-            part.late.push((flow, now));
+        if self.own_part().listens {
+            self.heard(flow);
         }
     }
     /// The receiver of a flow acts; noted when the sender is elsewhere.
@@ -281,14 +291,6 @@ impl Engine {
     /// lies where nothing else does that such a packet touches.
     #[inline(never)]
     pub(super) fn heard_here(&mut self, flow: u32, conn: u32) {
-        let now = self.now;
-        let part = self.own_part();
-        if !part.listens {
-            if part.closes {
-                part.late.push((flow, now));
-            }
-            return;
-        }
         if self.flows[flow as usize].is_none() || conn == AWAY {
             return;
         }
@@ -448,11 +450,9 @@ impl Engine {
         }
     }
     /// The sender was done at `stamp`: its receiver is forgotten. In a run that is not divided this happens at once.
-    fn forget_receiver(&mut self, number: u32, stamp: Stamp) {
+    pub(super) fn forget_receiver(&mut self, number: u32, stamp: Stamp) {
         let part = self.own_part();
-        let after = |(flow, at): &(u32, Time)| *flow == number && *at >= stamp.at;
         part.parted |= part.heard.iter().any(|heard| heard.flow == number && heard.stamp > stamp);
-        part.parted |= part.late.iter().any(after);
         let Some(flow) = self.flows[number as usize].take() else { return };
         self.open.is_over(&self.flows);
         if flow.has_place {
