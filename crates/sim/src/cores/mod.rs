@@ -30,7 +30,7 @@
 mod barrier;
 mod partition;
 
-use crate::engine::part::{Division, Note};
+use crate::engine::part::{Division, Left, Note};
 use crate::engine::{Engine, Progress};
 use crate::metrics::journal::Batch;
 use crate::network::gates::Letter;
@@ -41,7 +41,8 @@ use partition::partition;
 use penstock_core::{CcHeader, ParamError};
 use penstock_units::{Bytes, Dur, Time};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{mpsc, Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
 
 /// On how many cores a run was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -262,36 +263,25 @@ pub(crate) fn run(
     let (end, warmup) = (Time::ZERO + setup.duration, Time::ZERO + setup.warmup);
     progress.end_ps.store(end.0, Ordering::Relaxed);
     let run = &run;
-    let engines: Vec<_> = std::thread::scope(|s| {
-        let others: Vec<_> =
-            (1..parts as u16).map(|me| s.spawn(move || run.part(build(), me, (end, warmup)))).collect();
-        let first = run.part(Ok(setup), 0, (end, warmup));
-        let join = |t: std::thread::ScopedJoinHandle<'_, _>| {
-            t.join().unwrap_or_else(|p| std::panic::resume_unwind(p))
+    std::thread::scope(|s| {
+        let spawn = |me: u16| {
+            let (hand_over, left) = mpsc::channel();
+            let thread = s.spawn(move || {
+                let mut made = run.part(build(), me, (end, warmup));
+                let left = made.as_mut().map(|worked| worked.engine.leave());
+                // Whatever became of the first: nobody is left to be told. All else is given back while it makes the whole.
+                _ = hand_over.send(left.map_err(|broken| *broken));
+            });
+            (thread, left)
         };
-        std::iter::once(first).chain(others.into_iter().map(join)).collect()
-    });
-    let given_up = run.shared.given_up.lock().unwrap_or_else(PoisonError::into_inner).take();
-    match given_up {
-        Some(Reason::Error(e)) => return Err(e),
-        Some(Reason::Note(note)) => return Ok(Divided::Not(note, None)),
-        None => {}
-    }
-    let mut engines = engines.into_iter().map(|made| made.expect("nobody has given up"));
-    let Worked { mut engine, at, mut completed, sparse, mut work } =
-        engines.next().expect("there is a first part");
-    if sparse {
-        completed = engine.run(progress)?;
-        let cores = Cores { threads: 1, note: None, work };
-        return Ok(Divided::Done(Box::new(engine), completed, cores));
-    }
-    engine.join(engines.map(|part| part.engine).collect(), at);
-    progress.now_ps.store(end.0, Ordering::Relaxed);
-    work.letters = run.shared.letters.load(Ordering::Relaxed);
-    let most = threads.most;
-    let note = (parts < most)
-        .then(|| format!("the run is made on {parts} threads: its hosts are at so many switches"));
-    Ok(Divided::Done(Box::new(engine), completed, Cores { threads: parts, note, work }))
+        let others: Vec<_> = (1..parts as u16).map(spawn).collect();
+        let first = run.part(Ok(setup), 0, (end, warmup));
+        let hear = |(thread, left): (ScopedJoinHandle<'_, ()>, mpsc::Receiver<_>)| {
+            // Who hands nothing over has panicked.
+            left.recv().unwrap_or_else(|_| std::panic::resume_unwind(thread.join().unwrap_err()))
+        };
+        run.join(first, others.into_iter().map(hear).collect(), end, threads.most)
+    })
 }
 
 struct Run<'a> {
@@ -315,6 +305,35 @@ struct Worked {
 }
 
 impl Run<'_> {
+    /// Makes the whole of what is left of all parts.
+    fn join(
+        &self,
+        first: Result<Worked, Broken>,
+        others: Vec<Result<Left, Broken>>,
+        end: Time,
+        most: usize,
+    ) -> Result<Divided, ParamError> {
+        let given_up = self.shared.given_up.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match given_up {
+            Some(Reason::Error(e)) => return Err(e),
+            Some(Reason::Note(note)) => return Ok(Divided::Not(note, None)),
+            None => {}
+        }
+        let whole = "nobody has given up";
+        let Worked { mut engine, at, mut completed, sparse, mut work } = first.expect(whole);
+        if sparse {
+            completed = engine.run(self.progress)?;
+            let cores = Cores { threads: 1, note: None, work };
+            return Ok(Divided::Done(Box::new(engine), completed, cores));
+        }
+        engine.join(others.into_iter().map(|left| left.expect(whole)).collect(), at);
+        self.progress.now_ps.store(end.0, Ordering::Relaxed);
+        work.letters = self.shared.letters.load(Ordering::Relaxed);
+        let parts = self.shared.parts;
+        let note = (parts < most)
+            .then(|| format!("the run is made on {parts} threads: its hosts are at so many switches"));
+        Ok(Divided::Done(Box::new(engine), completed, Cores { threads: parts, note, work }))
+    }
     /// One thread: builds its part and works for it.
     fn part(&self, setup: Result<Setup, ParamError>, me: u16, times: (Time, Time)) -> Result<Worked, Broken> {
         let shared = &self.shared;

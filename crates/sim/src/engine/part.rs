@@ -9,8 +9,8 @@ use super::Engine;
 use crate::events::{Ties, Wake};
 use crate::flow::{Ends, Flow, AWAY};
 use crate::metrics::journal::{step, Batch, Entry, Half, Journal, Over, Stamp};
-use crate::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
-use crate::network::gates::{Bag, Letter, Whole, LETTERS_AHEAD};
+use crate::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Transfer};
+use crate::network::gates::{self, Bag, Letter, Whole, LETTERS_AHEAD};
 use crate::setup::Setup;
 use crate::workloads::Timetable;
 use penstock_core::{CcHeader, FlowId, ParamError};
@@ -50,6 +50,13 @@ struct Heard {
     stamp: Stamp,
     /// Bytes that had been received before.
     received: u64,
+}
+
+/// What is left of a part when the run is over.
+pub(crate) struct Left {
+    journal: Journal,
+    recorder: Recorder,
+    net: gates::Left,
 }
 
 /// A receiver's bytes are counted below this.
@@ -501,19 +508,23 @@ impl Engine {
         }
         Ok(())
     }
+    /// What the whole needs of this part, whose work is over. Its hosts, connections and packets stay here.
+    pub(crate) fn leave(&mut self) -> Left {
+        let journal = std::mem::take(&mut self.own_part().journal);
+        Left { journal, recorder: std::mem::take(&mut self.recorder), net: self.wire.net.take_apart() }
+    }
     /// Makes the whole of all parts, of which this is the first.
     ///
     /// # Panics
     /// When packets were not conserved.
-    pub(crate) fn join(&mut self, others: Vec<Engine>, end: Time) {
+    pub(crate) fn join(&mut self, others: Vec<Left>, end: Time) {
         let mut journals = vec![std::mem::take(&mut self.own_part().journal)];
         let (mut held, mut live) = self.wire.net.held();
-        for mut other in others {
-            let part = other.wire.net.held();
-            (held, live) = (held + part.0, live + part.1);
-            journals.push(std::mem::take(&mut other.own_part().journal));
+        for other in others {
+            (held, live) = (held + other.net.held, live + other.net.live);
+            journals.push(other.journal);
             self.recorder.add_sums(&other.recorder);
-            self.wire.net.join(other.wire.net, &self.setup.topology);
+            self.wire.net.join(other.net, &self.setup.topology);
         }
         self.wire.net.stay(&self.setup.topology);
         let c = self.wire.net.conservation;

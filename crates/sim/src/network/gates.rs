@@ -4,11 +4,11 @@
 //! node that it comes from and its wire in that of the node it leads to ([`penstock_fabric::Fabric::lead_away`]): what leaves the queue is written
 //! into a letter, which the other part takes in before it gets to the time at which the packet arrives.
 
-use super::Network;
+use super::{Conservation, Network};
 use crate::events::{Deadlines, Pending, Ties};
 use crate::topology::Topology;
 use penstock_core::{CcHeader, Packet};
-use penstock_fabric::{Arena, Cell};
+use penstock_fabric::{Arena, Cell, Port};
 use penstock_units::{Dur, Time};
 use std::sync::Arc;
 
@@ -50,7 +50,12 @@ impl Gates {
     /// True when a link, which comes from node `from`, leads from this part to another.
     #[inline(always)]
     pub fn is_near_half(&self, port: u32, from: u32) -> bool {
-        self.leads[port as usize] != self.me && self.home[from as usize] == self.me
+        self.leads[port as usize] != self.me && self.is_here(from)
+    }
+    /// True when node `node` is this part's.
+    #[inline(always)]
+    pub fn is_here(&self, node: u32) -> bool {
+        self.home[node as usize] == self.me
     }
     /// Hands a packet over that has left by `port`.
     #[inline(always)]
@@ -67,6 +72,19 @@ impl Gates {
         bag.letters.push(letter);
         arena.release(cell.packet);
     }
+}
+
+/// What is left of a part: its ports among those of all parts, and what it has counted.
+pub(crate) struct Left {
+    me: u16,
+    ports: Vec<Port>,
+    packet_hops: u64,
+    no_way: u64,
+    returned: u64,
+    conservation: Conservation,
+    /// As [`Network::held`].
+    pub held: u64,
+    pub live: u64,
 }
 
 /// Why a network cannot be divided so.
@@ -158,14 +176,28 @@ impl Network {
             port(soon).prefetch_tail();
         }
     }
-    /// Puts the ports of another part into their places here, with all that was counted there: the network is whole again, to be read.
-    pub(crate) fn join(&mut self, mut other: Network, t: &Topology) {
-        let Some(gates) = other.gates.take() else { return };
-        for (port, link) in (0u32..).zip(&t.links) {
-            if gates.home[link.from as usize] == gates.me {
-                self.fabric.take_home(&mut other.fabric, port, link.delay);
-            }
+    /// What the whole network needs of this part, whose work is over.
+    pub(crate) fn take_apart(&mut self) -> Left {
+        let (held, live) = self.held();
+        Left {
+            me: self.gates.as_ref().map_or(0, |gates| gates.me),
+            ports: self.fabric.leave(),
+            packet_hops: self.packet_hops,
+            no_way: self.no_way,
+            returned: self.returned,
+            conservation: self.conservation,
+            held,
+            live,
         }
+    }
+    /// Puts the ports of another part into their places here, with all that was counted there: the network is whole again, to be read.
+    pub(crate) fn join(&mut self, other: Left, t: &Topology) {
+        let Some(gates) = self.gates.as_deref() else { return };
+        let delay = |port: u32| {
+            let link = &t.links[port as usize];
+            (gates.home[link.from as usize] == other.me).then_some(link.delay)
+        };
+        self.fabric.take_home(other.ports, delay);
         self.packet_hops += other.packet_hops;
         self.no_way += other.no_way;
         self.returned += other.returned;
@@ -181,7 +213,7 @@ impl Network {
     pub(crate) fn stay(&mut self, t: &Topology) {
         let Some(gates) = self.gates.take() else { return };
         for (port, link) in (0u32..).zip(&t.links) {
-            if gates.home[link.from as usize] == gates.me {
+            if gates.is_near_half(port, link.from) {
                 self.fabric.stay_home(port, link.delay);
             }
         }
