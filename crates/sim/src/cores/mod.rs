@@ -33,12 +33,12 @@ mod partition;
 use crate::engine::part::{Division, Left, Note};
 use crate::engine::{Engine, Progress};
 use crate::metrics::journal::Batch;
-use crate::network::gates::Letter;
+use crate::network::gates::Letters;
 use crate::setup::{NicMode, Setup};
 use crate::workloads::Timetable;
 use barrier::{Barrier, Broken, Guard};
 use partition::partition;
-use penstock_core::{CcHeader, ParamError};
+use penstock_core::ParamError;
 use penstock_units::{Bytes, Dur, Time};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{mpsc, Mutex, PoisonError};
@@ -118,8 +118,7 @@ impl Threads {
 /// What a part hands to another after a window.
 #[derive(Default)]
 struct Mail {
-    letters: Vec<Letter>,
-    headers: Vec<CcHeader>,
+    letters: Letters,
     notes: Vec<Note>,
     batches: Vec<Batch>,
 }
@@ -430,7 +429,6 @@ impl Run<'_> {
             }
             shared.letters.fetch_add(bag.letters.len() as u64, Ordering::Relaxed);
             std::mem::swap(&mut mail.letters, &mut bag.letters);
-            std::mem::swap(&mut mail.headers, &mut bag.headers);
             let part = engine.own_part();
             std::mem::swap(&mut mail.notes, &mut part.notes[to]);
             if to == 0 {
@@ -445,10 +443,9 @@ impl Run<'_> {
         let first = shared.next[turn].iter().map(|next| next.load(Ordering::Relaxed)).min();
         for from in (0..shared.parts).filter(|from| *from != own) {
             std::mem::swap(reading, &mut *of(from, own).lock().unwrap_or_else(PoisonError::into_inner));
-            engine.take_in(&mut reading.letters, &reading.headers);
+            engine.take_in(&reading.letters);
             engine.read(&mut reading.notes, from as u16);
             reading.letters.clear();
-            reading.headers.clear();
             engine.own_part().batches.append(&mut reading.batches);
         }
         if me == 0 {

@@ -10,10 +10,10 @@ use crate::events::{Ties, Wake};
 use crate::flow::{Ends, Flow, AWAY};
 use crate::metrics::journal::{step, Batch, Entry, Half, Journal, Over, Stamp};
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Transfer};
-use crate::network::gates::{self, Bag, Letter, Whole, LETTERS_AHEAD};
+use crate::network::gates::{self, Bag, Letters, Whole, LETTERS_AHEAD};
 use crate::setup::Setup;
 use crate::workloads::Timetable;
-use penstock_core::{CcHeader, FlowId, ParamError};
+use penstock_core::{FlowId, ParamError};
 use penstock_fabric::{prefetch, Cell};
 use penstock_host::News;
 use penstock_units::Time;
@@ -401,21 +401,23 @@ impl Engine {
         self.wire.net.bags()
     }
     /// Takes in packets of another part.
-    pub(crate) fn take_in(&mut self, letters: &mut [Letter], headers: &[CcHeader]) {
+    pub(crate) fn take_in(&mut self, letters: &Letters) {
         for i in 0..letters.len() {
-            let later = letters.get(i + LETTERS_AHEAD);
-            if let Some(flow) = later.and_then(|l| self.flows[l.packet.flow as usize].as_deref()) {
+            letters.fetch(i + 3 * LETTERS_AHEAD);
+            let later = letters.packets.get(i + LETTERS_AHEAD);
+            if let Some(flow) = later.and_then(|packet| self.flows[packet.flow as usize].as_deref()) {
                 prefetch(&flow.ends);
             }
-            self.wire.net.fetch_for(later, letters.get(i + LETTERS_AHEAD / 2));
-            let letter = &mut letters[i];
-            if self.is_here(letter.cell.to) {
+            let cell = |ahead: usize| letters.cells.get(i + ahead);
+            self.wire.net.fetch_for(cell(LETTERS_AHEAD), cell(LETTERS_AHEAD / 2));
+            let to = letters.cells[i].to;
+            let conn = self.is_here(to).then(|| {
                 // Handles are given by the part of the end. A flow that is over has none: its late packets find nobody.
-                let flow = self.flows[letter.packet.flow as usize].as_deref();
-                let own = |o: &Ends| if o.dst == letter.cell.to { o.at_dst } else { o.at_src };
-                letter.packet.set_conn(flow.map_or(AWAY, |f| own(&f.ends)));
-            }
-            self.wire.net.take_in(letter, headers.get(i));
+                let flow = self.flows[letters.packets[i].flow as usize].as_deref();
+                let own = |o: &Ends| if o.dst == to { o.at_dst } else { o.at_src };
+                flow.map_or(AWAY, |f| own(&f.ends))
+            });
+            self.wire.net.take_in(letters, i, conn);
         }
     }
     /// Reads the notes of another part, after the window in which they were written.
