@@ -27,7 +27,7 @@ pub(crate) struct Ring {
     pub unreleased: u32,
 }
 
-// SAFETY: the slots belong to the ring alone, and cells are plain numbers.
+// SAFETY: the slots belong to the ring alone, or are nobody's, which nobody writes; cells are plain numbers.
 unsafe impl Send for Ring {}
 // SAFETY: as above; who shares a ring reads it.
 unsafe impl Sync for Ring {}
