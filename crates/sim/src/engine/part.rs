@@ -10,11 +10,11 @@ use super::Engine;
 use crate::events::{Ties, Wake};
 use crate::flow::{Ends, Flow, AWAY};
 use crate::metrics::journal::{step, Batch, Entry, Half, Journal, Over, Stamp};
-use crate::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
-use crate::network::gates::{Bag, Letter, Whole, LETTERS_AHEAD};
+use crate::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Transfer};
+use crate::network::gates::{self, Bag, Letters, Whole, LETTERS_AHEAD};
 use crate::setup::Setup;
 use crate::workloads::Timetable;
-use penstock_core::{CcHeader, FlowId, ParamError};
+use penstock_core::{FlowId, ParamError};
 use penstock_fabric::{prefetch, Cell};
 use penstock_host::News;
 use penstock_units::Time;
@@ -51,6 +51,13 @@ struct Heard {
     stamp: Stamp,
     /// Bytes that had been received before.
     received: u64,
+}
+
+/// What is left of a part when the run is over.
+pub(crate) struct Left {
+    journal: Journal,
+    recorder: Recorder,
+    net: gates::Left,
 }
 
 /// A receiver's bytes are counted below this.
@@ -396,21 +403,23 @@ impl Engine {
         self.wire.net.bags()
     }
     /// Takes in packets of another part.
-    pub(crate) fn take_in(&mut self, letters: &mut [Letter], headers: &[CcHeader]) {
+    pub(crate) fn take_in(&mut self, letters: &Letters) {
         for i in 0..letters.len() {
-            let later = letters.get(i + LETTERS_AHEAD);
-            if let Some(flow) = later.and_then(|l| self.flows[l.packet.flow as usize].as_deref()) {
+            letters.fetch(i + 3 * LETTERS_AHEAD);
+            let later = letters.packets.get(i + LETTERS_AHEAD);
+            if let Some(flow) = later.and_then(|packet| self.flows[packet.flow as usize].as_deref()) {
                 prefetch(&flow.ends);
             }
-            self.wire.net.fetch_for(later, letters.get(i + LETTERS_AHEAD / 2));
-            let letter = &mut letters[i];
-            if self.is_here(letter.cell.to) {
+            let cell = |ahead: usize| letters.cells.get(i + ahead);
+            self.wire.net.fetch_for(cell(LETTERS_AHEAD), cell(LETTERS_AHEAD / 2));
+            let to = letters.cells[i].to;
+            let conn = self.is_here(to).then(|| {
                 // Handles are given by the part of the end. A flow that is over has none: its late packets find nobody.
-                let flow = self.flows[letter.packet.flow as usize].as_deref();
-                let own = |o: &Ends| if o.dst == letter.cell.to { o.at_dst } else { o.at_src };
-                letter.packet.set_conn(flow.map_or(AWAY, |f| own(&f.ends)));
-            }
-            self.wire.net.take_in(letter, headers.get(i));
+                let flow = self.flows[letters.packets[i].flow as usize].as_deref();
+                let own = |o: &Ends| if o.dst == to { o.at_dst } else { o.at_src };
+                flow.map_or(AWAY, |f| own(&f.ends))
+            });
+            self.wire.net.take_in(letters, i, conn);
         }
     }
     /// Reads the notes of another part, after the window in which they were written.
@@ -501,19 +510,23 @@ impl Engine {
         }
         Ok(())
     }
+    /// What the whole needs of this part, whose work is over. Its hosts, connections and packets stay here.
+    pub(crate) fn leave(&mut self) -> Left {
+        let journal = std::mem::take(&mut self.own_part().journal);
+        Left { journal, recorder: std::mem::take(&mut self.recorder), net: self.wire.net.take_apart() }
+    }
     /// Makes the whole of all parts, of which this is the first.
     ///
     /// # Panics
     /// When packets were not conserved.
-    pub(crate) fn join(&mut self, others: Vec<Engine>, end: Time) {
+    pub(crate) fn join(&mut self, others: Vec<Left>, end: Time) {
         let mut journals = vec![std::mem::take(&mut self.own_part().journal)];
         let (mut held, mut live) = self.wire.net.held();
-        for mut other in others {
-            let part = other.wire.net.held();
-            (held, live) = (held + part.0, live + part.1);
-            journals.push(std::mem::take(&mut other.own_part().journal));
+        for other in others {
+            (held, live) = (held + other.net.held, live + other.net.live);
+            journals.push(other.journal);
             self.recorder.add_sums(&other.recorder);
-            self.wire.net.join(other.wire.net, &self.setup.topology);
+            self.wire.net.join(other.net, &self.setup.topology);
         }
         self.wire.net.stay(&self.setup.topology);
         let c = self.wire.net.conservation;

@@ -485,7 +485,7 @@ impl Network {
         if let Some(gates) = gates.as_deref_mut() {
             let cells = &arrived[..filled];
             for (i, cell) in cells.iter().enumerate() {
-                if let Some(ahead) = cells.get(i + gates::LETTERS_AHEAD) {
+                if let Some(ahead) = cells.get(i + 2 * gates::LETTERS_AHEAD) {
                     arena.prefetch(ahead.packet);
                 }
                 gates.post(cell.rank, cell, arena);
