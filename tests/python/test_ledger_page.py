@@ -149,9 +149,10 @@ def test_a_search_is_drawn_as_a_map(tmp_path, monkeypatch):
     ).read_text()
     drawing = text[text.index('<svg class="map"') :]
     drawing = drawing[: drawing.index("</svg>")]
-    assert drawing.count("<use") == 2 and "a.gain" in drawing and "a.time" in drawing
+    assert re.findall(r"<path class=(\w) d=\"M(\d+ \d+)\"/>", drawing) == [("d", "266 38"), ("c", "86 128")]
+    assert "a.gain" in drawing and "a.time" in drawing
     assert drawing.count(">v<") == drawing.count(">w<") == 1, "an entry of a list has one text"
-    assert "#m-c" in drawing and "#m-d" in drawing
+    assert all(f'<marker id="m-{letter}"' in text and f"url(#m-{letter})" in text for letter in "cdux")
     assert "penstock reproduce X-1 --full" in text
 
 

@@ -72,7 +72,10 @@ def words(row: Row, claim: str, found: Mapping[str, Any] | None = None, verdict:
     if entry.get("length"):
         text += f"; a point is {entry['length']}"
     if entry["claims"][name].get("singly") == []:
-        text += f"; none of {entry['singly']} changes of one parameter alone makes it hold"
+        many = f"none of {entry['singly']} changes of one parameter alone makes it hold"
+        text += (
+            f"; {many}" if entry["singly"] > 1 else "; the one other choice there is does not make it hold"
+        )
     old = _moved(row.paper, entry) if whose != row.id else stale(row, entry)
     return f"stale, the ranges have changed since: {text}" if old else text
 
@@ -119,7 +122,10 @@ def _words(entry: Mapping[str, Any], what: Mapping[str, Any], verdict: str) -> s
         )
     if verdict == UNDECIDED:
         rule = f"; best described by {what['rule']}" if what["rule"] else ""
-        return f"in the search, at the chosen values {chosen}; holds in {percent(held)} of {space_of}{rule}"
+        at = {CONFIRMED: "holds", DIFFERS: "differs"}.get(chosen, "is undecided")
+        return (
+            f"in the search it {at} at the chosen values, and it holds in {percent(held)} of {space_of}{rule}"
+        )
     if (verdict if verdict in (CONFIRMED, DIFFERS) else chosen) == CONFIRMED:
         # The share of what was decided: an interval that was too wide speaks neither for nor against.
         share = held / (held + differs) if held + differs else 0.0

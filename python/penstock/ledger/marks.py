@@ -85,12 +85,15 @@ def map_svg(found: Map) -> Markup:
         middle = y0 + height / 2
         turned = f'transform="rotate(-90 11 {middle:.0f})"'
         parts.append(_text(11, middle, found.second, "middle", turned))
-    # What holds is drawn last: it must not be hidden.
-    order = sorted(range(len(found.letters)), key=lambda i: found.letters[i] == "c")
-    for i in order:
-        x, y = x0 + float(found.x[i]) * width, y0 + (1 - float(found.y[i])) * height
-        # Without quotes, as HTML allows: there are some twenty thousand.
-        parts.append(f"<use href=#m-{found.letters[i]} x={x:.0f} y={y:.0f} />")
+    # What holds is drawn last: it must not be hidden. A line per verdict, whose corners are the points.
+    for letter in sorted(set(found.letters), key=lambda letter: (letter == "c", letter)):
+        at = [
+            f"{x0 + float(x) * width:.0f} {y0 + (1 - float(y)) * height:.0f}"
+            for x, y, own in zip(found.x, found.y, found.letters, strict=True)
+            if own == letter
+        ]
+        # Without quotes, as HTML allows, and without an L, which follows an M by itself.
+        parts.append(f'<path class={letter} d="M{" ".join(at)}"/>')
     held = found.letters.count("c")
     over = " and ".join(name for name in (found.first, found.second) if name)
     said = f"holds at {held} of {len(found.letters)} points over {over}"
