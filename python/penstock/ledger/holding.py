@@ -10,6 +10,7 @@ result. What was found with other ranges is shown as stale.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -185,6 +186,11 @@ class Map:
     y_ticks: tuple[str, ...]
 
 
+def _short(text: str) -> str:
+    """A value of an axis with no more digits than are read there: 0.0316 for 0.0316228, 1.54us."""
+    return re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.3g}", text)
+
+
 def map_of(row: Row, claim: str) -> Map | None:
     """The map of a claim; None where it holds everywhere or nowhere, or the search is stale."""
     entry = document(row.paper)["rows"].get(row.id)
@@ -202,7 +208,7 @@ def map_of(row: Row, claim: str) -> Map | None:
 
     def ticks(j: int) -> tuple[str, ...]:
         parameter = here[entry["names"][j]]
-        return tuple(str(parameter.at(share)).rpartition("=")[2] for share in TICKS)
+        return tuple(_short(str(parameter.at(share)).rpartition("=")[2]) for share in TICKS)
 
     return Map(
         entry["names"][first],
