@@ -204,7 +204,7 @@ def _draw_completion(m: Measurement, lab: Lab) -> list[Path]:
     with figures.style():
         fig, (ax,) = figures.new(width=7.2, height=4.6)
         curves = {name: np.asarray(values, float) for name, values in m["by size"].items()}
-        for i, (name, curve) in enumerate((each for each in curves.items() if each[0] not in IDEAL)):
+        for i, (name, curve) in enumerate(each for each in curves.items() if each[0] not in IDEAL):
             ax.plot(middle, curve, label=name, **figures.look(i))
         # The schedulers that the same flows would meet at best: thin, in ink, below them all.
         for name, dashes in zip(IDEAL, ("-", "--", ":"), strict=True):
