@@ -496,9 +496,12 @@ def test_committed_searches_are_shown_and_stale_ones_named(paper, tmp_path, monk
     )
     assert drawn["high"].first == "a.gain" and drawn["high"].letters.count("c") > 0
     assert drawn["high"].x_ticks == ("0", "0.25", "0.5", "0.75", "1")
-    assert [holding._short(text) for text in ("0.0316228", "1.54319us", "1/0.5/0.25", "bytes")] == [
+    assert [
+        holding._short(text) for text in ("0.0316228", "1.54319us", "4161.79us", "1/0.5/0.25", "bytes")
+    ] == [
         "0.0316",
         "1.54us",
+        "4162us",
         "1/0.5/0.25",
         "bytes",
     ]

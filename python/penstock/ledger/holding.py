@@ -188,7 +188,11 @@ class Map:
 
 def _short(text: str) -> str:
     """A value of an axis with no more digits than are read there: 0.0316 for 0.0316228, 1.54us."""
-    return re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.3g}", text)
+
+    def short(number: re.Match[str]) -> str:
+        return f"{float(number[0]):.3g}" if float(number[0]) < 1000 else f"{float(number[0]):.0f}"
+
+    return re.sub(r"\d+\.\d+", short, text)
 
 
 def map_of(row: Row, claim: str) -> Map | None:

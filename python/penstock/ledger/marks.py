@@ -70,7 +70,7 @@ _LETTER = 6.0
 
 def map_svg(found: Map) -> Markup:
     """The points of a search over two parameters, colour and shape by verdict."""
-    x0, y0, width, height = 64.0, 8.0, 224.0, 150.0
+    x0, y0, width, height = 76.0, 8.0, 212.0, 150.0
     parts = [f'<rect class="frame" x="{x0}" y="{y0}" width="{width}" height="{height}"/>']
     places = [(share, _short(text)) for share, text in _places(found.x_ticks)]
     # Texts that would run into each other stand in two lines; the last one ends where the drawing does.
