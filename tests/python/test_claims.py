@@ -23,12 +23,14 @@ from penstock.ledger import (
     Row,
     criteria,
     holding,
+    judging,
     page,
     pinned,
     search,
     selection,
 )
 from penstock.ledger.space import Space, describe
+from penstock.runs import Run, RunSet
 
 ROWS = ledger.rows()
 CLAIMS = [(row, claim) for row in ROWS for claim in row.claims]
@@ -669,3 +671,23 @@ def test_cheap_rows_have_the_pinned_verdicts(cheap, quick_lab):
     moved, missing = pinned.compare([verdict], "quick")
     assert not moved
     assert not missing, "pin them: penstock reproduce ID --quick --pin"
+
+
+def test_warnings_that_differ_in_numbers_are_told_once():
+    def point(*per_run):
+        runs = [Run(i, {}, {}, {}, {}, warnings=tuple(texts)) for i, texts in enumerate(per_run)]
+        return RunSet("incast", 1, tuple(runs))
+
+    told, _ = judging._told(
+        [
+            point(["a queue at s0 (3 packets)", "all"], ["all"]),
+            point(["all"], ["a queue at s1 (1 packet)", "all"]),
+            point(["all", "2 of 9 left, 3.5 ms"], ["all", "4 of 9 left, 7 us"]),
+        ]
+    )
+    assert told == (
+        "2 of 3 points, for example: run 0: a queue at s0 (3 packets)",
+        "all",
+        "1 of 3 points, for example: run 0: 2 of 9 left, 3.5 ms",
+    )
+    assert judging._told([point(["b"]), point([])])[0] == ("1 of 2 points: b",)
