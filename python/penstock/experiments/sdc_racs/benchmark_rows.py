@@ -340,6 +340,7 @@ M_411 = Row(
             at_least(1),
             quote="for long flows > 1MB we observe throughput degradation in case of RACS",
             where=_FIG_411,
+            unit="times RCP's",
         ),
     ),
     measure=measure,
