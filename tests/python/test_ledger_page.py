@@ -100,6 +100,7 @@ def test_a_page_of_quick_runs_has_the_verdicts_of_the_full_length(tmp_path, monk
     seeds = {"X-1/open": dict.fromkeys("123", "confirmed")}
     monkeypatch.setattr(pinned, "load", lambda paper: {"full": pins})
     monkeypatch.setattr(pinned, "by_seed", lambda paper, length: seeds)
+    monkeypatch.setattr(pinned, "seconds", lambda paper, length: {"X-1": 80.4})
     found, _ = ledger.reproduce(rows(), Lab(tmp_path))
     text = page.write(found, tmp_path / "r.html", quick=True, provenance={}).read_text()
     first = text[text.index('<nav class="matrix"') : text.index("</nav>")]
@@ -116,6 +117,7 @@ def test_a_page_of_quick_runs_has_the_verdicts_of_the_full_length(tmp_path, monk
     assert "<dd>confirmed with 1, 2 and 3</dd>" in claims["open"]
     assert "It was." in claims["not"] and "<td>long</td><td>9</td>" in claims["not"]
     assert "It is so because" not in claims["not"], "the reason is that of the full length"
+    assert words.count("at full length with --full, some 80 s of one core for a seed") == 1
     full = page.write(found, tmp_path / "f.html", quick=False, provenance={}).read_text()
     assert "<dt>quick</dt>" not in full and "Length of the runs: full" in full
 

@@ -77,6 +77,8 @@ class RowView:
     wide: bool
     command: str
     runs: str
+    full: str
+    """How its full length is run, where this page is of quick runs and has pinned verdicts."""
 
     @property
     def kinds(self) -> list[str]:
@@ -217,7 +219,16 @@ def _row(v: Verdict, sprite: Sprite, drawn: dict[str, str], *, quick: bool, seed
         any(_width(figure) > _WIDE_PX for figure in new),
         command,
         runs if v.verdict != NOT_RUN else "",
+        _full(v),
     )
+
+
+def _full(v: Verdict) -> str:
+    if all(one.quick is None for one in v.claims):
+        return ""
+    took = pinned.seconds(v.row.paper, pinned.FULL).get(v.row.id, 0.0)
+    # Rows that share runs with one before them took no time of their own.
+    return "--full" + (f", some {took:.0f} s of one core for a seed" if took >= 1 else "")
 
 
 # Figures wider than this have no room beside the claims: there they would be drawn below 0.8 of their size.
