@@ -620,6 +620,11 @@ def test_the_page_has_the_verdicts_of_the_full_length(paper, tmp_path):
     z = pinned.settled(ran).claims[2]
     assert (z.verdict, z.quick.verdict) == (UNDECIDED, CONFIRMED)
     assert z.reason == "it depends on the seed: confirmed with 1 and 3, differs with 2"
+    document["full"]["X-1/y"] |= {"verdict": UNDECIDED}
+    file.write_text(json.dumps(document))
+    assert (
+        pinned.settled(ran).claims[1].reason.endswith("with up to 8 times the first number of replications")
+    )
 
 
 def test_a_claim_on_which_seeds_do_not_agree_is_undecided(paper, tmp_path, monkeypatch):

@@ -148,7 +148,8 @@ def _settled(v: Verdict, one: Judged, pin: Mapping[str, Any]) -> Judged:
     excluded: tuple[tuple[str, str], ...] = ()
     if verdict == UNDECIDED:
         said = dissent(v.row.paper, FULL, f"{v.row.id}/{one.claim.id}")
-        because = ((f"it depends on the seed: {said}" if said else STRADDLES, ""),)
+        tried = f"{STRADDLES}, with up to {v.row.budget} times the first number of replications"
+        because = ((f"it depends on the seed: {said}" if said else tried, ""),)
     elif verdict == DIFFERS:
         because, excluded = _why(v, one, pin)
     return replace(
