@@ -176,9 +176,10 @@ def _why(v: Verdict, one: Judged, pin: Mapping[str, Any]) -> tuple[Reasons, Reas
     if one.verdict != DIFFERS and v.measurement is not None:
         here = v.row.explained(replace(one, verdict=DIFFERS), v.measurement)
     kind = pin.get(BECAUSE, UNEXPLAINED)
-    if kind == CHOICE and (changes := holding.one_choice(v.row, one.claim.id)):
+    changes = holding.one_choice(v.row, one.claim.id) if kind == CHOICE else ""
+    if changes:
         return ((holding.ONE_CHOICE, changes),), ()
-    if kind == UNEXPLAINED:
+    if kind != CAUSE:
         return ((UNEXPLAINED, ""),), here.excluded
     borne_out = here.verdict == DIFFERS and here.reason != UNEXPLAINED
     if not borne_out:
