@@ -181,8 +181,7 @@ def _why(v: Verdict, one: Judged, pin: Mapping[str, Any]) -> tuple[Reasons, Reas
         return ((holding.ONE_CHOICE, changes),), ()
     if kind != CAUSE:
         return ((UNEXPLAINED, ""),), here.excluded
-    borne_out = here.verdict == DIFFERS and here.reason != UNEXPLAINED
-    if not borne_out:
+    if here.verdict != DIFFERS or because(here) != CAUSE:
         return ((SHOWN_THEN, ""),), ()
     return tuple((text, f"{evidence}; {OF_QUICK}") for text, evidence in here.because), ()
 
