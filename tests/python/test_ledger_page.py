@@ -107,7 +107,7 @@ def test_a_page_of_quick_runs_has_the_verdicts_of_the_full_length(tmp_path, monk
     one = first[first.index('href="#x-1"') : first.index('href="#x-2"')]
     assert re.findall(r"#v-([a-z-]+)", one)[:3] == ["confirmed", "differs", "confirmed"]
     words = " ".join(" ".join(Markup(text).text).split())
-    assert "where there are 2 those pinned at full length" in words
+    assert "Verdicts are those pinned at full length (of 2 claims; 3 have none); figures" in words
     assert "which alone leave 2 confirmed, 1 differs, 1 undecided, 1 not run" in words
     claims = {name: text[text.index(f'id="x-1-{name}"') :] for name in ("holds", "not", "open")}
     claims = {name: part[: part.index("</dl>")] for name, part in claims.items()}

@@ -76,7 +76,7 @@ def map_svg(found: Map) -> Markup:
     # Texts that would run into each other stand in two lines; the last one ends where the drawing does.
     lower = 11.0 if sum(len(text) + 1 for _, text in places) * _LETTER > width else 0.0
     for i, (share, text) in enumerate(places):
-        x = min(x0 + share * width, 300 - len(text) * _LETTER / 2)
+        x = min(x0 + share * width, 297 - len(text) * _LETTER / 2)
         parts.append(_text(x, y0 + height + 14 + lower * (i % 2), text))
     for share, text in _places(found.y_ticks):
         parts.append(_text(x0 - 5, y0 + (1 - share) * height + 4, _short(text), "end"))
