@@ -12,6 +12,7 @@ A claim counts at full length where it is pinned at full length, otherwise at qu
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 from collections import Counter
@@ -260,6 +261,24 @@ def _agreed(name: str, numbers: Sequence[int]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
+_LINE_OF_PAGE = re.compile(r'<div class="who"><a href="#paper-([\w-]+)">.*?</div>', re.DOTALL)
+_COUNT_OF_PAGE = re.compile(r'aria-label="([a-z ]+)">.*?</svg> (\d+)')
+
+
+def counted_on(page: str) -> dict[str, dict[str, int]]:
+    """The claims by verdict that the first screen of a page counts, by paper."""
+    return {
+        line[1]: {verdict: int(number) for verdict, number in _COUNT_OF_PAGE.findall(line[0])}
+        for line in _LINE_OF_PAGE.finditer(page)
+    }
+
+
+def behind(page: str) -> list[str]:
+    """The papers whose claims the page does not count as they are pinned: it is of before these pins."""
+    shown = counted_on(page)
+    return [paper for paper in ledger.PAPERS if shown.get(paper) != dict(count(paper)[1])]
+
+
 def renewed(text: str, new: str, begin: str = BEGIN) -> str:
     """`text` with `new` in place of what is between the marks. Raises ValueError where they are missing."""
     head, mark, rest = text.partition(begin)
@@ -298,6 +317,9 @@ def main() -> int:
         elif new != text:
             print(f"{path.name}: not what is pinned: tools/verdicts.py write", file=sys.stderr)
             code = 1
+    if given.what == "check" and PAGE.exists() and (papers := behind(PAGE.read_text(encoding="utf-8"))):
+        print(f"{PAGE.name}: counts other verdicts of {', '.join(papers)}: make ledger", file=sys.stderr)
+        code = 1
     return code
 
 

@@ -10,6 +10,8 @@ import { groundShapes, onPaper, PX, seriesShapes, type AxisData, type FigureData
 // Below this many pixels panels stand one below the other.
 const NARROW = 520;
 const LEAST_HEIGHT = 170;
+// Another line of a text below the axis.
+const LINE = 18;
 // The pointer takes a point within so many pixels.
 const REACH = 36;
 type Range = [number, number];
@@ -26,7 +28,8 @@ class Panel {
     readonly data: PanelData,
   ) {
     this.box.className = "pf-panel";
-    if (data.title) this.box.append(Object.assign(document.createElement("h4"), { textContent: data.title }));
+    // Where panels stand side by side one without a title has its room, so that what belongs to one row of words is at one height.
+    if (data.title || owner.titled) this.box.append(Object.assign(document.createElement("h4"), { textContent: data.title || "\u00a0" }));
     this.dot.className = "pf-dot";
     this.dot.hidden = true;
   }
@@ -74,7 +77,7 @@ class Panel {
         scales: { x: scale(x), y: scale(y) },
         cursor: { drag: { x: true, y: true, uni: 24, setScale: false }, points: { show: false }, y: true },
         axes: [
-          { ...look, ...ticks(x, Infinity), label: x.label || undefined, labelSize: x.label ? 18 : 0, labelGap: 0, size: 28, space: 46 },
+          { ...look, ...ticks(x, Infinity), label: x.label || undefined, labelSize: x.label ? 18 : 0, labelGap: 0, size: 28 + LINE * (deepest(x) - 1), space: 46 },
           { ...look, ...ticks(y, room), label: y.label || undefined, labelSize: y.label ? 18 : 0, labelGap: 0, size: side, space: 26 },
         ],
         padding: [6, 10, 0, 0],
@@ -269,6 +272,7 @@ class Panel {
 
 class FigurePlot {
   readonly box = document.createElement("div");
+  readonly titled: boolean;
   paper!: Paper;
   private readonly panels: Panel[];
   private readonly grid = document.createElement("div");
@@ -294,6 +298,7 @@ class FigurePlot {
       panel.x.label ||= data.x;
       panel.y.label ||= data.y;
     }
+    this.titled = data.panels.some((panel) => panel.title);
     this.panels = data.panels.map((panel) => new Panel(this, panel));
     this.grid.append(...this.panels.map((p) => p.box));
     const labels = new Map<string, SeriesData>();
@@ -366,18 +371,22 @@ class FigurePlot {
     this.grid.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
     const each = Math.floor((width - 12 * (columns - 1)) / columns);
     for (const row of rows) {
-      for (const panel of row) {
-        // A row of fewer panels than the others has wider ones.
-        const span = columns === 1 ? 1 : Math.max(1, Math.floor(columns / row.length));
-        panel.box.style.gridColumn = `span ${span}`;
-        const across = each * span + 12 * (span - 1);
+      // A row of fewer panels than the others has wider ones.
+      const span = columns === 1 ? 1 : Math.max(1, Math.floor(columns / row.length));
+      const across = each * span + 12 * (span - 1);
+      const height = (panel: Panel): number => {
         const [, , w, h] = panel.data.box;
         const printed = (h * this.data.height) / (w * this.data.width);
         // Words at an axis need a row each, those that are broken two.
         const words = panel.data.y.ticks ?? [];
         const least = words.length * (words.some(([, text]) => broken(text, besides(across)).includes("\n")) ? 32 : 20) + 60;
         const shape = Math.min(460, across * Math.min(printed, 1.1) * 0.92 + 50);
-        panel.build(across, Math.round(Math.max(LEAST_HEIGHT, words.length ? Math.min(900, Math.max(least, shape)) : shape)));
+        return Math.round(Math.max(LEAST_HEIGHT, words.length ? Math.min(900, Math.max(least, shape)) : shape));
+      };
+      const highest = Math.max(...row.map(height));
+      for (const panel of row) {
+        panel.box.style.gridColumn = `span ${span}`;
+        panel.build(across, columns === 1 ? height(panel) : highest);
       }
     }
     // In order of reading.
@@ -414,6 +423,10 @@ class FigurePlot {
 }
 
 const pen = document.createElement("canvas").getContext("2d")!;
+/** How many lines the texts below an axis have at most. */
+function deepest(axis: AxisData): number {
+  return Math.max(1, ...(axis.ticks ?? []).map(([, text]) => text.split("\n").length));
+}
 function wide(text: string): number {
   pen.font = "12px system-ui, sans-serif";
   return pen.measureText(text).width;

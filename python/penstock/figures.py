@@ -270,9 +270,22 @@ def log_y(ax: Axes) -> None:
     _plain_log(ax.yaxis, ax.get_ylim(), "{:g}".format)
 
 
-def _plain_log(axis: Axis, limits: tuple[float, float], say: Callable[[float], str]) -> None:
+def plain_logs(figure: Figure) -> None:
+    """Plain numbers in place of powers of ten (20, 60 for 2 x 10^1, 6 x 10^1) on all log axes that have them
+    and reach no further than 100,000.
+    """
+    for ax in figure.axes:
+        for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+            powers = isinstance(axis.get_major_formatter(), mpl.ticker.LogFormatterSciNotation)
+            if axis.get_scale() == "log" and powers and max(limits) <= 1e5:
+                _plain_log(axis, limits, "{:g}".format, most=500)
+
+
+def _plain_log(
+    axis: Axis, limits: tuple[float, float], say: Callable[[float], str], most: float = 30
+) -> None:
     low, high = limits
-    few = low > 0 and high < 30 * low
+    few = low > 0 and high < most * low
     axis.set_major_formatter(mpl.ticker.FuncFormatter(lambda x, _: say(x)))
     axis.set_minor_locator(mpl.ticker.LogLocator(subs=(2.0, 5.0) if few else "auto"))
     axis.set_minor_formatter(

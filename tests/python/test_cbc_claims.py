@@ -199,6 +199,17 @@ def test_the_ratio_follows_what_was_frozen_only_where_it_does():
         assert reason in judged(half_rows.K_16, carried)["two-to-one"].reason
 
 
+def test_the_delay_trigger_explains_a_ratio_only_where_it_is_restored_without_it():
+    low = made(control={"ratio": 1.5, "latched": 1.9, "early": 0.8})
+    for without, reason in (
+        ({"ratio": 1.8, "early": 0.2}, "the delay trigger sets control"),
+        ({"ratio": 1.8, "early": 0.5}, "unexplained"),
+        ({"ratio": 1.65, "early": 0.2}, "unexplained"),
+    ):
+        low["variants"] = {**low["variants"], LOUD: {**low["variants"][LOUD], **without}}
+        assert reason in judged(half_rows.K_16, low)["two-to-one"].reason
+
+
 def test_no_losses_means_none_in_any_run():
     clean = made(control={"drops": 0.0, "retransmits": 0.0})
     assert {one.verdict for one in full_rows.K_12.judge(clean)} == {"confirmed"}

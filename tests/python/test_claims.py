@@ -23,12 +23,14 @@ from penstock.ledger import (
     Row,
     criteria,
     holding,
+    judging,
     page,
     pinned,
     search,
     selection,
 )
 from penstock.ledger.space import Space, describe
+from penstock.runs import Run, RunSet
 
 ROWS = ledger.rows()
 CLAIMS = [(row, claim) for row in ROWS for claim in row.claims]
@@ -438,7 +440,7 @@ def test_what_the_search_does_not_bear_out_is_said(paper, tmp_path):
     )
     assert holding.words(one, "high", found, verdict="differs").startswith("holds when a.gain >= 0.7")
     said = holding.words(one, "sure", found, verdict="undecided")
-    assert said.startswith("in the search, at the chosen values confirmed; holds in 100% of ")
+    assert said.startswith("in the search it holds at the chosen values, and it holds in 100% of ")
     plain = json.loads(json.dumps(found))
     plain["rows"]["X-1"]["claims"]["high"]["rule"] = ""
     assert holding.words(one, "high", plain).startswith("holds by no simple rule: ")
@@ -496,6 +498,15 @@ def test_committed_searches_are_shown_and_stale_ones_named(paper, tmp_path, monk
     )
     assert drawn["high"].first == "a.gain" and drawn["high"].letters.count("c") > 0
     assert drawn["high"].x_ticks == ("0", "0.25", "0.5", "0.75", "1")
+    assert [
+        holding._short(text) for text in ("0.0316228", "1.54319us", "4161.79us", "1/0.5/0.25", "bytes")
+    ] == [
+        "0.0316",
+        "1.54us",
+        "4162us",
+        "1/0.5/0.25",
+        "bytes",
+    ]
     (paper / "choices.toml").write_text(CHOICES.replace('"0..1"', '"0..2"'))
     holding.space.cache_clear()
     verdict = ledger.judge(one, lab)
@@ -569,6 +580,53 @@ def test_a_quick_verdict_that_full_length_contradicts_is_none(paper, tmp_path):
     assert quick[0].reason == "at full length it is confirmed: the quick length cannot tell"
 
 
+def test_the_page_has_the_verdicts_of_the_full_length(paper, tmp_path):
+    """Where they are pinned, with their reasons; what the quick runs said stays beside them."""
+    quick, full = (
+        {"x": Estimate(2, 1, 3), "y": 3.0, "z": 3.0},
+        {"x": Estimate(1, 0.8, 1.2), "y": 1.0, "z": 3.0},
+    )
+    one = row(
+        *(claim(criteria.at_least(2), of=key, name=key, unit="ms") for key in "xyz"),
+        measure=lambda lab: dict(quick if lab.quick else full),
+        causes=(Cause("it is slow", lambda m: m["x"].mean < 3, lambda m: f"{m['x'].mean:g} ms"),),
+    )
+    ran = ledger.judge(one, Lab(tmp_path))
+    assert pinned.settled(ran) == ran, "nothing is pinned yet"
+    pinned.write([ledger.judge(one, Lab(tmp_path, quick=False))], "full")
+    x, y, z = pinned.settled(ran).claims
+    assert [judged.verdict for judged in (x, y, z)] == [DIFFERS, DIFFERS, CONFIRMED]
+    assert (x.measured, x.because) == ("1.00 (0.800 to 1.20) ms", (("it is slow", "1 ms"),))
+    assert x.quick is ran.claims[0] and x.quick.verdict == UNDECIDED
+    assert z.because == z.excluded == () and pinned.settled(ran).verdict == IN_PART
+    # Older pins have no words: then the causes are asked that these runs support, and say whose numbers.
+    file = paper / pinned.FILE
+    document = json.loads(file.read_text())
+    for name in "xy":
+        assert document["full"][f"X-1/{name}"].pop("reasons") == [["it is slow", "1 ms"]]
+        del document["full"][f"X-1/{name}"]["measured"]
+    file.write_text(json.dumps(document))
+    x, y, _ = pinned.settled(ran).claims
+    assert x.because == y.because == (("it is slow", f"2 ms; {pinned.OF_QUICK}"),)
+    assert x.measured == "1.00 (0.800 to 1.20) ms"
+    fast = dict(quick, x=Estimate(3.5, 1, 6))
+    moved = ledger.judge(replace(one, measure=lambda lab: fast), Lab(tmp_path))
+    assert pinned.settled(moved).claims[0].because == ((pinned.SHOWN_THEN, ""),)
+    document["full"]["X-1/x"]["because"] = "unexplained"
+    file.write_text(json.dumps(document))
+    assert pinned.settled(ran).claims[0].reason == "unexplained", "whatever a quick run bears out"
+    document["seeds"]["full"]["X-1/z"] = {"1": CONFIRMED, "2": DIFFERS, "3": CONFIRMED}
+    file.write_text(json.dumps(document))
+    z = pinned.settled(ran).claims[2]
+    assert (z.verdict, z.quick.verdict) == (UNDECIDED, CONFIRMED)
+    assert z.reason == "it depends on the seed: confirmed with 1 and 3, differs with 2"
+    document["full"]["X-1/y"] |= {"verdict": UNDECIDED}
+    file.write_text(json.dumps(document))
+    assert (
+        pinned.settled(ran).claims[1].reason.endswith("with up to 8 times the first number of replications")
+    )
+
+
 def test_a_claim_on_which_seeds_do_not_agree_is_undecided(paper, tmp_path, monkeypatch):
     # With seed 2 the first claim fails; the second always does.
     one = row(
@@ -618,3 +676,23 @@ def test_cheap_rows_have_the_pinned_verdicts(cheap, quick_lab):
     moved, missing = pinned.compare([verdict], "quick")
     assert not moved
     assert not missing, "pin them: penstock reproduce ID --quick --pin"
+
+
+def test_warnings_that_differ_in_numbers_are_told_once():
+    def point(*per_run):
+        runs = [Run(i, {}, {}, {}, {}, warnings=tuple(texts)) for i, texts in enumerate(per_run)]
+        return RunSet("incast", 1, tuple(runs))
+
+    told, _ = judging._told(
+        [
+            point(["a queue at s0 (3 packets)", "all"], ["all"]),
+            point(["all"], ["a queue at s1 (1 packet)", "all"]),
+            point(["all", "2 of 9 left, 3.5 ms"], ["all", "4 of 9 left, 7 us"]),
+        ]
+    )
+    assert told == (
+        "2 of 3 points, for example: run 0: a queue at s0 (3 packets)",
+        "all",
+        "1 of 3 points, for example: run 0: 2 of 9 left, 3.5 ms",
+    )
+    assert judging._told([point(["b"]), point([])])[0] == ("1 of 2 points: b",)

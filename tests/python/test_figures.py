@@ -141,3 +141,19 @@ def test_texts_with_room_stay_level():
         _, (axes,) = figures.new()
         figures.places(axes, ["reno", "cubic", "dctcp"], "protocol")
         assert all(label.get_rotation() == 0 for label in axes.get_xticklabels())
+
+
+def test_log_axes_of_the_ledger_have_plain_numbers():
+    def texts(low, high):
+        figure, (ax,) = figures.new()
+        ax.plot([1, 2], [low, high])
+        ax.set_yscale("log")
+        figures.plain_logs(figure)
+        figure.canvas.draw()
+        ticks = [*ax.get_yticklabels(), *ax.get_yticklabels(minor=True)]
+        within = [t for t in ticks if ax.get_ylim()[0] <= t.get_position()[1] <= ax.get_ylim()[1]]
+        return sorted(text.get_text() for text in within if text.get_text())
+
+    assert texts(1.5, 60) == ["10", "2", "20", "5", "50"]
+    assert texts(0.2, 3000) == ["1", "10", "100", "1000"], "of many decades only the powers"
+    assert all("10^{" in text for text in texts(10, 1e7)), "long numbers stay powers"

@@ -8,7 +8,7 @@ import pytest
 from markup import Markup
 
 from penstock import figures, ledger
-from penstock.ledger import Cause, Claim, Estimate, Lab, Row, criteria, holding, marks, page
+from penstock.ledger import Cause, Claim, Estimate, Lab, Row, criteria, holding, marks, page, pinned
 
 
 def claim(name, criterion, of="x", **more):
@@ -87,6 +87,41 @@ def test_the_first_screen_has_every_claim_in_shape_and_colour(text):
     assert 'class="g again"' in first
 
 
+def test_a_page_of_quick_runs_has_the_verdicts_of_the_full_length(tmp_path, monkeypatch):
+    pins = {
+        "X-1/open": {"verdict": "confirmed", "value": {"mean": 2.75, "low": 2.6, "high": 2.9}},
+        "X-1/not": {
+            "verdict": "differs",
+            "value": 3.5,
+            "because": "a cause",
+            "reasons": [["it was", "long: 9"]],
+        },
+    }
+    seeds = {"X-1/open": dict.fromkeys("123", "confirmed")}
+    monkeypatch.setattr(pinned, "load", lambda paper: {"full": pins})
+    monkeypatch.setattr(pinned, "by_seed", lambda paper, length: seeds)
+    monkeypatch.setattr(pinned, "seconds", lambda paper, length: {"X-1": 80.4})
+    found, _ = ledger.reproduce(rows(), Lab(tmp_path))
+    text = page.write(found, tmp_path / "r.html", quick=True, provenance={}).read_text()
+    first = text[text.index('<nav class="matrix"') : text.index("</nav>")]
+    one = first[first.index('href="#x-1"') : first.index('href="#x-2"')]
+    assert re.findall(r"#v-([a-z-]+)", one)[:3] == ["confirmed", "differs", "confirmed"]
+    words = " ".join(" ".join(Markup(text).text).split())
+    assert "Verdicts are those pinned at full length (of 2 claims; 3 have none); figures" in words
+    assert "which alone leave 2 confirmed, 1 differs, 1 undecided, 1 not run" in words
+    claims = {name: text[text.index(f'id="x-1-{name}"') :] for name in ("holds", "not", "open")}
+    claims = {name: part[: part.index("</dl>")] for name, part in claims.items()}
+    assert "<dt>quick</dt>" not in claims["holds"], "not pinned: the numbers are those of the run"
+    assert "<dd>3.00 (2.00 to 4.00) <b>undecided</b></dd>" in claims["open"]
+    assert "2.75 (2.60 to 2.90)" in claims["open"] and "straddles" not in claims["open"]
+    assert "<dd>confirmed with 1, 2 and 3</dd>" in claims["open"]
+    assert "It was." in claims["not"] and "<td>long</td><td>9</td>" in claims["not"]
+    assert "It is so because" not in claims["not"], "the reason is that of the full length"
+    assert words.count("at full length with --full, some 80 s of one core for a seed") == 1
+    full = page.write(found, tmp_path / "f.html", quick=False, provenance={}).read_text()
+    assert "<dt>quick</dt>" not in full and "Length of the runs: full" in full
+
+
 def test_everything_is_there_without_scripts(text):
     before = text[: text.index("<script")]
     words = " ".join(Markup(before + "</body></html>").text)
@@ -149,9 +184,10 @@ def test_a_search_is_drawn_as_a_map(tmp_path, monkeypatch):
     ).read_text()
     drawing = text[text.index('<svg class="map"') :]
     drawing = drawing[: drawing.index("</svg>")]
-    assert drawing.count("<use") == 2 and "a.gain" in drawing and "a.time" in drawing
+    assert re.findall(r"<path class=(\w) d=\"M(\d+ \d+)\"/>", drawing) == [("d", "267 38"), ("c", "97 128")]
+    assert "a.gain" in drawing and "a.time" in drawing
     assert drawing.count(">v<") == drawing.count(">w<") == 1, "an entry of a list has one text"
-    assert "#m-c" in drawing and "#m-d" in drawing
+    assert all(f'<marker id="m-{letter}"' in text and f"url(#m-{letter})" in text for letter in "cdux")
     assert "penstock reproduce X-1 --full" in text
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock import ledger
-from penstock.ledger import pinned, search
+from penstock.ledger import judging, page, pinned, search
 
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "verdicts.py"
 spec = importlib.util.spec_from_file_location("verdicts", TOOL)
@@ -24,6 +24,26 @@ def test_the_readme_says_what_is_pinned():
     text = verdicts.README.read_text(encoding="utf-8")
     new = verdicts.renewed(text, verdicts.table(verdicts.PAGE.exists()))
     assert text == new, "renew it: tools/verdicts.py write"
+
+
+def test_the_page_is_compared_with_what_is_pinned(tmp_path):
+    """By the counts of its first screen: those of a page that was just made are the pinned ones."""
+    rows = [row for row in ledger.rows() if row.paper == "reps"]
+    known = pinned.load("reps")["quick"]
+    found = []
+    for row in rows:
+        judged = [
+            ledger.claims.Judged(claim, known[f"{row.id}/{claim.id}"]["verdict"], "") for claim in row.claims
+        ]
+        found.append(
+            judging.Verdict(row, ledger.claims.verdict_of(judged), "", "", 0.0, claims=tuple(judged))
+        )
+    text = page.write(found, tmp_path / "r.html", quick=True, provenance={}).read_text()
+    assert verdicts.counted_on(text) == {"reps": dict(verdicts.count("reps")[1])}
+    assert "reps" not in verdicts.behind(text)
+    number = re.search(r"</svg> (\d+)", text)
+    other = text[: number.start(1)] + str(int(number[1]) + 1) + text[number.end(1) :]
+    assert "reps" in verdicts.behind(other)
 
 
 def test_a_claim_counts_once_and_at_its_full_length(monkeypatch):

@@ -115,7 +115,8 @@ class Judged:
     """A claim with its verdict; `value` are the numbers it rests on. `because` has each reason's sentence
     with its evidence apart, `reason` is both in one text. `excluded` are the causes of an unexplained claim
     that were tried and that this run does not support, with what it says of them. `alone` is the verdict of
-    these runs where what is pinned of others made it another.
+    these runs where what is pinned of others made it another. `quick` is the judgement of quick runs where
+    this is the one that is pinned at full length.
     """
 
     claim: Claim
@@ -127,6 +128,7 @@ class Judged:
     because: tuple[tuple[str, str], ...] = ()
     excluded: tuple[tuple[str, str], ...] = ()
     alone: str = ""
+    quick: Judged | None = None
 
     def document(self) -> dict[str, Any]:
         """The claim as `reproduce --json` prints it."""
@@ -194,9 +196,10 @@ class Row:
     def judge(self, measurement: Measurement) -> list[Judged]:
         """Every claim's verdict and, where it does not hold, its causes; on numbers alone."""
         found = [claim.judge(measurement) for claim in self.claims]
-        return [one if one.verdict == CONFIRMED else self._explained(one, measurement) for one in found]
+        return [one if one.verdict == CONFIRMED else self.explained(one, measurement) for one in found]
 
-    def _explained(self, judged: Judged, measurement: Measurement) -> Judged:
+    def explained(self, judged: Judged, measurement: Measurement) -> Judged:
+        """A claim that does not hold, with the causes that these numbers support."""
         if judged.verdict == UNDECIDED:
             return replace(judged, reason=STRADDLES, because=((STRADDLES, ""),))
         fitting = [cause for cause in self.causes if not cause.of or judged.claim.id in cause.of]

@@ -10,6 +10,7 @@ result. What was found with other ranges is shown as stale.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -72,7 +73,10 @@ def words(row: Row, claim: str, found: Mapping[str, Any] | None = None, verdict:
     if entry.get("length"):
         text += f"; a point is {entry['length']}"
     if entry["claims"][name].get("singly") == []:
-        text += f"; none of {entry['singly']} changes of one parameter alone makes it hold"
+        many = f"none of {entry['singly']} changes of one parameter alone makes it hold"
+        text += (
+            f"; {many}" if entry["singly"] > 1 else "; the one other choice there is does not make it hold"
+        )
     old = _moved(row.paper, entry) if whose != row.id else stale(row, entry)
     return f"stale, the ranges have changed since: {text}" if old else text
 
@@ -119,7 +123,10 @@ def _words(entry: Mapping[str, Any], what: Mapping[str, Any], verdict: str) -> s
         )
     if verdict == UNDECIDED:
         rule = f"; best described by {what['rule']}" if what["rule"] else ""
-        return f"in the search, at the chosen values {chosen}; holds in {percent(held)} of {space_of}{rule}"
+        at = {CONFIRMED: "holds", DIFFERS: "differs"}.get(chosen, "is undecided")
+        return (
+            f"in the search it {at} at the chosen values, and it holds in {percent(held)} of {space_of}{rule}"
+        )
     if (verdict if verdict in (CONFIRMED, DIFFERS) else chosen) == CONFIRMED:
         # The share of what was decided: an interval that was too wide speaks neither for nor against.
         share = held / (held + differs) if held + differs else 0.0
@@ -179,6 +186,15 @@ class Map:
     y_ticks: tuple[str, ...]
 
 
+def _short(text: str) -> str:
+    """A value of an axis with no more digits than are read there: 0.0316 for 0.0316228, 1.54us."""
+
+    def short(number: re.Match[str]) -> str:
+        return f"{float(number[0]):.3g}" if float(number[0]) < 1000 else f"{float(number[0]):.0f}"
+
+    return re.sub(r"\d+\.\d+", short, text)
+
+
 def map_of(row: Row, claim: str) -> Map | None:
     """The map of a claim; None where it holds everywhere or nowhere, or the search is stale."""
     entry = document(row.paper)["rows"].get(row.id)
@@ -196,7 +212,7 @@ def map_of(row: Row, claim: str) -> Map | None:
 
     def ticks(j: int) -> tuple[str, ...]:
         parameter = here[entry["names"][j]]
-        return tuple(str(parameter.at(share)).rpartition("=")[2] for share in TICKS)
+        return tuple(_short(str(parameter.at(share)).rpartition("=")[2]) for share in TICKS)
 
     return Map(
         entry["names"][first],

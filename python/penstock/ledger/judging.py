@@ -6,6 +6,7 @@ A row that does not end (it raised, or was interrupted) is `not run`.
 from __future__ import annotations
 
 import json
+import re
 import time
 import traceback
 from collections import Counter
@@ -217,11 +218,30 @@ def _reason(claims: Sequence[Judged]) -> str:
 
 
 def _told(used: Sequence[RunSet]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a row's runs warned of, with how many of its points did, and the ports they measured."""
-    counts = Counter(text for runs in used for text in runs.warnings)
-    points = len(used)
-    warnings = [text if n == points else f"{n} of {points} points: {text}" for text, n in counts.items()]
+    """What a row's runs warned of, with how many of its points did, and the ports they measured. Warnings
+    that are the same but for their runs and numbers are told once, with the first of them.
+    """
+    kinds: dict[str, list[str]] = {}
+    of: dict[str, set[int]] = {}
+    for point, runs in enumerate(used):
+        for text in runs.warnings:
+            kind = _NUMBERS.sub("", _RUNS.sub("", text))
+            kinds.setdefault(kind, []).append(text)
+            of.setdefault(kind, set()).add(point)
+    warnings = []
+    for kind, texts in kinds.items():
+        first, same = texts[0], len(set(texts)) == 1
+        if same and len(of[kind]) == len(used):
+            warnings.append(first)
+        else:
+            like = "" if same else ", for example"
+            warnings.append(f"{len(of[kind])} of {len(used)} points{like}: {first}")
     return tuple(warnings), tuple(dict.fromkeys(runs.bottleneck for runs in used if runs.bottleneck))
+
+
+# How `RunSet.warnings` begins where not all runs of a point warn; numbers with their units.
+_RUNS = re.compile(r"^(runs? [\d, ]+|\d+ of \d+ runs \([\d, .]+\)): ")
+_NUMBERS = re.compile(r"\d[\d.]*( ?(ns|us|ms|s|packets?|SYNs?)\b)?")
 
 
 def _logged(path: Path, text: str) -> str:

@@ -283,6 +283,7 @@ class Lab:
         """Write a matplotlib figure as PNG and SVG under `out`/figures and return the path of the PNG."""
         from penstock import figures
 
+        figures.plain_logs(figure)
         return figures.write(figure, self.out / "figures", name)
 
 

@@ -70,13 +70,13 @@ _LETTER = 6.0
 
 def map_svg(found: Map) -> Markup:
     """The points of a search over two parameters, colour and shape by verdict."""
-    x0, y0, width, height = 64.0, 8.0, 224.0, 150.0
+    x0, y0, width, height = 76.0, 8.0, 212.0, 150.0
     parts = [f'<rect class="frame" x="{x0}" y="{y0}" width="{width}" height="{height}"/>']
     places = [(share, _short(text)) for share, text in _places(found.x_ticks)]
     # Texts that would run into each other stand in two lines; the last one ends where the drawing does.
     lower = 11.0 if sum(len(text) + 1 for _, text in places) * _LETTER > width else 0.0
     for i, (share, text) in enumerate(places):
-        x = min(x0 + share * width, 300 - len(text) * _LETTER / 2)
+        x = min(x0 + share * width, 297 - len(text) * _LETTER / 2)
         parts.append(_text(x, y0 + height + 14 + lower * (i % 2), text))
     for share, text in _places(found.y_ticks):
         parts.append(_text(x0 - 5, y0 + (1 - share) * height + 4, _short(text), "end"))
@@ -85,12 +85,15 @@ def map_svg(found: Map) -> Markup:
         middle = y0 + height / 2
         turned = f'transform="rotate(-90 11 {middle:.0f})"'
         parts.append(_text(11, middle, found.second, "middle", turned))
-    # What holds is drawn last: it must not be hidden.
-    order = sorted(range(len(found.letters)), key=lambda i: found.letters[i] == "c")
-    for i in order:
-        x, y = x0 + float(found.x[i]) * width, y0 + (1 - float(found.y[i])) * height
-        # Without quotes, as HTML allows: there are some twenty thousand.
-        parts.append(f"<use href=#m-{found.letters[i]} x={x:.0f} y={y:.0f} />")
+    # What holds is drawn last: it must not be hidden. A line per verdict, whose corners are the points.
+    for letter in sorted(set(found.letters), key=lambda letter: (letter == "c", letter)):
+        at = [
+            f"{x0 + float(x) * width:.0f} {y0 + (1 - float(y)) * height:.0f}"
+            for x, y, own in zip(found.x, found.y, found.letters, strict=True)
+            if own == letter
+        ]
+        # Without quotes, as HTML allows, and without an L, which follows an M by itself.
+        parts.append(f'<path class={letter} d="M{" ".join(at)}"/>')
     held = found.letters.count("c")
     over = " and ".join(name for name in (found.first, found.second) if name)
     said = f"holds at {held} of {len(found.letters)} points over {over}"

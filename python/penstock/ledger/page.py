@@ -1,7 +1,8 @@
 """The ledger's page: every claim of every paper on one screen, then papers, rows, claims. One file, offline.
 
 All of it is readable without scripts; a short script adds the search. Each row and claim has an anchor of its
-own (`#d-10`, `#d-10-rise`).
+own (`#d-10`, `#d-10-rise`). A page of quick runs gives each claim the verdict that is pinned of it at full
+length, as the table in README.md does, and says where these runs alone say something else.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from penstock import results
-from penstock.ledger import holding, marks
+from penstock.ledger import holding, marks, pinned
 from penstock.ledger.claims import IN_PART, NOT_RUN, UNEXPLAINED, Claim, Judged
 from penstock.ledger.criteria import CONFIRMED, DIFFERS, UNDECIDED
 from penstock.ledger.judging import Verdict, counts
@@ -45,12 +46,16 @@ _FOUND = {
 
 @dataclass(frozen=True)
 class ClaimView:
-    """A claim as the page shows it."""
+    """A claim as the page shows it: `quick` has the judgement of the runs at hand where the verdict and its
+    numbers are those that are pinned at full length. `seeds` says what the full length is with which seeds.
+    """
 
     anchor: str
     claim: Claim
     verdict: str
     measured: str
+    quick: Judged | None
+    seeds: str
     because: Sequence[tuple[str, Sequence[str]]]
     excluded: Sequence[tuple[str, Sequence[str]]]
     holds_when: str
@@ -72,6 +77,8 @@ class RowView:
     wide: bool
     command: str
     runs: str
+    full: str
+    """How its full length is run, where this page is of quick runs and has pinned verdicts."""
 
     @property
     def kinds(self) -> list[str]:
@@ -114,6 +121,9 @@ def write(found: Sequence[Verdict], path: Path, *, quick: bool, provenance: dict
     sprite = Sprite()
     drawn: dict[str, str] = {}
     seed = int(provenance.get("seed", 1))
+    here = counts(found)
+    if quick:
+        found = [pinned.settled(v) for v in found]
     papers = [
         _paper(key, [v for v in found if v.row.paper == key], sprite, drawn, quick=quick, seed=seed)
         for key in PAPERS
@@ -129,7 +139,9 @@ def write(found: Sequence[Verdict], path: Path, *, quick: bool, provenance: dict
         total=sum(tally.values()),
         shown=sum(len(row.claims) for paper in papers for row in paper.rows),
         row_total=len(found),
-        length="quick: fewer points, shorter runs and fewer replications" if quick else "full",
+        settled=sum(one.quick is not None and not one.claim.same_as for v in found for one in v.claims),
+        here=[(name, here[name]) for name in ORDER if here[name]],
+        quick=quick,
         seed=seed,
         provenance=json.dumps({**provenance, "host": results.host()}, indent=2),
         sprite=sprite.defs(),
@@ -207,7 +219,16 @@ def _row(v: Verdict, sprite: Sprite, drawn: dict[str, str], *, quick: bool, seed
         any(_width(figure) > _WIDE_PX for figure in new),
         command,
         runs if v.verdict != NOT_RUN else "",
+        _full(v),
     )
+
+
+def _full(v: Verdict) -> str:
+    if all(one.quick is None for one in v.claims):
+        return ""
+    took = pinned.seconds(v.row.paper, pinned.FULL).get(v.row.id, 0.0)
+    # Rows that share runs with one before them took no time of their own.
+    return "--full" + (f", some {took:.0f} s of one core for a seed" if took >= 1 else "")
 
 
 # Figures wider than this have no room beside the claims: there they would be drawn below 0.8 of their size.
@@ -220,11 +241,14 @@ def _width(figure: Markup) -> float:
 
 def _claim(v: Verdict, one: Judged, row: str) -> ClaimView:
     found = holding.map_of(v.row, one.claim.id)
+    seeds = pinned.by_seed(v.row.paper, pinned.FULL).get(f"{v.row.id}/{one.claim.id}", {})
     return ClaimView(
         f"{row}-{slug(one.claim.id)}",
         one.claim,
         one.verdict,
         one.measured,
+        one.quick,
+        pinned.agreement(seeds) if one.quick is not None else "",
         [(_sentence(text), _parts(evidence)) for text, evidence in one.because]
         or ([(_sentence(one.reason), [])] if one.reason else []),
         [(_sentence(text), _parts(evidence)) for text, evidence in one.excluded],
@@ -237,10 +261,8 @@ def _claim(v: Verdict, one: Judged, row: str) -> ClaimView:
 
 def _missing(v: Verdict, claim: Claim, row: str) -> ClaimView:
     """A claim of a row that was not run."""
-    where, none = f"{row}-{slug(claim.id)}", Markup("")
-    return ClaimView(
-        where, claim, NOT_RUN, "", [], [], holding.words(v.row, claim.id), none, none, slug(claim.same_as)
-    )
+    where, none, words = f"{row}-{slug(claim.id)}", Markup(""), holding.words(v.row, claim.id)
+    return ClaimView(where, claim, NOT_RUN, "", None, "", [], [], words, none, none, slug(claim.same_as))
 
 
 def _sentence(text: str) -> str:

@@ -2,23 +2,34 @@
 
 `pinned.json` beside a paper's rows: length -> claim ("D-10/rise") -> `verdict` and `value`, of runs with seed
 1, and of a claim that differs `because`: `a cause` of its row, `one choice` that the paper leaves open, or
-`unexplained`. A verdict that changed, or a number that left the interval it was pinned with, is a result that
-moved: find out why, then pin anew and say so in CHANGELOG.md. Under "seeds", length -> claim -> seed -> the
-verdict of these runs alone: a claim on which seeds do not agree is undecided, whatever each of them says.
-Under "seconds", length -> row -> the processor time that measuring it took when it was pinned, from which the
-next reproduction says how long it will take.
+`unexplained`. At full length, which is seldom run, also `measured`, the numbers in words, and of a claim that
+differs by a cause `reasons`, each as its sentence and its evidence. A verdict that changed, or a number that
+left the interval it was pinned with, is a result that moved: find out why, then pin anew and say so in
+CHANGELOG.md. Under "seeds", length -> claim -> seed -> the verdict of these runs alone: a claim on which
+seeds do not agree is undecided, whatever each of them says. Under "seconds", length -> row -> the processor
+time that measuring it took when it was pinned, from which the next reproduction says how long it will take.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import results
 from penstock.ledger import holding
-from penstock.ledger.claims import NOT_RUN, UNEXPLAINED, Judged, plain
+from penstock.ledger.claims import (
+    NOT_RUN,
+    STRADDLES,
+    UNEXPLAINED,
+    Judged,
+    from_plain,
+    plain,
+    show,
+    verdict_of,
+)
 from penstock.ledger.criteria import DIFFERS, UNDECIDED
 from penstock.ledger.selection import folder
 
@@ -26,8 +37,10 @@ if TYPE_CHECKING:
     from penstock.ledger.judging import Verdict
 
 FILE = "pinned.json"
-LENGTHS = ("full", "quick")
+FULL = "full"
+LENGTHS = (FULL, "quick")
 SECONDS, SEEDS, BECAUSE = "seconds", "seeds", "because"
+MEASURED, TOLD = "measured", "reasons"
 CAUSE, CHOICE = "a cause", "one choice"
 REASONS = (CAUSE, CHOICE, UNEXPLAINED)
 # That of the runs whose numbers are pinned.
@@ -65,9 +78,18 @@ def dissent(paper: str, length: str, claim: str) -> str:
     document = _document(paper)
     if not _split(document, length, claim):
         return ""
-    verdicts: dict[str, str] = document[SEEDS][length][claim]
+    return agreement(document[SEEDS][length][claim])
+
+
+def agreement(verdicts: Mapping[str, str]) -> str:
+    """What each of these seeds says, in words: "differs with 1 and 3, confirmed with 2"."""
     said = {v: [seed for seed in verdicts if verdicts[seed] == v] for v in dict.fromkeys(verdicts.values())}
-    return ", ".join(f"{verdict} with {' and '.join(seeds)}" for verdict, seeds in said.items())
+    return ", ".join(f"{verdict} with {_listed(seeds)}" for verdict, seeds in said.items())
+
+
+def _listed(seeds: Sequence[str]) -> str:
+    *first, last = seeds
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _split(document: Mapping[str, Any], length: str, claim: str) -> bool:
@@ -96,13 +118,85 @@ def at_full_length(paper: str, claim: str) -> str:
     return str(load(paper).get("full", {}).get(claim, {}).get("verdict", ""))
 
 
-def entries(verdicts: Iterable[Verdict]) -> dict[str, Any]:
-    """The claims of these verdicts in the form that is pinned. Rows that were not run have none."""
+# Stands behind the evidence of a reason that the pins do not have.
+OF_QUICK = "these are numbers of the quick runs"
+# The reason where a cause of the row explains a claim at full length, but the runs at hand bear none out.
+SHOWN_THEN = "a cause of this row explains it at full length; the quick runs at hand do not show which"
+
+
+def settled(v: Verdict) -> Verdict:
+    """A row that was run quick, with the verdicts that are pinned of its claims at full length where there
+    are; what the quick runs said is kept with each. Reasons are the pinned ones, or those that the quick runs
+    support.
+    """
+    if v.row.view or v.verdict == NOT_RUN:
+        return v
+    known = load(v.row.paper).get(FULL, {})
+    names = {one.claim.id: f"{v.row.id}/{one.claim.id}" for one in v.claims}
+    claims = tuple(
+        _settled(v, one, known[names[one.claim.id]]) if names[one.claim.id] in known else one
+        for one in v.claims
+    )
+    return replace(v, claims=claims, verdict=verdict_of(claims))
+
+
+def _settled(v: Verdict, one: Judged, pin: Mapping[str, Any]) -> Judged:
+    value, verdict = from_plain(pin["value"]), str(pin["verdict"])
+    # Numbers that a claim puts into words of its own say little without them.
+    measured = str(pin.get(MEASURED, "" if one.claim.say else show(value, one.claim.unit)))
+    because: tuple[tuple[str, str], ...] = ()
+    excluded: tuple[tuple[str, str], ...] = ()
+    if verdict == UNDECIDED:
+        said = dissent(v.row.paper, FULL, f"{v.row.id}/{one.claim.id}")
+        tried = f"{STRADDLES}, with up to {v.row.budget} times the first number of replications"
+        because = ((f"it depends on the seed: {said}" if said else tried, ""),)
+    elif verdict == DIFFERS:
+        because, excluded = _why(v, one, pin)
+    return replace(
+        one,
+        verdict=verdict,
+        measured=measured,
+        value=value,
+        reason="; ".join(f"{text} ({evidence})" if evidence else text for text, evidence in because),
+        because=because,
+        excluded=excluded,
+        holds_when=holding.words(v.row, one.claim.id, verdict=verdict),
+        quick=one,
+    )
+
+
+Reasons = tuple[tuple[str, str], ...]
+
+
+def _why(v: Verdict, one: Judged, pin: Mapping[str, Any]) -> tuple[Reasons, Reasons]:
+    """The reasons of a claim that differs at full length, and what was tried in vain."""
+    if TOLD in pin:
+        return tuple((str(text), str(evidence)) for text, evidence in pin[TOLD]), ()
+    here = one
+    if one.verdict != DIFFERS and v.measurement is not None:
+        here = v.row.explained(replace(one, verdict=DIFFERS), v.measurement)
+    kind = pin.get(BECAUSE, UNEXPLAINED)
+    changes = holding.one_choice(v.row, one.claim.id) if kind == CHOICE else ""
+    if changes:
+        return ((holding.ONE_CHOICE, changes),), ()
+    if kind != CAUSE:
+        return ((UNEXPLAINED, ""),), here.excluded
+    if here.verdict != DIFFERS or because(here) != CAUSE:
+        return ((SHOWN_THEN, ""),), ()
+    return tuple((text, f"{evidence}; {OF_QUICK}") for text, evidence in here.because), ()
+
+
+def entries(verdicts: Iterable[Verdict], *, told: bool = False) -> dict[str, Any]:
+    """The claims of these verdicts in the form that is pinned, with their words where they are to be `told`.
+    Rows that were not run have none.
+    """
     return {
         f"{v.row.id}/{one.claim.id}": {
             "verdict": one.verdict,
             "value": plain(one.value),
+            **({MEASURED: one.measured} if told else {}),
             **({BECAUSE: because(one)} if one.verdict == DIFFERS else {}),
+            **({TOLD: [list(each) for each in one.because]} if told and _caused(one) else {}),
         }
         for v in verdicts
         if v.verdict != NOT_RUN
@@ -115,6 +209,10 @@ def because(one: Judged) -> str:
     if one.reason == UNEXPLAINED:
         return UNEXPLAINED
     return CHOICE if one.because and one.because[0][0] == holding.ONE_CHOICE else CAUSE
+
+
+def _caused(one: Judged) -> bool:
+    return one.verdict == DIFFERS and because(one) == CAUSE
 
 
 def write(
@@ -133,7 +231,7 @@ def write(
         if seed == SEED:
             gone = tuple(f"{v.row.id}/" for v in own)
             kept = {key: value for key, value in document.get(length, {}).items() if not key.startswith(gone)}
-            document[length] = dict(sorted({**kept, **entries(own)}.items()))
+            document[length] = dict(sorted({**kept, **entries(own, told=length == FULL)}.items()))
             times = document.setdefault(SECONDS, {}).setdefault(length, {})
             times |= {v.row.id: round(v.cost_s, 1) for v in own if v.cost_s is not None}
             document[SECONDS] = {

@@ -117,6 +117,7 @@ DCQCN_11 = Row(
             at_least(0.2),
             where=where("section 5.2, Fig 11(a)"),
             why="their mean difference after 100 ms is at least a fifth of the link: it began at 0.875",
+            unit="of the link apart",
         ),
         Claim(
             "timer",
@@ -127,6 +128,7 @@ DCQCN_11 = Row(
             at_most(0.1),
             where=where("section 5.2, Fig 11(b)"),
             why="their mean difference after 100 ms is at most a tenth of the link",
+            unit="of the link apart",
         ),
         Claim(
             "deployed",
@@ -137,6 +139,7 @@ DCQCN_11 = Row(
             at_most(0.1),
             where=where("section 5.2, Fig 12 and table 14"),
             why="the same tenth",
+            unit="of the link apart",
         ),
         Claim(
             "packets-strawman",
@@ -147,6 +150,7 @@ DCQCN_11 = Row(
             at_least(0.2),
             where=where("section 5.2, Fig 12"),
             why="the same fifth",
+            unit="of the link apart",
         ),
         Claim(
             "packets-deployed",
@@ -157,6 +161,7 @@ DCQCN_11 = Row(
             at_most(0.1),
             where=where("section 5.2, Fig 12"),
             why="the same tenth",
+            unit="of the link apart",
         ),
     ),
     measure=_measure_convergence,
@@ -278,6 +283,7 @@ DCQCN_C4 = Row(
             "roots",
             every(within(1, by=0.5)),
             where=where("Zhu et al., CoNEXT 2016, theorem 1"),
+            unit="fixed points",
         ),
         Claim(
             "near",
@@ -288,6 +294,7 @@ DCQCN_C4 = Row(
             every(at_most(STILL)),
             where=where("Zhu et al., CoNEXT 2016, section 3.2, Fig 4"),
             why="deviation of the rates' sum over its mean, after 0.1 s",
+            unit="of the mean",
         ),
         Claim(
             "two",
@@ -298,6 +305,7 @@ DCQCN_C4 = Row(
             at_most(STILL),
             where=where("Zhu et al., CoNEXT 2016, section 3.2, Fig 4"),
             why="deviation of the rates' sum over its mean, after 0.1 s",
+            unit="of the mean",
         ),
         Claim(
             "ten",
@@ -308,6 +316,7 @@ DCQCN_C4 = Row(
             at_least(SWINGS),
             where=where("Zhu et al., CoNEXT 2016, section 3.2, Fig 4"),
             why="deviation of the rates' sum over its mean, after 0.1 s",
+            unit="of the mean",
         ),
         Claim(
             "many",
@@ -318,6 +327,7 @@ DCQCN_C4 = Row(
             at_most(STILL),
             where=where("Zhu et al., CoNEXT 2016, section 3.2, Fig 4"),
             why="deviation of the rates' sum over its mean, after 0.1 s",
+            unit="of the mean",
         ),
     ),
     measure=_measure_stability,

@@ -105,6 +105,7 @@ DCQCN_8 = Row(
             at_least(1.1),
             where=where("section 2.2, Fig 3"),
             why="a tenth more than their mean would show in the figure",
+            unit="times the mean of the others",
         ),
         Claim(
             "equal",
@@ -115,6 +116,7 @@ DCQCN_8 = Row(
             at_least(0.98),
             where=where("section 3.3, Fig 8"),
             why="Jain's index of four rates that differ by a seventh of their mean is 0.98",
+            unit="of Jain's index",
         ),
         Claim(
             "near-equal",
@@ -125,6 +127,7 @@ DCQCN_8 = Row(
             within(1, 0.1),
             where=where("section 3.3, Fig 8"),
             why="the same tenth",
+            unit="times the mean of the others",
         ),
     ),
     measure=_measure_fairness,
@@ -226,6 +229,7 @@ DCQCN_9 = Row(
             between(0, 0.75),
             where=where("section 2.2, Fig 4"),
             why="a quarter less; the stated medians are less than half, of placements that are not known",
+            unit="of what it gets without them",
         ),
         Claim(
             "kept",
@@ -236,6 +240,7 @@ DCQCN_9 = Row(
             every(within(1, 0.1)),
             where=where("section 3.3, Fig 9"),
             why="a tenth would show in the figure",
+            unit="times what it gets without them",
         ),
         Claim(
             "gain",
@@ -246,6 +251,7 @@ DCQCN_9 = Row(
             at_least(1.5),
             where=where("section 3.3, Fig 9"),
             why="half as much again; the figure shows several times as much",
+            unit="times",
         ),
     ),
     measure=_measure_victim,

@@ -368,8 +368,15 @@ def _more_buffer_later(m: Measurement) -> bool:
 
 
 def _told_buffer(m: Measurement) -> str:
-    told = "; ".join(f"{size}: {a} and {b}" for size, (a, b) in m["with buffer"].items())
-    return f"first timeouts of DCTCP and DT-DCTCP (34, 28) with a buffer of {told}"
+    def flows(first: Estimate, second: Estimate) -> str:
+        if math.isinf(first.mean) and math.isinf(second.mean):
+            return "with neither"
+        return " and ".join("never" if math.isinf(e.mean) else f"{e.mean:.0f} flows" for e in (first, second))
+
+    now = [m["first timeout"][name] for name in _names()[:2]]
+    buffers = {"the stated buffer": now, **m["with buffer"]}
+    told = "; ".join(f"with {size}: {flows(*found)}" for size, found in buffers.items())
+    return f"first timeouts of DCTCP and DT-DCTCP (34, 28); {told}"
 
 
 _FIG_15 = "section VI.B, Fig 15"

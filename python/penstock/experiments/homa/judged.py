@@ -55,6 +55,7 @@ def claims(
             at_least(0.85),
             where=f"{WHERE}, {at}: their published data",
             why=WHY,
+            unit="of the bins",
         )
 
     return claim("median", "medians", "p50"), claim("tail", "99th percentiles", "p99")

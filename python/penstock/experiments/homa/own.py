@@ -276,6 +276,7 @@ def _groups(name: str) -> tuple[Claim, Claim]:
             every(within(1, 0.1)),
             where=where,
             why="ten per cent of the published median of each message's bin",
+            unit="times the published",
         ),
         Claim(
             f"{low}-tail",
@@ -286,6 +287,7 @@ def _groups(name: str) -> tuple[Claim, Claim]:
             at_most(0.02),
             where=where,
             why="twice the share: bins have too few messages for a percentile of each",
+            unit="of the messages",
         ),
     )
 

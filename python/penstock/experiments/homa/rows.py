@@ -162,6 +162,7 @@ HOMA_ORDER = Row(
             quote="Homa's latency is roughly equal to pFabric",
             where="abstract",
             why="a fifth: 'roughly'",
+            unit="times pFabric's",
         ),
     ),
     measure=_measure_order,

@@ -132,6 +132,7 @@ HPCC_13 = Row(
             at_least(1.05),
             where=where("section 5.4, Fig 13(a)"),
             why="5 % less would show in the figure",
+            unit="times the throughput with both",
         ),
         Claim(
             "per-rtt-slow",
@@ -142,6 +143,7 @@ HPCC_13 = Row(
             at_least(1.2),
             where=where("section 5.4, Fig 13(b)"),
             why="mean queue from 20 to 120 us; a fifth more would show in the figure",
+            unit="times the queue with both",
         ),
         Claim(
             "both-good",
@@ -152,6 +154,7 @@ HPCC_13 = Row(
             within(0.95, by=0.04),
             where=where("section 5.4, Fig 13"),
             why="give or take 0.04: W_AI adds to eta",
+            unit="of the link",
         ),
         Claim(
             "standing",
@@ -162,6 +165,7 @@ HPCC_13 = Row(
             every(within(1, 0.04)),
             where=where("section 3.2 algorithm 1, 3.3"),
             why="follows from line 13 of the algorithm; the queue in packets is no fluid",
+            unit="times the formula's",
         ),
         Claim(
             "no-queue",

@@ -146,6 +146,7 @@ HPCC_10 = Row(
             at_least(0.7),
             where=where("section 5.2, Fig 10(a)"),
             why="stated 0.85; twice the slowdown that is stated would leave 0.7",
+            unit="of DCQCN's slowdown cut",
         ),
         Claim(
             "tail-50",
@@ -156,6 +157,7 @@ HPCC_10 = Row(
             _CUT_50,
             where=where("abstract; section 5.2, Fig 10(b)"),
             why="stated 0.95; twice the slowdown that is stated would leave 0.9",
+            unit="of DCQCN's slowdown cut",
         ),
         Claim(
             "long-pay",
@@ -166,6 +168,7 @@ HPCC_10 = Row(
             at_least(1.0),
             where=where("section 5.3"),
             why="5 % of the link and the telemetry in every packet are theirs",
+            unit="times DCQCN's",
         ),
         Claim(
             "queue",
@@ -186,6 +189,7 @@ HPCC_10 = Row(
             lambda m: m["pauses"]["HPCC"],
             at_most(0),
             where=where("section 5.3, Fig 11(b)"),
+            unit="pause frames",
         ),
         Claim(
             "dcqcn-pauses",
@@ -196,6 +200,7 @@ HPCC_10 = Row(
             at_least(1),
             where=where("section 5.3, Fig 11(b)"),
             why="one is one",
+            unit="pause frames",
         ),
     ),
     measure=_measure_loads,
@@ -294,6 +299,7 @@ HPCC_11 = Row(
             at_most(1.0),
             where=where("section 5.3, Fig 11(a)"),
             why="HPCC's 99th percentile of the slowdown over DCQCN's",
+            unit="times DCQCN's",
         ),
         Claim(
             "tail-50",
@@ -304,6 +310,7 @@ HPCC_11 = Row(
             at_most(1.0),
             where=where("section 5.3, Fig 11(c)"),
             why="the same",
+            unit="times DCQCN's",
         ),
         Claim(
             "no-pauses",
@@ -313,6 +320,7 @@ HPCC_11 = Row(
             lambda m: [pair[0] for pair in m["pauses"].values()],
             every(at_most(0)),
             where=where("section 5.3, Fig 11(b), (d)"),
+            unit="pause frames",
         ),
         Claim(
             "dcqcn-pauses",
@@ -323,6 +331,7 @@ HPCC_11 = Row(
             at_least(1),
             where=where("section 5.3, Fig 11(b)"),
             why="one is one",
+            unit="pause frames",
         ),
     ),
     measure=_measure_wide,

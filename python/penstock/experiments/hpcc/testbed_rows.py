@@ -116,6 +116,7 @@ HPCC_9 = Row(
             at_least(0.9),
             where=where("section 5.2, Fig 9(a)"),
             why="share of the link from some 1 to 2 ms after its end; eta is 0.95",
+            unit="of the link",
         ),
         Claim(
             "dcqcn-does-not",
@@ -126,6 +127,7 @@ HPCC_9 = Row(
             at_most(0.9),
             where=where("section 5.2, Fig 9(a)"),
             why="the same share",
+            unit="of the link",
         ),
         Claim(
             "empty",
@@ -158,6 +160,7 @@ HPCC_9 = Row(
             every(at_least(0.95)),
             where=where("section 5.2, Fig 9(g)"),
             why="Jain's index over 3 ms of rates that differ by a fifth of their mean is 0.96",
+            unit="of Jain's index",
         ),
     ),
     measure=_measure_testbed,

@@ -133,6 +133,7 @@ NDP_P = Row(
             at_least(0.9),
             where=where("section 6.1, the figure on permutations"),
             why="the first decimal of what is remembered",
+            unit="of the links",
         ),
         Claim(
             "single-path",
@@ -143,6 +144,7 @@ NDP_P = Row(
             at_most(0.6),
             where=where("section 6.1, the figure on permutations"),
             why="half as much again: collisions depend on the hash",
+            unit="of the links",
         ),
         Claim(
             "order",
@@ -153,6 +155,7 @@ NDP_P = Row(
             ordered("DCTCP", "NDP", gap=0.2),
             where=where("section 6.1, the figure on permutations"),
             why="less than half of the difference that is remembered",
+            unit="of the links",
         ),
     ),
     measure=_measure_permutation,
@@ -242,6 +245,7 @@ NDP_I = Row(
             every(at_most(1.05)),
             where=where("abstract; section 6.1, the figures on incasts"),
             why="five per cent: 'a few'",
+            unit="times the ideal",
         ),
         Claim(
             "no-timeouts",
@@ -251,6 +255,7 @@ NDP_I = Row(
             "timeouts",
             every(none),
             where=where("section 3.1"),
+            unit="timeouts",
         ),
     ),
     measure=_measure_crowd,
@@ -311,6 +316,7 @@ NDP_R = Row(
             at_most(0.05),
             where=where("section 3.2.4"),
             why="a twentieth: headers on their way back may be lost, too",
+            unit="of those without the rule",
         ),
         Claim(
             "near-ideal",
@@ -321,6 +327,7 @@ NDP_R = Row(
             at_most(1.05),
             where=where("section 3.2.4"),
             why="five per cent, as for incasts whose headers have room",
+            unit="times the ideal",
         ),
         Claim(
             "faster",
@@ -330,6 +337,7 @@ NDP_R = Row(
             lambda m: {"with": m["with"], "without": m["without"]},
             ordered("with", "without"),
             where=where("section 3.2.4"),
+            unit="times the ideal",
         ),
     ),
     measure=_measure_returned,

@@ -48,6 +48,8 @@ SIX = (*PAPERS, LIMITED, QUICKER)
 GENTLE = "PIQI-RCP, tau1 = 0.1, kappa 0.2 of its bound"
 # Those whose differences are small beside what elephants make of them: runs are added for these alone.
 CLOSE = ("RCP", "PIQI-RCP", QUICKER, GENTLE)
+# Schedulers that the same flows are put under.
+IDEAL = ("PS", "LAS", "SRPT")
 EDGES = np.geomspace(8, 3000, 13)
 # 90 % of the link in packets of 1000 B, of which 944 B are payload, and payload is what a scenario's load
 # counts: the paper's packets have their headers in them, and its routers give out 95 % of the link.
@@ -201,8 +203,12 @@ def _draw_completion(m: Measurement, lab: Lab) -> list[Path]:
     middle = np.sqrt(EDGES[:-1] * EDGES[1:])
     with figures.style():
         fig, (ax,) = figures.new(width=7.2, height=4.6)
-        for i, (name, values) in enumerate(m["by size"].items()):
-            ax.plot(middle, np.asarray(values, float), label=name, **figures.look(i))
+        curves = {name: np.asarray(values, float) for name, values in m["by size"].items()}
+        for i, (name, curve) in enumerate(each for each in curves.items() if each[0] not in IDEAL):
+            ax.plot(middle, curve, label=name, **figures.look(i))
+        # The schedulers that the same flows would meet at best: thin, in ink, below them all.
+        for name, dashes in zip(IDEAL, ("-", "--", ":"), strict=True):
+            ax.plot(middle, curves[name], label=name, color=figures.INK, linestyle=dashes, linewidth=1)
         ax.set(xscale="log", yscale="log", xlabel="flow size (packets)", ylabel="AFCT (ms)")
         ax.set(title="Load 90 % of 2.4 Gb/s, round trip 100 ms")
         ax.legend(fontsize=8)

@@ -107,6 +107,7 @@ REPS_F = Row(
             "taken",
             ordered("REPS", "oblivious"),
             where=where("section on failures"),
+            unit="packets",
         ),
         Claim(
             "sooner",
@@ -116,6 +117,7 @@ REPS_F = Row(
             "slowest",
             ordered("REPS", "oblivious"),
             where=where("section on failures"),
+            unit="us",
         ),
     ),
     measure=_measure_failure,
@@ -162,6 +164,7 @@ REPS_A = Row(
             at_most(1.02),
             where=where("section on symmetric networks"),
             why="completion of the last flow; two per cent are no difference",
+            unit="times",
         ),
         Claim(
             "slow",
@@ -171,6 +174,7 @@ REPS_A = Row(
             "slow",
             ordered("REPS", "oblivious"),
             where=where("section on asymmetric networks"),
+            unit="us",
         ),
     ),
     measure=_measure_asymmetry,

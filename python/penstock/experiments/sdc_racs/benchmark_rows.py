@@ -27,6 +27,7 @@ from penstock.experiments.sdc_racs.setup import (
     TCP,
     curves,
     over,
+    said,
 )
 from penstock.experiments.sdc_racs.statements import (
     alike_at_first,
@@ -107,7 +108,7 @@ def _draw_413(m: Measurement, lab: Lab) -> list[Path]:
 
 
 def _said(key: str, *labels: str) -> Any:
-    return lambda m: "; ".join(f"{label} {over(m['rates'], m[key][label])}" for label in labels) + " flows/s"
+    return said("rates", "flows/s", key, *labels)
 
 
 # Ideal processor sharing with both long flows, and two round trips: a line of the figures.
@@ -340,6 +341,7 @@ M_411 = Row(
             at_least(1),
             quote="for long flows > 1MB we observe throughput degradation in case of RACS",
             where=_FIG_411,
+            unit="times RCP's",
         ),
     ),
     measure=measure,

@@ -130,6 +130,7 @@ M_32 = Row(
             quote="Gain setting of 1 shows that all classes get fair share of the bandwidth",
             where=_FIG_32,
             why="1 % of their mean",
+            unit="of their mean",
         ),
         Claim(
             "b-pays",

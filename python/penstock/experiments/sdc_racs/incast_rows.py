@@ -28,6 +28,7 @@ from penstock.experiments.sdc_racs.setup import (
     measured,
     over,
     ratio,
+    said,
     sdc,
     sweep,
     told,
@@ -151,7 +152,7 @@ def _draw_47(m: Measurement, lab: Lab) -> list[Path]:
 
 
 def _said(key: str, *labels: str) -> Any:
-    return lambda m: "; ".join(f"{label} {over(m['servers'], m[key][label])}" for label in labels)
+    return said("servers", "servers", key, *labels)
 
 
 def _where_slower(m: Measurement) -> list[int]:
@@ -236,7 +237,7 @@ M_310 = Row(
             every(none),
             quote="it avoids incast by having zero losses",
             where=_FIG_310,
-            say=lambda m: f"loss {_said('loss', SDC)(m)} servers (%)",
+            say=lambda m: f"loss {_said('loss', SDC)(m)}",
         ),
         small_queue(
             "sdc-queue",
@@ -358,7 +359,7 @@ M_47 = Row(
             every(none),
             quote="it avoids incast by having zero losses ... only if router buffers are allocated in bytes",
             where=f"{_FIG_47}, and section 4.2",
-            say=lambda m: f"loss {_said('loss, by bytes', RACS)(m)} servers (%)",
+            say=lambda m: f"loss {_said('loss, by bytes', RACS)(m)}",
         ),
         small_queue(
             "racs-queue",

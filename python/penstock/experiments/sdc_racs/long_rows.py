@@ -29,6 +29,7 @@ from penstock.experiments.sdc_racs.setup import (
     difference,
     measured,
     over,
+    said,
     sweep,
     told,
 )
@@ -139,7 +140,7 @@ def _draw_45(m: Measurement, lab: Lab) -> list[Path]:
 
 
 def _said(key: str, label: str) -> Any:
-    return lambda m: over(m["senders"], m[key][label])
+    return said("senders", "senders", key, label)
 
 
 _FIG_37, _FIG_38 = "section 3.5.1, Fig 3.7", "section 3.5.1, Fig 3.8"
@@ -298,7 +299,7 @@ M_44 = Row(
             quote="throughput of RCP is low for small number of flows as RCP follows a conservative approach",
             where="section 4.3.1, Fig 4.4",
             why="two points below RACS at the fewest senders is the least one would call low",
-            say=lambda m: f"{m['RACS above RCP']} points below RACS; {_said('utilisation', RCP)(m)} senders",
+            say=lambda m: f"{m['RACS above RCP']} points below RACS; {_said('utilisation', RCP)(m)}",
         ),
     ),
     measure=_measure,

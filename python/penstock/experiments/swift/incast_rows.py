@@ -108,6 +108,7 @@ SWIFT_2 = Row(
             at_most(0.001),
             where=where("section 5.4, table 2"),
             why="a packet in a thousand",
+            unit="of the packets",
         ),
         Claim(
             "rtt",
@@ -129,6 +130,7 @@ SWIFT_2 = Row(
             LOST,
             where=where("section 5.4, table 2"),
             why="within half: the buffer is not stated",
+            unit="of the packets",
         ),
         Claim(
             "without-rtt",
@@ -150,6 +152,7 @@ SWIFT_2 = Row(
             at_least(2),
             where=where("section 5.4, table 2"),
             why="stated 5.7; at least twice as much with windows below one packet",
+            unit="times less",
         ),
     ),
     measure=_measure_thousands,

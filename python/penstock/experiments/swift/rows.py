@@ -122,6 +122,7 @@ SWIFT_T = Row(
             every(within(1, 0.15)),
             where=where("section 5, RTT over target delay"),
             why="within 15 %",
+            unit="times the target",
         ),
         Claim(
             "full",
@@ -132,6 +133,7 @@ SWIFT_T = Row(
             every(at_least(0.95)),
             where=where("abstract; section 5"),
             why="nineteen twentieths",
+            unit="of the link",
         ),
         Claim(
             "grows",
@@ -142,6 +144,7 @@ SWIFT_T = Row(
             every(within(1, 0.15)),
             where=where("section 3.5"),
             why="follows from the formula of the target; within 15 %",
+            unit="times the formula's",
         ),
     ),
     measure=_measure_targets,
@@ -232,6 +235,7 @@ SWIFT_F = Row(
             at_least(0),
             where=where("section 3.5, topology-based scaling"),
             why="run by run",
+            unit="nearer",
         ),
         Claim(
             "flows",
@@ -242,6 +246,7 @@ SWIFT_F = Row(
             at_least(0),
             where=where("section 3.5, flow-based scaling"),
             why="Jain's index of 100 flows, run by run",
+            unit="more of Jain's index",
         ),
     ),
     measure=_measure_fairness,
@@ -313,6 +318,7 @@ SWIFT_E = Row(
             within(1, 0.25),
             where=where("section 3.3"),
             why="within a quarter",
+            unit="times its target",
         ),
         Claim(
             "needed",
@@ -323,6 +329,7 @@ SWIFT_E = Row(
             at_least(2),
             where=where("section 3.3"),
             why="twice the RTT; the delay within hosts is no part of what the other window looks at",
+            unit="times the RTT with it",
         ),
         Claim(
             "full",
@@ -333,6 +340,7 @@ SWIFT_E = Row(
             at_least(0.95),
             where=where("section 3.3"),
             why="nineteen twentieths",
+            unit="of the throughput without it",
         ),
     ),
     measure=_measure_hosts,

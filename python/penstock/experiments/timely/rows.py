@@ -183,6 +183,7 @@ TIMELY_3 = Row(
             at_least(NEARLY),
             where=where("section 6.1, table 3"),
             why="stated 0.995; three in a hundred would still be near line rate",
+            unit="of that with pause frames alone",
         ),
         Claim(
             "tail",
@@ -193,6 +194,7 @@ TIMELY_3 = Row(
             at_least(4.5),
             where=where("abstract; section 6.1, table 3"),
             why="at least half of the stated factor: the buffer, which sets PFC's delay, is open",
+            unit="times lower",
         ),
         Claim(
             "mean",
@@ -328,6 +330,7 @@ TIMELY_C9 = Row(
             at_least(0.1),
             where=where("Zhu et al., CoNEXT 2016, theorem 3, Fig 9"),
             why="begun at 70 % and at 50 % of the link: half of the difference is left after 0.15 s",
+            unit="of the link apart",
         ),
         Claim(
             "forgets",
@@ -338,6 +341,7 @@ TIMELY_C9 = Row(
             at_most(0.02),
             where=where("Zhu et al., CoNEXT 2016, theorem 5"),
             why="a tenth of the difference at the start",
+            unit="of the link apart",
         ),
         Claim(
             "packets-patched",
@@ -348,6 +352,7 @@ TIMELY_C9 = Row(
             within(0.5, by=0.05),
             where=where("Zhu et al., CoNEXT 2016, section 4.3"),
             why="a tenth of the share",
+            unit="of the link",
         ),
     ),
     measure=_measure_shares,
@@ -440,6 +445,7 @@ TIMELY_C11 = Row(
             every(within(1, 0.15)),
             where=where("Zhu et al., CoNEXT 2016, equation 31"),
             why="15 %: a sample per 16 KB is discrete, the equation is not",
+            unit="times the equation's",
         ),
         Claim(
             "stable",
@@ -450,6 +456,7 @@ TIMELY_C11 = Row(
             at_most(0.05),
             where=where("Zhu et al., CoNEXT 2016, section 4.3, Fig 11"),
             why="deviation of the fluid queue over its mean, 0.2 s after a disturbance of 1 %",
+            unit="of the mean",
         ),
         Claim(
             "unstable",
@@ -460,6 +467,7 @@ TIMELY_C11 = Row(
             at_least(0.05),
             where=where("Zhu et al., CoNEXT 2016, section 4.3, Fig 11"),
             why="deviation of the fluid queue over its mean, 0.2 s after a disturbance of 1 %",
+            unit="of the mean",
         ),
     ),
     measure=_measure_crowd,
