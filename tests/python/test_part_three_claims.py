@@ -234,11 +234,11 @@ def test_the_rows_of_longer_messages_hold_what_is_near_the_published_numbers():
 
 
 def test_a_probe_of_the_simulators_own_rules_takes_what_it_is_given():
-    changed = {"pias_own.k": 66, "phost_own.tokens_w3": 12, "phost_own.apart": True, "ndp_own.fifo": False}
+    changed = {"pias_own.k": 66, "phost_own.tokens": 12, "phost_own.apart": True, "ndp_own.fifo": False}
     at = {**homa_rows.CHOSEN, **changed}
     assert "k=99000B" in own.rules("W3 PIAS 50", at).protocol
     assert "token_window=12,token_life=1.5,apart=true" in own.rules("W3 pHost 80", at).protocol
-    assert "token_window=6," in own.rules("W5 pHost 80", at).protocol
+    assert "free=7,token_window=7," in own.rules("W5 pHost 80").protocol
     assert "fifo=false" in own.rules("W5 NDP 80", at).protocol
     # Every parameter of a row changes one of its simulators, or how its messages are judged.
     for row, names in ((own.HOMA_W3_OWN, own.W3), (own.HOMA_W5_OWN, own.W5)):
@@ -247,6 +247,24 @@ def test_a_probe_of_the_simulators_own_rules_takes_what_it_is_given():
             other = {**homa_rows.CHOSEN, key: not value if isinstance(value, bool) else value + 1}
             same = [own.rules(name, other) == own.rules(name) for name in names]
             assert not all(same) or key == "ndp_own.load", key
+
+
+def test_w3_by_the_simulators_own_rules_says_why_only_where_its_experiment_bears_it_out():
+    def found(share: float, less: float) -> dict[str, dict[str, list[float]]]:
+        off = {name: share if name == "W3 pHost 80" else 0.0 for name in own.W3} | {own.LESS_W3: less}
+        return {
+            name: {
+                key: [one[at] * (1 + by) for one in own._bins_of(name)]
+                for key, at in (("p50", 2), ("p99", 3))
+            }
+            for name, by in off.items()
+        }
+
+    assert differing(own.HOMA_W3_OWN, found(0.0, 0.0)) == {}
+    why = differing(own.HOMA_W3_OWN, found(0.2, 0.0))
+    assert list(why) == ["phost-80-median", "phost-80-tail"]
+    assert all("less load" in reason for reason in why.values())
+    assert set(differing(own.HOMA_W3_OWN, found(0.2, 0.15)).values()) == {"unexplained"}
 
 
 def test_w5_by_the_simulators_own_rules_says_why_only_where_its_experiments_bear_it_out():
