@@ -269,7 +269,7 @@ def test_w3_by_the_simulators_own_rules_says_why_only_where_its_experiment_bears
 
 def test_w5_by_the_simulators_own_rules_says_why_only_where_its_experiments_bear_it_out():
     good = {"medians": [1.0] * 5, "begun": [1.0] * 5, "beyond": 0.01}
-    m = dict.fromkeys([*own.W5, own.LESS, own.SHORTER], good)
+    m = dict.fromkeys([*own.W5, own.LESS, own.SHORTER, own.SHORTER_PHOST], good)
     assert differing(own.HOMA_W5_OWN, m) == {}
     cut = {**good, "medians": [1.04, 1.0, 1.0, 0.95, 0.7]}
     assert "had not ended" in differing(own.HOMA_W5_OWN, {**m, "W5 pHost 80": cut})["phost-median"]
@@ -278,6 +278,10 @@ def test_w5_by_the_simulators_own_rules_says_why_only_where_its_experiments_bear
     low, lower = [0.98, 0.92, 0.85, 0.8, 0.7], [0.96, 0.9, 0.8, 0.7, 0.4]
     short = {"W5 PIAS 80": {**good, "medians": low}, own.SHORTER: {**good, "medians": lower}}
     assert "run is short" in differing(own.HOMA_W5_OWN, {**m, **short})["pias-median"]
+    of_phost = {"W5 pHost 80": {**good, "medians": low, "begun": low}}
+    assert differing(own.HOMA_W5_OWN, {**m, **of_phost})["phost-median"] == "unexplained"
+    of_phost[own.SHORTER_PHOST] = {**good, "medians": lower}
+    assert "3.5 s" in differing(own.HOMA_W5_OWN, {**m, **of_phost})["phost-median"]
     short[own.SHORTER] = {**good, "medians": [0.99, *lower[1:]]}
     assert differing(own.HOMA_W5_OWN, {**m, **short})["pias-median"] == "unexplained"
 
