@@ -326,6 +326,9 @@ class Play:
             self.sock.setblocking(False)
             self.sock.connect_ex((PEER, PEER_PORT))
             self.port = self.sock.getsockname()[1]
+        elif name == "setsockopt" and "TCP_NODELAY" in args:
+            assert self.sock is not None
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         elif name in ("write", "send", "sendto", "read", "recv", "recvfrom"):
             assert self.sock is not None and number is not None
             size = int(number[1])

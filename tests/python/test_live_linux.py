@@ -68,6 +68,9 @@ def both(name: str, noisy: bool = False) -> dict[str, tuple[float, float]]:
         ((100.0, 101.0, 125.0), 120.0, "spread"),
         ((100.0, 101.0, 125.0), 126.0, "apart"),
         ((100.0, 101.0, 125.0), 85.0, "apart"),
+        # One in four is not enough for that, two in seven are.
+        ((100.0, 100.0, 101.0, 125.0), 120.0, "apart"),
+        ((100.0, 100.0, 101.0, 99.0, 100.0, 115.0, 125.0), 120.0, "spread"),
     ],
 )
 def test_a_spread_excuses_what_lies_within_it(kernel: Any, simulated: float, verdict: str) -> None:

@@ -234,11 +234,11 @@ def test_the_rows_of_longer_messages_hold_what_is_near_the_published_numbers():
 
 
 def test_a_probe_of_the_simulators_own_rules_takes_what_it_is_given():
-    changed = {"pias_own.k": 66, "phost_own.tokens_w3": 12, "phost_own.apart": True, "ndp_own.fifo": False}
+    changed = {"pias_own.k": 66, "phost_own.tokens": 12, "phost_own.apart": True, "ndp_own.fifo": False}
     at = {**homa_rows.CHOSEN, **changed}
     assert "k=99000B" in own.rules("W3 PIAS 50", at).protocol
     assert "token_window=12,token_life=1.5,apart=true" in own.rules("W3 pHost 80", at).protocol
-    assert "token_window=6," in own.rules("W5 pHost 80", at).protocol
+    assert "free=7,token_window=7," in own.rules("W5 pHost 80").protocol
     assert "fifo=false" in own.rules("W5 NDP 80", at).protocol
     # Every parameter of a row changes one of its simulators, or how its messages are judged.
     for row, names in ((own.HOMA_W3_OWN, own.W3), (own.HOMA_W5_OWN, own.W5)):
@@ -249,9 +249,27 @@ def test_a_probe_of_the_simulators_own_rules_takes_what_it_is_given():
             assert not all(same) or key == "ndp_own.load", key
 
 
+def test_w3_by_the_simulators_own_rules_says_why_only_where_its_experiment_bears_it_out():
+    def found(share: float, less: float) -> dict[str, dict[str, list[float]]]:
+        off = {name: share if name == "W3 pHost 80" else 0.0 for name in own.W3} | {own.LESS_W3: less}
+        return {
+            name: {
+                key: [one[at] * (1 + by) for one in own._bins_of(name)]
+                for key, at in (("p50", 2), ("p99", 3))
+            }
+            for name, by in off.items()
+        }
+
+    assert differing(own.HOMA_W3_OWN, found(0.0, 0.0)) == {}
+    why = differing(own.HOMA_W3_OWN, found(0.2, 0.0))
+    assert list(why) == ["phost-80-median", "phost-80-tail"]
+    assert all("less load" in reason for reason in why.values())
+    assert set(differing(own.HOMA_W3_OWN, found(0.2, 0.15)).values()) == {"unexplained"}
+
+
 def test_w5_by_the_simulators_own_rules_says_why_only_where_its_experiments_bear_it_out():
     good = {"medians": [1.0] * 5, "begun": [1.0] * 5, "beyond": 0.01}
-    m = dict.fromkeys([*own.W5, own.LESS, own.SHORTER], good)
+    m = dict.fromkeys([*own.W5, own.LESS, own.SHORTER, own.SHORTER_PHOST], good)
     assert differing(own.HOMA_W5_OWN, m) == {}
     cut = {**good, "medians": [1.04, 1.0, 1.0, 0.95, 0.7]}
     assert "had not ended" in differing(own.HOMA_W5_OWN, {**m, "W5 pHost 80": cut})["phost-median"]
@@ -260,6 +278,10 @@ def test_w5_by_the_simulators_own_rules_says_why_only_where_its_experiments_bear
     low, lower = [0.98, 0.92, 0.85, 0.8, 0.7], [0.96, 0.9, 0.8, 0.7, 0.4]
     short = {"W5 PIAS 80": {**good, "medians": low}, own.SHORTER: {**good, "medians": lower}}
     assert "run is short" in differing(own.HOMA_W5_OWN, {**m, **short})["pias-median"]
+    of_phost = {"W5 pHost 80": {**good, "medians": low, "begun": low}}
+    assert differing(own.HOMA_W5_OWN, {**m, **of_phost})["phost-median"] == "unexplained"
+    of_phost[own.SHORTER_PHOST] = {**good, "medians": lower}
+    assert "3.5 s" in differing(own.HOMA_W5_OWN, {**m, **of_phost})["phost-median"]
     short[own.SHORTER] = {**good, "medians": [0.99, *lower[1:]]}
     assert differing(own.HOMA_W5_OWN, {**m, **short})["pias-median"] == "unexplained"
 

@@ -80,14 +80,9 @@ def _of_row(name: str) -> Rules:
 
 HOMAS = Rules()
 OWN = {
-    # YAPS: packets of 1,500 bytes with 40 of headers, cut-through switches; one priority for all data.
-    "pHost": Rules("phost:header=40,buffer=36864B,token_window=8,apart=false", (1460, 40), cut_through=True),
-    # Long messages: tokens that may be unanswered by the published medians (docs/validation.md), packets up
-    # to which a message begins with tokens by their jump.
-    "pHost W5": Rules(
-        "phost:header=40,buffer=36864B,free=7,token_window=6,apart=false", (1460, 40), cut_through=True
-    ),
-    # ns-2, as Homa's authors state it, and htsim: the rules of the ledger's rows.
+    # YAPS, ns-2 as Homa's authors state it, and htsim: the rules of the ledger's rows.
+    "pHost W3": _of_row("W3 pHost 80"),
+    "pHost W5": _of_row("W5 pHost 80"),
     "PIAS W3 80": _of_row("W3 PIAS 80"),
     "PIAS W3 50": _of_row("W3 PIAS 50"),
     "PIAS W5 80": _of_row("W5 PIAS 80"),

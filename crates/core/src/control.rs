@@ -116,6 +116,8 @@ pub struct AckRecord<'a> {
     /// Bytes that this ACK is the first to report, either way: each byte counts once. Without a record of the segments
     /// ([`WindowLaw::wants_rate`]) only what is acknowledged cumulatively.
     pub delivered: u64,
+    /// Segments that it is the first to report, short ones as whole ones; 0 without a record of them.
+    pub segments: u64,
     /// Bytes that recovery has taken for lost since the record before this one: what this ACK gave away, and what a timer
     /// that ran out in between did. A byte counts as often as a transmission of it was lost.
     pub lost: u64,
@@ -146,6 +148,7 @@ impl<'a> AckRecord<'a> {
             acked,
             sacked: 0,
             delivered: acked,
+            segments: 0,
             lost: 0,
             rate: None,
             rtt: None,
@@ -173,6 +176,8 @@ pub enum Congestion {
     Timeout {
         /// Consecutive timeouts of the same data.
         in_a_row: u32,
+        /// Bytes in flight that are not taken for lost by it: none by the RFCs, and in Linux what has not been out for long enough.
+        kept: u64,
     },
     /// The handshake took more than one SYN (RFC 5681 section 3.1: begin with one segment). Nothing is known about
     /// the size of the window.

@@ -37,6 +37,9 @@ const TRIMMED: u8 = 32;
 const ACK: u8 = 64;
 
 impl Cell {
+    /// That of no packet.
+    pub(crate) const NOBODYS: Cell =
+        Cell { time: 0, packet: 0, bytes: 0, to: 0, entropy: 0, rank: 0, ingress: 0, bits: 0, tag: 0 };
     /// A cell of `bytes` on the wire for the segment in slot `packet`, of priority 0 and not ECN-capable.
     #[inline]
     pub fn new(packet: u32, bytes: u32) -> Cell {

@@ -300,10 +300,14 @@ impl Fabric {
 
     /// Brings all counters and integrals up to `now`.
     pub fn settle<S: Segments>(&mut self, now: Time, seg: &mut S) {
+        self.settle_own(now, |_| true, seg);
+    }
+    /// The same of those ports only that are `own`.
+    pub fn settle_own<S: Segments>(&mut self, now: Time, own: impl Fn(u32) -> bool, seg: &mut S) {
         for node in 0..self.nodes.len() as u32 {
             self.look(now, node, seg);
         }
-        for port in &mut self.ports {
+        for (_, port) in (0u32..).zip(&mut self.ports).filter(|(number, _)| own(*number)) {
             port.settle(now, seg, &mut self.fx);
         }
     }

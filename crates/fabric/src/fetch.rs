@@ -131,11 +131,13 @@ impl Port {
         self.prefetch();
         prefetch(&self.extra);
     }
-    /// and when that is there, the noise. It is not asked whether there is some.
+    /// and when that is there, the noise.
     #[inline]
     pub fn prefetch_noise(&self) {
-        let noise = core::ptr::from_ref(&self.extra.noise);
-        prefetch_at(noise);
-        prefetch_at(noise.wrapping_add(1));
+        if let Some(extra) = &self.extra {
+            let noise = core::ptr::from_ref(&extra.noise);
+            prefetch_at(noise);
+            prefetch_at(noise.wrapping_add(1));
+        }
     }
 }

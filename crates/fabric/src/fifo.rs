@@ -131,7 +131,7 @@ impl Port {
         let mut finish = self.finish(begins, u64::from(cell.bytes) + u64::from(self.framing));
         self.free_at = finish;
         if KIND == kind::NOISY || KIND == kind::SPECIAL && self.hooks & hook::NOISE != 0 {
-            if let Some(noise) = &mut self.extra.noise {
+            if let Some(noise) = self.noise() {
                 finish = noise.shift(finish, cell.is_noisy());
             }
         }
@@ -219,18 +219,15 @@ impl Port {
     #[inline(always)]
     pub(crate) fn tell_arrival<S: Segments>(&mut self, now: Time, cell: &mut Cell, seg: &mut S) {
         if self.hooks & hook::CONTROLLER != 0 {
-            if !self.extra.looks.totals {
+            if let Some((c, view)) = self.controller_of_bare() {
                 let (packet, header) = seg.segment(cell.packet);
-                let extra = &mut *self.extra;
-                if let Some(c) = &mut extra.controller {
-                    c.on_arrival(now, &extra.bare, packet, header);
-                }
+                c.on_arrival(now, view, packet, header);
                 return;
             }
             let view = self.view();
             let (packet, header) = seg.segment(cell.packet);
             packet.ecn = cell.ecn();
-            if let Some(c) = &mut self.extra.controller {
+            if let Some(c) = self.controller_mut() {
                 c.on_arrival(now, &view, packet, header);
             }
             cell.set_ecn(packet.ecn);
@@ -266,7 +263,7 @@ impl Port {
     ) -> Result<bool, DropCause> {
         let mut idle_since = self.free_at;
         if SPECIAL && self.hooks & hook::NOISE != 0 {
-            idle_since = idle_since.max(self.extra.noise.as_ref().map_or(0, |n| n.left_at));
+            idle_since = idle_since.max(self.noise().map_or(0, |n| n.left_at));
         }
         let backlog = self.backlog(self.queue_packets, self.queue_bytes, idle_since);
         let mut cause = full.then_some(DropCause::Overflow);
@@ -280,7 +277,7 @@ impl Port {
         }
         if SPECIAL {
             if self.hooks & hook::LOSS != 0 && cause.is_none() {
-                if let Some((p, rng)) = &mut self.extra.loss {
+                if let Some((p, rng)) = self.extra.as_deref_mut().and_then(|x| x.loss.as_mut()) {
                     cause = (rng.uniform() < *p).then_some(DropCause::Random);
                 }
             }
@@ -299,9 +296,9 @@ impl Port {
         self.totals.drops[cause as usize] += 1;
         self.totals.dropped_bytes += u64::from(cell.bytes);
         self.dropped_on_link += u64::from(cell.bytes + self.framing);
-        if SPECIAL && self.extra.controller.is_some() {
+        if SPECIAL && self.hooks & hook::CONTROLLER != 0 {
             let view = self.view();
-            if let Some(c) = &mut self.extra.controller {
+            if let Some(c) = self.controller_mut() {
                 let (packet, header) = seg.segment(cell.packet);
                 c.on_drop(now, &view, packet, header);
             }

@@ -6,6 +6,7 @@
 use crate::cell::Cell;
 use crate::fabric::Fabric;
 use crate::port::{flag, Port};
+use alloc::vec::Vec;
 use penstock_units::{Dur, Time};
 
 impl Port {
@@ -51,13 +52,20 @@ impl Fabric {
     pub fn carry(&mut self, port: u32, cell: Cell) -> Time {
         self.ports[port as usize].carry(cell)
     }
-    /// Takes `port` out of another part of the same network, to read it here; its link is `delay` long.
-    pub fn take_home(&mut self, other: &mut Fabric, port: u32, delay: Dur) {
-        let p = port as usize;
-        core::mem::swap(&mut self.ports[p], &mut other.ports[p]);
-        self.ports[p].lead_home(delay);
+    /// Gives its ports away: nothing else is done with it.
+    pub fn leave(&mut self) -> Vec<Port> {
+        core::mem::take(&mut self.ports)
     }
-    /// The same of a port that is here.
+    /// Takes ports out of those of another part of the same network, to read them here: those for which `delay` answers, how long their link is.
+    pub fn take_home(&mut self, others: Vec<Port>, delay: impl Fn(u32) -> Option<Dur>) {
+        for ((number, own), other) in (0u32..).zip(&mut self.ports).zip(others) {
+            if let Some(delay) = delay(number) {
+                *own = other;
+                own.lead_home(delay);
+            }
+        }
+    }
+    /// The near half of a divided link is here, and is whole again; the link is `delay` long.
     pub fn stay_home(&mut self, port: u32, delay: Dur) {
         self.ports[port as usize].lead_home(delay);
     }
@@ -69,7 +77,6 @@ mod tests {
     use crate::arena::{Arena, Offered};
     use crate::config::PortConfig;
     use alloc::vec;
-    use alloc::vec::Vec;
     use penstock_core::rng::Entity;
     use penstock_core::Stream;
     use penstock_units::Rate;

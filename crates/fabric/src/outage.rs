@@ -32,7 +32,7 @@ impl Port {
                 self.ring.tail = self.ring.departing.wrapping_add(1);
                 self.free_at = finish;
             }
-            if let Some(noise) = &mut self.extra.noise {
+            if let Some(noise) = self.noise() {
                 // It was that of the last packet, which now waits: nobody may be held back for its sake.
                 noise.left_at = in_service.unwrap_or(now);
             }
@@ -91,7 +91,7 @@ impl Port {
         while self.ring.head != self.ring.departing {
             fx.lose(lost(self.ring.pop()));
         }
-        if let Some(held_up) = &mut self.extra.held_up {
+        if let Some(held_up) = self.held_up() {
             core::iter::from_fn(|| held_up.due(u64::MAX)).for_each(|cell| fx.lose(lost(cell)));
         }
         let mut gone = alloc::vec::Vec::new();
@@ -121,7 +121,7 @@ impl Port {
             }
         }
         self.free_at = self.free_at.min(now.0);
-        if let Some(noise) = &mut self.extra.noise {
+        if let Some(noise) = self.noise() {
             noise.left_at = noise.left_at.min(now.0);
         }
     }

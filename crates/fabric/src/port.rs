@@ -104,6 +104,13 @@ pub(crate) struct Extra {
     pub held_up: Option<HeldUp>,
 }
 
+impl Extra {
+    /// The port is not plain.
+    fn is_something(&self) -> bool {
+        self.controller.is_some() || self.loss.is_some() || self.noise.is_some() || self.held_up.is_some()
+    }
+}
+
 /// An output port and its link. Fields in the order a packet meets them: what an arrival at the other end touches is the first cache
 /// line, what an offer touches the first two.
 #[repr(C, align(64))]
@@ -147,7 +154,8 @@ pub struct Port {
     changed_at: u64,
     pub(crate) integrals: Integrals,
     pub(crate) clock: Clock,
-    pub(crate) extra: Box<Extra>,
+    /// Nothing at a plain port.
+    pub(crate) extra: Option<Box<Extra>>,
     /// Bytes on the link of packets that were dropped, framing included.
     pub(crate) dropped_on_link: u64,
     /// Bits of [`hook`].
@@ -222,6 +230,7 @@ impl Port {
             noise,
             held_up: c.reorder.map(|(rule, rng)| HeldUp::new(rule, rng)),
         };
+        let extra = extra.is_something().then(|| Box::new(extra));
         let departures = looks.departures != Departures::None;
         let (mark_packets, mark_bytes) = match c.rule {
             Rule::Threshold(Amount::Packets(k)) => (k, u64::MAX),
@@ -260,7 +269,7 @@ impl Port {
             sojourn_high: 0,
             clock,
             changed_at: 0,
-            extra: Box::new(extra),
+            extra,
             served: c.service.map(|s| Box::new(Served::new(*s))),
             dropped_on_link: 0,
             integrals: Integrals::default(),
@@ -278,13 +287,13 @@ impl Port {
         Ok(port)
     }
     pub(crate) fn find_mode(&mut self) {
-        let x = &self.extra;
+        let x = self.extra.as_deref();
         let dequeue = self.rule.wants_dequeue() || self.served.as_ref().is_some_and(|s| s.dequeue_rules);
         for (bit, there) in [
-            (hook::CONTROLLER, x.controller.is_some()),
-            (hook::LOSS, x.loss.is_some()),
-            (hook::NOISE, x.noise.is_some()),
-            (hook::HELD_UP, x.held_up.is_some()),
+            (hook::CONTROLLER, x.is_some_and(|x| x.controller.is_some())),
+            (hook::LOSS, x.is_some_and(|x| x.loss.is_some())),
+            (hook::NOISE, x.is_some_and(|x| x.noise.is_some())),
+            (hook::HELD_UP, x.is_some_and(|x| x.held_up.is_some())),
             (hook::DEQUEUE, dequeue),
         ] {
             self.hooks |= if there { bit } else { 0 };
@@ -317,6 +326,24 @@ impl Port {
         }
     }
 
+    /// The timing noise of a host's port.
+    #[inline(always)]
+    pub(crate) fn noise(&mut self) -> Option<&mut Noise> {
+        self.extra.as_deref_mut()?.noise.as_mut()
+    }
+    pub(crate) fn held_up(&mut self) -> Option<&mut HeldUp> {
+        self.extra.as_deref_mut()?.held_up.as_mut()
+    }
+    pub(crate) fn controller_mut(&mut self) -> Option<&mut Box<dyn LinkController>> {
+        self.extra.as_deref_mut()?.controller.as_mut()
+    }
+    /// The controller, where it wants no totals, and what it looks at instead.
+    #[inline(always)]
+    pub(crate) fn controller_of_bare(&mut self) -> Option<(&mut Box<dyn LinkController>, &LinkView)> {
+        let Extra { controller, looks, bare, .. } = self.extra.as_deref_mut()?;
+        let controller = controller.as_mut().filter(|_| !looks.totals)?;
+        Some((controller, bare))
+    }
     /// When the transmission of so many bytes ends that begins at `t`.
     #[inline(always)]
     pub(crate) fn finish(&mut self, t: u64, bytes: u64) -> u64 {
@@ -421,7 +448,7 @@ impl Port {
         self.queue_bytes -= u64::from(bytes);
         self.ring.departing = at.wrapping_add(1);
         if SPECIAL && self.hooks & hook::DEPARTURES != 0 {
-            let every = self.extra.looks.departures == Departures::All;
+            let every = self.extra.as_ref().is_some_and(|x| x.looks.departures == Departures::All);
             if every || !self.ring.at(at).is_ack() {
                 self.after_departure(at, seg);
             }
@@ -429,23 +456,19 @@ impl Port {
     }
     #[inline(never)]
     fn after_departure<S: Segments>(&mut self, at: u32, seg: &mut S) {
-        if !self.extra.looks.totals {
-            let cell = self.ring.at(at);
+        let cell = *self.ring.at(at);
+        if let Some((c, view)) = self.controller_of_bare() {
             let (packet, header) = seg.segment(cell.packet);
-            let extra = &mut *self.extra;
-            if let Some(c) = &mut extra.controller {
-                c.on_departure(Time(cell.time), &extra.bare, packet, header);
-            }
+            c.on_departure(Time(cell.time), view, packet, header);
             return;
         }
         let view = self.view();
-        let cell = self.ring.at_mut(at);
         let (packet, header) = seg.segment(cell.packet);
         packet.ecn = cell.ecn();
-        if let Some(c) = &mut self.extra.controller {
+        if let Some(c) = self.controller_mut() {
             c.on_departure(Time(cell.time), &view, packet, header);
         }
-        cell.set_ecn(packet.ecn);
+        self.ring.at_mut(at).set_ecn(packet.ecn);
     }
 
     // ---- the other end -----------------------------------------------------------------------------------
@@ -520,7 +543,7 @@ impl Port {
     #[inline(always)]
     pub(crate) fn pop(&mut self, now: Time, fx: &mut Effects) -> Arrival {
         if self.hooks & hook::HELD_UP != 0 {
-            if let Some(mut cell) = self.extra.held_up.as_mut().and_then(|h| h.due(now.0)) {
+            if let Some(mut cell) = self.held_up().and_then(|h| h.due(now.0)) {
                 cell.ingress = self.ingress;
                 return Arrival::of(cell, Time::NEVER);
             }
@@ -530,10 +553,11 @@ impl Port {
         }
         let mut cell = self.ring.pop();
         let next = self.next_arrival();
-        if let (true, Some(held_up)) = (self.hooks & hook::HELD_UP != 0, &mut self.extra.held_up) {
-            if let Some(extra) = held_up.draw() {
+        if self.hooks & hook::HELD_UP != 0 {
+            let number = self.number;
+            if let Some((held_up, extra)) = self.held_up().and_then(|h| h.draw().map(|extra| (h, extra))) {
                 held_up.push(now.0 + extra.0, cell);
-                fx.announce(now + extra, self.number);
+                fx.announce(now + extra, number);
                 return Arrival::none(next);
             }
         }
@@ -555,7 +579,7 @@ impl Port {
 
     /// Next time the controller wants to act.
     pub fn deadline(&self) -> Time {
-        self.extra.controller.as_ref().map_or(Time::NEVER, |c| c.deadline())
+        self.controller().map_or(Time::NEVER, |c| c.deadline())
     }
     /// The controller's deadline has come.
     pub fn on_deadline<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
@@ -565,7 +589,7 @@ impl Port {
     /// The same after [`Self::advance`].
     pub(crate) fn tell_deadline(&mut self, now: Time) {
         let view = self.view();
-        if let Some(c) = &mut self.extra.controller {
+        if let Some(c) = self.controller_mut() {
             if c.deadline() <= now {
                 c.on_deadline(now, &view);
             }

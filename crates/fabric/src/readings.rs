@@ -43,7 +43,7 @@ impl Port {
     /// Packets in the port or on the wire.
     pub fn packets_held(&self) -> u64 {
         let waiting = self.served.as_ref().map_or(0, |s| s.waiting.len());
-        let held_up = self.extra.held_up.as_ref().map_or(0, HeldUp::len);
+        let held_up = self.extra.as_ref().and_then(|x| x.held_up.as_ref()).map_or(0, HeldUp::len);
         u64::from(self.ring.len()) + waiting + held_up
     }
     /// Packets in the port: in service and waiting, in no particular order.
@@ -56,7 +56,12 @@ impl Port {
     pub fn all_cells(&self, now: Time) -> impl Iterator<Item = (&Cell, Time)> {
         debug_assert!(self.next_departure() > now);
         let wire = self.ring.cells_from(self.ring.head).map(|cell| (cell, Time(cell.time)));
-        let held_up = self.extra.held_up.iter().flat_map(|h| h.cells()).map(|cell| (cell, Time(cell.time)));
+        let held_up = self
+            .extra
+            .iter()
+            .flat_map(|x| &x.held_up)
+            .flat_map(|h| h.cells())
+            .map(|cell| (cell, Time(cell.time)));
         wire.chain(held_up).chain(self.waiting().map(|cell| (cell, Time::NEVER)))
     }
     /// Packets that wait for a scheduler.
@@ -78,7 +83,7 @@ impl Port {
     }
     /// The router's controller.
     pub fn controller(&self) -> Option<&dyn LinkController> {
-        self.extra.controller.as_deref()
+        self.extra.as_ref()?.controller.as_deref()
     }
     /// Counters and integrals since the last reset, as of the last [`Self::settle`].
     #[inline]

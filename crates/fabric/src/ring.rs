@@ -27,20 +27,22 @@ pub(crate) struct Ring {
     pub unreleased: u32,
 }
 
-// SAFETY: the slots belong to the ring alone, and cells are plain numbers.
+// SAFETY: the slots belong to the ring alone, or are nobody's, which nobody writes; cells are plain numbers.
 unsafe impl Send for Ring {}
 // SAFETY: as above; who shares a ring reads it.
 unsafe impl Sync for Ring {}
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: they are of a box that was taken apart in `slots_of`, and nobody has them any longer.
-        drop(unsafe { Box::from_raw(self.all_slots()) });
+        self.give_back();
     }
 }
 
-/// So many slots of a ring are in use at least.
+/// So many slots of a ring are in use at least, once it has had a packet.
 const LEAST: u32 = 8;
+
+/// What is seen of a ring that has never had a packet.
+static NOBODYS: Cell = Cell::NOBODYS;
 
 /// One cell in so many, and one more, looks whether the ring is longer than it has to be.
 const SELDOM: u32 = 1023;
@@ -52,11 +54,12 @@ fn slots_of(room: u32) -> NonNull<Cell> {
 }
 
 impl Ring {
+    /// One without slots. The first packet has number 0, at which somebody looks what the ring needs ([`Self::fit`]), and so gives it some.
     pub fn new() -> Ring {
         Ring {
-            slots: slots_of(LEAST),
-            mask: LEAST - 1,
-            room: LEAST,
+            slots: NonNull::from(&NOBODYS),
+            mask: 0,
+            room: 0,
             head: 0,
             departing: 0,
             tail: 0,
@@ -68,12 +71,14 @@ impl Ring {
     }
     #[inline]
     pub fn at(&self, i: u32) -> &Cell {
-        // SAFETY: as in [`Self::at_mut`].
+        // SAFETY: as in [`Self::at_mut`]; one without slots shows what is nobody's, which is one, and has the mask 0.
         unsafe { self.slots.add((i & self.mask) as usize).as_ref() }
     }
     #[inline]
     pub fn at_mut(&mut self, i: u32) -> &mut Cell {
-        // SAFETY: the mask is below `room` from the beginning and after each change of it, and so is what is left of a number under it.
+        debug_assert!(self.room > 0);
+        // SAFETY: the mask is below `room` after each change of it, and so is what is left of a number under it. A ring without slots has no
+        // packet, and nobody asks to change one.
         unsafe { self.slots.add((i & self.mask) as usize).as_mut() }
     }
     /// Nothing waits, is in service or on the wire.
@@ -101,7 +106,7 @@ impl Ring {
         if self.len() > self.mask {
             self.grow();
         } else if self.tail & SELDOM == 0 {
-            self.shorten();
+            self.fit();
         }
         let slot = self.at_mut(self.tail);
         *slot = *cell;
@@ -143,14 +148,25 @@ impl Ring {
             let bigger = slots_of(2 * self.room);
             // SAFETY: both are as long as said, and different.
             unsafe { bigger.copy_from_nonoverlapping(self.slots, self.room as usize) };
-            // SAFETY: as in `drop`; the ring has others from now on.
-            drop(unsafe { Box::from_raw(self.all_slots()) });
+            self.give_back();
             (self.slots, self.room) = (bigger, 2 * self.room);
         }
         self.fold_with(2 * self.mask + 1);
     }
+    /// Gives its slots back.
+    fn give_back(&mut self) {
+        if self.room > 0 {
+            // SAFETY: they are of a box that was taken apart in `slots_of`, and the ring gets others, or is not used any longer.
+            drop(unsafe { Box::from_raw(self.all_slots()) });
+        }
+    }
+    /// One that a burst has made long gets shorter, one without slots gets some.
     #[cold]
-    fn shorten(&mut self) {
+    fn fit(&mut self) {
+        if self.room == 0 {
+            (self.slots, self.room, self.mask) = (slots_of(LEAST), LEAST, LEAST - 1);
+            return;
+        }
         let enough = (2 * self.len()).next_power_of_two().max(LEAST);
         if enough <= self.mask {
             self.fold_with(enough - 1);
@@ -256,6 +272,8 @@ mod tests {
     #[test]
     fn a_ring_grows_and_shrinks_and_keeps_its_cells() {
         let mut ring = Ring::new();
+        assert_eq!(ring.at(0).packet, Cell::default().packet);
+        ring.push(Cell::default());
         let mut queue = alloc::collections::VecDeque::new();
         let (mut x, mut longest) = (1u64, 0);
         // Numbers go round within.

@@ -394,8 +394,10 @@ impl Port {
     fn launch_taken(&mut self, t: u64, cell: &Cell) -> Option<Time> {
         let mut finish = self.clock.finish(t, u64::from(cell.bytes) + u64::from(self.framing));
         self.free_at = finish;
-        if let (true, Some(noise)) = (self.hooks & hook::NOISE != 0, &mut self.extra.noise) {
-            finish = noise.shift(finish, cell.is_noisy());
+        if self.hooks & hook::NOISE != 0 {
+            if let Some(noise) = self.noise() {
+                finish = noise.shift(finish, cell.is_noisy());
+            }
         }
         let sojourn = finish - cell.time;
         self.sojourn.add(sojourn, &mut self.sojourn_high);
@@ -540,7 +542,7 @@ impl Port {
         let mut finish = self.finish(now.0, bytes + u64::from(self.framing));
         self.free_at = finish;
         if asked && self.hooks & hook::NOISE != 0 {
-            if let Some(noise) = &mut self.extra.noise {
+            if let Some(noise) = self.noise() {
                 finish = noise.shift(finish, cell.is_noisy());
             }
         }

@@ -305,7 +305,7 @@ impl Edge {
         if let Some(steered) = steered {
             let seen = steered.seen(self.port);
             if seen.timeouts != self.seen.timeouts {
-                news.congestion = Some(Congestion::Timeout { in_a_row: 1 });
+                news.congestion = Some(Congestion::Timeout { in_a_row: 1, kept: 0 });
                 self.view.in_recovery = false;
             } else if seen.losses != self.seen.losses {
                 news.congestion = Some(Congestion::Loss);

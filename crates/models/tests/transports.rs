@@ -346,6 +346,53 @@ fn what_needs_no_token_takes_the_time_of_tokens_once() {
     assert_eq!(time(0), time(50));
 }
 #[test]
+fn a_request_of_a_long_phost_message_ends_what_short_ones_hold_back() {
+    // Forty messages of a byte hold back as many tokens, 49 us, and a message that needs some asks when they are through.
+    let time = |protocol: &str| {
+        let mut lab = Rig::new(Network::Star { hosts: 7 }, protocol).build();
+        (0..40).for_each(|i| _ = lab.start(Flow::new(1 + i % 5, 0, 1)));
+        let id = lab.start(Flow::new(6, 0, 9 * u64::from(MSS)).at(us(5)));
+        lab.run(ms(10));
+        took(&all_done(&lab)[id.0 as usize])
+    };
+    let (all, last) = (time("phost:free=8"), time("phost:free=8,hold_last=true"));
+    assert!(all - last > 35e-6 && all - last < 50e-6, "{all} and {last} s");
+}
+#[test]
+fn a_phost_receiver_that_sleeps_is_woken_by_requests_alone() {
+    // One token at a time: the next is given when the message has its turn again, 50 packet times later, not when its packet is there.
+    let time = |others: u64, protocol: &str| {
+        let mut lab = Rig::new(Network::Star { hosts: 3 }, protocol).build();
+        lab.start(Flow::new(1, 0, 10 * u64::from(MSS)));
+        (0..others).for_each(|i| _ = lab.start(Flow::new(2, 0, 1).at(us(20 + 40 * i))));
+        lab.run(ms(10));
+        took(&all_done(&lab)[0])
+    };
+    let (awake, asleep) = (
+        "phost:free=1,token_window=1,window_timeout=50",
+        "phost:free=1,token_window=1,window_timeout=50,sleeps=true",
+    );
+    let turn = 50.0 * on_link(u64::from(MSS), 40, Rate(10 * GBPS)).as_secs();
+    let slept = time(0, asleep);
+    assert!((slept / (9.0 * turn) - 1.0).abs() < 0.1, "{slept} s for nine turns of {turn} s");
+    assert!(time(0, awake) < 0.3 * slept);
+    // A message of a byte asks, and the receiver looks at the other, too.
+    assert!(time(9, asleep) < 0.8 * slept);
+}
+#[test]
+fn a_full_phost_port_drops_data_for_a_token() {
+    // Eight bursts of eight packets at once into a port that holds four: a message that asks in the middle of it is heard.
+    let timeouts = |protocol: &str| {
+        let mut lab = Rig::new(Network::Star { hosts: 10 }, protocol).build();
+        (1..9).for_each(|src| _ = lab.start(Flow::new(src, 0, 8 * u64::from(MSS))));
+        let id = lab.start(Flow::new(9, 0, 100 * u64::from(MSS)).at(us(5)));
+        lab.run(ms(100));
+        all_done(&lab)[id.0 as usize].counters.timeouts
+    };
+    assert_eq!(timeouts("phost:free=8,buffer=4pkt,makes_room=true"), 0);
+    assert!(timeouts("phost:free=8,buffer=4pkt") > 0, "its request is dropped where nothing makes room");
+}
+#[test]
 fn phost_gives_tokens_at_a_pace() {
     let time = |pace: &str| {
         let mut lab = Rig::new(Network::Star { hosts: 2 }, &format!("phost:pace={pace}")).build();
@@ -636,6 +683,7 @@ proptest! {
     fn phost_delivers_every_byte_once(case in case()) {
         every_byte_arrives("phost", &case);
         every_byte_arrives("phost:free=0,token_window=1,in_turn=true,pace=1.03", &case);
+        every_byte_arrives("phost:hold_last=true,sleeps=true,makes_room=true", &case);
     }
     #[test]
     fn pias_delivers_every_byte_once(case in case()) {

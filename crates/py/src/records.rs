@@ -339,7 +339,7 @@ pub fn put_event(words: &[AtomicU64], now: Time, congestion: Option<Congestion>)
     let (kind, in_a_row) = match congestion {
         None => (0, 0),
         Some(Congestion::Loss) => (1, 0),
-        Some(Congestion::Timeout { in_a_row }) => (2, in_a_row),
+        Some(Congestion::Timeout { in_a_row, .. }) => (2, in_a_row),
         Some(Congestion::SynLost) => (3, 0),
         Some(Congestion::Ecn) => (4, 0),
         Some(Congestion::Recovered) => (5, 0),

@@ -611,7 +611,13 @@ impl Network {
     }
     /// Brings all counters and integrals up to `now`.
     pub fn settle(&mut self, now: Time) {
-        self.fabric.settle(now, &mut self.arena);
+        match self.gates.as_deref() {
+            None => self.fabric.settle(now, &mut self.arena),
+            Some(gates) => {
+                let from = &self.from;
+                self.fabric.settle_own(now, |port| gates.is_here(from[port as usize]), &mut self.arena);
+            }
+        }
         self.take_effects();
     }
     /// sent = delivered + dropped + held, and the arena agrees; after the lost packets have been taken. `inside`: packets that were

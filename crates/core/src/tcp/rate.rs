@@ -75,8 +75,8 @@ pub(super) struct Rates {
     first_sent_at: Time,
     /// C.app_limited: `delivered` up to which samples are application-limited, 0 = they are not.
     app_limited: u64,
-    /// Of the ACK being handled: the newest segment it has delivered, as it was when sent, and when that was.
-    newest: Option<(Mark, Time)>,
+    /// Of the ACK being handled: the segment sent last of those it has delivered, as it was when sent, when that was, and its end.
+    newest: Option<(Mark, Time, u64)>,
 }
 
 impl Rates {
@@ -94,11 +94,14 @@ impl Rates {
             app_limited: self.app_limited != 0,
         }
     }
-    /// Section 3.3, UpdateRateSample. Of segments with the same P.delivered the first counts, as in the draft.
-    pub(super) fn deliver(&mut self, now: Time, p: &Mark, sent_at: Time) {
+    /// Section 3.3, UpdateRateSample, of a segment that ends at `end`. What counts is the segment sent last (IsNewestPacket of
+    /// draft-ietf-ccwg-bbr-04; Linux from 5.18 on), not the first of those with the largest P.delivered: between the sending of
+    /// the last segment delivered before and its own all of `delivered` has left, and no segment less.
+    pub(super) fn deliver(&mut self, now: Time, p: &Mark, sent_at: Time, end: u64) {
         self.delivered_at = now;
-        if self.newest.is_none_or(|(newest, _)| p.delivered > newest.delivered) {
-            self.newest = Some((*p, sent_at));
+        let last = self.newest.map_or(0, |(_, _, end)| end);
+        if (sent_at, end) > (self.first_sent_at, last) {
+            self.newest = Some((*p, sent_at, end));
             self.first_sent_at = sent_at;
         }
     }
@@ -109,7 +112,7 @@ impl Rates {
         if self.app_limited != 0 && total > self.app_limited {
             self.app_limited = 0;
         }
-        let (p, sent_at) = self.newest.take()?;
+        let (p, sent_at, _) = self.newest.take()?;
         let send_elapsed = sent_at.since(p.first_sent_at);
         let ack_elapsed = self.delivered_at.since(p.delivered_at);
         let interval = send_elapsed.max(ack_elapsed);

@@ -73,14 +73,15 @@ pub struct SegmentLog {
     segments: VecDeque<Segment>,
     /// Retransmissions in the order in which they left, of which something may still be under way.
     again: VecDeque<Again>,
-    /// C.delivered.
+    /// C.delivered, and the number of segments that it was.
     delivered: u64,
+    count: u64,
     /// Of the ACK being handled, where a recovery wants to know; and what tells a retransmission's ACK from its original's.
     got: Delivered,
     rtt_min: Dur,
     transmissions: u32,
     /// What [`Self::newly_delivered`] has answered for.
-    told: u64,
+    told: (u64, u64),
     rates: Option<Box<Rates>>,
 }
 
@@ -123,10 +124,13 @@ impl SegmentLog {
     /// `bytes` have come twice: delivered too, and what left the network.
     pub(super) fn on_duplicate(&mut self, bytes: u64) {
         self.delivered += bytes;
+        self.count += 1;
     }
-    /// Bytes delivered since this was last asked.
-    pub(super) fn newly_delivered(&mut self) -> u64 {
-        self.delivered - core::mem::replace(&mut self.told, self.delivered)
+    /// Bytes and segments delivered since this was last asked.
+    pub(super) fn newly_delivered(&mut self) -> (u64, u64) {
+        let now = (self.delivered, self.count);
+        let told = core::mem::replace(&mut self.told, now);
+        (now.0 - told.0, now.1 - told.1)
     }
     /// What the ACK at hand has delivered.
     pub fn delivered_now(&self) -> &Delivered {
@@ -263,7 +267,7 @@ impl SegmentLog {
                 self.deliver(now, &delivered);
                 if let Some(rates) = &mut self.rates {
                     let mark = rates.marks[i];
-                    rates.deliver(now, &mark, delivered.sent_at);
+                    rates.deliver(now, &mark, delivered.sent_at, delivered.end);
                 }
             }
         }
@@ -282,7 +286,7 @@ impl SegmentLog {
             if !s.sacked {
                 self.deliver(now, &s);
                 if let (Some(rates), Some(mark)) = (&mut self.rates, mark) {
-                    rates.deliver(now, &mark, s.sent_at);
+                    rates.deliver(now, &mark, s.sent_at, s.end);
                 }
             }
         }
@@ -294,6 +298,7 @@ impl SegmentLog {
     #[inline]
     fn deliver(&mut self, now: Time, p: &Segment) {
         self.delivered += p.end - p.start;
+        self.count += 1;
         let got = &mut self.got;
         got.highest = got.highest.max(p.end);
         if p.retransmitted {
@@ -422,6 +427,21 @@ mod tests {
         assert_eq!(mbps(&s), 421);
         // Without the send clock it would have been 733 Mb/s, and more for every us of compression.
         assert_eq!((Bytes(s.delivered) / s.ack_elapsed).0 / 1_000_000, 733);
+    }
+
+    /// One ACK lets two segments out 10 us apart, and one ACK acknowledges both. From the sending of the last segment delivered before to that
+    /// of the second of them, 110 us, three have left that are delivered by then; counted to the first, they had left in 100 us.
+    #[test]
+    fn of_two_segments_acknowledged_together_the_later_one_counts() {
+        let mut r = Rig::default();
+        r.send(0, 0..3);
+        r.ack(100, 2);
+        r.send(100, 3..4);
+        r.send(110, 4..5);
+        r.ack(150, 3);
+        let s = r.ack(200, 5).unwrap();
+        assert_eq!((s.delivered, s.ack_elapsed), (3 * SEGMENT, Dur::micros(100)));
+        assert_eq!((s.send_elapsed, s.interval), (Dur::micros(110), Dur::micros(110)));
     }
 
     /// Section 3.4: two segments, a pause, two more. Everything sent while the bubble is in the pipe is marked.

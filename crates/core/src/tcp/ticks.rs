@@ -25,6 +25,14 @@ pub(super) fn expiry(now: Time, delay: Dur, tick: Dur) -> Time {
     Time((bucket << shift).saturating_mul(tick.0))
 }
 
+/// The time from `earlier` to `now` by a clock that ticks.
+pub(super) fn between(earlier: Time, now: Time, tick: Dur) -> Dur {
+    if tick == Dur::ZERO {
+        return now.since(earlier);
+    }
+    Dur((now.0 / tick.0).saturating_sub(earlier.0 / tick.0) * tick.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,6 +48,13 @@ mod tests {
         assert_eq!(expiry(at(10_000), Dur::millis(14), TICK), at(28_000));
         assert_eq!(expiry(at(8_000), Dur::millis(16), TICK), at(28_000));
         assert_eq!(expiry(at(10_000), Dur::millis(14), Dur::ZERO), at(24_000));
+    }
+    /// 3.9 ms across a tick are one, 4.1 ms within two are one too.
+    #[test]
+    fn a_clock_that_ticks_knows_no_parts_of_a_tick() {
+        assert_eq!(between(at(7_900), at(11_800), TICK), Dur::millis(4));
+        assert_eq!(between(at(8_100), at(11_900), TICK), Dur::ZERO);
+        assert_eq!(between(at(8_100), at(12_000), Dur::ZERO), Dur::micros(3_900));
     }
     /// 300 ms are 75 ticks, on the second level, whose buckets have 8 ticks: up to 32 ms late.
     #[test]

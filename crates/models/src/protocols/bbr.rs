@@ -6,10 +6,13 @@
 //! (`extra_acked`), and that the burst which is about to leave counts as in flight when the end of the probing phase is decided
 //! (`bbr_packets_in_net_at_edt`). Not here: Linux's detection of policers (`lt_bw`). Data is counted in bytes of payload.
 
+mod bandwidth;
+
 use super::linux::configure;
 use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use bandwidth::Largest;
 use penstock_core::tcp::{RateSample, TcpConfig};
 use penstock_core::{
     AckRecord, Congestion, Control, FlowView, Kind, ParamSpec, Quantity, Report, Stream, Unit, WindowLaw,
@@ -52,8 +55,6 @@ pub const BBR: Protocol = Protocol {
 const HIGH_GAIN: f64 = 2.885_390_081_777_927;
 /// Section 4.3.4.1.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// BtlBwFilterLen in round trips (section 4.1.1.3).
-const FILTER_ROUNDS: usize = 10;
 /// bbr_extra_acked_win_rtts of Linux.
 const EXTRA_ROUNDS: u32 = 5;
 /// BBRMinPipeCwnd in segments (section 4.2.3.3).
@@ -82,8 +83,8 @@ struct Bbr {
     cwnd_gain: f64,
     cwnd: u64,
     pacing: f64,
-    /// BBR.BtlBwFilter: the largest sample of each of the last rounds; BBR.BtlBw is the largest of these.
-    samples: [(u64, f64); FILTER_ROUNDS],
+    /// BBR.BtlBwFilter (section 4.1.1.3), and BBR.BtlBw by it.
+    largest: Largest,
     btlbw: f64,
     /// `None` = no RTT sample yet.
     rtprop: Option<Dur>,
@@ -134,7 +135,7 @@ impl Bbr {
             cwnd: initial,
             // Section 4.2.1: pacing_gain * InitialCwnd / 1 ms before there is an RTT sample.
             pacing: HIGH_GAIN * initial as f64 / 1e-3,
-            samples: [(0, 0.0); FILTER_ROUNDS],
+            largest: Largest::default(),
             btlbw: 0.0,
             rtprop: None,
             rtprop_stamp: Time::ZERO,
@@ -176,11 +177,7 @@ impl Bbr {
         if rs.interval == Dur::ZERO || rate < self.btlbw && self.is_limited(rs) {
             return;
         }
-        let slot = &mut self.samples[self.round as usize % FILTER_ROUNDS];
-        *slot = (self.round, if slot.0 == self.round { slot.1.max(rate) } else { rate });
-        let oldest = self.round.saturating_sub(FILTER_ROUNDS as u64 - 1);
-        let recent = self.samples.iter().filter(|(round, _)| *round >= oldest);
-        self.btlbw = recent.fold(0.0, |largest, (_, rate)| largest.max(*rate));
+        self.btlbw = self.largest.take(self.round, rate);
     }
     fn is_limited(&self, rs: &RateSample) -> bool {
         rs.app_limited || rs.prior_delivered < self.limited_until
@@ -194,7 +191,8 @@ impl Bbr {
             self.rtprop_stamp = ack.now;
         }
     }
-    /// bbr_update_ack_aggregation: what is acknowledged in a row beyond what the bandwidth explains, the most in 5 to 10 round trips.
+    /// bbr_update_ack_aggregation: what is acknowledged in a row beyond what the bandwidth explains, in whole segments, the most in 5
+    /// to 10 round trips.
     fn update_extra(&mut self, now: Time, newly: u64) {
         if newly == 0 {
             return;
@@ -206,7 +204,7 @@ impl Bbr {
                 self.extra = [0, self.extra[0]];
             }
         }
-        let expected = (self.btlbw * now.since(self.epoch.0).as_secs()) as u64;
+        let expected = (self.btlbw * now.since(self.epoch.0).as_secs()) as u64 / self.segment * self.segment;
         if self.epoch.1 <= expected {
             self.epoch = (now, 0);
         }
@@ -234,13 +232,12 @@ impl Bbr {
         let probing = self.state == State::ProbeBw && self.cycle == 0;
         (segments.next_multiple_of(2) + if probing { 2 } else { 0 }) * self.segment
     }
-    /// BBRSetSendQuantum (section 4.2.2) as bbr_tso_segs_goal, in segments: what 1/1024 s of the pacing rate is. Segments leave one
-    /// by one here; the quantum is room for those that wait.
+    /// BBRSetSendQuantum (section 4.2.2) as bbr_tso_segs_goal, in segments: what 1/1024 s of the pacing rate is, which counts payload
+    /// there. Segments leave one by one here; the quantum is room for those that wait.
     fn quantum(&self) -> u64 {
-        let wire = self.pacing * self.overhead;
-        let least = if wire < 1.2e6 / 8.0 { 1 } else { 2 };
+        let least = if self.pacing < 1.2e6 / 8.0 { 1 } else { 2 };
         // GSO_LEGACY_MAX_SIZE less the headers' room (MAX_TCP_HEADER, 320 bytes).
-        let most = (wire / 1024.0).min(65_535.0 - 320.0);
+        let most = (self.pacing / 1024.0).min(65_535.0 - 320.0);
         ((most / self.segment as f64) as u64).max(least)
     }
     /// bbr_packets_in_net_at_edt: in flight when the next burst leaves, that burst included while the flight is to grow. What is
@@ -276,10 +273,6 @@ impl Bbr {
                 self.cwnd += newly;
             }
             self.cwnd = self.cwnd.max(MIN_PIPE * self.segment);
-        }
-        // BBRModulateCwndForProbeRTT (section 4.2.3.5)
-        if self.state == State::ProbeRtt {
-            self.cwnd = self.cwnd.min(MIN_PIPE * self.segment);
         }
     }
     /// BBRSaveCwnd (section 4.2.3.4).
@@ -396,21 +389,33 @@ impl WindowLaw for Bbr {
             self.loss_end = None;
             self.restore_cwnd();
         }
-        let Some(rs) = ack.rate else {
-            self.update_rtprop(ack);
+        if flow.max_sent == 0 {
+            // The handshake's: bbr_init.
+            (self.rtprop, self.rtprop_stamp) = (ack.rtt, ack.now);
             return;
-        };
-        let newly = rs.total_delivered - self.delivered;
-        self.delivered = rs.total_delivered;
-        self.update_btlbw(rs);
-        self.update_extra(ack.now, newly);
+        }
+        // What there is no sample of is no round and says nothing of the bandwidth; all else goes on (bbr_main).
+        self.round_start = false;
+        self.delivered += ack.delivered;
+        if let Some(rs) = ack.rate {
+            self.update_btlbw(rs);
+            self.update_extra(ack.now, ack.delivered);
+        }
         self.check_cycle(ack);
-        self.check_full_pipe(rs);
+        if let Some(rs) = ack.rate {
+            self.check_full_pipe(rs);
+        }
         self.check_drain(ack);
         self.update_rtprop(ack);
         self.check_probe_rtt(ack);
         self.set_pacing_rate(self.pacing_gain);
-        self.set_cwnd(ack, newly);
+        if ack.delivered > 0 {
+            self.set_cwnd(ack, ack.delivered);
+        }
+        // BBRModulateCwndForProbeRTT (section 4.2.3.5)
+        if self.state == State::ProbeRtt {
+            self.cwnd = self.cwnd.min(MIN_PIPE * self.segment);
+        }
     }
     fn on_congestion(&mut self, _: Time, flow: &FlowView, event: Congestion) {
         match event {
@@ -422,12 +427,12 @@ impl WindowLaw for Bbr {
                 self.next_round_delivered = self.delivered;
                 self.cwnd = flow.in_flight + self.segment;
             }
-            Congestion::Timeout { .. } => {
+            Congestion::Timeout { kept, .. } => {
                 self.save_cwnd();
                 self.in_recovery = false;
                 self.packet_conservation = false;
                 self.loss_end = Some(flow.nxt);
-                self.cwnd = self.segment;
+                self.cwnd = kept + self.segment;
                 self.full_bw = 0.0;
             }
             Congestion::Recovered | Congestion::Spurious => {

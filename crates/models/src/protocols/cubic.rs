@@ -163,7 +163,7 @@ impl WindowLaw for Cubic {
                 // RFC 9438 section 4.6: ssthresh = max(flight * beta, 2); after a mark cwnd may be 1.
                 self.window.reduce(flow, event, self.beta);
             }
-            Congestion::Timeout { in_a_row } => {
+            Congestion::Timeout { in_a_row, .. } => {
                 // RFC 9438 section 4.8: ssthresh by beta, cwnd as RFC 5681; in the congestion avoidance that follows
                 // K = 0 and W_max is the window it begins with.
                 if in_a_row == 1 {

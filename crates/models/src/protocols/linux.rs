@@ -116,8 +116,6 @@ pub struct LinuxWindow {
     used_up: bool,
     most_out: u64,
     usage_end: u64,
-    /// Bytes acknowledged that are no whole segment yet.
-    rest: u64,
     smoothed: Dur,
     pacing: bool,
     /// Segments leave together (segmentation offload).
@@ -139,7 +137,6 @@ impl LinuxWindow {
             used_up: false,
             most_out: 0,
             usage_end: 0,
-            rest: 0,
             smoothed: Dur::ZERO,
             pacing: options.pacing,
             bursts: cfg.gso > 1,
@@ -162,10 +159,7 @@ impl LinuxWindow {
         if !(self.used_up || self.opens() && self.cwnd < 2 * self.most_out) {
             return 0;
         }
-        self.rest += ack.delivered;
-        let whole = self.rest / self.segment;
-        self.rest %= self.segment;
-        whole
+        ack.segments
     }
     /// tcp_cwnd_validate (RFC 7661 in spirit): what of the window was in use before this ACK.
     fn note_usage(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
@@ -210,7 +204,7 @@ impl LinuxWindow {
         self.cwnd += self.count / needed;
         self.count %= needed;
     }
-    /// A reduction to `left` segments: after a timeout the window is one segment (RFC 5681 section 3.1), else it goes to ssthresh,
+    /// A reduction to `left` segments: after a timeout the window is one segment (RFC 5681 section 3.1) more than is in flight, else it goes to ssthresh,
     /// over which the recovery spreads it (RFC 9937).
     pub fn reduce(&mut self, event: Congestion, left: u64) {
         match event {
@@ -220,12 +214,13 @@ impl LinuxWindow {
                 self.cwnd = self.ssthresh;
                 self.count = 0;
             }
-            Congestion::Timeout { in_a_row } => {
+            Congestion::Timeout { in_a_row, kept } => {
                 if in_a_row == 1 {
                     self.prior = (self.cwnd, self.ssthresh);
                     self.ssthresh = left.max(2);
                 }
-                self.cwnd = 1;
+                // tcp_enter_loss
+                self.cwnd = kept.div_ceil(self.segment) + 1;
                 self.count = 0;
                 self.slow_start.reset();
             }
@@ -233,13 +228,13 @@ impl LinuxWindow {
             // tcp_end_cwnd_reduction
             Congestion::Recovered => self.cwnd = self.ssthresh,
             // tcp_cwnd_restart: ssthresh remembers three quarters of the window (tcp_current_ssthresh), which is halved for each
-            // timeout that has passed, down to the restart window (RFC 5681 section 4.1).
+            // timeout that has passed, down to the restart window (RFC 5681 section 4.1). What has been acknowledged towards the next segment
+            // (snd_cwnd_cnt) is kept.
             Congestion::Idle => {
                 self.ssthresh = self.ssthresh.max(self.cwnd / 2 + self.cwnd / 4);
                 if self.cwnd > self.initial {
                     self.cwnd = (self.cwnd / 2).max(self.initial);
                 }
-                self.count = 0;
             }
             // tcp_undo_cwnd_reduction, tcp_reno_undo_cwnd.
             Congestion::Spurious => {
@@ -458,8 +453,8 @@ mod tests {
         (0..3).for_each(|_| w.reduce(Congestion::Idle, 0));
         assert_eq!((w.cwnd, w.ssthresh), (10, 30));
         let mut w = LinuxWindow { cwnd: 40, ssthresh: 50, ..window(Rule::Standard) };
-        w.reduce(Congestion::Timeout { in_a_row: 1 }, 20);
-        w.reduce(Congestion::Timeout { in_a_row: 2 }, 20);
+        w.reduce(Congestion::Timeout { in_a_row: 1, kept: 0 }, 20);
+        w.reduce(Congestion::Timeout { in_a_row: 2, kept: 0 }, 20);
         assert_eq!((w.cwnd, w.ssthresh), (1, 20));
         w.reduce(Congestion::Spurious, 0);
         assert_eq!((w.cwnd, w.ssthresh), (40, 50));

@@ -203,7 +203,7 @@ impl WindowLaw for LinuxCubic {
     }
     fn on_congestion(&mut self, _: Time, _: &FlowView, event: Congestion) {
         let left = match event {
-            Congestion::Loss | Congestion::Ecn | Congestion::Timeout { in_a_row: 1 } => {
+            Congestion::Loss | Congestion::Ecn | Congestion::Timeout { in_a_row: 1, .. } => {
                 self.curve.cut(self.window.cwnd)
             }
             _ => 0,

@@ -2,7 +2,7 @@
 //! packets begin with tokens of their own (Gao, Narayan, Kumar, Agarwal, Ratnasamy, Shenker, CoNEXT 2015; read from memory).
 //!
 //! Values and what the paper leaves open are those of the authors' simulator, YAPS (NetSys/simulator, 00b7557, `ext/capabilityflow.cpp` and
-//! `capabilityhost.cpp`), read and not copied; its capabilities are the tokens. Here a request to send is repeated when nothing is heard
+//! `capabilityhost.cpp`), read and not copied; its capabilities are the tokens. What its last public files (d4a3289, f8d7a12) do otherwise are keys. Here a request to send is repeated when nothing is heard
 //! of it, and what says that all has arrived is repeated with it: there, neither is ever lost.
 //!
 //! Above 600 lines: a protocol is one file, and this one is a whole transport.
@@ -87,6 +87,27 @@ pub const PHOST: Protocol = Protocol {
         )
         .range(0.1, 100.0),
         ParamSpec::new(
+            "hold_last",
+            Kind::Bool,
+            "false",
+            "packets that come without tokens keep back as many tokens only until another message asks; false = all of them do",
+            "YAPS, d4a3289: a number that every request sets anew",
+        ),
+        ParamSpec::new(
+            "sleeps",
+            Kind::Bool,
+            "false",
+            "a receiver that can give no message a token waits for a request or the earliest of its timeouts; false = data wakes it, too",
+            "YAPS",
+        ),
+        ParamSpec::new(
+            "makes_room",
+            Kind::Bool,
+            "false",
+            "a full port drops data in place of a request or a token that arrives, and the long message's in place of the short one's",
+            "YAPS: pFabric's queue",
+        ),
+        ParamSpec::new(
             "in_turn",
             Kind::Bool,
             "false",
@@ -122,6 +143,9 @@ pub const PHOST: Protocol = Protocol {
             window_timeout: p.is_set("window_timeout").then(|| p.float("window_timeout")),
             resend: p.is_set("resend").then(|| p.float("resend")),
             pace: p.float("pace"),
+            hold_last: p.flag("hold_last"),
+            sleeps: p.flag("sleeps"),
+            makes_room: p.flag("makes_room"),
             in_turn: p.flag("in_turn"),
             header: p.bytes("header").0 as u32,
             control: p.bytes(if p.is_set("control") { "control" } else { "header" }).0 as u32,
@@ -136,7 +160,7 @@ pub const PHOST: Protocol = Protocol {
                 let pipe = facts.pipe_bytes() as u64 + u64::from(HOPS * facts.packet);
                 let limit = buffer.unwrap_or(Amount::Bytes(2 * pipe));
                 LinkNeeds {
-                    scheduler: Scheduler::Strict,
+                    scheduler: if settings.makes_room { Scheduler::Rank } else { Scheduler::Strict },
                     limit: Some(limit),
                     paths: Paths::BySender,
                     ..LinkNeeds::default()
@@ -155,6 +179,9 @@ struct Settings {
     window_timeout: Option<f64>,
     resend: Option<f64>,
     pace: f64,
+    hold_last: bool,
+    sleeps: bool,
+    makes_room: bool,
     in_turn: bool,
     header: u32,
     control: u32,
@@ -247,8 +274,9 @@ struct PHost {
     line: BTreeSet<(u64, u32, u32)>,
     /// Messages that arrive here and are not complete, by packets missing, then age.
     active: BTreeSet<(u64, u32, u32)>,
-    /// No token before this time, and none worth a look before that one.
+    /// No token before this time and as many turns more as are held back, and none worth a look before that one.
     token_at: Time,
+    held: u32,
     look_at: Time,
     /// The path whose turn it is.
     turn: u32,
@@ -275,6 +303,7 @@ impl PHost {
             line: BTreeSet::new(),
             active: BTreeSet::new(),
             token_at: Time::ZERO,
+            held: 0,
             look_at: Time::NEVER,
             // Hosts do not begin alike.
             turn: Stream::new(facts.seed, facts.run, Entity::Host, u64::from(facts.host)).next_u64() as u32,
@@ -371,9 +400,23 @@ impl PHost {
         let priority = if first { SHORT } else { LONG };
         let mut cell =
             Cell::new(slot, wire).with_priority(priority).with_class(o.class).with_payload().with_noise();
+        // Control packets have rank 0.
+        cell.rank = u32::from(CONTROL - priority);
         (cell.to, cell.entropy) = (o.dst, path);
         self.settle(conn);
         Some(cell)
+    }
+    /// When the next token may leave: turns held back pass without one.
+    fn next_token(&self) -> Time {
+        self.token_at + self.times(self.s.pace) * u64::from(self.held)
+    }
+    /// Lets the turns pass that were held back up to now.
+    fn pass(&mut self, now: Time) {
+        let pace = self.times(self.s.pace);
+        while self.held > 0 && self.token_at <= now {
+            self.token_at = self.token_at + pace;
+            self.held -= 1;
+        }
     }
     /// Gives a receiving end its place after something has changed.
     fn place(&mut self, conn: u32) {
@@ -387,11 +430,14 @@ impl PHost {
             was.map(|left| self.active.remove(&(left, age, conn)));
             place.map(|left| self.active.insert((left, age, conn)));
         }
-        self.look_at = Time::ZERO;
+        if !self.s.sleeps {
+            self.look_at = Time::ZERO;
+        }
     }
     /// A request, or data that says the same.
     fn learn(&mut self, now: Time, conn: u32, packet: &Packet, free: u32) {
-        let (total, both, pace) = (wide(packet), self.packet * 2, self.times(self.s.pace));
+        let (total, both) = (wide(packet), self.packet * 2);
+        self.pass(now);
         let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
         if packet.stamp < r.said || total == r.total {
             return;
@@ -400,11 +446,16 @@ impl PHost {
         r.said = packet.stamp;
         let more = total.saturating_sub(known).div_ceil(u64::from(self.facts.mss)) as u32;
         r.goal += more;
-        if free > 0 && more > 0 {
+        let by_itself = free.min(more);
+        if self.s.sleeps || by_itself > 0 {
+            self.token_at = self.token_at.max(now);
+        }
+        self.held = if self.s.hold_last { by_itself } else { self.held + by_itself };
+        self.look_at = Time::ZERO;
+        if by_itself > 0 {
             // What comes by itself needs no token, and takes the time of as many, whether anything else waits for one or not.
-            r.given += free.min(more);
+            r.given += by_itself;
             r.cursor = r.cursor.max(total);
-            self.token_at = self.token_at.max(now) + pace * u64::from(free.min(more));
             r.wait_until = (r.given >= r.goal).then_some(now + both * u64::from(free));
         } else {
             r.cursor = r.cursor.max(known).min(total);
@@ -413,8 +464,12 @@ impl PHost {
     }
     /// A token, when its time has come: one for each packet that the link of this host can take.
     fn give(&mut self, io: &mut Io<'_>) -> Option<Cell> {
-        if self.token_at > io.now || self.look_at > io.now {
+        self.pass(io.now);
+        if self.held > 0 || self.token_at > io.now || self.look_at > io.now {
             return None;
+        }
+        if self.s.sleeps {
+            self.token_at = self.token_at.max(self.look_at);
         }
         let (mut chosen, mut earliest) = (None, Time::NEVER);
         for (left, _, conn) in &self.active {
@@ -636,7 +691,7 @@ impl Stack for PHost {
         if control && !self.control.is_empty() || data && !self.line.is_empty() {
             Time::ZERO
         } else if control && !self.active.is_empty() {
-            self.token_at.max(self.look_at)
+            self.next_token().max(self.look_at)
         } else {
             Time::NEVER
         }

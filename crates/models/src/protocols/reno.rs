@@ -119,7 +119,7 @@ impl RenoWindow {
     /// The window after `event`; `fraction` is what a loss or mark leaves of the flight.
     pub fn reduce(&mut self, flow: &FlowView, event: Congestion, fraction: f64) {
         let segment = flow.segment as f64;
-        if matches!(event, Congestion::Loss | Congestion::Ecn | Congestion::Timeout { in_a_row: 1 }) {
+        if matches!(event, Congestion::Loss | Congestion::Ecn | Congestion::Timeout { in_a_row: 1, .. }) {
             self.prior = (self.cwnd, self.ssthresh);
         }
         match event {
@@ -134,12 +134,12 @@ impl RenoWindow {
                 self.ssthresh = left.max(2.0 * segment);
                 self.cwnd = if self.ecn_floor { left.max(segment) } else { left };
             }
-            Congestion::Timeout { in_a_row } => {
+            Congestion::Timeout { in_a_row, kept } => {
                 if in_a_row == 1 {
                     // RFC 5681 section 3.1: ssthresh stays when the same data times out again.
                     self.ssthresh = (flow.in_flight as f64 * fraction).max(2.0 * segment);
                 }
-                self.cwnd = segment;
+                self.cwnd = segment + kept as f64;
             }
             // RFC 6582 section 3.2 step 3 (option 2), RFC 5681 section 3.2 step 6: deflate to ssthresh.
             Congestion::Recovered => self.cwnd = self.ssthresh.max(segment),

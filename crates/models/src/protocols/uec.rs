@@ -265,11 +265,14 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     seq: u64,
-    payload: u32,
-    path: u32,
     at: Time,
+    payload: u32,
+    /// There are 65,536 of them at most.
+    path: u16,
     state: State,
 }
+
+const _: () = assert!(core::mem::size_of::<Sent>() == 24, "an ACK touches several, in few cache lines");
 
 struct Sending {
     out: Outgoing,
@@ -486,24 +489,25 @@ impl Uec {
         }
         let path = s.paths.next(&mut s.rng);
         let again = s.next_again();
-        let number = match again {
+        // What is put there is not read back: it may not be in cache yet.
+        let (number, sent) = match again {
             Some(number) => {
                 s.again.pop_front();
                 let sent = &mut s.sent[(number - s.first) as usize];
-                (sent.at, sent.path, sent.state) = (io.now, path, State::Sent);
-                number
+                (sent.at, sent.path, sent.state) = (io.now, path as u16, State::Sent);
+                (number, *sent)
             }
             None => {
                 let payload = (s.out.written - s.nxt).min(u64::from(mss)) as u32;
-                s.sent.push_back(Sent { seq: s.nxt, payload, path, at: io.now, state: State::Sent });
+                let sent = Sent { seq: s.nxt, at: io.now, payload, path: path as u16, state: State::Sent };
+                s.sent.push_back(sent);
                 s.nxt += u64::from(payload);
                 if s.nxt == s.out.written {
                     self.active -= 1;
                 }
-                s.first + s.sent.len() as u64 - 1
+                (s.first + s.sent.len() as u64 - 1, sent)
             }
         };
-        let sent = s.sent[(number - s.first) as usize];
         s.clock.push_back((io.now, number));
         let wire = sent.payload + header;
         s.in_flight += i64::from(wire);
@@ -854,8 +858,9 @@ impl Stack for Uec {
             (Part::End, Some(End::Sending(s))) => prefetch_all(&**s),
             (Part::End, Some(End::Receiving(r))) => prefetch_all(&**r),
             (Part::Inside, Some(End::Sending(s))) => {
-                s.sent.front().into_iter().for_each(prefetch);
-                s.clock.front().into_iter().for_each(prefetch);
+                // What an ACK of four packets changes, and where the next packet is noted.
+                [s.sent.front(), s.sent.get(3), s.sent.back()].into_iter().flatten().for_each(prefetch);
+                [s.clock.front(), s.clock.back()].into_iter().flatten().for_each(prefetch);
             }
             _ => {}
         }
@@ -922,7 +927,7 @@ impl Stack for Uec {
                     continue;
                 };
                 sent.state = State::Lost;
-                let (path, seq, wire) = (sent.path, sent.seq, i64::from(sent.payload + header));
+                let (path, seq, wire) = (u32::from(sent.path), sent.seq, i64::from(sent.payload + header));
                 s.in_flight -= wire;
                 s.again.push_back(number);
                 s.paths.told(io.now, path, Fate::Lost);

@@ -162,7 +162,7 @@ fn section_4_7_fast_convergence() {
 #[test]
 fn section_4_8_after_a_timeout_k_is_zero() {
     let mut l = Law::new("cubic", 100);
-    l.congestion(100, Congestion::Timeout { in_a_row: 1 });
+    l.congestion(100, Congestion::Timeout { in_a_row: 1, kept: 0 });
     near(l.cwnd(), 1.0);
     // Slow start up to ssthresh = 70.
     for _ in 0..69 {

@@ -1,7 +1,7 @@
 //! Recoveries and echoes of a protocol's own, added from outside: what the traits promise.
 
 use crate::rig::{heard, ms, Ear, Hand, Pair, MSS};
-use penstock_core::tcp::recovery::{Act, Connection, Control, Outcome, Outgoing, Why};
+use penstock_core::tcp::recovery::{Act, Connection, Control, Outcome, Outgoing, Since, Timers, Why};
 use penstock_core::tcp::Phase::{FastRecovery, Open};
 use penstock_core::tcp::{Echo, Heard, LossRecovery, Recovery, TcpConfig};
 use penstock_core::{Ecn, Packet};
@@ -90,10 +90,10 @@ impl Recovery for Overdue {
     fn on_timeout(&mut self, c: &Connection<'_>) -> u64 {
         c.flight()
     }
-    fn rearm(&mut self, c: &Connection<'_>) -> Time {
+    fn rearm(&mut self, c: &Connection<'_>, _: Dur, _: &Since) -> Timers {
         let oldest = c.segments.expect("asked for").iter().find(|s| !s.sacked);
         self.at = oldest.map_or(Time::NEVER, |s| s.sent_at + self.patience);
-        self.at
+        Timers { deadline: self.at, rto_at: c.rto_at }
     }
     fn on_deadline(&mut self, c: &Connection<'_>) -> Outcome {
         (self.at, self.due) = (Time::NEVER, true);

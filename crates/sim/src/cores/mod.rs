@@ -15,7 +15,8 @@
 //!
 //! - a receiver's time of delivery, for the row of the transfer, is at the sender's part before the acknowledgement is;
 //! - what a receiver had not received when its sender noticed a loss is worked out afterwards, from what it heard in that window;
-//! - a receiver is forgotten when its sender is done. The note comes after the window; if the receiver has answered a late duplicate
+//! - a receiver is forgotten when its sender is done. Within a part a receiver to which something comes that it has already lets the host of its sender
+//!   come as far first. From another part the note comes after the window; if the receiver has answered a late duplicate
 //!   meanwhile, a run that is not divided would have been another. Then the run is given up and made on one thread. Which runs
 //!   these are follows from the scenario alone.
 //!
@@ -30,18 +31,19 @@
 mod barrier;
 mod partition;
 
-use crate::engine::part::{Division, Note};
+use crate::engine::part::{Division, Left, Note};
 use crate::engine::{Engine, Progress};
 use crate::metrics::journal::Batch;
-use crate::network::gates::Letter;
+use crate::network::gates::Letters;
 use crate::setup::{NicMode, Setup};
 use crate::workloads::Timetable;
 use barrier::{Barrier, Broken, Guard};
 use partition::partition;
-use penstock_core::{CcHeader, ParamError};
+use penstock_core::ParamError;
 use penstock_units::{Bytes, Dur, Time};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{mpsc, Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
 
 /// On how many cores a run was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,8 +119,7 @@ impl Threads {
 /// What a part hands to another after a window.
 #[derive(Default)]
 struct Mail {
-    letters: Vec<Letter>,
-    headers: Vec<CcHeader>,
+    letters: Letters,
     notes: Vec<Note>,
     batches: Vec<Batch>,
 }
@@ -148,7 +149,7 @@ enum Reason {
 pub(crate) enum Divided {
     /// The whole run, and whether it came to its end.
     Done(Box<Engine>, bool, Cores),
-    /// It is to be made on one thread, event by event: why, and what was built if that is still whole.
+    /// It is not: why, and what was built if that is still whole.
     Not(String, Option<Box<Setup>>),
 }
 
@@ -225,16 +226,17 @@ fn packets_in(setup: &Setup, window: Dur) -> u64 {
     u64::try_from(bytes / u128::from(Bytes(u64::from(packet + setup.framing)).0)).unwrap_or(u64::MAX)
 }
 
-/// Runs what `build` builds on several threads, if it can be divided; `build` answers the same every time.
+/// Runs what `build` builds on several threads, if it can be divided; `build` answers the same every time, and `built` is what it has answered already.
 ///
 /// # Errors
 /// What building or running finds.
 pub(crate) fn run(
+    built: Option<Box<Setup>>,
     build: &(dyn Fn() -> Result<Setup, ParamError> + Sync),
     threads: &Threads,
     progress: &Progress,
 ) -> Result<Divided, ParamError> {
-    let setup = build()?;
+    let setup = built.map_or_else(build, |setup| Ok(*setup))?;
     let not = |reason: String, setup| Ok(Divided::Not(reason, Some(Box::new(setup))));
     if threads.most < 2 && !threads.by_stretches {
         return not("it is to be made event by event".into(), setup);
@@ -262,36 +264,25 @@ pub(crate) fn run(
     let (end, warmup) = (Time::ZERO + setup.duration, Time::ZERO + setup.warmup);
     progress.end_ps.store(end.0, Ordering::Relaxed);
     let run = &run;
-    let engines: Vec<_> = std::thread::scope(|s| {
-        let others: Vec<_> =
-            (1..parts as u16).map(|me| s.spawn(move || run.part(build(), me, (end, warmup)))).collect();
-        let first = run.part(Ok(setup), 0, (end, warmup));
-        let join = |t: std::thread::ScopedJoinHandle<'_, _>| {
-            t.join().unwrap_or_else(|p| std::panic::resume_unwind(p))
+    std::thread::scope(|s| {
+        let spawn = |me: u16| {
+            let (hand_over, left) = mpsc::channel();
+            let thread = s.spawn(move || {
+                let mut made = run.part(build(), me, (end, warmup));
+                let left = made.as_mut().map(|worked| worked.engine.leave());
+                // Whatever became of the first: nobody is left to be told. All else is given back while it makes the whole.
+                _ = hand_over.send(left.map_err(|broken| *broken));
+            });
+            (thread, left)
         };
-        std::iter::once(first).chain(others.into_iter().map(join)).collect()
-    });
-    let given_up = run.shared.given_up.lock().unwrap_or_else(PoisonError::into_inner).take();
-    match given_up {
-        Some(Reason::Error(e)) => return Err(e),
-        Some(Reason::Note(note)) => return Ok(Divided::Not(note, None)),
-        None => {}
-    }
-    let mut engines = engines.into_iter().map(|made| made.expect("nobody has given up"));
-    let Worked { mut engine, at, mut completed, sparse, mut work } =
-        engines.next().expect("there is a first part");
-    if sparse {
-        completed = engine.run(progress)?;
-        let cores = Cores { threads: 1, note: None, work };
-        return Ok(Divided::Done(Box::new(engine), completed, cores));
-    }
-    engine.join(engines.map(|part| part.engine).collect(), at);
-    progress.now_ps.store(end.0, Ordering::Relaxed);
-    work.letters = run.shared.letters.load(Ordering::Relaxed);
-    let most = threads.most;
-    let note = (parts < most)
-        .then(|| format!("the run is made on {parts} threads: its hosts are at so many switches"));
-    Ok(Divided::Done(Box::new(engine), completed, Cores { threads: parts, note, work }))
+        let others: Vec<_> = (1..parts as u16).map(spawn).collect();
+        let first = run.part(Ok(setup), 0, (end, warmup));
+        let hear = |(thread, left): (ScopedJoinHandle<'_, ()>, mpsc::Receiver<_>)| {
+            // Who hands nothing over has panicked.
+            left.recv().unwrap_or_else(|_| std::panic::resume_unwind(thread.join().unwrap_err()))
+        };
+        run.join(first, others.into_iter().map(hear).collect(), end, threads.most)
+    })
 }
 
 struct Run<'a> {
@@ -315,6 +306,35 @@ struct Worked {
 }
 
 impl Run<'_> {
+    /// Makes the whole of what is left of all parts.
+    fn join(
+        &self,
+        first: Result<Worked, Broken>,
+        others: Vec<Result<Left, Broken>>,
+        end: Time,
+        most: usize,
+    ) -> Result<Divided, ParamError> {
+        let given_up = self.shared.given_up.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match given_up {
+            Some(Reason::Error(e)) => return Err(e),
+            Some(Reason::Note(note)) => return Ok(Divided::Not(note, None)),
+            None => {}
+        }
+        let whole = "nobody has given up";
+        let Worked { mut engine, at, mut completed, sparse, mut work } = first.expect(whole);
+        if sparse {
+            completed = engine.run(self.progress)?;
+            let cores = Cores { threads: 1, note: None, work };
+            return Ok(Divided::Done(Box::new(engine), completed, cores));
+        }
+        engine.join(others.into_iter().map(|left| left.expect(whole)).collect(), at);
+        self.progress.now_ps.store(end.0, Ordering::Relaxed);
+        work.letters = self.shared.letters.load(Ordering::Relaxed);
+        let parts = self.shared.parts;
+        let note = (parts < most)
+            .then(|| format!("the run is made on {parts} threads: its hosts are at so many switches"));
+        Ok(Divided::Done(Box::new(engine), completed, Cores { threads: parts, note, work }))
+    }
     /// One thread: builds its part and works for it.
     fn part(&self, setup: Result<Setup, ParamError>, me: u16, times: (Time, Time)) -> Result<Worked, Broken> {
         let shared = &self.shared;
@@ -411,7 +431,6 @@ impl Run<'_> {
             }
             shared.letters.fetch_add(bag.letters.len() as u64, Ordering::Relaxed);
             std::mem::swap(&mut mail.letters, &mut bag.letters);
-            std::mem::swap(&mut mail.headers, &mut bag.headers);
             let part = engine.own_part();
             std::mem::swap(&mut mail.notes, &mut part.notes[to]);
             if to == 0 {
@@ -426,10 +445,9 @@ impl Run<'_> {
         let first = shared.next[turn].iter().map(|next| next.load(Ordering::Relaxed)).min();
         for from in (0..shared.parts).filter(|from| *from != own) {
             std::mem::swap(reading, &mut *of(from, own).lock().unwrap_or_else(PoisonError::into_inner));
-            engine.take_in(&mut reading.letters, &reading.headers);
+            engine.take_in(&reading.letters);
             engine.read(&mut reading.notes, from as u16);
             reading.letters.clear();
-            reading.headers.clear();
             engine.own_part().batches.append(&mut reading.batches);
         }
         if me == 0 {

@@ -1,6 +1,7 @@
 //! What workloads ask for: connections that open, writes, and what is left of a connection that is over.
 
 use super::hosts::count;
+use super::openings::ToOpen;
 use super::Engine;
 use crate::events::Ties;
 use crate::flow::{Ends, Flow, AWAY};
@@ -106,7 +107,7 @@ impl Engine {
     }
     /// After an action on a flow: it is carried out before the next one. A host whose news are being acted on sends what else it has
     /// when that is done.
-    fn send(&mut self, number: u32) -> Result<(), ParamError> {
+    pub(super) fn send(&mut self, number: u32) -> Result<(), ParamError> {
         let Some(o) = self.ends(number) else { return Ok(()) };
         self.hosts.at(o.src).nic.flush(self.now, o.at_src, &mut self.wire);
         self.touched(o.src)
@@ -240,30 +241,44 @@ impl Engine {
         if self.hosts.own {
             self.wire.own.push((o.dst, o.forth, o.back));
         }
+        // Before its time, if it is asked for ahead: nothing of it comes before then.
+        let asked = self.openings.asked_at(self.now);
         if to_here {
-            self.hosts.at(o.dst).nic.listen(self.now, seat, &o, &mut self.wire);
+            self.hosts.at(o.dst).nic.listen(asked, seat, &o, &mut self.wire);
         }
         if !from_here {
             if size > 0 {
                 self.hosts.at(o.dst).nic.expect(o.at_dst, size);
             }
-            return self.touched(o.dst);
+            return if asked < self.now { Ok(()) } else { self.touched(o.dst) };
         }
-        self.hosts.at(o.src).nic.open(self.now, seat, &o, &mut self.wire);
-        self.hear()?;
-        if endless {
-            self.hosts.at(o.src).nic.accept(self.now, o.at_src, u64::MAX / 4, &mut self.wire);
-        } else if request.bytes > 0 {
-            // Its first write takes what it takes: the path is the one it was opened with, and both wait for the handshake.
-            self.write_known(number, request.bytes, ideal);
+        let (bytes, close) = (request.bytes, request.close);
+        let opening = ToOpen { at: self.now, workload, seat, ends: o, bytes, close, ideal };
+        if asked < self.now {
+            self.openings.put(opening);
+            return Ok(());
         }
-        if request.close {
-            self.hosts.at(o.src).nic.close(self.now, o.at_src, &mut self.wire);
-        }
+        self.begin(&opening)?;
         if to_here {
-            self.glanced(o.dst)?;
+            self.glanced(opening.ends.dst)?;
         }
         self.send(number)
+    }
+    /// The sending end of a connection opens, and is given what it carries.
+    pub(super) fn begin(&mut self, opening: &ToOpen) -> Result<(), ParamError> {
+        let ToOpen { seat, ends: ref o, bytes, close, ideal, .. } = *opening;
+        self.hosts.at(o.src).nic.open(self.now, seat, o, &mut self.wire);
+        self.hear()?;
+        if bytes == u64::MAX {
+            self.hosts.at(o.src).nic.accept(self.now, o.at_src, u64::MAX / 4, &mut self.wire);
+        } else if bytes > 0 {
+            // Its first write takes what it takes: the path is the one it was opened with, and both wait for the handshake.
+            self.write_known(o.flow.0, bytes, ideal);
+        }
+        if close {
+            self.hosts.at(o.src).nic.close(self.now, o.at_src, &mut self.wire);
+        }
+        Ok(())
     }
 
     /// A flow is over: keep its record, free the rest.

@@ -5,6 +5,7 @@
 
 mod connections;
 mod hosts;
+mod openings;
 pub(crate) mod part;
 mod sweep;
 pub mod tracing;
@@ -89,6 +90,8 @@ pub struct Engine {
     watched: bool,
     /// Where this is one part of a run that is divided, or the whole of one that is worked through by stretches.
     part: Option<Box<part::Part>>,
+    /// Connections that open before the end of this stretch.
+    openings: openings::Openings,
     /// Its network is worked through by stretches of time, host by host.
     sweeps: Option<Box<sweep::Sweeps>>,
     /// What has been recorded.
@@ -173,6 +176,7 @@ impl Engine {
             stopped: false,
             watched: false,
             part: None,
+            openings: openings::Openings::default(),
             sweeps: None,
             recorder: setup.recorder,
         };

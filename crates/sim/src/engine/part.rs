@@ -5,15 +5,16 @@
 //! out is the half that is at a part's own hosts. None of it runs in a run that is not divided.
 
 use super::hosts::Seen;
+use super::openings::Openings;
 use super::Engine;
 use crate::events::{Ties, Wake};
 use crate::flow::{Ends, Flow, AWAY};
 use crate::metrics::journal::{step, Batch, Entry, Half, Journal, Over, Stamp};
-use crate::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
-use crate::network::gates::{Bag, Letter, Whole, LETTERS_AHEAD};
+use crate::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Transfer};
+use crate::network::gates::{self, Bag, Letters, Whole, LETTERS_AHEAD};
 use crate::setup::Setup;
 use crate::workloads::Timetable;
-use penstock_core::{CcHeader, FlowId, ParamError};
+use penstock_core::{FlowId, ParamError};
 use penstock_fabric::{prefetch, Cell};
 use penstock_host::News;
 use penstock_units::Time;
@@ -52,6 +53,13 @@ struct Heard {
     received: u64,
 }
 
+/// What is left of a part when the run is over.
+pub(crate) struct Left {
+    journal: Journal,
+    recorder: Recorder,
+    net: gates::Left,
+}
+
 /// A receiver's bytes are counted below this.
 const ALL: u64 = u64::MAX / 4;
 
@@ -68,9 +76,7 @@ pub(crate) struct Part {
     heard: Vec<Heard>,
     /// Notes to every part.
     pub notes: Vec<Vec<Note>>,
-    /// Packets, and answers, of receivers in this window that `heard` does not have: flow and when.
-    pub(super) late: Vec<(u32, Time)>,
-    /// Connections end in this run, so `late` is kept.
+    /// Connections end in this run.
     pub(super) closes: bool,
     /// Somebody has asked in this window what a receiver had not received.
     pub(super) asked: bool,
@@ -105,6 +111,21 @@ impl Part {
     pub(super) fn keep_step(&mut self) {
         self.floor = self.stamp;
     }
+    /// Where it is.
+    pub(super) fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+    /// It is there again.
+    pub(super) fn resume(&mut self, stamp: Stamp) {
+        self.stamp = Stamp { count: self.stamp.count, ..stamp };
+    }
+    /// The sender of a flow was done before a place in the order of events, and its receiver has not heard of it: when. It has to hear of it now.
+    pub(super) fn take_closed(&mut self, number: u32, place: (Time, u8, u64)) -> Option<Stamp> {
+        let told = |note: &Note| matches!(note, Note::Closed { flow, stamp } if *flow == number && (stamp.at, stamp.step, stamp.order) < place);
+        let notes = self.own_notes();
+        let Note::Closed { stamp, .. } = notes.remove(notes.iter().position(told)?) else { return None };
+        Some(stamp)
+    }
     /// What has been written to this part itself.
     pub(super) fn own_notes(&mut self) -> &mut Vec<Note> {
         &mut self.notes[usize::from(self.me)]
@@ -112,7 +133,6 @@ impl Part {
     /// Nobody will ask what receivers had before this.
     pub(super) fn end_window(&mut self) {
         self.heard.clear();
-        self.late.clear();
     }
     /// Something is kept of what receivers do.
     pub(super) fn is_attentive(&self) -> bool {
@@ -178,6 +198,9 @@ impl Engine {
         if let Some(length) = stretch {
             net.begin_sweeps(ties, length);
             engine.sweeps = Some(Box::default());
+            if !engine.recorder.keep_series && engine.workloads.iter().all(|w| w.only_opens()) {
+                engine.openings = Openings::ahead(engine.setup.topology.nodes.len());
+            }
         }
         engine.watched = true;
         engine.part = Some(Box::new(Part {
@@ -189,7 +212,6 @@ impl Engine {
             batches: Vec::new(),
             heard: Vec::new(),
             notes: (0..division.parts).map(|_| Vec::new()).collect(),
-            late: Vec::new(),
             closes,
             asked: false,
             listens: true,
@@ -256,13 +278,8 @@ impl Engine {
     /// The receiver of a flow acts, at a host that is ahead of others.
     #[inline(always)]
     pub(super) fn heard_ahead(&mut self, flow: u32) {
-        let now = self.now;
-        let part = self.own_part();
-        if part.listens {
-            return self.heard(flow);
-        }
-        if part.closes {
-            part.late.push((flow, now));
+        if self.own_part().listens {
+            self.heard(flow);
         }
     }
     /// The receiver of a flow acts; noted when the sender is elsewhere.
@@ -281,14 +298,6 @@ impl Engine {
     /// lies where nothing else does that such a packet touches.
     #[inline(never)]
     pub(super) fn heard_here(&mut self, flow: u32, conn: u32) {
-        let now = self.now;
-        let part = self.own_part();
-        if !part.listens {
-            if part.closes {
-                part.late.push((flow, now));
-            }
-            return;
-        }
         if self.flows[flow as usize].is_none() || conn == AWAY {
             return;
         }
@@ -394,21 +403,23 @@ impl Engine {
         self.wire.net.bags()
     }
     /// Takes in packets of another part.
-    pub(crate) fn take_in(&mut self, letters: &mut [Letter], headers: &[CcHeader]) {
+    pub(crate) fn take_in(&mut self, letters: &Letters) {
         for i in 0..letters.len() {
-            let later = letters.get(i + LETTERS_AHEAD);
-            if let Some(flow) = later.and_then(|l| self.flows[l.packet.flow as usize].as_deref()) {
+            letters.fetch(i + 3 * LETTERS_AHEAD);
+            let later = letters.packets.get(i + LETTERS_AHEAD);
+            if let Some(flow) = later.and_then(|packet| self.flows[packet.flow as usize].as_deref()) {
                 prefetch(&flow.ends);
             }
-            self.wire.net.fetch_for(later, letters.get(i + LETTERS_AHEAD / 2));
-            let letter = &mut letters[i];
-            if self.is_here(letter.cell.to) {
+            let cell = |ahead: usize| letters.cells.get(i + ahead);
+            self.wire.net.fetch_for(cell(LETTERS_AHEAD), cell(LETTERS_AHEAD / 2));
+            let to = letters.cells[i].to;
+            let conn = self.is_here(to).then(|| {
                 // Handles are given by the part of the end. A flow that is over has none: its late packets find nobody.
-                let flow = self.flows[letter.packet.flow as usize].as_deref();
-                let own = |o: &Ends| if o.dst == letter.cell.to { o.at_dst } else { o.at_src };
-                letter.packet.set_conn(flow.map_or(AWAY, |f| own(&f.ends)));
-            }
-            self.wire.net.take_in(letter, headers.get(i));
+                let flow = self.flows[letters.packets[i].flow as usize].as_deref();
+                let own = |o: &Ends| if o.dst == to { o.at_dst } else { o.at_src };
+                flow.map_or(AWAY, |f| own(&f.ends))
+            });
+            self.wire.net.take_in(letters, i, conn);
         }
     }
     /// Reads the notes of another part, after the window in which they were written.
@@ -448,11 +459,9 @@ impl Engine {
         }
     }
     /// The sender was done at `stamp`: its receiver is forgotten. In a run that is not divided this happens at once.
-    fn forget_receiver(&mut self, number: u32, stamp: Stamp) {
+    pub(super) fn forget_receiver(&mut self, number: u32, stamp: Stamp) {
         let part = self.own_part();
-        let after = |(flow, at): &(u32, Time)| *flow == number && *at >= stamp.at;
         part.parted |= part.heard.iter().any(|heard| heard.flow == number && heard.stamp > stamp);
-        part.parted |= part.late.iter().any(after);
         let Some(flow) = self.flows[number as usize].take() else { return };
         self.open.is_over(&self.flows);
         if flow.has_place {
@@ -501,19 +510,23 @@ impl Engine {
         }
         Ok(())
     }
+    /// What the whole needs of this part, whose work is over. Its hosts, connections and packets stay here.
+    pub(crate) fn leave(&mut self) -> Left {
+        let journal = std::mem::take(&mut self.own_part().journal);
+        Left { journal, recorder: std::mem::take(&mut self.recorder), net: self.wire.net.take_apart() }
+    }
     /// Makes the whole of all parts, of which this is the first.
     ///
     /// # Panics
     /// When packets were not conserved.
-    pub(crate) fn join(&mut self, others: Vec<Engine>, end: Time) {
+    pub(crate) fn join(&mut self, others: Vec<Left>, end: Time) {
         let mut journals = vec![std::mem::take(&mut self.own_part().journal)];
         let (mut held, mut live) = self.wire.net.held();
-        for mut other in others {
-            let part = other.wire.net.held();
-            (held, live) = (held + part.0, live + part.1);
-            journals.push(std::mem::take(&mut other.own_part().journal));
+        for other in others {
+            (held, live) = (held + other.net.held, live + other.net.live);
+            journals.push(other.journal);
             self.recorder.add_sums(&other.recorder);
-            self.wire.net.join(other.wire.net, &self.setup.topology);
+            self.wire.net.join(other.net, &self.setup.topology);
         }
         self.wire.net.stay(&self.setup.topology);
         let c = self.wire.net.conservation;

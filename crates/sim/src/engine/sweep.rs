@@ -8,8 +8,10 @@
 //! What is gained is that nothing has to be put in order but the packets that meet at a port, and that a port, and a host, has all it has to do at
 //! one time, while it is in the processor's cache.
 
+use super::openings::Openings;
 use super::{Engine, NOBODY};
 use crate::events::Wake;
+use crate::flow::AWAY;
 use crate::metrics::journal::step;
 use crate::network::Network;
 use penstock_core::packet::flag;
@@ -27,6 +29,10 @@ pub(super) struct Sweeps {
     reached: Vec<u32>,
     /// Stretches so far, and pieces of such.
     count: u64,
+    /// Hosts in the middle of their work, for whose sake others catch up.
+    waiting: Vec<u32>,
+    /// Hosts that have caught up with one of these, and have more to do in this stretch.
+    caught_up: Vec<u32>,
 }
 
 impl Engine {
@@ -44,6 +50,7 @@ impl Engine {
         debug_assert!(self.own_part().is_whole());
         self.wire.net.end_sweeps(self.setup.ties);
         (self.sweeps, self.part, self.watched) = (None, None, false);
+        self.openings = Openings::default();
     }
     /// The last stretch that ends no later than `until`, if there is one from `from` on: its end.
     pub(crate) fn last_stretch(&self, from: Time, until: Time) -> Time {
@@ -69,10 +76,17 @@ impl Engine {
             if next > until || self.stopped {
                 return Ok(());
             }
-            let other = self.next_workload.min(self.recorder.next_sample());
+            let ahead = self.openings.are_ahead();
+            let mut other = self.recorder.next_sample();
+            if !ahead {
+                other = other.min(self.next_workload);
+            }
             let mut end = self.wire.net.end_of_stretch(next).min(until).min(other);
             if !self.measuring {
                 end = end.min(Time(warmup.0 - 1));
+            }
+            if ahead {
+                self.ask_workloads(end)?;
             }
             self.sweep_stretch(end)?;
             self.now = end;
@@ -84,6 +98,21 @@ impl Engine {
                 self.on_sample()?;
             }
         }
+    }
+    /// Workloads are asked which connections open up to and including `end`: the hosts open them when they have come as far.
+    fn ask_workloads(&mut self, end: Time) -> Result<(), ParamError> {
+        if self.next_workload > end {
+            return Ok(());
+        }
+        let begin = self.now;
+        self.openings.ask(begin);
+        while self.next_workload <= end {
+            self.now = self.next_workload;
+            self.on_workload()?;
+        }
+        self.openings.close();
+        self.now = begin;
+        Ok(())
     }
     /// All arrivals and deadlines up to and including `end`, which is in the stretch of the first of them.
     fn sweep_stretch(&mut self, end: Time) -> Result<(), ParamError> {
@@ -128,6 +157,10 @@ impl Engine {
                 self.go_ahead(*host, false, begin, end)?;
             }
         }
+        self.open_the_rest(begin, end)?;
+        while let Some(host) = self.sweeps.as_deref_mut().and_then(|sweeps| sweeps.caught_up.pop()) {
+            self.go_ahead(host, true, begin, end)?;
+        }
         self.ahead = NOBODY;
         self.own_part().go_back();
         reached.clear();
@@ -139,27 +172,60 @@ impl Engine {
         self.read_own_notes();
         Ok(())
     }
+    /// Connections open at hosts that have had neither a deadline nor a packet.
+    fn open_the_rest(&mut self, begin: Time, end: Time) -> Result<(), ParamError> {
+        let hosts = self.openings.take_hosts();
+        for host in &hosts {
+            if self.openings.next(*host) != Time::NEVER {
+                self.go_ahead(*host, true, begin, end)?;
+            }
+        }
+        self.openings.clear(hosts);
+        Ok(())
+    }
     /// One host does all that it has to do from `begin` up to and including `end`. `wakes`: it has a deadline by then.
-    #[inline(never)]
+    #[inline(always)]
     fn go_ahead(&mut self, host: u32, wakes: bool, begin: Time, end: Time) -> Result<(), ParamError> {
+        let packets = self.wire.net.take_for_host(host);
+        if self.work_through(host, wakes, (begin, end), packets)? {
+            self.hosts.at(host).arm(end, host, &mut self.wire.net.deadlines);
+        }
+        Ok(())
+    }
+    /// The same with these of its packets; true when it has to be asked when it wants to be woken up.
+    #[inline(never)]
+    fn work_through(
+        &mut self,
+        host: u32,
+        wakes: bool,
+        (begin, end): (Time, Time),
+        (mut number, last): (u32, u32),
+    ) -> Result<bool, ParamError> {
         (self.ahead, self.now) = (host, begin);
         let part = self.own_part();
         part.go_back();
         let order = part.order_at(host);
-        let attentive = part.is_attentive();
-        let (mut number, last) = self.wire.net.take_for_host(host);
+        let (attentive, closes) = (part.is_attentive(), part.closes);
         let mut armed = wakes;
+        // When a connection opens here.
+        let mut opens = self.openings.next(host);
         let mut due = if wakes { self.hosts.at(host).nic.deadline() } else { Time::NEVER };
         loop {
             if number != last {
                 let cell = self.wire.net.packet_for_host(number);
-                if cell.time <= due.0 {
+                if cell.time <= due.min(opens).0 {
                     number += 1;
-                    self.now = Time(cell.time);
-                    self.own_part().begin(Time(cell.time), step::ARRIVALS, order);
+                    let at = Time(cell.time);
                     let packet = &self.wire.net.arena.packets[cell.packet as usize];
-                    if attentive && packet.is_forward() {
-                        let (flow, conn) = (packet.flow, packet.conn());
+                    let forward = attentive && packet.is_forward();
+                    let (flow, conn) = (packet.flow, packet.conn());
+                    if forward && closes && self.has_all(host, conn, packet.seq + packet.seq_len()) {
+                        self.let_sender_catch_up(flow, host, (at, step::ARRIVALS, order), begin)?;
+                        due = self.hosts.at(host).nic.deadline();
+                    }
+                    self.now = at;
+                    self.own_part().begin(at, step::ARRIVALS, order);
+                    if forward && self.own_part().listens {
                         self.heard_here(flow, conn);
                     }
                     #[cfg(debug_assertions)]
@@ -178,24 +244,43 @@ impl Engine {
                     continue;
                 }
             }
-            if due > end {
+            if due.min(opens) > end {
                 break;
+            }
+            if opens < due {
+                self.open_here(host)?;
+                opens = self.openings.next(host);
+                due = self.hosts.at(host).nic.deadline();
+                armed = true;
+                continue;
             }
             // One that was set when its time was over comes at once.
             self.now = due.max(self.now);
-            self.on_host_deadline(host, due)?;
+            self.on_host_deadline(host, due, begin)?;
             due = self.hosts.at(host).nic.deadline();
         }
-        if armed {
-            self.hosts.at(host).arm(end, host, &mut self.wire.net.deadlines);
-        }
-        Ok(())
+        Ok(armed)
     }
-    fn on_host_deadline(&mut self, host: u32, due: Time) -> Result<(), ParamError> {
+    /// The next connection opens whose sender is at a host.
+    #[inline(never)]
+    fn open_here(&mut self, host: u32) -> Result<(), ParamError> {
+        let Some(opening) = self.openings.take(host) else { return Ok(()) };
+        self.now = opening.at;
+        self.own_part().begin(opening.at, step::WORKLOADS, u64::from(opening.workload));
+        self.begin(&opening)?;
+        self.send(opening.ends.flow.0)
+    }
+    fn on_host_deadline(&mut self, host: u32, due: Time, begin: Time) -> Result<(), ParamError> {
         let h = self.hosts.at(host);
         let (order, receiver) = h.first_of_deadlines(due);
         let order = self.wire.net.deadlines.order_of(order, host);
         let now = self.now;
+        if let (Some(flow), true) = (receiver, self.own_part().closes) {
+            self.let_sender_catch_up(flow, host, (now, step::DEADLINES, order), begin)?;
+            if self.hosts.at(host).nic.deadline() != due {
+                return Ok(());
+            }
+        }
         self.own_part().begin(now, step::DEADLINES, order);
         let sent = self.wire.net.conservation.sent;
         let done = self.hosts.at(host).nic.alarm(self.now, &mut self.wire);
@@ -206,6 +291,44 @@ impl Engine {
             return self.settle(host);
         }
         self.take_lost();
+        Ok(())
+    }
+    /// True when the receiver `conn` at a host has everything below `end`, or there is none.
+    #[inline(always)]
+    fn has_all(&self, host: u32, conn: u32, end: u64) -> bool {
+        conn != AWAY && self.hosts.get(host).is_some_and(|host| host.nic.missing_below(conn, end) == 0)
+    }
+    /// The receiver of `flow` at `host` is about to act, at a place in the order of events, though it may have all that its sender ever sends. If that is done by
+    /// then, nobody is there any more: in an engine whose hosts are all in step the receiver is forgotten at once. So the host of the sender works up to
+    /// this time first; what it waits for there, of other hosts, is earlier.
+    #[cold]
+    #[inline(never)]
+    fn let_sender_catch_up(
+        &mut self,
+        flow: u32,
+        host: u32,
+        place: (Time, u8, u64),
+        begin: Time,
+    ) -> Result<(), ParamError> {
+        let Some(o) = self.flows[flow as usize].as_deref().map(|f| f.ends) else { return Ok(()) };
+        let Some(sweeps) = self.sweeps.as_deref_mut() else { return Ok(()) };
+        // One that waits has come as far.
+        if o.at_src != AWAY && !sweeps.waiting.contains(&o.src) {
+            sweeps.waiting.push(host);
+            let packets = self.wire.net.take_for_host_until(o.src, place.0);
+            let stamp = self.own_part().stamp();
+            self.work_through(o.src, true, (begin, place.0), packets)?;
+            self.own_part().resume(stamp);
+            self.ahead = host;
+            if let Some(sweeps) = self.sweeps.as_deref_mut() {
+                sweeps.waiting.pop();
+                sweeps.caught_up.push(o.src);
+            }
+        }
+        self.now = place.0;
+        if let Some(stamp) = self.own_part().take_closed(flow, place) {
+            self.forget_receiver(flow, stamp);
+        }
         Ok(())
     }
     /// Hosts that come next are fetched from memory, and what their first packets touch there; `all`: also those that get none.

@@ -4,20 +4,43 @@
 //! node that it comes from and its wire in that of the node it leads to ([`penstock_fabric::Fabric::lead_away`]): what leaves the queue is written
 //! into a letter, which the other part takes in before it gets to the time at which the packet arrives.
 
-use super::Network;
+use super::{Conservation, Network};
 use crate::events::{Deadlines, Pending, Ties};
 use crate::topology::Topology;
 use penstock_core::{CcHeader, Packet};
-use penstock_fabric::{Arena, Cell};
+use penstock_fabric::{prefetch, Arena, Cell, Port};
 use penstock_units::{Dur, Time};
 use std::sync::Arc;
 
-/// A packet on its way to another part.
-#[derive(Clone)]
-pub(crate) struct Letter {
-    /// The packet as the link carries it; its time is that of its departure. For a slot it has the link whose wire it is on.
-    pub cell: Cell,
-    pub packet: Packet,
+/// Packets on their way to another part. Cells and segments lie apart: together each would take a third more of what cores hand to each other.
+#[derive(Default)]
+pub(crate) struct Letters {
+    /// The packets as links carry them; the time is that of the departure. For a slot each has the link whose wire it is on.
+    pub cells: Vec<Cell>,
+    pub packets: Vec<Packet>,
+    /// Their congestion headers, where packets of the run have some.
+    headers: Vec<CcHeader>,
+}
+
+impl Letters {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+    /// All have been read.
+    pub fn clear(&mut self) {
+        self.cells.clear();
+        self.packets.clear();
+        self.headers.clear();
+    }
+    /// Fetches one that is read later: what another core has written lies far.
+    #[inline(always)]
+    pub fn fetch(&self, i: usize) {
+        if let (Some(cell), Some(packet)) = (self.cells.get(i), self.packets.get(i)) {
+            prefetch(cell);
+            prefetch(packet);
+        }
+    }
 }
 
 /// So many letters ahead what taking one in touches is fetched from memory.
@@ -26,9 +49,7 @@ pub(crate) const LETTERS_AHEAD: usize = 8;
 /// What is handed to one other part.
 #[derive(Default)]
 pub(crate) struct Bag {
-    pub letters: Vec<Letter>,
-    /// Their congestion headers, where packets of the run have some.
-    pub headers: Vec<CcHeader>,
+    pub letters: Letters,
     /// When the first of them arrives.
     pub first: Option<Time>,
 }
@@ -50,23 +71,44 @@ impl Gates {
     /// True when a link, which comes from node `from`, leads from this part to another.
     #[inline(always)]
     pub fn is_near_half(&self, port: u32, from: u32) -> bool {
-        self.leads[port as usize] != self.me && self.home[from as usize] == self.me
+        self.leads[port as usize] != self.me && self.is_here(from)
+    }
+    /// True when node `node` is this part's.
+    #[inline(always)]
+    pub fn is_here(&self, node: u32) -> bool {
+        self.home[node as usize] == self.me
     }
     /// Hands a packet over that has left by `port`.
     #[inline(always)]
     pub fn post(&mut self, port: u32, cell: &Cell, arena: &mut Arena) {
         let bag = &mut self.out[usize::from(self.leads[port as usize])];
-        let packet = arena.packets[cell.packet as usize];
+        let letters = &mut bag.letters;
+        // Straight from the arena: by way of a copy of its own the processor would have to wait for what it has just written.
+        letters.packets.push(arena.packets[cell.packet as usize]);
         if self.with_headers {
-            bag.headers.push(arena.headers[arena.header_slot(cell.packet)]);
+            letters.headers.push(arena.headers[arena.header_slot(cell.packet)]);
         }
         let arrives = Time(cell.time) + self.delays[port as usize];
         bag.first = Some(bag.first.map_or(arrives, |first| first.min(arrives)));
-        let mut letter = Letter { cell: *cell, packet };
-        letter.cell.packet = port;
-        bag.letters.push(letter);
+        letters.cells.push(*cell);
+        if let Some(cell) = letters.cells.last_mut() {
+            cell.packet = port;
+        }
         arena.release(cell.packet);
     }
+}
+
+/// What is left of a part: its ports among those of all parts, and what it has counted.
+pub(crate) struct Left {
+    me: u16,
+    ports: Vec<Port>,
+    packet_hops: u64,
+    no_way: u64,
+    returned: u64,
+    conservation: Conservation,
+    /// As [`Network::held`].
+    pub held: u64,
+    pub live: u64,
 }
 
 /// Why a network cannot be divided so.
@@ -130,16 +172,20 @@ impl Network {
     pub(crate) fn bags(&mut self) -> &mut [Bag] {
         self.gates.as_deref_mut().map_or(&mut [], |gates| &mut gates.out)
     }
-    /// Takes a packet in that another part has handed over.
+    /// Takes a packet in that another part has handed over; `conn` is the handle of the end it is for, where that is here.
     #[inline]
-    pub(crate) fn take_in(&mut self, letter: &Letter, header: Option<&CcHeader>) {
+    pub(crate) fn take_in(&mut self, letters: &Letters, i: usize, conn: Option<u32>) {
         let slot = self.arena.alloc();
-        self.arena.packets[slot as usize] = letter.packet;
-        if let Some(header) = header {
+        let packet = &mut self.arena.packets[slot as usize];
+        *packet = letters.packets[i];
+        if let Some(conn) = conn {
+            packet.set_conn(conn);
+        }
+        if let Some(header) = letters.headers.get(i) {
             let place = self.arena.header_slot(slot);
             self.arena.headers[place] = *header;
         }
-        let mut cell = letter.cell;
+        let mut cell = letters.cells[i];
         let port = std::mem::replace(&mut cell.packet, slot);
         let next = self.fabric.carry(port, cell);
         if next != Time::NEVER {
@@ -148,8 +194,8 @@ impl Network {
     }
     /// Fetches from memory what [`Self::take_in`] touches when it comes to `later`, and to `soon`: the port first, then where the packet will lie.
     #[inline]
-    pub(crate) fn fetch_for(&self, later: Option<&Letter>, soon: Option<&Letter>) {
-        let port = |letter: &Letter| &self.fabric.ports()[letter.cell.packet as usize];
+    pub(crate) fn fetch_for(&self, later: Option<&Cell>, soon: Option<&Cell>) {
+        let port = |cell: &Cell| &self.fabric.ports()[cell.packet as usize];
         if let Some(later) = later {
             port(later).prefetch_ring();
             self.arena.prefetch_spare(LETTERS_AHEAD);
@@ -158,14 +204,28 @@ impl Network {
             port(soon).prefetch_tail();
         }
     }
-    /// Puts the ports of another part into their places here, with all that was counted there: the network is whole again, to be read.
-    pub(crate) fn join(&mut self, mut other: Network, t: &Topology) {
-        let Some(gates) = other.gates.take() else { return };
-        for (port, link) in (0u32..).zip(&t.links) {
-            if gates.home[link.from as usize] == gates.me {
-                self.fabric.take_home(&mut other.fabric, port, link.delay);
-            }
+    /// What the whole network needs of this part, whose work is over.
+    pub(crate) fn take_apart(&mut self) -> Left {
+        let (held, live) = self.held();
+        Left {
+            me: self.gates.as_ref().map_or(0, |gates| gates.me),
+            ports: self.fabric.leave(),
+            packet_hops: self.packet_hops,
+            no_way: self.no_way,
+            returned: self.returned,
+            conservation: self.conservation,
+            held,
+            live,
         }
+    }
+    /// Puts the ports of another part into their places here, with all that was counted there: the network is whole again, to be read.
+    pub(crate) fn join(&mut self, other: Left, t: &Topology) {
+        let Some(gates) = self.gates.as_deref() else { return };
+        let delay = |port: u32| {
+            let link = &t.links[port as usize];
+            (gates.home[link.from as usize] == other.me).then_some(link.delay)
+        };
+        self.fabric.take_home(other.ports, delay);
         self.packet_hops += other.packet_hops;
         self.no_way += other.no_way;
         self.returned += other.returned;
@@ -181,7 +241,7 @@ impl Network {
     pub(crate) fn stay(&mut self, t: &Topology) {
         let Some(gates) = self.gates.take() else { return };
         for (port, link) in (0u32..).zip(&t.links) {
-            if gates.home[link.from as usize] == gates.me {
+            if gates.is_near_half(port, link.from) {
                 self.fabric.stay_home(port, link.delay);
             }
         }

@@ -277,10 +277,22 @@ impl Resolved {
         threads: &Threads,
         progress: &Progress,
     ) -> Result<(Outcome, Cores), ParamError> {
-        match cores::run(&|| self.setup(run), threads, progress)? {
-            Divided::Done(engine, completed, cores) => Ok((Outcome::of(*engine, completed), cores)),
-            Divided::Not(reason, setup) => {
-                let note = (threads.most > 1).then(|| format!("the run is made on one thread: {reason}"));
+        let made = cores::run(None, &|| self.setup(run), threads, progress)?;
+        let (made, note) = match made {
+            // What stands in the way of several threads need not stand in the way of stretches on one.
+            Divided::Not(reason, setup) if threads.most > 1 => {
+                let one = Threads { most: 1, ..*threads };
+                let made = cores::run(setup, &|| self.setup(run), &one, progress)?;
+                (made, Some(format!("the run is made on one thread: {reason}")))
+            }
+            made => (made, None),
+        };
+        match made {
+            Divided::Done(engine, completed, cores) => {
+                let cores = Cores { note: note.or(cores.note), ..cores };
+                Ok((Outcome::of(*engine, completed), cores))
+            }
+            Divided::Not(_, setup) => {
                 let mut engine = Engine::new(setup.map_or_else(|| self.setup(run), |setup| Ok(*setup))?)?;
                 let completed = engine.run(progress)?;
                 let cores = Cores { threads: 1, note, work: Work::default() };

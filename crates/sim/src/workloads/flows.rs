@@ -41,6 +41,9 @@ impl Workload for FlowList {
             Timetable::Fixed
         }
     }
+    fn only_opens(&self) -> bool {
+        self.flows.iter().all(|(_, end, _)| *end == Time::NEVER)
+    }
     fn next_event(&self) -> Time {
         self.next_start().min(self.next_end())
     }

@@ -186,6 +186,10 @@ pub trait Workload: Send {
     fn timetable(&self) -> Timetable {
         Timetable::Unknown
     }
+    /// By itself it only opens connections with everything they carry, so that it can be asked for them ahead of time. Of those with a timetable.
+    fn only_opens(&self) -> bool {
+        false
+    }
     /// That time has come.
     fn on_event(&mut self, now: Time, actions: &mut Actions);
     /// One of its writes was acknowledged to the last byte.

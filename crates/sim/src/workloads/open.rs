@@ -62,6 +62,9 @@ impl Workload for Poisson {
     fn timetable(&self) -> Timetable {
         Timetable::Fixed
     }
+    fn only_opens(&self) -> bool {
+        true
+    }
     fn next_event(&self) -> Time {
         if self.left == 0 {
             return Time::NEVER;

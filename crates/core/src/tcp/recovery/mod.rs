@@ -16,7 +16,7 @@
 //! - **A timer of its own**: [`Recovery::wants_segments`] gives the time each segment was last sent ([`Connection::segments`]),
 //!   [`Recovery::hears_all`] calls `on_ack` for every ACK, [`Control::deadline`] is a timer, and [`Recovery::on_deadline`] may enter
 //!   recovery as an ACK may. The tests have one.
-//! - **More than fast recovery**: [`Recovery::steers`]; [`Linux`] does.
+//! - **More than fast recovery**: [`Recovery::steers`]; the retransmission timer too: [`Recovery::keeps_timer`]. [`Linux`] does both.
 
 mod linux;
 mod newreno;
@@ -36,7 +36,7 @@ use super::{LossRecovery, Personality, Ranges, SegmentLog, TcpConfig};
 use crate::control::{FlowView, Limit};
 use crate::rng::Stream;
 use alloc::boxed::Box;
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 
 /// What a recovery sees of its connection.
 pub struct Connection<'a> {
@@ -122,6 +122,30 @@ pub enum Act {
     Over,
     /// The latest reduction was needless: the law takes it back, and nothing is known to be lost.
     Undo,
+}
+
+/// What has happened to a connection since its recovery last set its timers, in the order in which a sender does it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Since {
+    /// Something new was acknowledged.
+    pub advanced: bool,
+    /// The oldest segment was sent again.
+    pub head_again: bool,
+    /// Something new was sent,
+    pub new: bool,
+    /// and nothing was out before.
+    pub alone: bool,
+    /// The retransmission timer has been set, and stays.
+    pub held: bool,
+}
+
+/// When timers run out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timers {
+    /// [`Control::deadline`].
+    pub deadline: Time,
+    /// The retransmission timer.
+    pub rto_at: Time,
 }
 
 /// What follows from an event.
@@ -236,6 +260,10 @@ pub trait Recovery: Send {
     fn steers(&self) -> bool {
         false
     }
+    /// True when [`Self::rearm`] sets the retransmission timer too, once it runs. Asked once; needs [`Self::hears_all`].
+    fn keeps_timer(&self) -> bool {
+        false
+    }
     /// The connection opens.
     fn start(&mut self, now: Time) {
         let _ = now;
@@ -287,11 +315,12 @@ pub trait Recovery: Send {
     fn on_sent(&mut self, c: &Connection<'_>, sent: &Outgoing) {
         let _ = (c, sent);
     }
-    /// After an ACK of new data, the retransmission timer set, and the segments that leave then: time to set timers, and nothing else. Answers
-    /// with [`Control::deadline`]; the rest of [`Control`] is not asked for again.
-    fn rearm(&mut self, c: &Connection<'_>) -> Time {
-        let _ = c;
-        Time::NEVER
+    /// After an ACK of new data, the retransmission timer set, and the segments that leave then: time to set timers, and nothing else. The
+    /// rest of [`Control`] is not asked for again. `rto` is the timeout. A recovery that keeps the retransmission timer is asked after
+    /// any ACK and any deadline of its own as well, and has that timer as it is in [`Connection::rto_at`]; of others it is left alone.
+    fn rearm(&mut self, c: &Connection<'_>, rto: Dur, since: &Since) -> Timers {
+        let _ = (rto, since);
+        Timers { deadline: Time::NEVER, rto_at: c.rto_at }
     }
     /// The deadline has come.
     fn on_deadline(&mut self, c: &Connection<'_>) -> Outcome {
@@ -377,6 +406,9 @@ impl Recovery for AnyRecovery {
     fn steers(&self) -> bool {
         each!(self, r => r.steers())
     }
+    fn keeps_timer(&self) -> bool {
+        each!(self, r => r.keeps_timer())
+    }
     fn start(&mut self, now: Time) {
         each!(self, r => r.start(now));
     }
@@ -417,8 +449,8 @@ impl Recovery for AnyRecovery {
         each!(self, r => r.on_sent(c, sent));
     }
     #[inline]
-    fn rearm(&mut self, c: &Connection<'_>) -> Time {
-        each!(self, r => r.rearm(c))
+    fn rearm(&mut self, c: &Connection<'_>, rto: Dur, since: &Since) -> Timers {
+        each!(self, r => r.rearm(c, rto, since))
     }
     fn on_deadline(&mut self, c: &Connection<'_>) -> Outcome {
         each!(self, r => r.on_deadline(c))

@@ -7,6 +7,12 @@ use penstock_units::{Dur, Time};
 /// TCP_TIMEOUT_MIN_US of Linux.
 pub(super) const TIMEOUT_MIN: Dur = Dur::millis(2);
 
+/// One segment is out. Payload: FIN on a segment does not make two of it.
+fn is_single(c: &Connection<'_>) -> bool {
+    let v = c.view;
+    v.nxt.min(v.app_end).saturating_sub(v.una) <= u64::from(v.segment)
+}
+
 /// When a probe is sent, and what is made of the one that is out.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Probe {
@@ -41,41 +47,52 @@ impl Probe {
     }
     /// Fast recovery begins.
     pub(super) fn on_enter(&mut self) {
-        self.at = Time::NEVER;
+        self.put_off();
+        self.forget();
+    }
+    /// The one that is out says nothing any more.
+    pub(super) fn forget(&mut self) {
         self.out = None;
+    }
+    /// None is sent until the timer is set again.
+    pub(super) fn put_off(&mut self) {
+        self.at = Time::NEVER;
     }
     pub(super) fn on_timeout(&mut self) {
         *self = Probe::new();
     }
-    /// Sets the timer anew, and answers when it runs out.
-    pub(super) fn arm(&mut self, c: &Connection<'_>) -> Time {
-        self.at = self.next(c);
+    /// Sets the timer anew by the RFC, and answers when it runs out; `rto_at` is the timeout's.
+    pub(super) fn arm(&mut self, c: &Connection<'_>, rto_at: Time) -> Time {
+        let v = c.view;
+        let idle = c.phase != Phase::Open || v.nxt == v.una || !c.sacked.is_empty();
+        self.at = if idle || self.out.is_some() || v.rtt_smoothed == Dur::ZERO {
+            Time::NEVER
+        } else {
+            // RFC 8985 section 7.2: PTO = 2 SRTT, plus the peer's delayed-ACK time when one segment is out; a timeout
+            // that is due before becomes the probe.
+            let delayed = is_single(c) && c.cfg.delayed_ack > 1;
+            let more = if delayed { c.cfg.delayed_ack_timeout } else { Dur::ZERO };
+            (c.now + v.rtt_smoothed * 2 + more).min(rto_at)
+        };
         self.at
     }
-    fn next(&self, c: &Connection<'_>) -> Time {
+    /// Sets it as Linux does (tcp_schedule_loss_probe; a kernel confirms the time of one segment, docs/linux.md), a probe out or not; false
+    /// before the first RTT sample. `rto` is what is left of the timeout, if anything is.
+    pub(super) fn schedule(&mut self, c: &Connection<'_>, rto: Dur) -> bool {
         let v = c.view;
-        // Payload: FIN on a segment does not make two of it.
-        let outstanding = v.nxt.min(v.app_end).saturating_sub(v.una);
-        let idle = c.phase != Phase::Open || v.nxt == v.una || !c.sacked.is_empty();
-        if idle || self.out.is_some() || v.rtt_smoothed == Dur::ZERO {
-            return Time::NEVER;
+        if v.rtt_smoothed == Dur::ZERO {
+            return false;
         }
-        // RFC 8985 section 7.2: PTO = 2 SRTT, plus the peer's delayed-ACK time when one segment is out; a timeout
-        // that is due before becomes the probe.
-        let mut pto = v.rtt_smoothed * 2;
-        let single = outstanding <= v.segment as u64;
-        match c.cfg.personality {
-            Personality::Rfc if single && c.cfg.delayed_ack > 1 => pto += c.cfg.delayed_ack_timeout,
-            Personality::Rfc => {}
-            // tcp_schedule_loss_probe, from memory; a kernel confirms the first (docs/linux.md).
-            Personality::Linux if single => pto += c.cfg.rto_min,
-            Personality::Linux => pto += TIMEOUT_MIN,
-        }
-        let at = match c.cfg.personality {
-            Personality::Rfc => c.now + pto,
-            Personality::Linux => ticks::expiry(c.now, pto, c.cfg.rto_granularity),
-        };
-        at.min(c.rto_at)
+        let more = if is_single(c) { c.cfg.rto_min } else { TIMEOUT_MIN };
+        let pto = v.rtt_smoothed * 2 + more;
+        let wait = if rto > Dur::ZERO { pto.min(rto) } else { pto };
+        self.at = ticks::expiry(c.now, wait, c.cfg.rto_granularity);
+        true
+    }
+    /// The timer has run out: a probe is due, if none is out.
+    pub(super) fn expire(&mut self, now: Time) {
+        let may = self.out.is_none();
+        self.due = self.on_deadline(now) && may;
     }
     /// RFC 8985 section 7.3: new data when there is some and the receiver has room, else the last segment again.
     pub(super) fn send(&mut self, c: &Connection<'_>) -> Option<Outgoing> {

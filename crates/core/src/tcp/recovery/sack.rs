@@ -1,10 +1,10 @@
 //! Recovery by selective acknowledgements (RFC 2018, RFC 6675).
 
 use super::probe::Probe;
-use super::{Act, Arrival, Choice, Connection, Control, Outcome, Outgoing, Recovery, Why};
+use super::{Act, Arrival, Choice, Connection, Control, Outcome, Outgoing, Recovery, Since, Timers, Why};
 use crate::control::Limit;
 use crate::tcp::Phase;
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 
 /// The recovery of RFC 6675.
 #[derive(Clone, Debug, PartialEq)]
@@ -191,8 +191,9 @@ impl Recovery for Sack {
             Why::Next | Why::Probe | Why::Thread => {}
         }
     }
-    fn rearm(&mut self, c: &Connection<'_>) -> Time {
-        self.probe.as_mut().map_or(Time::NEVER, |probe| probe.arm(c))
+    fn rearm(&mut self, c: &Connection<'_>, _: Dur, _: &Since) -> Timers {
+        let deadline = self.probe.as_mut().map_or(Time::NEVER, |probe| probe.arm(c, c.rto_at));
+        Timers { deadline, rto_at: c.rto_at }
     }
     fn on_deadline(&mut self, c: &Connection<'_>) -> Outcome {
         let due = self.probe.as_mut().is_some_and(|p| p.on_deadline(c.now));

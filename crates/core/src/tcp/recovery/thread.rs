@@ -6,7 +6,9 @@
 //! "Suspend retransmission thread", with no word on its return, is until recovery ends, or only while the
 //! third duplicate ACK is dealt with.
 
-use super::{Act, AnyRecovery, Arrival, Choice, Connection, Control, Outcome, Outgoing, Recovery, Why};
+use super::{
+    Act, AnyRecovery, Arrival, Choice, Connection, Control, Outcome, Outgoing, Recovery, Since, Timers, Why,
+};
 use crate::packet::{flag, Packet};
 use crate::rng::Stream;
 use crate::tcp::echo::{AnyEcho, Echo, Heard};
@@ -105,8 +107,9 @@ impl Recovery for Thread {
     fn on_sent(&mut self, c: &Connection<'_>, sent: &Outgoing) {
         self.inner.on_sent(c, sent);
     }
-    fn rearm(&mut self, c: &Connection<'_>) -> Time {
-        self.inner.rearm(c).min(self.timer.next)
+    fn rearm(&mut self, c: &Connection<'_>, rto: Dur, since: &Since) -> Timers {
+        let inner = self.inner.rearm(c, rto, since);
+        Timers { deadline: inner.deadline.min(self.timer.next), ..inner }
     }
     fn on_deadline(&mut self, c: &Connection<'_>) -> Outcome {
         if c.now >= self.timer.next {

@@ -106,10 +106,10 @@ impl Sender {
         }
         let flight_after = self.flight();
         self.view.in_flight = flight_after;
-        let (mut delivered, mut rate) = (facts.acked, None);
+        let (mut delivered, mut segments, mut rate) = (facts.acked, 0, None);
         if let Some(log) = &mut self.log {
             // What a recovery that keeps the segments counts, a law that asked for the rate or not.
-            delivered = log.newly_delivered();
+            (delivered, segments) = log.newly_delivered();
             if self.wants_rate {
                 let rtt_min = if self.view.rtt_min == Dur::MAX { Dur::ZERO } else { self.view.rtt_min };
                 rate = log.sample(rtt_min, self.lost);
@@ -120,6 +120,7 @@ impl Sender {
             acked: facts.acked,
             sacked: facts.sacked,
             delivered,
+            segments,
             lost: core::mem::take(&mut self.lost_unheard),
             rate: rate.as_ref(),
             rtt: facts.rtt,
@@ -236,16 +237,21 @@ impl Sender {
         if self.view.una >= self.view.max_sent {
             // Idle begins here, not at the last segment sent (RFC 5681 section 4.1): where the timeout is about one
             // RTT, the wait for this very ACK would count as idle.
-            self.active_at = now;
+            if !self.steers {
+                self.active_at = now;
+            }
             self.rto_at = Time::NEVER;
-        } else if !outcome.against_custom {
-            self.rto_at = self.rto_after(now);
-            if self.steers && self.sacked.containing(self.view.una).is_some() {
+        } else if self.keeps_timer {
+            self.since.advanced = true;
+            if self.sacked.containing(self.view.una).is_some() {
                 // The next segment had been SACKed: the receiver has given it up, or its ACK is on the way
                 // (tcp_check_sack_reneging, from memory).
                 let wait = (self.view.rtt_smoothed / 2).max(Dur::millis(10));
                 self.rto_at = ticks::expiry(now, wait, self.cfg.rto_granularity);
+                self.since.held = true;
             }
+        } else if !outcome.against_custom {
+            self.rto_at = self.rto_after(now);
         }
         if self.hears_all {
             self.rearm = now;
@@ -285,6 +291,9 @@ impl Sender {
         self.dup_acks += 1;
         let outcome = self.recovery.on_duplicate(&connection!(self, now));
         self.count_lost(outcome.lost);
+        if self.keeps_timer {
+            self.rearm = now;
+        }
         outcome
     }
 
@@ -303,7 +312,9 @@ impl Sender {
             self.view.nxt = self.view.una;
             self.cwr_end = self.cwr_end.min(self.view.una);
         }
-        self.rto_at = self.rto_after(now);
+        if !self.keeps_timer {
+            self.rto_at = self.rto_after(now);
+        }
     }
 
     /// RFC 3168 section 6.1.2: after any reduction, loss included, the first new data carries CWR; without it

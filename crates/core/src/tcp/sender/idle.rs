@@ -157,6 +157,8 @@ impl IdleSender {
             wants: recovery::Control::NONE,
             hears_all: false,
             rearm: Time::NEVER,
+            keeps_timer: false,
+            since: super::recovery::Since::default(),
             wants_rate: false,
             steers: false,
             log: None,

@@ -136,6 +136,9 @@ pub struct Sender {
     hears_all: bool,
     /// It has to set its timers for what happened then: once for an ACK and the segments that it lets out. [`Time::NEVER`] = it has.
     rearm: Time,
+    /// It keeps the retransmission timer as well.
+    keeps_timer: bool,
+    since: recovery::Since,
     /// The law wants the delivery rate.
     wants_rate: bool,
     /// The recovery chooses in any phase and keeps the scoreboard through a timeout.
@@ -259,6 +262,8 @@ impl Sender {
             hears_all: recovery.hears_all(),
             steers: recovery.steers(),
             rearm: Time::NEVER,
+            keeps_timer: recovery.keeps_timer(),
+            since: recovery::Since::default(),
             wants_rate: cc.wants_rate(),
             recovery,
             wants: recovery::Control::NONE,
@@ -322,14 +327,18 @@ impl Sender {
         self.view.app_end += bytes;
         // RFC 5681 section 4.1: after an idle time of one RTO the window restarts.
         let idle = self.view.una == self.view.nxt && self.view.nxt > 0;
-        if self.cfg.restart_after_idle && idle && now.since(self.active_at) > self.rtt.rto(&self.cfg) {
-            let rto = self.rtt.rto(&self.cfg).0;
-            // Linux (tcp_cwnd_restart, from memory) halves the window for every timeout that has passed: the law hears of each.
+        if self.cfg.restart_after_idle && idle {
+            let rto = self.rtt.rto(&self.cfg);
             let times = match self.cfg.personality {
-                Personality::Rfc => 1,
-                Personality::Linux => now.since(self.active_at).0.div_ceil(rto) - 1,
+                Personality::Rfc => u64::from(now.since(self.active_at) > rto),
+                // Linux (tcp_slow_start_after_idle_check, tcp_cwnd_restart) counts ticks since the last segment left, and halves the window
+                // for every timeout that has passed: the law hears of each.
+                Personality::Linux => {
+                    let passed = ticks::between(self.active_at, now, self.cfg.rto_granularity);
+                    passed.0.div_ceil(rto.0).saturating_sub(1).min(32)
+                }
             };
-            (0..times.min(32)).for_each(|_| self.congestion(now, Congestion::Idle));
+            (0..times).for_each(|_| self.congestion(now, Congestion::Idle));
         }
         if idle {
             self.cc.on_transfer(now, &self.view);
@@ -487,7 +496,10 @@ impl Sender {
     #[inline(never)]
     fn set_timers(&mut self) {
         let at = core::mem::replace(&mut self.rearm, Time::NEVER);
-        self.wants.deadline = self.recovery.rearm(&connection!(self, at));
+        let since = core::mem::take(&mut self.since);
+        let rto = if self.keeps_timer { self.rto() } else { Dur::ZERO };
+        let timers = self.recovery.rearm(&connection!(self, at), rto, &since);
+        (self.wants.deadline, self.rto_at) = (timers.deadline, timers.rto_at);
     }
     /// Counts bytes taken for lost.
     #[inline]
@@ -553,15 +565,23 @@ impl Sender {
         self.cc_at = self.cc.deadline();
     }
     fn congestion(&mut self, now: Time, event: Congestion) {
-        self.view.in_flight = if self.cfg.ssthresh_from_cwnd {
+        let timeout = matches!(event, Congestion::Timeout { .. });
+        self.tell_congestion(now, event, self.what_is_reduced(timeout));
+    }
+    /// What a law reduces from at a sign of congestion.
+    fn what_is_reduced(&self, timeout: bool) -> u64 {
+        if self.cfg.ssthresh_from_cwnd {
             self.cwnd.min(self.view.rwnd)
         } else if self.steers {
             self.flight()
-        } else if matches!(event, Congestion::Timeout { .. }) && self.phase == Phase::FastRecovery {
+        } else if timeout && self.phase == Phase::FastRecovery {
             self.flight_in_recovery()
         } else {
             self.flight_size()
-        };
+        }
+    }
+    fn tell_congestion(&mut self, now: Time, event: Congestion, from: u64) {
+        self.view.in_flight = from;
         self.cc.on_congestion(now, &self.view, event);
         self.view.in_flight = self.flight();
         if let Some(news) = &mut self.news {

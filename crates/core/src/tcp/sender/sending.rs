@@ -6,7 +6,7 @@ use crate::header::CcHeader;
 use crate::packet::{flag, Ecn, Packet};
 use crate::tcp::rate::Standing;
 use crate::tcp::recovery::{Choice, Outgoing, Why};
-use crate::tcp::{ticks, EcnMode, Recovery};
+use crate::tcp::{EcnMode, Recovery};
 use penstock_units::{Dur, Time};
 
 /// Segments at the start of a connection that Linux does not pace.
@@ -268,12 +268,12 @@ impl Sender {
         }
         v.max_sent = v.max_sent.max(end);
         self.active_at = now;
-        if self.rto_at == Time::NEVER {
-            self.rto_at = if self.steers {
-                ticks::expiry(now, self.rtt.rto(&self.cfg), self.cfg.rto_granularity)
-            } else {
-                now + self.rtt.rto(&self.cfg)
-            };
+        if self.keeps_timer {
+            self.since.new |= !again;
+            self.since.alone |= idle;
+            self.since.head_again |= again && seq <= self.view.una;
+        } else if self.rto_at == Time::NEVER {
+            self.rto_at = self.rto_after(now);
         }
         if self.log.is_some() {
             self.note_sent(now, seq, seq + payload, idle);

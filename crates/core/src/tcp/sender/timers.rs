@@ -12,7 +12,7 @@ impl Sender {
         if now >= self.ecn_hold {
             if self.ecn_hold != Time::ZERO && self.cwnd < self.view.segment as u64 {
                 // As after a timer that expires again: back to one segment, and ssthresh stays.
-                self.congestion(now, Congestion::Timeout { in_a_row: 2 });
+                self.congestion(now, Congestion::Timeout { in_a_row: 2, kept: 0 });
             }
             self.ecn_hold = Time::ZERO;
         }
@@ -25,6 +25,9 @@ impl Sender {
             self.count_lost(outcome.lost);
             if outcome.against_custom {
                 self.rto_at = self.rto_after(now);
+            }
+            if self.keeps_timer {
+                self.rearm = now;
             }
             self.act(now, outcome.act);
         }
@@ -69,10 +72,10 @@ impl Sender {
         }
         // Linux (tcp_enter_loss, from memory): a timeout within a reduction is no second one, ssthresh stays.
         let again = self.steers && self.view.in_recovery;
-        self.congestion(
-            now,
-            Congestion::Timeout { in_a_row: if again { in_a_row.max(2) } else { in_a_row } },
-        );
+        let in_a_row = if again { in_a_row.max(2) } else { in_a_row };
+        if !self.steers {
+            self.congestion(now, Congestion::Timeout { in_a_row, kept: 0 });
+        }
         self.announce_reduction();
         if self.steers && self.sacked.containing(self.view.una).is_some() {
             // RFC 2018 section 8: what was reported has been given up.
@@ -81,8 +84,15 @@ impl Sender {
                 log.forget_sacked();
             }
         }
+        let from = self.what_is_reduced(true);
         let lost = self.recovery.on_timeout(&connection!(self, now));
         self.count_lost(lost);
+        if self.steers {
+            // tcp_enter_loss marks first, and the window is what it has left and a segment.
+            self.sync(now);
+            let kept = self.flight();
+            self.tell_congestion(now, Congestion::Timeout { in_a_row, kept }, from);
+        }
         // RFC 5681 section 3.1, RFC 6582 section 4, RFC 2018 section 8: back to the first unacknowledged byte.
         self.recover = Some(self.view.max_sent);
         self.set_phase(Phase::Loss);

@@ -90,7 +90,7 @@ fn equation_3_1_then_3_2_then_3_3() {
 fn a_timeout_opens_the_window_anew_and_no_window_is_below_a_segment() {
     let mut s = sender(&[]);
     let flow = view(10_000, 0);
-    s.on_congestion(us(1), &flow, Congestion::Timeout { in_a_row: 1 });
+    s.on_congestion(us(1), &flow, Congestion::Timeout { in_a_row: 1, kept: 0 });
     assert_eq!((s.cwnd, s.opening), (1000.0, true));
     ack(&mut s, us(2), &flow, 0, 1.5);
     assert_eq!((s.cwnd, s.opening), (1000.0, false));

@@ -9,16 +9,18 @@
 mod frto;
 mod prr;
 mod rack;
+mod timers;
 mod undo;
 
 use super::probe::Probe;
-use super::{Act, Arrival, Choice, Connection, Control, Outcome, Outgoing, Recovery, Why};
+use super::{Act, Arrival, Choice, Connection, Control, Outcome, Outgoing, Recovery, Since, Timers, Why};
 use crate::control::Limit;
 use crate::tcp::{Phase, Ranges, TcpConfig};
 use frto::{Frto, Verdict};
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 use prr::{Prr, Step};
 use rack::Rack;
+use timers::Expired;
 use undo::Undo;
 
 /// RACK-TLP, PRR, F-RTO and undo.
@@ -46,6 +48,8 @@ pub struct Linux {
     head_due: bool,
     /// F-RTO wants new data to be sent, and nothing again.
     new_only: bool,
+    /// A timer that was not the retransmission timeout's has gone off.
+    expired: Option<Expired>,
 }
 
 impl Linux {
@@ -67,6 +71,7 @@ impl Linux {
             cwr: None,
             head_due: false,
             new_only: false,
+            expired: None,
         }
     }
     fn pipe(&self, c: &Connection<'_>) -> u64 {
@@ -86,7 +91,8 @@ impl Linux {
         let is_full = c.is_full_ack();
         self.rack.update(c.now, got);
         self.rack.adapt(c, self.dsack, c.phase != Phase::Open && is_full);
-        let lost = self.rack.detect(c, &mut self.lost);
+        // tcp_rack_mark_lost: "rack.advanced"
+        let lost = if got.newest.1 != 0 { self.rack.detect(c, &mut self.lost) } else { 0 };
         if self.cwr.is_some_and(|end| c.view.una > end) {
             self.cwr = None;
             self.prr.stop();
@@ -181,6 +187,9 @@ impl Recovery for Linux {
     fn steers(&self) -> bool {
         true
     }
+    fn keeps_timer(&self) -> bool {
+        true
+    }
     fn is_duplicate(&self, new_sack: bool, _: bool) -> bool {
         new_sack
     }
@@ -218,7 +227,7 @@ impl Recovery for Linux {
     }
     fn on_enter(&mut self, c: &Connection<'_>) {
         if let Some(probe) = &mut self.probe {
-            probe.on_enter();
+            probe.forget();
         }
         // Within the answer to a mark there is no second reduction.
         if self.cwr.take().is_none() {
@@ -252,6 +261,7 @@ impl Recovery for Linux {
         if let Some(probe) = &mut self.probe {
             probe.on_timeout();
         }
+        self.expired = None;
         let bytes = self.rack.on_timeout(c, &mut self.lost);
         self.head_due = true;
         bytes
@@ -275,6 +285,7 @@ impl Recovery for Linux {
             return Some(head);
         }
         let probe = self.probe.as_mut()?.send(c)?;
+        self.expired = Some(Expired::Probed);
         if probe.seq < c.view.max_sent {
             self.undo.on_sent_again(c.now, probe.end - probe.seq);
         }
@@ -315,20 +326,25 @@ impl Recovery for Linux {
             self.sent_again(c, sent);
         }
     }
-    fn rearm(&mut self, c: &Connection<'_>) -> Time {
-        let probe_at = self.probe.as_mut().map_or(Time::NEVER, |probe| probe.arm(c));
-        probe_at.min(self.rack.at)
+    #[inline]
+    fn rearm(&mut self, c: &Connection<'_>, rto: Dur, since: &Since) -> Timers {
+        self.set_timers(c, rto, since)
     }
     fn on_deadline(&mut self, c: &Connection<'_>) -> Outcome {
+        self.expired = Some(Expired::Kept);
         if c.now >= self.rack.at {
+            // tcp_rack_reo_timeout
             self.window = c.window;
             self.newly = 0;
             let lost = self.rack.detect(c, &mut self.lost);
+            (self.rack.at, self.rack.waits_anew) = (Time::NEVER, false);
             let enters = lost > 0 && c.phase == Phase::Open;
             let act = if enters { Act::Enter } else { Act::Stay };
             return Outcome { act, lost, ..Outcome::NONE };
         }
-        let due = self.probe.as_mut().is_some_and(|p| p.on_deadline(c.now));
-        Outcome { against_custom: due, ..Outcome::NONE }
+        if let Some(probe) = &mut self.probe {
+            probe.expire(c.now);
+        }
+        Outcome::NONE
     }
 }

@@ -28,8 +28,9 @@ pub(super) struct Rack {
     window: Dur,
     /// Of the segments below this, none that was sent once is under way by what is known: all have arrived or are taken for lost.
     settled: u64,
-    /// When the reordering timer runs out.
+    /// When the reordering timer runs out, and whether this ACK has set it.
     pub(super) at: Time,
+    pub(super) waits_anew: bool,
 }
 
 impl Rack {
@@ -45,6 +46,7 @@ impl Rack {
             window: Dur::ZERO,
             settled: 0,
             at: Time::NEVER,
+            waits_anew: false,
         }
     }
     /// Section 6.2 steps 2 and 3: what an ACK has delivered.
@@ -80,12 +82,8 @@ impl Rack {
     }
     fn reordering_window(&self, c: &Connection<'_>) -> Dur {
         let v = c.view;
-        if !self.reordering_seen {
-            // RACK.segs_sacked >= DupThresh. Segments are counted by their bytes: short ones count less.
-            let enough = u64::from(c.cfg.dup_thresh) * u64::from(v.segment);
-            if c.phase != Phase::Open || c.sacked.total() >= enough {
-                return Dur::ZERO;
-            }
+        if !self.reordering_seen && (c.phase != Phase::Open || is_reported(c)) {
+            return Dur::ZERO;
         }
         if v.rtt_min == Dur::MAX {
             return Dur::ZERO;
@@ -98,7 +96,6 @@ impl Rack {
     pub(super) fn detect(&mut self, c: &Connection<'_>, lost: &mut Ranges) -> u64 {
         let Some(log) = c.segments else { return 0 };
         if log.is_later(self.newest) {
-            self.at = Time::NEVER;
             return 0;
         }
         self.look(c, log, lost)
@@ -124,10 +121,11 @@ impl Rack {
         for s in log.sent_again_before(newest) {
             is_lost(c.now, s, patience, lost, &mut bytes, &mut last);
         }
-        // tcp_rack_mark_lost: "timeout + TCP_TIMEOUT_MIN_US"
-        self.at = last.map_or(Time::NEVER, |due| {
-            ticks::expiry(c.now, due.since(c.now) + TIMEOUT_MIN, c.cfg.rto_granularity)
-        });
+        if let Some(due) = last {
+            // tcp_rack_mark_lost: "timeout + TCP_TIMEOUT_MIN_US"
+            self.at = ticks::expiry(c.now, due.since(c.now) + TIMEOUT_MIN, c.cfg.rto_granularity);
+            self.waits_anew = true;
+        }
         bytes
     }
     /// What was taken for lost is so no more, or what had been reported has been given up: everything is open again.
@@ -137,16 +135,24 @@ impl Rack {
     /// Section 6.3: at a retransmission timeout the first segment is lost, and all that have been out for long enough.
     pub(super) fn on_timeout(&mut self, c: &Connection<'_>, lost: &mut Ranges) -> u64 {
         self.reopen();
-        self.at = Time::NEVER;
+        (self.at, self.waits_anew) = (Time::NEVER, false);
         let mut bytes = 0;
         for s in c.segments.into_iter().flat_map(|log| log.iter()) {
-            let waited = s.start == c.view.una || s.sent_at + self.rtt + self.window <= c.now;
+            // tcp_timeout_mark_lost, tcp_rack_skb_timeout: RACK.rtt without the reordering window
+            let waited = s.start == c.view.una || s.sent_at + self.rtt <= c.now;
             if !s.sacked && waited && lost.containing(s.start).is_none() {
                 bytes += mark(lost, s);
             }
         }
         bytes
     }
+}
+
+/// RACK.segs_sacked >= DupThresh: short segments count as whole ones.
+fn is_reported(c: &Connection<'_>) -> bool {
+    let enough = c.cfg.dup_thresh as usize;
+    let sacked = |log: &SegmentLog| log.iter().filter(|s| s.sacked).take(enough).count();
+    !c.sacked.is_empty() && c.segments.is_some_and(|log| sacked(log) >= enough)
 }
 
 /// Whether `s`, older than the newest segment that has arrived, is taken for lost: adds it to `lost` and its bytes to `bytes`, or the time at
