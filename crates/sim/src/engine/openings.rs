@@ -102,21 +102,7 @@ mod tests {
     use penstock_core::FlowId;
 
     fn opening(at: u64, src: u32, number: u32) -> ToOpen {
-        let ends = Opening {
-            flow: FlowId(number),
-            src,
-            dst: 9,
-            at_src: 0,
-            at_dst: 0,
-            bytes: 1,
-            class: 0,
-            due: Time::NEVER,
-            forth: 0,
-            back: 0,
-            protocol: 0,
-            group: Opening::ALONE,
-            router: 0,
-        };
+        let ends = Opening { flow: FlowId(number), src, dst: 9, bytes: 1, ..Opening::default() };
         ToOpen { at: Time(at), workload: 0, seat: 0, ends, bytes: 1, close: true, ideal: 0.0 }
     }
 

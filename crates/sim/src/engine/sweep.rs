@@ -293,10 +293,12 @@ impl Engine {
         self.take_lost();
         Ok(())
     }
-    /// True when the receiver `conn` at a host has everything below `end`, or there is none.
+    /// True when the receiver `conn` at a host has everything below `end`, or there is none. One that has nothing, not even a FIN, does not have all: whose
+    /// first SYN comes has a sender that is not done.
     #[inline(always)]
     fn has_all(&self, host: u32, conn: u32, end: u64) -> bool {
-        conn != AWAY && self.hosts.get(host).is_some_and(|host| host.nic.missing_below(conn, end) == 0)
+        let host = self.hosts.get(host).filter(|_| conn != AWAY);
+        host.is_some_and(|host| host.nic.missing_below(conn, end.max(1)) == 0)
     }
     /// The receiver of `flow` at `host` is about to act, at a place in the order of events, though it may have all that its sender ever sends. If that is done by
     /// then, nobody is there any more: in an engine whose hosts are all in step the receiver is forgotten at once. So the host of the sender works up to
