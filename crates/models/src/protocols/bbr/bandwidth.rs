@@ -1,5 +1,5 @@
-//! The largest delivery rate of the last round trips, as a kernel keeps it: Kathleen Nichols's filter (Linux `lib/win_minmax.c`,
-//! "always delivers nearly the same as one that keeps all the data"), which remembers three samples and not one of each round.
+//! The largest delivery rate of the last round trips, as a kernel keeps it: Kathleen Nichols's filter (Linux `lib/win_minmax.c`), which remembers three
+//! samples and not one of each round.
 //!
 //! They are the largest, the largest since, and the largest since that one. When the first is too old the second takes its place,
 //! though a larger sample may lie between the two: what the filter answers is never above the exact largest one, and at times
