@@ -1,11 +1,14 @@
 //! Where threads meet between two windows.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Looks at a counter before a thread that waits lets others have its core.
-const SPINS: u32 = 1 << 12;
+/// Looks at a counter before a thread that waits goes to sleep: some tens of microseconds.
+const SPINS: u32 = 1 << 10;
 
-/// A meeting point of threads that are there within microseconds of each other: they wait by looking, not by sleeping.
+/// A meeting point of threads that are mostly there within microseconds of each other: who waits looks, and sleeps only where another is away for long.
+/// That is one whose core has been given to somebody else: a thread that went on looking, or let others go first again and again, would be
+/// taken off its own core just as long when the other is back.
 pub(super) struct Barrier {
     threads: usize,
     /// Threads have a core each.
@@ -13,6 +16,10 @@ pub(super) struct Barrier {
     arrived: AtomicUsize,
     round: AtomicUsize,
     broken: AtomicBool,
+    /// Threads that sleep, or are about to.
+    asleep: AtomicUsize,
+    bed: Mutex<()>,
+    bell: Condvar,
 }
 
 /// Some thread has given up.
@@ -28,6 +35,9 @@ impl Barrier {
             arrived: AtomicUsize::new(0),
             round: AtomicUsize::new(0),
             broken: AtomicBool::new(false),
+            asleep: AtomicUsize::new(0),
+            bed: Mutex::new(()),
+            bell: Condvar::new(),
         }
     }
     /// Waits for all the others. What a thread has written before, all have seen after.
@@ -35,18 +45,16 @@ impl Barrier {
         let round = self.round.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
             self.arrived.store(0, Ordering::Relaxed);
-            self.round.store(round.wrapping_add(1), Ordering::Release);
+            self.round.store(round.wrapping_add(1), Ordering::SeqCst);
+            self.wake();
         }
-        let mut spins = 0;
-        while self.round.load(Ordering::Acquire) == round {
-            if self.broken.load(Ordering::Relaxed) {
-                return Err(Broken);
-            }
-            spins += 1;
-            if self.alone && spins < SPINS {
-                std::hint::spin_loop();
+        let mut left = if self.alone { SPINS } else { 0 };
+        while self.is_closed(round) {
+            if left == 0 {
+                self.sleep(round);
             } else {
-                std::thread::yield_now();
+                left -= 1;
+                std::hint::spin_loop();
             }
         }
         if self.broken.load(Ordering::Relaxed) {
@@ -54,9 +62,32 @@ impl Barrier {
         }
         Ok(())
     }
+    /// The others of this round are not all there, and nobody has given up.
+    fn is_closed(&self, round: usize) -> bool {
+        self.round.load(Ordering::SeqCst) == round && !self.broken.load(Ordering::SeqCst)
+    }
+    #[cold]
+    fn sleep(&self, round: usize) {
+        // First this, then the look at the round; whoever ends the round does it the other way round. So one of the two sees the other.
+        self.asleep.fetch_add(1, Ordering::SeqCst);
+        let mut bed = self.bed.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.is_closed(round) {
+            bed = self.bell.wait(bed).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(bed);
+        self.asleep.fetch_sub(1, Ordering::SeqCst);
+    }
+    fn wake(&self) {
+        if self.asleep.load(Ordering::SeqCst) > 0 {
+            // Who is about to sleep has looked before, or looks after this.
+            drop(self.bed.lock().unwrap_or_else(PoisonError::into_inner));
+            self.bell.notify_all();
+        }
+    }
     /// Nobody waits any more.
     pub fn give_up(&self) {
-        self.broken.store(true, Ordering::Relaxed);
+        self.broken.store(true, Ordering::SeqCst);
+        self.wake();
     }
 }
 
