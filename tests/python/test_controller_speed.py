@@ -35,12 +35,8 @@ def acknowledgements() -> float:
     return float(counted.group_by("number").agg(pl.col("value").max())["value"].sum())
 
 
-# The goal is 1.5. Since runs by stretches go in passes the built-in one takes 0.072 s for 0.084, the compiled
-# one 0.115 for 0.118: 1.58 instead of 1.41. The long suite holds the goal, which is not met; here it is that
-# no interpreter is asked.
 @pytest.mark.skipif(not JIT, reason="needs Numba")
-@pytest.mark.parametrize("most", [2.0, pytest.param(MOST, marks=pytest.mark.full)])
-def test_compiled_costs_at_most_half_more_and_interpreted_three_microseconds_for_an_ack(most):
+def test_compiled_costs_at_most_half_more_and_interpreted_three_microseconds_for_an_ack():
     protocols = {
         "built in": "dctcp",
         "compiled": controllers.load(HERE / "examples/dctcp.py", "Dctcp"),
@@ -53,14 +49,14 @@ def test_compiled_costs_at_most_half_more_and_interpreted_three_microseconds_for
             made[name] = penstock.run("permutation", protocol=protocol, **PERMUTATION).runs[0]
             least[name] = min(least.get(name, 1e9), made[name].timings["cpu_s"])
     assert made["built in"].summary == made["compiled"].summary == made["interpreted"].summary
-    assert least["compiled"] <= most * least["built in"], least
+    assert least["compiled"] <= MOST * least["built in"], least
     count = acknowledgements()
     assert count > 50_000
     assert (least["interpreted"] - least["built in"]) / count <= MOST_PER_ACK_S, (least, count)
 
 
-# The built-in one leaves more of a processor's cache alone: beside other work the ratio, 1.41 to 1.48 on an
-# idle machine, was 2.05 once. So the goal is held in the long suite, and here that no interpreter is asked.
+# It is 1.53: the goal, which is missed by that, is held in the long suite, and here that no interpreter is
+# asked.
 @pytest.mark.skipif(not JIT, reason="needs Numba")
 @pytest.mark.parametrize("most", [3.0, pytest.param(MOST, marks=pytest.mark.full)])
 def test_a_compiled_queue_costs_at_most_half_more(most):

@@ -23,6 +23,7 @@ use pyo3::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 
 /// The standard registry with the controllers that the document names.
 ///
@@ -82,6 +83,31 @@ pub fn not_live(py: Python<'_>, spec_json: &str) -> PyResult<Option<(String, &'s
         return Ok(Some((controller.getattr("name")?.extract()?, what)));
     }
     Ok(None)
+}
+
+/// True when the methods of one of them are called by the interpreter: what they keep outside of their objects, nobody knows.
+///
+/// # Errors
+/// As [`registry`].
+pub fn interpreted(py: Python<'_>, spec_json: &str) -> PyResult<bool> {
+    let named = named(spec_json);
+    if named.is_empty() {
+        return Ok(false);
+    }
+    let provide = py.import("penstock.controllers")?.getattr("provide")?;
+    for named in named {
+        let controller = provide.call1((named.to_string(),))?;
+        let mut classes = vec![controller.clone()];
+        if controller.getattr("role")?.extract::<String>()? == "controller" {
+            classes.extend([controller.getattr("router")?, controller.getattr("receiver")?]);
+        }
+        for class in classes.iter().filter(|class| !class.is_none()) {
+            if class.call_method0("_address")?.extract::<usize>()? == 0 {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// What a controller is, wherever its file lies.
@@ -210,7 +236,10 @@ impl Class {
     fn shared(&self, p: &Params) -> Result<Arc<Shared>, ParamError> {
         let (code, records) =
             Python::attach(|py| self.code(py)).map_err(|e| ParamError::new("protocol", "", e.to_string()))?;
+        let own: Vec<usize> = (0..self.fields.len()).filter(|i| self.fields[*i].default.is_some()).collect();
         Ok(Arc::new(Shared {
+            own: own.first().map_or(0..0, |first| *first..own[own.len() - 1] + 1),
+            floats: own.into_iter().filter(|i| self.fields[*i].word == Word::Float).collect(),
             class: Python::attach(|py| self.class.clone_ref(py)),
             code,
             fields: self.fields.iter().map(|f| (f.what, f.word)).collect(),
@@ -255,6 +284,9 @@ fn builder(controller: &Bound<'_, PyAny>) -> PyResult<BuildSuite> {
         }
     };
     let (router, receiver) = (part("router", OF_ROUTER)?, part("receiver", OF_RECEIVER)?);
+    // Compiled code has nothing but the words of its object: a global is a constant to it. The records of a call are of one run, or of one part of it.
+    let independent =
+        [Some(&law), router.as_ref(), receiver.as_ref()].iter().flatten().all(|c| c.address != 0);
     let wants_rate: bool = controller.getattr("_wants_rate")?.extract()?;
     let configure = configure(
         &controller.getattr("recovery")?.extract::<String>()?,
@@ -272,6 +304,7 @@ fn builder(controller: &Bound<'_, PyAny>) -> PyResult<BuildSuite> {
             roles: Roles { echo, ..Roles::default() },
             router: router
                 .map(|shared| -> BuildRouter { Arc::new(move |link| Box::new(Router::new(&shared, link))) }),
+            independent,
             ..Suite::tcp()
         })
     }))
@@ -281,17 +314,23 @@ fn queue_builder(queue: &Bound<'_, PyAny>) -> PyResult<BuildQueue> {
     let class = Class::of(queue, OF_QUEUE)?;
     let random: bool = queue.getattr("_random")?.extract()?;
     let reads: [Read; 2] = queue.getattr("_reads")?.extract()?;
-    // All ports of a run share their records, one set of a few cache lines, by what they begin with. A registry serves one
-    // run (`registry`).
-    let made: Mutex<Vec<Arc<Shared>>> = Mutex::default();
+    // All ports of a run share their records, one set of a few cache lines, by what they begin with; where the run is divided, those of a
+    // part, which one thread builds and works for. A registry serves one run (`registry`).
+    let made: Mutex<Vec<(ThreadId, Arc<Shared>)>> = Mutex::default();
     Ok(Arc::new(move |p: &Params, packet| {
         let initial: Vec<u64> = class.fields.iter().map(|f| initial(f, p)).collect();
-        let mut made = made.lock().expect("nobody panics with it");
-        let shared = match made.iter().find(|shared| shared.initial == initial) {
-            Some(shared) => shared.clone(),
+        let own = std::thread::current().id();
+        let known = |made: &[(ThreadId, Arc<Shared>)]| {
+            made.iter().find(|(by, shared)| *by == own && shared.initial == initial).map(|(_, s)| s.clone())
+        };
+        let found = known(&made.lock().expect("nobody panics with it"));
+        let shared = match found {
+            Some(shared) => shared,
             None => {
-                made.push(class.shared(p)?);
-                made[made.len() - 1].clone()
+                // Asks the interpreter, whom another thread may have while it waits for the list.
+                let new = class.shared(p)?;
+                made.lock().expect("nobody panics with it").push((own, new.clone()));
+                new
             }
         };
         let queue = Box::new(Queue::new(&shared, packet, random, reads));

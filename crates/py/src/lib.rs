@@ -188,11 +188,10 @@ fn run(
         let cpu = clock.call0()?.extract::<f64>()? - before;
         return approximated(py, &resolved, spec_json, &found, cpu, fingerprinted);
     }
-    // Controllers in Python may take turns at the interpreter: more threads would only wait for each other.
-    // Those that are compiled write their calls' records to one place for all senders or ports of a run.
-    let controllers = !controllers::named(spec_json).is_empty();
-    let in_python = threads > 1 && controllers;
-    let threads = if controllers { Threads::one_by_one() } else { Threads::up_to(threads) };
+    // Methods that are interpreted would wait for each other's turn, and may keep what they like where others see it.
+    let interpreted = controllers::interpreted(py, spec_json)?;
+    let in_python = threads > 1 && interpreted;
+    let threads = if interpreted { Threads::one_by_one() } else { Threads::up_to(threads) };
     let thread_time = py.import("time")?.getattr("thread_time")?;
     let before: f64 = thread_time.call0()?.extract()?;
     let (bound, taker) = match memory {
@@ -203,7 +202,16 @@ fn run(
         Some(bound) => Ok((resolved.run_within(run, bound, &watch)?, alone(&threads))),
         None => resolved.run_on(run, &threads, &watch),
     };
-    let outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+    let mut outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+    if outcome.is_err()
+        && taker.is_none()
+        && threads != Threads::one_by_one()
+        && !controllers::named(spec_json).is_empty()
+    {
+        // A controller has failed. Which one does first is told by the run that goes event by event, whatever this one was made on.
+        let again = || resolved.run_on(run, &Threads::one_by_one(), &watch);
+        outcome = py.detach(|| catch_unwind(AssertUnwindSafe(again)));
+    }
     let cpu: f64 = thread_time.call0()?.extract::<f64>()? - before;
     let (outcome, mut cores) = match outcome {
         Ok(result) => result.map_err(|e| scenario_error(py, &e))?,
@@ -214,7 +222,8 @@ fn run(
     };
     let Outcome { mut engine, summary, completed, bottleneck, warnings } = outcome;
     if in_python {
-        cores.note = Some("the run is made on one thread: it has controllers in Python".to_owned());
+        cores.note =
+            Some("the run is made on one thread: it has controllers that are interpreted".to_owned());
     }
     let print = if fingerprinted { fingerprint(&engine.measured(), &summary) } else { String::new() };
     let numbers = numbers(py, &summary)?;

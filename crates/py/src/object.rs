@@ -11,6 +11,7 @@ use penstock_core::{Quantity, Report};
 use penstock_units::{Dur, Time};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyList, PyTuple};
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
@@ -46,6 +47,10 @@ pub struct Shared {
     pub fields: Vec<(&'static Quantity, Word)>,
     /// The state an object begins with.
     pub initial: Vec<u64>,
+    /// Where the fields are that methods may write: all others are parameters, which stay as they are.
+    pub own: Range<usize>,
+    /// Those of them that hold a float.
+    pub floats: Vec<usize>,
     /// Position of the field with the time of the next `on_timer`.
     pub timer: Option<usize>,
     /// Calls that the class has a method for, by bit.
@@ -124,7 +129,8 @@ impl Object {
     /// Calls a method, its records being written; `None` when it failed or left something illegal behind.
     #[inline]
     pub fn call(&mut self, which: Which, now: Time) -> Option<[f64; 2]> {
-        for (word, saved) in self.state.iter().zip(&mut self.saved) {
+        let own = self.shared.own.clone();
+        for (word, saved) in self.state[own.clone()].iter().zip(&mut self.saved[own]) {
             *saved = word.load(Relaxed);
         }
         if which.timer {
@@ -161,10 +167,8 @@ impl Object {
                 })?;
             }
         }
-        for (i, (_, word)) in self.shared.fields.iter().enumerate() {
-            if *word == Word::Float && self.float(i).is_nan() {
-                return None;
-            }
+        if self.shared.floats.iter().any(|i| self.float(*i).is_nan()) {
+            return None;
         }
         self.find_deadline();
         // A timer that does not advance would stop the clock.
