@@ -24,6 +24,7 @@ fn forwarding(n: Network, spread: &str) -> Forwarding {
         spread_at: Vec::new(),
         reroute: Reroute::AtOnce,
         rng: Stream::new(1, 0, Entity::Route, 0),
+        known: None,
     })
     .unwrap()
 }

@@ -21,6 +21,7 @@ pub use tables::{Edge, Graph};
 use crate::cell::Cell;
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use penstock_core::rng::Entity;
@@ -86,6 +87,38 @@ pub struct ForwardingConfig {
     pub reroute: Reroute,
     /// Stream from which nodes get theirs, and the seeds of their hash functions.
     pub rng: Stream,
+    /// Tables that are known already, for another forwarding of the same network; those of another network are not looked at.
+    pub known: Option<Known>,
+}
+
+/// The tables of a network all of whose links are up: what takes most of the time to build, and what many may read.
+#[derive(Clone)]
+pub struct Known {
+    graph: Arc<Graph>,
+    tables: Arc<Tables>,
+    /// With shares.
+    weighted: bool,
+}
+
+impl Known {
+    fn new(graph: Graph, weighted: bool) -> Result<Known, ParamError> {
+        let nodes = graph.hosts.len();
+        for (port, l) in graph.links.iter().enumerate() {
+            if l.from.max(l.to) as usize >= nodes {
+                let value = format!("{} -> {}", l.from, l.to);
+                let rule = format!("must join two of the {nodes} nodes, which are numbered from 0");
+                return Err(ParamError::new(format!("link[{port}]"), value, rule));
+            }
+            if l.weight == 0 {
+                return Err(ParamError::new(format!("link[{port}].weight"), 0, "must be positive"));
+            }
+        }
+        let tables = Arc::new(Tables::new(&graph, &vec![true; graph.links.len()], weighted));
+        Ok(Known { graph: Arc::new(graph), tables, weighted })
+    }
+    fn is_of(&self, graph: &Graph, weighted: bool) -> bool {
+        self.weighted == weighted && *self.graph == *graph
+    }
 }
 
 /// What a node needs to choose.
@@ -107,9 +140,9 @@ struct Flowlet {
 
 /// See the top of the file.
 pub struct Forwarding {
-    graph: Graph,
+    graph: Arc<Graph>,
     up: Vec<bool>,
-    tables: Tables,
+    tables: Arc<Tables>,
     routers: Vec<Router>,
     /// Whose turn it is, by group.
     turns: Vec<u32>,
@@ -229,18 +262,8 @@ impl Forwarding {
     /// A link between nodes that are none, a weight of 0, a rule for a node that is none, a rule where nothing can be
     /// chosen (keys `link[..]`, `spread`, `spread[..]`); `drawn` and `ideal` must be the rule of all nodes.
     pub fn new(config: ForwardingConfig) -> Result<Forwarding, ParamError> {
-        let ForwardingConfig { graph, spread, spread_at, reroute, rng } = config;
+        let ForwardingConfig { graph, spread, spread_at, reroute, rng, known } = config;
         let nodes = graph.hosts.len();
-        for (port, l) in graph.links.iter().enumerate() {
-            if l.from.max(l.to) as usize >= nodes {
-                let value = format!("{} -> {}", l.from, l.to);
-                let rule = format!("must join two of the {nodes} nodes, which are numbered from 0");
-                return Err(ParamError::new(format!("link[{port}]"), value, rule));
-            }
-            if l.weight == 0 {
-                return Err(ParamError::new(format!("link[{port}].weight"), 0, "must be positive"));
-            }
-        }
         let mut rules = vec![spread; nodes];
         for (node, rule) in &spread_at {
             let key = format!("spread[{node}]");
@@ -254,8 +277,9 @@ impl Forwarding {
             rules[*node as usize] = *rule;
         }
         let weighted = rules.iter().any(|s| matches!(s, Spread::Weighted { .. }));
+        let known = known.filter(|known| known.is_of(&graph, weighted));
+        let Known { graph, tables, .. } = known.map_or_else(|| Known::new(graph, weighted), Ok)?;
         let up = vec![true; graph.links.len()];
-        let tables = Tables::new(&graph, &up, weighted);
         if spread != Spread::Drawn && !tables.groups.iter().any(|g| g.len > 1) {
             return Err(spread.no_choice("spread", "no node of this network"));
         }
@@ -273,6 +297,11 @@ impl Forwarding {
             return Err(rule.no_choice(&format!("spread[{node}]"), &format!("node {node} never")));
         }
         Ok(f)
+    }
+
+    /// What another forwarding of the same network need not find again, as long as no link has changed.
+    pub fn known(&self) -> Known {
+        Known { graph: self.graph.clone(), tables: self.tables.clone(), weighted: self.weighted }
     }
 
     // ---- packets -----------------------------------------------------------------------------------------
@@ -545,7 +574,7 @@ impl Forwarding {
             changed |= core::mem::replace(&mut self.up[*port as usize], *up) != *up;
         }
         if changed && self.reroute == Reroute::AtOnce {
-            self.tables = Tables::new(&self.graph, &self.up, self.weighted);
+            self.tables = Arc::new(Tables::new(&self.graph, &self.up, self.weighted));
             self.turns = turns(&self.tables);
         }
         Ok(())
@@ -566,9 +595,9 @@ impl Forwarding {
         if weight == 0 {
             return Err(ParamError::new(format!("link[{port}].weight"), 0, "must be positive"));
         }
-        self.graph.links[port as usize].weight = weight;
+        Arc::make_mut(&mut self.graph).links[port as usize].weight = weight;
         if self.weighted {
-            self.tables.share(&self.graph);
+            Arc::make_mut(&mut self.tables).share(&self.graph);
         }
         Ok(())
     }

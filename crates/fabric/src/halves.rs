@@ -57,10 +57,10 @@ impl Fabric {
         core::mem::take(&mut self.ports)
     }
     /// Takes ports out of those of another part of the same network, to read them here: those for which `delay` answers, how long their link is.
-    pub fn take_home(&mut self, others: Vec<Port>, delay: impl Fn(u32) -> Option<Dur>) {
-        for ((number, own), other) in (0u32..).zip(&mut self.ports).zip(others) {
+    pub fn take_home(&mut self, mut others: Vec<Port>, delay: impl Fn(u32) -> Option<Dur>) {
+        for ((number, own), other) in (0u32..).zip(&mut self.ports).zip(&mut others) {
             if let Some(delay) = delay(number) {
-                *own = other;
+                core::mem::swap(own, other);
                 own.lead_home(delay);
             }
         }

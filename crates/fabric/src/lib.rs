@@ -88,7 +88,7 @@ pub use config::{
 };
 pub use fabric::{Fabric, Ingress, NodeConfig};
 pub use fetch::{prefetch, prefetch_all};
-pub use forward::{Edge, Forwarding, ForwardingConfig, Graph, Reroute, RouteError, Spread, Ways};
+pub use forward::{Edge, Forwarding, ForwardingConfig, Graph, Known, Reroute, RouteError, Spread, Ways};
 pub use link::Reordering;
 pub use pfc::{Cable, Stuck};
 pub use port::Port;

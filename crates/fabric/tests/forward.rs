@@ -35,6 +35,7 @@ fn config(graph: &Graph, spread: &str) -> ForwardingConfig {
         spread_at: Vec::new(),
         reroute: Reroute::AtOnce,
         rng: stream(0),
+        known: None,
     }
 }
 fn forwarding(n: &Network, spread: &str) -> Forwarding {
@@ -387,6 +388,35 @@ fn failures_are_routed_around_or_not() {
     f.set_link(down, false).unwrap();
     assert_eq!(f.next(leaf, &mut cell(hosts[0], 0), Time::ZERO, idle), None);
     assert_eq!(f.draw(hosts[1], hosts[0], &mut stream(1)), Err(RouteError::NoPath(hosts[1], hosts[0])));
+}
+
+#[test]
+fn tables_that_are_known_are_read_by_their_own_network_and_written_by_nobody() {
+    let n = leaf_spine(3, 2, 1);
+    let hosts = n.hosts();
+    let all_up = vec![true; n.0.links.len()];
+    let first = forwarding(&n, "weighted");
+    let with = |graph: &Graph, spread: &str| {
+        Forwarding::new(ForwardingConfig { known: Some(first.known()), ..config(graph, spread) }).unwrap()
+    };
+    let mut second = with(&n.0, "weighted");
+    compare(&n.0, &all_up, &second);
+    let leaf = n.0.links[first.ports(hosts[0], hosts[1])[0] as usize].to;
+    let up = first.ports(leaf, hosts[1]).to_vec();
+    // A failure and another weight are the second one's alone.
+    second.set_link(up[0], false).unwrap();
+    second.set_weight(up[1], 77).unwrap();
+    assert_eq!((second.ports(leaf, hosts[1]), first.ports(leaf, hosts[1])), (&up[1..], &up[..]));
+    compare(&n.0, &all_up, &first);
+    // Of another network, or without shares, they are of no use.
+    let other = leaf_spine(4, 2, 1);
+    compare(&other.0, &vec![true; other.0.links.len()], &with(&other.0, "weighted"));
+    let mut plain = forwarding(&n, "flow");
+    let mut weighted =
+        Forwarding::new(ForwardingConfig { known: Some(plain.known()), ..config(&n.0, "weighted") }).unwrap();
+    let mut to = cell(hosts[1], 0);
+    assert!(up.contains(&weighted.next(leaf, &mut to, Time::ZERO, idle).unwrap()));
+    assert!(up.contains(&plain.next(leaf, &mut to, Time::ZERO, idle).unwrap()));
 }
 
 #[test]

@@ -11,13 +11,13 @@ use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{Amount, HostController, ParamError, Stream};
-use penstock_fabric::{Fabric, Forwarding, ForwardingConfig};
+use penstock_fabric::{Fabric, Forwarding, ForwardingConfig, Known};
 use penstock_host::Order;
 use penstock_models::queues::shared_buffer::SharedBuffer;
 use penstock_models::registry::{BuildLink, BuildReceive, LinkFacts};
 use penstock_models::Suite;
 use penstock_units::{Bytes, Dur};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A host controller and the connections in its charge: all that some workloads open.
 pub struct Collective {
@@ -48,6 +48,8 @@ pub enum NicMode {
 pub struct Setup {
     /// Network.
     pub topology: Topology,
+    /// Its forwarding tables, once somebody has built them: parts of one run share them.
+    pub tables: Arc<Mutex<Option<Known>>>,
     /// Protocols by position, each with its connection options.
     pub protocols: Vec<(Suite, Arc<TcpConfig>)>,
     /// Their names, as written.
@@ -264,13 +266,18 @@ impl Setup {
     /// # Errors
     /// A rule where no node has a choice.
     pub fn forwarding(&self) -> Result<Forwarding, ParamError> {
-        Forwarding::new(ForwardingConfig {
+        // Another part waits here for what this one builds.
+        let mut known = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let forwarding = Forwarding::new(ForwardingConfig {
             graph: self.topology.graph(),
             spread: self.fabric.spread,
             spread_at: Vec::new(),
             reroute: self.fabric.reroute,
             rng: Stream::new(self.seed, self.run, Entity::Forward, 0),
-        })
+            known: known.clone(),
+        })?;
+        *known = Some(forwarding.known());
+        Ok(forwarding)
     }
     /// Receiver-side controllers by node; empty when there are none.
     pub fn receive_controllers(&self) -> Vec<Option<Box<dyn ReceiveController>>> {

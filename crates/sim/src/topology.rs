@@ -189,6 +189,7 @@ impl Routes {
             spread_at: Vec::new(),
             reroute: Reroute::AtOnce,
             rng: Stream::new(0, 0, Entity::Forward, 0),
+            known: None,
         };
         Routes { forwarding: Forwarding::new(config).expect("links of a topology join its nodes") }
     }

@@ -28,7 +28,7 @@ pub struct Edge {
 }
 
 /// A network: what forwarding has to know of it. Only switches forward.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Graph {
     /// True for a host, false for a switch; by node.
     pub hosts: Vec<bool>,

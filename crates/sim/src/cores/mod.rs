@@ -263,12 +263,14 @@ pub(crate) fn run(
     let run = Run { shared: Shared::new(parts), window, division, least_hops: threads.least_hops, progress };
     let (end, warmup) = (Time::ZERO + setup.duration, Time::ZERO + setup.warmup);
     progress.end_ps.store(end.0, Ordering::Relaxed);
-    let run = &run;
+    let tables = setup.tables.clone();
+    let (run, tables) = (&run, &tables);
     std::thread::scope(|s| {
         let spawn = |me: u16| {
             let (hand_over, left) = mpsc::channel();
             let thread = s.spawn(move || {
-                let mut made = run.part(build(), me, (end, warmup));
+                let setup = build().map(|setup| Setup { tables: tables.clone(), ..setup });
+                let mut made = run.part(setup, me, (end, warmup));
                 let left = made.as_mut().map(|worked| worked.engine.leave());
                 // Whatever became of the first: nobody is left to be told. All else is given back while it makes the whole.
                 _ = hand_over.send(left.map_err(|broken| *broken));

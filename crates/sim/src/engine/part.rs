@@ -521,14 +521,29 @@ impl Engine {
     /// When packets were not conserved.
     pub(crate) fn join(&mut self, others: Vec<Left>, end: Time) {
         let mut journals = vec![std::mem::take(&mut self.own_part().journal)];
+        let mut nets = Vec::new();
         let (mut held, mut live) = self.wire.net.held();
         for other in others {
             (held, live) = (held + other.net.held, live + other.net.live);
             journals.push(other.journal);
             self.recorder.add_sums(&other.recorder);
-            self.wire.net.join(other.net, &self.setup.topology);
+            nets.push(other.net);
         }
-        self.wire.net.stay(&self.setup.topology);
+        let (net, topology, recorder) = (&mut self.wire.net, &self.setup.topology, &mut self.recorder);
+        let divided = !nets.is_empty();
+        let put_together = || {
+            nets.into_iter().for_each(|other| net.join(other, topology));
+            net.stay(topology);
+        };
+        // What is in the ports and what is in the tables does not depend on each other.
+        std::thread::scope(|s| {
+            if divided {
+                s.spawn(put_together);
+            } else {
+                put_together();
+            }
+            recorder.replay(journals);
+        });
         let c = self.wire.net.conservation;
         assert!(
             c.sent == c.delivered + c.dropped + held && held == live,
@@ -537,7 +552,6 @@ impl Engine {
             c.delivered,
             c.dropped,
         );
-        self.recorder.replay(journals);
         self.recorder.finish(end);
         (self.now, self.part) = (end, None);
     }

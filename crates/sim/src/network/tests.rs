@@ -32,6 +32,7 @@ fn network(out: PortConfig, buffer: Option<BufferConfig>) -> Network {
         spread_at: Vec::new(),
         reroute: Reroute::AtOnce,
         rng: stream(8),
+        known: None,
     };
     Network::of(fabric, Ties::Forward, false, &graph, Forwarding::new(config).unwrap())
 }

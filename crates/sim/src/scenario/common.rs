@@ -274,6 +274,7 @@ impl Common {
         });
         Setup {
             topology,
+            tables: Arc::default(),
             protocols: self.protocols.clone(),
             protocol_names: vec![self.protocol_name.clone()],
             unused: Vec::new(),
