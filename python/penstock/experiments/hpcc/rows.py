@@ -218,7 +218,7 @@ HPCC_10 = Row(
             of=("tail-50",),
         ),
     ),
-    matters=("dcqcn.rules",),
+    matters=("network.hosts", "dcqcn.rules", "dcqcn.timers", "traffic.small"),
     probe=_probe_loads,
 )
 
@@ -351,7 +351,7 @@ HPCC_11 = Row(
             of=("no-pauses",),
         ),
     ),
-    matters=("dcqcn.rules",),
+    matters=("dcqcn.rules", "dcqcn.timers", "traffic.small"),
     probe=_probe_wide,
 )
 

@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 
 SRU, WINDOW = 256, 1000  # segments, Table 3.1
 
+# How a model is given what a simulation counts.
+READINGS = ("loss_events", "length_of_a_block")
+
 # The paper reads n* = 3 from its traces: up to so many senders a timeout is a whole window lost.
 N_STAR = 3
 
@@ -119,7 +122,7 @@ def model_row(
         return {**numbers(curve, of, per_run), "lines": lines(curve, models), **more(lab, curve)}
 
     def probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
-        return numbers(probed(lab, point), of, per_run)
+        return numbers(probed(lab, point), of, per_run, chosen=point)
 
     return Row(
         name,
@@ -129,7 +132,7 @@ def model_row(
         measure=measure,
         draw=lambda m, lab: [lab.save(draw(title, m["lines"]), name)],
         causes=causes,
-        matters=MATTERS,
+        matters=(*MATTERS, *READINGS),
         probe=probe,
     )
 

@@ -177,7 +177,7 @@ NDP_P = Row(
             of=("full",),
         ),
     ),
-    matters=("network.delay", "ndp.window", "ndp.paths"),
+    matters=("network.k", "network.delay", "ndp.window", "ndp.paths"),
     probe=_probe_permutation,
 )
 

@@ -177,6 +177,13 @@ SWIFT_2 = Row(
             of=("without-throughput",),
         ),
     ),
-    matters=("network.delay", "network.buffer", "network.packet", "swift.base_target", "swift.fs_range"),
+    matters=(
+        "incast.machines",
+        "network.delay",
+        "network.buffer",
+        "network.packet",
+        "swift.base_target",
+        "swift.fs_range",
+    ),
     probe=_probe_thousands,
 )
