@@ -61,13 +61,14 @@ class Rules:
     its window admits. `cut_through`: the time of a message alone is one without stores. `packet`: bytes of a
     packet in the published sizes of W5, whose first bin is one packet whatever that has. `spread`,
     `buffer`: as the keys of a scenario. `rate`: messages per second and host at full load, where a simulator
-    counts in its own way.
+    counts in its own way. `interpolated`: sizes are even between those listed, and published as they are.
     """
 
     text: str = ""
     bare: tuple[int, int] | None = None
     cards: bool = False
     cut_through: bool = False
+    interpolated: bool = False
     packet: int = PAYLOAD
     spread: str = ""
     buffer: str = "10MB"
@@ -78,7 +79,8 @@ def _of_row(name: str) -> Rules:
     """Those that a row of the ledger has for "W3 PIAS 80"."""
     r = own.rules(name)
     bare, more = (r.payload, r.header), {"spread": r.spread or "", "buffer": r.buffer, "rate": r.rate}
-    return Rules(r.protocol, bare, cards=r.cards, cut_through=r.cut_through, packet=r.packet, **more)
+    own_times = {"cut_through": r.cut_through, "interpolated": r.interpolated}
+    return Rules(r.protocol, bare, cards=r.cards, packet=r.packet, **own_times, **more)
 
 
 HOMAS = Rules()
@@ -194,7 +196,8 @@ def run(
     ]
     if listed is None:
         lines += ["[[workload]]", 'kind = "poisson"', 'from = "all"', 'to = "all"', f"rate = {per_second}"]
-        lines += ['sizes = "cdf:sizes.csv"', 'cdf_rule = "upper"']
+        rule = "linear" if rules.interpolated else "upper"
+        lines += ['sizes = "cdf:sizes.csv"', f'cdf_rule = "{rule}"']
         lines += [f"count = {int(per_second * ms * 1e-3)}" if after else "", ""]
     else:
         host = {side: pl.format("h{}", pl.col(side)) for side in ("src", "dst")}
@@ -210,7 +213,9 @@ def run(
     length = found["bytes"].cast(pl.Int64).to_numpy()
     took = (found["delivered_s"] - found["start_s"]).to_numpy()
     alone = ideal(length, ends[0] // 16 == ends[1] // 16, rules)
-    if rules.bare and workload == "W5":  # The published sizes are whole packets.
+    if rules.interpolated and workload == "W5":  # The first published bin has two packets.
+        length = np.where(length <= 2 * PAYLOAD, PAYLOAD, length)
+    elif rules.bare and workload == "W5":  # The published sizes are whole packets.
         length = np.where(length <= payload, PAYLOAD, length // payload * rules.packet)
     return pl.DataFrame(
         {"bytes": length, "slowdown": took / alone, "start_s": found["start_s"], "dst": ends[1]}
