@@ -13,18 +13,21 @@ otherwise, as far as experiments showed it; what is chosen there was chosen afte
 
 As a program: `python tests/validation/homa_paper.py WORKLOAD LOAD TRANSPORT [MILLISECONDS] [own|all]` prints
 a comparison, and which share of the messages is beyond the published percentiles (`beyond`); `all` is the run
-and the evaluation of Homa's authors (`run`, `compare`).
+and the evaluation of Homa's authors (`run`, `compare`). `homa_paper.py W5 0.8 PIAS [PART] listed` is PIAS
+with the messages of its published run that go to a third of its hosts, seven minutes of processor time.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import ns2_messages
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -58,13 +61,14 @@ class Rules:
     its window admits. `cut_through`: the time of a message alone is one without stores. `packet`: bytes of a
     packet in the published sizes of W5, whose first bin is one packet whatever that has. `spread`,
     `buffer`: as the keys of a scenario. `rate`: messages per second and host at full load, where a simulator
-    counts in its own way.
+    counts in its own way. `interpolated`: sizes are even between those listed, and published as they are.
     """
 
     text: str = ""
     bare: tuple[int, int] | None = None
     cards: bool = False
     cut_through: bool = False
+    interpolated: bool = False
     packet: int = PAYLOAD
     spread: str = ""
     buffer: str = "10MB"
@@ -75,7 +79,8 @@ def _of_row(name: str) -> Rules:
     """Those that a row of the ledger has for "W3 PIAS 80"."""
     r = own.rules(name)
     bare, more = (r.payload, r.header), {"spread": r.spread or "", "buffer": r.buffer, "rate": r.rate}
-    return Rules(r.protocol, bare, cards=r.cards, cut_through=r.cut_through, packet=r.packet, **more)
+    own_times = {"cut_through": r.cut_through, "interpolated": r.interpolated}
+    return Rules(r.protocol, bare, cards=r.cards, packet=r.packet, **own_times, **more)
 
 
 HOMAS = Rules()
@@ -149,13 +154,15 @@ def run(
     rules: Rules = HOMAS,
     racks: int = 9,
     after: float = 0.0,
+    listed: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Messages that began in the middle eight tenths of `ms` milliseconds: `bytes`, `slowdown`, `start_s`,
     and the receiving host, `dst`.
 
     With fewer `racks` the same processor time gives a longer run, of hosts under the same load. With `after`,
     so many milliseconds more in which no message begins, it is the run of Homa's authors: the network is
-    empty at its beginning and its end, all messages count, and grants are part of the load.
+    empty at its beginning and its end, all messages count, and grants are part of the load. The messages are
+    drawn, or those `listed` (`ns2_messages`).
     """
     payload = rules.bare[0] if rules.bare else PAYLOAD
     hosts = 16 * racks
@@ -187,9 +194,16 @@ def run(
         f"switches = [{nodes}]",
         *links(rules.cards, racks, rules.buffer),
     ]
-    lines += ["[[workload]]", 'kind = "poisson"', 'from = "all"', 'to = "all"', f"rate = {per_second}"]
-    lines += ['sizes = "cdf:sizes.csv"', 'cdf_rule = "upper"']
-    lines += [f"count = {int(per_second * ms * 1e-3)}" if after else "", ""]
+    if listed is None:
+        lines += ["[[workload]]", 'kind = "poisson"', 'from = "all"', 'to = "all"', f"rate = {per_second}"]
+        rule = "linear" if rules.interpolated else "upper"
+        lines += ['sizes = "cdf:sizes.csv"', f'cdf_rule = "{rule}"']
+        lines += [f"count = {int(per_second * ms * 1e-3)}" if after else "", ""]
+    else:
+        host = {side: pl.format("h{}", pl.col(side)) for side in ("src", "dst")}
+        rows = listed.select("start_s", **host, bytes=payload * pl.col("packets"))
+        rows.write_csv(path / "messages.csv", float_precision=12)
+        lines += ["[[workload]]", 'kind = "trace"', 'file = "messages.csv"', ""]
     (path / "case.toml").write_text("\n".join(lines))
     result = penstock.run(path / "case.toml", seed=seed, keep=["flows", "transfers"])
     found = result.transfers.join(result.flows.select("flow", "src", "dst"), on="flow")
@@ -199,7 +213,9 @@ def run(
     length = found["bytes"].cast(pl.Int64).to_numpy()
     took = (found["delivered_s"] - found["start_s"]).to_numpy()
     alone = ideal(length, ends[0] // 16 == ends[1] // 16, rules)
-    if rules.bare and workload == "W5":  # The published sizes are whole packets.
+    if rules.interpolated and workload == "W5":  # The first published bin has two packets.
+        length = np.where(length <= 2 * PAYLOAD, PAYLOAD, length)
+    elif rules.bare and workload == "W5":  # The published sizes are whole packets.
         length = np.where(length <= payload, PAYLOAD, length // payload * rules.packet)
     return pl.DataFrame(
         {"bytes": length, "slowdown": took / alone, "start_s": found["start_s"], "dst": ends[1]}
@@ -317,6 +333,18 @@ def messages(
         return run(Path(folder), workload, load, text, ms=ms, rules=rules, racks=racks, after=after)
 
 
+def messages_of_pias(part: int) -> pl.DataFrame:
+    """PIAS with W5, those of a third of the receivers of the published run, with 29 connections kept of a
+    pair, so that each has as many messages as there.
+    """
+    rules = OWN["PIAS W5 80"]
+    text = re.sub(r"kept=\d+", "kept=29", rules.text)
+    listed = ns2_messages.third(ns2_messages.published(), part)
+    with tempfile.TemporaryDirectory() as folder:
+        ms = 1e3 * listed["start_s"][-1]
+        return run(Path(folder), "W5", 0.8, text, ms=ms, rules=rules, racks=3, after=300.0, listed=listed)
+
+
 def case(workload: str, load: float, transport: str, ms: float, *, own_rules: bool = False) -> list[Bin]:
     """A comparison with the published bins."""
     return compare(
@@ -328,8 +356,12 @@ def main() -> None:
     """Prints a comparison."""
     workload, load, transport, *rest = sys.argv[1:]
     theirs, all_of = rest[-1:] == ["own"], rest[-1:] == ["all"]
-    ms = float(rest[0]) if rest[theirs or all_of :] else 10.0
-    found = messages(workload, float(load), transport, ms, own_rules=theirs, after=600.0 if all_of else 0.0)
+    if rest[-1:] == ["listed"]:
+        found = messages_of_pias(int(rest[0]) if rest[1:] else 0)
+    else:
+        ms = float(rest[0]) if rest[theirs or all_of :] else 10.0
+        after = 600.0 if all_of else 0.0
+        found = messages(workload, float(load), transport, ms, own_rules=theirs, after=after)
     table = published(workload, float(load), transport)
     bins = compare(found, table, by_receiver=all_of)
     p50, p99 = within(bins)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import homa_paper as paper
+import ns2_messages
 import numpy as np
 import polars as pl
 import pytest
@@ -50,8 +51,8 @@ CASES = {
 
 # By the rules of a transport's own simulator (`homa_paper.OWN`): those of PIAS are stated, not chosen.
 OWN = {
-    ("W3", 0.8, "pHost"): (10.0, ""),
-    ("W3", 0.5, "pHost"): (10.0, "tail"),
+    ("W3", 0.8, "pHost"): (10.0, "tail"),
+    ("W3", 0.5, "pHost"): (10.0, ""),
     ("W3", 0.8, "PIAS"): (10.0, "median"),
     ("W3", 0.5, "PIAS"): (10.0, "tail"),
 }
@@ -104,13 +105,13 @@ def test_long_messages_of_pfabric_beyond_the_published_percentiles() -> None:
 
 @pytest.mark.full
 @pytest.mark.skipif(not paper.FOLDER.is_dir(), reason="PENSTOCK_HOMA_REFERENCE names no directory")
-def test_long_messages_of_phost_with_fewer_unanswered_tokens() -> None:
-    """W5: with six tokens, rather than YAPS's eight, medians are the published ones, and tails together."""
+def test_long_messages_of_phost_by_the_rules_of_its_simulator() -> None:
+    """W5: medians are the published ones; twice as many are beyond the published 99th percentiles."""
     found = paper.messages("W5", 0.8, "pHost", 450.0, own_rules=True, racks=3)
     table = paper.published("W5", 0.8, "pHost")
     medians, _ = paper.within(paper.compare(found, table))
     share, error = paper.beyond(found, table)
-    assert medians >= GOAL and error < 0.005 and share < 0.015, (medians, share, error)
+    assert medians >= GOAL and error < 0.005 and 0.015 < share < 0.03, (medians, share, error)
 
 
 @pytest.mark.full
@@ -125,6 +126,30 @@ def test_long_messages_of_homa_as_its_authors_evaluate_them() -> None:
     assert medians >= GOAL and tails >= GOAL, (medians, tails)
     medians, tails = paper.within(paper.compare(found, table))
     assert medians >= GOAL and tails < 0.5, (medians, tails)
+
+
+@pytest.mark.skipif(not paper.FOLDER.is_dir(), reason="PENSTOCK_HOMA_REFERENCE names no directory")
+def test_the_messages_of_pias_are_those_of_the_published_run() -> None:
+    """W5: as many in every size bin, of 500,000, as the published shares say; the last has no edge."""
+    table = paper.published("W5", 0.8, "PIAS")
+    packets = ns2_messages.published()["packets"].to_numpy()
+    # A message of n packets, two and more, is in the bin that has n 1,460 bytes.
+    length = np.where(packets == 1, paper.PAYLOAD, 1460 * packets)
+    upper = table["size_upper"].cast(pl.Float64).to_numpy()
+    found = np.bincount(np.searchsorted(upper, length), minlength=len(upper))
+    wanted = np.rint(table["pct_of_messages_in_bin"].to_numpy() / 100 * ns2_messages.COUNT)
+    assert found[:-1].tolist() == wanted.tolist()
+
+
+def test_ns2_draws_what_it_says_it_draws() -> None:
+    """The first number after a small seed s by hand: x = 592852 s, y = m2 - 842977 s, so that
+    x - y + m1 is 1435829 s + 22644; and ns-2's own check, the 10,000th with seed 1.
+    """
+    seeds = np.array([1, 17, 1244])
+    first = ns2_messages.mrg32k3a(seeds, 1)[0]
+    assert first.tolist() == ((1435829 * seeds + 22644) / 4294967088).tolist()
+    last = ns2_messages.mrg32k3a(seeds[:1], 10_000)[-1, 0]
+    assert int(last * 0x80000000) == 1179983147
 
 
 def test_what_is_beyond_a_percentile_is_counted_by_size() -> None:

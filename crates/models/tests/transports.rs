@@ -393,6 +393,22 @@ fn a_full_phost_port_drops_data_for_a_token() {
     assert!(timeouts("phost:free=8,buffer=4pkt") > 0, "its request is dropped where nothing makes room");
 }
 #[test]
+fn what_phost_sends_again_may_be_headers_alone() {
+    // Tokens for what is missing follow one packet time after the last of them: what is on its way is sent again.
+    let carried = |protocol: &str| {
+        let network = Network::LeafSpine { leaves: 2, spines: 1, hosts_per_leaf: 1 };
+        let mut lab = Rig::new(network, protocol).build();
+        lab.start(Flow::new(0, 1, 100 * u64::from(MSS)));
+        lab.run(ms(10));
+        assert!(all_done(&lab)[0].counters.retransmits > 0, "{protocol}");
+        let port = lab.uplink(0, 0);
+        let up = lab.fabric().ports()[port as usize].stats();
+        up.departed_bytes - u64::from(40 + FRAMING) * up.departed_packets
+    };
+    assert_eq!(carried("phost:resend=1,bare_again=true"), 100 * u64::from(MSS));
+    assert!(carried("phost:resend=1") > 100 * u64::from(MSS));
+}
+#[test]
 fn phost_gives_tokens_at_a_pace() {
     let time = |pace: &str| {
         let mut lab = Rig::new(Network::Star { hosts: 2 }, &format!("phost:pace={pace}")).build();
@@ -683,7 +699,7 @@ proptest! {
     fn phost_delivers_every_byte_once(case in case()) {
         every_byte_arrives("phost", &case);
         every_byte_arrives("phost:free=0,token_window=1,in_turn=true,pace=1.03", &case);
-        every_byte_arrives("phost:hold_last=true,sleeps=true,makes_room=true", &case);
+        every_byte_arrives("phost:hold_last=true,sleeps=true,makes_room=true,bare_again=true", &case);
     }
     #[test]
     fn pias_delivers_every_byte_once(case in case()) {

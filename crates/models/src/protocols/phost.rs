@@ -108,6 +108,13 @@ pub const PHOST: Protocol = Protocol {
             "YAPS: pFabric's queue",
         ),
         ParamSpec::new(
+            "bare_again",
+            Kind::Bool,
+            "false",
+            "packets are as long as if a message's bytes went in order: what goes beyond them, sent again, is headers alone on the wire",
+            "YAPS, d4a3289: a packet's length is what is left of the message when it leaves",
+        ),
+        ParamSpec::new(
             "in_turn",
             Kind::Bool,
             "false",
@@ -146,6 +153,7 @@ pub const PHOST: Protocol = Protocol {
             hold_last: p.flag("hold_last"),
             sleeps: p.flag("sleeps"),
             makes_room: p.flag("makes_room"),
+            bare_again: p.flag("bare_again"),
             in_turn: p.flag("in_turn"),
             header: p.bytes("header").0 as u32,
             control: p.bytes(if p.is_set("control") { "control" } else { "header" }).0 as u32,
@@ -182,6 +190,7 @@ struct Settings {
     hold_last: bool,
     sleeps: bool,
     makes_room: bool,
+    bare_again: bool,
     in_turn: bool,
     header: u32,
     control: u32,
@@ -224,6 +233,8 @@ struct Sending {
     free_end: u64,
     free_until: Time,
     tokens: VecDeque<Token>,
+    /// Bytes that went, by whole packets, as many as there are at most.
+    gone: u64,
     /// Packets missing, as its receiver says.
     left: u64,
     repeat_at: Time,
@@ -378,7 +389,9 @@ impl PHost {
             s.rng.next_u64() as u32
         };
         let (o, total) = (s.out.opening, s.out.written);
-        let wire = payload + header;
+        let next = (s.gone + mss).min(total);
+        let wire = header + if self.s.bare_again { (next - s.gone) as u32 } else { payload };
+        s.gone = next;
         let slot = io.arena.alloc();
         let packet = &mut io.arena.packets[slot as usize];
         *packet = Packet {
@@ -576,6 +589,7 @@ impl Stack for PHost {
             free_end: 0,
             free_until: Time::ZERO,
             tokens: VecDeque::new(),
+            gone: 0,
             left: 0,
             repeat_at: Time::NEVER,
             repeated: 0,

@@ -4,8 +4,9 @@ What these do otherwise than Homa's simulation is `rules`. Those of PIAS are sta
 Homa's authors ran its ns-2 (ns2_Simulations of PlatformLab/HomaSimulation: piasAllRpcParams.py and
 piasSearchParams.py, 20a0bbd9; search_pias.tcl, 90a6f980; analysis/outputParser.py) and by that ns-2 itself
 (tcp.cc and tcp-full.cc, 26247085). Those of pHost are YAPS's (NetSys/simulator:
-ext/capabilityflow.cpp, d4a3289; ext/capabilityhost.cpp, f8d7a12; ext/pfabricqueue.cpp, 00b7557), but for what
-choices.toml says; those of NDP (its authors' htsim) are what experiments showed (docs/validation.md).
+ext/capabilityflow.cpp, coresim/random_variable.cpp and run/flow_generator.cpp, d4a3289;
+ext/capabilityhost.cpp, f8d7a12; ext/pfabricqueue.cpp, 00b7557), but for what choices.toml says; those of
+NDP (its authors' htsim) are what experiments showed (docs/validation.md).
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ GROUPS = (9_200, 100_000, 1_000_000, 5_100_000, 40_000_000)
 @dataclass(frozen=True)
 class Rules:
     """A simulator: payload of a packet and headers, which are all that is on the wire; messages per second
-    and host at full load, by how each counts it; published bytes of a packet.
+    and host at full load, by how each counts it; published bytes of a packet. `interpolated`: sizes are even
+    between those listed, and published as they are.
     """
 
     protocol: str
@@ -62,6 +64,7 @@ class Rules:
     packet: int
     cards: bool = False
     cut_through: bool = False
+    interpolated: bool = False
     spread: str | None = None
     buffer: str = "10MB"
 
@@ -84,18 +87,22 @@ def rules(name: str, at: Mapping[str, Any] = CHOSEN) -> Rules:
     """Those of "W5 PIAS 80"."""
     workload, transport, load = name.split()[:3]
     low, short = workload.lower(), workload == "W3"
-    # As many messages as with Homa's packets: payload has its share of the load.
     sizes, cdf = (np.array(column) for column in distributions.of(workload))
-    mean = float(np.sum(sizes * np.diff(cdf, prepend=0.0)))
-    equal = (0.887 if short else 0.898) * 10e9 / 8 / mean
+    shares = np.diff(cdf, prepend=0.0)
     match transport:
         case "pHost":
             text = f"phost:header=40,buffer=36864B,free={at['phost_own.free']}"
             text += f",token_window={at['phost_own.tokens']},token_life={at['phost_own.life']}"
             text += f",apart={str(at['phost_own.apart']).lower()}"
             # YAPS's settings, and what its hosts and queues do.
-            text += ",window_timeout=25,resend=9,hold_last=true,sleeps=true,makes_room=true,in_turn=true"
-            return Rules(text, 1460, 40, equal, 1442, cut_through=at["phost_own.cut_through"])
+            text += ",window_timeout=25,resend=9,hold_last=true,sleeps=true,makes_room=true,bare_again=true"
+            # Its load counts the middle of each step, the first from a byte on, and 40 for each packet.
+            unit = 1.0 if short else 1460 / 1442
+            middle = unit * (sizes + np.concatenate([[1.0], sizes[:-1]])) / 2
+            rate = 10e9 / 8 / float(np.sum((middle + 40 * np.ceil(middle / 1460)) * shares))
+            cut_through: bool = at["phost_own.cut_through"]
+            text += ",in_turn=true"
+            return Rules(text, 1460, 40, rate, 1442, cut_through=cut_through, interpolated=True)
         case "PIAS":
             limits = "+".join(f"{n}B" for n in THRESHOLDS[f"{workload} {load}"])
             # K = 15 packets that wait; here what is in service counts too. There, ten connections of a pair
@@ -115,6 +122,7 @@ def rules(name: str, at: Mapping[str, Any] = CHOSEN) -> Rules:
             return Rules(text, 1460, 40, rate, 1460, **more)
         case _:
             # Data, ACK and PULL are the load; PULLs at the rate of payload.
+            mean = float(np.sum(sizes * shares))
             fifo = str(at["ndp_own.fifo"]).lower()
             text = f"ndp:header=64,window={at['ndp_own.window']},pace=1.0427,fifo={fifo}"
             return Rules(text, 1500, 64, 10e9 / 8 / (mean / 1442 * (1564 + 2 * 64)), 1500)
@@ -129,7 +137,8 @@ def _point(
     network = setup.network(
         own.at, lab.out / transport.lower(), workload, racks, cards=own.cards, buffer=own.buffer
     )
-    traffic = setup.poisson(workload, load / 100 * own.rate * racks * setup.RACK)
+    per_second = load / 100 * own.rate * racks * setup.RACK
+    traffic = setup.poisson(workload, per_second, interpolated=own.interpolated)
     settings = setup.settings(own.at, own.protocol, duration, traffic)
     return network, {**settings, **({"spread": own.spread} if own.spread else {})}
 
@@ -150,9 +159,13 @@ def _found(run: Run, workload: str, cut_through: bool, *, begun: bool = False) -
     found = setup.slowdowns(own.at, run.tables, str(run.scenario["set"]["duration"]), begun=begun)
     if workload == "W3":
         return bins, found
-    # Published sizes of W5 are whole packets, and the first bin is one packet whatever that has.
-    packets = -(-found["bytes"].to_numpy() // own.payload)
-    return bins, found.with_columns(bytes=np.where(packets == 1, bins[0][1], packets * own.packet))
+    # Published sizes of W5 are whole packets, and the first bin is one packet whatever that has; where they
+    # are not, it has two.
+    length = found["bytes"].to_numpy()
+    packets = -(-length // own.payload)
+    first = length <= 2 * own.packet if own.interpolated else packets == 1
+    size = length if own.interpolated else packets * own.packet
+    return bins, found.with_columns(bytes=np.where(first, bins[0][1], size))
 
 
 def _by_bin(run: Run) -> dict[str, float]:

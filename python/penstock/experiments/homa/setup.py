@@ -141,9 +141,10 @@ def _rate(at: Mapping[str, Any]) -> float:
     return 1e9 * float(str(at["network.rate"]).removesuffix("Gbps"))
 
 
-def poisson(workload: str, per_second: float) -> Poisson:
-    """So many messages per second among all hosts."""
-    return Poisson("all", "all", rate=per_second, sizes=f"cdf:homa-{workload.lower()}.csv", cdf_rule="upper")
+def poisson(workload: str, per_second: float, *, interpolated: bool = False) -> Poisson:
+    """So many messages per second among all hosts; `interpolated`: of sizes evenly between those listed."""
+    rule, sizes = "linear" if interpolated else "upper", f"cdf:homa-{workload.lower()}.csv"
+    return Poisson("all", "all", rate=per_second, sizes=sizes, cdf_rule=rule)
 
 
 def point(
