@@ -182,6 +182,8 @@ pub struct Reception {
     takes: bool,
     /// It is late, or at work, until then.
     until: Time,
+    /// When it has begun to hand over the packet that was seen last.
+    began: Time,
     /// It has stood still, timers included, until then.
     asleep: Time,
 }
@@ -210,6 +212,7 @@ impl Reception {
             stream,
             takes: true,
             until: Time::ZERO,
+            began: Time::ZERO,
             asleep: Time::ZERO,
         }
     }
@@ -238,6 +241,7 @@ impl Reception {
             }
         }
         let seen = self.until;
+        self.began = seen;
         if let Some(times) = &self.handovers[usize::from(data)] {
             self.until = seen + times.at(self.handover_stream.uniform());
         }
@@ -260,10 +264,13 @@ impl Reception {
     pub fn timer_at(&mut self, at: Time) -> Time {
         self.timers.as_ref().map_or(at, |timers| at + timers.lags.at(self.timer_stream.uniform()))
     }
-    /// How long the host with that port takes for a packet with payload, or without.
+    /// How long the host with that port takes for the packet that was seen last, with payload or without. A turn begins with its handover, and what is
+    /// answered at once the thread reads when that is over: drawn apart, a longer handover would keep the packet's own answer waiting.
     pub fn turn(&mut self, port: u32, data: bool) -> Dur {
         let Some(turn) = &self.turns[usize::from(data)] else { return Dur::ZERO };
-        turn.next(kept(&mut self.kept, port, usize::from(data)), &mut self.turn_stream)
+        let took = turn.next(kept(&mut self.kept, port, usize::from(data)), &mut self.turn_stream);
+        self.until = self.until.min(self.began + took);
+        took
     }
     /// How long after the host with that port has seen data its application comes to read.
     pub fn application_lag(&mut self, port: u32) -> Dur {
@@ -366,6 +373,19 @@ mod tests {
         assert_eq!([120, 123, 130].map(|us| m.taken_at(at(us))), [123, 123, 130].map(at));
         // Timers do not wait for that thread.
         assert_eq!(m.awake_at(at(120)), at(120));
+    }
+    /// Handed over in 10 us and answered after 7: what is due at 8 us finds the thread free, and the answer enters when it leaves the host. A longer turn changes
+    /// nothing.
+    #[test]
+    fn a_handover_is_over_when_what_it_released_is_read() {
+        let handovers = [Some(lags("1e-9:10us,1:10us")), Some(lags("1e-9:10us,1:10us"))];
+        let turns = [Some(turn("1e-9:7us,1:7us")), Some(turn("1e-9:15us,1:15us"))];
+        let mut m = Reception::new(None, handovers, None, turns, Stream::new(1, 0, Entity::Reception, 0));
+        let at = |us: u64| Time::ZERO + Dur::micros(us);
+        assert_eq!((m.seen_at(at(100), false), m.turn(0, false)), (at(100), Dur::micros(7)));
+        assert_eq!((m.taken_at(at(107)), m.seen_at(at(108), false)), (at(107), at(108)));
+        assert_eq!((m.seen_at(at(200), true), m.turn(0, true)), (at(200), Dur::micros(15)));
+        assert_eq!((m.taken_at(at(205)), m.seen_at(at(208), false)), (at(210), at(210)));
     }
     #[test]
     fn a_machine_without_lags_is_never_late() {

@@ -33,6 +33,9 @@ pub struct Delivered {
     /// When the segment sent last among these was sent, and the number of that transmission; 0 = there is none. A retransmission does not
     /// count where the ACK may be its original's (RFC 8985 section 6.2 step 2).
     pub newest: (Time, u32),
+    /// When the one counted last among these was sent, as in Linux: that with the highest number of those acknowledged in order, of those
+    /// SACKed where there is none.
+    pub latest: Time,
     /// Of those that were sent once (Karn), when the one sent first was sent; [`Time::NEVER`] = there is none.
     pub first_once: Time,
     /// And when the one sent last was.
@@ -49,6 +52,7 @@ impl Default for Delivered {
     fn default() -> Delivered {
         Delivered {
             newest: (Time::ZERO, 0),
+            latest: Time::ZERO,
             first_once: Time::NEVER,
             last_once: Time::ZERO,
             lowest_original: u64::MAX,
@@ -79,6 +83,8 @@ pub struct SegmentLog {
     /// Of the ACK being handled, where a recovery wants to know; and what tells a retransmission's ACK from its original's.
     got: Delivered,
     rtt_min: Dur,
+    /// Up to where its blocks, or after them what it acknowledges in order, have been counted.
+    counted: u64,
     transmissions: u32,
     /// What [`Self::newly_delivered`] has answered for.
     told: (u64, u64),
@@ -140,6 +146,7 @@ impl SegmentLog {
     #[inline]
     pub(super) fn begin_ack(&mut self, rtt_min: Dur) {
         self.got = Delivered::default();
+        self.counted = 0;
         self.rtt_min = rtt_min;
     }
     /// The receiver has given up what it had reported (RFC 2018 section 8).
@@ -275,6 +282,7 @@ impl SegmentLog {
     /// Everything below `ack` is acknowledged.
     #[inline]
     pub(super) fn on_acked(&mut self, now: Time, ack: u64) {
+        self.counted = 0;
         while let Some(s) = self.segments.front().copied().filter(|s| s.start < ack) {
             if s.end > ack {
                 // Only the last one can be cut.
@@ -313,6 +321,10 @@ impl SegmentLog {
             got.lowest_original = got.lowest_original.min(p.end);
         }
         got.newest = got.newest.max((p.sent_at, p.order));
+        // Blocks come in the order in which they were reported, Linux sorts them.
+        if p.end >= self.counted {
+            (self.counted, got.latest) = (p.end, p.sent_at);
+        }
     }
     /// What the ACK just told says about the rate: [`Rates::sample`].
     pub(super) fn sample(&mut self, rtt_min: Dur, lost: u64) -> Option<RateSample> {
@@ -556,5 +568,26 @@ mod tests {
         assert_eq!(found(&r, 100, 0), [3, 4]);
         r.ack(70, 6);
         assert!(r.log.again.is_empty());
+    }
+    /// Of blocks the highest, in whatever order they are reported; after them what is acknowledged in order and was not reported before.
+    #[test]
+    fn what_is_acknowledged_in_order_is_counted_last() {
+        let mut r = Rig::default();
+        (0..9).for_each(|n| r.send(10 * n, n..n + 1));
+        let found = |r: &Rig| {
+            let got = r.log.delivered_now();
+            (got.latest, got.newest.0)
+        };
+        r.log.begin_ack(RTT);
+        r.sack(100, 7);
+        r.sack(100, 4);
+        assert_eq!(found(&r), (us(70), us(70)));
+        r.log.begin_ack(RTT);
+        r.sack(110, 8);
+        r.ack(110, 2);
+        assert_eq!(found(&r), (us(10), us(80)));
+        r.log.begin_ack(RTT);
+        r.ack(120, 5);
+        assert_eq!(found(&r), (us(30), us(30)));
     }
 }

@@ -51,9 +51,11 @@ impl Rack {
     }
     /// Section 6.2 steps 2 and 3: what an ACK has delivered.
     pub(super) fn update(&mut self, now: Time, got: &Delivered) {
-        // Step 2. What may be the ACK of an earlier copy has been left out by the log.
+        // Step 2. What may be the ACK of an earlier copy has been left out by the log. RACK.rtt is that of the segment sent last by the RFC; Linux
+        // (tcp_rack_advance, from memory; a script shows it) takes it anew from each that it counts. So where an ACK reports a segment of the present round trip
+        // and acknowledges the last of the one before, what left with that is not late yet.
         if got.newest.1 != 0 {
-            self.rtt = now.since(got.newest.0);
+            self.rtt = now.since(got.latest);
             self.newest = self.newest.max(got.newest);
         }
         // Step 3: a segment sent once arrives behind one that was sent after it.
