@@ -31,20 +31,28 @@ use std::thread::ThreadId;
 /// What the Python side finds wrong with one: `ScenarioError`.
 pub fn registry(py: Python<'_>, spec_json: &str) -> PyResult<Registry> {
     let mut registry = Registry::standard();
-    let named = named(spec_json);
-    if named.is_empty() {
-        return Ok(registry);
-    }
-    let provide = py.import("penstock.controllers")?.getattr("provide")?;
-    for named in named {
-        let identity = named.to_string();
-        let class = provide.call1((identity.as_str(),))?;
+    for (identity, class) in provided(py, spec_json)? {
         registry = match declared(&identity, &class)? {
             Declared::Protocol(protocol) => registry.with_builder(protocol, builder(&class)?),
             Declared::Queue(queue) => registry.with_queue_builder(queue, queue_builder(&class)?),
         };
     }
     Ok(registry)
+}
+
+/// The controllers that a document names, each with the text that it is named by. The interpreter is asked only where there is one.
+fn provided<'py>(py: Python<'py>, spec_json: &str) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
+    let named = named(spec_json);
+    if named.is_empty() {
+        return Ok(Vec::new());
+    }
+    let provide = py.import("penstock.controllers")?.getattr("provide")?;
+    let class = |named: Value| {
+        let identity = named.to_string();
+        let class = provide.call1((identity.as_str(),))?;
+        Ok((identity, class))
+    };
+    named.into_iter().map(class).collect()
 }
 
 /// The controllers that a document names. Anything that is no document is the business of who reads all of it.
@@ -58,13 +66,7 @@ pub fn named(spec_json: &str) -> Vec<Value> {
 /// # Errors
 /// As [`registry`].
 pub fn not_live(py: Python<'_>, spec_json: &str) -> PyResult<Option<(String, &'static str)>> {
-    let named = named(spec_json);
-    if named.is_empty() {
-        return Ok(None);
-    }
-    let provide = py.import("penstock.controllers")?.getattr("provide")?;
-    for named in named {
-        let controller = provide.call1((named.to_string(),))?;
+    for (_, controller) in provided(py, spec_json)? {
         if controller.getattr("role")?.extract::<String>()? != "controller" {
             continue;
         }
@@ -90,13 +92,7 @@ pub fn not_live(py: Python<'_>, spec_json: &str) -> PyResult<Option<(String, &'s
 /// # Errors
 /// As [`registry`].
 pub fn interpreted(py: Python<'_>, spec_json: &str) -> PyResult<bool> {
-    let named = named(spec_json);
-    if named.is_empty() {
-        return Ok(false);
-    }
-    let provide = py.import("penstock.controllers")?.getattr("provide")?;
-    for named in named {
-        let controller = provide.call1((named.to_string(),))?;
+    for (_, controller) in provided(py, spec_json)? {
         let mut classes = vec![controller.clone()];
         if controller.getattr("role")?.extract::<String>()? == "controller" {
             classes.extend([controller.getattr("router")?, controller.getattr("receiver")?]);

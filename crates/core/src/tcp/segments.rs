@@ -322,9 +322,8 @@ impl SegmentLog {
         }
         got.newest = got.newest.max((p.sent_at, p.order));
         // Blocks come in the order in which they were reported, Linux sorts them.
-        if p.end >= self.counted {
-            (self.counted, got.latest) = (p.end, p.sent_at);
-        }
+        got.latest = core::hint::select_unpredictable(p.end >= self.counted, p.sent_at, got.latest);
+        self.counted = self.counted.max(p.end);
     }
     /// What the ACK just told says about the rate: [`Rates::sample`].
     pub(super) fn sample(&mut self, rtt_min: Dur, lost: u64) -> Option<RateSample> {
