@@ -1,5 +1,6 @@
 """The tool that fills the ledger's records: what lacks, in what order, and what is stopped goes on later."""
 
+import contextlib
 import importlib.util
 import json
 import sys
@@ -86,6 +87,18 @@ def test_processor_time_and_time_stop_what_runs():
         pass
 
 
+def test_a_stop_that_was_lost_is_said_again(monkeypatch):
+    monkeypatch.setattr(records, "REPEAT_S", 0.05)
+    end = time.monotonic() + 20
+    for row_s, in_s in ((0.05, 60.0), (60.0, 0.05)):
+        with pytest.raises(records.Stopped), records.limited(row_s, time.monotonic() + in_s):
+            with contextlib.suppress(records.Stopped):  # as a callback whose exceptions are dropped
+                while time.monotonic() < end:
+                    pass
+            while time.monotonic() < end:
+                pass
+
+
 def test_rows_are_pinned_one_by_one_and_a_stopped_one_costs_no_other(monkeypatch, tmp_path, capsys):
     def endless(lab):
         try:
@@ -99,7 +112,7 @@ def test_rows_are_pinned_one_by_one_and_a_stopped_one_costs_no_other(monkeypatch
 
     rows = [row("A", measuring(1)), row("B", endless), row("C", measuring(2)), row("D", broken)]
     monkeypatch.setattr(pinned, "folder", lambda paper: tmp_path / paper)
-    assert records.fill("seeds", rows, tmp_path / "out", minutes=1, row_minutes=0.1 / 60) == 1
+    assert records.fill("seeds", rows, tmp_path / "out", minutes=10, row_minutes=0.1 / 60) == 1
     document = json.loads((tmp_path / "incast" / "pinned.json").read_text())
     assert document["seeds"]["full"] == {
         "A/x": dict.fromkeys("123", "confirmed"),
