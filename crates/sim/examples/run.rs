@@ -1,6 +1,6 @@
 //! Runs a scenario without Python: `cargo run --release --example run -- incast servers=32 duration=5s`; a name that
 //! ends in `.toml` is a scenario file.
-//! For profiling the engine alone. `threads=N` runs it on N cores, with `ALWAYS` in the environment however little there is to do, with `PLAIN` event by event. With `FINGERPRINT` in the environment it prints that of the result, with `EVENTS` the events,
+//! For profiling the engine alone. `threads=N` runs it on N cores, `shares=N` with so many parts for each, with `ALWAYS` in the environment however little there is to do, with `PLAIN` event by event. With `FINGERPRINT` in the environment it prints that of the result, with `EVENTS` the events,
 //! with `TABLES` what it takes to make the columns of all tables.
 
 // The wall clock is what profiling is about.
@@ -20,6 +20,7 @@ fn main() {
     let seed = given.iter().position(|(k, _)| k == "seed").map(|i| given.remove(i).1);
     let threads = given.iter().position(|(k, _)| k == "threads").map(|i| given.remove(i).1);
     let threads: usize = threads.map_or(1, |t| t.parse().expect("threads is a whole number"));
+    let shares = given.iter().position(|(k, _)| k == "shares").map(|i| given.remove(i).1);
     let always = std::env::var_os("ALWAYS").is_some();
     let plain = std::env::var_os("PLAIN").is_some();
     let threads = match always {
@@ -27,6 +28,8 @@ fn main() {
         true => Threads::always(threads),
         false => Threads::up_to(threads),
     };
+    let shares = shares.map_or(threads.shares, |n| n.parse().expect("shares is a whole number"));
+    let threads = Threads { shares, ..threads };
     let seed: u64 = seed.map_or(1, |s| s.parse().expect("seed is a whole number"));
     let found = if name.ends_with(".toml") {
         let text = std::fs::read_to_string(&name).unwrap_or_else(|e| panic!("{name}: {e}"));

@@ -15,6 +15,12 @@ use std::sync::Arc;
 
 const NUMBERS: [usize; 4] = [1, 2, 3, 7];
 
+/// The same, and two threads that share out several parts by what the last windows had to do.
+fn ways() -> Vec<Threads> {
+    let several = Threads { shares: 4, ..Threads::always(2) };
+    NUMBERS.map(Threads::always).into_iter().chain([several]).collect()
+}
+
 fn print_of(outcome: &Outcome) -> String {
     fingerprint(&outcome.engine.measured(), &outcome.summary)
 }
@@ -23,8 +29,11 @@ fn whole(r: &Resolved) -> String {
 }
 /// On so many threads, however little there is to do in a window: on how many it was made, or why on one.
 fn divided(r: &Resolved, threads: usize) -> (String, Result<usize, String>) {
-    let (outcome, cores) = r.run_on(0, &Threads::always(threads), &Progress::default()).unwrap();
-    assert!(outcome.completed && cores.threads <= threads);
+    divided_by(r, &Threads::always(threads))
+}
+fn divided_by(r: &Resolved, threads: &Threads) -> (String, Result<usize, String>) {
+    let (outcome, cores) = r.run_on(0, threads, &Progress::default()).unwrap();
+    assert!(outcome.completed && cores.threads <= threads.most);
     let as_asked = cores.work.windows > 0 && (cores.note.is_none() || cores.threads > 1);
     (print_of(&outcome), if as_asked { Ok(cores.threads) } else { Err(cores.note.unwrap_or_default()) })
 }
@@ -158,11 +167,11 @@ fn compare(from: u64, to: u64) -> [u64; 4] {
         // By stretches, until that turns out to be of no use.
         let (outcome, _) = r.run_on(0, &Threads::up_to(1), &Progress::default()).unwrap();
         assert_eq!(print_of(&outcome), one, "scenario {number}: {document}");
-        for threads in NUMBERS {
-            let (print, on) = divided(&r, threads);
-            assert_eq!(print, one, "scenario {number} on {on:?} threads: {document}");
-            by_stretches |= threads == 1 && on.is_ok();
-            if let (Err(note), true) = (on, threads > 1) {
+        for threads in ways() {
+            let (print, on) = divided_by(&r, &threads);
+            assert_eq!(print, one, "scenario {number} on {on:?} of {threads:?}: {document}");
+            by_stretches |= threads.most == 1 && on.is_ok();
+            if let (Err(note), true) = (on, threads.most > 1) {
                 assert!(note.contains("late duplicate"), "scenario {number}: {note}");
                 late = true;
             }
@@ -264,14 +273,51 @@ fn check_golden(folder: &std::path::Path, recorded: &Value, name: &str, divisibl
     let text = std::fs::read_to_string(folder.join(format!("{name}.toml"))).unwrap();
     let document = json!({ "toml": text, "base_dir": folder.to_str().unwrap(), "seed": 1 });
     let r = resolve(&document.to_string()).unwrap();
-    for threads in NUMBERS {
-        let (print, on) = divided(&r, threads);
-        assert_eq!(print, recorded[name]["fingerprint"].as_str().unwrap(), "{name} on {on:?} of {threads}");
-        println!("{name}, {threads}: {on:?}");
-        if let (Some(divisible), true) = (divisible, threads > 1) {
+    for threads in ways() {
+        let (print, on) = divided_by(&r, &threads);
+        assert_eq!(print, recorded[name]["fingerprint"].as_str().unwrap(), "{name} on {on:?} of {threads:?}");
+        println!("{name}, {threads:?}: {on:?}");
+        if let (Some(divisible), true) = (divisible, threads.most > 1) {
             assert_eq!(on.is_ok(), divisible, "{name}: {on:?}");
         }
     }
+}
+/// Four racks of four hosts, of which two send to each other: halves of the network would leave one thread with nearly all of it, so a run on two begins
+/// anew with a part for each rack, and these are shared out. The load moves from the first two racks to the last two.
+#[test]
+fn parts_change_hands_where_loads_differ() {
+    let mut text = String::from("scenario = \"custom\"\nprotocol = \"dctcp\"\nhosts = [\"h[0-3]x[0-3]\"]\n");
+    text += "switches = [\"l[0-3]\", \"s[0-1]\"]\nqueue = \"threshold:k=20pkt\"\nrto_min = \"1ms\"\nduration = \"8ms\"\n";
+    let link = "rate = \"10Gbps\"\ndelay = \"1us\"\nbuffer = \"100pkt\"\n";
+    write!(text, "[[link]]\nbetween = [\"l[0-3]\", \"s[0-1]\"]\n{link}").unwrap();
+    for rack in 0..4 {
+        write!(text, "[[link]]\nbetween = [\"h{rack}x[0-3]\", \"l{rack}\"]\n{link}").unwrap();
+    }
+    for (from, to, times) in [
+        (0, 1, "end = \"5ms\""),
+        (1, 0, "end = \"5ms\""),
+        (2, 3, "start = \"5ms\""),
+        (3, 2, "start = \"5ms\""),
+    ] {
+        for host in 0..4 {
+            writeln!(
+                text,
+                "[[workload]]\nkind = \"flows\"\nfrom = \"h{from}x{host}\"\nto = \"h{to}x{host}\"\n{times}"
+            )
+            .unwrap();
+        }
+    }
+    let r = resolve(&json!({ "toml": text, "seed": 1 }).to_string()).unwrap();
+    let one = whole(&r);
+    let balance = |threads: &Threads| {
+        let (outcome, cores) = r.run_on(0, threads, &Progress::default()).unwrap();
+        assert_eq!((print_of(&outcome), cores.threads, cores.note), (one.clone(), 2, None));
+        cores.work.balance()
+    };
+    let shared_out = balance(&Threads::always(2));
+    assert!(shared_out > 1.7, "{shared_out}");
+    // It has begun anew: these are the windows of a run that begins so.
+    assert_eq!(balance(&Threads { shares: 2, ..Threads::always(2) }), shared_out);
 }
 /// Too little to do: the run is made on one thread, and says so.
 #[test]

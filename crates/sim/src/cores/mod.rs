@@ -22,12 +22,19 @@
 //!
 //! Where a run cannot be divided, or its windows have too little work, it is made on one thread, and [`Cores::note`] says why.
 //!
+//! # Balance
+//!
+//! A thread has one part, and all wait for the one with most to do. Where the first windows show that this is far from even, the run begins anew with
+//! twice as many parts, and what the last windows had to do says which thread works through which (`balance`). Parts change hands between
+//! two windows; the bytes do not ask who has worked.
+//!
 //! # On one thread
 //!
 //! A part works through a window by stretches of time, host by host, where its network allows that (`engine::sweep`). So the whole run on one thread
 //! is a single part, with nobody to meet: it looks up after some stretches. Where these turn out to bring too little at a time, the rest of the run is
 //! made event by event, by the same engine.
 
+mod balance;
 mod barrier;
 mod partition;
 
@@ -37,6 +44,7 @@ use crate::metrics::journal::Batch;
 use crate::network::gates::Letters;
 use crate::setup::{NicMode, Setup};
 use crate::workloads::Timetable;
+use balance::Balance;
 use barrier::{Barrier, Broken, Guard};
 use partition::partition;
 use penstock_core::ParamError;
@@ -63,14 +71,14 @@ pub struct Work {
     pub windows: u64,
     /// Packet-hops in all of them.
     pub hops: u64,
-    /// Sum over the windows of the packet-hops of the part that had most: the others wait for it.
+    /// Sum over the windows of the packet-hops of the thread that had most: the others wait for it.
     pub longest: u64,
     /// Packets that were handed from part to part.
     pub letters: u64,
 }
 
 impl Work {
-    /// Work of all parts over that of the busiest in each window: what the run could gain if meeting cost nothing.
+    /// Work of all threads over that of the busiest in each window: what the run could gain if meeting cost nothing.
     pub fn balance(&self) -> f64 {
         self.hops as f64 / self.longest.max(1) as f64
     }
@@ -86,6 +94,13 @@ const HOPS_PER_STRETCH: f64 = 25.0;
 
 /// So many windows are looked at before a run on several threads goes on.
 const TRIAL: u64 = 2000;
+/// And after so many it is asked whether these are shared out evenly.
+const FIRST_LOOK: u64 = 256;
+/// They are not where threads have less than this part of what the busiest has: then the run begins anew with twice as many parts. Two for each thread
+/// take 1.06 of the time that one takes where loads are even, four 1.16 (docs/performance.md).
+const EVEN: f64 = 0.8;
+/// Parts for each thread, at most.
+const SHARES: usize = 4;
 
 /// On how many threads a run is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +111,8 @@ pub struct Threads {
     pub least_packets: u64,
     /// The same where there have been fewer packet-hops for each thread; 0: windows are worked through whatever they bring.
     pub least_hops: u64,
+    /// Parts for each thread; 1: as many more as it takes where the first windows are not even.
+    pub shares: usize,
     /// On one thread: by stretches of time, host by host, where that can be and is faster. The bytes are the same, but not the order in which what
     /// shares no state is called.
     pub by_stretches: bool,
@@ -104,7 +121,7 @@ pub struct Threads {
 impl Threads {
     /// At most `most`, where there is enough to do.
     pub fn up_to(most: usize) -> Threads {
-        Threads { most, least_packets: 16, least_hops: 100, by_stretches: true }
+        Threads { most, least_packets: 16, least_hops: 100, shares: 1, by_stretches: true }
     }
     /// On one thread, event by event.
     pub fn one_by_one() -> Threads {
@@ -112,7 +129,7 @@ impl Threads {
     }
     /// `most` wherever a run can be divided: for tests.
     pub fn always(most: usize) -> Threads {
-        Threads { most, least_packets: 0, least_hops: 0, by_stretches: true }
+        Threads { most, least_packets: 0, least_hops: 0, shares: 1, by_stretches: true }
     }
 }
 
@@ -127,6 +144,7 @@ struct Mail {
 /// What threads share. Windows with an even and with an odd number have boxes of their own: a part may write while another still reads.
 struct Shared {
     barrier: Barrier,
+    threads: usize,
     parts: usize,
     boxes: [Vec<Mutex<Mail>>; 2],
     /// When something happens next in each part.
@@ -135,6 +153,8 @@ struct Shared {
     hops: [Vec<AtomicU64>; 2],
     letters: AtomicU64,
     cancelled: [AtomicBool; 2],
+    /// Parts that another thread goes on with.
+    passed: Vec<Mutex<Option<Box<Place>>>>,
     /// Why the run was given up.
     given_up: Mutex<Option<Reason>>,
 }
@@ -143,6 +163,8 @@ struct Shared {
 enum Reason {
     Note(String),
     Error(ParamError),
+    /// Parts have too different loads: more and smaller ones are to be shared out.
+    Uneven,
 }
 
 /// One or another of what was tried.
@@ -154,17 +176,19 @@ pub(crate) enum Divided {
 }
 
 impl Shared {
-    fn new(parts: usize) -> Shared {
+    fn new(threads: usize, parts: usize) -> Shared {
         let times = || (0..parts).map(|_| AtomicU64::new(0)).collect();
         let boxes = || (0..parts * parts).map(|_| Mutex::default()).collect();
         Shared {
-            barrier: Barrier::new(parts),
+            barrier: Barrier::new(threads),
+            threads,
             parts,
             boxes: [boxes(), boxes()],
             next: [times(), times()],
             hops: [times(), times()],
             letters: AtomicU64::new(0),
             cancelled: Default::default(),
+            passed: (0..parts).map(|_| Mutex::default()).collect(),
             given_up: Mutex::new(None),
         }
     }
@@ -237,51 +261,77 @@ pub(crate) fn run(
     progress: &Progress,
 ) -> Result<Divided, ParamError> {
     let setup = built.map_or_else(build, |setup| Ok(*setup))?;
-    let not = |reason: String, setup| Ok(Divided::Not(reason, Some(Box::new(setup))));
+    let (mut setup, mut threads) = (setup, *threads);
+    loop {
+        match attempt(setup, build, &threads, progress)? {
+            Made::Divided(divided) => return Ok(divided),
+            Made::Uneven => (setup, threads.shares) = (build()?, 2 * threads.shares),
+        }
+    }
+}
+
+/// What became of an attempt.
+enum Made {
+    Divided(Divided),
+    Uneven,
+}
+
+fn attempt(
+    setup: Setup,
+    build: &(dyn Fn() -> Result<Setup, ParamError> + Sync),
+    threads: &Threads,
+    progress: &Progress,
+) -> Result<Made, ParamError> {
+    let not = |reason: String, setup| Ok(Made::Divided(Divided::Not(reason, Some(Box::new(setup)))));
     if threads.most < 2 && !threads.by_stretches {
         return not("it is to be made event by event".into(), setup);
     }
     if let Some(reason) = obstacle(&setup) {
         return not(reason.into(), setup);
     }
-    let divided = match partition(&setup.topology, threads.most.min(usize::from(u16::MAX))) {
+    let shares = if threads.most > 1 { threads.shares } else { 1 };
+    let divided = match partition(&setup.topology, (threads.most * shares).min(usize::from(u16::MAX))) {
         Ok(divided) => divided,
         Err(reason) => return not(reason, setup),
     };
     let parts = divided.parts;
+    let workers = threads.most.min(parts);
     let shortest = setup.topology.links.iter().map(|link| link.delay).min().unwrap_or(Dur::ZERO);
     let window = if parts > 1 { divided.shortest } else { shortest };
     if window == Dur::ZERO {
         return not("links without delay join its switches".into(), setup);
     }
-    if packets_in(&setup, window) < threads.least_packets * parts as u64 {
+    if packets_in(&setup, window) < threads.least_packets * workers as u64 {
         return not("too little happens while a packet is on a link between two parts".into(), setup);
     }
     // A part that is the whole meets nobody: it only looks up now and then.
     let window = if parts > 1 { window } else { Dur(window.0.saturating_mul(STRETCHES)) };
     let division = Division { home: divided.home.into(), inbound: divided.inbound.into(), parts };
-    let run = Run { shared: Shared::new(parts), window, division, least_hops: threads.least_hops, progress };
+    let shared = Shared::new(workers, parts);
+    let finer = divided.racks > parts && 2 * shares <= SHARES;
+    let run = Run { shared, window, division, least_hops: threads.least_hops, finer, progress };
     let (end, warmup) = (Time::ZERO + setup.duration, Time::ZERO + setup.warmup);
     progress.end_ps.store(end.0, Ordering::Relaxed);
     let tables = setup.tables.clone();
     let (run, tables) = (&run, &tables);
+    let anew = || build().map(|setup| Setup { tables: tables.clone(), ..setup });
+    let anew = &anew;
     std::thread::scope(|s| {
-        let spawn = |me: u16| {
+        let spawn = |thread: usize| {
             let (hand_over, left) = mpsc::channel();
-            let thread = s.spawn(move || {
-                let setup = build().map(|setup| Setup { tables: tables.clone(), ..setup });
-                let mut made = run.part(setup, me, (end, warmup));
-                let left = made.as_mut().map(|worked| worked.engine.leave());
+            let worker = s.spawn(move || {
+                let mut made = run.worker(None, anew, thread, (end, warmup));
+                let left = made.as_mut().map(|worked| worked.leave(0));
                 // Whatever became of the first: nobody is left to be told. All else is given back while it makes the whole.
                 _ = hand_over.send(left.map_err(|broken| *broken));
             });
-            (thread, left)
+            (worker, left)
         };
-        let others: Vec<_> = (1..parts as u16).map(spawn).collect();
-        let first = run.part(Ok(setup), 0, (end, warmup));
-        let hear = |(thread, left): (ScopedJoinHandle<'_, ()>, mpsc::Receiver<_>)| {
+        let others: Vec<_> = (1..workers).map(spawn).collect();
+        let first = run.worker(Some(setup), anew, 0, (end, warmup));
+        let hear = |(worker, left): (ScopedJoinHandle<'_, ()>, mpsc::Receiver<_>)| {
             // Who hands nothing over has panicked.
-            left.recv().unwrap_or_else(|_| std::panic::resume_unwind(thread.join().unwrap_err()))
+            left.recv().unwrap_or_else(|_| std::panic::resume_unwind(worker.join().unwrap_err()))
         };
         run.join(first, others.into_iter().map(hear).collect(), end, threads.most)
     })
@@ -292,13 +342,25 @@ struct Run<'a> {
     window: Dur,
     division: Division,
     least_hops: u64,
+    /// There could be more parts.
+    finer: bool,
     progress: &'a Progress,
+}
+
+/// A part, wherever it is worked through.
+struct Place {
+    part: u16,
+    engine: Engine,
+    reading: Mail,
+    /// Packet-hops so far.
+    hops: u64,
 }
 
 /// What a thread leaves.
 struct Worked {
-    engine: Engine,
-    /// Up to when it has worked.
+    /// Its parts; those of the first thread begin with the first.
+    places: Vec<Box<Place>>,
+    /// Up to when they have worked.
     at: Time,
     /// That is the end of the run.
     completed: bool,
@@ -307,89 +369,128 @@ struct Worked {
     work: Work,
 }
 
+impl Worked {
+    /// What the whole needs of its parts, but for the first `but`.
+    fn leave(&mut self, but: usize) -> Vec<(u16, Left)> {
+        self.places.iter_mut().skip(but).map(|place| (place.part, place.engine.leave())).collect()
+    }
+}
+
 impl Run<'_> {
     /// Makes the whole of what is left of all parts.
     fn join(
         &self,
         first: Result<Worked, Broken>,
-        others: Vec<Result<Left, Broken>>,
+        others: Vec<Result<Vec<(u16, Left)>, Broken>>,
         end: Time,
         most: usize,
-    ) -> Result<Divided, ParamError> {
+    ) -> Result<Made, ParamError> {
         let given_up = self.shared.given_up.lock().unwrap_or_else(PoisonError::into_inner).take();
         match given_up {
             Some(Reason::Error(e)) => return Err(e),
-            Some(Reason::Note(note)) => return Ok(Divided::Not(note, None)),
+            Some(Reason::Note(note)) => return Ok(Made::Divided(Divided::Not(note, None))),
+            Some(Reason::Uneven) => return Ok(Made::Uneven),
             None => {}
         }
         let whole = "nobody has given up";
-        let Worked { mut engine, at, mut completed, sparse, mut work } = first.expect(whole);
+        let mut first = first.expect(whole);
+        let mut left = first.leave(1);
+        let Worked { places, at, mut completed, sparse, mut work } = first;
+        let mut places = places.into_iter();
+        let mut engine = places.next().expect("the first thread has the first part").engine;
         if sparse {
             completed = engine.run(self.progress)?;
             let cores = Cores { threads: 1, note: None, work };
-            return Ok(Divided::Done(Box::new(engine), completed, cores));
+            return Ok(Made::Divided(Divided::Done(Box::new(engine), completed, cores)));
         }
-        engine.join(others.into_iter().map(|left| left.expect(whole)).collect(), at);
+        left.extend(others.into_iter().flat_map(|left| left.expect(whole)));
+        left.sort_unstable_by_key(|(part, _)| *part);
+        engine.join(left.into_iter().map(|(_, left)| left).collect(), at);
         self.progress.now_ps.store(end.0, Ordering::Relaxed);
         work.letters = self.shared.letters.load(Ordering::Relaxed);
-        let parts = self.shared.parts;
-        let note = (parts < most)
-            .then(|| format!("the run is made on {parts} threads: its hosts are at so many switches"));
-        Ok(Divided::Done(Box::new(engine), completed, Cores { threads: parts, note, work }))
+        let threads = self.shared.threads;
+        let note = (threads < most)
+            .then(|| format!("the run is made on {threads} threads: its hosts are at so many switches"));
+        Ok(Made::Divided(Divided::Done(Box::new(engine), completed, Cores { threads, note, work })))
     }
-    /// One thread: builds its part and works for it.
-    fn part(&self, setup: Result<Setup, ParamError>, me: u16, times: (Time, Time)) -> Result<Worked, Broken> {
+    /// One thread: builds its first parts and works for the run. The first of all is of the setup that is `built`.
+    fn worker(
+        &self,
+        mut built: Option<Setup>,
+        anew: &(dyn Fn() -> Result<Setup, ParamError> + Sync),
+        thread: usize,
+        times: (Time, Time),
+    ) -> Result<Worked, Broken> {
         let shared = &self.shared;
         let _guard = Guard(&shared.barrier);
         let failed = |e| shared.give_up(Reason::Error(e));
-        let made = setup.and_then(|setup| Engine::part(setup, &self.division, me)).map_err(failed)?;
-        let engine = made.map_err(|whole| shared.give_up(Reason::Note(whole.0)))?;
-        self.work(engine, me, times)
+        let balance = Balance::new(shared.threads, shared.parts);
+        let mut places = Vec::new();
+        for part in balance.of(thread) {
+            let setup = built.take().map_or_else(anew, Ok);
+            let made = setup.and_then(|setup| Engine::part(setup, &self.division, part)).map_err(failed)?;
+            let engine = made.map_err(|whole| shared.give_up(Reason::Note(whole.0)))?;
+            places.push(Box::new(Place { part, engine, reading: Mail::default(), hops: 0 }));
+        }
+        self.work(places, balance, thread, times)
     }
-    fn work(&self, mut engine: Engine, me: u16, (end, warmup): (Time, Time)) -> Result<Worked, Broken> {
+    fn work(
+        &self,
+        mut places: Vec<Box<Place>>,
+        mut balance: Balance,
+        thread: usize,
+        (end, warmup): (Time, Time),
+    ) -> Result<Worked, Broken> {
         let shared = &self.shared;
         let failed = |e| shared.give_up(Reason::Error(e));
-        let mut reading = Mail::default();
+        let mut work = Work::default();
         let mut at = Time::ZERO;
-        if shared.parts == 1 && !engine.sweeps() {
-            return Ok(Worked { engine, at, completed: false, sparse: true, work: Work::default() });
+        let worked = |places, at, completed, sparse, work| Worked { places, at, completed, sparse, work };
+        if shared.parts == 1 && !places[0].engine.sweeps() {
+            return Ok(worked(places, at, false, true, work));
         }
-        let (mut work, mut hops) = (Work::default(), 0);
         for window in 0u64.. {
-            let first = self.exchange(&mut engine, me, window, &mut reading)?;
-            if me == 0 {
-                self.judge(window, &mut work)?;
+            let first = self.exchange(&mut places, &mut balance, thread, window)?;
+            if window > 0 {
+                let hops = &shared.hops[window as usize % 2];
+                balance.note(hops.iter().map(|hops| hops.load(Ordering::Relaxed)));
             }
-            if shared.cancelled[window as usize % 2].load(Ordering::Relaxed) {
-                self.exchange(&mut engine, me, window + 1, &mut reading)?;
-                engine.end_part(at).map_err(failed)?;
-                return Ok(Worked { engine, at, completed: false, sparse: false, work });
+            if thread == 0 {
+                self.judge(window, &balance, &mut work)?;
             }
-            if first > end {
+            let cancelled = shared.cancelled[window as usize % 2].load(Ordering::Relaxed);
+            if cancelled || first > end {
                 // What notes of the last window have asked is answered by now.
-                self.exchange(&mut engine, me, window + 1, &mut reading)?;
-                self.advance(&mut engine, end)?;
-                engine.end_part(end).map_err(failed)?;
-                return Ok(Worked { engine, at: end, completed: true, sparse: false, work });
+                balance.rest();
+                self.exchange(&mut places, &mut balance, thread, window + 1)?;
+                if !cancelled {
+                    at = end;
+                    places.iter_mut().try_for_each(|place| self.advance(&mut place.engine, end))?;
+                }
+                places.iter_mut().try_for_each(|place| place.engine.end_part(at)).map_err(failed)?;
+                return Ok(worked(places, at, !cancelled, false, work));
             }
-            at = self.end_of_window(&engine, first).min(end);
-            if first < warmup {
-                // The counters are reset between two windows.
-                at = at.min(Time(warmup.0 - 1));
+            for place in &mut places {
+                at = self.end_of_window(&place.engine, first).min(end);
+                if first < warmup {
+                    // The counters are reset between two windows.
+                    at = at.min(Time(warmup.0 - 1));
+                }
+                place.engine.begin_window();
+                self.advance(&mut place.engine, at)?;
+                let before = std::mem::replace(&mut place.hops, place.engine.packet_hops());
+                let own = &shared.hops[(window as usize + 1) % 2][usize::from(place.part)];
+                own.store(place.hops - before.min(place.hops), Ordering::Relaxed);
             }
-            engine.begin_window();
-            self.advance(&mut engine, at)?;
-            if me == 0 {
+            if thread == 0 {
                 self.progress.now_ps.store(at.0, Ordering::Relaxed);
             }
-            if shared.parts == 1 && window % LOOK_EVERY == LOOK_EVERY - 1 && self.is_sparse(&engine) {
-                self.exchange(&mut engine, me, window + 1, &mut reading)?;
-                engine.end_sweeps();
-                return Ok(Worked { engine, at, completed: false, sparse: true, work });
+            let looks = shared.parts == 1 && window % LOOK_EVERY == LOOK_EVERY - 1;
+            if looks && self.is_sparse(&places[0].engine) {
+                self.exchange(&mut places, &mut balance, thread, window + 1)?;
+                places[0].engine.end_sweeps();
+                return Ok(worked(places, at, false, true, work));
             }
-            let before = std::mem::replace(&mut hops, engine.packet_hops());
-            let own = &shared.hops[(window as usize + 1) % 2][usize::from(me)];
-            own.store(hops - before.min(hops), Ordering::Relaxed);
         }
         Err(Broken)
     }
@@ -410,23 +511,48 @@ impl Run<'_> {
         };
         done.map_err(|e| self.shared.give_up(Reason::Error(e)))
     }
-    /// Hands over what the others are to have, waits for them, and takes in what they have for this part. Answers when something happens next
-    /// anywhere.
+    /// Hands over what other parts are to have, and the parts that other threads are to have, waits for them, and takes in what there is for this
+    /// one. Answers when something happens next anywhere.
     fn exchange(
         &self,
-        engine: &mut Engine,
-        me: u16,
+        places: &mut Vec<Box<Place>>,
+        balance: &mut Balance,
+        thread: usize,
         window: u64,
-        reading: &mut Mail,
     ) -> Result<Time, Broken> {
         let shared = &self.shared;
         let turn = window as usize % 2;
-        let of = |from: usize, to: usize| &shared.boxes[turn][from * shared.parts + to];
-        let own = usize::from(me);
+        places.iter_mut().for_each(|place| self.post(place, turn));
+        if balance.changes() {
+            for place in places.extract_if(.., |place| balance.thread_of(place.part) != thread) {
+                let part = usize::from(place.part);
+                *shared.passed[part].lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+            }
+        }
+        if thread == 0 {
+            shared.cancelled[turn].store(self.progress.cancelled.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        shared.barrier.wait()?;
+        if balance.changes() {
+            let passed = balance.of(thread).map(|part| &shared.passed[usize::from(part)]);
+            places.extend(
+                passed.filter_map(|place| place.lock().unwrap_or_else(PoisonError::into_inner).take()),
+            );
+            balance.changed();
+        }
+        let first = shared.next[turn].iter().map(|next| next.load(Ordering::Relaxed)).min();
+        places.iter_mut().try_for_each(|place| self.fetch(place, turn))?;
+        Ok(Time(first.unwrap_or(u64::MAX)))
+    }
+    /// What a part has for others, and when something happens there next.
+    fn post(&self, place: &mut Place, turn: usize) {
+        let shared = &self.shared;
+        let (own, engine) = (usize::from(place.part), &mut place.engine);
         let mut next = engine.next_event();
         for to in (0..shared.parts).filter(|to| *to != own) {
             // Nobody else holds it now.
-            let mut mail = of(own, to).lock().unwrap_or_else(PoisonError::into_inner);
+            let mail = &shared.boxes[turn][own * shared.parts + to];
+            let mut mail = mail.lock().unwrap_or_else(PoisonError::into_inner);
             let bag = &mut engine.bags()[to];
             if let Some(first) = bag.first.take() {
                 next = next.min(first);
@@ -440,47 +566,52 @@ impl Run<'_> {
             }
         }
         shared.next[turn][own].store(next.0, Ordering::Relaxed);
-        if me == 0 {
-            shared.cancelled[turn].store(self.progress.cancelled.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-        shared.barrier.wait()?;
-        let first = shared.next[turn].iter().map(|next| next.load(Ordering::Relaxed)).min();
+    }
+    /// What others have for a part.
+    fn fetch(&self, place: &mut Place, turn: usize) -> Result<(), Broken> {
+        let shared = &self.shared;
+        let Place { part, engine, reading, .. } = place;
+        let own = usize::from(*part);
         for from in (0..shared.parts).filter(|from| *from != own) {
-            std::mem::swap(reading, &mut *of(from, own).lock().unwrap_or_else(PoisonError::into_inner));
+            let mail = &shared.boxes[turn][from * shared.parts + own];
+            std::mem::swap(reading, &mut *mail.lock().unwrap_or_else(PoisonError::into_inner));
             engine.take_in(&reading.letters);
             engine.read(&mut reading.notes, from as u16);
             reading.letters.clear();
             engine.own_part().batches.append(&mut reading.batches);
         }
-        if me == 0 {
+        if own == 0 {
             engine.record_batches();
         }
         if engine.own_part().parted {
             let note = "a receiver answered a late duplicate just as its sender was done";
             return Err(shared.give_up(Reason::Note(note.into())));
         }
-        Ok(Time(first.unwrap_or(u64::MAX)))
+        Ok(())
     }
     /// On one thread: is there so little to do in a stretch that single events are as fast?
     fn is_sparse(&self, engine: &Engine) -> bool {
         self.least_hops > 0 && engine.hops_per_stretch() < HOPS_PER_STRETCH
     }
-    /// Adds up what the window before this had to do. After some of them: is that enough?
-    fn judge(&self, window: u64, work: &mut Work) -> Result<(), Broken> {
-        let own = |hops: &AtomicU64| hops.load(Ordering::Relaxed);
-        let hops = &self.shared.hops[window as usize % 2];
-        work.windows = window;
-        work.hops += hops.iter().map(own).sum::<u64>();
-        work.longest += hops.iter().map(own).max().unwrap_or(0);
-        if self.shared.parts == 1
-            || window != TRIAL
-            || work.hops >= TRIAL * self.least_hops * self.shared.parts as u64
-        {
+    /// Adds up what the window before this had to do. After some of them: is that enough, and is it shared out evenly?
+    fn judge(&self, window: u64, balance: &Balance, work: &mut Work) -> Result<(), Broken> {
+        let (hops, longest) = balance.last();
+        (work.windows, work.hops, work.longest) = (window, work.hops + hops, work.longest + longest);
+        let threads = self.shared.threads;
+        if threads == 1 || ![FIRST_LOOK, TRIAL].contains(&window) {
             return Ok(());
         }
-        let each = work.hops as f64 / TRIAL as f64;
-        let (window, parts) = (self.window, self.shared.parts);
-        let note = format!("a window of {window} has {each:.1} packet-hops: too little for {parts} threads");
-        Err(self.shared.give_up(Reason::Note(note)))
+        let enough = work.hops >= window * self.least_hops * threads as u64;
+        if window == TRIAL && !enough {
+            let each = work.hops as f64 / TRIAL as f64;
+            let window = self.window;
+            let note =
+                format!("a window of {window} has {each:.1} packet-hops: too little for {threads} threads");
+            return Err(self.shared.give_up(Reason::Note(note)));
+        }
+        if enough && self.finer && work.balance() < EVEN * threads as f64 {
+            return Err(self.shared.give_up(Reason::Uneven));
+        }
+        Ok(())
     }
 }

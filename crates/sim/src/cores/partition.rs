@@ -11,8 +11,9 @@ pub(super) struct Partition {
     pub inbound: Vec<u32>,
     /// Shortest link between two parts.
     pub shortest: Dur,
-    /// How many parts there are.
+    /// How many parts there are, and how many there could be.
     pub parts: usize,
+    pub racks: usize,
 }
 
 const NOWHERE: u16 = u16::MAX;
@@ -68,7 +69,7 @@ pub(super) fn partition(t: &Topology, parts: usize) -> Result<Partition, String>
     let shortest = cut.map(|l| l.delay).min().unwrap_or(Dur::ZERO);
     let inbound =
         inbound.into_iter().enumerate().map(|(n, port)| port.filter(|_| is_host(n as u32)).unwrap_or(0));
-    Ok(Partition { home, inbound: inbound.collect(), shortest, parts })
+    Ok(Partition { home, inbound: inbound.collect(), shortest, parts, racks: racks.len() })
 }
 
 /// Switches without hosts: tier by tier to the part of most of their neighbours, and where several have as many, to the one of these that has the
