@@ -54,6 +54,7 @@ STILL = {
     "ack_handover": "none",
     "timer_lag": "none",
     "receiver_turn": "none",
+    "sack_turn": "none",
     "sender_turn": "none",
     "application_lag": "none",
     "application_turn": "none",
@@ -84,11 +85,11 @@ DATA_HANDOVER, ACK_HANDOVER = (
     {f"{kind}_handover_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
     for kind in ("data", "ack")
 )
-# And of how long a host takes for a packet: a receiver for data that it answers at once, a sender for an ACK,
-# an application from its read to the ACK that leaves by it.
-RECEIVER, SENDER, APPLICATION = (
+# And of how long a host takes for a packet: a receiver for data that it answers at once, without blocks to
+# report and with them, a sender for an ACK, an application from its read to the ACK that leaves by it.
+RECEIVER, REPORTING, SENDER, APPLICATION = (
     {f"{end}_turn_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
-    for end in ("receiver", "sender", "application")
+    for end in ("receiver", "sack", "sender", "application")
 )
 # Of how late applications come to read: the summary's keys and which quantiles they are; the largest.
 APPLICATION_LAG = {
@@ -97,8 +98,8 @@ APPLICATION_LAG = {
 APPLICATION_LAG_LARGEST = {f"application_lag_{rank}_s": rank for rank in RANKS}
 # For how long they go on so: correlations of successive ones and of those `FAR` apart
 # (crates/live/src/quality.rs), and packets for each.
-RECEIVER_LASTS, SENDER_LASTS = (
-    (f"{end}_turn_near", f"{end}_turn_far", f"{end}_turn_packets") for end in ("receiver", "sender")
+RECEIVER_LASTS, REPORTING_LASTS, SENDER_LASTS = (
+    (f"{end}_turn_near", f"{end}_turn_far", f"{end}_turn_packets") for end in ("receiver", "sack", "sender")
 )
 APPLICATION_LASTS, APPLICATION_LAG_LASTS = (
     (f"application_{what}_near", f"application_{what}_far") for what in ("turn", "lag")
@@ -154,7 +155,7 @@ def run(
 
     Settings as with `penstock.run`. Takes as long as the scenario's `duration`, one run after the other. The
     summary has more keys: `valid`, `lag_p50_s`, `lag_p99_s`, `lag_max_s`, those of `WAKE`,
-    `RECEIVER`, `SENDER`, `APPLICATION` and `APPLICATION_LAG`, `late_windows`, `device_drops`,
+    `RECEIVER`, `REPORTING`, `SENDER`, `APPLICATION` and `APPLICATION_LAG`, `late_windows`, `device_drops`,
     `other_cpu_cores`, `tail_loss_probes`. Raises ScenarioError for what is wrong or what the machine lacks;
     RunFailed and Interrupted as `penstock.run`.
     """
@@ -241,7 +242,8 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     late (docs/live.md); behind it the share of pauses, over all runs together, in which hosts did not go on
     (`PAUSES`). `data_handover`, `ack_handover`: quantiles of what it takes to hand a packet over
     (`DATA_HANDOVER`, `ACK_HANDOVER`). `receiver_turn`: quantiles of what a receiver takes, from handing a
-    host data to the ACK that it sends at once (`RECEIVER`); `sender_turn`: those of what a sender takes, from
+    host data to the ACK that it sends at once (`RECEIVER`); `sack_turn`: the same where that ACK reports
+    blocks (`REPORTING`); `sender_turn`: those of what a sender takes, from
     handing a host an ACK to the data that it releases at once (`SENDER`); `application_turn`: those of what
     it takes from a read to the ACK that leaves by it (`APPLICATION`); none where there was none; behind the
     quantiles how these last (`lasting`). Nothing takes longer than the 99th percentile: a pause is in
@@ -266,6 +268,7 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
         "ack_handover": _quantiles(told, ACK_HANDOVER),
         "timer_lag": timer,
         "receiver_turn": _turn(told, RECEIVER, RECEIVER_LASTS),
+        "sack_turn": _turn(told, REPORTING, REPORTING_LASTS),
         "sender_turn": _turn(told, SENDER, SENDER_LASTS),
         "application_lag": _lasting(
             told, _lags(told, "application_lag", APPLICATION_LAG), APPLICATION_LAG_LASTS

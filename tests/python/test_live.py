@@ -242,7 +242,12 @@ def test_each_end_has_the_time_that_was_measured_there() -> None:
     assert noise["sender_turn"] == ",".join(
         f"{share}:{n}000ns" for share, n in zip((*shares, 1), (1, 2, 3, 4, 5, 6, 7, 7), strict=True)
     )
-    assert live.measured_noise(lags((40e-6, 1)))["sender_turn"] == "none"
+    none = live.measured_noise(lags((40e-6, 1)))
+    assert (none["sender_turn"], none["sack_turn"]) == ("none", "none")
+    reporting = {key: 1e-6 * (5 + i) for i, key in enumerate(live.REPORTING)}
+    noise = live.measured_noise(lags((20e-6, 1), **reporting))
+    assert noise["sack_turn"].startswith("0.01:5000ns,0.1:6000ns")
+    assert noise["receiver_turn"].startswith("0.01:4000ns")
 
 
 def test_turns_last_as_they_were_measured_to() -> None:

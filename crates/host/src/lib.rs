@@ -25,7 +25,7 @@ pub mod tcp;
 pub mod timers;
 
 pub use lab::{Lab, LabConfig, Network};
-pub use nic::{Net, Nic, NicConfig};
+pub use nic::{Kind, Net, Nic, NicConfig};
 pub use stack::{Counters, Exchange, Exchanged, HostFacts, Io, News, Opening, Order, Part, Stack};
 pub use tcp::{TcpOptions, TcpProtocol, TcpStack};
 pub use timers::Timers;

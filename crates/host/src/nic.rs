@@ -39,6 +39,17 @@ use penstock_core::{Report, Stream};
 use penstock_fabric::{Arena, Cell};
 use penstock_units::{Bytes, Dur, Rate, Time};
 
+/// What has arrived at a host, by what it has to do with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A packet without payload, such as an ACK.
+    Bare,
+    /// One with payload.
+    Data,
+    /// One with payload whose answer reports blocks beyond a gap, or that it has come before ([`Stack::reports`]): a kernel wakes nobody for it.
+    Reported,
+}
+
 /// What a network card needs of its driver.
 pub trait Net {
     /// Segments.
@@ -54,10 +65,9 @@ pub trait Net {
         let _ = data;
         at
     }
-    /// How long the host with that output port takes for a packet with payload (`data`), or for one without, besides [`NicConfig::processing`]; asked by
-    /// the same cards.
-    fn turn(&mut self, port: u32, data: bool) -> Dur {
-        let _ = (port, data);
+    /// How long the host with that output port takes for a packet of that kind, besides [`NicConfig::processing`]; asked by the same cards.
+    fn turn(&mut self, port: u32, kind: Kind) -> Dur {
+        let _ = (port, kind);
         Dur::ZERO
     }
     /// How long after the host with that output port has seen data its application comes to read; asked by cards that were told to
@@ -564,11 +574,17 @@ impl<S: Stack> Nic<S> {
         }
         let noise = self.jitter.as_mut().map_or(Dur::ZERO, |(most, stream)| stream.dur_below(*most));
         let before = self.inbox.back().map_or(Time::ZERO, |last| last.at);
-        let data = net.arena().packets[cell.packet as usize].payload > 0;
-        let seen = net.seen_at(now + self.config.receive_delay, data);
+        let packet = &net.arena().packets[cell.packet as usize];
+        let conn = packet.conn();
+        let kind = match packet.payload > 0 {
+            true if self.seats.at(self.seat(conn)).stack.reports(conn, packet) => Kind::Reported,
+            true => Kind::Data,
+            false => Kind::Bare,
+        };
+        let seen = net.seen_at(now + self.config.receive_delay, kind != Kind::Bare);
         // A kernel's turn is no queue of its own: an interrupt takes all that is there by then. So what comes during a packet's turn is late by its
         // own or seen with it, and a host is behind by its longest turn at most.
-        let at = before.max(seen + noise + net.turn(self.config.port, data)) + self.config.processing;
+        let at = before.max(seen + noise + net.turn(self.config.port, kind)) + self.config.processing;
         self.inbox.push_back(Inside { at, cell: *cell, waited: at.since(now), seen: at.since(seen) });
     }
     /// What has come since `seen` may be the first that applications have to read.

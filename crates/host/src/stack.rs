@@ -27,7 +27,7 @@ use crate::nic::Net;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use penstock_core::tcp::TimeoutRecord;
-use penstock_core::{FlowId, Report, Transition};
+use penstock_core::{FlowId, Packet, Report, Transition};
 use penstock_fabric::{Arena, Cell};
 use penstock_units::{Dur, Rate, Time};
 
@@ -355,6 +355,11 @@ pub trait Stack: Send {
         let _ = (conn, end);
         0
     }
+    /// Whether what a receiving end answers to a packet that comes now reports blocks beyond a gap, or that it has come before.
+    fn reports(&self, conn: u32, packet: &Packet) -> bool {
+        let _ = (conn, packet);
+        false
+    }
     /// Reports internal values of an end by their declarations (`quantity::CWND`), for recording only.
     fn observe(&self, conn: u32, report: &mut Report<'_>) {
         let _ = (conn, report);
@@ -434,6 +439,9 @@ impl<S: Stack + ?Sized> Stack for Box<S> {
     }
     fn missing_below(&self, conn: u32, end: u64) -> u64 {
         (**self).missing_below(conn, end)
+    }
+    fn reports(&self, conn: u32, packet: &Packet) -> bool {
+        (**self).reports(conn, packet)
     }
     fn observe(&self, conn: u32, report: &mut Report<'_>) {
         (**self).observe(conn, report);

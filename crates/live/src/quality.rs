@@ -37,6 +37,17 @@ pub enum Handed {
     Released(Time),
 }
 
+/// A packet that is read from a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// With payload.
+    Data,
+    /// Without, reporting no block.
+    Ack,
+    /// Without, with the SACK option.
+    Report,
+}
+
 /// How long hosts take for what they are handed.
 #[derive(Clone, Debug)]
 pub struct Turns {
@@ -44,6 +55,8 @@ pub struct Turns {
     last: Vec<Handed>,
     /// From a data packet that a host was handed to the ACK that it sent at once, within the interrupt.
     pub receiver: Turn,
+    /// The same where the ACK reports blocks: nobody is woken for what lies behind a gap.
+    pub sack: Turn,
     /// From a read of its application to the ACK that left by it.
     pub application: Turn,
     /// From an ACK that a host was handed to the data packet that it released at once.
@@ -219,12 +232,16 @@ impl Turn {
 impl Turns {
     /// Nothing has been handed to any of `nodes`.
     pub fn new(nodes: usize) -> Turns {
-        let [receiver, application, sender] = [0; 3].map(|_| Turn::new(nodes));
-        Turns { last: vec![Handed::Nothing; nodes], receiver, application, sender }
+        let [receiver, sack, application, sender] = [0; 4].map(|_| Turn::new(nodes));
+        Turns { last: vec![Handed::Nothing; nodes], receiver, sack, application, sender }
     }
-    /// A packet counts that is handed over: data, or not.
-    pub fn count(&mut self, data: bool) {
-        let turn = if data { &mut self.receiver } else { &mut self.sender };
+    /// A packet counts that is handed over: data, or not; to a host whose last ACK has reported a gap?
+    pub fn count(&mut self, data: bool, gap: bool) {
+        let turn = match (data, gap) {
+            (true, false) => &mut self.receiver,
+            (true, true) => &mut self.sack,
+            (false, _) => &mut self.sender,
+        };
         turn.handed += 1;
     }
     /// A packet has been handed to `node` at `at`, data or not. Its device: was it empty before, and is it now?
@@ -240,17 +257,18 @@ impl Turns {
     pub fn take(&mut self, node: u32) -> Handed {
         std::mem::take(&mut self.last[node as usize])
     }
-    /// The packet that was read from `node` at `now`, with payload or without, what the host had been handed, and when its application last
-    /// began to read, where that has not been told before.
-    pub fn record(&mut self, node: u32, handed: Handed, now: Time, payload: bool, began: Option<Time>) {
-        match (handed, payload) {
-            (Handed::Answered(at), false) => self.receiver.record(node, now.since(at)),
-            (Handed::Data, false) => {
+    /// The packet that was read from `node` at `now`, what it is, what the host had been handed, and when its application last began to read,
+    /// where that has not been told before.
+    pub fn record(&mut self, node: u32, handed: Handed, now: Time, what: Read, began: Option<Time>) {
+        match (handed, what) {
+            (Handed::Answered(at), Read::Ack) => self.receiver.record(node, now.since(at)),
+            (Handed::Answered(at), Read::Report) => self.sack.record(node, now.since(at)),
+            (Handed::Data, Read::Ack | Read::Report) => {
                 if let Some(began) = began {
                     self.application.record(node, now.since(began));
                 }
             }
-            (Handed::Released(at), true) => self.sender.record(node, now.since(at)),
+            (Handed::Released(at), Read::Data) => self.sender.record(node, now.since(at)),
             _ => {}
         }
     }
@@ -338,27 +356,35 @@ mod tests {
         let at = |us: u64| Time::ZERO + Dur::micros(us);
         let mut turns = Turns::new(2);
         let (quiet, left) = ((true, true), (true, false));
-        let mut read =
-            |node: u32, handed: &[(u64, bool, (bool, bool))], now: u64, payload: bool, began: u64| {
-                handed.iter().for_each(|h| turns.hand(node, at(h.0), h.1, h.2));
-                let last = turns.take(node);
-                turns.record(node, last, at(now), payload, (began > 0).then(|| at(began)));
-                (turns.receiver.times.count(), turns.application.times.count(), turns.sender.times.count())
-            };
-        assert_eq!(read(1, &[(0, true, quiet), (120, true, left)], 133, false, 16), (1, 0, 0));
-        assert_eq!(read(1, &[(200, true, quiet), (320, true, quiet)], 357, false, 336), (1, 1, 0));
+        let mut read = |node: u32, handed: &[(u64, bool, (bool, bool))], now: u64, what: Read, began: u64| {
+            handed.iter().for_each(|h| turns.hand(node, at(h.0), h.1, h.2));
+            let last = turns.take(node);
+            turns.record(node, last, at(now), what, (began > 0).then(|| at(began)));
+            (turns.receiver.times.count(), turns.application.times.count(), turns.sender.times.count())
+        };
+        use Read::{Ack, Data};
+        assert_eq!(read(1, &[(0, true, quiet), (120, true, left)], 133, Ack, 16), (1, 0, 0));
+        assert_eq!(read(1, &[(200, true, quiet), (320, true, quiet)], 357, Ack, 336), (1, 1, 0));
         // The application had come before, for the ACK that was told of; what was in the device already is no answer.
-        assert_eq!(read(1, &[(400, true, quiet)], 457, false, 0), (1, 1, 0));
-        assert_eq!(read(1, &[(500, true, (false, false))], 520, false, 516), (1, 1, 0));
-        assert_eq!(read(0, &[(700, false, left)], 710, true, 0), (1, 1, 1));
+        assert_eq!(read(1, &[(400, true, quiet)], 457, Ack, 0), (1, 1, 0));
+        assert_eq!(read(1, &[(500, true, (false, false))], 520, Ack, 516), (1, 1, 0));
+        assert_eq!(read(0, &[(700, false, left)], 710, Data, 0), (1, 1, 1));
         // The second of the two that were released; a packet of pacing; an answer to a request; an ACK of a sender.
-        assert_eq!(read(0, &[], 711, true, 0), (1, 1, 1));
-        assert_eq!(read(0, &[(720, false, left), (725, false, quiet)], 730, true, 0), (1, 1, 1));
-        assert_eq!(read(1, &[(740, true, left)], 750, true, 0), (1, 1, 1));
-        assert_eq!(read(0, &[(760, false, left)], 770, false, 0), (1, 1, 1));
-        for (found, us) in
-            [(&turns.receiver.times, 13.0), (&turns.application.times, 21.0), (&turns.sender.times, 10.0)]
-        {
+        assert_eq!(read(0, &[], 711, Data, 0), (1, 1, 1));
+        assert_eq!(read(0, &[(720, false, left), (725, false, quiet)], 730, Data, 0), (1, 1, 1));
+        assert_eq!(read(1, &[(740, true, left)], 750, Data, 0), (1, 1, 1));
+        assert_eq!(read(0, &[(760, false, left)], 770, Ack, 0), (1, 1, 1));
+        // What reports a block is a turn of its own.
+        turns.hand(1, at(800), true, left);
+        let handed = turns.take(1);
+        turns.record(1, handed, at(807), Read::Report, None);
+        assert_eq!((turns.sack.times.count(), turns.receiver.times.count()), (1, 1));
+        for (found, us) in [
+            (&turns.receiver.times, 13.0),
+            (&turns.sack.times, 7.0),
+            (&turns.application.times, 21.0),
+            (&turns.sender.times, 10.0),
+        ] {
             assert!((found.quantile(0.5) * 1e6 / us - 1.0).abs() < 0.02, "{}", found.quantile(0.5));
         }
     }
@@ -372,10 +398,11 @@ mod tests {
             for node in 0..2 {
                 let took = if (i + 5 * u64::from(node)) / 10 % 2 == 0 { 16 } else { 64 };
                 let now = 1000 * i;
-                (0..2).for_each(|_| turns.count(true));
+                (0..2).for_each(|_| turns.count(true, false));
+                turns.count(true, true);
                 turns.hand(node, at(now), true, (true, false));
                 let handed = turns.take(node);
-                turns.record(node, handed, at(now + took), false, None);
+                turns.record(node, handed, at(now + took), Read::Ack, None);
             }
         }
         let found = &turns.receiver;

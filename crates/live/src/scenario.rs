@@ -115,6 +115,7 @@ const WITHOUT_COUNTERPART: &[&str] = &[
     "timer_lag",
     "processing_delay",
     "receiver_turn",
+    "sack_turn",
     "sender_turn",
     "application_lag",
     "application_turn",

@@ -10,7 +10,7 @@
 use crate::clock::Clock;
 use crate::edge::{Edge, EdgeCounters, Opened};
 use crate::pauses::Pauses;
-use crate::quality::{Lag, Turns};
+use crate::quality::{Lag, Read, Turns};
 use crate::sys::{self, Poll};
 use crate::waits::{Reads, Waits};
 use crate::wire::{self, Segment};
@@ -306,14 +306,19 @@ impl Switch {
             frame.len = len;
             let known = wire::parse(&frame.bytes[..len]);
             frame.segment = known.unwrap_or_default();
+            let what = |s: &Segment| match s.payload > 0 {
+                true => Read::Data,
+                false if wire::has_sack(&frame.bytes[..len], s) => Read::Report,
+                false => Read::Ack,
+            };
+            let what = known.as_ref().map(what);
             let mut began = None;
-            if let Some(s) = known.filter(|s| s.payload == 0) {
-                let gap = wire::has_sack(&frame.bytes[..len], &s);
-                began = self.waits.ack(node, gap, self.measuring);
+            if let Some(what) = what.filter(|what| *what != Read::Data) {
+                began = self.waits.ack(node, what == Read::Report, self.measuring);
             }
-            if let Some(s) = known.filter(|_| self.measuring) {
-                self.turns.record(node, handed, now, s.payload > 0, began);
-                if s.payload > 0 {
+            if let Some(what) = what.filter(|_| self.measuring) {
+                self.turns.record(node, handed, now, what, began);
+                if what == Read::Data {
                     self.pauses.read(now);
                 }
             }
@@ -510,7 +515,7 @@ impl Switch {
                 self.pauses.woke(at, now);
                 self.waits.woke(now.since(at));
             }
-            self.turns.count(s.payload > 0);
+            self.turns.count(s.payload > 0, self.waits.gap(node));
         }
         if s.payload > 0 {
             self.waits.data(node, now, self.measuring);

@@ -87,6 +87,10 @@ impl Waits {
             self.late.record(node, wait);
         }
     }
+    /// Has the last ACK of `node` reported a gap?
+    pub fn gap(&self, node: u32) -> bool {
+        self.hosts[node as usize].gap
+    }
     /// A packet with payload is about to be handed to `node` at `now`; does the run count yet?
     pub fn data(&mut self, node: u32, now: Time, counts: bool) {
         self.look(node, counts);

@@ -1,5 +1,5 @@
 //! How late hosts see what reaches them when all of them live on one machine, as those of a live run do: `receive_lag`, `data_handover`,
-//! `ack_handover`, `timer_lag`, `receiver_turn`, `sender_turn`, `application_lag`, `application_turn`.
+//! `ack_handover`, `timer_lag`, `receiver_turn`, `sack_turn`, `sender_turn`, `application_lag`, `application_turn`.
 //!
 //! One thread hands packets over. It sleeps until the next is due and wakes late; how late is drawn from quantiles, those that a live run
 //! measured of itself. What falls due meanwhile, at whatever host, is handed over with the packet that waited, in order, and draws
@@ -9,7 +9,8 @@
 //! payload, `ack_handover` for one without. What falls due meanwhile waits for its end, so where two hosts' packets come close together all the time, the
 //! second follows the first by as much, and how late it was itself makes no difference.
 //! When it is late by a millisecond their timers may wait as well, those of pacing too. Besides that, and each for itself, timers go
-//! off as late as `timer_lag` has it. And what a host is handed it takes some time for: `receiver_turn` for data, `sender_turn` for the rest.
+//! off as late as `timer_lag` has it. And what a host is handed it takes some time for: `receiver_turn` for data, `sender_turn` for the rest, and
+//! `sack_turn`, where it is given, for data whose answer reports blocks: nobody is woken for it, so that a kernel takes half as long.
 //! What goes on as it is for a while has its time kept for the packets that come next. A host's application comes to read when it is woken up, and is late
 //! then, once in a while by milliseconds: `application_lag`; from its read to the ACK that leaves by it is `application_turn`.
 
@@ -17,6 +18,7 @@ use crate::setup::Setup;
 use penstock_core::params::quantity;
 use penstock_core::rng::Entity;
 use penstock_core::{ParamError, Stream};
+use penstock_host::Kind;
 use penstock_units::{Dur, Time};
 use std::sync::Arc;
 
@@ -161,18 +163,21 @@ impl Turn {
     }
 }
 
+/// Deviates that a host keeps: of three turns and two times of its applications.
+const KEPT: usize = 5;
+
 /// The machine that the hosts of a run share.
 pub struct Reception {
     lags: Option<Lags>,
     /// What the thread takes to hand over a packet without payload, and one with it.
     handovers: [Option<Lags>; 2],
     timers: Option<Timers>,
-    /// What hosts take for a packet without payload, and for one with it.
-    turns: [Option<Turn>; 2],
+    /// What hosts take for a packet, by its kind; `None` for that whose answer reports blocks: as for other data.
+    turns: [Option<Turn>; 3],
     /// How late applications come to read, and what it takes from that to an answer.
     applications: [Option<Turn>; 2],
-    /// By the number of a host's port: the deviates that it keeps, of either turn and of either time of its applications.
-    kept: Vec<[Option<f64>; 4]>,
+    /// By the number of a host's port: the deviates that it keeps, of every turn and of either time of its applications.
+    kept: Vec<[Option<f64>; KEPT]>,
     stream: Stream,
     timer_stream: Stream,
     turn_stream: Stream,
@@ -190,12 +195,12 @@ pub struct Reception {
 
 impl Reception {
     /// A machine that is not behind: how late it sees packets, how long it takes to hand over an ACK and data, how late its timers are, and how long
-    /// its hosts take for an ACK and for data.
+    /// its hosts take for an ACK, for data, and for data whose answer reports blocks.
     pub fn new(
         lags: Option<Lags>,
         handovers: [Option<Lags>; 2],
         timers: Option<Timers>,
-        turns: [Option<Turn>; 2],
+        turns: [Option<Turn>; 3],
         stream: Stream,
     ) -> Reception {
         Reception {
@@ -221,7 +226,7 @@ impl Reception {
         if !setup.noise_of_one_machine() {
             return None;
         }
-        let turns = [setup.sender_turn.clone(), setup.receiver_turn.clone()];
+        let turns = [setup.sender_turn.clone(), setup.receiver_turn.clone(), setup.sack_turn.clone()];
         // Beyond every host's number: hosts have streams of their own for their jitter.
         let stream = Stream::new(setup.seed, setup.run, Entity::Reception, u64::MAX);
         let handovers = [setup.ack_handover.clone(), setup.data_handover.clone()];
@@ -264,11 +269,16 @@ impl Reception {
     pub fn timer_at(&mut self, at: Time) -> Time {
         self.timers.as_ref().map_or(at, |timers| at + timers.lags.at(self.timer_stream.uniform()))
     }
-    /// How long the host with that port takes for the packet that was seen last, with payload or without. A turn begins with its handover, and what is
+    /// How long the host with that port takes for the packet that was seen last, of that kind. A turn begins with its handover, and what is
     /// answered at once the thread reads when that is over: drawn apart, a longer handover would keep the packet's own answer waiting.
-    pub fn turn(&mut self, port: u32, data: bool) -> Dur {
-        let Some(turn) = &self.turns[usize::from(data)] else { return Dur::ZERO };
-        let took = turn.next(kept(&mut self.kept, port, usize::from(data)), &mut self.turn_stream);
+    pub fn turn(&mut self, port: u32, kind: Kind) -> Dur {
+        let which = match kind {
+            Kind::Bare => 0,
+            Kind::Reported if self.turns[2].is_some() => 2,
+            Kind::Data | Kind::Reported => 1,
+        };
+        let Some(turn) = &self.turns[which] else { return Dur::ZERO };
+        let took = turn.next(kept(&mut self.kept, port, which), &mut self.turn_stream);
         self.until = self.until.min(self.began + took);
         took
     }
@@ -282,7 +292,7 @@ impl Reception {
     }
     fn application(&mut self, port: u32, which: usize) -> Dur {
         let Some(turn) = &self.applications[which] else { return Dur::ZERO };
-        turn.next(kept(&mut self.kept, port, 2 + which), &mut self.application_stream)
+        turn.next(kept(&mut self.kept, port, 3 + which), &mut self.application_stream)
     }
     /// When a host does what it would do at `at`.
     pub fn awake_at(&self, at: Time) -> Time {
@@ -291,10 +301,10 @@ impl Reception {
 }
 
 /// The place of a deviate.
-fn kept(kept: &mut Vec<[Option<f64>; 4]>, port: u32, kind: usize) -> &mut Option<f64> {
+fn kept(kept: &mut Vec<[Option<f64>; KEPT]>, port: u32, kind: usize) -> &mut Option<f64> {
     let port = port as usize;
     if port >= kept.len() {
-        kept.resize(port + 1, [None; 4]);
+        kept.resize(port + 1, [None; KEPT]);
     }
     &mut kept[port][kind]
 }
@@ -302,6 +312,7 @@ fn kept(kept: &mut Vec<[Option<f64>; 4]>, port: u32, kind: usize) -> &mut Option
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Kind::{Bare, Data, Reported};
 
     fn lags(text: &str) -> Lags {
         Lags::parse("receive_lag", text).unwrap().unwrap()
@@ -314,7 +325,7 @@ mod tests {
             Some(lags(text)),
             [None, None],
             Timers::parse("timer_lag", "1e-9:7us,1:7us").unwrap(),
-            [Some(turn("1e-9:3us,1:3us")), Some(turn("0.25:10us,0.5:10us,0.75:50us,1:50us"))],
+            [Some(turn("1e-9:3us,1:3us")), Some(turn("0.25:10us,0.5:10us,0.75:50us,1:50us")), None],
             Stream::new(1, 0, Entity::Reception, 0),
         )
     }
@@ -364,8 +375,13 @@ mod tests {
     #[test]
     fn what_falls_due_while_another_is_handed_over_waits_for_its_end() {
         let handovers = [Some(lags("1e-9:3us,1:3us")), Some(lags("1e-9:10us,1:10us"))];
-        let mut m =
-            Reception::new(None, handovers, None, [None, None], Stream::new(1, 0, Entity::Reception, 0));
+        let mut m = Reception::new(
+            None,
+            handovers,
+            None,
+            [None, None, None],
+            Stream::new(1, 0, Entity::Reception, 0),
+        );
         let at = |us: u64| Time::ZERO + Dur::micros(us);
         let due = [(0, true), (4, false), (12, false), (20, false), (100, true), (109, false), (113, true)];
         let seen: Vec<Time> = due.iter().map(|(us, data)| m.seen_at(at(*us), *data)).collect();
@@ -379,21 +395,26 @@ mod tests {
     #[test]
     fn a_handover_is_over_when_what_it_released_is_read() {
         let handovers = [Some(lags("1e-9:10us,1:10us")), Some(lags("1e-9:10us,1:10us"))];
-        let turns = [Some(turn("1e-9:7us,1:7us")), Some(turn("1e-9:15us,1:15us"))];
+        let turns = [Some(turn("1e-9:7us,1:7us")), Some(turn("1e-9:15us,1:15us")), None];
         let mut m = Reception::new(None, handovers, None, turns, Stream::new(1, 0, Entity::Reception, 0));
         let at = |us: u64| Time::ZERO + Dur::micros(us);
-        assert_eq!((m.seen_at(at(100), false), m.turn(0, false)), (at(100), Dur::micros(7)));
+        assert_eq!((m.seen_at(at(100), false), m.turn(0, Bare)), (at(100), Dur::micros(7)));
         assert_eq!((m.taken_at(at(107)), m.seen_at(at(108), false)), (at(107), at(108)));
-        assert_eq!((m.seen_at(at(200), true), m.turn(0, true)), (at(200), Dur::micros(15)));
+        assert_eq!((m.seen_at(at(200), true), m.turn(0, Data)), (at(200), Dur::micros(15)));
         assert_eq!((m.taken_at(at(205)), m.seen_at(at(208), false)), (at(210), at(210)));
     }
     #[test]
     fn a_machine_without_lags_is_never_late() {
-        let mut m =
-            Reception::new(None, [None, None], None, [None, None], Stream::new(1, 0, Entity::Reception, 0));
+        let mut m = Reception::new(
+            None,
+            [None, None],
+            None,
+            [None, None, None],
+            Stream::new(1, 0, Entity::Reception, 0),
+        );
         let at = Time::ZERO + Dur::micros(5);
         assert_eq!((m.seen_at(at, true), m.awake_at(at), m.timer_at(at), m.taken_at(at)), (at, at, at, at));
-        assert_eq!((m.turn(0, true), m.turn(0, false)), (Dur::ZERO, Dur::ZERO));
+        assert_eq!((m.turn(0, Data), m.turn(0, Bare)), (Dur::ZERO, Dur::ZERO));
     }
     /// Of 10,000 pauses of 2 ms a quarter is the whole machine's: four standard deviations of that count are 173.
     #[test]
@@ -402,7 +423,8 @@ mod tests {
         let timers = |text: &str| Timers::parse("timer_lag", text).unwrap();
         let waited = |text: &str| {
             let pause = Some(lags("1e-9:2ms,1:2ms"));
-            let mut m = Reception::new(pause, [None, None], timers(text), [None, None], stream.split(7));
+            let mut m =
+                Reception::new(pause, [None, None], timers(text), [None, None, None], stream.split(7));
             let stopped = |i: &u64| {
                 let at = Time::ZERO + Dur::millis(5) * *i;
                 m.seen_at(at, true);
@@ -427,13 +449,26 @@ mod tests {
     #[test]
     fn each_end_takes_its_own_time() {
         let mut m = machine("1e-9:1us,1:1us");
-        let took: Vec<Dur> = (0..10_000).map(|_| m.turn(0, true)).collect();
+        let took: Vec<Dur> = (0..10_000).map(|_| m.turn(0, Data)).collect();
         let slow = took.iter().filter(|t| **t > Dur::micros(49)).count() as i64;
         // Four standard deviations of a count.
         assert!((slow - 2500).abs() < 175, "{slow}");
         let fast = took.iter().filter(|t| **t <= Dur::micros(10)).count() as i64;
         assert!((fast - 5000).abs() < 200, "{fast}");
-        assert!((0..100).all(|_| m.turn(0, false) == Dur::micros(3)));
+        assert!((0..100).all(|_| m.turn(0, Bare) == Dur::micros(3)));
+    }
+    /// What is reported takes its own time where one is given, and what other data take where none is, from the same draws.
+    #[test]
+    fn what_nobody_is_woken_for_takes_its_own_time() {
+        let mut m = machine("1e-9:1us,1:1us");
+        let others = |kind: Kind| {
+            let mut m = machine("1e-9:1us,1:1us");
+            (0..100).map(|_| m.turn(0, kind)).collect::<Vec<Dur>>()
+        };
+        assert_eq!(others(Reported), others(Data));
+        m.turns[2] = Some(turn("1e-9:6us,1:6us"));
+        assert!((0..100).all(|_| m.turn(0, Reported) == Dur::micros(6)));
+        assert!((0..100).any(|_| m.turn(0, Data) > Dur::micros(49)));
     }
     /// An application that is away for 9 ms once in a hundred times, and takes 20 us to answer; neither changes what interrupts take.
     #[test]
@@ -448,7 +483,9 @@ mod tests {
         assert!((0..100).all(|port| m.application_turn(port) == Dur::micros(20)));
         let mut still = machine("1e-9:1us,1:1us");
         assert_eq!((still.application_lag(0), still.application_turn(0)), (Dur::ZERO, Dur::ZERO));
-        let turns = |m: &mut Reception| (0..1000).map(|i| m.turn(i % 7, i % 3 > 0)).collect::<Vec<Dur>>();
+        let turns = |m: &mut Reception| {
+            (0..1000).map(|i| m.turn(i % 7, if i % 3 > 0 { Data } else { Bare })).collect::<Vec<Dur>>()
+        };
         assert_eq!(turns(&mut m), turns(&mut still));
     }
     /// 10 or 50 us, half of the packets each, so the side of the median is the sign of the deviate. Two with the correlation a have signs with the correlation
@@ -458,11 +495,11 @@ mod tests {
         let (a, packets) = (0.81, 50.0);
         let text = format!("0.1:10us,0.4999:10us,0.5:50us,1:50us;{a}:{packets}");
         let stream = Stream::new(3, 0, Entity::Reception, 0);
-        let mut m = Reception::new(None, [None, None], None, [None, Some(turn(&text))], stream);
+        let mut m = Reception::new(None, [None, None], None, [None, Some(turn(&text)), None], stream);
         let mut took = [Vec::new(), Vec::new()];
         for _ in 0..400_000 {
             for (host, took) in took.iter_mut().enumerate() {
-                took.push(if m.turn(7 * host as u32, true) > Dur::micros(30) { 1.0 } else { -1.0 });
+                took.push(if m.turn(7 * host as u32, Data) > Dur::micros(30) { 1.0 } else { -1.0 });
             }
         }
         let mean = |n: usize, at: &dyn Fn(usize) -> f64| (0..n).map(at).sum::<f64>() / n as f64;

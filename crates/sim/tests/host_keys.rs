@@ -1,5 +1,5 @@
 //! Guards: the keys of hosts, `nic`, `nic_order`, `receive_delay`, `receive_jitter`, `receive_lag`, `data_handover`, `ack_handover`,
-//! `timer_lag`, `receiver_turn`, `sender_turn`, `application_lag`, `application_turn` and `processing_delay`, do what they say, to the picosecond where that can be worked out by hand; and are refused or named where they cannot apply.
+//! `timer_lag`, `receiver_turn`, `sack_turn`, `sender_turn`, `application_lag`, `application_turn` and `processing_delay`, do what they say, to the picosecond where that can be worked out by hand; and are refused or named where they cannot apply.
 
 use penstock_sim::document::resolve;
 use penstock_sim::engine::Progress;
@@ -119,6 +119,30 @@ fn each_end_takes_its_own_time() {
     // Data that come every 1.2032 us and take 2 us each do not wait for one another, as they would with a processing delay.
     same(&both("2us", "0s"), &[plain + 2.0]);
 }
+/// Data whose ACK reports blocks take their own time: none where nothing is lost, and none where a receiver reports no blocks.
+#[test]
+fn data_behind_a_gap_take_their_own_time() {
+    let found = |protocol: &str, loss: &str, more: &str| {
+        let toml = format!(
+            "scenario = \"custom\"\nprotocol = \"{protocol}\"\nhosts = [\"h0\", \"h1\"]\nswitches = [\"s\"]\nduration = \"500ms\"\n\
+             segment = \"1460B\"\nsend_jitter = \"0s\"\nrwnd = \"58400B\"\nhost_queue = \"unlimited\"\n{more}\n\
+             [[link]]\nbetween = [\"h[0-1]\", \"s\"]\nrate = \"100Mbps\"\ndelay = \"1us\"\nloss = {loss}\n\
+             [[workload]]\nkind = \"flows\"\nfrom = \"h0\"\nto = \"h1\"\nsize = \"1MB\"\n"
+        );
+        times(&resolve(&json!({ "toml": toml }).to_string()).unwrap().run(0, &Progress::default()).unwrap())
+            [0]
+    };
+    let turn = "sack_turn = \"1e-9:60us,1:60us\"";
+    for protocol in ["sack", "linux-reno"] {
+        same(&[found(protocol, "0", turn)], &[found(protocol, "0", "")]);
+        assert!(found(protocol, "0.02", turn) > found(protocol, "0.02", "") + 60.0);
+    }
+    same(&[found("newreno", "0.02", turn)], &[found("newreno", "0.02", "")]);
+    // Beside a turn of other data it is as long as that unless it is given.
+    let other = "receiver_turn = \"1e-9:60us,1:60us\"";
+    let both = format!("{other}\n{turn}");
+    same(&[found("sack", "0.02", &both)], &[found("sack", "0.02", other)]);
+}
 /// At 100 Mb/s a packet takes 120 us. An application that comes 1 ms after there is something to read finds nine, and Linux's receiver sends one ACK for them
 /// but for the first 21 segments, of which it acknowledges each: the window grows by five, and 16 more are quick. If it comes in 5 us every second one is
 /// acknowledged, as one does that knows nothing of applications, and as it is where the key is not given.
@@ -201,6 +225,7 @@ fn what_cannot_apply_is_refused_or_named() {
         ("ack_handover = \"5us\"", "ack_handover = \"5us\": must be none, or SHARE:TIME"),
         ("timer_lag = \"0.5:1us\"", "timer_lag = \"0.5:1us\": must end with the share 1"),
         ("receiver_turn = \"5us\"", "receiver_turn = \"5us\": must be none, or SHARE:TIME"),
+        ("sack_turn = \"5us\"", "sack_turn = \"5us\": must be none, or SHARE:TIME"),
         ("sender_turn = \"0.5:1us\"", "sender_turn = \"0.5:1us\": must end with the share 1"),
         ("sender_turn = \"1:1us;2:9\"", "sender_turn = \"1:1us;2:9\": must have a share above 0 and up to 1"),
         ("application_lag = \"1:2s\"", "application_lag = \"1:2s\": must have times of a second"),

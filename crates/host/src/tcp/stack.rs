@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use penstock_core::quantity::{ACKED, CWND, RTT, SRTT};
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{Phase, Receiver, Sender};
-use penstock_core::{FlowId, Peer, Report, Stream};
+use penstock_core::{FlowId, Packet, Peer, Report, Stream};
 use penstock_fabric::{prefetch, prefetch_all, Cell};
 use penstock_units::{Dur, Time};
 
@@ -367,6 +367,10 @@ impl Stack for TcpStack {
             End::IdleReceiver(e) => end.saturating_sub(e.receiver.delivered()),
             _ => 0,
         }
+    }
+    fn reports(&self, conn: u32, packet: &Packet) -> bool {
+        // One that is idle has nothing beyond a gap.
+        matches!(&self.ends[conn as usize], End::Receiver(e) if e.receiver.reports(packet))
     }
     fn observe(&self, conn: u32, report: &mut Report<'_>) {
         if let End::Sender(end) = &self.ends[conn as usize] {

@@ -14,8 +14,8 @@ use penstock_core::tcp::TcpConfig;
 use penstock_core::{Ack, Congestion, FlowId, FlowView, HostController, Packet, Peer, Report, Stream};
 use penstock_fabric::{prefetch_all, Arena, Cell, PRIORITIES};
 use penstock_host::{
-    Counters, Exchange, Exchanged, HostFacts, Io, Net, News, Nic, NicConfig, Opening, Order, Part, Stack,
-    TcpOptions, TcpProtocol, TcpStack,
+    Counters, Exchange, Exchanged, HostFacts, Io, Kind, Net, News, Nic, NicConfig, Opening, Order, Part,
+    Stack, TcpOptions, TcpProtocol, TcpStack,
 };
 use penstock_models::Suite;
 use penstock_units::{Bytes, Dur, Rate, Time};
@@ -125,6 +125,9 @@ impl Stack for HostStack {
     fn missing_below(&self, conn: u32, end: u64) -> u64 {
         each!(self, s => s.missing_below(conn, end))
     }
+    fn reports(&self, conn: u32, packet: &Packet) -> bool {
+        each!(self, s => s.reports(conn, packet))
+    }
     fn observe(&self, conn: u32, report: &mut Report<'_>) {
         each!(self, s => s.observe(conn, report));
     }
@@ -199,8 +202,8 @@ impl Net for Wire {
     fn seen_at(&mut self, at: Time, data: bool) -> Time {
         self.reception.as_mut().map_or(at, |machine| machine.seen_at(at, data))
     }
-    fn turn(&mut self, port: u32, data: bool) -> Dur {
-        self.reception.as_mut().map_or(Dur::ZERO, |machine| machine.turn(port, data))
+    fn turn(&mut self, port: u32, kind: Kind) -> Dur {
+        self.reception.as_mut().map_or(Dur::ZERO, |machine| machine.turn(port, kind))
     }
     fn application_lag(&mut self, port: u32) -> Dur {
         self.reception.as_mut().map_or(Dur::ZERO, |machine| machine.application_lag(port))

@@ -66,6 +66,8 @@ pub struct Common {
     pub timer_lag: Option<Timers>,
     /// A host takes so long for a packet with payload that has arrived.
     pub receiver_turn: Option<Turn>,
+    /// The same for one whose answer reports blocks.
+    pub sack_turn: Option<Turn>,
     /// And its application comes to read so much later.
     pub application_lag: Option<Turn>,
     /// From a read to the answer that leaves by it a host takes so long.
@@ -140,6 +142,7 @@ impl Common {
             ack_handover: Lags::parse("ack_handover", p.text("ack_handover"))?,
             timer_lag: Timers::parse("timer_lag", p.text("timer_lag"))?,
             receiver_turn: Turn::parse("receiver_turn", p.text("receiver_turn"))?,
+            sack_turn: Turn::parse("sack_turn", p.text("sack_turn"))?,
             application_lag: Turn::parse("application_lag", p.text("application_lag"))?,
             application_turn: Turn::parse("application_turn", p.text("application_turn"))?,
             sender_turn: Turn::parse("sender_turn", p.text("sender_turn"))?,
@@ -294,6 +297,7 @@ impl Common {
             ack_handover: self.ack_handover.clone(),
             timer_lag: self.timer_lag.clone(),
             receiver_turn: self.receiver_turn.clone(),
+            sack_turn: self.sack_turn.clone(),
             application_lag: self.application_lag.clone(),
             application_turn: self.application_turn.clone(),
             sender_turn: self.sender_turn.clone(),

@@ -387,6 +387,13 @@ pub const COMMON: &[ParamSpec] = &[
         "none: the papers' hosts",
     ),
     ParamSpec::new(
+        "sack_turn",
+        Kind::Text,
+        "none",
+        "the same for a packet with payload whose ACK reports blocks, beyond a gap or twice received: nobody is woken for it; none: as receiver_turn",
+        "none: the papers' hosts",
+    ),
+    ParamSpec::new(
         "sender_turn",
         Kind::Text,
         "none",
