@@ -31,7 +31,9 @@ pub enum Entity {
     Reception = 12,
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): one step, used to spread a key over the state.
+/// SplitMix64 (Steele, Lea, Flood 2014): one step, used to spread a key over the state. Seven of them make a stream; written out in every place that makes
+/// one they would be a kilobyte of instructions.
+#[inline(never)]
 fn splitmix(x: &mut u64) -> u64 {
     *x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *x;
@@ -48,6 +50,7 @@ pub struct Stream {
 
 impl Stream {
     /// The stream of entity `kind` number `index` in run `run` of base seed `seed`.
+    #[inline(never)]
     pub fn new(seed: u64, run: u64, kind: Entity, index: u64) -> Stream {
         let mut key = seed;
         for part in [run, kind as u64, index] {

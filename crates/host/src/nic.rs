@@ -372,25 +372,12 @@ impl<S: Stack> Nic<S> {
             None => self.free_at = t + Bytes(u64::from(cell.bytes + self.config.framing)) / self.config.rate,
         }
     }
-    /// Sends all that `pull` has of stack `i`, where the queue is endless.
-    #[inline]
-    fn drain<N: Net>(
-        &mut self,
-        now: Time,
-        i: usize,
-        net: &mut N,
-        mut pull: impl FnMut(&mut S, &mut Io<'_>) -> Option<Cell>,
-    ) {
+    /// Sends all that stack `i` has, or one connection of it, where the queue is endless.
+    #[inline(always)]
+    fn send_out<N: Net>(&mut self, now: Time, i: usize, conn: Option<u32>, net: &mut N) {
         let Nic { seats, news, paused, config, .. } = self;
-        let seat = seats.at_mut(i);
-        loop {
-            let mut io = Io { now, arena: net.arena(), news, paused: *paused };
-            let Some(cell) = pull(&mut seat.stack, &mut io) else { break };
-            if let Some(at) = net.transmit(now, config.port, cell) {
-                seat.stack.departs(at);
-            }
-        }
-        debug_assert!(news.is_empty(), "a pull tells no news");
+        let mut io = Exchange { now, port: config.port, paused: *paused, news, net };
+        seats.at_mut(i).stack.send_out(&mut io, conn);
     }
     /// Everything that was due: pulls up to and including `now`, deadlines before it.
     fn replay<N: Net>(&mut self, now: Time, net: &mut N) {
@@ -435,15 +422,21 @@ impl<S: Stack> Nic<S> {
             return;
         }
         self.now = now;
-        if self.config.endless {
-            for i in 0..self.seats.len() {
-                self.drain(now, i, net, |s, io| s.pull(io));
-                let seat = self.seats.at_mut(i);
-                seat.dry = seat.stack.ready(self.paused) <= now;
+        if self.direct {
+            if !self.has_nothing() {
+                self.send_out(now, 0, None, net);
             }
             if self.has_nothing() {
+                self.seats.first.dry = false;
                 (self.next, self.fresh) = ((Time::NEVER, self.seats.first.stack.deadline()), true);
                 return;
+            }
+        }
+        if self.config.endless {
+            for i in 0..self.seats.len() {
+                self.send_out(now, i, None, net);
+                let seat = self.seats.at_mut(i);
+                seat.dry = seat.stack.ready(self.paused) <= now;
             }
         }
         loop {
@@ -457,16 +450,30 @@ impl<S: Stack> Nic<S> {
         }
     }
     /// It has one stack, below it an endless queue, and nothing to send.
+    #[inline(always)]
     pub fn has_nothing(&self) -> bool {
         self.direct && self.seats.first.stack.ready(self.paused) == Time::NEVER
     }
     /// When [`Self::wake`] is to be called; [`Time::NEVER`] = not before something else happens here.
-    #[inline]
+    #[inline(always)]
     pub fn deadline(&self) -> Time {
         if self.has_nothing() {
             // One stack, whose deadline is all that it waits for.
             return self.seats.first.stack.deadline().max(self.timer_at);
         }
+        self.deadline_of_several()
+    }
+    /// The same just after [`Self::kick`], which has found it.
+    #[inline(always)]
+    pub fn deadline_when_kicked(&self) -> Time {
+        debug_assert!(self.fresh);
+        if self.direct && self.next.0 == Time::NEVER {
+            return self.next.1.max(self.timer_at);
+        }
+        self.deadline()
+    }
+    #[inline(never)]
+    fn deadline_of_several(&self) -> Time {
         let (pull, mut at) = if self.fresh { self.next } else { (self.next_pull(), self.next_deadline().0) };
         at = at.max(self.timer_at);
         if let Some(inside) = self.inbox.front() {
@@ -653,6 +660,20 @@ impl<S: Stack> Nic<S> {
         self.place(opening.at_src, seat);
         self.call(now, seat, net, |s, io| s.open(io, opening));
     }
+    /// [`Self::open`], [`Self::accept`] and [`Self::close`] in one, as [`Stack::begin`], where the queue is endless: elsewhere what the link can take leaves
+    /// before each of them.
+    pub fn begin<N: Net>(
+        &mut self,
+        now: Time,
+        seat: usize,
+        opening: &Opening,
+        (bytes, close): (u64, bool),
+        net: &mut N,
+    ) {
+        debug_assert!(self.config.endless);
+        self.place(opening.at_src, seat);
+        self.call(now, seat, net, |s, io| s.begin(io, opening, bytes, close));
+    }
     /// The application has so many bytes more.
     pub fn accept<N: Net>(&mut self, now: Time, conn: u32, bytes: u64, net: &mut N) {
         self.advance(now, net);
@@ -674,7 +695,7 @@ impl<S: Stack> Nic<S> {
     pub fn flush<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
         if self.config.endless {
             self.fresh = false;
-            self.drain(now, self.seat(conn), net, |s, io| s.pull_of(io, conn));
+            self.send_out(now, self.seat(conn), Some(conn), net);
         }
     }
     /// The driver wants to hear when this receiving end has delivered everything up to `end`.

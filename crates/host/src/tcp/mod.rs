@@ -24,7 +24,8 @@ mod stack;
 mod writes;
 
 use crate::nic::Net;
-use crate::stack::{HostFacts, Io, News, Opening, Order};
+use crate::stack::{Exchange, HostFacts, Io, News, Opening, Order};
+use crate::stock::Stock;
 use crate::timers::Timers;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -150,6 +151,9 @@ impl End {
 /// The TCP of a host.
 pub struct TcpStack {
     ends: Vec<End>,
+    /// Boxes of ends that are over.
+    senders: Stock<SendEnd>,
+    receivers: Stock<ReceiveEnd>,
     ready: Ready,
     timers: Timers,
     options: TcpOptions,
@@ -180,6 +184,8 @@ impl TcpStack {
         let header_len = |p: &TcpProtocol| (p.control)(&p.config, probe()).header_len();
         TcpStack {
             ends: Vec::new(),
+            senders: Stock::default(),
+            receivers: Stock::default(),
             ready: match facts.order {
                 _ if options.endless => Ready::Drain(Line::new()),
                 Order::RoundRobin => Ready::InTurn(Line::new()),
@@ -334,6 +340,30 @@ impl TcpStack {
             _ => {}
         }
         None
+    }
+}
+
+impl TcpStack {
+    /// All that a connection may send now, if it is listed, into a queue that is endless.
+    #[inline(never)]
+    fn send_all_of<N: Net>(&mut self, x: &mut Exchange<'_, N>, conn: u32) {
+        let Exchange { now, port, net, .. } = x;
+        match self.ends.get_mut(conn as usize) {
+            Some(End::Sender(end)) if end.way.listed => {
+                end.way.listed = false;
+                send_all(end, &self.options, *now, *port, *net);
+                arm(&mut self.timers, end.sender.deadline(), kind::SENDER, &mut end.way, conn);
+            }
+            Some(End::Receiver(end)) if end.way.listed => {
+                end.way.listed = false;
+                if end.receiver.may_send() {
+                    let slot = net.arena().alloc();
+                    answer(end, *now, *port, self.options.priority, slot, *net);
+                }
+                arm(&mut self.timers, end.receiver.deadline(), kind::RECEIVER, &mut end.way, conn);
+            }
+            _ => {}
+        }
     }
 }
 

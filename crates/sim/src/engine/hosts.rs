@@ -42,6 +42,9 @@ impl Stack for HostStack {
     fn open(&mut self, io: &mut Io<'_>, opening: &Opening) {
         each!(self, s => s.open(io, opening));
     }
+    fn begin(&mut self, io: &mut Io<'_>, opening: &Opening, bytes: u64, close: bool) {
+        each!(self, s => s.begin(io, opening, bytes, close));
+    }
     fn listen(&mut self, io: &mut Io<'_>, opening: &Opening) {
         each!(self, s => s.listen(io, opening));
     }
@@ -94,6 +97,10 @@ impl Stack for HostStack {
     }
     fn pull_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
         each!(self, s => s.pull_of(io, conn))
+    }
+    #[inline]
+    fn send_out<N: Net>(&mut self, io: &mut Exchange<'_, N>, conn: Option<u32>) {
+        each!(self, s => s.send_out(io, conn));
     }
     #[inline]
     fn departs(&mut self, at: Time) {
@@ -276,13 +283,29 @@ impl Host {
     pub fn is_still(&self) -> bool {
         self.nic.has_nothing() && matches!(self.nic.stack(0), HostStack::Tcp(_))
     }
+    /// A stack that is TCP above an endless queue: it tells nothing when a connection opens that no controller has in its charge.
+    pub fn opens_silently(&self, seat: usize) -> bool {
+        self.nic.config().endless && matches!(self.nic.stack(seat), HostStack::Tcp(_))
+    }
     /// Asks for the host's next wake-up.
+    #[inline(never)]
     pub fn arm(&mut self, now: Time, host: u32, deadlines: &mut Deadlines) {
-        let at = self.nic.deadline();
+        self.arm_for(self.nic.deadline(), now, host, deadlines);
+    }
+    /// The same just after its card was told to send.
+    #[inline(always)]
+    pub fn arm_when_kicked(&mut self, now: Time, host: u32, deadlines: &mut Deadlines) {
+        self.arm_for(self.nic.deadline_when_kicked(), now, host, deadlines);
+    }
+    #[inline(always)]
+    fn arm_for(&mut self, at: Time, now: Time, host: u32, deadlines: &mut Deadlines) {
         // Nearly always what is there comes earlier.
-        if at.max(now) > self.wakes.next() || at == Time::NEVER {
-            return;
+        if at.max(now) <= self.wakes.next() && at != Time::NEVER {
+            self.ask(at, now, host, deadlines);
         }
+    }
+    #[inline(never)]
+    fn ask(&mut self, at: Time, now: Time, host: u32, deadlines: &mut Deadlines) {
         let mut order = (0, 0);
         if let HostStack::Tcp(tcp) = self.nic.stack(0) {
             let (due, kind, flow) = tcp.next_timer();

@@ -234,7 +234,10 @@ impl Sender {
         let control = cc.control();
         let recovery = AnyRecovery::new(&cfg, || rng().split(1));
         let log = cc.wants_rate() || recovery.wants_segments();
-        let mut sender = Sender {
+        let (steers, pacing) = (recovery.steers(), control.pacing);
+        let segment = control.segment.map_or(cfg.mss, |s| (s.0 as u32).clamp(1, cfg.mss));
+        // In one piece, as [`Self::apply`] would have it: what is changed afterwards would be moved as a whole.
+        Sender {
             view: FlowView {
                 flow,
                 una: 0,
@@ -243,7 +246,7 @@ impl Sender {
                 app_end: 0,
                 in_flight: 0,
                 rwnd: cfg.rwnd,
-                segment: cfg.mss,
+                segment,
                 mss: cfg.mss,
                 rtt_latest: Dur::ZERO,
                 rtt_smoothed: Dur::ZERO,
@@ -255,12 +258,12 @@ impl Sender {
                 due: Time::NEVER,
             },
             phase: Phase::Closed,
-            cwnd: 0,
+            cwnd: control.window.map_or(NO_WINDOW, |w| w.0),
             cap: u64::MAX,
             news: None,
-            pacing: None,
+            pacing,
             hears_all: recovery.hears_all(),
-            steers: recovery.steers(),
+            steers,
             rearm: Time::NEVER,
             keeps_timer: recovery.keeps_timer(),
             since: recovery::Since::default(),
@@ -288,7 +291,7 @@ impl Sender {
             timed: None,
             sacked: Ranges::default(),
             paced: (Time::ZERO, 0),
-            pace_at: Time::ZERO,
+            pace_at: pacing.filter(|_| !steers).map_or(Time::ZERO, |rate| Time::ZERO + Bytes(0) / rate),
             late: Dur::ZERO,
             host_free_at: Time::ZERO,
             compressor: HeaderCompressor::default(),
@@ -304,9 +307,7 @@ impl Sender {
             stats: SenderStats::default(),
             cfg,
             cc,
-        };
-        sender.apply(control);
-        sender
+        }
     }
 
     // ---- commands ------------------------------------------------------------------------------------
