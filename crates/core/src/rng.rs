@@ -31,9 +31,7 @@ pub enum Entity {
     Reception = 12,
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): one step, used to spread a key over the state. Seven of them make a stream; written out in every place that makes
-/// one they would be a kilobyte of instructions.
-#[inline(never)]
+/// SplitMix64 (Steele, Lea, Flood 2014): one step, used to spread a key over the state.
 fn splitmix(x: &mut u64) -> u64 {
     *x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *x;
@@ -49,7 +47,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The stream of entity `kind` number `index` in run `run` of base seed `seed`.
+    /// The stream of entity `kind` number `index` in run `run` of base seed `seed`. Written out wherever one is made it would be some hundred bytes of
+    /// instructions each time.
     #[inline(never)]
     pub fn new(seed: u64, run: u64, kind: Entity, index: u64) -> Stream {
         let mut key = seed;

@@ -35,6 +35,7 @@ use crate::stack::{Counters, Exchange, Exchanged, Io, News, Opening, Part, Stack
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::mem::offset_of;
 use penstock_core::{Report, Stream};
 use penstock_fabric::{Arena, Cell};
 use penstock_units::{Bytes, Dur, Rate, Time};
@@ -83,6 +84,7 @@ pub trait Net {
 
 /// What a network card is made of.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct NicConfig {
     /// The host's output port. It is a plain FIFO: who is next, the card has chosen. It must not share a buffer.
     pub port: u32,
@@ -125,13 +127,15 @@ enum Applications {
     Reply(Time),
 }
 
+#[repr(C)]
 struct Seat<S> {
-    stack: S,
     /// It had nothing at a time at which it had said that it may: not asked again before the next call.
     dry: bool,
+    stack: S,
 }
 
 /// The stacks of a host. The first, mostly the only one, is in place: a packet finds it without a way through memory.
+#[repr(C)]
 struct Seats<S> {
     first: Seat<S>,
     others: Vec<Seat<S>>,
@@ -167,37 +171,40 @@ impl<S> Seats<S> {
 /// Times that lie in a row at one instant before it is taken for a stack that does not get on.
 const STUCK: u32 = 1 << 22;
 
-/// The network card of a host, with the host's stacks.
+/// The network card of a host, with the host's stacks. In the order of use: what a packet touches that is answered at once are the first lines of memory,
+/// up to the first of [`Seats`], which is in the same order.
+#[repr(C)]
 pub struct Nic<S = Box<dyn Stack>> {
-    seats: Seats<S>,
-    /// Stack of each handle; used with several stacks only.
-    stack_of: Vec<u8>,
-    /// The stack that is asked first.
-    turn: usize,
+    /// What arrives is answered in the same call: one stack, no delay, an endless queue.
+    direct: bool,
+    /// [`Self::next`] is as it was found last.
+    fresh: bool,
+    paused: u8,
+    up: bool,
+    /// What arrives is seen at once.
+    at_once: bool,
     /// Time of the last call.
     now: Time,
+    /// When the next pull and the next deadline are due, as of the last [`Self::kick`]; asked anew where a stack was called since.
+    next: (Time, Time),
+    /// A timer was due and goes off only now; `ZERO` = none is late.
+    timer_at: Time,
+    news: Vec<News>,
+    config: NicConfig,
+    seats: Seats<S>,
     /// When the link can take a packet; stays in the past where the queue is endless.
     free_at: Time,
     /// Up to here an event of the port is sure to come.
     covered: Time,
-    /// A timer was due and goes off only now; `ZERO` = none is late.
-    timer_at: Time,
-    paused: u8,
-    up: bool,
-    config: NicConfig,
-    /// What arrives is seen at once.
-    at_once: bool,
+    /// Stack of each handle; used with several stacks only.
+    stack_of: Vec<u8>,
+    /// The stack that is asked first.
+    turn: usize,
     /// A stack sees a packet so much later at most, and when exactly.
     jitter: Option<(Dur, Stream)>,
     /// Packets on their way through the host, in the order in which stacks see them.
     inbox: VecDeque<Inside>,
     applications: Applications,
-    news: Vec<News>,
-    /// What arrives is answered in the same call: one stack, no delay, an endless queue.
-    direct: bool,
-    /// When the next pull and the next deadline are due, as of the last [`Self::kick`]; asked anew where a stack was called since.
-    next: (Time, Time),
-    fresh: bool,
 }
 
 impl Applications {
@@ -212,6 +219,8 @@ impl Applications {
 }
 
 impl<S: Stack> Nic<S> {
+    /// Bytes of the card that lie before its first stack: what every call of it touches.
+    pub const BEFORE_STACK: usize = offset_of!(Self, seats) + offset_of!(Seat<S>, stack);
     /// A card for `stacks`, one per transport of the host.
     pub fn new(config: NicConfig, stacks: Vec<S>) -> Nic<S> {
         assert!(!stacks.is_empty() && stacks.len() < 256, "a host has 1 to 255 stacks");

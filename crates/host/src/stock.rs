@@ -6,25 +6,22 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 
-/// So many are kept: chosen, so that who has few connections at a time needs no other, and thousands of hosts keep little.
-const MOST: usize = 4;
-
-/// Boxes of one kind that nobody has now.
-pub struct Stock<T> {
+/// Boxes of one kind that nobody has now, `MOST` of them.
+pub struct Stock<T, const MOST: usize> {
     boxes: Vec<Box<MaybeUninit<T>>>,
 }
 
-impl<T> Default for Stock<T> {
-    fn default() -> Stock<T> {
+impl<T, const MOST: usize> Default for Stock<T, MOST> {
+    fn default() -> Stock<T, MOST> {
         Stock { boxes: Vec::new() }
     }
 }
 
-impl<T> Stock<T> {
+impl<T, const MOST: usize> Stock<T, MOST> {
     /// A box with a value in it.
     #[inline(always)]
     pub fn put(&mut self, value: T) -> Box<T> {
-        let empty = self.boxes.pop().unwrap_or_else(Stock::make);
+        let empty = self.boxes.pop().unwrap_or_else(Self::make);
         Box::write(empty, value)
     }
     #[cold]
@@ -55,7 +52,8 @@ mod tests {
     /// Every value is dropped once, when its box is given back, and the next value may get the same box.
     #[test]
     fn a_box_is_used_again_and_its_value_is_not() {
-        let (mut stock, alive) = (Stock::default(), Rc::new(()));
+        const MOST: usize = 4;
+        let (mut stock, alive) = (Stock::<_, MOST>::default(), Rc::new(()));
         let mut boxes: Vec<_> = (0..2 * MOST as u32).map(|i| stock.put((i, alive.clone()))).collect();
         assert!(boxes.iter().map(|kept| kept.0).eq(0..2 * MOST as u32));
         let places: Vec<*const _> = boxes.iter().map(|kept| core::ptr::from_ref(&**kept)).collect();

@@ -179,6 +179,11 @@ impl Open {
     }
 }
 
+/// So many boxes are kept of flows that are over, and of writes.
+pub(crate) const KEPT: usize = 256;
+
+pub(crate) type Written = Stock<Waiting, KEPT>;
+
 /// Writes not yet acknowledged, oldest first. Where there is none, nothing is kept.
 #[derive(Default)]
 pub(crate) struct Writes(Option<Box<Waiting>>);
@@ -192,7 +197,7 @@ pub(crate) struct Waiting {
 
 impl Writes {
     /// One more.
-    pub(crate) fn push(&mut self, write: Transfer, stock: &mut Stock<Waiting>) {
+    pub(crate) fn push(&mut self, write: Transfer, stock: &mut Written) {
         match &mut self.0 {
             None => {
                 self.0 = Some(stock.put(Waiting { first: write, more: VecDeque::new(), delivered: 0 }));
@@ -215,7 +220,7 @@ impl Writes {
         })
     }
     /// Takes out the oldest, where it ends at byte `end` or before.
-    pub(crate) fn acked(&mut self, end: u64, stock: &mut Stock<Waiting>) -> Option<Transfer> {
+    pub(crate) fn acked(&mut self, end: u64, stock: &mut Written) -> Option<Transfer> {
         let waiting = self.0.as_mut().filter(|waiting| waiting.first.end <= end)?;
         let first = waiting.first;
         match waiting.more.pop_front() {
@@ -256,7 +261,7 @@ mod tests {
     }
     #[test]
     fn writes_are_delivered_and_acknowledged_in_order_and_leave_nothing() {
-        let (mut writes, mut stock) = (Writes::default(), Stock::default());
+        let (mut writes, mut stock) = (Writes::default(), Written::default());
         assert!(writes.note_delivered(Time(1), 100).is_none() && writes.acked(100, &mut stock).is_none());
         [10, 20, 30].into_iter().for_each(|end| writes.push(write(end), &mut stock));
         assert_eq!(writes.note_delivered(Time(5), 20).map(|w| w.end), Some(10));

@@ -30,6 +30,7 @@ use crate::timers::Timers;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem::offset_of;
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{self, Receiver, Sender, TcpConfig};
@@ -54,19 +55,20 @@ pub struct TcpProtocol {
 
 /// What the TCP of a host is made of.
 #[derive(Default)]
+#[repr(C)]
 pub struct TcpOptions {
-    /// Protocols, by [`Opening::protocol`].
-    pub protocols: Vec<TcpProtocol>,
-    /// Host controllers, by [`Opening::group`]: each has the connections of its group in its charge.
-    pub groups: Vec<Box<dyn HostController>>,
-    /// Receiver-side control of all connections that end here.
-    pub receive: Option<Box<dyn ReceiveController>>,
+    /// Priority of all packets, 0..8.
+    pub priority: u8,
     /// The queue below the stack is endless, as that of its network card.
     pub endless: bool,
     /// How much of one connection may stand in the host's port, where the queue is endless; `None` = any amount.
     pub host_queue: Option<Amount>,
-    /// Priority of all packets, 0..8.
-    pub priority: u8,
+    /// Receiver-side control of all connections that end here.
+    pub receive: Option<Box<dyn ReceiveController>>,
+    /// Host controllers, by [`Opening::group`]: each has the connections of its group in its charge.
+    pub groups: Vec<Box<dyn HostController>>,
+    /// Protocols, by [`Opening::protocol`].
+    pub protocols: Vec<TcpProtocol>,
     /// Where the network gives packets of priority 0 another one by their traffic class: that of every class. A pause of a priority then
     /// stops the connections of its classes and no others.
     pub priority_of: Option<Box<[u8; 64]>>,
@@ -81,6 +83,9 @@ mod kind {
     pub const SENDER: u8 = 1;
     pub const RECEIVER: u8 = 2;
 }
+
+/// So many boxes of ends are kept: chosen, so that a host with a few connections at a time needs no other, and thousands of hosts keep little.
+const KEPT: usize = 8;
 
 /// What both ends know about where their packets go.
 struct Way {
@@ -97,20 +102,22 @@ struct Way {
     armed: Time,
 }
 
+#[repr(C)]
 struct SendEnd {
-    sender: Sender,
     way: Way,
     group: u32,
     /// Ends of what was accepted and is not yet acknowledged.
     ends: WriteEnds,
+    sender: Sender,
     share: HostShare,
 }
 
+#[repr(C)]
 struct ReceiveEnd {
-    receiver: Receiver,
     way: Way,
     /// Ends that the driver wants to hear of.
     ends: WriteEnds,
+    receiver: Receiver,
 }
 
 impl SendEnd {
@@ -148,15 +155,16 @@ impl End {
     }
 }
 
-/// The TCP of a host.
+/// The TCP of a host. What an ACK or a segment touches comes first.
+#[repr(C)]
 pub struct TcpStack {
-    ends: Vec<End>,
-    /// Boxes of ends that are over.
-    senders: Stock<SendEnd>,
-    receivers: Stock<ReceiveEnd>,
     ready: Ready,
+    ends: Vec<End>,
     timers: Timers,
     options: TcpOptions,
+    /// Boxes of ends that are over.
+    senders: Stock<SendEnd, KEPT>,
+    receivers: Stock<ReceiveEnd, KEPT>,
     /// Bytes of congestion header of each protocol's packets.
     header_len: Vec<u32>,
     /// What was pulled last: handle and bytes.
@@ -171,6 +179,8 @@ pub struct TcpStack {
 }
 
 impl TcpStack {
+    /// So many bytes at its beginning are what a packet touches.
+    pub const NEAR: usize = offset_of!(TcpStack, options) + offset_of!(TcpOptions, groups);
     /// Kind of the deadlines of receiving ends ([`Self::next_timer`]).
     pub const RECEIVER: u8 = kind::RECEIVER;
 

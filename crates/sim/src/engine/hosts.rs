@@ -12,13 +12,14 @@ use penstock_core::host::Transition;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{Ack, Congestion, FlowId, FlowView, HostController, Packet, Peer, Report, Stream};
-use penstock_fabric::{prefetch_all, Arena, Cell, PRIORITIES};
+use penstock_fabric::{prefetch_first, Arena, Cell, PRIORITIES};
 use penstock_host::{
     Counters, Exchange, Exchanged, HostFacts, Io, Net, News, Nic, NicConfig, Opening, Order, Part, Stack,
     TcpOptions, TcpProtocol, TcpStack,
 };
 use penstock_models::Suite;
 use penstock_units::{Bytes, Dur, Rate, Time};
+use std::mem::offset_of;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A transport at a host. TCP is called without a table: it is what most runs are about.
@@ -223,18 +224,23 @@ impl Net for Wire {
     }
 }
 
-/// A host.
+/// A host. What every call of it touches is at its beginning, in [`NEAR`] bytes.
+#[repr(C, align(64))]
 pub(super) struct Host {
-    pub nic: Nic<HostStack>,
     pub wakes: HostWakes,
-    /// From when on its paused priorities are, as far as that is not counted yet.
-    paused_since: [Time; PRIORITIES],
     /// The last interval between samples ([`Hosts::interval`]) in which it was called.
     called: u32,
-    /// Handles that may be used again, and the first never used.
-    free: Vec<u32>,
+    /// The first handle never used, and those that may be used again.
     next: u32,
+    pub nic: Nic<HostStack>,
+    free: Vec<u32>,
+    /// From when on its paused priorities are, as far as that is not counted yet.
+    paused_since: [Time; PRIORITIES],
 }
+
+/// So many bytes of a host: up to what TCP has for every packet.
+const NEAR: usize = 6 * 64;
+const _: () = assert!(offset_of!(Host, nic) + Nic::<HostStack>::BEFORE_STACK + TcpStack::NEAR <= NEAR);
 
 impl Host {
     /// A handle for an end of a connection.
@@ -485,7 +491,7 @@ impl Hosts {
     pub fn fetch(&self, node: u32, packet: Option<(&Packet, Part)>) {
         let Some(Some(host)) = self.list.get(node as usize) else { return };
         match packet {
-            None => prefetch_all(host),
+            None => prefetch_first(host, NEAR),
             Some((packet, part)) => host.nic.fetch(packet.conn(), part),
         }
     }

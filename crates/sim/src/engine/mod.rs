@@ -69,8 +69,8 @@ pub struct Engine {
     flows: Vec<Option<Box<Flow>>>,
     open: flow::Open,
     /// Boxes of flows and writes that are over.
-    over: Stock<Flow>,
-    written: Stock<flow::Waiting>,
+    over: Stock<Flow, { flow::KEPT }>,
+    written: flow::Written,
     workloads: Vec<Box<dyn Workload>>,
     /// Workloads in the charge of each host controller.
     groups: Vec<Vec<u32>>,
