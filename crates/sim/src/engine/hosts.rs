@@ -198,7 +198,7 @@ impl Net for Wire {
             cell.entropy = self.net.stamp(if cell.to == dst { forth } else { back }, cell.entropy);
         }
         let at = self.reception.as_ref().map_or(at, |machine| machine.taken_at(at));
-        self.net.transmit(at, port, cell)
+        self.net.transmit(at, port, &cell)
     }
     #[inline]
     fn tell(&mut self, at: Time, news: News) {
