@@ -47,7 +47,9 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The stream of entity `kind` number `index` in run `run` of base seed `seed`.
+    /// The stream of entity `kind` number `index` in run `run` of base seed `seed`. Written out wherever one is made it would be some hundred bytes of
+    /// instructions each time.
+    #[inline(never)]
     pub fn new(seed: u64, run: u64, kind: Entity, index: u64) -> Stream {
         let mut key = seed;
         for part in [run, kind as u64, index] {

@@ -175,7 +175,7 @@ impl Fabric {
         &mut self,
         now: Time,
         port: u32,
-        cell: Cell,
+        cell: &Cell,
         seg: &mut S,
     ) -> (Option<Result<Time, DropCause>>, Time) {
         let port = &mut self.ports[port as usize];

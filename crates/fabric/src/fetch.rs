@@ -33,8 +33,14 @@ pub(crate) fn prefetch_at<T>(thing: *const T) {
 /// The same for all of it.
 #[inline(always)]
 pub fn prefetch_all<T: ?Sized>(thing: &T) {
+    prefetch_first(thing, core::mem::size_of_val(thing));
+}
+
+/// The same for its first bytes.
+#[inline(always)]
+pub fn prefetch_first<T: ?Sized>(thing: &T, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
-    for line in 0..core::mem::size_of_val(thing).div_ceil(64) {
+    for line in 0..bytes.div_ceil(64) {
         // SAFETY: as above; the address is never used otherwise.
         unsafe {
             use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
@@ -42,7 +48,7 @@ pub fn prefetch_all<T: ?Sized>(thing: &T) {
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = thing;
+    let _ = (thing, bytes);
 }
 
 impl Port {

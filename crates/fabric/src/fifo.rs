@@ -26,21 +26,23 @@ impl Port {
         seg: &mut S,
     ) -> Option<Result<Time, DropCause>> {
         match self.mode {
-            Mode::Plain => Some(self.offer_fifo::<{ kind::PLAIN }, S>(now, cell, Room::FREE, seg)),
+            Mode::Plain => Some(self.offer_fifo::<{ kind::PLAIN }, S>(now, &cell, Room::FREE, seg)),
             _ => self.offer_unlike(now, cell, seg),
         }
     }
+    /// The cell has just been written, field by field: whatever is read of it here is read as it was written, and not copied first, as a processor would
+    /// wait with that.
     #[inline(always)]
     pub(crate) fn offer_of_host<S: Segments>(
         &mut self,
         now: Time,
-        cell: Cell,
+        cell: &Cell,
         seg: &mut S,
     ) -> Option<Result<Time, DropCause>> {
         match self.mode {
             Mode::Noisy => Some(self.offer_fifo::<{ kind::NOISY }, S>(now, cell, Room::FREE, seg)),
             Mode::Plain => Some(self.offer_plain(now, cell, seg)),
-            _ => self.offer_unlike(now, cell, seg),
+            _ => self.offer_unlike(now, *cell, seg),
         }
     }
     #[inline(always)]
@@ -51,7 +53,7 @@ impl Port {
         seg: &mut S,
     ) -> Option<Result<Time, DropCause>> {
         match self.mode {
-            Mode::Plain => Some(self.offer_plain(now, cell, seg)),
+            Mode::Plain => Some(self.offer_plain(now, &cell, seg)),
             Mode::Noisy => Some(self.offer_noisy(now, cell, seg)),
             Mode::Asking => Some(self.offer_asking(now, cell, seg)),
             Mode::Special if self.hooks & hook::SHARED == 0 => {
@@ -64,18 +66,18 @@ impl Port {
     pub(crate) fn offer_plain<S: Segments>(
         &mut self,
         now: Time,
-        cell: Cell,
+        cell: &Cell,
         seg: &mut S,
     ) -> Result<Time, DropCause> {
         self.offer_fifo::<{ kind::PLAIN }, S>(now, cell, Room::FREE, seg)
     }
     #[inline(never)]
     fn offer_noisy<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S) -> Result<Time, DropCause> {
-        self.offer_fifo::<{ kind::NOISY }, S>(now, cell, Room::FREE, seg)
+        self.offer_fifo::<{ kind::NOISY }, S>(now, &cell, Room::FREE, seg)
     }
     #[inline(never)]
     fn offer_asking<S: Segments>(&mut self, now: Time, cell: Cell, seg: &mut S) -> Result<Time, DropCause> {
-        self.offer_fifo::<{ kind::ASKING }, S>(now, cell, Room::FREE, seg)
+        self.offer_fifo::<{ kind::ASKING }, S>(now, &cell, Room::FREE, seg)
     }
     #[inline(never)]
     pub(crate) fn offer_special<S: Segments>(
@@ -85,7 +87,7 @@ impl Port {
         room: Room,
         seg: &mut S,
     ) -> Result<Time, DropCause> {
-        self.offer_fifo::<{ kind::SPECIAL }, S>(now, cell, room, seg)
+        self.offer_fifo::<{ kind::SPECIAL }, S>(now, &cell, room, seg)
     }
     #[inline(always)]
     pub(crate) fn offer_with<S: Segments>(
@@ -107,22 +109,27 @@ impl Port {
     pub(crate) fn offer_fifo<const KIND: u8, S: Segments>(
         &mut self,
         now: Time,
-        mut cell: Cell,
+        cell: &Cell,
         room: Room,
         seg: &mut S,
     ) -> Result<Time, DropCause> {
+        let mut own;
+        let mut cell = cell;
         let mark = if KIND == kind::PLAIN || KIND == kind::NOISY {
-            self.admit_plain(now, &cell, seg)
+            self.admit_plain(now, cell, seg)
         } else {
-            self.admit_asking::<KIND, S>(now, &mut cell, room, seg)
+            own = *cell;
+            let mark = self.admit_asking::<KIND, S>(now, &mut own, room, seg);
+            cell = &own;
+            mark
         };
         let mark = match mark {
             Ok(mark) => mark,
             Err(cause) => {
                 if KIND == kind::SPECIAL {
-                    self.note_drop::<true, S>(now, &cell, cause, seg);
+                    self.note_drop::<true, S>(now, cell, cause, seg);
                 } else {
-                    self.note_drop::<false, S>(now, &cell, cause, seg);
+                    self.note_drop::<false, S>(now, cell, cause, seg);
                 }
                 return Err(cause);
             }
@@ -145,7 +152,7 @@ impl Port {
             self.queue_max = self.queue_max.max(self.queue_packets);
         }
         // It is written where it stays: a copy of what has just been written would have to wait for that.
-        self.ring.push_at(&cell, finish);
+        self.ring.push_at(cell, finish);
         if mark {
             self.ring.last_mut().set_ecn(Ecn::Ce);
             self.totals.marks += 1;

@@ -55,7 +55,7 @@ impl Fabric {
             return None;
         }
         let answer = if p.is_plain_in_buffer() {
-            p.offer_fifo::<{ kind::PLAIN }, S>(now, *cell, Room::FREE, seg)
+            p.offer_fifo::<{ kind::PLAIN }, S>(now, cell, Room::FREE, seg)
         } else {
             p.offer_special(now, *cell, Room::FREE, seg)
         };

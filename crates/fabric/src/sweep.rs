@@ -185,7 +185,7 @@ impl Port {
             self.advance_fifo::<false, Unasked>(cell.time, &mut Unasked);
             let clear = self.is_clear(self.clear_packets, cell) && self.ps_per_byte != 0;
             if !clear || self.ring.room_without_a_look() == 0 {
-                if self.offer_plain(Time(cell.time), *cell, seg).is_err() {
+                if self.offer_plain(Time(cell.time), cell, seg).is_err() {
                     lost(cell);
                 }
                 number = list.after(number);
@@ -209,7 +209,7 @@ impl Port {
         while number != 0 {
             let cell = &list.cells[number as usize];
             before(self, cell.time, seg);
-            if self.offer_fifo::<KIND, S>(Time(cell.time), *cell, Room::FREE, seg).is_err() {
+            if self.offer_fifo::<KIND, S>(Time(cell.time), cell, Room::FREE, seg).is_err() {
                 lost(cell);
             }
             number = list.after(number);

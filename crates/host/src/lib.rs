@@ -10,6 +10,7 @@
 //! | `tcp` | TCP: all senders and receivers of a host |
 //! | `rdma` | queue pairs with go-back-N under an open rate law |
 //! | `ends`, `timers` | what stacks share: connections by handle, bytes written and arrived; deadlines of connections |
+//! | `stock` | boxes that are used again |
 //! | `lab` | a small driver for tests and examples of a transport: a few hosts and switches, and an account of every byte |
 //!
 //! Sans-IO like the fabric: calls with a `now` that never decreases at one host; packets, [`News`] and one deadline out.
@@ -21,6 +22,7 @@ pub mod lab;
 pub mod nic;
 pub mod rdma;
 pub mod stack;
+pub mod stock;
 pub mod tcp;
 pub mod timers;
 

@@ -35,6 +35,7 @@ use crate::stack::{Counters, Exchange, Exchanged, Io, News, Opening, Part, Stack
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::mem::offset_of;
 use penstock_core::{Report, Stream};
 use penstock_fabric::{Arena, Cell};
 use penstock_units::{Bytes, Dur, Rate, Time};
@@ -93,6 +94,7 @@ pub trait Net {
 
 /// What a network card is made of.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct NicConfig {
     /// The host's output port. It is a plain FIFO: who is next, the card has chosen. It must not share a buffer.
     pub port: u32,
@@ -135,13 +137,15 @@ enum Applications {
     Reply(Time),
 }
 
+#[repr(C)]
 struct Seat<S> {
-    stack: S,
     /// It had nothing at a time at which it had said that it may: not asked again before the next call.
     dry: bool,
+    stack: S,
 }
 
 /// The stacks of a host. The first, mostly the only one, is in place: a packet finds it without a way through memory.
+#[repr(C)]
 struct Seats<S> {
     first: Seat<S>,
     others: Vec<Seat<S>>,
@@ -177,37 +181,40 @@ impl<S> Seats<S> {
 /// Times that lie in a row at one instant before it is taken for a stack that does not get on.
 const STUCK: u32 = 1 << 22;
 
-/// The network card of a host, with the host's stacks.
+/// The network card of a host, with the host's stacks. In the order of use: what a packet touches that is answered at once are the first lines of memory,
+/// up to the first of [`Seats`], which is in the same order.
+#[repr(C)]
 pub struct Nic<S = Box<dyn Stack>> {
-    seats: Seats<S>,
-    /// Stack of each handle; used with several stacks only.
-    stack_of: Vec<u8>,
-    /// The stack that is asked first.
-    turn: usize,
+    /// What arrives is answered in the same call: one stack, no delay, an endless queue.
+    direct: bool,
+    /// [`Self::next`] is as it was found last.
+    fresh: bool,
+    paused: u8,
+    up: bool,
+    /// What arrives is seen at once.
+    at_once: bool,
     /// Time of the last call.
     now: Time,
+    /// When the next pull and the next deadline are due, as of the last [`Self::kick`]; asked anew where a stack was called since.
+    next: (Time, Time),
+    /// A timer was due and goes off only now; `ZERO` = none is late.
+    timer_at: Time,
+    news: Vec<News>,
+    config: NicConfig,
+    seats: Seats<S>,
     /// When the link can take a packet; stays in the past where the queue is endless.
     free_at: Time,
     /// Up to here an event of the port is sure to come.
     covered: Time,
-    /// A timer was due and goes off only now; `ZERO` = none is late.
-    timer_at: Time,
-    paused: u8,
-    up: bool,
-    config: NicConfig,
-    /// What arrives is seen at once.
-    at_once: bool,
+    /// Stack of each handle; used with several stacks only.
+    stack_of: Vec<u8>,
+    /// The stack that is asked first.
+    turn: usize,
     /// A stack sees a packet so much later at most, and when exactly.
     jitter: Option<(Dur, Stream)>,
     /// Packets on their way through the host, in the order in which stacks see them.
     inbox: VecDeque<Inside>,
     applications: Applications,
-    news: Vec<News>,
-    /// What arrives is answered in the same call: one stack, no delay, an endless queue.
-    direct: bool,
-    /// When the next pull and the next deadline are due, as of the last [`Self::kick`]; asked anew where a stack was called since.
-    next: (Time, Time),
-    fresh: bool,
 }
 
 impl Applications {
@@ -222,6 +229,8 @@ impl Applications {
 }
 
 impl<S: Stack> Nic<S> {
+    /// Bytes of the card that lie before its first stack: what every call of it touches.
+    pub const BEFORE_STACK: usize = offset_of!(Self, seats) + offset_of!(Seat<S>, stack);
     /// A card for `stacks`, one per transport of the host.
     pub fn new(config: NicConfig, stacks: Vec<S>) -> Nic<S> {
         assert!(!stacks.is_empty() && stacks.len() < 256, "a host has 1 to 255 stacks");
@@ -382,25 +391,12 @@ impl<S: Stack> Nic<S> {
             None => self.free_at = t + Bytes(u64::from(cell.bytes + self.config.framing)) / self.config.rate,
         }
     }
-    /// Sends all that `pull` has of stack `i`, where the queue is endless.
-    #[inline]
-    fn drain<N: Net>(
-        &mut self,
-        now: Time,
-        i: usize,
-        net: &mut N,
-        mut pull: impl FnMut(&mut S, &mut Io<'_>) -> Option<Cell>,
-    ) {
+    /// Sends all that stack `i` has, or one connection of it, where the queue is endless.
+    #[inline(always)]
+    fn send_out<N: Net>(&mut self, now: Time, i: usize, conn: Option<u32>, net: &mut N) {
         let Nic { seats, news, paused, config, .. } = self;
-        let seat = seats.at_mut(i);
-        loop {
-            let mut io = Io { now, arena: net.arena(), news, paused: *paused };
-            let Some(cell) = pull(&mut seat.stack, &mut io) else { break };
-            if let Some(at) = net.transmit(now, config.port, cell) {
-                seat.stack.departs(at);
-            }
-        }
-        debug_assert!(news.is_empty(), "a pull tells no news");
+        let mut io = Exchange { now, port: config.port, paused: *paused, news, net };
+        seats.at_mut(i).stack.send_out(&mut io, conn);
     }
     /// Everything that was due: pulls up to and including `now`, deadlines before it.
     fn replay<N: Net>(&mut self, now: Time, net: &mut N) {
@@ -445,15 +441,21 @@ impl<S: Stack> Nic<S> {
             return;
         }
         self.now = now;
-        if self.config.endless {
-            for i in 0..self.seats.len() {
-                self.drain(now, i, net, |s, io| s.pull(io));
-                let seat = self.seats.at_mut(i);
-                seat.dry = seat.stack.ready(self.paused) <= now;
+        if self.direct {
+            if !self.has_nothing() {
+                self.send_out(now, 0, None, net);
             }
             if self.has_nothing() {
+                self.seats.first.dry = false;
                 (self.next, self.fresh) = ((Time::NEVER, self.seats.first.stack.deadline()), true);
                 return;
+            }
+        }
+        if self.config.endless {
+            for i in 0..self.seats.len() {
+                self.send_out(now, i, None, net);
+                let seat = self.seats.at_mut(i);
+                seat.dry = seat.stack.ready(self.paused) <= now;
             }
         }
         loop {
@@ -467,16 +469,30 @@ impl<S: Stack> Nic<S> {
         }
     }
     /// It has one stack, below it an endless queue, and nothing to send.
+    #[inline(always)]
     pub fn has_nothing(&self) -> bool {
         self.direct && self.seats.first.stack.ready(self.paused) == Time::NEVER
     }
     /// When [`Self::wake`] is to be called; [`Time::NEVER`] = not before something else happens here.
-    #[inline]
+    #[inline(always)]
     pub fn deadline(&self) -> Time {
         if self.has_nothing() {
             // One stack, whose deadline is all that it waits for.
             return self.seats.first.stack.deadline().max(self.timer_at);
         }
+        self.deadline_of_several()
+    }
+    /// The same just after [`Self::kick`], which has found it.
+    #[inline(always)]
+    pub fn deadline_when_kicked(&self) -> Time {
+        debug_assert!(self.fresh);
+        if self.direct && self.next.0 == Time::NEVER {
+            return self.next.1.max(self.timer_at);
+        }
+        self.deadline()
+    }
+    #[inline(never)]
+    fn deadline_of_several(&self) -> Time {
         let (pull, mut at) = if self.fresh { self.next } else { (self.next_pull(), self.next_deadline().0) };
         at = at.max(self.timer_at);
         if let Some(inside) = self.inbox.front() {
@@ -669,6 +685,20 @@ impl<S: Stack> Nic<S> {
         self.place(opening.at_src, seat);
         self.call(now, seat, net, |s, io| s.open(io, opening));
     }
+    /// [`Self::open`], [`Self::accept`] and [`Self::close`] in one, as [`Stack::begin`], where the queue is endless: elsewhere what the link can take leaves
+    /// before each of them.
+    pub fn begin<N: Net>(
+        &mut self,
+        now: Time,
+        seat: usize,
+        opening: &Opening,
+        (bytes, close): (u64, bool),
+        net: &mut N,
+    ) {
+        debug_assert!(self.config.endless);
+        self.place(opening.at_src, seat);
+        self.call(now, seat, net, |s, io| s.begin(io, opening, bytes, close));
+    }
     /// The application has so many bytes more.
     pub fn accept<N: Net>(&mut self, now: Time, conn: u32, bytes: u64, net: &mut N) {
         self.advance(now, net);
@@ -690,7 +720,7 @@ impl<S: Stack> Nic<S> {
     pub fn flush<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
         if self.config.endless {
             self.fresh = false;
-            self.drain(now, self.seat(conn), net, |s, io| s.pull_of(io, conn));
+            self.send_out(now, self.seat(conn), Some(conn), net);
         }
     }
     /// The driver wants to hear when this receiving end has delivered everything up to `end`.

@@ -252,6 +252,16 @@ pub struct HostFacts {
 pub trait Stack: Send {
     /// The sending end of a connection, with handle `opening.at_src`; it begins to connect if the transport does.
     fn open(&mut self, io: &mut Io<'_>, opening: &Opening);
+    /// [`Self::open`], then [`Self::accept`] of `bytes` where it is more than nothing, then [`Self::close`] if it ends with these.
+    fn begin(&mut self, io: &mut Io<'_>, opening: &Opening, bytes: u64, close: bool) {
+        self.open(io, opening);
+        if bytes > 0 {
+            self.accept(io, opening.at_src, bytes);
+        }
+        if close {
+            self.close(io, opening.at_src);
+        }
+    }
     /// The receiving end, with handle `opening.at_dst`; called before [`Self::open`] at the other host.
     fn listen(&mut self, io: &mut Io<'_>, opening: &Opening);
     /// The application has `bytes` more to send on a sending end (`u64::MAX / 4` = without end).
@@ -321,6 +331,14 @@ pub trait Stack: Send {
         let _ = conn;
         self.pull(io)
     }
+    /// Sends all that [`Self::pull`] has, or of one connection [`Self::pull_of`], where the queue below is endless.
+    #[inline]
+    fn send_out<N: Net>(&mut self, io: &mut Exchange<'_, N>, conn: Option<u32>)
+    where
+        Self: Sized,
+    {
+        pull_all(self, io, conn);
+    }
     /// What was pulled last leaves the host at `at`; said where the queue below the transport is endless.
     fn departs(&mut self, at: Time) {
         let _ = at;
@@ -370,9 +388,29 @@ pub trait Stack: Send {
     }
 }
 
+/// [`Stack::send_out`] packet by packet.
+pub(crate) fn pull_all<S: Stack, N: Net>(stack: &mut S, io: &mut Exchange<'_, N>, conn: Option<u32>) {
+    let Exchange { now, port, paused, news, net } = io;
+    loop {
+        let mut io = Io { now: *now, arena: net.arena(), news, paused: *paused };
+        let pulled = match conn {
+            None => stack.pull(&mut io),
+            Some(conn) => stack.pull_of(&mut io, conn),
+        };
+        let Some(cell) = pulled else { break };
+        if let Some(at) = net.transmit(*now, *port, cell) {
+            stack.departs(at);
+        }
+    }
+    debug_assert!(news.is_empty(), "a pull tells no news");
+}
+
 impl<S: Stack + ?Sized> Stack for Box<S> {
     fn open(&mut self, io: &mut Io<'_>, opening: &Opening) {
         (**self).open(io, opening);
+    }
+    fn begin(&mut self, io: &mut Io<'_>, opening: &Opening, bytes: u64, close: bool) {
+        (**self).begin(io, opening, bytes, close);
     }
     fn listen(&mut self, io: &mut Io<'_>, opening: &Opening) {
         (**self).listen(io, opening);

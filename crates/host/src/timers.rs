@@ -73,6 +73,7 @@ struct Kept {
 /// A deadline that moves later needs no call: when the old time comes, the stack looks at the end, finds that nothing is due, and arms
 /// the new one.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Timers {
     /// One of the entries, [`NONE`] for none: the heap has the others. Pacing takes an entry out and asks for the next at once, so it needs
     /// the heap for nothing.

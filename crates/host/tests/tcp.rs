@@ -3,13 +3,17 @@
 
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{RetransmitThread, TcpConfig, ThreadSegment};
-use penstock_core::{Amount, Stream};
-use penstock_fabric::{BufferConfig, PauseAt, Reordering, Rule};
+use penstock_core::{Amount, FlowId, Stream};
+use penstock_fabric::{Arena, BufferConfig, Cell, PauseAt, Reordering, Rule};
 use penstock_host::lab::{Flow, Outcome, Spread};
-use penstock_host::{HostFacts, Lab, LabConfig, Network, Order, Stack, TcpOptions, TcpProtocol, TcpStack};
+use penstock_host::{
+    HostFacts, Lab, LabConfig, Net, Network, News, Nic, NicConfig, Opening, Order, Stack, TcpOptions,
+    TcpProtocol, TcpStack,
+};
 use penstock_models::registry::{protocol, receive_control, LinkFacts};
 use penstock_units::{Dur, Rate, Time};
 use proptest::prelude::*;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A protocol of the registry with these options.
@@ -386,4 +390,142 @@ fn a_paused_host_loses_nothing() {
     };
     assert_eq!(drops(1), 0);
     assert!(drops(0) > 100);
+}
+
+// ---- the short ways of a network card ------------------------------------------------------------------------
+
+/// What two hosts send each other, ten microseconds apart.
+struct Between {
+    arena: Arena,
+    sent: Vec<(Time, u32, Cell)>,
+    told: Vec<News>,
+    free_at: Time,
+}
+
+impl Net for Between {
+    fn arena(&mut self) -> &mut Arena {
+        &mut self.arena
+    }
+    fn transmit(&mut self, at: Time, port: u32, cell: Cell) -> Option<Time> {
+        self.sent.push((at, port, cell));
+        self.free_at = self.free_at.max(at) + Dur::micros(1);
+        Some(self.free_at)
+    }
+    fn tell(&mut self, _: Time, news: News) {
+        self.told.push(news);
+    }
+}
+
+/// Every packet and every piece of news of connections that open while others are on their way; every 23rd packet is lost. `at_once`: a connection is opened, given its
+/// bytes and closed in one call.
+fn all_that_happens<S: Stack>(
+    build: impl Fn(&HostFacts, TcpOptions) -> S,
+    host_queue: Option<Amount>,
+    at_once: bool,
+) -> Vec<String> {
+    let protocol = tcp("newreno", case("newreno").tcp);
+    let mut nics: Vec<Nic<S>> = (0..2)
+        .map(|host| {
+            let (rate, delay) = (Rate(1_000_000_000), Dur::micros(10));
+            let facts = HostFacts {
+                host,
+                rate,
+                delay,
+                base_rtt: Dur::micros(40),
+                longest_wait: Dur::ZERO,
+                mss: 1460,
+                framing: 0,
+                order: Order::RoundRobin,
+                seed: 1,
+                run: 0,
+            };
+            let protocols = vec![protocol.clone()];
+            let options = TcpOptions { protocols, endless: true, host_queue, ..TcpOptions::default() };
+            let (receive_delay, processing) = (Dur::ZERO, Dur::ZERO);
+            let card =
+                NicConfig { port: host, rate, delay, framing: 0, endless: true, receive_delay, processing };
+            Nic::new(card, vec![build(&facts, options)])
+        })
+        .collect();
+    let (arena, told) = (Arena::new(false), Vec::new());
+    let mut net = Between { arena, sent: Vec::new(), told, free_at: Time::ZERO };
+    let mut openings = (0u32..12).map(|n| (Time::ZERO + Dur::micros(30 * u64::from(n)), n)).peekable();
+    let mut under_way = VecDeque::new();
+    let (mut log, mut number) = (Vec::new(), 0);
+    loop {
+        let opens = openings.peek().map_or(Time::NEVER, |(at, _)| *at);
+        let arrives = under_way.front().map_or(Time::NEVER, |(at, ..): &(Time, u32, Cell)| *at);
+        let alarms = nics[0].deadline().min(nics[1].deadline());
+        let now = opens.min(arrives).min(alarms);
+        if now == Time::NEVER {
+            assert!(number > 300 && log.len() > number, "{number} packets");
+            return log;
+        }
+        let host;
+        if now == arrives {
+            let (_, to, cell) = under_way.pop_front().unwrap();
+            host = to as usize;
+            nics[host].exchange(now, &cell, &mut net);
+        } else if now == alarms {
+            host = usize::from(nics[0].deadline() != now);
+            nics[host].alarm(now, &mut net);
+        } else {
+            host = 0;
+            let (_, n) = openings.next().unwrap();
+            let bytes = u64::from(n * n) * 700;
+            let o = Opening {
+                flow: FlowId(n),
+                src: 0,
+                dst: 1,
+                at_src: n,
+                at_dst: n,
+                bytes,
+                ..Opening::default()
+            };
+            nics[1].listen(now, 0, &o, &mut net);
+            if at_once {
+                nics[0].begin(now, 0, &o, (bytes, true), &mut net);
+            } else {
+                nics[0].open(now, 0, &o, &mut net);
+                if bytes > 0 {
+                    nics[0].accept(now, n, bytes, &mut net);
+                }
+                nics[0].close(now, n, &mut net);
+            }
+            if bytes > 0 {
+                nics[1].expect(n, bytes);
+            }
+            nics[0].flush(now, n, &mut net);
+        }
+        for news in std::mem::take(&mut net.told) {
+            log.push(format!("{now:?} {news:?}"));
+            if let News::Closed { flow } = news {
+                nics[1].forget(now, flow.0, &mut net);
+                nics[0].forget(now, flow.0, &mut net);
+            }
+        }
+        nics[host].kick(now, &mut net);
+        for (at, port, mut cell) in std::mem::take(&mut net.sent) {
+            log.push(format!("{at:?} {port} {:?}", net.arena.packets[cell.packet as usize]));
+            number += 1;
+            if number % 23 == 0 {
+                net.arena.release(cell.packet);
+                continue;
+            }
+            cell.time = 0;
+            under_way.push_back((at + Dur::micros(10), 1 - port, cell));
+        }
+    }
+}
+
+/// A card that knows that its stack is TCP sends without asking for each packet, and opens, fills and closes a connection in one call: the same as through
+/// the trait, step by step.
+#[test]
+fn the_short_ways_of_a_card_are_those_of_any_stack() {
+    for host_queue in [None, Some(Amount::Packets(2))] {
+        let short = all_that_happens(TcpStack::new, host_queue, true);
+        let boxed = |facts: &HostFacts, options| Box::new(TcpStack::new(facts, options)) as Box<dyn Stack>;
+        assert_eq!(short, all_that_happens(boxed, host_queue, false));
+        assert_eq!(short, all_that_happens(TcpStack::new, host_queue, false));
+    }
 }

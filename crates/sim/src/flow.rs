@@ -4,6 +4,7 @@
 use crate::metrics::{FlowCounters, FlowRecord, Transfer};
 #[cfg(debug_assertions)]
 use crate::witness::Witness;
+use penstock_host::stock::Stock;
 use penstock_host::Opening;
 use penstock_units::Time;
 use std::collections::VecDeque;
@@ -178,11 +179,16 @@ impl Open {
     }
 }
 
+/// So many boxes are kept of flows that are over, and of writes.
+pub(crate) const KEPT: usize = 256;
+
+pub(crate) type Written = Stock<Waiting, KEPT>;
+
 /// Writes not yet acknowledged, oldest first. Where there is none, nothing is kept.
 #[derive(Default)]
 pub(crate) struct Writes(Option<Box<Waiting>>);
 
-struct Waiting {
+pub(crate) struct Waiting {
     first: Transfer,
     more: VecDeque<Transfer>,
     /// How many, from the oldest on, are delivered.
@@ -191,10 +197,10 @@ struct Waiting {
 
 impl Writes {
     /// One more.
-    pub(crate) fn push(&mut self, write: Transfer) {
+    pub(crate) fn push(&mut self, write: Transfer, stock: &mut Written) {
         match &mut self.0 {
             None => {
-                self.0 = Some(Box::new(Waiting { first: write, more: VecDeque::new(), delivered: 0 }));
+                self.0 = Some(stock.put(Waiting { first: write, more: VecDeque::new(), delivered: 0 }));
             }
             Some(waiting) => waiting.more.push_back(write),
         }
@@ -214,7 +220,7 @@ impl Writes {
         })
     }
     /// Takes out the oldest, where it ends at byte `end` or before.
-    pub(crate) fn acked(&mut self, end: u64) -> Option<Transfer> {
+    pub(crate) fn acked(&mut self, end: u64, stock: &mut Written) -> Option<Transfer> {
         let waiting = self.0.as_mut().filter(|waiting| waiting.first.end <= end)?;
         let first = waiting.first;
         match waiting.more.pop_front() {
@@ -222,7 +228,11 @@ impl Writes {
                 waiting.first = next;
                 waiting.delivered = waiting.delivered.saturating_sub(1);
             }
-            None => self.0 = None,
+            None => {
+                if let Some(waiting) = self.0.take() {
+                    stock.take_back(waiting);
+                }
+            }
         }
         Some(first)
     }
@@ -251,17 +261,21 @@ mod tests {
     }
     #[test]
     fn writes_are_delivered_and_acknowledged_in_order_and_leave_nothing() {
-        let mut writes = Writes::default();
-        assert!(writes.note_delivered(Time(1), 100).is_none() && writes.acked(100).is_none());
-        [10, 20, 30].into_iter().for_each(|end| writes.push(write(end)));
+        let (mut writes, mut stock) = (Writes::default(), Written::default());
+        assert!(writes.note_delivered(Time(1), 100).is_none() && writes.acked(100, &mut stock).is_none());
+        [10, 20, 30].into_iter().for_each(|end| writes.push(write(end), &mut stock));
         assert_eq!(writes.note_delivered(Time(5), 20).map(|w| w.end), Some(10));
         assert_eq!(writes.note_delivered(Time(5), 20).map(|w| w.end), Some(20));
-        assert!(writes.note_delivered(Time(6), 29).is_none() && writes.acked(9).is_none());
+        assert!(writes.note_delivered(Time(6), 29).is_none() && writes.acked(9, &mut stock).is_none());
         assert_eq!((writes.bytes(), Writes::default().bytes()), (30, 0));
-        assert_eq!((writes.len(), writes.acked(10).map(|w| w.delivered)), (3, Some(Time(5))));
+        assert_eq!((writes.len(), writes.acked(10, &mut stock).map(|w| w.delivered)), (3, Some(Time(5))));
         assert_eq!(writes.note_delivered(Time(7), 30).map(|w| (w.end, w.delivered)), Some((30, Time(7))));
         assert_eq!((writes.first().map(|w| w.end), writes.len()), (Some(20), 2));
-        assert!(writes.acked(30).is_some() && writes.acked(30).is_some() && writes.acked(30).is_none());
+        assert!(
+            writes.acked(30, &mut stock).is_some()
+                && writes.acked(30, &mut stock).is_some()
+                && writes.acked(30, &mut stock).is_none()
+        );
         assert!(writes.len() == 0 && writes.0.is_none(), "what no write needs is given back");
     }
     #[test]

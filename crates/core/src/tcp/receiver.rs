@@ -14,50 +14,52 @@ use alloc::sync::Arc;
 pub use idle::IdleReceiver;
 use penstock_units::{Dur, Time};
 
-/// Acknowledges, reassembles and echoes congestion marks and headers.
+/// Acknowledges, reassembles and echoes congestion marks and headers. What most segments touch comes first.
+#[repr(C)]
 pub struct Receiver {
     cfg: Arc<TcpConfig>,
-    echo: AnyEcho,
     next: u64,
     fin_at: Option<u64>,
-    out_of_order: Ranges,
-    /// Ranges of the latest out-of-order arrivals, newest first (RFC 2018 section 4).
-    recent: [u64; MAX_SACK],
-    /// What the latest segment brought again, to be reported once (RFC 2883 section 4).
-    twice: Option<(u64, u64)>,
+    flow: u32,
     /// Segments received in order since the last ACK.
     unacknowledged: u32,
     /// ACKs to send now, all alike except for a flush.
     acks_due: u32,
+    header_len: u32,
+    syn_due: bool,
+    /// [`Self::syn`] or [`Self::gro`] is there: tested once for each packet.
+    attends: bool,
+    /// Send time to echo.
+    stamp: u64,
+    /// The first of what this end does by itself, beside its echo.
+    due: Time,
+    /// A cap on the advertised window set by the receiver-side controller of the host, in bytes.
+    window_cap: u64,
+    /// Payload bytes that arrived more than once.
+    pub duplicate_bytes: u64,
+    out_of_order: Ranges,
+    echo: AnyEcho,
+    header: CcHeader,
     /// An ACK that describes the state before the latest segment.
     flush: Option<Flush>,
-    syn_due: bool,
+    /// What the latest segment brought again, to be reported once (RFC 2883 section 4).
+    twice: Option<(u64, u64)>,
+    /// Packets without payload to answer: when they were sent, and the header they brought.
+    answers: VecDeque<(u64, CcHeader)>,
+    // What only some do.
+    /// Ranges of the latest out-of-order arrivals, newest first (RFC 2018 section 4).
+    recent: [u64; MAX_SACK],
     /// Until the first packet after it: when SYN arrived and how long it took, `None` for that where it came more than once.
     syn: Option<(Time, Option<Dur>)>,
     /// Segments that follow each other are merged first (GRO).
     gro: Option<Box<Gro>>,
-    /// One of the two above is there: tested once for each packet.
-    attends: bool,
-    /// Packets without payload to answer: when they were sent, and the header they brought.
-    answers: VecDeque<(u64, CcHeader)>,
-    /// Send time to echo.
-    stamp: u64,
-    header: CcHeader,
-    header_len: u32,
     /// Bytes in order but not yet read, and since when they have been counted.
     unread: u64,
     read_until: Time,
     /// Right edge of the window promised so far, kept only when the application reads at a rate.
     promised: u64,
     window_due: Time,
-    /// The first of what this end does by itself, beside its echo.
-    due: Time,
-    /// A cap on the advertised window set by the receiver-side controller of the host, in bytes.
-    window_cap: u64,
     compressor: HeaderCompressor,
-    flow: u32,
-    /// Payload bytes that arrived more than once.
-    pub duplicate_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -24,11 +24,13 @@ mod stack;
 mod writes;
 
 use crate::nic::Net;
-use crate::stack::{HostFacts, Io, News, Opening, Order};
+use crate::stack::{Exchange, HostFacts, Io, News, Opening, Order};
+use crate::stock::Stock;
 use crate::timers::Timers;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem::offset_of;
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{self, Receiver, Sender, TcpConfig};
@@ -53,19 +55,20 @@ pub struct TcpProtocol {
 
 /// What the TCP of a host is made of.
 #[derive(Default)]
+#[repr(C)]
 pub struct TcpOptions {
-    /// Protocols, by [`Opening::protocol`].
-    pub protocols: Vec<TcpProtocol>,
-    /// Host controllers, by [`Opening::group`]: each has the connections of its group in its charge.
-    pub groups: Vec<Box<dyn HostController>>,
-    /// Receiver-side control of all connections that end here.
-    pub receive: Option<Box<dyn ReceiveController>>,
+    /// Priority of all packets, 0..8.
+    pub priority: u8,
     /// The queue below the stack is endless, as that of its network card.
     pub endless: bool,
     /// How much of one connection may stand in the host's port, where the queue is endless; `None` = any amount.
     pub host_queue: Option<Amount>,
-    /// Priority of all packets, 0..8.
-    pub priority: u8,
+    /// Receiver-side control of all connections that end here.
+    pub receive: Option<Box<dyn ReceiveController>>,
+    /// Host controllers, by [`Opening::group`]: each has the connections of its group in its charge.
+    pub groups: Vec<Box<dyn HostController>>,
+    /// Protocols, by [`Opening::protocol`].
+    pub protocols: Vec<TcpProtocol>,
     /// Where the network gives packets of priority 0 another one by their traffic class: that of every class. A pause of a priority then
     /// stops the connections of its classes and no others.
     pub priority_of: Option<Box<[u8; 64]>>,
@@ -80,6 +83,9 @@ mod kind {
     pub const SENDER: u8 = 1;
     pub const RECEIVER: u8 = 2;
 }
+
+/// So many boxes of ends are kept: chosen, so that a host with a few connections at a time needs no other, and thousands of hosts keep little.
+const KEPT: usize = 8;
 
 /// What both ends know about where their packets go.
 struct Way {
@@ -96,20 +102,22 @@ struct Way {
     armed: Time,
 }
 
+#[repr(C)]
 struct SendEnd {
-    sender: Sender,
     way: Way,
     group: u32,
     /// Ends of what was accepted and is not yet acknowledged.
     ends: WriteEnds,
+    sender: Sender,
     share: HostShare,
 }
 
+#[repr(C)]
 struct ReceiveEnd {
-    receiver: Receiver,
     way: Way,
     /// Ends that the driver wants to hear of.
     ends: WriteEnds,
+    receiver: Receiver,
 }
 
 impl SendEnd {
@@ -147,12 +155,16 @@ impl End {
     }
 }
 
-/// The TCP of a host.
+/// The TCP of a host. What an ACK or a segment touches comes first.
+#[repr(C)]
 pub struct TcpStack {
-    ends: Vec<End>,
     ready: Ready,
+    ends: Vec<End>,
     timers: Timers,
     options: TcpOptions,
+    /// Boxes of ends that are over.
+    senders: Stock<SendEnd, KEPT>,
+    receivers: Stock<ReceiveEnd, KEPT>,
     /// Bytes of congestion header of each protocol's packets.
     header_len: Vec<u32>,
     /// What was pulled last: handle and bytes.
@@ -167,6 +179,8 @@ pub struct TcpStack {
 }
 
 impl TcpStack {
+    /// So many bytes at its beginning are what a packet touches.
+    pub const NEAR: usize = offset_of!(TcpStack, options) + offset_of!(TcpOptions, groups);
     /// Kind of the deadlines of receiving ends ([`Self::next_timer`]).
     pub const RECEIVER: u8 = kind::RECEIVER;
 
@@ -180,6 +194,8 @@ impl TcpStack {
         let header_len = |p: &TcpProtocol| (p.control)(&p.config, probe()).header_len();
         TcpStack {
             ends: Vec::new(),
+            senders: Stock::default(),
+            receivers: Stock::default(),
             ready: match facts.order {
                 _ if options.endless => Ready::Drain(Line::new()),
                 Order::RoundRobin => Ready::InTurn(Line::new()),
@@ -334,6 +350,30 @@ impl TcpStack {
             _ => {}
         }
         None
+    }
+}
+
+impl TcpStack {
+    /// All that a connection may send now, if it is listed, into a queue that is endless.
+    #[inline(never)]
+    fn send_all_of<N: Net>(&mut self, x: &mut Exchange<'_, N>, conn: u32) {
+        let Exchange { now, port, net, .. } = x;
+        match self.ends.get_mut(conn as usize) {
+            Some(End::Sender(end)) if end.way.listed => {
+                end.way.listed = false;
+                send_all(end, &self.options, *now, *port, *net);
+                arm(&mut self.timers, end.sender.deadline(), kind::SENDER, &mut end.way, conn);
+            }
+            Some(End::Receiver(end)) if end.way.listed => {
+                end.way.listed = false;
+                if end.receiver.may_send() {
+                    let slot = net.arena().alloc();
+                    answer(end, *now, *port, self.options.priority, slot, *net);
+                }
+                arm(&mut self.timers, end.receiver.deadline(), kind::RECEIVER, &mut end.way, conn);
+            }
+            _ => {}
+        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! What a driver calls: TCP as a [`Stack`].
 
+use super::ready::Ready;
 use super::{
     answer, arm, kind, on_ack, on_data, send_all, End, HostShare, ReceiveEnd, SendEnd, TcpStack, Way,
     WriteEnds,
 };
 use crate::nic::Net;
-use crate::stack::{Counters, Exchange, Exchanged, Io, News, Opening, Part, Stack};
-use alloc::boxed::Box;
+use crate::stack::{pull_all, Counters, Exchange, Exchanged, Io, News, Opening, Part, Stack};
 use penstock_core::quantity::{ACKED, CWND, RTT, SRTT};
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{Phase, Receiver, Sender};
@@ -16,6 +16,9 @@ use penstock_units::{Dur, Time};
 
 impl Stack for TcpStack {
     fn open(&mut self, io: &mut Io<'_>, o: &Opening) {
+        self.begin(io, o, 0, false);
+    }
+    fn begin(&mut self, io: &mut Io<'_>, o: &Opening, bytes: u64, close: bool) {
         let protocol = &self.options.protocols[o.protocol as usize];
         let number = u64::from(o.flow.0);
         let stream = |entity| Stream::new(self.seed, self.run, entity, number);
@@ -32,7 +35,7 @@ impl Stack for TcpStack {
         let (group, ends, share) = (o.group, WriteEnds::default(), HostShare::default());
         // Put together where it stays: it is not moved as a whole.
         let rng = || stream(Entity::Sender);
-        let mut end = Box::new(SendEnd {
+        let mut end = self.senders.put(SendEnd {
             sender: Sender::new(protocol.config.clone(), control, o.flow.0, o.class, rng),
             way,
             group,
@@ -48,8 +51,18 @@ impl Stack for TcpStack {
             host.on_open(io.now, o.flow, Peer { host: o.dst, router: o.router, class: o.class });
             io.news.extend(host.take_transitions().into_iter().map(News::Transition));
         }
+        if bytes > 0 {
+            sender.write(io.now, bytes);
+            if bytes < u64::MAX / 4 {
+                end.ends.push(end.sender.view.app_end);
+            }
+        }
+        if close {
+            end.sender.close();
+        }
+        end.way.listed = true;
         self.place(o.at_src, End::Sender(end));
-        self.list(o.at_src);
+        self.ready.push(o.flow.0, o.at_src);
     }
     fn listen(&mut self, _: &mut Io<'_>, o: &Opening) {
         let protocol = o.protocol as usize;
@@ -64,14 +77,15 @@ impl Stack for TcpStack {
             listed: false,
             armed: Time::NEVER,
         };
-        let mut receiver = Receiver::new(config, o.flow.0, header_len);
+        let mut end = self.receivers.put(ReceiveEnd {
+            receiver: Receiver::new(config, o.flow.0, header_len),
+            way,
+            ends: WriteEnds::default(),
+        });
         if self.options.applications {
-            receiver.follow_reads();
+            end.receiver.follow_reads();
         }
-        self.place(
-            o.at_dst,
-            End::Receiver(Box::new(ReceiveEnd { receiver, way, ends: WriteEnds::default() })),
-        );
+        self.place(o.at_dst, End::Receiver(end));
     }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         self.wake(conn);
@@ -108,17 +122,21 @@ impl Stack for TcpStack {
             self.ready.remove(way.flow, conn);
         }
         match end {
-            End::Sender(end) if end.group != Opening::ALONE => {
-                let host = &mut self.options.groups[end.group as usize];
-                host.on_close(io.now, FlowId(end.way.flow));
-                io.news.extend(host.take_transitions().into_iter().map(News::Transition));
+            End::Sender(end) => {
+                if end.group != Opening::ALONE {
+                    let host = &mut self.options.groups[end.group as usize];
+                    host.on_close(io.now, FlowId(end.way.flow));
+                    io.news.extend(host.take_transitions().into_iter().map(News::Transition));
+                }
+                self.senders.take_back(end);
             }
             End::Receiver(end) => {
                 if let Some(control) = &mut self.options.receive {
                     control.on_close(io.now, end.way.flow);
                 }
+                self.receivers.take_back(end);
             }
-            _ => {}
+            End::Free | End::IdleSender(_) | End::IdleReceiver(_) => {}
         }
     }
 
@@ -299,6 +317,20 @@ impl Stack for TcpStack {
     }
     fn pull_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
         self.poll(io, conn)
+    }
+    fn send_out<N: Net>(&mut self, x: &mut Exchange<'_, N>, conn: Option<u32>) {
+        let in_turn = !matches!(self.ready, Ready::Drain(_));
+        match conn {
+            _ if in_turn => pull_all(self, x, conn),
+            Some(conn) => self.send_all_of(x, conn),
+            None if x.paused != 0 => pull_all(self, x, None),
+            None => {
+                while let Some(conn) = self.ready.first() {
+                    self.send_all_of(x, conn);
+                    self.ready.drop_first();
+                }
+            }
+        }
     }
     #[inline]
     fn departs(&mut self, at: Time) {

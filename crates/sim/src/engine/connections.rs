@@ -61,7 +61,17 @@ impl Engine {
         Ok(())
     }
 
+    /// What a workload has asked for, if it has.
+    #[inline(always)]
     fn carry_out(&mut self, workload: u32) -> Result<(), ParamError> {
+        if self.actions.is_empty() {
+            self.plan(workload);
+            return Ok(());
+        }
+        self.carry_out_all(workload)
+    }
+    #[inline(never)]
+    fn carry_out_all(&mut self, workload: u32) -> Result<(), ParamError> {
         let mut actions = self.actions.take();
         for action in actions.drain(..) {
             match action {
@@ -134,7 +144,7 @@ impl Engine {
     pub(super) fn complete_writes(&mut self, number: u32, end: u64) -> Result<(), ParamError> {
         loop {
             let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
-            let Some(write) = flow.writes.acked(end) else { return Ok(()) };
+            let Some(write) = flow.writes.acked(end, &mut self.written) else { return Ok(()) };
             let (workload, tag) = (flow.workload, flow.tag);
             flow.transfers = flow.transfers.saturating_add(1);
             if self.measuring {
@@ -176,16 +186,22 @@ impl Engine {
     }
     /// The same for a write on an open connection that takes `ideal` seconds in the idle network.
     fn write_known(&mut self, number: u32, bytes: u64, ideal: f64) {
-        let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
-        let o = flow.ends;
+        let Some(o) = self.flows[number as usize].as_deref().map(|flow| flow.ends) else { return };
         let nic = &mut self.hosts.at(o.src).nic;
         nic.accept(self.now, o.at_src, bytes, &mut self.wire);
         let end = nic.accepted(o.at_src);
+        self.note_write(number, (bytes, end), ideal);
+    }
+    /// The sender has taken on a write that ends with byte `end`.
+    fn note_write(&mut self, number: u32, (bytes, end): (u64, u64), ideal: f64) {
+        let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
+        let o = flow.ends;
         if o.at_dst != AWAY {
             self.hosts.at(o.dst).nic.expect(o.at_dst, end);
         }
         let (started, due) = (self.now, flow.due());
-        flow.writes.push(Transfer { end, started, bytes, delivered: Time::NEVER, due, ideal });
+        let write = Transfer { end, started, bytes, delivered: Time::NEVER, due, ideal };
+        flow.writes.push(write, &mut self.written);
         if self.workloads[flow.workload as usize].open_loop() {
             self.recorder.offer(o.src, o.dst, bytes);
         }
@@ -205,7 +221,12 @@ impl Engine {
         let endless = request.bytes == u64::MAX;
         let size = if endless { 0 } else { request.bytes };
         let (seat, protocol) = self.hosts.seats.of(request.protocol);
-        let o = Opening {
+        let (bytes, close) = (request.bytes, request.close);
+        let lengths = &self.setup.lengths[usize::from(request.protocol)];
+        let idle_rtt = way.idle_rtt;
+        let handshake = if lengths.handshake { idle_rtt } else { 0.0 };
+        let ideal = handshake + way.idle.transfer(&self.setup.topology, &way.forward, lengths, bytes);
+        let ends = Opening {
             flow: FlowId(number),
             src: request.src,
             dst: request.dst,
@@ -227,11 +248,9 @@ impl Engine {
                 .last()
                 .map_or(request.dst, |link| self.setup.topology.links[*link as usize].from),
         };
-        let lengths = &self.setup.lengths[usize::from(request.protocol)];
-        let idle_rtt = way.idle_rtt;
-        let handshake = if lengths.handshake { idle_rtt } else { 0.0 };
-        let ideal = handshake + way.idle.transfer(&self.setup.topology, &way.forward, lengths, request.bytes);
-        let mut flow = Box::new(Flow::new(&o));
+        let opening = ToOpen { at: self.now, workload, seat, ends, bytes, close, ideal };
+        let o = &opening.ends;
+        let mut flow = self.over.put(Flow::new(o));
         (flow.workload, flow.protocol, flow.tag) = (workload, request.protocol, request.tag);
         (flow.opened, flow.ideal, flow.idle_rtt) = (self.now, ideal, idle_rtt);
         flow.has_place = self.recorder.take_place();
@@ -244,7 +263,7 @@ impl Engine {
         // Before its time, if it is asked for ahead: nothing of it comes before then.
         let asked = self.openings.asked_at(self.now);
         if to_here {
-            self.hosts.at(o.dst).nic.listen(asked, seat, &o, &mut self.wire);
+            self.hosts.at(o.dst).nic.listen(asked, seat, o, &mut self.wire);
         }
         if !from_here {
             if size > 0 {
@@ -252,8 +271,6 @@ impl Engine {
             }
             return if asked < self.now { Ok(()) } else { self.touched(o.dst) };
         }
-        let (bytes, close) = (request.bytes, request.close);
-        let opening = ToOpen { at: self.now, workload, seat, ends: o, bytes, close, ideal };
         if asked < self.now {
             self.openings.put(opening);
             return Ok(());
@@ -267,6 +284,15 @@ impl Engine {
     /// The sending end of a connection opens, and is given what it carries.
     pub(super) fn begin(&mut self, opening: &ToOpen) -> Result<(), ParamError> {
         let ToOpen { seat, ends: ref o, bytes, close, ideal, .. } = *opening;
+        let host = self.hosts.at(o.src);
+        if o.group == Opening::ALONE && host.opens_silently(seat) && self.wire.told.is_empty() {
+            let given = if bytes == u64::MAX { u64::MAX / 4 } else { bytes };
+            host.nic.begin(self.now, seat, o, (given, close), &mut self.wire);
+            if bytes > 0 && bytes < u64::MAX {
+                self.note_write(o.flow.0, (bytes, bytes), ideal);
+            }
+            return Ok(());
+        }
         self.hosts.at(o.src).nic.open(self.now, seat, o, &mut self.wire);
         self.hear()?;
         if bytes == u64::MAX {
@@ -295,6 +321,7 @@ impl Engine {
             flow.leave_receiver();
             self.flows[number as usize] = Some(flow);
         } else {
+            self.over.take_back(flow);
             self.open.is_over(&self.flows);
         }
         for (host, handle) in [(o.dst, o.at_dst), (o.src, o.at_src)] {
@@ -306,7 +333,9 @@ impl Engine {
             h.nic.forget(self.now, handle, &mut self.wire);
             h.give_back(handle);
         }
-        self.hear()?;
+        if !self.wire.told.is_empty() {
+            self.hear()?;
+        }
         if in_step {
             self.glanced(o.dst)?;
         }

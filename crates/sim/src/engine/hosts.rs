@@ -12,13 +12,14 @@ use penstock_core::host::Transition;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{Ack, Congestion, FlowId, FlowView, HostController, Packet, Peer, Report, Stream};
-use penstock_fabric::{prefetch_all, Arena, Cell, PRIORITIES};
+use penstock_fabric::{prefetch_first, Arena, Cell, PRIORITIES};
 use penstock_host::{
     Counters, Exchange, Exchanged, HostFacts, Io, Kind, Net, News, Nic, NicConfig, Opening, Order, Part,
     Stack, TcpOptions, TcpProtocol, TcpStack,
 };
 use penstock_models::Suite;
 use penstock_units::{Bytes, Dur, Rate, Time};
+use std::mem::offset_of;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A transport at a host. TCP is called without a table: it is what most runs are about.
@@ -41,6 +42,9 @@ macro_rules! each {
 impl Stack for HostStack {
     fn open(&mut self, io: &mut Io<'_>, opening: &Opening) {
         each!(self, s => s.open(io, opening));
+    }
+    fn begin(&mut self, io: &mut Io<'_>, opening: &Opening, bytes: u64, close: bool) {
+        each!(self, s => s.begin(io, opening, bytes, close));
     }
     fn listen(&mut self, io: &mut Io<'_>, opening: &Opening) {
         each!(self, s => s.listen(io, opening));
@@ -94,6 +98,10 @@ impl Stack for HostStack {
     }
     fn pull_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
         each!(self, s => s.pull_of(io, conn))
+    }
+    #[inline]
+    fn send_out<N: Net>(&mut self, io: &mut Exchange<'_, N>, conn: Option<u32>) {
+        each!(self, s => s.send_out(io, conn));
     }
     #[inline]
     fn departs(&mut self, at: Time) {
@@ -193,7 +201,7 @@ impl Net for Wire {
             cell.entropy = self.net.stamp(if cell.to == dst { forth } else { back }, cell.entropy);
         }
         let at = self.reception.as_ref().map_or(at, |machine| machine.taken_at(at));
-        self.net.transmit(at, port, cell)
+        self.net.transmit(at, port, &cell)
     }
     #[inline]
     fn tell(&mut self, at: Time, news: News) {
@@ -219,18 +227,23 @@ impl Net for Wire {
     }
 }
 
-/// A host.
+/// A host. What every call of it touches is at its beginning, in [`NEAR`] bytes.
+#[repr(C, align(64))]
 pub(super) struct Host {
-    pub nic: Nic<HostStack>,
     pub wakes: HostWakes,
-    /// From when on its paused priorities are, as far as that is not counted yet.
-    paused_since: [Time; PRIORITIES],
     /// The last interval between samples ([`Hosts::interval`]) in which it was called.
     called: u32,
-    /// Handles that may be used again, and the first never used.
-    free: Vec<u32>,
+    /// The first handle never used, and those that may be used again.
     next: u32,
+    pub nic: Nic<HostStack>,
+    free: Vec<u32>,
+    /// From when on its paused priorities are, as far as that is not counted yet.
+    paused_since: [Time; PRIORITIES],
 }
+
+/// So many bytes of a host: up to what TCP has for every packet.
+const NEAR: usize = 6 * 64;
+const _: () = assert!(offset_of!(Host, nic) + Nic::<HostStack>::BEFORE_STACK + TcpStack::NEAR <= NEAR);
 
 impl Host {
     /// A handle for an end of a connection.
@@ -279,13 +292,29 @@ impl Host {
     pub fn is_still(&self) -> bool {
         self.nic.has_nothing() && matches!(self.nic.stack(0), HostStack::Tcp(_))
     }
+    /// A stack that is TCP above an endless queue: it tells nothing when a connection opens that no controller has in its charge.
+    pub fn opens_silently(&self, seat: usize) -> bool {
+        self.nic.config().endless && matches!(self.nic.stack(seat), HostStack::Tcp(_))
+    }
     /// Asks for the host's next wake-up.
+    #[inline(never)]
     pub fn arm(&mut self, now: Time, host: u32, deadlines: &mut Deadlines) {
-        let at = self.nic.deadline();
+        self.arm_for(self.nic.deadline(), now, host, deadlines);
+    }
+    /// The same just after its card was told to send.
+    #[inline(always)]
+    pub fn arm_when_kicked(&mut self, now: Time, host: u32, deadlines: &mut Deadlines) {
+        self.arm_for(self.nic.deadline_when_kicked(), now, host, deadlines);
+    }
+    #[inline(always)]
+    fn arm_for(&mut self, at: Time, now: Time, host: u32, deadlines: &mut Deadlines) {
         // Nearly always what is there comes earlier.
-        if at.max(now) > self.wakes.next() || at == Time::NEVER {
-            return;
+        if at.max(now) <= self.wakes.next() && at != Time::NEVER {
+            self.ask(at, now, host, deadlines);
         }
+    }
+    #[inline(never)]
+    fn ask(&mut self, at: Time, now: Time, host: u32, deadlines: &mut Deadlines) {
         let mut order = (0, 0);
         if let HostStack::Tcp(tcp) = self.nic.stack(0) {
             let (due, kind, flow) = tcp.next_timer();
@@ -465,7 +494,7 @@ impl Hosts {
     pub fn fetch(&self, node: u32, packet: Option<(&Packet, Part)>) {
         let Some(Some(host)) = self.list.get(node as usize) else { return };
         match packet {
-            None => prefetch_all(host),
+            None => prefetch_first(host, NEAR),
             Some((packet, part)) => host.nic.fetch(packet.conn(), part),
         }
     }

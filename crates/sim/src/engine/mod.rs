@@ -27,6 +27,7 @@ use penstock_core::receive::ReceiveController;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{FlowId, ParamError};
 use penstock_fabric::{Cell, Port};
+use penstock_host::stock::Stock;
 use penstock_host::{Exchanged, Net, News};
 use penstock_models::Suite;
 use penstock_units::{Dur, Time};
@@ -67,6 +68,9 @@ pub struct Engine {
     ahead: u32,
     flows: Vec<Option<Box<Flow>>>,
     open: flow::Open,
+    /// Boxes of flows and writes that are over.
+    over: Stock<Flow, { flow::KEPT }>,
+    written: flow::Written,
     workloads: Vec<Box<dyn Workload>>,
     /// Workloads in the charge of each host controller.
     groups: Vec<Vec<u32>>,
@@ -149,6 +153,8 @@ impl Engine {
             ahead: NOBODY,
             flows: Vec::new(),
             open: flow::Open::default(),
+            over: Stock::default(),
+            written: Stock::default(),
             workload_at: vec![Time::NEVER; setup.workloads.len()],
             agenda: BTreeSet::new(),
             due: Vec::new(),
@@ -360,7 +366,7 @@ impl Engine {
         let h = self.hosts.at(host);
         h.nic.kick(self.now, &mut self.wire);
         if self.ahead == NOBODY {
-            h.arm(self.wire.awake_at(self.now), host, &mut self.wire.net.deadlines);
+            h.arm_when_kicked(self.wire.awake_at(self.now), host, &mut self.wire.net.deadlines);
         }
         self.take_lost();
         Ok(())
@@ -392,10 +398,13 @@ impl Engine {
     /// Acts on what stacks have told.
     #[cold]
     fn hear(&mut self) -> Result<(), ParamError> {
-        if self.wire.told.len() <= 1 {
-            // Nearly always: it needs no list to wait in.
-            let told = self.wire.told.pop();
-            return told.map_or(Ok(()), |(at, news)| self.on_news(at, news));
+        if self.wire.told.len() <= 2 {
+            // Nearly always: they need no list to wait in.
+            let Some((at, news)) = self.wire.told.pop() else { return Ok(()) };
+            if let Some((at, first)) = self.wire.told.pop() {
+                self.on_news(at, first)?;
+            }
+            return self.on_news(at, news);
         }
         let mut told = std::mem::replace(&mut self.wire.told, std::mem::take(&mut self.heard));
         for (at, news) in told.drain(..) {

@@ -141,6 +141,8 @@ impl Engine {
         for (i, host) in due.iter().enumerate() {
             if far {
                 self.fetch_ahead(&due, i, true);
+            } else {
+                self.fetch_next(&due, i);
             }
             self.go_ahead(*host, true, begin, end)?;
         }
@@ -151,6 +153,8 @@ impl Engine {
         for (i, host) in reached.iter().enumerate() {
             if far {
                 self.fetch_ahead(&reached, i, false);
+            } else {
+                self.fetch_next(&reached, i);
             }
             // Those that had a deadline have had their packets.
             if self.wire.net.has_for_host(*host) {
@@ -359,6 +363,26 @@ impl Engine {
                         self.hosts.fetch(*host, Some((packet, part)));
                     }
                     last = Some(packet.conn());
+                }
+            }
+        }
+    }
+    /// The same in a network that is not that large: the ports by which they answer, and the ends of the connections of which a packet comes first.
+    #[inline(always)]
+    fn fetch_next(&self, hosts: &[u32], i: usize) {
+        let ports = self.wire.net.ports();
+        let port = |host: &u32| self.hosts.get(*host).map(|host| &ports[host.nic.config().port as usize]);
+        if let Some(port) = hosts.get(i + 3).and_then(port) {
+            port.prefetch_noisy();
+        }
+        if let Some(port) = hosts.get(i + 1).and_then(port) {
+            port.prefetch_tail();
+            port.prefetch_noise();
+        }
+        for (ahead, part) in [(3, Part::Place), (1, Part::End)] {
+            if let Some(host) = hosts.get(i + ahead) {
+                if let Some(packet) = self.wire.net.segments_for_host(*host).next() {
+                    self.hosts.fetch(*host, Some((packet, part)));
                 }
             }
         }

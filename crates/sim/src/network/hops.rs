@@ -245,12 +245,16 @@ impl Network {
     /// A host with `port` sends a packet; answers when its port can take the next one, `None` when the packet is lost at once. Where the
     /// host has several ports, forwarding chooses one.
     #[inline(never)]
-    pub fn transmit(&mut self, now: Time, port: u32, mut cell: Cell) -> Option<Time> {
+    pub fn transmit(&mut self, now: Time, port: u32, cell: &Cell) -> Option<Time> {
         if self.asks_at_hosts || self.trace.is_some() {
-            return self.leave(now, self.from[port as usize], cell);
+            return self.leave(now, self.from[port as usize], *cell);
         }
+        let mut mapped;
+        let mut cell = cell;
         if let Some(map) = &self.priority_of {
-            map_priority(map, &mut cell);
+            mapped = *cell;
+            map_priority(map, &mut mapped);
+            cell = &mapped;
         }
         self.conservation.sent += 1;
         let (offered, free_at) = self.fabric.offer_of_host(now, port, cell, &mut self.arena);
@@ -264,7 +268,7 @@ impl Network {
                 self.lose(cell.packet);
                 false
             }
-            None => return self.transmit_with_care(now, port, cell),
+            None => return self.transmit_with_care(now, port, *cell),
         };
         queued.then_some(free_at)
     }

@@ -381,8 +381,10 @@ impl Network {
     }
     #[inline(never)]
     fn empty_links_to_hosts(&mut self, sweep: &mut Sweep, until: u64, hosts: &mut Vec<u32>) {
-        let Network { fabric, arrivals, arena, fetches, .. } = self;
+        let Network { fabric, arrivals, arena, fetches, looks_far, .. } = self;
         let Sweep { arrived, arrived_len, links, exits, for_host, .. } = sweep;
+        // In larger networks there are too many: they are fetched host by host.
+        let fetches_segments = *fetches && !*looks_far;
         let slots = arrivals.slots().expect("arrivals are kept by stretches");
         let links = &mut links[leads::TO_HOST];
         for (i, link) in links.iter().copied().enumerate() {
@@ -395,6 +397,9 @@ impl Network {
             let room = room(arrived, *arrived_len, port.cells_held());
             let (taken, next) = port.take_arrived(until, room, (NONE, ingress));
             debug_assert!(room[..taken].iter().all(|cell| cell.to == node));
+            if fetches_segments {
+                room[..taken].iter().for_each(|cell| arena.prefetch(cell.packet));
+            }
             slots.put_if(next, link);
             for_host[node as usize] = (*arrived_len as u32, (*arrived_len + taken) as u32);
             *arrived_len += taken;

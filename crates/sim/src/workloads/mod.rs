@@ -144,6 +144,11 @@ impl Actions {
     pub fn take(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.list)
     }
+    /// Nothing has been asked for.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
     /// The list, carried out: its room is used again.
     pub(crate) fn give_back(&mut self, list: Vec<Action>) {
         if self.list.capacity() == 0 {

@@ -117,84 +117,86 @@ pub struct SenderStats {
     pub thread_retransmits: u64,
 }
 
-/// The sending half of a connection.
+/// The sending half of a connection. What most ACKs and segments touch comes first.
+#[repr(C)]
 pub struct Sender {
     /// What laws may see.
     pub view: FlowView,
     cfg: Arc<TcpConfig>,
     phase: Phase,
-    cwnd: u64,
-    /// Window cap of a host controller in bytes; `u64::MAX` = none.
-    cap: u64,
-    /// What has happened since a host controller last asked; `None` = there is none.
-    news: Option<Vec<News>>,
-    pacing: Option<Rate>,
-    recovery: AnyRecovery,
-    /// What the recovery wants, as of its last event.
-    wants: recovery::Control,
     /// The recovery hears of every ACK and segment.
     hears_all: bool,
-    /// It has to set its timers for what happened then: once for an ACK and the segments that it lets out. [`Time::NEVER`] = it has.
-    rearm: Time,
-    /// It keeps the retransmission timer as well.
-    keeps_timer: bool,
-    since: recovery::Since,
-    /// The law wants the delivery rate.
-    wants_rate: bool,
     /// The recovery chooses in any phase and keeps the scoreboard through a timeout.
     steers: bool,
-    /// A record of every segment, when the law or the recovery asked for it.
-    log: Option<Box<SegmentLog>>,
-    /// Segmentation offload, where segments leave together.
-    bursts: Option<Box<bursts::Bursts>>,
-    /// Bytes taken for lost so far, and how many of them the law has not heard of.
-    lost: u64,
-    lost_unheard: u64,
-    dup_acks: u32,
-    /// `nxt` at the first duplicate ACK: what limited transmit sends after it is not in FlightSize.
-    before_duplicates: u64,
-    rto_at: Time,
-    cc_at: Time,
-    /// Highest byte sent when the last loss event began; `None` before the first.
-    recover: Option<u64>,
-    /// ECN: no further reduction until this is acknowledged.
-    cwr_end: u64,
-    cwr_due: bool,
-    /// ECN at a window of one segment: nothing new leaves before this.
-    ecn_hold: Time,
+    /// It keeps the retransmission timer as well.
+    keeps_timer: bool,
+    /// The law wants the delivery rate.
+    wants_rate: bool,
     /// SYN to be sent.
     syn_due: bool,
-    syn_sent: u32,
     close: bool,
-    block_start: u64,
-    timeouts_in_a_row: u32,
-    rtt: RttEstimator,
-    /// The segment being timed: its end, and when it was sent (Karn: one at a time, sent once).
-    timed: Option<(u64, Time)>,
-    sacked: Ranges,
-    /// Pacing: when the last packet left and how long it was.
-    paced: (Time, u32),
-    /// When pacing lets the next one go, from that and the present rate (Linux: the rate when it left); `ZERO` without pacing. It is
-    /// asked more often than it changes, and a division.
-    pace_at: Time,
-    /// How much later than pacing allowed the last packet left; Linux only.
-    late: Dur,
-    /// While the connection's share of its host's port is used up: when the oldest of it leaves. `ZERO` = there is room.
-    host_free_at: Time,
-    persist_at: Time,
     persist_due: bool,
+    cwr_due: bool,
+    class: u8,
+    dup_acks: u32,
+    timeouts_in_a_row: u32,
     persist_backoff: u32,
-    compressor: HeaderCompressor,
-    active_at: Time,
-    last_timeout: Option<TimeoutRecord>,
     header_len: u32,
     /// [`WindowLaw::changes`] when its control was read.
     changes: u32,
     flow: u32,
-    class: u8,
+    cwnd: u64,
+    /// Window cap of a host controller in bytes; `u64::MAX` = none.
+    cap: u64,
+    /// What the recovery wants, as of its last event.
+    wants: recovery::Control,
+    /// It has to set its timers for what happened then: once for an ACK and the segments that it lets out. [`Time::NEVER`] = it has.
+    rearm: Time,
+    rto_at: Time,
+    cc_at: Time,
+    /// When pacing lets the next one go, from that and the present rate (Linux: the rate when it left); `ZERO` without pacing. It is
+    /// asked more often than it changes, and a division.
+    pace_at: Time,
+    /// While the connection's share of its host's port is used up: when the oldest of it leaves. `ZERO` = there is room.
+    host_free_at: Time,
+    /// ECN at a window of one segment: nothing new leaves before this.
+    ecn_hold: Time,
+    persist_at: Time,
+    active_at: Time,
+    pacing: Option<Rate>,
+    /// Pacing: when the last packet left and how long it was.
+    paced: (Time, u32),
+    /// The segment being timed: its end, and when it was sent (Karn: one at a time, sent once).
+    timed: Option<(u64, Time)>,
+    /// A record of every segment, when the law or the recovery asked for it.
+    log: Option<Box<SegmentLog>>,
+    cc: Box<dyn WindowLaw>,
+    /// What has happened since a host controller last asked; `None` = there is none.
+    news: Option<Vec<News>>,
+    sacked: Ranges,
+    rtt: RttEstimator,
+    lost_unheard: u64,
     /// Counters.
     pub stats: SenderStats,
-    cc: Box<dyn WindowLaw>,
+    // What only some do.
+    recovery: AnyRecovery,
+    since: recovery::Since,
+    /// Segmentation offload, where segments leave together.
+    bursts: Option<Box<bursts::Bursts>>,
+    /// Bytes taken for lost so far, and how many of them the law has not heard of.
+    lost: u64,
+    /// `nxt` at the first duplicate ACK: what limited transmit sends after it is not in FlightSize.
+    before_duplicates: u64,
+    /// Highest byte sent when the last loss event began; `None` before the first.
+    recover: Option<u64>,
+    /// ECN: no further reduction until this is acknowledged.
+    cwr_end: u64,
+    syn_sent: u32,
+    block_start: u64,
+    /// How much later than pacing allowed the last packet left; Linux only.
+    late: Dur,
+    compressor: HeaderCompressor,
+    last_timeout: Option<TimeoutRecord>,
 }
 
 /// What the recovery sees of a sender; a macro, because it borrows all but the recovery itself.
@@ -234,7 +236,10 @@ impl Sender {
         let control = cc.control();
         let recovery = AnyRecovery::new(&cfg, || rng().split(1));
         let log = cc.wants_rate() || recovery.wants_segments();
-        let mut sender = Sender {
+        let (steers, pacing) = (recovery.steers(), control.pacing);
+        let segment = control.segment.map_or(cfg.mss, |s| (s.0 as u32).clamp(1, cfg.mss));
+        // In one piece, as [`Self::apply`] would have it: what is changed afterwards would be moved as a whole.
+        Sender {
             view: FlowView {
                 flow,
                 una: 0,
@@ -243,7 +248,7 @@ impl Sender {
                 app_end: 0,
                 in_flight: 0,
                 rwnd: cfg.rwnd,
-                segment: cfg.mss,
+                segment,
                 mss: cfg.mss,
                 rtt_latest: Dur::ZERO,
                 rtt_smoothed: Dur::ZERO,
@@ -255,12 +260,12 @@ impl Sender {
                 due: Time::NEVER,
             },
             phase: Phase::Closed,
-            cwnd: 0,
+            cwnd: control.window.map_or(NO_WINDOW, |w| w.0),
             cap: u64::MAX,
             news: None,
-            pacing: None,
+            pacing,
             hears_all: recovery.hears_all(),
-            steers: recovery.steers(),
+            steers,
             rearm: Time::NEVER,
             keeps_timer: recovery.keeps_timer(),
             since: recovery::Since::default(),
@@ -288,7 +293,7 @@ impl Sender {
             timed: None,
             sacked: Ranges::default(),
             paced: (Time::ZERO, 0),
-            pace_at: Time::ZERO,
+            pace_at: pacing.filter(|_| !steers).map_or(Time::ZERO, |rate| Time::ZERO + Bytes(0) / rate),
             late: Dur::ZERO,
             host_free_at: Time::ZERO,
             compressor: HeaderCompressor::default(),
@@ -304,9 +309,7 @@ impl Sender {
             stats: SenderStats::default(),
             cfg,
             cc,
-        };
-        sender.apply(control);
-        sender
+        }
     }
 
     // ---- commands ------------------------------------------------------------------------------------
