@@ -65,7 +65,7 @@ impl Balance {
         }
         self.last = (all, own.into_iter().max().unwrap_or(0));
         self.windows += 1;
-        if self.now.len() > self.threads && self.windows % EVERY == 0 {
+        if self.now.len() > self.threads && self.windows.is_multiple_of(EVERY) {
             self.plan();
             self.loads.fill(0);
         }
