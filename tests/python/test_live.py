@@ -249,7 +249,7 @@ def test_each_end_has_the_time_that_was_measured_there() -> None:
     reporting = {key: 1e-6 * (5 + i) for i, key in enumerate(live.REPORTING)}
     noise = live.measured_noise(lags((20e-6, 1), **reporting))
     assert noise["sack_turn"].startswith("0.01:5000ns,0.1:6000ns")
-    assert noise["receiver_turn"].startswith("0.01:4000ns")
+    assert noise["receiver_turn"].startswith("0.01:2000ns")
 
 
 def test_turns_last_as_they_were_measured_to() -> None:
