@@ -182,7 +182,7 @@ impl<S> Seats<S> {
 const STUCK: u32 = 1 << 22;
 
 /// The network card of a host, with the host's stacks. In the order of use: what a packet touches that is answered at once are the first lines of memory,
-/// up to the first of [`Seats`], which is in the same order.
+/// up to the first of `Seats`, which is in the same order.
 #[repr(C)]
 pub struct Nic<S = Box<dyn Stack>> {
     /// What arrives is answered in the same call: one stack, no delay, an endless queue.
