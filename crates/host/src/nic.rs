@@ -732,6 +732,9 @@ impl<S: Stack> Nic<S> {
     pub fn forget<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
         self.advance(now, net);
         self.call(now, self.seat(conn), net, |s, io| s.forget(io, conn));
+        if self.direct {
+            self.seats.first.stack.tidy();
+        }
     }
     /// Totals of an end, as of the last call.
     pub fn counters(&self, conn: u32) -> Counters {

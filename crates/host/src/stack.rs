@@ -274,6 +274,9 @@ pub trait Stack: Send {
     fn leave(&mut self, io: &mut Io<'_>, conn: u32);
     /// The connection is over; the handle (of either end) will be used again.
     fn forget(&mut self, io: &mut Io<'_>, conn: u32);
+    /// Nobody sees when the stack is called for nothing: what it has kept of connections that are over, for which it would be, may go.
+    #[inline]
+    fn tidy(&mut self) {}
 
     /// A packet has arrived; its slot belongs to the stack.
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell);
@@ -429,6 +432,9 @@ impl<S: Stack + ?Sized> Stack for Box<S> {
     }
     fn forget(&mut self, io: &mut Io<'_>, conn: u32) {
         (**self).forget(io, conn);
+    }
+    fn tidy(&mut self) {
+        (**self).tidy();
     }
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         (**self).receive(io, cell);

@@ -1,6 +1,6 @@
 //! The deadlines of a stack's connections: one next time for the driver.
 //!
-//! Entries are never removed from the heap, only ignored when stale. An end has two at most, a near one and a far one: a retransmission
+//! Entries are not removed from the heap one by one, only ignored when stale, and dropped together when there are too many. An end has two at most, a near one and a far one: a retransmission
 //! timer restarted by every acknowledgement costs nothing, and a near deadline (pacing) does not pile up copies of a far one.
 
 use alloc::collections::BinaryHeap;
@@ -46,6 +46,14 @@ impl Pending {
         self.near = at;
         true
     }
+    /// True when there is one at `at`.
+    fn has(&self, at: Time) -> bool {
+        at == self.near || at == self.far
+    }
+    /// How many there are.
+    fn count(&self) -> usize {
+        usize::from(self.near != Time::NEVER) + usize::from(self.far != Time::NEVER)
+    }
     /// True when the entry that has come at `at` is one of those pending.
     pub fn fired(&mut self, at: Time) -> bool {
         if at == self.near {
@@ -82,7 +90,12 @@ pub struct Timers {
     ends: Vec<Kept>,
     /// What kind and flow are combined with: all ones turn their order round.
     flip: u64,
+    /// So many of the entries were of ends that are over when these were forgotten, and have not come since.
+    stale: usize,
 }
+
+/// With fewer stale entries than this nobody looks for them.
+const FEW_STALE: usize = 32;
 
 impl Default for Timers {
     fn default() -> Timers {
@@ -94,7 +107,7 @@ impl Timers {
     /// No deadlines yet; `reversed` turns the order of simultaneous ones round.
     pub fn new(reversed: bool) -> Timers {
         let flip = if reversed { u64::MAX } else { 0 };
-        Timers { beside: NONE, heap: BinaryHeap::new(), ends: Vec::new(), flip }
+        Timers { beside: NONE, heap: BinaryHeap::new(), ends: Vec::new(), flip, stale: 0 }
     }
     /// The end of `flow` with handle `conn` wants to be called at `at` or earlier; [`Time::NEVER`] is no wish. `kind`, 0..4, only orders
     /// what comes at the same time. True when there is an entry more.
@@ -170,13 +183,41 @@ impl Timers {
         let order = (who >> HANDLE_BITS) ^ (self.flip >> HANDLE_BITS);
         let conn = (who & ((1 << HANDLE_BITS) - 1)) as u32;
         let end = &mut self.ends[conn as usize];
-        (end.flow == order as u32 && end.pending.fired(at)).then_some(((order >> 32) as u8, conn))
+        if end.flow == order as u32 && end.pending.fired(at) {
+            return Some(((order >> 32) as u8, conn));
+        }
+        self.stale = self.stale.saturating_sub(1);
+        None
     }
     /// The end is over: what it wanted is stale.
     pub fn forget(&mut self, conn: u32) {
         if let Some(end) = self.ends.get_mut(conn as usize) {
+            self.stale += end.pending.count();
             end.pending = Pending::default();
         }
+    }
+    /// Drops stale entries where they are most of all, so that each is looked at about once. Retransmission timers are far: of short connections there would be
+    /// hundreds for each that is open, and every one of them a call of the host for nothing when it comes.
+    #[inline]
+    pub fn tidy(&mut self) {
+        if self.stale >= FEW_STALE && 2 * self.stale > self.len() {
+            self.drop_stale();
+        }
+    }
+    #[cold]
+    #[inline(never)]
+    fn drop_stale(&mut self) {
+        let Timers { beside, heap, ends, flip, stale } = self;
+        let is_awaited = |key: u128| {
+            let order = (key as u64 >> HANDLE_BITS) ^ (*flip >> HANDLE_BITS);
+            let end = &ends[(key as u64 & ((1 << HANDLE_BITS) - 1)) as usize];
+            end.flow == order as u32 && end.pending.has(Time((key >> 64) as u64))
+        };
+        heap.retain(|key| is_awaited(key.0));
+        if *beside != NONE && !is_awaited(*beside) {
+            *beside = NONE;
+        }
+        *stale = 0;
     }
     /// Entries kept, stale ones included.
     pub fn len(&self) -> usize {
@@ -243,6 +284,33 @@ mod tests {
         timers.forget(3);
         timers.arm(Time(20), 0, 9, 3);
         assert_eq!(drain(&mut timers), vec![(20, 0, 3)]);
+    }
+
+    /// Connections come and go, each with a timer that is far, beside one that stays: what is kept does not grow with those that are over, and what is
+    /// awaited comes as if all were kept.
+    #[test]
+    fn entries_of_ends_that_are_over_are_dropped() {
+        for reversed in [false, true] {
+            let [mut tidy, mut all] = [Timers::new(reversed), Timers::new(reversed)];
+            let mut most = 0;
+            for flow in 0..2000u32 {
+                let (now, conn) = (u64::from(flow) * 10, 1 + flow % 4);
+                for timers in [&mut tidy, &mut all] {
+                    if flow == 500 {
+                        timers.arm(Time(12_345), 1, flow, 0);
+                        timers.arm(Time(7_001), 1, flow, 0);
+                    }
+                    timers.forget(conn);
+                    timers.arm(Time(now + 9_000), 1, flow, conn);
+                    timers.arm(Time(now + 4_000), 1, flow, conn);
+                }
+                tidy.tidy();
+                most = most.max(tidy.len());
+            }
+            assert!(most <= 2 * (FEW_STALE + 10), "{most}");
+            assert!(all.len() > 3000, "{}", all.len());
+            assert_eq!(drain(&mut tidy), drain(&mut all));
+        }
     }
 
     proptest! {

@@ -139,6 +139,10 @@ impl Stack for TcpStack {
             End::Free | End::IdleSender(_) | End::IdleReceiver(_) => {}
         }
     }
+    #[inline]
+    fn tidy(&mut self) {
+        self.timers.tidy();
+    }
 
     #[inline]
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {

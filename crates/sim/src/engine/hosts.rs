@@ -65,6 +65,10 @@ impl Stack for HostStack {
         each!(self, s => s.forget(io, conn));
     }
     #[inline]
+    fn tidy(&mut self) {
+        each!(self, s => s.tidy());
+    }
+    #[inline]
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         each!(self, s => s.receive(io, cell));
     }
