@@ -17,7 +17,22 @@ pub struct Poisson {
     left: u64,
     rng: Stream,
     next: Time,
+    /// Flows that have been drawn, the next one last.
+    drawn: Vec<Drawn>,
+    /// So many were drawn last.
+    batch: usize,
 }
+
+/// A flow, and how long after it the next one begins.
+struct Drawn {
+    src: u32,
+    dst: u32,
+    bytes: u64,
+    gap: Dur,
+}
+
+/// So many flows are drawn at a time at most. Between two of them a run does so much else that what draws them has left the processor's cache.
+const BATCH: usize = 64;
 
 /// When flows begin.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +66,21 @@ impl Poisson {
     pub fn new(template: FlowRequest, pairs: Pairs, sizes: Sizes, rate: Rate, mut rng: Stream) -> Poisson {
         let mean_gap = 1.0 / rate.per_second;
         let next = rate.start + Dur::from_secs(rng.exponential(mean_gap));
-        Poisson { template, pairs, sizes, mean_gap, deadline: rate.deadline, left: rate.count, rng, next }
+        let (deadline, left) = (rate.deadline, rate.count);
+        Poisson { template, pairs, sizes, mean_gap, deadline, left, rng, next, drawn: Vec::new(), batch: 0 }
+    }
+    /// Draws some flows more. Nobody else draws from the stream, so it does not matter when. The first ones are drawn one by one: there may be no more.
+    #[cold]
+    #[inline(never)]
+    fn draw(&mut self) {
+        let Poisson { pairs, sizes, mean_gap, rng, .. } = self;
+        self.batch = (2 * self.batch).clamp(1, BATCH);
+        self.drawn.extend((0..self.batch).map(|_| {
+            let (src, dst) = pairs.draw(rng);
+            let bytes = sizes.draw(rng);
+            Drawn { src, dst, bytes, gap: Dur::from_secs(rng.exponential(*mean_gap)) }
+        }));
+        self.drawn.reverse();
     }
 }
 
@@ -73,11 +102,13 @@ impl Workload for Poisson {
     }
     fn on_event(&mut self, now: Time, actions: &mut Actions) {
         while self.next_event() <= now {
-            let (src, dst) = self.pairs.draw(&mut self.rng);
-            let bytes = self.sizes.draw(&mut self.rng);
+            let Some(Drawn { src, dst, bytes, gap }) = self.drawn.pop() else {
+                self.draw();
+                continue;
+            };
             let due = self.deadline.map_or(Time::NEVER, |d| self.next + d);
             actions.open(FlowRequest { src, dst, bytes, due, close: true, ..self.template.clone() });
-            self.next = self.next + Dur::from_secs(self.rng.exponential(self.mean_gap));
+            self.next = self.next + gap;
             self.left -= 1;
         }
     }
