@@ -55,8 +55,8 @@ def test_compiled_costs_at_most_half_more_and_interpreted_three_microseconds_for
     assert (least["interpreted"] - least["built in"]) / count <= MOST_PER_ACK_S, (least, count)
 
 
-# It is 1.53: the goal, which is missed by that, is held in the long suite, and here that no interpreter is
-# asked.
+# It is 1.47: too near for a machine with other work. So 1.5 is held in the long suite, and here that no
+# interpreter is asked.
 @pytest.mark.skipif(not JIT, reason="needs Numba")
 @pytest.mark.parametrize("most", [3.0, pytest.param(MOST, marks=pytest.mark.full)])
 def test_a_compiled_queue_costs_at_most_half_more(most):

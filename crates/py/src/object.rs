@@ -83,6 +83,33 @@ pub struct Object {
     pub deadline: Time,
 }
 
+/// The compiled methods of an object that has nothing but parameters: there is nothing to save before a call, to look at after it or to wait for. It has
+/// the addresses at hand that [`Object::call`] would look up, and is as good as long as its object lives.
+#[derive(Clone, Copy)]
+pub struct Bare {
+    code: Compiled,
+    state: *const AtomicU64,
+    records: [*const AtomicU64; 2],
+}
+
+// Atomics at a place that stays, as in [`Words`].
+unsafe impl Send for Bare {}
+unsafe impl Sync for Bare {}
+
+impl Bare {
+    /// Calls a method, its records being written; `None` when it failed.
+    #[inline]
+    pub fn call(&self, call: i64) -> Option<f64> {
+        let mut out = [0.0, f64::INFINITY];
+        let [first, second] = self.records.map(|words| words.cast::<u64>());
+        // As in [`Object::call`].
+        let failed = unsafe {
+            (self.code)(call, self.state.cast::<u64>().cast_mut(), first, second, out.as_mut_ptr())
+        };
+        (failed == 0).then_some(out[0])
+    }
+}
+
 /// A call: its number, its two records by position, and whether it is that of the timer.
 #[derive(Clone, Copy)]
 pub struct Which {
@@ -115,6 +142,13 @@ impl Object {
         };
         object.find_deadline();
         object
+    }
+    /// The way to its methods with these records, where that can be a short one.
+    pub fn bare(&self, records: (usize, usize)) -> Option<Bare> {
+        let Code::Compiled(code) = self.shared.code else { return None };
+        let at = |i: usize| self.shared.records[i].as_ptr();
+        let bare = self.shared.own.is_empty() && self.shared.timer.is_none();
+        bare.then(|| Bare { code, state: self.state.as_ptr(), records: [at(records.0), at(records.1)] })
     }
     /// A float of the state.
     #[inline]

@@ -1,6 +1,6 @@
 //! What a class written in Python does at a port: a queue decides about packets, a router reads and writes their headers.
 
-use crate::object::{Object, Shared, Which};
+use crate::object::{Bare, Object, Shared, Which};
 use crate::records::{
     put_headed, put_line, put_link, put_packet, put_place, put_waited, Fixed, Headed, Read, PACKET_RANDOM,
     WAITED_RANDOM,
@@ -22,6 +22,8 @@ pub fn numbered(port: u32) -> String {
 /// The queue of one port. Calls: 0 `on_arrival(packet, port)`, 1 `on_departure(waited, port)`.
 pub struct Queue {
     object: Object,
+    /// The short way to `on_arrival`.
+    bare: Option<Bare>,
     port: u32,
     fixed: Fixed,
     random: bool,
@@ -37,7 +39,9 @@ impl Queue {
     /// For a port whose full data packets have `packet` bytes; `random` when the class asks for random numbers, `reads` what it
     /// reads of packets and of the port.
     pub fn new(shared: &Arc<Shared>, packet: u32, random: bool, reads: [Read; 2]) -> Queue {
-        Queue { object: Object::new(shared), port: 0, fixed: Fixed::new(Rate(0), packet), random, reads }
+        let object = Object::new(shared);
+        let bare = object.bare((PACKET, PORT));
+        Queue { object, bare, port: 0, fixed: Fixed::new(Rate(0), packet), random, reads }
     }
     #[inline]
     fn judge(&mut self, call: i64, now: Time, q: &Backlog, full: bool, rng: &mut Stream) -> Verdict {
@@ -49,14 +53,17 @@ impl Queue {
             records[record][at + 1].store(0, Relaxed);
         }
         let which = Which { call, records: (record, PORT), timer: false };
-        let answer = self.object.call(which, now);
+        let answer = match self.bare {
+            Some(bare) if call == 0 => bare.call(0),
+            _ => self.object.call(which, now).map(|[answer, _]| answer),
+        };
         if self.random && self.object.shared.records[record][at + 1].load(Relaxed) & 1 != 0 {
             rng.next_u64();
         }
         match answer {
-            Some([0.0, _]) => Verdict::Accept,
-            Some([1.0, _]) => Verdict::Mark,
-            Some([2.0, _]) => Verdict::Drop(DropCause::Early),
+            Some(0.0) => Verdict::Accept,
+            Some(1.0) => Verdict::Mark,
+            Some(2.0) => Verdict::Drop(DropCause::Early),
             _ => self.object.fail(which, now, &numbered(self.port)),
         }
     }
