@@ -37,7 +37,7 @@ impl Pair {
     fn new(p: &TcpProtocol, rests: bool) -> Pair {
         let stream = Stream::new(1, 0, Entity::Sender, 0);
         let mut sender =
-            Sender::new(p.config.clone(), (p.control)(&p.config, stream.split(1)), 7, 0, || stream);
+            Sender::new(p.config.clone(), (p.control)(&p.config, &|| stream.split(1)), 7, 0, || stream);
         sender.open(Time::ZERO);
         let receiver = Some(Receiver::new(p.config.clone(), 7, 0));
         let rests = rests.then_some((0, 0));

@@ -408,8 +408,8 @@ impl Switch {
         // The applications have found these ways before they announced the connection.
         let (Ok(forth), Ok(back)) = ways else { return };
         let (suite, cfg) = &self.protocols[opened.protocol as usize];
-        let stream = Stream::new(seed, run, Entity::Host, u64::from(opened.flow));
-        let controller = self.steered[opened.protocol as usize].then(|| (suite.endpoint)(cfg, stream));
+        let stream = || Stream::new(seed, run, Entity::Host, u64::from(opened.flow));
+        let controller = self.steered[opened.protocol as usize].then(|| (suite.endpoint)(cfg, &stream));
         let cfg = cfg.clone();
         if let Some(c) = self.collectives.iter_mut().find(|c| c.workloads.contains(&opened.workload)) {
             let mut path = Vec::new();

@@ -190,7 +190,7 @@ impl Settings {
         cfg.gso = self.gso;
         // Half of a buffer is window (TCP_DEFAULT_SCALING_RATIO).
         cfg.rwnd = self.receive_buffer.map_or(cfg.rwnd, |bytes| bytes / 2);
-        let law = (suite.endpoint)(&cfg, stream);
+        let law = (suite.endpoint)(&cfg, &|| stream.clone());
         (cfg, law)
     }
 }

@@ -203,8 +203,8 @@ impl Setup {
         if suite.stack.is_some() {
             return 0;
         }
-        let probe = Stream::new(self.seed, self.run, Entity::Sender, u64::MAX);
-        (suite.endpoint)(cfg, probe).header_len()
+        let probe = || Stream::new(self.seed, self.run, Entity::Sender, u64::MAX);
+        (suite.endpoint)(cfg, &probe).header_len()
     }
     /// The first protocol with a stack of its own, by position.
     pub fn own_stack(&self) -> Option<usize> {

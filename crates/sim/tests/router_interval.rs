@@ -12,7 +12,7 @@ fn first_segment(scenario: &str, given: &[(&str, &str)]) -> Option<Bytes> {
     let resolved = Resolved::new(scenario, &given, 1, Value::Null).expect("the scenario is right");
     let setup = resolved.setup(0).expect("it was checked");
     let (suite, cfg) = &setup.protocols[0];
-    (suite.endpoint)(cfg, Stream::new(1, 0, Entity::Host, 0)).control().segment
+    (suite.endpoint)(cfg, &|| Stream::new(1, 0, Entity::Host, 0)).control().segment
 }
 
 #[test]

@@ -41,8 +41,8 @@ use ready::{Line, Ready};
 use share::HostShare;
 use writes::WriteEnds;
 
-/// Builds the congestion controller of a sender.
-pub type BuildControl = Arc<dyn Fn(&TcpConfig, Stream) -> Box<dyn WindowLaw> + Send + Sync>;
+/// Builds the congestion controller of a sender, with a random stream of its own for one that asks for it.
+pub type BuildControl = Arc<dyn Fn(&TcpConfig, &dyn Fn() -> Stream) -> Box<dyn WindowLaw> + Send + Sync>;
 
 /// A congestion control with its options of a connection.
 #[derive(Clone)]
@@ -191,7 +191,7 @@ impl TcpStack {
             "a limited share is one of an endless queue"
         );
         let probe = || Stream::new(facts.seed, facts.run, Entity::Sender, u64::MAX);
-        let header_len = |p: &TcpProtocol| (p.control)(&p.config, probe()).header_len();
+        let header_len = |p: &TcpProtocol| (p.control)(&p.config, &probe).header_len();
         TcpStack {
             ends: Vec::new(),
             senders: Stock::default(),

@@ -22,7 +22,7 @@ impl Stack for TcpStack {
         let protocol = &self.options.protocols[o.protocol as usize];
         let number = u64::from(o.flow.0);
         let stream = |entity| Stream::new(self.seed, self.run, entity, number);
-        let control = (protocol.control)(&protocol.config, stream(Entity::Host));
+        let control = (protocol.control)(&protocol.config, &|| stream(Entity::Host));
         let way = Way {
             flow: o.flow.0,
             peer: o.at_dst,

@@ -45,7 +45,7 @@ pub const BBR: Protocol = Protocol {
                 // It sets its window in recovery itself (section 4.2.3.4).
                 (c.prr, c.ssthresh_from_cwnd) = (false, false);
             },
-            endpoint: Arc::new(move |cfg, rng| Box::new(Bbr::new(cfg, rng, filter, probe, margin))),
+            endpoint: Arc::new(move |cfg, rng| Box::new(Bbr::new(cfg, rng(), filter, probe, margin))),
             ..Suite::tcp()
         })
     },

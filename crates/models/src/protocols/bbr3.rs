@@ -100,7 +100,7 @@ pub const BBR3: Protocol = Protocol {
                 // In recovery it answers by its bounds (section 5.6.4.4).
                 (c.prr, c.ssthresh_from_cwnd) = (false, false);
             },
-            endpoint: Arc::new(move |cfg, rng| Box::new(Bbr3::new(cfg, rng, options))),
+            endpoint: Arc::new(move |cfg, rng| Box::new(Bbr3::new(cfg, rng(), options))),
             ..Suite::tcp()
         })
     },

@@ -116,7 +116,7 @@ mod tests {
     fn newreno(cfg: &TcpConfig, options: ResizingOptions) -> Box<dyn WindowLaw> {
         let params = Params::parse("protocol", NEWRENO.params, &[]).expect("defaults are valid");
         let suite = (NEWRENO.build)(&params).expect("defaults are valid");
-        resizing(suite.endpoint, options)(cfg, Stream::new(1, 0, Entity::Host, 0))
+        resizing(suite.endpoint, options)(cfg, &|| Stream::new(1, 0, Entity::Host, 0))
     }
     fn flow(segment: u64) -> FlowView {
         FlowView { mss: 1000, ..FlowView::plain(segment as u32) }

@@ -26,8 +26,8 @@ use penstock_core::{
 };
 use penstock_host::{HostFacts, Stack};
 
-/// Builds the window law of one sender.
-pub type BuildEndpoint = Arc<dyn Fn(&TcpConfig, Stream) -> Box<dyn WindowLaw> + Send + Sync>;
+/// Builds the window law of one sender, with a random stream of its own for one that asks for it: most do not.
+pub type BuildEndpoint = Arc<dyn Fn(&TcpConfig, &dyn Fn() -> Stream) -> Box<dyn WindowLaw> + Send + Sync>;
 /// Builds the controller of one output link of a switch.
 pub type BuildRouter = Arc<dyn Fn(&LinkFacts) -> Box<dyn LinkController> + Send + Sync>;
 /// Builds the receiver-side controller of one host; the facts are those of the link into it, `packet` its MSS.

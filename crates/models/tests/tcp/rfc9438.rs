@@ -16,7 +16,7 @@ impl Law {
     fn new(name: &str, window: u32) -> Law {
         let (cfg, s) = sender(name, |c| c.initial_window = window);
         let (_, suite) = protocol("protocol", name).unwrap();
-        let cc = (suite.endpoint)(&cfg, Stream::new(1, 0, penstock_core::rng::Entity::Host, 0));
+        let cc = (suite.endpoint)(&cfg, &|| Stream::new(1, 0, penstock_core::rng::Entity::Host, 0));
         let mut view = s.view.clone();
         (view.limit, view.rtt_smoothed) = (Limit::Window, Dur::millis(100));
         Law { cc, view }

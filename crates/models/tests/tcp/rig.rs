@@ -35,7 +35,7 @@ pub fn sender_with(
     tweak(&mut cfg);
     let cfg = Arc::new(cfg);
     let stream = |e| Stream::new(1, 0, e, 0);
-    let cc = wrap((suite.endpoint)(&cfg, stream(Entity::Host)));
+    let cc = wrap((suite.endpoint)(&cfg, &|| stream(Entity::Host)));
     (cfg.clone(), Sender::new(cfg, cc, 0, 0, || stream(Entity::Sender)))
 }
 
