@@ -84,6 +84,12 @@ impl Arena {
     pub fn new(with_headers: bool) -> Arena {
         Arena { headers: vec![CcHeader::NONE], with_headers, ..Arena::default() }
     }
+    /// There may be so many packets: they have their room at once instead of being copied whenever it doubles. What is not used of it is never touched, so
+    /// it is no memory.
+    pub fn expect(&mut self, packets: usize) {
+        self.packets.reserve_exact(packets);
+        self.free.reserve_exact(packets);
+    }
     /// Keeps telemetry of packets too, 8 hops each.
     #[must_use]
     pub fn with_telemetry(mut self) -> Arena {

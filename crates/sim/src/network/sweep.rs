@@ -67,6 +67,9 @@ const PARTS: usize = 256;
 /// With fewer cells in a stretch the parts, all of which are gone through, would be most of the work.
 const FEW: usize = 100;
 
+/// A large network has room for so many packets of each host: what is not used costs nothing.
+const PACKETS: usize = 64;
+
 /// Longest stretch, ps: then what is kept of a time fits.
 const LONGEST: u64 = 1 << 32;
 /// More packets than this of all hosts in a stretch are gone through faster, and need less memory, in several.
@@ -289,6 +292,11 @@ impl Network {
     pub(crate) fn begin_sweeps(&mut self, ties: Ties, length: Dur) {
         let (ports, nodes) = (self.to.len(), self.only.len());
         self.arrivals = Arrivals::by_stretches(ties, ports, length);
+        let own = |node: &&u32| self.gates.as_deref().is_none_or(|gates| gates.is_here(**node));
+        let hosts = self.from.iter().filter(own).filter(|node| self.is_host[**node as usize]).count();
+        if self.looks_far {
+            self.arena.expect(hosts * PACKETS);
+        }
         let mut into = vec![Vec::new(); nodes];
         let mut exits = Vec::with_capacity(ports);
         for (port, node) in (0u32..).zip(&self.to) {
