@@ -28,6 +28,6 @@ pub mod timers;
 
 pub use lab::{Lab, LabConfig, Network};
 pub use nic::{Kind, Net, Nic, NicConfig};
-pub use stack::{Counters, Exchange, Exchanged, HostFacts, Io, News, Opening, Order, Part, Stack};
+pub use stack::{Counters, Due, Exchange, Exchanged, HostFacts, Io, News, Opening, Order, Part, Stack};
 pub use tcp::{TcpOptions, TcpProtocol, TcpStack};
 pub use timers::Timers;

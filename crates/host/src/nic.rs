@@ -31,7 +31,7 @@
 //!
 //! Above 600 lines: pulls, deadlines and the endless queue are one order of events, argued for above.
 
-use crate::stack::{Counters, Exchange, Exchanged, Io, News, Opening, Part, Stack};
+use crate::stack::{Counters, Due, Exchange, Exchanged, Io, News, Opening, Part, Stack};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -524,7 +524,18 @@ impl<S: Stack> Nic<S> {
     /// A packet for the end with handle `conn` arrives soon; see [`Stack::fetch`].
     #[inline(always)]
     pub fn fetch(&self, conn: u32, part: Part) {
+        if self.direct {
+            // How many there are lies behind the first.
+            return self.seats.first.stack.fetch(conn, part);
+        }
         self.seats.at(self.seat(conn)).stack.fetch(conn, part);
+    }
+    /// A deadline may come soon; see [`Stack::fetch_due`].
+    #[inline(always)]
+    pub fn fetch_due(&self, part: Due) {
+        if self.direct {
+            self.seats.first.stack.fetch_due(part);
+        }
     }
     /// [`Self::receive`] and [`Self::kick`] in one, where nothing stands between. [`Exchanged::Told`]: the driver goes on as after any
     /// other call. [`Exchanged::Armed`]: it looks at [`Self::deadline`], and that is all.

@@ -68,6 +68,17 @@ pub enum Part {
     Inside,
 }
 
+/// Of the next deadline of a stack, what is fetched from memory, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Due {
+    /// When it comes.
+    Time,
+    /// The place of its end, and what else is known of its deadlines.
+    Place,
+    /// The end.
+    End,
+}
+
 /// How far [`Stack::exchange`] came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exchanged {
@@ -296,6 +307,11 @@ pub trait Stack: Send {
     #[inline]
     fn fetch(&self, conn: u32, part: Part) {
         let _ = (conn, part);
+    }
+    /// The same for its next deadline, which may come soon.
+    #[inline]
+    fn fetch_due(&self, part: Due) {
+        let _ = part;
     }
     /// [`Self::receive`], and what leaves in answer at once, where the queue below is endless and nothing else waits to be sent. A stack need
     /// not have it: it only saves the way through [`Self::pull`].

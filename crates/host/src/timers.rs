@@ -6,6 +6,7 @@
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use penstock_fabric::prefetch;
 use penstock_units::Time;
 
 /// Bits of a key that hold the handle; 2 hold the kind and 32 the flow.
@@ -157,6 +158,18 @@ impl Timers {
     #[inline(always)]
     fn least(&self) -> u128 {
         self.heap.peek().map_or(NONE, |key| key.0).min(self.beside)
+    }
+    /// Asks the processor to fetch the next entry, which lies beside.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.heap.peek().into_iter().for_each(prefetch);
+    }
+    /// The handle of the end of the next entry, when that has been fetched; what is kept of it is fetched.
+    #[inline]
+    pub fn prefetch_first(&self) -> Option<u32> {
+        let conn = (self.least() as u64 & ((1 << HANDLE_BITS) - 1)) as u32;
+        prefetch(self.ends.get(conn as usize)?);
+        Some(conn)
     }
     /// The next entry: when it comes, its kind and flow; [`Time::NEVER`] when there is none.
     pub fn first(&self) -> (Time, u8, u32) {

@@ -6,6 +6,7 @@
 
 use alloc::collections::VecDeque;
 use penstock_core::Amount;
+use penstock_fabric::prefetch;
 use penstock_units::Time;
 
 /// One connection's packets in its host's port, oldest first: when each leaves (known on arrival) and its bytes.
@@ -20,6 +21,11 @@ impl HostShare {
     pub fn take(&mut self, at: Time, bytes: u32) {
         self.held.push_back((at, bytes));
         self.bytes += u64::from(bytes);
+    }
+    /// Asks the processor to fetch the oldest.
+    #[inline]
+    pub fn prefetch(&self) {
+        self.held.front().into_iter().for_each(prefetch);
     }
     /// [`Time::ZERO`] when a packet of `next` bytes may be added at `now`, else when the oldest one leaves.
     pub fn free_at(&mut self, now: Time, limit: Amount, next: u32) -> Time {

@@ -6,7 +6,7 @@ use super::{
     WriteEnds,
 };
 use crate::nic::Net;
-use crate::stack::{pull_all, Counters, Exchange, Exchanged, Io, News, Opening, Part, Stack};
+use crate::stack::{pull_all, Counters, Due, Exchange, Exchanged, Io, News, Opening, Part, Stack};
 use penstock_core::quantity::{ACKED, CWND, RTT, SRTT};
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{Phase, Receiver, Sender};
@@ -207,9 +207,20 @@ impl Stack for TcpStack {
             (Part::Place, _) => prefetch(place),
             (Part::End, End::Sender(end)) => prefetch_all(&**end),
             (Part::End, End::Receiver(end)) => prefetch_all(&**end),
-            (Part::Inside, End::Sender(end)) => prefetch_all(end.sender.law()),
+            (Part::Inside, End::Sender(end)) => {
+                prefetch_all(end.sender.law());
+                end.share.prefetch();
+            }
             _ => {}
         }
+    }
+    #[inline(always)]
+    fn fetch_due(&self, part: Due) {
+        if part == Due::Time {
+            return self.timers.prefetch();
+        }
+        let Some(conn) = self.timers.prefetch_first() else { return };
+        self.fetch(conn, if part == Due::End { Part::End } else { Part::Place });
     }
     #[inline(always)]
     fn exchange<N: Net>(&mut self, x: &mut Exchange<'_, N>, cell: &Cell) -> Exchanged {

@@ -14,7 +14,7 @@ use penstock_core::tcp::TcpConfig;
 use penstock_core::{Ack, Congestion, FlowId, FlowView, HostController, Packet, Peer, Report, Stream};
 use penstock_fabric::{prefetch_first, Arena, Cell, PRIORITIES};
 use penstock_host::{
-    Counters, Exchange, Exchanged, HostFacts, Io, Kind, Net, News, Nic, NicConfig, Opening, Order, Part,
+    Counters, Due, Exchange, Exchanged, HostFacts, Io, Kind, Net, News, Nic, NicConfig, Opening, Order, Part,
     Stack, TcpOptions, TcpProtocol, TcpStack,
 };
 use penstock_models::Suite;
@@ -87,6 +87,10 @@ impl Stack for HostStack {
     #[inline(always)]
     fn fetch(&self, conn: u32, part: Part) {
         each!(self, s => s.fetch(conn, part));
+    }
+    #[inline(always)]
+    fn fetch_due(&self, part: Due) {
+        each!(self, s => s.fetch_due(part));
     }
     #[inline(always)]
     fn exchange<N: Net>(&mut self, io: &mut Exchange<'_, N>, cell: &Cell) -> Exchanged {
@@ -360,9 +364,14 @@ impl Seats {
     }
 }
 
-/// All hosts, by node; `None` for switches.
+/// A node that is no host, or none that is here.
+const NO_HOST: u32 = u32::MAX;
+
+/// All hosts that are here.
 pub(super) struct Hosts {
-    list: Vec<Option<Host>>,
+    list: Vec<Host>,
+    /// The place of every node in the list, or [`NO_HOST`]. Whether a node is a host is so known without a look at the host, which may lie far.
+    places: Box<[u32]>,
     pub seats: Seats,
     /// Their network cards pull.
     pub pull: bool,
@@ -394,13 +403,11 @@ impl Hosts {
         receive.resize_with(setup.topology.nodes.len(), || None);
         let longest_wait = if setup.own_stack().is_some() { longest_wait(setup) } else { Dur::ZERO };
         let mut list = Vec::with_capacity(setup.topology.nodes.len());
+        let mut places = vec![NO_HOST; setup.topology.nodes.len()].into_boxed_slice();
         for (host, (node, receive)) in setup.topology.nodes.iter().zip(receive).enumerate() {
             let ports = setup.topology.ports_of(host as u32);
             let port = ports.first().filter(|_| node.kind == NodeKind::Host && here(host as u32));
-            let Some(port) = port.copied() else {
-                list.push(None);
-                continue;
-            };
+            let Some(port) = port.copied() else { continue };
             let link = &setup.topology.links[port as usize];
             let facts = |mss| HostFacts {
                 host: host as u32,
@@ -452,7 +459,7 @@ impl Hosts {
                 processing: setup.processing,
             };
             let mut nic = Nic::new(config, stacks);
-            let noise = Stream::new(setup.seed, setup.run, Entity::Reception, list.len() as u64);
+            let noise = Stream::new(setup.seed, setup.run, Entity::Reception, host as u64);
             nic.set_receive_jitter(setup.receive_jitter, noise);
             if setup.noise_of_one_machine() {
                 nic.ask_when_seen();
@@ -460,17 +467,19 @@ impl Hosts {
             if setup.applications_take_time() {
                 nic.wait_for_applications();
             }
-            list.push(Some(Host {
+            places[host] = list.len() as u32;
+            list.push(Host {
                 nic,
                 wakes: HostWakes::default(),
                 paused_since: [Time::ZERO; PRIORITIES],
                 called: 0,
                 free: Vec::new(),
                 next: 0,
-            }));
+            });
         }
         Hosts {
             list,
+            places,
             seats,
             pull,
             header_len,
@@ -484,7 +493,7 @@ impl Hosts {
     /// A host, to be called.
     #[inline]
     pub fn at(&mut self, node: u32) -> &mut Host {
-        let host = self.list[node as usize].as_mut().expect("a host");
+        let host = &mut self.list[self.places[node as usize] as usize];
         host.called = self.interval;
         host
     }
@@ -496,25 +505,37 @@ impl Hosts {
     /// the connection.
     #[inline(always)]
     pub fn fetch(&self, node: u32, packet: Option<(&Packet, Part)>) {
-        let Some(Some(host)) = self.list.get(node as usize) else { return };
+        let Some(host) = self.get(node) else { return };
         match packet {
             None => prefetch_first(host, NEAR),
             Some((packet, part)) => host.nic.fetch(packet.conn(), part),
         }
     }
+    /// The first line of a host is fetched.
+    #[inline(always)]
+    pub fn fetch_first(&self, node: u32) {
+        self.get(node).into_iter().for_each(|host| prefetch_first(host, 1));
+    }
+    /// The same of what a deadline of a host will touch, when the host is there.
+    #[inline(always)]
+    pub fn fetch_due(&self, node: u32, part: Due) {
+        if let Some(host) = self.get(node) {
+            host.nic.fetch_due(part);
+        }
+    }
     /// A host, to look at.
     #[inline]
     pub fn get(&self, node: u32) -> Option<&Host> {
-        self.list.get(node as usize)?.as_ref()
+        self.list.get(*self.places.get(node as usize)? as usize)
     }
     /// True when a node is a host.
     #[inline]
     pub fn is_host(&self, node: u32) -> bool {
-        self.list[node as usize].is_some()
+        self.places[node as usize] != NO_HOST
     }
     /// Packets that have arrived and that no transport has seen yet.
     pub fn packets_held(&self) -> u64 {
-        self.list.iter().flatten().map(|h| h.nic.packets_held()).sum()
+        self.list.iter().map(|h| h.nic.packets_held()).sum()
     }
     /// What a transport knows of both ends of a flow.
     pub fn ends(&self, o: &Ends) -> (Counters, Counters) {

@@ -405,13 +405,15 @@ impl Engine {
     /// Takes in packets of another part.
     pub(crate) fn take_in(&mut self, letters: &Letters) {
         for i in 0..letters.len() {
-            letters.fetch(i + 3 * LETTERS_AHEAD);
-            let later = letters.packets.get(i + LETTERS_AHEAD);
-            if let Some(flow) = later.and_then(|packet| self.flows[packet.flow as usize].as_deref()) {
+            letters.fetch(i + 4 * LETTERS_AHEAD);
+            let later =
+                |ahead: usize| letters.packets.get(i + ahead).map(|packet| &self.flows[packet.flow as usize]);
+            later(2 * LETTERS_AHEAD).into_iter().for_each(prefetch);
+            if let Some(flow) = later(LETTERS_AHEAD).and_then(|place| place.as_deref()) {
                 prefetch(&flow.ends);
             }
             let cell = |ahead: usize| letters.cells.get(i + ahead);
-            self.wire.net.fetch_for(cell(LETTERS_AHEAD), cell(LETTERS_AHEAD / 2));
+            self.wire.net.fetch_for(cell(2 * LETTERS_AHEAD), cell(LETTERS_AHEAD));
             let to = letters.cells[i].to;
             let conn = self.is_here(to).then(|| {
                 // Handles are given by the part of the end. A flow that is over has none: its late packets find nobody.

@@ -17,7 +17,7 @@ use crate::network::Network;
 use penstock_core::packet::flag;
 use penstock_core::ParamError;
 use penstock_fabric::prefetch;
-use penstock_host::{Exchanged, Part};
+use penstock_host::{Due, Exchanged, Part};
 use penstock_units::Time;
 
 /// What the engine keeps to work by stretches.
@@ -124,12 +124,13 @@ impl Engine {
         while self.wire.net.deadlines.peek() <= end {
             match self.wire.net.deadlines.pop() {
                 Some((_, Wake::Link, port)) => self.wire.net.tick_in_sweep(port),
-                Some((_, _, host)) => {
-                    self.hosts.at(host).wakes.fired();
-                    due.push(host);
-                }
+                Some((_, _, host)) => due.push(host),
                 None => break,
             }
+        }
+        for (i, host) in due.iter().enumerate() {
+            due.get(i + 12).into_iter().for_each(|ahead| self.hosts.fetch_first(*ahead));
+            self.hosts.at(*host).wakes.fired();
         }
         self.wire.net.sweep(end, &mut reached);
         self.lose_swept();
@@ -340,9 +341,18 @@ impl Engine {
     /// Hosts that come next are fetched from memory, and what their first packets touch there; `all`: also those that get none.
     #[inline(never)]
     fn fetch_ahead(&self, hosts: &[u32], i: usize, all: bool) {
+        if let Some(host) = hosts.get(i + 12) {
+            self.wire.net.fetch_for_host(*host);
+        }
         if let Some(host) = hosts.get(i + 8).filter(|host| all || self.wire.net.has_for_host(**host)) {
             self.wire.net.segments_for_host(*host).for_each(prefetch);
             self.hosts.fetch(*host, None);
+        }
+        // When it wants to be called, and if that is why it is here, of which end.
+        for (ahead, part) in [(5, Due::Time), (3, Due::Place), (2, Due::End)] {
+            if let Some(host) = hosts.get(i + ahead).filter(|_| all || part == Due::Time) {
+                self.hosts.fetch_due(*host, part);
+            }
         }
         // The port by which it answers.
         let ports = self.wire.net.ports();

@@ -59,9 +59,8 @@ pub(crate) struct Gates {
     me: u16,
     /// Part of every node.
     home: Arc<[u16]>,
-    /// The part that every link leads to.
-    leads: Box<[u16]>,
-    delays: Box<[Dur]>,
+    /// The part that every link leads to, and how long it is.
+    leads: Box<[(u16, Dur)]>,
     with_headers: bool,
     /// What is to be handed over, by part.
     pub out: Vec<Bag>,
@@ -71,24 +70,30 @@ impl Gates {
     /// True when a link, which comes from node `from`, leads from this part to another.
     #[inline(always)]
     pub fn is_near_half(&self, port: u32, from: u32) -> bool {
-        self.leads[port as usize] != self.me && self.is_here(from)
+        self.leads[port as usize].0 != self.me && self.is_here(from)
     }
     /// True when node `node` is this part's.
     #[inline(always)]
     pub fn is_here(&self, node: u32) -> bool {
         self.home[node as usize] == self.me
     }
+    /// Fetches from memory where a link leads.
+    #[inline(always)]
+    pub fn fetch(&self, port: u32) {
+        prefetch(&self.leads[port as usize]);
+    }
     /// Hands a packet over that has left by `port`.
     #[inline(always)]
     pub fn post(&mut self, port: u32, cell: &Cell, arena: &mut Arena) {
-        let bag = &mut self.out[usize::from(self.leads[port as usize])];
+        let (part, delay) = self.leads[port as usize];
+        let bag = &mut self.out[usize::from(part)];
         let letters = &mut bag.letters;
         // Straight from the arena: by way of a copy of its own the processor would have to wait for what it has just written.
         letters.packets.push(arena.packets[cell.packet as usize]);
         if self.with_headers {
             letters.headers.push(arena.headers[arena.header_slot(cell.packet)]);
         }
-        let arrives = Time(cell.time) + self.delays[port as usize];
+        let arrives = Time(cell.time) + delay;
         bag.first = Some(bag.first.map_or(arrives, |first| first.min(arrives)));
         letters.cells.push(*cell);
         if let Some(cell) = letters.cells.last_mut() {
@@ -151,8 +156,7 @@ impl Network {
         self.gates = Some(Box::new(Gates {
             me,
             home: Arc::clone(home),
-            leads: t.links.iter().map(|l| part(l.to)).collect(),
-            delays: t.links.iter().map(|l| l.delay).collect(),
+            leads: t.links.iter().map(|l| (part(l.to), l.delay)).collect(),
             with_headers: self.arena.header_slot(0) != 0,
             out: (0..parts).map(|_| Bag::default()).collect(),
         }));

@@ -64,6 +64,10 @@ const NOWHERE: u32 = u32::MAX;
 /// so many.
 const PARTS: usize = 256;
 
+/// So many lists have ends that do not fit into a processor's own cache: they are fetched so many cells ahead.
+const FAR: usize = 1 << 14;
+const LISTS_AHEAD: usize = 12;
+
 /// With fewer cells in a stretch the parts, all of which are gone through, would be most of the work.
 const FEW: usize = 100;
 
@@ -120,7 +124,14 @@ impl Lists {
             self.order[*next as usize] = Step { since: place.since, number, to: *to };
             *next += 1;
         }
+        let far = self.tails.len() >= FAR;
         for i in 0..before as usize {
+            if far {
+                if let Some(ahead) = self.order.get(i + LISTS_AHEAD) {
+                    prefetch(&self.tails[ahead.to as usize]);
+                    prefetch(&self.firsts[ahead.to as usize]);
+                }
+            }
             let step = self.order[i];
             self.put(step);
         }
@@ -484,8 +495,10 @@ impl Network {
         let Sweep { links: [to_switches, to_hosts, away], arrived, .. } = &mut *sweep;
         // What hosts got is through.
         let mut filled = 0;
-        for port in away.drain(..) {
-            let half = &mut self.fabric.ports_mut()[port as usize];
+        let ports = self.fabric.ports_mut();
+        for (i, port) in away.iter().copied().enumerate() {
+            fetch_link(ports, away, i);
+            let half = &mut ports[port as usize];
             half.see_off(until.0, &mut self.arena);
             let room = room(arrived, filled, half.cells_held());
             let (taken, next) = half.take_arrived(until.0, room, (port, 0));
@@ -494,12 +507,14 @@ impl Network {
                 self.arrivals.push(Time(next), port);
             }
         }
+        away.clear();
         let Network { arena, gates, .. } = self;
         if let Some(gates) = gates.as_deref_mut() {
             let cells = &arrived[..filled];
             for (i, cell) in cells.iter().enumerate() {
                 if let Some(ahead) = cells.get(i + 2 * gates::LETTERS_AHEAD) {
                     arena.prefetch(ahead.packet);
+                    gates.fetch(ahead.rank);
                 }
                 gates.post(cell.rank, cell, arena);
             }
@@ -537,6 +552,13 @@ impl Network {
     pub(crate) fn packet_for_host(&self, number: u32) -> Cell {
         let sweep = self.sweep.as_deref().expect("the network is worked through by stretches");
         sweep.arrived[number as usize]
+    }
+    /// The packets for a host are fetched from memory.
+    #[inline(always)]
+    pub(crate) fn fetch_for_host(&self, host: u32) {
+        let sweep = self.sweep.as_deref().expect("the network is worked through by stretches");
+        let (first, _) = sweep.for_host[host as usize];
+        sweep.arrived.get(first as usize).into_iter().for_each(prefetch);
     }
     /// The segments that a host gets.
     #[inline(always)]
