@@ -247,6 +247,10 @@ impl Network {
         }
     }
 
+    /// So large that not even what is kept of every port in a few bytes fits into a processor's own cache.
+    pub(crate) fn is_vast(&self) -> bool {
+        self.to.len() >= hops::VAST
+    }
     /// The network is so large that what comes next has to be fetched from memory.
     pub(crate) fn looks_far(&self) -> bool {
         self.looks_far

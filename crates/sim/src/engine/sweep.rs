@@ -341,18 +341,12 @@ impl Engine {
     /// Hosts that come next are fetched from memory, and what their first packets touch there; `all`: also those that get none.
     #[inline(never)]
     fn fetch_ahead(&self, hosts: &[u32], i: usize, all: bool) {
-        if let Some(host) = hosts.get(i + 12) {
-            self.wire.net.fetch_for_host(*host);
+        if self.wire.net.is_vast() {
+            self.fetch_far_ahead(hosts, i, all);
         }
         if let Some(host) = hosts.get(i + 8).filter(|host| all || self.wire.net.has_for_host(**host)) {
             self.wire.net.segments_for_host(*host).for_each(prefetch);
             self.hosts.fetch(*host, None);
-        }
-        // When it wants to be called, and if that is why it is here, of which end.
-        for (ahead, part) in [(5, Due::Time), (3, Due::Place), (2, Due::End)] {
-            if let Some(host) = hosts.get(i + ahead).filter(|_| all || part == Due::Time) {
-                self.hosts.fetch_due(*host, part);
-            }
         }
         // The port by which it answers.
         let ports = self.wire.net.ports();
@@ -374,6 +368,19 @@ impl Engine {
                     }
                     last = Some(packet.conn());
                 }
+            }
+        }
+    }
+    /// And what fits into a processor's own cache elsewhere: the packets, and the deadlines of a host.
+    #[inline(always)]
+    fn fetch_far_ahead(&self, hosts: &[u32], i: usize, all: bool) {
+        if let Some(host) = hosts.get(i + 12) {
+            self.wire.net.fetch_for_host(*host);
+        }
+        // When it wants to be called, and if that is why it is here, of which end.
+        for (ahead, part) in [(5, Due::Time), (3, Due::Place), (2, Due::End)] {
+            if let Some(host) = hosts.get(i + ahead).filter(|_| all || part == Due::Time) {
+                self.hosts.fetch_due(*host, part);
             }
         }
     }

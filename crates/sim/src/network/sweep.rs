@@ -64,8 +64,7 @@ const NOWHERE: u32 = u32::MAX;
 /// so many.
 const PARTS: usize = 256;
 
-/// So many lists have ends that do not fit into a processor's own cache: they are fetched so many cells ahead.
-const FAR: usize = 1 << 14;
+/// In a vast network the ends of lists are fetched so many cells ahead.
 const LISTS_AHEAD: usize = 12;
 
 /// With fewer cells in a stretch the parts, all of which are gone through, would be most of the work.
@@ -124,9 +123,9 @@ impl Lists {
             self.order[*next as usize] = Step { since: place.since, number, to: *to };
             *next += 1;
         }
-        let far = self.tails.len() >= FAR;
+        let vast = self.tails.len() >= super::hops::VAST;
         for i in 0..before as usize {
-            if far {
+            if vast {
                 if let Some(ahead) = self.order.get(i + LISTS_AHEAD) {
                     prefetch(&self.tails[ahead.to as usize]);
                     prefetch(&self.firsts[ahead.to as usize]);
