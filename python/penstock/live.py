@@ -54,10 +54,11 @@ STILL = {
     "ack_handover": "none",
     "timer_lag": "none",
     "receiver_turn": "none",
-    "sack_turn": "none",
+    "dupack_turn": "none",
     "sender_turn": "none",
     "application_lag": "none",
     "application_turn": "none",
+    "application_correlation": "0",
     "processing_delay": "0s",
 }
 NOISE = tuple(STILL)
@@ -78,18 +79,20 @@ WAKE = {
 WAKE_LARGEST = {f"wake_{rank}_s": rank for rank in RANKS}
 # The network's thread sets its timer for so much earlier than it has to wake (crates/live/src/switch.rs).
 EARLY_S = 15e-6
-# Of its pauses, those that can be judged and those in which hosts went on (crates/live/src/pauses.rs).
-PAUSES = ("wake_pauses", "wake_pauses_sent")
+# Of its pauses by length, from that many milliseconds to the next: those that can be judged and those in
+# which hosts went on (crates/live/src/pauses.rs).
+PAUSES = {ms: (f"wake_pauses_{ms}ms", f"wake_pauses_{ms}ms_sent") for ms in (1, 2, 4, 8)}
 # Of how long the network takes to hand a packet over, and nothing else meanwhile: likewise.
 DATA_HANDOVER, ACK_HANDOVER = (
     {f"{kind}_handover_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
     for kind in ("data", "ack")
 )
-# And of how long a host takes for a packet: a receiver for data that it answers at once, without blocks to
-# report and with them, a sender for an ACK, an application from its read to the ACK that leaves by it.
-RECEIVER, REPORTING, SENDER, APPLICATION = (
+# And of how long a host takes for a packet: a receiver for data that it answers at once, with an ACK of
+# something new and with a duplicate one, a sender for an ACK, an application from its read to the ACK that
+# leaves by it.
+RECEIVER, DUPACK, SENDER, APPLICATION = (
     {f"{end}_turn_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
-    for end in ("receiver", "sack", "sender", "application")
+    for end in ("receiver", "dupack", "sender", "application")
 )
 # Of how late applications come to read: the summary's keys and which quantiles they are; the largest.
 APPLICATION_LAG = {
@@ -98,8 +101,8 @@ APPLICATION_LAG = {
 APPLICATION_LAG_LARGEST = {f"application_lag_{rank}_s": rank for rank in RANKS}
 # For how long they go on so: correlations of successive ones and of those `FAR` apart
 # (crates/live/src/quality.rs), and packets for each.
-RECEIVER_LASTS, REPORTING_LASTS, SENDER_LASTS = (
-    (f"{end}_turn_near", f"{end}_turn_far", f"{end}_turn_packets") for end in ("receiver", "sack", "sender")
+RECEIVER_LASTS, DUPACK_LASTS, SENDER_LASTS = (
+    (f"{end}_turn_near", f"{end}_turn_far", f"{end}_turn_packets") for end in ("receiver", "dupack", "sender")
 )
 APPLICATION_LASTS, APPLICATION_LAG_LASTS = (
     (f"application_{what}_near", f"application_{what}_far") for what in ("turn", "lag")
@@ -155,7 +158,7 @@ def run(
 
     Settings as with `penstock.run`. Takes as long as the scenario's `duration`, one run after the other. The
     summary has more keys: `valid`, `lag_p50_s`, `lag_p99_s`, `lag_max_s`, those of `WAKE`,
-    `RECEIVER`, `REPORTING`, `SENDER`, `APPLICATION` and `APPLICATION_LAG`, `late_windows`, `device_drops`,
+    `RECEIVER`, `DUPACK`, `SENDER`, `APPLICATION` and `APPLICATION_LAG`, `late_windows`, `device_drops`,
     `other_cpu_cores`, `tail_loss_probes`. Raises ScenarioError for what is wrong or what the machine lacks;
     RunFailed and Interrupted as `penstock.run`.
     """
@@ -239,17 +242,18 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     `receive_lag`: quantiles of how late the network was with packets that waited for no other (`WAKE`); above
     the 99th percentile those of all runs together (`_tail`). `timer_lag`: the same up to the 99th percentile
     and `EARLY_S` more, which is how late the network's own timers are; those of hosts have been seen to be as
-    late (docs/live.md); behind it the share of pauses, over all runs together, in which hosts did not go on
-    (`PAUSES`). `data_handover`, `ack_handover`: quantiles of what it takes to hand a packet over
-    (`DATA_HANDOVER`, `ACK_HANDOVER`). `receiver_turn`: quantiles of what a receiver takes, from handing a
-    host data to the ACK that it sends at once (`RECEIVER`); `sack_turn`: the same where that ACK reports
-    blocks (`REPORTING`); `sender_turn`: those of what a sender takes, from
-    handing a host an ACK to the data that it releases at once (`SENDER`); `application_turn`: those of what
-    it takes from a read to the ACK that leaves by it (`APPLICATION`); none where there was none; behind the
-    quantiles how these last (`lasting`). Nothing takes longer than the 99th percentile: a pause is in
-    `receive_lag`, or in `application_lag`, quantiles of how late applications come to read
-    (`APPLICATION_LAG`), above the 99th percentile those of all runs together as well. Of all others the
-    median over the runs: the valid ones, if there are any. Without noise where nothing was delivered.
+    late (docs/live.md); behind it, by the length of a pause, the share of those of all runs together in which
+    hosts did not go on (`PAUSES`). `data_handover`, `ack_handover`: quantiles of what it takes to hand a
+    packet over (`DATA_HANDOVER`, `ACK_HANDOVER`). `receiver_turn`: quantiles of what a receiver takes, from
+    handing a host data to the ACK that it sends at once (`RECEIVER`); `dupack_turn`: the same where that ACK
+    is a duplicate one (`DUPACK`); `sender_turn`: those of what a sender takes, from handing a host an ACK to
+    the data that it releases at once (`SENDER`); `application_turn`: those of what it takes from a read to
+    the ACK that leaves by it (`APPLICATION`), and `application_correlation` how they go with how late it came
+    to read (`together`); none where there was none; behind the quantiles how these last (`lasting`). Nothing
+    takes longer than the 99th percentile: a pause is in `receive_lag`, or in `application_lag`, quantiles of
+    how late applications come to read (`APPLICATION_LAG`), above the 99th percentile those of all runs
+    together as well. Of all others the median over the runs: the valid ones, if there are any. Without noise
+    where nothing was delivered.
     """
     needed = (*WAKE, "wake_1_s", "wake_times")
     told = [summary for summary in summaries if all(key in summary for key in needed)]
@@ -260,20 +264,25 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     timers = [(share, min(late + EARLY_S, 1.0)) for share, late in lags if share <= 0.99]
     timers.append((1.0, timers[-1][1]))
     timer = _text(timers)
-    judged, sent = (sum(summary.get(key, 0.0) for summary in told) for key in PAUSES)
-    timer += f";{1 - sent / judged:.6g}" if judged > 0 else ""
+    waited = []
+    for ms, keys in PAUSES.items():
+        judged, sent = (sum(summary.get(key, 0.0) for summary in told) for key in keys)
+        if judged > 0:
+            waited.append(f"{ms}ms:{1 - sent / judged:.6g}")
+    timer += ";" + ",".join(waited) if waited else ""
     return {
         "receive_lag": _text(lags),
         "data_handover": _quantiles(told, DATA_HANDOVER),
         "ack_handover": _quantiles(told, ACK_HANDOVER),
         "timer_lag": timer,
         "receiver_turn": _turn(told, RECEIVER, RECEIVER_LASTS),
-        "sack_turn": _turn(told, REPORTING, REPORTING_LASTS),
+        "dupack_turn": _turn(told, DUPACK, DUPACK_LASTS),
         "sender_turn": _turn(told, SENDER, SENDER_LASTS),
         "application_lag": _lasting(
             told, _lags(told, "application_lag", APPLICATION_LAG), APPLICATION_LAG_LASTS
         ),
         "application_turn": _turn(told, APPLICATION, APPLICATION_LASTS),
+        "application_correlation": _together(told),
     }
 
 
@@ -381,6 +390,55 @@ def _lasting(
     return text
 
 
+def _together(summaries: Sequence[Mapping[str, float]]) -> str:
+    told = [s for s in summaries if "application_turn_lag" in s]
+    lags, turns = (_lags(told, "application_lag", APPLICATION_LAG), _points(told, APPLICATION))
+    if not (told and lags and turns):
+        return "0"
+    return f"{together(lags, turns, median(s['application_turn_lag'] for s in told)):.6g}"
+
+
+def together(
+    first: Sequence[tuple[float, float]], second: Sequence[tuple[float, float]], correlation: float
+) -> float:
+    """The correlation of two normal deviates at whose places times with the quantiles `first` and `second`
+    are, whose logarithms have that `correlation`; -1 or 1 where none has as much of it.
+
+    With the Hermite coefficients c_n and d_n of the two logarithms theirs is the sum of c_n d_n a^n over the
+    root of the sums of c_n^2 and of d_n^2 (Mehler's formula).
+    """
+    (a, rest_a), (b, rest_b) = _hermite(first), _hermite(second)
+    scale = math.sqrt(((a**2).sum() + rest_a) * ((b**2).sum() + rest_b))
+    if scale <= 0:
+        return 0.0
+    powers = np.arange(1, len(a) + 1)
+    low, high = -1.0, 1.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        found = (a * b * middle**powers).sum() / scale
+        low, high = (middle, high) if found < correlation else (low, middle)
+    return (low + high) / 2
+
+
+def _hermite(points: Sequence[tuple[float, float]]) -> tuple[NDArray[np.float64], float]:
+    """Hermite coefficients, from the first on, of the logarithm of a time with the quantiles `points` at a
+    normal deviate, and the variance that higher ones have.
+    """
+    # Probabilists' Hermite polynomials, each over the root of n!, at the nodes of a quadrature.
+    z, weight = np.polynomial.hermite_e.hermegauss(180)
+    shares = [0.0, *(share for share, _ in points)]
+    took = [points[0][1], *(max(time, 1e-9) for _, time in points)]
+    place = np.array([NormalDist().cdf(x) for x in z])
+    log = np.interp(place, shares, np.log(np.maximum(took, 1e-9)))
+    weight = weight / weight.sum()
+    before, this, found = np.zeros_like(z), np.ones_like(z), []
+    for n in range(60):
+        found.append(float((weight * log * this).sum()))
+        before, this = this, (z * this - n**0.5 * before) / (n + 1) ** 0.5
+    terms = np.array(found[1:])
+    return terms, max(float((weight * log**2).sum()) - found[0] ** 2 - float((terms**2).sum()), 0.0)
+
+
 def lasting(
     points: Sequence[tuple[float, float]], near: float, far: float, packets: float = 1.0
 ) -> tuple[float, float]:
@@ -399,20 +457,9 @@ def lasting(
     kept = max((max(far, 1e-3) / near) ** (1 / (FAR - 1)), near)
     each = min(kept ** (1 / max(packets, 1.0)), 1 - 1e-6)
     wanted = min(near / kept, 1.0)
-    # Probabilists' Hermite polynomials, each over the root of n!, at the nodes of a quadrature.
-    z, weight = np.polynomial.hermite_e.hermegauss(180)
-    shares = [0.0, *(share for share, _ in points)]
-    took = [points[0][1], *(max(time, 1e-9) for _, time in points)]
-    place = np.array([NormalDist().cdf(x) for x in z])
-    log = np.interp(place, shares, np.log(np.maximum(took, 1e-9)))
-    weight = weight / weight.sum()
-    before, this, squares = np.zeros_like(z), np.ones_like(z), []
-    for n in range(60):
-        squares.append(float((weight * log * this).sum()) ** 2)
-        before, this = this, (z * this - n**0.5 * before) / (n + 1) ** 0.5
-    terms = np.array(squares[1:])
+    coefficients, rest = _hermite(points)
     # What is left of the variance is in higher terms, which count for a share near 1 alone.
-    rest = max(float((weight * log**2).sum()) - squares[0] - terms.sum(), 0.0)
+    terms = coefficients**2
     if terms.sum() <= 0:
         return 0.0, 1.0
     powers = np.arange(1, len(terms) + 1)

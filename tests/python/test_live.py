@@ -112,8 +112,9 @@ def test_the_simulation_beside_has_the_noise_that_the_kernels_runs_measured() ->
     both = live.compare("long-flows", runs=2, **chosen)
     assert both.noise == (live.measured_noise(both.kernel[0]),)
     assert set(both.noise[0]) == set(live.NOISE) - {"receive_jitter", "processing_delay"}
-    # No ACK reports a block where nothing is lost.
-    measured = {key: value for key, value in both.noise[0].items() if key != "sack_turn"}
+    # No ACK is a duplicate where nothing is lost; of those left to applications two short runs may have few.
+    unknown = ("dupack_turn", "application_correlation")
+    measured = {key: value for key, value in both.noise[0].items() if key not in unknown}
     assert all(value != live.STILL[key] for key, value in measured.items())
     for key, value in both.noise[0].items():
         assert {r.scenario["set"][key] for r in both.packet} == {value}
@@ -226,13 +227,15 @@ def test_handing_over_takes_what_was_measured() -> None:
 
 
 def test_timers_wait_out_the_pauses_in_which_hosts_were_silent() -> None:
-    """Three runs of four pauses each, two of them valid: hosts went on in 1 and 2 of theirs."""
-    told = lags((20e-6, 1), (50e-6, 1), (30e-6, 0), wake_pauses=4.0)
-    for run, sent in zip(told.runs, (1.0, 2.0, 4.0), strict=True):
-        run.summary["wake_pauses_sent"] = sent
-    assert live.measured_noise(told)["timer_lag"].endswith(":18500ns;0.625")
+    """Three runs of four pauses of 1 ms and one of 8 each, two of them valid: hosts went on in 1 and 2 of
+    their short ones, and in one of the long ones.
+    """
+    told = lags((20e-6, 1), (50e-6, 1), (30e-6, 0), wake_pauses_1ms=4.0, wake_pauses_8ms=1.0)
+    for run, short, long in zip(told.runs, (1.0, 2.0, 4.0), (0.0, 1.0, 1.0), strict=True):
+        run.summary |= {"wake_pauses_1ms_sent": short, "wake_pauses_8ms_sent": long}
+    assert live.measured_noise(told)["timer_lag"].endswith(":18500ns;1ms:0.625,8ms:0.5")
     # Nothing is known of runs without a pause, or in whose pauses nobody sends.
-    assert ";" not in live.measured_noise(lags((20e-6, 1), wake_pauses=0.0))["timer_lag"]
+    assert ";" not in live.measured_noise(lags((20e-6, 1), wake_pauses_1ms=0.0))["timer_lag"]
 
 
 def test_each_end_has_the_time_that_was_measured_there() -> None:
@@ -245,10 +248,10 @@ def test_each_end_has_the_time_that_was_measured_there() -> None:
         f"{share}:{n}000ns" for share, n in zip((*shares, 1), (1, 2, 3, 4, 5, 6, 7, 7), strict=True)
     )
     none = live.measured_noise(lags((40e-6, 1)))
-    assert (none["sender_turn"], none["sack_turn"]) == ("none", "none")
-    reporting = {key: 1e-6 * (5 + i) for i, key in enumerate(live.REPORTING)}
+    assert (none["sender_turn"], none["dupack_turn"]) == ("none", "none")
+    reporting = {key: 1e-6 * (5 + i) for i, key in enumerate(live.DUPACK)}
     noise = live.measured_noise(lags((20e-6, 1), **reporting))
-    assert noise["sack_turn"].startswith("0.01:5000ns,0.1:6000ns")
+    assert noise["dupack_turn"].startswith("0.01:5000ns,0.1:6000ns")
     assert noise["receiver_turn"].startswith("0.01:2000ns")
 
 
@@ -277,6 +280,27 @@ def test_turns_last_as_they_were_measured_to() -> None:
     times, lasts = noise["receiver_turn"].split(";")
     assert times.startswith("0.01:5000ns,0.1:6000ns") and noise["sender_turn"] == "none"
     assert float(lasts.split(":")[1]) == pytest.approx(1 / (1 - (6 / 7) ** (1 / 38)), rel=1e-4)
+
+
+def test_who_comes_late_answers_sooner_as_was_measured() -> None:
+    """Logarithms that are normal are as correlated as their deviates; two times of which either has half:
+    Sheppard's 2/pi asin a; a constant says nothing.
+    """
+    shares = [0.001, 0.01, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0]
+    deviates = [NormalDist().inv_cdf(min(share, 0.9995)) for share in shares]
+    lags, answers = (
+        [(share, base * math.exp(0.5 * z)) for share, z in zip(shares, deviates, strict=True)]
+        for base in (20e-6, 8e-6)
+    )
+    assert live.together(lags, answers, -0.3) == pytest.approx(-0.3, abs=0.01)
+    halves = [(0.4999, 10e-6), (0.5001, 50e-6), (1.0, 50e-6)]
+    assert live.together(halves, halves, -0.5) == pytest.approx(-math.sin(math.pi / 4), abs=0.02)
+    assert live.together(lags, [(1.0, 5e-6)], -0.3) == 0.0
+    known = {"application_lag_1_s": 1e-3, "application_lag_times": 1000.0, "application_turn_lag": -0.3}
+    known |= {key: 1e-5 * (1 + i) for i, key in enumerate(live.APPLICATION_LAG)}
+    known |= {key: 1e-6 * (1 + i) for i, key in enumerate(live.APPLICATION)}
+    assert -0.45 < float(live.measured_noise(lags((20e-6, 1), **known))["application_correlation"]) < -0.25
+    assert live.measured_noise(lags((20e-6, 1)))["application_correlation"] == "0"
 
 
 def test_there_is_no_noise_where_nothing_was_delivered() -> None:

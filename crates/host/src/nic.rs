@@ -47,8 +47,8 @@ pub enum Kind {
     Bare,
     /// One with payload.
     Data,
-    /// One with payload whose answer reports blocks beyond a gap, or that it has come before ([`Stack::reports`]): a kernel wakes nobody for it.
-    Reported,
+    /// One with payload that is answered with a duplicate ACK: it lies behind a gap, or has come before ([`Stack::dupack`]): a kernel wakes nobody for it.
+    DupAck,
 }
 
 /// What a network card needs of its driver.
@@ -604,7 +604,7 @@ impl<S: Stack> Nic<S> {
         let packet = &net.arena().packets[cell.packet as usize];
         let conn = packet.conn();
         let kind = match packet.payload > 0 {
-            true if self.seats.at(self.seat(conn)).stack.reports(conn, packet) => Kind::Reported,
+            true if self.seats.at(self.seat(conn)).stack.dupack(conn, packet) => Kind::DupAck,
             true => Kind::Data,
             false => Kind::Bare,
         };

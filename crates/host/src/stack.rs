@@ -392,8 +392,8 @@ pub trait Stack: Send {
         let _ = (conn, end);
         0
     }
-    /// Whether what a receiving end answers to a packet that comes now reports blocks beyond a gap, or that it has come before.
-    fn reports(&self, conn: u32, packet: &Packet) -> bool {
+    /// Whether a receiving end answers a packet that comes now with a duplicate ACK: it lies behind a gap, or has come before.
+    fn dupack(&self, conn: u32, packet: &Packet) -> bool {
         let _ = (conn, packet);
         false
     }
@@ -500,8 +500,8 @@ impl<S: Stack + ?Sized> Stack for Box<S> {
     fn missing_below(&self, conn: u32, end: u64) -> u64 {
         (**self).missing_below(conn, end)
     }
-    fn reports(&self, conn: u32, packet: &Packet) -> bool {
-        (**self).reports(conn, packet)
+    fn dupack(&self, conn: u32, packet: &Packet) -> bool {
+        (**self).dupack(conn, packet)
     }
     fn observe(&self, conn: u32, report: &mut Report<'_>) {
         (**self).observe(conn, report);

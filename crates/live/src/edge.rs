@@ -64,6 +64,8 @@ pub struct Edge {
     first: Option<u32>,
     /// Window scale of the receiver.
     scale: u8,
+    /// What the receiver has acknowledged last, zero before it has.
+    acked: u32,
     /// Facts for controllers.
     pub view: FlowView,
     rtt: RttEstimator,
@@ -163,6 +165,7 @@ impl Edge {
             cfg,
             first: None,
             scale: 0,
+            acked: 0,
             view,
             times: Times::default(),
             echo: CcHeader::NONE,
@@ -239,6 +242,14 @@ impl Edge {
         if !header.is_none() {
             self.echo = *header;
         }
+    }
+    /// Is an acknowledgement that is read from the receiver a duplicate, of what was acknowledged last?
+    pub fn repeats(&mut self, s: &Segment) -> bool {
+        s.flags & flag::SYN == 0 && std::mem::replace(&mut self.acked, s.ack) == s.ack
+    }
+    /// Data begins where the receiver has acknowledged everything before.
+    pub fn is_next(&self, s: &Segment) -> bool {
+        s.seq == self.acked
     }
     /// An acknowledgement is about to enter the network.
     pub fn on_back_out(&mut self, frame: &[u8], s: &Segment, packet: &mut Packet, header: &mut CcHeader) {

@@ -20,6 +20,8 @@ mod edge;
 #[cfg(target_os = "linux")]
 mod hosts;
 #[cfg(target_os = "linux")]
+mod keys;
+#[cfg(target_os = "linux")]
 mod pauses;
 pub mod quality;
 #[cfg(target_os = "linux")]

@@ -1,5 +1,6 @@
 //! Whether a run may be trusted: how late packets were handed over.
 
+use crate::waits;
 use penstock_units::{Dur, Time};
 
 /// Steps per doubling of the histogram: values are known to 1.6 %.
@@ -42,10 +43,10 @@ pub enum Handed {
 pub enum Read {
     /// With payload.
     Data,
-    /// Without, reporting no block.
+    /// Without, acknowledging something new.
     Ack,
-    /// Without, with the SACK option.
-    Report,
+    /// Without, and nothing new: a duplicate ACK.
+    DupAck,
 }
 
 /// How long hosts take for what they are handed.
@@ -55,12 +56,14 @@ pub struct Turns {
     last: Vec<Handed>,
     /// From a data packet that a host was handed to the ACK that it sent at once, within the interrupt.
     pub receiver: Turn,
-    /// The same where the ACK reports blocks: nobody is woken for what lies behind a gap.
-    pub sack: Turn,
+    /// The same where the ACK is a duplicate one: nobody is woken for what lies behind a gap.
+    pub dupack: Turn,
     /// From a read of its application to the ACK that left by it.
     pub application: Turn,
     /// From an ACK that a host was handed to the data packet that it released at once.
     pub sender: Turn,
+    /// Of each of the application's and how late it had come for that read.
+    late: Pairs,
 }
 
 /// How long one end takes, and for how many packets it goes on so.
@@ -232,14 +235,21 @@ impl Turn {
 impl Turns {
     /// Nothing has been handed to any of `nodes`.
     pub fn new(nodes: usize) -> Turns {
-        let [receiver, sack, application, sender] = [0; 4].map(|_| Turn::new(nodes));
-        Turns { last: vec![Handed::Nothing; nodes], receiver, sack, application, sender }
+        let [receiver, dupack, application, sender] = [0; 4].map(|_| Turn::new(nodes));
+        Turns {
+            last: vec![Handed::Nothing; nodes],
+            receiver,
+            dupack,
+            application,
+            sender,
+            late: Pairs::default(),
+        }
     }
-    /// A packet counts that is handed over: data, or not; to a host whose last ACK has reported a gap?
-    pub fn count(&mut self, data: bool, gap: bool) {
-        let turn = match (data, gap) {
+    /// A packet counts that is handed over: data, or not; and if so, data behind a gap?
+    pub fn count(&mut self, data: bool, behind: bool) {
+        let turn = match (data, behind) {
             (true, false) => &mut self.receiver,
-            (true, true) => &mut self.sack,
+            (true, true) => &mut self.dupack,
             (false, _) => &mut self.sender,
         };
         turn.handed += 1;
@@ -257,15 +267,24 @@ impl Turns {
     pub fn take(&mut self, node: u32) -> Handed {
         std::mem::take(&mut self.last[node as usize])
     }
-    /// The packet that was read from `node` at `now`, what it is, what the host had been handed, and when its application last began to read,
+    /// Correlation of the logarithms of how late applications came to read and of what it took from there to the ACK that left by it.
+    pub fn with_lag(&self) -> f64 {
+        self.late.correlation()
+    }
+    /// The packet that was read from `node` at `now`, what it is, what the host had been handed, and its application's last read,
     /// where that has not been told before.
-    pub fn record(&mut self, node: u32, handed: Handed, now: Time, what: Read, began: Option<Time>) {
+    pub fn record(&mut self, node: u32, handed: Handed, now: Time, what: Read, read: Option<waits::Read>) {
         match (handed, what) {
             (Handed::Answered(at), Read::Ack) => self.receiver.record(node, now.since(at)),
-            (Handed::Answered(at), Read::Report) => self.sack.record(node, now.since(at)),
-            (Handed::Data, Read::Ack | Read::Report) => {
-                if let Some(began) = began {
-                    self.application.record(node, now.since(began));
+            (Handed::Answered(at), Read::DupAck) => self.dupack.record(node, now.since(at)),
+            (Handed::Data, Read::Ack | Read::DupAck) => {
+                if let Some(read) = read {
+                    let took = now.since(read.began);
+                    self.application.record(node, took);
+                    if let Some(late) = read.late {
+                        let place = |time: Dur| Histogram::bucket(time.0 / 1000) as u16;
+                        self.late.add(place(late), place(took));
+                    }
                 }
             }
             (Handed::Released(at), Read::Data) => self.sender.record(node, now.since(at)),
@@ -359,7 +378,8 @@ mod tests {
         let mut read = |node: u32, handed: &[(u64, bool, (bool, bool))], now: u64, what: Read, began: u64| {
             handed.iter().for_each(|h| turns.hand(node, at(h.0), h.1, h.2));
             let last = turns.take(node);
-            turns.record(node, last, at(now), what, (began > 0).then(|| at(began)));
+            let read = waits::Read { began: at(began), late: Some(Dur::micros(16)) };
+            turns.record(node, last, at(now), what, (began > 0).then_some(read));
             (turns.receiver.times.count(), turns.application.times.count(), turns.sender.times.count())
         };
         use Read::{Ack, Data};
@@ -374,14 +394,14 @@ mod tests {
         assert_eq!(read(0, &[(720, false, left), (725, false, quiet)], 730, Data, 0), (1, 1, 1));
         assert_eq!(read(1, &[(740, true, left)], 750, Data, 0), (1, 1, 1));
         assert_eq!(read(0, &[(760, false, left)], 770, Ack, 0), (1, 1, 1));
-        // What reports a block is a turn of its own.
+        // What is answered with a duplicate ACK is a turn of its own.
         turns.hand(1, at(800), true, left);
         let handed = turns.take(1);
-        turns.record(1, handed, at(807), Read::Report, None);
-        assert_eq!((turns.sack.times.count(), turns.receiver.times.count()), (1, 1));
+        turns.record(1, handed, at(807), Read::DupAck, None);
+        assert_eq!((turns.dupack.times.count(), turns.receiver.times.count()), (1, 1));
         for (found, us) in [
             (&turns.receiver.times, 13.0),
-            (&turns.sack.times, 7.0),
+            (&turns.dupack.times, 7.0),
             (&turns.application.times, 21.0),
             (&turns.sender.times, 10.0),
         ] {

@@ -4,6 +4,10 @@ use crate::apps::{self, Applications};
 use crate::clock::Clock;
 use crate::doctor;
 use crate::hosts::{self, Host, Settings};
+use crate::keys::{
+    ACK_HANDOVER, APPLICATION_LAG, APPLICATION_TURN, DATA_HANDOVER, DUPACK_LASTS, DUPACK_TURN, PAUSES,
+    RECEIVER_LASTS, RECEIVER_TURN, SENDER_LASTS, SENDER_TURN, WAKE,
+};
 use crate::quality::LATE_SHARE;
 use crate::scenario::{controls, Control, LiveScenario};
 use crate::switch::{self, Remains, Switch};
@@ -379,118 +383,50 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
             network.foreign
         ));
     }
-    let numbers = vec![
+    let turns = &network.turns;
+    let mut numbers = vec![
         (&key::VALID, f64::from(u8::from(valid))),
         (&key::LAG_P50_S, lag.all.quantile(0.5)),
         (&key::LAG_P99_S, p99),
         (&key::LAG_MAX_S, lag.all.max()),
-        (&key::WAKE_TIMES, network.lag.wake.count() as f64),
+        (&key::WAKE_TIMES, lag.wake.count() as f64),
         (&key::APPLICATION_LAG_TIMES, network.waits.late.times.count() as f64),
-        (&key::WAKE_P10_S, lag.wake.quantile(0.1)),
-        (&key::WAKE_P25_S, lag.wake.quantile(0.25)),
-        (&key::WAKE_P50_S, lag.wake.quantile(0.5)),
-        (&key::WAKE_P75_S, lag.wake.quantile(0.75)),
-        (&key::WAKE_P90_S, lag.wake.quantile(0.9)),
-        (&key::WAKE_P95_S, lag.wake.quantile(0.95)),
-        (&key::WAKE_P99_S, lag.wake.quantile(0.99)),
-        (&key::WAKE_P995_S, lag.wake.quantile(0.995)),
-        (&key::WAKE_P999_S, lag.wake.quantile(0.999)),
-        (&key::WAKE_1_S, network.lag.wake.ranked(1)),
-        (&key::WAKE_2_S, network.lag.wake.ranked(2)),
-        (&key::WAKE_3_S, network.lag.wake.ranked(3)),
-        (&key::WAKE_4_S, network.lag.wake.ranked(4)),
-        (&key::WAKE_5_S, network.lag.wake.ranked(5)),
-        (&key::WAKE_6_S, network.lag.wake.ranked(6)),
-        (&key::WAKE_8_S, network.lag.wake.ranked(8)),
-        (&key::WAKE_10_S, network.lag.wake.ranked(10)),
-        (&key::WAKE_12_S, network.lag.wake.ranked(12)),
-        (&key::WAKE_16_S, network.lag.wake.ranked(16)),
-        (&key::WAKE_24_S, network.lag.wake.ranked(24)),
-        (&key::WAKE_32_S, network.lag.wake.ranked(32)),
-        (&key::WAKE_PAUSES, network.pauses.judged as f64),
-        (&key::WAKE_PAUSES_SENT, network.pauses.sent as f64),
-        (&key::DATA_HANDOVER_P1_S, network.lag.handovers[1].quantile(0.01)),
-        (&key::DATA_HANDOVER_P10_S, network.lag.handovers[1].quantile(0.1)),
-        (&key::DATA_HANDOVER_P25_S, network.lag.handovers[1].quantile(0.25)),
-        (&key::DATA_HANDOVER_P50_S, network.lag.handovers[1].quantile(0.5)),
-        (&key::DATA_HANDOVER_P75_S, network.lag.handovers[1].quantile(0.75)),
-        (&key::DATA_HANDOVER_P90_S, network.lag.handovers[1].quantile(0.9)),
-        (&key::DATA_HANDOVER_P99_S, network.lag.handovers[1].quantile(0.99)),
-        (&key::ACK_HANDOVER_P1_S, network.lag.handovers[0].quantile(0.01)),
-        (&key::ACK_HANDOVER_P10_S, network.lag.handovers[0].quantile(0.1)),
-        (&key::ACK_HANDOVER_P25_S, network.lag.handovers[0].quantile(0.25)),
-        (&key::ACK_HANDOVER_P50_S, network.lag.handovers[0].quantile(0.5)),
-        (&key::ACK_HANDOVER_P75_S, network.lag.handovers[0].quantile(0.75)),
-        (&key::ACK_HANDOVER_P90_S, network.lag.handovers[0].quantile(0.9)),
-        (&key::ACK_HANDOVER_P99_S, network.lag.handovers[0].quantile(0.99)),
-        (&key::RECEIVER_TURN_P1_S, network.turns.receiver.times.quantile(0.01)),
-        (&key::RECEIVER_TURN_P10_S, network.turns.receiver.times.quantile(0.1)),
-        (&key::RECEIVER_TURN_P25_S, network.turns.receiver.times.quantile(0.25)),
-        (&key::RECEIVER_TURN_P50_S, network.turns.receiver.times.quantile(0.5)),
-        (&key::RECEIVER_TURN_P75_S, network.turns.receiver.times.quantile(0.75)),
-        (&key::RECEIVER_TURN_P90_S, network.turns.receiver.times.quantile(0.9)),
-        (&key::RECEIVER_TURN_P99_S, network.turns.receiver.times.quantile(0.99)),
-        (&key::RECEIVER_TURN_NEAR, network.turns.receiver.near()),
-        (&key::RECEIVER_TURN_FAR, network.turns.receiver.far()),
-        (&key::RECEIVER_TURN_PACKETS, network.turns.receiver.packets()),
-        (&key::SACK_TURN_P1_S, network.turns.sack.times.quantile(0.01)),
-        (&key::SACK_TURN_P10_S, network.turns.sack.times.quantile(0.1)),
-        (&key::SACK_TURN_P25_S, network.turns.sack.times.quantile(0.25)),
-        (&key::SACK_TURN_P50_S, network.turns.sack.times.quantile(0.5)),
-        (&key::SACK_TURN_P75_S, network.turns.sack.times.quantile(0.75)),
-        (&key::SACK_TURN_P90_S, network.turns.sack.times.quantile(0.9)),
-        (&key::SACK_TURN_P99_S, network.turns.sack.times.quantile(0.99)),
-        (&key::SACK_TURN_NEAR, network.turns.sack.near()),
-        (&key::SACK_TURN_FAR, network.turns.sack.far()),
-        (&key::SACK_TURN_PACKETS, network.turns.sack.packets()),
-        (&key::APPLICATION_LAG_P10_S, network.waits.late.times.quantile(0.1)),
-        (&key::APPLICATION_LAG_P25_S, network.waits.late.times.quantile(0.25)),
-        (&key::APPLICATION_LAG_P50_S, network.waits.late.times.quantile(0.5)),
-        (&key::APPLICATION_LAG_P75_S, network.waits.late.times.quantile(0.75)),
-        (&key::APPLICATION_LAG_P90_S, network.waits.late.times.quantile(0.9)),
-        (&key::APPLICATION_LAG_P95_S, network.waits.late.times.quantile(0.95)),
-        (&key::APPLICATION_LAG_P99_S, network.waits.late.times.quantile(0.99)),
-        (&key::APPLICATION_LAG_P995_S, network.waits.late.times.quantile(0.995)),
-        (&key::APPLICATION_LAG_P999_S, network.waits.late.times.quantile(0.999)),
-        (&key::APPLICATION_LAG_1_S, network.waits.late.times.ranked(1)),
-        (&key::APPLICATION_LAG_2_S, network.waits.late.times.ranked(2)),
-        (&key::APPLICATION_LAG_3_S, network.waits.late.times.ranked(3)),
-        (&key::APPLICATION_LAG_4_S, network.waits.late.times.ranked(4)),
-        (&key::APPLICATION_LAG_5_S, network.waits.late.times.ranked(5)),
-        (&key::APPLICATION_LAG_6_S, network.waits.late.times.ranked(6)),
-        (&key::APPLICATION_LAG_8_S, network.waits.late.times.ranked(8)),
-        (&key::APPLICATION_LAG_10_S, network.waits.late.times.ranked(10)),
-        (&key::APPLICATION_LAG_12_S, network.waits.late.times.ranked(12)),
-        (&key::APPLICATION_LAG_16_S, network.waits.late.times.ranked(16)),
-        (&key::APPLICATION_LAG_24_S, network.waits.late.times.ranked(24)),
-        (&key::APPLICATION_LAG_32_S, network.waits.late.times.ranked(32)),
         (&key::APPLICATION_LAG_NEAR, network.waits.late.near()),
         (&key::APPLICATION_LAG_FAR, network.waits.late.far()),
-        (&key::APPLICATION_TURN_P1_S, network.turns.application.times.quantile(0.01)),
-        (&key::APPLICATION_TURN_P10_S, network.turns.application.times.quantile(0.1)),
-        (&key::APPLICATION_TURN_P25_S, network.turns.application.times.quantile(0.25)),
-        (&key::APPLICATION_TURN_P50_S, network.turns.application.times.quantile(0.5)),
-        (&key::APPLICATION_TURN_P75_S, network.turns.application.times.quantile(0.75)),
-        (&key::APPLICATION_TURN_P90_S, network.turns.application.times.quantile(0.9)),
-        (&key::APPLICATION_TURN_P99_S, network.turns.application.times.quantile(0.99)),
-        (&key::APPLICATION_TURN_NEAR, network.turns.application.near()),
-        (&key::APPLICATION_TURN_FAR, network.turns.application.far()),
-        (&key::SENDER_TURN_P1_S, network.turns.sender.times.quantile(0.01)),
-        (&key::SENDER_TURN_P10_S, network.turns.sender.times.quantile(0.1)),
-        (&key::SENDER_TURN_P25_S, network.turns.sender.times.quantile(0.25)),
-        (&key::SENDER_TURN_P50_S, network.turns.sender.times.quantile(0.5)),
-        (&key::SENDER_TURN_P75_S, network.turns.sender.times.quantile(0.75)),
-        (&key::SENDER_TURN_P90_S, network.turns.sender.times.quantile(0.9)),
-        (&key::SENDER_TURN_P99_S, network.turns.sender.times.quantile(0.99)),
-        (&key::SENDER_TURN_NEAR, network.turns.sender.near()),
-        (&key::SENDER_TURN_FAR, network.turns.sender.far()),
-        (&key::SENDER_TURN_PACKETS, network.turns.sender.packets()),
+        (&key::APPLICATION_TURN_NEAR, turns.application.near()),
+        (&key::APPLICATION_TURN_FAR, turns.application.far()),
+        (&key::APPLICATION_TURN_LAG, turns.with_lag()),
         (&key::LATE_WINDOWS, lag.late_share()),
         (&key::TIMER_LAG_MAX_S, applications.timer_lag.as_secs()),
         (&key::DEVICE_DROPS, device_drops as f64),
         (&key::OTHER_CPU_CORES, others),
         (&key::UNREPORTED_ACKS, applications.unreported as f64),
     ];
+    for (keys, times) in [(&WAKE, &lag.wake), (&APPLICATION_LAG, &network.waits.late.times)] {
+        let late = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999].map(|share| times.quantile(share));
+        let largest = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32].map(|rank| times.ranked(rank));
+        numbers.extend(keys.iter().copied().zip(late.into_iter().chain(largest)));
+    }
+    for (keys, times) in [
+        (&DATA_HANDOVER, &lag.handovers[1]),
+        (&ACK_HANDOVER, &lag.handovers[0]),
+        (&RECEIVER_TURN, &turns.receiver.times),
+        (&DUPACK_TURN, &turns.dupack.times),
+        (&SENDER_TURN, &turns.sender.times),
+        (&APPLICATION_TURN, &turns.application.times),
+    ] {
+        let took = [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99].map(|share| times.quantile(share));
+        numbers.extend(keys.iter().copied().zip(took));
+    }
+    for (keys, turn) in
+        [(&RECEIVER_LASTS, &turns.receiver), (&DUPACK_LASTS, &turns.dupack), (&SENDER_LASTS, &turns.sender)]
+    {
+        numbers.extend(keys.iter().copied().zip([turn.near(), turn.far(), turn.packets()]));
+    }
+    let pauses = network.pauses.judged.into_iter().zip(network.pauses.sent);
+    for ([judged, sent], (n, went_on)) in PAUSES.iter().copied().zip(pauses) {
+        numbers.extend([(judged, n as f64), (sent, went_on as f64)]);
+    }
     let mut out = Outcome {
         topology: network.topology,
         protocol_names,

@@ -308,16 +308,17 @@ impl Switch {
             frame.segment = known.unwrap_or_default();
             let what = |s: &Segment| match s.payload > 0 {
                 true => Read::Data,
-                false if wire::has_sack(&frame.bytes[..len], s) => Read::Report,
+                false if self.edges.get_mut(&s.dst_port).is_some_and(|edge| edge.repeats(s)) => Read::DupAck,
                 false => Read::Ack,
             };
             let what = known.as_ref().map(what);
-            let mut began = None;
-            if let Some(what) = what.filter(|what| *what != Read::Data) {
-                began = self.waits.ack(node, what == Read::Report, self.measuring);
+            let mut read = None;
+            if let Some(s) = known.as_ref().filter(|_| what != Some(Read::Data)) {
+                let gap = wire::has_sack(&self.frames[id as usize].bytes[..len], s);
+                read = self.waits.ack(node, gap, self.measuring);
             }
             if let Some(what) = what.filter(|_| self.measuring) {
-                self.turns.record(node, handed, now, what, began);
+                self.turns.record(node, handed, now, what, read);
                 if what == Read::Data {
                     self.pauses.read(now);
                 }
@@ -466,9 +467,10 @@ impl Switch {
         let (packet, header): (Packet, CcHeader) = (*packet, *header);
         let frame = &mut self.frames[id as usize];
         let s = frame.segment;
-        let mut wake = None;
+        let (mut wake, mut behind) = (None, false);
         if let Some(edge) = self.edges.get_mut(&frame.edge) {
             if edge.is_forward(&s) {
+                behind = self.waits.gap(node) && !edge.is_next(&s);
                 edge.on_forward_in(&header);
                 if let Some(control) =
                     self.receive.get_mut(node as usize).and_then(Option::as_mut).filter(|_| s.payload > 0)
@@ -515,7 +517,7 @@ impl Switch {
                 self.pauses.woke(at, now);
                 self.waits.woke(now.since(at));
             }
-            self.turns.count(s.payload > 0, self.waits.gap(node));
+            self.turns.count(s.payload > 0, behind);
         }
         if s.payload > 0 {
             self.waits.data(node, now, self.measuring);

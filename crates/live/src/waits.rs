@@ -63,6 +63,17 @@ struct Asked {
     since: Option<(Time, Dur)>,
     /// Its last ACK has reported a gap.
     gap: bool,
+    /// How late they came for the last read, where that was counted and no ACK has left since.
+    late: Option<Dur>,
+}
+
+/// The read that an ACK has left by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// When it began.
+    pub began: Time,
+    /// How late the application came for it, where that is known and counts.
+    pub late: Option<Dur>,
 }
 
 impl Waits {
@@ -83,7 +94,9 @@ impl Waits {
         let Some((since, silent)) = asked.since.filter(|_| came > 0) else { return };
         asked.since = None;
         let wait = Time(came).since(since);
+        asked.late = None;
         if counts && (self.silent - silent) * 10 <= wait {
+            asked.late = Some(wait);
             self.late.record(node, wait);
         }
     }
@@ -99,8 +112,8 @@ impl Waits {
             asked.since = Some((now, self.silent));
         }
     }
-    /// An ACK is read from `node`; does it report a gap? When the application last began to read, unless that has been told.
-    pub fn ack(&mut self, node: u32, gap: bool, counts: bool) -> Option<Time> {
+    /// An ACK is read from `node`; does it report a gap? The application's last read, unless that has been told.
+    pub fn ack(&mut self, node: u32, gap: bool, counts: bool) -> Option<Read> {
         self.look(node, counts);
         let (shared, asked) = (&self.reads.0[node as usize], &mut self.hosts[node as usize]);
         asked.gap = gap;
@@ -109,7 +122,8 @@ impl Waits {
             asked.since = None;
         }
         let began = shared.began.swap(0, Ordering::AcqRel);
-        (began > 0 && !gap).then_some(Time(began))
+        let late = asked.late.take();
+        (began > 0 && !gap).then_some(Read { began: Time(began), late })
     }
 }
 
@@ -138,14 +152,16 @@ mod tests {
         comes(1016);
         w.data(1, at(1121), true);
         comes(1137);
-        assert_eq!(w.ack(1, false, true), Some(at(1137)));
+        let read =
+            |us: u64, late: u64| Some(Read { began: at(us), late: (late > 0).then(|| Dur::micros(late)) });
+        assert_eq!(w.ack(1, false, true), read(1137, 16));
         // Told once.
         assert_eq!(w.ack(1, false, true), None);
         assert_eq!((w.late.times.count(), latest_us(&w)), (2, 16));
         (0..76).for_each(|i| w.data(1, at(2000 + 121 * i), true));
         assert_eq!(w.late.times.count(), 2);
         comes(11_100);
-        assert_eq!(w.ack(1, false, true), Some(at(11_100)));
+        assert_eq!(w.ack(1, false, true), read(11_100, 9100));
         assert_eq!((w.late.times.count(), latest_us(&w)), (3, 9100));
         // The segment behind the gap is acknowledged in the interrupt; those that follow are not waited for until it has closed.
         w.data(1, at(20_000), true);
@@ -154,7 +170,7 @@ mod tests {
         assert_eq!(w.ack(1, true, true), None);
         w.data(1, at(40_000), true);
         comes(40_016);
-        assert_eq!(w.ack(1, false, true), Some(at(40_016)));
+        assert_eq!(w.ack(1, false, true), read(40_016, 0));
         assert_eq!(w.late.times.count(), 3);
         w.data(1, at(40_121), true);
         comes(40_140);

@@ -1,5 +1,5 @@
 //! How late hosts see what reaches them when all of them live on one machine, as those of a live run do: `receive_lag`, `data_handover`,
-//! `ack_handover`, `timer_lag`, `receiver_turn`, `sack_turn`, `sender_turn`, `application_lag`, `application_turn`.
+//! `ack_handover`, `timer_lag`, `receiver_turn`, `dupack_turn`, `sender_turn`, `application_lag`, `application_turn`.
 //!
 //! One thread hands packets over. It sleeps until the next is due and wakes late; how late is drawn from quantiles, those that a live run
 //! measured of itself. What falls due meanwhile, at whatever host, is handed over with the packet that waited, in order, and draws
@@ -10,7 +10,7 @@
 //! second follows the first by as much, and how late it was itself makes no difference.
 //! When it is late by a millisecond their timers may wait as well, those of pacing too. Besides that, and each for itself, timers go
 //! off as late as `timer_lag` has it. And what a host is handed it takes some time for: `receiver_turn` for data, `sender_turn` for the rest, and
-//! `sack_turn`, where it is given, for data whose answer reports blocks: nobody is woken for it, so that a kernel takes half as long.
+//! `dupack_turn`, where it is given, for data that are answered with a duplicate ACK: nobody is woken for them, so that a kernel takes half as long.
 //! What goes on as it is for a while has its time kept for the packets that come next. A host's application comes to read when it is woken up, and is late
 //! then, once in a while by milliseconds: `application_lag`; from its read to the ACK that leaves by it is `application_turn`.
 
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// Pauses of that length may be the machine's, shorter ones are those of the thread that hands packets over: in a trace of 8 s of a live run
 /// timers of hosts went off during 56 of 59 shorter pauses (of a quarter of a millisecond or more) and during one of five longer ones. How
-/// many of the longer ones are the machine's a live run counts ([`Timers`]).
+/// many of the longer ones are the machine's a live run counts, by their length ([`Timers`]).
 const STANDSTILL: Dur = Dur::millis(1);
 
 /// A distribution of lags by some of its quantiles: between two of them the inverse is geometric (linear from zero), as lags are spread
@@ -80,25 +80,39 @@ impl Lags {
     }
 }
 
-/// How late timers of hosts are, and how many of the pauses of a millisecond they wait out.
+/// How late timers of hosts are, and how many pauses they wait out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timers {
     lags: Lags,
-    wait: f64,
+    /// The share of pauses of that length and longer, up to the next; shorter ones are not waited out.
+    wait: Vec<(Dur, f64)>,
 }
 
 impl Timers {
-    /// Reads `SHARE:TIME,SHARE:TIME,...`, or the same with `;SHARE` behind it, or `none`.
+    /// Reads `SHARE:TIME,SHARE:TIME,...`, or the same with `;SHARE` or `;TIME:SHARE,TIME:SHARE,...` behind it, or `none`.
     ///
     /// # Errors
-    /// Those of [`Lags::parse`]; a share that is none.
+    /// Those of [`Lags::parse`]; a share that is none; times that do not ascend, or are above a second.
     pub fn parse(key: &str, text: &str) -> Result<Option<Timers>, ParamError> {
-        let (lags, wait) = text.split_once(';').map_or((text, "1"), |(lags, wait)| (lags, wait));
-        let share = quantity(wait).filter(|found| found.1.is_empty()).map(|found| found.0);
-        let rule =
-            "must have a share from 0 to 1 behind the semicolon, that of the pauses which timers wait out";
+        let (lags, waits) = text.split_once(';').map_or((text, "1"), |(lags, waits)| (lags, waits));
+        let rule = "must have a share from 0 to 1 behind the semicolon, that of the pauses which timers wait out, or lengths of pauses that ascend, up to 1s, with their shares (1ms:0.1,2ms:0.8)";
         let wrong = || ParamError::new(key, text, rule);
-        let wait = share.filter(|share| (0.0..=1.0).contains(share)).ok_or_else(wrong)?;
+        let number = |text: &str, unit| quantity(text).filter(|found| found.1 == unit).map(|found| found.0);
+        let share = |text: &str| number(text, "").filter(|share| (0.0..=1.0).contains(share));
+        let mut wait: Vec<(Dur, f64)> = Vec::new();
+        if let Some(share) = share(waits) {
+            wait.push((STANDSTILL, share));
+        } else {
+            for part in waits.split(',') {
+                let (length, of) = part.split_once(':').ok_or_else(wrong)?;
+                let length = number(length, "s").filter(|length| *length > 0.0 && *length <= 1.0);
+                let (length, of) = (Dur::from_secs(length.ok_or_else(wrong)?), share(of).ok_or_else(wrong)?);
+                if wait.last().is_some_and(|before| length <= before.0) {
+                    return Err(wrong());
+                }
+                wait.push((length, of));
+            }
+        }
         match Lags::parse(key, lags)? {
             Some(lags) => Ok(Some(Timers { lags, wait })),
             None if text.contains(';') => Err(wrong()),
@@ -152,13 +166,24 @@ impl Turn {
     }
     /// The time for the next packet of a host that keeps that deviate, or none yet.
     fn next(&self, kept: &mut Option<f64>, stream: &mut Stream) -> Dur {
-        let Some((share, packets)) = self.lasts else { return self.times.at(stream.uniform()) };
+        if self.lasts.is_none() {
+            return self.times.at(stream.uniform());
+        }
+        let z = self.deviate(kept, stream);
+        self.at(z)
+    }
+    /// The normal deviate at whose place it is.
+    fn deviate(&self, kept: &mut Option<f64>, stream: &mut Stream) -> f64 {
+        let Some((share, packets)) = self.lasts else { return normal(stream) };
         let anew = stream.uniform() * packets < 1.0;
         let long = match *kept {
             Some(long) if !anew => long,
             _ => *kept.insert(normal(stream)),
         };
-        let z = libm::sqrt(share) * long + libm::sqrt(1.0 - share) * normal(stream);
+        libm::sqrt(share) * long + libm::sqrt(1.0 - share) * normal(stream)
+    }
+    /// The time at the place of a normal deviate.
+    fn at(&self, z: f64) -> Dur {
         self.times.at(0.5 * libm::erfc(-z * core::f64::consts::FRAC_1_SQRT_2))
     }
 }
@@ -172,12 +197,15 @@ pub struct Reception {
     /// What the thread takes to hand over a packet without payload, and one with it.
     handovers: [Option<Lags>; 2],
     timers: Option<Timers>,
-    /// What hosts take for a packet, by its kind; `None` for that whose answer reports blocks: as for other data.
+    /// What hosts take for a packet, by its kind; `None` for data that are answered with a duplicate ACK: as for other data.
     turns: [Option<Turn>; 3],
-    /// How late applications come to read, and what it takes from that to an answer.
+    /// How late applications come to read, and what it takes from that to an answer; how the one goes with the other.
     applications: [Option<Turn>; 2],
+    correlation: f64,
     /// By the number of a host's port: the deviates that it keeps, of every turn and of either time of its applications.
     kept: Vec<[Option<f64>; KEPT]>,
+    /// By the same number: the deviate of how late its application came last.
+    late: Vec<f64>,
     stream: Stream,
     timer_stream: Stream,
     turn_stream: Stream,
@@ -195,7 +223,7 @@ pub struct Reception {
 
 impl Reception {
     /// A machine that is not behind: how late it sees packets, how long it takes to hand over an ACK and data, how late its timers are, and how long
-    /// its hosts take for an ACK, for data, and for data whose answer reports blocks.
+    /// its hosts take for an ACK, for data, and for data that are answered with a duplicate ACK.
     pub fn new(
         lags: Option<Lags>,
         handovers: [Option<Lags>; 2],
@@ -209,7 +237,9 @@ impl Reception {
             timers,
             turns,
             applications: [None, None],
+            correlation: 0.0,
             kept: Vec::new(),
+            late: Vec::new(),
             timer_stream: stream.split(1),
             turn_stream: stream.split(2),
             handover_stream: stream.split(3),
@@ -226,7 +256,7 @@ impl Reception {
         if !setup.noise_of_one_machine() {
             return None;
         }
-        let turns = [setup.sender_turn.clone(), setup.receiver_turn.clone(), setup.sack_turn.clone()];
+        let turns = [setup.sender_turn.clone(), setup.receiver_turn.clone(), setup.dupack_turn.clone()];
         // Beyond every host's number: hosts have streams of their own for their jitter.
         let stream = Stream::new(setup.seed, setup.run, Entity::Reception, u64::MAX);
         let handovers = [setup.ack_handover.clone(), setup.data_handover.clone()];
@@ -234,14 +264,15 @@ impl Reception {
         let machine = Reception::new(lags, handovers, timers, turns, stream);
         // A card that pulls tells of what it has sent later than it was sent, which the present pause says nothing about; and no host of a live run has one.
         let applications = [setup.application_lag.clone(), setup.application_turn.clone()];
-        Some(Reception { takes: !pull, applications, ..machine })
+        let correlation = setup.application_correlation;
+        Some(Reception { takes: !pull, applications, correlation, ..machine })
     }
     /// When a host sees a packet, with payload or without, that is due at `at`, which never decreases.
     pub fn seen_at(&mut self, at: Time, data: bool) -> Time {
         if at >= self.until {
             let lag = self.lags.as_ref().map_or(Dur::ZERO, |lags| lags.at(self.stream.uniform()));
             self.until = at + lag;
-            if lag >= STANDSTILL && self.stops() {
+            if self.stops(lag) {
                 self.asleep = self.until;
             }
         }
@@ -252,10 +283,12 @@ impl Reception {
         }
         seen
     }
-    /// Is a pause the whole machine's?
-    fn stops(&mut self) -> bool {
-        let wait = self.timers.as_ref().map_or(1.0, |timers| timers.wait);
-        wait >= 1.0 || self.timer_stream.uniform() < wait
+    /// Is a pause of that length the whole machine's?
+    fn stops(&mut self, length: Dur) -> bool {
+        let of =
+            |timers: &Timers| timers.wait.iter().rfind(|wait| length >= wait.0).map_or(0.0, |wait| wait.1);
+        let wait = self.timers.as_ref().map_or(f64::from(u8::from(length >= STANDSTILL)), of);
+        wait >= 1.0 || (wait > 0.0 && self.timer_stream.uniform() < wait)
     }
     /// When the network takes what leaves a host at `at`.
     pub fn taken_at(&self, at: Time) -> Time {
@@ -274,11 +307,12 @@ impl Reception {
     pub fn turn(&mut self, port: u32, kind: Kind) -> Dur {
         let which = match kind {
             Kind::Bare => 0,
-            Kind::Reported if self.turns[2].is_some() => 2,
-            Kind::Data | Kind::Reported => 1,
+            Kind::DupAck if self.turns[2].is_some() => 2,
+            Kind::Data | Kind::DupAck => 1,
         };
         let Some(turn) = &self.turns[which] else { return Dur::ZERO };
-        let took = turn.next(kept(&mut self.kept, port, which), &mut self.turn_stream);
+        let kept = place(&mut self.kept, port, [None; KEPT]);
+        let took = turn.next(&mut kept[which], &mut self.turn_stream);
         self.until = self.until.min(self.began + took);
         took
     }
@@ -292,7 +326,17 @@ impl Reception {
     }
     fn application(&mut self, port: u32, which: usize) -> Dur {
         let Some(turn) = &self.applications[which] else { return Dur::ZERO };
-        turn.next(kept(&mut self.kept, port, 3 + which), &mut self.application_stream)
+        let (kept, stream) = (place(&mut self.kept, port, [None; KEPT]), &mut self.application_stream);
+        if self.correlation == 0.0 || self.applications.iter().any(Option::is_none) {
+            return turn.next(&mut kept[3 + which], stream);
+        }
+        let own = turn.deviate(&mut kept[3 + which], stream);
+        let late = place(&mut self.late, port, 0.0);
+        if which == 0 {
+            *late = own;
+            return turn.at(own);
+        }
+        turn.at(self.correlation * *late + libm::sqrt(1.0 - self.correlation * self.correlation) * own)
     }
     /// When a host does what it would do at `at`.
     pub fn awake_at(&self, at: Time) -> Time {
@@ -300,19 +344,19 @@ impl Reception {
     }
 }
 
-/// The place of a deviate.
-fn kept(kept: &mut Vec<[Option<f64>; KEPT]>, port: u32, kind: usize) -> &mut Option<f64> {
+/// What is kept of a port, which begins as `new`.
+fn place<T: Clone>(kept: &mut Vec<T>, port: u32, new: T) -> &mut T {
     let port = port as usize;
     if port >= kept.len() {
-        kept.resize(port + 1, [None; KEPT]);
+        kept.resize(port + 1, new);
     }
-    &mut kept[port][kind]
+    &mut kept[port]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Kind::{Bare, Data, Reported};
+    use Kind::{Bare, Data, DupAck};
 
     fn lags(text: &str) -> Lags {
         Lags::parse("receive_lag", text).unwrap().unwrap()
@@ -435,9 +479,21 @@ mod tests {
         assert!((waited("1e-9:7us,1:7us;0.25") - 2500).abs() < 173);
         assert_eq!((waited("1e-9:7us,1:7us"), waited("1e-9:7us,1:7us;0")), (10_000, 0));
         assert_eq!(timers("none"), None);
-        for text in
-            ["1e-9:7us,1:7us;", "1e-9:7us,1:7us;1.1", "1e-9:7us,1:7us;-0.1", "1e-9:7us,1:7us;5us", "none;0.5"]
-        {
+        // By length: a pause of 2 ms is of those from 2 ms on, then of those below 3 ms, then too short.
+        assert!((waited("1e-9:7us,1:7us;1ms:0,2ms:0.25,3ms:1") - 2500).abs() < 173);
+        assert!((waited("1e-9:7us,1:7us;1ms:0.25,3ms:1") - 2500).abs() < 173);
+        assert_eq!(waited("1e-9:7us,1:7us;3ms:1"), 0);
+        for text in [
+            "1e-9:7us,1:7us;",
+            "1e-9:7us,1:7us;1.1",
+            "1e-9:7us,1:7us;-0.1",
+            "1e-9:7us,1:7us;5us",
+            "1e-9:7us,1:7us;1ms:0.1,1ms:0.2",
+            "1e-9:7us,1:7us;1ms:0.1,2ms:1.2",
+            "1e-9:7us,1:7us;0:0.1",
+            "1e-9:7us,1:7us;1ms:0.1;2ms:0.2",
+            "none;0.5",
+        ] {
             let error = Timers::parse("timer_lag", text).unwrap_err().to_string();
             assert!(
                 error.contains("share from 0 to 1 behind the semicolon") && error.contains("timer_lag"),
@@ -457,7 +513,7 @@ mod tests {
         assert!((fast - 5000).abs() < 200, "{fast}");
         assert!((0..100).all(|_| m.turn(0, Bare) == Dur::micros(3)));
     }
-    /// What is reported takes its own time where one is given, and what other data take where none is, from the same draws.
+    /// What is answered with a duplicate ACK takes its own time where one is given, and what other data take where none is, from the same draws.
     #[test]
     fn what_nobody_is_woken_for_takes_its_own_time() {
         let mut m = machine("1e-9:1us,1:1us");
@@ -465,9 +521,9 @@ mod tests {
             let mut m = machine("1e-9:1us,1:1us");
             (0..100).map(|_| m.turn(0, kind)).collect::<Vec<Dur>>()
         };
-        assert_eq!(others(Reported), others(Data));
+        assert_eq!(others(DupAck), others(Data));
         m.turns[2] = Some(turn("1e-9:6us,1:6us"));
-        assert!((0..100).all(|_| m.turn(0, Reported) == Dur::micros(6)));
+        assert!((0..100).all(|_| m.turn(0, DupAck) == Dur::micros(6)));
         assert!((0..100).any(|_| m.turn(0, Data) > Dur::micros(49)));
     }
     /// An application that is away for 9 ms once in a hundred times, and takes 20 us to answer; neither changes what interrupts take.
@@ -487,6 +543,29 @@ mod tests {
             (0..1000).map(|i| m.turn(i % 7, if i % 3 > 0 { Data } else { Bare })).collect::<Vec<Dur>>()
         };
         assert_eq!(turns(&mut m), turns(&mut still));
+    }
+    /// Half of the applications come after 16 us, half after 48, and answer after 4 or 20: with the correlation of deviates r late ones answer soon in 1/2 - asin(r)/pi of the
+    /// cases (Sheppard 1899), with none in half of them; how many come late and answer late stays what it is.
+    #[test]
+    fn who_comes_late_answers_sooner() {
+        for (correlation, soon) in
+            [(-0.5, 2.0 / 3.0), (0.0, 0.5), (0.8, 0.5 - 0.927_295_2 / core::f64::consts::PI)]
+        {
+            let applications =
+                [Some(turn("0.4999:16us,0.5:48us,1:48us")), Some(turn("0.4999:4us,0.5:20us,1:20us;0.5:10"))];
+            let mut m = Reception { applications, correlation, ..machine("1e-9:1us,1:1us") };
+            let (mut late, mut quick, mut both) = (0.0, 0.0, 0.0);
+            for _ in 0..100_000 {
+                let (came_late, answered_soon) =
+                    (m.application_lag(3) > Dur::micros(30), m.application_turn(3) < Dur::micros(10));
+                late += f64::from(u8::from(came_late));
+                quick += f64::from(u8::from(answered_soon));
+                both += f64::from(u8::from(came_late && answered_soon));
+            }
+            // Ten packets each: 10,000 independent ones, four standard deviations.
+            assert!((late / 1e5 - 0.5).abs() < 0.02 && (quick / 1e5 - 0.5).abs() < 0.02, "{late} {quick}");
+            assert!((both / late - soon).abs() < 0.03, "{correlation}: {} for {soon}", both / late);
+        }
     }
     /// 10 or 50 us, half of the packets each, so the side of the median is the sign of the deviate. Two with the correlation a have signs with the correlation
     /// 2/pi asin a (Sheppard 1899); k packets later the kept part is the same with p^k, and the halves are what they were.

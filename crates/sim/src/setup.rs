@@ -88,12 +88,14 @@ pub struct Setup {
     pub timer_lag: Option<Timers>,
     /// A host takes so long for a packet with payload that has arrived.
     pub receiver_turn: Option<Turn>,
-    /// The same for one whose answer reports blocks; `None` = as for other data.
-    pub sack_turn: Option<Turn>,
+    /// The same for one that is answered with a duplicate ACK; `None` = as for other data.
+    pub dupack_turn: Option<Turn>,
     /// And its application comes to read so much later.
     pub application_lag: Option<Turn>,
     /// From a read to the answer that leaves by it a host takes so long.
     pub application_turn: Option<Turn>,
+    /// The correlation of its normal deviate and of that of how late it came for that read.
+    pub application_correlation: f64,
     /// And so long for one without, such as an ACK.
     pub sender_turn: Option<Turn>,
     /// A host takes so long for every packet that has arrived, one at a time, before its transport sees it.
@@ -161,7 +163,7 @@ impl Setup {
     pub fn noise_of_one_machine(&self) -> bool {
         [&self.receive_lag, &self.data_handover, &self.ack_handover].iter().any(|lags| lags.is_some())
             || self.timer_lag.is_some()
-            || [&self.receiver_turn, &self.sack_turn, &self.sender_turn].iter().any(|t| t.is_some())
+            || [&self.receiver_turn, &self.dupack_turn, &self.sender_turn].iter().any(|t| t.is_some())
             || self.applications_take_time()
     }
     /// Applications do not read what comes at once.

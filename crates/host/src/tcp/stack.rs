@@ -415,9 +415,12 @@ impl Stack for TcpStack {
             _ => 0,
         }
     }
-    fn reports(&self, conn: u32, packet: &Packet) -> bool {
-        // One that is idle has nothing beyond a gap.
-        matches!(&self.ends[conn as usize], End::Receiver(e) if e.receiver.reports(packet))
+    fn dupack(&self, conn: u32, packet: &Packet) -> bool {
+        match &self.ends[conn as usize] {
+            End::Receiver(e) => e.receiver.dupack(packet),
+            End::IdleReceiver(e) => e.receiver.dupack(packet),
+            _ => false,
+        }
     }
     fn observe(&self, conn: u32, report: &mut Report<'_>) {
         if let End::Sender(end) = &self.ends[conn as usize] {

@@ -103,7 +103,8 @@ struct Bbr {
     cycle_stamp: Time,
     probe_rtt_done: Option<Time>,
     probe_rtt_round_done: bool,
-    /// Samples of what was sent before this was delivered are ProbeRTT's: C.app_limited of BBRHandleProbeRTT.
+    /// C.app_limited of BBRHandleProbeRTT, 0 = there was none: what was sent before more than this was delivered says nothing against the estimate. So
+    /// all of the first round trip after ProbeRTT is left out, not only what was in flight.
     limited_until: u64,
     idle_restart: bool,
     prior_cwnd: u64,
@@ -180,12 +181,13 @@ impl Bbr {
         self.btlbw = self.largest.take(self.round, rate);
     }
     fn is_limited(&self, rs: &RateSample) -> bool {
-        rs.app_limited || rs.prior_delivered < self.limited_until
+        rs.app_limited || (self.limited_until > 0 && rs.prior_delivered <= self.limited_until)
     }
-    /// BBRUpdateRTprop (section 4.1.2).
+    /// BBRUpdateRTprop (section 4.1.2). A round trip of the same microsecond renews the smallest one.
     fn update_rtprop(&mut self, ack: &AckRecord<'_>) {
         self.rtprop_expired = ack.now > self.rtprop_stamp + self.filter;
         let Some(rtt) = ack.rtt else { return };
+        let rtt = in_whole_us(ack.now, rtt);
         if self.rtprop_expired || self.rtprop.is_none_or(|least| rtt <= least) {
             self.rtprop = Some(rtt);
             self.rtprop_stamp = ack.now;
@@ -461,6 +463,62 @@ impl WindowLaw for Bbr {
         report(&BTLBW, self.btlbw * 8.0);
         if let Some(rtprop) = self.rtprop {
             report(&RTPROP, rtprop.as_secs());
+        }
+    }
+}
+
+/// A round trip that ends at `now` as Linux has it (`tcp_stamp_us_delta`): both ends in whole microseconds.
+fn in_whole_us(now: Time, rtt: Dur) -> Dur {
+    let us = |at: Time| at.since(Time::ZERO).0 / Dur::micros(1).0;
+    Dur::micros(us(now) - us(now - rtt))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use penstock_core::rng::Entity;
+
+    fn law() -> Bbr {
+        let cfg = TcpConfig { mss: 1000, ..TcpConfig::default() };
+        let rng = Stream::new(1, 0, Entity::Sender, 0);
+        Bbr::new(&cfg, rng, Dur::millis(10_000), Dur::millis(200), 0.01)
+    }
+    /// A sample of 4 segments in 20 ms; that much had been delivered when its segment left.
+    fn sample(prior_delivered: u64) -> RateSample {
+        RateSample {
+            delivered: 4000,
+            interval: Dur::millis(20),
+            send_elapsed: Dur::millis(20),
+            ack_elapsed: Dur::millis(20),
+            prior_delivered,
+            total_delivered: prior_delivered + 4000,
+            app_limited: false,
+            lost: 0,
+            in_flight: 4000,
+        }
+    }
+
+    /// Section 4.3.5: C.app_limited = C.delivered + packets_in_flight, and it ends when more than that is delivered. ProbeRTT ends with 100,000 bytes
+    /// delivered and 3,000 in flight: what leaves after those were delivered, and before anything else is, is still limited.
+    #[test]
+    fn draft_4_3_5_probe_rtt_says_nothing_against_the_bandwidth() {
+        let mut l = law();
+        (l.btlbw, l.limited_until) = (10e6, 103_000);
+        for prior in [100_000, 102_000, 103_000] {
+            assert!(l.is_limited(&sample(prior)));
+            l.update_btlbw(&sample(prior));
+            assert_eq!(l.btlbw, 10e6, "{prior}");
+        }
+        assert!(!l.is_limited(&sample(104_000)));
+        // Before the first ProbeRTT nothing is, not even what left before anything was delivered.
+        assert!(!law().is_limited(&sample(0)));
+    }
+    /// Both ends in whole microseconds: 10.9 us after 1.2 us is 9 us, and so is 10.1 us after 1.9 us; 8.2 and 9.7 us as they are.
+    #[test]
+    fn round_trips_are_of_whole_microseconds() {
+        let at = |ns: u64| Time::ZERO + Dur::nanos(ns);
+        for (sent, now) in [(1200, 10_900), (1900, 10_100)] {
+            assert_eq!(in_whole_us(at(now), at(now).since(at(sent))), Dur::micros(9));
         }
     }
 }

@@ -211,7 +211,7 @@ struct Bbr3 {
     probe_rtt_expired: bool,
     probe_rtt_done: Option<Time>,
     probe_rtt_round_done: bool,
-    /// Samples of what was sent before this was delivered are ProbeRTT's: MarkConnectionAppLimited.
+    /// C.app_limited of ProbeRTT (MarkConnectionAppLimited), 0 = there was none: what was sent before more than this was delivered.
     limited_until: u64,
     extra: [(u64, u64); EXTRA_ROUNDS],
     extra_start: Time,
@@ -286,7 +286,7 @@ impl Bbr3 {
         self.max_bw[0].max(self.max_bw[1])
     }
     fn is_limited(&self, rs: &RateSample) -> bool {
-        rs.app_limited || rs.prior_delivered < self.limited_until
+        rs.app_limited || (self.limited_until > 0 && rs.prior_delivered <= self.limited_until)
     }
     fn in_probe_bw(&self) -> bool {
         matches!(self.state, State::Down | State::Cruise | State::Refill | State::Up)
@@ -779,6 +779,17 @@ mod tests {
         }
     }
 
+    /// 5.3.4.3: ProbeRTT marks the connection as limited by the application, and section 4.1 of the draft on rate samples ends that when more than what was
+    /// delivered and in flight is delivered: what leaves when just that was is limited.
+    #[test]
+    fn draft_5_3_4_what_leaves_in_the_round_after_probe_rtt_is_limited() {
+        let mut l = law();
+        assert!(!l.is_limited(&sample(0, 0)));
+        l.limited_until = 103_000;
+        let after = |prior_delivered| RateSample { prior_delivered, ..sample(0, 0) };
+        assert!(l.is_limited(&after(102_000)) && l.is_limited(&after(103_000)));
+        assert!(!l.is_limited(&after(104_000)));
+    }
     /// 5.5.10.2: 2 % of what was in flight may be lost. More while probing bounds the flight by what was in flight, at least 0.7 of
     /// the target (100 kB), and ends the probe; a second one changes nothing.
     #[test]

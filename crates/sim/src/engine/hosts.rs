@@ -141,8 +141,8 @@ impl Stack for HostStack {
     fn missing_below(&self, conn: u32, end: u64) -> u64 {
         each!(self, s => s.missing_below(conn, end))
     }
-    fn reports(&self, conn: u32, packet: &Packet) -> bool {
-        each!(self, s => s.reports(conn, packet))
+    fn dupack(&self, conn: u32, packet: &Packet) -> bool {
+        each!(self, s => s.dupack(conn, packet))
     }
     fn observe(&self, conn: u32, report: &mut Report<'_>) {
         each!(self, s => s.observe(conn, report));

@@ -66,12 +66,14 @@ pub struct Common {
     pub timer_lag: Option<Timers>,
     /// A host takes so long for a packet with payload that has arrived.
     pub receiver_turn: Option<Turn>,
-    /// The same for one whose answer reports blocks.
-    pub sack_turn: Option<Turn>,
+    /// The same for one that is answered with a duplicate ACK.
+    pub dupack_turn: Option<Turn>,
     /// And its application comes to read so much later.
     pub application_lag: Option<Turn>,
     /// From a read to the answer that leaves by it a host takes so long.
     pub application_turn: Option<Turn>,
+    /// How that goes with how late it came for that read.
+    pub application_correlation: f64,
     /// And so long for one without.
     pub sender_turn: Option<Turn>,
     /// A host takes so long for every packet that has arrived.
@@ -142,9 +144,10 @@ impl Common {
             ack_handover: Lags::parse("ack_handover", p.text("ack_handover"))?,
             timer_lag: Timers::parse("timer_lag", p.text("timer_lag"))?,
             receiver_turn: Turn::parse("receiver_turn", p.text("receiver_turn"))?,
-            sack_turn: Turn::parse("sack_turn", p.text("sack_turn"))?,
+            dupack_turn: Turn::parse("dupack_turn", p.text("dupack_turn"))?,
             application_lag: Turn::parse("application_lag", p.text("application_lag"))?,
             application_turn: Turn::parse("application_turn", p.text("application_turn"))?,
+            application_correlation: p.float("application_correlation"),
             sender_turn: Turn::parse("sender_turn", p.text("sender_turn"))?,
             processing_delay: p.dur("processing_delay"),
             ties: if p.text("ties") == "reversed" { Ties::Reversed } else { Ties::Forward },
@@ -297,9 +300,10 @@ impl Common {
             ack_handover: self.ack_handover.clone(),
             timer_lag: self.timer_lag.clone(),
             receiver_turn: self.receiver_turn.clone(),
-            sack_turn: self.sack_turn.clone(),
+            dupack_turn: self.dupack_turn.clone(),
             application_lag: self.application_lag.clone(),
             application_turn: self.application_turn.clone(),
+            application_correlation: self.application_correlation,
             sender_turn: self.sender_turn.clone(),
             processing: self.processing_delay,
             host_queue: self.host_queue,

@@ -374,7 +374,8 @@ pub const COMMON: &[ParamSpec] = &[
         Kind::Text,
         "none",
         "how late timers of hosts go off, those of pacing too, by quantiles as receive_lag; no effect on what a card that pulls asks for; with \
-         ;SHARE behind it that share of the pauses of 1 ms and more of receive_lag is waited out, without it each",
+         ;SHARE behind it that share of the pauses of 1 ms and more of receive_lag is waited out, with ;TIME:SHARE,TIME:SHARE,... that of those of each length up to \
+         the next, without it each",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
@@ -387,10 +388,10 @@ pub const COMMON: &[ParamSpec] = &[
         "none: the papers' hosts",
     ),
     ParamSpec::new(
-        "sack_turn",
+        "dupack_turn",
         Kind::Text,
         "none",
-        "the same for a packet with payload whose ACK reports blocks, beyond a gap or twice received: nobody is woken for it; none: as receiver_turn",
+        "the same for a packet with payload that is answered with a duplicate ACK, as it lies behind a gap or has come before: nobody is woken for it; none: as receiver_turn",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
@@ -414,6 +415,15 @@ pub const COMMON: &[ParamSpec] = &[
         "time from an application's read to the ACK that leaves by it, as receiver_turn; the same receivers",
         "none: the papers' hosts",
     ),
+    ParamSpec::new(
+        "application_correlation",
+        Kind::Float,
+        "0",
+        "correlation of the normal deviates at whose place application_lag and, for the ACK of that read, application_turn are: below zero who comes late \
+         answers sooner; no effect without both",
+        "0: each for itself",
+    )
+    .range(-1.0, 1.0),
     ParamSpec::new(
         "processing_delay",
         Kind::Duration,

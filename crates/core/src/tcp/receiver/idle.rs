@@ -2,7 +2,7 @@
 
 use super::Receiver;
 use crate::header::CcHeader;
-use crate::packet::MAX_SACK;
+use crate::packet::{Packet, MAX_SACK};
 use crate::tcp::echo::{AnyEcho, Echo};
 use crate::tcp::{HeaderCompressor, Ranges, TcpConfig};
 use alloc::boxed::Box;
@@ -55,6 +55,10 @@ impl Receiver {
 }
 
 impl IdleReceiver {
+    /// As [`Receiver::dupack`].
+    pub fn dupack(&self, p: &Packet) -> bool {
+        super::dupack(self.next, p)
+    }
     /// The receiver of connection `flow` that it was.
     pub fn wake(self, flow: u32) -> Receiver {
         Receiver {
