@@ -408,9 +408,11 @@ def together(
     root of the sums of c_n^2 and of d_n^2 (Mehler's formula).
     """
     (a, rest_a), (b, rest_b) = _hermite(first), _hermite(second)
-    scale = math.sqrt(((a**2).sum() + rest_a) * ((b**2).sum() + rest_b))
-    if scale <= 0:
+    variances = ((a**2).sum() + rest_a, (b**2).sum() + rest_b)
+    # A constant has what sums are rounded to.
+    if min(variances) < 1e-9:
         return 0.0
+    scale = math.sqrt(variances[0] * variances[1])
     powers = np.arange(1, len(a) + 1)
     low, high = -1.0, 1.0
     for _ in range(50):

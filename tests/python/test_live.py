@@ -232,7 +232,7 @@ def test_timers_wait_out_the_pauses_in_which_hosts_were_silent() -> None:
     """
     told = lags((20e-6, 1), (50e-6, 1), (30e-6, 0), wake_pauses_1ms=4.0, wake_pauses_8ms=1.0)
     for run, short, long in zip(told.runs, (1.0, 2.0, 4.0), (0.0, 1.0, 1.0), strict=True):
-        run.summary |= {"wake_pauses_1ms_sent": short, "wake_pauses_8ms_sent": long}
+        run.summary.update({"wake_pauses_1ms_sent": short, "wake_pauses_8ms_sent": long})
     assert live.measured_noise(told)["timer_lag"].endswith(":18500ns;1ms:0.625,8ms:0.5")
     # Nothing is known of runs without a pause, or in whose pauses nobody sends.
     assert ";" not in live.measured_noise(lags((20e-6, 1), wake_pauses_1ms=0.0))["timer_lag"]
@@ -288,14 +288,14 @@ def test_who_comes_late_answers_sooner_as_was_measured() -> None:
     """
     shares = [0.001, 0.01, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0]
     deviates = [NormalDist().inv_cdf(min(share, 0.9995)) for share in shares]
-    lags, answers = (
+    late, answers = (
         [(share, base * math.exp(0.5 * z)) for share, z in zip(shares, deviates, strict=True)]
         for base in (20e-6, 8e-6)
     )
-    assert live.together(lags, answers, -0.3) == pytest.approx(-0.3, abs=0.01)
+    assert live.together(late, answers, -0.3) == pytest.approx(-0.3, abs=0.01)
     halves = [(0.4999, 10e-6), (0.5001, 50e-6), (1.0, 50e-6)]
     assert live.together(halves, halves, -0.5) == pytest.approx(-math.sin(math.pi / 4), abs=0.02)
-    assert live.together(lags, [(1.0, 5e-6)], -0.3) == 0.0
+    assert live.together(late, [(1.0, 5e-6)], -0.3) == 0.0
     known = {"application_lag_1_s": 1e-3, "application_lag_times": 1000.0, "application_turn_lag": -0.3}
     known |= {key: 1e-5 * (1 + i) for i, key in enumerate(live.APPLICATION_LAG)}
     known |= {key: 1e-6 * (1 + i) for i, key in enumerate(live.APPLICATION)}
