@@ -239,8 +239,8 @@ def measured_noise(kernel: RunSet) -> dict[str, str]:
 def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     """The settings of a simulation whose hosts are as late as those of live runs with these summaries.
 
-    `receive_lag`: quantiles of how late the network was with packets that waited for no other (`WAKE`); above
-    the 99th percentile those of all runs together (`_tail`). `timer_lag`: the same up to the 99th percentile
+    `receive_lag`: quantiles of how late the network woke from its sleep (`WAKE`), above the 99th percentile
+    those of all runs together (`_tail`); awake it is not late. `timer_lag`: the same up to the 99th percentile
     and `EARLY_S` more, which is how late the network's own timers are; those of hosts have been seen to be as
     late (docs/live.md); behind it, by the length of a pause, the share of those of all runs together in which
     hosts did not go on (`PAUSES`). `data_handover`, `ack_handover`: quantiles of what it takes to hand a

@@ -99,14 +99,18 @@ struct Pairs {
 pub struct Lag {
     /// Of every packet.
     pub all: Histogram,
-    /// Of those that were not due while another one waited or was handed over: how late the network woke. The others are late because of that one. And
-    /// how long it stood still in handing one over.
+    /// How late the network woke: lags of the first packet that was due while the thread slept. And how long it stood still where it was late without
+    /// having slept, or in handing a packet over.
     pub wake: Histogram,
+    /// Of packets that were due while the thread was awake and nothing else waited or was handed over.
+    pub awake: Histogram,
     /// How long it took to hand one over, without payload and with it: the kernel handles a packet within the call. Without those that it stood still in.
     pub handovers: [Histogram; 2],
     /// When that of the last one began and ended.
     began: Time,
     free: Time,
+    /// The thread has slept before it looked for what is due.
+    slept: bool,
     /// A lag above this spoils its window.
     limit: Dur,
     /// Windows with a packet due, or in which one that was due waited for longer than the limit; and the latter alone.
@@ -296,20 +300,39 @@ impl Turns {
 impl Lag {
     /// No lags yet; `limit` is the round trip of the scenario.
     pub fn new(limit: Dur) -> Lag {
-        let (all, wake, handovers) =
-            (Histogram::new(), Histogram::new(), [Histogram::new(), Histogram::new()]);
+        let [all, wake, awake, ack, data] = [0; 5].map(|_| Histogram::new());
         let [began, free] = [Time::ZERO; 2];
-        Lag { all, wake, handovers, began, free, limit, windows: 0, late: 0, next: 0, next_late: 0 }
+        let (handovers, slept) = ([ack, data], false);
+        Lag {
+            all,
+            wake,
+            awake,
+            handovers,
+            began,
+            free,
+            slept,
+            limit,
+            windows: 0,
+            late: 0,
+            next: 0,
+            next_late: 0,
+        }
+    }
+    /// The thread looks for what is due, and has slept before or not.
+    pub fn looks(&mut self, slept: bool) {
+        self.slept = slept;
     }
     /// A packet that was due at `due` begins to be handed over at `now`. Did it wait for no other?
     pub fn record(&mut self, due: Time, now: Time) -> bool {
         let lag = now.since(due);
         self.all.record(lag);
-        let woke = due >= self.free;
-        if woke {
+        let first = due >= self.free;
+        if first && (self.slept || lag >= STILL) {
             self.wake.record(lag);
+        } else if first {
+            self.awake.record(lag);
         }
-        (self.began, self.free) = (now, now);
+        (self.began, self.free, self.slept) = (now, now, false);
         let window = due.0 / WINDOW.0;
         let mut end = window + 1;
         if lag > self.limit {
@@ -320,7 +343,7 @@ impl Lag {
         }
         self.windows += end.saturating_sub(window.max(self.next));
         self.next = self.next.max(end);
-        woke
+        first
     }
     /// It has been handed over at `now`; with payload (`data`) or without. When and for how long the thread stood still in that, if it did.
     pub fn done(&mut self, now: Time, data: bool) -> Option<(Time, Dur)> {
@@ -430,17 +453,32 @@ mod tests {
         assert_eq!(found.packets(), 2.0);
         assert!(turns.sender.near().is_nan() && turns.sender.packets().is_nan());
     }
-    /// Due at 0, 10 and 99 us and handed over at 100, 101 and 102: one wake-up. What is due then and handed over at once is another.
+    /// Due at 0, 10 and 99 us and handed over at 100, 101 and 102: one wake-up. What is due then is handed over by a thread that is awake, what is due
+    /// after its next sleep is another wake-up, and what it is late for by 150 us without a sleep a pause.
     #[test]
-    fn who_is_due_while_another_waits_is_no_wake_up() {
+    fn a_wake_up_is_of_a_thread_that_slept_and_waits_for_nothing() {
         let mut lag = Lag::new(Dur::millis(1));
         let at = |us: u64| Time::ZERO + Dur::micros(us);
-        for (due, now) in [(0, 100), (10, 101), (99, 102), (102, 104), (110, 110)] {
+        for (slept, due, now) in [
+            (true, 0, 80),
+            (true, 10, 81),
+            (false, 79, 82),
+            (false, 82, 84),
+            (false, 90, 90),
+            (true, 300, 302),
+            (false, 400, 550),
+        ] {
+            lag.looks(slept);
             lag.record(at(due), at(now));
         }
-        assert_eq!((lag.all.count(), lag.wake.count()), (5, 3));
-        assert!((lag.wake.quantile(0.5) * 1e6 / 2.0 - 1.0).abs() < 0.02, "{}", lag.wake.quantile(0.5));
-        assert_eq!(lag.wake.max(), 1e-4);
+        assert_eq!((lag.all.count(), lag.wake.count(), lag.awake.count()), (7, 3, 2));
+        assert!((lag.wake.quantile(0.3) * 1e6 / 2.0 - 1.0).abs() < 0.02, "{}", lag.wake.quantile(0.3));
+        let found = [lag.wake.max(), lag.wake.ranked(2), lag.awake.max()].map(|s| (s * 1e6).round());
+        assert_eq!(found, [150.0, 80.0, 2.0]);
+        // A sleep is one wake-up, whatever is due with it.
+        lag.looks(true);
+        [(900, 950), (960, 961)].iter().for_each(|(due, now)| _ = lag.record(at(*due), at(*now)));
+        assert_eq!((lag.wake.count(), lag.awake.count()), (4, 3));
     }
     /// Data take 11 us to be handed over, an ACK 8: what is due within that waits for its end and is no wake-up, what is due at its end is one.
     #[test]
@@ -448,6 +486,7 @@ mod tests {
         let mut lag = Lag::new(Dur::millis(1));
         let at = |us: u64| Time::ZERO + Dur::micros(us);
         for (due, now, done, data) in [(10, 11, 22, true), (15, 22, 30, false), (30, 32, 43, true)] {
+            lag.looks(true);
             lag.record(at(due), at(now));
             lag.done(at(done), data);
         }
@@ -456,6 +495,7 @@ mod tests {
         assert_eq!((ack.count(), data.count()), (1, 2));
         assert!((ack.max() - 8e-6).abs() < 1e-12 && (data.max() - 11e-6).abs() < 1e-12);
         // A processor that goes away in the middle is late as one that does not come.
+        lag.looks(true);
         lag.record(at(200), at(201));
         assert_eq!(lag.done(at(3201), true), Some((at(201), Dur::millis(3))));
         assert_eq!((lag.wake.count(), lag.wake.max(), lag.handovers[1].count()), (4, 3e-3, 2));

@@ -26,6 +26,7 @@ use penstock_models::Suite;
 use penstock_sim::events::{Pending, Wake};
 use penstock_sim::metrics::{self, Mean, Sample};
 use penstock_sim::network::{Arrived, Network, Way};
+use penstock_sim::reception::SPIN;
 use penstock_sim::setup::{Collective, Setup};
 use penstock_sim::topology::{route_stream, Topology};
 use penstock_units::{Dur, Time};
@@ -36,7 +37,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Sleeps end this early, and the rest is spent polling: a wake-up takes about as long.
-const SPIN_NS: u64 = 15_000;
+const SPIN_NS: u64 = SPIN.0 / 1000;
 /// Without a sleep for so long, one of [`REST_NS`] is inserted: the kernel stops real-time threads that never sleep.
 const BUSY_NS: u64 = 2_000_000;
 const REST_NS: u64 = 150_000;
@@ -229,12 +230,13 @@ impl Switch {
             }
         }
         let mut slept_at = sys::monotonic_ns();
-        let mut ready = Vec::new();
+        let (mut ready, mut slept) = (Vec::new(), false);
         while !self.stop.load(Ordering::Relaxed) {
             let now = self.clock.now();
             if now >= self.end {
                 break;
             }
+            self.lag.looks(slept);
             self.run_until(now);
             let next =
                 self.net.next_arrival().min(self.net.deadlines.peek()).min(self.next_sample).min(self.end);
@@ -248,8 +250,10 @@ impl Switch {
             }
             ready.clear();
             ready.extend(poll.wait(sleep)?.map(|r| r.token as u32));
-            if sleep > 0 && sys::monotonic_ns() - awake > 5_000 {
+            slept = sleep > 0 && sys::monotonic_ns() - awake > 5_000;
+            if slept {
                 slept_at = sys::monotonic_ns();
+                self.lag.looks(true);
             }
             for node in &ready {
                 self.read(*node)?;

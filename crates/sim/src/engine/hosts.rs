@@ -208,7 +208,7 @@ impl Net for Wire {
             let (dst, forth, back) = self.own[flow as usize];
             cell.entropy = self.net.stamp(if cell.to == dst { forth } else { back }, cell.entropy);
         }
-        let at = self.reception.as_ref().map_or(at, |machine| machine.taken_at(at));
+        let at = self.reception.as_mut().map_or(at, |machine| machine.taken_at(at));
         self.net.transmit(at, port, &cell)
     }
     #[inline]
