@@ -230,13 +230,12 @@ impl Switch {
             }
         }
         let mut slept_at = sys::monotonic_ns();
-        let (mut ready, mut slept) = (Vec::new(), false);
+        let mut ready = Vec::new();
         while !self.stop.load(Ordering::Relaxed) {
             let now = self.clock.now();
             if now >= self.end {
                 break;
             }
-            self.lag.looks(slept);
             self.run_until(now);
             let next =
                 self.net.next_arrival().min(self.net.deadlines.peek()).min(self.next_sample).min(self.end);
@@ -250,11 +249,11 @@ impl Switch {
             }
             ready.clear();
             ready.extend(poll.wait(sleep)?.map(|r| r.token as u32));
-            slept = sleep > 0 && sys::monotonic_ns() - awake > 5_000;
+            let slept = sleep > 0 && sys::monotonic_ns() - awake > 5_000;
             if slept {
                 slept_at = sys::monotonic_ns();
-                self.lag.looks(true);
             }
+            self.lag.looks(slept);
             for node in &ready {
                 self.read(*node)?;
             }
@@ -275,6 +274,12 @@ impl Switch {
             }
             if next > now {
                 return;
+            }
+            if self.measuring {
+                if let Some(late) = self.lag.wakes(next, now) {
+                    self.pauses.woke(next, now);
+                    self.waits.woke(late);
+                }
             }
             if arrival == next {
                 self.on_arrival(next);

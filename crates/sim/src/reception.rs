@@ -1,8 +1,8 @@
 //! How late hosts see what reaches them when all of them live on one machine, as those of a live run do: `receive_lag`, `data_handover`,
 //! `ack_handover`, `timer_lag`, `receiver_turn`, `dupack_turn`, `sender_turn`, `application_lag`, `application_turn`.
 //!
-//! One thread hands packets over. Where the next is not due within 15 us it sleeps until then and wakes late; how late is drawn from quantiles, those that
-//! a live run measured of itself. One that is awake is not late. What falls due meanwhile, at whatever host, is handed over with the packet that waited, in order, and draws
+//! One thread moves packets from hop to hop and hands them over. Where nothing is due within 15 us it sleeps until something is, and wakes late; how late
+//! is drawn from quantiles, those that a live run measured of itself. One that is awake is not late, and late for a hop is late for whom it concerns only. What falls due meanwhile, at whatever host, is handed over with the packet that waited, in order, and draws
 //! nothing: a pause is one event, not one per packet. So the lags of all packets are shorter than those that are drawn, and hosts are late
 //! together. That thread also takes what they send: what leaves a host while it is late enters the network when it is there again, all at once.
 //! Handing a packet over takes it some time too, as a kernel handles a packet within the call that hands it over: `data_handover` for one with
@@ -273,17 +273,21 @@ impl Reception {
         let correlation = setup.application_correlation;
         Some(Reception { takes: !pull, applications, correlation, ..machine })
     }
-    /// When a host sees a packet, with payload or without, that is due at `at`, which never decreases.
-    pub fn seen_at(&mut self, at: Time, data: bool) -> Time {
-        let mut seen = at.max(self.until);
+    /// The thread comes to something that is due at `at`, which never decreases, at whatever hop: when.
+    pub fn comes_at(&mut self, at: Time) -> Time {
         if at >= self.until.max(self.read) + SPIN {
             let lag = self.lags.as_ref().map_or(Dur::ZERO, |lags| lags.at(self.stream.uniform()));
-            seen = at + lag;
+            self.until = at + lag;
             if self.stops(lag) {
-                self.asleep = seen;
+                self.asleep = self.until;
             }
         }
-        self.until = seen;
+        self.until = self.until.max(at);
+        self.until
+    }
+    /// When a host sees a packet, with payload or without, that is due at `at`, which never decreases.
+    pub fn seen_at(&mut self, at: Time, data: bool) -> Time {
+        let seen = self.comes_at(at);
         self.began = seen;
         if let Some(times) = &self.handovers[usize::from(data)] {
             self.until = seen + times.at(self.handover_stream.uniform());
@@ -417,6 +421,12 @@ mod tests {
         // What a host sends meanwhile enters with it.
         assert_eq!([340, 374, 390].map(|us| m.taken_at(at(us))), [374, 374, 390].map(at));
         assert_eq!([400, 415].map(|us| m.seen_at(at(us), true)), [400, 515].map(at));
+        // It wakes for a packet at a switch as well, and is awake then.
+        assert_eq!([m.comes_at(at(600)), m.seen_at(at(690), true)], [700, 700].map(at));
+        assert_eq!(
+            [m.seen_at(at(714), true), m.comes_at(at(728)), m.seen_at(at(742), true)],
+            [714, 728, 742].map(at)
+        );
         // Timers do not wait for that thread, but for a machine that stands still.
         assert_eq!(m.awake_at(at(440)), at(440));
         let mut stopped = machine("1e-9:1ms,1:1ms");

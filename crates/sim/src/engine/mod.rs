@@ -222,6 +222,10 @@ impl Engine {
             if !self.measuring {
                 quiet = quiet.min(Time(self.setup.warmup.0.saturating_sub(1)));
             }
+            if self.wire.reception.is_some() {
+                // The machine that the hosts share comes to every hop.
+                quiet = Time::ZERO;
+            }
             let hosts = &self.hosts;
             let soon = |host, packet: Option<(&_, _)>| hosts.fetch(host, packet);
             let arrived = if self.hosts.pull {
@@ -304,7 +308,16 @@ impl Engine {
             self.begin_hop();
         }
         self.take_lost();
-        arrived.map_or(Ok(()), |packet| self.deliver(&packet.cell))
+        match arrived {
+            Some(packet) => self.deliver(&packet.cell),
+            None => Ok(self.pass()),
+        }
+    }
+    /// A packet was at a switch: the machine that the hosts share has come to it.
+    fn pass(&mut self) {
+        if let Some(machine) = &mut self.wire.reception {
+            machine.comes_at(self.now);
+        }
     }
     /// An event of a host's own port: first what its network card would have pulled meanwhile.
     #[inline(never)]
@@ -318,8 +331,9 @@ impl Engine {
         }
         let arrived = self.wire.net.arrive(self.now);
         self.take_lost();
-        if let Some(packet) = arrived {
-            self.deliver(&packet.cell)?;
+        match arrived {
+            Some(packet) => self.deliver(&packet.cell)?,
+            None => self.pass(),
         }
         if own {
             self.settle(host)?;
