@@ -112,10 +112,11 @@ def test_the_simulation_beside_has_the_noise_that_the_kernels_runs_measured() ->
     both = live.compare("long-flows", runs=2, **chosen)
     assert both.noise == (live.measured_noise(both.kernel[0]),)
     assert set(both.noise[0]) == set(live.NOISE) - {"receive_jitter", "processing_delay"}
-    # No ACK is a duplicate where nothing is lost; of those left to applications two short runs may have few.
-    unknown = ("dupack_turn", "application_correlation")
-    measured = {key: value for key, value in both.noise[0].items() if key not in unknown}
-    assert all(value != live.STILL[key] for key, value in measured.items())
+    # No ACK is a duplicate where nothing is lost; two short runs may leave all ACKs to applications, or few.
+    turns = {"receiver_turn", "application_turn"}
+    unknown = {"dupack_turn", "application_correlation", *turns}
+    measured = {key for key, value in both.noise[0].items() if value != live.STILL[key]}
+    assert measured >= set(both.noise[0]) - unknown and measured & turns
     for key, value in both.noise[0].items():
         assert {r.scenario["set"][key] for r in both.packet} == {value}
         assert {r.scenario["set"][key] for r in both.noiseless} == {live.STILL[key]}
