@@ -247,9 +247,9 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     packet over (`DATA_HANDOVER`, `ACK_HANDOVER`). `receiver_turn`: quantiles of what a receiver takes, from
     handing a host data to the ACK that it sends at once (`RECEIVER`); `dupack_turn`: the same where that ACK
     is a duplicate one (`DUPACK`); `sender_turn`: those of what a sender takes, from handing a host an ACK to
-    the data that it releases at once (`SENDER`); `application_turn`: those of what it takes from a read to
-    the ACK that leaves by it (`APPLICATION`), and `application_correlation` how they go with how late it came
-    to read (`together`); none where there was none; behind the quantiles how these last (`lasting`). Nothing
+    the data that it releases at once (`SENDER`); `application_turn`: those of what it takes from the data
+    that an application is woken for to the ACK that leaves by its read (`APPLICATION`), and
+    `application_correlation` how they go with how late it came to read (`together`); none where there was none; behind the quantiles how these last (`lasting`). Nothing
     takes longer than the 99th percentile: a pause is in `receive_lag`, or in `application_lag`, quantiles of
     how late applications come to read (`APPLICATION_LAG`), above the 99th percentile those of all runs
     together as well. Of all others the median over the runs: the valid ones, if there are any. Without noise

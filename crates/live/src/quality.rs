@@ -58,11 +58,11 @@ pub struct Turns {
     pub receiver: Turn,
     /// The same where the ACK is a duplicate one: nobody is woken for what lies behind a gap.
     pub dupack: Turn,
-    /// From a read of its application to the ACK that left by it.
+    /// From the data that its application was woken for to the ACK that left by its read.
     pub application: Turn,
     /// From an ACK that a host was handed to the data packet that it released at once.
     pub sender: Turn,
-    /// Of each of the application's and how late it had come for that read.
+    /// Of each of the application's and how late it had come for the read.
     late: Pairs,
 }
 
@@ -271,7 +271,7 @@ impl Turns {
     pub fn take(&mut self, node: u32) -> Handed {
         std::mem::take(&mut self.last[node as usize])
     }
-    /// Correlation of the logarithms of how late applications came to read and of what it took from there to the ACK that left by it.
+    /// Correlation of the logarithms of how late applications came to read and of what it took, from the same data, to the ACK that left by it.
     pub fn with_lag(&self) -> f64 {
         self.late.correlation()
     }
@@ -282,13 +282,12 @@ impl Turns {
             (Handed::Answered(at), Read::Ack) => self.receiver.record(node, now.since(at)),
             (Handed::Answered(at), Read::DupAck) => self.dupack.record(node, now.since(at)),
             (Handed::Data, Read::Ack | Read::DupAck) => {
-                if let Some(read) = read {
-                    let took = now.since(read.began);
+                // From the data and not from the read: who is late because it shares a processor with the network's thread is answered for soon.
+                if let Some((began, late)) = read.and_then(|read| Some((read.began, read.late?))) {
+                    let took = late + now.since(began);
                     self.application.record(node, took);
-                    if let Some(late) = read.late {
-                        let place = |time: Dur| Histogram::bucket(time.0 / 1000) as u16;
-                        self.late.add(place(late), place(took));
-                    }
+                    let place = |time: Dur| Histogram::bucket(time.0 / 1000) as u16;
+                    self.late.add(place(late), place(took));
                 }
             }
             (Handed::Released(at), Read::Data) => self.sender.record(node, now.since(at)),
@@ -435,7 +434,7 @@ mod tests {
         for (found, us) in [
             (&turns.receiver.times, 13.0),
             (&turns.dupack.times, 7.0),
-            (&turns.application.times, 21.0),
+            (&turns.application.times, 37.0),
             (&turns.sender.times, 10.0),
         ] {
             assert!((found.quantile(0.5) * 1e6 / us - 1.0).abs() < 0.02, "{}", found.quantile(0.5));

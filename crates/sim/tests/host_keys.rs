@@ -176,8 +176,10 @@ fn one_ack_answers_what_linux_has_read_together() {
     let late = |time: &str| format!("application_lag = \"1e-9:{time},1:{time}\"\n");
     let near = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 0.03, "{found}");
     near(found("linux-reno", &late("1ms")), 9.0);
-    // Its answer takes twice a packet's time more, and has what comes meanwhile in its number; only then is the application called again.
-    near(found("linux-reno", &(late("1ms") + "application_turn = \"1e-9:240us,1:240us\"")), 1240.0 / 120.0);
+    // Its answer leaves twice a packet's time after the read, and has what comes meanwhile in its number; only then is the application called again.
+    near(found("linux-reno", &(late("1ms") + "application_turn = \"1e-9:1240us,1:1240us\"")), 1240.0 / 120.0);
+    // No answer leaves before its read.
+    near(found("linux-reno", &(late("1ms") + "application_turn = \"1e-9:240us,1:240us\"")), 9.0);
     near(found("linux-reno", &late("5us")), 2.0);
     near(found("linux-reno", ""), 2.0);
     near(found("sack", &late("1ms")), 2.0);

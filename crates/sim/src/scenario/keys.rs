@@ -412,15 +412,15 @@ pub const COMMON: &[ParamSpec] = &[
         "application_turn",
         Kind::Text,
         "none",
-        "time from an application's read to the ACK that leaves by it, as receiver_turn; the same receivers",
+        "time from the data that an application is called for to the ACK that leaves by its read, as receiver_turn, and not before it has read (application_lag); the same receivers",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
         "application_correlation",
         Kind::Float,
         "0",
-        "correlation of the normal deviates at whose place application_lag and, for the ACK of that read, application_turn are: below zero who comes late \
-         answers sooner; no effect without both",
+        "correlation of the normal deviates at whose place application_lag and, for the ACK of that read, application_turn are: above zero who comes late \
+         answers late; no effect without both",
         "0: each for itself",
     )
     .range(-1.0, 1.0),
