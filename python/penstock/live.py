@@ -240,20 +240,21 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     """The settings of a simulation whose hosts are as late as those of live runs with these summaries.
 
     `receive_lag`: quantiles of how late the network woke from its sleep (`WAKE`), above the 99th percentile
-    those of all runs together (`_tail`); awake it is not late. `timer_lag`: the same up to the 99th percentile
-    and `EARLY_S` more, which is how late the network's own timers are; those of hosts have been seen to be as
-    late (docs/live.md); behind it, by the length of a pause, the share of those of all runs together in which
-    hosts did not go on (`PAUSES`). `data_handover`, `ack_handover`: quantiles of what it takes to hand a
-    packet over (`DATA_HANDOVER`, `ACK_HANDOVER`). `receiver_turn`: quantiles of what a receiver takes, from
-    handing a host data to the ACK that it sends at once (`RECEIVER`); `dupack_turn`: the same where that ACK
-    is a duplicate one (`DUPACK`); `sender_turn`: those of what a sender takes, from handing a host an ACK to
-    the data that it releases at once (`SENDER`); `application_turn`: those of what it takes from the data
-    that an application is woken for to the ACK that leaves by its read (`APPLICATION`), and
-    `application_correlation` how they go with how late it came to read (`together`); none where there was none; behind the quantiles how these last (`lasting`). Nothing
-    takes longer than the 99th percentile: a pause is in `receive_lag`, or in `application_lag`, quantiles of
-    how late applications come to read (`APPLICATION_LAG`), above the 99th percentile those of all runs
-    together as well. Of all others the median over the runs: the valid ones, if there are any. Without noise
-    where nothing was delivered.
+    those of all runs together (`_tail`); awake it is not late. `timer_lag`: the same up to the 99th
+    percentile and `EARLY_S` more, which is how late the network's own timers are; those of hosts have been
+    seen to be as late (docs/live.md); behind it, by the length of a pause, the share of those of all runs
+    together in which hosts did not go on (`PAUSES`). `data_handover`, `ack_handover`: quantiles of what it
+    takes to hand a packet over (`DATA_HANDOVER`, `ACK_HANDOVER`). `receiver_turn`: quantiles of what a
+    receiver takes, from handing a host data to the ACK that it sends at once (`RECEIVER`); `dupack_turn`:
+    the same where that ACK is a duplicate one (`DUPACK`); `sender_turn`: those of what a sender takes, from
+    handing a host an ACK to the data that it releases at once (`SENDER`); `application_turn`: those of what
+    it takes from the data that an application is woken for to the ACK that leaves by its read
+    (`APPLICATION`), and `application_correlation` how they go with how late it came to read (`together`);
+    none where there was none; behind the quantiles how these last (`lasting`). Nothing takes longer than the
+    99th percentile: a pause is in `receive_lag`, or in `application_lag`, quantiles of how late applications
+    come to read (`APPLICATION_LAG`), above the 99th percentile those of all runs together as well. Of all
+    others the median over the runs: the valid ones, if there are any. Without noise where nothing was
+    delivered.
     """
     needed = (*WAKE, "wake_1_s", "wake_times")
     told = [summary for summary in summaries if all(key in summary for key in needed)]
