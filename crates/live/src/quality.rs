@@ -109,7 +109,7 @@ pub struct Lag {
     /// When that of the last one began and ended.
     began: Time,
     free: Time,
-    /// The thread has slept before it looked for what is due.
+    /// The thread has slept since it last did something.
     slept: bool,
     /// A lag above this spoils its window.
     limit: Dur,
@@ -317,11 +317,15 @@ impl Lag {
             next_late: 0,
         }
     }
-    /// The thread is about to look for what is due, and has slept before or not.
-    pub fn looks(&mut self, slept: bool) {
-        self.slept = slept;
+    /// The thread has slept. It may have woken in time, and waits awake then.
+    pub fn sleeps(&mut self) {
+        self.slept = true;
     }
-    /// Something is due at `due`, at whatever hop, and the thread comes to it at `now`: how late it has woken for it, if it has.
+    /// It has read what a host has sent: what is due next finds it awake, unless it sleeps again.
+    pub fn works(&mut self) {
+        self.slept = false;
+    }
+    /// Something is due at `due`, at whatever hop, and the thread comes to it at `now`: how late it has woken for it, if it has slept.
     pub fn wakes(&mut self, due: Time, now: Time) -> Option<Dur> {
         if !std::mem::take(&mut self.slept) {
             return None;
@@ -468,7 +472,7 @@ mod tests {
     fn a_wake_up_is_of_a_thread_that_slept() {
         let mut lag = Lag::new(Dur::millis(1));
         let at = |us: u64| Time::ZERO + Dur::micros(us);
-        lag.looks(true);
+        lag.sleeps();
         assert_eq!(lag.wakes(at(0), at(80)), Some(Dur::micros(80)));
         assert_eq!(lag.wakes(at(5), at(80)), None);
         for (due, now, first) in
@@ -476,9 +480,11 @@ mod tests {
         {
             assert_eq!(lag.record(at(due), at(now)), first, "{due}");
         }
-        lag.looks(true);
+        lag.sleeps();
         assert_eq!(lag.wakes(at(700), at(702)), Some(Dur::micros(2)));
-        lag.looks(false);
+        // It has slept until a host sent something.
+        lag.sleeps();
+        lag.works();
         assert_eq!(lag.wakes(at(720), at(721)), None);
         assert_eq!((lag.all.count(), lag.wake.count(), lag.awake.count()), (5, 3, 2));
         let found = [lag.wake.max(), lag.wake.ranked(2), lag.wake.ranked(3), lag.awake.max()];

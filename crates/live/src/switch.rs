@@ -249,11 +249,12 @@ impl Switch {
             }
             ready.clear();
             ready.extend(poll.wait(sleep)?.map(|r| r.token as u32));
-            let slept = sleep > 0 && sys::monotonic_ns() - awake > 5_000;
-            if slept {
-                slept_at = sys::monotonic_ns();
+            if sleep > 0 {
+                self.lag.sleeps();
+                if sys::monotonic_ns() - awake > 5_000 {
+                    slept_at = sys::monotonic_ns();
+                }
             }
-            self.lag.looks(slept);
             for node in &ready {
                 self.read(*node)?;
             }
@@ -311,6 +312,7 @@ impl Switch {
             let now = self.clock.now();
             let handed = self.turns.take(node);
             self.run_until(now);
+            self.lag.works();
             let frame = &mut self.frames[id as usize];
             frame.len = len;
             let known = wire::parse(&frame.bytes[..len]);
