@@ -6,6 +6,7 @@
 use crate::cell::Cell;
 use crate::fabric::Fabric;
 use crate::port::{flag, Port};
+use crate::ring::Ring;
 use alloc::vec::Vec;
 use penstock_units::{Dur, Time};
 
@@ -51,6 +52,12 @@ impl Fabric {
     #[inline]
     pub fn carry(&mut self, port: u32, cell: Cell) -> Time {
         self.ports[port as usize].carry(cell)
+    }
+    /// Forgets what is on the wires of some ports.
+    pub fn empty(&mut self, which: impl Fn(u32) -> bool) {
+        for (_, port) in (0u32..).zip(&mut self.ports).filter(|(number, _)| which(*number)) {
+            port.ring = Ring::new();
+        }
     }
     /// Gives its ports away: nothing else is done with it.
     pub fn leave(&mut self) -> Vec<Port> {

@@ -211,6 +211,7 @@ impl Network {
     /// What the whole network needs of this part, whose work is over.
     pub(crate) fn take_apart(&mut self) -> Left {
         let (held, live) = self.held();
+        self.leave_others();
         Left {
             me: self.gates.as_ref().map_or(0, |gates| gates.me),
             ports: self.fabric.leave(),
@@ -221,6 +222,12 @@ impl Network {
             held,
             live,
         }
+    }
+    /// The work is over: what is on the wires of links from other parts is let go of by the thread that has asked for its memory. Two threads that give
+    /// back to one stock wait for each other's turn with every piece.
+    pub(crate) fn leave_others(&mut self) {
+        let (gates, from) = (self.gates.as_deref(), &self.from);
+        self.fabric.empty(|port| gates.is_some_and(|gates| !gates.is_here(from[port as usize])));
     }
     /// Puts the ports of another part into their places here, with all that was counted there: the network is whole again, to be read.
     pub(crate) fn join(&mut self, other: Left, t: &Topology) {
