@@ -28,8 +28,9 @@ pub const LEAST_MEMORY: usize = 16_000_000;
 /// their places.
 pub struct Rows<T> {
     full: Vec<Vec<T>>,
-    /// What came behind the first piece, in a table that packs.
+    /// What came behind the first piece, in a table that packs, and what that takes.
     packed: Vec<Packed>,
+    packed_bytes: usize,
     last: Vec<T>,
     disk: Option<Disk>,
     packing: Option<Packing<T>>,
@@ -43,7 +44,14 @@ struct Packing<T> {
 
 impl<T> Default for Rows<T> {
     fn default() -> Self {
-        Rows { full: Vec::new(), packed: Vec::new(), last: Vec::new(), disk: None, packing: None }
+        Rows {
+            full: Vec::new(),
+            packed: Vec::new(),
+            packed_bytes: 0,
+            last: Vec::new(),
+            disk: None,
+            packing: None,
+        }
     }
 }
 
@@ -100,7 +108,9 @@ impl<T> Rows<T> {
         let packing = self.packing.as_ref().filter(|_| !self.full.is_empty() || !self.packed.is_empty());
         if let Some(Packing { pack, .. }) = packing {
             if self.last.len() == TOGETHER {
-                self.packed.push(pack(&self.last));
+                let packed = pack(&self.last);
+                self.packed_bytes += packed.bytes();
+                self.packed.push(packed);
                 self.last.clear();
             } else {
                 self.last.reserve_exact(TOGETHER - self.last.len());
@@ -118,8 +128,7 @@ impl<T> Rows<T> {
     }
     /// Bytes it takes in memory.
     pub fn bytes(&self) -> usize {
-        let packed: usize = self.packed.iter().map(Packed::bytes).sum();
-        (self.full.len() * PIECE + self.last.capacity()) * size_of::<T>() + packed
+        (self.full.len() * PIECE + self.last.capacity()) * size_of::<T>() + self.packed_bytes
     }
     /// They are all in memory, as they are.
     fn is_plain(&self) -> bool {
@@ -158,7 +167,7 @@ impl<T> Rows<T> {
                 self.full.push(std::mem::take(&mut self.last));
             }
         }
-        self.packing = None;
+        (self.packing, self.packed_bytes) = (None, 0);
         last.into_iter().for_each(|row| self.push(row));
     }
     /// Reads rows that are all in memory, some at a time.
@@ -183,7 +192,8 @@ impl<T: Row> Rows<T> {
     pub fn each(&self, mut read: impl FnMut(&[T])) {
         match &self.disk {
             Some(disk) => {
-                assert!(self.full.is_empty() && self.last.is_empty(), "rows are read when the run is over");
+                let none = self.full.is_empty() && self.packed.is_empty() && self.last.is_empty();
+                assert!(none, "rows are read when the run is over");
                 disk.each(&mut read);
             }
             None if self.packed.is_empty() => self.each_piece(read),
@@ -242,13 +252,13 @@ impl<T: Row> Rows<T> {
         }
         for (some, next) in self.packed.iter().zip(behind) {
             self.put_into(some, &mut waiting);
-            // Where many wait it is seldom looked for who need not.
-            if waiting.len() <= MANY || next == u64::MAX {
+            if waiting.len() <= MANY {
                 give(&mut waiting, next);
             }
         }
         waiting.extend_from_slice(&self.last);
-        give(&mut waiting, u64::MAX);
+        waiting.sort_unstable_by_key(T::place);
+        read(&waiting);
     }
     /// Takes all rows out, some at a time, and gives back what they take meanwhile.
     pub fn drain(self, mut read: impl FnMut(&[T])) {
@@ -283,6 +293,7 @@ impl<T: Row> Rows<T> {
                 rows.clear();
             }
         }
+        self.packed_bytes = 0;
         rows.append(&mut std::mem::take(&mut self.last));
         disk.put(&mut rows);
     }
@@ -462,6 +473,64 @@ mod tests {
         assert_eq!(next, count);
     }
 
+    fn flow(number: u32) -> FlowRecord {
+        FlowRecord { flow: number, size: u64::from(number) * 3, ideal: f64::NAN, ..FlowRecord::default() }
+    }
+    fn flows(rows: &Rows<FlowRecord>) -> Vec<(u32, u64)> {
+        let mut found = Vec::new();
+        rows.each(|some| found.extend(some.iter().map(|row| (row.flow, row.size))));
+        found
+    }
+    fn in_order(count: u32) -> Vec<(u32, u64)> {
+        (0..count).map(|number| (number, u64::from(number) * 3)).collect()
+    }
+
+    /// Flows that end some places from where they were opened, and one that was open all the time: with few rows behind it and with more than wait one by one.
+    #[test]
+    fn packed_flows_are_read_in_the_order_of_their_numbers() {
+        for (count, longest) in
+            [(3 * PIECE as u32 + 77, None), (2 * PIECE as u32, Some(9)), (MANY as u32 + 9000, Some(0))]
+        {
+            let mut rows = Rows::packed();
+            // Within groups of 64 they end the other way round.
+            let mut ends: Vec<u32> = (0..count).collect();
+            ends.chunks_mut(64).for_each(<[u32]>::reverse);
+            if let Some(longest) = longest {
+                ends.retain(|number| *number != longest);
+                ends.push(longest);
+            }
+            ends.iter().for_each(|number| rows.push(flow(*number)));
+            rows.put_in_places();
+            assert_eq!(rows.len(), count as usize);
+            assert!(rows.bytes() < count as usize * size_of::<FlowRecord>(), "nothing is packed");
+            assert!(flows(&rows) == in_order(count), "{count} flows");
+            let mut came = Vec::new();
+            rows.each_as_it_comes(|some| came.extend(some.iter().map(|row| row.flow)));
+            assert!(came == ends, "{count} flows");
+        }
+    }
+    /// What is packed can be changed, sorted and moved to disk as well.
+    #[test]
+    fn packed_rows_are_unpacked_where_they_are_changed() {
+        let count = 2 * PIECE as u32 + 300;
+        let packed = || {
+            let mut rows = Rows::packed();
+            (0..count).rev().for_each(|number| rows.push(flow(number)));
+            rows
+        };
+        let mut rows = packed();
+        rows.iter_mut().for_each(|row| row.size += 1);
+        assert!(rows.iter().map(|row| row.size).eq((0..count).rev().map(|number| u64::from(number) * 3 + 1)));
+        let mut rows = packed();
+        rows.sort_by_key(|row| u64::from(row.flow));
+        assert!(rows.iter().map(|row| row.flow).eq(0..count));
+        rows.push(flow(count));
+        assert_eq!((rows.len(), rows[count as usize].flow), (count as usize + 1, count));
+        let mut rows = packed();
+        rows.spill(&std::env::temp_dir());
+        assert_eq!((rows.bytes(), rows.len()), (0, count as usize));
+        assert!(flows(&rows) == in_order(count));
+    }
     #[test]
     #[should_panic(expected = "the tables of the run cannot be written to /no/such/folder")]
     fn a_folder_that_takes_no_file_is_named() {
