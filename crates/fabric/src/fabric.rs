@@ -313,7 +313,9 @@ impl Fabric {
     }
     /// Starts counting anew: everything before `now` is warm-up.
     pub fn reset_stats<S: Segments>(&mut self, now: Time, seg: &mut S) {
-        self.settle(now, seg);
+        for node in 0..self.nodes.len() as u32 {
+            self.look(now, node, seg);
+        }
         for port in &mut self.ports {
             port.reset_stats(now, seg, &mut self.fx);
         }

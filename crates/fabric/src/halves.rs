@@ -6,6 +6,7 @@
 use crate::cell::Cell;
 use crate::fabric::Fabric;
 use crate::port::{flag, Port};
+use crate::ring::Ring;
 use alloc::vec::Vec;
 use penstock_units::{Dur, Time};
 
@@ -27,11 +28,12 @@ impl Port {
     fn lead_home(&mut self, delay: Dur) {
         self.delay = delay.0;
     }
-    fn carry(&mut self, cell: Cell) -> Time {
+    fn carry(&mut self, cell: &Cell, packet: u32) -> Time {
         let next = self.ring.is_empty();
         debug_assert!(!self.ring.is_busy(), "a far half is offered nothing");
         let arrives = Time(cell.time + self.delay);
-        self.ring.push(cell);
+        self.ring.push_at(cell, cell.time);
+        self.ring.last_mut().packet = packet;
         self.ring.departing = self.ring.tail;
         if next {
             arrives
@@ -47,10 +49,17 @@ impl Fabric {
         self.ports[port as usize].lead_away();
     }
     /// A packet that has left the near half of `port`, at the time that its cell says, is on the wire. Answers when it arrives,
-    /// [`Time::NEVER`] when another one is before it. Packets come in the order in which they left.
+    /// [`Time::NEVER`] when another one is before it. Packets come in the order in which they left. Its segment is in slot `packet` here: a copy of
+    /// the cell that says so would have to wait for what was written into it last.
     #[inline]
-    pub fn carry(&mut self, port: u32, cell: Cell) -> Time {
-        self.ports[port as usize].carry(cell)
+    pub fn carry(&mut self, port: u32, cell: &Cell, packet: u32) -> Time {
+        self.ports[port as usize].carry(cell, packet)
+    }
+    /// Forgets what is on the wires of some ports.
+    pub fn empty(&mut self, which: impl Fn(u32) -> bool) {
+        for (_, port) in (0u32..).zip(&mut self.ports).filter(|(number, _)| which(*number)) {
+            port.ring = Ring::new();
+        }
     }
     /// Gives its ports away: nothing else is done with it.
     pub fn leave(&mut self) -> Vec<Port> {
@@ -128,7 +137,7 @@ mod tests {
         let mut over = Vec::new();
         let mut next = Time::NEVER;
         for cell in handed {
-            next = next.min(far.carry(0, cell));
+            next = next.min(far.carry(0, &cell, cell.packet));
         }
         while next != Time::NEVER {
             let arrival = far.arrive(next, 0, &mut other);

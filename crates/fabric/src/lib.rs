@@ -87,7 +87,7 @@ pub use config::{
     Accounting, BufferConfig, ClassConfig, Limit, PauseAt, PoolRule, PortConfig, Service, Trim,
 };
 pub use fabric::{Fabric, Ingress, NodeConfig};
-pub use fetch::{prefetch, prefetch_all, prefetch_first};
+pub use fetch::{prefetch, prefetch_all, prefetch_first, prefetch_room};
 pub use forward::{Edge, Forwarding, ForwardingConfig, Graph, Known, Reroute, RouteError, Spread, Ways};
 pub use link::Reordering;
 pub use pfc::{Cable, Stuck};

@@ -171,7 +171,7 @@ pub struct Port {
     pub(crate) rng: Stream,
     /// Sojourn times of what waits so far, minus what lies ahead of those whose departure is counted already.
     pub(crate) unsettled: i128,
-    /// `None` until the first reset: then they have counted from zero.
+    /// `None` where nothing had happened at the last reset, or there was none: then they have counted from zero.
     pub(crate) base: Option<Box<Base>>,
 }
 

@@ -151,7 +151,9 @@ impl Port {
     pub fn reset_stats<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
         self.settle(now, seg, fx);
         let (totals, classes) = (self.totals_now(), self.class_totals().map(Box::new));
-        self.base = Some(Box::new(Base { totals, classes }));
+        // Where nothing has happened yet, as at all ports of a run without warm-up, there is nothing to be subtracted.
+        let none = classes.is_none() && totals == Totals::default();
+        self.base = (!none).then(|| Box::new(Base { totals, classes }));
         self.integrals = Integrals::default();
         self.set_queue_max(self.queue_packets);
     }

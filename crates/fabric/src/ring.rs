@@ -96,11 +96,7 @@ impl Ring {
     pub fn is_busy(&self) -> bool {
         self.departing != self.tail
     }
-    #[inline]
-    pub fn push(&mut self, cell: Cell) {
-        self.push_at(&cell, cell.time);
-    }
-    /// The same with another time.
+    /// Puts a copy of a cell at the end, with another time.
     #[inline(always)]
     pub fn push_at(&mut self, cell: &Cell, time: u64) {
         if self.len() > self.mask {
@@ -273,7 +269,7 @@ mod tests {
     fn a_ring_grows_and_shrinks_and_keeps_its_cells() {
         let mut ring = Ring::new();
         assert_eq!(ring.at(0).packet, Cell::default().packet);
-        ring.push(Cell::default());
+        ring.push_at(&Cell::default(), 0);
         let mut queue = alloc::collections::VecDeque::new();
         let (mut x, mut longest) = (1u64, 0);
         // Numbers go round within.

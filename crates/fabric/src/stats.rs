@@ -79,7 +79,7 @@ pub struct ClassStats {
 }
 
 /// Counters that only grow, or move between accepted and dropped.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq)]
 pub(crate) struct Totals {
     pub accepted_packets: u64,
     pub accepted_bytes: u64,

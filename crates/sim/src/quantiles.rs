@@ -15,21 +15,32 @@ fn interpolated(count: usize, q: f64, mut of_rank: impl FnMut(usize) -> f64) -> 
     low + (high - low) * (x - i as f64)
 }
 
-/// The q-quantiles of `value` over the rows that have one; NaN when none has. The result does not depend on where the rows are.
-pub(crate) fn quantiles<T: Row, const N: usize>(
+/// The q-quantiles of each of some `values` over the rows that have it (NaN: has not); NaN when none has. The result does not depend on where the rows
+/// are.
+pub(crate) fn quantiles<T: Row, const M: usize, const N: usize>(
     rows: &Rows<T>,
-    value: impl Fn(&T) -> Option<f64>,
+    values: impl Fn(&T) -> [f64; M],
     q: [f64; N],
-) -> [f64; N] {
-    let each = |read: &mut dyn FnMut(f64)| {
-        rows.each(|some| some.iter().filter_map(&value).filter(|x| !x.is_nan()).for_each(&mut *read));
-    };
+) -> [[f64; N]; M] {
     if rows.on_disk() {
-        return selected(&each, q);
+        return std::array::from_fn(|i| {
+            let each = |read: &mut dyn FnMut(f64)| {
+                rows.each(|some| {
+                    let own = some.iter().map(|row| values(row)[i]);
+                    own.filter(|x| !x.is_nan()).for_each(&mut *read);
+                });
+            };
+            selected(&each, q)
+        });
     }
-    let mut values = Vec::new();
-    each(&mut |x| values.push(x));
-    picked(&mut values, q)
+    // The rows are read once, as some have to be unpacked for it.
+    let mut found = [const { Vec::new() }; M];
+    rows.each_as_it_comes(|some| {
+        for (i, found) in found.iter_mut().enumerate() {
+            found.extend(some.iter().map(|row| values(row)[i]).filter(|x| !x.is_nan()));
+        }
+    });
+    found.map(|mut values| picked(&mut values, q))
 }
 
 /// Quantiles of values in memory: those that are asked for are picked, the rest is left as it comes.

@@ -254,8 +254,8 @@ impl<R: Kept> Recorded<R> for Rows<R> {
     fn each(&self, read: impl FnMut(&[R])) {
         self.each(read);
     }
-    fn drain(self, mut read: impl FnMut(&[R])) {
-        self.pieces().for_each(|piece| read(&piece));
+    fn drain(self, read: impl FnMut(&[R])) {
+        Rows::drain(self, read);
     }
 }
 

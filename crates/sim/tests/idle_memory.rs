@@ -100,7 +100,7 @@ fn measure(protocol: &str) -> (f64, f64) {
     engine.end(true).expect("it ends");
     let rows = &engine.recorder.transfers;
     assert_eq!(rows.len(), 2 * CONNECTIONS as usize, "every connection has written twice");
-    let tables = rows.len() * size_of_val(&rows[0]);
+    let tables = rows.bytes();
     let per = |bytes: usize| bytes as f64 / f64::from(CONNECTIONS);
     (per(idle - tables), per(idle))
 }

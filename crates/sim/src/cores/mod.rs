@@ -322,8 +322,10 @@ fn attempt(
             let worker = s.spawn(move || {
                 let mut made = run.worker(None, anew, thread, (end, warmup));
                 let left = made.as_mut().map(|worked| worked.leave(0));
-                // Whatever became of the first: nobody is left to be told. All else is given back while it makes the whole.
+                // Whatever became of the first: nobody is left to be told.
                 _ = hand_over.send(left.map_err(|broken| *broken));
+                // All else is given back while it makes the whole, and by a thread that nobody waits for; by this one where there cannot be another.
+                _ = std::thread::Builder::new().spawn(move || drop(made));
             });
             (worker, left)
         };

@@ -52,8 +52,11 @@ impl Alone {
         setup.duration = Dur::MAX;
         let mut engine = Engine::new(setup)?;
         engine.run(&Progress::default())?;
-        let extra = |(packets, r): (&u64, &crate::metrics::TransferRecord)| (*packets, r.fct() - r.ideal);
-        Ok(Alone { extra: sizes.iter().zip(&engine.recorder.transfers).map(extra).collect() })
+        let (mut sizes, mut extra) = (sizes.into_iter(), Vec::new());
+        engine.recorder.transfers.each(|rows| {
+            extra.extend(sizes.by_ref().zip(rows).map(|(packets, r)| (packets, r.fct() - r.ideal)));
+        });
+        Ok(Alone { extra })
     }
     /// For a flow of so many packets, between two that were measured on the line that joins them.
     pub(super) fn extra(&self, packets: u64) -> f64 {

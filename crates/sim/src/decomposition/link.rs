@@ -171,15 +171,13 @@ fn times(
     engine.step(if progress.cancelled.load(Ordering::Relaxed) { Time::ZERO } else { Time::NEVER }, &own)?;
     engine.end(true)?;
     (0..LOOKS).for_each(|_| look());
-    for r in engine.recorder.flows.iter() {
-        let f = &flows[r.flow as usize];
-        if !f.sample {
-            continue;
+    engine.recorder.flows.each_as_it_comes(|rows| {
+        for (r, f) in rows.iter().map(|r| (r, &flows[r.flow as usize])).filter(|(_, f)| f.sample) {
+            let usual = r.ideal + alone[&f.class].extra(f.packets);
+            let seconds = r.fct().map_or(f64::INFINITY, |fct| fct - usual);
+            taken[f.number] = Taken { seconds, closed: r.closed };
         }
-        let usual = r.ideal + alone[&f.class].extra(f.packets);
-        let seconds = r.fct().map_or(f64::INFINITY, |fct| fct - usual);
-        taken[f.number] = Taken { seconds, closed: r.closed };
-    }
+    });
     Ok((taken, engine.packet_hops()))
 }
 

@@ -388,10 +388,11 @@ fn summarise(r: &Recorder) -> Summary {
     put(&key::TRANSFERS, count);
     put(&key::TRANSFER_MEAN_BYTES, sums.bytes as f64 / count);
     put(&key::FCT_MEAN_S, sums.seconds / count);
-    let [p50, p99] = quantiles(&r.transfers, |t| Some(t.fct()), [0.5, 0.99]);
+    let [fct, slowdown] = quantiles(&r.transfers, |t| [t.fct(), t.fct() / t.ideal], [0.5, 0.99]);
+    let [p50, p99] = fct;
     put(&key::FCT_P50_S, p50);
     put(&key::FCT_P99_S, p99);
-    let [p50, p99] = quantiles(&r.transfers, |t| Some(t.fct() / t.ideal), [0.5, 0.99]);
+    let [p50, p99] = slowdown;
     put(&key::SLOWDOWN_P50, p50);
     put(&key::SLOWDOWN_P99, p99);
     s

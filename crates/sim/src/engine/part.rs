@@ -369,7 +369,9 @@ impl Engine {
         match self.part.as_deref_mut() {
             Some(part) => {
                 let over = Over { record, totals: left.totals, baseline, left };
-                part.note(Entry::Over(Box::new(over)));
+                let number = part.journal.overs.len() as u32;
+                part.journal.overs.push(over);
+                part.note(Entry::Over(number));
             }
             None => self.recorder.flow(record, &left.totals.since(&baseline), &left),
         }
@@ -531,6 +533,7 @@ impl Engine {
             self.recorder.add_sums(&other.recorder);
             nets.push(other.net);
         }
+        self.wire.net.leave_others();
         let (net, topology, recorder) = (&mut self.wire.net, &self.setup.topology, &mut self.recorder);
         let divided = !nets.is_empty();
         let put_together = || {

@@ -1,5 +1,6 @@
 //! Rows of recorded tables as bytes in a file without a name.
 
+use super::packed::{Columns, Packs, Reader, Word};
 use super::{Entity, Event, FlowRecord, SeriesRow, TransferRecord, What};
 use penstock_core::tcp::TimeoutKind;
 use penstock_units::{Dur, Time};
@@ -132,13 +133,27 @@ macro_rules! row {
         }
     };
 }
-row!(FlowRecord {
+/// The same, which can also be packed in memory.
+macro_rules! packed_row {
+    ($kind:ident { $($field:ident: $type:ty),* } $($place:tt)*) => {
+        row!($kind { $($field: $type),* } $($place)*);
+        impl Packs for $kind {
+            fn pack(rows: &[Self], columns: &mut Columns) {
+                $(columns.put(rows.iter().map(|row| row.$field.word()));)*
+            }
+            fn unpack(from: &mut Reader<'_>, rows: &mut [Self]) {
+                $(from.get(rows, |row, word| row.$field = <$type as Word>::of_word(word));)*
+            }
+        }
+    };
+}
+packed_row!(FlowRecord {
     flow: u32, src: u32, dst: u32, workload: u32, protocol: u16, opened: Time, closed: Time, size: u64,
     open_at_end: bool, complete: bool, established: bool, transfers: u32, acked_bytes: u64,
     delivered_bytes: u64, data_packets: u64, ece_acks: u64, retransmits: u32, timeouts: u32,
     fast_retransmits: u32, drops: u32, srtt: Dur, rtt_mean: Dur, duplicate_bytes: u64, ideal: f64
 } place flow);
-row!(TransferRecord {
+packed_row!(TransferRecord {
     flow: u32,
     started: Time,
     delivered: Time,

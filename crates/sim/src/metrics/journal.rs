@@ -79,8 +79,8 @@ pub enum Entry {
         /// Bytes that the receiver does not have.
         lost: u64,
     },
-    /// A connection is over.
-    Over(Box<Over>),
+    /// A connection is over: which of [`Journal::overs`].
+    Over(u32),
 }
 
 /// What the part of a receiver knows of a connection that has its sender in another.
@@ -98,6 +98,8 @@ pub struct Half {
 pub struct Journal {
     /// In the order of their stamps.
     pub entries: Vec<(Stamp, Entry)>,
+    /// Connections that are over, in one piece: the thread that reads them has nothing to give back to another's stock of memory one by one.
+    pub overs: Vec<Over>,
     /// Packets lost, by flow.
     pub drops: Vec<(u32, Stamp)>,
     /// What it knows of connections that others have written down.
@@ -107,9 +109,15 @@ pub struct Journal {
 impl Recorder {
     /// Records what all parts have written down.
     pub fn replay(&mut self, journals: Vec<Journal>) {
-        let (mut entries, mut drops, mut halves) = (Vec::new(), Vec::new(), Vec::new());
+        let mut journals = journals.into_iter();
+        let Journal { mut entries, mut overs, mut drops, mut halves } = journals.next().unwrap_or_default();
         for journal in journals {
-            entries.extend(journal.entries);
+            let before = overs.len() as u32;
+            entries.extend(journal.entries.into_iter().map(|(stamp, entry)| match entry {
+                Entry::Over(number) => (stamp, Entry::Over(before + number)),
+                other => (stamp, other),
+            }));
+            overs.extend(journal.overs);
             drops.extend(journal.drops);
             halves.extend(journal.halves);
         }
@@ -133,8 +141,8 @@ impl Recorder {
                     let drops = drops + lost_before(flow, stamp);
                     self.fast_retransmit(at, flow, outstanding, cwnd, drops, lost);
                 }
-                Entry::Over(over) => {
-                    let Over { record, mut totals, mut baseline, mut left } = *over;
+                Entry::Over(number) => {
+                    let Over { ref record, mut totals, mut baseline, mut left } = overs[number as usize];
                     let flow = record.flow;
                     if let Ok(half) = halves.binary_search_by_key(&flow, |half| half.flow) {
                         totals.add(&halves[half].totals);
@@ -145,7 +153,7 @@ impl Recorder {
                         baseline.drops += lost_before(flow, Stamp { at: from, ..Stamp::default() });
                     }
                     left.totals = totals;
-                    self.flow(record, &totals.since(&baseline), &left);
+                    self.flow(record.clone(), &totals.since(&baseline), &left);
                 }
             }
         }
@@ -294,7 +302,8 @@ mod tests {
         let timeout = |at| (at, Entry::Timeout { flow: 1, record, drops: 0, lost: 11 });
         let entries =
             vec![timeout(stamp(50, step::DEADLINES, 9, 4)), timeout(stamp(50, step::DEADLINES, 9, 6))];
-        let own = Journal { entries, drops: vec![(1, stamp(50, step::DEADLINES, 9, 5))], halves: Vec::new() };
+        let drops = vec![(1, stamp(50, step::DEADLINES, 9, 5))];
+        let own = Journal { entries, drops, ..Journal::default() };
         let drops = [(1, 40, 0), (1, 50, 0), (1, 50, 2), (1, 60, 0), (2, 10, 0), (0, 10, 0)];
         let drops = drops.map(|(flow, at, step)| (flow, stamp(at, step, 1, 0))).to_vec();
         let other = Journal { drops, ..Journal::default() };
@@ -322,7 +331,8 @@ mod tests {
         let record = FlowRecord { flow: 3, established: true, closed: Time(90), ..FlowRecord::default() };
         let over = Over { record, totals: counters(100, 0), baseline: counters(40, 0), left };
         let sender = Journal {
-            entries: vec![(stamp(90, step::ARRIVALS, 0, 0), Entry::Over(Box::new(over)))],
+            entries: vec![(stamp(90, step::ARRIVALS, 0, 0), Entry::Over(0))],
+            overs: vec![over],
             drops: vec![(3, stamp(20, 0, 0, 0)), (3, stamp(70, 0, 0, 0)), (3, stamp(95, 0, 0, 0))],
             ..Journal::default()
         };

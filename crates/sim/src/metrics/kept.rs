@@ -1,12 +1,16 @@
 //! The rows of a table while a run records them: in pieces that never move, and on disk where memory is bounded.
 
 use super::disk::{Disk, Row};
+use super::packed::{Packed, Packs, TOGETHER};
 use std::fmt;
 use std::ops::Index;
 use std::path::{Path, PathBuf};
 
 /// Rows of a piece: a list that doubles would hold up to twice what is in it, and three times that while it grows.
 pub(super) const PIECE: usize = 1 << 12;
+
+/// More rows than this are only put in order when all are there: of a table in which one comes long after its turn nearly all wait.
+const MANY: usize = 1 << 14;
 
 /// How much the recorded tables of a run may take in memory; what is more goes to disk, and no row is left out.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,16 +24,41 @@ pub struct Memory {
 /// The pieces being filled, and what sorts and codes rows on their way to disk, are within this.
 pub const LEAST_MEMORY: usize = 16_000_000;
 
-/// Rows of one table, in the order in which they were recorded; of rows that have a place ([`Row::place`]) and are on disk, in that of their places.
+/// Rows of one table, in the order in which they were recorded; of rows that have a place ([`Row::place`]) and are on disk or packed, in that of
+/// their places.
 pub struct Rows<T> {
     full: Vec<Vec<T>>,
+    /// What came behind the first piece, in a table that packs, and what that takes.
+    packed: Vec<Packed>,
+    packed_bytes: usize,
     last: Vec<T>,
     disk: Option<Disk>,
+    packing: Option<Packing<T>>,
+}
+
+/// How rows are packed, and unpacked.
+struct Packing<T> {
+    pack: fn(&[T]) -> Packed,
+    unpack: fn(&Packed, &mut Vec<T>),
 }
 
 impl<T> Default for Rows<T> {
     fn default() -> Self {
-        Rows { full: Vec::new(), last: Vec::new(), disk: None }
+        Rows {
+            full: Vec::new(),
+            packed: Vec::new(),
+            packed_bytes: 0,
+            last: Vec::new(),
+            disk: None,
+            packing: None,
+        }
+    }
+}
+
+impl<T: Packs> Rows<T> {
+    /// None, of a table that packs its rows when there are more than fit into a piece: [`Rows::each`] reads these.
+    pub fn packed() -> Rows<T> {
+        Rows { packing: Some(Packing { pack: Packed::of, unpack: Packed::put_into }), ..Rows::default() }
     }
 }
 
@@ -37,7 +66,8 @@ impl<T> Rows<T> {
     /// Rows.
     #[inline]
     pub fn len(&self) -> usize {
-        self.disk.as_ref().map_or(0, Disk::len) + self.full.len() * PIECE + self.last.len()
+        let packed = self.packed.len() * TOGETHER;
+        self.disk.as_ref().map_or(0, Disk::len) + self.full.len() * PIECE + packed + self.last.len()
     }
     /// True without rows.
     pub fn is_empty(&self) -> bool {
@@ -75,10 +105,21 @@ impl<T> Rows<T> {
     #[cold]
     #[inline(never)]
     fn make_room(&mut self) {
-        if self.last.len() >= PIECE {
+        let packing = self.packing.as_ref().filter(|_| !self.full.is_empty() || !self.packed.is_empty());
+        if let Some(Packing { pack, .. }) = packing {
+            if self.last.len() == TOGETHER {
+                let packed = pack(&self.last);
+                self.packed_bytes += packed.bytes();
+                self.packed.push(packed);
+                self.last.clear();
+            } else {
+                self.last.reserve_exact(TOGETHER - self.last.len());
+            }
+        } else if self.last.len() >= PIECE {
             // Rows are found by their number: every piece but the last has as many.
             assert!(self.last.len() == PIECE, "a list has exactly the room that was asked for");
-            let full = std::mem::replace(&mut self.last, Vec::with_capacity(PIECE));
+            let room = if self.packing.is_some() { TOGETHER } else { PIECE };
+            let full = std::mem::replace(&mut self.last, Vec::with_capacity(room));
             self.full.push(full);
         } else {
             let more = self.last.len().clamp(4, PIECE - self.last.len());
@@ -86,24 +127,48 @@ impl<T> Rows<T> {
         }
     }
     /// Bytes it takes in memory.
-    pub(super) fn bytes(&self) -> usize {
-        (self.full.len() * PIECE + self.last.capacity()) * size_of::<T>()
+    pub fn bytes(&self) -> usize {
+        (self.full.len() * PIECE + self.last.capacity()) * size_of::<T>() + self.packed_bytes
     }
-    /// Rows that are all in memory.
+    /// They are all in memory, as they are.
+    fn is_plain(&self) -> bool {
+        self.disk.is_none() && self.packed.is_empty()
+    }
+    /// Rows that are all in memory, as they are.
     ///
     /// # Panics
-    /// When some are on disk; [`Rows::each`] reads these.
+    /// When some are on disk or packed; [`Rows::each`] reads these.
     pub fn iter(&self) -> impl Iterator<Item = &T> + Clone {
-        assert!(self.disk.is_none(), "rows on disk are read by each");
+        assert!(self.is_plain(), "rows on disk or packed are read by each");
         self.full.iter().flatten().chain(&self.last)
     }
-    /// The same, to be changed.
+    /// All rows, to be changed; what is packed is unpacked.
     ///
     /// # Panics
-    /// As [`Self::iter`].
+    /// When some are on disk.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         assert!(self.disk.is_none(), "rows on disk are not changed");
+        self.unpack();
         self.full.iter_mut().flatten().chain(&mut self.last)
+    }
+    fn unpack(&mut self) {
+        let Some(Packing { unpack, .. }) = &self.packing else { return };
+        if self.packed.is_empty() {
+            return;
+        }
+        let unpack = *unpack;
+        let last = std::mem::take(&mut self.last);
+        for some in std::mem::take(&mut self.packed) {
+            if self.last.capacity() < PIECE {
+                self.last.reserve_exact(PIECE);
+            }
+            unpack(&some, &mut self.last);
+            if self.last.len() == PIECE {
+                self.full.push(std::mem::take(&mut self.last));
+            }
+        }
+        (self.packing, self.packed_bytes) = (None, 0);
+        last.into_iter().for_each(|row| self.push(row));
     }
     /// Reads rows that are all in memory, some at a time.
     pub(super) fn each_piece<'a>(&'a self, mut read: impl FnMut(&'a [T])) {
@@ -114,7 +179,7 @@ impl<T> Rows<T> {
     /// # Panics
     /// As [`Self::iter`].
     pub fn pieces(self) -> impl Iterator<Item = Vec<T>> {
-        assert!(self.disk.is_none(), "rows on disk are read by each");
+        assert!(self.is_plain(), "rows on disk or packed are read by each");
         self.full.into_iter().chain([self.last])
     }
 }
@@ -127,10 +192,86 @@ impl<T: Row> Rows<T> {
     pub fn each(&self, mut read: impl FnMut(&[T])) {
         match &self.disk {
             Some(disk) => {
-                assert!(self.full.is_empty() && self.last.is_empty(), "rows are read when the run is over");
+                let none = self.full.is_empty() && self.packed.is_empty() && self.last.is_empty();
+                assert!(none, "rows are read when the run is over");
                 disk.each(&mut read);
             }
-            None => self.each_piece(read),
+            None if self.packed.is_empty() => self.each_piece(read),
+            None => self.packed_in_places(read),
+        }
+    }
+    /// The same in the order in which they come, whatever their places are.
+    pub(crate) fn each_as_it_comes(&self, mut read: impl FnMut(&[T])) {
+        if self.disk.is_some() {
+            return self.each(read);
+        }
+        self.full.iter().for_each(|piece| read(piece));
+        let mut rows = Vec::new();
+        for some in &self.packed {
+            rows.clear();
+            self.put_into(some, &mut rows);
+            read(&rows);
+        }
+        read(&self.last);
+    }
+    fn put_into(&self, some: &Packed, rows: &mut Vec<T>) {
+        (self.packing.as_ref().expect("they were packed").unpack)(some, rows);
+    }
+    /// Reads rows of which some are packed. Those with a place mostly come little later than it is their turn: so they wait, sorted, until nothing that
+    /// comes behind them is before them.
+    fn packed_in_places(&self, mut read: impl FnMut(&[T])) {
+        let places = |rows: &[T]| rows.iter().filter_map(T::place).min().unwrap_or(0);
+        if self.full.first().and_then(|piece| piece.first()).is_none_or(|row| row.place().is_none()) {
+            return self.each_as_it_comes(read);
+        }
+        let least =
+            self.full.iter().map(|piece| places(piece)).chain(self.packed.iter().map(|some| some.least));
+        // Of what comes behind each piece.
+        let mut behind: Vec<u64> = least.skip(1).collect();
+        behind.push(if self.last.is_empty() { u64::MAX } else { places(&self.last) });
+        for i in (1..behind.len()).rev() {
+            behind[i - 1] = behind[i - 1].min(behind[i]);
+        }
+        let (mut waiting, mut ready): (Vec<T>, Vec<T>) = Default::default();
+        let mut give = |waiting: &mut Vec<T>, next: u64| {
+            let before = |row: &T| row.place() < Some(next);
+            let (keys, rows): (Vec<u64>, Vec<u32>) = (0..)
+                .zip(&*waiting)
+                .filter(|(_, row)| before(row))
+                .map(|(i, row)| (row.place().unwrap_or(0), i))
+                .unzip();
+            ready.clear();
+            ready.extend(order_of(&keys).into_iter().map(|i| waiting[rows[i as usize] as usize].clone()));
+            read(&ready);
+            waiting.retain(|row| !before(row));
+        };
+        let mut behind = behind.into_iter();
+        for piece in &self.full {
+            waiting.extend_from_slice(piece);
+            give(&mut waiting, behind.next().unwrap_or(u64::MAX));
+        }
+        for (some, next) in self.packed.iter().zip(behind) {
+            self.put_into(some, &mut waiting);
+            if waiting.len() <= MANY {
+                give(&mut waiting, next);
+            }
+        }
+        waiting.extend_from_slice(&self.last);
+        waiting.sort_unstable_by_key(T::place);
+        read(&waiting);
+    }
+    /// Takes all rows out, some at a time, and gives back what they take meanwhile.
+    pub fn drain(self, mut read: impl FnMut(&[T])) {
+        if self.packed.is_empty() {
+            return self.pieces().for_each(|piece| read(&piece));
+        }
+        // Packed they are few bytes.
+        self.each(read);
+    }
+    /// Rows that have places are read in their order from now on.
+    pub(super) fn put_in_places(&mut self) {
+        if self.is_plain() {
+            self.sort_by_key(|row| row.place().unwrap_or(0));
         }
     }
     /// Moves what is in memory to disk.
@@ -140,14 +281,25 @@ impl<T: Row> Rows<T> {
     pub(super) fn spill(&mut self, folder: &Path) {
         let mut rows: Vec<T> = Vec::with_capacity(PIECE);
         let disk = self.disk.get_or_insert_with(|| Disk::new(folder));
-        for mut piece in self.full.drain(..).chain([std::mem::take(&mut self.last)]) {
+        for mut piece in self.full.drain(..) {
             rows.append(&mut piece);
             disk.put(&mut rows);
             rows.clear();
         }
+        for some in self.packed.drain(..) {
+            (self.packing.as_ref().expect("they were packed").unpack)(&some, &mut rows);
+            if rows.len() >= PIECE {
+                disk.put(&mut rows);
+                rows.clear();
+            }
+        }
+        self.packed_bytes = 0;
+        rows.append(&mut std::mem::take(&mut self.last));
+        disk.put(&mut rows);
     }
     /// Sorts rows in memory; those with the same key stay as they are.
     pub fn sort_by_key(&mut self, key: impl Fn(&T) -> u64) {
+        self.unpack();
         let keys: Vec<u64> = self.iter().map(&key).collect();
         if keys.is_sorted() {
             return;
@@ -205,6 +357,7 @@ fn order_of(keys: &[u64]) -> Vec<u32> {
 impl<T> Index<usize> for Rows<T> {
     type Output = T;
     fn index(&self, i: usize) -> &T {
+        assert!(self.packed.is_empty(), "rows that are packed are read by each");
         match self.full.get(i / PIECE) {
             Some(piece) => &piece[i % PIECE],
             None => &self.last[i - self.full.len() * PIECE],
@@ -217,7 +370,7 @@ impl<'a, T> IntoIterator for &'a Rows<T> {
     type IntoIter =
         std::iter::Chain<std::iter::Flatten<std::slice::Iter<'a, Vec<T>>>, std::slice::Iter<'a, T>>;
     fn into_iter(self) -> Self::IntoIter {
-        assert!(self.disk.is_none(), "rows on disk are read by each");
+        assert!(self.is_plain(), "rows on disk or packed are read by each");
         self.full.iter().flatten().chain(&self.last)
     }
 }
@@ -320,6 +473,64 @@ mod tests {
         assert_eq!(next, count);
     }
 
+    fn flow(number: u32) -> FlowRecord {
+        FlowRecord { flow: number, size: u64::from(number) * 3, ideal: f64::NAN, ..FlowRecord::default() }
+    }
+    fn flows(rows: &Rows<FlowRecord>) -> Vec<(u32, u64)> {
+        let mut found = Vec::new();
+        rows.each(|some| found.extend(some.iter().map(|row| (row.flow, row.size))));
+        found
+    }
+    fn in_order(count: u32) -> Vec<(u32, u64)> {
+        (0..count).map(|number| (number, u64::from(number) * 3)).collect()
+    }
+
+    /// Flows that end some places from where they were opened, and one that was open all the time: with few rows behind it and with more than wait one by one.
+    #[test]
+    fn packed_flows_are_read_in_the_order_of_their_numbers() {
+        for (count, longest) in
+            [(3 * PIECE as u32 + 77, None), (2 * PIECE as u32, Some(9)), (MANY as u32 + 9000, Some(0))]
+        {
+            let mut rows = Rows::packed();
+            // Within groups of 64 they end the other way round.
+            let mut ends: Vec<u32> = (0..count).collect();
+            ends.chunks_mut(64).for_each(<[u32]>::reverse);
+            if let Some(longest) = longest {
+                ends.retain(|number| *number != longest);
+                ends.push(longest);
+            }
+            ends.iter().for_each(|number| rows.push(flow(*number)));
+            rows.put_in_places();
+            assert_eq!(rows.len(), count as usize);
+            assert!(rows.bytes() < count as usize * size_of::<FlowRecord>(), "nothing is packed");
+            assert!(flows(&rows) == in_order(count), "{count} flows");
+            let mut came = Vec::new();
+            rows.each_as_it_comes(|some| came.extend(some.iter().map(|row| row.flow)));
+            assert!(came == ends, "{count} flows");
+        }
+    }
+    /// What is packed can be changed, sorted and moved to disk as well.
+    #[test]
+    fn packed_rows_are_unpacked_where_they_are_changed() {
+        let count = 2 * PIECE as u32 + 300;
+        let packed = || {
+            let mut rows = Rows::packed();
+            (0..count).rev().for_each(|number| rows.push(flow(number)));
+            rows
+        };
+        let mut rows = packed();
+        rows.iter_mut().for_each(|row| row.size += 1);
+        assert!(rows.iter().map(|row| row.size).eq((0..count).rev().map(|number| u64::from(number) * 3 + 1)));
+        let mut rows = packed();
+        rows.sort_by_key(|row| u64::from(row.flow));
+        assert!(rows.iter().map(|row| row.flow).eq(0..count));
+        rows.push(flow(count));
+        assert_eq!((rows.len(), rows[count as usize].flow), (count as usize + 1, count));
+        let mut rows = packed();
+        rows.spill(&std::env::temp_dir());
+        assert_eq!((rows.bytes(), rows.len()), (0, count as usize));
+        assert!(flows(&rows) == in_order(count));
+    }
     #[test]
     #[should_panic(expected = "the tables of the run cannot be written to /no/such/folder")]
     fn a_folder_that_takes_no_file_is_named() {

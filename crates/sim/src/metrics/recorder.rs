@@ -106,9 +106,9 @@ impl Default for Recorder {
             until: Time::ZERO,
             max_rows: MAX_ROWS,
             memory: None,
-            flows: Rows::default(),
+            flows: Rows::packed(),
             flow_totals: FlowTotals::default(),
-            transfers: Rows::default(),
+            transfers: Rows::packed(),
             transfer_totals: TransferTotals::default(),
             events: Rows::default(),
             series: Series::default(),
@@ -141,9 +141,7 @@ impl Recorder {
     pub fn finish(&mut self, now: Time) {
         self.until = now;
         self.spill(true);
-        if !self.flows.on_disk() {
-            self.flows.sort_by_key(|f| u64::from(f.flow));
-        }
+        self.flows.put_in_places();
     }
     /// Keeps no more than this of the tables in memory, and in return every row of them.
     pub fn bound(&mut self, memory: Memory) {

@@ -82,7 +82,7 @@ impl FlowRecord {
 }
 
 /// A completed write.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct TransferRecord {
     /// Connection.
     pub flow: u32,

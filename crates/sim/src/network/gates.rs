@@ -8,7 +8,7 @@ use super::{Conservation, Network};
 use crate::events::{Deadlines, Pending, Ties};
 use crate::topology::Topology;
 use penstock_core::{CcHeader, Packet};
-use penstock_fabric::{prefetch, Arena, Cell, Port};
+use penstock_fabric::{prefetch, prefetch_room, Arena, Cell, Port};
 use penstock_units::{Dur, Time};
 use std::sync::Arc;
 
@@ -45,6 +45,9 @@ impl Letters {
 
 /// So many letters ahead what taking one in touches is fetched from memory.
 pub(crate) const LETTERS_AHEAD: usize = 8;
+
+/// And so many letters ahead the room for one that is written.
+const ROOM_AHEAD: usize = 16;
 
 /// What is handed to one other part.
 #[derive(Default)]
@@ -88,6 +91,9 @@ impl Gates {
         let (part, delay) = self.leads[port as usize];
         let bag = &mut self.out[usize::from(part)];
         let letters = &mut bag.letters;
+        // Another core has read here last: who writes has to wait until it has given the lines away, one after the other.
+        prefetch_room(&letters.packets, ROOM_AHEAD);
+        prefetch_room(&letters.cells, ROOM_AHEAD);
         // Straight from the arena: by way of a copy of its own the processor would have to wait for what it has just written.
         letters.packets.push(arena.packets[cell.packet as usize]);
         if self.with_headers {
@@ -189,9 +195,9 @@ impl Network {
             let place = self.arena.header_slot(slot);
             self.arena.headers[place] = *header;
         }
-        let mut cell = letters.cells[i];
-        let port = std::mem::replace(&mut cell.packet, slot);
-        let next = self.fabric.carry(port, cell);
+        let cell = &letters.cells[i];
+        let port = cell.packet;
+        let next = self.fabric.carry(port, cell, slot);
         if next != Time::NEVER {
             self.arrivals.push(next, port);
         }
@@ -211,6 +217,7 @@ impl Network {
     /// What the whole network needs of this part, whose work is over.
     pub(crate) fn take_apart(&mut self) -> Left {
         let (held, live) = self.held();
+        self.leave_others();
         Left {
             me: self.gates.as_ref().map_or(0, |gates| gates.me),
             ports: self.fabric.leave(),
@@ -221,6 +228,12 @@ impl Network {
             held,
             live,
         }
+    }
+    /// The work is over: what is on the wires of links from other parts is let go of by the thread that has asked for its memory. Two threads that give
+    /// back to one stock wait for each other's turn with every piece.
+    pub(crate) fn leave_others(&mut self) {
+        let (gates, from) = (self.gates.as_deref(), &self.from);
+        self.fabric.empty(|port| gates.is_some_and(|gates| !gates.is_here(from[port as usize])));
     }
     /// Puts the ports of another part into their places here, with all that was counted there: the network is whole again, to be read.
     pub(crate) fn join(&mut self, other: Left, t: &Topology) {
