@@ -196,6 +196,14 @@ pub(super) struct Wire {
     pub reception: Option<Reception>,
 }
 
+impl Wire {
+    /// When the machine that all hosts share takes what leaves one at `at`.
+    #[cold]
+    fn taken_at(&mut self, at: Time) -> Time {
+        self.reception.as_mut().map_or(at, |machine| machine.taken_at(at))
+    }
+}
+
 impl Net for Wire {
     #[inline]
     fn arena(&mut self) -> &mut Arena {
@@ -208,7 +216,7 @@ impl Net for Wire {
             let (dst, forth, back) = self.own[flow as usize];
             cell.entropy = self.net.stamp(if cell.to == dst { forth } else { back }, cell.entropy);
         }
-        let at = self.reception.as_mut().map_or(at, |machine| machine.taken_at(at));
+        let at = if self.reception.is_some() { self.taken_at(at) } else { at };
         self.net.transmit(at, port, &cell)
     }
     #[inline]

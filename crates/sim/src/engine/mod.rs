@@ -109,6 +109,8 @@ struct SetupRest {
     /// Lengths of the packets of each protocol.
     lengths: Vec<Lengths>,
     end: Time,
+    /// Until then hops concern the network alone: not for a moment where a machine that the hosts share comes to every hop.
+    alone: Time,
     warmup: Time,
     seed: u64,
     run: u64,
@@ -145,6 +147,8 @@ impl Engine {
                 None => Lengths::new(cfg, *header, setup.framing),
             });
         let lengths = lengths.collect();
+        let end = Time::ZERO + setup.duration;
+        let alone = if reception.is_some() { Time::ZERO } else { end };
         let mut engine = Engine {
             now: Time::ZERO,
             wire: Wire { net, told: Vec::new(), own: Vec::new(), reception },
@@ -170,7 +174,8 @@ impl Engine {
                 protocols,
                 lengths,
                 protocol_names: setup.protocol_names,
-                end: Time::ZERO + setup.duration,
+                end,
+                alone,
                 warmup: Time::ZERO + setup.warmup,
                 seed,
                 run,
@@ -218,13 +223,9 @@ impl Engine {
         while !self.stopped {
             // What concerns the network alone, and the next packet that is at its destination.
             let mut quiet = self.wire.net.deadlines.peek().min(self.next_workload);
-            quiet = quiet.min(self.recorder.next_sample()).min(self.setup.end).min(until);
+            quiet = quiet.min(self.recorder.next_sample()).min(self.setup.alone).min(until);
             if !self.measuring {
                 quiet = quiet.min(Time(self.setup.warmup.0.saturating_sub(1)));
-            }
-            if self.wire.reception.is_some() {
-                // The machine that the hosts share comes to every hop.
-                quiet = Time::ZERO;
             }
             let hosts = &self.hosts;
             let soon = |host, packet: Option<(&_, _)>| hosts.fetch(host, packet);
@@ -310,13 +311,15 @@ impl Engine {
         self.take_lost();
         match arrived {
             Some(packet) => self.deliver(&packet.cell),
-            None => {
+            None if self.wire.reception.is_some() => {
                 self.pass();
                 Ok(())
             }
+            None => Ok(()),
         }
     }
     /// A packet was at a switch: the machine that the hosts share has come to it.
+    #[cold]
     fn pass(&mut self) {
         if let Some(machine) = &mut self.wire.reception {
             machine.comes_at(self.now);
