@@ -160,7 +160,7 @@ def marks() -> Iterator[Point]:
     for threshold in (10, 20):
         settings = {
             "flows": 2,
-            "protocol": "dctcp:rules=linux,min_window=2",
+            "protocol": "dctcp:min_window=2",
             "tcp": "linux",
             "queue": f"threshold:k={threshold}pkt",
             "access_rate": "1Gbps",
@@ -173,7 +173,7 @@ def marks() -> Iterator[Point]:
         for probe in ("true", "false"):
             settings = {
                 "servers": servers,
-                "protocol": "dctcp:rules=linux,min_window=2",
+                "protocol": "dctcp:min_window=2",
                 "tcp": "linux",
                 "queue": "threshold:k=10pkt",
                 "rto_min": "10ms",

@@ -191,6 +191,7 @@ impl Source {
         let mut options = o.g_shift.to_ne_bytes().to_vec();
         options.extend(((o.initial_alpha * ALPHA_ONE) as u32).to_ne_bytes());
         options.extend(o.min_window.to_ne_bytes());
+        options.extend(u32::from(o.linux_rules).to_ne_bytes());
         options.extend(b"reno\0\0\0\0");
         Source { object: &DCTCP.0, operations: "dctcp", options }
     }

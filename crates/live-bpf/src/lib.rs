@@ -88,11 +88,14 @@ pub struct DctcpOptions {
     pub initial_alpha: f64,
     /// Smallest window after a mark, packets; at least 1. Linux's own DCTCP: 2.
     pub min_window: u32,
+    /// As Linux's own DCTCP: alpha's window ends with the ACK of exactly its end, and a cut takes whole packets. Else by RFC 8257, and what a cut leaves
+    /// of a packet is kept.
+    pub linux_rules: bool,
 }
 
 impl Default for DctcpOptions {
     fn default() -> DctcpOptions {
-        DctcpOptions { g_shift: 4, initial_alpha: 1.0, min_window: 1 }
+        DctcpOptions { g_shift: 4, initial_alpha: 1.0, min_window: 1, linux_rules: false }
     }
 }
 

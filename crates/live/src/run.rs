@@ -98,7 +98,8 @@ fn dctcp_options(protocols: &[String]) -> Result<DctcpOptions, ParamError> {
             return Err(p.error("min_window", "must be whole in the kernel"));
         }
         let (g_shift, min_window) = (g_shift as u32, min_window as u32);
-        let options = DctcpOptions { g_shift, initial_alpha: p.float("alpha"), min_window };
+        let linux_rules = p.text("rules") == "linux";
+        let options = DctcpOptions { g_shift, initial_alpha: p.float("alpha"), min_window, linux_rules };
         if found.replace(options).is_some_and(|other| other != options) {
             return Err(ParamError::new("protocol", text, "the kernel runs one kind of dctcp at a time"));
         }
@@ -467,7 +468,7 @@ mod tests {
         let plain = of(&["dctcp"]).unwrap();
         assert_eq!(plain, DctcpOptions::default());
         let set = of(&["sack", "dctcp:g=0.125,alpha=0,min_window=2"]).unwrap();
-        assert_eq!(set, DctcpOptions { g_shift: 3, initial_alpha: 0.0, min_window: 2 });
+        assert_eq!(set, DctcpOptions { g_shift: 3, initial_alpha: 0.0, min_window: 2, linux_rules: false });
         for bad in [&["dctcp:g=0.1"][..], &["dctcp:min_window=1.5"], &["dctcp", "dctcp:alpha=0"]] {
             assert!(of(bad).is_err(), "{bad:?}");
         }

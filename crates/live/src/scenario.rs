@@ -229,11 +229,7 @@ fn matching(
         return Ok(if all { vec![("protocol", list(linux, &given))] } else { Vec::new() });
     }
     if name == "dctcp" {
-        let mut given = given;
-        if !given.iter().any(|(k, _)| k == "rules") {
-            given.push(("rules".to_owned(), "linux".to_owned()));
-        }
-        return Ok(vec![("protocol", list(&name, &given)), ("tcp", "linux".to_owned())]);
+        return Ok(vec![("tcp", "linux".to_owned())]);
     }
     Ok(Vec::new())
 }
@@ -484,7 +480,7 @@ mod tests {
         assert_eq!(of("{\"protocol\":\"sack\"}"), "linux-reno rfc");
         assert_eq!(of("{\"protocol\":\"cubic:ecn=true\"}"), "linux-cubic:ecn=true rfc");
         assert_eq!(of("{\"protocol\":\"cubic\",\"tcp\":\"rfc\"}"), "cubic rfc");
-        assert_eq!(of("{\"protocol\":\"dctcp:g=0.125\"}"), "dctcp:g=0.125,rules=linux linux");
+        assert_eq!(of("{\"protocol\":\"dctcp:g=0.125\"}"), "dctcp:g=0.125 linux");
         assert_eq!(of("{\"protocol\":\"rcp\"}"), "rcp rfc");
     }
 

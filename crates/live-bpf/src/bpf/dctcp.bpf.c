@@ -12,7 +12,8 @@
  *                               as of that ACK, and not again until that window is acknowledged. The kernel brings
  *                               cwnd there in the course of the window (proportional rate reduction, RFC 6937) and
  *                               does not let it grow before the window's end. The fraction of a packet is kept in
- *                               snd_cwnd_cnt, to one part in cwnd. Smallest window: 1 packet (an option)
+ *                               snd_cwnd_cnt, to one part in cwnd. Smallest window: 1 packet (an option). With
+ *                               linux_rules a cut takes whole packets, and Alpha's window ends one ACK earlier
  *       CWR bit                 the kernel, on entering CWR
  *  3.4  growth                  tcp_reno_cong_avoid of the kernel (RFC 5681)
  *  3.5  loss                    half of cwnd, at least 2 packets, on entering Recovery or Loss (set_state, CA_EVENT_LOSS)
@@ -40,8 +41,9 @@ const volatile struct {
 	u32 g_shift;
 	u32 initial_alpha;
 	u32 min_window;
+	u32 linux_rules; /* Alpha's window ends with the ACK of its end, and a cut takes whole packets, as in Linux's own */
 	char fallback[8];
-} options SEC(".rodata") = { 4, ONE, 1, "reno" };
+} options SEC(".rodata") = { 4, ONE, 1, 0, "reno" };
 
 /* What user space may read, by port. */
 struct report {
@@ -135,7 +137,9 @@ SEC("struct_ops") u32 dctcp_in_ack_event(u64 *args)
 	if (s->ece)
 		s->marked += bytes;
 	/* Step 4 */
-	if ((s32)(una - s->window_end) <= 0)
+	s32 past = una - s->window_end;
+
+	if (past < 0 || (!past && !options.linux_rules))
 		return 0;
 	/* Step 5: M = BytesMarked / BytesAcked. Step 6: Alpha = Alpha (1 - g) + g M, rounded down. */
 	u64 acked = s->acked;
@@ -161,6 +165,11 @@ SEC("struct_ops") u32 dctcp_ssthresh(u64 *args)
 	s->prior_cwnd = cwnd;
 	if (!s->ece || !cwnd)
 		return half(cwnd);
+	if (options.linux_rules) {
+		u32 left = cwnd - (u32)((u64)cwnd * s->alpha >> 31);
+
+		return left < options.min_window ? options.min_window : left;
+	}
 	/* Step 9: cwnd = cwnd (1 - Alpha / 2), in units of 2^-16 packets; cnt of cwnd packets are acknowledged towards
 	 * the next whole one. */
 	u64 window = ((u64)cwnd << 16) + ((u64)s->cnt << 16) / cwnd;

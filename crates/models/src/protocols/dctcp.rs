@@ -1,5 +1,6 @@
 //! DCTCP (RFC 8257): the window is cut in proportion to the fraction of marked bytes.
 
+use super::linux::LinuxWindow;
 use super::reno::RenoWindow;
 use crate::registry::{Protocol, Suite};
 use alloc::boxed::Box;
@@ -45,8 +46,8 @@ pub const DCTCP: Protocol = Protocol {
             "rules",
             Kind::Choice(&["rfc", "linux"]),
             "rfc",
-            "linux: alpha's window ends one ACK earlier, a cut spread over its round (PRR), growth by whole segments; with tcp=linux on \
-             Linux's sender",
+            "linux: alpha's window ends one ACK earlier, a cut spread over its round (PRR), growth by whole segments; with tcp=linux, where \
+             these are the sender's, what a cut takes is rounded down to whole segments",
             "RFC 8257 sections 3.3, 3.4; RFC 6937; Linux tcp_dctcp.c, tcp_input.c and ns-3",
         ),
     ],
@@ -64,14 +65,17 @@ pub const DCTCP: Protocol = Protocol {
                 c.ecn = EcnMode::Dctcp;
             },
             endpoint: Arc::new(move |cfg, _| {
+                let estimate = MarkedFraction { at_end: linux, ..MarkedFraction::new(g, alpha) };
+                if cfg.personality == Personality::Linux {
+                    let window = LinuxWindow::standard(cfg);
+                    let min_window = (min_window as u64).max(1);
+                    return Box::new(OnLinux { window, estimate, min_window, whole: linux });
+                }
                 Box::new(Dctcp {
                     window: RenoWindow::new(cfg),
-                    estimate: MarkedFraction { at_end: linux, ..MarkedFraction::new(g, alpha) },
+                    estimate,
                     min_window,
-                    linux: linux.then(|| {
-                        let prr_elsewhere = cfg.personality == Personality::Linux;
-                        Box::new(Linux { prr_elsewhere, ..Linux::default() })
-                    }),
+                    linux: linux.then(Box::default),
                 })
             }),
             ..Suite::tcp()
@@ -125,7 +129,7 @@ struct Dctcp {
     linux: Option<Box<Linux>>,
 }
 
-/// What Linux and ns-3 do differently after a cut. It shows at windows of a few segments only.
+/// What Linux and ns-3 do differently after a cut, on a sender that is not Linux's. It shows at windows of a few segments only.
 #[derive(Clone, Debug, Default)]
 struct Linux {
     /// State CWR lasts until more than this is acknowledged.
@@ -139,15 +143,10 @@ struct Linux {
     acked: u64,
     /// Segments acknowledged towards the next whole segment.
     count: f64,
-    /// The sender's recovery spreads the cut itself (`tcp=linux`).
-    prr_elsewhere: bool,
 }
 
 impl Linux {
     fn cut(&mut self, ssthresh: f64, flow: &FlowView) {
-        if self.prr_elsewhere {
-            return;
-        }
         self.end = flow.nxt;
         self.delivered = 0;
         let pipe = flow.nxt - flow.una;
@@ -236,6 +235,62 @@ impl WindowLaw for Dctcp {
             control.window = Some(Bytes(window as u64));
         }
         control
+    }
+    fn observe(&self, report: &mut Report<'_>) {
+        self.window.observe(report);
+        report(&ALPHA, self.estimate.alpha);
+    }
+}
+
+/// On Linux's sender (`tcp=linux`): its window of whole segments, its validation and its spread of a cut.
+struct OnLinux {
+    window: LinuxWindow,
+    estimate: MarkedFraction,
+    min_window: u64,
+    /// A cut takes whole segments (`rules=linux`).
+    whole: bool,
+}
+
+impl OnLinux {
+    /// RFC 8257 section 3.3: cwnd = cwnd (1 - alpha / 2). A part of a segment that is left counts as acknowledged towards the next, as in the congestion
+    /// control of live runs; Linux's (dctcp_ssthresh, from memory) takes whole segments.
+    fn cut(&mut self) {
+        let (cwnd, alpha) = (self.window.cwnd as f64, self.estimate.alpha);
+        let (left, count) = if self.whole {
+            (cwnd - libm::floor(cwnd * alpha / 2.0), 0.0)
+        } else {
+            let left = (cwnd + self.window.count() as f64 / cwnd) * (1.0 - alpha / 2.0);
+            let segments = libm::floor(left);
+            (segments, libm::round((left - segments) * segments))
+        };
+        if (left as u64) < self.min_window {
+            self.window.cut_to(self.min_window, 0);
+        } else {
+            self.window.cut_to(left as u64, count as u64);
+        }
+    }
+}
+
+impl WindowLaw for OnLinux {
+    fn on_ack(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
+        // Every acknowledged byte counts for alpha, in recovery too.
+        if ack.acked > 0 {
+            self.estimate.on_ack(ack.acked, ack.ece, flow);
+        }
+        self.window.reno(ack, flow);
+    }
+    fn on_congestion(&mut self, _: Time, _: &FlowView, event: Congestion) {
+        match event {
+            Congestion::Ecn => self.cut(),
+            // RFC 8257 section 3.5: loss is answered as by any other TCP.
+            other => self.window.reduce(other, self.window.cwnd / 2),
+        }
+    }
+    fn control(&self) -> Control {
+        self.window.control()
+    }
+    fn pacing_percent(&self) -> u64 {
+        self.window.pacing_percent()
     }
     fn observe(&self, report: &mut Report<'_>) {
         self.window.observe(report);

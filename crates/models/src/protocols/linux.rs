@@ -116,6 +116,9 @@ pub struct LinuxWindow {
     used_up: bool,
     most_out: u64,
     usage_end: u64,
+    /// SND.NXT when that was looked at last, and the window that what has left since was sent by.
+    looked_at: u64,
+    offered: u64,
     smoothed: Dur,
     pacing: bool,
     /// Segments leave together (segmentation offload).
@@ -137,6 +140,8 @@ impl LinuxWindow {
             used_up: false,
             most_out: 0,
             usage_end: 0,
+            looked_at: 0,
+            offered: u64::from(cfg.initial_window),
             smoothed: Dur::ZERO,
             pacing: options.pacing,
             bursts: cfg.gso > 1,
@@ -144,12 +149,36 @@ impl LinuxWindow {
             slow_start: SlowStart::new(options.slow_start),
         }
     }
+    /// The same without any option of these laws.
+    pub fn standard(cfg: &TcpConfig) -> LinuxWindow {
+        LinuxWindow::new(cfg, &Options { slow_start: Rule::Standard, pacing: false })
+    }
     /// True in slow start.
     pub fn opens(&self) -> bool {
         self.cwnd < self.ssthresh
     }
+    /// An ACK: slow start, then `avoid` with the segments that it leaves.
+    pub fn on_ack(
+        &mut self,
+        ack: &AckRecord<'_>,
+        flow: &FlowView,
+        avoid: impl FnOnce(&mut LinuxWindow, u64),
+    ) {
+        let mut acked = self.countable(ack, flow);
+        if acked > 0 && self.opens() {
+            acked = self.slow_start(acked, ack, flow);
+        }
+        if acked > 0 {
+            avoid(self, acked);
+        }
+        self.offered = self.cwnd;
+    }
+    /// tcp_reno_cong_avoid: a segment more for every window acknowledged.
+    pub fn reno(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
+        self.on_ack(ack, flow, |window, acked| window.avoid_by(window.cwnd, acked));
+    }
     /// The segments an ACK acknowledges that may make the window grow; 0 when it may not.
-    pub fn countable(&mut self, ack: &AckRecord<'_>, flow: &FlowView) -> u64 {
+    fn countable(&mut self, ack: &AckRecord<'_>, flow: &FlowView) -> u64 {
         self.smoothed = flow.rtt_smoothed;
         self.note_usage(ack, flow);
         if !ack.may_grow(flow) || ack.ece {
@@ -161,20 +190,27 @@ impl LinuxWindow {
         }
         ack.segments
     }
-    /// tcp_cwnd_validate (RFC 7661 in spirit): what of the window was in use before this ACK.
+    /// tcp_cwnd_validate (RFC 7661 in spirit): what of the window was in use before this ACK. Linux looks when it has sent something new or would
+    /// have (tcp_write_xmit); what is acknowledged while the application has nothing more counts as what was sent last did.
     fn note_usage(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
         let out = ack.flight_before.div_ceil(self.segment);
         // What pacing holds back is no use of the window (tcp_write_xmit; a kernel over veth shows it, tests/tcp/offload.rs). Single segments
         // count it as one all the same: it changes a paced flow's goodput by 1e-5, and their results are kept as they are.
         let paced = ack.limit == Limit::Pacing && !self.bursts;
-        let limited = ack.limit == Limit::Window || paced || out >= self.cwnd;
+        let held = (ack.limit == Limit::Window || paced) && flow.nxt < flow.app_end;
+        if flow.nxt == self.looked_at && !held {
+            return;
+        }
+        self.looked_at = flow.nxt;
+        // By the window of then: a loss that this very ACK shows has reduced it by now.
+        let limited = held || out >= self.offered;
         let una = flow.una - ack.acked;
         if una >= self.usage_end || limited || !self.used_up && out > self.most_out {
             (self.used_up, self.most_out, self.usage_end) = (limited, out, flow.nxt);
         }
     }
     /// Slow start; what of `acked` is left when it ends.
-    pub fn slow_start(&mut self, acked: u64, ack: &AckRecord<'_>, flow: &FlowView) -> u64 {
+    fn slow_start(&mut self, acked: u64, ack: &AckRecord<'_>, flow: &FlowView) -> u64 {
         match self.slow_start.on_ack(self.cwnd, ack, flow) {
             Pace::Full => {}
             // RFC 9406 section 4.2: in conservative slow start cwnd += N / CSS_GROWTH_DIVISOR
@@ -203,6 +239,15 @@ impl LinuxWindow {
         self.count += acked;
         self.cwnd += self.count / needed;
         self.count %= needed;
+    }
+    /// Segments acknowledged towards the next one of the window.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+    /// A reduction to `left` segments, `count` of them acknowledged towards the next.
+    pub fn cut_to(&mut self, left: u64, count: u64) {
+        self.prior = (self.cwnd, self.ssthresh);
+        (self.cwnd, self.ssthresh, self.count) = (left, left, count);
     }
     /// A reduction to `left` segments: after a timeout the window is one segment (RFC 5681 section 3.1) more than is in flight, else it goes to ssthresh,
     /// over which the recovery spreads it (RFC 9937).
@@ -241,6 +286,10 @@ impl LinuxWindow {
                 self.cwnd = self.cwnd.max(self.prior.0);
                 self.ssthresh = self.ssthresh.max(self.prior.1);
             }
+        }
+        if matches!(event, Congestion::Timeout { .. } | Congestion::SynLost | Congestion::Idle) {
+            // No ACK comes with these.
+            self.offered = self.cwnd;
         }
     }
     /// As the connection wants it.
@@ -394,14 +443,7 @@ struct LinuxReno {
 
 impl WindowLaw for LinuxReno {
     fn on_ack(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
-        // tcp_reno_cong_avoid
-        let mut acked = self.window.countable(ack, flow);
-        if acked > 0 && self.window.opens() {
-            acked = self.window.slow_start(acked, ack, flow);
-        }
-        if acked > 0 {
-            self.window.avoid_by(self.window.cwnd, acked);
-        }
+        self.window.reno(ack, flow);
     }
     fn on_congestion(&mut self, _: Time, _: &FlowView, event: Congestion) {
         // tcp_reno_ssthresh: RFC 5681 eq. (4) with cwnd in the place of FlightSize.

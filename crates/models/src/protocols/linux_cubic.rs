@@ -192,14 +192,11 @@ struct LinuxCubic {
 impl WindowLaw for LinuxCubic {
     fn on_ack(&mut self, ack: &AckRecord<'_>, flow: &FlowView) {
         // cubictcp_cong_avoid
-        let mut acked = self.window.countable(ack, flow);
-        if acked > 0 && self.window.opens() {
-            acked = self.window.slow_start(acked, ack, flow);
-        }
-        if acked > 0 {
-            self.curve.update(ack.now, self.window.cwnd, acked, flow.rtt_min);
-            self.window.avoid_by(self.curve.cnt, acked);
-        }
+        let curve = &mut self.curve;
+        self.window.on_ack(ack, flow, |window, acked| {
+            curve.update(ack.now, window.cwnd, acked, flow.rtt_min);
+            window.avoid_by(curve.cnt, acked);
+        });
     }
     fn on_congestion(&mut self, _: Time, _: &FlowView, event: Congestion) {
         let left = match event {

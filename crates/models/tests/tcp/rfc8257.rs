@@ -3,6 +3,7 @@
 use crate::rig::{heard, observed, Ear, Hand, Heard};
 use penstock_core::packet::flag;
 use penstock_core::tcp::Phase::{FastRecovery, Loss, Open};
+use penstock_core::tcp::{Personality, TcpConfig};
 use penstock_core::{CcHeader, Ecn, Packet};
 
 fn alpha(h: &Hand) -> f64 {
@@ -180,6 +181,51 @@ fn without_a_floor_a_marked_window_goes_on_shrinking() {
     assert!(h.cwnd() > 1.0 && h.cwnd() < 1.1, "{}", h.cwnd());
     let error = penstock_models::registry::protocol("protocol", "dctcp:min_window=0").err().unwrap();
     assert_eq!(error.rule, "must be at least 1 without rules=linux");
+}
+
+/// 11 (1 - 0.9375 / 2) = 5.84375: five segments, and 0.84375 of five acknowledged towards the sixth; by Linux's own DCTCP 11 less the whole part of
+/// 5.15625.
+#[test]
+fn on_linux_s_sender_a_cut_leaves_whole_segments() {
+    let linux = |c: &mut TcpConfig| c.personality = Personality::Linux;
+    for (name, left) in [("dctcp", 5.0), ("dctcp:rules=linux", 6.0)] {
+        let mut h = Hand::busy(name, linux);
+        h.event("ack 1");
+        h.event("ack 2 ece");
+        h.event("ack 12");
+        assert_eq!(h.cwnd(), left, "{name}");
+        // The round of the cut is over. Four of five were counted; of six none was.
+        h.event("ack 13");
+        assert_eq!(h.cwnd(), 6.0, "{name}");
+        h.event("ack 14");
+        assert_eq!(h.cwnd(), 6.0, "{name}");
+    }
+    let mut h = Hand::busy("dctcp:min_window=2", |c| {
+        linux(c);
+        c.initial_window = 2;
+    });
+    for ack in 1..40 {
+        h.event(&format!("ack {ack} ece"));
+    }
+    assert_eq!(h.cwnd(), 2.0);
+}
+
+/// The sender's window may be one segment when it says CWR. (linux-cwr-at-once.pkt has the same for RFC 3168.)
+#[test]
+fn linux_acknowledges_cwr_at_once() {
+    let mut ear = Ear::new("dctcp", |c| {
+        c.personality = Personality::Linux;
+        c.delayed_ack = 2;
+    });
+    // Quick ACKs, sixteen.
+    (0..16).for_each(|i| drop(ear.hear(i, Ecn::Ect0, 0)));
+    let mut hear = |i: u64, flags| heard(&ear.hear(i, Ecn::Ce, flags));
+    // DCTCP.CE changes.
+    assert_eq!(hear(16, 0), [(17, true, vec![])]);
+    assert_eq!(hear(17, 0), []);
+    assert_eq!(hear(18, flag::CWR), [(19, true, vec![])]);
+    assert_eq!(hear(19, 0), []);
+    assert_eq!(hear(20, 0), [(21, true, vec![])]);
 }
 
 #[test]

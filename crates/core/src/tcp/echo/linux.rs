@@ -59,6 +59,8 @@ pub struct Linux {
     ece: bool,
     /// DCTCP.CE has changed with this segment.
     changed: bool,
+    /// TCP_ECN_SEEN: something ECN-capable has come.
+    capable: bool,
     held: Held,
     /// Where the application comes to read by itself, what hangs on that.
     buffer: Option<Buffer>,
@@ -131,6 +133,7 @@ impl Linux {
             full: if cfg.read_rate.is_none() { cfg.mss } else { 0 },
             ece: false,
             changed: false,
+            capable: false,
             held: Held {
                 longest: cfg.comp_sack,
                 trip: Dur::MAX,
@@ -186,10 +189,13 @@ impl Echo for Linux {
                 if p.has(flag::CWR) {
                     self.ece = false;
                 }
-                if ce {
-                    self.ece = true;
+                // __tcp_ecn_check_ce (a script shows it): the first mark brings quick ACKs, and what has been sent again, by its codepoint.
+                let again = p.ecn == Ecn::NotEct && self.capable;
+                if p.payload > 0 && (ce && !self.ece || again) {
                     self.quick = self.quick.max(QUICK_FOR_MARK);
                 }
+                self.ece |= ce;
+                self.capable |= p.ecn != Ecn::NotEct;
                 None
             }
             EcnMode::Dctcp => {
@@ -219,7 +225,10 @@ impl Echo for Linux {
                 buffer.leave();
             }
         }
+        // tcp_ecn_accept_cwr: the sender's window may be one segment.
+        let reduced = p.has(flag::CWR) && self.ecn != EcnMode::Off && p.payload > 0;
         let at_once = self.changed
+            || reduced
             || read
             || !heard.in_order && !gap
             || more

@@ -319,8 +319,13 @@ impl Sender {
 
     /// RFC 3168 section 6.1.2: after any reduction, loss included, the first new data carries CWR; without it
     /// the receiver would go on echoing a mark of the window that was cut already.
+    /// DCTCP's receiver does not need it, but Linux's acknowledges it at once.
     pub(super) fn announce_reduction(&mut self) {
-        self.cwr_due = self.cfg.ecn == EcnMode::Classic;
+        self.cwr_due = match self.cfg.ecn {
+            EcnMode::Off => false,
+            EcnMode::Classic => true,
+            EcnMode::Dctcp => self.steers,
+        };
     }
 
     pub(super) fn on_ece(&mut self, now: Time) {
