@@ -129,11 +129,16 @@ def checksum(data: bytes) -> int:
 class Tun:
     """The far end of the wire."""
 
-    def __init__(self) -> None:
-        """Make the device, in the namespace of this process."""
+    def __init__(self, segments: int | None) -> None:
+        """Make the device, in the namespace of this process; `segments`: the most that leave together."""
         self.fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
         fcntl.ioctl(self.fd, TUNSETIFF, struct.pack("16sH", b"drill0", IFF_TUN | IFF_NO_PI))
-        for line in ("link set lo up", f"addr add {LOCAL}/24 dev drill0", "link set drill0 up mtu 1500"):
+        together = f" gso_max_segs {segments}" if segments else ""
+        for line in (
+            "link set lo up",
+            f"addr add {LOCAL}/24 dev drill0",
+            f"link set drill0 up mtu 1500{together}",
+        ):
             subprocess.run(["ip", *line.split()], check=True)
         self.local_isn: int | None = None
         self.ts_base: int | None = None
@@ -223,9 +228,10 @@ class Play:
         self.slack = slack
         found = re.search(r"^--tolerance_usecs=(\d+)", text, re.M)
         self.tolerance = (int(found[1]) if found else 4000) / 1e6 + slack
+        together = re.search(r"^--gso=(\d+)", text, re.M)
         text = re.sub(r"//.*|/\*.*?\*/", "", re.sub(r"^--.*", "", text, flags=re.M))
         self.lines = [(n, line.strip()) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
-        self.tun = Tun()
+        self.tun = Tun(int(together[1]) if together else None)
         self.sock: socket.socket | None = None
         self.listener: socket.socket | None = None
         self.port = LOCAL_PORT

@@ -150,6 +150,40 @@ fn a_small_burst_waits_for_the_next_acknowledgement() {
     }
 }
 
+/// __tcp_transmit_skb: a burst of several segments ends with PSH, a single segment does not.
+#[test]
+fn bursts_end_with_psh() {
+    for gso in [1, 4] {
+        let mut p = Pair::new("linux-reno:pacing=true", |c| c.gso = gso);
+        p.s.write(Time::ZERO, 200 * MSS);
+        assert!(p.run(Time::ZERO + ms(60_000)));
+        let data: Vec<_> = p.sent.iter().filter(|(_, p)| p.payload > 0).collect();
+        let (last, rest) = data.split_last().unwrap();
+        assert!(last.1.has(flag::PUSH));
+        let ends = |i: usize| i + 1 == rest.len() || rest[i + 1].0 > rest[i].0;
+        let alone = |i: usize| ends(i) && (i == 0 || rest[i - 1].0 < rest[i].0);
+        let pushed = (0..rest.len()).filter(|i| rest[*i].1.has(flag::PUSH));
+        // The first ten segments are bursts of four, four and two.
+        assert!(pushed.clone().all(|i| gso > 1 && !alone(i) && (i < 10 || ends(i))), "gso={gso}");
+        let bursts = (10..rest.len()).filter(|i| ends(*i) && !alone(*i)).count();
+        assert_eq!(pushed.filter(|i| *i >= 10).count(), bursts, "gso={gso}");
+    }
+}
+
+/// tcp_xmit_retransmit_queue: what is lost side by side is sent again as one burst, as far as the window goes.
+#[test]
+fn what_is_lost_together_is_sent_again_together() {
+    for (gso, together) in [(1, 1), (44, 2)] {
+        let mut p = Pair::new("bbr", |c| c.gso = gso).lose(&[60, 61, 62, 63]);
+        p.s.write(Time::ZERO, 300 * MSS);
+        assert!(p.run(Time::ZERO + ms(60_000)));
+        let again: Vec<Time> =
+            p.sent.iter().filter(|(_, p)| p.has(flag::RETRANSMIT)).map(|(at, _)| *at).collect();
+        let most = again.iter().map(|at| again.iter().filter(|t| *t == at).count()).max().unwrap();
+        assert!(again.len() == 4 && most >= together && (gso > 1 || most == 1), "gso={gso}: {again:?}");
+    }
+}
+
 /// What is sent again leaves as without it.
 #[test]
 fn a_loss_is_repaired_as_without_offload() {

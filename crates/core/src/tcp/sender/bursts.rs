@@ -1,9 +1,11 @@
 //! Segmentation offload as in Linux: several segments leave as one, back to back and without pacing between them. How many, and when it
 //! is better to wait for more, is from memory of `tcp_output.c` (`tcp_tso_autosize`, `tcp_cwnd_test`, `tcp_tso_should_defer`); what leaves
-//! is asked of recovery and windows segment by segment, as without it.
+//! is asked of recovery and windows segment by segment, as without it. The write queue is kept in pieces as long as bursts can be, and
+//! what is left of one is not held back.
 
 use super::Sender;
 use crate::control::Limit;
+use crate::packet::{flag, Packet};
 use crate::tcp::TcpConfig;
 use alloc::boxed::Box;
 use penstock_units::{Bytes, Dur, Time};
@@ -24,46 +26,96 @@ const RECENT: Dur = Dur::millis(1);
 pub(super) struct Bursts {
     /// sk_gso_max_segs.
     most: u64,
-    /// When it left, where it goes on, and how many segments may follow.
+    /// When it left, where it goes on, how many segments may follow, and whether it is of more than one.
     at: Time,
     next: u64,
     left: u64,
+    several: bool,
+    /// It is of new data.
+    fresh: bool,
+    pieces: Pieces,
     /// Bytes of it on the wire so far: pacing counts from its start.
     bytes: u32,
+}
+
+/// The pieces of the write queue.
+#[derive(Clone, Copy, Debug)]
+enum Pieces {
+    /// All that was written has been sent.
+    Sent,
+    /// Something has been written, and the first of it left at this time. What leaves while the application writes is no whole piece: the next is filled up
+    /// by what is written then (tcp_sendmsg_locked, tcp_push_one; a script shows it).
+    Written(Time),
+    /// They are as long as a burst can be from here on.
+    From(u64),
 }
 
 impl Bursts {
     /// As `cfg` says; `None` where every segment leaves by itself.
     pub(super) fn new(cfg: &TcpConfig) -> Option<Box<Bursts>> {
         let most = u64::from(cfg.gso);
-        (most > 1).then(|| Box::new(Bursts { most, at: Time::ZERO, next: 0, left: 0, bytes: 0 }))
+        (most > 1).then(|| {
+            Box::new(Bursts {
+                most,
+                at: Time::ZERO,
+                next: 0,
+                left: 0,
+                several: false,
+                fresh: true,
+                pieces: Pieces::Sent,
+                bytes: 0,
+            })
+        })
     }
-    fn goes_on(&self, now: Time, seq: u64) -> bool {
-        self.left > 0 && self.at == now && self.next == seq
+    /// New data at `seq` wants to leave.
+    fn note(&mut self, now: Time, seq: u64) {
+        match self.pieces {
+            Pieces::Sent => self.pieces = Pieces::Written(now),
+            Pieces::Written(at) if at < now => self.pieces = Pieces::From(seq),
+            _ => {}
+        }
+    }
+    /// Where the piece of the write queue ends that has the byte at `seq`, if anything is known of it (tcp_xmit_size_goal).
+    fn piece_end(&self, seq: u64, segment: u64) -> Option<u64> {
+        let Pieces::From(start) = self.pieces else { return None };
+        let size = self.most.min(MOST_BYTES / segment).max(1) * segment;
+        Some(seq + size - (seq - start.min(seq)) % size)
+    }
+    fn goes_on(&self, now: Time, seq: u64, fresh: bool) -> bool {
+        self.left > 0 && self.at == now && self.next == seq && self.fresh == fresh
     }
 }
 
 impl Sender {
     /// May the segment at `seq` leave now, as part of the burst at hand or as the first of the next? `fresh`: it is sent for the first time.
     pub(super) fn joins(&mut self, now: Time, seq: u64, fresh: bool) -> Result<(), Limit> {
-        let goes_on = self.bursts.as_ref().is_some_and(|b| b.goes_on(now, seq));
+        let goes_on = self.bursts.as_ref().is_some_and(|b| b.goes_on(now, seq, fresh));
         if goes_on {
             return Ok(());
+        }
+        if let Some(b) = self.bursts.as_mut().filter(|_| fresh) {
+            b.note(now, seq);
         }
         if let Some(limit) = self.held_back(now) {
             return Err(limit);
         }
-        // What is sent again leaves one by one.
-        let length = if fresh { self.burst(now, seq)? } else { 1 };
+        let length = if fresh { self.burst(now, seq)? } else { self.burst_again() };
         if let Some(b) = &mut self.bursts {
-            (b.at, b.left, b.bytes) = (now, length, 0);
+            (b.at, b.left, b.several, b.fresh, b.bytes) = (now, length, length > 1, fresh, 0);
         }
         Ok(())
     }
-    /// The segment up to `end` has left.
-    pub(super) fn joined(&mut self, end: u64) {
+    /// The segment up to `end` has left as `out`.
+    pub(super) fn joined(&mut self, end: u64, out: &mut Packet) {
         let Some(b) = &mut self.bursts else { return };
         (b.next, b.left) = (end, b.left.saturating_sub(1));
+        // __tcp_transmit_skb: a burst of several segments ends with PSH, single segments do not.
+        if b.several && b.fresh && b.left == 0 {
+            out.flags |= flag::PUSH;
+        }
+        if end >= self.view.app_end {
+            b.pieces = Pieces::Sent;
+        }
         b.bytes += self.paced.1;
         self.paced = (b.at, b.bytes);
         self.pace();
@@ -80,12 +132,22 @@ impl Sender {
         // tcp_cwnd_test: half of the window at once.
         let window = self.cwnd.min(self.cap);
         let room = window.saturating_sub(self.flight());
-        if ready > segment && self.waits(now, room, goal * segment) {
+        // tcp_tso_should_defer: "Middle in queue won't get any more data, full sendable already?" It takes from the next what the window leaves, all the
+        // same (tcp_grow_skb).
+        let rest = b.piece_end(seq, segment).filter(|end| *end < self.view.app_end);
+        let whole = rest.is_some_and(|end| room >= end - seq);
+        if ready > segment && !whole && self.waits(now, room, goal * segment) {
             return Err(Limit::Window);
         }
         let quota = (room / segment).min(window / segment / 2).max(1);
         // A short segment at the end goes with it.
         Ok(goal.min(quota).min(ready.div_ceil(segment)).max(1))
+    }
+    /// Segments of a burst of what is sent again, at most (tcp_xmit_retransmit_queue): as many as follow each other are lost.
+    fn burst_again(&self) -> u64 {
+        let Some(b) = &self.bursts else { return 1 };
+        let segment = u64::from(self.view.segment);
+        self.autosize(segment).min(b.most)
     }
     /// tcp_tso_autosize, in segments: what the pacing rate is in 1/1024 s, and more on short paths.
     fn autosize(&self, segment: u64) -> u64 {
@@ -109,7 +171,9 @@ impl Sender {
     /// both in bytes.
     fn waits(&self, now: Time, room: u64, goal: u64) -> bool {
         let window = self.cwnd.min(self.cap).min(self.view.rwnd);
-        if self.view.in_recovery || now.since(self.active_at) > RECENT {
+        // tcp_wstamp_ns: when the last segment left, or when pacing lets the next one leave.
+        let last = if self.pacing.is_some() { self.active_at.max(self.pace_at) } else { self.active_at };
+        if self.view.in_recovery || now.since(last) > RECENT {
             return false;
         }
         if room >= goal || room >= window / WINDOW_PART {

@@ -114,7 +114,7 @@ impl Sender {
             return false;
         }
         self.emit(now, o.seq, o.end - o.seq, out, header);
-        self.joined(o.end);
+        self.joined(o.end, out);
         self.recovery.on_sent(&connection!(self, now), &o);
         self.sync(now);
         true
