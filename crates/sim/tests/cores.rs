@@ -319,27 +319,6 @@ fn parts_change_hands_where_loads_differ() {
     // It has begun anew: these are the windows of a run that begins so.
     assert_eq!(balance(&Threads { shares: 2, ..Threads::always(2) }), shared_out);
 }
-/// Timers that are shorter than a round trip: nothing is lost, so no part keeps what its receivers hear, and senders in others ask for it nevertheless. The run
-/// begins anew and keeps it.
-#[test]
-fn timeouts_without_losses_are_answered_too() {
-    let given = [
-        ("topology", "fat-tree:4"),
-        ("duration", "100us"),
-        ("warmup", "0s"),
-        ("queue", "droptail"),
-        ("buffer", "1000pkt"),
-        ("rto_min", "1us"),
-        ("rto_initial", "5us"),
-    ];
-    let given: Vec<_> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let r = Resolved::new("permutation", &given, 1, Value::Null).unwrap();
-    let one = r.run(0, &Progress::default()).unwrap();
-    assert!(one.summary["drops"] == 0.0 && one.summary["timeouts"] > 0.0, "{:?}", one.summary);
-    for threads in [2, 3] {
-        assert_eq!(divided(&r, threads), (print_of(&one), Ok(threads)));
-    }
-}
 /// Too little to do: the run is made on one thread, and says so.
 #[test]
 fn a_run_with_little_to_do_is_made_on_one_thread() {

@@ -14,8 +14,7 @@
 //! only those can be divided whose timetable is known ([`Timetable`]). What a run that is not divided does elsewhere at once needs a note:
 //!
 //! - a receiver's time of delivery, for the row of the transfer, is at the sender's part before the acknowledgement is;
-//! - what a receiver had not received when its sender noticed a loss is worked out afterwards, from what it heard in that window. Where connections do not
-//!   end nobody keeps that before anything was lost; a run in which somebody asks nevertheless begins anew, and keeps it;
+//! - what a receiver had not received when its sender noticed a loss is worked out afterwards, from what it heard in that window;
 //! - a receiver is forgotten when its sender is done. Within a part a receiver to which something comes that it has already lets the host of its sender
 //!   come as far first. From another part the note comes after the window; if the receiver has answered a late duplicate
 //!   meanwhile, a run that is not divided would have been another. Then the run is given up and made on one thread. Which runs
@@ -154,8 +153,6 @@ struct Shared {
     hops: [Vec<AtomicU64>; 2],
     letters: AtomicU64,
     cancelled: [AtomicBool; 2],
-    /// Some packet has been lost.
-    lost: [AtomicBool; 2],
     /// Parts that another thread goes on with.
     passed: Vec<Mutex<Option<Box<Place>>>>,
     /// Why the run was given up.
@@ -168,8 +165,6 @@ enum Reason {
     Error(ParamError),
     /// Parts have too different loads: more and smaller ones are to be shared out.
     Uneven,
-    /// A sender has asked what nobody has kept of a receiver.
-    Unheard,
 }
 
 /// One or another of what was tried.
@@ -193,7 +188,6 @@ impl Shared {
             hops: [times(), times()],
             letters: AtomicU64::new(0),
             cancelled: Default::default(),
-            lost: Default::default(),
             passed: (0..parts).map(|_| Mutex::default()).collect(),
             given_up: Mutex::new(None),
         }
@@ -267,12 +261,11 @@ pub(crate) fn run(
     progress: &Progress,
 ) -> Result<Divided, ParamError> {
     let setup = built.map_or_else(build, |setup| Ok(*setup))?;
-    let (mut setup, mut threads, mut attentive) = (setup, *threads, false);
+    let (mut setup, mut threads) = (setup, *threads);
     loop {
-        match attempt(setup, build, &threads, attentive, progress)? {
+        match attempt(setup, build, &threads, progress)? {
             Made::Divided(divided) => return Ok(divided),
             Made::Uneven => (setup, threads.shares) = (build()?, 2 * threads.shares),
-            Made::Unheard => (setup, attentive) = (build()?, true),
         }
     }
 }
@@ -281,14 +274,12 @@ pub(crate) fn run(
 enum Made {
     Divided(Divided),
     Uneven,
-    Unheard,
 }
 
 fn attempt(
     setup: Setup,
     build: &(dyn Fn() -> Result<Setup, ParamError> + Sync),
     threads: &Threads,
-    attentive: bool,
     progress: &Progress,
 ) -> Result<Made, ParamError> {
     let not = |reason: String, setup| Ok(Made::Divided(Divided::Not(reason, Some(Box::new(setup)))));
@@ -318,7 +309,7 @@ fn attempt(
     let division = Division { home: divided.home.into(), inbound: divided.inbound.into(), parts };
     let shared = Shared::new(workers, parts);
     let finer = divided.racks > parts && 2 * shares <= SHARES;
-    let run = Run { shared, window, division, least_hops: threads.least_hops, finer, attentive, progress };
+    let run = Run { shared, window, division, least_hops: threads.least_hops, finer, progress };
     let (end, warmup) = (Time::ZERO + setup.duration, Time::ZERO + setup.warmup);
     progress.end_ps.store(end.0, Ordering::Relaxed);
     let tables = setup.tables.clone();
@@ -355,8 +346,6 @@ struct Run<'a> {
     least_hops: u64,
     /// There could be more parts.
     finer: bool,
-    /// What receivers hear is kept from the begin.
-    attentive: bool,
     progress: &'a Progress,
 }
 
@@ -402,7 +391,6 @@ impl Run<'_> {
             Some(Reason::Error(e)) => return Err(e),
             Some(Reason::Note(note)) => return Ok(Made::Divided(Divided::Not(note, None))),
             Some(Reason::Uneven) => return Ok(Made::Uneven),
-            Some(Reason::Unheard) => return Ok(Made::Unheard),
             None => {}
         }
         let whole = "nobody has given up";
@@ -441,8 +429,7 @@ impl Run<'_> {
         let mut places = Vec::new();
         for part in balance.of(thread) {
             let setup = built.take().map_or_else(anew, Ok);
-            let made = setup.and_then(|setup| Engine::part(setup, &self.division, part, self.attentive));
-            let made = made.map_err(failed)?;
+            let made = setup.and_then(|setup| Engine::part(setup, &self.division, part)).map_err(failed)?;
             let engine = made.map_err(|whole| shared.give_up(Reason::Note(whole.0)))?;
             places.push(Box::new(Place { part, engine, hops: 0 }));
         }
@@ -554,9 +541,6 @@ impl Run<'_> {
             );
             balance.changed();
         }
-        if shared.lost[turn].load(Ordering::Relaxed) {
-            places.iter_mut().for_each(|place| place.engine.own_part().attend());
-        }
         let first = shared.next[turn].iter().map(|next| next.load(Ordering::Relaxed)).min();
         places.iter_mut().try_for_each(|place| self.fetch(place, turn))?;
         Ok(Time(first.unwrap_or(u64::MAX)))
@@ -583,10 +567,6 @@ impl Run<'_> {
             }
         }
         shared.next[turn][own].store(next.0, Ordering::Relaxed);
-        if shared.parts > 1 && engine.own_part().has_lost() {
-            // Of this window or of an earlier one.
-            shared.lost[turn].store(true, Ordering::Relaxed);
-        }
     }
     /// What others have for a part.
     fn fetch(&self, place: &mut Place, turn: usize) -> Result<(), Broken> {
@@ -604,9 +584,6 @@ impl Run<'_> {
         }
         if own == 0 {
             engine.record_batches();
-        }
-        if engine.own_part().unheard {
-            return Err(shared.give_up(Reason::Unheard));
         }
         if engine.own_part().parted {
             let note = "a receiver answered a late duplicate just as its sender was done";

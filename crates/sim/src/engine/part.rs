@@ -82,11 +82,6 @@ pub(crate) struct Part {
     pub(super) asked: bool,
     /// What receivers hear is kept in `heard`.
     pub(super) listens: bool,
-    /// It is in every stretch: a sender in another part may ask. Where connections do not end that is one with a timeout, which mostly is because something
-    /// was lost: until then nobody listens for it.
-    pub(super) attentive: bool,
-    /// One has asked before that: the run has to be made anew, attentive from its begin.
-    pub unheard: bool,
     /// The last place of those at which all hosts were in step.
     floor: Stamp,
     /// A receiver has answered something that it would not have heard in a run that is not divided: what follows is another run.
@@ -139,17 +134,9 @@ impl Part {
     pub(super) fn end_window(&mut self) {
         self.heard.clear();
     }
-    /// Something is kept of what receivers do, or looked at.
-    pub(super) fn looks_at_receivers(&self) -> bool {
+    /// Something is kept of what receivers do.
+    pub(super) fn is_attentive(&self) -> bool {
         self.listens || self.closes
-    }
-    /// Something has been lost here.
-    pub fn has_lost(&self) -> bool {
-        !self.journal.drops.is_empty()
-    }
-    /// Something has been lost somewhere.
-    pub fn attend(&mut self) {
-        self.attentive = true;
     }
     /// It is the whole run.
     pub(super) fn is_whole(&self) -> bool {
@@ -184,7 +171,7 @@ impl Part {
 }
 
 impl Engine {
-    /// Part `me` of a divided run; `attentive`: other parts may ask from the begin what receivers have heard.
+    /// Part `me` of a divided run.
     ///
     /// # Errors
     /// As [`Engine::new`]; a link between two parts that cannot be divided.
@@ -192,7 +179,6 @@ impl Engine {
         setup: Setup,
         division: &Division,
         me: u16,
-        attentive: bool,
     ) -> Result<Result<Engine, Whole>, ParamError> {
         let ties = setup.ties;
         let closes = setup.workloads.iter().any(|w| w.timetable() != Timetable::Lasting);
@@ -217,7 +203,6 @@ impl Engine {
             }
         }
         engine.watched = true;
-        let asks = division.parts > 1 && (attentive || closes || engine.sweeps.is_none());
         engine.part = Some(Box::new(Part {
             me,
             division: division.clone(),
@@ -230,8 +215,6 @@ impl Engine {
             closes,
             asked: false,
             listens: true,
-            attentive: asks || engine.recorder.keep_losses,
-            unheard: false,
             floor: Stamp::default(),
             parted: false,
         }));
@@ -365,13 +348,12 @@ impl Engine {
             }
             _ => return true,
         };
-        let (in_step, here) = (self.is_in_step(o.dst), self.is_here(o.dst));
+        let in_step = self.is_in_step(o.dst);
         let part = self.own_part();
         let (stamp, entry) = part.note(entry);
         if !in_step {
-            part.unheard |= !here && !part.attentive;
             // Nobody expects a timeout at a host that had no deadline: then its receiver may have been ahead, and has kept nothing.
-            part.parted |= here && !part.listens;
+            part.parted |= !part.listens;
             part.asked = true;
             part.tell(o.dst, Note::Missing { flow: number, stamp, max_sent, entry });
         }

@@ -136,9 +136,8 @@ impl Engine {
         self.lose_swept();
         // Timeouts come from deadlines. So hosts that have one come first: what is asked for their sake of receivers that have not been ahead needs
         // no record of all that these hear, and others are not asked.
-        let part = self.own_part();
-        let always = part.attentive;
-        part.listens = always || !due.is_empty();
+        let always = !self.own_part().is_whole() || self.recorder.keep_losses;
+        self.own_part().listens = always || !due.is_empty();
         let far = self.wire.net.looks_far();
         for (i, host) in due.iter().enumerate() {
             if far {
@@ -211,7 +210,7 @@ impl Engine {
         let part = self.own_part();
         part.go_back();
         let order = part.order_at(host);
-        let (attentive, closes) = (part.looks_at_receivers(), part.closes);
+        let (attentive, closes) = (part.is_attentive(), part.closes);
         let mut armed = wakes;
         // When a connection opens here.
         let mut opens = self.openings.next(host);
