@@ -26,7 +26,7 @@ rm -rf dist
 if tools/pgo.sh possible; then
     tools/pgo.sh wheel "${zig[@]}"
 else
-    say "without a profile: the wheel's engine takes 4 to 11 % more time (rustup component add llvm-tools)"
+    say "without a profile: the wheel's engine takes 3 to 9 % more time (rustup component add llvm-tools)"
     .venv/bin/maturin build --release --locked --quiet "${zig[@]}" --out dist
 fi
 .venv/bin/maturin sdist --out dist >&2
