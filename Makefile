@@ -15,7 +15,7 @@ setup:       ## install the pinned Python packages into .venv; build the engine,
 dev:         ## the fast loop: build the engine with the profile `fast` (seconds after a change, runs a little slower); no page
 	@tools/setup.sh fast
 
-pgo: setup   ## the engine by a profile of what runs do: some minutes more, 2 to 17 % faster; needs rustup's component llvm-tools
+pgo: setup   ## the engine by a profile of what runs do: some minutes more, up to a tenth faster; needs rustup's component llvm-tools
 	@tools/pgo.sh
 
 docs: setup  # what the site and the notebooks need
@@ -27,7 +27,7 @@ demo: setup  ## the incast study: table, figures and one HTML report, in about t
 site: docs   ## the documentation, in out/site: its code is run, its figures are drawn, its links are checked
 	@$(PY) tools/site
 
-dist: setup  ## wheel (abi3, glibc 2.17 or newer, with the page) and sdist, in dist
+dist: setup  ## wheel (abi3, glibc 2.17 or newer, with the page, by a profile where llvm-tools are) and sdist, in dist
 	@tools/dist.sh
 
 dist-check: dist ## install the wheel into an empty environment without Rust and without a network, and use it

@@ -3,9 +3,9 @@
     tools/check_dist.py dist/penstock-*.whl
 
 The environment has no Rust tools on its PATH; where this process may (root on Linux), everything after the
-installation runs in a network
-namespace without any device. Prints what each step took; exit code 1 where a step fails or the demo takes
-more than a minute.
+installation runs in a network namespace without any device. The last step are the golden results (golden.py):
+a wheel's engine may be built by a profile, which a checkout's is not. Prints what each step took; exit code 1
+where a step fails or the demo takes more than a minute.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 #: What `penstock demo` may take, in seconds, on an idle machine of two cores.
 DEMO_S = 60.0
 CORES = os.cpu_count() or 1
+GOLDEN = Path(__file__).with_name("golden.py")
 #: What a user does first, and a file or text that must come of it.
 STEPS = (
     (("--version",), "penstock "),
@@ -57,10 +58,16 @@ def _check(wheel: Path, folder: Path) -> int:
     alone = ["unshare", "--net"] if _may_unshare() else []
     print("without a network:" if alone else "note: not root on Linux, so the network stays reachable:")
     failed = False
-    for words, wanted in STEPS:
+    steps: list[tuple[str, list[str | Path], str]] = [
+        (f"penstock {' '.join(words)}", [folder / "venv/bin/penstock", *words], wanted)
+        for words, wanted in STEPS
+    ]
+    golden: list[str | Path] = [folder / "venv/bin/python", GOLDEN, "check"]
+    steps.append(("golden.py check", golden, "all golden results are as recorded"))
+    for step, command, wanted in steps:
         began, before = time.monotonic(), _cpu_s()
         done = subprocess.run(
-            [*alone, folder / "venv/bin/penstock", *words],
+            [*alone, *command],
             cwd=folder,
             env=environment,
             capture_output=True,
@@ -71,10 +78,10 @@ def _check(wheel: Path, folder: Path) -> int:
         there = wanted in done.stdout or (folder / wanted).exists()
         # On a machine that others keep busy the wall clock says nothing: there it is the CPU time per core.
         judged = cpu / CORES if os.getloadavg()[0] > 2 * CORES else took
-        well = done.returncode == 0 and there and (words != ("demo",) or judged <= DEMO_S)
+        well = done.returncode == 0 and there and (step != "penstock demo" or judged <= DEMO_S)
         failed |= not well
         said = "" if well else "   FAILED"
-        print(f"{took:6.1f} s ({cpu:5.1f} s of CPU)  penstock {' '.join(words)}{said}")
+        print(f"{took:6.1f} s ({cpu:5.1f} s of CPU)  {step}{said}")
         if done.returncode or not there:
             print(
                 f"exit code {done.returncode}, {wanted!r} {'is' if there else 'is not'} there\n"

@@ -34,7 +34,7 @@ pub(crate) fn quantiles<T: Row, const M: usize, const N: usize>(
         });
     }
     // The rows are read once, as some have to be unpacked for it.
-    let mut found = [const { Vec::new() }; M];
+    let mut found: [Vec<f64>; M] = std::array::from_fn(|_| Vec::with_capacity(rows.len()));
     rows.each_as_it_comes(|some| {
         for (i, found) in found.iter_mut().enumerate() {
             found.extend(some.iter().map(|row| values(row)[i]).filter(|x| !x.is_nan()));

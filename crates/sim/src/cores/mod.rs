@@ -353,7 +353,6 @@ struct Run<'a> {
 struct Place {
     part: u16,
     engine: Engine,
-    reading: Mail,
     /// Packet-hops so far.
     hops: u64,
 }
@@ -432,7 +431,7 @@ impl Run<'_> {
             let setup = built.take().map_or_else(anew, Ok);
             let made = setup.and_then(|setup| Engine::part(setup, &self.division, part)).map_err(failed)?;
             let engine = made.map_err(|whole| shared.give_up(Reason::Note(whole.0)))?;
-            places.push(Box::new(Place { part, engine, reading: Mail::default(), hops: 0 }));
+            places.push(Box::new(Place { part, engine, hops: 0 }));
         }
         self.work(places, balance, thread, times)
     }
@@ -572,15 +571,16 @@ impl Run<'_> {
     /// What others have for a part.
     fn fetch(&self, place: &mut Place, turn: usize) -> Result<(), Broken> {
         let shared = &self.shared;
-        let Place { part, engine, reading, .. } = place;
+        let Place { part, engine, .. } = place;
         let own = usize::from(*part);
         for from in (0..shared.parts).filter(|from| *from != own) {
+            // Read where it is, as the other writes into a box of its own meanwhile: the fewer lists go round, the more of them stay in a core's cache.
             let mail = &shared.boxes[turn][from * shared.parts + own];
-            std::mem::swap(reading, &mut *mail.lock().unwrap_or_else(PoisonError::into_inner));
-            engine.take_in(&reading.letters);
-            engine.read(&mut reading.notes, from as u16);
-            reading.letters.clear();
-            engine.own_part().batches.append(&mut reading.batches);
+            let mut mail = mail.lock().unwrap_or_else(PoisonError::into_inner);
+            engine.take_in(&mail.letters);
+            engine.read(&mut mail.notes, from as u16);
+            mail.letters.clear();
+            engine.own_part().batches.append(&mut mail.batches);
         }
         if own == 0 {
             engine.record_batches();

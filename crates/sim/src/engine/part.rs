@@ -298,7 +298,9 @@ impl Engine {
     /// lies where nothing else does that such a packet touches.
     #[inline(never)]
     pub(super) fn heard_here(&mut self, flow: u32, conn: u32) {
-        if self.flows[flow as usize].is_none() || conn == AWAY {
+        // Where connections do not end none is over.
+        let closes = self.own_part().closes;
+        if closes && self.flows[flow as usize].is_none() || conn == AWAY {
             return;
         }
         let received = self.hosts.get(self.ahead).map_or(0, |host| ALL - host.nic.missing_below(conn, ALL));
@@ -406,24 +408,25 @@ impl Engine {
     }
     /// Takes in packets of another part.
     pub(crate) fn take_in(&mut self, letters: &Letters) {
-        for i in 0..letters.len() {
+        let (cells, packets) = letters.all();
+        for (i, (cell, packet)) in cells.iter().zip(packets).enumerate() {
             letters.fetch(i + 4 * LETTERS_AHEAD);
-            let later =
-                |ahead: usize| letters.packets.get(i + ahead).map(|packet| &self.flows[packet.flow as usize]);
-            later(2 * LETTERS_AHEAD).into_iter().for_each(prefetch);
-            if let Some(flow) = later(LETTERS_AHEAD).and_then(|place| place.as_deref()) {
+            if let Some(later) = packets.get(i + 2 * LETTERS_AHEAD) {
+                prefetch(&self.flows[later.flow as usize]);
+            }
+            let soon = packets.get(i + LETTERS_AHEAD).map(|packet| &self.flows[packet.flow as usize]);
+            if let Some(flow) = soon.and_then(|place| place.as_deref()) {
                 prefetch(&flow.ends);
             }
-            let cell = |ahead: usize| letters.cells.get(i + ahead);
-            self.wire.net.fetch_for(cell(2 * LETTERS_AHEAD), cell(LETTERS_AHEAD));
-            let to = letters.cells[i].to;
+            self.wire.net.fetch_for(cells.get(i + 2 * LETTERS_AHEAD), cells.get(i + LETTERS_AHEAD));
+            let to = cell.to;
             let conn = self.is_here(to).then(|| {
                 // Handles are given by the part of the end. A flow that is over has none: its late packets find nobody.
-                let flow = self.flows[letters.packets[i].flow as usize].as_deref();
+                let flow = self.flows[packet.flow as usize].as_deref();
                 let own = |o: &Ends| if o.dst == to { o.at_dst } else { o.at_src };
                 flow.map_or(AWAY, |f| own(&f.ends))
             });
-            self.wire.net.take_in(letters, i, conn);
+            self.wire.net.take_in(cell, packet, letters.header(i), conn);
         }
     }
     /// Reads the notes of another part, after the window in which they were written.

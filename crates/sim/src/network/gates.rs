@@ -15,9 +15,13 @@ use std::sync::Arc;
 /// Packets on their way to another part. Cells and segments lie apart: together each would take a third more of what cores hand to each other.
 #[derive(Default)]
 pub(crate) struct Letters {
-    /// The packets as links carry them; the time is that of the departure. For a slot each has the link whose wire it is on.
-    pub cells: Vec<Cell>,
-    pub packets: Vec<Packet>,
+    /// The packets as links carry them; the time is that of the departure, the rank the link whose wire it is on. Behind the last of them are old ones,
+    /// here and in the other list.
+    cells: Vec<Cell>,
+    packets: Vec<Packet>,
+    /// How many there are, and how many of them have their segments.
+    len: usize,
+    whole: usize,
     /// Their congestion headers, where packets of the run have some.
     headers: Vec<CcHeader>,
 }
@@ -25,20 +29,64 @@ pub(crate) struct Letters {
 impl Letters {
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.cells.len()
+        self.len
+    }
+    /// All there are.
+    pub fn all(&self) -> (&[Cell], &[Packet]) {
+        (&self.cells[..self.len], &self.packets[..self.len])
+    }
+    /// The congestion header of one, where there is one.
+    #[inline(always)]
+    pub fn header(&self, i: usize) -> Option<&CcHeader> {
+        self.headers.get(i)
     }
     /// All have been read.
     pub fn clear(&mut self) {
-        self.cells.clear();
-        self.packets.clear();
+        (self.len, self.whole) = (0, 0);
         self.headers.clear();
+    }
+    /// There is room for so many cells more.
+    #[inline(always)]
+    fn room(&mut self, more: u32) -> &mut [Cell] {
+        let enough = self.len + more as usize;
+        if enough > self.cells.len() {
+            self.grow(enough);
+        }
+        &mut self.cells[self.len..enough]
+    }
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, enough: usize) {
+        let room = enough.max(2 * self.cells.len());
+        self.cells.resize(room, Cell::default());
+        self.packets.resize(room, Packet::default());
+    }
+    /// Puts the segments to those cells that have none yet: they leave the arena.
+    #[inline(always)]
+    fn put_in(&mut self, arena: &mut Arena, with_headers: bool) {
+        let Letters { cells, packets, len, whole, headers } = self;
+        let (new, room) = (&cells[*whole..*len], &mut packets[*whole..]);
+        for (i, cell) in new.iter().enumerate() {
+            if let Some(ahead) = new.get(i + SEGMENTS_AHEAD) {
+                arena.prefetch(ahead.packet);
+            }
+            // Another core has read here last: who writes has to wait until it has given the lines away, one after the other.
+            prefetch_room(&room[..i], ROOM_AHEAD);
+            // Straight from the arena: by way of a copy of its own the processor would have to wait for what it has just written.
+            room[i] = arena.packets[cell.packet as usize];
+            if with_headers {
+                headers.push(arena.headers[arena.header_slot(cell.packet)]);
+            }
+            arena.release(cell.packet);
+        }
+        *whole = *len;
     }
     /// Fetches one that is read later: what another core has written lies far.
     #[inline(always)]
     pub fn fetch(&self, i: usize) {
-        if let (Some(cell), Some(packet)) = (self.cells.get(i), self.packets.get(i)) {
-            prefetch(cell);
-            prefetch(packet);
+        if i < self.len {
+            prefetch(&self.cells[i]);
+            prefetch(&self.packets[i]);
         }
     }
 }
@@ -46,8 +94,9 @@ impl Letters {
 /// So many letters ahead what taking one in touches is fetched from memory.
 pub(crate) const LETTERS_AHEAD: usize = 8;
 
-/// And so many letters ahead the room for one that is written.
+/// And so many letters ahead the room for one that is written, and its segment.
 const ROOM_AHEAD: usize = 16;
+const SEGMENTS_AHEAD: usize = 2 * LETTERS_AHEAD;
 
 /// What is handed to one other part.
 #[derive(Default)]
@@ -55,6 +104,30 @@ pub(crate) struct Bag {
     pub letters: Letters,
     /// When the first of them arrives.
     pub first: Option<Time>,
+}
+
+impl Bag {
+    /// One of them arrives then.
+    #[inline(always)]
+    fn arrives(&mut self, at: Time) {
+        self.first = Some(self.first.map_or(at, |first| first.min(at)));
+    }
+    /// Takes cells in that have left by a link whose delay is `delay`: room for `most` is shown to `take`, which answers how many it has used, and something
+    /// else.
+    #[inline(always)]
+    pub fn take<T>(&mut self, most: u32, delay: Dur, take: impl FnOnce(&mut [Cell]) -> (usize, T)) -> T {
+        let room = self.letters.room(most);
+        // Another core has read here last.
+        prefetch_room(&room[..0], ROOM_AHEAD);
+        let (taken, answer) = take(room);
+        // They leave one after the other.
+        let first = room.first().map(|cell| cell.time);
+        if let (Some(first), true) = (first, taken > 0) {
+            self.letters.len += taken;
+            self.arrives(Time(first) + delay);
+        }
+        answer
+    }
 }
 
 /// The part of every node, and the links between parts.
@@ -80,32 +153,28 @@ impl Gates {
     pub fn is_here(&self, node: u32) -> bool {
         self.home[node as usize] == self.me
     }
-    /// Fetches from memory where a link leads.
+    /// What goes to the part to which a link leads, and how long that link is.
     #[inline(always)]
-    pub fn fetch(&self, port: u32) {
-        prefetch(&self.leads[port as usize]);
+    pub fn bag_of(&mut self, port: u32) -> (&mut Bag, Dur) {
+        let (part, delay) = self.leads[port as usize];
+        (&mut self.out[usize::from(part)], delay)
     }
     /// Hands a packet over that has left by `port`.
-    #[inline(always)]
     pub fn post(&mut self, port: u32, cell: &Cell, arena: &mut Arena) {
-        let (part, delay) = self.leads[port as usize];
-        let bag = &mut self.out[usize::from(part)];
-        let letters = &mut bag.letters;
-        // Another core has read here last: who writes has to wait until it has given the lines away, one after the other.
-        prefetch_room(&letters.packets, ROOM_AHEAD);
-        prefetch_room(&letters.cells, ROOM_AHEAD);
-        // Straight from the arena: by way of a copy of its own the processor would have to wait for what it has just written.
-        letters.packets.push(arena.packets[cell.packet as usize]);
-        if self.with_headers {
-            letters.headers.push(arena.headers[arena.header_slot(cell.packet)]);
-        }
-        let arrives = Time(cell.time) + delay;
-        bag.first = Some(bag.first.map_or(arrives, |first| first.min(arrives)));
-        letters.cells.push(*cell);
-        if let Some(cell) = letters.cells.last_mut() {
-            cell.packet = port;
-        }
-        arena.release(cell.packet);
+        let with_headers = self.with_headers;
+        let (bag, delay) = self.bag_of(port);
+        bag.take(1, delay, |room| {
+            room[0] = *cell;
+            room[0].rank = port;
+            (1, ())
+        });
+        bag.letters.put_in(arena, with_headers);
+    }
+    /// The segments of all packets whose cells are in the bags.
+    #[inline]
+    pub fn put_in(&mut self, arena: &mut Arena) {
+        let with_headers = self.with_headers;
+        self.out.iter_mut().for_each(|bag| bag.letters.put_in(arena, with_headers));
     }
 }
 
@@ -182,30 +251,35 @@ impl Network {
     pub(crate) fn bags(&mut self) -> &mut [Bag] {
         self.gates.as_deref_mut().map_or(&mut [], |gates| &mut gates.out)
     }
-    /// Takes a packet in that another part has handed over; `conn` is the handle of the end it is for, where that is here.
-    #[inline]
-    pub(crate) fn take_in(&mut self, letters: &Letters, i: usize, conn: Option<u32>) {
+    /// Takes a packet in that another part has handed over; `conn` is the handle of the end it is for, where that is here. With `header`, where
+    /// packets of the run have some.
+    #[inline(always)]
+    pub(crate) fn take_in(
+        &mut self,
+        cell: &Cell,
+        packet: &Packet,
+        header: Option<&CcHeader>,
+        conn: Option<u32>,
+    ) {
         let slot = self.arena.alloc();
-        let packet = &mut self.arena.packets[slot as usize];
-        *packet = letters.packets[i];
+        let place = &mut self.arena.packets[slot as usize];
+        *place = *packet;
         if let Some(conn) = conn {
-            packet.set_conn(conn);
+            place.set_conn(conn);
         }
-        if let Some(header) = letters.headers.get(i) {
+        if let Some(header) = header {
             let place = self.arena.header_slot(slot);
             self.arena.headers[place] = *header;
         }
-        let cell = &letters.cells[i];
-        let port = cell.packet;
-        let next = self.fabric.carry(port, cell, slot);
+        let next = self.fabric.carry(cell.rank, cell, slot);
         if next != Time::NEVER {
-            self.arrivals.push(next, port);
+            self.arrivals.push(next, cell.rank);
         }
     }
     /// Fetches from memory what [`Self::take_in`] touches when it comes to `later`, and to `soon`: the port first, then where the packet will lie.
     #[inline]
     pub(crate) fn fetch_for(&self, later: Option<&Cell>, soon: Option<&Cell>) {
-        let port = |cell: &Cell| &self.fabric.ports()[cell.packet as usize];
+        let port = |cell: &Cell| &self.fabric.ports()[cell.rank as usize];
         if let Some(later) = later {
             port(later).prefetch_ring();
             self.arena.prefetch_spare(LETTERS_AHEAD);

@@ -5,7 +5,7 @@
 //! packet alone leave one thing whose order matters: the packets that come to one port. They are put in the order of time and link, as they
 //! would have come one by one (`events.rs`); what is worked through first, of two ports, nobody can tell.
 
-use super::{arrivals_at, gates, Network};
+use super::{arrivals_at, Network};
 use crate::arrivals::{Arrivals, Kinds};
 use crate::events::{Deadlines, Pending, Ties, Wake};
 use penstock_core::Packet;
@@ -491,33 +491,22 @@ impl Network {
         }
         let mut sweep = self.sweep.take().expect("the network is worked through by stretches");
         self.arrivals.take_stretch(until, &sweep.kinds, &mut sweep.links);
-        let Sweep { links: [to_switches, to_hosts, away], arrived, .. } = &mut *sweep;
-        // What hosts got is through.
-        let mut filled = 0;
-        let ports = self.fabric.ports_mut();
+        let Sweep { links: [to_switches, to_hosts, away], .. } = &mut *sweep;
+        let Network { fabric, arena, arrivals, gates, .. } = self;
+        let (ports, gates) = (fabric.ports_mut(), gates.as_deref_mut().expect("there are other parts"));
         for (i, port) in away.iter().copied().enumerate() {
             fetch_link(ports, away, i);
             let half = &mut ports[port as usize];
-            half.see_off(until.0, &mut self.arena);
-            let room = room(arrived, filled, half.cells_held());
-            let (taken, next) = half.take_arrived(until.0, room, (port, 0));
-            filled += taken;
+            half.see_off(until.0, arena);
+            let (bag, delay) = gates.bag_of(port);
+            // What a near half tells are departures.
+            let next = bag.take(half.cells_held(), delay, |room| half.take_arrived(until.0, room, (port, 0)));
             if next != u64::MAX {
-                self.arrivals.push(Time(next), port);
+                arrivals.push(Time(next), port);
             }
         }
         away.clear();
-        let Network { arena, gates, .. } = self;
-        if let Some(gates) = gates.as_deref_mut() {
-            let cells = &arrived[..filled];
-            for (i, cell) in cells.iter().enumerate() {
-                if let Some(ahead) = cells.get(i + 2 * gates::LETTERS_AHEAD) {
-                    arena.prefetch(ahead.packet);
-                    gates.fetch(ahead.rank);
-                }
-                gates.post(cell.rank, cell, arena);
-            }
-        }
+        gates.put_in(arena);
         // An arrival later in a stretch that was cut.
         for port in to_switches.drain(..).chain(to_hosts.drain(..)) {
             self.arrivals.push(self.fabric.ports()[port as usize].next_arrival(), port);
