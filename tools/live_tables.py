@@ -1,6 +1,6 @@
 """The tables of docs/live.md: kernel sockets beside the simulation of the very same scenario (Linux, root).
 
-python tools/live_tables.py flows|incast|pairs|marks --out FILE.json [--only TEXT] [--rtt 1|20] [--later]
+python tools/live_tables.py flows|incast|pairs|marks|laws --out FILE.json [--only TEXT] [--rtt 1|20] [--later]
 python tools/live_tables.py show --out FILE.json        # the tables of what FILE holds
 python tools/live_tables.py simulate --out FILE.json    # its simulations once more, by the present engine
 python tools/live_tables.py figure --out FILE.csv       # the points of docs/live-incast.csv, measured anew
@@ -189,7 +189,16 @@ def marks() -> Iterator[Point]:
             }
 
 
-GROUPS = {"flows": flows, "incast": incast, "pairs": pairs, "marks": marks}
+def laws() -> Iterator[Point]:
+    """The incast of a floor of 10 ms by the other laws, with and without tail-loss probes."""
+    for law in ("linux-cubic", "bbr"):
+        for point in incast():
+            if point["settings"]["rto_min"] == "10ms":
+                settings = {**point["settings"], "protocol": law}
+                yield {**point, "name": f"{law}, {point['name']}", "settings": settings}
+
+
+GROUPS = {"flows": flows, "incast": incast, "pairs": pairs, "marks": marks, "laws": laws}
 
 
 def scenario(point: Point) -> tuple[Any, dict[str, Any]]:

@@ -209,3 +209,26 @@ fn a_sender_out_of_data_marks_its_samples() {
     assert_eq!(limited("ack 3"), Some(true));
     assert_eq!(limited("ack 4"), Some(true));
 }
+
+/// What is sent again when the application has no more is of the phase by the draft, and is not in Linux, which looks for a gap where the
+/// application writes; the next write's first segments are.
+#[test]
+fn linux_looks_for_a_gap_where_the_application_writes() {
+    for (law, again) in [("sack", true), ("linux-reno", false)] {
+        let mut r = Rig::new(law, true, |_| {});
+        let mut limited = |event: &str| {
+            r.seen.lock().unwrap().clear();
+            r.h.event(event);
+            r.seen.lock().unwrap().pop().and_then(|s| s.rate).map(|s| s.app_limited)
+        };
+        limited("write 4");
+        for event in ["dup s 1-2", "dup s 1-3", "dup s 1-4"] {
+            limited(event);
+        }
+        limited("wait 20");
+        assert_eq!(limited("ack 4"), Some(again), "{law}");
+        limited("write 2");
+        limited("wait 20");
+        assert_eq!(limited("ack 5"), Some(true), "{law}");
+    }
+}

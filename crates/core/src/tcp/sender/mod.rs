@@ -326,6 +326,9 @@ impl Sender {
     /// The application writes `bytes` more: a new block.
     pub fn write(&mut self, now: Time, bytes: u64) {
         assert!(!self.close, "no data after close");
+        if self.steers {
+            self.look_for_a_gap();
+        }
         self.block_start = self.view.app_end;
         self.view.app_end += bytes;
         // RFC 5681 section 4.1: after an idle time of one RTO the window restarts.
@@ -346,6 +349,18 @@ impl Sender {
         if idle {
             self.cc.on_transfer(now, &self.view);
             self.refresh();
+        }
+    }
+    /// tcp_rate_check_app_limited, which Linux asks where the application writes and nowhere else (tcp_sendmsg_locked, from memory): what is sent again at
+    /// the end of the write before, in a pipe that runs empty, says what the path can carry.
+    fn look_for_a_gap(&mut self) {
+        let flight = self.flight();
+        let ready = self.view.app_end.saturating_sub(self.view.nxt);
+        let repaired = self.wants.missing == 0;
+        if ready < u64::from(self.view.segment) && flight < self.cwnd && repaired {
+            if let Some(log) = &mut self.log {
+                log.on_app_limited(flight);
+            }
         }
     }
     /// Keeps news for a host controller from now on.
