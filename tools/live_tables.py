@@ -1,6 +1,6 @@
 """The tables of docs/live.md: kernel sockets beside the simulation of the very same scenario (Linux, root).
 
-python tools/live_tables.py flows|incast|pairs|marks|laws --out FILE.json [--only TEXT] [--rtt 1|20] [--later]
+python tools/live_tables.py flows|unprobed|incast|pairs|marks|laws --out FILE.json [--only TEXT] [--rtt 1|20] [--later]
 python tools/live_tables.py show --out FILE.json        # the tables of what FILE holds
 python tools/live_tables.py simulate --out FILE.json    # its simulations once more, by the present engine
 python tools/live_tables.py figure --out FILE.csv       # the points of docs/live-incast.csv, measured anew
@@ -89,7 +89,12 @@ LENGTHS = {
 Point = dict[str, Any]
 
 
-def flows(rtt: int | None = None) -> Iterator[Point]:
+def without(probe: str) -> str:
+    """What the name of a single flow says of probes."""
+    return "" if probe == "true" else ", without probes"
+
+
+def flows(rtt: int | None = None, probe: str = "true") -> Iterator[Point]:
     """One flow of each law through each buffer."""
     for ms, sizes in BUFFERS.items():
         if rtt not in (None, ms):
@@ -105,15 +110,20 @@ def flows(rtt: int | None = None) -> Iterator[Point]:
                     "buffer": f"{packets}pkt",
                     "duration": f"{length}s",
                     "warmup": f"{warmup}s",
-                    "tail_loss_probe": "true",
+                    "tail_loss_probe": probe,
                 }
                 point = {
-                    "name": f"{law}, {ms} ms, {packets} packets",
+                    "name": f"{law}, {ms} ms, {packets} packets" + without(probe),
                     "scenario": "long-flows",
                     "settings": settings,
                 }
                 # Two states, and a loss by chance leads from one to the other: three runs do not tell.
                 yield {**point, "runs": 3 * RUNS} if (law, ms, place) == ("bbr", 1, 2) else point
+
+
+def unprobed(rtt: int | None = None) -> Iterator[Point]:
+    """The same without tail-loss probes."""
+    return flows(rtt, "false")
 
 
 def incast() -> Iterator[Point]:
@@ -169,36 +179,31 @@ def marks() -> Iterator[Point]:
             "tail_loss_probe": "true",
         }
         yield {"name": f"dctcp, threshold {threshold}", "scenario": "long-flows", "settings": settings}
-    for servers in (4, 8, 12, 16):
-        for probe in ("true", "false"):
-            settings = {
-                "servers": servers,
-                "protocol": "dctcp:min_window=2",
-                "tcp": "linux",
-                "queue": "threshold:k=10pkt",
-                "rto_min": "10ms",
-                "tail_loss_probe": probe,
-                "duration": "8s",
-                "warmup": "1s",
-            }
-            probes = "with" if probe == "true" else "without"
-            yield {
-                "name": f"dctcp, {servers} servers, {probes} probes",
-                "scenario": "incast",
-                "settings": settings,
-            }
+    yield from incast_of("dctcp", protocol="dctcp:min_window=2", tcp="linux", queue="threshold:k=10pkt")
+
+
+def incast_of(name: str, **settings: str) -> Iterator[Point]:
+    """The incasts of another law, in which the longest runs are half as long."""
+    for point in incast():
+        length = "21s" if point["settings"]["duration"] == "41s" else "8s"
+        changed = {**point["settings"], **settings, "duration": length}
+        yield {**point, "name": f"{name}, {point['name']}", "settings": changed}
 
 
 def laws() -> Iterator[Point]:
-    """The incast of a floor of 10 ms by the other laws, with and without tail-loss probes."""
+    """The incasts of the other laws."""
     for law in ("linux-cubic", "bbr"):
-        for point in incast():
-            if point["settings"]["rto_min"] == "10ms":
-                settings = {**point["settings"], "protocol": law}
-                yield {**point, "name": f"{law}, {point['name']}", "settings": settings}
+        yield from incast_of(law, protocol=law)
 
 
-GROUPS = {"flows": flows, "incast": incast, "pairs": pairs, "marks": marks, "laws": laws}
+GROUPS = {
+    "flows": flows,
+    "unprobed": unprobed,
+    "incast": incast,
+    "pairs": pairs,
+    "marks": marks,
+    "laws": laws,
+}
 
 
 def scenario(point: Point) -> tuple[Any, dict[str, Any]]:
@@ -408,7 +413,8 @@ def main() -> None:
         figure(options.out)
         return
     if options.what in GROUPS:
-        points = list(flows(options.rtt) if options.what == "flows" else GROUPS[options.what]())
+        single = options.what in ("flows", "unprobed")
+        points = list(GROUPS[options.what](options.rtt) if single else GROUPS[options.what]())
         chosen = [p for p in points if options.only in p["name"]]
         measure(chosen, options.out, options.runs, options.later)
         return
