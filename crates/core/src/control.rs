@@ -121,6 +121,8 @@ pub struct AckRecord<'a> {
     /// Bytes that recovery has taken for lost since the record before this one: what this ACK gave away, and what a timer
     /// that ran out in between did. A byte counts as often as a transmission of it was lost.
     pub lost: u64,
+    /// What of it this ACK itself gave away (Linux's rs->losses).
+    pub lost_now: u64,
     /// Delivery rate over the latest flight, when the law asked for it ([`WindowLaw::wants_rate`]) and this ACK gives one.
     pub rate: Option<&'a RateSample>,
     /// A valid RTT sample taken from this ACK.
@@ -150,6 +152,7 @@ impl<'a> AckRecord<'a> {
             delivered: acked,
             segments: 0,
             lost: 0,
+            lost_now: 0,
             rate: None,
             rtt: None,
             ece: false,
@@ -217,6 +220,11 @@ pub trait WindowLaw: Send {
     fn on_congestion(&mut self, now: Time, flow: &FlowView, event: Congestion);
     /// The application has written on a connection that had nothing outstanding: a new transfer begins.
     fn on_transfer(&mut self, now: Time, flow: &FlowView) {
+        let _ = (now, flow);
+    }
+    /// The first segment of a flight is about to leave where the application had left a gap (BBRHandleRestartFromIdle; Linux's CA_EVENT_TX_START with
+    /// app_limited set). Told only to laws that want the rate.
+    fn on_restart(&mut self, now: Time, flow: &FlowView) {
         let _ = (now, flow);
     }
     /// The only output.

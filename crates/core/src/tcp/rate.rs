@@ -10,8 +10,9 @@ use penstock_units::{Bytes, Dur, Rate, Time};
 /// What the delivery rate needs of a segment: how the connection stood when it was sent (section 3.1.2 of the draft).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
-    /// P.delivered: bytes delivered on the connection.
+    /// P.delivered: bytes delivered on the connection, and the number of segments that they were.
     delivered: u64,
+    count: u64,
     /// P.delivered_time: when the latest of these was delivered.
     delivered_at: Time,
     /// P.first_sent_time: when the first segment of the flight that was out then was sent.
@@ -40,6 +41,8 @@ pub(super) struct Standing {
 pub struct RateSample {
     /// rs.delivered: bytes delivered in `interval`.
     pub delivered: u64,
+    /// The number of segments that they were, short ones as whole ones: what Linux counts.
+    pub segments: u64,
     /// rs.interval: the longer of the two below (section 2.2.4 says why: either end may be compressed).
     pub interval: Dur,
     /// rs.send_elapsed: how long the flight took to be sent.
@@ -80,13 +83,14 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// Section 3.2, SendPacket: what a segment that leaves carries; `delivered` is C.delivered.
-    pub(super) fn mark(&mut self, now: Time, delivered: u64, s: &Standing) -> Mark {
+    /// Section 3.2, SendPacket: what a segment that leaves carries; `delivered` is C.delivered, in bytes and segments.
+    pub(super) fn mark(&mut self, now: Time, (delivered, count): (u64, u64), s: &Standing) -> Mark {
         if s.idle {
             (self.first_sent_at, self.delivered_at) = (now, now);
         }
         Mark {
             delivered,
+            count,
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
             lost: s.lost,
@@ -105,9 +109,14 @@ impl Rates {
             self.first_sent_at = sent_at;
         }
     }
-    /// Section 3.3, GenerateRateSample: what the ACK just told says about the rate. `total` is C.delivered, `rtt_min` the smallest RTT so
-    /// far, `lost` what the connection has taken for lost so far.
-    pub(super) fn sample(&mut self, total: u64, rtt_min: Dur, lost: u64) -> Option<RateSample> {
+    /// Section 3.3, GenerateRateSample: what the ACK just told says about the rate. `total` is C.delivered, in bytes and
+    /// segments, `rtt_min` the smallest RTT so far, `lost` what the connection has taken for lost so far.
+    pub(super) fn sample(
+        &mut self,
+        (total, count): (u64, u64),
+        rtt_min: Dur,
+        lost: u64,
+    ) -> Option<RateSample> {
         // The bubble has left the pipe.
         if self.app_limited != 0 && total > self.app_limited {
             self.app_limited = 0;
@@ -122,6 +131,7 @@ impl Rates {
         }
         Some(RateSample {
             delivered: total - p.delivered,
+            segments: count - p.count,
             interval,
             send_elapsed,
             ack_elapsed,
@@ -131,6 +141,10 @@ impl Rates {
             lost: lost - p.lost,
             in_flight: p.in_flight,
         })
+    }
+    /// C.app_limited is set.
+    pub(super) fn is_app_limited(&self) -> bool {
+        self.app_limited != 0
     }
     /// Section 3.4: the application has left the pipe with `in_flight` bytes in it and room for more. Samples are
     /// application-limited until these are delivered.

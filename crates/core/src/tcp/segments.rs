@@ -180,7 +180,7 @@ impl SegmentLog {
             return;
         };
         let Some(rates) = &mut self.rates else { return };
-        let mark = rates.mark(now, self.delivered, &standing);
+        let mark = rates.mark(now, (self.delivered, self.count), &standing);
         if is_new {
             rates.marks.push_back(mark);
         } else {
@@ -327,7 +327,11 @@ impl SegmentLog {
     }
     /// What the ACK just told says about the rate: [`Rates::sample`].
     pub(super) fn sample(&mut self, rtt_min: Dur, lost: u64) -> Option<RateSample> {
-        self.rates.as_mut()?.sample(self.delivered, rtt_min, lost)
+        self.rates.as_mut()?.sample((self.delivered, self.count), rtt_min, lost)
+    }
+    /// The application has left a gap that has not left the network yet (C.app_limited).
+    pub(super) fn is_app_limited(&self) -> bool {
+        self.rates.as_ref().is_some_and(|rates| rates.is_app_limited())
     }
     /// The application has left the pipe with `in_flight` bytes in it and room for more: [`Rates::on_app_limited`].
     pub(super) fn on_app_limited(&mut self, in_flight: u64) {

@@ -3,8 +3,10 @@
 //!
 //! Sections are the draft's. From Linux's `tcp_bbr.c` (from memory) are the pacing margin of 1 %, the even window with two segments
 //! more in the probing phase, that a timeout makes Startup look for the plateau anew, the allowance for aggregated ACKs
-//! (`extra_acked`), and that the burst which is about to leave counts as in flight when the end of the probing phase is decided
-//! (`bbr_packets_in_net_at_edt`). Not here: Linux's detection of policers (`lt_bw`). Data is counted in bytes of payload.
+//! (`extra_acked`), that the burst which is about to leave counts as in flight when the end of the probing phase is decided
+//! (`bbr_packets_in_net_at_edt`), that recovery is entered and left at the ACK that finds it, behind the model (`bbr_set_cwnd`), and that a round trip
+//! as long as the smallest does not renew it (since 5.11). Not here: Linux's detection of policers (`lt_bw`). Data is counted in bytes of payload, a
+//! short segment as a whole one, as a kernel counts segments.
 
 mod bandwidth;
 
@@ -60,6 +62,14 @@ const EXTRA_ROUNDS: u32 = 5;
 /// BBRMinPipeCwnd in segments (section 4.2.3.3).
 const MIN_PIPE: u64 = 4;
 
+/// What of Linux's states of a connection matters here, in its order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Ca {
+    Open,
+    Recovery,
+    Loss,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Startup,
@@ -109,7 +119,9 @@ struct Bbr {
     idle_restart: bool,
     prior_cwnd: u64,
     packet_conservation: bool,
-    in_recovery: bool,
+    /// How the connection stands, and how it stood when the window was set last (prev_ca_state).
+    ca: Ca,
+    ca_before: Ca,
     /// After a timeout, until this is acknowledged.
     loss_end: Option<u64>,
     /// Linux's extra_acked[2], extra_acked_win_rtts and ack_epoch: what is acknowledged beyond the estimated bandwidth.
@@ -156,7 +168,8 @@ impl Bbr {
             idle_restart: false,
             prior_cwnd: 0,
             packet_conservation: false,
-            in_recovery: false,
+            ca: Ca::Open,
+            ca_before: Ca::Open,
             loss_end: None,
             extra: [0; 2],
             extra_rounds: 0,
@@ -174,7 +187,7 @@ impl Bbr {
             self.round += 1;
             self.packet_conservation = false;
         }
-        let rate = rs.delivered as f64 / rs.interval.as_secs();
+        let rate = (rs.segments * self.segment) as f64 / rs.interval.as_secs();
         if rs.interval == Dur::ZERO || rate < self.btlbw && self.is_limited(rs) {
             return;
         }
@@ -183,12 +196,14 @@ impl Bbr {
     fn is_limited(&self, rs: &RateSample) -> bool {
         rs.app_limited || (self.limited_until > 0 && rs.prior_delivered <= self.limited_until)
     }
-    /// BBRUpdateRTprop (section 4.1.2). A round trip of the same microsecond renews the smallest one.
+    /// BBRUpdateRTprop (section 4.1.2). In Linux a round trip of the same microsecond renews the smallest one no more, and when that is too old one does not
+    /// count that may be of a delayed ACK: of a short segment that was alone (FLAG_ACK_MAYBE_DELAYED).
     fn update_rtprop(&mut self, ack: &AckRecord<'_>) {
         self.rtprop_expired = ack.now > self.rtprop_stamp + self.filter;
         let Some(rtt) = ack.rtt else { return };
         let rtt = in_whole_us(ack.now, rtt);
-        if self.rtprop_expired || self.rtprop.is_none_or(|least| rtt <= least) {
+        let delayed = ack.rate.is_some_and(|rs| rs.segments == 1 && rs.in_flight < self.segment);
+        if self.rtprop_expired && !delayed || self.rtprop.is_none_or(|least| rtt < least) {
             self.rtprop = Some(rtt);
             self.rtprop_stamp = ack.now;
         }
@@ -245,7 +260,7 @@ impl Bbr {
     /// bbr_packets_in_net_at_edt: in flight when the next burst leaves, that burst included while the flight is to grow. What is
     /// delivered until then, at most a segment where bursts are no longer than one, is left out.
     fn at_departure(&self, flight: u64) -> u64 {
-        flight + if self.pacing_gain > 1.0 { self.quantum() * self.segment } else { 0 }
+        self.whole(flight) + if self.pacing_gain > 1.0 { self.quantum() * self.segment } else { 0 }
     }
 
     // ---- section 4.2: control parameters -------------------------------------------------------------
@@ -257,18 +272,30 @@ impl Bbr {
             self.pacing = rate;
         }
     }
-    /// BBRSetCwnd (section 4.2.3.6) with BBRModulateCwndForRecovery (section 4.2.3.4).
-    fn set_cwnd(&mut self, ack: &AckRecord<'_>, newly: u64) {
-        let target = self.inflight_with(self.cwnd_gain, self.extra());
-        if self.in_recovery {
-            if ack.lost > 0 {
-                self.cwnd = self.cwnd.saturating_sub(ack.lost).max(self.segment);
-            }
-            if self.packet_conservation {
-                self.cwnd = self.cwnd.max(ack.flight_after + newly);
-            }
+    /// BBRModulateCwndForRecovery (section 4.2.3.4) as bbr_set_cwnd_to_recover_or_restore: the model has heard of this ACK before. Answers whether packets
+    /// are conserved.
+    fn recover_or_restore(&mut self, ack: &AckRecord<'_>, newly: u64) -> bool {
+        self.cwnd = self.cwnd.saturating_sub(self.whole(ack.lost_now)).max(self.segment);
+        let before = core::mem::replace(&mut self.ca_before, self.ca);
+        let kept = self.whole(ack.flight_after) + newly;
+        if self.ca == Ca::Recovery && before != Ca::Recovery {
+            // The first round of recovery begins here.
+            self.packet_conservation = true;
+            self.next_round_delivered = self.delivered;
+            self.cwnd = kept;
+        } else if before >= Ca::Recovery && self.ca < Ca::Recovery {
+            self.restore_cwnd();
+            self.packet_conservation = false;
         }
-        if !self.packet_conservation {
+        if self.packet_conservation {
+            self.cwnd = self.cwnd.max(kept);
+        }
+        self.packet_conservation
+    }
+    /// BBRSetCwnd (section 4.2.3.6).
+    fn set_cwnd(&mut self, ack: &AckRecord<'_>, newly: u64) {
+        if !self.recover_or_restore(ack, newly) {
+            let target = self.inflight_with(self.cwnd_gain, self.extra());
             if self.filled_pipe {
                 self.cwnd = (self.cwnd + newly).min(target);
             } else if self.cwnd < target || self.delivered < self.initial {
@@ -277,9 +304,13 @@ impl Bbr {
             self.cwnd = self.cwnd.max(MIN_PIPE * self.segment);
         }
     }
+    /// Bytes of so many segments, of which one may be short.
+    fn whole(&self, bytes: u64) -> u64 {
+        bytes.next_multiple_of(self.segment)
+    }
     /// BBRSaveCwnd (section 4.2.3.4).
     fn save_cwnd(&mut self) {
-        let normal = !self.in_recovery && self.loss_end.is_none() && self.state != State::ProbeRtt;
+        let normal = self.ca_before < Ca::Recovery && self.state != State::ProbeRtt;
         self.prior_cwnd = if normal { self.cwnd } else { self.prior_cwnd.max(self.cwnd) };
     }
     fn restore_cwnd(&mut self) {
@@ -305,10 +336,12 @@ impl Bbr {
     }
     /// BBRCheckDrain (section 4.3.3).
     fn check_drain(&mut self, ack: &AckRecord<'_>) {
+        // With the gain that it still has, of Startup.
+        let flight = self.at_departure(ack.flight_after);
         if self.state == State::Startup && self.filled_pipe {
             self.enter(State::Drain, 1.0 / HIGH_GAIN, HIGH_GAIN);
         }
-        if self.state == State::Drain && ack.flight_after <= self.inflight(1.0) {
+        if self.state == State::Drain && flight <= self.inflight(1.0) {
             self.enter_probe_bw(ack.now);
         }
     }
@@ -331,7 +364,7 @@ impl Bbr {
         let full_length = self.rtprop.is_some_and(|rtprop| ack.now.since(self.cycle_stamp) > rtprop);
         let flight = self.at_departure(ack.flight_before);
         let next = if self.pacing_gain > 1.0 {
-            full_length && (ack.lost > 0 || flight >= self.inflight(self.pacing_gain))
+            full_length && (ack.lost_now > 0 || flight >= self.inflight(self.pacing_gain))
         } else if self.pacing_gain < 1.0 {
             full_length || flight <= self.inflight(1.0)
         } else {
@@ -351,27 +384,34 @@ impl Bbr {
         if self.state == State::ProbeRtt {
             self.limited_until = (self.delivered + ack.flight_after).max(1);
             match self.probe_rtt_done {
-                None if ack.flight_after <= MIN_PIPE * self.segment => {
+                None if self.whole(ack.flight_after) <= MIN_PIPE * self.segment => {
                     self.probe_rtt_done = Some(ack.now + self.probe);
                     self.probe_rtt_round_done = false;
                     self.next_round_delivered = self.delivered;
                 }
                 None => {}
-                Some(done) => {
+                Some(_) => {
                     self.probe_rtt_round_done |= self.round_start;
-                    if self.probe_rtt_round_done && ack.now > done {
-                        self.rtprop_stamp = ack.now;
-                        self.restore_cwnd();
-                        if self.filled_pipe {
-                            self.enter_probe_bw(ack.now);
-                        } else {
-                            self.enter(State::Startup, HIGH_GAIN, HIGH_GAIN);
-                        }
+                    if self.probe_rtt_round_done {
+                        self.check_probe_rtt_done(ack.now);
                     }
                 }
             }
         }
-        self.idle_restart = false;
+        self.idle_restart &= ack.segments == 0;
+    }
+    /// bbr_check_probe_rtt_done.
+    fn check_probe_rtt_done(&mut self, now: Time) {
+        if self.probe_rtt_done.is_none_or(|done| now <= done) {
+            return;
+        }
+        self.rtprop_stamp = now;
+        self.restore_cwnd();
+        if self.filled_pipe {
+            self.enter_probe_bw(now);
+        } else {
+            self.enter(State::Startup, HIGH_GAIN, HIGH_GAIN);
+        }
     }
 }
 
@@ -389,7 +429,7 @@ impl WindowLaw for Bbr {
         }
         if self.loss_end.is_some_and(|end| flow.una >= end) {
             self.loss_end = None;
-            self.restore_cwnd();
+            self.ca = Ca::Open;
         }
         if flow.max_sent == 0 {
             // The handshake's: bbr_init.
@@ -399,9 +439,10 @@ impl WindowLaw for Bbr {
         // What there is no sample of is no round and says nothing of the bandwidth; all else goes on (bbr_main).
         self.round_start = false;
         self.delivered += ack.delivered;
+        let newly = ack.segments * self.segment;
         if let Some(rs) = ack.rate {
             self.update_btlbw(rs);
-            self.update_extra(ack.now, ack.delivered);
+            self.update_extra(ack.now, newly);
         }
         self.check_cycle(ack);
         if let Some(rs) = ack.rate {
@@ -411,8 +452,8 @@ impl WindowLaw for Bbr {
         self.update_rtprop(ack);
         self.check_probe_rtt(ack);
         self.set_pacing_rate(self.pacing_gain);
-        if ack.delivered > 0 {
-            self.set_cwnd(ack, ack.delivered);
+        if newly > 0 {
+            self.set_cwnd(ack, newly);
         }
         // BBRModulateCwndForProbeRTT (section 4.2.3.5)
         if self.state == State::ProbeRtt {
@@ -422,37 +463,39 @@ impl WindowLaw for Bbr {
     fn on_congestion(&mut self, _: Time, flow: &FlowView, event: Congestion) {
         match event {
             Congestion::Loss => {
-                // Section 4.2.3.4: upon entering fast recovery.
+                // bbr_ssthresh; the window follows with the ACK (section 4.2.3.4).
                 self.save_cwnd();
-                self.in_recovery = true;
-                self.packet_conservation = true;
-                self.next_round_delivered = self.delivered;
-                self.cwnd = flow.in_flight + self.segment;
+                self.ca = Ca::Recovery;
             }
-            Congestion::Timeout { kept, .. } => {
-                self.save_cwnd();
-                self.in_recovery = false;
-                self.packet_conservation = false;
-                self.loss_end = Some(flow.nxt);
-                self.cwnd = kept + self.segment;
+            Congestion::Timeout { kept, in_a_row } => {
+                if in_a_row == 1 {
+                    self.save_cwnd();
+                }
+                // bbr_set_state
+                (self.ca, self.ca_before) = (Ca::Loss, Ca::Loss);
                 self.full_bw = 0.0;
+                self.loss_end = Some(flow.nxt);
+                self.cwnd = self.whole(kept) + self.segment;
             }
-            Congestion::Recovered | Congestion::Spurious => {
-                self.in_recovery = false;
-                self.packet_conservation = false;
-                self.loss_end = None;
-                self.restore_cwnd();
+            Congestion::Recovered => (self.ca, self.loss_end) = (Ca::Open, None),
+            Congestion::Spurious => {
+                (self.ca, self.loss_end) = (Ca::Open, None);
+                // bbr_undo_cwnd: the plateau may have been one of losses that were none.
+                (self.full_bw, self.full_bw_count) = (0.0, 0);
             }
             Congestion::SynLost => self.cwnd = self.segment,
             // Marks mean nothing to version 1; after idle time the model is kept (section 4.3.4.4).
             Congestion::Ecn | Congestion::Idle => {}
         }
     }
-    /// BBRHandleRestartFromIdle (section 4.3.4.4).
-    fn on_transfer(&mut self, _: Time, _: &FlowView) {
+    /// BBRHandleRestartFromIdle (section 4.3.4.4) as bbr_cwnd_event.
+    fn on_restart(&mut self, now: Time, _: &FlowView) {
         self.idle_restart = true;
-        if self.state == State::ProbeBw {
-            self.set_pacing_rate(1.0);
+        self.epoch = (now, 0);
+        match self.state {
+            State::ProbeBw => self.set_pacing_rate(1.0),
+            State::ProbeRtt => self.check_probe_rtt_done(now),
+            State::Startup | State::Drain => {}
         }
     }
     fn control(&self) -> Control {
@@ -477,6 +520,7 @@ fn in_whole_us(now: Time, rtt: Dur) -> Dur {
 mod tests {
     use super::*;
     use penstock_core::rng::Entity;
+    use penstock_core::CcHeader;
 
     fn law() -> Bbr {
         let cfg = TcpConfig { mss: 1000, ..TcpConfig::default() };
@@ -487,6 +531,7 @@ mod tests {
     fn sample(prior_delivered: u64) -> RateSample {
         RateSample {
             delivered: 4000,
+            segments: 4,
             interval: Dur::millis(20),
             send_elapsed: Dur::millis(20),
             ack_elapsed: Dur::millis(20),
@@ -512,6 +557,99 @@ mod tests {
         assert!(!l.is_limited(&sample(104_000)));
         // Before the first ProbeRTT nothing is, not even what left before anything was delivered.
         assert!(!law().is_limited(&sample(0)));
+    }
+    /// An ACK of one segment at `ms`, with 10 in flight behind it.
+    fn ack(ms: u64, rate: &RateSample) -> AckRecord<'_> {
+        let now = Time::ZERO + Dur::millis(ms);
+        let (delivered, segments, flight) = (rate.delivered.min(1000), 1, 10_000);
+        let (rate, rtt) = (Some(rate), Some(Dur::millis(20)));
+        let plain = AckRecord::plain(now, 1000, &CcHeader::NONE);
+        AckRecord {
+            delivered,
+            segments,
+            rate,
+            rtt,
+            flight_before: flight + 1000,
+            flight_after: flight,
+            ..plain
+        }
+    }
+    fn flow() -> FlowView {
+        FlowView { una: 1000, nxt: 50_000, max_sent: 50_000, in_flight: 10_000, ..FlowView::plain(1000) }
+    }
+    /// bbr_set_cwnd_to_recover_or_restore comes behind bbr_update_model: the ACK that finds a loss may end a round, the next one begins with what
+    /// is delivered then, and the window is what is in flight and what it delivers. 20 segments in 10 + 1; restored when recovery is left.
+    #[test]
+    fn linux_recovery_begins_with_the_ack_that_finds_a_loss() {
+        let mut l = law();
+        (l.cwnd, l.delivered, l.next_round_delivered, l.btlbw) = (20_000, 6000, 2000, 1.0);
+        l.on_congestion(Time::ZERO, &flow(), Congestion::Loss);
+        assert_eq!((l.cwnd, l.round), (20_000, 0));
+        l.on_ack(&ack(40, &sample(3000)), &flow());
+        assert_eq!((l.cwnd, l.round, l.next_round_delivered), (11_000, 1, 7000));
+        // What it conserves grows with what is in flight, and a round ends it.
+        l.on_ack(&AckRecord { flight_after: 12_000, ..ack(41, &sample(4000)) }, &flow());
+        assert_eq!((l.cwnd, l.round, l.packet_conservation), (13_000, 1, true));
+        l.on_congestion(Time::ZERO, &flow(), Congestion::Recovered);
+        l.on_ack(&ack(42, &sample(5000)), &flow());
+        assert!(l.cwnd >= 20_000 && !l.packet_conservation, "{}", l.cwnd);
+    }
+    /// rs->losses are those that the ACK gives away, whole segments; what a timer has marked before it is not among them.
+    #[test]
+    fn linux_a_window_shrinks_by_what_its_ack_finds_lost() {
+        let mut l = law();
+        (l.cwnd, l.delivered, l.filled_pipe, l.btlbw) = (20_000, 90_000, true, 1e6);
+        l.update_rtprop(&ack(30, &sample(0)));
+        let rs = sample(80_000);
+        let found = AckRecord { lost: 5000, lost_now: 1600, ..ack(40, &rs) };
+        // 20 - 2 + 1 segments, far below twice the 20 of the path.
+        l.cwnd_gain = 2.0;
+        l.set_cwnd(&found, 1000);
+        assert_eq!(l.cwnd, 19_000);
+    }
+    /// bbr_undo_cwnd: losses that were none say nothing of the plateau.
+    #[test]
+    fn linux_undo_looks_for_the_plateau_anew() {
+        let mut l = law();
+        (l.full_bw, l.full_bw_count) = (5e6, 2);
+        l.on_congestion(Time::ZERO, &flow(), Congestion::Spurious);
+        assert_eq!((l.full_bw, l.full_bw_count), (0.0, 0));
+    }
+    /// bbr_update_min_rtt since 5.11: an equal round trip does not renew the smallest; when that is too old any other takes its place but that
+    /// of a short segment that was alone.
+    #[test]
+    fn linux_an_equal_round_trip_renews_nothing() {
+        let mut l = law();
+        l.update_rtprop(&ack(100, &sample(0)));
+        l.update_rtprop(&ack(200, &sample(0)));
+        assert_eq!(l.rtprop_stamp, Time::ZERO + Dur::millis(100));
+        let alone = RateSample { delivered: 600, segments: 1, in_flight: 600, ..sample(0) };
+        let slow = |ms, rs| AckRecord { rtt: Some(Dur::millis(60)), ..ack(ms, rs) };
+        l.update_rtprop(&slow(10_200, &alone));
+        assert_eq!(l.rtprop, Some(Dur::millis(20)));
+        l.update_rtprop(&slow(10_300, &sample(0)));
+        assert_eq!(l.rtprop, Some(Dur::millis(60)));
+    }
+    /// bbr_cwnd_event: pace at the estimate while nothing is known anew, and what is acknowledged in a row is counted from here.
+    #[test]
+    fn linux_restart_from_idle() {
+        let mut l = law();
+        (l.btlbw, l.filled_pipe, l.epoch) = (1e6, true, (Time::ZERO, 9000));
+        l.enter(State::ProbeBw, 1.25, 2.0);
+        l.on_restart(Time::ZERO + Dur::millis(7), &flow());
+        assert_eq!((l.pacing, l.epoch), (990_000.0, (Time::ZERO + Dur::millis(7), 0)));
+        // The end of ProbeRTT does not wait for an ACK.
+        l.enter(State::ProbeRtt, 1.0, 1.0);
+        (l.probe_rtt_done, l.prior_cwnd) = (Some(Time::ZERO + Dur::millis(5)), 30_000);
+        l.on_restart(Time::ZERO + Dur::millis(8), &flow());
+        assert_eq!((l.state, l.cwnd), (State::ProbeBw, 30_000));
+    }
+    /// A segment of 600 bytes is one of 1000 to a kernel, which counts segments: 4 in 20 ms.
+    #[test]
+    fn linux_counts_segments() {
+        let mut l = law();
+        l.update_btlbw(&RateSample { delivered: 3600, ..sample(0) });
+        assert_eq!(l.btlbw, 200_000.0);
     }
     /// Both ends in whole microseconds: 10.9 us after 1.2 us is 9 us, and so is 10.1 us after 1.9 us; 8.2 and 9.7 us as they are.
     #[test]

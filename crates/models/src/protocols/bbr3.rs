@@ -727,7 +727,7 @@ impl WindowLaw for Bbr3 {
         }
     }
     /// BBRHandleRestartFromIdle (section 5.4.1).
-    fn on_transfer(&mut self, now: Time, _: &FlowView) {
+    fn on_restart(&mut self, now: Time, _: &FlowView) {
         self.idle_restart = true;
         self.extra_start = now;
         if self.in_probe_bw() {
@@ -768,6 +768,7 @@ mod tests {
     fn sample(in_flight: u64, lost: u64) -> RateSample {
         RateSample {
             delivered: 100_000,
+            segments: 100,
             interval: Dur::millis(10),
             send_elapsed: Dur::millis(10),
             ack_elapsed: Dur::millis(10),

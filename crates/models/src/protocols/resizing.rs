@@ -71,6 +71,9 @@ impl WindowLaw for Resizing {
     fn on_congestion(&mut self, now: Time, flow: &FlowView, event: Congestion) {
         self.inner.on_congestion(now, flow, event);
     }
+    fn on_restart(&mut self, now: Time, flow: &FlowView) {
+        self.inner.on_restart(now, flow);
+    }
     fn on_transfer(&mut self, now: Time, flow: &FlowView) {
         self.inner.on_transfer(now, flow);
         if self.options.every_transfer && self.options.segment < self.mss {

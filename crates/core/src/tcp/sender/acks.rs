@@ -15,7 +15,17 @@ struct Facts {
     sacked: u64,
     rtt: Option<Dur>,
     flight_before: u64,
+    /// What had been taken for lost before this ACK.
+    lost_before: u64,
 }
+
+/// A round trip by the time stamp that an ACK echoes. Linux's stamps are of whole milliseconds, and it takes one that is of the same for 1 ms
+/// (tcp_rtt_tsopt_us with tcp_usec_ts off, from memory). It asks them where all that an ACK delivers has been sent more than once.
+fn in_stamps(sent: Time, now: Time) -> Dur {
+    ticks::between(sent, now, STAMP).max(STAMP)
+}
+/// TCP_TS_HZ is 1000.
+const STAMP: Dur = Dur::millis(1);
 
 impl Sender {
     /// An ACK (or SYN + ACK) arrives.
@@ -43,7 +53,7 @@ impl Sender {
         if p.has(flag::ECE) {
             self.stats.ece_acks += 1;
         }
-        let mut facts = Facts { flight_before: self.flight(), ..Facts::default() };
+        let mut facts = Facts { flight_before: self.flight(), lost_before: self.lost, ..Facts::default() };
         if p.has(flag::PROBE) {
             // The answer to a packet without payload: news for the law, none about data.
             self.tell_rare(now, p, header, &facts);
@@ -122,6 +132,7 @@ impl Sender {
             delivered,
             segments,
             lost: core::mem::take(&mut self.lost_unheard),
+            lost_now: self.lost - facts.lost_before,
             rate: rate.as_ref(),
             rtt: facts.rtt,
             ece: p.has(flag::ECE),
@@ -188,7 +199,10 @@ impl Sender {
         let bytes = ack - self.view.una;
         let mut rtt = None;
         if self.cfg.timestamps {
-            rtt = Some(now.since(p.sent_at()));
+            rtt = Some(match self.steers {
+                false => now.since(p.sent_at()),
+                true => in_stamps(p.sent_at(), now),
+            });
         } else if let Some((end, sent)) = self.timed {
             if ack >= end {
                 rtt = Some(now.since(sent));
@@ -350,6 +364,20 @@ impl Sender {
             if self.view.una < self.view.max_sent {
                 self.rto_at = self.ecn_hold;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stamps 9 and 10 are a millisecond apart, stamps 9 and 12 three; two of the same are taken for one apart.
+    #[test]
+    fn linux_stamps_are_of_whole_milliseconds() {
+        let at = |us: u64| Time::ZERO + Dur::micros(us);
+        for (sent, now, ms) in [(9_900, 10_100, 1), (9_900, 12_000, 3), (9_200, 9_900, 1)] {
+            assert_eq!(in_stamps(at(sent), at(now)), Dur::millis(ms), "{sent} {now}");
         }
     }
 }

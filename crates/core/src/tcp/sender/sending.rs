@@ -297,8 +297,13 @@ impl Sender {
     #[cold]
     fn note_sent(&mut self, now: Time, start: u64, end: u64, idle: bool) {
         let standing = self.wants_rate.then(|| Standing { idle, in_flight: self.flight(), lost: self.lost });
-        if let Some(log) = &mut self.log {
-            log.on_sent(now, start, end, standing);
+        let Some(log) = &mut self.log else { return };
+        let alone = standing.is_some_and(|s| s.in_flight <= end - start);
+        let restarts = alone && log.is_app_limited();
+        log.on_sent(now, start, end, standing);
+        if restarts {
+            self.cc.on_restart(now, &self.view);
+            self.refresh();
         }
     }
 
