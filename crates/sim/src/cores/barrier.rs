@@ -6,8 +6,8 @@ use std::sync::{Condvar, Mutex, PoisonError};
 /// Looks at a counter before a thread that waits goes to sleep: some tens of microseconds.
 const SPINS: u32 = 1 << 10;
 
-/// A meeting point of threads that are mostly there within microseconds of each other: who waits looks, and sleeps only where another is away for long.
-/// That is one whose core has been given to somebody else: a thread that went on looking, or let others go first again and again, would be
+/// A meeting point of threads that are mostly there within microseconds of each other: each says that it is there, and waits for the others when it needs
+/// them. Who waits looks, and sleeps only where another is away for long. That is one whose core has been given to somebody else: a thread that went on looking, or let others go first again and again, would be
 /// taken off its own core just as long when the other is back.
 pub(super) struct Barrier {
     threads: usize,
@@ -21,6 +21,10 @@ pub(super) struct Barrier {
     bed: Mutex<()>,
     bell: Condvar,
 }
+
+/// A meeting at which a thread has said that it is there.
+#[derive(Clone, Copy)]
+pub(super) struct Round(usize);
 
 /// Some thread has given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,14 +44,18 @@ impl Barrier {
             bell: Condvar::new(),
         }
     }
-    /// Waits for all the others. What a thread has written before, all have seen after.
-    pub fn wait(&self) -> Result<(), Broken> {
+    /// A thread is there, which has waited for all meetings before this one.
+    pub fn arrive(&self) -> Round {
         let round = self.round.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
             self.arrived.store(0, Ordering::Relaxed);
             self.round.store(round.wrapping_add(1), Ordering::SeqCst);
             self.wake();
         }
+        Round(round)
+    }
+    /// Waits until all are there. What a thread has written before it arrived, all have seen after.
+    pub fn wait(&self, Round(round): Round) -> Result<(), Broken> {
         let mut left = if self.alone { SPINS } else { 0 };
         while self.is_closed(round) {
             if left == 0 {
@@ -92,12 +100,12 @@ impl Barrier {
 }
 
 /// Gives up when it is dropped while a thread panics, so that no other waits for it.
-pub(super) struct Guard<'a>(pub &'a Barrier);
+pub(super) struct Guard<'a>(pub [&'a Barrier; 2]);
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.give_up();
+            self.0.iter().for_each(|barrier| barrier.give_up());
         }
     }
 }
@@ -116,9 +124,9 @@ mod tests {
                 s.spawn(|| {
                     for round in 1..=300 {
                         own.store(round, Ordering::Relaxed);
-                        barrier.wait().unwrap();
+                        barrier.wait(barrier.arrive()).unwrap();
                         assert!(done.iter().all(|d| d.load(Ordering::Relaxed) >= round));
-                        barrier.wait().unwrap();
+                        barrier.wait(barrier.arrive()).unwrap();
                     }
                 });
             }
@@ -144,7 +152,7 @@ mod tests {
                         boxes[whose][..visited]
                             .iter()
                             .for_each(|b| std::mem::swap(bag, &mut *b.lock().unwrap()));
-                        barrier.wait().unwrap();
+                        barrier.wait(barrier.arrive()).unwrap();
                     };
                     visit(own, &mut bag);
                     visit(1 - own, &mut bag);
@@ -163,16 +171,16 @@ mod tests {
     }
     #[test]
     fn who_gives_up_holds_nobody() {
-        let barrier = Barrier::new(2);
+        let (barrier, other) = (Barrier::new(2), Barrier::new(2));
         std::thread::scope(|s| {
-            let waiting = s.spawn(|| barrier.wait());
+            let waiting = s.spawn(|| barrier.wait(barrier.arrive()));
             let failed = s.spawn(|| {
-                let _guard = Guard(&barrier);
+                let _guard = Guard([&barrier, &other]);
                 panic!("on purpose");
             });
             assert!(failed.join().is_err());
             assert_eq!(waiting.join().unwrap(), Err(Broken));
         });
-        assert_eq!(barrier.wait(), Err(Broken));
+        assert_eq!([&barrier, &other].map(|b| b.wait(b.arrive())), [Err(Broken); 2]);
     }
 }

@@ -397,6 +397,14 @@ impl Engine {
 
     // ---- windows -----------------------------------------------------------------------------------------------
 
+    /// When the next packet arrives here.
+    pub(crate) fn next_arrival(&mut self) -> Time {
+        self.wire.net.next_arrival()
+    }
+    /// Up to and including `end` workloads act, or the time that is not measured ends: what flows there are then, and how far they have come, matters.
+    pub(crate) fn takes_stock_by(&self, end: Time) -> bool {
+        self.next_workload <= end || !self.measuring && self.setup.warmup <= end
+    }
     /// When something happens here next, as far as this part knows; not before what it has handed over arrives elsewhere.
     pub(crate) fn next_event(&mut self) -> Time {
         let own = self.wire.net.next_arrival().min(self.wire.net.deadlines.peek());

@@ -484,7 +484,7 @@ impl Network {
             clocks.run((port, &mut ports[port as usize]), until.0 + 1, arena);
         }
     }
-    /// Packets that have left this part of the network up to and including `until` are handed over: after all hosts have sent.
+    /// Packets that leave this part of the network up to and including `until` are handed over, after [`Self::sweep`].
     pub(crate) fn sweep_out(&mut self, until: Time) {
         if self.gates.is_none() {
             return;
