@@ -303,7 +303,8 @@ fn attempt(
     }
     // A part that is the whole meets nobody: it only looks up now and then.
     let window = if parts > 1 { window } else { Dur(window.0.saturating_mul(STRETCHES)) };
-    let division = Division { home: divided.home.into(), inbound: divided.inbound.into(), parts };
+    let (home, between) = (divided.home.into(), divided.between.into());
+    let division = Division { home, between, inbound: divided.inbound.into(), parts };
     let shared = Shared::new(workers, parts);
     let finer = divided.racks > parts && 2 * shares <= SHARES;
     let run = Run { shared, window, division, least_hops: threads.least_hops, finer, progress };

@@ -7,6 +7,9 @@ use penstock_units::Dur;
 pub(super) struct Partition {
     /// Part of every node.
     pub home: Vec<u16>,
+    /// Switches that can be divided by their ports, each of which then is in the part that it leads to: those without hosts, with neighbours in several parts,
+    /// none of which is one of them.
+    pub between: Vec<bool>,
     /// The only link into every host, 0 for switches.
     pub inbound: Vec<u32>,
     /// Shortest link between two parts.
@@ -65,11 +68,43 @@ pub(super) fn partition(t: &Topology, parts: usize) -> Result<Partition, String>
     for host in t.hosts() {
         home[host as usize] = home[switch_of[host as usize] as usize];
     }
-    let cut = t.links.iter().filter(|l| home[l.from as usize] != home[l.to as usize]);
+    let between = between(t, &home);
+    let cut =
+        t.links.iter().filter(|l| home[l.from as usize] != home[l.to as usize] || between[l.to as usize]);
     let shortest = cut.map(|l| l.delay).min().unwrap_or(Dur::ZERO);
     let inbound =
         inbound.into_iter().enumerate().map(|(n, port)| port.filter(|_| is_host(n as u32)).unwrap_or(0));
-    Ok(Partition { home, inbound: inbound.collect(), shortest, parts, racks: racks.len() })
+    Ok(Partition { home, between, inbound: inbound.collect(), shortest, parts, racks: racks.len() })
+}
+
+/// See [`Partition::between`]: the furthest from hosts first, as those on the way there are mostly with their neighbours.
+fn between(t: &Topology, home: &[u16]) -> Vec<bool> {
+    let mut around = vec![Vec::new(); t.nodes.len()];
+    for link in &t.links {
+        around[link.from as usize].push(link.to);
+        around[link.to as usize].push(link.from);
+    }
+    // Links between a node and the nearest host.
+    let mut far = vec![u32::MAX; t.nodes.len()];
+    let mut tier = t.hosts();
+    for distance in 0.. {
+        tier.retain(|node| std::mem::replace(&mut far[*node as usize], distance) > distance);
+        let next = tier.iter().flat_map(|node| &around[*node as usize]).copied();
+        tier = next.filter(|node| far[*node as usize] == u32::MAX).collect();
+        if tier.is_empty() {
+            break;
+        }
+    }
+    let mut order: Vec<u32> = (0..t.nodes.len() as u32).filter(|node| far[*node as usize] > 1).collect();
+    order.sort_by_key(|node| std::cmp::Reverse(far[*node as usize]));
+    let mut between = vec![false; t.nodes.len()];
+    for node in order {
+        let mut around = around[node as usize].iter();
+        let first = around.clone().next().map(|other| home[*other as usize]);
+        let several = around.clone().any(|other| Some(home[*other as usize]) != first);
+        between[node as usize] = several && around.all(|other| !between[*other as usize]);
+    }
+    between
 }
 
 /// Switches without hosts: tier by tier to the part of most of their neighbours, and where several have as many, to the one of these that has the
@@ -162,6 +197,10 @@ mod tests {
         // 16 cores with 8 links each way; every core is in a half and reaches 4 pods of the other.
         assert_eq!(cut.len(), 16 * 4 * 2);
         assert_eq!(cut.iter().filter(|l| p.home[l.from as usize] == 0).count(), 16 * 4);
+        // The cores, and no others, can be divided.
+        let between = t.nodes.iter().zip(&p.between).filter(|(_, between)| **between);
+        assert_eq!(between.filter(|(node, _)| node.name.starts_with("core")).count(), 16);
+        assert_eq!(p.between.iter().filter(|between| **between).count(), 16);
     }
     #[test]
     fn more_parts_than_racks_are_not_made() {

@@ -171,9 +171,7 @@ impl Run<'_> {
             let letters = &shared.letters[turn][own * shared.parts + to];
             let mut letters = letters.lock().unwrap_or_else(PoisonError::into_inner);
             let bag = &mut engine.bags()[to];
-            if let Some(first) = bag.first.take() {
-                next = next.min(first);
-            }
+            next = next.min(bag.take_first());
             shared.posted.fetch_add(bag.letters.len() as u64, Ordering::Relaxed);
             std::mem::swap(&mut *letters, &mut bag.letters);
         }
