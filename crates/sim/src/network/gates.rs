@@ -3,6 +3,9 @@
 //! Every part knows the whole network; it works for the nodes that are its own. A link from one part to another has its queue in the part of the
 //! node that it comes from and its wire in that of the node it leads to ([`penstock_fabric::Fabric::lead_away`]): what leaves the queue is written
 //! into a letter, which the other part takes in before it gets to the time at which the packet arrives.
+//!
+//! By stretches a switch without hosts can be divided by its ports: each is in the part that it leads to. What leaves a queue for such a switch is a letter
+//! if it goes on by a port of another part.
 
 use super::sweep::Sweep;
 use super::{Conservation, Network};
@@ -204,8 +207,10 @@ pub(crate) struct Gates {
     me: u16,
     /// Part of every port.
     owner: Box<[u16]>,
-    /// The part that every link leads to, or [`SEVERAL`], and how long it is.
-    leads: Box<[(u16, Dur)]>,
+    /// The part that every link leads to, or [`SEVERAL`].
+    leads: Box<[u16]>,
+    /// How long every link is.
+    delays: Box<[Dur]>,
     with_headers: bool,
     /// What is to be handed over, by part.
     pub out: Vec<Bag>,
@@ -215,12 +220,12 @@ impl Gates {
     /// True when a link leads from this part to another, or to a switch that is divided.
     #[inline(always)]
     pub fn is_near_half(&self, port: u32) -> bool {
-        self.leads[port as usize].0 != self.me && self.owns(port)
+        self.leads[port as usize] != self.me && self.owns(port)
     }
     /// True when it leads to a switch that is divided.
     #[inline(always)]
     pub fn is_divided(&self, port: u32) -> bool {
-        self.leads[port as usize].0 == SEVERAL
+        self.leads[port as usize] == SEVERAL
     }
     /// True when a port is this part's.
     #[inline(always)]
@@ -238,12 +243,12 @@ impl Gates {
     /// How long a link is.
     #[inline(always)]
     pub fn delay(&self, port: u32) -> Dur {
-        self.leads[port as usize].1
+        self.delays[port as usize]
     }
     /// What goes to the part to which a link leads, and how long that link is.
     #[inline(always)]
     pub fn bag_of(&mut self, port: u32) -> (&mut Bag, Dur) {
-        let (part, delay) = self.leads[port as usize];
+        let (part, delay) = (self.leads[port as usize], self.delay(port));
         (&mut self.out[usize::from(part)], delay)
     }
     /// Hands a packet over that has left by `port`.
@@ -300,9 +305,9 @@ impl Network {
         let owner: Box<[u16]> =
             t.links.iter().map(|l| part(if is_divided(l.from) { l.to } else { l.from })).collect();
         let leads_to = |node: u32| if is_divided(node) { SEVERAL } else { part(node) };
-        let leads: Box<[(u16, Dur)]> = t.links.iter().map(|l| (leads_to(l.to), l.delay)).collect();
+        let leads: Box<[u16]> = t.links.iter().map(|l| leads_to(l.to)).collect();
         for port in 0..t.links.len() as u32 {
-            if owner[port as usize] == leads[port as usize].0 {
+            if owner[port as usize] == leads[port as usize] {
                 continue;
             }
             if !self.fabric.ports()[port as usize].is_direct() {
@@ -325,6 +330,7 @@ impl Network {
             me,
             owner,
             leads,
+            delays: t.links.iter().map(|l| l.delay).collect(),
             with_headers: self.arena.header_slot(0) != 0,
             out: (0..*parts).map(|_| Bag::new()).collect(),
         }));

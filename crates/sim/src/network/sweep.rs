@@ -4,6 +4,9 @@
 //! where it goes on, it arrives after the end. Ports that keep to themselves ([`penstock_fabric::Port::keeps_to_itself`]) and choices that depend on the
 //! packet alone leave one thing whose order matters: the packets that come to one port. They are put in the order of time and link, as they
 //! would have come one by one (`events.rs`); what is worked through first, of two ports, nobody can tell.
+//!
+//! In a network that is divided between cores packets come from other parts, too, and go through switches that are divided by their ports (`gates`).
+//! These are known before the stretch in which they arrive: they stand in [`Lists::cells`] already when it begins.
 
 use super::{arrivals_at, Network};
 use crate::arrivals::{Arrivals, Kinds};
@@ -699,12 +702,21 @@ mod tests {
     /// Lists of all lengths, beside a sort that keeps the order of what is equal.
     #[test]
     fn a_list_is_in_the_order_of_time_and_then_of_links() {
+        check_lists::<false>(0);
+    }
+    /// The same of cells in any order of links.
+    #[test]
+    fn in_a_divided_network_links_may_come_in_any_order() {
+        check_lists::<true>(0);
+        check_lists::<true>(u16::MAX);
+    }
+    fn check_lists<const DIVIDED: bool>(flip: u16) {
         let mut x = 1u64;
         let mut draw = |n: u64| {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (x >> 33) % n
         };
-        let mut lists = Lists::new(3, 0);
+        let mut lists = Lists::new(3, flip);
         lists.begin = 1_000;
         for round in 0..2_000 {
             (lists.len, lists.in_use, lists.between) = (1, 0, (0, NONE));
@@ -715,34 +727,37 @@ mod tests {
                 let cell = &mut room(&mut lists.cells, lists.len, 1)[0];
                 *cell = Cell::new(packet, 100);
                 cell.time = time;
+                // One after the other they are link by link.
+                cell.ingress = if DIVIDED { draw(5) as u16 } else { 0 };
+                let order = cell.ingress ^ flip;
                 numbers[to as usize].push(lists.len);
                 lists.len += 1;
-                expected[to as usize].push((time, packet));
+                expected[to as usize].push((time, order, packet));
             }
             lists.make_places();
             // Times in parts of four, and all in one.
             let shift = [2, 6][round as usize / 30 % 2];
             let mut counts = [0; PARTS];
             for (to, (expected, numbers)) in expected.iter().zip(numbers).enumerate() {
-                for ((time, _), number) in expected.iter().zip(numbers) {
+                for ((time, ..), number) in expected.iter().zip(numbers) {
                     lists.places[number] = Place { since: (time - 1_000) as u32, next: NONE };
                     lists.ways[number] = to as u32;
                     counts[(*time as usize - 1_000) >> shift] += 1;
                 }
             }
-            lists.put_all::<false>(counts, shift);
+            lists.put_all::<DIVIDED>(counts, shift);
             let mut used = lists.used[..lists.in_use].to_vec();
             used.sort_unstable();
             let filled: Vec<_> = (0..3).filter(|to| !expected[*to as usize].is_empty()).collect();
             assert_eq!(used, filled);
             for to in filled {
                 let expected = &mut expected[to as usize];
-                expected.sort_by_key(|(time, _)| *time);
+                expected.sort_by_key(|(time, order, _)| (*time, *order));
                 let (mut found, mut number) = (Vec::new(), lists.firsts[to as usize]);
                 lists.tails[to as usize] = EMPTY;
                 while number != NONE {
                     let cell = &lists.cells[number as usize];
-                    found.push((cell.time, cell.packet));
+                    found.push((cell.time, cell.ingress ^ flip, cell.packet));
                     number = lists.places[number as usize].next;
                 }
                 assert_eq!(found, *expected);
