@@ -15,10 +15,11 @@ use std::sync::Arc;
 
 const NUMBERS: [usize; 4] = [1, 2, 3, 7];
 
-/// The same, and two threads that share out several parts by what the last windows had to do.
+/// The same, two threads that share out several parts by what the last windows had to do, and several of which the first goes on alone.
 fn ways() -> Vec<Threads> {
     let several = Threads { shares: 4, ..Threads::always(2) };
-    NUMBERS.map(Threads::always).into_iter().chain([several]).collect()
+    let alone = Threads { alone_from: 9, ..Threads::always(3) };
+    NUMBERS.map(Threads::always).into_iter().chain([several, alone]).collect()
 }
 
 fn print_of(outcome: &Outcome) -> String {

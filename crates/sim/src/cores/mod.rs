@@ -28,6 +28,11 @@
 //! twice as many parts, and what the last windows had to do says which thread works through which (`balance`). Parts change hands between
 //! two windows; the bytes do not ask who has worked.
 //!
+//! # Who has no core
+//!
+//! Where other processes want the cores, one thread or another is taken off its own for a whole turn again and again, and all others wait for it. When that has been so for
+//! some time the first thread takes all parts and goes on alone (`windows`).
+//!
 //! # On one thread
 //!
 //! A part works through a window by stretches of time, host by host, where its network allows that (`engine::sweep`). So the whole run on one thread
@@ -101,6 +106,8 @@ pub struct Threads {
     pub least_hops: u64,
     /// Parts for each thread; 1: as many more as it takes where the first windows are not even.
     pub shares: usize,
+    /// From this window on the first thread goes on alone, as it does anyway where other processes want the cores.
+    pub alone_from: u64,
     /// On one thread: by stretches of time, host by host, where that can be and is faster. The bytes are the same, but not the order in which what
     /// shares no state is called.
     pub by_stretches: bool,
@@ -109,7 +116,14 @@ pub struct Threads {
 impl Threads {
     /// At most `most`, where there is enough to do.
     pub fn up_to(most: usize) -> Threads {
-        Threads { most, least_packets: 16, least_hops: 100, shares: 1, by_stretches: true }
+        Threads {
+            most,
+            least_packets: 16,
+            least_hops: 100,
+            shares: 1,
+            alone_from: u64::MAX,
+            by_stretches: true,
+        }
     }
     /// On one thread, event by event.
     pub fn one_by_one() -> Threads {
@@ -117,7 +131,7 @@ impl Threads {
     }
     /// `most` wherever a run can be divided: for tests.
     pub fn always(most: usize) -> Threads {
-        Threads { most, least_packets: 0, least_hops: 0, shares: 1, by_stretches: true }
+        Threads { least_packets: 0, least_hops: 0, ..Threads::up_to(most) }
     }
 }
 
@@ -145,6 +159,8 @@ struct Shared {
     /// How many letters there have been.
     posted: AtomicU64,
     cancelled: [AtomicBool; 2],
+    /// After the window that comes the first thread goes on alone.
+    alone: [AtomicBool; 2],
     /// Parts that another thread goes on with.
     passed: Vec<Mutex<Option<Box<Place>>>>,
     /// Why the run was given up.
@@ -184,6 +200,7 @@ impl Shared {
             hops: [times(), times()],
             posted: AtomicU64::new(0),
             cancelled: Default::default(),
+            alone: Default::default(),
             passed: (0..parts).map(|_| Mutex::default()).collect(),
             given_up: Mutex::new(None),
         }
@@ -307,7 +324,8 @@ fn attempt(
     let division = Division { home, between, inbound: divided.inbound.into(), parts };
     let shared = Shared::new(workers, parts);
     let finer = divided.racks > parts && 2 * shares <= SHARES;
-    let run = Run { shared, window, division, least_hops: threads.least_hops, finer, progress };
+    let (least_hops, alone_from) = (threads.least_hops, threads.alone_from);
+    let run = Run { shared, window, division, least_hops, alone_from, finer, progress };
     let (end, warmup) = (Time::ZERO + setup.duration, Time::ZERO + setup.warmup);
     progress.end_ps.store(end.0, Ordering::Relaxed);
     let tables = setup.tables.clone();
@@ -342,6 +360,7 @@ struct Run<'a> {
     window: Dur,
     division: Division,
     least_hops: u64,
+    alone_from: u64,
     /// There could be more parts.
     finer: bool,
     progress: &'a Progress,
@@ -366,6 +385,8 @@ struct Worked {
     /// Stretches bring too little at a time: the rest is to be made event by event.
     sparse: bool,
     work: Work,
+    /// The window from which on the first thread was alone.
+    alone: Option<u64>,
 }
 
 impl Worked {
@@ -394,7 +415,7 @@ impl Run<'_> {
         let whole = "nobody has given up";
         let mut first = first.expect(whole);
         let mut left = first.leave(1);
-        let Worked { places, at, mut completed, sparse, mut work } = first;
+        let Worked { places, at, mut completed, sparse, mut work, alone: first_alone } = first;
         let mut places = places.into_iter();
         let mut engine = places.next().expect("the first thread has the first part").engine;
         if sparse {
@@ -408,8 +429,12 @@ impl Run<'_> {
         self.progress.now_ps.store(end.0, Ordering::Relaxed);
         work.letters = self.shared.posted.load(Ordering::Relaxed);
         let threads = self.shared.threads;
-        let note = (threads < most)
+        let few = (threads < most)
             .then(|| format!("the run is made on {threads} threads: its hosts are at so many switches"));
+        let alone = first_alone.map(|window| {
+            format!("from window {window} on the run is made on one thread: other processes want the cores")
+        });
+        let note = alone.or(few);
         Ok(Made::Divided(Divided::Done(Box::new(engine), completed, Cores { threads, note, work })))
     }
     /// One thread: builds its first parts and works for the run. The first of all is of the setup that is `built`.

@@ -19,6 +19,7 @@ use penstock_core::ParamError;
 use penstock_units::Time;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::PoisonError;
+use std::time::Duration;
 
 /// After so many windows of a run on one thread it is asked again whether there is enough to do in one.
 const LOOK_EVERY: u64 = 16;
@@ -33,6 +34,15 @@ const FIRST_LOOK: u64 = 256;
 /// They are not where threads have less than this part of what the busiest has: then the run begins anew with twice as many parts. Two for each thread
 /// take 1.06 of the time that one takes where loads are even, four 1.16 (docs/performance.md).
 const EVEN: f64 = 0.8;
+
+/// Who sleeps so long waits for a thread that has lost its core: for a turn of the system's scheduler, mostly.
+const TURN: Duration = Duration::from_millis(4);
+/// Unless that has more to do: no more time than this is needed for a packet-hop.
+const HOP: Duration = Duration::from_nanos(200);
+/// The first thread goes on alone when so many turns have been lost, and more than one in so many windows. With one turn in 24 windows, as beside eighteen
+/// processes on two cores, two threads had 0.7 of the speed of one.
+const LOST_TURNS: u64 = 16;
+const WINDOWS_A_TURN: u64 = 64;
 
 /// Why a window is not finished.
 enum Halt {
@@ -67,6 +77,12 @@ struct Worker<'r, 'a> {
     done: Round,
     /// It has seen that all were there at the last of the second kind.
     met: bool,
+    /// How long it waits before a turn is lost.
+    patience: Duration,
+    /// How many had been lost before the second window.
+    lost_before: Option<u64>,
+    /// The window from which on the first thread is alone.
+    alone: Option<u64>,
 }
 
 impl Run<'_> {
@@ -78,18 +94,30 @@ impl Run<'_> {
         (end, warmup): (Time, Time),
     ) -> Result<Worked, Broken> {
         let shared = &self.shared;
-        let worked = |places, at, completed, sparse, work| Worked { places, at, completed, sparse, work };
         if shared.parts == 1 && !places[0].engine.sweeps() {
-            return Ok(worked(places, Time::ZERO, false, true, Work::default()));
+            let (at, work) = (Time::ZERO, Work::default());
+            return Ok(Worked { places, at, completed: false, sparse: true, work, alone: None });
         }
         let (sent, done) = self.tell(&mut places, thread, 0);
-        let mut worker = Worker { run: self, thread, balance, work: Work::default(), sent, done, met: false };
+        let mut worker = Worker {
+            run: self,
+            thread,
+            balance,
+            work: Work::default(),
+            sent,
+            done,
+            met: false,
+            patience: TURN,
+            lost_before: None,
+            alone: None,
+        };
         // The end of the last window.
         let mut last = None;
         for window in 0u64.. {
-            shared.sent.wait(worker.sent)?;
+            shared.sent.wait(worker.sent, worker.patience)?;
             let turn = window as usize % 2;
             let cancelled = shared.cancelled[turn].load(Ordering::Relaxed);
+            let alone = shared.alone[turn].load(Ordering::Relaxed);
             let surely = last.filter(|_| !cancelled && !worker.balance.changes());
             let surely = surely.and_then(|at| self.sure_begin(&places[0].engine, at, turn, (end, warmup)));
             let first = match surely {
@@ -102,14 +130,21 @@ impl Run<'_> {
             if cancelled || first > end {
                 let at = if cancelled { last.unwrap_or(Time::ZERO) } else { end };
                 worker.finish(&mut places, window, (at, !cancelled))?;
-                return Ok(worked(places, at, !cancelled, false, worker.work));
+                return Ok(worker.worked(places, at, !cancelled, false));
             }
             let at = self.end_of_window(&places[0].engine, first, (end, warmup));
             let mut to_post = places.len();
             for place in &mut places {
                 worker.work_through(place, window, at, &mut to_post)?;
             }
+            if alone {
+                worker.balance.leave_to_first();
+                worker.alone = Some(window + 1);
+            }
             worker.hand_over(&mut places);
+            if alone && thread != 0 {
+                return Ok(worker.worked(places, at, true, false));
+            }
             last = Some(at);
             if thread == 0 {
                 self.progress.now_ps.store(at.0, Ordering::Relaxed);
@@ -119,7 +154,7 @@ impl Run<'_> {
                 worker.meet(window + 1, None)?;
                 self.read(&mut places[0], (window as usize + 1) % 2)?;
                 places[0].engine.end_sweeps();
-                return Ok(worked(places, at, false, true, worker.work));
+                return Ok(worker.worked(places, at, false, true));
             }
         }
         Err(Broken)
@@ -152,12 +187,13 @@ impl Run<'_> {
             self.post(place.part, &mut place.engine, turn);
             self.post_notes(place, turn);
         }
-        (self.all_sent(thread, turn), self.shared.done.arrive())
+        (self.all_sent(thread, turn, false), self.shared.done.arrive())
     }
-    /// All packets of a thread's parts are posted.
-    fn all_sent(&self, thread: usize, turn: usize) -> Round {
+    /// All packets of a thread's parts are posted. The first thread says whether it goes on alone after the next window.
+    fn all_sent(&self, thread: usize, turn: usize, alone: bool) -> Round {
         let shared = &self.shared;
         if thread == 0 {
+            shared.alone[turn].store(alone, Ordering::Relaxed);
             shared.cancelled[turn].store(self.progress.cancelled.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         shared.sent.arrive()
@@ -260,6 +296,22 @@ impl Run<'_> {
 }
 
 impl Worker<'_, '_> {
+    fn worked(&self, places: Vec<Box<Place>>, at: Time, completed: bool, sparse: bool) -> Worked {
+        Worked { places, at, completed, sparse, work: self.work, alone: self.alone }
+    }
+    /// Have so many turns been lost that one thread alone is faster? What parts took to be built does not count.
+    fn goes_alone(&mut self, window: u64) -> bool {
+        let (run, shared) = (self.run, &self.run.shared);
+        if self.balance.threads() == 1 || self.balance.changes() {
+            return false;
+        }
+        let overslept = shared.sent.overslept() + shared.done.overslept();
+        if window == 0 {
+            return window >= run.alone_from;
+        }
+        let lost = overslept - *self.lost_before.get_or_insert(overslept);
+        lost > LOST_TURNS.max(window / WINDOWS_A_TURN) || window >= run.alone_from
+    }
     /// Works through `window`, which ends at `at`, for a part; `to_post` parts of this thread have not posted their packets.
     fn work_through(
         &mut self,
@@ -278,7 +330,8 @@ impl Worker<'_, '_> {
                 run.post(*part, engine, next);
                 *to_post -= 1;
                 if *to_post == 0 {
-                    self.sent = run.all_sent(self.thread, next);
+                    let alone = self.thread == 0 && self.goes_alone(window);
+                    self.sent = run.all_sent(self.thread, next, alone);
                 }
             }
             if !has_read {
@@ -313,8 +366,12 @@ impl Worker<'_, '_> {
             return Ok(());
         }
         let shared = &self.run.shared;
-        shared.done.wait(self.done)?;
+        shared.done.wait(self.done, self.patience)?;
         self.met = true;
+        if self.alone.is_some() {
+            shared.sent.all_but_one_have_gone();
+            shared.done.all_but_one_have_gone();
+        }
         if let (true, Some(places)) = (self.balance.changes(), places) {
             let passed = self.balance.of(self.thread).map(|part| &shared.passed[usize::from(part)]);
             places.extend(
@@ -325,6 +382,7 @@ impl Worker<'_, '_> {
         if window > 0 {
             let hops = &shared.hops[window as usize % 2];
             self.balance.note(hops.iter().map(|hops| hops.load(Ordering::Relaxed)));
+            self.patience = TURN.max(HOP * u32::try_from(self.balance.last().1).unwrap_or(u32::MAX));
         }
         if self.thread == 0 {
             self.judge(window)?;
@@ -342,8 +400,8 @@ impl Worker<'_, '_> {
         self.balance.rest();
         places.iter_mut().try_for_each(|place| run.read(place, turn))?;
         let (sent, done) = run.tell(places, self.thread, window + 1);
-        run.shared.sent.wait(sent)?;
-        run.shared.done.wait(done)?;
+        run.shared.sent.wait(sent, self.patience)?;
+        run.shared.done.wait(done, self.patience)?;
         for place in places {
             run.read(place, next)?;
             let engine = &mut place.engine;
@@ -359,7 +417,7 @@ impl Worker<'_, '_> {
         let (run, shared, work) = (self.run, &self.run.shared, &mut self.work);
         let (hops, longest) = self.balance.last();
         (work.windows, work.hops, work.longest) = (window, work.hops + hops, work.longest + longest);
-        let threads = shared.threads;
+        let threads = self.balance.threads();
         if threads == 1 || ![FIRST_LOOK, TRIAL].contains(&window) {
             return Ok(());
         }
