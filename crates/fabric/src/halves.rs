@@ -133,8 +133,9 @@ mod tests {
         }
         let mut over = Vec::new();
         let mut next = Time::NEVER;
-        for cell in handed {
-            next = next.min(far.carry(0, &Cell { time: cell.time + 5000, ..cell }));
+        for mut cell in handed {
+            cell.time += 5000;
+            next = next.min(far.carry(0, &cell));
         }
         while next != Time::NEVER {
             let arrival = far.arrive(next, 0, &mut other);

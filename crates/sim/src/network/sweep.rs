@@ -162,18 +162,12 @@ impl Lists {
     /// Puts a cell, which is in no list, in its place in one.
     #[inline(always)]
     fn put<const DIVIDED: bool>(&mut self, Step { since, number, to }: Step) {
-        let tail = self.tails[to as usize].time;
-        // Whether the list is empty is asked there, too: nobody can foresee it.
-        if tail > since || DIVIDED && tail == since {
-            return self.put_between::<DIVIDED>(to, number);
-        }
-        self.append(Step { since, number, to });
-    }
-    /// Puts a cell behind those of a list.
-    #[inline(always)]
-    fn append(&mut self, Step { since, number, to }: Step) {
         let tail = &mut self.tails[to as usize];
         let last = tail.last;
+        // That a list is empty is only asked there.
+        if tail.time > since || DIVIDED && tail.time == since {
+            return self.put_between::<DIVIDED>(to, number);
+        }
         tail.time = since;
         tail.last = number;
         // No jump on whether the list was empty, as nobody can foresee it: what follows the cell that is nobody's is never asked.
@@ -188,7 +182,12 @@ impl Lists {
     fn put_between<const DIVIDED: bool>(&mut self, to: u32, number: u32) {
         let since = self.places[number as usize].since;
         if DIVIDED && self.tails[to as usize].last == NONE {
-            return self.append(Step { since, number, to });
+            // At the begin of the stretch, in a list that has none yet.
+            self.tails[to as usize].last = number;
+            self.firsts[to as usize] = number;
+            self.used[self.in_use] = to;
+            self.in_use += 1;
+            return;
         }
         let Lists { cells, places, firsts, tails, flip, .. } = self;
         let order = |number: u32| cells[number as usize].ingress ^ *flip;
