@@ -68,7 +68,7 @@ pub(super) fn partition(t: &Topology, parts: usize) -> Result<Partition, String>
     for host in t.hosts() {
         home[host as usize] = home[switch_of[host as usize] as usize];
     }
-    let between = between(t, &home);
+    let between = between(t, &home, parts);
     let cut =
         t.links.iter().filter(|l| home[l.from as usize] != home[l.to as usize] || between[l.to as usize]);
     let shortest = cut.map(|l| l.delay).min().unwrap_or(Dur::ZERO);
@@ -78,31 +78,37 @@ pub(super) fn partition(t: &Topology, parts: usize) -> Result<Partition, String>
 }
 
 /// See [`Partition::between`]: the furthest from hosts first, as those on the way there are mostly with their neighbours.
-fn between(t: &Topology, home: &[u16]) -> Vec<bool> {
-    let mut around = vec![Vec::new(); t.nodes.len()];
-    for link in &t.links {
-        around[link.from as usize].push(link.to);
-        around[link.to as usize].push(link.from);
+fn between(t: &Topology, home: &[u16], parts: usize) -> Vec<bool> {
+    let nodes = t.nodes.len();
+    let mut between = vec![false; nodes];
+    if parts == 1 {
+        return between;
     }
+    let ends =
+        || t.links.iter().flat_map(|l| [(l.from as usize, l.to as usize), (l.to as usize, l.from as usize)]);
     // Links between a node and the nearest host.
-    let mut far = vec![u32::MAX; t.nodes.len()];
-    let mut tier = t.hosts();
-    for distance in 0.. {
-        tier.retain(|node| std::mem::replace(&mut far[*node as usize], distance) > distance);
-        let next = tier.iter().flat_map(|node| &around[*node as usize]).copied();
-        tier = next.filter(|node| far[*node as usize] == u32::MAX).collect();
-        if tier.is_empty() {
-            break;
-        }
+    let mut far = vec![u32::MAX; nodes];
+    t.hosts().into_iter().for_each(|host| far[host as usize] = 0);
+    let mut most = 0;
+    while ends().fold(false, |found, (node, next)| {
+        let reached = far[node] == most && far[next] > most + 1;
+        far[next] = if reached { most + 1 } else { far[next] };
+        found | reached
+    }) {
+        most += 1;
     }
-    let mut order: Vec<u32> = (0..t.nodes.len() as u32).filter(|node| far[*node as usize] > 1).collect();
-    order.sort_by_key(|node| std::cmp::Reverse(far[*node as usize]));
-    let mut between = vec![false; t.nodes.len()];
-    for node in order {
-        let mut around = around[node as usize].iter();
-        let first = around.clone().next().map(|other| home[*other as usize]);
-        let several = around.clone().any(|other| Some(home[*other as usize]) != first);
-        between[node as usize] = several && around.all(|other| !between[*other as usize]);
+    let mut around = vec![NOWHERE; nodes];
+    let mut several = vec![false; nodes];
+    for (node, next) in ends() {
+        several[node] |= around[node] != NOWHERE && around[node] != home[next];
+        around[node] = home[next];
+    }
+    for distance in (2..=most).rev() {
+        let may = |node: usize| far[node] == distance && several[node];
+        // Of two that are neighbours neither.
+        let mut beside = vec![false; nodes];
+        ends().for_each(|(node, next)| beside[node] |= between[next] || may(next));
+        (0..nodes).for_each(|node| between[node] |= may(node) && !beside[node]);
     }
     between
 }
