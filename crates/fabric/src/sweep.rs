@@ -47,6 +47,19 @@ impl List<'_> {
     }
 }
 
+/// A place for a cell, with or without other things beside it.
+pub trait HasCell {
+    /// The cell.
+    fn cell(&mut self) -> &mut Cell;
+}
+
+impl HasCell for Cell {
+    #[inline(always)]
+    fn cell(&mut self) -> &mut Cell {
+        self
+    }
+}
+
 impl Port {
     /// True when it is a FIFO whose packets concern nobody but itself: with limits, marks, loss, noise and a controller, but no shared buffer, no
     /// telemetry.
@@ -80,11 +93,26 @@ impl Port {
         }
     }
     /// Takes the packets that arrive at the other end up to and including `until`, which is no more than the link's delay after whatever has been offered
-    /// so far, into `room`, which is as long as [`Self::cells_held`] at least: the time of each is that of its arrival, its rank and its ingress are
-    /// those of `mark`. Answers how many, and when the next one arrives, [`u64::MAX`] when there is none. The port keeps to itself
+    /// so far, into `room`, which is as long as [`Self::cells_held`] at least: the time of each is that of its arrival and `later`, its rank and its ingress
+    /// are those of `mark`. Answers how many, and when the next one arrives, [`u64::MAX`] when there is none. The port keeps to itself
     /// ([`Port::keeps_to_itself`]).
     #[inline(always)]
-    pub fn take_arrived(&mut self, until: u64, room: &mut [Cell], mark: (u32, u16)) -> (usize, u64) {
+    pub fn take_arrived<R: HasCell>(
+        &mut self,
+        until: u64,
+        room: &mut [R],
+        mark: (u32, u16),
+        later: u64,
+    ) -> (usize, u64) {
+        self.take_each(until, |taken, cell, at| {
+            let place = room[taken].cell();
+            *place = *cell;
+            (place.time, place.rank, place.ingress) = (at + later, mark.0, mark.1);
+        })
+    }
+    /// The same, but `take` sees each with its number and the time of its arrival. What it makes of the cell it does not read: it would have to wait for that.
+    #[inline(always)]
+    pub fn take_each(&mut self, until: u64, mut take: impl FnMut(usize, &Cell, u64)) -> (usize, u64) {
         debug_assert!(self.keeps_to_itself());
         let (delay, departing, tail) = (self.delay, self.ring.departing, self.ring.tail);
         let mut head = self.ring.head;
@@ -98,9 +126,7 @@ impl Port {
             if at > until {
                 break at;
             }
-            let place = &mut room[taken];
-            *place = *cell;
-            (place.time, place.rank, place.ingress) = (at, mark.0, mark.1);
+            take(taken, cell, at);
             // All ones where it is new.
             let new = !((head.wrapping_sub(departing) as i32) >> 31);
             packets = packets.wrapping_sub(new as u32);
@@ -299,7 +325,7 @@ mod tests {
             for stretch in 0..60u64 {
                 let (begin, until) = (stretch * length, (stretch + 1) * length - 1);
                 many.see_off(until, &mut arena);
-                let (taken, _) = many.take_arrived(until, &mut room, (5, 6));
+                let (taken, _) = many.take_arrived(until, &mut room, (5, 6), 0);
                 came_at_once.extend(room[..taken].iter().map(|c| (c.time, c.packet, c.ecn())));
                 assert!(room[..taken].iter().all(|c| (c.rank, c.ingress) == (5, 6)));
                 let (mut cells, mut places) = (vec![Cell::default()], vec![Place::default()]);

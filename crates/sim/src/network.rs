@@ -618,8 +618,7 @@ impl Network {
         match self.gates.as_deref() {
             None => self.fabric.settle(now, &mut self.arena),
             Some(gates) => {
-                let from = &self.from;
-                self.fabric.settle_own(now, |port| gates.is_here(from[port as usize]), &mut self.arena);
+                self.fabric.settle_own(now, |port| gates.owns(port), &mut self.arena);
             }
         }
         self.take_effects();

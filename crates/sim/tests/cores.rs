@@ -15,10 +15,11 @@ use std::sync::Arc;
 
 const NUMBERS: [usize; 4] = [1, 2, 3, 7];
 
-/// The same, and two threads that share out several parts by what the last windows had to do.
+/// The same, two threads that share out several parts by what the last windows had to do, and several of which the first goes on alone.
 fn ways() -> Vec<Threads> {
     let several = Threads { shares: 4, ..Threads::always(2) };
-    NUMBERS.map(Threads::always).into_iter().chain([several]).collect()
+    let alone = Threads { alone_from: 9, ..Threads::always(3) };
+    NUMBERS.map(Threads::always).into_iter().chain([several, alone]).collect()
 }
 
 fn print_of(outcome: &Outcome) -> String {
@@ -318,6 +319,35 @@ fn parts_change_hands_where_loads_differ() {
     assert!(shared_out > 1.7, "{shared_out}");
     // It has begun anew: these are the windows of a run that begins so.
     assert_eq!(balance(&Threads { shares: 2, ..Threads::always(2) }), shared_out);
+}
+/// Switches between racks are divided by their ports, on links that are longer than a stretch, at most so long that what is on them is kept beside the lists, and
+/// longer; samples cut stretches, and equal hosts without noise have packets that arrive at one instant by several links.
+#[test]
+fn switches_are_divided_whose_links_are_longer_than_a_stretch() {
+    for (between, ties) in
+        [("1us", "kept"), ("2500ns", "kept"), ("2500ns", "reversed"), ("4us", "kept"), ("9us", "kept")]
+    {
+        let ties = if ties == "reversed" { "ties = \"reversed\"\n" } else { "" };
+        let mut text =
+            String::from("scenario = \"custom\"\nprotocol = \"sack\"\nhosts = [\"h[0-3]x[0-3]\"]\n");
+        text += "switches = [\"l[0-3]\", \"s[0-2]\"]\nrto_min = \"1ms\"\nduration = \"3ms\"\nsend_jitter = \"0s\"\n";
+        write!(text, "sample = \"7700ns\"\nseries = true\n{ties}").unwrap();
+        let link = "rate = \"10Gbps\"\nbuffer = \"20pkt\"\n";
+        write!(text, "[[link]]\nbetween = [\"l[0-3]\", \"s[0-2]\"]\ndelay = \"{between}\"\n{link}").unwrap();
+        for rack in 0..4 {
+            let hosts = format!("[\"h{rack}x[0-3]\", \"l{rack}\"]");
+            write!(text, "[[link]]\nbetween = {hosts}\ndelay = \"1us\"\n{link}").unwrap();
+        }
+        for (from, to) in [(0, 1), (1, 2), (2, 3), (3, 0), (2, 0), (3, 1)] {
+            let flows = format!("from = \"h{from}x[0-3]\"\nto = \"h{to}x[0-3]\"\n");
+            write!(text, "[[workload]]\nkind = \"flows\"\n{flows}").unwrap();
+        }
+        let r = resolve(&json!({ "toml": text, "seed": 1 }).to_string()).unwrap();
+        let one = whole(&r);
+        for threads in ways() {
+            assert_eq!(divided_by(&r, &threads), (one.clone(), Ok(threads.most.min(4))), "{between}, {ties}");
+        }
+    }
 }
 /// Too little to do: the run is made on one thread, and says so.
 #[test]

@@ -51,13 +51,24 @@ impl Balance {
         self.next.clone_from(&self.now);
         self.changes = false;
     }
+    /// The first thread is to have all parts, and goes on with them alone.
+    pub fn leave_to_first(&mut self) {
+        self.threads = 1;
+        self.next.fill(0);
+        self.changes = true;
+    }
+    /// How many threads there are.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
     /// Packet-hops of all and of the busiest thread in the last window.
     pub fn last(&self) -> (u64, u64) {
         self.last
     }
     /// A window is over, in which each part had so many packet-hops.
     pub fn note(&mut self, hops: impl Iterator<Item = u64>) {
-        let mut own = vec![0; self.threads];
+        // A thread that has gone had parts in the last window.
+        let mut own = vec![0; self.now.iter().map(|thread| usize::from(*thread) + 1).max().unwrap_or(1)];
         let mut all = 0;
         for ((part, hops), load) in hops.enumerate().zip(&mut self.loads) {
             own[usize::from(self.now[part])] += hops;

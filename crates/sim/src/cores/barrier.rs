@@ -1,16 +1,17 @@
 //! Where threads meet between two windows.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Looks at a counter before a thread that waits goes to sleep: some tens of microseconds.
 const SPINS: u32 = 1 << 10;
 
-/// A meeting point of threads that are mostly there within microseconds of each other: who waits looks, and sleeps only where another is away for long.
-/// That is one whose core has been given to somebody else: a thread that went on looking, or let others go first again and again, would be
+/// A meeting point of threads that are mostly there within microseconds of each other: each says that it is there, and waits for the others when it needs
+/// them. Who waits looks, and sleeps only where another is away for long. That is one whose core has been given to somebody else: a thread that went on looking, or let others go first again and again, would be
 /// taken off its own core just as long when the other is back.
 pub(super) struct Barrier {
-    threads: usize,
+    threads: AtomicUsize,
     /// Threads have a core each.
     alone: bool,
     arrived: AtomicUsize,
@@ -18,9 +19,15 @@ pub(super) struct Barrier {
     broken: AtomicBool,
     /// Threads that sleep, or are about to.
     asleep: AtomicUsize,
+    /// How often one has slept for as long as it had said that it was ready to.
+    overslept: AtomicU64,
     bed: Mutex<()>,
     bell: Condvar,
 }
+
+/// A meeting at which a thread has said that it is there.
+#[derive(Clone, Copy)]
+pub(super) struct Round(usize);
 
 /// Some thread has given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,28 +37,33 @@ impl Barrier {
     pub fn new(threads: usize) -> Barrier {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Barrier {
-            threads,
+            threads: AtomicUsize::new(threads),
             alone: threads <= cores,
             arrived: AtomicUsize::new(0),
             round: AtomicUsize::new(0),
             broken: AtomicBool::new(false),
             asleep: AtomicUsize::new(0),
+            overslept: AtomicU64::new(0),
             bed: Mutex::new(()),
             bell: Condvar::new(),
         }
     }
-    /// Waits for all the others. What a thread has written before, all have seen after.
-    pub fn wait(&self) -> Result<(), Broken> {
+    /// A thread is there, which has waited for all meetings before this one.
+    pub fn arrive(&self) -> Round {
         let round = self.round.load(Ordering::Acquire);
-        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads.load(Ordering::Relaxed) {
             self.arrived.store(0, Ordering::Relaxed);
             self.round.store(round.wrapping_add(1), Ordering::SeqCst);
             self.wake();
         }
+        Round(round)
+    }
+    /// Waits until all are there. What a thread has written before it arrived, all have seen after. Every `patience` of sleep is counted.
+    pub fn wait(&self, Round(round): Round, patience: Duration) -> Result<(), Broken> {
         let mut left = if self.alone { SPINS } else { 0 };
         while self.is_closed(round) {
             if left == 0 {
-                self.sleep(round);
+                self.sleep(round, patience);
             } else {
                 left -= 1;
                 std::hint::spin_loop();
@@ -67,12 +79,14 @@ impl Barrier {
         self.round.load(Ordering::SeqCst) == round && !self.broken.load(Ordering::SeqCst)
     }
     #[cold]
-    fn sleep(&self, round: usize) {
+    fn sleep(&self, round: usize, patience: Duration) {
         // First this, then the look at the round; whoever ends the round does it the other way round. So one of the two sees the other.
         self.asleep.fetch_add(1, Ordering::SeqCst);
         let mut bed = self.bed.lock().unwrap_or_else(PoisonError::into_inner);
         while self.is_closed(round) {
-            bed = self.bell.wait(bed).unwrap_or_else(PoisonError::into_inner);
+            let woken = self.bell.wait_timeout(bed, patience).unwrap_or_else(PoisonError::into_inner);
+            self.overslept.fetch_add(u64::from(woken.1.timed_out()), Ordering::Relaxed);
+            bed = woken.0;
         }
         drop(bed);
         self.asleep.fetch_sub(1, Ordering::SeqCst);
@@ -84,6 +98,14 @@ impl Barrier {
             self.bell.notify_all();
         }
     }
+    /// How often somebody has lost his patience.
+    pub fn overslept(&self) -> u64 {
+        self.overslept.load(Ordering::Relaxed)
+    }
+    /// All but one thread have gone, after the last meeting.
+    pub fn all_but_one_have_gone(&self) {
+        self.threads.store(1, Ordering::Relaxed);
+    }
     /// Nobody waits any more.
     pub fn give_up(&self) {
         self.broken.store(true, Ordering::SeqCst);
@@ -92,12 +114,12 @@ impl Barrier {
 }
 
 /// Gives up when it is dropped while a thread panics, so that no other waits for it.
-pub(super) struct Guard<'a>(pub &'a Barrier);
+pub(super) struct Guard<'a>(pub [&'a Barrier; 2]);
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.give_up();
+            self.0.iter().for_each(|barrier| barrier.give_up());
         }
     }
 }
@@ -105,6 +127,8 @@ impl Drop for Guard<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LONG: Duration = Duration::from_secs(100);
 
     /// More threads than most machines have cores: nobody is ahead of the slowest by a round.
     #[test]
@@ -116,9 +140,9 @@ mod tests {
                 s.spawn(|| {
                     for round in 1..=300 {
                         own.store(round, Ordering::Relaxed);
-                        barrier.wait().unwrap();
+                        barrier.wait(barrier.arrive(), LONG).unwrap();
                         assert!(done.iter().all(|d| d.load(Ordering::Relaxed) >= round));
-                        barrier.wait().unwrap();
+                        barrier.wait(barrier.arrive(), LONG).unwrap();
                     }
                 });
             }
@@ -144,7 +168,7 @@ mod tests {
                         boxes[whose][..visited]
                             .iter()
                             .for_each(|b| std::mem::swap(bag, &mut *b.lock().unwrap()));
-                        barrier.wait().unwrap();
+                        barrier.wait(barrier.arrive(), LONG).unwrap();
                     };
                     visit(own, &mut bag);
                     visit(1 - own, &mut bag);
@@ -162,17 +186,31 @@ mod tests {
         }
     }
     #[test]
-    fn who_gives_up_holds_nobody() {
+    fn who_waits_long_counts_it() {
         let barrier = Barrier::new(2);
         std::thread::scope(|s| {
-            let waiting = s.spawn(|| barrier.wait());
+            let waiting = s.spawn(|| barrier.wait(barrier.arrive(), Duration::from_millis(1)));
+            while barrier.overslept() < 3 {
+                std::thread::yield_now();
+            }
+            barrier.wait(barrier.arrive(), LONG).unwrap();
+            waiting.join().unwrap().unwrap();
+        });
+        barrier.all_but_one_have_gone();
+        barrier.wait(barrier.arrive(), LONG).unwrap();
+    }
+    #[test]
+    fn who_gives_up_holds_nobody() {
+        let (barrier, other) = (Barrier::new(2), Barrier::new(2));
+        std::thread::scope(|s| {
+            let waiting = s.spawn(|| barrier.wait(barrier.arrive(), LONG));
             let failed = s.spawn(|| {
-                let _guard = Guard(&barrier);
+                let _guard = Guard([&barrier, &other]);
                 panic!("on purpose");
             });
             assert!(failed.join().is_err());
             assert_eq!(waiting.join().unwrap(), Err(Broken));
         });
-        assert_eq!(barrier.wait(), Err(Broken));
+        assert_eq!([&barrier, &other].map(|b| b.wait(b.arrive(), LONG)), [Err(Broken); 2]);
     }
 }

@@ -3,8 +3,8 @@
 //! The nodes of the network are divided into parts, one per thread (`partition`). Every part is an [`Engine`] of its own, which has its hosts,
 //! ports, packets and events (`engine::part`). What leaves one part for another is a packet on a link between the two, and it is under way
 //! for the delay of that link. So all parts can work through a window of simulated time that is as long as the shortest of these links without
-//! asking each other: what arrives in the window had left before it began. After a window every part hands over what it has for the others,
-//! and the next one begins at the earliest event that any of them has.
+//! asking each other: what arrives in the window had left before it began. In a window every part hands over what it has for the others,
+//! and the next one begins at the earliest event that any of them has (`windows`).
 //!
 //! # The same bytes
 //!
@@ -28,6 +28,11 @@
 //! twice as many parts, and what the last windows had to do says which thread works through which (`balance`). Parts change hands between
 //! two windows; the bytes do not ask who has worked.
 //!
+//! # Who has no core
+//!
+//! Where other processes want the cores, one thread or another is taken off its own for a whole turn again and again, and all others wait for it. When that has been so for
+//! some time the first thread takes all parts and goes on alone (`windows`).
+//!
 //! # On one thread
 //!
 //! A part works through a window by stretches of time, host by host, where its network allows that (`engine::sweep`). So the whole run on one thread
@@ -37,6 +42,7 @@
 mod balance;
 mod barrier;
 mod partition;
+mod windows;
 
 use crate::engine::part::{Division, Left, Note};
 use crate::engine::{Engine, Progress};
@@ -86,19 +92,6 @@ impl Work {
 
 /// So many stretches of a run on one thread are a window.
 const STRETCHES: u64 = 64;
-/// After so many such windows it is asked again whether there is enough to do in one.
-const LOOK_EVERY: u64 = 16;
-/// Where there are fewer packet-hops in a stretch, single events are as fast: 24 and 29 took 0.98 and 0.97 of the time, 18 took 1.18, in networks
-/// of 34 to 96 ports (docs/performance.md).
-const HOPS_PER_STRETCH: f64 = 25.0;
-
-/// So many windows are looked at before a run on several threads goes on.
-const TRIAL: u64 = 2000;
-/// And after so many it is asked whether these are shared out evenly.
-const FIRST_LOOK: u64 = 256;
-/// They are not where threads have less than this part of what the busiest has: then the run begins anew with twice as many parts. Two for each thread
-/// take 1.06 of the time that one takes where loads are even, four 1.16 (docs/performance.md).
-const EVEN: f64 = 0.8;
 /// Parts for each thread, at most.
 const SHARES: usize = 4;
 
@@ -113,6 +106,8 @@ pub struct Threads {
     pub least_hops: u64,
     /// Parts for each thread; 1: as many more as it takes where the first windows are not even.
     pub shares: usize,
+    /// From this window on the first thread goes on alone, as it does anyway where other processes want the cores.
+    pub alone_from: u64,
     /// On one thread: by stretches of time, host by host, where that can be and is faster. The bytes are the same, but not the order in which what
     /// shares no state is called.
     pub by_stretches: bool,
@@ -121,7 +116,14 @@ pub struct Threads {
 impl Threads {
     /// At most `most`, where there is enough to do.
     pub fn up_to(most: usize) -> Threads {
-        Threads { most, least_packets: 16, least_hops: 100, shares: 1, by_stretches: true }
+        Threads {
+            most,
+            least_packets: 16,
+            least_hops: 100,
+            shares: 1,
+            alone_from: u64::MAX,
+            by_stretches: true,
+        }
     }
     /// On one thread, event by event.
     pub fn one_by_one() -> Threads {
@@ -129,30 +131,36 @@ impl Threads {
     }
     /// `most` wherever a run can be divided: for tests.
     pub fn always(most: usize) -> Threads {
-        Threads { most, least_packets: 0, least_hops: 0, shares: 1, by_stretches: true }
+        Threads { least_packets: 0, least_hops: 0, ..Threads::up_to(most) }
     }
 }
 
-/// What a part hands to another after a window.
+/// What the hosts of a part have for another after a window.
 #[derive(Default)]
 struct Mail {
-    letters: Letters,
     notes: Vec<Note>,
     batches: Vec<Batch>,
 }
 
 /// What threads share. Windows with an even and with an odd number have boxes of their own: a part may write while another still reads.
 struct Shared {
-    barrier: Barrier,
+    /// All packets for other parts are in their boxes; all hosts are through, too.
+    sent: Barrier,
+    done: Barrier,
     threads: usize,
     parts: usize,
+    letters: [Vec<Mutex<Letters>>; 2],
     boxes: [Vec<Mutex<Mail>>; 2],
-    /// When something happens next in each part.
+    /// When packets arrive next in each part; when something happens next there.
+    arrivals: [Vec<AtomicU64>; 2],
     next: [Vec<AtomicU64>; 2],
     /// Packet-hops of each part in the last window.
     hops: [Vec<AtomicU64>; 2],
-    letters: AtomicU64,
+    /// How many letters there have been.
+    posted: AtomicU64,
     cancelled: [AtomicBool; 2],
+    /// After the window that comes the first thread goes on alone.
+    alone: [AtomicBool; 2],
     /// Parts that another thread goes on with.
     passed: Vec<Mutex<Option<Box<Place>>>>,
     /// Why the run was given up.
@@ -178,16 +186,21 @@ pub(crate) enum Divided {
 impl Shared {
     fn new(threads: usize, parts: usize) -> Shared {
         let times = || (0..parts).map(|_| AtomicU64::new(0)).collect();
+        let letters = || (0..parts * parts).map(|_| Mutex::default()).collect();
         let boxes = || (0..parts * parts).map(|_| Mutex::default()).collect();
         Shared {
-            barrier: Barrier::new(threads),
+            sent: Barrier::new(threads),
+            done: Barrier::new(threads),
             threads,
             parts,
+            letters: [letters(), letters()],
             boxes: [boxes(), boxes()],
+            arrivals: [times(), times()],
             next: [times(), times()],
             hops: [times(), times()],
-            letters: AtomicU64::new(0),
+            posted: AtomicU64::new(0),
             cancelled: Default::default(),
+            alone: Default::default(),
             passed: (0..parts).map(|_| Mutex::default()).collect(),
             given_up: Mutex::new(None),
         }
@@ -198,7 +211,8 @@ impl Shared {
         if known.is_none() || matches!(reason, Reason::Error(_)) {
             *known = Some(reason);
         }
-        self.barrier.give_up();
+        self.sent.give_up();
+        self.done.give_up();
         Broken
     }
 }
@@ -306,10 +320,12 @@ fn attempt(
     }
     // A part that is the whole meets nobody: it only looks up now and then.
     let window = if parts > 1 { window } else { Dur(window.0.saturating_mul(STRETCHES)) };
-    let division = Division { home: divided.home.into(), inbound: divided.inbound.into(), parts };
+    let (home, between) = (divided.home.into(), divided.between.into());
+    let division = Division { home, between, inbound: divided.inbound.into(), parts };
     let shared = Shared::new(workers, parts);
     let finer = divided.racks > parts && 2 * shares <= SHARES;
-    let run = Run { shared, window, division, least_hops: threads.least_hops, finer, progress };
+    let (least_hops, alone_from) = (threads.least_hops, threads.alone_from);
+    let run = Run { shared, window, division, least_hops, alone_from, finer, progress };
     let (end, warmup) = (Time::ZERO + setup.duration, Time::ZERO + setup.warmup);
     progress.end_ps.store(end.0, Ordering::Relaxed);
     let tables = setup.tables.clone();
@@ -344,6 +360,7 @@ struct Run<'a> {
     window: Dur,
     division: Division,
     least_hops: u64,
+    alone_from: u64,
     /// There could be more parts.
     finer: bool,
     progress: &'a Progress,
@@ -368,6 +385,8 @@ struct Worked {
     /// Stretches bring too little at a time: the rest is to be made event by event.
     sparse: bool,
     work: Work,
+    /// The window from which on the first thread was alone.
+    alone: Option<u64>,
 }
 
 impl Worked {
@@ -396,7 +415,7 @@ impl Run<'_> {
         let whole = "nobody has given up";
         let mut first = first.expect(whole);
         let mut left = first.leave(1);
-        let Worked { places, at, mut completed, sparse, mut work } = first;
+        let Worked { places, at, mut completed, sparse, mut work, alone: first_alone } = first;
         let mut places = places.into_iter();
         let mut engine = places.next().expect("the first thread has the first part").engine;
         if sparse {
@@ -408,10 +427,14 @@ impl Run<'_> {
         left.sort_unstable_by_key(|(part, _)| *part);
         engine.join(left.into_iter().map(|(_, left)| left).collect(), at);
         self.progress.now_ps.store(end.0, Ordering::Relaxed);
-        work.letters = self.shared.letters.load(Ordering::Relaxed);
+        work.letters = self.shared.posted.load(Ordering::Relaxed);
         let threads = self.shared.threads;
-        let note = (threads < most)
+        let few = (threads < most)
             .then(|| format!("the run is made on {threads} threads: its hosts are at so many switches"));
+        let alone = first_alone.map(|window| {
+            format!("from window {window} on the run is made on one thread: other processes want the cores")
+        });
+        let note = alone.or(few);
         Ok(Made::Divided(Divided::Done(Box::new(engine), completed, Cores { threads, note, work })))
     }
     /// One thread: builds its first parts and works for the run. The first of all is of the setup that is `built`.
@@ -423,7 +446,7 @@ impl Run<'_> {
         times: (Time, Time),
     ) -> Result<Worked, Broken> {
         let shared = &self.shared;
-        let _guard = Guard(&shared.barrier);
+        let _guard = Guard([&shared.sent, &shared.done]);
         let failed = |e| shared.give_up(Reason::Error(e));
         let balance = Balance::new(shared.threads, shared.parts);
         let mut places = Vec::new();
@@ -434,186 +457,5 @@ impl Run<'_> {
             places.push(Box::new(Place { part, engine, hops: 0 }));
         }
         self.work(places, balance, thread, times)
-    }
-    fn work(
-        &self,
-        mut places: Vec<Box<Place>>,
-        mut balance: Balance,
-        thread: usize,
-        (end, warmup): (Time, Time),
-    ) -> Result<Worked, Broken> {
-        let shared = &self.shared;
-        let failed = |e| shared.give_up(Reason::Error(e));
-        let mut work = Work::default();
-        let mut at = Time::ZERO;
-        let worked = |places, at, completed, sparse, work| Worked { places, at, completed, sparse, work };
-        if shared.parts == 1 && !places[0].engine.sweeps() {
-            return Ok(worked(places, at, false, true, work));
-        }
-        for window in 0u64.. {
-            let first = self.exchange(&mut places, &mut balance, thread, window)?;
-            if window > 0 {
-                let hops = &shared.hops[window as usize % 2];
-                balance.note(hops.iter().map(|hops| hops.load(Ordering::Relaxed)));
-            }
-            if thread == 0 {
-                self.judge(window, &balance, &mut work)?;
-            }
-            let cancelled = shared.cancelled[window as usize % 2].load(Ordering::Relaxed);
-            if cancelled || first > end {
-                // What notes of the last window have asked is answered by now.
-                balance.rest();
-                self.exchange(&mut places, &mut balance, thread, window + 1)?;
-                if !cancelled {
-                    at = end;
-                    places.iter_mut().try_for_each(|place| self.advance(&mut place.engine, end))?;
-                }
-                places.iter_mut().try_for_each(|place| place.engine.end_part(at)).map_err(failed)?;
-                return Ok(worked(places, at, !cancelled, false, work));
-            }
-            for place in &mut places {
-                at = self.end_of_window(&place.engine, first).min(end);
-                if first < warmup {
-                    // The counters are reset between two windows.
-                    at = at.min(Time(warmup.0 - 1));
-                }
-                place.engine.begin_window();
-                self.advance(&mut place.engine, at)?;
-                let before = std::mem::replace(&mut place.hops, place.engine.packet_hops());
-                let own = &shared.hops[(window as usize + 1) % 2][usize::from(place.part)];
-                own.store(place.hops - before.min(place.hops), Ordering::Relaxed);
-            }
-            if thread == 0 {
-                self.progress.now_ps.store(at.0, Ordering::Relaxed);
-            }
-            let looks = shared.parts == 1 && window % LOOK_EVERY == LOOK_EVERY - 1;
-            if looks && self.is_sparse(&places[0].engine) {
-                self.exchange(&mut places, &mut balance, thread, window + 1)?;
-                places[0].engine.end_sweeps();
-                return Ok(worked(places, at, false, true, work));
-            }
-        }
-        Err(Broken)
-    }
-    /// The end of the window that begins with an event at `first`: where that can be, it is one of a stretch.
-    fn end_of_window(&self, engine: &Engine, first: Time) -> Time {
-        let most = Time(first.0.saturating_add(self.window.0 - 1));
-        match engine.sweeps() {
-            true => engine.last_stretch(first, most),
-            false => most,
-        }
-    }
-    /// Works through all events up to `at`.
-    fn advance(&self, engine: &mut Engine, at: Time) -> Result<(), Broken> {
-        let done = match engine.sweeps() {
-            true => engine.sweep(at),
-            // The engine's own looks at the progress are those between windows.
-            false => engine.step(at, &Progress::default()).map(|_| ()),
-        };
-        done.map_err(|e| self.shared.give_up(Reason::Error(e)))
-    }
-    /// Hands over what other parts are to have, and the parts that other threads are to have, waits for them, and takes in what there is for this
-    /// one. Answers when something happens next anywhere.
-    fn exchange(
-        &self,
-        places: &mut Vec<Box<Place>>,
-        balance: &mut Balance,
-        thread: usize,
-        window: u64,
-    ) -> Result<Time, Broken> {
-        let shared = &self.shared;
-        let turn = window as usize % 2;
-        places.iter_mut().for_each(|place| self.post(place, turn));
-        if balance.changes() {
-            for place in places.extract_if(.., |place| balance.thread_of(place.part) != thread) {
-                let part = usize::from(place.part);
-                *shared.passed[part].lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
-            }
-        }
-        if thread == 0 {
-            shared.cancelled[turn].store(self.progress.cancelled.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-        shared.barrier.wait()?;
-        if balance.changes() {
-            let passed = balance.of(thread).map(|part| &shared.passed[usize::from(part)]);
-            places.extend(
-                passed.filter_map(|place| place.lock().unwrap_or_else(PoisonError::into_inner).take()),
-            );
-            balance.changed();
-        }
-        let first = shared.next[turn].iter().map(|next| next.load(Ordering::Relaxed)).min();
-        places.iter_mut().try_for_each(|place| self.fetch(place, turn))?;
-        Ok(Time(first.unwrap_or(u64::MAX)))
-    }
-    /// What a part has for others, and when something happens there next.
-    fn post(&self, place: &mut Place, turn: usize) {
-        let shared = &self.shared;
-        let (own, engine) = (usize::from(place.part), &mut place.engine);
-        let mut next = engine.next_event();
-        for to in (0..shared.parts).filter(|to| *to != own) {
-            // Nobody else holds it now.
-            let mail = &shared.boxes[turn][own * shared.parts + to];
-            let mut mail = mail.lock().unwrap_or_else(PoisonError::into_inner);
-            let bag = &mut engine.bags()[to];
-            if let Some(first) = bag.first.take() {
-                next = next.min(first);
-            }
-            shared.letters.fetch_add(bag.letters.len() as u64, Ordering::Relaxed);
-            std::mem::swap(&mut mail.letters, &mut bag.letters);
-            let part = engine.own_part();
-            std::mem::swap(&mut mail.notes, &mut part.notes[to]);
-            if to == 0 {
-                mail.batches.append(&mut part.batches);
-            }
-        }
-        shared.next[turn][own].store(next.0, Ordering::Relaxed);
-    }
-    /// What others have for a part.
-    fn fetch(&self, place: &mut Place, turn: usize) -> Result<(), Broken> {
-        let shared = &self.shared;
-        let Place { part, engine, .. } = place;
-        let own = usize::from(*part);
-        for from in (0..shared.parts).filter(|from| *from != own) {
-            // Read where it is, as the other writes into a box of its own meanwhile: the fewer lists go round, the more of them stay in a core's cache.
-            let mail = &shared.boxes[turn][from * shared.parts + own];
-            let mut mail = mail.lock().unwrap_or_else(PoisonError::into_inner);
-            engine.take_in(&mail.letters);
-            engine.read(&mut mail.notes, from as u16);
-            mail.letters.clear();
-            engine.own_part().batches.append(&mut mail.batches);
-        }
-        if own == 0 {
-            engine.record_batches();
-        }
-        if engine.own_part().parted {
-            let note = "a receiver answered a late duplicate just as its sender was done";
-            return Err(shared.give_up(Reason::Note(note.into())));
-        }
-        Ok(())
-    }
-    /// On one thread: is there so little to do in a stretch that single events are as fast?
-    fn is_sparse(&self, engine: &Engine) -> bool {
-        self.least_hops > 0 && engine.hops_per_stretch() < HOPS_PER_STRETCH
-    }
-    /// Adds up what the window before this had to do. After some of them: is that enough, and is it shared out evenly?
-    fn judge(&self, window: u64, balance: &Balance, work: &mut Work) -> Result<(), Broken> {
-        let (hops, longest) = balance.last();
-        (work.windows, work.hops, work.longest) = (window, work.hops + hops, work.longest + longest);
-        let threads = self.shared.threads;
-        if threads == 1 || ![FIRST_LOOK, TRIAL].contains(&window) {
-            return Ok(());
-        }
-        let enough = work.hops >= window * self.least_hops * threads as u64;
-        if window == TRIAL && !enough {
-            let each = work.hops as f64 / TRIAL as f64;
-            let window = self.window;
-            let note =
-                format!("a window of {window} has {each:.1} packet-hops: too little for {threads} threads");
-            return Err(self.shared.give_up(Reason::Note(note)));
-        }
-        if enough && self.finer && work.balance() < EVEN * threads as f64 {
-            return Err(self.shared.give_up(Reason::Uneven));
-        }
-        Ok(())
     }
 }

@@ -7,6 +7,9 @@ use penstock_units::Dur;
 pub(super) struct Partition {
     /// Part of every node.
     pub home: Vec<u16>,
+    /// Switches that can be divided by their ports, each of which then is in the part that it leads to: those without hosts, with neighbours in several parts,
+    /// none of which is one of them.
+    pub between: Vec<bool>,
     /// The only link into every host, 0 for switches.
     pub inbound: Vec<u32>,
     /// Shortest link between two parts.
@@ -65,11 +68,49 @@ pub(super) fn partition(t: &Topology, parts: usize) -> Result<Partition, String>
     for host in t.hosts() {
         home[host as usize] = home[switch_of[host as usize] as usize];
     }
-    let cut = t.links.iter().filter(|l| home[l.from as usize] != home[l.to as usize]);
+    let between = between(t, &home, parts);
+    let cut =
+        t.links.iter().filter(|l| home[l.from as usize] != home[l.to as usize] || between[l.to as usize]);
     let shortest = cut.map(|l| l.delay).min().unwrap_or(Dur::ZERO);
     let inbound =
         inbound.into_iter().enumerate().map(|(n, port)| port.filter(|_| is_host(n as u32)).unwrap_or(0));
-    Ok(Partition { home, inbound: inbound.collect(), shortest, parts, racks: racks.len() })
+    Ok(Partition { home, between, inbound: inbound.collect(), shortest, parts, racks: racks.len() })
+}
+
+/// See [`Partition::between`]: the furthest from hosts first, as those on the way there are mostly with their neighbours.
+fn between(t: &Topology, home: &[u16], parts: usize) -> Vec<bool> {
+    let nodes = t.nodes.len();
+    let mut between = vec![false; nodes];
+    if parts == 1 {
+        return between;
+    }
+    let ends =
+        || t.links.iter().flat_map(|l| [(l.from as usize, l.to as usize), (l.to as usize, l.from as usize)]);
+    // Links between a node and the nearest host.
+    let mut far = vec![u32::MAX; nodes];
+    t.hosts().into_iter().for_each(|host| far[host as usize] = 0);
+    let mut most = 0;
+    while ends().fold(false, |found, (node, next)| {
+        let reached = far[node] == most && far[next] > most + 1;
+        far[next] = if reached { most + 1 } else { far[next] };
+        found | reached
+    }) {
+        most += 1;
+    }
+    let mut around = vec![NOWHERE; nodes];
+    let mut several = vec![false; nodes];
+    for (node, next) in ends() {
+        several[node] |= around[node] != NOWHERE && around[node] != home[next];
+        around[node] = home[next];
+    }
+    for distance in (2..=most).rev() {
+        let may = |node: usize| far[node] == distance && several[node];
+        // Of two that are neighbours neither.
+        let mut beside = vec![false; nodes];
+        ends().for_each(|(node, next)| beside[node] |= between[next] || may(next));
+        (0..nodes).for_each(|node| between[node] |= may(node) && !beside[node]);
+    }
+    between
 }
 
 /// Switches without hosts: tier by tier to the part of most of their neighbours, and where several have as many, to the one of these that has the
@@ -162,6 +203,10 @@ mod tests {
         // 16 cores with 8 links each way; every core is in a half and reaches 4 pods of the other.
         assert_eq!(cut.len(), 16 * 4 * 2);
         assert_eq!(cut.iter().filter(|l| p.home[l.from as usize] == 0).count(), 16 * 4);
+        // The cores, and no others, can be divided.
+        let between = t.nodes.iter().zip(&p.between).filter(|(_, between)| **between);
+        assert_eq!(between.filter(|(node, _)| node.name.starts_with("core")).count(), 16);
+        assert_eq!(p.between.iter().filter(|between| **between).count(), 16);
     }
     #[test]
     fn more_parts_than_racks_are_not_made() {

@@ -11,7 +11,7 @@ use crate::events::{Ties, Wake};
 use crate::flow::{Ends, Flow, AWAY};
 use crate::metrics::journal::{step, Batch, Entry, Half, Journal, Over, Stamp};
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Transfer};
-use crate::network::gates::{self, Bag, Letters, Whole, LETTERS_AHEAD};
+use crate::network::gates::{self, Bag, Letter, Letters, Whole, LETTERS_AHEAD};
 use crate::setup::Setup;
 use crate::workloads::Timetable;
 use penstock_core::{FlowId, ParamError};
@@ -25,6 +25,8 @@ use std::sync::Arc;
 pub(crate) struct Division {
     /// Part of every node.
     pub home: Arc<[u16]>,
+    /// Switches that can be divided by their ports.
+    pub between: Arc<[bool]>,
     /// The only link into every host; nothing for switches.
     pub inbound: Arc<[u32]>,
     /// How many parts there are.
@@ -191,7 +193,7 @@ impl Engine {
             return Ok(Ok(engine));
         }
         if division.parts > 1 {
-            if let Err(whole) = net.divide(topology, &division.home, me, division.parts, ties) {
+            if let Err(whole) = net.divide(topology, division, me, ties, stretch) {
                 return Ok(Err(whole));
             }
         }
@@ -389,17 +391,24 @@ impl Engine {
         let (flows, hosts) = (&self.flows, &self.hosts);
         let Some(part) = self.part.as_deref_mut() else { return };
         let open = self.open.of(flows).map(|flow| Seen { flow, hosts });
-        let links = &self.setup.topology.links;
-        let own = |port: u32| part.division.home[links[port as usize].from as usize] == part.me;
-        let batch = self.recorder.observe(self.now, self.wire.net.ports(), own, open);
+        let net = &self.wire.net;
+        let batch = self.recorder.observe(self.now, net.ports(), |port| net.owns(port), open);
         part.batches.push(batch);
     }
 
     // ---- windows -----------------------------------------------------------------------------------------------
 
+    /// When the next packet arrives here.
+    pub(crate) fn next_arrival(&mut self) -> Time {
+        self.wire.net.next_arrival().min(self.wire.net.next_coming())
+    }
+    /// Up to and including `end` workloads act, or the time that is not measured ends: what flows there are then, and how far they have come, matters.
+    pub(crate) fn takes_stock_by(&self, end: Time) -> bool {
+        self.next_workload <= end || !self.measuring && self.setup.warmup <= end
+    }
     /// When something happens here next, as far as this part knows; not before what it has handed over arrives elsewhere.
     pub(crate) fn next_event(&mut self) -> Time {
-        let own = self.wire.net.next_arrival().min(self.wire.net.deadlines.peek());
+        let own = self.next_arrival().min(self.wire.net.deadlines.peek());
         own.min(self.next_workload).min(self.recorder.next_sample())
     }
     /// What is to be handed to the other parts: packets, by part.
@@ -408,25 +417,29 @@ impl Engine {
     }
     /// Takes in packets of another part.
     pub(crate) fn take_in(&mut self, letters: &Letters) {
-        let (cells, packets) = letters.all();
-        for (i, (cell, packet)) in cells.iter().zip(packets).enumerate() {
+        let all = letters.all();
+        for (i, letter) in all.iter().enumerate() {
             letters.fetch(i + 4 * LETTERS_AHEAD);
-            if let Some(later) = packets.get(i + 2 * LETTERS_AHEAD) {
-                prefetch(&self.flows[later.flow as usize]);
+            if let Some((_, flow)) = all.get(i + 2 * LETTERS_AHEAD).map(Letter::to) {
+                prefetch(&self.flows[flow as usize]);
             }
-            let soon = packets.get(i + LETTERS_AHEAD).map(|packet| &self.flows[packet.flow as usize]);
-            if let Some(flow) = soon.and_then(|place| place.as_deref()) {
+            // Those that only pass through are nobody's here.
+            let soon = all.get(i + LETTERS_AHEAD).map(Letter::to).filter(|(to, _)| self.is_here(*to));
+            if let Some(flow) = soon.and_then(|(_, flow)| self.flows[flow as usize].as_deref()) {
                 prefetch(&flow.ends);
             }
-            self.wire.net.fetch_for(cells.get(i + 2 * LETTERS_AHEAD), cells.get(i + LETTERS_AHEAD));
-            let to = cell.to;
-            let conn = self.is_here(to).then(|| {
+            self.wire.net.fetch_spare();
+            let (to, flow) = letter.to();
+            let mut conn = AWAY;
+            if self.is_here(to) {
                 // Handles are given by the part of the end. A flow that is over has none: its late packets find nobody.
-                let flow = self.flows[packet.flow as usize].as_deref();
-                let own = |o: &Ends| if o.dst == to { o.at_dst } else { o.at_src };
-                flow.map_or(AWAY, |f| own(&f.ends))
-            });
-            self.wire.net.take_in(cell, packet, letters.header(i), conn);
+                if let Some(Ends { dst, at_dst, at_src, .. }) =
+                    self.flows[flow as usize].as_deref().map(|flow| &flow.ends)
+                {
+                    conn = if *dst == to { *at_dst } else { *at_src };
+                }
+            }
+            self.wire.net.take_in(letters, i, conn);
         }
     }
     /// Reads the notes of another part, after the window in which they were written.

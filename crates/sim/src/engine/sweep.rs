@@ -61,11 +61,16 @@ impl Engine {
         let length = self.wire.net.end_of_stretch(Time(end.0 + 1)).0 - end.0;
         Time(end.0 + (until.0 - end.0) / length * length)
     }
-    /// Handles what happens up to and including `until`, as [`Engine::step`].
+    /// Handles what happens up to and including `until`, as [`Engine::step`]. In every stretch `between` is called before the hosts do anything, and told
+    /// whether that is the last one: then all is known that leaves this part of the network up to `until`.
     ///
     /// # Errors
-    /// As [`Engine::run`].
-    pub(crate) fn sweep(&mut self, until: Time) -> Result<(), ParamError> {
+    /// As [`Engine::run`], and those of `between`.
+    pub(crate) fn sweep<E: From<ParamError>>(
+        &mut self,
+        until: Time,
+        mut between: impl FnMut(&mut Engine, bool) -> Result<(), E>,
+    ) -> Result<(), E> {
         let until = until.min(self.setup.end);
         loop {
             let next = self.next_event();
@@ -88,7 +93,7 @@ impl Engine {
             if ahead {
                 self.ask_workloads(end)?;
             }
-            self.sweep_stretch(end)?;
+            self.sweep_stretch(end, |engine| between(engine, end == until))?;
             self.now = end;
             if self.next_workload == end {
                 // What this makes due at once comes before a sample.
@@ -114,8 +119,13 @@ impl Engine {
         self.now = begin;
         Ok(())
     }
-    /// All arrivals and deadlines up to and including `end`, which is in the stretch of the first of them.
-    fn sweep_stretch(&mut self, end: Time) -> Result<(), ParamError> {
+    /// All arrivals and deadlines up to and including `end`, which is in the stretch of the first of them. When the network is through with its own
+    /// `between` is called.
+    fn sweep_stretch<E: From<ParamError>>(
+        &mut self,
+        end: Time,
+        between: impl FnOnce(&mut Engine) -> Result<(), E>,
+    ) -> Result<(), E> {
         let begin = self.now;
         let Some(sweeps) = self.sweeps.as_deref_mut() else { return Ok(()) };
         sweeps.count += 1;
@@ -134,6 +144,9 @@ impl Engine {
         }
         self.wire.net.sweep(end, &mut reached);
         self.lose_swept();
+        // No link from part to part comes from a host.
+        self.wire.net.sweep_out(end);
+        between(self)?;
         // Timeouts come from deadlines. So hosts that have one come first: what is asked for their sake of receivers that have not been ahead needs
         // no record of all that these hear, and others are not asked.
         let always = !self.own_part().is_whole() || self.recorder.keep_losses;
@@ -172,7 +185,6 @@ impl Engine {
         if let Some(sweeps) = self.sweeps.as_deref_mut() {
             (sweeps.due, sweeps.reached) = (due, reached);
         }
-        self.wire.net.sweep_out(end);
         self.now = end;
         self.read_own_notes();
         Ok(())

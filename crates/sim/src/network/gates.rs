@@ -3,25 +3,80 @@
 //! Every part knows the whole network; it works for the nodes that are its own. A link from one part to another has its queue in the part of the
 //! node that it comes from and its wire in that of the node it leads to ([`penstock_fabric::Fabric::lead_away`]): what leaves the queue is written
 //! into a letter, which the other part takes in before it gets to the time at which the packet arrives.
+//!
+//! By stretches a switch without hosts can be divided by its ports: each is in the part that it leads to. What leaves a queue for such a switch is a letter
+//! if it goes on by a port of another part.
 
+use super::sweep::Sweep;
 use super::{Conservation, Network};
+use crate::engine::part::Division;
 use crate::events::{Deadlines, Pending, Ties};
 use crate::topology::Topology;
-use penstock_core::{CcHeader, Packet};
-use penstock_fabric::{prefetch, prefetch_room, Arena, Cell, Port};
+use penstock_core::{CcHeader, Ecn, Packet};
+use penstock_fabric::{prefetch, prefetch_room, Arena, Cell, HasCell, Port};
 use penstock_units::{Dur, Time};
-use std::sync::Arc;
+use std::hint::select_unpredictable;
 
-/// Packets on their way to another part. Cells and segments lie apart: together each would take a third more of what cores hand to each other.
+/// A packet on its way to another part: its cell as links carry it, and what its segment says that the cell does not. One line of a cache, as all of it
+/// goes from core to core.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Letter {
+    /// The time is that of the arrival. By stretches rank and ingress are as those of packets that have arrived (`sweep`), else the rank is the link by which it
+    /// comes. In the place of the slot: one more than that of the whole segment in [`Letters::whole`], 0 where the rest of the letter is all it says.
+    cell: Cell,
+    seq: u64,
+    stamp: u64,
+    flow: u32,
+    payload: u32,
+    window: u32,
+    flags: u16,
+    ecn: Ecn,
+    class_sacks: u8,
+}
+
+const _: () = assert!(core::mem::size_of::<Letter>() == 64, "a letter fills one cache line");
+
+impl HasCell for Letter {
+    #[inline(always)]
+    fn cell(&mut self) -> &mut Cell {
+        &mut self.cell
+    }
+}
+
+impl Letter {
+    /// The host it is for, and its flow.
+    pub fn to(&self) -> (u32, u32) {
+        (self.cell.to, self.flow)
+    }
+    /// Writes down what a segment says; answers whether that is all. The handle of its connection is known where that is.
+    #[inline(always)]
+    fn write(&mut self, packet: &Packet) -> bool {
+        let Packet { seq, stamp, sack, flow, conn: _, wire_len, payload, window, flags, ecn, class_sacks } =
+            *packet;
+        (self.seq, self.stamp, self.flow, self.payload) = (seq, stamp, flow, payload);
+        (self.window, self.flags, self.ecn, self.class_sacks) = (window, flags, ecn, class_sacks);
+        let blocks = sack.iter().fold(0, |all, block| all | block.start | block.end);
+        (blocks == 0) & (wire_len == self.cell.bytes)
+    }
+    #[inline(always)]
+    fn segment(&self, conn: u32) -> Packet {
+        let Letter { cell, seq, stamp, flow, payload, window, flags, ecn, class_sacks } = *self;
+        let (sack, wire_len) = (Default::default(), cell.bytes);
+        Packet { seq, stamp, sack, flow, conn, wire_len, payload, window, flags, ecn, class_sacks }
+    }
+}
+
+/// Packets on their way to another part.
 #[derive(Default)]
 pub(crate) struct Letters {
-    /// The packets as links carry them; the time is that of the departure, the rank the link whose wire it is on. Behind the last of them are old ones,
-    /// here and in the other list.
-    cells: Vec<Cell>,
-    packets: Vec<Packet>,
-    /// How many there are, and how many of them have their segments.
+    /// Behind the last of them are old ones.
+    letters: Vec<Letter>,
+    /// How many there are, and how many of them are written to the end.
     len: usize,
-    whole: usize,
+    written: usize,
+    /// Segments that say more than there is room for in a letter.
+    whole: Vec<Packet>,
     /// Their congestion headers, where packets of the run have some.
     headers: Vec<CcHeader>,
 }
@@ -32,62 +87,66 @@ impl Letters {
         self.len
     }
     /// All there are.
-    pub fn all(&self) -> (&[Cell], &[Packet]) {
-        (&self.cells[..self.len], &self.packets[..self.len])
+    pub fn all(&self) -> &[Letter] {
+        &self.letters[..self.len]
     }
-    /// The congestion header of one, where there is one.
+    /// The segment of one of them, with the handle of its connection where it is now, and its congestion header if there is one.
     #[inline(always)]
-    pub fn header(&self, i: usize) -> Option<&CcHeader> {
-        self.headers.get(i)
+    pub fn segment(&self, i: usize, conn: u32) -> (Packet, Option<&CcHeader>) {
+        let letter = &self.letters[i];
+        let packet = match letter.cell.packet {
+            0 => letter.segment(conn),
+            place => Packet { conn, ..self.whole[place as usize - 1] },
+        };
+        (packet, self.headers.get(i))
     }
     /// All have been read.
     pub fn clear(&mut self) {
-        (self.len, self.whole) = (0, 0);
+        (self.len, self.written) = (0, 0);
+        self.whole.clear();
         self.headers.clear();
     }
-    /// There is room for so many cells more.
+    /// There is room for so many more.
     #[inline(always)]
-    fn room(&mut self, more: u32) -> &mut [Cell] {
+    fn room(&mut self, more: u32) -> &mut [Letter] {
         let enough = self.len + more as usize;
-        if enough > self.cells.len() {
+        if enough > self.letters.len() {
             self.grow(enough);
         }
-        &mut self.cells[self.len..enough]
+        &mut self.letters[self.len..enough]
     }
     #[cold]
     #[inline(never)]
     fn grow(&mut self, enough: usize) {
-        let room = enough.max(2 * self.cells.len());
-        self.cells.resize(room, Cell::default());
-        self.packets.resize(room, Packet::default());
+        self.letters.resize(enough.max(2 * self.letters.len()), Letter::default());
     }
-    /// Puts the segments to those cells that have none yet: they leave the arena.
+    /// Writes to those that have only their cells what their segments say: these leave the arena.
     #[inline(always)]
     fn put_in(&mut self, arena: &mut Arena, with_headers: bool) {
-        let Letters { cells, packets, len, whole, headers } = self;
-        let (new, room) = (&cells[*whole..*len], &mut packets[*whole..]);
-        for (i, cell) in new.iter().enumerate() {
+        let Letters { letters, len, written, whole, headers } = self;
+        let new = &mut letters[*written..*len];
+        for i in 0..new.len() {
             if let Some(ahead) = new.get(i + SEGMENTS_AHEAD) {
-                arena.prefetch(ahead.packet);
+                arena.prefetch(ahead.cell.packet);
             }
-            // Another core has read here last: who writes has to wait until it has given the lines away, one after the other.
-            prefetch_room(&room[..i], ROOM_AHEAD);
-            // Straight from the arena: by way of a copy of its own the processor would have to wait for what it has just written.
-            room[i] = arena.packets[cell.packet as usize];
+            let letter = &mut new[i];
+            let slot = std::mem::take(&mut letter.cell.packet);
+            let packet = &arena.packets[slot as usize];
+            if !letter.write(packet) {
+                whole.push(*packet);
+                letter.cell.packet = whole.len() as u32;
+            }
             if with_headers {
-                headers.push(arena.headers[arena.header_slot(cell.packet)]);
+                headers.push(arena.headers[arena.header_slot(slot)]);
             }
-            arena.release(cell.packet);
+            arena.release(slot);
         }
-        *whole = *len;
+        *written = *len;
     }
     /// Fetches one that is read later: what another core has written lies far.
     #[inline(always)]
     pub fn fetch(&self, i: usize) {
-        if i < self.len {
-            prefetch(&self.cells[i]);
-            prefetch(&self.packets[i]);
-        }
+        self.letters.get(i).into_iter().for_each(prefetch);
     }
 }
 
@@ -99,74 +158,107 @@ const ROOM_AHEAD: usize = 16;
 const SEGMENTS_AHEAD: usize = 2 * LETTERS_AHEAD;
 
 /// What is handed to one other part.
-#[derive(Default)]
 pub(crate) struct Bag {
     pub letters: Letters,
-    /// When the first of them arrives.
-    pub first: Option<Time>,
+    /// When the first of them arrives, [`u64::MAX`] where there is none.
+    first: u64,
 }
 
 impl Bag {
-    /// One of them arrives then.
-    #[inline(always)]
-    fn arrives(&mut self, at: Time) {
-        self.first = Some(self.first.map_or(at, |first| first.min(at)));
+    fn new() -> Bag {
+        Bag { letters: Letters::default(), first: u64::MAX }
     }
-    /// Takes cells in that have left by a link whose delay is `delay`: room for `most` is shown to `take`, which answers how many it has used, and something
-    /// else.
+    /// When the first of them arrives; they are not in it any more.
+    pub fn take_first(&mut self) -> Time {
+        Time(std::mem::replace(&mut self.first, u64::MAX))
+    }
+    /// Takes one in that arrives at `time`, as `write` makes it, if it `leaves`: no jump on that, as nobody can foresee it.
     #[inline(always)]
-    pub fn take<T>(&mut self, most: u32, delay: Dur, take: impl FnOnce(&mut [Cell]) -> (usize, T)) -> T {
-        let room = self.letters.room(most);
-        // Another core has read here last.
+    fn put_if(&mut self, leaves: bool, time: u64, write: impl FnOnce(&mut Cell)) {
+        let room = self.letters.room(1);
+        write(&mut room[0].cell);
         prefetch_room(&room[..0], ROOM_AHEAD);
+        self.letters.len += usize::from(leaves);
+        self.first = self.first.min(select_unpredictable(leaves, time, u64::MAX));
+    }
+    /// Takes cells in that have left by a link: room for `most` is shown to `take`, which answers how many it has used, and something else.
+    #[inline(always)]
+    pub fn take<T>(&mut self, most: u32, take: impl FnOnce(&mut [Letter]) -> (usize, T)) -> T {
+        let room = self.letters.room(most);
         let (taken, answer) = take(room);
-        // They leave one after the other.
-        let first = room.first().map(|cell| cell.time);
-        if let (Some(first), true) = (first, taken > 0) {
-            self.letters.len += taken;
-            self.arrives(Time(first) + delay);
-        }
+        // Another core has read here last: who writes has to wait until it has given the lines away, one after the other.
+        (0..taken).for_each(|i| prefetch_room(&room[..i], ROOM_AHEAD));
+        // They come one after the other.
+        let first = room[..taken].first().map_or(u64::MAX, |letter| letter.cell.time);
+        self.letters.len += taken;
+        self.first = self.first.min(first);
         answer
     }
 }
 
+/// A link leads to no part alone, but to a switch that is divided.
+const SEVERAL: u16 = u16::MAX;
+
+/// A link to a switch that is divided is at most so many stretches long: what is on it is looked at in each.
+const LONG: u64 = 4;
+
 /// The part of every node, and the links between parts.
 pub(crate) struct Gates {
     me: u16,
-    /// Part of every node.
-    home: Arc<[u16]>,
-    /// The part that every link leads to, and how long it is.
-    leads: Box<[(u16, Dur)]>,
+    /// Part of every port.
+    owner: Box<[u16]>,
+    /// The part that every link leads to, or [`SEVERAL`].
+    leads: Box<[u16]>,
+    /// How long every link is.
+    delays: Box<[Dur]>,
     with_headers: bool,
     /// What is to be handed over, by part.
     pub out: Vec<Bag>,
 }
 
 impl Gates {
-    /// True when a link, which comes from node `from`, leads from this part to another.
+    /// True when a link leads from this part to another, or to a switch that is divided.
     #[inline(always)]
-    pub fn is_near_half(&self, port: u32, from: u32) -> bool {
-        self.leads[port as usize].0 != self.me && self.is_here(from)
+    pub fn is_near_half(&self, port: u32) -> bool {
+        self.leads[port as usize] != self.me && self.owns(port)
     }
-    /// True when node `node` is this part's.
+    /// True when it leads to a switch that is divided.
     #[inline(always)]
-    pub fn is_here(&self, node: u32) -> bool {
-        self.home[node as usize] == self.me
+    pub fn is_divided(&self, port: u32) -> bool {
+        self.leads[port as usize] == SEVERAL
+    }
+    /// True when a port is this part's.
+    #[inline(always)]
+    pub fn owns(&self, port: u32) -> bool {
+        self.owner[port as usize] == self.me
+    }
+    /// Hands a packet over that goes on by `port` and arrives at `time`, as `write` makes it, unless that is this part's own; answers whether it is.
+    #[inline(always)]
+    pub fn keeps(&mut self, port: u32, time: u64, write: impl FnOnce(&mut Cell)) -> bool {
+        let part = self.owner[port as usize];
+        let own = part == self.me;
+        self.out[usize::from(part)].put_if(!own, time, write);
+        own
+    }
+    /// How long a link is.
+    #[inline(always)]
+    pub fn delay(&self, port: u32) -> Dur {
+        self.delays[port as usize]
     }
     /// What goes to the part to which a link leads, and how long that link is.
     #[inline(always)]
     pub fn bag_of(&mut self, port: u32) -> (&mut Bag, Dur) {
-        let (part, delay) = self.leads[port as usize];
+        let (part, delay) = (self.leads[port as usize], self.delay(port));
         (&mut self.out[usize::from(part)], delay)
     }
     /// Hands a packet over that has left by `port`.
     pub fn post(&mut self, port: u32, cell: &Cell, arena: &mut Arena) {
         let with_headers = self.with_headers;
         let (bag, delay) = self.bag_of(port);
-        bag.take(1, delay, |room| {
-            room[0] = *cell;
-            room[0].rank = port;
-            (1, ())
+        let time = cell.time + delay.0;
+        bag.put_if(true, time, |place| {
+            *place = *cell;
+            (place.time, place.rank) = (time, port);
         });
         bag.letters.put_in(arena, with_headers);
     }
@@ -196,18 +288,26 @@ pub(crate) struct Left {
 pub(crate) struct Whole(pub String);
 
 impl Network {
-    /// The part `me` of the network, whose nodes have the parts `home`. Called before anything is sent.
+    /// The part `me` of the network. Called before anything is sent. Where it goes by stretches, switches between parts are divided by their ports: then only
+    /// those packets are handed over that go on there.
     pub(crate) fn divide(
         &mut self,
         t: &Topology,
-        home: &Arc<[u16]>,
+        Division { home, between, parts, .. }: &Division,
         me: u16,
-        parts: usize,
         ties: Ties,
+        stretch: Option<Dur>,
     ) -> Result<(), Whole> {
+        let longest = t.links.iter().filter(|l| between[l.to as usize]).map(|l| l.delay).max();
+        let divides = stretch.zip(longest).is_some_and(|(stretch, longest)| longest.0 <= LONG * stretch.0);
         let part = |node: u32| home[node as usize];
-        for (port, link) in (0u32..).zip(&t.links) {
-            if part(link.from) == part(link.to) {
+        let is_divided = |node: u32| divides && between[node as usize];
+        let owner: Box<[u16]> =
+            t.links.iter().map(|l| part(if is_divided(l.from) { l.to } else { l.from })).collect();
+        let leads_to = |node: u32| if is_divided(node) { SEVERAL } else { part(node) };
+        let leads: Box<[u16]> = t.links.iter().map(|l| leads_to(l.to)).collect();
+        for port in 0..t.links.len() as u32 {
+            if owner[port as usize] == leads[port as usize] {
                 continue;
             }
             if !self.fabric.ports()[port as usize].is_direct() {
@@ -216,24 +316,23 @@ impl Network {
                     t.link_name(port)
                 )));
             }
-            if part(link.from) == me {
+            if owner[port as usize] == me {
                 self.fabric.lead_away(port);
             }
         }
         // Controllers of other parts' ports sleep.
         self.deadlines = Deadlines::new(ties);
         self.link_wake.iter_mut().for_each(|wake| *wake = Pending::default());
-        for (port, link) in (0u32..).zip(&t.links) {
-            if part(link.from) == me {
-                self.arm_link(port);
-            }
+        for port in (0u32..).zip(&owner).filter(|(_, owner)| **owner == me).map(|(port, _)| port) {
+            self.arm_link(port);
         }
         self.gates = Some(Box::new(Gates {
             me,
-            home: Arc::clone(home),
-            leads: t.links.iter().map(|l| (part(l.to), l.delay)).collect(),
+            owner,
+            leads,
+            delays: t.links.iter().map(|l| l.delay).collect(),
             with_headers: self.arena.header_slot(0) != 0,
-            out: (0..parts).map(|_| Bag::default()).collect(),
+            out: (0..*parts).map(|_| Bag::new()).collect(),
         }));
         Ok(())
     }
@@ -241,7 +340,7 @@ impl Network {
     #[inline(never)]
     pub(super) fn hand_over(&mut self, port: u32, cell: &Cell) -> bool {
         let Some(gates) = self.gates.as_deref_mut() else { return false };
-        let leaves = gates.is_near_half(port, self.from[port as usize]);
+        let leaves = gates.is_near_half(port);
         if leaves {
             gates.post(port, cell, &mut self.arena);
         }
@@ -251,42 +350,39 @@ impl Network {
     pub(crate) fn bags(&mut self) -> &mut [Bag] {
         self.gates.as_deref_mut().map_or(&mut [], |gates| &mut gates.out)
     }
-    /// Takes a packet in that another part has handed over; `conn` is the handle of the end it is for, where that is here. With `header`, where
-    /// packets of the run have some.
+    /// Takes a packet in that another part has handed over: number `i` of `letters`, for whose destination `conn` is the handle of the connection, where
+    /// that is here.
     #[inline(always)]
-    pub(crate) fn take_in(
-        &mut self,
-        cell: &Cell,
-        packet: &Packet,
-        header: Option<&CcHeader>,
-        conn: Option<u32>,
-    ) {
+    pub(crate) fn take_in(&mut self, letters: &Letters, i: usize, conn: u32) {
         let slot = self.arena.alloc();
-        let place = &mut self.arena.packets[slot as usize];
-        *place = *packet;
-        if let Some(conn) = conn {
-            place.set_conn(conn);
-        }
+        let (packet, header) = letters.segment(i, conn);
+        self.arena.packets[slot as usize] = packet;
         if let Some(header) = header {
             let place = self.arena.header_slot(slot);
             self.arena.headers[place] = *header;
         }
-        let next = self.fabric.carry(cell.rank, cell, slot);
+        let mut cell = letters.all()[i].cell;
+        cell.packet = slot;
+        match self.sweep.as_deref_mut() {
+            Some(sweep) => sweep.lists.put_early(&cell),
+            None => self.carry(&cell),
+        }
+    }
+    /// A packet is on the wire of a link that leads here from another part.
+    pub(super) fn carry(&mut self, cell: &Cell) {
+        let next = self.fabric.carry(cell.rank, cell);
         if next != Time::NEVER {
             self.arrivals.push(next, cell.rank);
         }
     }
-    /// Fetches from memory what [`Self::take_in`] touches when it comes to `later`, and to `soon`: the port first, then where the packet will lie.
-    #[inline]
-    pub(crate) fn fetch_for(&self, later: Option<&Cell>, soon: Option<&Cell>) {
-        let port = |cell: &Cell| &self.fabric.ports()[cell.rank as usize];
-        if let Some(later) = later {
-            port(later).prefetch_ring();
-            self.arena.prefetch_spare(LETTERS_AHEAD);
-        }
-        if let Some(soon) = soon {
-            port(soon).prefetch_tail();
-        }
+    /// True when a port is this part's, or nothing is divided.
+    pub(crate) fn owns(&self, port: u32) -> bool {
+        self.gates.as_deref().is_none_or(|gates| gates.owns(port))
+    }
+    /// Fetches from memory what [`Self::take_in`] touches some letters later: where the packet will lie.
+    #[inline(always)]
+    pub(crate) fn fetch_spare(&self) {
+        self.arena.prefetch_spare(LETTERS_AHEAD);
     }
     /// What the whole network needs of this part, whose work is over.
     pub(crate) fn take_apart(&mut self) -> Left {
@@ -306,16 +402,14 @@ impl Network {
     /// The work is over: what is on the wires of links from other parts is let go of by the thread that has asked for its memory. Two threads that give
     /// back to one stock wait for each other's turn with every piece.
     pub(crate) fn leave_others(&mut self) {
-        let (gates, from) = (self.gates.as_deref(), &self.from);
-        self.fabric.empty(|port| gates.is_some_and(|gates| !gates.is_here(from[port as usize])));
+        let gates = self.gates.as_deref();
+        self.fabric.empty(|port| gates.is_some_and(|gates| !gates.owns(port)));
     }
     /// Puts the ports of another part into their places here, with all that was counted there: the network is whole again, to be read.
     pub(crate) fn join(&mut self, other: Left, t: &Topology) {
         let Some(gates) = self.gates.as_deref() else { return };
-        let delay = |port: u32| {
-            let link = &t.links[port as usize];
-            (gates.home[link.from as usize] == other.me).then_some(link.delay)
-        };
+        let delay =
+            |port: u32| (gates.owner[port as usize] == other.me).then_some(t.links[port as usize].delay);
         self.fabric.take_home(other.ports, delay);
         self.packet_hops += other.packet_hops;
         self.no_way += other.no_way;
@@ -326,13 +420,13 @@ impl Network {
     }
     /// Packets in the ports and on the wires of this part, and slots of its arena that are in use.
     pub(crate) fn held(&self) -> (u64, u64) {
-        (self.fabric.packets_held(), self.arena.live())
+        (self.fabric.packets_held() + self.sweep.as_deref().map_or(0, Sweep::early), self.arena.live())
     }
     /// The own ports of a part that the others have joined.
     pub(crate) fn stay(&mut self, t: &Topology) {
         let Some(gates) = self.gates.take() else { return };
         for (port, link) in (0u32..).zip(&t.links) {
-            if gates.is_near_half(port, link.from) {
+            if gates.is_near_half(port) {
                 self.fabric.stay_home(port, link.delay);
             }
         }

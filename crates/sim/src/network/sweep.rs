@@ -4,6 +4,9 @@
 //! where it goes on, it arrives after the end. Ports that keep to themselves ([`penstock_fabric::Port::keeps_to_itself`]) and choices that depend on the
 //! packet alone leave one thing whose order matters: the packets that come to one port. They are put in the order of time and link, as they
 //! would have come one by one (`events.rs`); what is worked through first, of two ports, nobody can tell.
+//!
+//! In a network that is divided between cores packets come from other parts, too, and go through switches that are divided by their ports (`gates`).
+//! These are known before the stretch in which they arrive: they stand in [`Lists::cells`] already when it begins.
 
 use super::{arrivals_at, Network};
 use crate::arrivals::{Arrivals, Kinds};
@@ -25,8 +28,8 @@ struct Tail {
 const EMPTY: Tail = Tail { time: 0, last: NONE };
 
 /// Cells on their way to ports: [`Cell::time`] is when they arrive, [`Cell::ingress`] the number of their link at the node, and [`Cell::rank`] the
-/// node. A list is in the order of time; cells of one time are in the order in which they came, link by link.
-struct Lists {
+/// node, or where it is [`KNOWN`] the port by which they go on. A list is in the order of time; cells of one time are in the order in which they came, link by link.
+pub(super) struct Lists {
     cells: Vec<Cell>,
     /// How many there are, with the one that is nobody's.
     len: usize,
@@ -47,6 +50,11 @@ struct Lists {
     order: Vec<Step>,
     /// The list and the number of the cell that was put between others last.
     between: (u32, u32),
+    /// When the first and the last arrive of the cells that are there before a stretch begins.
+    first: u64,
+    last: u64,
+    /// What numbers of links at a node are combined with where simultaneous arrivals come in reversed order.
+    flip: u16,
 }
 
 /// A cell on its way into a list.
@@ -59,6 +67,8 @@ struct Step {
 
 /// No port.
 const NOWHERE: u32 = u32::MAX;
+/// Not a node, but a port.
+const KNOWN: u32 = 1 << 31;
 
 /// Parts of a stretch into which cells are counted. So many that seldom two of one port are in the same; a number of 8 bits has a place in any array of
 /// so many.
@@ -79,7 +89,7 @@ const LONGEST: u64 = 1 << 32;
 const MANY: u64 = 1 << 17;
 
 impl Lists {
-    fn new(lists: usize) -> Lists {
+    fn new(lists: usize, flip: u16) -> Lists {
         Lists {
             cells: vec![Cell::default()],
             len: 1,
@@ -92,7 +102,21 @@ impl Lists {
             in_use: 0,
             begin: 0,
             between: (0, NONE),
+            first: u64::MAX,
+            last: 0,
+            flip,
         }
+    }
+    /// A stretch is over: there are no cells.
+    fn empty(&mut self) {
+        (self.len, self.first, self.last) = (1, u64::MAX, 0);
+    }
+    /// Puts a cell behind the others before its stretch begins.
+    #[inline(always)]
+    pub fn put_early(&mut self, cell: &Cell) {
+        room(&mut self.cells, self.len, 1)[0] = *cell;
+        self.len += 1;
+        (self.first, self.last) = (self.first.min(cell.time), self.last.max(cell.time));
     }
     /// There is a place for every cell.
     fn make_places(&mut self) {
@@ -106,7 +130,7 @@ impl Lists {
     ///
     /// In the order in which they have come, link by link, every third would have to go before one that is in its list already. So they are first
     /// counted into an order in which hardly one has to.
-    fn put_all(&mut self, mut counts: [u32; PARTS], shift: u32) {
+    fn put_all<const DIVIDED: bool>(&mut self, mut counts: [u32; PARTS], shift: u32) {
         let mut before = 0;
         for count in &mut counts {
             before += std::mem::replace(count, before);
@@ -132,16 +156,17 @@ impl Lists {
                 }
             }
             let step = self.order[i];
-            self.put(step);
+            self.put::<DIVIDED>(step);
         }
     }
     /// Puts a cell, which is in no list, in its place in one.
     #[inline(always)]
-    fn put(&mut self, Step { since, number, to }: Step) {
+    fn put<const DIVIDED: bool>(&mut self, Step { since, number, to }: Step) {
         let tail = &mut self.tails[to as usize];
         let last = tail.last;
-        if tail.time > since {
-            return self.put_between(to, number);
+        // That a list is empty is only asked there.
+        if tail.time > since || DIVIDED && tail.time == since {
+            return self.put_between::<DIVIDED>(to, number);
         }
         tail.time = since;
         tail.last = number;
@@ -152,25 +177,42 @@ impl Lists {
         self.used[self.in_use] = to;
         self.in_use += usize::from(last == NONE);
     }
-    /// The same for a cell that is not the last.
+    /// The same for a cell that is not the last; where the network is divided, cells of one time are in any order, and it may be the last.
     #[inline(never)]
-    fn put_between(&mut self, to: u32, number: u32) {
+    fn put_between<const DIVIDED: bool>(&mut self, to: u32, number: u32) {
         let since = self.places[number as usize].since;
-        let first = &mut self.firsts[to as usize];
+        if DIVIDED && self.tails[to as usize].last == NONE {
+            // At the begin of the stretch, in a list that has none yet.
+            self.tails[to as usize].last = number;
+            self.firsts[to as usize] = number;
+            self.used[self.in_use] = to;
+            self.in_use += 1;
+            return;
+        }
+        let Lists { cells, places, firsts, tails, flip, .. } = self;
+        let order = |number: u32| cells[number as usize].ingress ^ *flip;
+        let comes_before = |places: &[Place], at: u32| {
+            let other = places[at as usize].since;
+            other < since || other == since && (!DIVIDED || order(at) <= order(number))
+        };
+        let first = &mut firsts[to as usize];
         let (mut before, mut at) = (NONE, *first);
         // What a link brings is in the order of time: mostly it comes behind what the link has brought before.
         let (list, last) = self.between;
-        if list == to && last != NONE && self.places[last as usize].since <= since {
-            (before, at) = (last, self.places[last as usize].next);
+        if list == to && last != NONE && comes_before(places, last) {
+            (before, at) = (last, places[last as usize].next);
         }
         self.between = (to, number);
-        while self.places[at as usize].since <= since {
-            (before, at) = (at, self.places[at as usize].next);
+        while (!DIVIDED || at != NONE) && comes_before(places, at) {
+            (before, at) = (at, places[at as usize].next);
         }
-        self.places[number as usize].next = at;
+        places[number as usize].next = at;
         match before {
             NONE => *first = number,
-            _ => self.places[before as usize].next = number,
+            _ => places[before as usize].next = number,
+        }
+        if DIVIDED && at == NONE {
+            tails[to as usize].last = number;
         }
     }
 }
@@ -197,17 +239,18 @@ struct Exit {
     ingress: u16,
 }
 
-/// Where links lead: to switches, to hosts, and out of this part of the network.
+/// Where links lead: to switches, to hosts, out of this part of the network, and to switches that are divided between parts.
 mod leads {
     pub const TO_SWITCH: usize = 0;
     pub const TO_HOST: usize = 1;
     pub const AWAY: usize = 2;
-    pub const KINDS: usize = 3;
+    pub const BETWEEN: usize = 3;
+    pub const KINDS: usize = 4;
 }
 
 /// What the network keeps to work by stretches.
 pub(crate) struct Sweep {
-    lists: Lists,
+    pub(super) lists: Lists,
     /// Packets that hosts get in this stretch, those of each together; how many they are.
     arrived: Vec<Cell>,
     arrived_len: usize,
@@ -217,6 +260,8 @@ pub(crate) struct Sweep {
     exits: Vec<Exit>,
     /// By node: the packets that a host gets in this stretch, from the first one to one past the last of [`Self::arrived`].
     for_host: Vec<(u32, u32)>,
+    /// Packets on their way to switches that are divided that arrive after the next stretch.
+    later: Vec<Cell>,
     /// Length of a stretch, ps.
     length: u64,
     /// Packets lost at switches: slot, when, and the link they came by.
@@ -277,6 +322,13 @@ fn fetch_port(ports: &[Port], (used, firsts, cells): (&[u32], &[u32], &[Cell]), 
     }
 }
 
+impl Sweep {
+    /// Packets that are known before their stretch begins: they have come from other parts, or go through a switch that is divided.
+    pub(super) fn early(&self) -> u64 {
+        self.lists.len as u64 - 1
+    }
+}
+
 impl Network {
     /// How long a stretch may be; `None` where the network has to be worked through packet by packet.
     pub(crate) fn stretch(&self) -> Option<Dur> {
@@ -302,8 +354,8 @@ impl Network {
     pub(crate) fn begin_sweeps(&mut self, ties: Ties, length: Dur) {
         let (ports, nodes) = (self.to.len(), self.only.len());
         self.arrivals = Arrivals::by_stretches(ties, ports, length);
-        let own = |node: &&u32| self.gates.as_deref().is_none_or(|gates| gates.is_here(**node));
-        let hosts = self.from.iter().filter(own).filter(|node| self.is_host[**node as usize]).count();
+        let own = (0u32..).zip(&self.from).filter(|(port, _)| self.owns(*port));
+        let hosts = own.filter(|(_, node)| self.is_host[**node as usize]).count();
         if self.looks_far {
             self.arena.expect(hosts * PACKETS);
         }
@@ -315,18 +367,19 @@ impl Network {
             links.push(port);
         }
         let kinds = Kinds::new(ports as u32, |port| match self.is_host[self.to[port as usize] as usize] {
-            _ if self.is_near_half(port) => leads::AWAY,
+            _ if self.is_near_half(port) => self.kind_of_half(port),
             true => leads::TO_HOST,
             false => leads::TO_SWITCH,
         });
         self.sweep = Some(Box::new(Sweep {
-            lists: Lists::new(ports),
+            lists: Lists::new(ports, if ties == Ties::Reversed { u16::MAX } else { 0 }),
             arrived: Vec::new(),
             arrived_len: 0,
             kinds,
             links: Default::default(),
             exits,
             for_host: vec![(0, 0); nodes],
+            later: Vec::new(),
             length: length.0,
             lost: Vec::new(),
             into,
@@ -352,16 +405,24 @@ impl Network {
     pub(crate) fn end_of_stretch(&self, at: Time) -> Time {
         self.arrivals.end_of_stretch(at)
     }
-    /// True when a link leads out of this part.
-    #[inline(always)]
+    /// True when a link leads out of this part, or may do so.
     fn is_near_half(&self, port: u32) -> bool {
-        self.gates.as_deref().is_some_and(|gates| gates.is_near_half(port, self.from[port as usize]))
+        self.gates.as_deref().is_some_and(|gates| gates.is_near_half(port))
+    }
+    fn kind_of_half(&self, port: u32) -> usize {
+        match self.gates.as_deref().is_some_and(|gates| gates.is_divided(port)) {
+            true => leads::BETWEEN,
+            false => leads::AWAY,
+        }
     }
     /// Moves all packets on that arrive up to and including `until`, later than what was moved before. Those for hosts are kept for them
     /// ([`Self::take_for_host`]): `hosts` gets who they are. Those lost are in [`Sweep::lost`].
     pub(crate) fn sweep(&mut self, until: Time, hosts: &mut Vec<u32>) {
         let mut sweep = self.sweep.take().expect("the network is worked through by stretches");
-        (sweep.lists.len, sweep.lists.begin) = (1, (until.0 + 1).saturating_sub(sweep.length));
+        sweep.lists.begin = (until.0 + 1).saturating_sub(sweep.length);
+        if sweep.lists.last > until.0 {
+            self.set_aside(&mut sweep, until.0);
+        }
         sweep.lists.between = (0, NONE);
         sweep.arrived_len = 0;
         self.arrivals.take_stretch(until, &sweep.kinds, &mut sweep.links);
@@ -369,8 +430,14 @@ impl Network {
         self.empty_links_to_hosts(&mut sweep, until.0, hosts);
         self.packet_hops += (sweep.lists.len - 1 + sweep.arrived_len) as u64;
         self.conservation.delivered += sweep.arrived_len as u64;
-        self.find_ports(&mut sweep);
+        match self.gates {
+            None => self.find_ports::<false>(&mut sweep),
+            Some(_) => self.find_ports::<true>(&mut sweep),
+        }
         self.fill_ports(&mut sweep, until);
+        sweep.lists.empty();
+        let Sweep { lists, later, .. } = &mut *sweep;
+        later.drain(..).for_each(|cell| lists.put_early(&cell));
         self.conservation.dropped += sweep.lost.len() as u64;
         self.sweep = Some(sweep);
     }
@@ -390,12 +457,44 @@ impl Network {
             let port = &mut ports[link as usize];
             port.see_off(until, arena);
             let room = room(cells, filled, port.cells_held());
-            let (taken, next) = port.take_arrived(until, room, (node, ingress));
+            let (taken, next) = port.take_arrived(until, room, (node, ingress), 0);
             filled += taken;
             slots.put_if(next, link);
         }
         *len = filled;
         links.clear();
+    }
+    /// What was known before the stretch began and arrives after `until` is on its wire until then, or, on its way to a switch that is divided, kept
+    /// beside it.
+    #[cold]
+    #[inline(never)]
+    fn set_aside(&mut self, sweep: &mut Sweep, until: u64) {
+        let Sweep { lists, later, into, .. } = sweep;
+        let mut left = 1;
+        for i in 1..lists.len {
+            let mut cell = lists.cells[i];
+            if cell.time <= until {
+                lists.cells[left] = cell;
+                left += 1;
+                continue;
+            }
+            let node = match cell.rank & KNOWN {
+                0 => cell.rank,
+                _ => self.from[(cell.rank & !KNOWN) as usize],
+            };
+            let link = into[node as usize][usize::from(cell.ingress)];
+            if self.kind_of_half(link) == leads::BETWEEN {
+                later.push(cell);
+            } else {
+                cell.rank = link;
+                self.carry(&cell);
+            }
+        }
+        lists.len = left;
+    }
+    /// When the first of those arrives that are known before their stretch begins.
+    pub(crate) fn next_coming(&self) -> Time {
+        self.sweep.as_deref().map_or(Time::NEVER, |sweep| Time(sweep.lists.first))
     }
     #[inline(never)]
     fn empty_links_to_hosts(&mut self, sweep: &mut Sweep, until: u64, hosts: &mut Vec<u32>) {
@@ -413,7 +512,7 @@ impl Network {
             let port = &mut fabric.ports_mut()[link as usize];
             port.see_off(until, arena);
             let room = room(arrived, *arrived_len, port.cells_held());
-            let (taken, next) = port.take_arrived(until, room, (NONE, ingress));
+            let (taken, next) = port.take_arrived(until, room, (NONE, ingress), 0);
             debug_assert!(room[..taken].iter().all(|cell| cell.to == node));
             if fetches_segments {
                 room[..taken].iter().for_each(|cell| arena.prefetch(cell.packet));
@@ -427,7 +526,7 @@ impl Network {
     }
     /// Puts what has come to switches into the lists of the ports by which it goes on. All packets in one go: what one asks does not wait for another.
     #[inline(never)]
-    fn find_ports(&mut self, sweep: &mut Sweep) {
+    fn find_ports<const DIVIDED: bool>(&mut self, sweep: &mut Sweep) {
         let Sweep { lists, lost, into, length, .. } = sweep;
         lists.make_places();
         let ways = self.forwarding.ways();
@@ -439,7 +538,11 @@ impl Network {
             let mut entropy = cell.entropy;
             let since = (cell.time - lists.begin) as u32;
             *place = Place { since, next: NONE };
-            match ways.next(node, cell.to, &mut entropy) {
+            let way = match DIVIDED && node & KNOWN != 0 {
+                true => Some(node & !KNOWN),
+                false => ways.next(node, cell.to, &mut entropy),
+            };
+            match way {
                 Some(port) => {
                     cell.entropy = entropy;
                     *to = port;
@@ -453,7 +556,7 @@ impl Network {
                 }
             }
         }
-        lists.put_all(counts, shift);
+        lists.put_all::<DIVIDED>(counts, shift);
     }
     /// Every port takes its list in, and its controller has its deadlines.
     #[inline(never)]
@@ -484,28 +587,61 @@ impl Network {
             clocks.run((port, &mut ports[port as usize]), until.0 + 1, arena);
         }
     }
-    /// Packets that have left this part of the network up to and including `until` are handed over: after all hosts have sent.
+    /// Packets that leave this part of the network up to and including `until` are handed over, after [`Self::sweep`].
     pub(crate) fn sweep_out(&mut self, until: Time) {
         if self.gates.is_none() {
             return;
         }
         let mut sweep = self.sweep.take().expect("the network is worked through by stretches");
         self.arrivals.take_stretch(until, &sweep.kinds, &mut sweep.links);
-        let Sweep { links: [to_switches, to_hosts, away], .. } = &mut *sweep;
-        let Network { fabric, arena, arrivals, gates, .. } = self;
+        let Sweep { links: [to_switches, to_hosts, away, between], exits, lists, .. } = &mut *sweep;
+        let Network { fabric, arena, arrivals, gates, forwarding, .. } = self;
         let (ports, gates) = (fabric.ports_mut(), gates.as_deref_mut().expect("there are other parts"));
         for (i, port) in away.iter().copied().enumerate() {
             fetch_link(ports, away, i);
             let half = &mut ports[port as usize];
             half.see_off(until.0, arena);
             let (bag, delay) = gates.bag_of(port);
+            let Exit { node, ingress } = exits[port as usize];
             // What a near half tells are departures.
-            let next = bag.take(half.cells_held(), delay, |room| half.take_arrived(until.0, room, (port, 0)));
+            let next = bag
+                .take(half.cells_held(), |room| half.take_arrived(until.0, room, (node, ingress), delay.0));
             if next != u64::MAX {
                 arrivals.push(Time(next), port);
             }
         }
         away.clear();
+        let ways = forwarding.ways();
+        for (i, port) in between.iter().copied().enumerate() {
+            fetch_link(ports, between, i);
+            let half = &mut ports[port as usize];
+            half.see_off(until.0, arena);
+            let Exit { node, ingress } = exits[port as usize];
+            let delay = gates.delay(port);
+            let room = room(&mut lists.cells, lists.len, half.cells_held());
+            // Those that stay are put together.
+            let mut stay = 0;
+            let (_, next) = half.take_each(until.0, |_, cell, left| {
+                let (mut entropy, time) = (cell.entropy, left + delay.0);
+                let way = ways.next(node, cell.to, &mut entropy);
+                let rank = way.map_or(node, |way| KNOWN | way);
+                let write = |place: &mut Cell| {
+                    *place = *cell;
+                    (place.time, place.rank, place.ingress, place.entropy) = (time, rank, ingress, entropy);
+                };
+                write(&mut room[stay]);
+                stay += usize::from(way.is_none_or(|way| gates.keeps(way, time, write)));
+            });
+            if next != u64::MAX {
+                arrivals.push(Time(next), port);
+            }
+            if let (Some(first), Some(last)) = (room[..stay].first(), room[..stay].last()) {
+                // They come one after the other.
+                (lists.first, lists.last) = (lists.first.min(first.time), lists.last.max(last.time));
+                lists.len += stay;
+            }
+        }
+        between.clear();
         gates.put_in(arena);
         // An arrival later in a stretch that was cut.
         for port in to_switches.drain(..).chain(to_hosts.drain(..)) {
@@ -565,12 +701,21 @@ mod tests {
     /// Lists of all lengths, beside a sort that keeps the order of what is equal.
     #[test]
     fn a_list_is_in_the_order_of_time_and_then_of_links() {
+        check_lists::<false>(0);
+    }
+    /// The same of cells in any order of links.
+    #[test]
+    fn in_a_divided_network_links_may_come_in_any_order() {
+        check_lists::<true>(0);
+        check_lists::<true>(u16::MAX);
+    }
+    fn check_lists<const DIVIDED: bool>(flip: u16) {
         let mut x = 1u64;
         let mut draw = |n: u64| {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (x >> 33) % n
         };
-        let mut lists = Lists::new(3);
+        let mut lists = Lists::new(3, flip);
         lists.begin = 1_000;
         for round in 0..2_000 {
             (lists.len, lists.in_use, lists.between) = (1, 0, (0, NONE));
@@ -581,34 +726,37 @@ mod tests {
                 let cell = &mut room(&mut lists.cells, lists.len, 1)[0];
                 *cell = Cell::new(packet, 100);
                 cell.time = time;
+                // One after the other they are link by link.
+                cell.ingress = if DIVIDED { draw(5) as u16 } else { 0 };
+                let order = cell.ingress ^ flip;
                 numbers[to as usize].push(lists.len);
                 lists.len += 1;
-                expected[to as usize].push((time, packet));
+                expected[to as usize].push((time, order, packet));
             }
             lists.make_places();
             // Times in parts of four, and all in one.
             let shift = [2, 6][round as usize / 30 % 2];
             let mut counts = [0; PARTS];
             for (to, (expected, numbers)) in expected.iter().zip(numbers).enumerate() {
-                for ((time, _), number) in expected.iter().zip(numbers) {
+                for ((time, ..), number) in expected.iter().zip(numbers) {
                     lists.places[number] = Place { since: (time - 1_000) as u32, next: NONE };
                     lists.ways[number] = to as u32;
                     counts[(*time as usize - 1_000) >> shift] += 1;
                 }
             }
-            lists.put_all(counts, shift);
+            lists.put_all::<DIVIDED>(counts, shift);
             let mut used = lists.used[..lists.in_use].to_vec();
             used.sort_unstable();
             let filled: Vec<_> = (0..3).filter(|to| !expected[*to as usize].is_empty()).collect();
             assert_eq!(used, filled);
             for to in filled {
                 let expected = &mut expected[to as usize];
-                expected.sort_by_key(|(time, _)| *time);
+                expected.sort_by_key(|(time, order, _)| (*time, *order));
                 let (mut found, mut number) = (Vec::new(), lists.firsts[to as usize]);
                 lists.tails[to as usize] = EMPTY;
                 while number != NONE {
                     let cell = &lists.cells[number as usize];
-                    found.push((cell.time, cell.packet));
+                    found.push((cell.time, cell.ingress ^ flip, cell.packet));
                     number = lists.places[number as usize].next;
                 }
                 assert_eq!(found, *expected);
