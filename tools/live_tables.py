@@ -1,6 +1,7 @@
 """The tables of docs/live.md: kernel sockets beside the simulation of the very same scenario (Linux, root).
 
-python tools/live_tables.py flows|unprobed|incast|pairs|marks|laws --out FILE.json [--only TEXT] [--rtt 1|20] [--later]
+python tools/live_tables.py GROUP --out FILE.json [--only TEXT] [--rtt 1|20] [--later]
+    # GROUP: flows, unprobed, incast, pairs, marks, laws
 python tools/live_tables.py show --out FILE.json        # the tables of what FILE holds
 python tools/live_tables.py simulate --out FILE.json    # its simulations once more, by the present engine
 python tools/live_tables.py figure --out FILE.csv       # the points of docs/live-incast.csv, measured anew
