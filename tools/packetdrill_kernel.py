@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+#: CLOCK_MONOTONIC_COARSE, which moves with the kernel's ticks.
+COARSE = 6
 SCRIPTS = ROOT / "crates" / "packetdrill" / "scripts"
 LOCAL, PEER = "192.0.2.1", "192.0.2.2"
 LOCAL_PORT, PEER_PORT = 8080, 40000
@@ -415,6 +417,12 @@ def main() -> int:
         if "--protocol=" in text or (control and control[1] not in known):
             why = "for the simulator only" if "--protocol=" in text else f"the kernel has no {control[1]}"  # type: ignore[index]
             print(f"{path.name}: skipped: {why}")
+            skipped += 1
+            continue
+        ticks = re.search(r"^--hz=(\d+)", text, re.M)
+        own = round(1 / time.clock_getres(COARSE))
+        if ticks and int(ticks[1]) != own:
+            print(f"{path.name}: skipped: the kernel's clock has {own} ticks a second")
             skipped += 1
             continue
         for _ in range(given.tries):

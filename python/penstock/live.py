@@ -56,6 +56,11 @@ STILL = {
     "receiver_turn": "none",
     "dupack_turn": "none",
     "sender_turn": "none",
+    "missed_ticks_write": "0",
+    "missed_ticks_arrival": "0",
+    "write_lag": "none",
+    "write_time": "none",
+    "write_turn": "none",
     "application_lag": "none",
     "application_turn": "none",
     "application_correlation": "0",
@@ -94,6 +99,14 @@ RECEIVER, DUPACK, SENDER, APPLICATION = (
     {f"{end}_turn_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
     for end in ("receiver", "dupack", "sender", "application")
 )
+# Of writes on open connections: how late the one thread of all applications comes to them, how long they keep
+# it, and from the beginning of one to the packet that leaves by it.
+WRITE_LAG, WRITE_TIME, WRITE_TURN = (
+    {f"write_{what}_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
+    for what in ("lag", "time", "turn")
+)
+# The share of the kernel's ticks that pass over its timers, by the processor that they were set on.
+MISSED_TICKS = ("missed_ticks_write", "missed_ticks_arrival")
 # Of how late applications come to read: the summary's keys and which quantiles they are; the largest.
 APPLICATION_LAG = {
     f"application_lag_p{name}_s": float(f"0.{name}") for name in (10, 25, 50, 75, 90, 95, 99, 995, 999)
@@ -250,6 +263,9 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     handing a host an ACK to the data that it releases at once (`SENDER`); `application_turn`: those of what
     it takes from the data that an application is woken for to the ACK that leaves by its read
     (`APPLICATION`), and `application_correlation` how they go with how late it came to read (`together`);
+    `write_lag`, `write_time` and `write_turn`: those of the thread that writes for all applications
+    (`WRITE_LAG`, `WRITE_TIME`, `WRITE_TURN`); `missed_ticks_write` and `missed_ticks_arrival`: the shares of
+    the kernel's ticks that passed over its timers (`MISSED_TICKS`);
     none where there was none; behind the quantiles how these last (`lasting`). Nothing takes longer than the
     99th percentile: a pause is in `receive_lag`, or in `application_lag`, quantiles of how late applications
     come to read (`APPLICATION_LAG`), above the 99th percentile those of all runs together as well. Of all
@@ -279,6 +295,10 @@ def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
         "receiver_turn": _turn(told, RECEIVER, RECEIVER_LASTS),
         "dupack_turn": _turn(told, DUPACK, DUPACK_LASTS),
         "sender_turn": _turn(told, SENDER, SENDER_LASTS),
+        **{key: _share(told, key) for key in MISSED_TICKS},
+        "write_lag": _quantiles(told, WRITE_LAG),
+        "write_time": _quantiles(told, WRITE_TIME),
+        "write_turn": _quantiles(told, WRITE_TURN),
         "application_lag": _lasting(
             told, _lags(told, "application_lag", APPLICATION_LAG), APPLICATION_LAG_LASTS
         ),
@@ -367,6 +387,12 @@ def _text(points: Sequence[tuple[float, float]]) -> str:
 
 def _quantiles(summaries: Sequence[Mapping[str, float]], quantiles: Mapping[str, float]) -> str:
     return _text(_points(summaries, quantiles))
+
+
+def _share(summaries: Sequence[Mapping[str, float]], key: str) -> str:
+    told = [summary[key] for summary in summaries if key in summary]
+    # What the key takes at most; a run too short to say is not told.
+    return f"{min(median(told), 0.49):.6g}" if told else "0"
 
 
 def _turn(

@@ -256,6 +256,23 @@ def test_each_end_has_the_time_that_was_measured_there() -> None:
     assert noise["receiver_turn"].startswith("0.01:2000ns")
 
 
+def test_writes_and_ticks_are_as_they_were_measured() -> None:
+    """The median over the runs; a clock that was not watched misses none, and a key takes less than half."""
+    writes = {
+        key: 1e-6 * (1 + i) for i, key in enumerate((*live.WRITE_LAG, *live.WRITE_TIME, *live.WRITE_TURN))
+    }
+    told = lags((20e-6, 1), (40e-6, 1), (60e-6, 1), missed_ticks_arrival=0.7, **writes)
+    for run, share in zip(told.runs, (0.1, 0.2, 0.12), strict=True):
+        run.summary["missed_ticks_write"] = share
+    noise = live.measured_noise(told)
+    for key, first in (("write_lag", 1), ("write_time", 8), ("write_turn", 15)):
+        assert noise[key].startswith(f"0.01:{first}000ns,0.1:{first + 1}000ns"), noise[key]
+        assert noise[key].endswith(f",1:{first + 6}000ns")
+    assert (noise["missed_ticks_write"], noise["missed_ticks_arrival"]) == ("0.12", "0.49")
+    none = live.measured_noise(lags((40e-6, 1)))
+    assert (none["missed_ticks_write"], none["write_time"]) == ("0", "none")
+
+
 def test_turns_last_as_they_were_measured_to() -> None:
     """Turns whose logarithm is normal are as correlated as their deviates (Mehler's series has one term):
     the correlation that successive ones would have, were the kept part always the same, is its share.

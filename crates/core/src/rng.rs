@@ -29,6 +29,8 @@ pub enum Entity {
     Approximation = 11,
     /// Timing noise of what a host receives, by host number; from the other end that of a machine that all share.
     Reception = 12,
+    /// A clock that misses ticks, by tick.
+    Ticks = 13,
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): one step, used to spread a key over the state.

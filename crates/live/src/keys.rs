@@ -94,6 +94,36 @@ pub static SENDER_TURN: [&Quantity; 7] = [
     &key::SENDER_TURN_P90_S,
     &key::SENDER_TURN_P99_S,
 ];
+/// How late the applications' thread comes to a write.
+pub static WRITE_LAG: [&Quantity; 7] = [
+    &key::WRITE_LAG_P1_S,
+    &key::WRITE_LAG_P10_S,
+    &key::WRITE_LAG_P25_S,
+    &key::WRITE_LAG_P50_S,
+    &key::WRITE_LAG_P75_S,
+    &key::WRITE_LAG_P90_S,
+    &key::WRITE_LAG_P99_S,
+];
+/// How long a write keeps it.
+pub static WRITE_TIME: [&Quantity; 7] = [
+    &key::WRITE_TIME_P1_S,
+    &key::WRITE_TIME_P10_S,
+    &key::WRITE_TIME_P25_S,
+    &key::WRITE_TIME_P50_S,
+    &key::WRITE_TIME_P75_S,
+    &key::WRITE_TIME_P90_S,
+    &key::WRITE_TIME_P99_S,
+];
+/// From its beginning to the packet that leaves by it.
+pub static WRITE_TURN: [&Quantity; 7] = [
+    &key::WRITE_TURN_P1_S,
+    &key::WRITE_TURN_P10_S,
+    &key::WRITE_TURN_P25_S,
+    &key::WRITE_TURN_P50_S,
+    &key::WRITE_TURN_P75_S,
+    &key::WRITE_TURN_P90_S,
+    &key::WRITE_TURN_P99_S,
+];
 pub static APPLICATION_TURN: [&Quantity; 7] = [
     &key::APPLICATION_TURN_P1_S,
     &key::APPLICATION_TURN_P10_S,

@@ -30,6 +30,7 @@ mod run;
 mod switch;
 #[cfg(target_os = "linux")]
 mod sys;
+mod ticks;
 #[cfg(target_os = "linux")]
 mod waits;
 pub mod wire;

@@ -378,6 +378,11 @@ impl Lag {
 /// Most of the windows that may be late in a valid run.
 pub const LATE_SHARE: f64 = 0.01;
 
+/// Whether a run of that length came to its end too late. A thread that has not run for the rest of its run has been late for nothing that it did.
+pub fn ends_late(late: Dur, length: Dur) -> bool {
+    late > WINDOW.max(Dur((length.0 as f64 * LATE_SHARE) as u64))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -527,5 +532,13 @@ mod tests {
         lag.record(due, due + Dur::millis(995));
         lag.record(due + Dur::micros(1), due + Dur::millis(995));
         assert_eq!(lag.late_share(), 101.0 / 200.0);
+    }
+    /// A hundredth of the run, a window at least.
+    #[test]
+    fn a_run_that_nobody_was_there_to_end_is_late() {
+        let (second, ten) = (Dur::millis(1000), Dur::millis(10_000));
+        assert!(!ends_late(Dur::millis(10), second) && ends_late(Dur::millis(11), second));
+        assert!(!ends_late(Dur::millis(99), ten) && ends_late(Dur::millis(101), ten));
+        assert!(!ends_late(Dur::millis(9), Dur::millis(100)) && ends_late(Dur::millis(11), Dur::millis(100)));
     }
 }

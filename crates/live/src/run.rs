@@ -6,12 +6,13 @@ use crate::doctor;
 use crate::hosts::{self, Host, Settings};
 use crate::keys::{
     ACK_HANDOVER, APPLICATION_LAG, APPLICATION_TURN, DATA_HANDOVER, DUPACK_LASTS, DUPACK_TURN, PAUSES,
-    RECEIVER_LASTS, RECEIVER_TURN, SENDER_LASTS, SENDER_TURN, WAKE,
+    RECEIVER_LASTS, RECEIVER_TURN, SENDER_LASTS, SENDER_TURN, WAKE, WRITE_LAG, WRITE_TIME, WRITE_TURN,
 };
-use crate::quality::LATE_SHARE;
+use crate::quality::{ends_late, LATE_SHARE};
 use crate::scenario::{controls, Control, LiveScenario};
 use crate::switch::{self, Remains, Switch};
 use crate::sys;
+use crate::ticks::{self, Missed, Place};
 use crate::waits::Reads;
 use crate::{Failure, Outcome, Quality};
 use penstock_core::params::parse_spec;
@@ -174,11 +175,14 @@ fn text_of(panic: &Box<dyn std::any::Any + Send>) -> String {
 struct Done {
     network: Remains,
     applications: Applications,
+    /// Of the applications' processor and of the network's.
+    ticks: [Missed; 2],
     protocol_names: Vec<String>,
     protocols: Vec<(Suite, Arc<TcpConfig>)>,
     notes: Vec<String>,
     bottleneck: Bottleneck,
     round_trip: Dur,
+    length: Dur,
 }
 
 /// Sets up the hosts, runs both threads, and takes everything down.
@@ -256,6 +260,7 @@ fn drive(
     let clock = Clock::starting_in(HEAD_START_NS);
     let stop = Arc::new(AtomicBool::new(false));
     let reads = Reads::new(devices.len());
+    let [network_place, application_place]: [Arc<Place>; 2] = Default::default();
     let announced: Arc<switch::Announced> = Arc::new(Mutex::new(BTreeMap::new()));
     let switch = Switch::new(switch::Plan {
         setup,
@@ -268,7 +273,12 @@ fn drive(
         clock,
         stop: stop.clone(),
         reads: reads.clone(),
+        place: network_place.clone(),
     })?;
+    let watching = |place: &Arc<Place>| {
+        ticks::watch(place.clone(), clock, warmup, stop.clone()).map_err(|e| Failure::Run(e.to_string()))
+    };
+    let watchers = [watching(&application_place)?, watching(&network_place)?];
     let ended = stop.clone();
     let network = thread::Builder::new()
         .name("penstock-net".into())
@@ -298,6 +308,7 @@ fn drive(
             end,
             stop: stop.clone(),
             reads,
+            place: application_place,
             progress: progress.clone(),
             check: Box::new(check),
             alpha,
@@ -309,22 +320,36 @@ fn drive(
         Ok(network) => network.map_err(|e| Failure::Run(format!("the network: {e}"))),
         Err(panic) => Err(Failure::Run(text_of(&panic))),
     };
+    let ticks = watchers.map(|watcher| watcher.join().unwrap_or_default());
     // When the network has failed, that is the reason why the applications did.
     let network = network?;
     let applications = applications.map_err(|e| Failure::Run(e.to_string()))?;
     let notes = scenario_notes;
-    Ok(Done { network, applications, protocol_names, protocols, notes, bottleneck, round_trip })
+    let length = end.since(Time::ZERO);
+    Ok(Done {
+        network,
+        applications,
+        ticks,
+        protocol_names,
+        protocols,
+        notes,
+        bottleneck,
+        round_trip,
+        length,
+    })
 }
 
 fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64)) -> Outcome {
     let Done {
         network,
         mut applications,
+        ticks,
         protocol_names,
         protocols,
         notes: scenario_notes,
         bottleneck,
         round_trip,
+        length,
     } = done;
     let cpu_s = sys::process_cpu() - before.1;
     let elapsed = (sys::monotonic_ns() - before.2) as f64 * 1e-9;
@@ -370,6 +395,12 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
             LATE_SHARE * 100.0
         ));
     }
+    if ends_late(network.over, length) {
+        notes.push(format!(
+            "the network came to the end of the run {} late: what was due before nobody had done",
+            network.over
+        ));
+    }
     let device_drops = applications.device_drops + network.refused;
     if device_drops > 0 {
         notes.push(format!("devices dropped {device_drops} packets that no queue of the scenario dropped"));
@@ -401,6 +432,8 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
         (&key::APPLICATION_TURN_FAR, turns.application.far()),
         (&key::APPLICATION_TURN_LAG, turns.with_lag()),
         (&key::LATE_WINDOWS, lag.late_share()),
+        (&key::MISSED_TICKS_WRITE, ticks[0].share()),
+        (&key::MISSED_TICKS_ARRIVAL, ticks[1].share()),
         (&key::TIMER_LAG_MAX_S, applications.timer_lag.as_secs()),
         (&key::DEVICE_DROPS, device_drops as f64),
         (&key::OTHER_CPU_CORES, others),
@@ -417,6 +450,9 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
         (&RECEIVER_TURN, &turns.receiver.times),
         (&DUPACK_TURN, &turns.dupack.times),
         (&SENDER_TURN, &turns.sender.times),
+        (&WRITE_LAG, &applications.writes.lag),
+        (&WRITE_TIME, &applications.writes.time),
+        (&WRITE_TURN, &network.waits.write_turn),
         (&APPLICATION_TURN, &turns.application.times),
     ] {
         let took = [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99].map(|share| times.quantile(share));

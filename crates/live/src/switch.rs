@@ -12,6 +12,7 @@ use crate::edge::{Edge, EdgeCounters, Opened};
 use crate::pauses::Pauses;
 use crate::quality::{Lag, Read, Turns};
 use crate::sys::{self, Poll};
+use crate::ticks::Place;
 use crate::waits::{Reads, Waits};
 use crate::wire::{self, Segment};
 use penstock_core::packet::{Ecn, FlowId, Packet};
@@ -69,6 +70,8 @@ pub struct Plan {
     pub clock: Clock,
     /// Set by whoever ends the run.
     pub stop: Arc<AtomicBool>,
+    /// Where its thread runs.
+    pub place: Arc<Place>,
     /// When applications come to read.
     pub reads: Arc<Reads>,
 }
@@ -110,6 +113,8 @@ pub struct Remains {
     pub foreign: u64,
     /// The thread ran at real-time priority.
     pub real_time: bool,
+    /// How late it came to the end of the run.
+    pub over: Dur,
     /// State changes under collective control.
     pub transitions: Vec<penstock_core::host::Transition>,
     /// The devices: as long as they are open, hosts whose counters are still to be read lose nothing more.
@@ -120,6 +125,7 @@ pub struct Remains {
 pub struct Switch {
     clock: Clock,
     stop: Arc<AtomicBool>,
+    place: Arc<Place>,
     topology: Topology,
     protocols: Vec<(Suite, Arc<TcpConfig>)>,
     steered: Vec<bool>,
@@ -166,7 +172,8 @@ impl Switch {
     /// # Errors
     /// A port or a buffer that cannot work.
     pub fn new(plan: Plan) -> Result<Switch, ParamError> {
-        let Plan { setup, devices, addresses, listen, steered, handle, announced, clock, stop, reads } = plan;
+        let Plan { setup, devices, addresses, listen, steered, handle, announced, clock, stop, place, reads } =
+            plan;
         let net = Network::new(&setup)?;
         let receive = setup.receive_controllers();
         let mtu = setup.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
@@ -176,6 +183,7 @@ impl Switch {
         Ok(Switch {
             clock,
             stop,
+            place,
             net,
             edge_wake: BTreeMap::new(),
             frames: Vec::new(),
@@ -232,6 +240,7 @@ impl Switch {
         let mut slept_at = sys::monotonic_ns();
         let mut ready = Vec::new();
         while !self.stop.load(Ordering::Relaxed) {
+            self.place.here();
             let now = self.clock.now();
             if now >= self.end {
                 break;
@@ -259,9 +268,10 @@ impl Switch {
                 self.read(*node)?;
             }
         }
-        let now = self.clock.now().min(self.end);
+        let now = self.clock.now();
+        let (now, over) = (now.min(self.end), now.since(self.end));
         self.run_until(now);
-        Ok(self.finish(now, real_time))
+        Ok(Remains { over, ..self.finish(now, real_time) })
     }
 
     /// Does everything that was due up to `now`, each thing at its own time.
@@ -323,6 +333,9 @@ impl Switch {
                 false => Read::Ack,
             };
             let what = known.as_ref().map(what);
+            if what == Some(Read::Data) {
+                self.waits.sent(node, now, self.measuring);
+            }
             let mut read = None;
             if let Some(s) = known.as_ref().filter(|_| what != Some(Read::Data)) {
                 let gap = wire::has_sack(&self.frames[id as usize].bytes[..len], s);
@@ -652,6 +665,7 @@ impl Switch {
             refused: self.refused,
             foreign: self.foreign,
             real_time,
+            over: Dur::ZERO,
             transitions: self.transitions,
             _devices: self.devices,
         }

@@ -21,6 +21,41 @@ pub fn monotonic_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
+/// Nanoseconds of the monotonic clock at the kernel's last tick.
+pub fn tick_time_ns() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: as above.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// The time from one tick of the kernel to the next (1/HZ), in nanoseconds.
+pub fn tick_ns() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: as above.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut t) };
+    (t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64).max(1)
+}
+
+/// The processor that this thread runs on.
+pub fn processor() -> Option<usize> {
+    // SAFETY: no pointers.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+/// Keeps this thread on one processor.
+pub fn stay_on(processor: usize) -> Result<()> {
+    // SAFETY: a cpu_set_t is plain data; all zeros are valid.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    if processor >= 8 * std::mem::size_of_val(&set) {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: the number is within the set.
+    unsafe { libc::CPU_SET(processor, &mut set) };
+    // SAFETY: the pointer is to a set of ours of that size.
+    check(unsafe { libc::sched_setaffinity(0, std::mem::size_of_val(&set), &set) }).map(drop)
+}
+
 /// CPU time of this process in seconds.
 pub fn process_cpu() -> f64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };

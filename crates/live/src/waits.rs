@@ -1,4 +1,5 @@
-//! How late applications come to read what their hosts have been handed, and how long it takes from a read to the ACK that leaves by it.
+//! How late applications come to read what their hosts have been handed, how long it takes from a read to the ACK that leaves by it, and from the
+//! beginning of a write to the packet that leaves by that.
 //!
 //! The network's thread hands data over and the applications' thread reads; each sees only its own half. They share a word or two for each host
 //! ([`Reads`]). The applications' thread says when it comes; the network's thread, which knows since when there was something to read, draws the
@@ -7,7 +8,7 @@
 //!
 //! What lies behind a gap wakes nobody. A host whose last ACK has reported a gap is therefore not waited for.
 
-use crate::quality::Turn;
+use crate::quality::{Histogram, Turn};
 use penstock_units::{Dur, Time};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -20,6 +21,8 @@ struct Shared {
     /// When they came for it, and when they last began to read; zero when that has been looked at.
     came: AtomicU64,
     began: AtomicU64,
+    /// When they began to write to a connection that had nothing outstanding; zero when something has left the host since.
+    wrote: AtomicU64,
 }
 
 /// What both threads know of the applications, by node.
@@ -39,6 +42,10 @@ impl Reads {
             shared.came.store(now.0, Ordering::Release);
         }
     }
+    /// The application at `node` begins to write at `now`, to a connection that has nothing outstanding.
+    pub fn writes(&self, node: u32, now: Time) {
+        self.0[node as usize].wrote.store(now.0, Ordering::Release);
+    }
     /// It has read everything: what was handed over meanwhile too.
     pub fn ends(&self, node: u32) {
         self.0[node as usize].waiting.store(false, Ordering::Release);
@@ -54,6 +61,8 @@ pub struct Waits {
     silent: Dur,
     /// How late applications came, and for how many reads that goes on so.
     pub late: Turn,
+    /// From the beginning of a write to the packet that left by it.
+    pub write_turn: Histogram,
 }
 
 /// A host with something to read.
@@ -81,7 +90,7 @@ impl Waits {
     pub fn new(reads: Arc<Reads>) -> Waits {
         let hosts = vec![Asked::default(); reads.0.len()];
         let late = Turn::new(hosts.len());
-        Waits { reads, hosts, silent: Dur::ZERO, late }
+        Waits { reads, hosts, silent: Dur::ZERO, late, write_turn: Histogram::new() }
     }
     /// The network's thread has woken so late.
     pub fn woke(&mut self, late: Dur) {
@@ -98,6 +107,13 @@ impl Waits {
         if counts && (self.silent - silent) * 10 <= wait {
             asked.late = Some(wait);
             self.late.record(node, wait);
+        }
+    }
+    /// A packet with payload is read from `node` at `now`; does the run count yet?
+    pub fn sent(&mut self, node: u32, now: Time, counts: bool) {
+        let wrote = self.reads.0[node as usize].wrote.swap(0, Ordering::AcqRel);
+        if wrote > 0 && counts {
+            self.write_turn.record(now.since(Time(wrote)));
         }
     }
     /// Has the last ACK of `node` reported a gap?
@@ -199,6 +215,21 @@ mod tests {
         reads.begins(0, at(5016));
         w.data(0, at(5121), false);
         assert_eq!(w.late.times.count(), 1);
+    }
+    /// From a write to the first packet that leaves after it, once; what leaves without one says nothing.
+    #[test]
+    fn a_write_is_timed_to_the_packet_that_leaves_by_it() {
+        let reads = Reads::new(2);
+        let mut w = Waits::new(reads.clone());
+        w.sent(1, at(100), true);
+        reads.writes(1, at(1000));
+        w.sent(0, at(1005), true);
+        assert_eq!(w.write_turn.count(), 0);
+        w.sent(1, at(1018), true);
+        w.sent(1, at(1019), true);
+        reads.writes(1, at(2000));
+        w.sent(1, at(2040), false);
+        assert_eq!((w.write_turn.count(), (w.write_turn.max() * 1e6).round() as u64), (1, 18));
     }
     /// What comes while the application reads is read with the rest, and the next waits for nobody before it.
     #[test]

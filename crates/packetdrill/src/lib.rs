@@ -6,6 +6,7 @@
 //! socket call, a setting in backticks or assertions about `TCP_INFO` in `%{ }%`. What of it is here:
 //!
 //! - **Times**: `+.1`, `0.25`, `+0.1~+0.2`, `*` (any time). A packet may leave by `--tolerance_usecs` (4000, as there) too early or late.
+//! - **A clock that ticks**: `--hz=250`; without it timers are exact. Against a kernel that ticks otherwise such a script is skipped.
 //! - **Packets**: flags `S F R P E W .`, `FIRST:END(LENGTH)`, `ack`, `win`, options `mss`, `sackOK`, `wscale`, `nop`, `sack`, `TS`, `<...>`
 //!   for any, and `[ce]`, `[ect0]`, `[noecn]` of the IP header. PSH is not modelled and matches either way. Segments without a gap that
 //!   leave at one time match a longer packet, which is what a kernel with segmentation offload hands over.

@@ -20,6 +20,8 @@ pub struct Settings {
     comp_sack: Option<Dur>,
     /// Segments that leave together.
     gso: u32,
+    /// A tick of the timers; zero: an exact clock.
+    tick: Dur,
     /// Bytes of the receive buffer. Where a script sets it, ACKs that Linux leaves to the application wait for its reads.
     pub(crate) receive_buffer: Option<u64>,
 }
@@ -35,6 +37,7 @@ impl Default for Settings {
             rto_min: None,
             comp_sack: None,
             gso: 1,
+            tick: Dur::ZERO,
             receive_buffer: None,
         }
     }
@@ -76,7 +79,15 @@ impl Settings {
             "gso" => {
                 self.gso = value.parse().map_err(|_| format!("--gso={value}: must be a number"))?;
             }
-            other => return Err(format!("--{other}: known are --protocol, --tolerance_usecs and --gso")),
+            "hz" => {
+                let hz: u64 = value.parse().ok().filter(|hz| (1..=10_000).contains(hz)).ok_or_else(|| {
+                    format!("--hz={value}: must be a number of ticks a second, from 1 to 10000")
+                })?;
+                self.tick = Dur::millis(1000) / hz;
+            }
+            other => {
+                return Err(format!("--{other}: known are --protocol, --tolerance_usecs, --gso and --hz"))
+            }
         }
         Ok(())
     }
@@ -188,6 +199,7 @@ impl Settings {
         cfg.rto_min = self.rto_min.unwrap_or(cfg.rto_min);
         cfg.comp_sack = self.comp_sack.unwrap_or(cfg.comp_sack);
         cfg.gso = self.gso;
+        cfg.rto_granularity = self.tick;
         // Half of a buffer is window (TCP_DEFAULT_SCALING_RATIO).
         cfg.rwnd = self.receive_buffer.map_or(cfg.rwnd, |bytes| bytes / 2);
         let law = (suite.endpoint)(&cfg, &|| stream.clone());

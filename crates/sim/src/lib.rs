@@ -35,3 +35,4 @@ pub mod watch;
 #[cfg(debug_assertions)]
 mod witness;
 pub mod workloads;
+mod writer;

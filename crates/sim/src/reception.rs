@@ -71,7 +71,7 @@ impl Lags {
         Ok(Some(Lags { quantiles: quantiles.into() }))
     }
     /// The lag that a share `u` of [0, 1) is not above.
-    fn at(&self, u: f64) -> Dur {
+    pub(crate) fn at(&self, u: f64) -> Dur {
         let i = self.quantiles.partition_point(|q| q.0 <= u).min(self.quantiles.len() - 1);
         let (from, to) = (if i == 0 { (0.0, 0.0) } else { self.quantiles[i - 1] }, self.quantiles[i]);
         let part = (u - from.0) / (to.0 - from.0);

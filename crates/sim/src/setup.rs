@@ -98,6 +98,12 @@ pub struct Setup {
     pub application_correlation: f64,
     /// And so long for one without, such as an ACK.
     pub sender_turn: Option<Turn>,
+    /// The one thread of all applications comes to a write so much later than it is due.
+    pub write_lag: Option<Lags>,
+    /// A write keeps that thread so long.
+    pub write_time: Option<Lags>,
+    /// From its beginning to the first packet that leaves by it.
+    pub write_turn: Option<Lags>,
     /// A host takes so long for every packet that has arrived, one at a time, before its transport sees it.
     pub processing: Dur,
     /// How much of one connection may stand in its own host's port; `None` = any amount.
@@ -165,6 +171,26 @@ impl Setup {
             || self.timer_lag.is_some()
             || [&self.receiver_turn, &self.dupack_turn, &self.sender_turn].iter().any(|t| t.is_some())
             || self.applications_take_time()
+            || self.writes_take_time()
+    }
+    /// Applications share a thread that writes for them.
+    pub fn writes_take_time(&self) -> bool {
+        [&self.write_lag, &self.write_time, &self.write_turn].iter().any(|lags| lags.is_some())
+    }
+    /// Some clock misses ticks.
+    pub fn misses_ticks(&self) -> bool {
+        self.protocols
+            .iter()
+            .any(|(_, config)| config.missed_ticks.write > 0.0 || config.missed_ticks.arrival > 0.0)
+    }
+    /// Which ticks are missed follows from seed and run.
+    pub fn draw_missed_ticks(&mut self) {
+        if self.misses_ticks() {
+            let key = Stream::new(self.seed, self.run, Entity::Ticks, 0).next_u64();
+            for (_, config) in &mut self.protocols {
+                Arc::make_mut(config).missed_ticks.key = key;
+            }
+        }
     }
     /// Applications do not read what comes at once.
     pub fn applications_take_time(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Guards: the keys of hosts, `nic`, `nic_order`, `receive_delay`, `receive_jitter`, `receive_lag`, `data_handover`, `ack_handover`,
-//! `timer_lag`, `receiver_turn`, `dupack_turn`, `sender_turn`, `application_lag`, `application_turn` and `processing_delay`, do what they say, to the picosecond where that can be worked out by hand; and are refused or named where they cannot apply.
+//! `timer_lag`, `receiver_turn`, `dupack_turn`, `sender_turn`, `application_lag`, `application_turn`, `write_lag`, `write_time`, `write_turn`,
+//! `missed_ticks_write`, `missed_ticks_arrival` and `processing_delay`, do what they say, to the picosecond where that can be worked out by hand; and are refused or named where they cannot apply.
 
 use penstock_sim::document::resolve;
 use penstock_sim::engine::Progress;
@@ -130,6 +131,65 @@ fn each_end_takes_its_own_time() {
     // Data that come every 1.2032 us and take 2 us each do not wait for one another, as they would with a processing delay.
     same(&both("2us", "0s"), &[plain + 2.0]);
 }
+/// Synchronized reads of a packet from each server, all asked at once. One server's answer is late by lag and turn; of three, which share a thread that each
+/// write keeps for 100 us, the last begins as the second one's write ends, and is not late once more.
+#[test]
+fn applications_that_share_a_thread_write_one_after_the_other() {
+    let block = |servers: usize, more: &str| {
+        let toml = format!(
+            "scenario = \"incast\"\nservers = {servers}\nprotocol = \"newreno\"\nsru = \"1000B\"\njitter = \"0s\"\nsend_jitter = \"0s\"\n\
+             duration = \"50ms\"\nwarmup = \"10ms\"\n{more}\n"
+        );
+        let run = resolve(&json!({ "toml": toml, "seed": 1 }).to_string()).unwrap();
+        run.run(0, &Progress::default()).unwrap().summary["block_mean_s"] * 1e6
+    };
+    let alone = block(1, "");
+    let constant = |key: &str, us: u32| format!("{key} = \"1e-9:{us}us,1:{us}us\"\n");
+    let (lag, time, turn) =
+        (constant("write_lag", 20), constant("write_time", 100), constant("write_turn", 7));
+    let all = format!("{lag}{time}{turn}");
+    same(
+        &[block(1, &lag), block(1, &time), block(1, &turn), block(1, &all)],
+        &[alone + 20.0, alone, alone + 7.0, alone + 27.0],
+    );
+    same(&[block(3, &time), block(3, &all)], &[alone + 200.0, alone + 227.0]);
+}
+/// A packet of Linux's on a clock of 4 ms over a link that loses a third of them: what is lost is sent again by a timer set as the handshake's answer arrived, or as
+/// an earlier one went off. Where two ticks of five pass over such timers, whoever waited for none is as fast as before, some of the others are a tick later for
+/// each they waited for, others not. Ticks that pass over timers set by writes delay SYNs alone.
+#[test]
+fn a_missed_tick_puts_a_timer_off_by_one() {
+    let found = |seed: u64, more: &str| {
+        let toml = format!(
+            "scenario = \"custom\"\nprotocol = \"linux-reno\"\nhosts = [\"h0\", \"h1\"]\nswitches = [\"s\"]\nduration = \"60s\"\n\
+             segment = \"1460B\"\nsend_jitter = \"0s\"\nrto_granularity = \"4ms\"\ntail_loss_probe = false\n{more}\n\
+             [[link]]\nbetween = [\"h0\", \"s\"]\nrate = \"10Gbps\"\ndelay = \"1us\"\nloss = 0.33\n\
+             [[link]]\nbetween = [\"h1\", \"s\"]\nrate = \"10Gbps\"\ndelay = \"1us\"\n\
+             [[workload]]\nkind = \"flows\"\nfrom = \"h0\"\nto = \"h1\"\nsize = \"1460B\"\n"
+        );
+        let run = resolve(&json!({ "toml": toml, "seed": seed }).to_string()).unwrap();
+        times(&run.run(0, &Progress::default()).unwrap())[0]
+    };
+    let (mut at_once, mut in_time, mut late) = (0, 0, 0);
+    for seed in 1..=60 {
+        let plain = found(seed, "");
+        let after = (found(seed, "missed_ticks_arrival = 0.4") - plain) / 4e3;
+        assert!(after > -1e-9 && (after - after.round()).abs() < 1e-6, "{after} ticks at seed {seed}");
+        match (plain > 1e3, after > 0.5) {
+            (false, true) => {
+                panic!("seed {seed} waited for no timer, {plain} us, and is {after} ticks later")
+            }
+            (false, false) => at_once += 1,
+            (true, false) => in_time += 1,
+            (true, true) => late += 1,
+        }
+    }
+    println!("{at_once} waited for no timer, {in_time} for one in time, {late} for a late one");
+    assert!(at_once > 5 && in_time > 5 && late > 5, "{at_once}, {in_time}, {late}");
+    // A SYN is sent, and its timer set, as the application writes: those that lost none.
+    let same = |seed| (found(seed, ""), found(seed, "missed_ticks_write = 0.4"));
+    assert!((1..=60).map(same).filter(|(plain, _)| *plain < 900e3).all(|(plain, late)| plain == late));
+}
 /// Data that are answered with a duplicate ACK take their own time: none where nothing is lost.
 #[test]
 fn data_behind_a_gap_take_their_own_time() {
@@ -240,6 +300,11 @@ fn what_cannot_apply_is_refused_or_named() {
         ("dupack_turn = \"5us\"", "dupack_turn = \"5us\": must be none, or SHARE:TIME"),
         ("sender_turn = \"0.5:1us\"", "sender_turn = \"0.5:1us\": must end with the share 1"),
         ("sender_turn = \"1:1us;2:9\"", "sender_turn = \"1:1us;2:9\": must have a share above 0 and up to 1"),
+        ("write_lag = \"5us\"", "write_lag = \"5us\": must be none, or SHARE:TIME"),
+        ("write_time = \"1:2s\"", "write_time = \"1:2s\": must have times of a second"),
+        ("write_turn = \"0.5:1us\"", "write_turn = \"0.5:1us\": must end with the share 1"),
+        ("missed_ticks_write = 0.6", "missed_ticks_write = \"0.6\": must be at most 0.499"),
+        ("missed_ticks_arrival = -0.1", "missed_ticks_arrival = \"-0.1\": must be"),
         ("application_lag = \"1:2s\"", "application_lag = \"1:2s\": must have times of a second"),
         (
             "application_turn = \"1:1us;9\"",
@@ -258,6 +323,15 @@ fn what_cannot_apply_is_refused_or_named() {
     let notes = |protocol: &str| resolved(protocol, 1, "application_lag = \"1:1us\"").unwrap().notes;
     assert!(notes("newreno")[0].contains("application_lag has no effect"), "{:?}", notes("newreno"));
     assert!(notes("linux-reno").is_empty() && notes("dcqcn").len() == 1);
+    // Ticks of a clock that has none.
+    let notes = |protocol: &str, more: &str| {
+        resolved(protocol, 1, &format!("missed_ticks_arrival = 0.1\n{more}")).unwrap().notes
+    };
+    for (protocol, more) in [("newreno", "rto_granularity = \"4ms\""), ("linux-reno", "")] {
+        let said = notes(protocol, more);
+        assert!(said[0].contains("missed_ticks_arrival has no effect"), "{said:?}");
+    }
+    assert!(notes("linux-reno", "rto_granularity = \"4ms\"").is_empty());
     // An order without a card that asks, and one that a transport has of its own.
     assert_eq!(resolved("newreno", 1, "nic_order = \"strict\"").unwrap().without_effect, ["nic_order"]);
     let notes = resolved("pfabric", 1, "nic_order = \"strict\"").unwrap().notes;

@@ -1,6 +1,6 @@
 //! Options of a connection.
 
-use super::{Echo, Recovery, RetransmitThread};
+use super::{Echo, MissedTicks, Recovery, RetransmitThread};
 use crate::packet::Ecn;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -92,6 +92,8 @@ pub struct TcpConfig {
     pub rto_initial: Dur,
     /// Clock granularity G: samples are rounded up to it, and timeouts too (RFC 6298 section 2.3).
     pub rto_granularity: Dur,
+    /// Of its ticks those at which timers of the Linux sender and receiver do not go off.
+    pub missed_ticks: MissedTicks,
     /// Largest back-off factor.
     pub backoff_max: u32,
     /// Acknowledge every n-th full segment; 1 = every segment (RFC 5681 section 4.2).
@@ -158,6 +160,7 @@ impl Default for TcpConfig {
             rto_max: Dur::millis(60_000),
             rto_initial: Dur::millis(1000),
             rto_granularity: Dur::ZERO,
+            missed_ticks: MissedTicks::default(),
             backoff_max: 64,
             delayed_ack: 1,
             quick_acks: 0,
@@ -190,6 +193,15 @@ impl TcpConfig {
     #[inline]
     pub fn header_len(&self) -> u32 {
         self.header + if self.timestamps { 12 } else { 0 }
+    }
+    /// The floor of the retransmission timeout as Linux has it: in whole ticks, rounded up, whatever it is given in (`tcp_rto_min`, `icsk_rto_min`). With 250
+    /// ticks a second 10 ms are 12. For the Linux sender and receiver; by RFC 6298 it is [`Self::rto_min`].
+    #[inline]
+    pub fn floor(&self) -> Dur {
+        match self.rto_granularity {
+            Dur::ZERO => self.rto_min,
+            tick => tick * self.rto_min.0.div_ceil(tick.0),
+        }
     }
     /// The ECN field of SYN and SYN-ACK.
     #[inline]

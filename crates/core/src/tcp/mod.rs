@@ -34,3 +34,4 @@ pub use recovery::{Recovery, RetransmitThread, ThreadSegment};
 pub use rtt::RttEstimator;
 pub use segments::{Segment, SegmentLog};
 pub use sender::{IdleSender, News, Phase, Sender, SenderStats, TimeoutKind, TimeoutRecord};
+pub use ticks::MissedTicks;

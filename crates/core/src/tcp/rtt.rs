@@ -117,7 +117,7 @@ impl RttEstimator {
         self.samples += 1;
         self.backoff = 1;
         // Linux keeps four times the variation: mdev = 2 R, rttvar = max(mdev, floor) here are a quarter of that.
-        let floor = cfg.rto_min / 4;
+        let floor = cfg.floor() / 4;
         let Some(kept) = &mut self.linux else {
             self.smoothed = rtt;
             self.variation = (rtt / 2).max(floor);
@@ -175,5 +175,34 @@ impl RttEstimator {
     /// Doubles the timeout after it fired (RFC 6298 (5.5)), up to the largest factor.
     pub fn back_off(&mut self, cfg: &TcpConfig) {
         self.backoff = (self.backoff * 2).min(cfg.backoff_max.max(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A round trip of 1 ms and a floor of 10 ms: on a clock of 4 ms 1 + 12 are rounded up to 16, without ticks they are 11. By RFC 6298 the floor is 10 ms, and the
+    /// clock makes 12 of it. 200 ms are whole ticks.
+    #[test]
+    fn the_floor_of_linux_is_whole_ticks() {
+        let rto = |personality, floor, tick| {
+            let cfg = TcpConfig {
+                personality,
+                rto_min: Dur::millis(floor),
+                rto_granularity: Dur::millis(tick),
+                ..TcpConfig::default()
+            };
+            let mut rtt = RttEstimator::default();
+            match personality {
+                Personality::Linux => rtt.sample_linux(Dur::millis(1), &cfg, 1, 1001),
+                Personality::Rfc => rtt.sample(Dur::micros(1), &cfg),
+            }
+            rtt.rto(&cfg)
+        };
+        assert_eq!(rto(Personality::Linux, 10, 4), Dur::millis(16));
+        assert_eq!(rto(Personality::Linux, 10, 0), Dur::millis(11));
+        assert_eq!(rto(Personality::Linux, 200, 4), Dur::millis(204));
+        assert_eq!(rto(Personality::Rfc, 10, 4), Dur::millis(12));
     }
 }

@@ -8,8 +8,10 @@ mod workloads;
 
 use crate::clock::Clock;
 use crate::hosts::{self, Host};
+use crate::quality::Histogram;
 use crate::switch::Announced;
 use crate::sys::{self, Poll, Ready};
+use crate::ticks::Place;
 use crate::waits::Reads;
 use penstock_core::quantity::{ACKED, ALPHA, CWND, SRTT};
 use penstock_core::{FlowId, ParamError};
@@ -85,6 +87,8 @@ pub struct Plan {
     pub stop: Arc<AtomicBool>,
     /// The switch is told when data are read.
     pub reads: Arc<Reads>,
+    /// Where this thread runs.
+    pub place: Arc<Place>,
     /// For who watches the run.
     pub progress: Arc<Progress>,
     /// Paths are checked with this before a connection is announced.
@@ -132,6 +136,16 @@ pub struct Applications {
     pub timer_lag: Dur,
     /// Acknowledgements found by looking, because no report came.
     pub unreported: u64,
+    /// How long writes on open connections kept this thread, and how late it came to those that it was not kept from by another.
+    pub writes: Writes,
+}
+
+/// What writes on open connections take.
+pub struct Writes {
+    /// How late the thread of all applications came to one that was due, where it had not been at another by then.
+    pub lag: Histogram,
+    /// How long one kept it.
+    pub time: Histogram,
 }
 
 struct Apps {
@@ -150,6 +164,9 @@ struct Apps {
     stopped: bool,
     timer_lag: Dur,
     unreported: u64,
+    writes: Writes,
+    /// When the last write ended.
+    written_at: Time,
     next_check: Time,
     base_counters: Vec<u64>,
 }
@@ -174,6 +191,8 @@ pub fn run(plan: Plan, priority: i32) -> io::Result<Applications> {
         stopped: false,
         timer_lag: Dur::ZERO,
         unreported: 0,
+        writes: Writes { lag: Histogram::new(), time: Histogram::new() },
+        written_at: Time::ZERO,
         next_check: Time::ZERO + CHECK,
         base_counters: vec![0; COUNTERS.len()],
         plan,
@@ -221,6 +240,7 @@ impl Apps {
     fn work(&mut self) -> io::Result<bool> {
         let mut ready: Vec<Ready> = Vec::new();
         while !self.stopped {
+            self.plan.place.here();
             if self.plan.progress.cancelled.load(Ordering::Relaxed) {
                 return Ok(false);
             }
@@ -365,7 +385,7 @@ impl Apps {
                 self.retire(number, now);
             }
             self.plan.workloads[workload as usize].on_acked(now, &acked, &mut self.actions);
-            self.carry_out(workload, now)?;
+            self.carry_out(workload, now, Time::NEVER)?;
         }
     }
 
@@ -441,6 +461,7 @@ impl Apps {
             stopped: self.stopped,
             timer_lag: self.timer_lag,
             unreported: self.unreported,
+            writes: self.writes,
         })
     }
 }

@@ -13,19 +13,21 @@ use std::os::fd::AsRawFd;
 impl Apps {
     pub(super) fn on_workloads(&mut self, now: Time) -> io::Result<()> {
         for i in 0..self.plan.workloads.len() {
-            if self.plan.workloads[i].next_event() <= now {
+            let due = self.plan.workloads[i].next_event();
+            if due <= now {
                 self.plan.workloads[i].on_event(now, &mut self.actions);
-                self.carry_out(i as u32, now)?;
+                self.carry_out(i as u32, now, due)?;
             }
         }
         Ok(())
     }
 
-    pub(super) fn carry_out(&mut self, workload: u32, now: Time) -> io::Result<()> {
+    /// What a workload has asked for at `now`; of what it knew before, the first was due at `due`.
+    pub(super) fn carry_out(&mut self, workload: u32, now: Time, due: Time) -> io::Result<()> {
         for action in self.actions.take() {
             match action {
                 Action::Open(request) => self.open(workload, &request, now)?,
-                Action::Write(flow, bytes) => self.write(flow.0, bytes, now)?,
+                Action::Write(flow, bytes) => self.write_timed(flow.0, bytes, now, due)?,
                 Action::Close(flow) => {
                     if let Some(f) = self.flows[flow.0 as usize].as_mut() {
                         f.closing = true;
@@ -132,6 +134,25 @@ impl Apps {
         Ok(())
     }
 
+    /// A write on an open connection, and what it takes.
+    fn write_timed(&mut self, number: u32, bytes: u64, now: Time, due: Time) -> io::Result<()> {
+        let begins = self.plan.clock.now();
+        let idle = |flow: &&Flow| flow.writes.is_empty() && flow.accepted.is_some();
+        if let Some(flow) = self.flows[number as usize].as_ref().filter(idle) {
+            self.plan.reads.writes(flow.record.src, begins);
+        }
+        self.write(number, bytes, now)?;
+        let ended = self.plan.clock.now();
+        if self.measuring {
+            self.writes.time.record(ended.since(begins));
+            // What has waited for another write is as late as that took.
+            if due != Time::NEVER && due > self.written_at {
+                self.writes.lag.record(begins.since(due));
+            }
+        }
+        self.written_at = ended;
+        Ok(())
+    }
     pub(super) fn write(&mut self, number: u32, bytes: u64, now: Time) -> io::Result<()> {
         let Some(flow) = self.flows[number as usize].as_mut() else { return Ok(()) };
         flow.written += bytes;

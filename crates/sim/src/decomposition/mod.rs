@@ -174,7 +174,7 @@ fn possible(setup: &Setup, plan: &str) -> Result<(), ParamError> {
     }
     if setup.noise_of_one_machine() {
         return refuse(
-            "works where hosts are not late together: receive_lag, data_handover, ack_handover, timer_lag, receiver_turn, dupack_turn, sender_turn, application_lag and application_turn none",
+            "works where hosts are not late together: receive_lag, data_handover, ack_handover, timer_lag, receiver_turn, dupack_turn, sender_turn, application_lag, application_turn, write_lag, write_time and write_turn none",
         );
     }
     Ok(())

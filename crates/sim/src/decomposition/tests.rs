@@ -166,14 +166,15 @@ fn what_cannot_be_taken_apart_is_refused_by_rule() {
         (
             &[("arrivals", "load:10%"), ("sender_turn", "1e-9:1us,1:1us")],
             "links",
-            "sender_turn, application_lag and application_turn none",
+            "sender_turn, application_lag, application_turn, write_lag",
         ),
         (
             &[("arrivals", "load:10%"), ("data_handover", "1e-9:1us,1:1us")],
             "links",
             "receive_lag, data_handover",
         ),
-        (&[("arrivals", "load:10%"), ("application_lag", "1e-9:1us,1:1us")], "links", "application_lag and"),
+        (&[("arrivals", "load:10%"), ("application_lag", "1e-9:1us,1:1us")], "links", "application_lag,"),
+        (&[("arrivals", "load:10%"), ("write_time", "1e-9:1us,1:1us")], "links", "write_time and"),
         (&[("arrivals", "load:10%"), ("fail", "leaf0<->spine0@5ms")], "links", "neither fail nor change"),
         (&[("arrivals", "load:10%")], "nodes", "approximate = \"nodes\": must be links or links:flows=N"),
         (&[("arrivals", "load:10%")], "links:flows=-1", "approximate:flows"),

@@ -9,6 +9,7 @@ use crate::ideal;
 use crate::metrics::{FlowRecord, Leaving, Transfer};
 use crate::network::Way;
 use crate::workloads::{Acked, Action, FlowRequest};
+use crate::writer::Deed;
 use penstock_core::{FlowId, ParamError};
 #[cfg(debug_assertions)]
 use penstock_fabric::Cell;
@@ -26,18 +27,30 @@ impl Engine {
         if known == next {
             return;
         }
-        if self.workloads.len() <= FEW {
-            self.next_workload = self.workload_at.iter().copied().min().unwrap_or(Time::NEVER);
-        } else {
+        if self.workloads.len() > FEW {
             self.agenda.remove(&(known, workload));
             if next != Time::NEVER {
                 self.agenda.insert((next, workload));
             }
-            self.next_workload = self.agenda.first().map_or(Time::NEVER, |first| first.0);
+        }
+        self.look_ahead();
+    }
+    /// Finds out when a workload acts next, or something is done that one has asked for.
+    fn look_ahead(&mut self) {
+        self.next_workload = if self.workloads.len() <= FEW {
+            self.workload_at.iter().copied().min().unwrap_or(Time::NEVER)
+        } else {
+            self.agenda.first().map_or(Time::NEVER, |first| first.0)
+        };
+        if let Some(writer) = &self.writer {
+            self.next_workload = self.next_workload.min(writer.next());
         }
     }
 
     pub(super) fn on_workload(&mut self) -> Result<(), ParamError> {
+        if self.writer.is_some() {
+            self.on_writer()?;
+        }
         let mut due = std::mem::take(&mut self.due);
         if self.workloads.len() <= FEW {
             let all = (0u32..).zip(&self.workload_at);
@@ -61,6 +74,39 @@ impl Engine {
         Ok(())
     }
 
+    /// The thread of all applications has come to what they have asked for.
+    #[cold]
+    fn on_writer(&mut self) -> Result<(), ParamError> {
+        while let Some((number, deed)) = self.writer.as_deref_mut().and_then(|writer| writer.take(self.now)) {
+            match deed {
+                Deed::Write(bytes, ideal, begun) => {
+                    if self.ends(number).is_some() {
+                        self.write_known(number, bytes, ideal, begun);
+                        self.send(number)?;
+                    }
+                }
+                Deed::Close => self.close_connection(number)?,
+                Deed::Leave => self.leave_connection(number)?,
+            }
+        }
+        self.look_ahead();
+        Ok(())
+    }
+    /// Leaves a deed to that thread where it still has a write on that connection before it.
+    fn follows(&mut self, number: u32, deed: Deed) -> bool {
+        self.writer.as_deref_mut().is_some_and(|writer| writer.follow(number, deed))
+    }
+    fn close_connection(&mut self, number: u32) -> Result<(), ParamError> {
+        let Some(o) = self.ends(number) else { return Ok(()) };
+        self.hosts.at(o.src).nic.close(self.now, o.at_src, &mut self.wire);
+        self.send(number)
+    }
+    fn leave_connection(&mut self, number: u32) -> Result<(), ParamError> {
+        let Some(o) = self.ends(number) else { return Ok(()) };
+        self.hosts.at(o.src).nic.leave(self.now, o.at_src, &mut self.wire);
+        self.send(number)
+    }
+
     /// What a workload has asked for, if it has.
     #[inline(always)]
     fn carry_out(&mut self, workload: u32) -> Result<(), ParamError> {
@@ -76,21 +122,15 @@ impl Engine {
         for action in actions.drain(..) {
             match action {
                 Action::Open(request) => self.open(workload, &request)?,
-                Action::Write(FlowId(number), bytes) => {
-                    if self.write(number, bytes) {
-                        self.send(number)?;
-                    }
-                }
+                Action::Write(FlowId(number), bytes) => self.write(number, bytes)?,
                 Action::Close(FlowId(number)) => {
-                    if let Some(o) = self.ends(number) {
-                        self.hosts.at(o.src).nic.close(self.now, o.at_src, &mut self.wire);
-                        self.send(number)?;
+                    if !self.follows(number, Deed::Close) {
+                        self.close_connection(number)?;
                     }
                 }
                 Action::Leave(FlowId(number)) => {
-                    if let Some(o) = self.ends(number) {
-                        self.hosts.at(o.src).nic.leave(self.now, o.at_src, &mut self.wire);
-                        self.send(number)?;
+                    if !self.follows(number, Deed::Leave) {
+                        self.leave_connection(number)?;
                     }
                 }
                 Action::Block { started, bytes } => {
@@ -170,8 +210,20 @@ impl Engine {
         }
     }
 
-    fn write(&mut self, number: u32, bytes: u64) -> bool {
-        let Some(flow) = self.flows[number as usize].as_deref() else { return false };
+    /// An application writes, at once or when the thread that they share comes to it.
+    fn write(&mut self, number: u32, bytes: u64) -> Result<(), ParamError> {
+        let Some(ideal) = self.ideal(number, bytes) else { return Ok(()) };
+        if let Some(writer) = self.writer.as_deref_mut() {
+            writer.write(self.now, number, bytes, ideal);
+            self.look_ahead();
+            return Ok(());
+        }
+        self.write_known(number, bytes, ideal, self.now);
+        self.send(number)
+    }
+    /// What a write made now takes in the idle network, in seconds.
+    fn ideal(&mut self, number: u32, bytes: u64) -> Option<f64> {
+        let flow = self.flows[number as usize].as_deref()?;
         let o = flow.ends;
         let lengths = &self.setup.lengths[usize::from(flow.protocol)];
         // A write made as the connection is opened waits for the handshake.
@@ -180,26 +232,24 @@ impl Engine {
         let [forward, back] = &mut self.path;
         self.wire.net.path(Way { src: o.src, dst: o.dst, entropy: o.forth }, forward);
         self.wire.net.path(Way { src: o.dst, dst: o.src, entropy: o.back }, back);
-        let ideal = handshake + ideal::transfer(&self.setup.topology, forward, back, lengths, bytes);
-        self.write_known(number, bytes, ideal);
-        true
+        Some(handshake + ideal::transfer(&self.setup.topology, forward, back, lengths, bytes))
     }
-    /// The same for a write on an open connection that takes `ideal` seconds in the idle network.
-    fn write_known(&mut self, number: u32, bytes: u64, ideal: f64) {
+    /// A write on an open connection, which began at `started` and takes `ideal` seconds in the idle network.
+    fn write_known(&mut self, number: u32, bytes: u64, ideal: f64, started: Time) {
         let Some(o) = self.flows[number as usize].as_deref().map(|flow| flow.ends) else { return };
         let nic = &mut self.hosts.at(o.src).nic;
         nic.accept(self.now, o.at_src, bytes, &mut self.wire);
         let end = nic.accepted(o.at_src);
-        self.note_write(number, (bytes, end), ideal);
+        self.note_write(number, (bytes, end), ideal, started);
     }
     /// The sender has taken on a write that ends with byte `end`.
-    fn note_write(&mut self, number: u32, (bytes, end): (u64, u64), ideal: f64) {
+    fn note_write(&mut self, number: u32, (bytes, end): (u64, u64), ideal: f64, started: Time) {
         let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
         let o = flow.ends;
         if o.at_dst != AWAY {
             self.hosts.at(o.dst).nic.expect(o.at_dst, end);
         }
-        let (started, due) = (self.now, flow.due());
+        let due = flow.due();
         let write = Transfer { end, started, bytes, delivered: Time::NEVER, due, ideal };
         flow.writes.push(write, &mut self.written);
         if self.workloads[flow.workload as usize].open_loop() {
@@ -289,7 +339,7 @@ impl Engine {
             let given = if bytes == u64::MAX { u64::MAX / 4 } else { bytes };
             host.nic.begin(self.now, seat, o, (given, close), &mut self.wire);
             if bytes > 0 && bytes < u64::MAX {
-                self.note_write(o.flow.0, (bytes, bytes), ideal);
+                self.note_write(o.flow.0, (bytes, bytes), ideal, self.now);
             }
             return Ok(());
         }
@@ -299,7 +349,7 @@ impl Engine {
             self.hosts.at(o.src).nic.accept(self.now, o.at_src, u64::MAX / 4, &mut self.wire);
         } else if bytes > 0 {
             // Its first write takes what it takes: the path is the one it was opened with, and both wait for the handshake.
-            self.write_known(o.flow.0, bytes, ideal);
+            self.write_known(o.flow.0, bytes, ideal, self.now);
         }
         if close {
             self.hosts.at(o.src).nic.close(self.now, o.at_src, &mut self.wire);

@@ -21,6 +21,7 @@ use crate::results::{Bottleneck, Measured};
 use crate::setup::Setup;
 use crate::topology::Topology;
 use crate::workloads::{Actions, Workload};
+use crate::writer::Writer;
 use hosts::{HostStack, Hosts, Seen, Wire};
 use penstock_core::packet::flag;
 use penstock_core::receive::ReceiveController;
@@ -76,7 +77,10 @@ pub struct Engine {
     groups: Vec<Vec<u32>>,
     /// Room for news that are acted on.
     heard: Vec<(Time, News)>,
+    /// When a workload acts next, or something is done that one has asked for.
     next_workload: Time,
+    /// The thread of all applications, where its work takes time.
+    writer: Option<Box<Writer>>,
     /// What is known of the ways of connections that open.
     ways: ways::Known,
     /// The ports of a way, while they are looked at.
@@ -140,6 +144,7 @@ impl Engine {
         setup.recorder.grouped = !groups.is_empty();
         let hosts = Hosts::new(&mut setup, here);
         let reception = Reception::of(&setup, hosts.pull);
+        let writer = Writer::of(&setup);
         let Setup { topology, protocols, seed, run, .. } = setup;
         let lengths =
             protocols.iter().zip(&hosts.header_len).map(|((suite, cfg), header)| match suite.wire {
@@ -168,6 +173,7 @@ impl Engine {
             ways: ways::Known::default(),
             path: Default::default(),
             next_workload: Time::NEVER,
+            writer,
             actions: Actions::default(),
             setup: SetupRest {
                 topology,

@@ -76,6 +76,12 @@ pub struct Common {
     pub application_correlation: f64,
     /// And so long for one without.
     pub sender_turn: Option<Turn>,
+    /// See [`Setup`].
+    pub write_lag: Option<Lags>,
+    /// See [`Setup`].
+    pub write_time: Option<Lags>,
+    /// See [`Setup`].
+    pub write_turn: Option<Lags>,
     /// A host takes so long for every packet that has arrived.
     pub processing_delay: Dur,
     /// Order of simultaneous events.
@@ -149,6 +155,9 @@ impl Common {
             application_turn: Turn::parse("application_turn", p.text("application_turn"))?,
             application_correlation: p.float("application_correlation"),
             sender_turn: Turn::parse("sender_turn", p.text("sender_turn"))?,
+            write_lag: Lags::parse("write_lag", p.text("write_lag"))?,
+            write_time: Lags::parse("write_time", p.text("write_time"))?,
+            write_turn: Lags::parse("write_turn", p.text("write_turn"))?,
             processing_delay: p.dur("processing_delay"),
             ties: if p.text("ties") == "reversed" { Ties::Reversed } else { Ties::Forward },
             sample,
@@ -305,6 +314,9 @@ impl Common {
             application_turn: self.application_turn.clone(),
             application_correlation: self.application_correlation,
             sender_turn: self.sender_turn.clone(),
+            write_lag: self.write_lag.clone(),
+            write_time: self.write_time.clone(),
+            write_turn: self.write_turn.clone(),
             processing: self.processing_delay,
             host_queue: self.host_queue,
             seed: id.seed,

@@ -1,7 +1,9 @@
 //! A protocol of a run with its connection options.
 
 use crate::fabric_options::PacketSizes;
-use penstock_core::tcp::{LossRecovery, Personality, RetransmitThread, TcpConfig, ThreadSegment};
+use penstock_core::tcp::{
+    LossRecovery, MissedTicks, Personality, RetransmitThread, TcpConfig, ThreadSegment,
+};
 use penstock_core::{Amount, ParamError, Params};
 use penstock_models::protocols::resizing::{resizing, ResizingOptions};
 use penstock_models::{Protocol, Registry, Suite};
@@ -97,6 +99,11 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         rto_max: p.dur("rto_max"),
         rto_initial: p.dur("rto_initial"),
         rto_granularity: p.dur("rto_granularity"),
+        missed_ticks: MissedTicks {
+            write: p.float("missed_ticks_write") as f32,
+            arrival: p.float("missed_ticks_arrival") as f32,
+            key: 0,
+        },
         backoff_max: p.count("backoff_max") as u32,
         delayed_ack: p.count("delayed_ack") as u32,
         quick_acks: if p.count("delayed_ack") > 1 { p.count("quick_acks") as u32 } else { 0 },

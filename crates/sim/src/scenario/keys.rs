@@ -89,6 +89,23 @@ pub const COMMON: &[ParamSpec] = &[
     )
     .range(0.0, 10.0),
     ParamSpec::new(
+        "missed_ticks_write",
+        Kind::Float,
+        "0",
+        "share of the ticks of rto_granularity at which timers of the Linux sender that were set as an application wrote do not go off: they wait for the next; \
+         drawn for all hosts together, never two ticks in a row",
+        "0: a clock that misses none",
+    )
+    .range(0.0, 0.499),
+    ParamSpec::new(
+        "missed_ticks_arrival",
+        Kind::Float,
+        "0",
+        "the same for timers that were set as something arrived, those of receivers too",
+        "0: a clock that misses none",
+    )
+    .range(0.0, 0.499),
+    ParamSpec::new(
         "backoff_max",
         Kind::Count,
         "64",
@@ -399,6 +416,27 @@ pub const COMMON: &[ParamSpec] = &[
         Kind::Text,
         "none",
         "the same for a packet without payload: what a sender takes from an ACK to the data that it releases",
+        "none: the papers' hosts",
+    ),
+    ParamSpec::new(
+        "write_lag",
+        Kind::Text,
+        "none",
+        "how late the one thread of all applications comes to a write on an open connection, unless it is at work on another one, by quantiles as receive_lag",
+        "none: the papers' hosts",
+    ),
+    ParamSpec::new(
+        "write_time",
+        Kind::Text,
+        "none",
+        "how long a write keeps that thread, by quantiles as receive_lag: what is due meanwhile, at whatever host, is written after it",
+        "none: the papers' hosts",
+    ),
+    ParamSpec::new(
+        "write_turn",
+        Kind::Text,
+        "none",
+        "time from the beginning of a write to what leaves by it, by quantiles as receive_lag",
         "none: the papers' hosts",
     ),
     ParamSpec::new(

@@ -15,6 +15,7 @@ use penstock_core::{Kind, ParamError, ParamSpec, Params, Quantity};
 use penstock_fabric::Spread;
 use penstock_host::Order;
 use penstock_models::{Registry, Suite};
+use penstock_units::Dur;
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -155,6 +156,7 @@ impl Resolved {
         let mut setup = (self.build)(&self.params, &common, RunId { seed: self.seed, run })?;
         setup.changes = changes(&setup.topology, &setup.fabric.fail)?;
         self.choose_nic(&mut setup)?;
+        setup.draw_missed_ticks();
         if setup.own_stack().is_some() {
             // A scenario's default discipline is one for the protocol that is its default.
             if setup.needs().next().is_some() && !self.params.is_given("queue") {
@@ -175,6 +177,7 @@ impl Resolved {
         }
         setup.notes.extend(contradictions(&self.params, &common, &setup));
         setup.notes.extend(self.unread_by_applications(&setup));
+        setup.notes.extend(self.without_ticks(&setup));
         setup.derived.extend(self.params.derived().map(|(key, value, why)| (key, format!("{value}: {why}"))));
         match setup.too_long() {
             None => Ok(setup),
@@ -227,6 +230,20 @@ impl Resolved {
             ["application_lag", "application_turn"].into_iter().find(|key| self.params.is_given(key))?;
         (setup.applications_take_time() && !setup.protocols.iter().any(waits)).then(|| {
             format!("{given} has no effect: only receivers of the Linux sender (tcp=linux) leave ACKs to their applications")
+        })
+    }
+    /// Keys of ticks that no timer waits for.
+    fn without_ticks(&self, setup: &Setup) -> Option<String> {
+        let given = ["missed_ticks_write", "missed_ticks_arrival"]
+            .into_iter()
+            .find(|key| self.params.is_given(key))?;
+        let ticks = |(suite, config): &(Suite, Arc<TcpConfig>)| {
+            suite.stack.is_none()
+                && config.personality == Personality::Linux
+                && config.rto_granularity > Dur::ZERO
+        };
+        (setup.misses_ticks() && !setup.protocols.iter().any(ticks)).then(|| {
+            format!("{given} has no effect: only timers of the Linux sender (tcp=linux) with a clock that ticks (rto_granularity) go off on ticks")
         })
     }
     /// The error of a link that is too slow or too long, under the key that set its rate or its delay.

@@ -15,7 +15,7 @@
 use super::buffer::Buffer;
 use super::{Echo, Heard};
 use crate::packet::{flag, Ecn, Packet};
-use crate::tcp::{ticks, EcnMode, TcpConfig};
+use crate::tcp::{ticks, EcnMode, MissedTicks, TcpConfig};
 use penstock_units::{Dur, Time};
 
 /// TCP_ATO_MIN and TCP_DELACK_MIN: HZ / 25.
@@ -46,8 +46,9 @@ pub struct Linux {
     quick: u32,
     /// What quick-ack mode begins with: half of the receive window in segments, 16 at most.
     quick_acks: u32,
-    /// A tick of the timers.
+    /// A tick of the timers, and those that are missed.
     tick: Dur,
+    missed: MissedTicks,
     /// The longest delay.
     longest: Dur,
     /// A gap longer than this is a pause: the retransmission timeout that this end would have, which sends no data.
@@ -126,9 +127,10 @@ impl Linux {
             quick_acks: half.clamp(2, u64::from(QUICK_MAX)) as u32,
             // tcp_delack_max: since Linux 6.8 a tick less than the floor of the timeout.
             tick: cfg.rto_granularity,
-            longest: DELAY_MAX.min(cfg.rto_min.max(cfg.rto_granularity * 2) - cfg.rto_granularity),
-            pause: cfg.rto_min,
-            rto_min: cfg.rto_min,
+            missed: cfg.missed_ticks,
+            longest: DELAY_MAX.min(cfg.floor().max(cfg.rto_granularity * 2) - cfg.rto_granularity),
+            pause: cfg.floor(),
+            rto_min: cfg.floor(),
             until: Time::NEVER,
             full: if cfg.read_rate.is_none() { cfg.mss } else { 0 },
             ece: false,
@@ -237,7 +239,8 @@ impl Echo for Linux {
             || gap && held.leaves(now, heard);
         held.expected = next;
         if !at_once && !gap && self.until == Time::NEVER {
-            self.until = ticks::expiry(now, self.ato.max(ATO_MIN).min(self.longest), self.tick);
+            self.until =
+                ticks::expiry(now, self.ato.max(ATO_MIN).min(self.longest), self.tick, &self.missed, false);
         }
         u32::from(at_once)
     }

@@ -32,7 +32,7 @@ pub use sack::Sack;
 pub use thread::{RetransmitThread, Thread, ThreadEcho, ThreadSegment};
 
 use super::sender::Phase;
-use super::{LossRecovery, Personality, Ranges, SegmentLog, TcpConfig};
+use super::{ticks, LossRecovery, Personality, Ranges, SegmentLog, TcpConfig};
 use crate::control::{FlowView, Limit};
 use crate::rng::Stream;
 use alloc::boxed::Box;
@@ -63,6 +63,16 @@ pub struct Connection<'a> {
     pub rto_at: Time,
     /// The application has closed: FIN follows the last byte.
     pub closing: bool,
+    /// Timers that are set now are set as the application has written ([`MissedTicks`](crate::tcp::MissedTicks)), or as such a timer has gone off.
+    pub written: bool,
+}
+
+impl Connection<'_> {
+    /// When a timer of the kernel that is set now for `delay` goes off.
+    #[inline]
+    pub fn timer(&self, delay: Dur) -> Time {
+        ticks::expiry(self.now, delay, self.cfg.rto_granularity, &self.cfg.missed_ticks, self.written)
+    }
 }
 
 impl Connection<'_> {

@@ -1,7 +1,7 @@
 //! The tail-loss probe (RFC 8985 section 7).
 
 use super::{Act, Arrival, Connection, Outgoing, Why};
-use crate::tcp::{ticks, Personality, Phase};
+use crate::tcp::{Personality, Phase};
 use penstock_units::{Dur, Time};
 
 /// TCP_TIMEOUT_MIN_US of Linux.
@@ -83,10 +83,10 @@ impl Probe {
         if v.rtt_smoothed == Dur::ZERO {
             return false;
         }
-        let more = if is_single(c) { c.cfg.rto_min } else { TIMEOUT_MIN };
+        let more = if is_single(c) { c.cfg.floor() } else { TIMEOUT_MIN };
         let pto = v.rtt_smoothed * 2 + more;
         let wait = if rto > Dur::ZERO { pto.min(rto) } else { pto };
-        self.at = ticks::expiry(c.now, wait, c.cfg.rto_granularity);
+        self.at = c.timer(wait);
         true
     }
     /// The timer has run out: a probe is due, if none is out.

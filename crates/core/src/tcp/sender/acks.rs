@@ -36,6 +36,7 @@ impl Sender {
             return;
         }
         self.settle();
+        self.written = false;
         let ack = p.seq;
         if self.phase == Phase::Closed || self.phase == Phase::SynSent || ack > self.view.max_sent {
             return; // Not possible on a path that keeps order; ignored like any segment outside the window.
@@ -150,6 +151,7 @@ impl Sender {
         if self.phase != Phase::SynSent {
             return;
         }
+        self.written = false;
         self.phase = Phase::Open;
         self.rto_at = Time::NEVER;
         self.timeouts_in_a_row = 0;
@@ -261,7 +263,8 @@ impl Sender {
                 // The next segment had been SACKed: the receiver has given it up, or its ACK is on the way
                 // (tcp_check_sack_reneging, from memory).
                 let wait = (self.view.rtt_smoothed / 2).max(Dur::millis(10));
-                self.rto_at = ticks::expiry(now, wait, self.cfg.rto_granularity);
+                self.rto_at =
+                    ticks::expiry(now, wait, self.cfg.rto_granularity, &self.cfg.missed_ticks, self.written);
                 self.since.held = true;
             }
         } else if !outcome.against_custom {

@@ -174,6 +174,7 @@ impl IdleSender {
             recover,
             cwr_end: self.cwr_end,
             cwr_due: self.cwr_due,
+            written: false,
             ecn_hold: Time::ZERO,
             syn_due: false,
             syn_sent,

@@ -137,6 +137,8 @@ pub struct Sender {
     close: bool,
     persist_due: bool,
     cwr_due: bool,
+    /// Timers are set where the application has written, and not where something has arrived.
+    written: bool,
     class: u8,
     dup_acks: u32,
     timeouts_in_a_row: u32,
@@ -214,6 +216,7 @@ macro_rules! connection {
             window: $s.cwnd.min($s.cap),
             rto_at: $s.rto_at,
             closing: $s.close,
+            written: $s.written,
         }
     };
 }
@@ -283,6 +286,7 @@ impl Sender {
             recover: None,
             cwr_end: 0,
             cwr_due: false,
+            written: false,
             ecn_hold: Time::ZERO,
             syn_due: false,
             syn_sent: 0,
@@ -326,6 +330,7 @@ impl Sender {
     /// The application writes `bytes` more: a new block.
     pub fn write(&mut self, now: Time, bytes: u64) {
         assert!(!self.close, "no data after close");
+        self.written = true;
         if self.steers {
             self.look_for_a_gap();
         }
@@ -461,7 +466,7 @@ impl Sender {
     fn rto_after(&self, now: Time) -> Time {
         let rto = self.rto();
         if self.steers {
-            ticks::expiry(now, rto, self.cfg.rto_granularity)
+            ticks::expiry(now, rto, self.cfg.rto_granularity, &self.cfg.missed_ticks, self.written)
         } else {
             now + rto
         }

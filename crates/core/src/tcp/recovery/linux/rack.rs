@@ -7,7 +7,7 @@
 use super::super::Connection;
 use crate::tcp::recovery::probe::TIMEOUT_MIN;
 use crate::tcp::segments::Delivered;
-use crate::tcp::{ticks, Phase, Ranges, Segment, SegmentLog};
+use crate::tcp::{Phase, Ranges, Segment, SegmentLog};
 use penstock_units::{Dur, Time};
 
 /// Recoveries without a D-SACK after which the reordering window is small again (RFC 8985 section 6.2 step 4).
@@ -125,7 +125,7 @@ impl Rack {
         }
         if let Some(due) = last {
             // tcp_rack_mark_lost: "timeout + TCP_TIMEOUT_MIN_US"
-            self.at = ticks::expiry(c.now, due.since(c.now) + TIMEOUT_MIN, c.cfg.rto_granularity);
+            self.at = c.timer(due.since(c.now) + TIMEOUT_MIN);
             self.waits_anew = true;
         }
         bytes

@@ -6,7 +6,7 @@
 
 use super::super::{Connection, Since, Timers};
 use super::Linux;
-use crate::tcp::{ticks, Phase};
+use crate::tcp::Phase;
 use penstock_units::{Dur, Time};
 
 /// What the timer had been waiting for when it went off last, until it is set anew.
@@ -33,14 +33,13 @@ impl Linux {
             self.wait_for_timeout();
             return Timers { deadline: Time::NEVER, rto_at: c.rto_at };
         }
-        let tick = c.cfg.rto_granularity;
-        let from_now = || ticks::expiry(c.now, rto, tick);
+        let from_now = || c.timer(rto);
         // tcp_rto_delta_us
         let left = || {
             let sent = c.segments.and_then(|log| log.iter().next()).map_or(c.now, |oldest| oldest.sent_at);
             (sent + rto).since(c.now)
         };
-        let from_head = || ticks::expiry(c.now, left().max(Dur::micros(1)), tick);
+        let from_head = || c.timer(left().max(Dur::micros(1)));
         let mut rto_at = c.rto_at;
         if let Some(expired) = expired {
             self.wait_for_timeout();
