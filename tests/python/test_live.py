@@ -114,7 +114,9 @@ def test_the_simulation_beside_has_the_noise_that_the_kernels_runs_measured() ->
     assert set(both.noise[0]) == set(live.NOISE) - {"receive_jitter", "processing_delay"}
     # No ACK is a duplicate where nothing is lost; two short runs may leave all ACKs to applications, or few.
     turns = {"receiver_turn", "application_turn"}
-    unknown = {"dupack_turn", "application_correlation", *turns}
+    # One flow writes nothing on an open connection, and a clock may have missed no tick.
+    unknown = {"dupack_turn", "application_correlation", "write_lag", "write_time", "write_turn", *turns}
+    unknown |= set(live.MISSED_TICKS)
     measured = {key for key, value in both.noise[0].items() if value != live.STILL[key]}
     assert measured >= set(both.noise[0]) - unknown and measured & turns
     for key, value in both.noise[0].items():
@@ -324,6 +326,22 @@ def test_who_comes_late_answers_sooner_as_was_measured() -> None:
 def test_there_is_no_noise_where_nothing_was_delivered() -> None:
     run = Run(0, {}, {"valid": 0}, {}, {})
     assert live.measured_noise(RunSet("incast", 1, (run,))).items() <= live.STILL.items()
+
+
+@needs_live
+def test_what_servers_write_is_timed() -> None:
+    """Blocks from two servers: each write is begun, kept the thread for a while and sent something; of the
+    ticks at which the kernel's timers were due less than half passed over them.
+    """
+    done = live.run("incast", servers=2, duration="1s", warmup="300ms", rto_min="10ms")
+    summary = done.runs[0].summary
+    assert summary["blocks"] > 5
+    for keys in (live.WRITE_LAG, live.WRITE_TIME, live.WRITE_TURN):
+        times = [summary[key] for key in keys]
+        assert times == sorted(times) and 0 < times[3] < 0.05, times
+    assert all(0 <= summary[key] < 0.5 for key in live.MISSED_TICKS)
+    noise = live.measured_noise(done)
+    assert noise["write_time"].startswith("0.01:") and noise["write_turn"] != "none"
 
 
 @needs_live
