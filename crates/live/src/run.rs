@@ -275,10 +275,6 @@ fn drive(
         reads: reads.clone(),
         place: network_place.clone(),
     })?;
-    let watching = |place: &Arc<Place>| {
-        ticks::watch(place.clone(), clock, warmup, stop.clone()).map_err(|e| Failure::Run(e.to_string()))
-    };
-    let watchers = [watching(&application_place)?, watching(&network_place)?];
     let ended = stop.clone();
     let network = thread::Builder::new()
         .name("penstock-net".into())
@@ -294,6 +290,9 @@ fn drive(
             switch.run(NETWORK_PRIORITY)
         })
         .map_err(|e| Failure::Run(e.to_string()))?;
+    // They go with the network, so that none is left where that could not begin; a run without them knows of no ticks.
+    let watchers = [&application_place, &network_place]
+        .map(|place| ticks::watch(place.clone(), clock, warmup, stop.clone()).ok());
     let alpha = loaded.dctcp.clone().map(|d| Box::new(move |port| d.alpha(port)) as Box<_>);
     let applications = apps::run(
         apps::Plan {
@@ -320,7 +319,7 @@ fn drive(
         Ok(network) => network.map_err(|e| Failure::Run(format!("the network: {e}"))),
         Err(panic) => Err(Failure::Run(text_of(&panic))),
     };
-    let ticks = watchers.map(|watcher| watcher.join().unwrap_or_default());
+    let ticks = watchers.map(|watcher| watcher.and_then(|thread| thread.join().ok()).unwrap_or_default());
     // When the network has failed, that is the reason why the applications did.
     let network = network?;
     let applications = applications.map_err(|e| Failure::Run(e.to_string()))?;
