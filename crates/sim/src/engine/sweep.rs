@@ -226,7 +226,8 @@ impl Engine {
         let mut armed = wakes;
         // When a connection opens here.
         let mut opens = self.openings.next(host);
-        let mut due = if wakes { self.hosts.at(host).nic.deadline() } else { Time::NEVER };
+        // Also where it is not woken up: one that has caught up with another in this stretch may have set a deadline within it.
+        let mut due = self.hosts.at(host).nic.deadline();
         loop {
             if number != last {
                 let cell = self.wire.net.packet_for_host(number);
