@@ -304,6 +304,8 @@ class Play:
             raise Mismatch(f"expected > {want}, found > {p}")
         if want.ecn is not None and want.ecn != p.ecn:
             raise Mismatch(f"expected > {want} with ECN field {want.ecn}, found {p.ecn}")
+        if want.ts and p.ts and want.length == 0 and want.ts[1] != p.ts[1]:
+            raise Mismatch(f"expected > {want} with the echo {want.ts[1]}, found {p.ts[1]}")
         off = now - self.start - at
         if self.verbose:
             print(f"{off * 1000:+8.1f} ms > {p}", flush=True)

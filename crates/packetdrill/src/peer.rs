@@ -26,6 +26,8 @@ pub(crate) struct Socket {
     /// Scale of the windows that the peer announces.
     scale: u32,
     syn_stamp: u64,
+    /// Of the peer's data: the time stamps of penstock, and those of the script in the same packets.
+    stamps: Vec<(u64, u64)>,
     /// The round trip of the handshake.
     handshake: Dur,
     /// Bytes the application has read; what hangs on that looks at reads that leave nothing.
@@ -54,6 +56,7 @@ impl Socket {
             open: false,
             scale,
             syn_stamp: 0,
+            stamps: Vec::new(),
             handshake: Dur::ZERO,
             read: 0,
             sent: VecDeque::new(),
@@ -139,6 +142,7 @@ impl Socket {
         let at = |offset: u32| (p.seq + 1).wrapping_add_signed(i64::from(offset as i32));
         let blocks = p.sack[..p.sack_count()].iter().map(|b| (at(b.start), at(b.end))).collect();
         let seq = self.sender.view.max_sent + 1;
+        let echo = self.stamps.iter().rev().find(|(own, _)| *own == p.stamp).map(|(_, of_script)| *of_script);
         Wire {
             ecn: None,
             flags: Flags { ack: true, ece: p.has(flag::ECE), ..Flags::default() },
@@ -146,7 +150,7 @@ impl Socket {
             len: 0,
             ack: Some(p.seq + 1),
             win: Some((u64::from(p.window) >> OWN_SCALE).min(65_535)),
-            options: Some(Options { sack: blocks, ..Options::default() }),
+            options: Some(Options { sack: blocks, ts: echo.map(|echo| (0, echo)), ..Options::default() }),
         }
     }
     /// A packet of the peer arrives.
@@ -204,6 +208,9 @@ impl Socket {
                 },
                 ..Packet::default()
             };
+            if let Some((value, _)) = options.ts {
+                self.stamps.push((p.stamp, value));
+            }
             self.receiver.on_packet(now, &p, &CcHeader::NONE);
         }
         self.flush(now);

@@ -213,6 +213,7 @@ impl Receiver {
             self.unacknowledged += segments;
         } else if end <= self.next {
             self.duplicate_bytes += p.payload as u64;
+            self.echo_duplicate(p, end);
         } else if start <= self.next {
             self.stamp = p.stamp;
             self.out_of_order.remove_below(end);
@@ -247,6 +248,16 @@ impl Receiver {
             apart,
         };
         self.acks_due += self.echo.on_data(now, p, &heard);
+    }
+
+    /// A segment that has come before as a whole is not acceptable (RFC 9293 section 3.10.7.4), so that its time stamp is not echoed (RFC 7323 section
+    /// 4.3). Linux (tcp_sequence) accepts one that ends where the last ACK does: the answer to a needless probe echoes the probe.
+    #[cold]
+    fn echo_duplicate(&mut self, p: &Packet, end: u64) {
+        let accepted = self.cfg.personality == Personality::Linux && end == self.next;
+        if accepted && self.cfg.timestamps && self.unacknowledged == 0 {
+            self.stamp = p.stamp;
+        }
     }
 
     /// The first packet after SYN. The third of the handshake is no packet here: it leaves just before the first data, and is taken to have

@@ -36,10 +36,12 @@ pub struct Delivered {
     /// When the one counted last among these was sent, as in Linux: that with the highest number of those acknowledged in order, of those
     /// SACKed where there is none.
     pub latest: Time,
-    /// Of those that were sent once (Karn), when the one sent first was sent; [`Time::NEVER`] = there is none.
-    pub first_once: Time,
-    /// And when the one sent last was.
-    pub last_once: Time,
+    /// Of what this ACK is the first to acknowledge in order.
+    pub in_order: SentOnce,
+    /// Of what it is the first to report selectively.
+    pub selective: SentOnce,
+    /// It acknowledges in order something that was sent more than once, SACKed before or not (FLAG_RETRANS_DATA_ACKED of Linux).
+    pub acked_again: bool,
     /// Lowest end among those that were sent once; `u64::MAX` = there is none.
     pub lowest_original: u64,
     /// Highest end.
@@ -48,13 +50,37 @@ pub struct Delivered {
     pub sacked: (u64, u64),
 }
 
+/// Of the segments that were sent once (Karn): when the first and the last of them left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentOnce {
+    /// [`Time::NEVER`] = there is none.
+    pub first: Time,
+    /// [`Time::ZERO`] without one.
+    pub last: Time,
+}
+
+impl SentOnce {
+    const NONE: SentOnce = SentOnce { first: Time::NEVER, last: Time::ZERO };
+    #[inline]
+    fn add(&mut self, sent_at: Time) {
+        self.first = self.first.min(sent_at);
+        self.last = self.last.max(sent_at);
+    }
+    /// Round trips up to `now`: of the first and of the last of them.
+    #[inline]
+    pub fn round_trips(&self, now: Time) -> Option<(Dur, Dur)> {
+        (self.first != Time::NEVER).then(|| (now.since(self.first), now.since(self.last)))
+    }
+}
+
 impl Default for Delivered {
     fn default() -> Delivered {
         Delivered {
             newest: (Time::ZERO, 0),
             latest: Time::ZERO,
-            first_once: Time::NEVER,
-            last_once: Time::ZERO,
+            in_order: SentOnce::NONE,
+            selective: SentOnce::NONE,
+            acked_again: false,
             lowest_original: u64::MAX,
             highest: 0,
             sacked: (u64::MAX, 0),
@@ -271,6 +297,9 @@ impl SegmentLog {
                 let delivered = *s;
                 let hull = &mut self.got.sacked;
                 *hull = (hull.0.min(delivered.start), hull.1.max(delivered.end));
+                if !delivered.retransmitted {
+                    self.got.selective.add(delivered.sent_at);
+                }
                 self.deliver(now, &delivered);
                 if let Some(rates) = &mut self.rates {
                     let mark = rates.marks[i];
@@ -291,7 +320,11 @@ impl SegmentLog {
             }
             self.segments.pop_front();
             let mark = self.rates.as_mut().and_then(|rates| rates.marks.pop_front());
+            self.got.acked_again |= s.retransmitted;
             if !s.sacked {
+                if !s.retransmitted {
+                    self.got.in_order.add(s.sent_at);
+                }
                 self.deliver(now, &s);
                 if let (Some(rates), Some(mark)) = (&mut self.rates, mark) {
                     rates.deliver(now, &mark, s.sent_at, s.end);
@@ -316,8 +349,6 @@ impl SegmentLog {
                 return;
             }
         } else {
-            got.first_once = got.first_once.min(p.sent_at);
-            got.last_once = got.last_once.max(p.sent_at);
             got.lowest_original = got.lowest_original.min(p.end);
         }
         got.newest = got.newest.max((p.sent_at, p.order));

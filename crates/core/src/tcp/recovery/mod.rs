@@ -299,6 +299,12 @@ pub trait Recovery: Send {
     fn on_enter(&mut self, c: &Connection<'_>) {
         let _ = c;
     }
+    /// The latest reduction has been taken back ([`Act::Undo`]), and the law has its window again: what is lost all the same, and whether fast
+    /// recovery begins for that ([`Act::Enter`]).
+    fn on_undone(&mut self, c: &Connection<'_>) -> Outcome {
+        let _ = c;
+        Outcome::NONE
+    }
     /// A mark has been answered, and the law has reduced its window. Only where the recovery steers.
     fn on_reduction(&mut self, c: &Connection<'_>) {
         let _ = c;
@@ -439,6 +445,9 @@ impl Recovery for AnyRecovery {
     }
     fn on_enter(&mut self, c: &Connection<'_>) {
         each!(self, r => r.on_enter(c));
+    }
+    fn on_undone(&mut self, c: &Connection<'_>) -> Outcome {
+        each!(self, r => r.on_undone(c))
     }
     fn on_reduction(&mut self, c: &Connection<'_>) {
         each!(self, r => r.on_reduction(c));

@@ -157,11 +157,16 @@ impl Sender {
         self.timeouts_in_a_row = 0;
         self.view.rwnd = p.window as u64;
         let mut facts = Facts::default();
-        if self.syn_sent == 1 {
-            let sample = now.since(p.sent_at());
+        // Karn: the answer to one of several SYNs is a sample where a time stamp says to which (RFC 7323 section 4.1).
+        if self.syn_sent == 1 || self.cfg.timestamps {
+            let sample = match self.steers && self.syn_sent > 1 {
+                true => in_stamps(p.sent_at(), now),
+                false => now.since(p.sent_at()),
+            };
             self.take_sample(sample);
             facts.rtt = Some(sample);
-        } else {
+        }
+        if self.syn_sent > 1 {
             // RFC 5681 section 3.1: a lost SYN means an initial window of one segment; RFC 6298 (5.7).
             self.rtt.syn_was_lost();
             self.congestion(now, Congestion::SynLost);
@@ -180,16 +185,17 @@ impl Sender {
         self.view.rtt_min = self.rtt.min;
     }
 
-    /// Linux (tcp_ack_update_rtt, from memory) takes a sample from every ACK that delivers something sent once: the estimate from what
-    /// was sent first, because its ACK may have been delayed, the smallest RTT and the law's sample from what was sent last.
+    /// Linux (tcp_clean_rtx_queue, tcp_ack_update_rtt) takes a sample from what an ACK delivers that was sent once: the estimate from what was
+    /// sent first, because its ACK may have been delayed, the smallest RTT and the law's sample from what was sent last. Karn's rule holds for the whole
+    /// ACK: one that acknowledges in order anything that was sent again says nothing of what it acknowledges beside it, which may have
+    /// arrived long before. What it reports selectively for the first time still counts.
     fn sample_segments(&mut self, now: Time) -> Option<Dur> {
         let got = self.log.as_ref()?.delivered_now();
-        let (first, last) = (got.first_once, got.last_once);
-        if first == Time::NEVER {
-            return None;
-        }
-        self.take_sample(now.since(first));
-        let least = now.since(last);
+        let in_order = got.in_order.round_trips(now).filter(|_| !got.acked_again);
+        let selective = got.selective.round_trips(now);
+        let (estimate, _) = in_order.or(selective)?;
+        let (_, least) = selective.or(in_order)?;
+        self.take_sample(estimate);
         self.rtt.min = self.rtt.min.min(least);
         self.view.rtt_min = self.rtt.min;
         Some(least)
@@ -199,27 +205,23 @@ impl Sender {
     fn on_new_ack(&mut self, now: Time, p: &Packet, header: &CcHeader, mut facts: Facts) {
         let ack = p.seq;
         let bytes = ack - self.view.una;
-        let mut rtt = None;
-        if self.cfg.timestamps {
-            rtt = Some(match self.steers {
-                false => now.since(p.sent_at()),
-                true => in_stamps(p.sent_at(), now),
-            });
-        } else if let Some((end, sent)) = self.timed {
-            if ack >= end {
-                rtt = Some(now.since(sent));
-                self.timed = None;
-            }
-        }
         if let Some(log) = &mut self.log {
             log.on_acked(now, ack.min(self.view.app_end));
         }
         self.view.una = ack;
-        let of_segments = if self.steers { self.sample_segments(now) } else { None };
-        if of_segments.is_some() {
-            rtt = of_segments;
-        } else if let Some(sample) = rtt.filter(|_| !self.steers || self.cfg.timestamps) {
-            self.take_sample(sample);
+        let mut rtt = if self.steers { self.sample_segments(now) } else { None };
+        if rtt.is_none() {
+            if self.cfg.timestamps {
+                rtt = Some(match self.steers {
+                    false => now.since(p.sent_at()),
+                    true => in_stamps(p.sent_at(), now),
+                });
+            } else if let Some((_, sent)) = self.timed.take_if(|(end, _)| !self.steers && ack >= *end) {
+                rtt = Some(now.since(sent));
+            }
+            if let Some(sample) = rtt {
+                self.take_sample(sample);
+            }
         }
         self.view.nxt = self.view.nxt.max(ack);
         if let Some(news) = &mut self.news {

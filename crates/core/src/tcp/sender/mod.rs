@@ -550,6 +550,11 @@ impl Sender {
                 self.stats.undone += 1;
                 self.cwr_end = self.cwr_end.min(self.view.una);
                 self.congestion(now, Congestion::Spurious);
+                let outcome = self.recovery.on_undone(&connection!(self, now));
+                self.count_lost(outcome.lost);
+                if outcome.act == Act::Enter {
+                    self.enter_recovery(now, false);
+                }
             }
             Act::Repaired => {
                 self.congestion(now, Congestion::Loss);

@@ -37,6 +37,8 @@ pub struct Linux {
     /// Bytes delivered when the last ACK had been handled, and by that ACK.
     delivered: u64,
     newly: u64,
+    /// The ACK at hand has delivered something that says what is late (rack.advanced).
+    advanced: bool,
     /// What the ACK at hand echoes, and whether it reports a duplicate that is no probe's.
     echo: Option<Time>,
     dsack: bool,
@@ -65,6 +67,7 @@ impl Linux {
             reduces: cfg.prr,
             delivered: 0,
             newly: 0,
+            advanced: false,
             echo: None,
             dsack: false,
             window: 0,
@@ -92,7 +95,8 @@ impl Linux {
         self.rack.update(c.now, got);
         self.rack.adapt(c, self.dsack, c.phase != Phase::Open && is_full);
         // tcp_rack_mark_lost: "rack.advanced"
-        let lost = if got.newest.1 != 0 { self.rack.detect(c, &mut self.lost) } else { 0 };
+        self.advanced = got.newest.1 != 0;
+        let lost = if self.advanced { self.rack.detect(c, &mut self.lost) } else { 0 };
         if self.cwr.is_some_and(|end| c.view.una > end) {
             self.cwr = None;
             self.prr.stop();
@@ -109,6 +113,8 @@ impl Linux {
         if self.prr.on && act == Act::Stay {
             self.step(c, advances && lost == 0);
         }
+        // What an undo takes back is not lost; what is so all the same is found by `on_undone`.
+        let lost = if act == Act::Undo { 0 } else { lost };
         Outcome { act, lost, ..Outcome::NONE }
     }
     fn step(&mut self, c: &Connection<'_>, safe: bool) {
@@ -195,7 +201,7 @@ impl Recovery for Linux {
     }
     fn before_ack(&mut self, c: &Connection<'_>, a: &Arrival) -> Act {
         self.echo = a.echo;
-        self.dsack = false;
+        (self.dsack, self.advanced) = (false, false);
         if let Some((start, end)) = a.dsack {
             // A duplicate that a probe has made says nothing about order (RFC 8985 section 7.4.2).
             let probed = self.probe.as_ref().is_some_and(|p| p.is_out(end));
@@ -239,6 +245,17 @@ impl Recovery for Linux {
         if self.prr.on {
             self.step(c, false);
         }
+    }
+    /// tcp_fastretrans_alert goes on to look for losses (tcp_identify_packet_loss) when an undo has opened the connection.
+    fn on_undone(&mut self, c: &Connection<'_>) -> Outcome {
+        if !self.advanced {
+            return Outcome::NONE;
+        }
+        self.window = c.window;
+        self.rack.look_anew(c);
+        let lost = self.rack.detect(c, &mut self.lost);
+        let act = if self.lost.is_empty() { Act::Stay } else { Act::Enter };
+        Outcome { act, lost, ..Outcome::NONE }
     }
     fn on_reduction(&mut self, c: &Connection<'_>) {
         if self.reduces {

@@ -130,6 +130,10 @@ impl Rack {
         }
         bytes
     }
+    /// The connection is open again: the reordering window of that state counts.
+    pub(super) fn look_anew(&mut self, c: &Connection<'_>) {
+        self.window = self.reordering_window(c);
+    }
     /// What was taken for lost is so no more, or what had been reported has been given up: everything is open again.
     pub(super) fn reopen(&mut self) {
         self.settled = 0;
