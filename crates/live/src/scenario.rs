@@ -56,6 +56,11 @@ const KERNEL: &[(&str, &str)] = &[
     ("window_validation", "true"),
     ("rwnd", "4MB"),
     ("tail_loss_probe", "false"),
+    // The applications hear of acknowledgements only, and their requests are no packets.
+    ("requests", "instant"),
+    // Segments cross the switch one by one.
+    ("gso", "1"),
+    ("gro", "0s"),
     // A kernel's segments leave back to back: what noise there is, is some tens of microseconds of the machine's.
     ("send_jitter", "0s"),
 ];
@@ -164,6 +169,10 @@ impl LiveScenario {
             if given && NOT_POSSIBLE.contains(&key) && value != "off" && value != "false" {
                 return Err(asked.params.error(key, "is not possible in the kernel view"));
             }
+        }
+        if asked.params.is_given("requests") && asked.params.text("requests") != "instant" {
+            let rule = "must be instant in the kernel view, whose requests are no packets";
+            return Err(asked.params.error("requests", rule));
         }
         let mut given = Vec::new();
         let parsed: Value = serde_json::from_str(text).unwrap_or(Value::Null);

@@ -209,7 +209,7 @@ pub fn spec(s: &ParamSpec) -> Value {
 
 /// The profiles of a scenario, each with every value that differs between them.
 fn profiles(s: &Scenario) -> Vec<Value> {
-    let keys: BTreeSet<&str> = s.profiles.iter().flat_map(|p| p.values).map(|v| v.0).collect();
+    let keys: BTreeSet<&str> = s.profiles.iter().flat_map(Profile::defaults).map(|v| v.0).collect();
     let one = |p: &Profile| {
         let specs = s.specs_of(p.name);
         let values: Vec<Value> = specs

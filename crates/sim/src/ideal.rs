@@ -3,6 +3,7 @@
 use crate::topology::Topology;
 use penstock_core::tcp::TcpConfig;
 use penstock_models::Wire;
+use penstock_units::Dur;
 
 /// Lengths on the wire of the packets of one connection, in bytes, framing included.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +46,11 @@ fn seconds(t: &Topology, link: u32, bytes: u32) -> f64 {
 /// Seconds from the opening of a connection to the answer of its SYN: the idle round trip.
 pub fn handshake(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths) -> f64 {
     one_way(t, forward, lengths.syn) + one_way(t, back, lengths.syn)
+}
+
+/// What a packet without payload takes along `path` of the idle network, as a request does; zero where there is no way.
+pub fn request(t: &Topology, path: &[u32], lengths: &Lengths) -> Dur {
+    Dur::from_secs(one_way(t, path, lengths.ack))
 }
 
 /// Seconds from a write of `bytes` on an idle, open connection to the acknowledgement of its last byte: segments
@@ -120,7 +126,7 @@ pub fn lead(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths, size
 mod tests {
     use super::*;
     use crate::topology::{drop_tail, LinkSpec};
-    use penstock_units::{Dur, Rate};
+    use penstock_units::Rate;
     use proptest::prelude::*;
 
     /// Host, switch, host with these rates in Mb/s and 10 us each.

@@ -5,7 +5,7 @@ use crate::scenario::Common;
 use crate::setup::Setup;
 use crate::topology::{Link, NodeKind};
 use crate::workloads::sizes::Sizes;
-use penstock_core::tcp::EcnMode;
+use penstock_core::tcp::{EcnMode, Personality};
 use penstock_core::{Amount, Params};
 use std::collections::BTreeSet;
 
@@ -135,9 +135,30 @@ pub fn contradictions(p: &Params, c: &Common, setup: &Setup) -> Vec<String> {
             ));
         }
     }
+    notes.extend(without_linux(p, setup));
     notes.extend(low_threshold(p, setup));
     notes.extend(needs_of_some(p, setup));
     notes
+}
+
+/// Protocols that cannot have the Linux sender of a profile.
+fn without_linux(p: &Params, setup: &Setup) -> Option<String> {
+    if p.text("tcp") != "linux" || p.is_given("tcp") {
+        return None;
+    }
+    let all = setup.protocols.iter().zip(&setup.protocol_names);
+    let others: BTreeSet<&str> = all
+        .filter(|((suite, cfg), _)| suite.stack.is_none() && cfg.personality != Personality::Linux)
+        .map(|(_, name)| name.as_str())
+        .collect();
+    let names = others.iter().copied().collect::<Vec<_>>().join(", ");
+    (!others.is_empty()).then(|| {
+        format!(
+            "protocol {names} has no selective acknowledgements, which Linux's sender needs: it runs on the sender by the RFCs, \
+             without the offloads of profile {}",
+            p.text("profile")
+        )
+    })
 }
 
 /// Ports that are as some protocols of several need them.

@@ -47,6 +47,8 @@ impl Apps {
                         self.plan.recorder.collective(started, now, bytes, bus);
                     }
                 }
+                // The run ends with the last acknowledgement, which the workload waits for.
+                Action::Over => {}
                 Action::Stop => self.stopped = true,
             }
         }

@@ -20,6 +20,16 @@ use penstock_units::Time;
 const FEW: usize = 8;
 
 impl Engine {
+    /// Tells workloads what their requests take in the idle network, by the lengths of the scenario's own protocol.
+    pub(super) fn prepare(&mut self) {
+        let Engine { workloads, wire, setup, path: [_, links], .. } = self;
+        let mut delay = |src, dst| {
+            wire.net.path(Way { src, dst, entropy: 0 }, links);
+            ideal::request(&setup.topology, links, &setup.lengths[0])
+        };
+        workloads.iter_mut().for_each(|workload| workload.prepare(&mut delay));
+    }
+
     /// Notes when a workload acts next.
     pub(super) fn plan(&mut self, workload: u32) {
         let next = self.workloads[workload as usize].next_event();
@@ -143,6 +153,7 @@ impl Engine {
                         self.recorder.collective(started, self.now, bytes, bus);
                     }
                 }
+                Action::Over => self.over_at = self.over_at.min(self.now),
                 Action::Stop => self.stopped = true,
             }
         }
@@ -204,7 +215,14 @@ impl Engine {
             let (workload, tag) = (flow.workload, flow.tag);
             if self.workloads[workload as usize].hears_deliveries() {
                 let told = Acked { flow: FlowId(number), tag, started: write.started, bytes: write.bytes };
-                self.workloads[workload as usize].on_delivered(self.now, &told, &mut self.actions);
+                let (o, protocol) = (flow.ends, usize::from(flow.protocol));
+                let Engine { wire, setup, path: [_, links], .. } = self;
+                let mut back = || {
+                    wire.net.path(Way { src: o.dst, dst: o.src, entropy: o.back }, links);
+                    ideal::request(&setup.topology, links, &setup.lengths[protocol])
+                };
+                let hears = &mut self.workloads[workload as usize];
+                hears.on_delivered(self.now, &told, &mut back, &mut self.actions);
                 self.carry_out(workload)?;
             }
         }

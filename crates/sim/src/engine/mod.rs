@@ -94,6 +94,8 @@ pub struct Engine {
     setup: SetupRest,
     measuring: bool,
     stopped: bool,
+    /// When the work was complete that ends the run: what is measured ends then.
+    over_at: Time,
     /// Deliveries and deadlines are looked at: packets are recorded, or the run is divided.
     watched: bool,
     /// Where this is one part of a run that is divided, or the whole of one that is worked through by stretches.
@@ -191,12 +193,14 @@ impl Engine {
             },
             measuring: setup.warmup == Dur::ZERO,
             stopped: false,
+            over_at: Time::NEVER,
             watched: false,
             part: None,
             openings: openings::Openings::default(),
             sweeps: None,
             recorder: setup.recorder,
         };
+        engine.prepare();
         for workload in 0..engine.workloads.len() {
             engine.plan(workload as u32);
         }
@@ -583,7 +587,7 @@ impl Engine {
                 self.keep(&flow, true);
             }
         }
-        self.recorder.finish(now);
+        self.recorder.finish(now.min(self.over_at.max(self.recorder.from)));
         self.wire.net.end_trace(now);
         self.end_deliveries();
         self.wire.net.check(self.hosts.packets_held());

@@ -108,6 +108,11 @@ pub struct Common {
     pub tables: Map<String, Value>,
 }
 
+/// Whether requests of closed loops travel, as key `requests` says. Only scenarios with such a loop ask.
+pub fn requests_travel(p: &Params) -> bool {
+    p.text("requests") == "travel"
+}
+
 impl Common {
     pub(super) fn parse(p: &Params, file: &Value, registry: &Arc<Registry>) -> Result<Common, ParamError> {
         let (registered, part) = part(registry, p, "protocol", p.text("protocol"))?;

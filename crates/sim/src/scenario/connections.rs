@@ -32,7 +32,7 @@ pub(super) fn part(
             return Err(p.error("mtu", format!("must be larger than the headers of {headers} bytes")));
         }
     }
-    let cfg = tcp_config(p, &suite);
+    let mut cfg = tcp_config(p, &suite);
     if p.is_set("segment_start") {
         let start = p.bytes("segment_start").0;
         if start > u64::from(cfg.mss) {
@@ -62,12 +62,16 @@ pub(super) fn part(
             format!("needs selective acknowledgements, which protocol {} does not have", registered.name);
         return Err(p.error("tail_loss_probe", rule));
     }
-    for (key, used) in [("gso", cfg.gso > 1), ("gro", cfg.gro > Dur::ZERO)] {
-        if used && cfg.personality != Personality::Linux {
-            return Err(
-                p.error(key, "needs Linux's sender: linux-reno, linux-cubic, bbr, bbr3, or tcp=linux")
-            );
+    if cfg.personality != Personality::Linux {
+        for (key, used) in [("gso", cfg.gso > 1), ("gro", cfg.gro > Dur::ZERO)] {
+            if used && p.is_given(key) {
+                return Err(
+                    p.error(key, "needs Linux's sender: linux-reno, linux-cubic, bbr, bbr3, or tcp=linux")
+                );
+            }
         }
+        // A profile's offloads are those of its Linux hosts.
+        (cfg.gso, cfg.gro) = (1, Dur::ZERO);
     }
     if cfg.personality == Personality::Linux && cfg.retransmit_thread.is_some() {
         return Err(p.error(
@@ -141,7 +145,10 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         ..TcpConfig::default()
     };
     suite.set_up(&mut cfg);
-    if p.declares("tcp") && p.text("tcp") == "linux" && cfg.personality == Personality::Rfc {
+    // A profile's sender is for protocols that can have it; one that is asked for by name is refused where it cannot be.
+    let possible = suite.stack.is_none() && cfg.recovery == LossRecovery::Sack;
+    let asked = p.declares("tcp") && p.text("tcp") == "linux" && (possible || p.is_given("tcp"));
+    if asked && cfg.personality == Personality::Rfc {
         cfg.personality = Personality::Linux;
         (cfg.ssthresh_from_cwnd, cfg.byte_counting) = (true, true);
     }

@@ -4,6 +4,14 @@ use penstock_core::{Kind, ParamSpec};
 
 /// Parameters every scenario has, beside those of the network ([`KEYS`](crate::fabric_options::KEYS)).
 pub const COMMON: &[ParamSpec] = &[
+    ParamSpec::new(
+        "profile",
+        Kind::Choice(&["paper", "25g", "100g"]),
+        "paper",
+        "named set of defaults: paper = the scenario's own, 25g and 100g = Linux hosts of today behind a switch of that rate; a key that \
+         is given beats it",
+        "",
+    ),
     ParamSpec::new("protocol", Kind::Text, "newreno", "congestion control, NAME or NAME:key=value,...", ""),
     ParamSpec::new(
         "queue",
@@ -13,6 +21,14 @@ pub const COMMON: &[ParamSpec] = &[
         "",
     ),
     ParamSpec::new("duration", Kind::Duration, "10s", "simulated time", "chosen").range(1e-9, 1e6),
+    ParamSpec::new(
+        "requests",
+        Kind::Choice(&["travel", "instant"]),
+        "travel",
+        "when a closed loop goes on. travel: the receiver has all data, and its next request or its word takes the idle delay of the \
+         path; instant: the sender has the last acknowledgement, and the next request takes no time",
+        "travel: a client sees its data, not the servers' acknowledgements",
+    ),
     ParamSpec::new("warmup", Kind::Duration, "0s", "statistics count from here", "chosen").range(0.0, 1e6),
     ParamSpec::new(
         "segment",

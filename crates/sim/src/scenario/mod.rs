@@ -1,16 +1,18 @@
 //! A scenario: a name and its parameters, checked once and turned into a [`Setup`] that cannot be wrong.
 //!
-//! `keys` declares the parameters all scenarios share, `common` parses them, `connections` makes connection options of them, `resolved`
+//! `keys` declares the parameters all scenarios share, `profiles` what their profiles are made of, `common` parses them, `connections` makes connection options of them, `resolved`
 //! checks a scenario with its values and runs it.
 
 mod common;
 mod connections;
 mod keys;
+pub mod profiles;
 mod resolved;
 
-pub use common::Common;
+pub use common::{requests_travel, Common};
 pub use connections::Part;
 pub use keys::{COMMON, MOST_REPEATS};
+pub use profiles::Profile;
 pub use resolved::{Build, Outcome, Resolved};
 
 use crate::fabric_options::KEYS;
@@ -31,22 +33,12 @@ pub struct Scenario {
     pub params: &'static [ParamSpec],
     /// Defaults of common parameters that differ here: name, default, origin.
     pub defaults: &'static [(&'static str, &'static str, &'static str)],
-    /// Named sets of defaults, chosen by its key `profile`; empty = it has none. The first is the defaults above.
+    /// Named sets of defaults, chosen by the key `profile`; empty = it has none but its own. The first is the defaults above.
     pub profiles: &'static [Profile],
     /// Fills keys without a value with what follows from the others.
     pub derive: fn(&mut Params),
     /// Builds one run of it.
     pub build: fn(&Params, &Common, RunId) -> Result<Setup, ParamError>,
-}
-
-/// A named set of defaults of a scenario.
-pub struct Profile {
-    /// Value of the key `profile`.
-    pub name: &'static str,
-    /// What it stands for, in one line.
-    pub text: &'static str,
-    /// Key, default, origin.
-    pub values: &'static [(&'static str, &'static str, &'static str)],
 }
 
 /// Base seed and number of the replication.
@@ -66,13 +58,25 @@ impl Scenario {
     /// The same with the defaults of a profile; those of the scenario itself when there is none of that name.
     pub fn specs_of(&self, profile: &str) -> Vec<ParamSpec> {
         let mut specs = self.own_specs();
-        let values = self.profiles.iter().find(|p| p.name == profile).map_or(&[][..], |p| p.values);
-        for spec in &mut specs {
-            if let Some((_, default, origin)) = values.iter().find(|v| v.0 == spec.name) {
-                *spec = spec.with_default(default, origin);
-            }
+        let found = self.profiles.iter().find(|p| p.name == profile);
+        for (key, default, origin) in found.into_iter().flat_map(Profile::defaults) {
+            let spec = specs.iter_mut().find(|spec| spec.name == *key);
+            let spec = spec
+                .unwrap_or_else(|| panic!("profile {profile} of {} sets the unknown key {key}", self.name));
+            *spec = spec.with_default(default, origin);
         }
         specs
+    }
+    /// What `profile` may be.
+    ///
+    /// # Errors
+    /// A profile that the scenario does not have.
+    pub(crate) fn check_profile(&self, p: &Params) -> Result<(), ParamError> {
+        let asked = p.text("profile");
+        if asked == "paper" || self.profiles.iter().any(|profile| profile.name == asked) {
+            return Ok(());
+        }
+        Err(p.error("profile", format!("must be paper: scenario {} has no other profiles", self.name)))
     }
     fn own_specs(&self) -> Vec<ParamSpec> {
         let mut specs = self.params.to_vec();

@@ -105,9 +105,7 @@ impl Resolved {
         let specs = scenario.specs_of(profile);
         let mut params = Params::parse(&format!("scenario {name}"), &specs, given)
             .map_err(|e| whose(e, name, &specs, &registry, given))?;
-        if params.declares("profile") {
-            params.text("profile");
-        }
+        scenario.check_profile(&params)?;
         // What a default is derived from counts as read only when the run itself looks at it.
         let read = params.clone();
         (scenario.derive)(&mut params);

@@ -1,5 +1,6 @@
 //! What the scenarios of explicit rate control share: one bottleneck, and flows that come and go.
 
+use crate::scenario::profiles::Default;
 use crate::scenario::{Common, RunId};
 use crate::setup::Setup;
 use crate::topology::{drop_tail, dumbbell, LinkSpec};
@@ -12,6 +13,11 @@ use penstock_units::{Dur, Rate, Time};
 pub(super) const CAPACITY: ParamSpec =
     ParamSpec::new("capacity", Kind::Rate, "100Mbps", "rate of the bottleneck", "PIQI-RCP section III")
         .range(1e3, 1e13);
+/// It under a leaf switch of today.
+pub(super) const CAPACITY_25G: &[Default] =
+    &[("capacity", "25Gbps", "IEEE 802.3by, the usual port of a host")];
+/// It under a faster one.
+pub(super) const CAPACITY_100G: &[Default] = &[("capacity", "100Gbps", "IEEE 802.3bj")];
 /// Rate of the outer links.
 pub(super) const ACCESS_RATE: ParamSpec = ParamSpec::new(
     "access_rate",

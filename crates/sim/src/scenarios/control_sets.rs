@@ -12,7 +12,8 @@
 //! Link B concerns connection 5 alone, which the performance rule throws together with the others.
 
 use super::db_ftp::{active, check_requests, connection, sizes};
-use crate::scenario::{Common, RunId, Scenario};
+use crate::scenario::profiles::{hosts_100g, hosts_25g, paper, CUBIC, FRAMES_1500, FRAMES_9000, LINUX};
+use crate::scenario::{requests_travel, Common, RunId, Scenario};
 use crate::setup::{Collective, Setup};
 use crate::topology::{LinkSpec, Topology};
 use crate::workloads::applications::{FileLoad, FileTransfers, RequestResponse};
@@ -55,7 +56,11 @@ pub const CONTROL_SETS: Scenario = Scenario {
         ("sample", "100ms", "as in db-ftp"),
         ("series", "true", "as in db-ftp"),
     ],
-    profiles: &[],
+    profiles: &[
+        paper("10 Mb/s, NewReno, as in db-ftp"),
+        hosts_25g(&[LINUX, CUBIC, FRAMES_1500]),
+        hosts_100g(&[LINUX, CUBIC, FRAMES_9000]),
+    ],
     derive: |_| {},
     build,
 };
@@ -96,6 +101,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         workloads.push(Box::new(RequestResponse::new(template, db_sizes, bps, db_active, None, rng)));
     }
     let load = FileLoad {
+        travel: requests_travel(p),
         bps: p.float("ftp"),
         gets: 1.0,
         sizes: sizes(p, "ftp_min", "ftp_max", 0.0)?,

@@ -1,6 +1,7 @@
 //! Two databases and file transfers over one link between two routers with shared buffers.
 
-use crate::scenario::{Common, RunId, Scenario};
+use crate::scenario::profiles::{hosts_100g, hosts_25g, paper, CUBIC, FRAMES_1500, FRAMES_9000, LINUX};
+use crate::scenario::{requests_travel, Common, RunId, Scenario};
 use crate::setup::{Collective, Pool, Setup};
 use crate::topology::Topology;
 use crate::workloads::applications::{Active, FileLoad, FileTransfers, RequestResponse, Uniform};
@@ -119,7 +120,11 @@ pub const DB_FTP: Scenario = Scenario {
         ("sample", "100ms", "chosen"),
         ("series", "true", "the figures are time series"),
     ],
-    profiles: &[],
+    profiles: &[
+        paper("the paper's setting: 10 Mb/s, NewReno"),
+        hosts_25g(&[LINUX, CUBIC, FRAMES_1500]),
+        hosts_100g(&[LINUX, CUBIC, FRAMES_9000]),
+    ],
     derive: |_| {},
     build,
 };
@@ -184,6 +189,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         Box::new(RequestResponse::new(template, db_sizes, bps, db_active, per_connection, stream(i)))
     };
     let load = FileLoad {
+        travel: requests_travel(p),
         bps: p.float("ftp") * (1.0 + overhead),
         gets: p.float("ftp_gets"),
         sizes: sizes(p, "ftp_min", "ftp_max", overhead)?,

@@ -2,7 +2,11 @@
 
 use crate::defaults::{bytes, request_jitter};
 use crate::notes::Requests;
-use crate::scenario::{Common, Profile, RunId, Scenario};
+use crate::scenario::profiles::{
+    leaf_100g, leaf_25g, paper, Default, BUFFER_100G, BUFFER_25G, CUBIC, DELAY, FRAMES_1500, FRAMES_9000,
+    LINUX, RATE_100G, RATE_25G,
+};
+use crate::scenario::{requests_travel, Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::sharing::{most, SHARING};
 use crate::topology::star;
@@ -18,7 +22,6 @@ pub const INCAST: Scenario = Scenario {
     text: "a client reads blocks striped over servers behind one switch; the next block is requested when the last is complete",
     source: "kulkarni-agrawal-incast Fig 3.7, Table 3.1",
     params: &[
-        ParamSpec::new("profile", Kind::Choice(&["paper", "25g", "100g"]), "paper", "named set of defaults; a key that is given beats it", "Table 3.1"),
         ParamSpec::new("servers", Kind::Count, "32", "number of servers", "chosen").range(1.0, 100_000.0),
         ParamSpec::new("sru", Kind::Size, "256KB", "bytes each server sends per block", "Table 3.1").range(1.0, 1e12),
         ParamSpec::new("link_rate", Kind::Rate, "1Gbps", "rate of every link", "Table 3.1").range(1e3, 1e13),
@@ -39,57 +42,16 @@ pub const INCAST: Scenario = Scenario {
         ("ssthresh_from", "cwnd", "ns-2"),
     ],
     profiles: &[
-        Profile { name: "paper", text: "the book's setting: 1 Gb/s, RTT 200 us, segments of 1 KB, NewReno", values: &[] },
-        Profile {
-            name: "25g",
-            text: "hosts of today under a 25 Gb/s leaf switch: MTU 1500, RTT 12 us, Linux's TCP",
-            values: LEAF_25G,
-        },
-        Profile {
-            name: "100g",
-            text: "hosts of today under a 100 Gb/s leaf switch: MTU 9000, RTT 12 us, Linux's TCP",
-            values: LEAF_100G,
-        },
+        paper("the book's setting: 1 Gb/s, RTT 200 us, segments of 1 KB, NewReno"),
+        leaf_25g(&[LINUX, CUBIC, FRAMES_1500, RATE_25G, DELAY, BUFFER_25G, OWN]),
+        leaf_100g(&[LINUX, CUBIC, FRAMES_9000, RATE_100G, DELAY, BUFFER_100G, OWN]),
     ],
     derive,
     build,
 };
 
-const LINK_DELAY: (&str, &str, &str) = (
-    "link_delay",
-    "3us",
-    "chosen: RTT 12 us, most of it in the hosts' stacks and adapters; 10 to 20 us are common",
-);
-
-const LEAF_25G: &[(&str, &str, &str)] = &[
-    ("link_rate", "25Gbps", "IEEE 802.3by, the usual port of a host"),
-    LINK_DELAY,
-    ("buffer", "256KB", "chosen: an equal share, 10 KB per Gb/s (32 MB for 3.2 Tb/s, from memory); sharing may give a port more"),
-    ("segment", "1448B", "MTU 1500 less 40 B of headers and 12 B of timestamps"),
-    LINUX[0], LINUX[1], LINUX[2], LINUX[3], LINUX[4], LINUX[5], LINUX[6], LINUX[7], LINUX[8], LINUX[9], LINUX[10], LINUX[11],
-];
-
-const LEAF_100G: &[(&str, &str, &str)] = &[
-    ("link_rate", "100Gbps", "IEEE 802.3bj"),
-    LINK_DELAY,
-    ("buffer", "512KB", "chosen: an equal share, 5 KB per Gb/s (64 MB for 12.8 Tb/s, from memory); sharing may give a port more"),
-    ("segment", "8948B", "MTU 9000 less 40 B of headers and 12 B of timestamps"),
-    LINUX[0], LINUX[1], LINUX[2], LINUX[3], LINUX[4], LINUX[5], LINUX[6], LINUX[7], LINUX[8], LINUX[9], LINUX[10], LINUX[11],
-];
-
-/// What Linux does, where the book's ns-2 does otherwise or says nothing.
-const LINUX: [(&str, &str, &str); 12] = [
-    ("protocol", "cubic", "Linux's default"),
-    ("timestamps", "true", "Linux's default (RFC 7323)"),
-    ("framing", "ethernet", "IEEE 802.3"),
-    ("initial_window", "10", "RFC 6928, Linux"),
-    ("rto_min", "200ms", "Linux TCP_RTO_MIN"),
-    ("rto_initial", "1s", "Linux TCP_TIMEOUT_INIT, RFC 6298"),
-    ("delayed_ack", "2", "RFC 5681 section 4.2, Linux"),
-    ("quick_acks", "16", "Linux TCP_MAX_QUICKACKS"),
-    ("byte_counting", "true", "Linux"),
-    ("window_validation", "true", "Linux tcp_is_cwnd_limited"),
-    ("tail_loss_probe", "true", "RFC 8985, Linux's default"),
+const OWN: &[Default] = &[
+    ("ssthresh_from", "flight", "not ns-2's; Linux's sender has its own rule"),
     ("duration", "10s", "chosen: 50 times the floor of the timeout"),
 ];
 
@@ -141,7 +103,8 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     };
     let blocks = if p.is_set("blocks") { p.count("blocks") } else { u64::MAX };
     let rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
-    let reads = SynchronizedReads::new(connections, p.bytes("sru").0, p.dur("jitter"), mode, blocks, rng);
+    let reads = SynchronizedReads::new(connections, p.bytes("sru").0, p.dur("jitter"), mode, blocks, rng)
+        .with_travel(requests_travel(p));
     let mut setup = c.setup(topology, vec![Box::new(reads)], bottleneck, p.dur("link_delay") * 4, id);
     setup.notes = requests.notes("jitter", "buffer");
     Ok(setup)

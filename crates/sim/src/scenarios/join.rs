@@ -1,9 +1,13 @@
 //! One flow fills a link; then many join it at once.
 
 use super::bottleneck::{
-    access_delay, delay, visits, Visit, ACCESS_RATE, BUFFER, CAPACITY, DEFAULTS, INTERVAL,
+    access_delay, delay, visits, Visit, ACCESS_RATE, BUFFER, CAPACITY, CAPACITY_100G, CAPACITY_25G, DEFAULTS,
+    INTERVAL,
 };
 use crate::defaults::{access_rate, bottleneck_delay};
+use crate::scenario::profiles::{
+    leaf_100g, leaf_25g, paper, Default, BUFFER_100G, BUFFER_25G, CUBIC, FRAMES_1500, FRAMES_9000, LINUX, RTT,
+};
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
@@ -57,7 +61,11 @@ pub const JOIN: Scenario = Scenario {
         DEFAULTS[5],
         ("duration", "40s", "chosen"),
     ],
-    profiles: &[],
+    profiles: &[
+        paper("the paper's setting: 100 Mb/s and RTTs of some 100 ms, RCP"),
+        leaf_25g(&[LINUX, CUBIC, FRAMES_1500, BUFFER_25G, OWN, RTT, CAPACITY_25G]),
+        leaf_100g(&[LINUX, CUBIC, FRAMES_9000, BUFFER_100G, OWN, RTT, CAPACITY_100G]),
+    ],
     derive: |p| {
         access_rate(p);
         let shortest =
@@ -66,6 +74,12 @@ pub const JOIN: Scenario = Scenario {
     },
     build,
 };
+
+const OWN: &[Default] = &[
+    ("join_at", "500ms", "chosen: the first flow has filled the link"),
+    ("duration", "3s", "chosen: 10 timeouts after the others have come"),
+    ("sample", "5ms", "chosen"),
+];
 
 fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let delay = p.dur("delay");

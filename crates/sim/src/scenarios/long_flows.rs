@@ -1,6 +1,10 @@
 //! Long flows through one bottleneck.
 
 use crate::defaults::start_spread;
+use crate::scenario::profiles::{
+    leaf_100g, leaf_25g, paper, Default, BUFFER_100G, BUFFER_25G, CUBIC, FRAMES_1500, FRAMES_9000, LINUX,
+    RATE_100G, RATE_25G, RTT,
+};
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topology::star;
@@ -62,10 +66,19 @@ pub const LONG_FLOWS: Scenario = Scenario {
         ("warmup", "2s", "chosen: slow start is over"),
         ("rto_min", "10ms", "munir-sdc-racs section 3.5.1"),
     ],
-    profiles: &[],
+    profiles: &[
+        paper("the thesis's setting: 1 Gb/s, RTT 300 us, NewReno"),
+        leaf_25g(&[LINUX, CUBIC, FRAMES_1500, RATE_25G, RTT, BUFFER_25G, OWN]),
+        leaf_100g(&[LINUX, CUBIC, FRAMES_9000, RATE_100G, RTT, BUFFER_100G, OWN]),
+    ],
     derive: |p| start_spread(p, p.float("rtt")),
     build,
 };
+
+const OWN: &[Default] = &[
+    ("warmup", "500ms", "chosen: slow start and the timeouts in it are over"),
+    ("duration", "2500ms", "chosen: 10 timeouts after the warm-up"),
+];
 
 fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let (rate, delay) = (p.rate("link_rate"), p.dur("rtt") / 4);

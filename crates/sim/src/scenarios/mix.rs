@@ -1,7 +1,11 @@
 //! Short flows beside long ones.
 
 use crate::defaults::start_spread;
-use crate::scenario::{Common, RunId, Scenario};
+use crate::scenario::profiles::{
+    leaf_100g, leaf_25g, paper, Default, BUFFER_100G, BUFFER_25G, CUBIC, DELAY, FRAMES_1500, FRAMES_9000,
+    LINUX, RATE_100G, RATE_25G,
+};
+use crate::scenario::{requests_travel, Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::summary_keys::{ARRIVALS_PER_S, OFFERED_LOAD, SIZE_MEAN_BYTES};
 use crate::topologies::parse_topology;
@@ -87,10 +91,16 @@ pub const MIX: Scenario = Scenario {
         ("rto_min", "10ms", "munir-sdc-racs section 3.5.2"),
         ("initial_window", "2", "ns-2"),
     ],
-    profiles: &[],
+    profiles: &[
+        paper("the thesis's setting: 1 Gb/s, RTT 300 us, NewReno"),
+        leaf_25g(&[LINUX, CUBIC, FRAMES_1500, RATE_25G, DELAY, BUFFER_25G, OWN]),
+        leaf_100g(&[LINUX, CUBIC, FRAMES_9000, RATE_100G, DELAY, BUFFER_100G, OWN]),
+    ],
     derive: |p| start_spread(p, 4.0 * p.float("link_delay")),
     build,
 };
+
+const OWN: &[Default] = &[("duration", "3s", "chosen: 10 timeouts after the warm-up")];
 
 /// Who is where in the network.
 struct Place {
@@ -205,6 +215,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let short: Box<dyn Workload> = match arrivals(p)? {
         Arrivals::Closed => {
             let plan = Loop {
+                travel: requests_travel(p),
                 start: Time::ZERO,
                 spread: p.dur("start_spread"),
                 think: p.dur("think"),

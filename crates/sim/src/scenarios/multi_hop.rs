@@ -2,6 +2,10 @@
 
 use crate::defaults::start_spread;
 use crate::fabric_options::LinkOptions;
+use crate::scenario::profiles::{
+    leaf_100g, leaf_25g, paper, Default, BUFFER_100G, BUFFER_25G, CUBIC, DELAY, FRAMES_1500, FRAMES_9000,
+    LINUX, RATE_100G, RATE_25G,
+};
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topology::{four_switch_tree, Link, LinkSpec, NodeKind, Topology};
@@ -60,10 +64,16 @@ pub const MULTI_HOP: Scenario = Scenario {
         ("rto_initial", "3s", "ns-2"),
         ("initial_window", "2", "ns-2"),
     ],
-    profiles: &[],
+    profiles: &[
+        paper("the thesis's setting: 1 Gb/s, RTT 300 us, NewReno"),
+        leaf_25g(&[LINUX, CUBIC, FRAMES_1500, RATE_25G, DELAY, BUFFER_25G, OWN]),
+        leaf_100g(&[LINUX, CUBIC, FRAMES_9000, RATE_100G, DELAY, BUFFER_100G, OWN]),
+    ],
     derive: |p| start_spread(p, 4.0 * p.float("link_delay")),
     build,
 };
+
+const OWN: &[Default] = &[("duration", "3s", "chosen: 10 timeouts after the warm-up")];
 
 /// Source and destination of the four flows, hosts counted from 0.
 const FLOWS: [(usize, usize); 4] = [(0, 1), (1, 2), (3, 2), (3, 4)];

@@ -1,6 +1,9 @@
 //! A chain of bottlenecks with flows over any stretch of it.
 
 use super::bottleneck::{endless, outer, with_interval, BUFFER, DEFAULTS, INTERVAL};
+use crate::scenario::profiles::{
+    leaf_100g, leaf_25g, paper, Default, BUFFER_100G, BUFFER_25G, CUBIC, FRAMES_1500, FRAMES_9000, LINUX,
+};
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topology::Topology;
@@ -51,10 +54,25 @@ pub const PARKING_LOT: Scenario = Scenario {
         ("duration", "60s", "chosen"),
         ("warmup", "50s", "chosen: the last join is over"),
     ],
-    profiles: &[],
+    profiles: &[
+        paper("the paper's setting: 970 and 800 Mb/s, 50 ms a link, RCP"),
+        leaf_25g(&[LINUX, CUBIC, FRAMES_1500, BUFFER_25G, OWN, CHAIN_25G]),
+        leaf_100g(&[LINUX, CUBIC, FRAMES_9000, BUFFER_100G, OWN, CHAIN_100G]),
+    ],
     derive: |_| {},
     build,
 };
+
+const OWN: &[Default] = &[
+    ("flows", "1-2@0s,1-1@500ms,2-2@1s", "chosen: each has filled its links when the next comes"),
+    ("delay", "2us", "chosen: RTT 12 us over the whole chain"),
+    ("access_delay", "1us", "chosen: RTT 12 us over the whole chain"),
+    ("warmup", "2s", "chosen: the last join is over"),
+    ("duration", "4s", "chosen: 10 timeouts after the warm-up"),
+    ("sample", "5ms", "chosen"),
+];
+const CHAIN_25G: &[Default] = &[("hops", "25Gbps,20Gbps", "the ratio of the paper's links")];
+const CHAIN_100G: &[Default] = &[("hops", "100Gbps,80Gbps", "the ratio of the paper's links")];
 
 const ITEM: &[ParamSpec] = &[
     ParamSpec::new("rate", Kind::Rate, "1bps", "rate of a link", "").range(1e3, 1e13),

@@ -2,6 +2,10 @@
 
 use crate::defaults::packet;
 use crate::results::Bottleneck;
+use crate::scenario::profiles::{
+    leaf_100g, leaf_25g, paper, BUFFER_100G, BUFFER_25G, DELAY, FABRIC_DELAY as FABRIC, LINUX, MARKS_100G,
+    MARKS_25G, MTU_1500, MTU_9000, RATE_100G, RATE_25G,
+};
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topologies::{Named, FABRIC_DELAY, FABRIC_RATE, OVERSUBSCRIPTION};
@@ -51,7 +55,11 @@ pub const PERMUTATION: Scenario = Scenario {
         ("rto_initial", "", "chosen: as rto_min, so that a flow whose SYN is lost takes part"),
         ("host_queue", "2pkt", "about Linux's TCP small queues: hosts do not queue whole windows"),
     ],
-    profiles: &[],
+    profiles: &[
+        paper("htsim's standard case: 100 Gb/s, MTU 4160, DCTCP"),
+        leaf_25g(&[LINUX, MTU_1500, RATE_25G, DELAY, FABRIC, BUFFER_25G, MARKS_25G]),
+        leaf_100g(&[LINUX, MTU_9000, RATE_100G, DELAY, FABRIC, BUFFER_100G, MARKS_100G]),
+    ],
     derive,
     build,
 };

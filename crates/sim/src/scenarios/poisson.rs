@@ -1,9 +1,13 @@
 //! Flows of random size that arrive at random, beside long flows.
 
 use super::bottleneck::{
-    access_delay, delay, endless, outer, with_interval, ACCESS_RATE, BUFFER, CAPACITY, DEFAULTS, INTERVAL,
+    access_delay, delay, endless, outer, with_interval, ACCESS_RATE, BUFFER, CAPACITY, CAPACITY_100G,
+    CAPACITY_25G, DEFAULTS, INTERVAL,
 };
 use crate::defaults::{access_rate, bottleneck_delay};
+use crate::scenario::profiles::{
+    leaf_100g, leaf_25g, paper, Default, BUFFER_100G, BUFFER_25G, CUBIC, FRAMES_1500, FRAMES_9000, LINUX, RTT,
+};
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topology::dumbbell;
@@ -73,13 +77,19 @@ pub const POISSON: Scenario = Scenario {
         INTERVAL,
     ],
     defaults: &[DEFAULTS[0], DEFAULTS[1], DEFAULTS[2], DEFAULTS[3], ("duration", "20s", "chosen")],
-    profiles: &[],
+    profiles: &[
+        paper("the paper's setting: 100 Mb/s and RTTs of some 100 ms, RCP"),
+        leaf_25g(&[LINUX, CUBIC, FRAMES_1500, BUFFER_25G, OWN, RTT, CAPACITY_25G]),
+        leaf_100g(&[LINUX, CUBIC, FRAMES_9000, BUFFER_100G, OWN, RTT, CAPACITY_100G]),
+    ],
     derive: |p| {
         access_rate(p);
         bottleneck_delay(p, p.float("rtt"));
     },
     build,
 };
+
+const OWN: &[Default] = &[("duration", "2s", "chosen: 10 timeouts"), ("sample", "5ms", "chosen")];
 
 fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let c = with_interval(p, c)?;

@@ -2,7 +2,11 @@
 
 use crate::defaults::request_jitter;
 use crate::notes::Requests;
-use crate::scenario::{Common, RunId, Scenario};
+use crate::scenario::profiles::{
+    leaf_100g, leaf_25g, paper, BUFFER_100G, BUFFER_25G, CUBIC, DELAY, FRAMES_1500, FRAMES_9000, LINUX,
+    RATE_100G, RATE_25G,
+};
+use crate::scenario::{requests_travel, Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::sharing::{most, SHARING};
 use crate::topology::star;
@@ -75,7 +79,11 @@ pub const QUERY: Scenario = Scenario {
         ("rto_min", "10ms", "munir-sdc-racs section 3.5.2"),
         ("initial_window", "2", "ns-2"),
     ],
-    profiles: &[],
+    profiles: &[
+        paper("the thesis's setting: 1 Gb/s, RTT 300 us, NewReno"),
+        leaf_25g(&[LINUX, CUBIC, FRAMES_1500, RATE_25G, DELAY, BUFFER_25G]),
+        leaf_100g(&[LINUX, CUBIC, FRAMES_9000, RATE_100G, DELAY, BUFFER_100G]),
+    ],
     derive: request_jitter,
     build,
 };
@@ -120,6 +128,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         deadline: p.is_set("deadline").then(|| p.dur("deadline")),
         persistent,
         stop: true,
+        travel: requests_travel(p),
     };
     let rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
     let queries = Queries::new(responses, plan, rng);

@@ -3,6 +3,7 @@
 use crate::defaults::packet;
 use crate::fabric_options::{usual_memory, Shared};
 use crate::results::Bottleneck;
+use crate::scenario::profiles::{leaf_100g, leaf_25g, paper, Default, LINUX, RATE_100G, RATE_25G};
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::summary_keys::{ARRIVALS_PER_S, OFFERED_LOAD, SIZE_MEAN_BYTES};
@@ -109,10 +110,24 @@ pub const RDMA: Scenario = Scenario {
         ("rto_min", "", "for TCP: 1 ms, or 50 of the longest round trip where that is more"),
         ("rto_initial", "", "for TCP: as rto_min, so that a flow whose SYN is lost takes part"),
     ],
-    profiles: &[],
+    profiles: &[
+        paper("the paper's setting: 100 Gb/s, segments of 1 KB, HPCC"),
+        leaf_25g(&[LINUX, SEGMENTS_25G, RATE_25G]),
+        leaf_100g(&[LINUX, SEGMENTS_100G, RATE_100G]),
+    ],
     derive,
     build,
 };
+
+// An RDMA path has an MTU of a power of two.
+const SEGMENTS_25G: &[Default] = &[
+    ("segment", "1024B", "the path MTU of RoCE in frames of 1500 B"),
+    ("gso", "45", "as for other scenarios, where TCP runs"),
+];
+const SEGMENTS_100G: &[Default] = &[
+    ("segment", "4096B", "the path MTU of RoCE in frames of 9000 B"),
+    ("gso", "15", "Linux: 64 KiB leave at once, where TCP runs"),
+];
 
 /// The longest round trip without queues, seconds: propagation, and a full packet's time on every link of the way there.
 fn longest_rtt(p: &Params, links: f64, fabric: f64) -> f64 {

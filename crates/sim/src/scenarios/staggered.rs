@@ -1,9 +1,13 @@
 //! Flows that come one after the other.
 
 use super::bottleneck::{
-    access_delay, delay, visits, Visit, ACCESS_RATE, BUFFER, CAPACITY, DEFAULTS, INTERVAL,
+    access_delay, delay, visits, Visit, ACCESS_RATE, BUFFER, CAPACITY, CAPACITY_100G, CAPACITY_25G, DEFAULTS,
+    INTERVAL,
 };
 use crate::defaults::{access_rate, bottleneck_delay};
+use crate::scenario::profiles::{
+    leaf_100g, leaf_25g, paper, Default, BUFFER_100G, BUFFER_25G, CUBIC, FRAMES_1500, FRAMES_9000, LINUX, RTT,
+};
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
@@ -40,7 +44,11 @@ pub const STAGGERED: Scenario = Scenario {
         DEFAULTS[5],
         ("duration", "120s", "chosen"),
     ],
-    profiles: &[],
+    profiles: &[
+        paper("the paper's setting: 100 Mb/s and RTTs of some 100 ms, RCP"),
+        leaf_25g(&[LINUX, CUBIC, FRAMES_1500, BUFFER_25G, OWN, RTT, CAPACITY_25G]),
+        leaf_100g(&[LINUX, CUBIC, FRAMES_9000, BUFFER_100G, OWN, RTT, CAPACITY_100G]),
+    ],
     derive: |p| {
         access_rate(p);
         // A list that cannot be read is told when the scenario is built.
@@ -50,7 +58,13 @@ pub const STAGGERED: Scenario = Scenario {
     build,
 };
 
-const RTT: &[ParamSpec] =
+const OWN: &[Default] = &[
+    ("every", "200ms", "chosen: a timeout"),
+    ("duration", "2400ms", "chosen: two more after the last flow has come"),
+    ("sample", "5ms", "chosen"),
+];
+
+const LISTED: &[ParamSpec] =
     &[ParamSpec::new("rtt", Kind::Duration, "", "a round-trip time", "").range(1e-6, 4.0)];
 
 /// Times separated by commas.
@@ -58,7 +72,7 @@ pub(super) fn times(key: &str, text: &str) -> Result<Vec<Dur>, ParamError> {
     text.split(',')
         .map(|t| {
             let given = [("rtt".to_owned(), t.trim().to_owned())];
-            let p = Params::parse("list", RTT, &given).map_err(|e| ParamError::new(key, text, e.rule))?;
+            let p = Params::parse("list", LISTED, &given).map_err(|e| ParamError::new(key, text, e.rule))?;
             Ok(p.dur("rtt"))
         })
         .collect()

@@ -1,6 +1,7 @@
 //! Topology T1: a router whose mean RTT says nothing about the flow it controls.
 
 use super::bottleneck::{endless, outer, with_interval, BUFFER, DEFAULTS, INTERVAL};
+use crate::scenario::profiles::{hosts_100g, hosts_25g, paper, CUBIC, FRAMES_1500, FRAMES_9000, LINUX};
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topology::Topology;
@@ -65,7 +66,11 @@ pub const T1: Scenario = Scenario {
         ("duration", "100s", "chosen"),
         ("rwnd", "4GB", "the long path holds 14 MB and a queue beside it"),
     ],
-    profiles: &[],
+    profiles: &[
+        paper("the paper's setting: 155 Mb/s and RTTs of 20 and 710 ms, RCP"),
+        hosts_25g(&[LINUX, CUBIC, FRAMES_1500]),
+        hosts_100g(&[LINUX, CUBIC, FRAMES_9000]),
+    ],
     derive: |_| {},
     build,
 };

@@ -2,7 +2,11 @@
 
 use crate::defaults::{bytes as bytes_of, request_jitter};
 use crate::notes::Requests;
-use crate::scenario::{Common, RunId, Scenario};
+use crate::scenario::profiles::{
+    leaf_100g, leaf_25g, paper, Default, DELAY, FRAMES_1500, FRAMES_9000, LINUX, MARKS_100G, MARKS_25G,
+    RATE_100G, RATE_25G,
+};
+use crate::scenario::{requests_travel, Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topology::{drop_tail, LinkSpec, Topology};
 use crate::workloads::query::{Plan, Queries};
@@ -49,10 +53,23 @@ pub const TESTBED: Scenario = Scenario {
         ("initial_window", "3", "Linux 2.6.38: three segments of 1460 B (RFC 3390)"),
         ("ect_syn", "true", "connections are open before the first query"),
     ],
-    profiles: &[],
+    profiles: &[
+        paper("the paper's setting: 1 Gb/s, RTT 100 us, DCTCP"),
+        leaf_25g(&[LINUX, FRAMES_1500, RATE_25G, DELAY, MARKS_25G, BUFFERS_25G]),
+        leaf_100g(&[LINUX, FRAMES_9000, RATE_100G, DELAY, MARKS_100G, BUFFERS_100G]),
+    ],
     derive: request_jitter,
     build,
 };
+
+const BUFFERS_25G: &[Default] = &[
+    ("root_buffer", "256KB", "chosen: as incast's port"),
+    ("leaf_buffer", "1MB", "chosen: four times the root's, as in the paper"),
+];
+const BUFFERS_100G: &[Default] = &[
+    ("root_buffer", "512KB", "chosen: as incast's port"),
+    ("leaf_buffer", "2MB", "chosen: four times the root's, as in the paper"),
+];
 
 fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let (rate, delay) = (p.rate("link_rate"), p.dur("link_delay"));
@@ -108,6 +125,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         deadline: None,
         persistent: p.text("connections") == "persistent",
         stop: true,
+        travel: requests_travel(p),
     };
     let queries = Queries::new(responses, plan, Stream::new(id.seed, id.run, Entity::Workload, 0));
     let mut setup = c.setup(t, vec![Box::new(queries)], bottleneck, delay * 6, id);

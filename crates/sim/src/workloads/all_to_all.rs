@@ -1,9 +1,10 @@
-//! All-to-all: every host sends to every other, with so many flows of a host open at once.
+//! All-to-all: every host sends to every other, with so many flows of a host open at once. A flow is over for its sender when word has
+//! come back that the receiver has it, which takes the idle delay of the path; with instant requests when it is acknowledged.
 
 use super::{Acked, Action, Actions, FlowRequest, Workload};
 use penstock_core::Stream;
 use penstock_units::{Dur, Time};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// One all-to-all after the other.
 pub struct AllToAll {
@@ -15,9 +16,12 @@ pub struct AllToAll {
     /// Flows begun by each host, and where each host sends in which order (positions; empty = in turn).
     begun: Vec<usize>,
     orders: Vec<Vec<usize>>,
-    /// When which host may begin its next flow.
-    ready: BTreeSet<(Time, usize)>,
+    /// When which host may begin how many flows.
+    ready: BTreeMap<(Time, usize), usize>,
+    /// Flows of this repetition that are not complete.
     outstanding: u64,
+    /// Flows that are not acknowledged.
+    unacknowledged: u64,
     started: Time,
     done: u64,
 }
@@ -37,6 +41,8 @@ pub struct Plan {
     pub repetitions: u64,
     /// End the run after the last.
     pub stop: bool,
+    /// The receiver says that it has a flow, and its word takes the idle delay of the path.
+    pub travel: bool,
 }
 
 impl AllToAll {
@@ -50,8 +56,9 @@ impl AllToAll {
             rng,
             begun: vec![0; n],
             orders: Vec::new(),
-            ready: BTreeSet::new(),
+            ready: BTreeMap::new(),
             outstanding: 0,
+            unacknowledged: 0,
             started: Time::ZERO,
             done: 0,
         };
@@ -74,7 +81,8 @@ impl AllToAll {
                 .collect();
         }
         for host in 0..n {
-            self.ready.insert((at + self.rng.dur_below(self.plan.spread), host));
+            let window = self.plan.window.min(n - 1);
+            *self.ready.entry((at + self.rng.dur_below(self.plan.spread), host)).or_default() += window;
         }
     }
     fn open(&mut self, host: usize, actions: &mut Actions) {
@@ -84,6 +92,7 @@ impl AllToAll {
             return;
         }
         self.begun[host] += 1;
+        self.unacknowledged += 1;
         let away = if self.plan.random { self.orders[host][turn] } else { turn + 1 };
         let (src, dst) = (self.hosts[host], self.hosts[(host + away) % n]);
         actions.open(FlowRequest { src, dst, close: true, tag: host as u64, ..self.template.clone() });
@@ -92,29 +101,63 @@ impl AllToAll {
 
 impl Workload for AllToAll {
     fn next_event(&self) -> Time {
-        self.ready.first().map_or(Time::NEVER, |r| r.0)
+        self.ready.first_key_value().map_or(Time::NEVER, |(r, _)| r.0)
     }
     fn on_event(&mut self, now: Time, actions: &mut Actions) {
         while self.next_event() <= now {
-            let Some((_, host)) = self.ready.pop_first() else { return };
-            for _ in 0..self.plan.window.min(self.hosts.len() - 1) {
+            let Some(((_, host), flows)) = self.ready.pop_first() else { return };
+            for _ in 0..flows {
                 self.open(host, actions);
             }
         }
     }
     fn on_acked(&mut self, now: Time, acked: &Acked, actions: &mut Actions) {
+        self.unacknowledged -= 1;
+        if !self.plan.travel {
+            self.open(acked.tag as usize, actions);
+            self.on_complete(now, now, actions);
+        }
+        // The last acknowledgement of all ends the run.
+        if self.plan.stop && self.done == self.plan.repetitions && self.unacknowledged == 0 {
+            actions.push(Action::Stop);
+        }
+    }
+    fn hears_deliveries(&self) -> bool {
+        self.plan.travel
+    }
+    fn on_delivered(
+        &mut self,
+        now: Time,
+        delivered: &Acked,
+        back: &mut dyn FnMut() -> Dur,
+        actions: &mut Actions,
+    ) {
+        if !self.plan.travel {
+            return;
+        }
+        let (host, heard) = (delivered.tag as usize, now + back());
+        if self.begun[host] < self.hosts.len() - 1 {
+            *self.ready.entry((heard, host)).or_default() += 1;
+        }
+        self.on_complete(now, heard, actions);
+    }
+}
+
+impl AllToAll {
+    /// One more flow is complete at `now`; its sender knows at `heard`, when the next repetition may begin.
+    fn on_complete(&mut self, now: Time, heard: Time, actions: &mut Actions) {
         self.outstanding -= 1;
-        self.open(acked.tag as usize, actions);
         if self.outstanding > 0 {
             return;
         }
+        debug_assert!(now <= heard);
         let n = self.hosts.len() as u64;
         actions.push(Action::Block { started: self.started, bytes: n * (n - 1) * self.template.bytes });
         self.done += 1;
         if self.done < self.plan.repetitions {
-            self.again(now);
+            self.again(heard);
         } else if self.plan.stop {
-            actions.push(Action::Stop);
+            actions.push(Action::Over);
         }
     }
 }
@@ -135,6 +178,7 @@ mod tests {
             random,
             repetitions,
             stop: true,
+            travel: false,
         };
         let rng = Stream::new(1, 0, Entity::Workload, 0);
         let mut w = AllToAll::new(FlowRequest::new(0, 0, 100), (10..15).collect(), plan, rng);
@@ -174,14 +218,14 @@ mod tests {
         // The last of the twenty is complete twenty microseconds after the start.
         let start = Time::ZERO + Dur::micros(5);
         assert!(
-            matches!(other[..], [Action::Block { started, bytes: 2000 }, Action::Stop] if started == start)
+            matches!(other[..], [Action::Block { started, bytes: 2000 }, Action::Over, Action::Stop] if started == start)
         );
     }
     #[test]
     fn a_window_is_filled_and_not_exceeded() {
         for (window, random) in [(3, false), (3, true), (9, true)] {
             let (mut flows, most, other) = run(window, random, 2);
-            assert_eq!((flows.len(), most, other.len()), (40, window.min(4), 3));
+            assert_eq!((flows.len(), most, other.len()), (40, window.min(4), 4));
             flows.sort_unstable();
             flows.dedup();
             assert_eq!(flows.len(), 20);

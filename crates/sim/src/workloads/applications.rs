@@ -1,12 +1,14 @@
 //! Open-loop applications with start and stop times: a database that answers requests on a connection, and
 //! file transfers over parallel streams, one connection per file.
 //!
-//! Only the bulk direction is simulated as packets: a request acts at its server at the moment it is drawn.
+//! Only the bulk direction is simulated as packets: a request acts at its server at the moment it is drawn. A stream that has waited
+//! for the file before goes on when word has come back that the receiver has it, which takes the idle delay of the path; with instant
+//! requests when the file is acknowledged.
 
 use super::{Acked, Action, Actions, FlowRequest, Workload};
 use penstock_core::{FlowId, Stream};
 use penstock_units::{Dur, Time};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Sizes uniform between two numbers of bytes, both included.
 #[derive(Clone, Copy, Debug)]
@@ -144,6 +146,9 @@ pub struct FileTransfers {
     lanes: Vec<Lane>,
     rng: Stream,
     next: Time,
+    travel: bool,
+    /// When which stream hears that its file has arrived.
+    heard: BTreeSet<(Time, usize)>,
 }
 
 /// What a [`FileTransfers`] offers.
@@ -157,6 +162,8 @@ pub struct FileLoad {
     pub sizes: Uniform,
     /// Parallel streams.
     pub streams: u64,
+    /// A stream goes on when its file has arrived and word of it has come back, not when it is acknowledged.
+    pub travel: bool,
 }
 
 impl FileTransfers {
@@ -186,6 +193,8 @@ impl FileTransfers {
             lanes,
             rng,
             next: Time::NEVER,
+            travel: load.travel,
+            heard: BTreeSet::new(),
         };
         transfers.find_next();
         transfers
@@ -210,9 +219,14 @@ impl FileTransfers {
 
 impl Workload for FileTransfers {
     fn next_event(&self) -> Time {
-        self.next
+        self.next.min(self.heard.first().map_or(Time::NEVER, |h| h.0))
     }
     fn on_event(&mut self, now: Time, actions: &mut Actions) {
+        while self.heard.first().is_some_and(|h| h.0 <= now) {
+            let Some((_, lane)) = self.heard.pop_first() else { break };
+            self.lanes[lane].busy = false;
+            self.start(now, lane, actions);
+        }
         for lane in 0..self.lanes.len() {
             while self.lanes[lane].next <= now {
                 // Drawn on arrival, so that the same files are asked for whatever the network does.
@@ -228,8 +242,19 @@ impl Workload for FileTransfers {
         self.find_next();
     }
     fn on_acked(&mut self, now: Time, acked: &Acked, actions: &mut Actions) {
+        if self.travel {
+            return;
+        }
         let lane = acked.tag as usize;
         self.lanes[lane].busy = false;
         self.start(now, lane, actions);
+    }
+    fn hears_deliveries(&self) -> bool {
+        self.travel
+    }
+    fn on_delivered(&mut self, now: Time, delivered: &Acked, back: &mut dyn FnMut() -> Dur, _: &mut Actions) {
+        if self.travel {
+            self.heard.insert((now + back(), delivered.tag as usize));
+        }
     }
 }

@@ -1,5 +1,6 @@
-//! Synchronized reads: every server sends its share of a block; the next block is requested when the last
-//! server has its last acknowledgement.
+//! Synchronized reads: every server sends its share of a block; the next block is requested when the client has this one, and the
+//! request takes the idle delay of the path to each server. With instant requests the next block is requested when the last server
+//! has its last acknowledgement, and the servers know at once.
 
 use super::{Acked, Action, Actions, FlowRequest, Workload};
 use penstock_core::{FlowId, Stream};
@@ -25,12 +26,17 @@ pub struct SynchronizedReads {
     blocks: u64,
     /// End the run after the last block.
     stop: bool,
+    /// What a request takes to each server; `None` = requests are instant.
+    travel: Option<Vec<Dur>>,
     rng: Stream,
     flows: Vec<Option<FlowId>>,
     /// Requests on their way: when, to which server; in order of time.
     requests: Vec<(Time, usize)>,
     next: usize,
+    /// Shares of this block that the client does not have yet; of instant requests, those that are not acknowledged.
     outstanding: usize,
+    /// Shares that are not acknowledged, where requests travel.
+    unacknowledged: usize,
     started: Time,
 }
 
@@ -52,15 +58,23 @@ impl SynchronizedReads {
             mode,
             blocks,
             stop: true,
+            travel: None,
             rng,
             flows,
             requests: Vec::new(),
             next: 0,
             outstanding: 0,
+            unacknowledged: 0,
             started: Time::ZERO,
         };
         reads.request_block(Time::ZERO);
         reads
+    }
+
+    /// The same, with requests that leave when the client has the block before, and travel.
+    pub fn with_travel(mut self, travels: bool) -> SynchronizedReads {
+        self.travel = travels.then(|| vec![Dur::ZERO; self.connections.len()]);
+        self
     }
 
     /// The same, but the run goes on after the last block.
@@ -81,7 +95,8 @@ impl SynchronizedReads {
                 JitterMode::Cumulative => at + delay,
                 JitterMode::Independent => now + delay,
             };
-            self.requests.push((at, server));
+            let travel = self.travel.as_ref().map_or(Dur::ZERO, |delays| delays[server]);
+            self.requests.push((at + travel, server));
         }
         self.requests.sort_by_key(|r| r.0);
     }
@@ -98,10 +113,43 @@ impl Workload for SynchronizedReads {
             let flow =
                 *self.flows[server].get_or_insert_with(|| actions.open(self.connections[server].clone()));
             actions.push(Action::Write(flow, self.share));
+            self.unacknowledged += 1;
             self.next += 1;
         }
     }
+    fn prepare(&mut self, delay: &mut dyn FnMut(u32, u32) -> Dur) {
+        let Some(delays) = &mut self.travel else { return };
+        for (known, c) in delays.iter_mut().zip(&self.connections) {
+            *known = delay(c.dst, c.src);
+        }
+        for (at, server) in &mut self.requests {
+            *at = *at + delays[*server];
+        }
+        self.requests.sort_by_key(|r| r.0);
+    }
+    fn hears_deliveries(&self) -> bool {
+        self.travel.is_some()
+    }
+    fn on_delivered(&mut self, now: Time, _: &Acked, _: &mut dyn FnMut() -> Dur, actions: &mut Actions) {
+        if self.travel.is_some() {
+            self.on_share(now, actions);
+        }
+    }
     fn on_acked(&mut self, now: Time, _acked: &Acked, actions: &mut Actions) {
+        self.unacknowledged -= 1;
+        if self.travel.is_none() {
+            self.on_share(now, actions);
+        }
+        // The last acknowledgement of all ends the run.
+        if self.stop && self.blocks == 0 && self.unacknowledged == 0 {
+            actions.push(Action::Stop);
+        }
+    }
+}
+
+impl SynchronizedReads {
+    /// One more share of the block is complete.
+    fn on_share(&mut self, now: Time, actions: &mut Actions) {
         self.outstanding -= 1;
         if self.outstanding > 0 {
             return;
@@ -111,7 +159,7 @@ impl Workload for SynchronizedReads {
         if self.blocks > 0 {
             self.request_block(now);
         } else if self.stop {
-            actions.push(Action::Stop);
+            actions.push(Action::Over);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Closed loop: every source has one flow at a time; the next begins when it is complete.
+//! Closed loop: every source has one flow at a time; the next begins when word has come back that the receiver has it, which takes the
+//! idle delay of the path. With instant requests it begins with the last acknowledgement.
 
 use super::sizes::Sizes;
 use super::{Acked, Actions, FlowRequest, Pairs, Workload};
@@ -14,6 +15,7 @@ pub struct Closed {
     sources: Vec<Source>,
     sizes: Sizes,
     think: Dur,
+    travel: bool,
     deadline: Option<Dur>,
     /// Flows still to be begun.
     left: u64,
@@ -39,6 +41,8 @@ pub struct Loop {
     pub deadline: Option<Dur>,
     /// Flows in all.
     pub count: u64,
+    /// The receiver says that it has a flow, and its word takes the idle delay of the path.
+    pub travel: bool,
 }
 
 impl Closed {
@@ -65,6 +69,7 @@ impl Closed {
             sources,
             sizes,
             think: plan.think,
+            travel: plan.travel,
             deadline: plan.deadline,
             left: plan.count,
             ready,
@@ -99,6 +104,22 @@ impl Workload for Closed {
         }
     }
     fn on_acked(&mut self, now: Time, acked: &Acked, _actions: &mut Actions) {
-        self.ready.insert((now + self.think, acked.tag as usize));
+        if !self.travel {
+            self.ready.insert((now + self.think, acked.tag as usize));
+        }
+    }
+    fn hears_deliveries(&self) -> bool {
+        self.travel
+    }
+    fn on_delivered(
+        &mut self,
+        now: Time,
+        delivered: &Acked,
+        back: &mut dyn FnMut() -> Dur,
+        _actions: &mut Actions,
+    ) {
+        if self.travel {
+            self.ready.insert((now + back() + self.think, delivered.tag as usize));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What hosts want to send. A workload opens connections, writes on them and hears when a write is acknowledged.
 
 use penstock_core::{FlowId, Stream};
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 use std::sync::Arc;
 
 pub mod all_to_all;
@@ -128,6 +128,8 @@ pub enum Action {
         /// Its bus bandwidth as a multiple of the algorithm's.
         bus: f64,
     },
+    /// The work is complete: what is measured ends now. The run goes on until [`Action::Stop`], for the last acknowledgements.
+    Over,
     /// The run is complete.
     Stop,
 }
@@ -205,8 +207,20 @@ pub trait Workload: Send {
     fn hears_deliveries(&self) -> bool {
         false
     }
-    /// One of its writes was received to the last byte.
-    fn on_delivered(&mut self, now: Time, delivered: &Acked, actions: &mut Actions) {
-        let _ = (now, delivered, actions);
+    /// One of its writes was received to the last byte. `back` answers what a packet without payload takes from the receiver to
+    /// the sender in the idle network.
+    fn on_delivered(
+        &mut self,
+        now: Time,
+        delivered: &Acked,
+        back: &mut dyn FnMut() -> Dur,
+        actions: &mut Actions,
+    ) {
+        let _ = (now, delivered, back, actions);
+    }
+    /// Called once before the run, where there is a simulated network: `delay` answers what a packet without payload takes from
+    /// one host to another in the idle network.
+    fn prepare(&mut self, delay: &mut dyn FnMut(u32, u32) -> Dur) {
+        let _ = delay;
     }
 }

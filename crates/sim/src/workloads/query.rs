@@ -1,5 +1,6 @@
-//! Queries: a client asks every server for a response; the next query follows when the last response is
-//! complete. On persistent connections or on a fresh one per response.
+//! Queries: a client asks every server for a response; the next query follows when the client has the last response. On persistent
+//! connections or on a fresh one per response. A query takes the idle delay of the path to each server; with instant requests the
+//! next one follows when the last server has its last acknowledgement, and the servers know at once.
 
 use super::{Acked, Action, Actions, FlowRequest, Workload};
 use penstock_core::{FlowId, Stream};
@@ -16,7 +17,12 @@ pub struct Queries {
     /// Responses still to be written: when, by which server; in order of time.
     pending: Vec<(Time, usize)>,
     next: usize,
+    /// Responses to this query that the client does not have yet; of instant requests, those that are not acknowledged.
     outstanding: usize,
+    /// Responses that are not acknowledged.
+    unacknowledged: usize,
+    /// What a query takes to each server; zeros where requests are instant.
+    travel: Vec<Dur>,
     started: Time,
     done: u64,
 }
@@ -38,12 +44,15 @@ pub struct Plan {
     pub persistent: bool,
     /// End the run after the last query.
     pub stop: bool,
+    /// The client asks again when it has all responses, and queries take the idle delay of the path.
+    pub travel: bool,
 }
 
 impl Queries {
     /// `responses` says who answers whom with how many bytes.
     pub fn new(responses: Vec<FlowRequest>, plan: Plan, rng: Stream) -> Queries {
         let mut queries = Queries {
+            travel: vec![Dur::ZERO; responses.len()],
             responses,
             plan,
             rng,
@@ -51,6 +60,7 @@ impl Queries {
             pending: Vec::new(),
             next: 0,
             outstanding: 0,
+            unacknowledged: 0,
             started: Time::ZERO,
             done: 0,
         };
@@ -63,7 +73,7 @@ impl Queries {
         self.outstanding = self.responses.len();
         self.pending.clear();
         for server in 0..self.responses.len() {
-            self.pending.push((at + self.rng.dur_below(self.plan.jitter), server));
+            self.pending.push((at + self.travel[server] + self.rng.dur_below(self.plan.jitter), server));
         }
         self.pending.sort_by_key(|p| p.0);
     }
@@ -81,6 +91,7 @@ impl Workload for Queries {
         while self.next_event() <= now {
             let server = self.pending[self.next].1;
             self.next += 1;
+            self.unacknowledged += 1;
             let response = &self.responses[server];
             if self.plan.persistent {
                 actions.push(Action::Write(self.flows[server], response.bytes));
@@ -90,7 +101,41 @@ impl Workload for Queries {
             }
         }
     }
+    fn prepare(&mut self, delay: &mut dyn FnMut(u32, u32) -> Dur) {
+        if !self.plan.travel {
+            return;
+        }
+        for (known, r) in self.travel.iter_mut().zip(&self.responses) {
+            *known = delay(r.dst, r.src);
+        }
+        for (at, server) in &mut self.pending {
+            *at = *at + self.travel[*server];
+        }
+        self.pending.sort_by_key(|p| p.0);
+    }
+    fn hears_deliveries(&self) -> bool {
+        self.plan.travel
+    }
+    fn on_delivered(&mut self, now: Time, _: &Acked, _: &mut dyn FnMut() -> Dur, actions: &mut Actions) {
+        if self.plan.travel {
+            self.on_response(now, actions);
+        }
+    }
     fn on_acked(&mut self, now: Time, _acked: &Acked, actions: &mut Actions) {
+        self.unacknowledged -= 1;
+        if !self.plan.travel {
+            self.on_response(now, actions);
+        }
+        // The last acknowledgement of all ends the run.
+        if self.plan.stop && self.done == self.plan.repetitions && self.unacknowledged == 0 {
+            actions.push(Action::Stop);
+        }
+    }
+}
+
+impl Queries {
+    /// One more response is complete.
+    fn on_response(&mut self, now: Time, actions: &mut Actions) {
         self.outstanding -= 1;
         if self.outstanding > 0 {
             return;
@@ -101,7 +146,7 @@ impl Workload for Queries {
         if self.done < self.plan.repetitions {
             self.ask(now + self.plan.gap);
         } else if self.plan.stop {
-            actions.push(Action::Stop);
+            actions.push(Action::Over);
         }
     }
 }

@@ -537,7 +537,13 @@ impl Workload for Schedule {
     fn hears_deliveries(&self) -> bool {
         true
     }
-    fn on_delivered(&mut self, now: Time, delivered: &Acked, actions: &mut Actions) {
+    fn on_delivered(
+        &mut self,
+        now: Time,
+        delivered: &Acked,
+        _: &mut dyn FnMut() -> Dur,
+        actions: &mut Actions,
+    ) {
         let Some(mark) = self.message(delivered, false) else { return };
         if mark >> 32 != self.done {
             return;

@@ -8,6 +8,7 @@ mod workloads;
 pub use tables::{TableSpec, TABLES};
 
 use crate::document::plain;
+use crate::scenario::profiles::{hosts_100g, hosts_25g, paper, CUBIC, FRAMES_1500, FRAMES_9000, LINUX};
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topologies::{FABRIC_DELAY, FABRIC_RATE, OVERSUBSCRIPTION};
@@ -57,7 +58,11 @@ pub const CUSTOM: Scenario = Scenario {
         .range(1.0, 1e12),
     ],
     defaults: &[("host_queue", "2pkt", "about Linux's TCP small queues: hosts do not queue whole windows")],
-    profiles: &[],
+    profiles: &[
+        paper("the defaults of the keys"),
+        hosts_25g(&[LINUX, CUBIC, FRAMES_1500]),
+        hosts_100g(&[LINUX, CUBIC, FRAMES_9000]),
+    ],
     derive: |_| {},
     build,
 };

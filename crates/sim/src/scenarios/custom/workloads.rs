@@ -2,7 +2,7 @@
 
 use super::tables::Table;
 use crate::notes::{headers_of_short_flows, Requests};
-use crate::scenario::{Common, RunId};
+use crate::scenario::{requests_travel, Common, RunId};
 use crate::summary_keys::{ARRIVALS_PER_S, OFFERED_LOAD, SIZE_MEAN_BYTES};
 use crate::topology::{route_stream, Routes, Topology};
 use crate::workloads::all_to_all::{self, AllToAll};
@@ -130,7 +130,8 @@ impl Builder<'_> {
                 let sources = self.pairs(table, &from, from.iter().map(|h| vec![*h]))?;
                 let sizes = self.sizes(table)?;
                 let (spread, think) = (q.dur("spread"), q.dur("think"));
-                let plan = Loop { start, spread, think, deadline, count: count("count") };
+                let travel = requests_travel(self.p);
+                let plan = Loop { start, spread, think, deadline, count: count("count"), travel };
                 Box::new(Closed::new(template, sources, sizes, plan, (self.id.seed, self.id.run, stream + 1)))
             }
             _ => {
@@ -166,7 +167,8 @@ impl Builder<'_> {
                         mode,
                         count("blocks"),
                         rng,
-                    );
+                    )
+                    .with_travel(requests_travel(self.p));
                     return Ok(Box::new(if alone { reads } else { reads.without_stop() }));
                 }
                 let bytes: Vec<u64> = match (q.is_set("response"), q.is_set("total")) {
@@ -198,6 +200,7 @@ impl Builder<'_> {
                     deadline,
                     persistent,
                     stop: alone,
+                    travel: requests_travel(self.p),
                 };
                 let responses = bytes.iter().zip(0..).map(|(b, i)| request(*b, i)).collect();
                 Box::new(Queries::new(responses, plan, rng))
@@ -431,6 +434,7 @@ impl Builder<'_> {
             random: q.text("order") == "random",
             repetitions: q.count("repetitions"),
             stop: alone,
+            travel: requests_travel(self.p),
         };
         let template = FlowRequest { bytes: q.bytes("size").0, ..template };
         Ok(Box::new(AllToAll::new(template, hosts, plan, rng)))
