@@ -169,21 +169,33 @@ impl Buffer {
         let lossless = self.clear[usize::from(p)].lossless;
         lane_of(if lossless { cell.ingress } else { port }, p)
     }
-    /// Bytes of the pool at which a lane is paused.
+    /// Alpha of a dynamic threshold for a lane of this ingress.
     #[inline]
-    pub fn xoff(&self) -> u64 {
+    fn alpha_of(&self, alpha: f64, ingress: u16) -> f64 {
+        self.config.alpha_times.get(usize::from(ingress)).map_or(alpha, |times| alpha * times)
+    }
+    /// Bytes of the pool at which a lane of this ingress is paused.
+    #[inline]
+    pub fn xoff(&self, ingress: u16) -> u64 {
         match self.config.pause {
             PauseAt::Static { xoff, .. } => xoff,
-            PauseAt::Dynamic { alpha, .. } => scaled(alpha, self.free()),
+            PauseAt::Dynamic { alpha, .. } => scaled(self.alpha_of(alpha, ingress), self.free()),
         }
     }
-    /// Bytes of the pool at which a paused lane is released.
+    /// Bytes of the pool at which a paused lane of this ingress is released.
     #[inline]
-    pub fn xon(&self) -> u64 {
+    pub fn xon(&self, ingress: u16) -> u64 {
+        self.xon_with(ingress, self.free())
+    }
+    fn xon_with(&self, ingress: u16, free: u64) -> u64 {
         match self.config.pause {
             PauseAt::Static { xon, .. } => xon,
-            PauseAt::Dynamic { alpha, gap } => scaled(alpha, self.free()).saturating_sub(gap),
+            PauseAt::Dynamic { alpha, gap } => scaled(self.alpha_of(alpha, ingress), free).saturating_sub(gap),
         }
+    }
+    /// True when lanes that fill up have pause frames sent.
+    pub(crate) fn sends_frames(&self) -> bool {
+        !self.config.without_frames
     }
     /// Bytes below which a queue of `priority` may take one more packet.
     #[inline]
@@ -205,8 +217,8 @@ impl Buffer {
             let shared = self.shared_part(self.held[i]);
             let more = self.shared_part(self.held[i] + bytes) - shared;
             let below = match self.config.accounting {
-                Accounting::UntilSent => shared < self.xoff(),
-                Accounting::UntilTaken => shared + more <= self.xoff(),
+                Accounting::UntilSent => shared < self.xoff(ingress),
+                Accounting::UntilTaken => shared + more <= self.xoff(ingress),
             };
             if more == 0 || (below && more <= self.free()) {
                 return Some(Place::Pool);
@@ -267,7 +279,7 @@ impl Buffer {
         }
         clear
     }
-    /// A lower bound of XOFF when so much of the pool is free.
+    /// A lower bound of XOFF of every lane when so much of the pool is free.
     fn least_xoff(&self, free: u64) -> u64 {
         match self.config.pause {
             PauseAt::Static { xoff, .. } => xoff,
@@ -309,7 +321,7 @@ impl Buffer {
             self.pool_used += self.shared_part(self.held[i]) - before;
         }
         let lane = self.lanes[i];
-        if lane.paused || (lane.headroom == 0 && self.shared_part(self.held[i]) < self.xoff()) {
+        if lane.paused || (lane.headroom == 0 && self.shared_part(self.held[i]) < self.xoff(cell.ingress)) {
             return None;
         }
         self.lanes[i].paused = true;
@@ -363,7 +375,7 @@ impl Buffer {
         let shared = self.shared_part(self.held[i]);
         self.pool_used -= before - shared;
         let lane = self.lanes[i];
-        if !lane.paused || lane.headroom > 0 || (shared > 0 && shared > self.xon()) {
+        if !lane.paused || lane.headroom > 0 || (shared > 0 && shared > self.xon(cell.ingress)) {
             return None;
         }
         self.lanes[i].paused = false;
@@ -372,17 +384,11 @@ impl Buffer {
         self.xons += 1;
         Some(Signal { ingress: cell.ingress, priority: p, on: false })
     }
-    /// True when a paused lane would be released once it holds no more than `bytes` and all lanes together use no less than
-    /// `pool_used` of the pool.
-    pub(crate) fn would_release(&self, bytes: u64, pool_used: u64) -> bool {
+    /// True when a paused lane of this ingress would be released once it holds no more than `bytes` and all lanes together use no less
+    /// than `pool_used` of the pool.
+    pub(crate) fn would_release(&self, ingress: u16, bytes: u64, pool_used: u64) -> bool {
         let shared = bytes.saturating_sub(self.config.reserve);
-        let xon = match self.config.pause {
-            PauseAt::Static { xon, .. } => xon,
-            PauseAt::Dynamic { alpha, gap } => {
-                scaled(alpha, self.pool.saturating_sub(pool_used)).saturating_sub(gap)
-            }
-        };
-        shared == 0 || shared <= xon
+        shared == 0 || shared <= self.xon_with(ingress, self.pool.saturating_sub(pool_used))
     }
     /// What `bytes` in a lane use of the pool at least, wherever they are charged.
     pub(crate) fn least_pool(&self, ingress: u16, bytes: u64) -> u64 {

@@ -217,6 +217,10 @@ pub struct BufferConfig {
     pub pause: PauseAt,
     /// How packets of lossless priorities are charged.
     pub accounting: Accounting,
+    /// By ingress, what a dynamic threshold's alpha is multiplied by, at least 1; empty = 1 for all.
+    pub alpha_times: Vec<f64>,
+    /// Lanes of lossless priorities are limited, but no pause frames are sent: what finds neither room in its lane nor headroom is lost.
+    pub without_frames: bool,
     /// A rule by traffic class, beside the limits.
     pub rule: Option<Box<dyn PoolRule>>,
 }
@@ -234,6 +238,8 @@ impl BufferConfig {
             headroom: Vec::new(),
             pause: PauseAt::Static { xoff: u64::MAX, xon: 0 },
             accounting: Accounting::default(),
+            alpha_times: Vec::new(),
+            without_frames: false,
             rule: None,
         }
     }
@@ -268,6 +274,10 @@ impl BufferConfig {
         if self.headroom.len() != usize::from(self.ingresses) {
             let rule = format!("must be given for each of the {} links into the node", self.ingresses);
             return Err(ParamError::new("headroom", format!("{} values", self.headroom.len()), rule));
+        }
+        if self.alpha_times.iter().any(|times| !(1.0..=1e9).contains(times)) {
+            let rule = "must be at least 1 for every link into the node";
+            return Err(ParamError::new("alpha_times", format!("{:?}", self.alpha_times), rule));
         }
         let lanes = self.headroom.iter().sum::<u64>() + self.reserve * u64::from(self.ingresses);
         let promised = u64::from(self.lossless.count_ones()) * lanes;

@@ -1,10 +1,11 @@
 //! Priority flow control (IEEE 802.1Qbb): headroom, and cycles of ports that wait for each other.
 
+use crate::cell::PRIORITIES;
 use crate::fabric::Fabric;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
-use penstock_units::{Bytes, Dur, Rate};
+use penstock_units::{Bytes, Dur, Rate, Time};
 
 /// Bytes of a pause frame: the minimum Ethernet frame.
 pub const PAUSE_FRAME: u32 = 64;
@@ -89,7 +90,7 @@ impl Fabric {
                 let Some(node) = self.node_behind(s.port) else { return false };
                 let lane = (node, self.ports()[s.port as usize].ingress, s.priority);
                 let bytes = waiting.get(&lane).copied().unwrap_or(0);
-                !self.buffer(node).would_release(bytes, pool_used.get(&node).copied().unwrap_or(0))
+                !self.buffer(node).would_release(lane.1, bytes, pool_used.get(&node).copied().unwrap_or(0))
             });
             if stuck.len() == before {
                 break;
@@ -104,6 +105,30 @@ impl Fabric {
                 return Some(walk.split_off(first));
             }
             walk.push(next);
+        }
+    }
+    /// Checks that every port obeys what the lane behind it was last told, as far as no pause frame is under way, and that a paused lane
+    /// holds packets: their departures are what releases it. `obeyed`: the paused priorities of a port, a bit each.
+    ///
+    /// # Panics
+    /// When a port stands still for a lane that is not paused, goes on for one that is, or waits for a lane that nothing will release.
+    pub fn check_pauses(&self, now: Time, obeyed: impl Fn(u32) -> u8) {
+        for node in self.nodes.iter().filter(|node| node.buffer.sends_frames()) {
+            for (i, (ingress, on_wire)) in (0u16..).zip(&node.ingresses) {
+                let way = &self.ports[ingress.back.unwrap_or(ingress.upstream) as usize];
+                let settled = *on_wire + way.delay().0 + node.response.0 < now.0;
+                for priority in 0..PRIORITIES as u8 {
+                    let paused = node.buffer.is_paused(i, priority);
+                    let (held, _) = node.buffer.lane(i, priority);
+                    assert!(!paused || held > 0, "lane {i}, priority {priority}: paused and empty");
+                    let obeys = obeyed(ingress.upstream) & (1 << priority) != 0;
+                    assert!(
+                        !settled || obeys == paused,
+                        "port {} has priority {priority} paused: {obeys}; the lane that it feeds: {paused}, with {held} bytes",
+                        ingress.upstream,
+                    );
+                }
+            }
         }
     }
     /// Bytes of each lane (node, ingress, priority) that wait in stuck ports.

@@ -144,10 +144,10 @@ impl Network {
         network.possible = Possible {
             fails: !setup.changes.is_empty(),
             trims: options.trim.is_some() || setup.topology.links.iter().any(trims),
-            pauses: options.pfc.is_some(),
-            lossless: options.pfc.map_or(0, |pfc| pfc.lossless),
+            pauses: options.pfc.is_some_and(|pfc| pfc.frames),
+            lossless: options.pfc.filter(|pfc| pfc.frames).map_or(0, |pfc| pfc.lossless),
         };
-        if options.pfc.is_some() {
+        if options.pfc.is_some_and(|pfc| pfc.frames) {
             network.watch = Dur((setup.duration.0 / LOOKS).max(1));
             network.deadlines.push(Time::ZERO + network.watch, Wake::Watch, 0);
         }
@@ -637,6 +637,11 @@ impl Network {
             c.delivered,
             c.dropped,
         );
+    }
+    /// [`Fabric::check_pauses`]; `card`: the priorities that the network card at a port obeys in its place.
+    pub fn check_pauses(&self, now: Time, card: impl Fn(u32) -> Option<u8>) {
+        let port = |number: u32| self.fabric.ports()[number as usize].paused();
+        self.fabric.check_pauses(now, |number| card(number).unwrap_or_else(|| port(number)));
     }
     /// The ports alone, at the end of a run.
     pub fn into_ports(self) -> Vec<Port> {

@@ -461,12 +461,16 @@ impl Receiving {
             flow: o.flow.0,
             wire_len: bytes,
             flags: flag::ACK,
+            ecn: Ecn::Ect0,
             ..Packet::default()
         };
         packet.set_conn(o.at_src);
         packet.set_class(o.class);
         packet.set_word(0, kind);
-        let mut cell = Cell::new(slot, bytes).with_priority(c.control_priority).with_class(o.class);
+        // A port that marks drops what is not ECN-capable. A RoCE card sets the IP header of all its packets alike, so its ACKs may be
+        // marked like data, and a mark on one means nothing to whoever gets it.
+        let mut cell =
+            Cell::new(slot, bytes).with_priority(c.control_priority).with_ecn(Ecn::Ect0).with_class(o.class);
         (cell.to, cell.entropy) = (o.src, o.back);
         cell
     }

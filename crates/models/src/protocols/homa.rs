@@ -138,7 +138,7 @@ pub const HOMA: Protocol = Protocol {
         let suite = Suite::own(
             Arc::new(move |facts| Box::new(Homa::new(facts, settings.clone()))),
             wire,
-            Some(Arc::new(|_| LinkNeeds { scheduler: Scheduler::Strict, paths: Paths::BySender, ..LinkNeeds::default() })),
+            Some(Arc::new(|_| LinkNeeds { scheduler: Scheduler::Strict, data: u8::MAX, paths: Paths::BySender, ..LinkNeeds::default() })),
         );
         Ok(Suite { own_order: true, ..suite })
     },

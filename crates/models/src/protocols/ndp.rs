@@ -166,6 +166,7 @@ pub const NDP: Protocol = Protocol {
                 classes[usize::from(DATA)] = Some(Amount::Packets(queue));
                 classes[usize::from(HEADERS)] = Some(Amount::Bytes(headers));
                 LinkNeeds {
+                    data: 1 << DATA,
                     scheduler: Scheduler::Drr(quanta),
                     classes,
                     trim: Some(Trim { bytes: header, priority: HEADERS, tail }),

@@ -88,7 +88,7 @@ pub const PFABRIC: Protocol = Protocol {
             Some(Arc::new(move |facts| {
                 let pipe = facts.pipe_bytes() as u64 + u64::from(HOPS * facts.packet);
                 let limit = buffer.unwrap_or(Amount::Bytes(2 * pipe));
-                LinkNeeds { scheduler: Scheduler::Rank, limit: Some(limit), ..LinkNeeds::default() }
+                LinkNeeds { scheduler: Scheduler::Rank, limit: Some(limit), data: 1, ..LinkNeeds::default() }
             })),
         );
         Ok(Suite { own_order: true, ..suite })

@@ -168,6 +168,7 @@ pub const PHOST: Protocol = Protocol {
                 let pipe = facts.pipe_bytes() as u64 + u64::from(HOPS * facts.packet);
                 let limit = buffer.unwrap_or(Amount::Bytes(2 * pipe));
                 LinkNeeds {
+                    data: 1 << SHORT | 1 << LONG,
                     scheduler: if settings.makes_room { Scheduler::Rank } else { Scheduler::Strict },
                     limit: Some(limit),
                     paths: Paths::BySender,

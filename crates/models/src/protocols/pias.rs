@@ -216,6 +216,7 @@ pub const PIAS: Protocol = Protocol {
                     Amount::Packets(n) => format!("{n}pkt"),
                 };
                 LinkNeeds {
+                    data: u8::MAX,
                     scheduler: Scheduler::Strict,
                     queue_of_port: Some(format!("threshold:k={k}")),
                     ..LinkNeeds::default()

@@ -179,6 +179,13 @@ pub(super) const PARAMS: &[ParamSpec] = &[
     )
     .range(1e-6, 64.0),
     ParamSpec::new(
+        "pfc_alpha_by_rate",
+        Kind::Bool,
+        "false",
+        "pfc_alpha of a lane is multiplied by the rate of its link over the hosts', rounded up to a power of two, up to an alpha of 1",
+        "the public code's pfc_a_shift",
+    ),
+    ParamSpec::new(
         "pfc_gap",
         Kind::Size,
         "",
@@ -385,6 +392,7 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
         (false, true) => Some(ns3_value),
         (false, false) => None,
     };
+    let alpha_by_rate = p.flag("pfc_alpha_by_rate");
     let (gap, reserve) = (size("pfc_gap", 3072), size("pfc_reserve", 4096));
     let headroom = if set("pfc_headroom") { Some(p.float("pfc_headroom")) } else { ns3.then_some(3.0) };
     let accounting = match p.text("pfc_accounting") {
@@ -420,12 +428,14 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
             LinkNeeds {
                 scheduler: Scheduler::Strict,
                 queue: marks.as_ref().map(|ramp| (data, ramp(facts.capacity.as_bps(), packet))),
+                data: 1 << data,
                 lossless: Some(Lossless {
                     priorities: 1 << data,
                     pause: PauseAt::Dynamic { alpha, gap: gap.unwrap_or(2 * packet) },
                     reserve: reserve.unwrap_or(packet),
                     headroom,
                     accounting,
+                    alpha_by_rate,
                     required,
                 }),
                 telemetry,

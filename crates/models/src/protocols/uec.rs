@@ -224,6 +224,7 @@ pub(super) fn build(p: &Params, nature: &Nature) -> Result<Suite, ParamError> {
             let at = |share| Settings::packets(rtt, rate, wire, share);
             let ramp = format!("ramp:kmin={}B,kmax={}B,pmax=1,at=dequeue", at(0.2), at(0.8));
             LinkNeeds {
+                data: 1 << DATA,
                 scheduler: Scheduler::Strict,
                 limit: Some(Amount::Bytes(3 * queue)),
                 classes,

@@ -60,8 +60,21 @@ pub struct Lossless {
     pub headroom: Option<f64>,
     /// How packets of these priorities are charged.
     pub accounting: Accounting,
+    /// Alpha of a dynamic threshold grows with the rate of the link into the switch, as the HPCC group's code has it:
+    /// [`alpha_times`].
+    pub alpha_by_rate: bool,
     /// The protocol cannot do without: it never sends anything again.
     pub required: bool,
+}
+
+/// What the HPCC group's switch multiplies a lane's alpha by: the rate of its link over that of a host's, rounded up to a power of two and
+/// no further than to an alpha of 1 (its halving of a shift; read off that code's description).
+pub fn alpha_times(alpha: f64, rate: Rate, host: Rate) -> f64 {
+    let mut times = 1.0;
+    while rate.as_bps() > host.as_bps() * times && alpha * times < 1.0 {
+        times *= 2.0;
+    }
+    times
 }
 
 /// What a protocol needs of a switch's port; a scenario that says nothing else gets a port like this.
@@ -81,6 +94,8 @@ pub struct LinkNeeds {
     pub queue_of_port: Option<String>,
     /// Disciplines that `queue` may name beside the standard ones, for protocols that bring their own.
     pub disciplines: &'static [&'static Discipline],
+    /// Priorities of its data packets, a bit each; 0 = those of the run's traffic classes.
+    pub data: u8,
     /// Priorities with flow control.
     pub lossless: Option<Lossless>,
     /// Ports write telemetry into packets.

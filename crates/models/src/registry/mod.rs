@@ -7,7 +7,7 @@
 mod link;
 mod standard;
 
-pub use link::{BuildLink, LinkFacts, LinkNeeds, Lossless, Paths};
+pub use link::{alpha_times, BuildLink, LinkFacts, LinkNeeds, Lossless, Paths};
 pub use standard::{
     host_controller, protocol, receive_control, unread, HOST_PROTOCOLS, PROTOCOLS, RECEIVE_PROTOCOLS, STACKS,
 };

@@ -591,7 +591,18 @@ impl Engine {
         self.wire.net.end_trace(now);
         self.end_deliveries();
         self.wire.net.check(self.hosts.packets_held());
+        #[cfg(debug_assertions)]
+        self.check_pauses();
         Ok(())
+    }
+
+    /// Ports and cards obey the pause frames they were sent. After [`Network::settle`].
+    #[cfg(debug_assertions)]
+    fn check_pauses(&self) {
+        self.wire.net.check_pauses(self.now, |port| {
+            let host = self.hosts.get(self.wire.net.from(port)).filter(|_| self.hosts.pull);
+            host.map(|host| host.nic.paused())
+        });
     }
 
     /// Time now.

@@ -12,7 +12,7 @@ use penstock_fabric::{
     BufferConfig, Cable, ClassConfig, Fabric, Ingress, Limit, NodeConfig, PauseAt, Port, PortConfig,
     Scheduler, Service, PRIORITIES,
 };
-use penstock_models::registry::LinkFacts;
+use penstock_models::registry::{alpha_times, LinkFacts};
 use penstock_units::{Bytes, Dur, Rate};
 use std::collections::VecDeque;
 
@@ -159,6 +159,13 @@ fn memory(setup: &Setup, switch: u32) -> Result<BufferConfig, ParamError> {
     buffer.lossless = pfc.lossless;
     buffer.reserve = pfc.reserve;
     buffer.accounting = pfc.accounting;
+    buffer.without_frames = !pfc.frames;
+    if let (Thresholds::Dynamic { alpha, .. }, true) = (pfc.thresholds, pfc.alpha_by_rate) {
+        // The rate of the first host's link stands for all.
+        let host = t.hosts().first().and_then(|host| t.ports_of(*host).first().copied());
+        let host = host.map_or(Rate(u64::MAX), |port| t.links[port as usize].rate);
+        buffer.alpha_times = into(setup, switch).map(|l| alpha_times(alpha, t.links[l as usize].rate, host)).collect();
+    }
     buffer.ingresses = into(setup, switch).count() as u16;
     buffer.ports = ports.len() as u16;
     let lanes = u64::from(buffer.ingresses) * u64::from(pfc.lossless.count_ones());
@@ -255,7 +262,12 @@ fn limits(buffer: Option<Amount>) -> (u32, u64) {
 }
 
 /// What makes the port of a link choose among packets, and the limit it has as a whole.
-fn service(options: &FabricOptions, l: &Link, at_host: bool) -> (Option<Box<Service>>, Option<Amount>) {
+fn service(
+    options: &FabricOptions,
+    l: &Link,
+    at_host: bool,
+    own_priorities: bool,
+) -> (Option<Box<Service>>, Option<Amount>) {
     let scheduler = l.options.scheduler.unwrap_or(options.scheduler);
     let trim = l.options.trim.unwrap_or(options.trim).filter(|_| !at_host);
     // Where packets are trimmed or priorities are without loss, each priority has its own limit: what remains of a packet must
@@ -263,11 +275,12 @@ fn service(options: &FabricOptions, l: &Link, at_host: bool) -> (Option<Box<Serv
     let lossless = options.pfc.filter(|_| !at_host).map_or(0, |pfc: Pfc| pfc.lossless);
     let by_class = trim.is_some() || lossless != 0;
     let mut classes: [ClassConfig; PRIORITIES] = Default::default();
+    // A transport that is no TCP gives its packets priorities of its own.
     let used = (0..PRIORITIES as u8)
-        .filter(|p| *p < options.priorities || trim.is_some_and(|t| t.priority == *p))
+        .filter(|p| own_priorities || *p < options.priorities || trim.is_some_and(|t| t.priority == *p))
         .filter(|p| lossless & (1 << p) == 0);
     let mut limited = false;
-    if let Some(buffer) = l.buffer.filter(|_| by_class) {
+    if let Some(buffer) = l.buffer.filter(|_| by_class && (options.own_limits || trim.is_some())) {
         for p in used {
             classes[usize::from(p)] = class(buffer);
             limited = true;
@@ -283,16 +296,21 @@ fn service(options: &FabricOptions, l: &Link, at_host: bool) -> (Option<Box<Serv
 /// switches of Zhu et al., SIGCOMM 2015, section 4; from memory).
 const MEMORY: f64 = 12e6 / 32.0 / 40e9;
 
+/// And packets of full length that a port has room for at least. Memory in proportion to the rate is three packets of 1500 bytes at
+/// 500 Mb/s, of which a lone flow would be paused: a lane gets an eighth of what is free, and two ports have to keep a few packets below
+/// that.
+const LEAST_PACKETS: u64 = 32;
+
 /// Memory of the largest switch of a network by default, headroom not counted.
-pub fn usual_memory(topology: &Topology) -> u64 {
-    let switches = (0..topology.nodes.len() as u32)
-        .filter(|node| topology.nodes[*node as usize].kind == NodeKind::Switch);
-    switches.map(|switch| memory_of_ports(topology, switch)).max().unwrap_or(0)
+pub fn usual_memory(setup: &Setup) -> u64 {
+    let switches = (0..setup.topology.nodes.len() as u32).filter(|node| is_switch(setup, *node));
+    switches.map(|switch| memory_of_ports(setup, switch)).max().unwrap_or(0)
 }
 
-pub(super) fn memory_of_ports(topology: &Topology, switch: u32) -> u64 {
-    let of = |p: &u32| (topology.links[*p as usize].rate.as_bps() * MEMORY) as u64;
-    topology.ports_of(switch).iter().map(of).sum()
+pub(super) fn memory_of_ports(setup: &Setup, switch: u32) -> u64 {
+    let least = LEAST_PACKETS * u64::from(longest(setup));
+    let of = |p: &u32| ((setup.topology.links[*p as usize].rate.as_bps() * MEMORY) as u64).max(least);
+    setup.topology.ports_of(switch).iter().map(of).sum()
 }
 
 /// Refuses links that ports which count whole nanoseconds cannot have.
@@ -335,7 +353,7 @@ pub fn ports(setup: &Setup) -> Result<Vec<Port>, ParamError> {
         };
         let stream = |kind| Stream::new(setup.seed, setup.run, kind, i as u64);
         let at_host = t.nodes[l.from as usize].kind == NodeKind::Host;
-        let (service, buffer) = service(&setup.fabric, l, at_host);
+        let (service, buffer) = service(&setup.fabric, l, at_host, setup.own_stack().is_some());
         let (limit_packets, limit_bytes) = limits(buffer);
         let of_run = setup.fabric.reorder.filter(|_| !at_host);
         let mut config = PortConfig {
@@ -354,7 +372,7 @@ pub fn ports(setup: &Setup) -> Result<Vec<Port>, ParamError> {
             measured: t.links.len() <= MEASURE_ALL || i as u32 == setup.bottleneck.candidate(),
             ..PortConfig::plain(l.rate, setup.fabric.flight(l.delay), stream(Entity::Port))
         };
-        if !at_host && !setup.fabric.asked(l) {
+        if !at_host {
             give(setup, l, &mut config)?;
         }
         ports.push(Port::new(i as u32, config)?);

@@ -26,6 +26,9 @@ pub fn check_required(setup: &Setup) -> Result<(), ParamError> {
 /// What can lose a packet of these priorities.
 fn loses(setup: &Setup, priorities: u8) -> Option<String> {
     let Some(pfc) = setup.fabric.pfc else { return Some("pfc is off".into()) };
+    if !pfc.frames {
+        return Some("pfc=ingress sends no pause frames".into());
+    }
     if pfc.lossless & priorities != priorities {
         return Some("its priority is not among pfc:lossless".into());
     }

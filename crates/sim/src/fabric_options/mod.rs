@@ -44,8 +44,9 @@ pub const KEYS: &[ParamSpec] = &[
         "pfc",
         Kind::Text,
         "off",
-        "priority flow control at every switch: off, on, or on:xoff=,xon= (fixed thresholds), alpha=,gap= (dynamic), headroom=, \
-         reserve=, response=, lossless=P+P",
+        "priority flow control at every switch: off, on, or on:xoff=,xon= (fixed thresholds), alpha=,gap=,alpha_by_rate= (dynamic), \
+         headroom=, reserve=, response=, lossless=P+P (unset: the priorities of the data of all protocols of the run). What is not given is \
+         as a protocol needs it that brings pause of its own. ingress in the place of on: the same limits by ingress, without pause frames",
         "IEEE 802.1Qbb",
     ),
     ParamSpec::new(
@@ -128,11 +129,34 @@ pub enum Headroom {
     Cables(f64),
 }
 
+/// What the key `pfc` says; what it leaves open is as the protocols of the run need it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct PfcKeys {
+    /// XOFF and XON of fixed thresholds, where one of them is given.
+    fixed: Option<(Option<u64>, Option<u64>)>,
+    /// A key of dynamic thresholds that is given.
+    dynamic: Option<&'static str>,
+    alpha: Option<f64>,
+    gap: Option<u64>,
+    alpha_by_rate: Option<bool>,
+    headroom: Option<Headroom>,
+    reserve: Option<u64>,
+    response: Dur,
+    /// Priorities, a bit each.
+    lossless: Option<u8>,
+    /// Pause frames are sent.
+    frames: bool,
+}
+
 /// Priority flow control.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pfc {
     /// When lanes are paused.
     pub thresholds: Thresholds,
+    /// A dynamic threshold's alpha grows with the rate of the link into the switch ([`penstock_models::registry::alpha_times`]).
+    pub alpha_by_rate: bool,
+    /// Pause frames are sent; otherwise lanes are limited, and what finds no room is lost.
+    pub frames: bool,
     /// Headroom of every lane.
     pub headroom: Headroom,
     /// Bytes each lane has for itself.
@@ -169,8 +193,16 @@ pub struct FabricOptions {
     pub scheduler: Option<Scheduler>,
     /// Memory that the ports of a switch share; `None` = each has its own.
     pub shared: Option<Shared>,
-    /// Priority flow control.
+    /// What is asked of priority flow control.
+    pub pfc_keys: Option<PfcKeys>,
+    /// Priority flow control, once the needs of the protocols are known ([`meet_needs`]).
     pub pfc: Option<Pfc>,
+    /// A port's own buffer limits those of its priorities that may be lost also where priorities without loss share a switch's memory.
+    pub own_limits: bool,
+    /// The order of service is what a key of the scenario says, whatever protocols need.
+    pub scheduler_given: bool,
+    /// So is trimming.
+    pub trim_given: bool,
     /// Trimming.
     pub trim: Option<Trim>,
     /// Reordering, on links from switches.
@@ -196,7 +228,11 @@ impl Default for FabricOptions {
             priorities: 1,
             scheduler: None,
             shared: None,
+            pfc_keys: None,
             pfc: None,
+            own_limits: true,
+            scheduler_given: false,
+            trim_given: false,
             trim: None,
             reorder: None,
             spread: Spread::Drawn,
@@ -240,13 +276,17 @@ impl FabricOptions {
             false => (priorities > 1 || trim.is_some()).then_some(Scheduler::Strict),
         };
         let shared = sharing::shared(p)?;
-        let pfc = pfc(p.text("pfc"), priorities, shared)?;
+        let pfc_keys = pfc(p.text("pfc"))?;
         let options = FabricOptions {
             priority_of,
             priorities,
             scheduler,
             shared,
-            pfc,
+            pfc_keys,
+            pfc: None,
+            own_limits: true,
+            scheduler_given: p.is_set("schedule"),
+            trim_given: p.is_given("trim"),
             trim,
             reorder: reorder("reorder", p.text("reorder"))?,
             spread: Spread::parse("spread", p.text("spread"))?,
@@ -262,7 +302,7 @@ impl FabricOptions {
     /// What a port with its own `trim` must not have.
     pub fn check_trim(&self, key: &str, trim: Option<Trim>) -> Result<(), ParamError> {
         let Some(trim) = trim.filter(|t| t.tail > 0.0) else { return Ok(()) };
-        let shares = match (self.shared, self.pfc) {
+        let shares = match (self.shared, self.pfc_keys) {
             (Some(_), _) => "buffer=shared",
             (_, Some(_)) => "pfc",
             _ => return Ok(()),
@@ -270,16 +310,16 @@ impl FabricOptions {
         let rule = format!("must be 0 with {shares}: a packet that waits in a shared buffer is not trimmed");
         Err(ParamError::new(format!("{key}:tail"), trim.tail, rule))
     }
-    /// True when the port of a link is asked to choose among packets or to trim: then it is not made as a protocol needs it.
-    pub fn asked(&self, link: &crate::topology::Link) -> bool {
-        self.scheduler.is_some()
-            || self.trim.is_some()
-            || link.options.scheduler.is_some()
-            || link.options.trim.is_some()
+    /// What of the order of service and of trimming keys say for the port of a link: there no protocol's need counts.
+    pub fn asked(&self, link: &crate::topology::Link) -> (bool, bool) {
+        (
+            self.scheduler_given || link.options.scheduler.is_some(),
+            self.trim_given || link.options.trim.is_some(),
+        )
     }
     /// True when the ports of a switch share its memory.
     pub fn pooled(&self) -> bool {
-        self.shared.is_some() || self.pfc.is_some()
+        self.shared.is_some() || self.pfc.is_some() || self.pfc_keys.is_some()
     }
 }
 
@@ -353,68 +393,59 @@ pub(crate) fn above_zero(key: &str, name: &str, p: &Params) -> Result<f64, Param
 const ALPHA: ParamSpec =
     ParamSpec::new("alpha", Kind::Float, "1", "share of the free memory", "Choudhury, Hahne, ToN 1998");
 
-fn pfc(text: &str, priorities: u8, shared: Option<Shared>) -> Result<Option<Pfc>, ParamError> {
+/// Reads `pfc`; `None` is off.
+fn pfc(text: &str) -> Result<Option<PfcKeys>, ParamError> {
     const BYTES: ParamSpec = ParamSpec::new("xoff", Kind::Size, "", "", "").range(1.0, 1e15);
     let specs = [
         BYTES,
         ParamSpec { name: "xon", min: 0.0, ..BYTES },
         ALPHA.with_default("", ""),
         ParamSpec { name: "gap", min: 0.0, ..BYTES },
-        ParamSpec::new("headroom", Kind::Text, "formula", "", ""),
-        ParamSpec { name: "reserve", default: "0B", min: 0.0, ..BYTES },
+        ParamSpec::new("alpha_by_rate", Kind::Bool, "", "", ""),
+        ParamSpec::new("headroom", Kind::Text, "", "", ""),
+        ParamSpec { name: "reserve", min: 0.0, ..BYTES },
         ParamSpec::new("response", Kind::Duration, "0s", "", "").range(0.0, 1.0),
         ParamSpec::new("lossless", Kind::Text, "all", "", ""),
     ];
     let key = "pfc";
     let (name, given) = parse_spec(key, text)?;
     let p = match name.as_str() {
-        "on" => read(key, "pfc", &specs, &given)?,
+        "on" | "ingress" => read(key, "pfc", &specs, &given)?,
         "off" => return read(key, "pfc off", &[], &given).map(|_| None),
-        other => return Err(ParamError::new(key, text, one_of(other, &["off", "on"]))),
+        other => return Err(ParamError::new(key, text, one_of(other, &["off", "on", "ingress"]))),
     };
     let bytes = |name: &str| p.is_set(name).then(|| p.bytes(name).0);
     let bad = |name: &str, rule: String| ParamError::new(format!("{key}:{name}"), p.text(name), rule);
     let fixed = ["xoff", "xon"].into_iter().find(|k| p.is_set(k));
-    let dynamic = ["alpha", "gap"].into_iter().find(|k| p.is_set(k));
+    let dynamic = ["alpha", "gap", "alpha_by_rate"].into_iter().find(|k| p.is_set(k));
     if let (Some(a), Some(b)) = (fixed, dynamic) {
         return Err(bad(b, format!("cannot be given together with {a}: thresholds are fixed or dynamic")));
     }
-    let thresholds = match (shared, fixed, dynamic) {
-        (None, _, Some(k)) => {
-            let rule =
-                "needs memory that is shared, buffer=shared:size=..: thresholds are shares of what is free";
-            return Err(bad(k, rule.into()));
+    let (xoff, xon) = (bytes("xoff"), bytes("xon"));
+    if let (Some(xoff), Some(xon)) = (xoff, xon) {
+        if xon > xoff {
+            return Err(bad("xon", format!("must not be above xoff ({xoff} bytes)")));
         }
-        (None, ..) | (_, Some(_), _) => {
-            let (xoff, xon) = (bytes("xoff"), bytes("xon"));
-            if let (Some(xoff), Some(xon)) = (xoff, xon) {
-                if xon > xoff {
-                    return Err(bad("xon", format!("must not be above xoff ({xoff} bytes)")));
-                }
-            }
-            Thresholds::Fixed { xoff, xon }
-        }
-        (Some(shared), ..) => {
-            let alpha = if p.is_set("alpha") { above_zero(key, "alpha", &p)? } else { shared.alpha };
-            Thresholds::Dynamic { alpha, gap: bytes("gap") }
-        }
-    };
-    let most = if priorities == PRIORITIES as u8 { 0xff } else { (1u8 << priorities) - 1 };
+    }
     let lossless = match p.text("lossless") {
-        "all" => most,
-        list => list.split('+').try_fold(0u8, |mask, one| {
-            let found = one.trim().parse::<u8>().ok().filter(|p| *p < priorities);
-            let rule = || format!("must be all, or priorities of 0 to {} as in 0+3", priorities - 1);
+        "all" => None,
+        list => Some(list.split('+').try_fold(0u8, |mask, one| {
+            let found = one.trim().parse::<u8>().ok().filter(|p| usize::from(*p) < PRIORITIES);
+            let rule = || format!("must be all, or priorities of 0 to {} as in 0+3", PRIORITIES - 1);
             found.map(|p| mask | 1 << p).ok_or_else(|| bad("lossless", rule()))
-        })?,
+        })?),
     };
-    Ok(Some(Pfc {
-        thresholds,
-        headroom: headroom(p.text("headroom"))?,
-        reserve: p.bytes("reserve").0,
+    Ok(Some(PfcKeys {
+        fixed: fixed.map(|_| (xoff, xon)),
+        dynamic,
+        alpha: if p.is_set("alpha") { Some(above_zero(key, "alpha", &p)?) } else { None },
+        gap: bytes("gap"),
+        alpha_by_rate: p.is_set("alpha_by_rate").then(|| p.flag("alpha_by_rate")),
+        headroom: if p.is_set("headroom") { Some(headroom(p.text("headroom"))?) } else { None },
+        reserve: bytes("reserve"),
         response: p.dur("response"),
         lossless,
-        accounting: Accounting::default(),
+        frames: name == "on",
     }))
 }
 

@@ -2,22 +2,34 @@
 //! Two sets of parameters of one protocol are not: ports are as the first of them needs, and a note before the run says so ([`left_out`]).
 
 use super::build::{headroom, into, is_switch, memory_of_ports};
-use super::{Headroom, Pfc, Shared, Thresholds};
+use super::{Headroom, Pfc, PfcKeys, Shared, Thresholds};
 use crate::setup::Setup;
 use crate::topology::Link;
 use penstock_core::ParamError;
 use penstock_fabric::pint::PintConfig;
-use penstock_fabric::{PauseAt, PortConfig, Spread};
+use penstock_fabric::{PauseAt, PortConfig, Scheduler, Spread, PRIORITIES};
+use penstock_fabric::Accounting;
 use penstock_models::registry::{LinkNeeds, Lossless, Paths};
 use penstock_units::Dur;
 
 /// What a protocol needs, with its name.
 type Named<'a> = (&'a str, LinkNeeds);
 
-/// What each protocol that needs something needs of the port of a link, with its name.
+/// What each protocol that needs something needs of the port of a link, with its name. Keys that say what order of service and trimming
+/// are to be go before these two needs, and before no other.
 fn all<'a>(setup: &'a Setup, link: &'a Link) -> impl Iterator<Item = Named<'a>> {
     let facts = setup.facts(link);
-    setup.needs().map(move |(name, needs)| (name, needs(&facts)))
+    let (order, trim) = setup.fabric.asked(link);
+    setup.needs().map(move |(name, needs)| {
+        let mut needs = needs(&facts);
+        if order {
+            needs.scheduler = Scheduler::Fifo;
+        }
+        if trim {
+            needs.trim = None;
+        }
+        (name, needs)
+    })
 }
 
 /// They are one protocol, with other parameters or without.
@@ -34,8 +46,9 @@ pub fn meet_needs(setup: &mut Setup, given: impl Fn(&str) -> bool) -> Result<(),
     let Some(link) = setup.topology.links.iter().max_by_key(|l| l.rate) else { return Ok(()) };
     let needs: Vec<Named<'_>> = all(setup, link).collect();
     let pint = one_telemetry(&needs)?;
-    let pauses = setup.fabric.pfc.is_none() && !given("pfc");
-    let lossless = if pauses { one_pause(&needs)? } else { None };
+    let keys = setup.fabric.pfc_keys;
+    let lossless = if keys.is_some() || !given("pfc") { one_pause(&needs, keys.as_ref())? } else { None };
+    let used = used(setup, &needs);
     let any = |what: fn(&LinkNeeds) -> bool| needs.iter().any(|(_, needs)| what(needs));
     let (telemetry, whole_ns) = (any(|n| n.telemetry), any(|n| n.whole_ns));
     // Who chooses no paths writes the same into all packets of a flow, which then keeps one.
@@ -50,36 +63,127 @@ pub fn meet_needs(setup: &mut Setup, given: impl Fn(&str) -> bool) -> Result<(),
             setup.fabric.spread = Spread::Drawn;
         }
     }
-    if let Some(lossless) = lossless {
-        pause(setup, lossless);
+    match (keys, lossless) {
+        (None, None) => {}
+        (None, Some(needed)) => {
+            let pfc = as_needed(&needed);
+            share(setup, &pfc);
+            setup.fabric.pfc = Some(pfc);
+            setup.fabric.own_limits = given("buffer");
+        }
+        (Some(keys), needed) => {
+            let own_buffer = given("buffer") && setup.fabric.shared.is_none();
+            let pfc = as_asked(&keys, needed.as_ref(), used, own_buffer, setup.fabric.shared)?;
+            // With fixed thresholds of its own a switch has the memory that its lanes need.
+            if needed.is_some() && !(keys.fixed.is_some() || own_buffer) {
+                share(setup, &pfc);
+                setup.fabric.own_limits = given("buffer");
+            }
+            setup.fabric.pfc = Some(pfc);
+        }
     }
     Ok(())
 }
 
-/// Pause frames, and the memory for them.
-fn pause(setup: &mut Setup, lossless: Lossless) {
-    let dynamic = matches!(lossless.pause, PauseAt::Dynamic { .. });
-    let room = lossless.headroom.map_or(Headroom::Formula { less: 0 }, Headroom::Cables);
-    let switches = (0..setup.topology.nodes.len() as u32).filter(|n| is_switch(setup, *n));
-    let lanes = u64::from(lossless.priorities.count_ones());
-    let size = switches.map(|switch| {
-        let promised =
-            into(setup, switch).map(|l| lanes * (headroom(setup, l, room, dynamic) + lossless.reserve));
-        memory_of_ports(&setup.topology, switch) + promised.sum::<u64>()
-    });
-    let size = size.max().unwrap_or(0);
-    setup.fabric.shared = setup.fabric.shared.or(Some(Shared { alpha: 1.0, size }));
-    setup.fabric.pfc = Some(Pfc {
-        thresholds: match lossless.pause {
+/// Priorities of the data of all protocols of the run, a bit each.
+fn used(setup: &Setup, needs: &[Named<'_>]) -> u8 {
+    let classes = u8::MAX >> (PRIORITIES as u32 - u32::from(setup.fabric.priorities));
+    let by_class = setup.protocols.iter().any(|(suite, _)| suite.link.is_none());
+    let of = |needs: &LinkNeeds| if needs.data == 0 { classes } else { needs.data };
+    needs.iter().fold(if by_class { classes } else { 0 }, |all, (_, needs)| all | of(needs))
+}
+
+/// Pause frames as protocols need them.
+fn as_needed(needed: &Lossless) -> Pfc {
+    Pfc {
+        thresholds: match needed.pause {
             PauseAt::Static { xoff, xon } => Thresholds::Fixed { xoff: Some(xoff), xon: Some(xon) },
             PauseAt::Dynamic { alpha, gap } => Thresholds::Dynamic { alpha, gap: Some(gap) },
         },
-        headroom: room,
-        reserve: lossless.reserve,
+        alpha_by_rate: needed.alpha_by_rate,
+        frames: true,
+        headroom: needed.headroom.map_or(Headroom::Formula { less: 0 }, Headroom::Cables),
+        reserve: needed.reserve,
         response: Dur::ZERO,
-        lossless: lossless.priorities,
-        accounting: lossless.accounting,
+        lossless: needed.priorities,
+        accounting: needed.accounting,
+    }
+}
+
+/// Pause frames as the key `pfc` says; what it leaves open is as protocols need it, where one brings pause of its own.
+///
+/// `used`: the priorities of the run's data; `own_buffer`: ports have a buffer of their own that was asked for.
+///
+/// # Errors
+/// Dynamic thresholds without shared memory; priorities without data, or without those that a protocol needs.
+fn as_asked(
+    keys: &PfcKeys,
+    needed: Option<&Lossless>,
+    used: u8,
+    own_buffer: bool,
+    shared: Option<Shared>,
+) -> Result<Pfc, ParamError> {
+    let list = |mask: u8| {
+        let named: Vec<String> = (0..PRIORITIES).filter(|p| mask & 1 << p != 0).map(|p| p.to_string()).collect();
+        named.join("+")
+    };
+    let lossless = keys.lossless.unwrap_or(used);
+    let lacking = needed.map_or(0, |needed| needed.priorities) & !lossless;
+    if lacking != 0 {
+        let rule = format!(
+            "must hold the priorities that a protocol of the run needs without loss, {} too; pfc=off takes pause frames away",
+            list(lacking)
+        );
+        return Err(ParamError::new("pfc:lossless", list(lossless), rule));
+    }
+    if lossless & !used != 0 {
+        let rule = format!("must be among the priorities of the run's data, {}", list(used));
+        return Err(ParamError::new("pfc:lossless", list(lossless), rule));
+    }
+    let base = needed.map(as_needed);
+    let dynamic = match base.map(|base| base.thresholds) {
+        Some(Thresholds::Dynamic { alpha, gap }) => Some((alpha, gap)),
+        _ => shared.map(|shared| (shared.alpha, None)),
+    };
+    let thresholds = match (keys.fixed, keys.dynamic, dynamic) {
+        (Some((xoff, xon)), ..) => Thresholds::Fixed { xoff, xon },
+        (None, Some(key), None) => {
+            let rule = "needs memory that is shared, buffer=shared:size=..: thresholds are shares of what is free";
+            return Err(ParamError::new(format!("pfc:{key}"), "", rule));
+        }
+        (None, None, _) if own_buffer => Thresholds::Fixed { xoff: None, xon: None },
+        (None, None, _) if base.is_some() => base.expect("just asked").thresholds,
+        (None, _, Some((alpha, gap))) => {
+            Thresholds::Dynamic { alpha: keys.alpha.unwrap_or(alpha), gap: keys.gap.or(gap) }
+        }
+        (None, None, None) => Thresholds::Fixed { xoff: None, xon: None },
+    };
+    Ok(Pfc {
+        thresholds,
+        alpha_by_rate: keys.alpha_by_rate.unwrap_or(base.is_some_and(|base| base.alpha_by_rate)),
+        frames: keys.frames,
+        headroom: keys.headroom.or(base.map(|base| base.headroom)).unwrap_or(Headroom::Formula { less: 0 }),
+        reserve: keys.reserve.or(base.map(|base| base.reserve)).unwrap_or(0),
+        response: keys.response,
+        lossless,
+        accounting: base.map_or(Accounting::default(), |base| base.accounting),
+    })
+}
+
+/// The memory that pause frames by dynamic thresholds need, where the scenario says nothing of it.
+fn share(setup: &mut Setup, pfc: &Pfc) {
+    if setup.fabric.shared.is_some() {
+        return;
+    }
+    let dynamic = matches!(pfc.thresholds, Thresholds::Dynamic { .. });
+    let switches = (0..setup.topology.nodes.len() as u32).filter(|n| is_switch(setup, *n));
+    let lanes = u64::from(pfc.lossless.count_ones());
+    let size = switches.map(|switch| {
+        let promised =
+            into(setup, switch).map(|l| lanes * (headroom(setup, l, pfc.headroom, dynamic) + pfc.reserve));
+        memory_of_ports(setup, switch) + promised.sum::<u64>()
     });
+    setup.fabric.shared = Some(Shared { alpha: 1.0, size: size.max().unwrap_or(0) });
 }
 
 /// The digest that all protocols of the run read which read telemetry: a switch writes one kind.
@@ -100,7 +204,12 @@ fn pauses_otherwise(a: &Lossless, b: &Lossless) -> bool {
 }
 
 /// The pause frames that all protocols of the run need which need any, in the priorities of all of them.
-fn one_pause(needs: &[Named<'_>]) -> Result<Option<Lossless>, ParamError> {
+///
+/// # Errors
+/// Two protocols that need different ones, as far as `keys` do not say what they are.
+fn one_pause(needs: &[Named<'_>], keys: Option<&PfcKeys>) -> Result<Option<Lossless>, ParamError> {
+    // Keys that say when lanes are paused settle it.
+    let said = keys.is_some_and(|keys| keys.fixed.is_some() || keys.dynamic.is_some());
     let mut found: Option<(&str, Lossless)> = None;
     for (name, own) in needs.iter().filter_map(|(name, needs)| Some((name, needs.lossless?))) {
         let Some((first, all)) = &mut found else {
@@ -109,10 +218,10 @@ fn one_pause(needs: &[Named<'_>]) -> Result<Option<Lossless>, ParamError> {
         };
         all.priorities |= own.priorities;
         all.required |= own.required;
-        if pauses_otherwise(all, &own) && !same_protocol(first, name) {
+        if !said && pauses_otherwise(all, &own) && !same_protocol(first, name) {
             let rule = format!(
                 "needs pause frames at other thresholds than protocol {first} of the run, and a switch has one set of them \
-                 (pfc_alpha, pfc_gap, pfc_reserve, pfc_headroom, pfc_accounting, rules); with pfc set they are as that says"
+                 (pfc_alpha, pfc_gap, pfc_reserve, pfc_headroom, pfc_accounting, rules); with pfc=on:alpha= or pfc=on:xoff= they are as that says"
             );
             return Err(ParamError::new("protocol", name, rule));
         }
@@ -136,7 +245,7 @@ fn together<'a>(setup: &'a Setup, link: &'a Link) -> Result<(Vec<Named<'a>>, Vec
             Some((other, what)) => {
                 let rule = format!(
                     "needs other ports of switches than protocol {other} of the run: they differ in {what}, and a port has one; \
-                     with schedule or trim set ports are as those say"
+                     with schedule or trim set these two are as those say"
                 );
                 return Err(ParamError::new("protocol", name, rule));
             }
@@ -166,9 +275,6 @@ pub(crate) fn left_out<'a>(setup: &'a Setup, link: &'a Link, pauses: bool) -> Ve
 pub(super) fn give(setup: &Setup, link: &Link, config: &mut PortConfig) -> Result<(), ParamError> {
     let facts = setup.facts(link);
     let (met, _) = together(setup, link)?;
-    if !met.is_empty() {
-        config.service = None;
-    }
     for (name, needs) in met {
         if setup.fabric.pooled() && needs.trim.is_some_and(|t| t.tail > 0.0) {
             let rule = "needs ports that cut packets that wait, which is not possible in memory that is shared (buffer=shared, sharing, \
@@ -176,7 +282,7 @@ pub(super) fn give(setup: &Setup, link: &Link, config: &mut PortConfig) -> Resul
             return Err(ParamError::new("protocol", name, rule));
         }
         if needs.trim.is_some() || needs.lossless.is_some() && setup.fabric.pfc.is_some() {
-            // What is left of a packet must find room, and lossless ones are limited by their lanes.
+            // What is left of a packet must find room, and lossless ones are limited by their lanes; others by their priority.
             (config.limit_packets, config.limit_bytes) = (u32::MAX, u64::MAX);
         }
         needs.apply(&facts, config)?;
