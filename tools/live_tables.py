@@ -1,10 +1,11 @@
-"""The tables of docs/live.md: kernel sockets beside the simulation of the very same scenario (Linux, root).
+"""The tables of docs/validation/linux-kernel.md: kernel sockets beside the simulation of the same scenario
+(Linux, root).
 
 python tools/live_tables.py GROUP --out FILE.json [--only TEXT] [--rtt 1|20] [--later]
     # GROUP: flows, unprobed, incast, pairs, marks, laws
 python tools/live_tables.py show --out FILE.json        # the tables of what FILE holds
 python tools/live_tables.py simulate --out FILE.json    # its simulations once more, by the present engine
-python tools/live_tables.py figure --out FILE.csv       # the points of docs/live-incast.csv, measured anew
+python tools/live_tables.py figure --out FILE.csv       # points of an incast, every run
 
 A point is run until three runs of the kernel are valid (or `--runs`; three of those that are five times as
 long, incasts that stall for 200 ms); a row has their median, the

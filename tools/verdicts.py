@@ -1,10 +1,10 @@
-"""The verdicts in README.md: a table by paper, made from the pinned verdicts beside the rows; and in
-docs/ledger.md how far the verdicts of three seeds agree, what is known of the claims that differ, and in how
-much of the space of open parameters those that are confirmed stay so.
+"""The verdicts in docs/papers/verdicts.md: a table by paper, made from the pinned verdicts beside the rows; how far
+the verdicts of three seeds agree; what is known of the claims that differ; and in how much of the space of open
+parameters those that are confirmed stay so.
 
-    tools/verdicts.py write                                  # renew the table
-    tools/verdicts.py write --page out/ledger/report.html    # and copy the page to docs/ledger.html
+    tools/verdicts.py write                                  # renew the tables
     tools/verdicts.py check                                  # exit code 1 where one says something else
+    tools/verdicts.py check --page out/ledger/report.html    # and where that page counts other verdicts
 
 A claim counts at full length where it is pinned at full length, otherwise at quick length.
 """
@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,9 @@ from penstock import ledger
 from penstock.ledger import holding, pinned
 
 ROOT = Path(__file__).resolve().parent.parent
-README = ROOT / "README.md"
-SEEDED = ROOT / "docs" / "ledger.md"
-PAGE = ROOT / "docs" / "ledger.html"
-# What a page that is committed may weigh.
-MOST_BYTES = 6_000_000
-BEGIN, END = "<!-- verdicts: made by tools/verdicts.py -->\n", "<!-- end of verdicts -->\n"
+VERDICTS = ROOT / "docs" / "papers" / "verdicts.md"
+BEGIN, END = "<!-- verdicts by paper: made by tools/verdicts.py -->\n", "<!-- end of verdicts -->\n"
+SEEDS_AGREE = "<!-- seeds: made by tools/verdicts.py -->\n"
 DIFFERING = "<!-- claims that differ: made by tools/verdicts.py -->\n"
 STAYING = "<!-- claims that are confirmed: made by tools/verdicts.py -->\n"
 COLUMNS = (ledger.CONFIRMED, ledger.DIFFERS, ledger.UNDECIDED)
@@ -56,13 +52,24 @@ def count(paper: str) -> tuple[int, Counter[str], Counter[str]]:
 
 # What is said of a claim that differs, and how `holding.words` begins for it; the rest is not searched yet.
 ELSEWHERE = {
-    "hold with other values of what the papers leave open": ("holds when", "holds by no", "holds in none"),
-    "hold nowhere in the space that was searched": ("nowhere",),
-    "are undecided in most of it": ("open",),
-    "are not borne out by the shorter runs of the search": ("the search's shorter runs",),
-    "have no result in the space that was searched": ("no result",),
+    "hold for other values of the open parameters": ("holds when", "holds by no", "holds in none"),
+    "hold nowhere in the searched space": ("nowhere",),
+    "are undecided in most of the searched space": ("open",),
+    "differ at full length but not in the shorter runs of the search": ("the search's shorter runs",),
+    "have no result in the searched space": ("no result",),
 }
 UNSEARCHED = "are not searched yet"
+# Heads of columns for these: a line of a page has 120 characters at most.
+HEADS = {
+    "hold for other values of the open parameters": "hold elsewhere",
+    "hold nowhere in the searched space": "nowhere",
+    "are undecided in most of the searched space": "open",
+    "differ at full length but not in the shorter runs of the search": "short runs disagree",
+    "have no result in the searched space": "no result",
+    UNSEARCHED: "not searched",
+    "a cause": "cause",
+    "one choice": "choice",
+}
 
 
 # What `holding.words` begins with for a claim that is confirmed.
@@ -70,7 +77,7 @@ SHARES = {
     f"robust: in {ledger.percent(holding.ROBUST)} of the space or more": ("robust",),
     f"mostly: in {ledger.percent(holding.SELECTED)} or more": ("mostly",),
     "selected: in less": ("selected",),
-    "the search's shorter runs cannot tell": ("open", "the search's shorter runs", "no result"),
+    "cannot tell": ("open", "the search's shorter runs", "no result"),
 }
 
 
@@ -118,8 +125,9 @@ def shares() -> str:
     first = [paper for paper in ledger.PAPERS if paper not in (*ledger.PART_TWO, *ledger.PART_THREE)]
     five = sum((counted[paper] for paper in first), Counter[str]())
     kinds = [*SHARES, UNSEARCHED]
+    heads = [HEADS.get(kind, kind.partition(" of the space")[0]) for kind in kinds]
     lines = [
-        f"| paper | claims that are confirmed | {' | '.join(kinds)} |",
+        f"| paper | confirmed | {' | '.join(heads)} |",
         "|---|" + "---:|" * (1 + len(kinds)),
     ]
     sums = [("all five papers", five), ("all", sum(counted.values(), Counter[str]()))]
@@ -147,7 +155,7 @@ def differences() -> str:
     kinds = [kind for kind in kinds if all_[0][kind]]
     reasons = [reason for reason in (*pinned.REASONS, UNPINNED) if all_[1][reason]]
     lines = [
-        f"| paper | claims that differ | {' | '.join([*kinds, *reasons])} |",
+        f"| paper | differ | {' | '.join(HEADS.get(kind, kind) for kind in [*kinds, *reasons])} |",
         "|---|" + "---:|" * (1 + len(kinds) + len(reasons)),
     ]
     for paper, (where, why) in [*counted.items(), ("all", (all_[0], all_[1]))]:
@@ -164,43 +172,32 @@ def verdict(known: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, str
     return UNPINNED, ""
 
 
-def table(page: bool) -> str:
-    """Both tables and what they say of themselves, between two marks; `page`: is there one to link?"""
-    written = PAGE.read_text(encoding="utf-8") if page else ""
-    shown = {paper for paper in ledger.PAPERS if f'id="paper-{paper}"' in written}
+def table() -> str:
+    """A table of verdicts for each part of the ledger, between two marks."""
     apart_from = (*ledger.PART_TWO, *ledger.PART_THREE)
     first = [paper for paper in ledger.PAPERS if paper not in apart_from]
-    text, lengths = _counted(first, shown)
-    said = f"Pinned are {lengths['full']} claims at full length and {lengths['quick']} at quick length"
+    parts = (
+        ("The five papers, from their texts", first),
+        ("Lossless Ethernet, headline statements from memory", ledger.PART_TWO),
+        ("Sprayed and receiver-driven transports, from memory, and the data of Homa's figures", ledger.PART_THREE),
+    )
+    lines = [BEGIN]
+    for title, papers in parts:
+        counted, lengths = _counted(papers)
+        pinned_at = f"Pinned at full length: {lengths['full']} claims; at quick length: {lengths['quick']}."
+        lines += [f"### {title}\n", f"{counted}\n", f"{pinned_at}\n"]
     tally = elsewhere(first)
-    kinds = [f"{tally[kind]} {kind}" for kind in (*ELSEWHERE, UNSEARCHED) if tally[kind]]
+    kinds = [f"- {tally[kind]} {kind}," for kind in (*ELSEWHERE, UNSEARCHED) if tally[kind]]
     if kinds:
-        said += ",\n".join([f".\nOf the {tally.total()} that differ {kinds[0]}", *kinds[1:]])
-    second, lengths = _counted(ledger.PART_TWO, shown)
-    apart = (
-        "Part II, lossless Ethernet: statements of four papers, from memory as their texts were not at hand"
-    )
-    where = (
-        "[docs/ledger.html](docs/ledger.html)" if page else "The page that `penstock reproduce --all` writes"
-    )
-    lacking = [paper for paper in apart_from if paper not in shown]
-    if lacking:
-        where += f" (of {', '.join(lacking)}: `reproduce --paper KEY`)"
-    pins = f"Pinned are {lengths['full']} of these at full length and {lengths['quick']} at quick length"
-    third, lengths = _counted(ledger.PART_THREE, shown)
-    spread = (
-        "Part III, sprayed and receiver-driven transports: headline statements, from memory too, and the "
-        "data of Homa's figures"
-    )
-    more = f"Pinned are {lengths['full']} of these at full length and {lengths['quick']} at quick length"
-    return (
-        f"{BEGIN}\n{text}\n\n{said}.\n\n{apart}:\n\n{second}\n\n{pins}.\n\n{spread}:\n\n{third}\n\n{more}.\n"
-        f"{where} shows all of them figure by figure.\n\n{END}"
-    )
+        lines += [
+            f"Of the {tally.total()} claims of the five papers that differ:\n",
+            "\n".join([*kinds[:-1], kinds[-1][:-1] + "."]) + "\n",
+        ]
+    return "\n".join(lines) + f"\n{END}"
 
 
-def _counted(papers: Sequence[str], shown: Set[str]) -> tuple[str, Counter[str]]:
-    """The table of these papers, linked where the page shows them, and their claims by the length of pins."""
+def _counted(papers: Sequence[str]) -> tuple[str, Counter[str]]:
+    """The table of these papers, and their claims by the length of pins."""
     found = {paper: count(paper) for paper in papers}
     columns = [*COLUMNS, *([UNPINNED] if any(v[UNPINNED] for _, v, _ in found.values()) else [])]
     lines = [
@@ -210,8 +207,7 @@ def _counted(papers: Sequence[str], shown: Set[str]) -> tuple[str, Counter[str]]
     total: Counter[str] = Counter()
     rows, lengths = 0, Counter[str]()
     for paper, (own, verdicts, at) in found.items():
-        name = f"[{paper}](docs/ledger.html#paper-{paper})" if paper in shown else paper
-        lines.append(_line(name, own, verdicts, columns))
+        lines.append(_line(f"[{paper}](site:verdicts.html#paper-{paper})", own, verdicts, columns))
         total, lengths, rows = total + verdicts, lengths + at, rows + own
     lines.append(_line("all", rows, total, columns))
     return "\n".join(lines), lengths
@@ -251,7 +247,7 @@ def seeded() -> str:
         sums = [a + b for a, b in zip(sums, numbers, strict=True)]
         lines.append(_agreed(paper, numbers))
     lines.append(_agreed("all", sums))
-    return f"{BEGIN}\n" + "\n".join(lines) + f"\n\n{END}"
+    return f"{SEEDS_AGREE}\n" + "\n".join(lines) + f"\n\n{END}"
 
 
 def _agreed(name: str, numbers: Sequence[int]) -> str:
@@ -289,36 +285,28 @@ def renewed(text: str, new: str, begin: str = BEGIN) -> str:
 
 
 def main() -> int:
-    """Write or check the table."""
-    parser = argparse.ArgumentParser(description="The verdicts in README.md")
+    """Write or check the tables."""
+    parser = argparse.ArgumentParser(description="The verdicts in docs/papers/verdicts.md")
     parser.add_argument("what", choices=("write", "check"))
-    parser.add_argument(
-        "--page", type=Path, help="the report of `penstock reproduce --all`, for docs/ledger.html"
-    )
+    parser.add_argument("--page", type=Path, help="the report of `penstock reproduce --all`, to be checked")
     given = parser.parse_args()
-    if given.page is not None and given.what == "write":
-        size = given.page.stat().st_size
-        if size > MOST_BYTES:
-            print(f"{given.page} has {size} bytes, more than {MOST_BYTES}: not copied", file=sys.stderr)
-            return 1
-        shutil.copyfile(given.page, PAGE)
+    text = VERDICTS.read_text(encoding="utf-8")
+    new = text
+    for part, begin in (
+        (table(), BEGIN),
+        (seeded(), SEEDS_AGREE),
+        (differences(), DIFFERING),
+        (shares(), STAYING),
+    ):
+        new = renewed(new, part, begin)
     code = 0
-    parts = (
-        (README, table(PAGE.exists()), BEGIN),
-        (SEEDED, seeded(), BEGIN),
-        (SEEDED, differences(), DIFFERING),
-        (SEEDED, shares(), STAYING),
-    )
-    for path, part, begin in parts:
-        text = path.read_text(encoding="utf-8")
-        new = renewed(text, part, begin)
-        if given.what == "write":
-            path.write_text(new, encoding="utf-8")
-        elif new != text:
-            print(f"{path.name}: not what is pinned: tools/verdicts.py write", file=sys.stderr)
-            code = 1
-    if given.what == "check" and PAGE.exists() and (papers := behind(PAGE.read_text(encoding="utf-8"))):
-        print(f"{PAGE.name}: counts other verdicts of {', '.join(papers)}: make ledger", file=sys.stderr)
+    if given.what == "write":
+        VERDICTS.write_text(new, encoding="utf-8")
+    elif new != text:
+        print(f"{VERDICTS.name}: not what is pinned: tools/verdicts.py write", file=sys.stderr)
+        code = 1
+    if given.page is not None and (papers := behind(given.page.read_text(encoding="utf-8"))):
+        print(f"{given.page}: counts other verdicts of {', '.join(papers)}: make ledger", file=sys.stderr)
         code = 1
     return code
 

@@ -1,4 +1,4 @@
-"""The table of verdicts in README.md: made from what is pinned, and never by hand."""
+"""The tables of docs/papers/verdicts.md: made from what is pinned, and never by hand."""
 
 import importlib.util
 import json
@@ -20,10 +20,9 @@ spec.loader.exec_module(verdicts)
 SAID = ("holds when", "holds by no", "holds in none", "nowhere", "the search's shorter runs")
 
 
-def test_the_readme_says_what_is_pinned():
-    text = verdicts.README.read_text(encoding="utf-8")
-    new = verdicts.renewed(text, verdicts.table(verdicts.PAGE.exists()))
-    assert text == new, "renew it: tools/verdicts.py write"
+def test_the_tables_say_what_is_pinned():
+    text = verdicts.VERDICTS.read_text(encoding="utf-8")
+    assert text == verdicts.renewed(text, verdicts.table()), "renew it: tools/verdicts.py write"
 
 
 def test_the_page_is_compared_with_what_is_pinned(tmp_path):
@@ -117,7 +116,7 @@ def test_claims_that_differ_count_by_their_reason(monkeypatch):
 
 
 def test_the_page_on_the_ledger_says_what_is_known_of_claims_that_differ():
-    text = verdicts.SEEDED.read_text(encoding="utf-8")
+    text = verdicts.VERDICTS.read_text(encoding="utf-8")
     new = verdicts.renewed(text, verdicts.differences(), verdicts.DIFFERING)
     assert text == new, "renew it: tools/verdicts.py write"
 
@@ -138,11 +137,11 @@ def test_claims_that_are_confirmed_count_by_their_share_of_the_space(monkeypatch
 
 
 def test_the_page_on_the_ledger_says_in_how_much_of_the_space_claims_stay():
-    text = verdicts.SEEDED.read_text(encoding="utf-8")
+    text = verdicts.VERDICTS.read_text(encoding="utf-8")
     assert text == verdicts.renewed(text, verdicts.shares(), verdicts.STAYING), "tools/verdicts.py write"
 
 
-def test_a_readme_without_a_place_for_them_is_refused(tmp_path):
+def test_a_page_without_a_place_for_them_is_refused(tmp_path):
     with pytest.raises(ValueError, match="no place"):
         verdicts.renewed("# penstock\n", "table")
     assert verdicts.renewed(f"a\n{verdicts.BEGIN}old\n{verdicts.END}b\n", "new\n") == "a\nnew\nb\n"
@@ -174,5 +173,5 @@ def test_the_share_of_claims_on_which_seeds_agree(monkeypatch):
 
 
 def test_the_page_on_the_ledger_says_how_seeds_agree():
-    text = verdicts.SEEDED.read_text(encoding="utf-8")
-    assert text == verdicts.renewed(text, verdicts.seeded()), "renew it: tools/verdicts.py write"
+    text = verdicts.VERDICTS.read_text(encoding="utf-8")
+    assert text == verdicts.renewed(text, verdicts.seeded(), verdicts.SEEDS_AGREE), "renew it: tools/verdicts.py write"

@@ -1,5 +1,4 @@
-"""What pages of the background have the build put in: protocols as implemented, verdicts of a paper, a
-part of another document."""
+"""What the build puts into a page: protocols as implemented, and the verdicts of a paper."""
 
 from __future__ import annotations
 
@@ -13,7 +12,9 @@ from reference import ROOT, md, module_of, module_text, rust, table
 from penstock import catalogue, ledger
 from penstock.ledger import pinned
 
-_MARK = re.compile(r"^<!-- (protocols|verdicts|part): (.+?) -->$", re.MULTILINE)
+#: Where `make ledger` puts the page of verdicts.
+LEDGER = ROOT / "out" / "ledger" / "report.html"
+_MARK = re.compile(r"^<!-- (protocols|verdicts): (.+?) -->$", re.MULTILINE)
 
 
 def filled(markdown: str, up: str) -> str:
@@ -21,9 +22,8 @@ def filled(markdown: str, up: str) -> str:
 
     <!-- protocols: rcp xcp -->           what the files of these protocols say at their head
     <!-- verdicts: piqi-rcp -->           the rows of the paper's ledger
-    <!-- part: ARCHITECTURE.md # Crates --> a section of another document
     """
-    makers = {"protocols": _protocols, "verdicts": _verdicts, "part": _part}
+    makers = {"protocols": _protocols, "verdicts": _verdicts}
     return _MARK.sub(lambda mark: makers[mark[1]](mark[2], up), markdown)
 
 
@@ -61,7 +61,7 @@ def _verdicts(paper: str, up: str) -> str:
     known = pinned.load(paper)
     verdict = _tool("verdicts").verdict
     # A row that is newer than the page has no place there yet.
-    page = (ROOT / "docs" / "ledger.html").read_text(encoding="utf-8")
+    page = LEDGER.read_text(encoding="utf-8") if LEDGER.exists() else ""
     rows = []
     for row in ledger.rows():
         if row.paper != paper:
@@ -87,14 +87,3 @@ def _tool(name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def _part(what: str, up: str) -> str:
-    name, _, title = what.partition(" # ")
-    text = (ROOT / name).read_text(encoding="utf-8")
-    head = re.search(rf"^(#+) {re.escape(title)}$", text, re.MULTILINE)
-    if not head:
-        raise ValueError(f"{name} has no section {title!r}")
-    rest = text[head.end() :]
-    end = re.search(rf"^#{{1,{len(head[1])}}} ", rest, re.MULTILINE)
-    return rest[: end.start() if end else None].strip()

@@ -2,7 +2,7 @@
 
     <!-- figure: figures/victim.py: what one sees -->
 
-in a page of docs/ is replaced by what `draw()` of that script (its path from the page) returns, as SVG.
+in a page of docs/ (one line or several) is replaced by what `draw()` of that script (its path from the page) returns, as SVG.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-MARK = re.compile(r"^<!-- figure: (\S+\.py): (.+?) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- figure: (\S+\.py): ([^>]+?) -->$", re.MULTILINE)
 #: A still of the page that runs, in README.md too.
 STILL = ROOT / "docs/still.png"
 
@@ -27,7 +27,7 @@ def drawn(markdown: str, source: Path, page: Path, folder: Path) -> str:
 
     def put(mark: re.Match[str]) -> str:
         path = draw(source.parent / mark[1], folder)
-        return f"![{mark[2]}]({os.path.relpath(path, page.parent)})"
+        return f"![{' '.join(mark[2].split())}]({os.path.relpath(path, page.parent)})"
 
     return MARK.sub(put, markdown)
 

@@ -13,6 +13,8 @@ import penstock
 from penstock import catalogue, models
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Where docs/reference/index.md has the lists of what is generated.
+MARK = "<!-- generated -->"
 #: Group of the catalogue -> title of its list, folder of its pages ("" = all on the list's page).
 GROUPS = {
     "scenarios": ("Scenarios", "scenarios"),
@@ -396,11 +398,7 @@ def pages() -> dict[str, str]:
         + ".",
         "",
     ]
-    head = (
-        "# Reference\n\n"
-        "Made from what the engine and the package declare: `penstock describe NAME` shows the same.\n\n"
-    )
     order = sorted(found, key=lambda path: (ORDER.index(path.split("/")[0]) if "/" in path else -1, path))
     tree = "\n".join(["```{toctree}", ":hidden:", "", *order, "```"])
-    found["index"] = head + "\n".join(lists) + "\n" + tree + "\n"
+    found["index"] = "\n".join(lists) + "\n" + tree + "\n"
     return found

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,15 +19,15 @@ ROOT = reference.ROOT
 DOCS = ROOT / "docs"
 #: Documents of the repository that are pages too.
 PROJECT = {
-    "ARCHITECTURE.md": "project/architecture.md",
-    "CONTRIBUTING.md": "project/contributing.md",
-    "CHANGELOG.md": "project/changelog.md",
-    "SECURITY.md": "project/security.md",
+    "ARCHITECTURE.md": "contributing/architecture.md",
+    "CONTRIBUTING.md": "contributing/contributing.md",
+    "CHANGELOG.md": "contributing/changelog.md",
+    "SECURITY.md": "contributing/security.md",
 }
-#: Pages whose blocks are run.
-RUN = ("tutorial", "how-to")
 #: What is not for Sphinx: HTML is put beside the pages as it is.
 VERDICTS = "verdicts.html"
+#: The page of verdicts that `make ledger`, or `penstock reproduce --all`, writes.
+LEDGER = background.LEDGER
 _LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)\s]+)\)")
 _FENCED = re.compile(r"(^```[\s\S]*?^```$|^    [^\n]*$)", re.MULTILINE)
 
@@ -37,7 +38,7 @@ def lay_out(stage: Path, run: bool = True) -> None:
     (stage / "_extra").mkdir(parents=True)
     shutil.copytree(DOCS / "_static", stage / "_static")
     shutil.copy(DOCS / "conf.py", stage)
-    shutil.copy(DOCS / "ledger.html", stage / "_extra" / VERDICTS)
+    _verdicts(stage / "_extra" / VERDICTS, run)
     if run and (why := drawn.still(stage / "_still.png")):
         print(f"site: the still is the repository's: {why}", file=sys.stderr)
     # Before any block runs: a controller that a page loads is known from then on.
@@ -45,23 +46,36 @@ def lay_out(stage: Path, run: bool = True) -> None:
     for path in sorted(DOCS.rglob("*.md")):
         page = path.relative_to(DOCS).as_posix()
         text = path.read_text(encoding="utf-8")
-        if run and page.startswith(RUN):
+        if run:
             figures = stage / "figures" / "work" / page.removesuffix(".md")
             text = blocks.run_page(text, page, figures, os.path.relpath(figures, (stage / page).parent))
-        if run:
             text = drawn.drawn(text, path, stage / page, stage / "figures")
+        text = text.replace(reference.MARK, reference_pages["index"])
         _write(stage, page, path, text)
     for name, page in PROJECT.items():
         if (ROOT / name).exists():
             _write(stage, page, ROOT / name, (ROOT / name).read_text(encoding="utf-8"))
     for page, text in reference_pages.items():
+        if page == "index":
+            continue
         _write(stage, f"reference/{page}.md", stage / f"reference/{page}.md", text)
+
+
+def _verdicts(target: Path, run: bool) -> None:
+    """The page of verdicts: the one that is there, else made from quick runs (some minutes)."""
+    if not LEDGER.exists() and run:
+        print("site: every row of the ledger runs, quick: some minutes", file=sys.stderr)
+        command = [sys.executable, "-m", "penstock", "reproduce", "--all", "--quick"]
+        subprocess.run([*command, "--out", str(LEDGER.parent)], cwd=ROOT, check=True, stdout=sys.stderr)
+    if LEDGER.exists():
+        shutil.copy(LEDGER, target)
+    else:
+        target.write_text("<!doctype html><title>Verdicts</title><p>Not built: make ledger</p>\n", "utf-8")
 
 
 def _write(stage: Path, page: str, source: Path, text: str) -> None:
     up = "../" * page.count("/")
-    if page.startswith("background/"):
-        text = background.filled(text, up)
+    text = background.filled(text, up)
     # Sphinx knows no highlighting for these.
     text = re.sub(r"^```(csv|json5)$", "```text", text, flags=re.MULTILINE)
     parts = _FENCED.split(text)
@@ -86,8 +100,6 @@ def _linked(text: str, stage: Path, page: str, source: Path) -> str:
         if (stage / "figures") in place.parents or not place.is_relative_to(ROOT):
             return link[0]
         inside = place.relative_to(ROOT).as_posix()
-        if inside == "docs/ledger.html":
-            return f'<a href="{up}{VERDICTS}{"#" + anchor if anchor else ""}">{words[1:-1]}</a>'
         if not place.exists():
             return link[0]
         if place.suffix == ".md":
