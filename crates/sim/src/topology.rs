@@ -71,6 +71,7 @@ pub struct Topology {
     /// Links; a link's number is its port's number.
     pub links: Vec<Link>,
     out: Vec<Vec<u32>>,
+    into: Vec<Vec<u32>>,
     /// Numbers by name, the first of equals; made when somebody asks for it, which in a large network nobody does.
     names: OnceLock<BTreeMap<String, u32>>,
 }
@@ -82,6 +83,7 @@ impl Topology {
             nodes: Vec::with_capacity(nodes),
             links: Vec::with_capacity(links),
             out: Vec::with_capacity(nodes),
+            into: Vec::with_capacity(nodes),
             names: OnceLock::new(),
         }
     }
@@ -91,6 +93,7 @@ impl Topology {
         self.names.take();
         self.nodes.push(Node { name, kind });
         self.out.push(Vec::new());
+        self.into.push(Vec::new());
         number
     }
     /// Adds a host.
@@ -105,6 +108,7 @@ impl Topology {
     pub fn add_link(&mut self, link: Link) -> u32 {
         let id = self.links.len() as u32;
         self.out[link.from as usize].push(id);
+        self.into[link.to as usize].push(id);
         self.links.push(link);
         id
     }
@@ -157,6 +161,10 @@ impl Topology {
     /// The output ports of a node, in declared order.
     pub fn ports_of(&self, node: u32) -> Vec<u32> {
         self.out[node as usize].clone()
+    }
+    /// The links into a node, in declared order.
+    pub fn links_into(&self, node: u32) -> &[u32] {
+        &self.into[node as usize]
     }
     /// All hosts, in declared order.
     pub fn hosts(&self) -> Vec<u32> {

@@ -155,8 +155,9 @@ fn load(m: &Measured<'_>, found: &mut Vec<String>) {
     let mut worst: Option<(f64, u32, bool)> = None;
     for (sums, sends) in m.recorder.offered.iter().zip([true, false]) {
         for (host, (bytes, _)) in (0..).zip(sums).filter(|(_, (_, writes))| *writes >= WRITES) {
-            let links = m.topology.links.iter().filter(|l| if sends { l.from } else { l.to } == host);
-            let capacity: f64 = links.map(|l| l.rate.as_bps()).sum();
+            let t = m.topology;
+            let links = if sends { t.ports_of(host) } else { t.links_into(host).to_vec() };
+            let capacity: f64 = links.iter().map(|l| t.links[*l as usize].rate.as_bps()).sum();
             let load = *bytes as f64 * 8.0 / m.seconds() / capacity;
             if load > OVERLOAD && worst.is_none_or(|w| load > w.0) {
                 worst = Some((load, host, sends));

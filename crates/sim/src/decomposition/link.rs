@@ -125,7 +125,9 @@ fn times(
     }
     let largest = traffic.flows.iter().map(|f| f.packets).max().unwrap_or(1);
     // Cables that look alike let a flow alone take as long: it is measured once.
-    let port_to = |node: u32| topology.links.iter().find(|l| l.to == node).map(look_of).unwrap_or_default();
+    let port_to = |node: u32| {
+        topology.links_into(node).first().map(|l| look_of(&topology.links[*l as usize])).unwrap_or_default()
+    };
     let mut alone: BTreeMap<Class, Arc<Alone>> = BTreeMap::new();
     for Crossing { class, request, sample, .. } in &flows {
         if !sample || alone.contains_key(class) {

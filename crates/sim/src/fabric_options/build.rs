@@ -60,8 +60,7 @@ pub(super) fn is_switch(setup: &Setup, node: u32) -> bool {
 
 /// Links into a node, in their order.
 pub(super) fn into(setup: &Setup, node: u32) -> impl Iterator<Item = u32> + '_ {
-    let links = &setup.topology.links;
-    (0..links.len() as u32).filter(move |l| links[*l as usize].to == node)
+    setup.topology.links_into(node).iter().copied()
 }
 
 fn node(setup: &Setup, node: u32, buffer: BufferConfig, response: Dur, rng: Stream) -> NodeConfig {
@@ -93,8 +92,8 @@ fn in_bytes(amount: Amount, packet: u32) -> u64 {
 /// The slowest and the fastest that a link is in the run.
 fn rates(setup: &Setup, link: u32) -> (Rate, Rate) {
     let own = setup.topology.links[link as usize].rate;
-    let changed = setup.changes.iter().filter(|c| c.links.contains(&link)).filter_map(|c| match c.change {
-        Change::Rate(rate) => Some(rate),
+    let changed = setup.changes.iter().filter_map(|c| match c.change {
+        Change::Rate(rate) if c.links.contains(&link) => Some(rate),
         _ => None,
     });
     changed.fold((own, own), |(slow, fast), rate| (slow.min(rate), fast.max(rate)))

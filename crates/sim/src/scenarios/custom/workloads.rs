@@ -260,7 +260,7 @@ impl Builder<'_> {
 
     /// Rate of all links that lead to a host, bit/s.
     fn rate_into(&self, host: u32) -> f64 {
-        self.topology.links.iter().filter(|l| l.to == host).map(|l| l.rate.as_bps()).sum()
+        self.topology.links_into(host).iter().map(|l| self.topology.links[*l as usize].rate.as_bps()).sum()
     }
 
     /// Payload of a full segment of the flows' protocol, and the bytes on the wire beside it.
