@@ -222,6 +222,11 @@ pub trait WindowLaw: Send {
     fn on_transfer(&mut self, now: Time, flow: &FlowView) {
         let _ = (now, flow);
     }
+    /// A segment is about to leave, and nothing is out: the connection has been silent for `idle`. By the RFCs that is since everything was acknowledged; on Linux's
+    /// sender (CA_EVENT_TX_START, lsndtime) since the last segment left, in ticks of the kernel's clock. A law that grows by the clock leaves this time out.
+    fn on_idle(&mut self, now: Time, idle: Dur, flow: &FlowView) {
+        let _ = (now, idle, flow);
+    }
     /// The first segment of a flight is about to leave where the application had left a gap (BBRHandleRestartFromIdle; Linux's CA_EVENT_TX_START with
     /// app_limited set). Told only to laws that want the rate.
     fn on_restart(&mut self, now: Time, flow: &FlowView) {

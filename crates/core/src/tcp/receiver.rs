@@ -250,12 +250,13 @@ impl Receiver {
         self.acks_due += self.echo.on_data(now, p, &heard);
     }
 
-    /// A segment that has come before as a whole is not acceptable (RFC 9293 section 3.10.7.4), so that its time stamp is not echoed (RFC 7323 section
-    /// 4.3). Linux (tcp_sequence) accepts one that ends where the last ACK does: the answer to a needless probe echoes the probe.
+    /// RFC 7323 section 4.3 (2): a segment that begins at or before the last ACK sent sets the time stamp that is echoed, a retransmission after a lost ACK
+    /// too (appendix H). Linux (tcp_sequence) drops what ends before the last ACK sent without a look at its time stamp; one that ends there, as a probe
+    /// of the last segment does, counts.
     #[cold]
     fn echo_duplicate(&mut self, p: &Packet, end: u64) {
-        let accepted = self.cfg.personality == Personality::Linux && end == self.next;
-        if accepted && self.cfg.timestamps && self.unacknowledged == 0 {
+        let counts = self.cfg.personality == Personality::Rfc || end == self.next;
+        if counts && self.cfg.timestamps && self.unacknowledged == 0 {
             self.stamp = p.stamp;
         }
     }

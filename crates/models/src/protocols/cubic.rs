@@ -9,7 +9,7 @@ use penstock_core::tcp::{EcnMode, LossRecovery};
 use penstock_core::{
     AckRecord, Congestion, Control, FlowView, Kind, Limit, ParamSpec, Quantity, Report, Unit, WindowLaw,
 };
-use penstock_units::{Bytes, Time};
+use penstock_units::{Bytes, Dur, Time};
 
 static W_MAX: Quantity = Quantity::new("w_max_segments", Unit::Segments, "window at the last reduction");
 
@@ -145,6 +145,12 @@ impl WindowLaw for Cubic {
             self.avoid_congestion(ack, flow);
         } else {
             self.paused.get_or_insert(ack.now);
+        }
+    }
+    /// RFC 9438 section 4.2: t leaves out the time in which nothing was sent, unless a pause that began before leaves it out already.
+    fn on_idle(&mut self, _now: Time, idle: Dur, _flow: &FlowView) {
+        if let (None, Some(epoch)) = (self.paused, self.epoch.as_mut()) {
+            *epoch = *epoch + idle;
         }
     }
     fn on_congestion(&mut self, _now: Time, flow: &FlowView, event: Congestion) {

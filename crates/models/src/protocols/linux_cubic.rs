@@ -198,6 +198,13 @@ impl WindowLaw for LinuxCubic {
             window.avoid_by(curve.cnt, acked);
         });
     }
+    /// cubictcp_cwnd_event, CA_EVENT_TX_START: the curve goes on where it was (RFC 9438 section 4.2).
+    fn on_idle(&mut self, now: Time, idle: Dur, _: &FlowView) {
+        let now = Time::ZERO + self.curve.ticks(now.since(Time::ZERO));
+        if let Some(epoch) = &mut self.curve.epoch {
+            *epoch = (*epoch + idle).min(now);
+        }
+    }
     fn on_congestion(&mut self, _: Time, _: &FlowView, event: Congestion) {
         let left = match event {
             Congestion::Loss | Congestion::Ecn | Congestion::Timeout { in_a_row: 1, .. } => {

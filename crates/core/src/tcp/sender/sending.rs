@@ -6,7 +6,7 @@ use crate::header::CcHeader;
 use crate::packet::{flag, Ecn, Packet};
 use crate::tcp::rate::Standing;
 use crate::tcp::recovery::{Choice, Outgoing, Why};
-use crate::tcp::{EcnMode, Recovery};
+use crate::tcp::{ticks, EcnMode, Personality, Recovery};
 use penstock_units::{Dur, Time};
 
 /// Segments at the start of a connection that Linux does not pace.
@@ -263,6 +263,10 @@ impl Sender {
         };
         out.set_class(self.class);
         let idle = v.una == v.max_sent;
+        if idle && now > self.active_at && v.max_sent > 0 {
+            self.end_silence(now);
+        }
+        let v = &mut self.view;
         if seq <= v.nxt {
             v.nxt = v.nxt.max(end);
         }
@@ -294,6 +298,16 @@ impl Sender {
         self.pace();
     }
 
+    /// Tells the law how long nothing has been out.
+    #[cold]
+    fn end_silence(&mut self, now: Time) {
+        let idle = match self.cfg.personality {
+            Personality::Rfc => now.since(self.active_at),
+            Personality::Linux => ticks::between(self.active_at, now, self.cfg.rto_granularity),
+        };
+        self.cc.on_idle(now, idle, &self.view);
+        self.refresh();
+    }
     #[cold]
     fn note_sent(&mut self, now: Time, start: u64, end: u64, idle: bool) {
         let standing = self.wants_rate.then(|| Standing { idle, in_flight: self.flight(), lost: self.lost });
