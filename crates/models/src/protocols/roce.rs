@@ -404,7 +404,7 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
     let base_rtt = p.is_set("base_rtt").then(|| p.dur("base_rtt"));
     let (selective, required) = (recovery == "irn", recovery == "off");
     let wire = Wire { header: config.header, ack: config.ack };
-    Ok(Suite::own(
+    let suite = Suite::own(
         Arc::new(move |facts| {
             let mut config = config.clone();
             if rto.is_none() {
@@ -448,7 +448,8 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
                 ..LinkNeeds::default()
             }
         })),
-    ))
+    );
+    Ok(Suite { lasts: true, ..suite })
 }
 
 type Ramp = Box<dyn Fn(f64, u64) -> alloc::string::String + Send + Sync>;
