@@ -366,7 +366,9 @@ def _protocol(config: _Config, topology: _Topology, payload: int, data: int) -> 
     law = _LAWS.get(mode, "roce")
     rtt, bdp = _largest(topology, payload)
     rtt = config.number("BASE_RTT", rtt * 1e9) * 1e-9
-    keys = ["rules=hpcc-ns3", f"base_rtt={rtt * 1e9:.0f}ns", f"priority={data}", "pfc_alpha=0.125"]
+    keys = ["rules=hpcc-ns3", f"base_rtt={rtt * 1e9:.0f}ns", f"priority={data}"]
+    # A lane pauses at an eighth of what is free, and one of a link faster than the hosts' at more.
+    keys += ["pfc_alpha=0.125", "pfc_alpha_by_rate=true"]
     high = config.flag("ACK_HIGH_PRIO", False)
     keys.append(f"control_priority={7 if high else data}")
     has_window = config.flag("HAS_WIN", True)
@@ -478,11 +480,5 @@ def _notes(config: _Config, topology: _Topology) -> Iterator[str]:
         yield f"{config.name}: without effect here: {', '.join(config.without_effect)}"
     if "ENABLE_QCN" in config.values and not config.flag("ENABLE_QCN", True):
         yield f"{config.name}: ENABLE_QCN 0 changes nothing: marking is always on, as in that code"
-    hosts = [link[2] for link in topology.links if not {link[0], link[1]} <= topology.switches]
-    if hosts and any(link[2] > hosts[0] for link in topology.links):
-        yield (
-            "ports faster than the first host's link may hold more of the buffer before they pause others in "
-            "that code; here all have 1/8"
-        )
     if config.flag("ACK_HIGH_PRIO", False):
         yield "ACKs go first at switches too (ACK_HIGH_PRIO); in the original code at hosts alone"

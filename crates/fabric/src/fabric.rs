@@ -288,8 +288,8 @@ impl Fabric {
         self.touch(now, port, seg, |p, seg, fx| p.set_rate(now, rate, seg, fx));
     }
     /// [`Port::count_pauses`].
-    pub fn count_pauses(&mut self, port: u32, pauses: u64, paused: Dur) {
-        self.ports[port as usize].count_pauses(pauses, paused);
+    pub fn count_pauses(&mut self, port: u32, priority: u8, pauses: u64, paused: Dur) {
+        self.ports[port as usize].count_pauses(priority, pauses, paused);
     }
     /// The deadline of a port's controller has come ([`Port::deadline`]).
     pub fn on_deadline<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) {

@@ -94,5 +94,5 @@ pub use pfc::{Cable, Stuck};
 pub use port::Port;
 pub use rule::Rule;
 pub use schedule::Scheduler;
-pub use stats::{ClassStats, Losses, PortStats};
+pub use stats::{ClassStats, Losses, PauseStats, PortStats};
 pub use sweep::{HasCell, List, Place};

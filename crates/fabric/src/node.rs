@@ -268,6 +268,9 @@ impl Node {
         }
         self.ports.iter().for_each(|p| ports[*p as usize].note_pause_frame());
         let (ingress, last) = &mut self.ingresses[usize::from(signal.ingress)];
+        if let (Some(back), true) = (ingress.back, signal.on) {
+            ports[back as usize].pauses_of(signal.priority).sent += 1;
+        }
         let way = &ports[ingress.back.unwrap_or(ingress.upstream) as usize];
         let in_service = ingress.back.map(|_| way.next_departure()).filter(|t| *t != Time::NEVER);
         let start = at.max(*last).max(in_service.map_or(0, |t| t.0));

@@ -5,6 +5,7 @@ use crate::config::Service;
 use crate::port::{flag, hook, Port};
 use crate::schedule::Scheduler;
 use crate::served::Served;
+use crate::stats::PauseStats;
 use alloc::boxed::Box;
 use penstock_units::{Dur, Rate, Time};
 
@@ -53,19 +54,25 @@ impl Port {
             served.paused |= bit;
             served.find_open();
             served.paused_since[i] = now.0;
-            self.totals.pauses += 1;
+            self.count_pauses(priority, 1, Dur::ZERO);
         } else if !on && was {
             served.paused &= !bit;
             served.find_open();
             let since = served.paused_since[i];
-            self.totals.paused += now.0 - since;
+            self.count_pauses(priority, 0, Dur(now.0 - since));
             self.go_on(now.0, seg, fx);
         }
     }
-    /// Counts pauses, and time spent in them, of a port whose network card obeys them in its place.
-    pub fn count_pauses(&mut self, pauses: u64, paused: Dur) {
+    /// Counts pauses of a priority, and time spent in them; also of a port whose network card obeys them in its place.
+    pub fn count_pauses(&mut self, priority: u8, pauses: u64, paused: Dur) {
         self.totals.pauses += pauses;
         self.totals.paused += paused.0;
+        let own = self.pauses_of(priority);
+        own.received += pauses;
+        own.paused += paused.0;
+    }
+    pub(crate) fn pauses_of(&mut self, priority: u8) -> &mut PauseStats {
+        &mut self.pauses.get_or_insert_default().now[usize::from(priority)]
     }
     /// Priorities that are paused, a bit each.
     pub fn paused(&self) -> u8 {

@@ -10,7 +10,7 @@ use crate::link::{Clock, HeldUp, Noise};
 use crate::ring::Ring;
 use crate::rule::Rule;
 use crate::served::Served;
-use crate::stats::{ClassStats, Integrals, Totals};
+use crate::stats::{ClassStats, Integrals, Pauses, Totals};
 use alloc::boxed::Box;
 use penstock_core::{
     Amount, Backlog, Departures, DropCause, LinkController, LinkView, Looks, ParamError, QueueDiscipline,
@@ -173,6 +173,8 @@ pub struct Port {
     pub(crate) unsettled: i128,
     /// `None` where nothing had happened at the last reset, or there was none: then they have counted from zero.
     pub(crate) base: Option<Box<Base>>,
+    /// There once the port has sent or obeyed a pause frame.
+    pub(crate) pauses: Option<Box<Pauses>>,
 }
 
 #[cfg(target_pointer_width = "64")]
@@ -278,6 +280,7 @@ impl Port {
             rng: c.rng,
             unsettled: 0,
             base: None,
+            pauses: None,
         };
         // Rules at dequeue and telemetry are about the moment at which a packet is chosen.
         if port.served.is_none() && (port.rule.wants_dequeue() || c.telemetry) {

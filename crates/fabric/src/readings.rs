@@ -4,7 +4,7 @@ use crate::arena::{Effects, Segments};
 use crate::cell::{Cell, PRIORITIES};
 use crate::link::HeldUp;
 use crate::port::{flag, Base, Port};
-use crate::stats::{class_difference, ClassStats, Integrals, Losses, PortStats, Totals};
+use crate::stats::{class_difference, ClassStats, Integrals, Losses, PauseStats, PortStats, Totals};
 use alloc::boxed::Box;
 use penstock_core::LinkController;
 use penstock_units::{Dur, Rate, Time};
@@ -133,6 +133,18 @@ impl Port {
         let base = self.base.as_ref().and_then(|base| base.classes.as_deref()).unwrap_or(&none);
         Some(class_difference(&self.class_totals()?, base))
     }
+    /// Pause frames by priority since the last reset, as of the last [`Self::settle`].
+    pub fn pause_stats(&self) -> [PauseStats; PRIORITIES] {
+        let Some(pauses) = &self.pauses else { return Default::default() };
+        core::array::from_fn(|p| {
+            let (now, base) = (&pauses.now[p], &pauses.base[p]);
+            PauseStats {
+                sent: now.sent - base.sent,
+                received: now.received - base.received,
+                paused: now.paused - base.paused,
+            }
+        })
+    }
     fn totals_at_reset(&self) -> Totals {
         self.base.as_ref().map_or(Totals::default(), |base| base.totals)
     }
@@ -153,6 +165,9 @@ impl Port {
         let (totals, classes) = (self.totals_now(), self.class_totals().map(Box::new));
         // Where nothing has happened yet, as at all ports of a run without warm-up, there is nothing to be subtracted.
         let none = classes.is_none() && totals == Totals::default();
+        if let Some(pauses) = &mut self.pauses {
+            pauses.base = pauses.now;
+        }
         self.base = (!none).then(|| Box::new(Base { totals, classes }));
         self.integrals = Integrals::default();
         self.set_queue_max(self.queue_packets);
@@ -165,7 +180,10 @@ impl Port {
         self.unsettled = -self.ring.cells_from(self.ring.departing).map(ahead).sum::<i128>();
         if let Some(served) = &mut self.served {
             self.unsettled -= served.waiting.cells().map(ahead).sum::<i128>();
-            self.totals.paused += served.paused_until(now.0);
+            if served.paused != 0 {
+                let times = served.paused_until(now.0);
+                (0u8..).zip(times).filter(|(_, t)| *t > 0).for_each(|(p, t)| self.count_pauses(p, 0, Dur(t)));
+            }
         }
     }
 }

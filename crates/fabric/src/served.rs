@@ -121,15 +121,12 @@ impl Served {
             .filter(|c| c.priority() == priority)
             .fold(waiting, |(packets, bytes), c| (packets + 1, bytes + u64::from(c.bytes)))
     }
-    /// Time paused since the last call, and starts counting anew.
-    pub fn paused_until(&mut self, now: u64) -> u64 {
-        let mut sum = 0;
-        for (p, since) in self.paused_since.iter_mut().enumerate() {
-            if self.paused & (1 << p) != 0 {
-                sum += now - core::mem::replace(since, now);
-            }
-        }
-        sum
+    /// Time for which each priority has been paused since the last call, and starts counting anew.
+    pub fn paused_until(&mut self, now: u64) -> [u64; PRIORITIES] {
+        core::array::from_fn(|p| match self.paused & (1 << p) {
+            0 => 0,
+            _ => now - core::mem::replace(&mut self.paused_since[p], now),
+        })
     }
 }
 

@@ -78,6 +78,24 @@ pub struct ClassStats {
     pub sojourn: f64,
 }
 
+/// Pause frames of one priority of a port since the last reset.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PauseStats {
+    /// Stops that went out by this port: to what feeds a lane of its switch over the same cable.
+    pub sent: u64,
+    /// Stops that this port obeyed.
+    pub received: u64,
+    /// Time for which it was stopped, picoseconds.
+    pub paused: u64,
+}
+
+/// Those of all priorities of a port that has any, now and at the last reset.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Pauses {
+    pub now: [PauseStats; PRIORITIES],
+    pub base: [PauseStats; PRIORITIES],
+}
+
 /// Counters that only grow, or move between accepted and dropped.
 #[derive(Clone, Copy, Default, PartialEq)]
 pub(crate) struct Totals {

@@ -568,8 +568,8 @@ impl Network {
         }
     }
     /// Counts pauses that a network card obeys in its port's place.
-    pub fn count_pauses(&mut self, port: u32, pauses: u64, paused: Dur) {
-        self.fabric.count_pauses(port, pauses, paused);
+    pub fn count_pauses(&mut self, port: u32, priority: u8, pauses: u64, paused: Dur) {
+        self.fabric.count_pauses(port, priority, pauses, paused);
     }
     /// The links of a change, by its number.
     pub fn changing(&self, number: u32) -> &[u32] {

@@ -9,7 +9,7 @@ use crate::metrics::{
 };
 use crate::results::Measured;
 use penstock_core::{DropCause, Quantity, Unit};
-use penstock_fabric::PortStats;
+use penstock_fabric::{PauseStats, PortStats, PRIORITIES};
 use penstock_units::Time;
 
 /// The values of a column.
@@ -214,21 +214,27 @@ struct Layout<R: 'static> {
     name: &'static str,
     text: &'static str,
     columns: &'static [Column<R>],
+    /// Columns that some runs have behind these, and whether a run has the one with this position among them.
+    more: (&'static [Column<R>], fn(&Measured<'_>, usize) -> bool),
 }
 
 impl<R> Layout<R> {
     fn declared(&self) -> Declared {
-        let columns = self.columns.iter().map(|c| (&c.what, c.values.kind())).collect();
+        let columns = self.columns.iter().chain(self.more.0).map(|c| (&c.what, c.values.kind())).collect();
         Declared { name: self.name, text: self.text, columns }
     }
     /// Without rows, but with room for so many.
     fn empty(&self, e: &Measured<'_>, rows: usize) -> Table {
-        let columns = self.columns.iter().map(|c| (&c.what, c.values.empty(e, rows))).collect();
+        let (more, wanted) = self.more;
+        let more = more.iter().enumerate().filter(|(i, _)| wanted(e, *i)).map(|(_, column)| column);
+        let columns = self.columns.iter().chain(more).map(|c| (&c.what, c.values.empty(e, rows))).collect();
         Table { name: self.name, columns }
     }
     fn add(&self, table: &mut Table, rows: &[R]) {
-        for (column, (_, values)) in self.columns.iter().zip(&mut table.columns) {
-            column.values.add(values, rows);
+        let mut all = self.columns.iter().chain(self.more.0);
+        for (what, values) in &mut table.columns {
+            let column = all.find(|column| std::ptr::eq(&column.what, *what));
+            column.expect("a table has columns of its layout, in their order").values.add(values, rows);
         }
     }
     fn of(&self, e: &Measured<'_>, rows: &[R]) -> Table {
@@ -445,6 +451,7 @@ static FLOWS: Layout<FlowRecord> = Layout {
         col("srtt_s", Seconds, F64(each!(|f| f.srtt.as_secs())), "smoothed round-trip time at the end"),
         col("rtt_mean_s", Seconds, F64(each!(|f| f.rtt_mean.as_secs())), "mean of its round-trip times"),
     ],
+    more: (&[], |_, _| false),
 };
 
 static TRANSFERS: Layout<TransferRecord> = Layout {
@@ -471,6 +478,7 @@ static TRANSFERS: Layout<TransferRecord> = Layout {
         col("slowdown", One, F64(each!(|x| x.fct() / x.ideal)), "fct_s over ideal_fct_s"),
         col("due_s", Seconds, F64(each!(|x| secs(x.due))), "its deadline; none = it has none"),
     ],
+    more: (&[], |_, _| false),
 };
 
 /// A port with what its row is computed from.
@@ -484,6 +492,7 @@ struct PortRow {
     mean: f64,
     /// Length of the measured time, seconds.
     seconds: f64,
+    pauses: [PauseStats; PRIORITIES],
 }
 
 impl PortRow {
@@ -508,7 +517,8 @@ fn port_rows(e: &Measured<'_>) -> Vec<PortRow> {
     let row = |(number, port): (u32, &penstock_fabric::Port)| {
         let stats = port.stats();
         let bottleneck = number == e.bottleneck;
-        PortRow { number, bottleneck, rate: port.rate().as_bps(), mean: e.mean_queue(&stats), stats, seconds }
+        let (rate, mean, pauses) = (port.rate().as_bps(), e.mean_queue(&stats), port.pause_stats());
+        PortRow { number, bottleneck, rate, mean, stats, seconds, pauses }
     };
     (0..).zip(e.ports).map(row).collect()
 }
@@ -579,29 +589,76 @@ static PORTS: Layout<PortRow> = Layout {
         ),
         col("ce_marks", Packets, U64(each!(|p| p.stats.marks)), "packets marked"),
     ],
+    more: (PAUSES, |e, i| e.fabric.pauses && e.fabric.lossless & (1 << (i / 3)) != 0),
 };
+
+/// The three columns of a priority.
+macro_rules! pauses_of {
+    ($($priority:literal)*) => {
+        &[$(
+            col(
+                concat!("pauses_sent_", $priority),
+                One,
+                U64(each!(|p| p.pauses[$priority].sent)),
+                concat!("pause frames that its switch sent out by it to stop priority ", $priority, " (where that is without loss)"),
+            ),
+            col(
+                concat!("pauses_received_", $priority),
+                One,
+                U64(each!(|p| p.pauses[$priority].received)),
+                concat!("pause frames that stopped its priority ", $priority),
+            ),
+            col(
+                concat!("paused_", $priority, "_s"),
+                Seconds,
+                F64(each!(|p| p.pauses[$priority].paused as f64 / 1e12)),
+                concat!("time for which its priority ", $priority, " was stopped"),
+            ),
+        )*]
+    };
+}
+
+static PAUSES: &[Column<PortRow>] = pauses_of!(0 1 2 3 4 5 6 7);
 
 static EVENTS: Layout<Event> = Layout {
     name: "events",
-    text: "a row per timeout (and fast retransmit with loss_events), per completed block, per change under collective control",
+    text: "a row per timeout (and fast retransmit with loss_events), per completed block, per change under collective control, per pause \
+           and resume with pause_events",
     columns: &[
         col("time_s", Seconds, F64(each!(|x| x.at.as_secs())), "when"),
         col("flow", One, I64(each!(|x| if x.flow == u32::MAX { -1 } else { i64::from(x.flow) })), "connection; -1 = none"),
-        col("what", One, Word(|x| x.what.name()), "timeout and its cause, fast retransmit, block, or the change"),
+        col("what", One, Word(|x| x.what.name()), "timeout and its cause, fast retransmit, block, pause, resume, or the change"),
         col("block_start", One, Bool(each!(|x| x.block_start)), "timeout: nothing of the block had been acknowledged"),
         col(
             "offset_bytes",
             Bytes,
-            U64(each!(|x| x.offset)),
+            U64(each!(|x| if x.what.is_pause() { 0 } else { x.offset })),
             "timeout: offset of the oldest unacknowledged byte in its block; block: its size",
         ),
         col("outstanding_bytes", Bytes, U64(each!(|x| x.outstanding)), "timeout: bytes not acknowledged"),
         col("cwnd_bytes", Bytes, U64(each!(|x| x.cwnd)), "timeout: congestion window before it"),
         col("rto_s", Seconds, F64(each!(|x| x.length.as_secs())), "timeout: the timeout that ran out; block: how long it took"),
-        col("in_a_row", One, U32(each!(|x| x.in_a_row)), "timeout: how many in a row"),
+        col("in_a_row", One, U32(each!(|x| if x.what.is_pause() { 0 } else { x.in_a_row })), "timeout: how many in a row"),
         col("drops", Packets, U64(each!(|x| x.drops)), "timeout: packets of the connection dropped so far"),
         col("lost_bytes", Bytes, U64(each!(|x| x.lost)), "bytes sent that the receiver does not have"),
     ],
+    more: (
+        &[
+            col(
+                "port",
+                One,
+                I64(each!(|x| if x.what.is_pause() { x.offset as i64 } else { -1 })),
+                "pause and resume, with pause_events: number of the port that obeys it; -1 = none",
+            ),
+            col(
+                "priority",
+                One,
+                I64(each!(|x| if x.what.is_pause() { i64::from(x.in_a_row) } else { -1 })),
+                "pause and resume, with pause_events: the priority; -1 = none",
+            ),
+        ],
+        |e, _| e.recorder.keep_pauses,
+    ),
 };
 
 static SERIES: Layout<Row> = Layout {
@@ -624,4 +681,5 @@ static SERIES: Layout<Row> = Layout {
         ),
         col("value", One, F64(each!(|x| x.value)), "its value"),
     ],
+    more: (&[], |_, _| false),
 };

@@ -404,7 +404,7 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
     let base_rtt = p.is_set("base_rtt").then(|| p.dur("base_rtt"));
     let (selective, required) = (recovery == "irn", recovery == "off");
     let wire = Wire { header: config.header, ack: config.ack };
-    Ok(Suite::own(
+    let suite = Suite::own(
         Arc::new(move |facts| {
             let mut config = config.clone();
             if rto.is_none() {
@@ -448,8 +448,12 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
                 ..LinkNeeds::default()
             }
         })),
-    ))
+    );
+    Ok(Suite { lasts: true, ..suite })
 }
+
+/// Packets of full length that a step is at by default at least.
+const STEP_LEAST: u64 = 4;
 
 type Ramp = Box<dyn Fn(f64, u64) -> alloc::string::String + Send + Sync>;
 
@@ -485,7 +489,10 @@ fn marking(p: &Params, usual: Option<Marks>) -> Result<Option<Ramp>, ParamError>
     Ok(Some(Box::new(move |rate, packet| {
         let own = of.map_or(1.0, |of| rate / of);
         let usually = |k: f64| (k * (rate / usual.rate)) as u64;
-        let kmin = kmin.map_or(usually(usual.kmin).max(packet), |k| (k * own) as u64);
+        // A step marks all that find so much. It stays above what a lone sender at the line rate can leave there, also when timing noise
+        // brings two of its packets together.
+        let floor = if step { STEP_LEAST * packet } else { packet };
+        let kmin = kmin.map_or(usually(usual.kmin).max(floor), |k| (k * own) as u64);
         let least = if step { kmin } else { 2 * kmin };
         let kmax = kmax.map_or(usually(usual.kmax).max(least), |k| (k * own) as u64).max(kmin);
         format!("ramp:kmin={kmin}B,kmax={kmax}B,pmax={pmax},at={at}{draws}")

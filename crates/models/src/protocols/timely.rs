@@ -7,6 +7,7 @@
 use super::roce::{self, bps, is_ns3, join, rates, Nature, Rates};
 use crate::registry::Protocol;
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::sync::Arc;
 use penstock_core::quantity::RATE;
 use penstock_core::{Kind, ParamSpec, Quantity, Report, Unit};
@@ -31,12 +32,14 @@ pub const TIMELY: Protocol = Protocol {
         let get = |key: &str| p.is_set(key).then(|| p.rate(key).as_bps());
         let (ai, hai) = (get("rate_ai"), if ns3 { get("rate_hai") } else { None });
         let segment = if ns3 { 0 } else { p.bytes("segment").0 };
-        let (t_low, t_high) = (p.dur("t_low"), p.dur("t_high"));
-        if t_low >= t_high {
-            return Err(p.error("t_low", "must be below t_high"));
+        let time = |key: &str| p.is_set(key).then(|| p.dur(key).as_secs());
+        let (t_low, t_high, min_rtt) = (time("t_low"), time("t_high"), time("min_rtt"));
+        if t_low.unwrap_or(T_LOW) >= t_high.unwrap_or(T_HIGH) {
+            let key = if t_low.is_some() { "t_low" } else { "t_high" };
+            return Err(p.error(key, format!("t_low must be below t_high (unset: {T_LOW} s and {T_HIGH} s)")));
         }
         let beta = if p.is_set("beta") { p.float("beta") } else { [0.8, 0.008][usize::from(patched)] };
-        let (alpha, min_rtt, rates) = (p.float("alpha"), p.dur("min_rtt"), rates(p));
+        let (alpha, rates) = (p.float("alpha"), rates(p));
         roce::build(
             p,
             // The time stamp of the public code.
@@ -50,13 +53,22 @@ pub const TIMELY: Protocol = Protocol {
                     (_, true) => Rules::Patched,
                     _ => Rules::Paper,
                 };
-                let (low, high) = (t_low.as_secs(), t_high.as_secs());
-                let s = Settings { alpha, beta, low, high, min_rtt: min_rtt.as_secs(), ai, segment, rules };
+                // The paper's times are those of links of 10 Gb/s, 1 : 2.5 : 25. Where packets alone take longer, all grow in proportion.
+                let idle = if ns3 { 0.0 } else { r.base_rtt.as_secs() };
+                let min_rtt = min_rtt.unwrap_or(idle.max(MIN_RTT));
+                let low = t_low.unwrap_or((idle * T_LOW / MIN_RTT).max(T_LOW));
+                let high = t_high.unwrap_or((idle * T_HIGH / MIN_RTT).max(T_HIGH).max(low * 1.001));
+                let s = Settings { alpha, beta, low, high, min_rtt, ai, segment, rules };
                 Box::new(Timely::new(r, s))
             }),
         )
     },
 };
+
+/// Times of the paper's set-up, seconds.
+const MIN_RTT: f64 = 20e-6;
+const T_LOW: f64 = 50e-6;
+const T_HIGH: f64 = 500e-6;
 
 const OWN: &[ParamSpec] = &[
     ParamSpec::new("alpha", Kind::Float, "0.875", "weight of a new RTT difference", "CoNEXT 2016, table 2")
@@ -69,16 +81,28 @@ const OWN: &[ParamSpec] = &[
         "section 5; CoNEXT 2016 section 4.3",
     )
     .range(1e-6, 1.0),
-    ParamSpec::new("t_low", Kind::Duration, "50us", "below this RTT the rate grows", "section 5")
-        .range(1e-9, 1.0),
-    ParamSpec::new("t_high", Kind::Duration, "500us", "above this RTT it falls", "section 5")
-        .range(1e-9, 1.0),
+    ParamSpec::new(
+        "t_low",
+        Kind::Duration,
+        "",
+        "below this RTT the rate grows; unset = 50 us, or 2.5 times base_rtt where that is more (not with rules=hpcc-ns3)",
+        "section 5: 50 us at 10 Gb/s",
+    )
+    .range(1e-9, 1.0),
+    ParamSpec::new(
+        "t_high",
+        Kind::Duration,
+        "",
+        "above this RTT it falls; unset = 500 us, or 25 times base_rtt where that is more (not with rules=hpcc-ns3)",
+        "section 5: 500 us at 10 Gb/s",
+    )
+    .range(1e-9, 1.0),
     ParamSpec::new(
         "min_rtt",
         Kind::Duration,
-        "20us",
-        "RTT that a difference is divided by (D_minRTT)",
-        "CoNEXT 2016, table 2",
+        "",
+        "RTT that a difference is divided by (D_minRTT); unset = 20 us, or base_rtt where that is more (not with rules=hpcc-ns3)",
+        "CoNEXT 2016, table 2: 20 us",
     )
     .range(1e-9, 1.0),
     ParamSpec::new(

@@ -63,6 +63,8 @@ pub struct Suite {
     pub wire: Option<Wire>,
     /// The stack chooses among its connections by a rule of its own, whatever the order of the network card.
     pub own_order: bool,
+    /// Its connections are set up once and used for many messages, as queue pairs of RDMA are.
+    pub lasts: bool,
     /// What the protocol needs of the switches' ports; a scenario's own keys go before it.
     pub link: Option<BuildLink>,
     /// What it builds for one connection or link shares nothing with what it builds for another, neither through a lock nor through a
@@ -81,6 +83,7 @@ impl Suite {
             stack: None,
             wire: None,
             own_order: false,
+            lasts: false,
             link: None,
             independent: false,
         }

@@ -274,7 +274,7 @@ impl Host {
         self.count_paused(now, &mut wire.net);
         if on && self.nic.paused() & (1 << priority) == 0 {
             self.paused_since[usize::from(priority)] = now;
-            wire.net.count_pauses(self.nic.config().port, 1, Dur::ZERO);
+            wire.net.count_pauses(self.nic.config().port, priority, 1, Dur::ZERO);
         }
         self.nic.pause(now, priority, on, wire);
     }
@@ -282,7 +282,7 @@ impl Host {
     pub fn count_paused(&mut self, now: Time, net: &mut Network) {
         for (priority, since) in (0u8..).zip(&mut self.paused_since) {
             if self.nic.paused() & (1 << priority) != 0 {
-                net.count_pauses(self.nic.config().port, 0, now.since(*since));
+                net.count_pauses(self.nic.config().port, priority, 0, now.since(*since));
                 *since = now;
             }
         }

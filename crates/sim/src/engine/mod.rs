@@ -489,6 +489,10 @@ impl Engine {
             self.take_lost();
             return Ok(());
         }
+        if kind == Wake::Pause && self.recorder.keep_pauses {
+            let pause = pause_of(self.now, number);
+            self.recorder.pause(self.now, pause.port, pause.priority, pause.on);
+        }
         if let (Wake::Pause, true) = (kind, self.hosts.pull) {
             let pause = pause_of(self.now, number);
             let host = self.wire.net.from(pause.port);

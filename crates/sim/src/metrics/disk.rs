@@ -84,7 +84,9 @@ const TIMEOUTS: [TimeoutKind; 5] = [
 ];
 const FAST_RETRANSMIT: u16 = TIMEOUTS.len() as u16;
 const BLOCK_DONE: u16 = FAST_RETRANSMIT + 1;
-const CHANGES: u16 = BLOCK_DONE + 1;
+const PAUSE: u16 = BLOCK_DONE + 1;
+const RESUME: u16 = PAUSE + 1;
+const CHANGES: u16 = RESUME + 1;
 
 impl Plain for What {
     const WIDTH: usize = 2;
@@ -95,6 +97,8 @@ impl Plain for What {
             }
             What::FastRetransmit => FAST_RETRANSMIT,
             What::Block => BLOCK_DONE,
+            What::Pause => PAUSE,
+            What::Resume => RESUME,
             What::Change(word) => {
                 let known = words.0.iter().position(|w| w == word).unwrap_or_else(|| {
                     words.0.push(word);
@@ -109,6 +113,8 @@ impl Plain for What {
         match u16::get(from, words) {
             FAST_RETRANSMIT => What::FastRetransmit,
             BLOCK_DONE => What::Block,
+            PAUSE => What::Pause,
+            RESUME => What::Resume,
             code if code < FAST_RETRANSMIT => What::Timeout(TIMEOUTS[usize::from(code)]),
             code => What::Change(words.0[usize::from(code - CHANGES)]),
         }

@@ -75,6 +75,8 @@ pub struct Recorder {
     pub left_out: LeftOut,
     /// Record fast retransmits as events, not only timeouts.
     pub keep_losses: bool,
+    /// Record pauses and resumes as events.
+    pub keep_pauses: bool,
     /// Look at every packet: [`Deliveries`] are kept.
     pub keep_deliveries: bool,
     /// What became of every packet; there at the end of a run that keeps it.
@@ -120,6 +122,7 @@ impl Default for Recorder {
             cwnd: Mean::default(),
             left_out: LeftOut::default(),
             keep_losses: false,
+            keep_pauses: false,
             keep_deliveries: false,
             deliveries: None,
             syn_drops: 0,
@@ -285,6 +288,25 @@ impl Recorder {
                 in_a_row: 0,
                 drops,
                 lost,
+            });
+            self.grown();
+        }
+    }
+    /// A port stops a priority for a pause frame, or lets it go on; recorded only when asked for.
+    pub fn pause(&mut self, at: Time, port: u32, priority: u8, on: bool) {
+        if self.keep_pauses && Self::room(self.events.len(), self.max_rows, &mut self.left_out.events) {
+            self.events.push(Event {
+                at,
+                flow: u32::MAX,
+                what: if on { What::Pause } else { What::Resume },
+                block_start: false,
+                offset: u64::from(port),
+                outstanding: 0,
+                cwnd: 0,
+                length: Dur::ZERO,
+                in_a_row: u32::from(priority),
+                drops: 0,
+                lost: 0,
             });
             self.grown();
         }

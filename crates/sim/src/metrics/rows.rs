@@ -118,6 +118,10 @@ pub enum What {
     Block,
     /// A connection has changed its state under collective control: the state and what moved it.
     Change(&'static str),
+    /// A port obeys a pause frame. `offset` is its number, `in_a_row` the priority.
+    Pause,
+    /// And goes on.
+    Resume,
 }
 
 impl What {
@@ -132,7 +136,13 @@ impl What {
             What::FastRetransmit => "fast retransmit",
             What::Block => "block",
             What::Change(what) => what,
+            What::Pause => "pause",
+            What::Resume => "resume",
         }
+    }
+    /// It is about a port.
+    pub fn is_pause(self) -> bool {
+        matches!(self, What::Pause | What::Resume)
     }
 }
 

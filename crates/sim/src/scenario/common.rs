@@ -94,6 +94,8 @@ pub struct Common {
     pub series_flows: u32,
     /// Record fast retransmits.
     pub loss_events: bool,
+    /// Record pauses and resumes.
+    pub pause_events: bool,
     /// Look at every packet.
     pub deliveries: bool,
     /// Receiver-side congestion control.
@@ -169,6 +171,7 @@ impl Common {
             series,
             series_flows: if series { p.count("series_flows") as u32 } else { 0 },
             loss_events: p.flag("loss_events"),
+            pause_events: p.flag("pause_events"),
             deliveries: p.flag("deliveries"),
             receive: registry.receive_control("receive_control", p.text("receive_control"))?,
             registry: registry.clone(),
@@ -281,6 +284,7 @@ impl Common {
         recorder.series_flows = self.series_flows;
         recorder.keep_series = self.series;
         recorder.keep_losses = self.loss_events;
+        recorder.keep_pauses = self.pause_events;
         recorder.keep_deliveries = self.deliveries;
         if let Some(interval) = self.sample {
             recorder.sample_every(interval);

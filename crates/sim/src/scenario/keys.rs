@@ -326,6 +326,13 @@ pub const COMMON: &[ParamSpec] = &[
         "",
     ),
     ParamSpec::new(
+        "pause_events",
+        Kind::Bool,
+        "false",
+        "record every pause and resume of a port as an event, with port and priority",
+        "",
+    ),
+    ParamSpec::new(
         "deliveries",
         Kind::Bool,
         "false",

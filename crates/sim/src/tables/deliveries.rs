@@ -49,6 +49,7 @@ pub(super) static DELIVERIES: Layout<(u32, FlowDeliveries)> = Layout {
         ),
         col("distance_max_packets", Packets, U32(each!(|f| f.1.distance_max)), "largest of these distances"),
     ],
+    more: (&[], |_, _| false),
 };
 
 /// First copies of a protocol at one distance.
@@ -88,6 +89,7 @@ pub(super) static DISTANCES: Layout<Distance> = Layout {
         col("packets", Packets, U64(each!(|d| d.count)), "first copies of data packets that arrived so"),
         col("share", One, F64(each!(|d| d.share)), "their share in all of the protocol"),
     ],
+    more: (&[], |_, _| false),
 };
 
 /// A way that packets took.
@@ -139,6 +141,7 @@ pub(super) static PATHS: Layout<Path> = Layout {
         col("packets", Packets, U64(each!(|p| p.count)), "data packets that arrived whole by it"),
         col("share", One, F64(each!(|p| p.share)), "their share in all between the two hosts"),
     ],
+    more: (&[], |_, _| false),
 };
 
 /// A host with the completed transfers to it.
@@ -243,6 +246,7 @@ pub(super) static RECEIVERS: Layout<Receiver> = Layout {
         ),
         col("slowdown", One, F64(each!(|r| r.took / r.ideal)), "completion_s over ideal_s"),
     ],
+    more: (&[], |_, _| false),
 };
 
 pub(super) fn failure_rows(e: &Measured<'_>) -> Vec<(u32, Failure)> {
@@ -287,6 +291,7 @@ pub(super) static FAILURES: Layout<(u32, Failure)> = Layout {
             "from the failure until all data that it took had arrived; none while some is missing",
         ),
     ],
+    more: (&[], |_, _| false),
 };
 
 #[cfg(test)]

@@ -118,7 +118,10 @@ impl Builder<'_> {
             start: Time::ZERO + q.dur("start"),
             spread: q.dur("spread"),
             until_acknowledged,
-            persistent: q.text("connections") == "persistent",
+            persistent: match q.is_set("connections") {
+                true => q.text("connections") == "persistent",
+                false => self.lasts(&template)?,
+            },
             repetitions: q.count("repetitions"),
             stop: alone,
             bytes,

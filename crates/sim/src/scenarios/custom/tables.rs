@@ -74,9 +74,9 @@ const FILE: ParamSpec =
 const CONNECTIONS: ParamSpec = ParamSpec::new(
     "connections",
     Kind::Choice(&["fresh", "persistent"]),
-    "fresh",
-    "a connection per message, or one from each host to each",
     "",
+    "a connection per message, or one from each host to each; unset = persistent where it is a queue pair of RDMA, else fresh",
+    "collective libraries set queue pairs up once",
 );
 const REPETITIONS: ParamSpec =
     ParamSpec::new("repetitions", Kind::Count, "1", "how often; the next begins when one is complete", "")

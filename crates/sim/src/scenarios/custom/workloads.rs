@@ -16,7 +16,9 @@ use crate::workloads::sizes::Sizes;
 use crate::workloads::trace::read_trace;
 use crate::workloads::{FlowRequest, Pairs, Workload};
 use penstock_core::rng::Entity;
+use penstock_core::tcp::TcpConfig;
 use penstock_core::{Amount, ParamError, Params, Quantity, Stream};
+use penstock_models::Suite;
 use penstock_units::{Dur, Time};
 use std::sync::Arc;
 
@@ -263,16 +265,23 @@ impl Builder<'_> {
         self.topology.links_into(host).iter().map(|l| self.topology.links[*l as usize].rate.as_bps()).sum()
     }
 
-    /// Payload of a full segment of the flows' protocol, and the bytes on the wire beside it.
-    fn segment(&self, template: &FlowRequest) -> Result<(f64, f64), ParamError> {
-        let part = match template.protocol {
-            0 => self.c.protocols[0].clone(),
+    /// The protocol of the flows, with its connection options.
+    fn part_of(&self, template: &FlowRequest) -> Result<(Suite, Arc<TcpConfig>), ParamError> {
+        match template.protocol {
+            0 => Ok(self.c.protocols[0].clone()),
             n => {
                 let (key, text) = &self.protocols[n as usize - 1];
-                self.c.part(self.p, key, text)?.1
+                Ok(self.c.part(self.p, key, text)?.1)
             }
-        };
-        let cfg = part.1;
+        }
+    }
+    /// Its connections last for many messages where nothing else is said.
+    pub(super) fn lasts(&self, template: &FlowRequest) -> Result<bool, ParamError> {
+        Ok(self.part_of(template)?.0.lasts)
+    }
+    /// Payload of a full segment of the flows' protocol, and the bytes on the wire beside it.
+    fn segment(&self, template: &FlowRequest) -> Result<(f64, f64), ParamError> {
+        let (_, cfg) = self.part_of(template)?;
         Ok((f64::from(cfg.mss), f64::from(cfg.header_len() + self.c.framing)))
     }
 
