@@ -37,10 +37,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 from penstock import _engine
 from penstock import controller_source as sources
-from penstock._engine import ScenarioError
 from penstock.controller_class import Parameter as Parameter
 from penstock.controller_class import Written
 from penstock.controller_class import param as param
+from penstock.errors import ScenarioError
 
 if TYPE_CHECKING:
 

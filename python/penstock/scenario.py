@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock import _engine, controllers
-from penstock._engine import ScenarioError
+from penstock.errors import ScenarioError
 
 if TYPE_CHECKING:
     from penstock.network import Network

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import _engine, results, scenario, store
+from penstock.errors import NotBuiltError
 
 if TYPE_CHECKING:
     from penstock.runs import RunSet
@@ -53,8 +54,8 @@ _FIRST = (
 )
 
 
-class NotBuilt(RuntimeError):
-    """The page's parts are not there: `make setup` had no Node or no WebAssembly target, and said so."""
+# Its former name.
+NotBuilt = NotBuiltError
 
 
 def available() -> str:
@@ -110,7 +111,7 @@ def view(
     from penstock.runs import RunSet
 
     if why := available():
-        raise NotBuilt(why)
+        raise NotBuiltError(why)
     given = scenario.merged(settings, more)
     record = b""
     if isinstance(what, str | Path) and Path(what).is_dir():
