@@ -72,7 +72,9 @@ def _placeless(resolved: dict[str, Any]) -> dict[str, Any]:
     """A resolved scenario without where its file lay and how it was called, which are no part of a result."""
     if not resolved.get("file"):
         return resolved
-    kept = {key: value for key, value in resolved["file"].items() if key not in ("base_dir", "name")}
+    kept = {
+        key: value for key, value in resolved["file"].items() if key not in ("base_dir", "name", "inputs")
+    }
     return {**resolved, "file": kept}
 
 
@@ -420,6 +422,7 @@ def manifest(
         **({"reason": reason} if reason else {}),
         "seed": runs.seed,
         "scenario": resolved or runs.scenario,
+        "inputs": _inputs(resolved or runs.scenario),
         "warnings": runs.warnings,
         "runs": [
             {
@@ -433,6 +436,14 @@ def manifest(
         ],
         "host": host(),
     }
+
+
+def _inputs(resolved: dict[str, Any]) -> dict[str, str]:
+    """The files that a scenario reads, with their checksums: they stay where they are."""
+    from penstock import store
+
+    base = Path((resolved.get("file") or {}).get("base_dir") or ".")
+    return {name: store.file_hash(base / name) for name in store.files(resolved)}
 
 
 def host() -> dict[str, Any]:
@@ -487,13 +498,17 @@ def load(folder: str | Path) -> RunSet:
 def _made(about: dict[str, Any], summary: dict[str, Any], tables: Mapping[str, pl.DataFrame]) -> RunSet:
     if not isinstance(about["scenario"], dict) or not isinstance(about["scenario"].get("set", {}), dict):
         raise TypeError("the scenario is no JSON object")
+    # A scenario that was read back may name any file: views take those whose content it knows.
+    resolved = dict(about["scenario"])
+    if resolved.get("file"):
+        resolved["file"] = {**resolved["file"], "inputs": dict(about.get("inputs") or {})}
     runs = []
     for entry, facts in zip(summary["runs"], about["runs"], strict=True):
         numbers = whole_again(entry["summary"])
         runs.append(
             Run(
                 run=entry["run"],
-                scenario=about["scenario"],
+                scenario=resolved,
                 bottleneck=str(numbers.pop("bottleneck", "")),
                 summary=numbers,
                 tables={name: _of_run(table, entry["run"]) for name, table in tables.items()},

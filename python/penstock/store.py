@@ -17,7 +17,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -56,27 +56,40 @@ def identity(spec: str, resolved: Mapping[str, Any]) -> str:
         "engine": engine(),
         "resolved": kept,
         "file": file,
-        "content": {text: _file_hash(path) for text, path in sorted(files([kept, file], base))},
+        "content": {name: file_hash(base / name) for name in files(resolved)},
     }
     return _hash(what)
 
 
-def files(value: Any, base: Path) -> Iterator[tuple[str, Path]]:
-    """The files that values name, as in `cdf:sizes.csv`."""
-    if isinstance(value, Mapping):
-        for item in value.values():
-            yield from files(item, base)
-    elif isinstance(value, list):
-        for item in value:
-            yield from files(item, base)
-    elif isinstance(value, str):
-        for text in {value.strip(), value.partition(":")[2].strip()} - {""}:
-            with suppress(OSError, ValueError):
-                if (base / text).is_file():
-                    yield text, base / text
+def files(resolved: Mapping[str, Any]) -> list[str]:
+    """The names of the files that a resolved scenario reads: the values of keys of kind `file`, and of those
+    of kind `sizes` that are a table, as in `cdf:sizes.csv`. Nothing else is ever taken for a file.
+    """
+    kinds = _file_keys()
+    found = set()
+    tables = ((resolved.get("file") or {}).get("tables") or {}).values()
+    rows = [row for table in tables if isinstance(table, list) for row in table if isinstance(row, Mapping)]
+    for values in [resolved.get("set") or {}, *rows]:
+        for key in kinds.keys() & values.keys():
+            text = str(values[key]).strip()
+            if kinds[key] == "sizes":
+                word, _, text = text.partition(":")
+                text = text.strip() if word.strip() == "cdf" else ""
+            found.add(text)
+    return sorted(found - {""})
 
 
-def _file_hash(path: Path) -> str:
+@lru_cache(maxsize=1)
+def _file_keys() -> dict[str, str]:
+    """The keys of all scenarios and their tables that may name a file, with their kind."""
+    entries = scenario.describe()["scenarios"]
+    specs = [spec for entry in entries for spec in entry["params"]]
+    specs += [spec for entry in entries for table in entry.get("tables", ()) for spec in table["params"]]
+    return {spec["name"]: spec["kind"] for spec in specs if spec["kind"] in ("file", "sizes")}
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file, or why it cannot be read."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as problem:
@@ -146,7 +159,7 @@ class Store:
             try:
                 with results.new(self._table_path(path, name), sweep=False) as beside:
                     table.write_parquet(beside, compression="zstd", statistics=True)
-                    tables[name] = _file_hash(beside)
+                    tables[name] = file_hash(beside)
             except pl.exceptions.PolarsError as problem:
                 raise OSError(str(problem)) from problem
         entry = {
@@ -172,7 +185,7 @@ class Store:
 
     def _table(self, path: Path, name: str, checksum: str) -> pl.DataFrame:
         file = self._table_path(path, name)
-        if _file_hash(file) != checksum:
+        if file_hash(file) != checksum:
             raise ValueError("the checksum does not match")
         return pl.read_parquet(file)
 

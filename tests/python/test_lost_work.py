@@ -1,18 +1,17 @@
-"""What is finished is never lost: readers that go away, signals, full disks, kills in the middle of a write."""
+"""What is finished is never lost: readers that go away, signals, full disks, kills in the middle of a write.
+"""
 
-import ctypes
 import hashlib
 import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from conftest import PENSTOCK, inline, penstock, settings
+from conftest import PENSTOCK, inline, settings
 
 import penstock as lab
 from penstock import results
@@ -155,7 +154,9 @@ def test_a_place_that_is_no_text_is_refused_before_the_run(tmp_path):
     for option in ("--out", "--record"):
         place = os.fsencode(tmp_path) + b"/\xff"
         done = subprocess.run(
-            [str(PENSTOCK), "run", "incast", "--set", "duration=100s", option, place], capture_output=True, timeout=30
+            [str(PENSTOCK), "run", "incast", "--set", "duration=100s", option, place],
+            capture_output=True,
+            timeout=30,
         )
         assert done.returncode == 2
         (line,) = done.stderr.decode().splitlines()
@@ -181,6 +182,7 @@ def test_an_interruption_while_the_result_is_written_waits_for_it(tmp_path, monk
 
 
 # --- A kill at any point of a write -------------------------------------------------------------------------
+
 
 class Killed(BaseException):
     """What a kill is here: from one call of the system on none is made any more, not even to tidy up."""
