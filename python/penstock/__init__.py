@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from penstock import results as results
     from penstock import stats as stats
     from penstock import workloads as workloads
-    from penstock._engine import ScenarioError as ScenarioError
     from penstock._engine import __version__ as __version__
     from penstock.advice import Advice as Advice
     from penstock.advice import advise as advise
@@ -34,6 +33,13 @@ if TYPE_CHECKING:
     from penstock.controllers import queue as queue
     from penstock.controllers import receiver as receiver
     from penstock.controllers import router as router
+    from penstock.errors import NotBuiltError as NotBuiltError
+    from penstock.errors import NotRecordedError as NotRecordedError
+    from penstock.errors import NotWrittenError as NotWrittenError
+    from penstock.errors import PenstockError as PenstockError
+    from penstock.errors import RunError as RunError
+    from penstock.errors import RunInterruptedError as RunInterruptedError
+    from penstock.errors import ScenarioError as ScenarioError
     from penstock.network import Link as Link
     from penstock.network import Network as Network
     from penstock.results import load as load
@@ -74,10 +80,15 @@ _HOME = {
     "queue": "controllers",
     "receiver": "controllers",
     "router": "controllers",
-    "ScenarioError": "_engine",
+    "NotBuiltError": "errors",
+    "NotRecordedError": "errors",
+    "NotWrittenError": "errors",
+    "PenstockError": "errors",
+    "RunError": "errors",
+    "RunInterruptedError": "errors",
+    "ScenarioError": "errors",
     "__version__": "_engine",
     "load": "results",
-    "NotRecorded": "runs",
     "Run": "runs",
     "RunSet": "runs",
     "run": "runs",
@@ -85,8 +96,6 @@ _HOME = {
     "resolve": "scenario",
     "Study": "studies",
     "study": "studies",
-    "Interrupted": "sweeps",
-    "RunFailed": "sweeps",
     "sweep": "sweeps",
     "Page": "views",
     "view": "views",
@@ -105,6 +114,9 @@ _HOME = {
     "Reads": "workloads",
     "Trace": "workloads",
 }
+
+# Former names of exceptions.
+_HOME |= {"Interrupted": "sweeps", "NotRecorded": "runs", "RunFailed": "sweeps"}
 
 # Modules of their own use, loaded on first use like the names above: `penstock.live.compare(...)`.
 _MODULES = (
@@ -134,14 +146,20 @@ __all__ = [
     "Link",
     "Matrix",
     "Network",
+    "NotBuiltError",
     "NotRecorded",
+    "NotRecordedError",
+    "NotWrittenError",
     "Page",
+    "PenstockError",
     "Permutation",
     "Poisson",
     "Query",
     "Reads",
     "Run",
+    "RunError",
     "RunFailed",
+    "RunInterruptedError",
     "RunSet",
     "ScenarioError",
     "Study",

@@ -8,13 +8,6 @@ from numpy.typing import NDArray
 __version__: str
 LEAST_MEMORY: int
 
-class ScenarioError(ValueError):
-    """A scenario breaks a rule; `str()` is one line that names the key, the value and the rule."""
-
-    key: str
-    value: str
-    rule: str
-
 class Progress:
     """Watches one run from another thread, and stops it."""
 

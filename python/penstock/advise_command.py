@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from penstock.console import Bar, complain, note, out_console
+from penstock.console import Bar, cannot_write, complain, emit, note, out_console, print_json
+from penstock.interrupts import Deferred
 from penstock.options import (
     DONE,
     INTERRUPTED,
@@ -94,8 +94,8 @@ def advise(
         _share(margin),
         tuple(fix or ()),
     )
-    code = DONE
-    with Bar(scenario) as bar:
+    code, stops, path = DONE, Deferred(), None
+    with stops, Bar(scenario) as bar:
         try:
             session = advice.Session(scenario, chosen, goal, whole("--seed", seed, 0), options)
             results.writable(folder, "--out")
@@ -111,20 +111,24 @@ def advise(
             if problem.key in _OPTIONS and problem.key not in chosen:
                 raise scenarios.error(_OPTIONS[problem.key], problem.value, problem.rule) from None
             raise
-    found = advice.answer(session)
-    if as_json:
-        print(json.dumps(found.document(), allow_nan=False), flush=True)
-    else:
-        _print(found)
+        found = advice.answer(session)
+        try:
+            path = found.save(folder)
+        except OSError as problem:
+            complain(cannot_write(problem))
+            code, path = code or RUN_FAILED, None
+    shown = emit(lambda: print_json(found.document()) if as_json else _print(found))
     for warning in found.warnings:
         note(f"warning: {warning}")
+    if code == DONE and stops.count:
+        code = INTERRUPTED
     if code != DONE:
         ended = f"{found.made + found.stored} runs are finished; the same command goes on from {folder}"
         note(f"interrupted: {ended}" if code == INTERRUPTED else ended)
-    path = found.save(folder)
     runs = f"{found.made} runs made now, {found.stored} from the store"
-    note(f"report: {path} ({runs}, {found.cpu_s:.0f} s of CPU in all)")
-    return code
+    if path is not None:
+        note(f"report: {path} ({runs}, {found.cpu_s:.0f} s of CPU in all)")
+    return RUN_FAILED if code == DONE and not shown else code
 
 
 def _share(text: str) -> float:

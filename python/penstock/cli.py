@@ -1,24 +1,23 @@
 """The command line: run, sweep, advise, view, live, reproduce, describe, demo, doctor, new-protocol.
 
-Exit codes: 0 done, 2 bad input (one line on stderr), 3 a run failed, 130 interrupted with partial results
-kept. With `--json` stdout carries exactly one JSON document; everything else goes to stderr.
+Exit codes: 0 done, 2 bad input (one line on stderr), 3 a run failed; with partial results kept 130
+interrupted, 143 terminated (SIGTERM), 129 hung up (SIGHUP). With `--json` stdout carries exactly one JSON
+document; everything else goes to stderr. Results are written before they are printed.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock import completion
+from penstock import completion, interrupts
 from penstock import export_command as exports
 from penstock.advise_command import advise as advise_on
-from penstock.console import Bar, complain, note, out_console
+from penstock.console import Bar, cannot_write, complain, drop, note, out_console, prepare
 from penstock.convert_command import convert
 from penstock.export_command import Export, Pcap, Perfetto
 from penstock.import_command import imported, keep
@@ -64,6 +63,8 @@ app = typer.Typer(
 
 def main(arguments: list[str] | None = None) -> None:
     """The `penstock` program. Never ends in a traceback for something the user gave."""
+    interrupts.listen()
+    prepare()
     try:
         code = DONE
         if not completion.answer_bash():
@@ -79,15 +80,17 @@ def main(arguments: list[str] | None = None) -> None:
         # The reader of our output went away (`| head`): nothing left to say. Typer and rich exit then.
         if not any(isinstance(cause, BrokenPipeError) for cause in (end, end.__context__)):
             raise
-        _drop_stdout()
+        drop(sys.stdout)
         code = DONE
     except OSError as problem:
         # A full disk, a folder that went away: what could be printed has been.
-        complain(_cannot_write(problem))
-        _drop_stdout()
+        complain(cannot_write(problem))
+        drop(sys.stdout)
         code = RUN_FAILED
     except Exception as problem:
         code = _told(problem)
+    if code == INTERRUPTED:
+        interrupts.leave(interrupts.exit_code())
     sys.exit(code)
 
 
@@ -96,7 +99,7 @@ def _told(problem: Exception) -> int:
 
     Engine and tables are named here only, after something has gone wrong: `--help` does not wait for them.
     """
-    from penstock._engine import ScenarioError
+    from penstock.errors import ScenarioError
 
     sweeps = sys.modules.get("penstock.sweeps")
     if isinstance(problem, ScenarioError):
@@ -107,19 +110,6 @@ def _told(problem: Exception) -> int:
         raise problem
     complain(str(problem))
     return code
-
-
-def _drop_stdout() -> None:
-    """What is still in stdout's buffer cannot be written; without this the interpreter tries at its end."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _cannot_write(problem: OSError) -> str:
-    if problem.errno is None:
-        return str(problem)
-    place = problem.filename or "the output"
-    return f"{place} cannot be written ({problem.strerror})"
 
 
 def _version(wanted: bool) -> None:
@@ -214,6 +204,9 @@ def run(
         if approximate is not None and wanted:
             rule = "an approximation has no packets of the network to record"
             raise scenarios.error(option, wanted, rule)
+    for option, place in (("--record", record), ("--perfetto", perfetto), ("--out", out)):
+        if place is not None:
+            results.named(place, option)
     exports.check_places(scenario, chosen, number, pcap)
     drawn: list[str] = []
     if out is not None:

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import html
+import json
 import math
+import os
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-out_console = Console(highlight=False, markup=False)
-err_console = Console(stderr=True, highlight=False, markup=False)
+
+class _Output(Console):
+    """A console that goes on without its reader: a pipe that was closed (`| head`) costs no more than the
+    text.
+    """
+
+    def on_broken_pipe(self) -> None:
+        """Drop what cannot be read. Rich would end the program here, before its results are kept."""
+        self.quiet = True
+        drop(sys.stderr if self.stderr else sys.stdout)
+
+
+out_console = _Output(highlight=False, markup=False)
+err_console = _Output(stderr=True, highlight=False, markup=False)
 
 # A job that is over sooner needs no bar.
 _PATIENCE_S = 2.0
@@ -23,6 +39,63 @@ _REFRESH_S = 0.25
 def complain(message: str) -> None:
     """An error, in one line on stderr."""
     err_console.print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
+
+
+def prepare() -> None:
+    """Make the standard streams such that no text can end the program: one that is closed (`>&-`) leads
+    nowhere, and a character that the terminal's encoding does not have is written as its code.
+    """
+    for name, number in (("stdin", 0), ("stderr", 2), ("stdout", 1)):
+        stream = getattr(sys, name)
+        if stream is None:
+            # The number must not be free: the next file that is opened would get it, and the output with it.
+            with suppress(OSError):
+                opened = os.open(os.devnull, os.O_RDWR)
+                if opened != number:
+                    os.dup2(opened, number)
+                    os.close(opened)
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+            if name == "stdout":
+                note("the output is closed (>&-): nothing is printed")
+        elif number > 0 and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def drop(stream: Any) -> None:
+    """Let what is still in a stream's buffer, and all that comes, lead nowhere; without this the interpreter
+    would try to write it at its end.
+    """
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def emit(show: Callable[[], object]) -> bool:
+    """Call `show`, which prints a result, after the result is kept. A reader that went away is no fault;
+    where the output cannot be written otherwise this is told, and the answer is False.
+    """
+    try:
+        show()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop(sys.stdout)
+    except OSError as problem:
+        complain(cannot_write(problem))
+        drop(sys.stdout)
+        return False
+    return True
+
+
+def print_json(document: Any) -> None:
+    """The one JSON document of a command."""
+    print(json.dumps(document, allow_nan=False), flush=True)
+
+
+def cannot_write(problem: OSError) -> str:
+    """A fault of writing in one line."""
+    if problem.errno is None:
+        return str(problem)
+    place = problem.filename or "the output"
+    return f"{place} cannot be written ({problem.strerror})"
 
 
 def note(message: str) -> None:

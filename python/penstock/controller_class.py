@@ -89,6 +89,8 @@ class Written:
             name, line = node.target.id, node.lineno
             kind = ast.unparse(node.annotation)
             if kind not in ("float", "int", "bool"):
+                if kind.partition("[")[0] in ("dict", "list", "set"):
+                    raise found.mistake(line, f"{name}: {kind} is no field: {code.CONTAINER_RULE}")
                 raise found.mistake(line, f"{name}: {kind}: a field is a float, an int or a bool")
             if name not in vars(cls):
                 raise found.mistake(line, f"{name}: {kind} needs a value to begin with: {name}: {kind} = 0")

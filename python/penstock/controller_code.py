@@ -182,6 +182,14 @@ def _helpers() -> dict[str, Any]:
     return {function.__name__: function for function in made} | {"_infinity": math.inf}
 
 
+_CONTAINERS = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
+#: What is possible instead of a field or a value that is a dict, a list or a set.
+CONTAINER_RULE = (
+    "state is in fields (float, int, bool), by flow in some of them chosen by packet.flow % N; "
+    "@penstock.queue(compile=False) interprets, with a dict of the module that all ports share"
+)
+
+
 def _named(kind: Any) -> str:
     name = str(kind)
     if name.startswith("float"):
@@ -197,6 +205,13 @@ def compiled(source: Source, fields: Sequence[tuple[str, str]]) -> Any:
     from numba import types as nb
     from numba.core.errors import NumbaError
 
+    for method in source.methods.values():
+        for node in ast.walk(method):
+            called_name = (
+                node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
+            )
+            if isinstance(node, _CONTAINERS) or called_name in ("dict", "list", "set"):
+                raise source.mistake(node.lineno, f"{ast.unparse(node)} cannot be compiled: {CONTAINER_RULE}")
     tree = functions(source, dict(fields))
     scope: dict[str, Any] = {**source.scope, **_helpers()}
     scope.pop(source.tree.name, None)

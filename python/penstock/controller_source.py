@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from penstock import _engine
-from penstock._engine import ScenarioError
+from penstock.errors import ScenarioError
 
 RECORDS: dict[str, Any] = _engine.controller_records()
 

@@ -37,10 +37,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 from penstock import _engine
 from penstock import controller_source as sources
-from penstock._engine import ScenarioError
 from penstock.controller_class import Parameter as Parameter
 from penstock.controller_class import Written
 from penstock.controller_class import param as param
+from penstock.errors import ScenarioError
 
 if TYPE_CHECKING:
 
@@ -231,6 +231,16 @@ class Chosen:
         return f"{self.controller.name}:{given}" if given else self.controller.name
 
 
+@dataclass(frozen=True)
+class _Given(Chosen):
+    """The same with parameters as they were written: `:gain=2`."""
+
+    rest: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.controller.name}{self.rest}"
+
+
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -368,7 +378,7 @@ def built_in(kind: str = "protocols") -> frozenset[str]:
 
 def provide(identity: str) -> Named:
     """The controller or queue that a document names, loaded from its file where this process does not have
-    it. Raises ScenarioError when there is none, or when the file is another by now.
+    it. Raises ScenarioError when there is none, or when the file is another by now, of which nothing is run.
     """
     wanted = json.loads(identity)
     with _lock:
@@ -378,26 +388,33 @@ def provide(identity: str) -> Named:
         if not Path(wanted["file"]).is_file():
             rule = "another process cannot read it: define the controller in a file"
             raise _problem("protocol", f"{wanted['file']}:{wanted['class']}", rule)
-        load(wanted["file"], wanted["class"])
+        load(wanted["file"], wanted["class"], sha256=wanted["sha256"])
         found = _LOADED.get(_key(wanted))
     if found is None:
-        rule = "the file has changed since the run was planned"
-        raise _problem("protocol", f"{wanted['file']}:{wanted['class']}", rule)
+        raise _changed(wanted["file"], wanted["class"])
     return found
 
 
-def load(file: str | Path, name: str) -> Any:
+def _changed(file: str, name: str) -> ScenarioError:
+    return _problem("protocol", f"{file}:{name}", "the file has changed since the run was planned")
+
+
+def load(file: str | Path, name: str, sha256: str = "") -> Any:
     """The controller or queue `name` of a Python file, which is run once for each of its contents. Raises
-    ScenarioError, with the line where it has one.
+    ScenarioError, with the line where it has one; where `sha256` is given and is not the file's nothing is
+    run.
     """
     path = Path(file).resolve()
     shown = sources.shown(str(path))
     try:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        content = path.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
     except OSError as problem:
         raise _problem(
             "protocol", f"{file}:{name}", f"the file cannot be read ({problem.strerror})"
         ) from None
+    if sha256 and sha256 != digest:
+        raise _changed(str(file), name)
     with _lock:
         module_name = f"penstock_controllers_{hashlib.sha256(f'{path} {digest}'.encode()).hexdigest()[:16]}"
         module = sys.modules.get(module_name)
@@ -407,7 +424,8 @@ def load(file: str | Path, name: str) -> Any:
             module = importlib.util.module_from_spec(specification)
             sys.modules[module_name] = module
             try:
-                specification.loader.exec_module(module)
+                # What was read, not what the file holds by now or a compiled copy beside it.
+                exec(compile(content, str(path), "exec"), module.__dict__)
             except BaseException as problem:
                 del sys.modules[module_name]
                 if isinstance(problem, ScenarioError) or not isinstance(problem, Exception):
@@ -427,6 +445,28 @@ def load(file: str | Path, name: str) -> Any:
             raise _problem("protocol", f"{shown}:{name}", rule)
         _NAMED[found.name] = found
         return found
+
+
+def is_own(value: object) -> bool:
+    """Whether a value is a class in Python, with or without parameters."""
+    return isinstance(value, Named | Chosen)
+
+
+def in_file(value: object, folder: Path) -> Named | Chosen | None:
+    """The class that a value names as FILE.py:CLASS, with the parameters behind it; the file is found from
+    `folder`. None for any other value. Raises ScenarioError.
+    """
+    match = _IN_FILE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        return None
+    found: Named = load(folder / match["file"], match["name"])
+    return found if match["rest"] is None else _Given(found, {}, match["rest"])
+
+
+def place_of(value: Named | Chosen) -> str:
+    """FILE.py:CLASS of a class in Python, the file from the root."""
+    own = value.controller if isinstance(value, Chosen) else value
+    return f"{own.identity['file']}:{own.identity['class']}"
 
 
 def name_of(given: str | Named) -> str:
@@ -477,7 +517,7 @@ def in_scenario(
         return f"{found.name}{match['rest'] or ''}"
 
     values = dict(settings)
-    for item in _listed(values.pop("protocols", ())):
+    for item in listed(values.pop("protocols", ())):
         if plain(item, None) is item:
             raise _problem("protocols", item, "must be controllers or queues, or FILE.py:CLASS")
     out = {key: plain(value, None) for key, value in values.items()}
@@ -495,7 +535,8 @@ def in_scenario(
     return out, [chosen[name].identity for name in sorted(chosen)]
 
 
-def _listed(given: Any) -> Iterable[Any]:
+def listed(given: Any) -> Iterable[Any]:
+    """What `protocols` names: a list, one of it, or a text with commas."""
     if isinstance(given, str):
         return [part.strip() for part in given.split(",") if part.strip()]
     return [given] if isinstance(given, Named | Chosen) else given
@@ -511,7 +552,7 @@ def _top(toml: str) -> dict[str, Any]:
 
 
 def _of_file(toml: str) -> Iterable[Any]:
-    return _listed(_top(toml).get("protocols", ()))
+    return listed(_top(toml).get("protocols", ()))
 
 
 def _problem(key: str, value: object, rule: str) -> ScenarioError:

@@ -29,10 +29,15 @@ def convert(
 
     by_name = ":" in source and not Path(source).exists()
     chosen = chosen_settings(settings or [], None)
-    if chosen and not by_name:
-        key, value = next(iter(chosen.items()))
-        raise scenario.error(key, value, "is for a topology by name, fat-tree:4; a file says it itself")
-    net = Network.by_name(source, **chosen) if by_name else topology_files.read(source)
+    if by_name:
+        net = Network.by_name(source, **chosen)
+    else:
+        known = ("link_rate", "link_delay", "hosts_per_switch")
+        for key, value in chosen.items():
+            if key not in known:
+                rule = f"is no key of a file that is converted; there are, for GraphML: {', '.join(known)}"
+                raise scenario.error(key, value, rule)
+        net = topology_files.read(source, **chosen)
     try:
         lost = topology_files.write(net, target)
     except OSError as problem:

@@ -76,9 +76,8 @@ def write(
 
 def _whole(path: Path, write: Callable[[Path], Path]) -> None:
     """The file, or nothing."""
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        write(beside).replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    from penstock import results
+
+    with results.new(path) as beside:
+        write(beside)
     note(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock._engine import ScenarioError
+from penstock.errors import ScenarioError
 from penstock.network import Network
 from penstock.scenario import error
 from penstock.workloads import Trace

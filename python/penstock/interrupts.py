@@ -1,51 +1,160 @@
-"""Ctrl-C where an exception at any instruction would do harm.
+"""Ctrl-C, SIGTERM and SIGHUP: one way for all three to end a job without losing what is finished.
 
-Python raises KeyboardInterrupt between any two instructions of the main thread. `concurrent.futures` takes
-the locks of futures and gives them back at the end of a block; an exception in between leaves them taken, and
-the thread that has the result waits for them without end.
+A command hears SIGTERM (Slurm, containers) and SIGHUP (a terminal that closes) as it hears Ctrl-C: as
+KeyboardInterrupt. Python raises that between any two instructions of the main thread. In some places it would
+do harm: `concurrent.futures` takes the locks of futures and gives them back at the end of a block, a compiler
+calls back into Python from C, and a result is half written. There `Deferred` counts interruptions, and the
+code asks for them where it can stop.
 """
 
 from __future__ import annotations
 
+import atexit
+import os
 import signal
+import sys
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from types import FrameType, TracebackType
+from typing import TypeVar
 
-#: How often one who waits looks whether Ctrl-C was pressed, in seconds.
+Found = TypeVar("Found")
+
+#: How often code that waits looks for an interruption, in seconds.
 POLL_S = 0.05
+#: How long a stopped run may take to hand back what it has; the engine looks at the flag every few
+#: milliseconds.
+GRACE_S = 0.7
+# From so many interruptions on, a block that defers them is left all the same.
+_MOST = 5
+
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+# The first that came, for the exit code.
+_received: int | None = None
 
 
-class Presses:
-    """Counts Ctrl-C while it is entered, in place of raising; who enters it looks at `count`.
+def listen() -> None:
+    """Let SIGTERM and SIGHUP raise KeyboardInterrupt from now on. A signal that is ignored (`nohup`) or that
+    the process handles already stays as it is.
+    """
+    if threading.current_thread() is threading.main_thread():
+        for number in _SIGNALS[1:]:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, _raise)
 
-    `then` is called at each press, in the main thread. Nothing changes outside the main thread, which alone
-    hears signals, nor where somebody has another handler than Python's own.
+
+def exit_code() -> int:
+    """128 and the number of the signal that came first: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+    return 128 + (signal.SIGINT if _received is None else _received)
+
+
+def leave(code: int) -> None:
+    """End the process with `code`. A run that does not stop (the engine is still building its network) is not
+    waited for: what was finished is written by now.
+    """
+    here = threading.main_thread()
+    if all(thread is here or thread.daemon for thread in threading.enumerate()):
+        sys.exit(code)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    # Temporary folders go; the threads are left behind.
+    atexit._run_exitfuncs()
+    os._exit(code)
+
+
+class Deferred:
+    """Counts interruptions while it is entered, in place of raising; the code inside looks at `count`.
+
+    `then` is called at each, in the main thread. Blocks may be nested: an inner one begins with what the
+    outer one has counted. Nothing changes outside the main thread, where alone Python handles signals, nor
+    where somebody has handlers of their own. The fifth interruption raises KeyboardInterrupt all the same.
     """
 
     def __init__(self, then: Callable[[], object] = lambda: None) -> None:
         self.count = 0
         self._then = then
-        self._held = False
+        self._entered = False
 
-    def __enter__(self) -> Presses:
-        here = threading.current_thread() is threading.main_thread()
-        if here and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._press)
-            self._held = True
+    def __enter__(self) -> Deferred:
+        if threading.current_thread() is threading.main_thread():
+            if not _entered:
+                for number in _SIGNALS:
+                    handler = signal.getsignal(number)
+                    if handler is signal.default_int_handler or handler is _raise:
+                        _replaced[number] = handler
+                        signal.signal(number, _hold)
+            self.count = max((outer.count for outer in _entered), default=0)
+            _entered.append(self)
+            self._entered = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._held:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._entered:
+            _entered.remove(self)
+            if not _entered:
+                for number, handler in _replaced.items():
+                    signal.signal(number, handler)
+                _replaced.clear()
 
     def look(self) -> None:
-        """Raises KeyboardInterrupt when Ctrl-C was pressed."""
+        """Raises KeyboardInterrupt when an interruption came."""
         if self.count:
             raise KeyboardInterrupt
 
-    def _press(self, _signal: int, _frame: FrameType | None) -> None:
-        self.count += 1
-        self._then()
+
+_entered: list[Deferred] = []
+_replaced: dict[int, Callable[[int, FrameType | None], object]] = {}
+
+
+def look() -> None:
+    """Raises KeyboardInterrupt when an interruption came in a `Deferred` block around the caller. A long loop
+    in such a block calls it.
+    """
+    if threading.current_thread() is threading.main_thread():
+        for block in _entered:
+            block.look()
+
+
+def watched(work: Callable[[], Found], cancel: Callable[[], object]) -> Found:
+    """What `work` returns, called in a thread of its own, since the engine would keep the main thread from
+    handling signals. After an interruption `cancel` is called, `work` has a moment to end, and
+    KeyboardInterrupt is raised.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    with Deferred(cancel) as stops:
+        pool = ThreadPoolExecutor(1)
+        future, until = pool.submit(work), None
+        while not wait([future], timeout=POLL_S).done:
+            if stops.count and until is None:
+                until = time.monotonic() + GRACE_S
+            if until is not None and time.monotonic() > until:
+                break
+        pool.shutdown(wait=False)
+        stops.look()
+        return future.result()
+
+
+def _raise(number: int, _frame: FrameType | None) -> None:
+    _hear(number)
+    raise KeyboardInterrupt
+
+
+def _hold(number: int, _frame: FrameType | None) -> None:
+    _hear(number)
+    for block in list(_entered):
+        block.count += 1
+        block._then()
+    if _entered and _entered[0].count >= _MOST:
+        raise KeyboardInterrupt
+
+
+def _hear(number: int) -> None:
+    global _received
+    _received = number if _received is None else _received

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from penstock import _engine, figures
 from penstock import scenario as scenarios
+from penstock.errors import ScenarioError
 from penstock.runs import TABLES, RunSet
 from penstock.sweeps import Interrupted, RunFailed, Task, count_of_runs, run_tasks, sweep, tables
 
@@ -678,7 +679,7 @@ def _runs(
     if isinstance(stop, KeyboardInterrupt):
         raise Interrupted(sets)
     if stop is not None:
-        if isinstance(stop.__cause__, _engine.ScenarioError):
+        if isinstance(stop.__cause__, ScenarioError):
             raise stop.__cause__
         raise RunFailed(str(stop), sets) from stop.__cause__
     return sets

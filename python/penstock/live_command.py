@@ -15,9 +15,11 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from penstock.console import Bar, note, out_console
+from penstock.console import Bar, emit, note, out_console, print_json
+from penstock.interrupts import Deferred
 from penstock.options import (
     DONE,
+    RUN_FAILED,
     Force,
     Json,
     Profile,
@@ -115,9 +117,11 @@ def _compare(
         except (Interrupted, RunFailed) as stop:
             bar.stop()
             return keep_partial(stop, folder)
-    if as_json:
-        print(json.dumps(both.document(), allow_nan=False))
-    else:
+    with Deferred():
+        path = figures.write(both.figure(), folder, f"{Path(scenario).stem}-kernel-and-packet")
+        results.put(folder / "comparison.json", json.dumps(both.document(), indent=1))
+
+    def show_table() -> None:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for heading in (both.key, "", "kernel", "simulated", "ratio", "no noise", ""):
             table.add_column(heading, justify="left" if heading in ("", both.key) else "right")
@@ -135,6 +139,9 @@ def _compare(
                 verdict,
             )
         out_console.print(table)
+
+    written = emit(lambda: print_json(both.document()) if as_json else show_table())
+    if not as_json:
         given = [key for key in lives.NOISE if key in both.kernel[0].scenario["given"]]
         if given:
             note(f"simulated hosts receive late as given ({', '.join(given)}); no noise: the same without")
@@ -147,10 +154,8 @@ def _compare(
     warnings = [w for r in both.kernel for w in r.warnings]
     for warning in dict.fromkeys(warnings):
         note(f"warning: {warning}")
-    path = figures.write(both.figure(), folder, f"{Path(scenario).stem}-kernel-and-packet")
-    results.put(folder / "comparison.json", json.dumps(both.document(), indent=1))
     note(f"figure: {path}")
-    return DONE
+    return DONE if written else RUN_FAILED
 
 
 def _become_root() -> None:

@@ -17,8 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from penstock import network_file, scenario
-from penstock.workloads import Hosts, Table, Value, Workload, keys, nodes, unknown
+from penstock import controllers, network_file, scenario
+from penstock.workloads import OWN, Hosts, Table, Value, Workload, keys, nodes, unknown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,8 +93,10 @@ class Network:
     `hosts` and `switches` are names or ranges of names ("h[0-3]"), `links` are `Link`s, `workloads` those of
     `penstock.workloads`; dicts with the keys of a scenario file do as well. `name` is what results call it.
     Files that workloads name are looked for in `folder` (None: the working directory). `settings` are any
-    keys of the scenario `custom`: `duration="10ms"`, `protocol="dctcp"`. Raises ScenarioError for what is no
-    name and for unknown keys; what else is wrong is told when it runs.
+    keys of the scenario `custom`: `duration="10ms"`, `protocol="dctcp"`. `protocols` are protocols and queues
+    in Python, classes or "FILE.py:CLASS", that settings and workloads name; a class may also stand in their
+    place: `Flows("a", "b", protocol=Tide(gain=2))`. Raises ScenarioError for what is no name and for unknown
+    keys; what else is wrong is told when it runs.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class Network:
         workloads: Iterable[Workload | Mapping[str, Any]] = (),
         name: str = "network",
         folder: str | Path | None = None,
+        protocols: Iterable[Any] = (),
         **settings: Any,
     ) -> None:
         self.name = name
@@ -114,6 +117,7 @@ class Network:
         self._switches: list[Any] = []
         self.links: list[Link | Mapping[str, Any]] = list(links)
         self.workloads: list[Workload | Mapping[str, Any]] = list(workloads)
+        self.protocols: list[Any] = list(controllers.listed(protocols))
         self.settings: dict[str, Any] = dict(settings)
         self.host(*_several(hosts)).switch(*_several(switches))
 
@@ -270,7 +274,8 @@ class Network:
             raise scenario.error("scenario", kind, rule)
         links = [Link.of(table) for table in network_file.tables(rest, "link")]
         workloads = [Workload.of(table) for table in network_file.tables(rest, "workload")]
-        made = cls(rest.pop("hosts", ()), rest.pop("switches", ()), links, workloads=workloads)
+        own = rest.pop("protocols", ())
+        made = cls(rest.pop("hosts", ()), rest.pop("switches", ()), links, workloads=workloads, protocols=own)
         for key, value in rest.items():
             if isinstance(value, Mapping | list):
                 rule = unknown(key, network_file.TABLES, "table")
@@ -291,6 +296,9 @@ class Network:
         target = Path(path)
         document = self.document()
         here, there = (self.folder or Path()).resolve(), target.resolve().parent
+        if "protocols" in document:
+            own = [text.rpartition(":") for text in document["protocols"]]
+            document["protocols"] = [f"{os.path.relpath(here / file, there)}:{name}" for file, _, name in own]
         for table in document.get("workload", []):
             network_file.move(table, lambda name: os.path.relpath(here / name, there))
         target.write_text(network_file.text(document), encoding="utf-8")
@@ -299,9 +307,15 @@ class Network:
     def document(self) -> dict[str, Any]:
         """The keys and values of its scenario file. Raises ScenarioError as `to_toml`."""
         found: dict[str, Any] = {"scenario": "custom"}
+        own = [
+            controllers.place_of(item) if controllers.is_own(item) else str(item) for item in self.protocols
+        ]
+        own += [controllers.place_of(value) for value in self._own()]
+        if own:
+            found["protocols"] = list(dict.fromkeys(own))
         for key, value in self.settings.items():
             if value is not None:
-                found[key] = scenario.plain(key, value)
+                found[key] = scenario.plain(key, str(value) if controllers.is_own(value) else value)
         for key, names in (("hosts", self._hosts), ("switches", self._switches)):
             if names:
                 found[key] = list(names)
@@ -317,7 +331,14 @@ class Network:
         value. Raises ScenarioError, in words of the objects.
         """
         net, rest = self.taking(settings)
+        folder = (net.folder or Path()).resolve()
+        net._load(folder)
         document = net.document()
+        # The classes themselves: one that was made in a notebook has no file.
+        own = [*controllers.listed(rest.pop("protocols", ())), *net.protocols, *net._own()]
+        document.pop("protocols", None)
+        if own:
+            rest["protocols"] = own
         if "topology" not in {**document, **rest}:
             if "hosts" not in document:
                 rule = (
@@ -330,8 +351,28 @@ class Network:
         if "workload" not in document:
             rule = 'there are none: workloads=[penstock.Flows("a", "b")]'
             raise scenario.error("workloads", "", rule)
-        folder = str((self.folder or Path()).resolve())
-        return {"toml": network_file.text(document), "name": "", "base_dir": folder}, rest
+        return {"toml": network_file.text(document), "name": "", "base_dir": str(folder)}, rest
+
+    def _own(self) -> list[Any]:
+        """The classes in Python that stand as values of settings, links and workloads."""
+        tables = [*self._links(), *self._workloads()]
+        values = [self.settings, *(table.values for table in tables)]
+        return [value for found in values for value in found.values() if controllers.is_own(value)]
+
+    def _load(self, folder: Path) -> None:
+        """Put the classes in the place of every FILE.py:CLASS, which is found from `folder`."""
+        self.protocols = [
+            item if controllers.is_own(item) else controllers.in_file(item, folder) or item
+            for item in self.protocols
+        ]
+        self.links, self.workloads = list(self._links()), list(self._workloads())
+        for tables in (self.links, self.workloads):
+            for i, table in enumerate(tables):
+                found = {key: controllers.in_file(table.values.get(key), folder) for key in OWN}
+                if any(found.values()):
+                    tables[i] = table.but(**{key: value for key, value in found.items() if value})
+        for key in OWN:
+            self.settings[key] = controllers.in_file(self.settings.get(key), folder) or self.settings.get(key)
 
     def taking(self, settings: Mapping[str, Any]) -> tuple[Network, dict[str, Any]]:
         """A copy with the `workloads` and single values (`workload[1].load`, `link[2].rate`; counted from 1)
@@ -347,7 +388,11 @@ class Network:
             made: list[Any] = net._links() if table == "link" else net._workloads()
             if not 1 <= int(number) <= len(made):
                 raise scenario.error(path, rest[path], f"there are {len(made)}, counted from 1")
-            one_of[int(number) - 1] = made[int(number) - 1].but(**{key: rest.pop(path)})
+            value = rest.pop(path)
+            if key in OWN:
+                # A file that is named here is found from here, not from the network's folder.
+                value = controllers.in_file(value, Path()) or value
+            one_of[int(number) - 1] = made[int(number) - 1].but(**{key: value})
         return net, rest
 
     def copy(self) -> Self:
@@ -355,7 +400,7 @@ class Network:
         made = type(self)(name=self.name, folder=self.folder)
         made._hosts, made._switches = list(self._hosts), list(self._switches)
         made.links, made.workloads = list(self.links), list(self.workloads)
-        made.settings = dict(self.settings)
+        made.settings, made.protocols = dict(self.settings), list(self.protocols)
         return made
 
     # ---- looking at it -------------------------------------------------------------------------------------

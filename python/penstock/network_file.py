@@ -44,7 +44,7 @@ def read(content: str, name: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as problem:
         raise scenario.error("file", name or "text", f"is not TOML: {problem}") from None
     for key, value in found.items():
-        if key not in TABLES and isinstance(value, Mapping | list):
+        if key not in (*TABLES, "protocols") and isinstance(value, Mapping | list):
             from penstock.workloads import unknown
 
             raise scenario.error(key, "a table", unknown(key, TABLES, "table"))

@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from penstock import _engine, figures, layout
+from penstock.errors import ScenarioError
 
 if TYPE_CHECKING:
     from penstock.network import Network
@@ -111,7 +112,7 @@ def page(net: Network) -> str:
     """
     try:
         figure = net.plot()
-    except _engine.ScenarioError as problem:
+    except ScenarioError as problem:
         picture = f"<b>{html.escape(str(net))}</b><div>{html.escape(str(problem))}</div>"
     else:
         image = io.BytesIO()

@@ -12,7 +12,17 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from penstock.console import Bar, complain, err_console, note, out_console
+from penstock.console import (
+    Bar,
+    cannot_write,
+    complain,
+    emit,
+    err_console,
+    note,
+    out_console,
+    print_json,
+)
+from penstock.interrupts import Deferred
 from penstock.options import (
     BAD_INPUT,
     DONE,
@@ -125,16 +135,22 @@ def _judge(
     with bar:
         found, interrupted = ledger.reproduce(chosen, lab, show)
     provenance = {"command": command, "penstock": _engine.__version__, "seed": lab.seed}
-    if as_json:
-        print(json.dumps([verdict.document() for verdict in found]))
-    else:
-        _print_verdicts(found)
-    # The verdicts are out: a disk that does not take the files loses none of them.
-    ledger.write(found, lab.out)
-    path = page.write(found, lab.out / "report.html", quick=lab.quick, provenance=provenance)
+    # Written before anything is printed, whose reader may go away; printed even where the disk takes no file.
+    unwritten = ""
+    with Deferred() as stops:
+        try:
+            ledger.write(found, lab.out)
+            path = page.write(found, lab.out / "report.html", quick=lab.quick, provenance=provenance)
+        except OSError as problem:
+            unwritten = cannot_write(problem)
+    interrupted = interrupted or stops.count > 0
+    shown = emit(lambda: print_json([v.document() for v in found]) if as_json else _print_verdicts(found))
     if lab.from_store:
         note(f"{lab.ran} runs made, {lab.from_store} were in {lab.out / 'store'}")
-    note(f"report: {path}")
+    if unwritten:
+        complain(unwritten)
+    else:
+        note(f"report: {path}")
     if interrupted:
         judged = sum(v.verdict != ledger.NOT_RUN for v in found)
         note(f"interrupted: {judged} of {len(found)} rows have a verdict")
@@ -152,7 +168,7 @@ def _judge(
         for line in moved:
             complain(line)
         note(f"pinned verdicts: {len(moved)} moved, {len(missing)} claims are not pinned")
-    return RUN_FAILED if failed or moved else DONE
+    return RUN_FAILED if failed or moved or unwritten or not shown else DONE
 
 
 # From this much work on a reproduction says beforehand how long it will take (s).

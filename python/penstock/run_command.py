@@ -12,15 +12,16 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from penstock.console import Bar, complain, note, out_console
+from penstock.console import Bar, complain, emit, note, out_console, print_json
+from penstock.interrupts import Deferred
 from penstock.options import DONE, INTERRUPTED, RUN_FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from penstock.approximate import Comparison
+    from penstock.errors import RunError, RunInterruptedError
     from penstock.runs import RunSet
-    from penstock.sweeps import Interrupted, RunFailed
 
 
 def run_set(
@@ -33,58 +34,86 @@ def run_set(
     drawn: Sequence[str] = (),
     beside: Callable[[Bar], RunSet] | None = None,
 ) -> int:
-    """Make the runs of one scenario under a progress bar, print and write them; the exit code. `beside` makes
+    """Make the runs of one scenario under a progress bar, write and print them; the exit code. `beside` makes
     the exact runs that an approximation is compared with.
 
-    Printed first: a disk that does not take the files loses no result.
+    Written first: neither a reader that went away nor an interruption loses what is finished. What the disk
+    does not take is printed all the same.
     """
     from penstock import results
-    from penstock.sweeps import Interrupted, RunFailed
 
-    code, state, reason = DONE, "", ""
+    with Deferred() as stops:
+        code, state, reason, found, comparison = _made(label, make, beside)
+        if out is not None:
+            try:
+                results.write(found, out, state=state, reason=reason, force=force, key="--out")
+            except results.NotWritten as problem:
+                complain(str(problem))
+                code, out = RUN_FAILED, None
+        shown = emit(lambda: _show(found, comparison, as_json))
+        for warning in found.warnings:
+            note(f"warning: {warning}")
+        for text in dict.fromkeys(run.threads_note for run in found.runs if run.threads_note):
+            note(text)
+        late = sum(run.summary.get("valid") == 0 for run in found.runs)
+        if late:
+            note(
+                f"invalid: {late} of {len(found.runs)} runs did not pass the gate; do not trust their numbers"
+            )
+        if state == "failed":
+            complain(reason)
+        elif code == INTERRUPTED:
+            complete = sum(r.completed for r in found.runs)
+            note(f"interrupted: {complete} of {count} runs complete, {len(found.runs) - complete} cut short")
+        if out is not None:
+            note(f"run directory: {out}")
+            if not stops.count:
+                _draw(found, drawn, out / "figures")
+    if code == DONE and stops.count:
+        note(f"interrupted: all {count} runs are complete")
+        return INTERRUPTED
+    return code if shown or code != DONE else RUN_FAILED
+
+
+def _made(
+    label: str, make: Callable[[Bar], RunSet], beside: Callable[[Bar], RunSet] | None
+) -> tuple[int, str, str, RunSet, Comparison | None]:
+    """Exit code, state and its reason, the runs, and what they are compared with."""
+    from penstock.errors import RunError, RunInterruptedError
+
     with Bar(label) as bar:
         try:
             found = make(bar)
-        except Interrupted as stop:
-            found, code, state, reason = stop.results[0], INTERRUPTED, "partial", "interrupted"
-        except RunFailed as stop:
-            found, code, state, reason = stop.results[0], RUN_FAILED, "failed", str(stop)
-    comparison = None
-    if beside is not None and code == DONE:
-        from penstock.approximate import Comparison
+        except RunInterruptedError as stop:
+            return INTERRUPTED, "partial", "interrupted", stop.results[0], None
+        except RunError as stop:
+            return RUN_FAILED, "failed", str(stop), stop.results[0], None
+    if beside is None:
+        return DONE, "", "", found, None
+    from penstock.approximate import Comparison
 
-        with Bar(f"{label}, exact") as bar:
-            comparison = Comparison(found, beside(bar))
+    with Bar(f"{label}, exact") as bar:
+        try:
+            return DONE, "", "", found, Comparison(found, beside(bar))
+        except RunInterruptedError:
+            return INTERRUPTED, "", "", found, None
+        except RunError as stop:
+            return RUN_FAILED, "failed", str(stop), found, None
+
+
+def _show(found: RunSet, comparison: Comparison | None, as_json: bool) -> None:
+    from penstock import results
+
     if as_json:
         document = results.document(results.timed(found))
         if comparison is not None:
             document["approximate"] = comparison.document()
-        print(json.dumps(document, allow_nan=False), flush=True)
-    elif found.runs:
+        print_json(document)
+        return
+    if found.runs:
         _print_runs(results.timed(found))
-    if comparison is not None and not as_json:
+    if comparison is not None:
         _print_comparison(comparison)
-    for warning in found.warnings:
-        note(f"warning: {warning}")
-    for text in dict.fromkeys(run.threads_note for run in found.runs if run.threads_note):
-        note(text)
-    late = sum(run.summary.get("valid") == 0 for run in found.runs)
-    if late:
-        note(f"invalid: {late} of {len(found.runs)} runs did not pass the gate; do not trust their numbers")
-    if code == RUN_FAILED:
-        complain(reason)
-    elif code == INTERRUPTED:
-        complete = sum(r.completed for r in found.runs)
-        note(f"interrupted: {complete} of {count} runs complete, {len(found.runs) - complete} cut short")
-    if out is not None:
-        try:
-            results.write(found, out, state=state, reason=reason, force=force, key="--out")
-        except results.NotWritten as problem:
-            complain(str(problem))
-            return RUN_FAILED
-        note(f"run directory: {out}")
-        _draw(found, drawn, out / "figures")
-    return code
 
 
 def _draw(found: RunSet, names: Sequence[str], folder: Path) -> None:
@@ -135,12 +164,12 @@ def _print_runs(found: RunSet) -> None:
     out_console.print(table)
 
 
-def keep_partial(stop: Interrupted | RunFailed, folder: Path) -> int:
+def keep_partial(stop: RunInterruptedError | RunError, folder: Path) -> int:
     """Write what the points of a job that was stopped have so far, say where it is; the exit code."""
     from penstock import results
-    from penstock.sweeps import RunFailed
+    from penstock.errors import RunError
 
-    failed = isinstance(stop, RunFailed)
+    failed = isinstance(stop, RunError)
     if failed:
         complain(str(stop))
     ended = [results.document(found) for found in stop.results if found.runs]

@@ -18,6 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from penstock import stats
+from penstock.errors import NotRecordedError
 from penstock.spill import Tables
 
 if TYPE_CHECKING:
@@ -53,11 +54,8 @@ FIGURES = {
 }
 
 
-class NotRecorded(KeyError):
-    """A table, a series or a key that these runs do not have; the message says what to add to have it."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
+# Its former name.
+NotRecorded = NotRecordedError
 
 
 @dataclass(frozen=True)
@@ -212,7 +210,7 @@ class RunSet:
             if name in run.tables
         ]
         if not parts:
-            raise NotRecorded(self._lacking(name))
+            raise NotRecordedError(self._lacking(name))
         return pl.concat(parts, how="vertical")
 
     def scan(self, name: str) -> pl.LazyFrame:
@@ -225,7 +223,7 @@ class RunSet:
             if name in run.tables
         ]
         if not parts:
-            raise NotRecorded(self._lacking(name))
+            raise NotRecordedError(self._lacking(name))
         return pl.concat(parts, how="vertical")
 
     def on_disk(self, name: str) -> bool:
@@ -236,7 +234,7 @@ class RunSet:
         """The series of run `run`. Raises NotRecorded, saying what to add, when nothing was sampled."""
         found = self.tables(run).get("series")
         if found is None or found.height == 0:
-            raise NotRecorded(self._lacking("series"))
+            raise NotRecordedError(self._lacking("series"))
         return found
 
     def _lacking(self, name: str) -> str:
@@ -339,7 +337,7 @@ class RunSet:
     def _known(self, key: str) -> None:
         if not any(key in run.summary for run in self.runs):
             known = sorted({name for run in self.runs for name in run.summary})
-            raise NotRecorded(f"no summary key {key!r}; there are: {', '.join(known)}")
+            raise NotRecordedError(f"no summary key {key!r}; there are: {', '.join(known)}")
 
     def _repr_html_(self) -> str:
         given = ", ".join(f"{key} = {value}" for key, value in headline(self.scenario)) or "all defaults"

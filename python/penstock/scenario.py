@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock import _engine, controllers
-from penstock._engine import ScenarioError
+from penstock.errors import ScenarioError
 
 if TYPE_CHECKING:
     from penstock.network import Network
@@ -33,14 +33,22 @@ TABLE_KEY = re.compile(r"(link|workload)\[(\d+)\]\.(\w+)")
 type_names = "a string, a number or true/false"
 
 
-def spec(scenario: Scenario, settings: Mapping[str, Any], seed: int, approximate: str | None = None) -> str:
+def spec(
+    scenario: Scenario,
+    settings: Mapping[str, Any],
+    seed: int,
+    approximate: str | None = None,
+    *,
+    own_code: bool = True,
+) -> str:
     """The JSON document that tells the engine what to run.
 
     `scenario` is the name of a built-in scenario, the path of a TOML file (anything ending in .toml, or an
     existing file), a `penstock.Network`, or a dict with the keys of such a file. Values of `settings` are
     numbers or strings with units ("10Gbps", "300us", "32KB", "100pkt"). `approximate` asks for an
     approximation in the place of a run ("links", docs/approximate.md). Raises ScenarioError for a missing
-    file and for values that are neither.
+    file and for values that are neither. `own_code=False` is for settings that are data, read from a result:
+    whatever they name, no Python file is run.
     """
     document: dict[str, Any]
     what, rest = taken(scenario, settings)
@@ -54,9 +62,10 @@ def spec(scenario: Scenario, settings: Mapping[str, Any], seed: int, approximate
     else:
         document, rest = what.spec(rest)
     # Controllers in Python go by name; which they are stands beside.
-    rest, own = controllers.in_scenario(rest, document)
-    if own:
-        document["controllers"] = own
+    if own_code:
+        rest, own = controllers.in_scenario(rest, document)
+        if own:
+            document["controllers"] = own
     document["set"] = {str(key): plain(str(key), value) for key, value in rest.items()}
     document["seed"] = whole("seed", seed, least=0)
     if approximate is not None:
@@ -72,7 +81,7 @@ def taken(scenario: Scenario, settings: Mapping[str, Any]) -> tuple[str | Path |
     if isinstance(scenario, str | Path):
         # Plain keys the engine puts on top of a file by itself, its tables it does not.
         inside = [key for key in given if key == "workloads" or TABLE_KEY.fullmatch(key)]
-        if not inside:
+        if not inside and not _names_code(scenario):
             return scenario, given
         if str(scenario) != "custom" and not _is_file(scenario):
             rule = "a scenario by name has no such key: it is of a penstock.Network or a file with tables"
@@ -91,6 +100,19 @@ def taken(scenario: Scenario, settings: Mapping[str, Any]) -> tuple[str | Path |
     return scenario.taking(given)
 
 
+def _names_code(scenario: str | Path) -> bool:
+    """Whether a table of a scenario file names a class in Python, which only a `Network` replaces."""
+    if not _is_file(scenario) or ".py:" not in (text := read(scenario)):
+        return False
+    from penstock import network_file
+
+    document = network_file.read(text, str(scenario))
+    tables = [
+        table for key in network_file.TABLES for table in document.get(key, ()) if isinstance(table, Mapping)
+    ]
+    return any(".py:" in str(table.get(key, "")) for table in tables for key in ("protocol", "queue"))
+
+
 def file_name(scenario: str | Path | Network) -> str:
     """What a command names a scenario: of a network the file that `Network.save` would write."""
     text = str(scenario)
@@ -104,7 +126,8 @@ def _is_file(scenario: str | Path) -> bool:
 def read(path: str | Path) -> str:
     """The text of a scenario file. Raises ScenarioError when it is missing or cannot be read."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        # Editors on Windows put a byte-order mark in front.
+        return Path(path).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise error("scenario", path, "the file does not exist") from None
     except (OSError, UnicodeDecodeError) as problem:

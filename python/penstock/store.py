@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -56,27 +56,40 @@ def identity(spec: str, resolved: Mapping[str, Any]) -> str:
         "engine": engine(),
         "resolved": kept,
         "file": file,
-        "content": {text: _file_hash(path) for text, path in sorted(files([kept, file], base))},
+        "content": {name: file_hash(base / name) for name in files(resolved)},
     }
     return _hash(what)
 
 
-def files(value: Any, base: Path) -> Iterator[tuple[str, Path]]:
-    """The files that values name, as in `cdf:sizes.csv`."""
-    if isinstance(value, Mapping):
-        for item in value.values():
-            yield from files(item, base)
-    elif isinstance(value, list):
-        for item in value:
-            yield from files(item, base)
-    elif isinstance(value, str):
-        for text in {value.strip(), value.partition(":")[2].strip()} - {""}:
-            with suppress(OSError, ValueError):
-                if (base / text).is_file():
-                    yield text, base / text
+def files(resolved: Mapping[str, Any]) -> list[str]:
+    """The names of the files that a resolved scenario reads: the values of keys of kind `file`, and of those
+    of kind `sizes` that are a table, as in `cdf:sizes.csv`. Nothing else is ever taken for a file.
+    """
+    kinds = _file_keys()
+    found = set()
+    tables = ((resolved.get("file") or {}).get("tables") or {}).values()
+    rows = [row for table in tables if isinstance(table, list) for row in table if isinstance(row, Mapping)]
+    for values in [resolved.get("set") or {}, *rows]:
+        for key in kinds.keys() & values.keys():
+            text = str(values[key]).strip()
+            if kinds[key] == "sizes":
+                word, _, text = text.partition(":")
+                text = text.strip() if word.strip() == "cdf" else ""
+            found.add(text)
+    return sorted(found - {""})
 
 
-def _file_hash(path: Path) -> str:
+@lru_cache(maxsize=1)
+def _file_keys() -> dict[str, str]:
+    """The keys of all scenarios and their tables that may name a file, with their kind."""
+    entries = scenario.describe()["scenarios"]
+    specs = [spec for entry in entries for spec in entry["params"]]
+    specs += [spec for entry in entries for table in entry.get("tables", ()) for spec in table["params"]]
+    return {spec["name"]: spec["kind"] for spec in specs if spec["kind"] in ("file", "sizes")}
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file, or why it cannot be read."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as problem:
@@ -143,15 +156,12 @@ class Store:
         path.parent.mkdir(parents=True, exist_ok=True)
         tables = {}
         for name, table in run.tables.items():
-            beside = self._beside(path, name)
             try:
-                table.write_parquet(beside, compression="zstd", statistics=True)
-                tables[name] = _file_hash(beside)
-                os.replace(beside, self._table_path(path, name))
+                with results.new(self._table_path(path, name), sweep=False) as beside:
+                    table.write_parquet(beside, compression="zstd", statistics=True)
+                    tables[name] = file_hash(beside)
             except pl.exceptions.PolarsError as problem:
                 raise OSError(str(problem)) from problem
-            finally:
-                beside.unlink(missing_ok=True)
         entry = {
             "scenario": run.scenario.get("scenario", ""),
             "set": run.scenario.get("set", {}),
@@ -166,7 +176,8 @@ class Store:
             "tables": tables,
         }
         text = json.dumps({"sha256": _hash(entry), "entry": entry}, indent=1, allow_nan=False)
-        results.put(path, text + "\n")
+        # Not synced: an entry that a power failure cut short does not match its checksum.
+        results.put(path, text + "\n", sync=False)
 
     def _path(self, point: str, number: int) -> Path:
         name = hashlib.sha256(f"{point} {number}".encode()).hexdigest()
@@ -174,15 +185,12 @@ class Store:
 
     def _table(self, path: Path, name: str, checksum: str) -> pl.DataFrame:
         file = self._table_path(path, name)
-        if _file_hash(file) != checksum:
+        if file_hash(file) != checksum:
             raise ValueError("the checksum does not match")
         return pl.read_parquet(file)
 
     def _table_path(self, path: Path, name: str) -> Path:
         return path.with_suffix(f".{name}.parquet")
-
-    def _beside(self, path: Path, name: str) -> Path:
-        return path.with_name(f".{path.stem}.{name}.{os.getpid()}")
 
     def _check_format(self, key: str) -> None:
         path = self.folder / "store.json"
@@ -203,4 +211,4 @@ class Store:
         for left in (self.folder / "runs").glob("*/.*"):
             with suppress(OSError):
                 if time.time() - left.stat().st_mtime > _STALE_S:
-                    left.unlink()
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()

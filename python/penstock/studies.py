@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import html
 import math
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -246,12 +245,10 @@ class Study:
         """
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-        beside = path / f".summary.{os.getpid()}"
         try:
-            self.frame.write_parquet(beside)
-            os.replace(beside, path / "summary.parquet")
+            with results.new(path / "summary.parquet") as beside:
+                self.frame.write_parquet(beside)
         except (OSError, pl.exceptions.PolarsError) as problem:
-            beside.unlink(missing_ok=True)
             raise results.NotWritten(f"{path / 'summary.parquet'} cannot be written ({problem})") from problem
         results.put(path / "summary.csv", self.frame.write_csv())
         return path
@@ -390,9 +387,9 @@ def study(
         stop = work.fill(executor, workers, on_progress or bar)
     found = _measured_by(work)
     if isinstance(stop, KeyboardInterrupt):
-        raise sweeps.Interrupted(list(found.sets), found)
+        raise sweeps.RunInterruptedError(list(found.sets), found)
     if stop is not None:
-        raise sweeps.RunFailed(str(stop), list(found.sets), found) from stop.__cause__
+        raise sweeps.RunError(str(stop), list(found.sets), found) from stop.__cause__
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from penstock import grid, results, scenario, stats, sweeps
+from penstock.interrupts import look
 from penstock.runs import Run, RunSet
 from penstock.store import Store, identity
 
@@ -73,8 +74,11 @@ def plan(
     count = sweeps.count_of_runs("runs", first if runs is None else runs, len(chosen))
     if checked and not 2 <= count <= checked[2]:
         raise scenario.error("runs", count, f"must be from 2 to {checked[2]} with `until`")
-    specs = [scenario.spec(name, scenario.merged(common, point), least) for point in chosen]
-    resolved = [sweeps.resolved(scenario.check(text)) for text in specs]
+    specs, resolved = [], []
+    for point in chosen:
+        look()
+        specs.append(scenario.spec(name, scenario.merged(common, point), least))
+        resolved.append(sweeps.resolved(scenario.check(specs[-1])))
     return Plan(str(name), least, keys, tuple(chosen), tuple(specs), tuple(resolved), count, checked)
 
 
@@ -156,6 +160,7 @@ class Work:
         todo: dict[tuple[str, int], list[int]] = {}
         try:
             for i, count in enumerate(wanted):
+                look()
                 for number in (n for n in range(count) if n not in self.runs[i]):
                     what = (self.identities[i], number)
                     found = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock import completion
-from penstock.console import Bar, complain, note, out_console
+from penstock.console import Bar, cannot_write, complain, emit, note, out_console, print_json
+from penstock.interrupts import Deferred
 from penstock.options import (
     DONE,
     INTERRUPTED,
@@ -98,7 +98,8 @@ def sweep(
     if drawn and out is None:
         raise scenarios.error("--plot", plot, "needs --out DIR, where the figures go")
     keep = ("flows", "transfers") if any(name == "slowdown" for name, _ in drawn) else ()
-    with Bar(scenario) as bar, cluster.named(executor, worker_count(jobs)) as (pool, workers):
+    stops = Deferred()
+    with stops, Bar(scenario) as bar, cluster.named(executor, worker_count(jobs)) as (pool, workers):
         try:
             found = studies.study(
                 scenario,
@@ -125,21 +126,27 @@ def sweep(
             if isinstance(stop, RunFailed):
                 complain(str(stop))
                 code = RUN_FAILED
-    if as_json:
-        print(json.dumps(found.document(), allow_nan=False), flush=True)
-    else:
-        _print(found)
+        saved = out is not None
+        try:
+            if out is not None:
+                found.save(out)
+        except OSError as problem:
+            complain(cannot_write(problem))
+            code, saved = code or RUN_FAILED, False
+    shown = emit(lambda: print_json(found.document()) if as_json else _print(found))
     for warning in found.warnings:
         note(f"warning: {warning}")
+    if code == DONE and stops.count:
+        code = INTERRUPTED
     if code != DONE:
         ended = sum(len(runs.runs) for runs in found.sets)
         kept = f"; the same command goes on from {out}" if out is not None else ""
         note(f"{'interrupted: ' if code == INTERRUPTED else ''}{ended} runs are finished{kept}")
-    if out is not None:
-        found.save(out)
+    if saved and out is not None:
         note(f"study: {out} ({found.ran} runs made now, {found.stored} from the store)")
-        _draw(found, drawn, out / "figures")
-    return RUN_FAILED if found.unstored else code
+        if code != INTERRUPTED:
+            _draw(found, drawn, out / "figures")
+    return RUN_FAILED if found.unstored or (code == DONE and not shown) else code
 
 
 def _draw(found: Study, drawn: list[tuple[str, list[str]]], folder: Path) -> None:

@@ -30,13 +30,13 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import _engine, cluster, scenario, spill, store
 from penstock.console import Bar
-from penstock.interrupts import POLL_S, Presses
+from penstock.errors import RunError, RunInterruptedError
+from penstock.interrupts import GRACE_S, POLL_S, Deferred, look
 from penstock.runs import TABLES, Run, RunSet, frames
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from penstock.studies import Study
 
 Point = tuple["scenario.Scenario", Mapping[str, Any]]
 # A concurrent.futures.Executor or a Dask client, whose package need not be there.
@@ -45,33 +45,12 @@ Workers = Executor | Any
 #: Numbers computed from the tables of a run, to be added to its summary.
 Derive = Callable[[Run], Mapping[str, float]]
 
-# How long a stopped run may take to hand back what it has; the engine looks at the flag every few
-# milliseconds.
-_GRACE_S = 0.7
 # Tasks handed to a foreign executor ahead of time, whose number of workers is unknown.
 _AHEAD = 10_000
 
 
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during runs. `.results` has one RunSet per point with the runs that ended and, cut short, those
-    under way. Of a study `.study` has the runs that ended.
-    """
-
-    def __init__(self, results: list[RunSet], study: Study | None = None) -> None:
-        super().__init__("interrupted")
-        self.results = results
-        self.study = study
-
-
-class RunFailed(RuntimeError):
-    """A run died; the message names it. `.results` has one RunSet per point with the runs that ended, of a
-    study `.study` has them.
-    """
-
-    def __init__(self, message: str, results: list[RunSet], study: Study | None = None) -> None:
-        super().__init__(message)
-        self.results = results
-        self.study = study
+# Their former names.
+Interrupted, RunFailed = RunInterruptedError, RunError
 
 
 @dataclass(frozen=True)
@@ -103,7 +82,7 @@ def execute(task: Task, progress: _engine.Progress | None = None) -> Run:
     progress = progress or _engine.Progress()
     if threading.current_thread() is not threading.main_thread():
         return _call(task, progress)
-    with Presses(progress.cancel), ThreadPoolExecutor(1) as pool:
+    with Deferred(progress.cancel), ThreadPoolExecutor(1) as pool:
         future = pool.submit(_call, task, progress)
         while True:
             try:
@@ -192,7 +171,7 @@ def sweep(
     memory, and `spill_to` the folder that what is more goes to (None: that of temporary files); `key` is what
     messages call it. A progress bar appears on a terminal and in a notebook
     unless `on_progress` hears the finished fraction, 0 to 1. Raises ScenarioError before anything runs when a
-    point is wrong; RunFailed and Interrupted keep what was finished.
+    point is wrong; RunError and RunInterruptedError keep what was finished.
     """
     given = [scenario.taken(name, scenario.merged(settings, own)) for name, own in points]
     workers = worker_count(jobs)
@@ -208,6 +187,7 @@ def sweep(
             raise scenario.error(key, memory, "is for runs: an approximation has no large tables")
     tasks: list[Task] = []
     for name, own in given:
+        look()
         spec = scenario.spec(name, own, seed, approximate)
         scenario.check(spec)
         # Runs share the cores first; the parts of one approximation use them where there is one alone.
@@ -223,9 +203,9 @@ def sweep(
         for i, (name, _) in enumerate(given)
     ]
     if isinstance(stop, KeyboardInterrupt):
-        raise Interrupted(sets)
+        raise RunInterruptedError(sets)
     if stop is not None:
-        raise RunFailed(str(stop), sets) from stop.__cause__
+        raise RunError(str(stop), sets) from stop.__cause__
     return sets
 
 
@@ -314,10 +294,10 @@ def run_tasks(
         return None if problem is None else _died(tasks[index], problem)
 
     waiting = iter(enumerate(tasks))
-    with Presses() as presses:
+    with Deferred() as stops:
         try:
             while stop is None:
-                presses.look()
+                stops.look()
                 for index, task in islice(waiting, ahead - len(pending)):
                     # A foreign executor may live in another process: its runs cannot be watched, only awaited
                     # or withdrawn.
@@ -344,17 +324,17 @@ def run_tasks(
         except KeyboardInterrupt as interrupt:
             stop = interrupt
         if stop is not None:
-            _end(pending, presses)
+            _end(pending, stops)
             for future in [future for future in pending if future.done()]:
                 take(future)
         if own:
             pool.shutdown(wait=stop is None)
-    if presses.count and stop is None:
+    if stops.count and stop is None:
         stop = KeyboardInterrupt()
     return done, stop
 
 
-def _end(pending: Mapping[Future[Run], tuple[int, _engine.Progress | None]], presses: Presses) -> None:
+def _end(pending: Mapping[Future[Run], tuple[int, _engine.Progress | None]], stops: Deferred) -> None:
     """Withdraw what has not begun, stop what has, and give it a moment to hand back what it has so far.
 
     A run in a foreign executor that nothing stops is not waited for: what is finished would wait with it.
@@ -364,11 +344,11 @@ def _end(pending: Mapping[Future[Run], tuple[int, _engine.Progress | None]], pre
     for _, watch in pending.values():
         if watch is not None:
             watch.cancel()
-    # A second Ctrl-C ends the waiting, not the keeping.
-    before, until = presses.count, time.monotonic() + _GRACE_S
+    # A second interruption ends the waiting, not the keeping.
+    before, until = stops.count, time.monotonic() + GRACE_S
     open_ = [future for future in pending if not future.cancelled()]
     with suppress(KeyboardInterrupt):
-        while open_ and presses.count == before and time.monotonic() < until:
+        while open_ and stops.count == before and time.monotonic() < until:
             open_ = list(wait(open_, timeout=POLL_S).not_done)
 
 

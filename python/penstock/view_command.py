@@ -53,14 +53,11 @@ def view(
 
 def record(scenario: str, chosen: dict[str, str], seed: int, path: Path) -> None:
     """Run replication 0 once more and write its record to `path`. Raises OSError."""
-    from penstock import _engine
+    from penstock import _engine, interrupts, results
     from penstock import scenario as scenarios
 
-    # Whole or not at all.
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        _engine.record(scenarios.spec(scenario, chosen, seed), 0, str(beside), _engine.Progress())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    progress = _engine.Progress()
+    spec = scenarios.spec(scenario, chosen, seed)
+    with results.new(path) as beside:
+        interrupts.watched(lambda: _engine.record(spec, 0, str(beside), progress), progress.cancel)
     note(f"record: {path} ({path.stat().st_size / 1e6:.1f} MB)")

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock import _engine, results, scenario, store
+from penstock import _engine, interrupts, results, scenario, store
+from penstock.errors import NotBuiltError
 
 if TYPE_CHECKING:
     from penstock.runs import RunSet
@@ -53,8 +54,8 @@ _FIRST = (
 )
 
 
-class NotBuilt(RuntimeError):
-    """The page's parts are not there: `make setup` had no Node or no WebAssembly target, and said so."""
+# Its former name.
+NotBuilt = NotBuiltError
 
 
 def available() -> str:
@@ -105,12 +106,13 @@ def view(
     `RunSet`.
 
     Settings are given as for `penstock.run`. `lesson`: paragraphs above the picture. `controls`: parameters
-    to show at once. Raises ScenarioError for a bad value; NotBuilt where the page's parts are missing.
+    to show at once. A scenario with a protocol or queue in Python is run here, and the page shows its record.
+    Raises ScenarioError for a bad value; NotBuiltError where the page's parts are missing.
     """
     from penstock.runs import RunSet
 
     if why := available():
-        raise NotBuilt(why)
+        raise NotBuiltError(why)
     given = scenario.merged(settings, more)
     record = b""
     if isinstance(what, str | Path) and Path(what).is_dir():
@@ -124,31 +126,90 @@ def view(
     elif isinstance(what, str | Path) and _is_record(Path(what)):
         return _page(title or Path(what).stem, {}, lesson, Path(what).read_bytes())
     if isinstance(what, RunSet):
-        document, seed = _again(what), what.seed
         title = title or what.name
+        try:
+            document, resolved = _of_result(what, bool(record))
+        except (KeyError, TypeError, AttributeError) as problem:
+            said = f"is damaged ({type(problem).__name__}: {problem})"
+            raise scenario.error("scenario", what.name, said) from None
     else:
+        name = scenario.file_name(what if isinstance(what, str | Path) else str(what))
+        title = title or name.removesuffix(".toml")
         document = json.loads(scenario.spec(what, given, seed))
-        title = title or scenario.file_name(what if isinstance(what, str | Path) else str(what)).removesuffix(
-            ".toml"
-        )
-    resolved = json.loads(scenario.check(json.dumps(document)))
-    if not record and "controllers" in document:
-        names = ", ".join(document["controllers"])
-        rule = "is written in Python, which a page has not: record the run (--record) and view the record"
-        raise scenario.error("protocol", names, rule)
-    base = Path(document.pop("base_dir", None) or ".")
-    files = {text: path.read_text("utf-8") for text, path in store.files(resolved, base)}
-    if files:
-        document["files"] = files
-    specs = next(s for s in scenario.describe()["scenarios"] if s["name"] == resolved["scenario"])["params"]
-    known = [spec["name"] for spec in specs]
+        resolved = json.loads(scenario.check(json.dumps(document)))
+        base = Path(document.pop("base_dir", None) or ".")
+        if "controllers" in document:
+            record = _recorded(json.dumps({**document, "base_dir": str(base)}))
+            del document["controllers"]
+        elif files := _files(resolved, base, None):
+            document["files"] = files
+    specs = next((s for s in scenario.describe()["scenarios"] if s["name"] == resolved["scenario"]), {})
+    known = [spec["name"] for spec in specs.get("params", ())]
     about = {
         "document": document,
-        "specs": specs,
+        "specs": specs.get("params", []),
         "values": resolved["set"],
         "controls": [name for name in controls or _FIRST if name in known],
     }
     return _page(title, about, lesson, record)
+
+
+def _of_result(runs: RunSet, recorded: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The document that asks for the same run once more, and the resolved scenario. A result is data:
+    whatever it says, no Python file is run, and no other file is read than those that the run read.
+    """
+    resolved = runs.scenario
+    if recorded:
+        # The record is all that is shown.
+        return {"set": {}, "seed": runs.seed}, resolved
+    if own := resolved.get("controllers"):
+        names = ", ".join(str(entry.get("name")) for entry in own)
+        rule = "is written in Python, which a page has not: record the run (--record) and view the record"
+        raise scenario.error("protocol", names, rule)
+    file = dict(resolved.get("file") or {})
+    what: Any = resolved["scenario"]
+    if file.get("tables"):
+        what = {"scenario": what, **file["tables"]}
+    given = {key: resolved["set"][key] for key in resolved["given"]}
+    document: dict[str, Any] = json.loads(scenario.spec(what, given, runs.seed, own_code=False))
+    if files := _files(resolved, Path(file.get("base_dir") or "."), file.get("inputs")):
+        document["files"] = files
+    return document, json.loads(scenario.check(json.dumps(document)))
+
+
+def _files(resolved: Mapping[str, Any], base: Path, inputs: Mapping[str, str] | None) -> dict[str, str]:
+    """The texts of the files that a scenario names, for the page. Raises ScenarioError for one that is not
+    below the scenario's folder, or that has not the checksum of `inputs`, where there are some.
+    """
+    found = {}
+    for name in store.files(resolved):
+        path = base / name
+        if not path.resolve().is_relative_to(base.resolve()):
+            raise scenario.error(
+                "file", name, "is not below the scenario's folder: a page takes no other file"
+            )
+        if inputs is not None and inputs.get(name) != store.file_hash(path):
+            rule = "is not there any more as the run read it: view the scenario file instead"
+            raise scenario.error("file", name, rule)
+        try:
+            found[name] = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            raise scenario.error("file", name, f"the file cannot be read ({problem})") from None
+    return found
+
+
+def _recorded(spec: str) -> bytes:
+    """The record of run 0: a page has no interpreter for protocols and queues in Python, but shows what they
+    did.
+    """
+    progress = _engine.Progress()
+    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+        path = Path(folder) / RECORD
+        interrupts.watched(lambda: _engine.record(spec, 0, str(path), progress), progress.cancel)
+        if path.stat().st_size > 20 * MOST_BYTES:
+            size = f"{path.stat().st_size / 1e6:.0f} MB"
+            raise scenario.error("duration", size, "of packets are too many for a page: run it for less time")
+        return path.read_bytes()
 
 
 def _is_record(path: Path) -> bool:
@@ -157,22 +218,6 @@ def _is_record(path: Path) -> bool:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:
         return False
-
-
-def _again(runs: RunSet) -> dict[str, Any]:
-    """The document that asks for the same run once more."""
-    resolved = runs.scenario
-    file = dict(resolved.get("file") or {})
-    given = {key: resolved["set"][key] for key in resolved["given"]}
-    what: Any = resolved["scenario"]
-    if file.get("tables"):
-        what = {"scenario": what, **file["tables"]}
-    document: dict[str, Any] = json.loads(scenario.spec(what, given, runs.seed))
-    if file.get("base_dir"):
-        document["base_dir"] = file["base_dir"]
-    if resolved.get("controllers"):
-        document["controllers"] = resolved["controllers"]
-    return document
 
 
 def _page(title: str, about: Mapping[str, Any], lesson: Sequence[str], record: bytes) -> Page:

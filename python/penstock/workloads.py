@@ -16,13 +16,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock import scenario
+from penstock import controllers, scenario
 
 Hosts = str | Sequence[str] | None
 """A host, a range of hosts, a list of either, or "all"."""
 
 Value = str | float | None
 """A text with a unit, a number of what has none (bytes, shares, counts), or None for the default."""
+
+
+OWN = ("protocol", "queue")
+"""Keys whose values may be classes in Python: objects, or FILE.py:CLASS."""
 
 
 class Table:
@@ -53,8 +57,8 @@ class Table:
         return self.of({**kept, **changed})
 
     def document(self) -> dict[str, Any]:
-        """Its keys and values as a scenario file has them."""
-        return dict(self.values)
+        """Its keys and values as a scenario file has them: a class in Python goes by its name."""
+        return {key: str(value) if controllers.is_own(value) else value for key, value in self.values.items()}
 
     def __str__(self) -> str:
         return type(self).__name__
@@ -77,7 +81,8 @@ class Table:
             self.values[key] = nodes(name, value)
         elif key in plain:
             self.values[key] = value.item() if isinstance(value, np.generic) else value
-            scenario.plain(name, self.values[key])
+            if not (key in OWN and controllers.is_own(value)):
+                scenario.plain(name, self.values[key])
         else:
             raise scenario.error(name, value, unknown(key, [*naming, *plain]))
 
@@ -101,7 +106,7 @@ class Workload(Table):
 
     def document(self) -> dict[str, Any]:
         """Its keys and values as a scenario file has them, the kind first."""
-        return {"kind": self.table, **self.values}
+        return {"kind": self.table, **super().document()}
 
     def _set(self, key: str, value: Any) -> None:
         number = isinstance(value, int | float | np.number) and not isinstance(value, bool)

@@ -13,7 +13,7 @@ from conftest import PENSTOCK, inline, measuring, row, settings
 
 import penstock
 from penstock import results, sweeps
-from penstock.interrupts import Presses
+from penstock.interrupts import Deferred
 from penstock.ledger import selection
 
 # Far longer than any test may take.
@@ -155,7 +155,7 @@ def test_ctrl_c_while_locks_are_held_leaves_nobody_waiting():
 
 def test_presses_are_counted_and_the_handler_is_given_back():
     heard = []
-    with Presses(lambda: heard.append(True)) as presses:
+    with Deferred(lambda: heard.append(True)) as presses:
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
         assert presses.count == len(heard) == 2
@@ -168,7 +168,7 @@ def test_a_handler_of_somebody_else_stays():
     own = []
     before = signal.signal(signal.SIGINT, lambda *_: own.append(True))
     try:
-        with Presses() as presses:
+        with Deferred() as presses:
             os.kill(os.getpid(), signal.SIGINT)
         assert (presses.count, own) == (0, [True])
     finally:

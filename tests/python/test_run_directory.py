@@ -198,7 +198,7 @@ def test_a_disk_that_fills_up_leaves_the_old_result_whole(tiny_disk):
     done = penstock(*ARGUMENTS, "--json", "--out", str(tiny_disk))
     assert done.returncode == 0, done.stderr
     old = lab.load(tiny_disk)
-    (tiny_disk / "ballast").write_bytes(bytes(16_000))
+    (tiny_disk / "ballast").write_bytes(bytes(12_000))
     sampled = [*ARGUMENTS, "--set", "sample=1us", "--set", "series=true", "--json", "--force"]
     done = penstock(*sampled, "--out", str(tiny_disk))
     assert done.returncode == 3, done.stderr

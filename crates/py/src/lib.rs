@@ -26,8 +26,8 @@ use penstock_sim::trace::{preamble, result_record};
 use penstock_sim::workloads::goal::read_goal;
 use penstock_sim::workloads::loggops::{finish_times, LogGops};
 use penstock_units::Time;
-use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::import_exception;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::any::Any;
@@ -37,17 +37,10 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-create_exception!(_engine, ScenarioError, PyValueError, "A scenario breaks a rule; has key, value and rule.");
+import_exception!(penstock.errors, ScenarioError);
 
-fn scenario_error(py: Python<'_>, e: &ParamError) -> PyErr {
-    let error = ScenarioError::new_err(e.to_string());
-    let value = error.value(py);
-    for (name, text) in [("key", &e.key), ("value", &e.value), ("rule", &e.rule)] {
-        if let Err(problem) = value.setattr(name, text.as_str()) {
-            return problem;
-        }
-    }
-    error
+fn scenario_error(_py: Python<'_>, e: &ParamError) -> PyErr {
+    ScenarioError::new_err((e.to_string(), e.key.clone(), e.value.clone(), e.rule.clone()))
 }
 
 /// Watches one run from another thread, and stops it.
@@ -292,8 +285,8 @@ fn approximated(
     })
 }
 
-/// Runs replication `run` of the scenario of the document and writes its record to `path` (format: `penstock_sim::trace`); releases the
-/// GIL meanwhile. Answers whether it ran to its end. Raises OSError for a file that cannot be written.
+/// Runs replication `run` of the scenario of the document and writes its record to `path` (format: `penstock_sim::trace`), which
+/// must not exist; releases the GIL meanwhile. Answers whether it ran to its end. Raises OSError for a file that cannot be written.
 #[pyfunction]
 fn record(py: Python<'_>, spec_json: &str, run: u64, path: &str, progress: &Progress) -> PyResult<bool> {
     let mut document: serde_json::Value =
@@ -320,7 +313,9 @@ enum Unwritten {
 }
 
 fn write_record(session: &mut Session, path: &str) -> Result<(), Unwritten> {
-    let mut file = BufWriter::new(File::create(path).map_err(Unwritten::File)?);
+    // The file is made here: one that is there already, or a link that somebody has put into its place, is not written through.
+    let file = File::options().write(true).create_new(true).open(path).map_err(Unwritten::File)?;
+    let mut file = BufWriter::new(file);
     let mut put = |words: &[u32]| {
         words.iter().try_for_each(|word| file.write_all(&word.to_le_bytes())).map_err(Unwritten::File)
     };

@@ -200,6 +200,8 @@ pub fn spec(s: &ParamSpec) -> Value {
         Kind::Bool => ("bool", None),
         Kind::Choice(words) => ("choice", Some(words)),
         Kind::Text => ("text", None),
+        Kind::File => ("file", None),
+        Kind::Sizes => ("sizes", None),
     };
     json!({
         "name": s.name, "kind": kind, "unit": s.unit(), "default": s.default, "min": bound(s.min),

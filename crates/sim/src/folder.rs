@@ -23,12 +23,19 @@ impl Folder {
             given: given.into_iter().flatten().map(|(name, v)| (name.clone(), text(v))).collect(),
         }
     }
-    /// The text of a file, or the rule that its name breaks.
+    /// The text of a file, or the rule that its name breaks. A byte-order mark, which spreadsheets write, is no part of the text.
     pub(crate) fn read(&self, name: &str) -> Result<String, String> {
-        if let Some(text) = self.given.get(name) {
-            return Ok(text.clone());
+        let mut text = match self.given.get(name) {
+            Some(text) => text.clone(),
+            None => {
+                let path = self.base.join(name);
+                std::fs::read_to_string(&path)
+                    .map_err(|e| format!("the file {} cannot be read: {e}", path.display()))?
+            }
+        };
+        if text.starts_with('\u{feff}') {
+            text.drain(..'\u{feff}'.len_utf8());
         }
-        let path = self.base.join(name);
-        std::fs::read_to_string(&path).map_err(|e| format!("the file {} cannot be read: {e}", path.display()))
+        Ok(text)
     }
 }

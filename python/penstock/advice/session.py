@@ -23,6 +23,7 @@ from penstock import _engine, scenario, stats, studies, sweeps
 from penstock.advice import goals as goal
 from penstock.advice import levers
 from penstock.advice.judge import UNDECIDED, Difference, compare, eligible, keeps, pick
+from penstock.errors import ScenarioError
 from penstock.runs import RunSet
 
 # Packet-hops a run should take, as the baseline lets expect: some hundred runs fit into three minutes of
@@ -325,7 +326,7 @@ class Session:
                     resolved = scenario.resolve(self.scenario, {**base, **change.settings}, self.seed)
                     idle = [key for key in change.settings if key in resolved.get("without_effect", [])]
                     why = f"{', '.join(idle)} has no effect here" if idle else ""
-                except _engine.ScenarioError as problem:
+                except ScenarioError as problem:
                     why = str(problem)
             if not why:
                 found.append(change)

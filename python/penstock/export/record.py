@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock import _engine, scenario
+from penstock import _engine, interrupts, scenario
 
 # Bits of a packet's flags (crates/core/src/packet.rs).
 SYN, ACK, FIN, ECE, CWR, RETRANSMIT, PROBE = 1, 2, 4, 8, 16, 32, 64
@@ -132,7 +132,8 @@ def made(
         progress.cancel()
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         path = Path(folder) / "record.bin"
-        _engine.record(scenario.spec(what, dict(settings), seed), run, str(path), progress)
+        spec = scenario.spec(what, dict(settings), seed)
+        interrupts.watched(lambda: _engine.record(spec, run, str(path), progress), progress.cancel)
         return read(path)
 
 

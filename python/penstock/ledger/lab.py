@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock import _engine, results, sweeps
 from penstock import scenario as scenarios
+from penstock.errors import NotRunError
 from penstock.ledger.claims import Measurement
 from penstock.runs import Run, RunSet
 from penstock.store import Store, identity
@@ -39,8 +40,8 @@ _Used = tuple[str, RunSet]
 LIVE_TRIES = 3
 
 
-class NotRun(Exception):
-    """Raised by a row that cannot measure; the message is the verdict's reason."""
+# Its former name.
+NotRun = NotRunError
 
 
 class Lab:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from penstock import _engine, results
 from penstock import scenario as scenarios
-from penstock.interrupts import POLL_S, Presses
+from penstock.interrupts import POLL_S, Deferred
 from penstock.ledger import holding, selection
 from penstock.ledger.claims import Claim, Measurement, Row, from_plain, plain
 from penstock.ledger.criteria import CONFIRMED, DIFFERS, UNDECIDED
@@ -252,7 +252,7 @@ def _probes(
     """The probe at every point, in parallel; None where it has no result."""
     found: list[Measurement | None] = [None] * len(settings)
     pool = ThreadPoolExecutor(max(1, lab.jobs))
-    with Presses() as presses:
+    with Deferred() as presses:
         try:
             pending = {pool.submit(_probe, row, lab, here): i for i, here in enumerate(settings)}
             while pending:

@@ -41,6 +41,10 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// Free text, checked by whoever reads it.
     Text,
+    /// The name of a file, from the scenario's folder.
+    File,
+    /// A distribution of sizes: `websearch`, `fixed:SIZE`; or a table of one, which is a file: `cdf:FILE`.
+    Sizes,
 }
 
 /// One parameter, declared once.
@@ -97,6 +101,8 @@ impl ParamSpec {
             Kind::Bool => "true/false",
             Kind::Choice(_) => "one of",
             Kind::Text => "text",
+            Kind::File => "name of a file",
+            Kind::Sizes => "distribution of sizes",
         }
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn parse_value(spec: &ParamSpec, text: &str) -> Result<Value, ParamEr
             }
             Value::Text(text.to_owned())
         }
-        Kind::Text => Value::Text(text.to_owned()),
+        Kind::Text | Kind::File | Kind::Sizes => Value::Text(text.to_owned()),
     })
 }
 

@@ -30,7 +30,7 @@ pub const MIX: Scenario = Scenario {
             .range(0.0, 10_000.0),
         ParamSpec::new(
             "sizes",
-            Kind::Text,
+            Kind::Sizes,
             "uniform:2KB:50KB",
             "sizes of short flows: fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN, websearch, fb-hadoop, cdf:FILE",
             "section 3.5.2; section 3.5.3 has pareto:1.2:25KB",

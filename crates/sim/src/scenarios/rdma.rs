@@ -59,7 +59,7 @@ pub const RDMA: Scenario = Scenario {
         .range(0.0, 10.0),
         ParamSpec::new(
             "sizes",
-            Kind::Text,
+            Kind::Sizes,
             "websearch",
             "sizes of flows: websearch, fb-hadoop, cdf:FILE, fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN",
             "section 5.1: WebSearch and FB_Hadoop",

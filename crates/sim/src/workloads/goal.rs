@@ -3,7 +3,8 @@
 //!
 //! `num_ranks N`, then `rank R {` ... `}` with a statement per line, which a label `NAME:` may precede: `send SIZEb to RANK`, `recv SIZEb
 //! from RANK`, both with `tag T cpu C nic I` if wanted and in this order, `calc TIME` with `cpu C`, `A requires B` (A begins after the
-//! end of B), `A irequires B` (after its begin). -1 is any rank or tag of a receive. Comments are those of C++.
+//! end of B), `A irequires B` (after its begin). -1 is any rank or tag of a receive. Comments are those of C++. A message of `0b`, as a
+//! barrier sends it, is a packet with one byte of payload in a simulated network: a transport without data has nothing to acknowledge.
 
 use super::schedule::{Event, Program, Work};
 use penstock_units::Dur;
@@ -112,8 +113,8 @@ impl<'a> Words<'a> {
     fn size(&mut self) -> Result<u64, String> {
         let word = self.words.next().unwrap_or("");
         match word.strip_suffix('b').and_then(|n| n.parse::<u64>().ok()) {
-            Some(bytes) if (1..=1_000_000_000_000_000).contains(&bytes) => Ok(bytes),
-            _ => Err(format!("must have bytes, 1b at least, where it has {word:?}")),
+            Some(bytes) if bytes <= 1_000_000_000_000_000 => Ok(bytes),
+            _ => Err(format!("must have bytes, as in 8b, where it has {word:?}")),
         }
     }
     fn end(&mut self) -> Result<(), String> {
@@ -318,7 +319,8 @@ impl Goal {
                 parts.push(match op.kind {
                     Kind::Send { bytes, to, tag } => {
                         let busy = cpu(&mut p, overhead);
-                        let send = p.add(Work::Send { from: rank, to, bytes, tag: Some(tag) }, op.line);
+                        let work = Work::Send { from: rank, to, bytes: bytes.max(1), tag: Some(tag) };
+                        let send = p.add(work, op.line);
                         p.wait(send, busy, Event::Done);
                         (busy, (busy, Event::Begun), (busy, Event::Done))
                     }
@@ -363,13 +365,20 @@ mod tests {
         assert_eq!((goal.ranks[1][0].line, &goal.lines), (11, &vec![4, 10]));
     }
     #[test]
+    fn a_message_without_bytes_is_a_message() {
+        let text = "num_ranks 2\nrank 0 {\nsend 0b to 1 tag 1\n}\nrank 1 {\nrecv 0b from 0 tag 1\n}\n";
+        let goal = read_goal(text).unwrap();
+        assert_eq!(goal.ranks[0][0].kind, Kind::Send { bytes: 0, to: 1, tag: 1 });
+        assert_eq!(goal.program(Dur::ZERO, Dur::ZERO).bytes(), 1);
+    }
+    #[test]
     fn what_is_wrong_is_told_by_its_line() {
         let error = |body: &str| read_goal(&format!("num_ranks 2\nrank 0 {{\n{body}\n")).unwrap_err();
         let other = "\n}\nrank 1 {\nrecv 8b from 0\n}";
         for (body, message) in [
             ("send 8b to 2\n}", "line 3 of the file, \"send 8b to 2\", names rank 2, but there are 2, counted from 0"),
             ("send 8b to 0\n}", "line 3 of the file, \"send 8b to 0\", is between rank 0 and itself"),
-            ("send 8 to 1\n}", "line 3 of the file, \"send 8 to 1\", must have bytes, 1b at least, where it has \"8\""),
+            ("send 8 to 1\n}", "line 3 of the file, \"send 8 to 1\", must have bytes, as in 8b, where it has \"8\""),
             ("a: calc 1\nb requires a\n}", "line 4 of the file, \"b requires a\", names b, which is not defined yet"),
             ("a: calc 1\na: calc 2\n}", "line 4 of the file, \"a: calc 2\", defines a a second time"),
             ("send 8b to 1 cpu 1 tag 2\n}", "line 3 of the file, \"send 8b to 1 cpu 1 tag 2\", has \"tag\" too many; the order is tag, cpu, nic"),

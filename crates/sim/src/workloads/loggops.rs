@@ -83,7 +83,7 @@ impl State<'_> {
         let op = &self.goal.ranks[rank as usize][receive as usize];
         let (cpu, nic) = (op.cpu, op.nic);
         let Kind::Send { bytes, .. } = self.goal.ranks[from as usize][send as usize].kind else { return };
-        let long = (bytes - 1) * p.per_byte;
+        let long = bytes.saturating_sub(1) * p.per_byte;
         let start = at.max(self.free(CPU, rank, cpu)).max(self.free(IN, rank, nic));
         self.free[CPU].insert((rank, cpu), start + p.overhead + long);
         self.free[IN].insert((rank, nic), start + p.gap + long);
@@ -124,7 +124,7 @@ pub fn finish_times(goal: &Goal, p: &LogGops) -> Vec<u64> {
                             continue;
                         }
                         s.free[CPU].insert((rank, cpu), at + p.overhead);
-                        s.free[OUT].insert((rank, nic), at + p.gap + (bytes - 1) * p.per_byte);
+                        s.free[OUT].insert((rank, nic), at + p.gap + bytes.saturating_sub(1) * p.per_byte);
                         s.tell(rank, op, true, at);
                         s.tell(rank, op, false, at + p.overhead);
                         s.put(at + p.overhead + p.latency, What::Message { rank, op });

@@ -4,7 +4,9 @@
 //! `Nodes N`, `Connections C`, `Triggers T`, `Failures F`, in any order, each but the first if wanted; then a connection or a trigger per line:
 //! `A->B id I start TIME size BYTES send_done_trigger T recv_done_trigger T` (or `trigger T` in the place of the start) and `trigger id T
 //! oneshot`, `multishot` or `barrier count N`. A oneshot lets all that wait for it begin once, a multishot one of them each time it fires, a
-//! barrier all of them when it has fired so often. `#` begins a comment.
+//! barrier all of them when it has fired so often. A start may have decimals. A size of 0 is a connection without end. The word `msg`, which
+//! has no value, marks a message of a connection that carries several; whether messages share connections is a key of the workload.
+//! `#` begins a comment.
 
 use super::schedule::{Event, Program, Work};
 use penstock_units::Dur;
@@ -12,6 +14,25 @@ use std::collections::BTreeMap;
 
 /// Latest start, in seconds.
 const LATEST_S: f64 = 1e6;
+
+/// Largest size of a connection, in bytes.
+const MOST_BYTES: u64 = 1_000_000_000_000_000;
+
+/// Keys of a connection that have a value.
+const KEYS: [&str; 7] =
+    ["id", "prio", "size", "start", "trigger", "send_done_trigger", "recv_done_trigger"];
+
+/// A start of so many `unit`s, decimals allowed.
+fn start(value: &str, unit: Dur) -> Result<Dur, String> {
+    if let Some(whole) = value.parse::<u64>().ok().filter(|n| unit.as_secs() * *n as f64 <= LATEST_S) {
+        return Ok(unit * whole);
+    }
+    match value.parse::<f64>() {
+        Ok(x) if x >= 0.0 && unit.as_secs() * x <= LATEST_S => Ok(Dur::from_secs(unit.as_secs() * x)),
+        Ok(x) if x.is_finite() => Err(format!("must start within 0 to {LATEST_S} seconds")),
+        _ => Err(format!("must have a number after start, not {value:?}")),
+    }
+}
 
 /// How a trigger fires.
 #[derive(Clone, Copy)]
@@ -26,7 +47,8 @@ struct Connection {
     line: usize,
     from: u32,
     to: u32,
-    bytes: u64,
+    /// 0 = without end.
+    bytes: Option<u64>,
     start: Option<Dur>,
     /// Triggers: what it waits for, what fires when it is acknowledged or received.
     waits: Option<u64>,
@@ -95,26 +117,36 @@ pub fn read_matrix(text: &str, unit: Dur) -> Result<(Program, u32), String> {
                 if c.from == c.to {
                     return Err(bad("must lead to another host than its own".into()));
                 }
-                for pair in rest.chunks(2) {
-                    let [key, value] = *pair else {
-                        return Err(bad(format!("has no value after {}", pair[0])));
-                    };
+                let mut rest = rest.iter().copied();
+                while let Some(key) = rest.next() {
+                    if key == "msg" {
+                        continue;
+                    }
+                    if !KEYS.contains(&key) {
+                        return Err(bad(format!("has {key:?}, which is no key of a connection")));
+                    }
+                    let value = rest.next().ok_or_else(|| bad(format!("has no value after {key}")))?;
+                    if key == "start" {
+                        c.start = Some(start(value, unit).map_err(bad)?);
+                        continue;
+                    }
                     let whole = value.parse::<u64>();
                     let whole = whole
                         .map_err(|_| bad(format!("must have a whole number after {key}, not {value:?}")))?;
                     match key {
-                        "id" | "prio" => {}
-                        "size" => c.bytes = whole,
-                        "start" if unit.as_secs() * whole as f64 <= LATEST_S => c.start = Some(unit * whole),
-                        "start" => return Err(bad(format!("must start within {LATEST_S} seconds"))),
+                        "size" if whole <= MOST_BYTES => c.bytes = Some(whole),
+                        "size" => return Err(bad(format!("must have at most {MOST_BYTES} bytes"))),
                         "trigger" => c.waits = Some(whole),
                         "send_done_trigger" => c.sent = Some(whole),
                         "recv_done_trigger" => c.received = Some(whole),
-                        other => return Err(bad(format!("has {other:?}, which is no key of a connection"))),
+                        _ => {}
                     }
                 }
-                if c.bytes == 0 {
-                    return Err(bad("must have a size of one byte at least".into()));
+                if c.bytes.is_none() {
+                    return Err(bad("must have a size (0 = without end)".into()));
+                }
+                if c.bytes == Some(0) && (c.sent.is_some() || c.received.is_some()) {
+                    return Err(bad("has no end (size 0), so its trigger would never fire".into()));
                 }
                 if c.start.is_some() == c.waits.is_some() {
                     return Err(bad("must have a start or a trigger, one of them".into()));
@@ -142,7 +174,8 @@ pub fn read_matrix(text: &str, unit: Dur) -> Result<(Program, u32), String> {
         })
         .collect();
     for c in &connections {
-        let send = p.add(Work::Send { from: c.from, to: c.to, bytes: c.bytes, tag: None }, c.line);
+        let bytes = c.bytes.filter(|b| *b > 0).unwrap_or(u64::MAX);
+        let send = p.add(Work::Send { from: c.from, to: c.to, bytes, tag: None }, c.line);
         let trigger = |id: u64| {
             let found = task_of.get(&id).map(|t| t.0);
             found.ok_or_else(|| {
@@ -189,7 +222,14 @@ mod tests {
                 "line 2 of the file, \"0->200 start 0 size 5\", names host 200 of 128, which are counted from 0",
             ),
             ("1->1 start 0 size 5", "line 2 of the file, \"1->1 start 0 size 5\", must lead to another host than its own"),
-            ("0->1 start 0", "line 2 of the file, \"0->1 start 0\", must have a size of one byte at least"),
+            ("0->1 start 0", "line 2 of the file, \"0->1 start 0\", must have a size (0 = without end)"),
+            (
+                "trigger id 3 oneshot\n0->1 start 0 size 0 send_done_trigger 3",
+                "line 3 of the file, \"0->1 start 0 size 0 send_done_trigger 3\", has no end (size 0), so its trigger would never fire",
+            ),
+            ("0->1 start -1.5 size 1", "line 2 of the file, \"0->1 start -1.5 size 1\", must start within 0 to 1000000 seconds"),
+            ("0->1 start soon size 1", "line 2 of the file, \"0->1 start soon size 1\", must have a number after start, not \"soon\""),
+            ("0->1 msg 4 size 1", "line 2 of the file, \"0->1 msg 4 size 1\", has \"4\", which is no key of a connection"),
             ("0->1 size 5", "line 2 of the file, \"0->1 size 5\", must have a start or a trigger, one of them"),
             ("0->1 size 5 start", "line 2 of the file, \"0->1 size 5 start\", has no value after start"),
             ("0->1 trigger 3 size 5", "line 2 of the file names trigger 3, which is not declared"),
@@ -207,6 +247,14 @@ mod tests {
             read("0->1 start 0 size 5").unwrap_err(),
             "line 1 of the file, \"0->1 start 0 size 5\", comes before Nodes N"
         );
+    }
+    #[test]
+    fn decimals_endless_sizes_and_msg_are_read() {
+        let rows = "Nodes 2\nConnections 3\n0->1 id 1 msg start 0.000000 size 40860\n\
+                    0->1 id 1 start 1.5 msg size 10\n1->0 start 2 size 0";
+        let (program, nodes) = read(rows).unwrap();
+        assert_eq!((nodes, program.bytes(), program.pairs().len()), (2, 40870, 2));
+        assert_eq!(start("1.5", Dur::nanos(1)), Ok(Dur::picos(1500)));
     }
     #[test]
     fn a_circle_of_triggers_is_told() {

@@ -19,7 +19,7 @@ pub enum Work {
         from: u32,
         /// Receiving rank.
         to: u32,
-        /// Bytes, one at least.
+        /// Bytes, one at least; `u64::MAX` = without end.
         bytes: u64,
         /// What receives ask for; `None` = nobody does.
         tag: Option<u32>,
@@ -110,9 +110,12 @@ impl Program {
         };
         self.tasks.iter().filter_map(pair).collect()
     }
-    /// Bytes of all messages.
+    /// Bytes of all messages that end.
     pub fn bytes(&self) -> u64 {
-        let bytes = |t: &Task| if let Work::Send { bytes, .. } = t.work { bytes } else { 0 };
+        let bytes = |t: &Task| match t.work {
+            Work::Send { bytes, .. } if bytes != u64::MAX => bytes,
+            _ => 0,
+        };
         self.tasks.iter().map(bytes).sum()
     }
     /// Goes through it without a clock.
@@ -439,7 +442,8 @@ impl Schedule {
     fn send(&mut self, from: u32, to: u32, bytes: u64, mark: u64, actions: &mut Actions) {
         let (src, dst) = (self.hosts[from as usize], self.hosts[to as usize]);
         if !self.plan.persistent {
-            actions.open(FlowRequest { src, dst, bytes, close: true, tag: mark, ..self.template.clone() });
+            let close = bytes != u64::MAX;
+            actions.open(FlowRequest { src, dst, bytes, close, tag: mark, ..self.template.clone() });
             return;
         }
         match self.channels.get_mut(&(from, to)) {

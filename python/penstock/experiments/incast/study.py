@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from penstock import __version__, figures, report
+from penstock.console import emit
 from penstock.experiments.common import onset
 from penstock.runs import RunSet
 from penstock.sweeps import sweep
@@ -100,7 +102,7 @@ def run(
     # Printed first: a disk that does not take the files loses no result.
     if console is not None:
         for table_ in (goodput_cells(curves), findings(curves)):
-            console.print(rich_table(table_))
+            emit(partial(console.print, rich_table(table_)))
     out.mkdir(parents=True, exist_ok=True)
     table(curves).write_csv(out / "goodput.csv")
     with figures.style():

@@ -50,7 +50,7 @@ const SPREAD: ParamSpec =
     ParamSpec::new("spread", Kind::Duration, "0s", "each flow starts U(0, this) later", "").range(0.0, 1e6);
 const SIZES: ParamSpec = ParamSpec::new(
     "sizes",
-    Kind::Text,
+    Kind::Sizes,
     "",
     "fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN, websearch, fb-hadoop or cdf:FILE; must be given",
     "",
@@ -70,7 +70,7 @@ const JITTER: ParamSpec =
         .range(0.0, 10.0);
 
 const FILE: ParamSpec =
-    ParamSpec::new("file", Kind::Text, "", "the file, from the scenario file's folder; must be given", "");
+    ParamSpec::new("file", Kind::File, "", "the file, from the scenario file's folder; must be given", "");
 const CONNECTIONS: ParamSpec = ParamSpec::new(
     "connections",
     Kind::Choice(&["fresh", "persistent"]),
