@@ -179,7 +179,10 @@ def table() -> str:
     parts = (
         ("The five papers, from their texts", first),
         ("Lossless Ethernet, headline statements from memory", ledger.PART_TWO),
-        ("Sprayed and receiver-driven transports, from memory, and the data of Homa's figures", ledger.PART_THREE),
+        (
+            "Sprayed and receiver-driven transports, from memory, and the data of Homa's figures",
+            ledger.PART_THREE,
+        ),
     )
     lines = [BEGIN]
     for title, papers in parts:

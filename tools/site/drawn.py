@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-MARK = re.compile(r"^<!-- figure: (\S+\.py): ([^>]+?) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- figure: (\S+\.py): ([^>]+?)\s-->$", re.MULTILINE)
 #: A still of the page that runs, in README.md too.
 STILL = ROOT / "docs/still.png"
 

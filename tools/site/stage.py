@@ -54,7 +54,8 @@ def lay_out(stage: Path, run: bool = True) -> None:
         _write(stage, page, path, text)
     for name, page in PROJECT.items():
         if (ROOT / name).exists():
-            _write(stage, page, ROOT / name, (ROOT / name).read_text(encoding="utf-8"))
+            text = (ROOT / name).read_text(encoding="utf-8")
+            _write(stage, page, ROOT / name, drawn.drawn(text, ROOT / name, stage / page, stage / "figures"))
     for page, text in reference_pages.items():
         if page == "index":
             continue
