@@ -72,8 +72,8 @@ def recorded() -> dict[str, Any]:
 
 
 def results_changed(root: Path = ROOT) -> list[str]:
-    """The texts of fragments of the type `results`, and the items of CHANGELOG.md under all its headings "Results
-    changed", white space folded.
+    """The texts of fragments of the type `results`, and the items of CHANGELOG.md under "Results changed",
+    white space folded.
     """
     fragments = [
         path.read_text(encoding="utf-8") for path in sorted((root / "changelog.d").glob("*.results*.md"))

@@ -1,4 +1,4 @@
-"""The check of our prose: `tools/prose.py` exits with 1 and names file, line and rule where a page breaks one.
+"""The check of our prose: exit code 1 with file, line and rule where a page breaks one.
 
     tools/prose.py            # check every page and the size of every committed file
     tools/prose.py --table    # print size, mean and longest sentence of every page
@@ -6,8 +6,8 @@
 Checked are README.md, ARCHITECTURE.md, CONTRIBUTING.md, CHANGELOG.md, the fragments in changelog.d and every
 page below docs. The rules: a page has a size and one line at most 120 characters; a sentence has 35 words at
 most and 22 on the average of its page; no page names a commit of this repository, uses a word of a diary or
-a private term that has a standard name. A fragment in changelog.d is one sentence, which has no mean; towncrier wraps
-its lines.
+a private term that has a standard name. A fragment in changelog.d is one sentence, which has no mean;
+towncrier wraps its lines.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One block of an incast over time: the queue of the client's port and a bar per server. It runs the scenario."""
+"""One block of an incast over time: the queue of the client's port and a bar per server."""
 
 from matplotlib.figure import Figure
 

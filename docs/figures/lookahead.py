@@ -1,9 +1,9 @@
 """A lookahead window: two logical processes work alone within it and exchange messages at its end."""
 
+import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 
-import numpy as np
 from penstock import figures
 
 #: Windows that are shown, and the length of the shortest link between the two, in windows.

@@ -1,4 +1,4 @@
-"""The path of one packet: from a write of the workload through card, ports and a switch to the acknowledgement."""
+"""The path of one packet: from a write through card, ports and a switch to the acknowledgement."""
 
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch

@@ -1,4 +1,4 @@
-"""Bad scenario files through the program, keys without effect, and the example of docs/reference/scenario-files.md."""
+"""Bad scenario files through the program, keys without effect, and the examples of the guide to them."""
 
 import json
 import re

@@ -1,5 +1,5 @@
-"""The documentation: every block of every page runs, README, examples and notebooks too; the site builds without a
-warning, has no dead link, and its search finds things."""
+"""The documentation: every block of every page runs, README, examples and notebooks too; the site builds
+without a warning, has no dead link, and its search finds things."""
 
 import functools
 import http.server
@@ -24,7 +24,9 @@ sys.path.insert(0, str(SITE))
 import blocks  # noqa: E402
 import check  # noqa: E402
 import drawn  # noqa: E402
+import papers  # noqa: E402
 import reference  # noqa: E402
+import stage  # noqa: E402
 
 PAGES = sorted(
     path.relative_to(ROOT / "docs")
@@ -170,6 +172,29 @@ def test_the_verdicts_that_the_readme_counts_are_those_of_the_table():
     claims = sum(int(n) for n in re.findall(r"^\| all \| \d+ \| (\d+) \| \d+ \| \d+ \| \d+ \|$", text, re.M))
     (said,) = re.findall(r"judges (\d+) statements", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert int(said) == claims
+
+
+def test_every_claim_of_the_ledger_is_on_the_page_of_its_paper():
+    from penstock import ledger
+
+    pages = papers.pages()
+    assert {papers.name(paper) for paper in ledger.PAPERS} == pages.keys()
+    for paper in ledger.PAPERS:
+        rows = [row for row in ledger.rows() if row.paper == paper]
+        shown = re.findall(r"^\| (?!claim \||-).*\| ([a-z ]+) \|$", pages[papers.name(paper)], re.MULTILINE)
+        assert len(shown) == sum(len(row.claims) for row in rows)
+        assert set(shown) <= {"confirmed", "differs", "undecided", "not pinned"}
+
+
+def test_a_report_of_some_rows_is_not_taken_for_the_page_of_verdicts(tmp_path):
+    from penstock import ledger
+
+    page = tmp_path / "report.html"
+    assert not stage.whole(page)
+    page.write_text('<h2 id="paper-incast">')
+    assert not stage.whole(page)
+    page.write_text("".join(f'<h2 id="paper-{paper}">' for paper in ledger.PAPERS))
+    assert stage.whole(page)
 
 
 def test_every_figure_of_the_pages_is_drawn_by_the_build(tmp_path):

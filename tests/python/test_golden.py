@@ -14,7 +14,7 @@ golden = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(golden)
 
 RENEW = (
-    "If this is meant: a fragment changelog.d/SLUG.results.md with scenario, quantity, old -> new and reason, then "
+    "If this is meant: a fragment changelog.d/SLUG.results.md (scenario, quantity, old -> new, reason), then "
     ".venv/bin/python tools/golden.py renew --reason 'its text'."
 )
 

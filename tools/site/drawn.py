@@ -2,7 +2,8 @@
 
     <!-- figure: figures/victim.py: what one sees -->
 
-in a page of docs/ (one line or several) is replaced by what `draw()` of that script (its path from the page) returns, as SVG.
+in a page, on one line or several, is replaced by what `draw()` of that script (its path from the page)
+returns, as SVG.
 """
 
 from __future__ import annotations
