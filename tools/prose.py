@@ -3,8 +3,8 @@
     tools/prose.py            # check every page and the size of every committed file
     tools/prose.py --table    # print size, mean and longest sentence of every page
 
-Checked are README.md, ARCHITECTURE.md, CONTRIBUTING.md, CHANGELOG.md, the fragments in changelog.d and every
-page below docs. The rules: a page has a size and one line at most 120 characters; a sentence has 35 words at
+Checked are the pages at the root (README.md and others), the fragments in changelog.d and every page below
+docs. The rules: a page has a size and one line at most 120 characters; a sentence has 35 words at
 most and 22 on the average of its page; no page names a commit of this repository, uses a word of a diary or
 a private term that has a standard name. A fragment in changelog.d is one sentence, which has no mean;
 towncrier wraps its lines.
@@ -68,7 +68,9 @@ class Fault:
 
 def pages(root: Path = ROOT) -> list[Path]:
     """Every page that is checked, in order."""
-    top = [root / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    top = [
+        root / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "SECURITY")
+    ]
     return [
         path
         for path in [
