@@ -47,20 +47,21 @@ bench: setup ## time per packet-hop, peak memory, two cores, start-up: the named
 	@$(PY) tools/bench.py
 	@$(PY) tools/bench_page.py
 
-golden: setup ## compare the golden results; `tools/golden.py renew --reason LINE` writes them anew
+golden: setup ## compare the golden results; `tools/golden.py renew --reason TEXT` writes them anew
 	@$(PY) tools/golden.py check
 
-ledger: setup ## every row of the ledger, quick: pin its verdicts, renew docs/ledger.html and the table in README.md
+ledger: setup ## every row of the ledger, quick: pin its verdicts, write out/ledger/report.html and the tables of verdicts
 	@.venv/bin/penstock reproduce --all --quick --pin
-	@$(PY) tools/verdicts.py write --page out/ledger/report.html
+	@$(PY) tools/verdicts.py write
 
-lint: setup  ## rustfmt, clippy, rustdoc, ruff, mypy and the TypeScript compiler, all clean
+lint: setup  ## rustfmt, clippy, rustdoc, ruff, mypy, the TypeScript compiler and the check of prose, all clean
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --quiet -- -D warnings
 	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --exclude penstock-py --no-deps --quiet
 	@.venv/bin/ruff format --check --quiet python tests tools docs/figures
 	@.venv/bin/ruff check --quiet python tests tools docs/figures
 	@.venv/bin/mypy --no-error-summary
+	@$(PY) tools/prose.py
 	@if [ -x page/node_modules/.bin/tsc ]; then cd page && node_modules/.bin/tsc --noEmit; \
 	    else echo "lint: without TypeScript (make setup says why)"; fi
 	@echo "lint: clean"

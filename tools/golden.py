@@ -1,8 +1,8 @@
 """Golden results: small scenarios with contention whose numbers and result bytes are committed.
 
 `tests/golden/*.toml` are the scenarios, each with its purpose on the first line; `tests/golden/results.json`
-holds what they gave. `check` compares; `renew --reason LINE` writes anew what has changed, where LINE must
-be an item of CHANGELOG.md under "Results changed".
+holds what they gave. `check` compares; `renew --reason TEXT` writes anew what has changed, where TEXT must
+be that of a fragment `changelog.d/*.results.md`, or an item of CHANGELOG.md under "Results changed".
 """
 
 from __future__ import annotations
@@ -71,12 +71,17 @@ def recorded() -> dict[str, Any]:
     return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
 
 
-def results_changed() -> list[str]:
-    """The items of CHANGELOG.md under all its headings "Results changed", white space folded."""
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+def results_changed(root: Path = ROOT) -> list[str]:
+    """The texts of fragments of the type `results`, and the items of CHANGELOG.md under "Results changed",
+    white space folded.
+    """
+    fragments = [
+        path.read_text(encoding="utf-8") for path in sorted((root / "changelog.d").glob("*.results*.md"))
+    ]
+    text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     parts = re.findall(r"^### Results changed\n(.*?)(?=^##|\Z)", text, flags=re.MULTILINE | re.DOTALL)
     items = re.split(r"^- ", "\n".join(parts), flags=re.MULTILINE)[1:]
-    return [" ".join(item.split()) for item in items]
+    return [" ".join(item.removeprefix("- ").split()) for item in [*fragments, *items]]
 
 
 def difference(name: str, old: dict[str, Any] | None, new: dict[str, Any]) -> str:
@@ -98,7 +103,7 @@ def main() -> int:
     """Compare (exit 1 when something has moved), or renew."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("action", choices=["check", "renew"], nargs="?", default="check")
-    parser.add_argument("--reason", default="", help='the item of CHANGELOG.md under "Results changed"')
+    parser.add_argument("--reason", default="", help="the text of a fragment changelog.d/*.results.md")
     options = parser.parse_args()
     old, new = recorded(), measure_all(2)
     moved = [text for name in new if (text := difference(name, old.get(name), new[name]))]
@@ -109,7 +114,7 @@ def main() -> int:
     reason = " ".join(options.reason.split())
     if moved and (not reason or reason not in results_changed()):
         print(
-            'not renewed: give --reason, a whole item of CHANGELOG.md under "Results changed"',
+            "not renewed: give --reason, the whole text of a fragment changelog.d/*.results.md",
             file=sys.stderr,
         )
         return 2

@@ -1,12 +1,13 @@
-"""The check of our prose: `tools/prose.py` exits with 1 and names file, line and rule where a page breaks one.
+"""The check of our prose: exit code 1 with file, line and rule where a page breaks one.
 
     tools/prose.py            # check every page and the size of every committed file
     tools/prose.py --table    # print size, mean and longest sentence of every page
 
-Checked are README.md, ARCHITECTURE.md, CONTRIBUTING.md, CHANGELOG.md, the fragments in changelog.d and every
-page below docs. The rules: a page has a size and one line at most 120 characters; a sentence has 35 words at
+Checked are the pages at the root (README.md and others), the fragments in changelog.d and every page below
+docs. The rules: a page has a size and one line at most 120 characters; a sentence has 35 words at
 most and 22 on the average of its page; no page names a commit of this repository, uses a word of a diary or
-a private term that has a standard name.
+a private term that has a standard name. A fragment in changelog.d is one sentence, which has no mean;
+towncrier wraps its lines.
 """
 
 from __future__ import annotations
@@ -67,10 +68,16 @@ class Fault:
 
 def pages(root: Path = ROOT) -> list[Path]:
     """Every page that is checked, in order."""
-    top = [root / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    top = [
+        root / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG", "SECURITY")
+    ]
     return [
         path
-        for path in [*top, *sorted((root / "changelog.d").glob("*.md")), *sorted((root / "docs").rglob("*.md"))]
+        for path in [
+            *top,
+            *sorted((root / "changelog.d").glob("*.md")),
+            *sorted((root / "docs").rglob("*.md")),
+        ]
         if path.exists()
     ]
 
@@ -89,7 +96,12 @@ def paragraphs(markdown: str) -> Iterator[tuple[int, str]]:
         fence = re.match(r"(`{3,}|:{3,}|\${2})", bare)
         opens = fence is not None and not (fence[1] == "$$" and bare.endswith("$$") and len(bare) > 2)
         item = re.match(r"(?:[-*+]|\d+\.)\s+", bare)
-        ends = not bare or opens or bare.startswith(("|", "#", "<!--", "![", "$$", ">")) or line.startswith("    ")
+        ends = (
+            not bare
+            or opens
+            or bare.startswith(("|", "#", "<!--", "![", "$$", ">"))
+            or line.startswith("    ")
+        )
         if (ends or item) and text:
             yield begin, _plain(" ".join(text))
             text = []
@@ -149,11 +161,12 @@ def own_commit(word: str) -> bool:
 def check(page: str, markdown: str) -> list[Fault]:
     """The rules that a page breaks; `page` is its path from the root of the repository."""
     found = []
+    fragment = page.startswith("changelog.d/")
     size, most = len(markdown.encode()), LIMITS.get(page, MOST_BYTES)
     if size > most:
         found.append(Fault(page, 0, f"{size} bytes, must be at most {most}: make it two pages"))
     for number, line in enumerate(markdown.splitlines(), 1):
-        if len(line) > MOST_CHARACTERS:
+        if len(line) > MOST_CHARACTERS and not fragment:
             found.append(Fault(page, number, f"{len(line)} characters, must be at most {MOST_CHARACTERS}"))
         found += [
             Fault(page, number, f"{word}: a commit of ours; say what holds, git keeps the rest")
@@ -176,7 +189,7 @@ def check(page: str, markdown: str) -> list[Fault]:
         for line, count, sentence in counts
         if count > MOST_WORDS
     ]
-    if (average := mean(markdown)) > MEAN_WORDS:
+    if (average := mean(markdown)) > MEAN_WORDS and not fragment:
         found.append(
             Fault(page, 0, f"{average:.1f} words in the mean sentence, must be at most {MEAN_WORDS:.0f}")
         )
@@ -185,7 +198,9 @@ def check(page: str, markdown: str) -> list[Fault]:
 
 def large_files(root: Path = ROOT, most: int = MOST_OF_A_FILE) -> list[Fault]:
     """Committed files above the limit; none where the tree is no repository."""
-    done = subprocess.run(["git", "-C", str(root), "ls-files", "-z"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", "-C", str(root), "ls-files", "-z"], capture_output=True, text=True, check=False
+    )
     names = done.stdout.split("\0") if done.returncode == 0 else []
     return [
         Fault(name, 0, f"{size} bytes, must be at most {most}: make it a product of the build")
@@ -232,9 +247,7 @@ def main() -> int:
         found = [
             fault
             for path in given.only
-            for fault in check(
-                path.resolve().relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
-            )
+            for fault in check(path.resolve().relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
         ]
     else:
         found = all_faults()

@@ -1,6 +1,6 @@
-"""The verdicts in docs/papers/verdicts.md: a table by paper, made from the pinned verdicts beside the rows; how far
-the verdicts of three seeds agree; what is known of the claims that differ; and in how much of the space of open
-parameters those that are confirmed stay so.
+"""The verdicts in docs/papers/verdicts.md, in four tables: by paper, made from the pinned verdicts beside the
+rows; how far the verdicts of three seeds agree; what is known of the claims that differ; and in how much of
+the space of open parameters those that are confirmed stay so.
 
     tools/verdicts.py write                                  # renew the tables
     tools/verdicts.py check                                  # exit code 1 where one says something else
@@ -179,7 +179,10 @@ def table() -> str:
     parts = (
         ("The five papers, from their texts", first),
         ("Lossless Ethernet, headline statements from memory", ledger.PART_TWO),
-        ("Sprayed and receiver-driven transports, from memory, and the data of Homa's figures", ledger.PART_THREE),
+        (
+            "Sprayed and receiver-driven transports, from memory, and the data of Homa's figures",
+            ledger.PART_THREE,
+        ),
     )
     lines = [BEGIN]
     for title, papers in parts:

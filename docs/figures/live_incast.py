@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from penstock import figures
 
 PAGE = Path(__file__).parents[1] / "validation/linux-kernel.md"
-#: A row: servers, RTO floor, probes; goodput in Mb/s, the kernel's median (its range where it is wide) and the
-#: simulation's with the delays of the kernel's host.
+#: A row: servers, RTO floor, probes; goodput in Mb/s: the kernel's median, its range where it is wide, and
+#: the simulation's with the delays of the kernel's host.
 _ROW = re.compile(
     r"^\| (\d+) servers, (\d+ ?ms), (with|without) probes"
     r" \| ([\d.]+)(?: \(([\d.]+)-([\d.]+)\))? / ([\d.]+) \|",

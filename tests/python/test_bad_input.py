@@ -1,4 +1,4 @@
-"""Bad scenario files through the program, keys without effect, and the example of docs/scenario-files.md."""
+"""Bad scenario files through the program, keys without effect, and the examples of the guide to them."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from conftest import inline, penstock, settings
 
 from penstock import run as penstock_run
 
-DOCS = Path(__file__).parents[2] / "docs" / "scenario-files.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "scenario-files.md"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The documentation: every block of tutorial and how-to runs, examples and notebooks too; the site builds
+"""The documentation: every block of every page runs, README, examples and notebooks too; the site builds
 without a warning, has no dead link, and its search finds things."""
 
 import functools
@@ -24,11 +24,14 @@ sys.path.insert(0, str(SITE))
 import blocks  # noqa: E402
 import check  # noqa: E402
 import drawn  # noqa: E402
+import papers  # noqa: E402
+import reference  # noqa: E402
+import stage  # noqa: E402
 
 PAGES = sorted(
     path.relative_to(ROOT / "docs")
-    for part in ("tutorial", "how-to")
-    for path in (ROOT / "docs" / part).glob("*.md")
+    for path in (ROOT / "docs").rglob("*.md")
+    if any(block.runs for block in blocks.blocks(path.read_text(encoding="utf-8")))
 )
 SCRIPTS = sorted((ROOT / "examples/scripts").glob("*.py"))
 NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
@@ -43,12 +46,21 @@ def some_full(items, long):
     return [pytest.param(item, id=str(item.name), marks=[full] if item in long else []) for item in items]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.as_posix())
 def test_the_blocks_of_a_page_run(page, tmp_path):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     shown = blocks.run_page(text, page.as_posix(), tmp_path, "figures")
     assert "<!-- " not in shown
     assert shown.count("](figures/") == text.count("<!-- alt: ")
+
+
+def test_the_first_run_of_the_readme_prints_what_stands_below_it(tmp_path):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    program, printed = re.findall(r"```(?:python|text)\n(.*?)```", text, flags=re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == printed, "put it into README.md"
 
 
 def session(tmp_path, text):
@@ -88,6 +100,12 @@ def test_every_python_block_of_a_figure_says_what_one_sees():
             assert len(block.options.get("alt", "long enough, or none")) > 15, page
 
 
+@functools.cache
+def generated():
+    """Paths of generated pages below docs/reference."""
+    return {(ROOT / f"docs/reference/{name}.md").resolve() for name in reference.pages()}
+
+
 def test_every_page_is_in_the_site_and_its_links_lead_somewhere():
     """What Sphinx says in `make site`, without Sphinx: a page without a toctree, a link without a file."""
     pages = {path.resolve() for path in (ROOT / "docs").rglob("*.md")}
@@ -99,11 +117,30 @@ def test_every_page_is_in_the_site_and_its_links_lead_somewhere():
             named |= {(page.parent / f"{line}.md").resolve() for line in lines}
         prose = re.sub(r"^```.*?^```$|^    .*?$|`[^`\n]*`", "", text, flags=re.DOTALL | re.MULTILINE)
         for link in re.findall(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)", prose):
-            made = link.startswith(("site:", "http")) or "reference/" in link
-            if not made and not (page.parent / link).exists():
-                dead.append(f"{page.name}: {link}")
+            target = (page.parent / link).resolve()
+            if not (link.startswith(("site:", "http")) or target.exists() or target in generated()):
+                dead.append(f"{page.relative_to(ROOT)}: {link}")
     assert dead == []
     assert sorted(pages - named) == []
+
+
+def test_every_anchor_that_a_page_links_to_is_a_heading():
+    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    heads = {page.resolve(): anchors(page.read_text(encoding="utf-8")) for page in pages}
+    dead = []
+    for page in pages:
+        prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        for link, anchor in re.findall(r"\]\(([^)\s#:]*)#([^)\s]+)\)", prose):
+            target = (page.parent / link).resolve() if link else page.resolve()
+            if anchor not in heads.get(target, {anchor}):
+                dead.append(f"{page.relative_to(ROOT)}: {link}#{anchor}")
+    assert dead == []
+
+
+def anchors(markdown):
+    """Anchors of the headings of a page, as GitHub and MyST make them."""
+    found = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", markdown, flags=re.S | re.M), flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in found}
 
 
 def test_no_equation_is_cut_by_a_line_that_looks_like_a_list():
@@ -122,8 +159,42 @@ def test_every_protocol_is_on_the_page_of_its_family():
             told |= set(names.split())
     groups = ("protocols", "receive_controls", "host_controllers")
     assert {name for group in groups for name in controllers.built_in(group)} - told == set()
-    (said,) = re.findall(r"\| transports at hand \| (\d+),", (ROOT / "README.md").read_text(encoding="utf-8"))
-    assert int(said) == len(controllers.built_in())
+    for page, words in (
+        ("README.md", r"(\d+) transports are built in"),
+        ("docs/background/others.md", r"\| penstock \| (\d+), "),
+    ):
+        (said,) = re.findall(words, (ROOT / page).read_text(encoding="utf-8"))
+        assert int(said) == len(controllers.built_in()), page
+
+
+def test_the_verdicts_that_the_readme_counts_are_those_of_the_table():
+    text = (ROOT / "docs/papers/verdicts.md").read_text(encoding="utf-8")
+    claims = sum(int(n) for n in re.findall(r"^\| all \| \d+ \| (\d+) \| \d+ \| \d+ \| \d+ \|$", text, re.M))
+    (said,) = re.findall(r"judges (\d+) statements", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert int(said) == claims
+
+
+def test_every_claim_of_the_ledger_is_on_the_page_of_its_paper():
+    from penstock import ledger
+
+    pages = papers.pages()
+    assert {papers.name(paper) for paper in ledger.PAPERS} == pages.keys()
+    for paper in ledger.PAPERS:
+        rows = [row for row in ledger.rows() if row.paper == paper]
+        shown = re.findall(r"^\| (?!claim \|).*\| ([a-z ]+) \|$", pages[papers.name(paper)], re.MULTILINE)
+        assert len(shown) == sum(len(row.claims) for row in rows)
+        assert set(shown) <= {"confirmed", "differs", "undecided", "not pinned"}
+
+
+def test_a_report_of_some_rows_is_not_taken_for_the_page_of_verdicts(tmp_path):
+    from penstock import ledger
+
+    page = tmp_path / "report.html"
+    assert not stage.whole(page)
+    page.write_text('<h2 id="paper-incast">')
+    assert not stage.whole(page)
+    page.write_text("".join(f'<h2 id="paper-{paper}">' for paper in ledger.PAPERS))
+    assert stage.whole(page)
 
 
 def test_every_figure_of_the_pages_is_drawn_by_the_build(tmp_path):
@@ -133,14 +204,14 @@ def test_every_figure_of_the_pages_is_drawn_by_the_build(tmp_path):
     assert pictures == {"still.png"}
     marks = [
         (page, *mark)
-        for page in docs.rglob("*.md")
+        for page in [*docs.rglob("*.md"), ROOT / "ARCHITECTURE.md"]
         for mark in drawn.MARK.findall(page.read_text(encoding="utf-8"))
     ]
     scripts = {(page.parent / script).resolve() for page, script, _ in marks}
     assert scripts == set((docs / "figures").glob("*.py"))
     assert all(len(alt) > 40 for *_, alt in marks)
     page = tmp_path / "page.md"
-    text = "<!-- figure: figures/live_incast.py: what one sees -->\n"
+    text = "<!-- figure: figures/live_incast.py: what one\nsees -->\n"
     shown = drawn.drawn(text, docs / "live.md", page, tmp_path / "figures")
     assert shown == "![what one sees](figures/live_incast.svg)\n"
     assert (tmp_path / "figures/live_incast.svg").read_text(encoding="utf-8").count("<path") > 20

@@ -464,12 +464,12 @@ def test_a_mistake_is_one_line_that_names_the_object_and_the_argument(mistake, s
 
 def test_the_examples_of_the_guide_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "networks.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     assert len(blocks) == 4
     known = {}
     for block in blocks:
-        exec(compile(block, "docs/networks.md", "exec"), known)
+        exec(compile(block, "docs/reference/networks.md", "exec"), known)
     assert known["same"] == known["net"]
     assert len(known["result"].flows) > 100 and len(known["study"].sets) == 6
     # What the guide says of mistakes is said.

@@ -23,7 +23,10 @@ def test_our_pages_pass():
 
 
 def test_a_good_page_has_no_fault():
-    assert said("# Head\n\nA port drops a packet that finds its buffer full. The sender repairs the loss.\n") == []
+    assert (
+        said("# Head\n\nA port drops a packet that finds its buffer full. The sender repairs the loss.\n")
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,12 +67,15 @@ def test_a_commit_of_ours_is_named_and_one_of_others_is_not():
 
 def test_code_tables_and_headings_are_no_sentences():
     long = "word " * 50
-    text = f"# {long}\n\n| {long} |\n|---|\n\n```sh\n{long}\n```\n\n    {long}\n\n<!-- lines: 3 -->\n\nIt ends.\n"
+    code = f"```sh\n{long}\n```\n\n    {long}\n\n<!-- lines: 3 -->\n\n"
+    text = f"# {long}\n\n| {long} |\n|---|\n\n{code}It ends.\n"
     assert [count for _, count, _ in prose.lengths(text)] == [2]
 
 
 def test_sentences_are_split_where_they_end():
-    (line, text), (item, other) = prose.paragraphs("First\nline. Second one\nwith `a.b c` in it.\n\n- [An item](x.md).\n")
+    (line, text), (item, other) = prose.paragraphs(
+        "First\nline. Second one\nwith `a.b c` in it.\n\n- [An item](x.md).\n"
+    )
     assert (line, item) == (1, 5)
     assert prose.sentences(text) == ["First line.", "Second one with code in it."]
     assert prose.sentences(other) == ["An item."]

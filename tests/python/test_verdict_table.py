@@ -174,4 +174,6 @@ def test_the_share_of_claims_on_which_seeds_agree(monkeypatch):
 
 def test_the_page_on_the_ledger_says_how_seeds_agree():
     text = verdicts.VERDICTS.read_text(encoding="utf-8")
-    assert text == verdicts.renewed(text, verdicts.seeded(), verdicts.SEEDS_AGREE), "renew it: tools/verdicts.py write"
+    assert text == verdicts.renewed(text, verdicts.seeded(), verdicts.SEEDS_AGREE), (
+        "renew it: tools/verdicts.py write"
+    )

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import papers
 from reference import ROOT, md, module_of, module_text, rust, table
 
 from penstock import catalogue, ledger
@@ -73,7 +74,8 @@ def _verdicts(paper: str, up: str) -> str:
         shown = f'id="{anchor(row.id)}"' in page
         name = f"[{row.id}](site:verdicts.html#{anchor(row.id)})" if shown else row.id
         rows.append((name, md(row.title), *counts))
-    return table(("row", "what", "confirmed", "differs", "undecided"), rows)
+    shown_rows = table(("row", "what", "confirmed", "differs", "undecided"), rows)
+    return f"{shown_rows}\n[Every claim]({up}{papers.name(paper)}.md).\n"
 
 
 def anchor(row: str) -> str:

@@ -2,7 +2,8 @@
 
     <!-- figure: figures/victim.py: what one sees -->
 
-in a page of docs/ (one line or several) is replaced by what `draw()` of that script (its path from the page) returns, as SVG.
+in a page, on one line or several, is replaced by what `draw()` of that script (its path from the page)
+returns, as SVG.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-MARK = re.compile(r"^<!-- figure: (\S+\.py): ([^>]+?) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- figure: (\S+\.py): ([^>]+?)\s-->$", re.MULTILINE)
 #: A still of the page that runs, in README.md too.
 STILL = ROOT / "docs/still.png"
 

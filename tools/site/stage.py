@@ -13,7 +13,10 @@ from pathlib import Path
 import background
 import blocks
 import drawn
+import papers
 import reference
+
+from penstock import ledger
 
 ROOT = reference.ROOT
 DOCS = ROOT / "docs"
@@ -50,11 +53,14 @@ def lay_out(stage: Path, run: bool = True) -> None:
             figures = stage / "figures" / "work" / page.removesuffix(".md")
             text = blocks.run_page(text, page, figures, os.path.relpath(figures, (stage / page).parent))
             text = drawn.drawn(text, path, stage / page, stage / "figures")
-        text = text.replace(reference.MARK, reference_pages["index"])
+        text = text.replace(reference.MARK, reference_pages["index"]).replace(papers.MARK, papers.index())
         _write(stage, page, path, text)
     for name, page in PROJECT.items():
         if (ROOT / name).exists():
-            _write(stage, page, ROOT / name, (ROOT / name).read_text(encoding="utf-8"))
+            text = (ROOT / name).read_text(encoding="utf-8")
+            _write(stage, page, ROOT / name, drawn.drawn(text, ROOT / name, stage / page, stage / "figures"))
+    for page, text in papers.pages().items():
+        _write(stage, f"{page}.md", stage / f"{page}.md", text)
     for page, text in reference_pages.items():
         if page == "index":
             continue
@@ -62,8 +68,8 @@ def lay_out(stage: Path, run: bool = True) -> None:
 
 
 def _verdicts(target: Path, run: bool) -> None:
-    """The page of verdicts: the one that is there, else made from quick runs (some minutes)."""
-    if not LEDGER.exists() and run:
+    """The page of verdicts: the one that is there with all papers, else made from quick runs."""
+    if run and not whole(LEDGER):
         print("site: every row of the ledger runs, quick: some minutes", file=sys.stderr)
         command = [sys.executable, "-m", "penstock", "reproduce", "--all", "--quick"]
         subprocess.run([*command, "--out", str(LEDGER.parent)], cwd=ROOT, check=True, stdout=sys.stderr)
@@ -71,6 +77,12 @@ def _verdicts(target: Path, run: bool) -> None:
         shutil.copy(LEDGER, target)
     else:
         target.write_text("<!doctype html><title>Verdicts</title><p>Not built: make ledger</p>\n", "utf-8")
+
+
+def whole(page: Path) -> bool:
+    """Does this report have every paper? One of a few rows has not."""
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    return all(f'id="paper-{paper}"' in text for paper in ledger.PAPERS)
 
 
 def _write(stage: Path, page: str, source: Path, text: str) -> None:
