@@ -1,6 +1,8 @@
-// Bundles the page and the plots of reports: `node build.mjs OUT` writes page.js, page.css, figures.js and LICENSES.txt there.
+// Bundles the page and the plots of reports: `node build.mjs OUT [WASM]` writes page.js, page.css, figures.js and LICENSES.txt there, and
+// of the engine's WebAssembly penstock.wasm.zst: gzip's window of 32 KB misses what generic code has in common, zstd's does not.
 import { build } from "esbuild";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { join } from "node:path";
 
 const out = process.argv[2] ?? "dist";
@@ -31,3 +33,9 @@ for (const file of page.outputFiles) {
 }
 writeFileSync(join(out, "figures.js"), figures.outputFiles[0].text);
 writeFileSync(join(out, "LICENSES.txt"), licences.join("\n"));
+if (process.argv[3]) {
+  // Its module for Node is CommonJS.
+  const zstd = createRequire(import.meta.url)("@bokuweb/zstd-wasm");
+  await zstd.init();
+  writeFileSync(join(out, "penstock.wasm.zst"), zstd.compress(readFileSync(process.argv[3]), 22));
+}

@@ -9,7 +9,7 @@ say() { printf '%s\n' "$*" >&2; }
 [ -x "$HOME/.cargo/bin/cargo" ] && PATH="$PATH:$HOME/.cargo/bin"
 export PATH="$PWD/.venv/bin:$PATH" VIRTUAL_ENV="$PWD/.venv"
 
-[ -f python/penstock/page/penstock.wasm.gz ] || { say "failed: a wheel has the page, which was not built (make setup says why)"; exit 1; }
+[ -f python/penstock/page/penstock.wasm.zst ] || { say "failed: a wheel has the page, which was not built (make setup says why)"; exit 1; }
 zig=(--zig)
 if ! .venv/bin/python -c 'import ziglang' 2>/dev/null &&
     ! .venv/bin/pip install --quiet --constraint constraints.txt ziglang; then

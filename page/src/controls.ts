@@ -23,6 +23,7 @@ export class Controls {
     private readonly base: Values,
     first: string[],
     private readonly changed: () => void,
+    private readonly enter: () => void,
   ) {
     const known = new Map(specs.map((s) => [s.name, s]));
     for (const name of first) {
@@ -54,9 +55,12 @@ export class Controls {
       input.placeholder = spec.default || "derived";
     }
     input.id = label.htmlFor;
+    input.addEventListener("keydown", (e) => {
+      if ((e as KeyboardEvent).key === "Enter") this.enter();
+    });
     input.value = this.base[spec.name] ?? spec.default;
     input.addEventListener("input", () => {
-      row.classList.toggle("edited", input.value !== (this.base[spec.name] ?? spec.default));
+      this.mark(spec.name);
       this.changed();
     });
     const about = document.createElement("small");
@@ -69,23 +73,36 @@ export class Controls {
     this.inputs.set(spec.name, input);
     return row;
   }
+  private mark(name: string): void {
+    const input = this.inputs.get(name)!;
+    input.closest(".control")?.classList.toggle("edited", input.value.trim() !== this.given(name));
+  }
+  /** What the page was made with. */
+  given(name: string): string {
+    return this.base[name] ?? this.specs.find((s) => s.name === name)?.default ?? "";
+  }
+  value(name: string): string {
+    return this.inputs.get(name)?.value.trim() ?? "";
+  }
+  put(name: string, value: string): void {
+    const input = this.inputs.get(name);
+    if (!input) return;
+    // A select has no value that is not among its options.
+    if (input instanceof HTMLSelectElement && ![...input.options].some((o) => o.value === value)) input.append(new Option(value, value));
+    input.value = value;
+    this.mark(name);
+  }
   /** The values that differ from what the page was made with. */
   edits(): Values {
     const out: Values = {};
     for (const [name, input] of this.inputs) {
-      const before = this.base[name] ?? this.specs.find((s) => s.name === name)?.default ?? "";
-      if (input.value.trim() !== before) out[name] = input.value.trim();
+      if (input.value.trim() !== this.given(name)) out[name] = input.value.trim();
     }
     return out;
   }
   /** Shows these edits. */
   restore(edits: Values): void {
-    for (const [name, input] of this.inputs) {
-      const before = this.base[name] ?? this.specs.find((s) => s.name === name)?.default ?? "";
-      input.value = edits[name] ?? before;
-      input.closest(".control")?.classList.toggle("edited", name in edits);
-      if (name in edits) input.closest("details")?.setAttribute("open", "");
-    }
+    for (const name of this.inputs.keys()) this.put(name, edits[name] ?? this.given(name));
   }
   /** The control that an error's line is about. */
   blame(line: string): void {

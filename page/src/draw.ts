@@ -1,6 +1,7 @@
 // The network at one moment: nodes, links, packets where they are, queues at ports. Everything is told twice: by colour and by shape.
 import { FLAG, NOWHERE, type Log } from "./log";
 import { layout, type Layout, type Place } from "./layout";
+import { hatched } from "./shapes";
 
 /** Okabe and Ito's palette, as the figures of penstock have it. */
 export const PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7A5195", "#E69F00", "#56B4E9", "#7F7F7F"];
@@ -8,6 +9,8 @@ export const colour = (ink: Ink, flow: number) => ink.palette[flow % PALETTE.len
 
 export interface Ink {
   text: string;
+  soft: string;
+  panel: string;
   pale: string;
   line: string;
   ground: string;
@@ -58,6 +61,8 @@ export class Picture {
   private peaks: { version: number; queue: Uint32Array } | null = null;
   /** For tests: packets drawn on wires, whether links showed heat, packets in each port. */
   shown = { packets: 0, heat: false, queues: new Uint32Array() };
+  /** Boxes of the words on the picture: none of them overlap. For tests too. */
+  labels: { text: string; x: number; y: number; w: number; h: number }[] = [];
 
   constructor(
     readonly canvas: HTMLCanvasElement,
@@ -73,7 +78,7 @@ export class Picture {
 
   private place(node: number, w: number, h: number): Place {
     const p = this.layout.places[node];
-    const [mx, my] = [Math.min(56, w * 0.14), 22];
+    const [mx, my] = [Math.min(64, w * 0.17), 30];
     return { x: mx + p.x * (w - 2 * mx), y: my + p.y * (h - 2 * my) };
   }
   /** Ends of a link on the canvas, moved to its side of the cable. */
@@ -102,6 +107,7 @@ export class Picture {
     g.setTransform(scale, 0, 0, scale, 0, 0);
     g.clearRect(0, 0, w, h);
     this.drawn = [];
+    this.labels = [];
 
     const active: number[] = [];
     const queues = new Uint32Array(log.head.links.length);
@@ -112,12 +118,43 @@ export class Picture {
       active.push(hop);
     });
     const heat = wires > MOST_PACKETS || log.head.links.length > MOST_LINKS;
-    this.links(g, w, h, ink, t, heat, selected);
-    if (!heat) this.packets(g, w, h, ink, t, active, selected);
+    const known = log.recorded(t);
+    this.links(g, w, h, ink, t, heat && known, selected);
+    if (!heat && known) this.packets(g, w, h, ink, t, active, selected);
     this.shown = { packets: wires, heat, queues };
-    this.falling(g, w, h, ink, t, speed);
-    this.queues(g, w, h, ink, queues, selected);
+    if (known) this.falling(g, w, h, ink, t, speed);
     this.nodes(g, w, h, ink);
+    if (known) this.queues(g, w, h, ink, queues, selected);
+    this.names(g, w, h, ink, selected);
+    if (!known) this.emptiness(g, w, h, ink);
+  }
+  /** Nothing is known of this moment's packets: hatched, and said. */
+  private emptiness(g: CanvasRenderingContext2D, w: number, h: number, ink: Ink): void {
+    g.strokeStyle = ink.line;
+    g.lineWidth = 1.2;
+    g.stroke(new Path2D(hatched("/", 0, 0, w, h)));
+    this.label(g, "Packets of this moment are not recorded", w / 2, h - 16, "center", ink, true);
+  }
+  /** A word where there is room for it; false where another stands. */
+  private label(g: CanvasRenderingContext2D, text: string, x: number, y: number, align: CanvasTextAlign, ink: Ink, must = false): boolean {
+    const [w, h] = [this.canvas.clientWidth, this.canvas.clientHeight];
+    const wide = g.measureText(text).width;
+    const high = 13;
+    const left = align === "center" ? x - wide / 2 : align === "right" ? x - wide : x;
+    const box = { text, x: Math.max(2, Math.min(w - wide - 2, left)), y: Math.max(2, Math.min(h - high - 2, y - high / 2)), w: wide, h: high };
+    const taken = this.labels.some((o) => box.x < o.x + o.w + 3 && o.x < box.x + box.w + 3 && box.y < o.y + o.h && o.y < box.y + box.h);
+    if (taken && !must) return false;
+    this.labels.push(box);
+    // A halo of the ground: a word on a line can be read.
+    g.textAlign = "left";
+    g.textBaseline = "middle";
+    g.lineJoin = "round";
+    g.lineWidth = 3;
+    g.strokeStyle = ink.panel;
+    g.strokeText(text, box.x, box.y + high / 2);
+    g.fillStyle = ink.text;
+    g.fillText(text, box.x, box.y + high / 2);
+    return true;
   }
 
   private links(
@@ -240,7 +277,8 @@ export class Picture {
       const length = Math.hypot(dx, dy) || 1;
       const least = 4 / length;
       const head = Math.max(Math.min(front, 1), tail + least);
-      const payload = log.payload.data[packet] > 0 && !(trim && trim.at <= t);
+      const cut = trim !== undefined && trim.at <= t;
+      const payload = log.payload.data[packet] > 0 && !cut;
       const dim = selected.flow >= 0 && flow !== selected.flow;
       const key = `${dim ? "dim" : flow % PALETTE.length}|${payload ? 5 : 2}`;
       let path = paths.get(key);
@@ -251,6 +289,10 @@ export class Picture {
       path.lineTo(hx, hy);
       const [mx, my] = [(x + hx) / 2, (y + hy) / 2];
       this.drawn.push({ hop, x: mx, y: my });
+      if (cut) {
+        path.moveTo(mx - (dy / length) * 4, my + (dx / length) * 4);
+        path.lineTo(mx + (dy / length) * 4, my - (dx / length) * 4);
+      }
       const ce = log.ecn.data[packet] === 3 || log.markedAt.data[packet] <= t;
       if (ce && payload) {
         marked.moveTo(mx + 4, my);
@@ -368,47 +410,68 @@ export class Picture {
         stroke(g, x1 - uy * wide * 0.7, y1 + ux * wide * 0.7, x1 + uy * wide * 0.7, y1 - ux * wide * 0.7);
       }
       if (chosen) {
-        g.fillStyle = ink.text;
-        g.font = "12px system-ui, sans-serif";
-        g.textAlign = "center";
-        g.textBaseline = "top";
+        g.font = "600 12px system-ui, sans-serif";
+        const text = limit === null ? `${now}` : `${now} of ${round(limit)}`;
         const [tx, ty] = at(0.5);
-        g.fillText(limit === null ? `${now}` : `${now} of ${round(limit)}`, tx - uy * 12, ty + Math.abs(ux) * 9 + 2);
+        // Beside the bar, away from the link; else on the other side, else beyond its end.
+        const off = wide / 2 + 12 + Math.abs(uy) * g.measureText(text).width * 0.75;
+        const places: [number, number][] = [[tx - uy * off, ty + ux * off], [tx + uy * (off + 20), ty - ux * (off + 20)], [x1 - uy * off, y1 + ux * off + 14]];
+        places.some(([x, y], i) => this.label(g, text, x, y, "center", ink, i === places.length - 1 && port === selected.port));
       }
     }
   }
 
+  private radius(isSwitch: boolean): number {
+    const many = this.log.head.nodes.length > 80;
+    return isSwitch ? (many ? 4 : 8) : many ? 2 : 4;
+  }
   private nodes(g: CanvasRenderingContext2D, w: number, h: number, ink: Ink): void {
-    const { log } = this;
-    const many = log.head.nodes.length > 80;
-    g.font = `${log.head.nodes.length > 30 ? 10 : 11}px system-ui, sans-serif`;
-    g.textBaseline = "middle";
-    log.head.nodes.forEach(([name, isSwitch], i) => {
+    this.log.head.nodes.forEach(([, isSwitch], i) => {
       const p = this.place(i, w, h);
-      const r = isSwitch ? (many ? 4 : 8) : many ? 2 : 4;
+      const r = this.radius(isSwitch === 1);
       g.beginPath();
-      if (isSwitch) g.rect(p.x - r, p.y - r, 2 * r, 2 * r);
+      if (isSwitch) g.roundRect(p.x - r, p.y - r, 2 * r, 2 * r, 2);
       else g.arc(p.x, p.y, r, 0, 7);
       g.fillStyle = ink.ground;
       g.fill();
       g.strokeStyle = ink.text;
       g.lineWidth = 1.5;
       g.stroke();
-      // In a column of hosts so many names have no room.
-      const column = !isSwitch && this.layout.places[i].x < 0.9 && (this.layout.kind === "star" || this.layout.kind === "chain");
-      const every = column ? Math.ceil((11 * log.head.nodes.length) / h) : 1;
-      if (many || i % every !== 0) return;
-      g.fillStyle = ink.text;
-      if (this.layout.kind === "star" || this.layout.kind === "chain") {
-        const outside = p.x < w * 0.5;
-        g.textAlign = isSwitch ? "center" : outside ? "right" : "left";
-        if (isSwitch) g.fillText(name, p.x, p.y - r - 8);
-        else g.fillText(name, p.x + (outside ? -r - 4 : r + 4), p.y);
-      } else {
-        g.textAlign = "center";
-        g.fillText(name, p.x, isSwitch ? p.y - r - 8 : p.y + r + 8);
-      }
     });
+  }
+  /** Names of nodes, the important ones first; a name without room is left out. */
+  private names(g: CanvasRenderingContext2D, w: number, h: number, ink: Ink, selected: Selection): void {
+    const { log } = this;
+    const { nodes, links } = log.head;
+    if (nodes.length > 400) return;
+    g.font = "11px system-ui, sans-serif";
+    const beside = this.layout.kind === "star" || this.layout.kind === "chain";
+    const chosen = links[selected.port];
+    const first = (i: number) => (chosen && (chosen.from === i || chosen.to === i) ? 0 : nodes[i][1] ? 1 : 2);
+    const order = nodes.map((_, i) => i).sort((a, b) => first(a) - first(b) || a - b);
+    // In a column of hosts every second or third has its name: always the same ones.
+    const hosts = order.filter((i) => !nodes[i][1]);
+    const columns = Math.max(1, new Set(hosts.map((i) => this.layout.places[i].x.toFixed(3))).size);
+    const widest = Math.max(0, ...hosts.map((i) => g.measureText(nodes[i][0]).width)) + 6;
+    const every = Math.max(1, Math.ceil(beside ? (13 * hosts.length) / h / columns : this.layout.kind === "tiers" ? (widest * hosts.length) / (w - 2 * Math.min(64, w * 0.17)) : 1));
+    const rank = new Map([...hosts].sort((a, b) => a - b).map((i, k) => [i, k]));
+    for (const i of order) {
+      const [name, isSwitch] = nodes[i];
+      const p = this.place(i, w, h);
+      const r = this.radius(isSwitch === 1);
+      if (!isSwitch && rank.get(i)! % every !== 0 && !(first(i) === 0 && beside)) continue;
+      if (beside && !isSwitch && this.layout.kind === "star") {
+        const outside = p.x < w * 0.5;
+        this.label(g, name, p.x + (outside ? -r - 4 : r + 4), p.y, outside ? "right" : "left", ink);
+      } else if (beside && !isSwitch) {
+        const [left, right] = [p.x < w * 0.24, p.x > w * 0.76];
+        if (left || right) this.label(g, name, p.x + (left ? -r - 4 : r + 4), p.y, left ? "right" : "left", ink);
+        else this.label(g, name, p.x, p.y < h / 2 ? p.y - r - 8 : p.y + r + 8, "center", ink);
+      } else if (isSwitch) {
+        const above = [p.y - r - 9, p.y + r + 9];
+        above.some((y) => this.label(g, name, p.x, y, "center", ink));
+      } else this.label(g, name, p.x, p.y + r + 9, "center", ink);
+    }
   }
 
   /** Packets on wires, where they were drawn, by flow and place in it: to go through by keys. */

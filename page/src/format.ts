@@ -1,15 +1,55 @@
-// Numbers and times in few letters.
+// Numbers, times and quantities with their units.
+
+/** Four digits, with a letter for the power of a thousand. */
 export function short(x: number): string {
   const size = Math.abs(x);
-  if (!Number.isFinite(x)) return x > 0 ? "∞" : `${x}`;
+  if (!Number.isFinite(x)) return Number.isNaN(x) ? "–" : x > 0 ? "∞" : "-∞";
   if (size >= 1e9) return `${+(x / 1e9).toPrecision(4)}G`;
   if (size >= 1e6) return `${+(x / 1e6).toPrecision(4)}M`;
   if (size >= 1e4) return `${+(x / 1e3).toPrecision(4)}k`;
   return `${+x.toPrecision(4)}`;
 }
+/** Unit and factor for times of this size. */
+function scaleOfTime(size: number): [string, number] {
+  if (size < 2e-3) return ["µs", 1e6];
+  return size < 2 ? ["ms", 1e3] : ["s", 1];
+}
 /** A time with as many digits as a window of this length needs. */
 export function seconds(t: number, window: number): string {
-  const [unit, factor] = window < 2e-3 ? ["µs", 1e6] : window < 2 ? ["ms", 1e3] : ["s", 1];
+  const [unit, factor] = scaleOfTime(window);
   const digits = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(Math.max(window * factor, 1e-9)))));
   return `${(t * factor).toFixed(digits)} ${unit}`;
 }
+/** The moment shown: fine enough for single packets, in a unit that suits the window. */
+export function moment(t: number, window: number): string {
+  const [unit, factor] = scaleOfTime(window);
+  const digits = { µs: 2, ms: 3, s: 4 }[unit]!;
+  return `${(t * factor).toFixed(digits)} ${unit}`;
+}
+const grouped = (x: number) => x.toLocaleString("en", { maximumFractionDigits: 0 });
+
+/** Prefix and factor so that a value of this size has one to four digits before the point. */
+export function scale(size: number, unit: string): { factor: number; unit: string } {
+  if (unit === "s") {
+    const [name, factor] = scaleOfTime(size);
+    return { factor, unit: name };
+  }
+  const steps: [number, string][] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+  const name = unit === "bit/s" ? "b/s" : unit === "bytes" ? "B" : unit;
+  if (unit !== "bit/s" && unit !== "bytes") return { factor: 1, unit: name };
+  const found = steps.find(([least]) => size >= least);
+  return found ? { factor: 1 / found[0], unit: `${found[1]}${name}` } : { factor: 1, unit: name };
+}
+/** A value with its unit, in four digits. */
+export function quantity(value: number | null | undefined, unit: string): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return "not measured";
+  if (!Number.isFinite(value)) return "no limit";
+  const { factor, unit: name } = scale(Math.abs(value), unit);
+  const scaled = value * factor;
+  const text = Math.abs(scaled) >= 1000 ? grouped(scaled) : `${+scaled.toPrecision(unit === "s" ? 3 : 4)}`;
+  if (name === "1/s") return `${text} per second`;
+  if (name === "packets" && text === "1") return "1 packet";
+  return name ? `${text} ${name}` : text;
+}
+/** A share in per cent. */
+export const percent = (value: number) => `${+(value * 100).toPrecision(value >= 0.995 ? 4 : 3)} %`;

@@ -24,6 +24,10 @@ export interface LinkHead {
   delay_ps: number;
   limit: { packets?: number; bytes?: number } | null;
   queue: string;
+  /** Bytes that remain of a packet that finds no room, where the port trims. Absent in older records. */
+  trims_to?: number | null;
+  /** Order of service. */
+  order?: "fifo" | "strict" | "drr" | "rank";
 }
 export interface Head {
   scenario: string;
@@ -34,6 +38,8 @@ export interface Head {
   duration_ps: number;
   warmup_ps: number;
   framing: number;
+  /** How packets are spread over ports of equal cost. Absent in older records. */
+  spread?: string;
   seed: number;
   run: number;
   bottleneck: number;
@@ -107,6 +113,10 @@ export class Log {
   result: Result | null = null;
   /** Everything up to here is in the record, in seconds. */
   until = 0;
+  /** Packets are recorded from here on; flows and their values always. */
+  from = 0;
+  /** Packets that were retransmissions. */
+  resent = 0;
   /** Grows with everything that is read: who keeps something made of the record compares it. */
   version = 0;
 
@@ -114,6 +124,20 @@ export class Log {
 
   get duration(): number {
     return this.head.duration_ps * PS;
+  }
+  /** Packets are recorded up to here. */
+  get packetsUntil(): number {
+    return Math.min(this.until, this.result?.packets_until_s ?? Infinity);
+  }
+  /** Whether the record has the packets of this moment. */
+  recorded(t: number): boolean {
+    return t >= this.from && t <= this.packetsUntil;
+  }
+  /** Memory of the record, in bytes. */
+  get memory(): number {
+    const columns = [this.flow, this.dst, this.seq, this.bytes, this.payload, this.flags, this.sent, this.ecn, this.markedAt, this.sackAt, this.sacks];
+    const rows = [this.hopPort, this.hopPacket, this.queued, this.left, this.arrived, this.hopKind, this.cause];
+    return [...columns, ...rows].reduce((sum, column) => sum + column.data.byteLength, 0);
   }
   get hops(): number {
     return this.hopPort.length;
@@ -140,6 +164,7 @@ export class Log {
           this.bytes.push(words[i + 8]);
           this.payload.push(words[i + 9]);
           this.flags.push(words[i + 10]);
+          if (words[i + 10] & FLAG.RETRANSMIT) this.resent++;
           this.sent.push(time(i + 2));
           this.ecn.push((first >>> 4) & 3);
           this.markedAt.push(Infinity);

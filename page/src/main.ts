@@ -1,157 +1,67 @@
-// Over 600 lines: it wires all controls of the page to one state.
-// The page: one or two runs on one clock, the controls of the scenario, and what is selected.
+// The page: one or two runs on one clock, the story, the controls of the scenario, and what is selected.
 import "uplot/dist/uPlot.min.css";
 import "./page.css";
 import { Controls, type Values } from "./controls";
-import { downloads } from "./download";
-import { Picture, type Hit, type Ink, type Selection } from "./draw";
-import { FLAG, HOP, readFile, type Log } from "./log";
-import { seconds, short } from "./format";
-import { Chart, portName, type Clock, type PlotKind } from "./plots";
-import { embedded, Runner } from "./runner";
-import { MOST_BYTES, SPEEDS, inks, interesting, readLink, value, type Given, type Link } from "./state";
+import type { Hit, Ink, Selection } from "./draw";
+import { moment, quantity, seconds } from "./format";
+import { legend } from "./legend";
+import { readFile, type Log, type Result } from "./log";
+import { listed, type Clock, type Units } from "./plots";
+import * as results from "./results";
+import { embedded, embeddedEngine } from "./runner";
+import { MOST_FLOWS, portName, tellingValues, type PlotKind, type Shown } from "./series";
+import { Side, type Owner } from "./side";
+import { Sliders } from "./sliders";
+import { SPEEDS, inks, interesting, readLink, type Given, type Link } from "./state";
+import { Teller, type Stage, type Step } from "./story";
+import * as words from "./words";
 
 const $ = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
-const given = JSON.parse($("given").textContent!) as Given;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const same = (a: Values, b: Values) => JSON.stringify(Object.entries(a).sort()) === JSON.stringify(Object.entries(b).sort());
+/** Chips to choose flows by; more flows have a number to type. */
+const MOST_CHIPS = 64;
 
-class Side {
-  log: Log | null = null;
-  picture: Picture | null = null;
-  charts: Chart[] = [];
-  edits: Values = {};
-  readonly box: HTMLElement;
-  readonly canvas: HTMLCanvasElement;
-  private readonly plots: HTMLElement;
-  readonly status: HTMLElement;
-  private readonly bar: HTMLProgressElement;
-  private readonly cancel: HTMLButtonElement;
-  readonly runner: Runner | null;
-
-  constructor(
-    readonly name: "A" | "B",
-    engine: ArrayBuffer | null,
-    private readonly app: App,
-  ) {
-    this.box = $(`side-${name.toLowerCase()}`);
-    this.canvas = this.box.querySelector("canvas")!;
-    this.plots = this.box.querySelector(".plots")!;
-    this.status = this.box.querySelector(".status")!;
-    this.bar = this.box.querySelector("progress")!;
-    this.cancel = this.box.querySelector(".cancel")!;
-    this.runner = engine ? new Runner(engine) : null;
-    this.cancel.addEventListener("click", () => {
-      this.runner?.cancel();
-      this.busy(false);
-      this.status.textContent = "cancelled; what had been recorded is shown";
-    });
-    this.canvas.addEventListener("pointermove", (e) => app.hover(this, e));
-    this.canvas.addEventListener("pointerleave", () => app.hover(this, null));
-    this.canvas.addEventListener("blur", () => app.hover(this, null));
-    this.canvas.addEventListener("click", (e) => app.click(this, e));
-  }
-  busy(on: boolean): void {
-    this.bar.hidden = !on;
-    this.cancel.hidden = !on;
-    if (!on) this.app.running();
-  }
-  run(edits: Values, seed: number, after: () => void): void {
-    if (!this.runner) return;
-    const text = JSON.stringify({
-      ...given.document,
-      set: { ...given.document.set, ...edits },
-      seed,
-      record: { from_s: this.app.recordFrom, most_bytes: MOST_BYTES },
-    });
-    this.busy(true);
-    this.app.complain("");
-    this.status.textContent = "running";
-    this.bar.value = 0;
-    this.runner.start(text, {
-      head: (log) => {
-        this.edits = edits;
-        this.take(log);
-      },
-      progress: (share) => (this.bar.value = share),
-      done: (busy) => {
-        this.busy(false);
-        const result = this.log!.result!;
-        const rate = result.packet_hops / Math.max(busy, 1e-9);
-        this.status.textContent = `${short(result.packet_hops)} packet-hops in ${busy.toFixed(2)} s, ${short(rate)} per second`;
-        this.box.dataset.rate = String(rate);
-        this.app.results();
-        after();
-      },
-      error: (line) => {
-        this.busy(false);
-        this.status.textContent = "did not run";
-        this.app.complain(line);
-      },
-    });
-    this.app.running();
-  }
-  take(log: Log): void {
-    this.log = log;
-    this.picture = new Picture(this.canvas, log);
-    this.plots.replaceChildren();
-    this.charts = [];
-    this.box.hidden = false;
-    this.app.took(this);
-  }
-  /** The charts of this run, made anew when the kinds change. */
-  chart(kinds: PlotKind[], port: number, flow: number, flows: number[]): void {
-    const { log } = this;
-    if (!log) return;
-    if (this.charts.map((c) => c.kind).join() !== kinds.join()) {
-      this.plots.replaceChildren();
-      this.charts = kinds.map((kind) => {
-        const figure = document.createElement("figure");
-        const caption = document.createElement("figcaption");
-        const chart: Chart = new Chart(figure, kind, () => this.app.clock, () => this.app.ink, (a, b) => this.app.zoom(a, b));
-        const shown = (): [Log, number, number] => [this.log!, this.app.selectionOf(this.log!).port, this.app.selected.flow];
-        const name = () => chart.title(...shown()).replace(/[^\p{L}\p{N}]+/gu, "-");
-        const head = Object.assign(document.createElement("div"), { className: "figure-head" });
-        head.append(caption, ...downloads(name, () => chart.svg(...shown()), () => chart.csv(...shown())));
-        figure.append(head);
-        this.plots.append(figure);
-        return chart;
-      });
-    }
-    for (const chart of this.charts) {
-      const caption = chart.box.querySelector("figcaption")!;
-      const title = chart.title(log, port, flow);
-      if (caption.textContent !== title) caption.textContent = title;
-      chart.show(log, port, flow, flows);
-    }
-  }
-}
-
-class App {
+class App implements Owner, Stage {
   clock: Clock = { t: 0, from: 0, to: 1 };
   selected: Selection = { port: -1, flow: -1 };
   ink: Ink = inks();
   recordFrom = 0;
+  /** The value of flows to chart, where some run reports it. */
+  private wanted = "";
+  /** Flows that the reader chose to chart. */
+  private flows: number[] | null = null;
   private readonly a: Side;
   private readonly b: Side;
   private readonly controls: Controls;
+  private readonly sliders: Sliders;
+  private readonly teller: Teller | null;
   private playing = false;
   private speed = 1e-4;
   private touched = false;
-  private seed = given.document.seed;
+  private seed: number;
   private lastFrame = 0;
-  private values: string[] = [];
   // For tests: frames drawn while playing, and their time.
   frames = { count: 0, seconds: 0 };
 
   constructor(
-    engine: ArrayBuffer | null,
+    readonly given: Given,
+    engine: WebAssembly.Module | null,
     readonly record: ArrayBuffer | null,
   ) {
+    this.seed = given.document.seed;
     this.a = new Side("A", engine, this);
     this.b = new Side("B", engine, this);
-    this.controls = new Controls($("controls"), given.specs, given.values, given.controls, () => this.draft());
+    this.controls = new Controls($("controls"), this.given.specs, this.given.values, this.given.controls, () => this.draft(), () => this.again(this.target));
+    this.sliders = new Sliders($("sliders"), this.given.sliders, (key) => this.controls.given(key), (key, value) => this.slide(key, value));
+    this.sliders.show((key) => this.controls.value(key));
+    this.teller = this.given.story && engine ? new Teller($("telling"), this.given.story, this) : null;
     if (!engine) $("parameters").hidden = true;
+    document.body.classList.toggle("lesson", this.teller !== null);
     this.wire();
+  }
+  get units(): Units {
+    return { ...this.given.units.values, ...this.given.units.summary };
   }
 
   start(): void {
@@ -159,7 +69,7 @@ class App {
     if (this.record) {
       const log = readFile(this.record);
       this.a.take(log);
-      this.a.status.textContent = "a recording";
+      this.a.status.textContent = `a recording: ${quantity(log.packets, "packets")}, ${quantity(log.memory, "bytes")} in memory`;
       this.results();
       this.arrive(link);
       return;
@@ -167,9 +77,10 @@ class App {
     const edits = link?.a ?? {};
     this.seed = link?.seed ?? this.seed;
     $<HTMLInputElement>("seed").value = String(this.seed);
-    this.controls.restore(edits);
+    this.last = link?.last ?? "A";
+    this.restore((this.last === "B" ? link?.b : null) ?? edits);
     this.a.run(edits, this.seed, () => this.arrive(link));
-    if (link?.b) this.b.run(link.b, this.seed, () => undefined);
+    if (link?.b) this.b.run(link.b, this.seed);
   }
   /** The run that the page opened with is there. */
   private arrive(link: Link | null): void {
@@ -178,26 +89,82 @@ class App {
       this.touched = true;
       this.clock = { t: link.t, from: link.from, to: link.to };
       this.selected = { port: link.port, flow: link.flow };
-    } else if (!this.touched) this.clock.t = interesting(log);
+      this.flows = link.flows ?? null;
+      if (this.teller && link.step) {
+        this.teller.at = link.step;
+        this.teller.show();
+      }
+    } else if (!this.touched) {
+      // Opens where the record is.
+      this.clock = { t: interesting(log), from: log.from, to: Math.max(log.packetsUntil, log.from + log.duration * 1e-3) };
+      this.teller?.go(0, true);
+    }
     this.chooseSpeed();
+    this.fill();
+    this.refresh();
+  }
+
+  // ---- the story -------------------------------------------------------------------------------------------------
+
+  result(side: "A" | "B"): Result | null {
+    const found = side === "A" ? this.a : this.b;
+    return found.open && !found.busy ? (found.log?.result ?? null) : null;
+  }
+  follow(step: Step, told: boolean): void {
+    this.stop();
+    // A step speaks of the run as the page was made.
+    if (!same(this.a.edits, {}) || (this.a.busy && !same(this.a.wanted, {}))) this.a.run({}, this.seed);
+    if (step.set && told) {
+      if (!this.b.open || !same(this.b.wanted, step.set)) this.b.run(step.set, this.seed);
+      this.last = "B";
+      this.restore(step.set);
+    } else {
+      if (this.b.open) this.closeB();
+      this.restore({});
+    }
+    const log = this.a.log;
+    if (!log) return;
+    this.touched = true;
+    this.wanted = step.value ?? "";
+    if (step.port) {
+      const port = log.head.links.findIndex((_, i) => portName(log, i) === step.port);
+      if (port >= 0) this.selected.port = port;
+    } else this.selected.port = log.head.bottleneck;
+    this.selected.flow = step.flow ?? -1;
+    const [from, to] = step.window ?? [0, log.duration];
+    this.clock = { t: step.at ?? this.clock.t, from, to: Math.min(to, log.duration) };
+    this.clock.t = Math.max(this.clock.from, Math.min(this.clock.to, this.clock.t));
     this.fill();
     this.refresh();
   }
 
   // ---- runs ------------------------------------------------------------------------------------------------------
 
+  /** The run that sliders and Enter make again: the one that was run last. */
+  private last: "A" | "B" = "A";
+  private get target(): Side {
+    return this.last === "B" && this.b.open ? this.b : this.a;
+  }
+  private restore(edits: Values): void {
+    this.controls.restore(edits);
+    this.sliders.show((key) => this.controls.value(key));
+    this.draft();
+  }
+  private slide(key: string, value: string): void {
+    this.controls.put(key, value);
+    this.draft();
+    this.again(this.target);
+  }
   took(side: Side): void {
     const log = side.log!;
     if (side.name === "A") {
       if (!this.touched) this.clock = { t: 0, from: 0, to: log.duration };
-      if (!log.flows.has(this.selected.flow) && log.result) this.selected.flow = -1;
       if (this.selected.port < 0 || this.selected.port >= log.head.links.length) this.selected.port = log.head.bottleneck;
       this.clock.to = Math.min(this.clock.to, log.duration);
       if (this.clock.to <= this.clock.from) this.clock = { t: 0, from: 0, to: log.duration };
-      $("what").textContent = `${log.head.nodes.length} nodes, ${log.head.protocols.join(", ")}, ${seconds(log.duration, log.duration)} simulated`;
+      $("what").textContent = words.network(log);
       this.chooseSpeed();
     }
-    $("sides").classList.toggle("two", !this.b.box.hidden);
     this.fill();
     this.refresh();
   }
@@ -213,7 +180,7 @@ class App {
   }
   private setSpeed(): void {
     this.speed = SPEEDS[Number($<HTMLInputElement>("speed").value)];
-    $("speed-text").textContent = `${seconds(this.speed, this.speed)} per s`;
+    $("speed-text").textContent = `${quantity(this.speed, "s")} each second`;
     $("speed").setAttribute("aria-valuetext", $("speed-text").textContent!);
   }
   complain(line: string): void {
@@ -222,12 +189,26 @@ class App {
     this.controls.blame(line);
   }
   running(): void {
-    const busy = this.a.runner?.busy || this.b.runner?.busy;
-    document.body.dataset.state = busy ? "running" : "idle";
+    document.body.dataset.state = this.a.busy || this.b.busy ? "running" : "idle";
   }
+  /** The controls have values: which runs are of others is said. */
   private draft(): void {
-    const edited = Object.keys(this.controls.edits()).length;
-    $("edited").textContent = edited === 0 ? "as the page was made" : `${edited} changed`;
+    const edits = this.controls.edits();
+    const changed = Object.keys(edits).length;
+    $("edited").textContent = changed === 0 ? "all values as the page was made" : Object.entries(edits).map(([k, v]) => `${k} = ${v || "derived"}`).join(", ");
+    $<HTMLButtonElement>("reset").disabled = changed === 0 && same(this.a.wanted, {}) && !this.b.open;
+    this.stale();
+  }
+  private isStale(side: Side): boolean {
+    return side === this.target && side.log !== null && !side.busy && !same(side.edits, this.controls.edits());
+  }
+  private stale(): void {
+    for (const side of [this.a, this.b]) side.box.classList.toggle("stale", this.isStale(side));
+    const line = $("stale");
+    const old = this.open().filter((s) => this.isStale(s));
+    line.hidden = old.length === 0;
+    if (old.length > 0) line.textContent = `Run ${old.map((s) => s.name).join(" and ")} is of other settings: press Enter or Run.`;
+    this.figures();
   }
   private again(side: Side): void {
     const seed = Number($<HTMLInputElement>("seed").value);
@@ -238,38 +219,47 @@ class App {
     this.seed = seed;
     this.recordFrom = Math.max(0, Number($<HTMLInputElement>("record-from").value) || 0) * 1e-3;
     this.touched = true;
-    this.stop();
+    this.last = side.name;
     side.run(this.controls.edits(), seed, () => {
       this.fill();
       this.refresh();
     });
+    this.draft();
+  }
+  private open(): Side[] {
+    return [this.a, this.b].filter((s) => s.log && s.open);
+  }
+  private columns(): results.Column[] {
+    return this.open().flatMap((s) => (s.log!.result ? [{ name: s.name, result: s.log!.result, stale: this.isStale(s) }] : []));
+  }
+  private figures(): void {
+    results.figures($("figures"), this.columns(), this.given.figures, this.units);
   }
   results(): void {
-    const sides = [this.a, this.b].filter((s) => s.log?.result && !s.box.hidden);
-    const head = document.createElement("tr");
-    const cells = (row: HTMLElement, texts: string[], tag: "th" | "td") => {
-      for (const text of texts) row.append(Object.assign(document.createElement(tag), { textContent: text }));
-      return row;
-    };
-    cells(head, ["", ...sides.map((s) => s.name)], "th");
-    const keys = Object.keys(sides[0]?.log?.result?.summary ?? {});
-    const rows = keys.map((key) => {
-      const row = cells(document.createElement("tr"), [key], "th");
-      const texts = sides.map((s) => s.log!.result!.summary[key]).map((v) => (v === null || v === undefined ? "–" : value(key, v)));
-      if (new Set(texts).size > 1) row.className = "differs";
-      return cells(row, texts, "td");
+    this.draft();
+    results.table($("summary"), this.columns(), this.units);
+    const lines = this.open().filter((s) => s.log!.result).flatMap((s) => {
+      const log = s.log!;
+      const { result } = log;
+      const until = result!.packets_until_s;
+      const memory = quantity(log.memory, "bytes");
+      return [
+        ...Object.entries(s.edits).map(([k, v]) => `${s.name} has ${k} = ${v || "derived"}`),
+        ...result!.warnings.map((w) => `${s.name}: ${w}`),
+        ...(until === null && log.from === 0 ? [] : [`${s.name}: packets are recorded from ${seconds(log.from, log.duration)} to ${seconds(log.packetsUntil, log.duration)} (${memory} of memory); flows, their values and results are of the whole run`]),
+      ];
     });
-    $("summary").replaceChildren(head, ...rows);
-    const lines = sides.flatMap((s) => [
-      ...s.log!.result!.warnings.map((w) => `${s.name}: ${w}`),
-      ...(s.log!.result!.packets_until_s === null
-        ? []
-        : [`${s.name}: packets are recorded until ${seconds(s.log!.result!.packets_until_s, s.log!.duration)}; flows and results are of the whole run`]),
-      ...Object.entries(s.edits).map(([k, v]) => `${s.name}: ${k} = ${v}`),
-    ]);
     $("notes").replaceChildren(...lines.map((l) => Object.assign(document.createElement("li"), { textContent: l })));
+    this.teller?.show();
     this.fill();
     this.refresh();
+  }
+  private closeB(): void {
+    this.b.stop();
+    this.b.box.hidden = true;
+    this.b.wanted = {};
+    this.last = "A";
+    this.results();
   }
 
   // ---- the clock -------------------------------------------------------------------------------------------------
@@ -304,18 +294,15 @@ class App {
   }
   private step(forwards: boolean): void {
     this.stop();
-    const times = this.sides().map((s) => s.log!.event(this.clock.t, forwards));
+    const times = this.open().map((s) => s.log!.event(this.clock.t, forwards));
     const moved = times.filter((t) => t !== this.clock.t);
     if (moved.length > 0) this.seek(forwards ? Math.min(...moved) : Math.max(...moved));
-  }
-  private sides(): Side[] {
-    return [this.a, this.b].filter((s) => s.log && !s.box.hidden);
   }
   play(): void {
     if (this.playing) return this.stop();
     const log = this.a.log;
     if (!log) return;
-    if (this.clock.t >= log.until) this.clock.t = this.clock.from;
+    if (this.clock.t >= log.packetsUntil) this.clock.t = Math.max(this.clock.from, log.from);
     this.playing = true;
     this.touched = true;
     this.lastFrame = performance.now();
@@ -332,7 +319,7 @@ class App {
   private frame(now: number): void {
     if (!this.playing) return;
     const passed = Math.max(0, (now - this.lastFrame) / 1000);
-    // Who wants little motion gets stills, two a second.
+    // With reduced motion the page shows two stills a second.
     if (calm.matches && passed < 0.5) {
       requestAnimationFrame((next) => this.frame(next));
       return;
@@ -348,9 +335,9 @@ class App {
       this.clock.from = Math.min(this.clock.t - length / 10, log.duration - length);
       this.clock.to = this.clock.from + length;
     }
-    if (this.clock.t >= log.until) {
-      this.clock.t = log.until;
-      if (!this.a.runner?.busy) this.stop();
+    if (this.clock.t >= log.packetsUntil) {
+      this.clock.t = log.packetsUntil;
+      if (!this.a.busy) this.stop();
     }
     this.draw();
     requestAnimationFrame((next) => this.frame(next));
@@ -370,35 +357,43 @@ class App {
   }
   private draw(): void {
     const { t, from, to } = this.clock;
-    for (const side of this.sides()) {
-      const selected = this.selectionOf(side.log!);
-      side.picture!.draw(t, this.ink, selected, this.speed);
-      side.chart(this.kinds(), selected.port, selected.flow, this.chosenFlows(side.log!));
-    }
-    this.tell();
+    const sides = this.open();
+    $("sides").classList.toggle("two", sides.length > 1);
+    document.body.classList.toggle("beside", sides.length > 1);
+    const extents = sides.map((side) => {
+      const shown = this.shownOf(side.log!);
+      side.picture!.draw(t, this.ink, { port: shown.port, flow: shown.flow }, this.speed);
+      side.chart(this.kinds());
+      return side.prepare(shown);
+    });
+    // Both runs on the same axes.
+    const shared = (extents[0] ?? []).map((_, i): [number, number] => [Math.min(...extents.map((e) => e[i][0])), Math.max(...extents.map((e) => e[i][1]))]);
+    sides.forEach((side) => side.paint(shared));
+    this.tell(sides);
     const scrub = $<HTMLInputElement>("scrub");
     scrub.value = String(Math.round(((t - from) / (to - from)) * 10000));
-    const text = seconds(t, Math.min(to - from, 2e-3));
+    const text = moment(t, to - from);
     $("time").textContent = text;
     scrub.setAttribute("aria-valuetext", text);
-    $("window").textContent = `${seconds(from, to - from)} to ${seconds(to, to - from)}`;
   }
   /** The selection in one side's network. It may have fewer ports than the other's, or be there before it. */
   selectionOf(log: Log): Selection {
     const { port, flow } = this.selected;
     return { port: port >= 0 && port < log.head.links.length ? port : log.head.bottleneck, flow };
   }
+  private shownOf(log: Log): Shown {
+    const { port, flow } = this.selectionOf(log);
+    const first = [...log.flows.keys()].slice(0, MOST_FLOWS);
+    const flows = flow >= 0 ? [flow] : (this.flows ?? first);
+    return { port, flow, flows: flows.filter((f) => log.flows.has(f)), chosen: flow >= 0 || this.flows !== null };
+  }
   private kinds(): PlotKind[] {
     const kinds: PlotKind[] = ["queue"];
     const name = $<HTMLSelectElement>("value").value;
-    if (name) kinds.push(`value:${name}`);
     kinds.push("rate");
+    if (name) kinds.push(`value:${name}`);
     if (this.selected.flow >= 0) kinds.push("sequence");
     return kinds;
-  }
-  private chosenFlows(log: Log): number[] {
-    if (this.selected.flow >= 0) return [this.selected.flow];
-    return [...log.flows.keys()].slice(0, 8);
   }
   /** Fills the lists to choose from. */
   private fill(): void {
@@ -415,76 +410,83 @@ class App {
     options("port", ports.slice(0, 3000), String(this.selected.port));
     const flows = [...log.flows.values()].slice(0, 3000);
     const name = (n: number) => log.head.nodes[n][0];
-    options(
-      "flow",
-      [["-1", "all flows"], ...flows.map((f) => [String(f.number), `${f.number}: ${name(f.src)} to ${name(f.dst)}`] as [string, string])],
-      String(this.selected.flow),
-    );
-    this.values = log.valueNames;
-    const before = $<HTMLSelectElement>("value").value;
-    const chosen = this.values.includes(before) ? before : (this.values[0] ?? "");
-    options("value", this.values.map((v) => [v, v.replaceAll("_", " ")]), chosen);
+    const none: [string, string][] = [["-1", "none: all flows"]];
+    options("flow", [...none, ...flows.map((f) => [String(f.number), `${f.number}: ${name(f.src)} to ${name(f.dst)}`] as [string, string])], String(this.selected.flow));
+    // Of both runs: they may have other protocols.
+    const values = [...new Set(this.open().flatMap((s) => tellingValues(s.log!)))];
+    const before = this.wanted || $<HTMLSelectElement>("value").value;
+    const chosen = values.includes(before) ? before : (values[0] ?? "");
+    options("value", values.map((v) => [v, v.replaceAll("_", " ")]), chosen);
+    this.chips(log);
+    legend($("legend"), this.open().map((s) => s.log!), this.ink);
   }
-  private tell(): void {
-    const { log } = this.a;
-    if (!log || this.playing) return;
-    $("detail").textContent = this.about(log);
-  }
-  /** The selected port and flow in words. */
-  private about(log: Log): string {
-    const { t } = this.clock;
-    const { port, flow } = this.selected;
-    const lines: string[] = [];
-    if (port >= 0 && port < log.head.links.length) {
-      let [inside, wire, drops, marks] = [0, 0, 0, 0];
-      log.at(t, (h) => {
-        if (log.hopPort.data[h] === port) log.left.data[h] > t ? inside++ : wire++;
-      });
-      for (const h of log.drops) if (log.hopPort.data[h] === port && log.arrived.data[h] <= t) drops++;
-      for (let h = 0; h < log.hops; h++) {
-        if (log.hopPort.data[h] === port && log.hopKind.data[h] & HOP.MARKED && log.queued.data[h] <= t) marks++;
-      }
-      const link = log.head.links[port];
-      lines.push(
-        `Port ${portName(log, port)}: ${short(link.rate_bps)}bit/s, ${seconds(link.delay_ps * 1e-12, 1e-3)}, ${link.queue}`,
-        `  ${inside} in the port, ${wire} on the wire; so far ${drops} dropped, ${marks} marked`,
+  /** Which flows have curves: said, and chosen by a click. */
+  private chips(log: Log): void {
+    const shown = this.shownOf(log);
+    const all = [...log.flows.keys()];
+    const list = shown.flows.length === all.length ? "all" : shown.flows.length === 0 ? "none" : listed(shown.flows);
+    $("charted").textContent = `Flows with curves: ${list}${list === "all" ? ` ${all.length}` : ` of ${all.length}`}`;
+    const box = $("chips");
+    const made = all.slice(0, MOST_CHIPS).join();
+    if (box.dataset.made !== made) {
+      box.dataset.made = made;
+      box.replaceChildren(
+        ...all.slice(0, MOST_CHIPS).map((f) => {
+          const label = document.createElement("label");
+          const input = Object.assign(document.createElement("input"), { type: "checkbox", value: String(f) });
+          input.addEventListener("input", () => {
+            this.flows = [...box.querySelectorAll("input")].filter((i) => i.checked).map((i) => Number(i.value));
+            this.selected.flow = -1;
+            this.fill();
+            this.refresh();
+          });
+          const swatch = document.createElement("i");
+          swatch.style.background = this.ink.palette[f % this.ink.palette.length];
+          label.append(input, swatch, String(f));
+          return label;
+        }),
       );
     }
-    const f = log.flows.get(flow);
-    if (f) {
-      const name = (n: number) => log.head.nodes[n][0];
-      lines.push(`Flow ${f.number}: ${name(f.src)} to ${name(f.dst)}, ${log.head.protocols[f.protocol]}, ${f.size ? `${short(f.size)}B` : "no end"}`);
-      for (const [key, series] of f.values) {
-        let i = series.at.findIndex((at) => at > t);
-        i = i < 0 ? series.at.length - 1 : i - 1;
-        if (i >= 0) lines.push(`  ${key} ${short(series.value[i])}`);
-      }
-      lines.push(`  timeouts so far ${f.timeouts.filter((x) => x <= t).length}, fast retransmits ${f.repairs.filter((x) => x <= t).length}`);
+    for (const input of box.querySelectorAll("input")) input.checked = shown.flows.includes(Number(input.value));
+  }
+  private choose(flows: number[] | null): void {
+    this.flows = flows;
+    this.selected.flow = -1;
+    this.fill();
+    this.refresh();
+  }
+  /** Flows that took longest, or are not over. */
+  private slowest(): number[] {
+    const flows = [...(this.a.log?.flows.values() ?? [])];
+    return flows.sort((a, b) => b.closed - b.opened - (a.closed - a.opened) || a.number - b.number).slice(0, MOST_FLOWS).map((f) => f.number).sort((a, b) => a - b);
+  }
+  private tell(sides: Side[]): void {
+    if (this.playing) return;
+    const log = this.a.log;
+    if (!log) return;
+    const { t } = this.clock;
+    const { port, flow } = this.selectionOf(log);
+    $("detail").textContent = [words.port(log, port, t), words.flow(log, flow, t, this.units)].filter(Boolean).join("\n");
+    for (const side of sides) {
+      side.canvas.setAttribute("aria-label", `The network of run ${side.name} at ${moment(t, this.clock.to - this.clock.from)}: ${words.picture(side.log!, t)}. The keys n and p go through its packets and say each.`);
     }
-    return lines.join("\n");
+    const outside = !log.recorded(t) && !this.a.busy && this.a.runner !== null;
+    $("record-here").hidden = !outside;
   }
   packet(log: Log, hop: number): string {
-    const p = log.hopPacket.data[hop];
-    const flags = log.flags.data[p];
-    const names = Object.entries(FLAG).filter(([, bit]) => flags & bit).map(([name]) => name);
-    const ack = log.payload.data[p] === 0 && flags & FLAG.ACK;
-    const { t } = this.clock;
-    const ce = log.ecn.data[p] === 3 || log.markedAt.data[p] <= t;
-    return [
-      `Packet ${p} of flow ${log.flow.data[p]} to ${log.head.nodes[log.dst.data[p]][0]}`,
-      `  ${ack ? "acknowledges" : "bytes from"} ${log.seq.data[p]}${ack ? "" : `, ${log.payload.data[p]} B of payload`}`,
-      `  ${log.bytes.data[p]} B on the wire; ${names.join(" ") || "no flags"}; ${ce ? "CE" : log.ecn.data[p] ? "ECT" : "not ECN-capable"}`,
-      `  sent ${seconds(log.sent.data[p], 2e-3)}, at ${portName(log, log.hopPort.data[hop])} since ${seconds(log.queued.data[hop], 2e-3)}`,
-    ].join("\n");
+    return words.packet(log, hop, this.clock);
+  }
+  private place(text: string, x: number, y: number): void {
+    const tip = $("tip");
+    tip.hidden = false;
+    tip.textContent = text;
+    tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - 330))}px`;
+    tip.style.top = `${Math.min(y + 14, innerHeight - 110)}px`;
   }
   hover(side: Side, event: PointerEvent | null): void {
-    const tip = $("tip");
-    const hit = event && side.picture ? side.picture.hit(event.offsetX, event.offsetY) : null;
-    tip.hidden = hit === null;
-    if (!hit || !event) return;
-    tip.textContent = this.words(side.log!, hit);
-    tip.style.left = `${Math.min(event.clientX + 14, innerWidth - 330)}px`;
-    tip.style.top = `${Math.min(event.clientY + 14, innerHeight - 110)}px`;
+    const hit = event ? side.hit(event) : null;
+    $("tip").hidden = hit === null;
+    if (hit && event) this.place(this.words(side.log!, hit), event.clientX, event.clientY);
   }
   private walked = 0;
   /** Goes to another packet on the wires, says its header and marks where it is. */
@@ -497,31 +499,19 @@ class App {
     this.walked = hop;
     const text = this.packet(side.log!, hop);
     $("detail").textContent = text;
-    const tip = $("tip");
     const box = side.canvas.getBoundingClientRect();
-    tip.textContent = text;
-    tip.hidden = false;
-    tip.style.left = `${Math.min(box.left + x + 14, innerWidth - 330)}px`;
-    tip.style.top = `${Math.min(box.top + y + 14, innerHeight - 110)}px`;
+    this.place(text, box.left + x, box.top + y);
   }
   private words(log: Log, hit: Hit): string {
     if (hit.kind === "packet") return this.packet(log, hit.hop);
     if (hit.kind === "node") return log.head.nodes[hit.node][0];
-    let inside = 0;
-    const { t } = this.clock;
-    log.at(t, (h) => {
-      if (log.hopPort.data[h] === hit.port && log.left.data[h] > t) inside++;
-    });
-    const link = log.head.links[hit.port];
-    return `Port ${portName(log, hit.port)}\n  ${short(link.rate_bps)}bit/s, ${link.queue}, ${inside} packets in it`;
+    return words.port(log, hit.port, this.clock.t);
   }
   click(side: Side, event: MouseEvent): void {
-    const hit = side.picture?.hit(event.offsetX, event.offsetY);
+    const hit = side.hit(event);
     if (!hit) this.selected.flow = -1;
-    else if (hit.kind === "packet") {
-      this.selected.flow = side.log!.flow.data[side.log!.hopPacket.data[hit.hop]];
-      $("detail").textContent = this.packet(side.log!, hit.hop);
-    } else if (hit.kind === "port") this.selected.port = hit.port;
+    else if (hit.kind === "packet") this.selected.flow = side.log!.flow.data[side.log!.hopPacket.data[hit.hop]];
+    else if (hit.kind === "port") this.selected.port = hit.port;
     else {
       const out = side.log!.head.links.findIndex((l) => l.from === hit.node);
       if (out >= 0) this.selected.port = out;
@@ -537,12 +527,15 @@ class App {
     const { t, from, to } = this.clock;
     const link: Link = {
       a: this.a.edits,
-      b: this.b.box.hidden || !this.b.log ? null : this.b.edits,
+      b: !this.b.open || !this.b.log ? null : this.b.edits,
+      last: this.last,
       seed: this.seed,
       t,
       from,
       to,
       ...this.selected,
+      ...(this.flows ? { flows: this.flows } : {}),
+      ...(this.teller ? { step: this.teller.at } : {}),
     };
     const text = `#${encodeURIComponent(JSON.stringify(link))}`;
     if (text === location.hash) return;
@@ -575,22 +568,35 @@ class App {
     });
     on("flow", "change", () => {
       this.selected.flow = Number($<HTMLSelectElement>("flow").value);
+      this.fill();
       this.refresh();
     });
-    on("value", "change", () => this.refresh());
+    on("value", "change", () => {
+      this.wanted = $<HTMLSelectElement>("value").value;
+      this.refresh();
+    });
+    on("flows-first", "click", () => this.choose(null));
+    on("flows-slow", "click", () => this.choose(this.slowest()));
+    on("flows-none", "click", () => this.choose([]));
     on("run", "click", () => this.again(this.a));
     on("compare", "click", () => this.again(this.b));
-    on("close-b", "click", () => {
-      this.b.runner?.cancel();
-      this.b.busy(false);
-      this.b.box.hidden = true;
-      $("sides").classList.remove("two");
-      this.results();
-    });
+    on("close-b", "click", () => this.closeB());
+    // As the page was made: the values, and the run that is shown.
     on("reset", "click", () => {
-      this.controls.restore({});
+      if (this.b.open) this.closeB();
+      this.restore({});
+      if (!same(this.a.wanted, {}) || !same(this.a.edits, {})) this.again(this.a);
       this.draft();
     });
+    on("record-here", "click", () => {
+      $<HTMLInputElement>("record-from").value = String(+(this.clock.from * 1e3).toPrecision(9));
+      this.again(this.a);
+    });
+    for (const id of ["seed", "record-from"]) {
+      $(id).addEventListener("keydown", (e) => {
+        if ((e as KeyboardEvent).key === "Enter") this.again(this.target);
+      });
+    }
     document.addEventListener("keydown", (e) => {
       const target = e.target as HTMLElement;
       if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) return;
@@ -616,22 +622,27 @@ class App {
     addEventListener("resize", () => this.refresh());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
       this.ink = inks();
+      this.fill();
       this.refresh();
     });
   }
-  /** The logs, for tests. */
+  // ---- for tests ---------------------------------------------------------------------------------------------------
+
   logs(): (Log | null)[] {
     return [this.a.log, this.b.log];
   }
-  shown(): { packets: number; heat: boolean; queues: number[] } {
-    const { shown } = this.a.picture!;
-    return { ...shown, queues: [...shown.queues] };
+  charts(side: "A" | "B" = "A"): Record<string, unknown> {
+    return Object.fromEntries((side === "A" ? this.a : this.b).charts.map((c) => [c.kind, { ...c.state(), title: c.title(), csv: c.csv() }]));
+  }
+  shown(): { packets: number; heat: boolean; queues: number[]; labels: { text: string; x: number; y: number; w: number; h: number }[] } {
+    const { shown, labels } = this.a.picture!;
+    return { ...shown, queues: [...shown.queues], labels };
   }
 }
 
 async function main(): Promise<void> {
-  const [engine, record] = await Promise.all([embedded("engine"), embedded("record")]);
-  const app = new App(engine, record);
+  const [given, engine, record] = await Promise.all([embedded("given"), embeddedEngine(), embedded("record")]);
+  const app = new App(JSON.parse(new TextDecoder().decode(given!)) as Given, engine, record);
   (globalThis as Record<string, unknown>).penstock = app;
   app.start();
 }

@@ -1,235 +1,312 @@
-// Curves over time, all on one clock: a line in each shows the moment that the network shows.
+// Curves over time, all on one clock: a line in each shows the moment that the network shows. Two runs beside each other have the same axes.
 import uPlot from "uplot";
-import { FLAG, HOP, type Log } from "./log";
-import { colour, thresholds, type Ink } from "./draw";
+import { type Ink } from "./draw";
 import { csv, svg } from "./download";
-import { seconds, short } from "./format";
-import { PX, Trail, seriesShapes, type Paper, type PanelData, type Pen, type SeriesData, type Shape } from "./shapes";
+import { moment, quantity, scale, seconds } from "./format";
+import type { Log } from "./log";
+import { Sequence, sequenceKey } from "./sequence";
+import { build, lower, merge, portName, valueAt, type PlotKind, type Series, type Shown } from "./series";
+import { hatched, PX, Trail, seriesShapes, type Paper, type PanelData, type SeriesData } from "./shapes";
 
 export interface Clock {
   t: number;
   from: number;
   to: number;
 }
-interface Series {
-  label: string;
-  /** Ascending. */
-  at: ArrayLike<number>;
-  value: ArrayLike<number>;
-  stroke: string;
-  dash?: number[];
-  /** Holds its value until the next. */
-  steps: boolean;
-}
-const DASHES: (number[] | undefined)[] = [undefined, [8, 3], [8, 3, 2, 3], [2, 2], [5, 2, 2, 2, 2, 2], [12, 4], [4, 2], [1, 2]];
+/** Unit and meaning of what is measured, by name. */
+export type Units = Record<string, [unit: string, text: string]>;
 
-/** Times and values of several series on the times of all, thinned to what a width of so many pixels can show. */
-export function merge(series: Series[], from: number, to: number, pixels: number): (number | null)[][] {
-  const parts = series.map((s) => thin(s, from, to, pixels));
-  const all = Float64Array.from(parts.flatMap((p) => p.at)).sort();
-  const times = all.filter((t, i) => i === 0 || t !== all[i - 1]);
-  const columns = parts.map((p, k) => {
-    const out: (number | null)[] = [];
-    let i = 0;
-    for (const t of times) {
-      while (i < p.at.length && p.at[i] < t) i++;
-      if (p.at[i] === t) {
-        while (i + 1 < p.at.length && p.at[i + 1] === t) i++;
-        out.push(p.value[i]);
-      } else out.push(series[k].steps && i > 0 ? p.value[i - 1] : null);
-    }
-    return out;
-  });
-  return [[...times], ...columns];
+/** What charts are told by the page. */
+export interface Desk {
+  readonly clock: Clock;
+  readonly ink: Ink;
+  readonly units: Units;
+  zoom(from: number, to: number): void;
 }
-/** In every pixel the first, lowest, highest and last value: nothing that can be seen is lost. */
-function thin(s: Series, from: number, to: number, pixels: number): { at: number[]; value: number[] } {
-  let [low, high] = [lower(s.at, from), lower(s.at, to)];
-  low = Math.max(0, low - 1);
-  high = Math.min(s.at.length, high + 1);
-  const [at, value]: [number[], number[]] = [[], []];
-  if (high - low <= 4 * pixels) {
-    for (let i = low; i < high; i++) {
-      at.push(s.at[i]);
-      value.push(s.value[i]);
-    }
-    return { at, value };
-  }
-  const width = (to - from) / pixels;
-  for (let i = low; i < high; ) {
-    const edge = from + (Math.floor((s.at[i] - from) / width) + 1) * width;
-    let [first, min, max, last] = [i, i, i, i];
-    for (; i < high && (s.at[i] < edge || i === first); i++) {
-      if (s.value[i] < s.value[min]) min = i;
-      if (s.value[i] > s.value[max]) max = i;
-      last = i;
-    }
-    for (const k of [...new Set([first, min, max, last])].sort((a, b) => a - b)) {
-      at.push(s.at[k]);
-      value.push(s.value[k]);
-    }
-  }
-  return { at, value };
-}
-function lower(sorted: ArrayLike<number>, x: number): number {
-  let [low, high] = [0, sorted.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle] < x) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
+const HEIGHT = 132;
+const SEQUENCE_HEIGHT = 220;
+/** Hatching of what is not recorded. */
+const HATCH = "/";
 
-/** Payload delivered per flow, or by all together, in bins of a window, as rates. */
-function rates(log: Log, flows: number[] | null, from: number, to: number, bins: number): { at: number[]; value: Float64Array[] } {
-  const row = flows && new Map(flows.map((f, i) => [f, i]));
-  const width = (to - from) / bins;
-  const value = (flows ?? [0]).map(() => new Float64Array(bins));
-  for (let h = 0; h < log.hops; h++) {
-    const p = log.hopPacket.data[h];
-    const i = row ? row.get(log.flow.data[p]) : 0;
-    const arrived = log.arrived.data[h];
-    if (i === undefined || arrived < from || arrived >= to || log.hopKind.data[h] & (HOP.DROPPED | HOP.HELD)) continue;
-    if (log.head.links[log.hopPort.data[h]].to !== log.dst.data[p]) continue;
-    value[i][Math.min(bins - 1, Math.floor((arrived - from) / width))] += (log.payload.data[p] * 8) / width;
+/** "flows 0 to 7, 12". */
+export function listed(numbers: number[]): string {
+  const runs: string[] = [];
+  for (let i = 0; i < numbers.length; ) {
+    let k = i;
+    while (numbers[k + 1] === numbers[k] + 1) k++;
+    runs.push(k - i > 1 ? `${numbers[i]} to ${numbers[k]}` : numbers.slice(i, k + 1).join(", "));
+    i = k + 1;
   }
-  return { at: Array.from({ length: bins }, (_, i) => from + (i + 0.5) * width), value };
+  return runs.join(", ");
 }
-
-/** Parts of the window that rates are means over. */
-const RATE_BINS = 150;
-
-export type PlotKind = "queue" | "rate" | "sequence" | `value:${string}`;
 
 /** One plot of one run. */
 export class Chart {
+  readonly box = document.createElement("figure");
+  readonly caption = document.createElement("figcaption");
+  private readonly key = document.createElement("ul");
+  private readonly said = document.createElement("output");
   private plot: uPlot | null = null;
   private series: Series[] = [];
-  private made = "";
-  private window = "";
+  private data: (number | null)[][] = [[]];
+  private readonly sequence = new Sequence();
+  private built = "";
+  private merged = "";
+  private drawn = "";
+  private log!: Log;
+  private shown!: Shown;
+  private values: HTMLElement[] = [];
+  private picked: { series: number; point: number } | null = null;
+  private axis = { factor: 1, unit: "" };
 
   constructor(
-    readonly box: HTMLElement,
     readonly kind: PlotKind,
-    private readonly clock: () => Clock,
-    private readonly ink: () => Ink,
-    private readonly zoom: (from: number, to: number) => void,
-  ) {}
-
-  title(log: Log, port: number, flow: number): string {
-    if (this.kind === "queue") return `Queue of ${portName(log, port)}, packets`;
-    if (this.kind === "rate") return "Payload delivered, Mbit/s";
-    if (this.kind === "sequence") return `Sequence numbers of flow ${flow < 0 ? "…" : flow}, bytes`;
-    return this.kind.slice(6).replaceAll("_", " ");
+    private readonly desk: Desk,
+  ) {
+    this.key.className = "key";
+    this.said.className = "said";
+    this.said.setAttribute("aria-live", "polite");
+    this.caption.append(document.createElement("b"), document.createElement("span"));
   }
-  private build(log: Log, port: number, flow: number, flows: number[]): Series[] {
-    if (this.kind === "queue") {
-      const { at, value } = log.queueOf(port);
-      const list: Series[] = [{ label: "queue", at, value, stroke: colour(this.ink(), 0), steps: true }];
-      const { limit, marks } = thresholds(log, port);
-      const level = (label: string, y: number, dash: number[]) =>
-        list.push({ label, at: [0, log.duration], value: [y, y], stroke: this.ink().alarm, dash, steps: false });
-      marks.forEach((y) => level("threshold", y, [4, 3]));
-      if (limit !== null && limit < 2000) level("limit", limit, [10, 4]);
-      return list;
-    }
-    if (this.kind === "sequence") return [];
-    if (this.kind === "rate") {
-      const all = flow < 0;
-      const { at, value } = rates(log, all ? null : flows, this.clock().from, this.clock().to, RATE_BINS);
-      if (all) return [{ label: "all flows", at, value: value[0].map((x) => x / 1e6), stroke: colour(this.ink(), 0), steps: false }];
-      return flows.map((f, i) => ({ ...look(this.ink(), f, i), label: `flow ${f}`, at, value: value[i].map((x) => x / 1e6), steps: false }));
-    }
+  private get unit(): string {
+    if (this.kind === "queue") return "packets";
+    if (this.kind === "rate") return "bit/s";
+    if (this.kind === "sequence") return "bytes";
+    return this.desk.units[this.kind.slice(6)]?.[0] ?? "";
+  }
+  /** What is charted, and of what. */
+  private words(): [string, string] {
+    const { log, shown } = this;
+    const flows = shown.flows.length === log.flows.size ? "all flows" : shown.flows.length > 0 ? `flow${shown.flows.length > 1 ? "s" : ""} ${listed(shown.flows)} of ${log.flows.size}` : "no flow";
+    if (this.kind === "queue") return [`Queue of ${portName(log, shown.port)}`, ""];
+    if (this.kind === "rate") return ["Payload delivered", this.series.length > 1 ? `all together, and ${flows}` : "all flows together"];
+    if (this.kind === "sequence") return [`Sequence numbers of flow ${shown.flow}`, ""];
     const name = this.kind.slice(6);
-    return flows.flatMap((f, i) => {
-      const found = log.flows.get(f)?.values.get(name);
-      return found ? [{ ...look(this.ink(), f, i), label: `flow ${f}`, at: found.at, value: found.value, steps: true }] : [];
-    });
+    const title = name.replace(/_(bytes|bps|s|packets|segments)$/, "").replaceAll("_", " ");
+    return [title, flows];
+  }
+  title(): string {
+    const [what, of] = this.words();
+    return [what, of, this.axis.unit].filter(Boolean).join(", ");
   }
 
-  show(log: Log, port: number, flow: number, flows: number[]): void {
-    const clock = this.clock();
-    const width = Math.max(240, this.box.clientWidth);
-    const what = `${log.version}|${port}|${flow}|${flows.join()}|${width}|${this.ink().text}`;
-    const window = `${clock.from}|${clock.to}`;
-    const fresh = what !== this.made || this.plot === null;
-    if (fresh || (this.kind === "rate" && window !== this.window)) {
-      this.series = this.build(log, port, flow, flows);
-      this.made = what;
+  /** Brings the numbers up to date; the values that the axis has to show. */
+  prepare(log: Log, shown: Shown, width: number): [number, number] {
+    const { clock, ink } = this.desk;
+    [this.log, this.shown] = [log, shown];
+    const what = `${log.version}|${log.head.seed}|${shown.port}|${shown.flow}|${shown.flows.join()}|${shown.chosen}|${ink.text}|${this.kind === "rate" ? `${clock.from}|${clock.to}` : ""}`;
+    if (what !== this.built) {
+      this.series = build(this.kind, log, shown, ink, clock.from, clock.to);
+      this.built = what;
+      this.picked = null;
     }
-    if (fresh || window !== this.window) {
-      this.window = window;
-      this.render(log, port, flow, width, fresh);
+    const window = `${what}|${clock.from}|${clock.to}|${width}`;
+    if (window !== this.merged) {
+      this.merged = window;
+      this.data = this.kind === "sequence" ? this.sequence.frame(log, shown.flow, clock.from, clock.to) : merge(this.series, clock.from, clock.to, width);
+    }
+    return this.extent();
+  }
+  private extent(): [number, number] {
+    let [low, high] = [this.kind === "sequence" ? Infinity : 0, -Infinity];
+    this.data.slice(1).forEach((column, i) => {
+      if (this.series[i]?.level) return;
+      for (const v of column) if (v !== null && Math.abs(v) < 1e15) [low, high] = [Math.min(low, v), Math.max(high, v)];
+    });
+    // A threshold or limit is in the picture where it is not far above it.
+    for (const s of this.series) if (s.level && s.value[0] <= 4 * Math.max(high, 1)) high = Math.max(high, s.value[0]);
+    return [low, high];
+  }
+  /** Draws, on the axis that all runs share. */
+  paint([low, high]: [number, number], width: number): void {
+    if (!(high > low)) high = (Number.isFinite(low) ? low : 0) + 1;
+    if (!Number.isFinite(low)) low = 0;
+    if (this.kind !== "sequence") high += (high - low) * 0.06;
+    const { clock, ink } = this.desk;
+    const state = `${this.merged}|${low}|${high}|${ink.ground}`;
+    if (state !== this.drawn) {
+      this.axis = scale(Math.max(Math.abs(low), Math.abs(high)) / 1.06, this.unit);
+      const same = this.plot && this.data.length === this.plot.series.length && this.drawn.endsWith(ink.ground) && this.plot.width === width;
+      this.drawn = state;
+      if (!same) this.make(width);
+      this.plot!.setData(this.data as unknown as uPlot.AlignedData, false);
+      this.plot!.batch(() => {
+        this.plot!.setScale("x", { min: clock.from, max: clock.to });
+        this.plot!.setScale("y", { min: low, max: high });
+      });
+      const [what, of] = this.words();
+      const [b, span] = this.caption.children;
+      if (b.textContent !== what) b.textContent = what;
+      const more = [of, this.axis.unit].filter(Boolean).join(", ");
+      if (span.textContent !== more) span.textContent = more;
+      this.caption.title = this.desk.units[this.kind.slice(6)]?.[1] ?? "";
+      this.plot!.over.setAttribute("aria-label", `${this.title()}, over time. Arrow keys go through its points and curves and say them.`);
+      this.keys();
     }
     this.hand();
   }
-  private render(log: Log, port: number, flow: number, width: number, fresh: boolean): void {
-    const { from, to } = this.clock();
-    const data = this.kind === "sequence" ? this.sequenceFrame(log, flow, from, to) : merge(this.series, from, to, width);
-    if (!fresh && this.plot && data.length === this.plot.series.length) {
-      this.plot.setData(data as unknown as uPlot.AlignedData, false);
-      this.plot.batch(() => this.fit(data));
-      return;
-    }
+  private make(width: number): void {
+    const { ink } = this.desk;
     this.plot?.destroy();
-    const ink = this.ink();
-    const axis = { stroke: ink.text, grid: { stroke: ink.line, width: 1 }, ticks: { stroke: ink.line }, font: "11px system-ui" };
+    const axis = { stroke: ink.soft, grid: { stroke: ink.line, width: 1 }, ticks: { show: false }, font: "11px system-ui", gap: 6 };
     const lines: uPlot.Series[] =
       this.kind === "sequence"
-        ? [{ label: "bytes", show: true, stroke: "transparent", points: { show: false } }]
+        ? [{ label: "bytes", stroke: "transparent", points: { show: false } }]
         : this.series.map((s) => ({
             label: s.label,
             stroke: s.stroke,
-            width: 1.5,
+            width: s.width ?? 1.75,
             dash: s.dash,
-            spanGaps: true,
-            points: { show: false },
+            spanGaps: false,
+            // A curve of one point is that point.
+            points: { show: (u, i) => (u.data[i] as (number | null)[]).filter((v) => v !== null).length === 1, size: 5, fill: s.stroke },
             paths: s.steps ? uPlot.paths.stepped!({ align: 1 }) : uPlot.paths.linear!(),
-            value: (_: uPlot, v: number | null) => (v === null ? "–" : short(v)),
           }));
+    const time = (ticks: number[], step: number) => {
+      const window = this.desk.clock.to - this.desk.clock.from;
+      const [unit, factor] = seconds(0, window).endsWith("µs") ? ["µs", 1e6] : seconds(0, window).endsWith("ms") ? ["ms", 1e3] : ["s", 1];
+      const digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(step * factor) + 1e-9)));
+      return ticks.map((v, i) => `${(v * factor).toFixed(digits)}${i === ticks.length - 1 ? ` ${unit}` : ""}`);
+    };
     const options: uPlot.Options = {
       width,
-      height: this.kind === "sequence" ? 230 : 150,
+      height: this.kind === "sequence" ? SEQUENCE_HEIGHT : HEIGHT,
       ms: 1e-3,
-      cursor: { sync: { key: "clock" }, drag: { x: true, y: false, setScale: false }, points: { show: false } },
-      legend: { show: this.kind !== "sequence" && this.series.length <= 9, live: true },
+      padding: [6, 24, 0, 0],
+      cursor: { sync: { key: "clock" }, drag: { x: true, y: false, setScale: false }, points: { show: false }, y: false },
+      legend: { show: false },
       scales: { x: { time: false, auto: false }, y: { auto: false } },
       axes: [
-        { ...axis, values: (_, ticks) => ticks.map((v) => seconds(v, to - from)), size: 26 },
-        { ...axis, values: (_, ticks) => ticks.map(short), size: 56 },
+        { ...axis, values: (_, ticks, __, ___, step) => time(ticks, step), size: 24 },
+        { ...axis, values: (_, ticks) => ticks.map((v) => `${+(v * this.axis.factor).toPrecision(6)}`), size: 46, space: 28 },
       ],
-      series: [{ label: "time", value: (_: uPlot, v: number | null) => (v === null ? "–" : seconds(v, to - from)) }, ...lines],
+      series: [{}, ...lines],
       hooks: {
         setSelect: [
           (u) => {
             if (u.select.width < 4) return;
-            this.zoom(u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x"));
+            this.desk.zoom(u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x"));
             u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
           },
         ],
-        draw: [
-          (u) => {
-            if (this.kind === "sequence") this.sequence(u, log, flow);
-          },
-        ],
+        drawAxes: [(u) => this.emptiness(u)],
+        draw: [(u) => (this.kind === "sequence" ? this.tcptrace(u) : this.ends(u))],
+        setCursor: [(u) => this.tell(u.cursor.left !== undefined && u.cursor.left >= 0 ? u.posToVal(u.cursor.left, "x") : this.desk.clock.t)],
       },
     };
-    this.plot = new uPlot(options, data as unknown as uPlot.AlignedData, this.box);
-    this.plot.root.setAttribute("role", "img");
-    this.plot.root.setAttribute("aria-label", `${this.title(log, port, flow)}, over time`);
-    this.plot.batch(() => this.fit(data));
+    this.plot = new uPlot(options, this.data as unknown as uPlot.AlignedData);
+    const over = this.plot.over;
+    over.tabIndex = 0;
+    over.setAttribute("role", "application");
+    over.setAttribute("aria-roledescription", "chart");
+    over.addEventListener("keydown", (e) => this.walk(e));
+    over.addEventListener("blur", () => this.mark(null));
+    this.box.querySelector(".plot")?.remove();
+    const holder = Object.assign(document.createElement("div"), { className: "plot" });
+    holder.append(this.plot.root);
+    this.box.append(holder, this.key, this.said);
   }
-  private fit(data: (number | null)[][]): void {
-    const { from, to } = this.clock();
-    let [low, high] = [this.kind === "sequence" ? Infinity : 0, -Infinity];
-    for (const column of data.slice(1)) {
-      for (const v of column) if (v !== null) [low, high] = [Math.min(low, v), Math.max(high, v)];
+
+  // ---- what is not recorded, and where curves end ------------------------------------------------------------------
+
+  /** Parts of the window of which nothing is known. */
+  private unknown(): [number, number][] {
+    const { log } = this;
+    const { from, to } = this.desk.clock;
+    const ofPackets = !this.kind.startsWith("value:");
+    const [first, last] = ofPackets ? [log.from, log.packetsUntil] : [0, log.until];
+    const slack = (to - from) * 1e-6;
+    const parts: [number, number][] = [[from, Math.min(to, first)], [Math.max(from, last), to]];
+    return parts.filter(([a, b]) => b - a > slack);
+  }
+  private emptiness(u: uPlot): void {
+    const g = u.ctx;
+    const px = devicePixelRatio;
+    const { top, height } = u.bbox;
+    for (const [a, b] of this.unknown()) {
+      const [x0, x1] = [u.valToPos(a, "x", true), u.valToPos(b, "x", true)];
+      g.save();
+      g.beginPath();
+      g.rect(x0, top, x1 - x0, height);
+      g.clip();
+      g.fillStyle = this.desk.ink.ground;
+      g.fillRect(x0, top, x1 - x0, height);
+      g.translate(x0, top);
+      g.scale(px, px);
+      g.strokeStyle = this.desk.ink.line;
+      g.lineWidth = 1.2;
+      g.stroke(new Path2D(hatched(HATCH, 0, 0, (x1 - x0) / px, height / px)));
+      const text = "not recorded";
+      g.font = "11px system-ui";
+      const wide = g.measureText(text).width;
+      const middle = (x1 - x0) / px / 2;
+      if (2 * middle > wide + 12) {
+        g.fillStyle = this.desk.ink.ground;
+        g.fillRect(middle - wide / 2 - 4, height / px / 2 - 9, wide + 8, 18);
+        g.fillStyle = this.desk.ink.soft;
+        g.textAlign = "center";
+        g.textBaseline = "middle";
+        g.fillText(text, middle, height / px / 2);
+      }
+      g.restore();
     }
-    if (!(high > low)) high = (Number.isFinite(low) ? low : 0) + 1;
-    if (!Number.isFinite(low)) low = 0;
-    this.plot!.setScale("x", { min: from, max: to });
-    this.plot!.setScale("y", { min: low, max: high + (high - low) * 0.06 });
+  }
+  /** A stroke across the end of a curve whose flow is over. */
+  private ends(u: uPlot): void {
+    const g = u.ctx;
+    const px = devicePixelRatio;
+    const { from, to } = this.desk.clock;
+    g.save();
+    for (const s of this.series) {
+      if (!s.ends || s.to < from || s.to > to || s.at.length === 0) continue;
+      const last = this.kind === "rate" ? this.lastRate(s) : valueAt(s, s.to);
+      if (last === null || Number.isNaN(last)) continue;
+      const [x, y] = [u.valToPos(s.to, "x", true), u.valToPos(last, "y", true)];
+      g.strokeStyle = s.stroke;
+      g.lineWidth = 2 * px;
+      g.beginPath();
+      g.moveTo(x, y - 5 * px);
+      g.lineTo(x, y + 5 * px);
+      g.stroke();
+    }
+    g.restore();
+  }
+  private lastRate(s: Series): number | null {
+    const i = lower(s.at, s.to) - 1;
+    return i < 0 ? null : s.value[i];
+  }
+
+  // ---- the key below the plot, and the moment ------------------------------------------------------------------------
+
+  private keys(): void {
+    const { ink } = this.desk;
+    const mark = (stroke: string, dash?: number[]) =>
+      `<svg viewBox="0 0 28 14" width="28" height="14" aria-hidden="true"><path d="M1 7h26" fill="none" stroke="${stroke}" stroke-width="2" stroke-dasharray="${dash?.join(" ") ?? ""}"/></svg>`;
+    const rows =
+      this.kind === "sequence"
+        ? sequenceKey(ink).map(({ label, svg: look }) => `<li><svg viewBox="0 0 28 14" width="28" height="14" aria-hidden="true">${look}</svg>${label}</li>`)
+        : this.series.map((s) => `<li>${mark(s.stroke, s.dash)}${s.label} <span></span></li>`);
+    if (this.series.some((s) => s.ends)) {
+      rows.push(`<li><svg viewBox="0 0 28 14" width="28" height="14" aria-hidden="true"><path d="M2 7h20m0 -5v10" fill="none" stroke="${ink.text}" stroke-width="2"/></svg>the flow is over</li>`);
+    }
+    const html = rows.length === 0 ? "<li>no flow reports it</li>" : rows.join("");
+    if (this.key.dataset.made !== html) {
+      this.key.dataset.made = html;
+      this.key.innerHTML = html;
+      this.values = [...this.key.querySelectorAll<HTMLElement>("li > span")];
+    }
+  }
+  /** The values at a moment, in the key. */
+  private tell(t: number): void {
+    if (this.kind === "sequence") return;
+    this.values.forEach((cell, i) => {
+      const s = this.series[i];
+      if (!s) return;
+      let v = valueAt(s, t);
+      if (v !== null && this.kind === "rate") v = s.value[Math.max(0, Math.min(s.value.length - 1, Math.round((t - s.at[0]) / (s.at[1] - s.at[0]))))];
+      const text = v === null || Number.isNaN(v) ? "–" : quantity(v, this.unit);
+      if (cell.textContent !== text) cell.textContent = text;
+    });
   }
   /** The line of the moment shown: an element of its own, so that playing draws no curve anew. */
   private hand(): void {
@@ -240,97 +317,76 @@ export class Chart {
       line.className = "hand";
       u.over.append(line);
     }
-    const { t, from, to } = this.clock();
+    const { t, from, to } = this.desk.clock;
     line.hidden = t < from || t > to;
     line.style.transform = `translateX(${u.valToPos(t, "x")}px)`;
+    this.tell(t);
   }
 
-  // ---- time-sequence plot, as tcptrace draws it -----------------------------------------------------------------
+  // ---- keys ----------------------------------------------------------------------------------------------------------
 
-  private segments: { flow: number; version: number; rows: number[] } | null = null;
-  /** Packets of the flow, data and ACKs, by number. */
-  private packetsOf(log: Log, flow: number): number[] {
-    if (this.segments?.flow !== flow || this.segments.version !== log.version) {
-      const rows: number[] = [];
-      for (let p = 0; p < log.packets; p++) if (log.flow.data[p] === flow) rows.push(p);
-      this.segments = { flow, version: log.version, rows };
-    }
-    return this.segments.rows;
+  private walk(e: KeyboardEvent): void {
+    if (e.ctrlKey || e.metaKey || e.altKey || this.kind === "sequence") return;
+    const curves = this.series.map((_, i) => i).filter((i) => (this.data[i + 1] ?? []).some((v) => v !== null));
+    if (curves.length === 0) return;
+    const points = (curve: number) => this.data[0].map((_, i) => i).filter((i) => this.data[curve + 1][i] !== null);
+    const at = this.picked && curves.includes(this.picked.series) ? this.picked : null;
+    const nearest = (curve: number, t: number) => points(curve).reduce((best, i) => (Math.abs(this.data[0][i]! - t) < Math.abs(this.data[0][best]! - t) ? i : best));
+    const step = (by: number) => {
+      if (!at) return { series: curves[0], point: nearest(curves[0], this.desk.clock.t) };
+      const list = points(at.series);
+      const i = Math.max(0, Math.min(list.length - 1, list.indexOf(at.point) + by));
+      return { series: at.series, point: list[i] };
+    };
+    const turn = (by: number) => {
+      const from = at ?? step(0);
+      const curve = curves[(curves.indexOf(from.series) + by + curves.length) % curves.length];
+      return { series: curve, point: nearest(curve, this.data[0][from.point]!) };
+    };
+    const moves: Record<string, () => { series: number; point: number } | null> = {
+      ArrowRight: () => step(e.shiftKey ? 10 : 1),
+      ArrowLeft: () => step(e.shiftKey ? -10 : -1),
+      ArrowDown: () => turn(1),
+      ArrowUp: () => turn(-1),
+      Escape: () => null,
+    };
+    if (!moves[e.key]) return;
+    e.preventDefault();
+    e.stopPropagation();
+    this.mark(moves[e.key]());
   }
-  private sequenceFrame(log: Log, flow: number, from: number, to: number): (number | null)[][] {
-    let [low, high] = [Infinity, -Infinity];
-    const home = log.flows.get(flow)?.dst;
-    for (const p of this.packetsOf(log, flow)) {
-      const sent = log.sent.data[p];
-      if (sent < from || sent > to || (log.dst.data[p] !== home && log.seq.data[p] === 0)) continue;
-      low = Math.min(low, log.seq.data[p]);
-      high = Math.max(high, log.seq.data[p] + log.payload.data[p]);
+  private mark(to: { series: number; point: number } | null): void {
+    this.picked = to;
+    const u = this.plot!;
+    let dot = u.over.querySelector<HTMLElement>(".dot");
+    if (!to) {
+      dot?.remove();
+      if (this.said.textContent) this.said.textContent = "";
+      return;
     }
-    if (!Number.isFinite(low)) [low, high] = [0, 1];
-    return [
-      [from, to],
-      [low, high],
-    ];
+    if (!dot) {
+      dot = Object.assign(document.createElement("div"), { className: "dot" });
+      u.over.append(dot);
+    }
+    const [t, v] = [this.data[0][to.point]!, this.data[to.series + 1][to.point]!];
+    dot.style.transform = `translate(${u.valToPos(t, "x")}px, ${u.valToPos(v, "y")}px)`;
+    const { from, to: end } = this.desk.clock;
+    this.said.textContent = `${this.series[to.series].label}: ${quantity(v, this.unit)} at ${moment(t, end - from)}`;
   }
-  /** Strokes of the plot, by pens of one kind; X and Y give places in its pixels, `px` of them make one of the page. */
-  private strokes<T extends Pen>(make: () => T, log: Log, flow: number, X: Place, Y: Place, top: number, bottom: number, px: number): Stroke<T>[] {
-    const about = log.flows.get(flow);
-    if (!about) return [];
-    const { from, to } = this.clock();
-    const [data, again, sacks, acks, timeouts] = [make(), make(), make(), make(), make()];
-    let last: number | null = null;
-    for (const p of this.packetsOf(log, flow)) {
-      const sent = log.sent.data[p];
-      if (sent > to) continue;
-      const seq = log.seq.data[p];
-      if (log.dst.data[p] === about.dst) {
-        if (sent < from || log.payload.data[p] === 0) continue;
-        const [x, y0, y1] = [X(sent), Y(seq), Y(seq + log.payload.data[p])];
-        const path = log.flags.data[p] & FLAG.RETRANSMIT ? again : data;
-        path.moveTo(x, y0);
-        path.lineTo(x, Math.min(y1, y0 - 2 * px));
-        if (path === again) path.rect(x - 2 * px, (y0 + y1) / 2 - 2 * px, 4 * px, 4 * px);
-      } else {
-        // An ACK as its receiver sends it: what is acknowledged until the next.
-        const x = X(Math.max(sent, from));
-        if (last === null) acks.moveTo(x, Y(seq));
-        else {
-          acks.lineTo(x, Y(last));
-          acks.lineTo(x, Y(seq));
-        }
-        last = seq;
-        if (sent < from) continue;
-        const packed = log.sackAt.data[p];
-        for (let k = 0; k < (packed & 3); k++) {
-          const i = (packed >>> 2) + 2 * k;
-          sacks.moveTo(x, Y(seq + log.sacks.data[i]));
-          sacks.lineTo(x, Y(seq + log.sacks.data[i + 1]));
-        }
-      }
-    }
-    for (const t of about.timeouts) {
-      timeouts.moveTo(X(t), top);
-      timeouts.lineTo(X(t), bottom);
-    }
-    const ink = this.ink();
-    return [
-      { path: acks, stroke: colour(ink, 2), width: 1.2 },
-      { path: sacks, stroke: colour(ink, 4), width: 2 },
-      { path: data, stroke: colour(ink, 0), width: 2 },
-      { path: again, stroke: ink.alarm, width: 2 },
-      { path: timeouts, stroke: ink.alarm, width: 1.5, dash: [6, 4] },
-    ];
-  }
-  private sequence(u: uPlot, log: Log, flow: number): void {
+
+  // ---- files ---------------------------------------------------------------------------------------------------------
+
+  private tcptrace(u: uPlot): void {
     const g = u.ctx;
     const px = devicePixelRatio;
     const { left, top, width, height } = u.bbox;
+    const { from, to } = this.desk.clock;
     g.save();
     g.beginPath();
     g.rect(left, top, width, height);
     g.clip();
     const [X, Y] = [(t: number) => u.valToPos(t, "x", true), (v: number) => u.valToPos(v, "y", true)];
-    for (const s of this.strokes(() => new Path2D(), log, flow, X, Y, top, top + height, px)) {
+    for (const s of this.sequence.strokes(() => new Path2D(), this.log, this.shown.flow, this.desk.ink, [from, to], X, Y, [top, top + height], px)) {
       g.strokeStyle = s.stroke;
       g.lineWidth = s.width * px;
       g.setLineDash((s.dash ?? []).map((v) => v * px));
@@ -338,88 +394,71 @@ export class Chart {
     }
     g.restore();
   }
-  private sequenceSeries(log: Log, flow: number): SeriesData[] {
-    const about = log.flows.get(flow);
-    const { from, to } = this.clock();
-    const series = (label: string): SeriesData => ({ label, colour: this.ink().text, x: [], y: [] });
-    const found = { data: series("data"), again: series("retransmission"), acks: series("acknowledged"), timeouts: series("timeout") };
-    for (const p of this.packetsOf(log, flow)) {
-      const sent = log.sent.data[p];
-      if (!about || sent < from || sent > to) continue;
-      const back = log.dst.data[p] !== about.dst;
-      if (!back && log.payload.data[p] === 0) continue;
-      const to_ = back ? found.acks : log.flags.data[p] & FLAG.RETRANSMIT ? found.again : found.data;
-      to_.x.push(sent);
-      to_.y.push(log.seq.data[p]);
-    }
-    for (const t of about?.timeouts ?? []) {
-      if (t < from || t > to) continue;
-      found.timeouts.x.push(t);
-      found.timeouts.y.push(null);
-    }
-    return Object.values(found);
-  }
-
-  // ---- files -----------------------------------------------------------------------------------------------------
-
-  /** Series in the window that is shown, without those that are hidden. */
-  private panel(log: Log, port: number, flow: number): PanelData {
-    const { from, to } = this.clock();
+  /** The numbers in the window: as recorded, held to the ends of their curves; NaN where nothing is recorded. */
+  private panel(): PanelData {
+    const { from, to } = this.desk.clock;
     const cut = (s: Series): SeriesData => {
-      const [first, end] = [Math.max(0, lower(s.at, from) - 1), Math.min(s.at.length, lower(s.at, to) + 1)];
-      const part = (v: ArrayLike<number>) => Array.prototype.slice.call(v, first, end) as number[];
-      return { label: s.label, colour: s.stroke, width: 1.5, dash: s.dash?.map((v) => v / PX), steps: s.steps ? "post" : undefined, x: part(s.at), y: part(s.value) };
+      const [start, end] = [Math.max(from, s.from), Math.min(to, s.to)];
+      const [first, last] = [lower(s.at, start), lower(s.at, end)];
+      const x: (number | null)[] = Array.prototype.slice.call(s.at, first, last);
+      const y: (number | null)[] = Array.prototype.slice.call(s.value, first, last);
+      if (s.steps && end >= start) {
+        const [before, after] = [valueAt(s, start), valueAt(s, end)];
+        if (before !== null && x[0] !== start) (x.unshift(start), y.unshift(before));
+        if (after !== null) (x.push(end), y.push(after));
+        if (!s.level && s.from > from && s.from === this.log.from) (x.unshift(from, s.from), y.unshift(NaN, NaN));
+        if (!s.level && s.to < to && !s.ends) (x.push(s.to, to), y.push(NaN, NaN));
+      }
+      return { label: s.label, colour: s.stroke, width: 1.5, dash: s.dash?.map((v) => v / PX), steps: s.steps ? "post" : undefined, x, y };
     };
-    const shown = this.series.filter((_, i) => this.plot!.series[i + 1]?.show !== false).map(cut);
     const axis = { scale: "linear" as const, limits: [from, to] as [number, number] };
     return {
       box: [0, 0, 1, 1],
-      title: this.title(log, port, flow),
+      title: this.title(),
       x: { ...axis, label: "time (s)" },
       y: { ...axis, label: "" },
-      series: this.kind === "sequence" ? this.sequenceSeries(log, flow) : shown,
+      series: this.kind === "sequence" ? this.sequence.series(this.log, this.shown.flow, this.desk.ink, from, to) : this.series.map(cut),
       levels: [],
       areas: [],
       texts: [],
     };
   }
-  csv(log: Log, port: number, flow: number): string {
-    return csv([this.panel(log, port, flow)]);
+  /** The numbers in the units of their declaration, not in those of the axis. */
+  csv(): string {
+    return csv([{ ...this.panel(), title: [...this.words(), this.unit].filter(Boolean).join(", ") }]);
   }
-  svg(log: Log, port: number, flow: number): string {
+  svg(): string {
     const u = this.plot!;
-    const { text, ground } = this.ink();
+    const { text, ground, line } = this.desk.ink;
     const paper: Paper = { ink: text, ground };
-    const panel = this.panel(log, port, flow);
+    const panel = this.panel();
+    const { from, to } = this.desk.clock;
     const [X, Y] = [(t: number) => u.valToPos(t, "x"), (v: number) => u.valToPos(v, "y")];
-    const shapes: Shape[] =
+    const height = u.bbox.height / devicePixelRatio;
+    const empty = this.unknown().map(([a, b]) => ({ d: hatched(HATCH, X(a), 0, X(b) - X(a), height), stroke: line, width: 1.2 }));
+    const known = (s: SeriesData): SeriesData => ({ ...s, y: s.y.map((v) => (v === null || Number.isNaN(v) ? null : v)) });
+    const shapes =
       this.kind === "sequence"
-        ? this.strokes(() => new Trail(), log, flow, X, Y, 0, u.bbox.height / devicePixelRatio, 1).map(({ path, ...look }) => ({ ...look, d: path.d }))
-        : panel.series.flatMap((s) => seriesShapes(s, X, Y, paper));
+        ? this.sequence.strokes(() => new Trail(), this.log, this.shown.flow, this.desk.ink, [from, to], X, Y, [0, height], 1).map(({ path, ...look }) => ({ ...look, d: path.d }))
+        : panel.series.flatMap((s) => seriesShapes(known(s), X, Y, paper));
     return svg({
       width: u.width,
       height: u.height + 30,
       title: "",
-      parts: [{ left: 0, top: 24, plot: u, title: panel.title, shapes, texts: [], labels: ["", ""] }],
+      parts: [{ left: 0, top: 24, plot: u, title: panel.title, shapes: [...empty, ...shapes], texts: [], labels: ["", ""] }],
       texts: [],
       legend: this.kind === "sequence" || panel.series.length < 2 ? [] : panel.series,
       paper,
       colour: (s) => s.colour,
     });
   }
-}
-type Place = (v: number) => number;
-interface Stroke<T extends Pen> {
-  path: T;
-  stroke: string;
-  width: number;
-  dash?: number[];
-}
-
-function look(ink: Ink, flow: number, i: number): { stroke: string; dash?: number[] } {
-  return { stroke: colour(ink, flow), dash: DASHES[i % DASHES.length] };
-}
-export function portName(log: Log, port: number): string {
-  const link = log.head.links[port];
-  return link ? `${log.head.nodes[link.from][0]}→${log.head.nodes[link.to][0]}` : "no port";
+  /** The name of the file of what is shown. */
+  fileName(): string {
+    return this.title().replace(/[^\p{L}\p{N}]+/gu, "-");
+  }
+  /** For tests: the columns that are drawn, and the axis. */
+  state(): { data: (number | null)[][]; unknown: [number, number][]; scale: [number, number]; labels: string[]; ends: number } {
+    const { min, max } = this.plot!.scales.y;
+    return { data: this.data, unknown: this.unknown(), scale: [min!, max!], labels: this.series.map((s) => s.label), ends: this.series.filter((s) => s.ends).length };
+  }
 }

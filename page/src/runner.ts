@@ -1,16 +1,39 @@
 // A run in a worker of its own, and the record as it comes in.
+import { decompress } from "fzstd";
 import { Log, type Head, type Result } from "./log";
-import type { Message } from "./worker";
+import type { Message, Order } from "./worker";
 
 declare const WORKER_SOURCE: string;
 
-/** The bytes of an element that holds base64 of gzip. */
+/** The alphabet of Python's `base64.b85encode`, with a comma for "<", which a script element may not have. */
+const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~";
+
+/** Bytes of base85 text: five digits for four bytes, the last group filled up with the highest digit. */
+function base85(text: string): Uint8Array {
+  const value = new Uint8Array(128);
+  for (let i = 0; i < 85; i++) value[DIGITS.charCodeAt(i)] = i;
+  const out = new Uint8Array(Math.ceil(text.length / 5) * 4);
+  const view = new DataView(out.buffer);
+  for (let i = 0, at = 0; i < text.length; i += 5, at += 4) {
+    let word = 0;
+    for (let k = i; k < i + 5; k++) word = word * 85 + (k < text.length ? value[text.charCodeAt(k)] : 84);
+    view.setUint32(at, word);
+  }
+  return out.subarray(0, out.length - ((5 - (text.length % 5)) % 5));
+}
+function text(id: string): string {
+  return document.getElementById(id)?.textContent?.trim() ?? "";
+}
+/** The engine that the page holds, compiled once for all runs; null in a page of a recording. */
+export async function embeddedEngine(): Promise<WebAssembly.Module | null> {
+  const packed = text("engine");
+  return packed ? WebAssembly.compile(decompress(base85(packed)) as BufferSource) : null;
+}
+/** What an element of the page holds as gzip in base85; null where it is empty. */
 export async function embedded(id: string): Promise<ArrayBuffer | null> {
-  const element = document.getElementById(id);
-  const text = element?.textContent?.trim();
-  if (!text) return null;
-  const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const packed = text(id);
+  if (!packed) return null;
+  const stream = new Blob([base85(packed) as BlobPart]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).arrayBuffer();
 }
 
@@ -23,30 +46,41 @@ export interface Listener {
 
 export class Runner {
   private worker: Worker | null = null;
-  private url = URL.createObjectURL(new Blob([WORKER_SOURCE], { type: "text/javascript" }));
+  /** A worker without a run: it has started while the reader looked at the last run. */
+  private spare: Worker | null = null;
+  private readonly url = URL.createObjectURL(new Blob([WORKER_SOURCE], { type: "text/javascript" }));
 
-  constructor(private readonly engine: ArrayBuffer) {}
+  constructor(private readonly module: WebAssembly.Module) {}
 
   get busy(): boolean {
     return this.worker !== null;
   }
-  start(text: string, to: Listener): void {
-    this.cancel();
+  private fresh(): Worker {
     const worker = new Worker(this.url);
+    worker.postMessage({ module: this.module } satisfies Order);
+    return worker;
+  }
+  /** Begins a run, and gives up the one that is under way. */
+  start(document: string, from: number, to: Listener): void {
+    this.cancel();
+    const worker = this.spare ?? this.fresh();
+    this.spare = null;
     this.worker = worker;
     let log: Log | null = null;
-    const over = () => {
-      worker.terminate();
+    const over = (again: boolean) => {
       if (this.worker === worker) this.worker = null;
+      if (again && !this.spare) this.spare = worker;
+      else worker.terminate();
     };
     worker.onerror = (event) => {
-      over();
+      over(false);
       to.error(event.message || "the worker could not start");
     };
     worker.onmessage = ({ data }: MessageEvent<Message>) => {
       if (this.worker !== worker) return;
       if (data.kind === "head") {
         log = new Log(JSON.parse(data.text) as Head);
+        log.from = from;
         to.head(log);
       } else if (data.kind === "records") {
         log!.read(data.words);
@@ -56,14 +90,16 @@ export class Runner {
         log!.result = JSON.parse(data.text) as Result;
         log!.until = log!.result.end_s;
         log!.version++;
-        over();
+        over(true);
         to.done(data.seconds);
       } else {
-        over();
+        // A trap leaves an instance behind that the next run does not use.
+        over(true);
         to.error(data.line);
       }
     };
-    worker.postMessage({ engine: this.engine, text });
+    worker.postMessage({ module: this.module, text: document } satisfies Order);
+    if (!this.spare) this.spare = this.fresh();
   }
   cancel(): void {
     this.worker?.terminate();

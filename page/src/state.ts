@@ -3,7 +3,9 @@ import type { Spec, Values } from "./controls";
 import { legible } from "./contrast";
 import { PALETTE, type Ink } from "./draw";
 import { HOP, type Log } from "./log";
-import { seconds, short } from "./format";
+import type { Units } from "./plots";
+import type { Slider } from "./sliders";
+import type { Story } from "./story";
 
 /** Bytes of record that a page keeps of packets; a longer run has flows and results, and packets up to there. */
 export const MOST_BYTES = 120e6;
@@ -13,7 +15,6 @@ export const SPEEDS = [1e-7, 3e-7, 1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-
 /** What the page was made with. */
 export interface Given {
   title: string;
-  lesson: string[];
   /** Asks the engine for the run. */
   document: { set: Values; seed: number; run?: number } & Record<string, unknown>;
   specs: Spec[];
@@ -21,17 +22,27 @@ export interface Given {
   values: Values;
   /** Controls to show first. */
   controls: string[];
+  sliders: Slider[];
+  story: Story | null;
+  /** Keys of the summary to show first, best first. */
+  figures: string[];
+  units: { summary: Units; values: Units };
 }
 /** The state that a link restores. */
 export interface Link {
   a: Values;
   b: Values | null;
+  /** The run that the controls are of; absent: A. */
+  last?: "A" | "B";
   seed: number;
   t: number;
   from: number;
   to: number;
   port: number;
   flow: number;
+  /** Flows with curves of their own; absent: not chosen. */
+  flows?: number[];
+  step?: number;
 }
 
 /** The page's colours, as its style sheet has them. */
@@ -40,7 +51,7 @@ export function inks(): Ink {
   const get = (name: string) => style.getPropertyValue(name).trim();
   const ground = get("--ground");
   const palette = PALETTE.map((colour) => legible(colour, ground));
-  return { text: get("--text"), pale: get("--pale"), line: get("--line"), ground, alarm: get("--alarm"), palette };
+  return { text: get("--text"), soft: get("--soft"), panel: get("--panel"), pale: get("--pale"), line: get("--line"), ground, alarm: get("--alarm"), palette };
 }
 export function readLink(): Link | null {
   if (location.hash.length < 2) return null;
@@ -50,14 +61,10 @@ export function readLink(): Link | null {
     return null;
   }
 }
-/** A moment to begin with: the first drop, else the first mark, else the middle. */
+/** A moment to begin with: the first drop, else the first mark, else the middle of what is recorded. */
 export function interesting(log: Log): number {
-  if (log.drops.length > 0) return log.arrived.data[log.drops[0]];
-  for (let h = 0; h < log.hops; h++) if (log.hopKind.data[h] & HOP.MARKED) return log.queued.data[h];
-  return log.duration / 2;
-}
-export function value(key: string, v: number): string {
-  if (key.endsWith("_bps")) return `${short(v)}bit/s`;
-  if (key.endsWith("_s")) return seconds(v, v);
-  return short(v);
+  const within = (t: number) => Math.max(log.from, Math.min(log.packetsUntil, t));
+  if (log.drops.length > 0) return within(log.arrived.data[log.drops[0]]);
+  for (let h = 0; h < log.hops; h++) if (log.hopKind.data[h] & HOP.MARKED) return within(log.queued.data[h]);
+  return (log.from + log.packetsUntil) / 2;
 }

@@ -1,4 +1,5 @@
-// Runs the simulator in a worker: a document in, the head of the record, pieces of it, and the result out.
+// Runs the simulator in a worker: a document in, the head of the record, pieces of it, and the result out. The module comes compiled; each
+// run has an instance of its own, so that nothing is left of the run before.
 
 interface Exports {
   memory: WebAssembly.Memory;
@@ -16,6 +17,7 @@ export type Message =
   | { kind: "records"; words: Uint32Array; untilPs: number }
   | { kind: "result"; text: string; seconds: number }
   | { kind: "error"; line: string };
+export type Order = { module: WebAssembly.Module; text?: string };
 
 const post = (message: Message, transfer: Transferable[] = []) =>
   (self as unknown as { postMessage(m: Message, t: Transferable[]): void }).postMessage(message, transfer);
@@ -23,9 +25,8 @@ const post = (message: Message, transfer: Transferable[] = []) =>
 /** Longest and shortest time, in ms, that a step should take: often enough for a smooth progress bar. */
 const [SLOW, FAST] = [60, 20];
 
-async function run(engine: ArrayBuffer, text: string): Promise<void> {
-  const { instance } = await WebAssembly.instantiate(engine, {});
-  const wasm = instance.exports as unknown as Exports;
+function run(module: WebAssembly.Module, text: string): void {
+  const wasm = new WebAssembly.Instance(module, {}).exports as unknown as Exports;
   const output = () => {
     const [at, length] = [wasm.output(), wasm.output_len()];
     return new TextDecoder().decode(new Uint8Array(wasm.memory.buffer, at, length));
@@ -42,7 +43,7 @@ async function run(engine: ArrayBuffer, text: string): Promise<void> {
     const head = output();
     post({ kind: "head", text: head });
     const end = (JSON.parse(head) as { duration_ps: number }).duration_ps;
-    let [at, slice, busy] = [0, end / 1000, 0];
+    let [at, slice, busy] = [0, end / 100, 0];
     for (let more = 1; more === 1; ) {
       const before = performance.now();
       at = Math.min(at + slice, end);
@@ -64,6 +65,6 @@ async function run(engine: ArrayBuffer, text: string): Promise<void> {
   }
 }
 
-self.onmessage = (event: MessageEvent<{ engine: ArrayBuffer; text: string }>) => {
-  void run(event.data.engine, event.data.text);
+self.onmessage = ({ data }: MessageEvent<Order>) => {
+  if (data.text !== undefined) run(data.module, data.text);
 };

@@ -163,7 +163,7 @@ class RunSet:
 
     def view(self) -> Page:
         """The page of this run: every packet of replication 0 on one clock, and controls to run it again.
-        Raises `views.NotBuilt` where the page's parts are missing.
+        Raises `views.NotBuiltError` where the page's parts are missing.
         """
         from penstock.views import view
 

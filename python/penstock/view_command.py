@@ -42,7 +42,7 @@ def view(
             out_console.print(f"pages: {gallery.write(out or Path('out/gallery'))}", soft_wrap=True)
             return DONE
         page = views.view(what, seed=number, settings=chosen_settings(settings or [], profile))
-    except views.NotBuilt as problem:
+    except views.NotBuiltError as problem:
         complain(str(problem))
         return RUN_FAILED
     path = page.save(out) if out is not None else page.show()

@@ -12,6 +12,7 @@ import gzip
 import html
 import json
 import os
+import re
 import sys
 import tempfile
 import webbrowser
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 PARTS = Path(__file__).parent / "page"
 #: A page may be so large, in bytes.
 MOST_BYTES = 5_000_000
+#: Without a record a page has at most so many bytes: it is sent by mail and opened on phones.
+MOST_BYTES_OF_ENGINE = 1_200_000
 #: What a record begins with.
 MAGIC = b"PENSTOCK"
 #: The record of a run, by this name in its directory.
@@ -54,13 +57,51 @@ _FIRST = (
 )
 
 
+# Of a page without a story: more would push the rest off the screen.
+_MOST_SLIDERS = 4
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A parameter to drag: `key` with `values` as the command line takes them, shown as `say` (None: as they
+    are); `choice`: side by side instead.
+    """
+
+    key: str
+    label: str
+    values: tuple[str, ...]
+    say: tuple[str, ...] | None = None
+    choice: bool = False
+
+    def data(self) -> dict[str, Any]:
+        """What the page is given."""
+        kind = "choice" if self.choice else "range"
+        say = list(self.say or map(_spoken, self.values))
+        return {
+            "key": self.key,
+            "label": self.label,
+            "kind": kind,
+            "values": list(self.values),
+            "say": say,
+        }
+
+
+def _spoken(value: str) -> str:
+    """A value as it is read: "200 ms" for "200ms"."""
+    found = re.fullmatch(r"([\d.]+)([A-Za-z]+)", value)
+    if not found:
+        return value
+    unit = {"pkt": "packets", "us": "µs"}.get(found[2], found[2].replace("bps", "b/s"))
+    return f"{found[1]} {unit}"
+
+
 # Its former name.
 NotBuilt = NotBuiltError
 
 
 def available() -> str:
     """Why no page can be made here; empty when one can."""
-    missing = [name for name in ("penstock.wasm.gz", "page.js", "page.css") if not (PARTS / name).exists()]
+    missing = [name for name in ("penstock.wasm.zst", "page.js", "page.css") if not (PARTS / name).exists()]
     if not missing:
         return ""
     return "the page is not built here: make setup builds it where Node 20 and Rust's wasm32 target are"
@@ -99,6 +140,11 @@ def view(
     title: str = "",
     lesson: Sequence[str] = (),
     controls: Sequence[str] = (),
+    sliders: Sequence[Slider] | None = None,
+    story: Mapping[str, Any] | None = None,
+    figures: Sequence[str] = (),
+    navigation: str = "",
+    background: str = "",
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Page:
@@ -106,8 +152,11 @@ def view(
     `RunSet`.
 
     Settings are given as for `penstock.run`. `lesson`: paragraphs above the picture. `controls`: parameters
-    to show at once. A scenario with a protocol or queue in Python is run here, and the page shows its record.
-    Raises ScenarioError for a bad value; NotBuiltError where the page's parts are missing.
+    to show at once. `sliders`: those to drag; None makes sliders of the numbers among the controls. `story`:
+    steps that lead through the page, as `gallery` writes them. `figures`: keys of the summary to show first.
+    `navigation` and `background`: HTML above the title and below the story. A scenario with a protocol or queue
+    in Python is run here, and the page shows its record. Raises ScenarioError for a bad value; NotBuiltError
+    where the page's parts are missing.
     """
     from penstock.runs import RunSet
 
@@ -145,13 +194,41 @@ def view(
             document["files"] = files
     specs = next((s for s in scenario.describe()["scenarios"] if s["name"] == resolved["scenario"]), {})
     known = [spec["name"] for spec in specs.get("params", ())]
+    first = [name for name in controls or _FIRST if name in known]
+    if sliders is None:
+        by_name = {spec["name"]: spec for spec in specs.get("params", ())}
+        made = [_slider(by_name[name], resolved["set"].get(name, "")) for name in first]
+        sliders = [slider for slider in made if slider is not None][:_MOST_SLIDERS]
     about = {
         "document": document,
         "specs": specs.get("params", []),
         "values": resolved["set"],
-        "controls": [name for name in controls or _FIRST if name in known],
+        "controls": first if story is None else [],
+        "sliders": [slider.data() for slider in sliders],
+        "story": story,
+        "figures": list(figures),
     }
-    return _page(title, about, lesson, record)
+    return _page(title, about, lesson, record, navigation, background)
+
+
+def _slider(spec: Mapping[str, Any], value: str) -> Slider | None:
+    """A slider over a decade or so on both sides of a number with a unit; None for what is no such number."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([A-Za-z]*)", value or spec["default"])
+    if spec["kind"] not in ("count", "size", "rate", "duration", "amount", "float") or not found:
+        return None
+    number, unit = float(found[1]), found[2]
+    if number <= 0:
+        return None
+    steps = [m * 10.0**e for e in range(-12, 13) for m in (1, 2, 5)]
+    near = sorted({s for s in steps if number / 10.5 <= s <= number * 10.5} | {number})
+    # A count is whole, and its range that of the key.
+    if spec["kind"] == "count" or unit in ("pkt", "B"):
+        near = [n for n in near if n == int(n) and n >= max(1, spec["min"] or 0)]
+    if spec["kind"] in ("count", "float"):
+        near = [n for n in near if (spec["min"] or 0) <= n <= (spec["max"] or n)]
+    given = value or spec["default"]
+    values = [given if n == number else f"{n:.10g}{unit}" for n in near]
+    return Slider(spec["name"], spec["name"].replace("_", " "), tuple(values)) if len(values) > 2 else None
 
 
 def _of_result(runs: RunSet, recorded: bool) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -220,27 +297,56 @@ def _is_record(path: Path) -> bool:
         return False
 
 
-def _page(title: str, about: Mapping[str, Any], lesson: Sequence[str], record: bytes) -> Page:
+def _text(data: bytes) -> str:
+    """Base85, a quarter longer than `data`; a comma stands for "<", which ends a script element's text."""
+    return base64.b85encode(data).decode().replace("<", ",")
+
+
+def _units() -> dict[str, Any]:
+    """Unit and meaning of every key of a summary and of every value that flows report, by declaration."""
+    told = scenario.describe()
+    flows = {report for protocol in told["protocols"] for report in protocol["reports"]}
+    values = {
+        m["name"]: [m["unit"], m["text"]]
+        for m in told["metrics"]
+        if m["name"] in flows or any(of.startswith("flows") for of in m["of"])
+    }
+    return {"summary": {k["name"]: [k["unit"], k["text"]] for k in told["summary_keys"]}, "values": values}
+
+
+def _page(
+    title: str,
+    about: Mapping[str, Any],
+    lesson: Sequence[str],
+    record: bytes,
+    navigation: str = "",
+    background: str = "",
+) -> Page:
     given = {
         "title": title,
         "document": {"set": {}, "seed": 1},
         "specs": [],
         "values": {},
         "controls": [],
+        "sliders": [],
+        "story": None,
+        "figures": [],
+        "units": _units(),
         **about,
     }
     paragraphs = "".join(f"<p>{html.escape(line)}</p>" for line in lesson)
-    engine = b"" if record else (PARTS / "penstock.wasm.gz").read_bytes()
+    engine = b"" if record else (PARTS / "penstock.wasm.zst").read_bytes()
     parts = {
         "TITLE": html.escape(title),
         "STYLE": (PARTS / "page.css").read_text("utf-8"),
         "LESSON": paragraphs,
+        "NAV": navigation,
+        "BACKGROUND": f"<p>Background: {background}</p>" if background else "",
         "VERSION": _engine.__version__,
         "LICENSES": html.escape((PARTS / "LICENSES.txt").read_text("utf-8")),
-        # A script element ends at the first "</": nothing in it may look like one.
-        "GIVEN": json.dumps(given).replace("</", "<\\/"),
-        "ENGINE": base64.b64encode(engine).decode(),
-        "RECORD": base64.b64encode(gzip.compress(record, mtime=0)).decode() if record else "",
+        "GIVEN": _text(gzip.compress(json.dumps(given).encode(), mtime=0)),
+        "ENGINE": _text(engine),
+        "RECORD": _text(gzip.compress(record, mtime=0)) if record else "",
         "SCRIPT": (PARTS / "page.js").read_text("utf-8").replace("</script", "<\\/script"),
     }
     template = (Path(__file__).parent / "templates" / "page.html").read_text("utf-8")

@@ -1,61 +1,140 @@
 """The gallery: what its lessons say is so, by runs of the native engine; and its pages are there."""
 
+import functools
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 import penstock
-from penstock import gallery, views
+from penstock import gallery, lessons, scenario, views
 
-LESSONS = {lesson.name: lesson for lesson in gallery.LESSONS}
-
-
-def pair(name):
-    """Summaries of a lesson's run and of the one that its text asks to put beside it."""
-    lesson = LESSONS[name]
-    runs = [lesson.settings, {**lesson.settings, **lesson.other}]
-    return [penstock.run(lesson.scenario, settings=given).runs[0].summary for given in runs]
+ROOT = Path(__file__).resolve().parents[2]
+BY_NAME = {lesson.name: lesson for lesson in lessons.LESSONS}
+SUMMARY = {key["name"] for key in scenario.describe()["summary_keys"]}
+VALUES = {metric["name"] for metric in scenario.describe()["metrics"]}
+needs_page = pytest.mark.skipif(bool(views.available()), reason=views.available() or "-")
 
 
-CLAIMS = {
-    "incast-timeout-floor": lambda a, b: b["goodput_bps"] > 4 * a["goodput_bps"] and b["drops"] > a["drops"],
-    "drop-tail-lock-out": lambda a, b: a["jain"] < 0.5 and b["jain"] > 0.95,
-    "dctcp-threshold": lambda a, b: b["utilisation"] < 0.97 < 0.99 < a["utilisation"],
-    "two-thresholds": lambda a, b: (
-        a["queue_std_packets"] < b["queue_std_packets"] and a["queue_max_packets"] < b["queue_max_packets"]
-    ),
-    "rcp-and-xcp": lambda a, b: a["queue_max_packets"] > 10 * b["queue_max_packets"],
-    "size-classes": lambda a, b: (
-        b["utilisation"] > a["utilisation"]
-        and b["queue_mean_packets"] > 5 * a["queue_mean_packets"]
-        and b["fct_mean_s"] > 2 * a["fct_mean_s"]
-        and b["fct_p99_s"] > 2 * a["fct_p99_s"]
-    ),
-    "collective-control": lambda a, b: (
-        a["drops"] < b["drops"] / 2 and a["timeouts"] < b["timeouts"] and a["fct_mean_s"] > b["fct_mean_s"]
-    ),
-    "trimming": lambda a, b: a["trims"] > 0 and b["queue_max_packets"] > 2 * a["queue_max_packets"],
-    "pause-spreads": lambda a, b: a["drops"] == 0 < a["pauses"] and b["drops"] > 0,
-}
+@functools.cache
+def _run(name, changed, part):
+    lesson = BY_NAME[name]
+    settings = {**lesson.settings, **dict(changed)}
+    if part:
+        settings |= {"warmup": f"{part[0]}s", "duration": f"{part[1]}s"}
+    return penstock.run(lesson.scenario, settings=settings)
 
 
-@pytest.mark.parametrize("name", LESSONS)
-def test_a_lesson_is_so(name):
-    a, b = pair(name)
-    assert CLAIMS[name](a, b), (a, b)
+def run(lesson, changed=None, part=None):
+    """The run of a lesson with some values changed, measured in part of it."""
+    return _run(lesson.name, tuple(sorted((changed or {}).items())), part)
+
+
+def summary(lesson, changed=None, part=None):
+    return SimpleNamespace(**run(lesson, changed, part).runs[0].summary)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_what_a_lesson_says_is_so(name):
+    lesson = BY_NAME[name]
+    false = []
+    for step in lesson.steps:
+        runs = {"A": summary(lesson)} | ({"B": summary(lesson, step.set)} if step.set else {})
+        false += [(step.title, claim) for claim in step.holds if not eval(claim, {**runs, "abs": abs})]
+        for begin, end, claim in step.during:
+            part = (begin, end)
+            there = {"A": summary(lesson, None, part), "B": summary(lesson, step.set, part)}
+            false += [(step.title, begin, end, claim) for _ in [0] if not eval(claim, there)]
+        # Every number in the text is one that the run has.
+        text = step.text + (step.ask.after if step.ask else "")
+        for side, key in re.findall(r"\{([AB])\.(\w+)\}", text):
+            assert getattr(runs[side], key) is not None, (step.title, side, key)
+        if step.ask:
+            answer = getattr(runs["B" if step.set else "A"], step.ask.key)
+            assert step.ask.low <= answer <= step.ask.high, (step.title, answer)
+    assert false == []
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_lesson_is_complete(name):
+    lesson = BY_NAME[name]
+    assert 4 <= len(lesson.steps) <= 6
+    assert sum(step.ask is not None for step in lesson.steps) == 1, "one prediction"
+    claims = [claim for step in lesson.steps for claim in (*step.holds, *step.during)]
+    assert len(claims) >= 3
+    assert set(lesson.figures) <= SUMMARY and len(lesson.figures) == 5
+    assert (ROOT / "docs" / "background" / f"{lesson.background[1]}.md").exists()
+    network = run(lesson)
+    length = gallery._seconds(_duration(lesson))
+    for step in lesson.steps:
+        assert step.value in VALUES | {""}
+        first, last = step.window or (0, length)
+        assert 0 <= first < last <= length, step.title
+        if step.at is not None:
+            assert first <= step.at <= last, step.title
+        if step.flow is not None:
+            assert step.flow in network.flows["flow"].to_list()
+
+
+def _duration(lesson):
+    return penstock.resolve(lesson.scenario, lesson.settings)["set"]["duration"]
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_stop_of_a_slider_is_a_value(name):
+    lesson = BY_NAME[name]
+    given = penstock.resolve(lesson.scenario, lesson.settings)["set"]
+    for slider in lesson.sliders:
+        for value in slider.values:
+            penstock.resolve(lesson.scenario, {**lesson.settings, slider.key: value})
+        assert len(slider.data()["say"]) == len(slider.values) >= 2
+        # The lesson's own value is among them, so that the slider stands where the run is.
+        assert given.get(slider.key, "") in slider.values, (slider.key, given.get(slider.key))
 
 
 def test_the_victim_is_stopped_and_free_without_pause():
-    lesson = LESSONS["pause-spreads"]
-    rates = []
-    for given in (lesson.settings, lesson.other):
-        flows = penstock.run(lesson.scenario, settings=given).flows
-        rates.append(flows.row(8, named=True)["delivered_bytes"])
+    lesson = BY_NAME["pause-spreads"]
+    rates = [
+        run(lesson, changed).flows.row(8, named=True)["delivered_bytes"] for changed in ({}, {"pfc": "off"})
+    ]
     assert rates[1] > 3 * rates[0]
 
 
-@pytest.mark.skipif(bool(views.available()), reason=views.available() or "-")
+def test_hashed_flows_collide_and_sprayed_ones_do_not():
+    """How many flows share the fullest uplink: counted from the paths that the engine reports."""
+    lesson = BY_NAME["spray-or-hash"]
+    slow = run(lesson).flows["slowdown"].sort()
+    even = run(lesson, {"spread": "packet"}).flows["slowdown"].sort()
+    # With a path each some are alone and others share: with spraying all take about as long.
+    assert slow[-1] / slow[0] > 1.5 * even[-1] / even[0]
+
+
+def test_numbers_become_sliders():
+    def made(kind, value, **more):
+        spec = {"name": "x", "kind": kind, "default": value, "min": 0.0, "max": 1e12, "unit": "", **more}
+        return views._slider(spec, value)
+
+    assert made("duration", "200ms").values[0] == "20ms" and "200ms" in made("duration", "200ms").values
+    assert made("count", "3", min=1.0, max=10.0).values == ("1", "2", "3", "5", "10")
+    assert made("text", "droptail") is None and made("amount", "shared:alpha=1") is None
+    assert made("duration", "0s") is None and made("rate", "") is None
+    assert made("rate", "10Gbps").data()["say"][0] == "1 Gb/s"
+
+
+@needs_page
 def test_the_gallery_is_written_with_its_list(tmp_path):
-    index = gallery.write(tmp_path).read_text()
-    for lesson in gallery.LESSONS:
+    index = gallery.write(tmp_path, docs="../").read_text()
+    for number, lesson in enumerate(lessons.LESSONS):
         page = tmp_path / f"{lesson.name}.html"
-        assert lesson.text[0][:30] in page.read_text() and page.name in index
-        assert page.stat().st_size < views.MOST_BYTES
+        text = page.read_text()
+        assert lesson.lead[:30] in text and page.name in index
+        assert f'href="../background/{lesson.background[1]}.html"' in text
+        assert page.stat().st_size <= views.MOST_BYTES_OF_ENGINE
+        if number:
+            assert f'href="{lessons.LESSONS[number - 1].name}.html"' in text
+    pictures = re.findall(r'<path class="([ab])" d="([^"]+)"', index)
+    assert len(pictures) == 2 * len(lessons.LESSONS)
+    # The curves are of runs: all of them move.
+    assert all(len(set(re.findall(r"V([\d.]+)", d))) > 2 for _, d in pictures)
+    assert "src=" not in index and "http" not in index.replace("http-equiv", "")

@@ -79,7 +79,7 @@ def _gallery(folder: Path) -> None:
         )
         print(f"site: without the gallery: {why}", file=sys.stderr)
         return
-    gallery.write(folder)
+    gallery.write(folder, docs="../")
 
 
 def _rustdoc(folder: Path) -> None:

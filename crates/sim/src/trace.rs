@@ -38,7 +38,7 @@ use crate::topology::NodeKind;
 use penstock_core::packet::flag;
 use penstock_core::quantity::{Quantity, ACKED};
 use penstock_core::{Amount, Ecn};
-use penstock_fabric::{Arena, Cell, Loss, Port};
+use penstock_fabric::{Arena, Cell, Loss, Port, Scheduler, Spread};
 use penstock_units::{Dur, Time};
 use serde_json::{json, Value};
 
@@ -338,11 +338,34 @@ pub fn head(setup: &Setup) -> Value {
         Some(Amount::Packets(n)) => json!({ "packets": n }),
     };
     let t = &setup.topology;
+    // A host's own port neither trims nor schedules for others (`fabric_options::build`).
+    let trims_to = |l: &crate::topology::Link| {
+        let by_switch = t.nodes[l.from as usize].kind == NodeKind::Switch;
+        let trim = l.options.trim.unwrap_or(setup.fabric.trim);
+        trim.filter(|_| by_switch).map(|trim| trim.bytes)
+    };
+    let order = |l: &crate::topology::Link| match l.options.scheduler.unwrap_or(setup.fabric.scheduler) {
+        None | Some(Scheduler::Fifo) => "fifo",
+        Some(Scheduler::Strict) => "strict",
+        Some(Scheduler::Drr(_)) => "drr",
+        Some(Scheduler::Rank) => "rank",
+    };
+    let spread = match setup.fabric.spread {
+        Spread::Drawn => "drawn",
+        Spread::Ideal => "ideal",
+        Spread::Hash { by_sender: false, .. } => "flow",
+        Spread::Hash { by_sender: true, .. } => "entropy",
+        Spread::Packet => "packet",
+        Spread::RoundRobin => "round-robin",
+        Spread::Flowlet { .. } => "flowlet",
+        Spread::Weighted { .. } => "weighted",
+        Spread::Adaptive => "adaptive",
+    };
     let node = |n: &crate::topology::Node| json!([n.name, u8::from(n.kind == NodeKind::Switch)]);
     let link = |l: &crate::topology::Link| {
         json!({
             "from": l.from, "to": l.to, "rate_bps": l.rate.0, "delay_ps": l.delay.0,
-            "limit": limit(&l.buffer), "queue": l.queue.name(),
+            "limit": limit(&l.buffer), "queue": l.queue.name(), "trims_to": trims_to(l), "order": order(l),
         })
     };
     json!({
@@ -353,6 +376,7 @@ pub fn head(setup: &Setup) -> Value {
         "duration_ps": setup.duration.0,
         "warmup_ps": setup.warmup.0,
         "framing": setup.framing,
+        "spread": spread,
         "seed": setup.seed,
         "run": setup.run,
         "bottleneck": setup.bottleneck.candidate(),
