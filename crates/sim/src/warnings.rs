@@ -11,6 +11,8 @@ use penstock_units::Dur;
 const ROUND_TRIPS: f64 = 20.0;
 /// Transfers that may be unfinished at the end without a word, as a share of all.
 const UNFINISHED: f64 = 0.1;
+/// Waiting for delayed ACKs is told from this share of the blocks' time on.
+const ACK_WAITS: f64 = 0.1;
 /// More than this many bytes a second offered, per byte a second the host's link carries, is overload.
 const OVERLOAD: f64 = 1.02;
 /// Overload is only told where so many writes say so: a single one is a long transfer, not a load.
@@ -30,6 +32,7 @@ pub fn warnings(m: &Measured<'_>) -> Vec<String> {
         return found;
     }
     flows(m, &mut found);
+    delayed_acks(m, &mut found);
     load(m, &mut found);
     length(m, &mut found);
     marks(m, &mut found);
@@ -106,6 +109,21 @@ fn flows(m: &Measured<'_>, found: &mut Vec<String>) {
             time(t.longest)
         ));
     }
+}
+
+fn delayed_acks(m: &Measured<'_>, found: &mut Vec<String>) {
+    let r = m.recorder;
+    let (waited, all) = (r.ack_waits.as_secs(), r.block_seconds);
+    if waited < ACK_WAITS * all || waited <= 0.0 {
+        return;
+    }
+    found.push(format!(
+        "the blocks waited {} of their {} ({:.0} %) for delayed ACKs, with nothing under way: set delayed_ack=1, or requests=travel where \
+         a client waits for the servers' last acknowledgements",
+        time(waited),
+        time(all),
+        100.0 * waited / all
+    ));
 }
 
 fn deadlock(m: &Measured<'_>, found: &mut Vec<String>) {

@@ -22,14 +22,20 @@ from penstock.runs import show
 SETTING, APPLICATION, HARDWARE = 0, 1, 2
 COSTS = ("a setting", "a change of the application", "other hardware")
 
-# Protocols that a host can be switched to without new routers.
+# Protocols that a host can be switched to without new routers, on the sender that it has: that of the RFCs, or Linux's.
 _PROTOCOLS = ("cubic", "sack", "dctcp")
+_LINUX_PROTOCOLS = ("linux-cubic", "linux-reno", "dctcp")
+# Protocols that are Linux's own and always have its sender.
+_LINUX_OWN = ("linux-cubic", "linux-reno", "bbr", "bbr3")
 _ECN = ("dctcp", "d2tcp")
 # RFC 8257 section 3.1 leaves K open; Alizadeh et al., SIGCOMM 2010, equation (13): K > C RTT / 7.
 _K_SHARE = 1 / 7
 
+_LINUX_DEFAULTS = {"delayed_ack": "2", "tail_loss_probe": "true"}
+
 NOT_CONSIDERED = (
     "Protocols that need other routers (rcp, xcp, d3, racs, ...), deadlines, a protocol's own parameters.",
+    "Another sender: a host with Linux's keeps it, whatever its congestion control, and one by the RFCs too.",
     "Other topologies, link rates and loads; traffic of others through the same switch.",
     "Values between those that were tried: `penstock sweep` draws the whole curve of a lever.",
     "What a change does to traffic that the scenario does not have: a low timeout floor repeats packets too "
@@ -83,6 +89,11 @@ class Facts:
         return self.values.get("protocol", "").partition(":")[0]
 
     @property
+    def linux(self) -> bool:
+        """Whether the hosts have Linux's sender."""
+        return self.values.get("tcp") == "linux" or self.protocol in _LINUX_OWN
+
+    @property
     def hears_marks(self) -> bool:
         """Whether the senders react to ECN marks."""
         given = self.values.get("protocol", "")
@@ -103,6 +114,10 @@ def facts(resolved: Mapping[str, Any]) -> Facts:
     """The facts of a resolved scenario."""
     values = {str(key): str(value) for key, value in resolved["set"].items()}
     bare = Facts(values, math.nan, math.nan, 1.0, math.nan, math.nan, math.nan)
+    if bare.linux:
+        # What Linux's sender does where the keys are not given.
+        given = resolved.get("given", ())
+        values |= {key: value for key, value in _LINUX_DEFAULTS.items() if key in values and key not in given}
     segment = bare.number("segment")
     on_wire = segment + bare.number("header")
     on_wire += 12 if values.get("timestamps") == "true" else 0
@@ -191,9 +206,12 @@ def _thresholds(at: Facts) -> dict[int, str]:
 
 
 def _protocol(at: Facts, measured: Mapping[str, Any]) -> Iterator[Candidate]:
-    for name in _PROTOCOLS:
+    own = at.protocol in _LINUX_OWN
+    for name in _LINUX_PROTOCOLS if own else _PROTOCOLS:
         if name == at.protocol:
             continue
+        # A protocol that is not Linux's own has its sender only where that is said.
+        stays = {"tcp": "linux"} if own and name not in _LINUX_OWN and at.values.get("tcp") != "linux" else {}
         if name not in _ECN:
             if at.hears_marks:  # marks would drop what cannot be marked
                 yield Candidate(
@@ -204,7 +222,7 @@ def _protocol(at: Facts, measured: Mapping[str, Any]) -> Iterator[Candidate]:
             continue
         for k, why in _thresholds(at).items():
             beware = "all hosts and the switch have to speak ECN: above K what is not ECN-capable is dropped"
-            change = {"protocol": name, "queue": f"threshold:k={k}pkt"}
+            change = {"protocol": name, "queue": f"threshold:k={k}pkt"} | stays
             yield Candidate("protocol", change, why, SETTING, None, beware)
 
 
@@ -375,7 +393,8 @@ def _recovery(at: Facts, measured: Mapping[str, Any]) -> Iterator[Candidate]:
     probe = {"true": "false", "false": "true"}.get(at.values.get("tail_loss_probe", ""))
     if probe and at.protocol not in ("reno", "newreno"):
         # From memory: tcp_schedule_loss_probe adds TCP_TIMEOUT_MIN, two clock ticks.
-        beware = "penstock probes after 2 SRTT, as RFC 8985 says; Linux waits some 2 ms longer"
+        linux = "penstock probes after 2 SRTT, as RFC 8985 says; Linux waits some 2 ms longer"
+        beware = "" if at.linux else linux
         why = "RFC 8985 section 7"
         yield Candidate("tail-loss probe", {"tail_loss_probe": probe}, why, SETTING, None, beware)
 

@@ -344,20 +344,23 @@ impl Receiver {
         let merge = self.gro.as_ref().map_or(Time::NEVER, |gro| gro.until);
         self.due = self.window_due.min(merge);
     }
-    /// The deadline has come.
-    pub fn on_deadline(&mut self, now: Time) {
+    /// The deadline has come: true when it is that of a delayed ACK and nothing is missing.
+    pub fn on_deadline(&mut self, now: Time) -> bool {
         if self.gro.as_ref().is_some_and(|gro| now >= gro.until) {
             self.release_held(now);
             self.settle_due();
         }
+        let due = self.acks_due;
         if now >= self.echo.deadline() {
             self.acks_due += self.echo.on_deadline(now);
         }
+        let delayed = self.acks_due > due && self.out_of_order.is_empty();
         if now >= self.window_due {
             self.window_due = Time::NEVER;
             self.acks_due += 1;
             self.settle_due();
         }
+        delayed
     }
 
     /// True when there is an ACK to send.

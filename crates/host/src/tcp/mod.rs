@@ -174,6 +174,8 @@ pub struct TcpStack {
     /// Receiving ends with something unread, and those that answer what was read last.
     unread: Vec<u32>,
     owing: Vec<u32>,
+    /// Delayed ACKs that left when their timer went off, nothing being missing.
+    late_acks: u64,
     seed: u64,
     run: u64,
 }
@@ -209,6 +211,7 @@ impl TcpStack {
             quiet: idle::Quiet::default(),
             unread: Vec::new(),
             owing: Vec::new(),
+            late_acks: 0,
             seed: facts.seed,
             run: facts.run,
         }
@@ -216,6 +219,10 @@ impl TcpStack {
     /// Receiver-side control, where there is one.
     pub fn receive_controller(&self) -> Option<&dyn ReceiveController> {
         self.options.receive.as_deref()
+    }
+    /// Delayed ACKs that have left because their timer went off, while nothing was missing.
+    pub fn late_acks(&self) -> u64 {
+        self.late_acks
     }
     /// Window of a sending end in bytes, recovery inflation not included.
     pub fn cwnd(&self, conn: u32) -> Option<u64> {
@@ -257,7 +264,7 @@ impl TcpStack {
             End::Receiver(end) => {
                 end.way.armed = armed;
                 if end.receiver.deadline() <= io.now {
-                    end.receiver.on_deadline(io.now);
+                    self.late_acks += u64::from(end.receiver.on_deadline(io.now));
                     tell_delivered(end, io);
                 }
             }

@@ -144,8 +144,11 @@ impl Engine {
                     }
                 }
                 Action::Block { started, bytes } => {
+                    let waited = self.waits.as_mut().map(|waits| std::mem::take(&mut waits.pending));
                     if self.measuring {
                         self.recorder.block(started, self.now, bytes);
+                        // No longer than the block itself.
+                        self.recorder.ack_waits += waited.unwrap_or_default().min(self.now.since(started));
                     }
                 }
                 Action::Collective { started, bytes, bus } => {

@@ -536,6 +536,13 @@ impl Hosts {
     pub fn get(&self, node: u32) -> Option<&Host> {
         self.list.get(*self.places.get(node as usize)? as usize)
     }
+    /// Delayed ACKs of a node that have left because their timer went off.
+    pub fn late_acks(&self, node: u32) -> u64 {
+        match self.get(node).map(|host| host.nic.stack(0)) {
+            Some(HostStack::Tcp(tcp)) => tcp.late_acks(),
+            _ => 0,
+        }
+    }
     /// True when a node is a host.
     #[inline]
     pub fn is_host(&self, node: u32) -> bool {

@@ -94,6 +94,10 @@ pub struct Engine {
     setup: SetupRest,
     measuring: bool,
     stopped: bool,
+    /// Waits for delayed ACKs, where receivers delay any.
+    waits: Option<Waits>,
+    /// When a packet reached its host last.
+    heard_at: Time,
     /// When the work was complete that ends the run: what is measured ends then.
     over_at: Time,
     /// Deliveries and deadlines are looked at: packets are recorded, or the run is divided.
@@ -106,6 +110,15 @@ pub struct Engine {
     sweeps: Option<Box<sweep::Sweeps>>,
     /// What has been recorded.
     pub recorder: Recorder,
+}
+
+/// Time in which nothing was under way and nothing happened until a delayed ACK left, for the blocks that waited for it.
+#[derive(Default)]
+struct Waits {
+    /// Since the last block ended or a retransmission timer went off.
+    pending: Dur,
+    /// Up to here it is counted.
+    until: Time,
 }
 
 struct SetupRest {
@@ -155,6 +168,7 @@ impl Engine {
             });
         let lengths = lengths.collect();
         let end = Time::ZERO + setup.duration;
+        let delays = protocols.iter().any(|(suite, cfg)| suite.stack.is_none() && cfg.delayed_ack > 1);
         let alone = if reception.is_some() { Time::ZERO } else { end };
         let mut engine = Engine {
             now: Time::ZERO,
@@ -193,6 +207,8 @@ impl Engine {
             },
             measuring: setup.warmup == Dur::ZERO,
             stopped: false,
+            waits: delays.then(Waits::default),
+            heard_at: Time::ZERO,
             over_at: Time::NEVER,
             watched: false,
             part: None,
@@ -360,6 +376,7 @@ impl Engine {
     /// A packet is at its host.
     #[inline(always)]
     fn deliver(&mut self, cell: &Cell) -> Result<(), ParamError> {
+        self.heard_at = self.now;
         if self.watched {
             return self.deliver_watched(cell);
         }
@@ -453,6 +470,10 @@ impl Engine {
             News::Delivered { flow, end } => self.complete_deliveries(flow.0, at, end)?,
             News::Closed { flow } => self.retire(flow.0)?,
             News::Timeout { flow: FlowId(number), max_sent, record } => {
+                // What was waited for was the timeout.
+                if let Some(waits) = &mut self.waits {
+                    waits.pending = Dur::ZERO;
+                }
                 if let (true, Some(flow)) = (self.measuring, self.flows[number as usize].as_deref()) {
                     let lost = self.hosts.missing_below(&flow.ends, max_sent);
                     self.recorder.timeout(at, number, &record, flow.drops(), lost);
@@ -469,15 +490,32 @@ impl Engine {
         Ok(())
     }
 
+    /// The timers of a host went off while no packet was under way: were delayed ACKs all that there was to wait for?
+    #[cold]
+    fn note_late_acks(&mut self, host: u32, before: u64) {
+        if self.hosts.late_acks(host) > before {
+            let since = self.heard_at;
+            if let Some(waits) = &mut self.waits {
+                waits.pending += self.now.since(since.max(waits.until));
+                waits.until = self.now;
+            }
+        }
+    }
+
     // ---- deadlines -----------------------------------------------------------------------------------
 
     fn on_deadline(&mut self) -> Result<(), ParamError> {
         let watched = if self.watched { self.begin_deadline() } else { None };
         let (_, kind, number) = self.wire.net.deadlines.pop().expect("peek saw one");
         if kind == Wake::Host {
+            let before = self.waits.is_some().then(|| self.hosts.late_acks(number));
             let host = self.hosts.at(number);
             host.wakes.fired();
+            let idle = self.wire.net.next_arrival() == Time::NEVER;
             let done = host.nic.alarm(self.now, &mut self.wire);
+            if let (Some(before), true) = (before, idle) {
+                self.note_late_acks(number, before);
+            }
             if let Some((flow, sent)) = watched {
                 self.end_deadline(flow, sent);
             }

@@ -65,6 +65,8 @@ pub struct Recorder {
     pub block_bytes: u64,
     /// Sum of the times they took, seconds.
     pub block_seconds: f64,
+    /// Of that, the time in which nothing happened until a delayed ACK left.
+    pub ack_waits: Dur,
     /// Completed collective operations: how many, and the sums of their algorithm and bus bandwidths, bit/s.
     pub collectives: (u64, f64, f64),
     /// Mean of `alpha` over open flows and samples.
@@ -117,6 +119,7 @@ impl Default for Recorder {
             blocks: 0,
             block_bytes: 0,
             block_seconds: 0.0,
+            ack_waits: Dur::ZERO,
             collectives: (0, 0.0, 0.0),
             alpha: Mean::default(),
             cwnd: Mean::default(),

@@ -67,7 +67,7 @@ pub const LINUX: &[Default] = &[
     ),
 ];
 /// Its congestion control, where the scenario is not about another.
-pub const CUBIC: &[Default] = &[("protocol", "cubic", "Linux's default")];
+pub const CUBIC: &[Default] = &[("protocol", "linux-cubic", "Linux's default, with its integer windows")];
 /// Segments in frames of MTU 1500.
 pub const FRAMES_1500: &[Default] =
     &[("segment", "1448B", "MTU 1500 less 40 B of headers and 12 B of timestamps"), GSO_1500];

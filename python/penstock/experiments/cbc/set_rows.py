@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock import figures
-from penstock.experiments.cbc.setup import CHOSEN, MATTERS, PAPER, TABLES, cbc
+from penstock.experiments.cbc.setup import CHOSEN, MATTERS, PAPER, REQUESTS, TABLES, cbc
 from penstock.experiments.cbc.states import Array, series
 from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, at_most, every, none
 
@@ -80,7 +80,7 @@ def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
 
 
 def _found(lab: Lab, rules: Mapping[str, Mapping[str, Any]], runs: int) -> dict[str, Any]:
-    points = [("control-sets", dict(given)) for given in rules.values()]
+    points = [("control-sets", {**REQUESTS, **given}) for given in rules.values()]
     found = lab.sweep(points, runs=runs, keep=TABLES, derive=sets)
     by_rule: dict[str, RunSet] = dict(zip(RULES, found, strict=True))
     keys = ("found:A", "found:A and B", "false:A", "false:A and B", "false:none")

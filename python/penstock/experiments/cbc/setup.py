@@ -30,6 +30,7 @@ CHOSEN: dict[str, Any] = {
     f"{table}.{key}": entry["value"] for table, entries in CHOICES.items() for key, entry in entries.items()
 }
 _SCENARIO = ("ftp_gets", "overhead", "link_delay", "protocol", "rto_min", "delayed_ack_timeout")
+REQUESTS = {"requests": CHOSEN["scenario.requests"]}
 _CONTROL = ("fraction", "min_segments", "form", "cap_rtt", "min_period", "set")
 MATTERS = (
     *(f"scenario.{key}" for key in _SCENARIO),
@@ -81,7 +82,7 @@ def point(setting: str, control: str, chosen: Mapping[str, Any] = CHOSEN, **more
     given = {key: chosen[f"scenario.{key}"] for key in _SCENARIO}
     if setting == A4:
         given["ftp"] = chosen["scenario.all_af31_ftp"]
-    return {**given, **SETTINGS[setting], "control": control, **more}
+    return {**given, **REQUESTS, **SETTINGS[setting], "control": control, **more}
 
 
 def replications(lab: Lab) -> int:

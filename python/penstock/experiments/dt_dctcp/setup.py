@@ -95,7 +95,10 @@ def query(
         "queue": queue,
         "protocol": f"dctcp:alpha={testbed['alpha']},min_window={testbed['min_window']}",
     }
-    keys = ("link_rate", "link_delay", "repetitions", "rto_min", "initial_window", "connections", "jitter")
+    keys = (
+        *("link_rate", "link_delay", "repetitions", "rto_min"),
+        *("initial_window", "connections", "jitter", "requests"),
+    )
     settings.update({key: testbed[key] for key in keys})
     for key in ("root_buffer", "leaf_buffer"):
         settings[key] = str(testbed[key]).replace("KB", testbed["unit"])

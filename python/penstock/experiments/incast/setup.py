@@ -57,7 +57,8 @@ MATTERS = (*OPEN, "buffer_unit")
 def chosen(point: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Table 3.1 with the open parameters at a point of the search, otherwise as chosen."""
     values = CHOSEN | dict(point or {})
-    return STATED | {key: values[name] for name, key in OPEN.items()} | {"rto_initial": CHOSEN["rto_initial"]}
+    fixed = {name: CHOSEN[name] for name in ("requests", "rto_initial")}
+    return STATED | {key: values[name] for name, key in OPEN.items()} | fixed
 
 
 def buffer(size_kb: int, point: Mapping[str, Any] | None = None) -> dict[str, str]:

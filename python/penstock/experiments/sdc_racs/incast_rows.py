@@ -16,6 +16,7 @@ from penstock.experiments.sdc_racs.setup import (
     PAPER,
     RACS,
     RCP,
+    REQUESTS,
     SACK,
     SDC,
     SIZE_AWARE,
@@ -65,7 +66,7 @@ _TOGETHER = 120
 def _incast(
     lab: Lab, chosen: Mapping[str, Any], servers: Sequence[int], runs: int, repetitions: int, beside: bool
 ) -> dict[str, Any]:
-    more: dict[str, Any] = {"repetitions": repetitions, "response": "25KB"}
+    more: dict[str, Any] = {"repetitions": repetitions, "response": "25KB"} | REQUESTS
     who = (*CHAPTER_3, RACS, RCP, *(("DCTCP", "D3") if beside else ()))
     sets = sweep(lab, "query", "servers", servers, who, runs=runs, chosen=chosen, **more)
     by_bytes = sweep(
@@ -99,7 +100,7 @@ def _measure(lab: Lab) -> Measurement:
     runs, repetitions = lab.replications(3, 2), lab.pick(500, 60, 2)
     found = _incast(lab, CHOSEN, SERVERS, runs, repetitions, beside=True)
     one = Contender("one", sdc(initial_window=1))
-    more: dict[str, Any] = {"repetitions": repetitions, "response": "25KB"}
+    more: dict[str, Any] = {"repetitions": repetitions, "response": "25KB"} | REQUESTS
     small = sweep(lab, "query", "servers", SERVERS[-1:], [one], runs=runs, **more)
     known = contenders()[SACK]
     points = [known.settings(servers=n, rwnd=f"{_TOGETHER // n}pkt", **more) for n in SERVERS]

@@ -14,6 +14,7 @@ from penstock.experiments.sdc_racs.setup import (
     ECN,
     RACS,
     RCP,
+    REQUESTS,
     SACK,
     SDC,
     Contender,
@@ -65,7 +66,8 @@ _RACS_VARIANTS = {
 
 def _settings(chosen: Mapping[str, Any] = CHOSEN, **more: Any) -> dict[str, Any]:
     arrivals = chosen["simulation.mix_arrivals"]
-    return {"sizes": "uniform:2KB:50KB", "arrivals": arrivals, "long_flows": 2, **more}
+    given = {"sizes": "uniform:2KB:50KB", "arrivals": arrivals, "long_flows": 2, **more}
+    return given | (REQUESTS if given["arrivals"] == "closed" else {})
 
 
 def _mix(

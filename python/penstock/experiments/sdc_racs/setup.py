@@ -29,6 +29,8 @@ CHOSEN: dict[str, Any] = {
     f"{table}.{key}": entry["value"] for table, entries in CHOICES.items() for key, entry in entries.items()
 }
 
+#: Of scenarios whose clients wait for an answer before they ask again.
+REQUESTS = {"requests": CHOSEN["simulation.requests"]}
 LINK_BPS = 1e9
 BUFFER = 100
 # What the empty pipe of a round trip under one switch holds, in packets of 1500 bytes.
