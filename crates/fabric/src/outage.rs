@@ -14,6 +14,7 @@ impl Port {
     /// dequeue and counters by priority all it holds arrived now.
     fn serve(&mut self, now: u64) -> &mut Served {
         if self.served.is_none() {
+            let busy = self.busy(now);
             let mut served = Served::new(Service { scheduler: Scheduler::Fifo, ..Service::default() });
             let mut in_service = None;
             for (i, cell) in self.ring.cells_from(self.ring.departing).enumerate() {
@@ -38,6 +39,7 @@ impl Port {
             }
             self.served = Some(Box::new(served));
             self.find_mode();
+            self.go_on_sending(now, busy);
         }
         self.served()
     }
@@ -83,6 +85,7 @@ impl Port {
     pub fn fail<S: Segments>(&mut self, now: Time, lose_waiting: bool, seg: &mut S, fx: &mut Effects) {
         self.advance(now, seg, fx);
         self.serve(now.0);
+        let busy = self.busy(now.0);
         let number = self.number;
         let lost = |cell| Lost { at: now, port: number, cell, loss: Loss::Down };
         if self.hooks & hook::SHARED != 0 {
@@ -121,6 +124,7 @@ impl Port {
             }
         }
         self.free_at = self.free_at.min(now.0);
+        self.go_on_sending(now.0, busy);
         if let Some(noise) = self.noise() {
             noise.left_at = noise.left_at.min(now.0);
         }
@@ -143,7 +147,9 @@ impl Port {
         assert!(rate.0 > 0, "a link of rate zero is a failed one");
         self.advance(now, seg, fx);
         self.serve(now.0);
+        let busy = self.busy(now.0);
         self.clock = self.clock.with_rate(rate);
         self.ps_per_byte = self.clock.ps_per_byte();
+        self.go_on_sending(now.0, busy);
     }
 }

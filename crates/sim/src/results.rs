@@ -9,7 +9,7 @@ use crate::tables::deliveries::longest_receiver;
 use crate::topology::{NodeKind, Topology};
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{DropCause, Quantity};
-use penstock_fabric::{Losses, Port, PortStats, Stuck};
+use penstock_fabric::{Losses, Port, Stuck};
 use penstock_models::Suite;
 use std::sync::Arc;
 
@@ -128,14 +128,6 @@ impl Measured<'_> {
         self.ports.iter().for_each(|port| port.add_losses(&mut sum));
         sum
     }
-    /// Mean queue of a port in packets, that in service included, by Little's law: known of every port.
-    pub fn mean_queue(&self, stats: &PortStats) -> f64 {
-        if stats.queue_integral.is_nan() {
-            stats.sojourn as f64 / (self.seconds() * 1e12)
-        } else {
-            stats.queue_integral / (self.seconds() * 1e12)
-        }
-    }
 }
 
 /// Summarises a finished run; quantities without meaning in it are left out.
@@ -164,15 +156,11 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
 
     let port = &e.ports[e.bottleneck as usize];
     let st = port.stats();
-    let ps = seconds * 1e12;
-    let mean = e.mean_queue(&st);
-    put(&key::UTILISATION, st.departed_bytes as f64 * 8.0 / (port.rate().as_bps() * seconds));
-    put(&key::QUEUE_MEAN_PACKETS, mean);
-    let variance = st.queue_square_integral / ps - mean * mean;
-    // `max` would turn what was not measured into a zero.
-    put(&key::QUEUE_STD_PACKETS, if variance < 0.0 { 0.0 } else { variance.sqrt() });
+    put(&key::UTILISATION, st.utilisation());
+    put(&key::QUEUE_MEAN_PACKETS, st.queue_mean());
+    put(&key::QUEUE_STD_PACKETS, st.queue_std());
     put(&key::QUEUE_MAX_PACKETS, f64::from(st.queue_max));
-    put(&key::QUEUE_MEAN_BYTES, st.byte_integral / ps);
+    put(&key::QUEUE_MEAN_BYTES, st.queue_mean_bytes());
     let bottleneck_drops: u64 = st.drops.iter().sum();
     put(&key::DROP_RATE, bottleneck_drops as f64 / st.arrived_packets as f64);
     let all = e.losses();

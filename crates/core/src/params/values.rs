@@ -38,6 +38,8 @@ pub(super) fn parse_value(spec: &ParamSpec, text: &str) -> Result<Value, ParamEr
                     return Err(bad("must be a whole number of packets below 2^32".to_owned()));
                 }
                 Value::Amount(Amount::Packets(n as u32))
+            } else if parse_number(text, &[("", 1.0)]).is_some() {
+                return Err(bad(bare(text)));
             } else {
                 let x = number(SIZE_UNITS, "bytes or packets with a unit (B, KB, KiB, MB, pkt)")?;
                 if x != libm::floor(x) {
@@ -67,6 +69,11 @@ pub(super) fn parse_value(spec: &ParamSpec, text: &str) -> Result<Value, ParamEr
         }
         Kind::Text => Value::Text(text.to_owned()),
     })
+}
+
+/// The rule that a number breaks which could be packets or bytes.
+pub fn bare(number: &str) -> String {
+    format!("must have a unit, as packets and bytes are possible: {number}pkt or {number}B")
 }
 
 /// True when the text of a parameter of kind [`Kind::Buffer`] is about memory that a switch's ports share.

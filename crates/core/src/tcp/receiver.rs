@@ -116,6 +116,10 @@ impl Receiver {
     pub fn finished(&self) -> bool {
         self.fin_at.is_some_and(|fin| self.next > fin)
     }
+    /// Bytes that have arrived, those behind a gap included.
+    pub fn arrived(&self) -> u64 {
+        self.delivered() + self.out_of_order.covered(self.next, u64::MAX)
+    }
     /// Bytes below `end` that have not arrived.
     pub fn missing_below(&self, end: u64) -> u64 {
         end.saturating_sub(self.next) - self.out_of_order.covered(self.next, end)

@@ -47,7 +47,10 @@ impl Apps {
                         self.plan.recorder.collective(started, now, bytes, bus);
                     }
                 }
-                Action::Stop => self.stopped = true,
+                Action::Stop => {
+                    self.complete.insert(workload);
+                    self.stopped |= self.complete.len() == self.plan.workloads.len();
+                }
             }
         }
         Ok(())
@@ -140,6 +143,11 @@ impl Apps {
         let idle = |flow: &&Flow| flow.writes.is_empty() && flow.accepted.is_some();
         if let Some(flow) = self.flows[number as usize].as_ref().filter(idle) {
             self.plan.reads.writes(flow.record.src, begins);
+        }
+        if let Some(flow) = self.flows[number as usize].as_mut() {
+            // As a whole it is compared with no transfer.
+            flow.record.size += bytes;
+            flow.record.ideal = f64::NAN;
         }
         self.write(number, bytes, now)?;
         let ended = self.plan.clock.now();

@@ -143,7 +143,10 @@ impl Engine {
                         self.recorder.collective(started, self.now, bytes, bus);
                     }
                 }
-                Action::Stop => self.stopped = true,
+                Action::Stop => {
+                    self.complete.insert(workload);
+                    self.stopped |= self.complete.len() == self.workloads.len();
+                }
             }
         }
         self.actions.give_back(actions);
@@ -213,6 +216,9 @@ impl Engine {
     /// An application writes, at once or when the thread that they share comes to it.
     fn write(&mut self, number: u32, bytes: u64) -> Result<(), ParamError> {
         let Some(ideal) = self.ideal(number, bytes) else { return Ok(()) };
+        if let Some(flow) = self.flows[number as usize].as_deref_mut() {
+            flow.grow(bytes);
+        }
         if let Some(writer) = self.writer.as_deref_mut() {
             writer.write(self.now, number, bytes, ideal);
             self.look_ahead();

@@ -39,7 +39,7 @@ use std::sync::Arc;
 /// Shared with whoever watches the run: progress out, cancellation in.
 #[derive(Default)]
 pub struct Progress {
-    /// Simulated time so far, in picoseconds.
+    /// How far the run is, in picoseconds of its simulated time.
     pub now_ps: AtomicU64,
     /// Simulated time at the end, in picoseconds.
     pub end_ps: AtomicU64,
@@ -94,6 +94,8 @@ pub struct Engine {
     setup: SetupRest,
     measuring: bool,
     stopped: bool,
+    /// Workloads whose work is complete.
+    complete: BTreeSet<u32>,
     /// Deliveries and deadlines are looked at: packets are recorded, or the run is divided.
     watched: bool,
     /// Where this is one part of a run that is divided, or the whole of one that is worked through by stretches.
@@ -145,13 +147,8 @@ impl Engine {
         let hosts = Hosts::new(&mut setup, here);
         let reception = Reception::of(&setup, hosts.pull);
         let writer = Writer::of(&setup);
+        let lengths = (0..setup.protocols.len()).map(|position| setup.lengths_of(position)).collect();
         let Setup { topology, protocols, seed, run, .. } = setup;
-        let lengths =
-            protocols.iter().zip(&hosts.header_len).map(|((suite, cfg), header)| match suite.wire {
-                Some(wire) => Lengths::own(cfg.mss, wire, setup.framing),
-                None => Lengths::new(cfg, *header, setup.framing),
-            });
-        let lengths = lengths.collect();
         let end = Time::ZERO + setup.duration;
         let alone = if reception.is_some() { Time::ZERO } else { end };
         let mut engine = Engine {
@@ -191,6 +188,7 @@ impl Engine {
             },
             measuring: setup.warmup == Dur::ZERO,
             stopped: false,
+            complete: BTreeSet::new(),
             watched: false,
             part: None,
             openings: openings::Openings::default(),
@@ -286,8 +284,18 @@ impl Engine {
             return false;
         }
         *budget = 0;
-        progress.now_ps.store(self.now.0, Ordering::Relaxed);
+        progress.now_ps.store(self.so_far(), Ordering::Relaxed);
         progress.cancelled.load(Ordering::Relaxed)
+    }
+    /// How far the run is, as a time between its beginning and its end: where all workloads have an end of their own, which may come long
+    /// before that of the run, by the work that is complete.
+    fn so_far(&self) -> u64 {
+        let share = |w: &Box<dyn Workload>| w.work().map(|(done, all)| done as f64 / all.max(1) as f64);
+        let shares: Option<Vec<f64>> = self.workloads.iter().map(share).collect();
+        let work = shares.filter(|shares| !shares.is_empty()).map_or(0.0, |shares| {
+            shares.iter().sum::<f64>() / shares.len() as f64
+        });
+        self.now.0.max((work * self.setup.end.0 as f64) as u64)
     }
     /// The run is over: what is left is counted.
     ///

@@ -4,6 +4,8 @@ use super::{find, Common, RunId, Scenario};
 use crate::cores::{self, Cores, Divided, Threads, Work};
 use crate::engine::{Engine, Progress};
 use crate::fabric_options::{changes, check_clock, check_required, meet_needs};
+#[cfg(debug_assertions)]
+use crate::invariants;
 use crate::metrics::Memory;
 use crate::notes::contradictions;
 use crate::results::{summarise, Summary};
@@ -324,6 +326,10 @@ impl Outcome {
     pub fn of(engine: Engine, completed: bool) -> Outcome {
         let measured = engine.measured();
         let summary = summarise(&measured);
+        #[cfg(debug_assertions)]
+        if let Err(what) = invariants::check(&measured, &summary) {
+            panic!("a number of the run is out of range: {what}");
+        }
         let (bottleneck, warnings) = (measured.bottleneck_name(), warnings(&measured));
         Outcome { engine, summary, completed, bottleneck, warnings }
     }

@@ -119,7 +119,6 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         gap: p.dur("gap"),
         deadline: p.is_set("deadline").then(|| p.dur("deadline")),
         persistent,
-        stop: true,
     };
     let rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
     let queries = Queries::new(responses, plan, rng);

@@ -107,7 +107,6 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         gap: Dur::ZERO,
         deadline: None,
         persistent: p.text("connections") == "persistent",
-        stop: true,
     };
     let queries = Queries::new(responses, plan, Stream::new(id.seed, id.run, Entity::Workload, 0));
     let mut setup = c.setup(t, vec![Box::new(queries)], bottleneck, delay * 6, id);

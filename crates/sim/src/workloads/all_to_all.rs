@@ -33,10 +33,8 @@ pub struct Plan {
     pub window: usize,
     /// Every host in a random order of its own, rather than host i to i + 1, i + 2, ...
     pub random: bool,
-    /// How often; the run stops after the last when `stop` is set.
+    /// How often.
     pub repetitions: u64,
-    /// End the run after the last.
-    pub stop: bool,
 }
 
 impl AllToAll {
@@ -102,6 +100,12 @@ impl Workload for AllToAll {
             }
         }
     }
+    fn work(&self) -> Option<(u64, u64)> {
+        let n = self.hosts.len() as u64;
+        let (each, left) = (n * (n - 1), self.outstanding);
+        let under_way = if self.done < self.plan.repetitions { each - left } else { 0 };
+        Some((self.done * each + under_way, self.plan.repetitions.checked_mul(each)?))
+    }
     fn on_acked(&mut self, now: Time, acked: &Acked, actions: &mut Actions) {
         self.outstanding -= 1;
         self.open(acked.tag as usize, actions);
@@ -113,7 +117,7 @@ impl Workload for AllToAll {
         self.done += 1;
         if self.done < self.plan.repetitions {
             self.again(now);
-        } else if self.plan.stop {
+        } else {
             actions.push(Action::Stop);
         }
     }
@@ -134,7 +138,6 @@ mod tests {
             window,
             random,
             repetitions,
-            stop: true,
         };
         let rng = Stream::new(1, 0, Entity::Workload, 0);
         let mut w = AllToAll::new(FlowRequest::new(0, 0, 100), (10..15).collect(), plan, rng);

@@ -23,8 +23,8 @@ pub struct SynchronizedReads {
     mode: JitterMode,
     /// Blocks still to be read; `u64::MAX` = until the end of the run.
     blocks: u64,
-    /// End the run after the last block.
-    stop: bool,
+    /// Blocks in all.
+    all: u64,
     rng: Stream,
     flows: Vec<Option<FlowId>>,
     /// Requests on their way: when, to which server; in order of time.
@@ -51,7 +51,7 @@ impl SynchronizedReads {
             jitter,
             mode,
             blocks,
-            stop: true,
+            all: blocks,
             rng,
             flows,
             requests: Vec::new(),
@@ -61,12 +61,6 @@ impl SynchronizedReads {
         };
         reads.request_block(Time::ZERO);
         reads
-    }
-
-    /// The same, but the run goes on after the last block.
-    pub fn without_stop(mut self) -> SynchronizedReads {
-        self.stop = false;
-        self
     }
 
     fn request_block(&mut self, now: Time) {
@@ -101,6 +95,9 @@ impl Workload for SynchronizedReads {
             self.next += 1;
         }
     }
+    fn work(&self) -> Option<(u64, u64)> {
+        (self.all < u64::MAX).then_some((self.all - self.blocks, self.all))
+    }
     fn on_acked(&mut self, now: Time, _acked: &Acked, actions: &mut Actions) {
         self.outstanding -= 1;
         if self.outstanding > 0 {
@@ -110,7 +107,7 @@ impl Workload for SynchronizedReads {
         self.blocks -= 1;
         if self.blocks > 0 {
             self.request_block(now);
-        } else if self.stop {
+        } else {
             actions.push(Action::Stop);
         }
     }

@@ -26,7 +26,7 @@ pub struct Queries {
 pub struct Plan {
     /// First query.
     pub start: Time,
-    /// Queries in all; the run stops after the last when `stop` is set.
+    /// Queries in all.
     pub repetitions: u64,
     /// Servers answer after U(0, this), independently.
     pub jitter: Dur,
@@ -36,8 +36,6 @@ pub struct Plan {
     pub deadline: Option<Dur>,
     /// One connection per server for all queries, rather than one per response.
     pub persistent: bool,
-    /// End the run after the last query.
-    pub stop: bool,
 }
 
 impl Queries {
@@ -90,6 +88,9 @@ impl Workload for Queries {
             }
         }
     }
+    fn work(&self) -> Option<(u64, u64)> {
+        (self.plan.repetitions < u64::MAX).then_some((self.done, self.plan.repetitions))
+    }
     fn on_acked(&mut self, now: Time, _acked: &Acked, actions: &mut Actions) {
         self.outstanding -= 1;
         if self.outstanding > 0 {
@@ -100,7 +101,7 @@ impl Workload for Queries {
         self.done += 1;
         if self.done < self.plan.repetitions {
             self.ask(now + self.plan.gap);
-        } else if self.plan.stop {
+        } else {
             actions.push(Action::Stop);
         }
     }

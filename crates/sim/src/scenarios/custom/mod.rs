@@ -99,7 +99,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         };
         let table = Table::read(path, item, &format!("workload {kind}"), spec)?;
         table.params.text("kind");
-        workloads.push(builder.workload(&table, &kind, i, items.len() == 1)?);
+        workloads.push(builder.workload(&table, &kind, i)?);
         unused.extend(table.params.without_effect().iter().map(|k| format!("{}.{k}", table.path)));
     }
     let Builder { topology, base_rtt, protocols, facts, notes, .. } = builder;

@@ -52,7 +52,6 @@ impl Builder<'_> {
         table: &Table,
         kind: &str,
         i: usize,
-        alone: bool,
     ) -> Result<Box<dyn Workload>, ParamError> {
         let q = &table.params;
         let stream = (i as u64) << 32;
@@ -66,10 +65,10 @@ impl Builder<'_> {
             return self.trace(table, &template);
         }
         if matches!(kind, "collective" | "goal" | "matrix") {
-            return self.schedule(table, kind, template, alone, rng);
+            return self.schedule(table, kind, template, rng);
         }
         if kind == "permutation" || kind == "all-to-all" {
-            return self.among(table, kind, template, alone, rng);
+            return self.among(table, kind, template, rng);
         }
         let from = table.hosts(&self.topology, "from")?;
         if kind == "incast" {
@@ -167,7 +166,7 @@ impl Builder<'_> {
                         count("blocks"),
                         rng,
                     );
-                    return Ok(Box::new(if alone { reads } else { reads.without_stop() }));
+                    return Ok(Box::new(reads));
                 }
                 let bytes: Vec<u64> = match (q.is_set("response"), q.is_set("total")) {
                     (true, true) => {
@@ -197,7 +196,6 @@ impl Builder<'_> {
                     gap: q.dur("gap"),
                     deadline,
                     persistent,
-                    stop: alone,
                 };
                 let responses = bytes.iter().zip(0..).map(|(b, i)| request(*b, i)).collect();
                 Box::new(Queries::new(responses, plan, rng))
@@ -395,7 +393,6 @@ impl Builder<'_> {
         table: &Table,
         kind: &str,
         template: FlowRequest,
-        alone: bool,
         mut rng: Stream,
     ) -> Result<Box<dyn Workload>, ParamError> {
         let q = &table.params;
@@ -430,7 +427,6 @@ impl Builder<'_> {
             window: q.count("window") as usize,
             random: q.text("order") == "random",
             repetitions: q.count("repetitions"),
-            stop: alone,
         };
         let template = FlowRequest { bytes: q.bytes("size").0, ..template };
         Ok(Box::new(AllToAll::new(template, hosts, plan, rng)))
