@@ -46,6 +46,7 @@ impl Port {
     /// Stops a priority or lets it go on, as a pause frame does (IEEE 802.1Qbb). A packet in service is sent to its end. When
     /// this starts a packet on an idle link, its arrival is announced in [`Effects::heads`].
     pub fn pause<S: Segments>(&mut self, now: Time, priority: u8, on: bool, seg: &mut S, fx: &mut Effects) {
+        let now = self.not_before(now);
         self.advance(now, seg, fx);
         self.serve(now.0);
         let (bit, i) = (1u8 << priority, usize::from(priority));
@@ -83,6 +84,7 @@ impl Port {
     /// The link fails: what is on the wire or in service is lost. What waits is kept for its recovery, or lost with all that
     /// still comes when `lose_waiting`. Losses are in [`Effects::lost`].
     pub fn fail<S: Segments>(&mut self, now: Time, lose_waiting: bool, seg: &mut S, fx: &mut Effects) {
+        let now = self.not_before(now);
         self.advance(now, seg, fx);
         self.serve(now.0);
         let busy = self.busy(now.0);
@@ -131,6 +133,7 @@ impl Port {
     }
     /// The link works again.
     pub fn recover<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
+        let now = self.not_before(now);
         self.advance(now, seg, fx);
         let served = self.serve(now.0);
         served.down = false;
@@ -145,6 +148,7 @@ impl Port {
     /// The link has another rate from the next packet on. `rate` is above zero.
     pub fn set_rate<S: Segments>(&mut self, now: Time, rate: Rate, seg: &mut S, fx: &mut Effects) {
         assert!(rate.0 > 0, "a link of rate zero is a failed one");
+        let now = self.not_before(now);
         self.advance(now, seg, fx);
         self.serve(now.0);
         let busy = self.busy(now.0);

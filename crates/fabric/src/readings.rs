@@ -153,6 +153,10 @@ impl Port {
     pub fn run_ahead(&mut self, at: Time) {
         self.ahead = self.ahead.max(at.0);
     }
+    /// `now`, or when the latest packet comes that an earlier event has handed over.
+    pub(crate) fn not_before(&self, now: Time) -> Time {
+        Time(now.0.max(self.ahead))
+    }
     /// Picoseconds of transmission of all that was taken into service, by the clock as it is now.
     fn work(&self) -> u64 {
         if self.clock.counts_whole_ns() {
@@ -191,7 +195,7 @@ impl Port {
     }
     /// Brings the integrals up to `now`.
     pub fn settle<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
-        let now = Time(now.0.max(self.ahead));
+        let now = self.not_before(now);
         self.advance(now, seg, fx);
         self.account(now.0);
         self.window.1 = now.0;

@@ -1,7 +1,7 @@
 //! The completion time a transfer would have alone in the idle network: what slowdowns are measured against.
 
 use crate::topology::Topology;
-use penstock_core::tcp::{TcpConfig, MOST_SAVED};
+use penstock_core::tcp::{most_saved, TcpConfig};
 use penstock_models::Wire;
 
 /// Lengths on the wire of the packets of one connection, in bytes, framing included.
@@ -28,7 +28,8 @@ impl Lengths {
         let syn = cfg.header_len() + congestion.0 + framing;
         let header = cfg.header_len() + congestion.1 + framing;
         // With timestamps every header is irregular.
-        let saved = if cfg.header_compression && !cfg.timestamps { MOST_SAVED } else { (0, 0) };
+        let compressed = cfg.header_compression && !cfg.timestamps;
+        let saved = if compressed { most_saved(cfg.header_len()) } else { (0, 0) };
         Lengths {
             segment: cfg.mss,
             header: header - saved.0,

@@ -92,6 +92,8 @@ pub struct Measured<'a> {
     pub protocols: &'a [(Suite, Arc<TcpConfig>)],
     /// What was found out while the run was built, a line each.
     pub notes: &'a [String],
+    /// Protocols that no workload uses, by position.
+    pub idle: &'a [usize],
     /// A workload ended the run, or a deadlock.
     pub stopped: bool,
     /// What could happen to packets in its network.
@@ -114,6 +116,11 @@ pub struct Possible {
 }
 
 impl Measured<'_> {
+    /// Suites and options of the protocols that workloads use, with their names.
+    pub fn in_use(&self) -> impl Iterator<Item = (&str, &(Suite, Arc<TcpConfig>))> {
+        let all = self.protocols.iter().enumerate().filter(|(position, _)| !self.idle.contains(position));
+        all.map(|(position, protocol)| (self.protocol_names.get(position).map_or("", String::as_str), protocol))
+    }
     /// Length of the measured window in seconds.
     pub fn seconds(&self) -> f64 {
         self.recorder.until.since(self.recorder.from).as_secs()

@@ -55,6 +55,8 @@ pub struct Setup {
     pub protocols: Vec<(Suite, Arc<TcpConfig>)>,
     /// Their names, as written.
     pub protocol_names: Vec<String>,
+    /// Protocols that no workload uses, by position.
+    pub idle: Vec<usize>,
     /// Keys of a scenario file that were given and have no effect.
     pub unused: Vec<String>,
     /// Values that follow from others where a key is unset, as text by key.
@@ -248,6 +250,10 @@ impl Setup {
             None => Lengths::new(cfg, self.congestion_headers(position), self.framing),
         };
         Lengths { whole_ns: self.fabric.whole_ns, ..lengths }
+    }
+    /// The protocols that workloads use, by position.
+    pub fn in_use(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.protocols.len()).filter(|position| !self.idle.contains(position))
     }
     /// The first protocol with a stack of its own, by position.
     pub fn own_stack(&self) -> Option<usize> {

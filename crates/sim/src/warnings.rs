@@ -185,7 +185,9 @@ fn length(m: &Measured<'_>, found: &mut Vec<String>) {
             time(rtt)
         ));
     }
-    let longest = |f: fn(&penstock_core::tcp::TcpConfig) -> Dur| m.protocols.iter().map(|(_, c)| f(c)).max();
+    // Other transports have timers of their own.
+    let tcp = || m.in_use().filter(|(_, (suite, _))| suite.stack.is_none());
+    let longest = |f: fn(&penstock_core::tcp::TcpConfig) -> Dur| tcp().map(|(_, (_, c))| f(c)).max();
     let drops: u64 = m.ports.iter().map(|p| p.stats().drops.iter().sum::<u64>()).sum();
     let (rto_min, rto_initial) = (longest(|c| c.rto_min), longest(|c| c.rto_initial));
     let shorter = |rto: Option<Dur>| rto.filter(|rto| seconds < rto.as_secs());
@@ -209,7 +211,7 @@ fn length(m: &Measured<'_>, found: &mut Vec<String>) {
 fn marks(m: &Measured<'_>, found: &mut Vec<String>) {
     let stats = m.ports[m.bottleneck as usize].stats();
     let all = m.losses();
-    let echoes = m.protocols.iter().position(|(_, c)| c.ecn != EcnMode::Off);
+    let echoes = m.in_use().find(|(_, (_, c))| c.ecn != EcnMode::Off).map(|(name, _)| name);
     // Where no queue can mark, a note says so before the run.
     let some_could = m.topology.links.iter().any(|l| l.queue.marks());
     if let Some(protocol) = echoes.filter(|_| all.marks == 0 && some_could) {
@@ -221,7 +223,7 @@ fn marks(m: &Measured<'_>, found: &mut Vec<String>) {
             found.push(format!(
                 "protocol {} depends on marks and no queue has marked a packet: {} ({queue}) held up to {} and dropped \
                  {overflows}",
-                m.protocol_names[protocol],
+                protocol,
                 m.bottleneck_name(),
                 count(u64::from(stats.queue_max), "packet"),
             ));

@@ -5,7 +5,7 @@ mod idle;
 
 use super::echo::AnyEcho;
 use super::gro::Gro;
-use super::{Echo, HeaderCompressor, Heard, LossRecovery, Personality, Ranges, TcpConfig};
+use super::{most_saved, Echo, HeaderCompressor, Heard, LossRecovery, Personality, Ranges, TcpConfig};
 use crate::header::CcHeader;
 use crate::packet::{flag, Packet, SackBlock, MAX_SACK};
 use alloc::boxed::Box;
@@ -408,7 +408,8 @@ impl Receiver {
         }
         if self.cfg.header_compression {
             let irregular = self.cfg.timestamps || out.sack_count() > 0 || out.has(flag::ECE);
-            out.wire_len -= self.compressor.saved_on_ack(out.seq, out.window, irregular);
+            let saved = self.compressor.saved_on_ack(out.seq, out.window, irregular);
+            out.wire_len -= saved.min(most_saved(self.cfg.header_len()).1);
         }
         if self.cfg.read_rate.is_some() {
             self.plan_window_update(now, window);

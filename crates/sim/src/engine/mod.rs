@@ -123,6 +123,7 @@ struct SetupRest {
     ties: Ties,
     bottleneck: Bottleneck,
     notes: Vec<String>,
+    idle: Vec<usize>,
 }
 
 /// Packets delivered, and other events, between two looks at [`Progress::cancelled`].
@@ -185,6 +186,7 @@ impl Engine {
                 ties: setup.ties,
                 bottleneck: setup.bottleneck,
                 notes: setup.notes,
+                idle: setup.idle,
             },
             measuring: setup.warmup == Dur::ZERO,
             stopped: false,
@@ -260,6 +262,7 @@ impl Engine {
             if next > until.min(self.setup.end) {
                 return Ok(if until < self.setup.end { Step::More } else { Step::Done });
             }
+            debug_assert!(next >= self.now, "time goes back from {} to {next}", self.now);
             self.now = next;
             if arrival == next {
                 self.on_arrival()?;
@@ -639,6 +642,7 @@ impl Engine {
             returned: self.wire.net.returned,
             protocols: &self.setup.protocols,
             notes: &self.setup.notes,
+            idle: &self.setup.idle,
             stopped: self.stopped,
             fabric: self.wire.net.possible,
             deadlock: self.wire.net.deadlock(),

@@ -134,6 +134,11 @@ impl Resolved {
             first: Mutex::default(),
         };
         let setup = resolved.setup(0)?;
+        setup.check()?;
+        // What ports and shared buffers refuse is refused now, not by the run; of networks whose ports take long to make by the run.
+        if setup.topology.links.len() <= FEW_PORTS {
+            crate::fabric_options::build(&setup)?;
+        }
         resolved.facts.clone_from(&setup.recorder.facts);
         resolved.derived.clone_from(&setup.derived);
         resolved.notes.clone_from(&setup.notes);
@@ -334,6 +339,9 @@ impl Outcome {
         Outcome { engine, summary, completed, bottleneck, warnings }
     }
 }
+
+/// The ports of a network with so few are made in milliseconds.
+const FEW_PORTS: usize = 4096;
 
 /// An unknown key that the chosen protocol or queue takes belongs there: the message says so.
 fn whose(

@@ -44,6 +44,8 @@ pub(super) struct Builder<'a> {
     pub facts: Vec<(&'static Quantity, f64)>,
     /// What would mislead a reader of the numbers.
     pub notes: Vec<String>,
+    /// A workload uses the protocol of the scenario.
+    pub own: bool,
 }
 
 impl Builder<'_> {
@@ -60,6 +62,15 @@ impl Builder<'_> {
         template.class = q.count("class") as u8;
         if q.is_set("protocol") {
             template.protocol = self.protocol(table)?;
+        }
+        self.own |= template.protocol == 0;
+        if q.declares("start") && q.dur("start") >= self.c.duration {
+            self.notes.push(format!(
+                "{}.start = {} is not before the end of the run ({}): nothing of it happens",
+                table.path,
+                q.text("start"),
+                self.c.duration
+            ));
         }
         if kind == "trace" {
             return self.trace(table, &template);
@@ -113,6 +124,7 @@ impl Builder<'_> {
                         ));
                     }
                 }
+                self.late_note(table, "flows", flows.iter().map(|flow| flow.0));
                 Box::new(FlowList::leaving(flows))
             }
             "poisson" => {
@@ -219,6 +231,9 @@ impl Builder<'_> {
                 let mut to = table.hosts(&self.topology, "to")?;
                 to.sort_unstable();
                 to.dedup();
+                // A lone sender sends nothing to itself: its own link takes no load.
+                let from = table.hosts(&self.topology, "from")?;
+                to.retain(|host| from.iter().any(|sender| sender != host));
                 let capacity: f64 = to.iter().map(|host| self.rate_into(*host)).sum();
                 let (mss, overhead) = self.segment(template)?;
                 let wire = 8.0 * sizes.mean() * ((mss + overhead) / mss);
@@ -411,6 +426,7 @@ impl Builder<'_> {
                 let due = deadline.map_or(Time::NEVER, |d| at + d);
                 flows.push((at, FlowRequest { due, ..like(&template, src, dst, bytes) }));
             }
+            self.late_note(table, "flows", flows.iter().map(|flow| flow.0));
             return Ok(Box::new(FlowList::new(flows)));
         }
         table.need("size")?;
@@ -497,6 +513,20 @@ impl Builder<'_> {
                 request.due = request.due + start;
             }
         }
+        self.late_note(table, "rows of the trace", flows.iter().map(|flow| flow.0));
         Ok(Box::new(FlowList::new(flows)))
+    }
+
+    /// Says how many of a list of flows begin too late to be in the run; where all do because of `start`, that is said already.
+    fn late_note(&mut self, table: &Table, what: &str, starts: impl ExactSizeIterator<Item = Time>) {
+        let (end, all) = (Time::ZERO + self.c.duration, starts.len());
+        let late = starts.filter(|start| *start >= end).count();
+        let said = table.params.declares("start") && table.params.dur("start") >= self.c.duration;
+        if late > 0 && !said {
+            self.notes.push(format!(
+                "{}: {late} of {all} {what} begin at the end of the run ({}) or later and are left out; a longer duration has them",
+                table.path, self.c.duration
+            ));
+        }
     }
 }
