@@ -158,9 +158,10 @@ class Study:
                 if there != here
             ]
             keys, said = ", ".join(k for k, _, _ in differ), f"{chosen[0]}={texts[alone[0]]}"
+            verb = "differs" if len(differ) == 1 else "differ"
             listed = ", ".join(f'"{k}"' for k in [*chosen, *(k for k, _, _ in differ)])
             rule = (
-                f"leaves {len(alone)} of {len(self.points)} points without a baseline, as {keys} differ too "
+                f"leaves {len(alone)} of {len(self.points)} points without a baseline, as {keys} {verb} too "
                 f"({said} has {', '.join(f'{k}={here}' for k, _, here in differ)}, the baseline "
                 f"{', '.join(there for _, there, _ in differ)}): by=[{listed}] compares what changes together, "
                 f"and where() leaves points out"

@@ -35,6 +35,7 @@ pub fn size(bytes: f64) -> String {
 /// A rate as a person writes it.
 pub fn rate(bps: f64) -> String {
     let (value, unit) = match bps {
+        r if r >= 1e12 => (r / 1e12, "Tb/s"),
         r if r >= 1e9 => (r / 1e9, "Gb/s"),
         r if r >= 1e6 => (r / 1e6, "Mb/s"),
         r => (r / 1e3, "kb/s"),

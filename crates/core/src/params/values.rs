@@ -143,6 +143,8 @@ pub(super) const RATE_UNITS: &[(&str, f64)] = &[
     ("Mbps", 1e6),
     ("Gbps", 1e9),
     ("Tbps", 1e12),
+    ("Tbit/s", 1e12),
+    ("Tb/s", 1e12),
     ("bit/s", 1.0),
     ("kbit/s", 1e3),
     ("kb/s", 1e3),
@@ -199,6 +201,9 @@ pub fn parse_number(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let number: f64 = number.replace('_', "").parse().ok()?;
     // Small units divide, so that 20us is exactly the float nearest 2e-5.
     let x = if scale < 1.0 { number / libm::round(1.0 / scale) } else { number * scale };
+    // So that 1.000001MB is a whole number of bytes: a product of two floats is half a unit in the last place away from the exact one.
+    let whole = libm::round(x);
+    let x = if scale > 1.0 && libm::fabs(x - whole) <= 2.0 * f64::EPSILON * libm::fabs(x) { whole } else { x };
     x.is_finite().then_some(x)
 }
 

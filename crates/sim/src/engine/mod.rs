@@ -258,6 +258,8 @@ impl Engine {
             let next = arrival.min(deadline).min(other);
             if !self.measuring && next >= self.setup.warmup && until >= self.setup.warmup {
                 self.end_warmup(self.setup.warmup)?;
+                // Hosts that were behind may have asked for something before that.
+                continue;
             }
             if next > until.min(self.setup.end) {
                 return Ok(if until < self.setup.end { Step::More } else { Step::Done });
