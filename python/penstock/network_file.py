@@ -77,8 +77,8 @@ def move(table: dict[str, Any], rename: Callable[[str], str]) -> None:
 
 
 def expand(key: str, names: Any) -> list[str]:
-    """The names that a text, or a list of texts, stands for: `h[0-3]` is h0, h1, h2, h3. As the engine reads
-    them; raises ScenarioError for a broken range.
+    """The names that a text, or a list of texts, stands for: `h[0-3]` is h0, h1, h2, h3, and `h[0-9:4]`
+    is h0, h4, h8. As the engine reads them; raises ScenarioError for a broken range.
     """
     if not isinstance(names, str):
         return [name for item in names for name in expand(key, item)]
@@ -86,10 +86,13 @@ def expand(key: str, names: Any) -> list[str]:
     if not bracket:
         return [names]
     numbers, closed, tail = rest.partition("]")
-    ends = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", numbers)
-    if not closed or ends is None or not 0 <= int(ends[2]) - int(ends[1]) < _MOST:
-        raise scenario.error(key, names, "must have a range of numbers in brackets, such as h[0-3]")
-    return [name for i in range(int(ends[1]), int(ends[2]) + 1) for name in expand(key, f"{head}{i}{tail}")]
+    ends = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*(?::\s*(\d+)\s*)?", numbers)
+    step = int(ends[3] or 1) if ends else 0
+    if not closed or ends is None or step < 1 or not 0 <= int(ends[2]) - int(ends[1]) < _MOST:
+        rule = "must have a range of numbers in brackets, such as h[0-3], or h[0-1023:8] for every eighth"
+        raise scenario.error(key, names, rule)
+    chosen = range(int(ends[1]), int(ends[2]) + 1, step)
+    return [name for i in chosen for name in expand(key, f"{head}{i}{tail}")]
 
 
 def named(problem: scenario.ScenarioError, document: Mapping[str, Any]) -> scenario.ScenarioError:

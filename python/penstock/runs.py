@@ -388,20 +388,32 @@ def in_pandas(frame: pl.DataFrame) -> Any:
     return pd.DataFrame({column.name: column.to_numpy() for column in frame})
 
 
+# By the ending of a key: units with their sizes, the largest first. Lengths of packets are told by their bytes.
+_SCALES = {
+    "_bps": ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")),
+    "_bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1.0, "B")),
+    "_s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
+}
+_PACKETS = 1e4
+
+
+def _figures(x: float) -> str:
+    """Four significant figures, without an exponent for what a person can read."""
+    return f"{x:,.0f}" if abs(x) >= 1e4 else f"{x:.4g}"
+
+
 def show(key: str, value: float) -> str:
     """A summary value for people: scaled by the unit its key names."""
     if not np.isfinite(value):
         return "-"
-    if key.endswith("_bps"):
-        for scale, unit in ((1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s")):
-            if abs(value) >= scale:
-                return f"{value / scale:.4g} {unit}"
-        return f"{value:.4g} b/s"
-    if key.endswith("_s") and not key.endswith("_per_s"):
-        for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
-            if abs(value) >= scale:
-                return f"{value / scale:.4g} {unit}"
-        return "0 s" if value == 0 else f"{value / 1e-9:.4g} ns"
+    for ending, scales in _SCALES.items():
+        if key.endswith(ending) and not key.endswith("_per_s"):
+            if value == 0:
+                return f"0 {next(unit for size, unit in scales if size == 1.0)}"
+            if ending == "_bytes" and abs(value) < _PACKETS:
+                return f"{_figures(value)} B"
+            size, unit = next((s for s in scales if abs(value) >= s[0]), scales[-1])
+            return f"{_figures(value / size)} {unit}"
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:.5g}"

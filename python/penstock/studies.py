@@ -120,26 +120,55 @@ class Study:
         points = tuple(self.points[i] for i in index)
         return replace(self, points=points, sets=tuple(self.sets[i] for i in index))
 
-    def paired(self, key: str, by: str, baseline: Any) -> pl.DataFrame:
+    def paired(self, key: str, by: str | Sequence[str], baseline: Any) -> pl.DataFrame:
         """Differences of the summary key `key` to the points where the swept key `by` is `baseline`.
 
         Common random numbers: run i of a point is compared with run i of the baseline point that has the same
-        values of all other swept keys. One row per point that is no baseline: swept keys, mean `difference`,
-        half-width `ci95` of its 95 % Student-t interval, its ends `low` and `high`, and `n` pairs. Raises
-        ScenarioError for an unknown key or value.
+        values of all other swept keys. `by` may list several keys that change together, such as
+        `["protocol", "queue"]`; `baseline` is then a value of the first. One row per point that is no
+        baseline: swept keys, mean `difference`, half-width `ci95` of its 95 % Student-t interval, its ends
+        `low` and `high`, and `n` pairs. Raises ScenarioError for an unknown key or value, for a baseline
+        that is several points, and where a point has no baseline with the same other keys.
         """
         self.known(key)
-        swept = self.swept_key(by, "by")
-        texts = self.texts(swept)
+        together = [by] if isinstance(by, str) else list(by)
+        if not together:
+            raise scenario.error("by", "", "must name a swept key, or several that change together")
+        chosen = [self.swept_key(name, "by") for name in together]
+        texts = self.texts(chosen[0])
         if _word(baseline) not in texts:
             known = ", ".join(dict.fromkeys(texts))
-            raise scenario.error("baseline", baseline, f"is no value of {by} here; there are: {known}")
-        others = list(zip(*(self.texts(k) for k in self.keys if k != swept), strict=True))
-        others = others or [()] * len(self.points)
-        bases = {others[i]: self.sets[i] for i, text in enumerate(texts) if text == _word(baseline)}
+            raise scenario.error("baseline", baseline, f"is no value of {together[0]} here; there are: {known}")
+        rest = [k for k in self.keys if k not in chosen]
+        others = list(zip(*(self.texts(k) for k in rest), strict=True)) or [()] * len(self.points)
+        bases: dict[tuple[str, ...], RunSet] = {}
+        for i, text in enumerate(texts):
+            if text == _word(baseline):
+                if others[i] in bases:
+                    rule = f"is several points that differ in {', '.join(chosen[1:])}; choose one with where()"
+                    raise scenario.error("baseline", baseline, rule)
+                bases[others[i]] = self.sets[i]
+        alone = [i for i, text in enumerate(texts) if text != _word(baseline) and others[i] not in bases]
+        if alone:
+            base = next(iter(bases))
+            differ = [
+                (k, there, here)
+                for k, there, here in zip(rest, base, others[alone[0]], strict=True)
+                if there != here
+            ]
+            keys, said = ", ".join(k for k, _, _ in differ), f"{chosen[0]}={texts[alone[0]]}"
+            verb = "differs" if len(differ) == 1 else "differ"
+            listed = ", ".join(f'"{k}"' for k in [*chosen, *(k for k, _, _ in differ)])
+            rule = (
+                f"leaves {len(alone)} of {len(self.points)} points without a baseline, as {keys} {verb} too "
+                f"({said} has {', '.join(f'{k}={here}' for k, _, here in differ)}, the baseline "
+                f"{', '.join(there for _, there, _ in differ)}): by=[{listed}] compares what changes together, "
+                f"and where() leaves points out"
+            )
+            raise scenario.error("by", ", ".join(together), rule)
         index, rows = [], []
         for i, found in enumerate(self.sets):
-            if texts[i] == _word(baseline) or others[i] not in bases:
+            if texts[i] == _word(baseline):
                 continue
             base = {run.run: stats.number(run.summary.get(key)) for run in bases[others[i]].runs}
             pairs = [

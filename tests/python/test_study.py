@@ -382,6 +382,38 @@ def test_a_pairing_of_what_is_not_there_is_refused(key, by, baseline, rule):
         made_up({"a": [1.0], "b": [2.0]}).paired(key, by, baseline)
 
 
+def of_schemes() -> studies.Study:
+    """Three protocols, each with a queue of its own."""
+    points = (
+        {"protocol": "dctcp", "queue": "threshold:k=20pkt"},
+        {"protocol": "newreno", "queue": "droptail"},
+        {"protocol": "cubic", "queue": "droptail"},
+    )
+    sets = tuple(RunSet("incast", 1, (Run(0, {}, {"goodput_bps": x}, {}, {}),)) for x in (5.0, 3.0, 4.0))
+    return studies.Study("incast", 1, ("protocol", "queue"), points, sets)
+
+
+def test_a_pairing_that_would_leave_points_out_names_the_keys_that_differ():
+    with pytest.raises(lab.ScenarioError) as raised:
+        of_schemes().paired("goodput_bps", by="protocol", baseline="dctcp")
+    said = str(raised.value)
+    assert "leaves 2 of 3 points without a baseline, as queue differs too" in said
+    assert 'by=["protocol", "queue"]' in said and "\n" not in said
+    with pytest.raises(lab.ScenarioError, match="leaves 1 of 3 points"):
+        of_schemes().paired("goodput_bps", by="protocol", baseline="newreno")
+
+
+def test_keys_that_change_together_are_paired_together():
+    frame = of_schemes().paired("goodput_bps", by=["protocol", "queue"], baseline="dctcp")
+    assert frame["protocol"].to_list() == ["newreno", "cubic"]
+    assert frame["difference"].to_list() == [-2.0, -1.0]
+
+
+def test_a_baseline_that_is_several_points_is_refused():
+    with pytest.raises(lab.ScenarioError, match="is several points that differ in protocol"):
+        of_schemes().paired("goodput_bps", by=["queue", "protocol"], baseline="droptail")
+
+
 def test_pairs_are_made_within_the_same_values_of_the_other_keys():
     frame = brief().paired("goodput_bps", "protocol", "newreno")
     assert frame["servers"].to_list() == [2, 4]

@@ -247,6 +247,10 @@ pub trait WindowLaw: Send {
     fn header_len(&self) -> u32 {
         0
     }
+    /// Bytes of congestion header on an ordinary data segment and its ACK: fewer where [`Self::on_send`] stamps some packets only.
+    fn data_header_len(&self) -> u32 {
+        self.header_len()
+    }
     /// A packet without payload should leave now to carry a header (asked only when `header_len` > 0). It is
     /// answered at once; `on_send` sees it with [`crate::packet::flag::PROBE`] and no payload.
     fn wants_request(&self, now: Time, flow: &FlowView) -> bool {

@@ -287,6 +287,10 @@ impl Fabric {
     pub fn set_rate<S: Segments>(&mut self, now: Time, port: u32, rate: Rate, seg: &mut S) {
         self.touch(now, port, seg, |p, seg, fx| p.set_rate(now, rate, seg, fx));
     }
+    /// [`Port::run_ahead`].
+    pub fn run_ahead(&mut self, port: u32, at: Time) {
+        self.ports[port as usize].run_ahead(at);
+    }
     /// [`Port::count_pauses`].
     pub fn count_pauses(&mut self, port: u32, priority: u8, pauses: u64, paused: Dur) {
         self.ports[port as usize].count_pauses(priority, pauses, paused);

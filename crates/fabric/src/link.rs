@@ -15,6 +15,8 @@ pub(crate) struct Clock {
     /// Numerator carried by rates that do not divide.
     remainder: u64,
     whole_ns: bool,
+    /// Picoseconds of all transmissions, of a clock of whole nanoseconds.
+    worked: u64,
 }
 
 /// Half a nanosecond: what leaves by a clock of whole nanoseconds is so much later than what arrives in the same one.
@@ -32,12 +34,12 @@ impl Clock {
         let ps_per_8_bits = 8 * PS_PER_S;
         let whole = ps_per_8_bits.is_multiple_of(rate.0);
         let ps_per_byte = if whole { ps_per_8_bits / rate.0 } else { 0 };
-        Clock { ps_per_byte, rate, remainder: 0, whole_ns: false }
+        Clock { ps_per_byte, rate, remainder: 0, whole_ns: false, worked: 0 }
     }
     /// A clock of whole nanoseconds, as the HPCC group's ns-3 has it: what a transmission takes is cut off, one nanosecond less where there is
     /// nothing to cut off.
     pub fn whole_ns(rate: Rate) -> Clock {
-        Clock { ps_per_byte: 0, rate, remainder: 0, whole_ns: true }
+        Clock { ps_per_byte: 0, rate, remainder: 0, whole_ns: true, worked: 0 }
     }
     /// The same clock at another rate.
     pub fn with_rate(&self, rate: Rate) -> Clock {
@@ -50,6 +52,10 @@ impl Clock {
     /// Its times are whole nanoseconds.
     pub fn counts_whole_ns(&self) -> bool {
         self.whole_ns
+    }
+    /// Picoseconds of all transmissions so far, of a clock of whole nanoseconds.
+    pub fn worked(&self) -> u64 {
+        self.worked
     }
     /// Picoseconds per byte where that is all there is to know, else 0.
     pub fn ps_per_byte(&self) -> u64 {
@@ -64,9 +70,11 @@ impl Clock {
         t + self.time(bytes)
     }
     #[inline(never)]
-    fn finish_whole(&self, t: u64, bytes: u64) -> u64 {
+    fn finish_whole(&mut self, t: u64, bytes: u64) -> u64 {
         let ns = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(self.rate.0)).saturating_sub(1);
-        t - t % 1000 + ns as u64 * 1000 + HALF + planned_late(ns as u64)
+        let end = t - t % 1000 + ns as u64 * 1000 + HALF + planned_late(ns as u64);
+        self.worked += end.saturating_sub(t);
+        end
     }
     #[inline]
     pub fn rate(&self) -> Rate {

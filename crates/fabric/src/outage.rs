@@ -15,6 +15,7 @@ impl Port {
     /// dequeue and counters by priority all it holds arrived now.
     fn serve(&mut self, now: u64) -> &mut Served {
         if self.served.is_none() {
+            let busy = self.busy(now);
             let mut served = Served::new(Service { scheduler: Scheduler::Fifo, ..Service::default() });
             let mut in_service = None;
             for (i, cell) in self.ring.cells_from(self.ring.departing).enumerate() {
@@ -39,12 +40,14 @@ impl Port {
             }
             self.served = Some(Box::new(served));
             self.find_mode();
+            self.go_on_sending(now, busy);
         }
         self.served()
     }
     /// Stops a priority or lets it go on, as a pause frame does (IEEE 802.1Qbb). A packet in service is sent to its end. When
     /// this starts a packet on an idle link, its arrival is announced in [`Effects::heads`].
     pub fn pause<S: Segments>(&mut self, now: Time, priority: u8, on: bool, seg: &mut S, fx: &mut Effects) {
+        let now = self.not_before(now);
         self.advance(now, seg, fx);
         self.serve(now.0);
         let (bit, i) = (1u8 << priority, usize::from(priority));
@@ -88,8 +91,10 @@ impl Port {
     /// The link fails: what is on the wire or in service is lost. What waits is kept for its recovery, or lost with all that
     /// still comes when `lose_waiting`. Losses are in [`Effects::lost`].
     pub fn fail<S: Segments>(&mut self, now: Time, lose_waiting: bool, seg: &mut S, fx: &mut Effects) {
+        let now = self.not_before(now);
         self.advance(now, seg, fx);
         self.serve(now.0);
+        let busy = self.busy(now.0);
         let number = self.number;
         let lost = |cell| Lost { at: now, port: number, cell, loss: Loss::Down };
         if self.hooks & hook::SHARED != 0 {
@@ -128,12 +133,14 @@ impl Port {
             }
         }
         self.free_at = self.free_at.min(now.0);
+        self.go_on_sending(now.0, busy);
         if let Some(noise) = self.noise() {
             noise.left_at = noise.left_at.min(now.0);
         }
     }
     /// The link works again.
     pub fn recover<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
+        let now = self.not_before(now);
         self.advance(now, seg, fx);
         let served = self.serve(now.0);
         served.down = false;
@@ -148,9 +155,12 @@ impl Port {
     /// The link has another rate from the next packet on. `rate` is above zero.
     pub fn set_rate<S: Segments>(&mut self, now: Time, rate: Rate, seg: &mut S, fx: &mut Effects) {
         assert!(rate.0 > 0, "a link of rate zero is a failed one");
+        let now = self.not_before(now);
         self.advance(now, seg, fx);
         self.serve(now.0);
+        let busy = self.busy(now.0);
         self.clock = self.clock.with_rate(rate);
         self.ps_per_byte = self.clock.ps_per_byte();
+        self.go_on_sending(now.0, busy);
     }
 }

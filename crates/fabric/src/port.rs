@@ -175,6 +175,21 @@ pub struct Port {
     pub(crate) base: Option<Box<Base>>,
     /// There once the port has sent or obeyed a pause frame.
     pub(crate) pauses: Option<Box<Pauses>>,
+    /// When the counters began, and up to when they have come.
+    pub(crate) window: (u64, u64),
+    pub(crate) sending: Sending,
+    /// The latest time at which a packet has come that an earlier event had handed over: see [`Port::run_ahead`].
+    pub(crate) ahead: u64,
+}
+
+/// For how long a port has been sending: [`Port::busy`].
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sending {
+    /// Picoseconds up to the last change of the rate or of what had been taken into service, and the [work](Port::work) at that change.
+    pub until: u64,
+    pub work: u64,
+    /// Picoseconds up to the last reset.
+    pub at_reset: u64,
 }
 
 #[cfg(target_pointer_width = "64")]
@@ -281,6 +296,9 @@ impl Port {
             unsettled: 0,
             base: None,
             pauses: None,
+            window: (0, 0),
+            sending: Sending::default(),
+            ahead: 0,
         };
         // Rules at dequeue and telemetry are about the moment at which a packet is chosen.
         if port.served.is_none() && (port.rule.wants_dequeue() || c.telemetry) {

@@ -7,7 +7,7 @@ use crate::port::{flag, Base, Port};
 use crate::stats::{class_difference, ClassStats, Integrals, Losses, PauseStats, PortStats, Totals};
 use alloc::boxed::Box;
 use penstock_core::LinkController;
-use penstock_units::{Dur, Rate, Time};
+use penstock_units::{Bytes, Dur, Rate, Time};
 
 impl Port {
     /// Link rate.
@@ -92,6 +92,8 @@ impl Port {
         let unmeasured = if self.flags & flag::MEASURED != 0 { 0.0 } else { f64::NAN };
         let departed_packets = now.departed_packets - base.departed_packets;
         PortStats {
+            window: self.window.1 - self.window.0,
+            busy: self.busy(self.window.1).saturating_sub(self.sending.at_reset),
             arrived_packets: now.accepted_packets + now.lost() - base.accepted_packets - base.lost(),
             arrived_bytes: now.accepted_bytes + now.dropped_bytes - base.accepted_bytes - base.dropped_bytes,
             departed_packets,
@@ -159,9 +161,43 @@ impl Port {
             ..self.totals
         }
     }
+    /// An event hands a packet over that comes here at `at`, later than the event. Counters and integrals come as far when they are settled.
+    pub fn run_ahead(&mut self, at: Time) {
+        self.ahead = self.ahead.max(at.0);
+    }
+    /// `now`, or when the latest packet comes that an earlier event has handed over.
+    pub(crate) fn not_before(&self, now: Time) -> Time {
+        Time(now.0.max(self.ahead))
+    }
+    /// Picoseconds of transmission of all that was taken into service, by the clock as it is now.
+    fn work(&self) -> u64 {
+        if self.clock.counts_whole_ns() {
+            return self.clock.worked();
+        }
+        let (mut packets, mut bytes) = (self.accepted_packets, self.accepted_bytes);
+        if let Some(served) = &self.served {
+            for lane in &served.waiting.lanes {
+                packets -= lane.packets_in - lane.packets_out;
+                bytes -= lane.bytes_in - lane.bytes_out;
+            }
+        }
+        (Bytes(bytes + packets * u64::from(self.framing)) / self.rate()).0
+    }
+    /// Picoseconds for which the port has been sending up to `now`, since the beginning.
+    pub(crate) fn busy(&self, now: u64) -> u64 {
+        let taken = self.sending.until + (self.work() - self.sending.work);
+        taken.saturating_sub(self.free_at.saturating_sub(now))
+    }
+    /// What is in service or its rate has changed at `now`, before which the port had been sending for `busy`.
+    pub(crate) fn go_on_sending(&mut self, now: u64, busy: u64) {
+        self.sending.until = busy + self.free_at.saturating_sub(now);
+        self.sending.work = self.work();
+    }
     /// Starts counting anew: everything before `now` is warm-up.
     pub fn reset_stats<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
         self.settle(now, seg, fx);
+        self.window.0 = self.window.1;
+        self.sending.at_reset = self.busy(self.window.1);
         let (totals, classes) = (self.totals_now(), self.class_totals().map(Box::new));
         // Where nothing has happened yet, as at all ports of a run without warm-up, there is nothing to be subtracted.
         let none = classes.is_none() && totals == Totals::default();
@@ -174,8 +210,10 @@ impl Port {
     }
     /// Brings the integrals up to `now`.
     pub fn settle<S: Segments>(&mut self, now: Time, seg: &mut S, fx: &mut Effects) {
+        let now = self.not_before(now);
         self.advance(now, seg, fx);
         self.account(now.0);
+        self.window.1 = now.0;
         let ahead = |c: &Cell| i128::from(c.time) - i128::from(now.0);
         self.unsettled = -self.ring.cells_from(self.ring.departing).map(ahead).sum::<i128>();
         if let Some(served) = &mut self.served {

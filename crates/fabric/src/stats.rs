@@ -10,6 +10,10 @@ const _: () = assert!(DropCause::ALL.len() <= CAUSES);
 /// Counters of a port since the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PortStats {
+    /// Picoseconds from the last reset to the last settling: what counters and integrals cover.
+    pub window: u64,
+    /// Of these, picoseconds for which the port was sending, to the bit at both ends of the window and across changes of its rate.
+    pub busy: u64,
     /// Packets that arrived, dropped ones included.
     pub arrived_packets: u64,
     /// Their bytes on the wire.
@@ -41,6 +45,35 @@ pub struct PortStats {
     pub pauses: u64,
     /// Time for which a priority was paused, summed over priorities, picoseconds.
     pub paused: u64,
+}
+
+impl PortStats {
+    /// Share of the window for which the port was sending; NaN for an empty window.
+    pub fn utilisation(&self) -> f64 {
+        // Of a clock that rounds to picoseconds the window may be one of them short.
+        (self.busy as f64 / self.window as f64).min(1.0)
+    }
+    /// Mean queue in packets, that in service included, by Little's law.
+    pub fn queue_mean(&self) -> f64 {
+        let integral =
+            if self.queue_integral.is_nan() { self.sojourn as f64 } else { self.queue_integral };
+        integral / self.window as f64
+    }
+    /// Standard deviation of the queue; NaN where it was not measured.
+    pub fn queue_std(&self) -> f64 {
+        let mean = self.queue_integral / self.window as f64;
+        let variance = self.queue_square_integral / self.window as f64 - mean * mean;
+        // `max` would turn what was not measured into a zero.
+        if variance < 0.0 {
+            0.0
+        } else {
+            libm::sqrt(variance)
+        }
+    }
+    /// Mean bytes in the port; NaN where they were not measured.
+    pub fn queue_mean_bytes(&self) -> f64 {
+        self.byte_integral / self.window as f64
+    }
 }
 
 /// What has happened to the packets of ports since the last reset, summed over these. Of a port it is a part of [`PortStats`], and cheaper to

@@ -207,6 +207,7 @@ impl Incoming {
         let (from, to) = (seq.max(self.next), (seq + bytes).max(self.next));
         let new = to - from - self.beyond.covered(from, to);
         self.counters.duplicate_bytes += bytes - new;
+        self.counters.arrived_bytes += new;
         if new == 0 {
             return 0;
         }

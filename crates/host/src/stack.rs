@@ -203,6 +203,8 @@ pub struct Counters {
     pub acked_bytes: u64,
     /// Bytes handed to the application, in order where the transport promises it (receiver).
     pub delivered_bytes: u64,
+    /// Payload bytes that arrived, each counted once, in whatever order (receiver).
+    pub arrived_bytes: u64,
     /// Payload bytes that arrived more than once (receiver).
     pub duplicate_bytes: u64,
     /// Data packets sent, repetitions included.

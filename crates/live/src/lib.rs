@@ -112,6 +112,7 @@ impl Outcome {
             returned: 0,
             protocols: &self.protocols,
             notes: &self.notes,
+            idle: &[],
             stopped: self.stopped,
             // What makes them possible is refused.
             fabric: Possible::default(),

@@ -250,7 +250,7 @@ fn drive(
                 Ok::<_, ParamError>(ports)
             };
             let (forward, back) = (path(r.src, r.dst)?, path(r.dst, r.src)?);
-            let lengths = Lengths::new(&protocols[r.protocol as usize], 0, framing);
+            let lengths = Lengths::new(&protocols[r.protocol as usize], (0, 0), framing);
             let round_trip = ideal::handshake(&topology, &forward, &back, &lengths);
             let t = topology.clone();
             let transfer = Box::new(move |bytes| ideal::transfer(&t, &forward, &back, &lengths, bytes));

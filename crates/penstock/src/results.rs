@@ -136,8 +136,8 @@ fn port(m: &Measured<'_>, number: u32) -> PortRow {
     PortRow {
         name: m.topology.link_name(number),
         rate_bps: port.rate().as_bps(),
-        utilisation: stats.departed_bytes as f64 * 8.0 / (port.rate().as_bps() * m.seconds()),
-        queue_mean_packets: m.mean_queue(&stats),
+        utilisation: stats.utilisation(),
+        queue_mean_packets: stats.queue_mean(),
         drops: DropCause::ALL.iter().map(|cause| stats.drops[*cause as usize]).sum(),
         stats,
     }

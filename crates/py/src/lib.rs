@@ -53,7 +53,7 @@ impl Progress {
     fn new() -> Self {
         Progress(Arc::new(EngineProgress::default()))
     }
-    /// Simulated time so far over the whole, 0 to 1.
+    /// Work that is complete, of workloads with an end of their own, or simulated time so far, over the whole, 0 to 1.
     #[getter]
     fn fraction(&self) -> f64 {
         let end = self.0.end_ps.load(Ordering::Relaxed);

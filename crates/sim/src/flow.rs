@@ -25,7 +25,7 @@ pub(crate) struct Flow {
     /// Writes completed.
     pub(crate) transfers: u32,
     pub(crate) tag: u64,
-    /// Bytes it was opened with; 0 = without end or several writes.
+    /// Bytes written on it; 0 = without end, or none yet.
     pub(crate) size: u64,
     pub(crate) opened: Time,
     /// Seconds from opening to the last acknowledgement, alone in the idle network; NaN = its size is not known.
@@ -127,6 +127,11 @@ impl Flow {
         if counters != FlowCounters::ZERO {
             self.beside().baseline = counters;
         }
+    }
+    /// More is written on it, after what it was opened with: as a whole it is compared with no transfer.
+    pub(crate) fn grow(&mut self, bytes: u64) {
+        self.size += bytes;
+        self.ideal = f64::NAN;
     }
     /// Its row, as far as it is known when it opens.
     pub(crate) fn record(&self) -> FlowRecord {

@@ -1,7 +1,7 @@
 //! The completion time a transfer would have alone in the idle network: what slowdowns are measured against.
 
 use crate::topology::Topology;
-use penstock_core::tcp::TcpConfig;
+use penstock_core::tcp::{most_saved, TcpConfig};
 use penstock_models::Wire;
 use penstock_units::Dur;
 
@@ -18,39 +18,60 @@ pub struct Lengths {
     pub syn: u32,
     /// Data waits for the answer to a SYN.
     pub handshake: bool,
+    /// Transmissions take whole nanoseconds, as of [`penstock_fabric::PortConfig::whole_ns`].
+    pub whole_ns: bool,
 }
 
 impl Lengths {
-    /// Those of a connection whose congestion header has `congestion` bytes, on links with `framing`. Header
-    /// compression is left out of account: with it a slowdown may be below one.
-    pub fn new(cfg: &TcpConfig, congestion: u32, framing: u32) -> Lengths {
-        let header = cfg.header_len() + congestion + framing;
-        Lengths { segment: cfg.mss, header, ack: header, syn: header, handshake: true }
+    /// The shortest of a connection on links with `framing`. Congestion headers have `congestion` bytes: those of a SYN, and those of
+    /// ordinary data and its ACKs. Compressed headers are as short as they get: no transfer is faster than in the idle network.
+    pub fn new(cfg: &TcpConfig, congestion: (u32, u32), framing: u32) -> Lengths {
+        let syn = cfg.header_len() + congestion.0 + framing;
+        let header = cfg.header_len() + congestion.1 + framing;
+        // With timestamps every header is irregular.
+        let compressed = cfg.header_compression && !cfg.timestamps;
+        let saved = if compressed { most_saved(cfg.header_len()) } else { (0, 0) };
+        Lengths {
+            segment: cfg.mss,
+            header: header - saved.0,
+            ack: header - saved.1,
+            syn,
+            handshake: true,
+            whole_ns: false,
+        }
     }
     /// Those of a transport that is no TCP, with payloads of `mss`: data is sent at once.
     pub fn own(mss: u32, wire: Wire, framing: u32) -> Lengths {
         let (header, ack) = (wire.header + framing, wire.ack + framing);
-        Lengths { segment: mss, header, ack, syn: ack, handshake: false }
+        Lengths { segment: mss, header, ack, syn: ack, handshake: false, whole_ns: false }
+    }
+}
+
+impl Lengths {
+    /// Seconds that the transmission of so many bytes takes on a link.
+    fn seconds(&self, t: &Topology, link: u32, bytes: u32) -> f64 {
+        let exact = f64::from(bytes) * 8.0 / t.links[link as usize].rate.as_bps();
+        if self.whole_ns {
+            // What is behind the nanosecond is cut off, and one where there is nothing to cut off.
+            return ((exact * 1e9).ceil() - 1.0).max(0.0) * 1e-9;
+        }
+        exact
     }
 }
 
 /// Seconds a packet of `bytes` takes along `path`: transmission and propagation of every link.
-fn one_way(t: &Topology, path: &[u32], bytes: u32) -> f64 {
-    path.iter().map(|l| seconds(t, *l, bytes) + t.links[*l as usize].delay.as_secs()).sum()
-}
-
-fn seconds(t: &Topology, link: u32, bytes: u32) -> f64 {
-    f64::from(bytes) * 8.0 / t.links[link as usize].rate.as_bps()
+fn one_way(t: &Topology, path: &[u32], lengths: &Lengths, bytes: u32) -> f64 {
+    path.iter().map(|l| lengths.seconds(t, *l, bytes) + t.links[*l as usize].delay.as_secs()).sum()
 }
 
 /// Seconds from the opening of a connection to the answer of its SYN: the idle round trip.
 pub fn handshake(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths) -> f64 {
-    one_way(t, forward, lengths.syn) + one_way(t, back, lengths.syn)
+    one_way(t, forward, lengths, lengths.syn) + one_way(t, back, lengths, lengths.syn)
 }
 
 /// What a packet without payload takes along `path` of the idle network, as a request does; zero where there is no way.
 pub fn request(t: &Topology, path: &[u32], lengths: &Lengths) -> Dur {
-    Dur::from_secs(one_way(t, path, lengths.ack))
+    Dur::from_secs(one_way(t, path, lengths, lengths.ack))
 }
 
 /// Seconds from a write of `bytes` on an idle, open connection to the acknowledgement of its last byte: segments
@@ -77,7 +98,7 @@ impl Idle {
         } else {
             forward.iter().map(|l| t.links[*l as usize].delay.as_secs()).sum()
         };
-        Idle { propagation, ack: one_way(t, back, lengths.ack) }
+        Idle { propagation, ack: one_way(t, back, lengths, lengths.ack) }
     }
     /// [`transfer`] along these links.
     pub fn transfer(&self, t: &Topology, forward: &[u32], lengths: &Lengths, bytes: u64) -> f64 {
@@ -94,7 +115,7 @@ fn arrival(t: &Topology, forward: &[u32], lengths: &Lengths, bytes: u64) -> f64 
     let packets = bytes.div_ceil(segment);
     let last = (bytes - (packets - 1) * segment) as u32 + lengths.header;
     let full = lengths.segment + lengths.header;
-    let seconds = |link: &u32, bytes: u32| seconds(t, *link, bytes);
+    let seconds = |link: &u32, bytes: u32| lengths.seconds(t, *link, bytes);
     // The last packet's way through links in series of which each carries one packet at a time: the longest of the
     // chains "the first packet up to link j, all other full ones behind each other on the slowest link so far, the
     // last one from link j on".
@@ -118,7 +139,7 @@ fn arrival(t: &Topology, forward: &[u32], lengths: &Lengths, bytes: u64) -> f64 
 /// link: what no number of senders can fill that link with.
 pub fn lead(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths, size: u64) -> f64 {
     let first = if size == 0 { u64::from(lengths.segment) } else { size.min(u64::from(lengths.segment)) };
-    let last = forward.last().map_or(f64::NAN, |link| seconds(t, *link, first as u32 + lengths.header));
+    let last = forward.last().map_or(f64::NAN, |link| lengths.seconds(t, *link, first as u32 + lengths.header));
     transfer(t, forward, back, lengths, first) - last
 }
 
@@ -143,7 +164,7 @@ mod tests {
         let (down, back0) = t.connect(s, b, &spec(mbps[1]));
         (t, [up, down], [back0, back1])
     }
-    const PLAIN: Lengths = Lengths { segment: 1460, header: 40, ack: 40, syn: 40, handshake: true };
+    const PLAIN: Lengths = Lengths { segment: 1460, header: 40, ack: 40, syn: 40, handshake: true, whole_ns: false };
 
     fn close(x: f64, y: f64) {
         assert!((x / y - 1.0).abs() < 1e-12, "{x} is not {y}");

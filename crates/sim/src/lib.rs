@@ -14,6 +14,7 @@ pub mod fingerprint;
 mod flow;
 pub mod folder;
 pub mod ideal;
+pub mod invariants;
 pub mod metrics;
 pub mod network;
 pub mod notes;

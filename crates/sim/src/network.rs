@@ -607,6 +607,10 @@ impl Network {
             trace.end(now, self.fabric.ports());
         }
     }
+    /// What `port` is handed now comes there at `at` only.
+    pub fn run_ahead(&mut self, port: u32, at: Time) {
+        self.fabric.run_ahead(port, at);
+    }
     /// Starts counting anew: everything before `now` is warm-up.
     pub fn reset_stats(&mut self, now: Time) {
         (self.no_way, self.returned) = (0, 0);

@@ -7,6 +7,7 @@ use crate::topology::{Link, NodeKind};
 use crate::workloads::sizes::Sizes;
 use penstock_core::tcp::{EcnMode, Personality};
 use penstock_core::{Amount, Params};
+use penstock_models::queues::DISCIPLINES;
 use std::collections::BTreeSet;
 
 /// Seconds as a person writes them.
@@ -34,6 +35,7 @@ pub fn size(bytes: f64) -> String {
 /// A rate as a person writes it.
 pub fn rate(bps: f64) -> String {
     let (value, unit) = match bps {
+        r if r >= 1e12 => (r / 1e12, "Tb/s"),
         r if r >= 1e9 => (r / 1e9, "Gb/s"),
         r if r >= 1e6 => (r / 1e6, "Mb/s"),
         r => (r / 1e3, "kb/s"),
@@ -114,26 +116,43 @@ pub fn headers_of_short_flows(
     })
 }
 
+/// More names than this are counted, not listed.
+const LISTED: usize = 4;
+
+/// `protocol a`, `protocols a and b`, `protocols a, b, c, d and 7 more`.
+fn listed(what: &str, names: &[&str]) -> String {
+    match names {
+        [one] => format!("{what} {one}"),
+        [some @ .., last] if names.len() <= LISTED => format!("{what}s {} and {last}", some.join(", ")),
+        _ => format!("{what}s {} and {} more", names[..LISTED].join(", "), names.len() - LISTED),
+    }
+}
+
 /// Protocols and queues that contradict each other, and a marking threshold left at a default that is too low.
 pub fn contradictions(p: &Params, c: &Common, setup: &Setup) -> Vec<String> {
     let mut notes = Vec::new();
     let marking: BTreeSet<&str> =
         setup.topology.links.iter().filter(|l| l.queue.marks()).map(|l| l.queue.discipline()).collect();
-    for ((_, cfg), name) in setup.protocols.iter().zip(&setup.protocol_names) {
-        if cfg.ecn == EcnMode::Off {
-            for queue in &marking {
-                notes.push(format!(
-                    "protocol {name} is not ECN-capable, but queue {queue} marks: it drops this protocol's packets where it marks \
-                     others' (drops_nonect)"
-                ));
-            }
-        } else if marking.is_empty() && setup.pools.is_empty() {
-            notes.push(format!(
-                "protocol {name} depends on ECN marks, but no queue marks (queue {}): it hears of congestion by losses alone; \
-                 queue=threshold marks",
-                c.queue.name()
-            ));
-        }
+    let (deaf, hearing): (Vec<usize>, Vec<usize>) =
+        setup.in_use().partition(|position| setup.protocols[*position].1.ecn == EcnMode::Off);
+    let names = |list: &[usize]| list.iter().map(|i| setup.protocol_names[*i].as_str()).collect::<Vec<_>>();
+    // A queue that a user has written may treat packets that are not ECN-capable as it likes; drops are counted in the run.
+    let known = |queue: &&&str| DISCIPLINES.iter().any(|d| d.name == **queue);
+    let (deaf, hearing) = (names(&deaf), names(&hearing));
+    for queue in marking.iter().filter(known).filter(|_| !deaf.is_empty()) {
+        let (is, its) = if deaf.len() == 1 { ("is", "this protocol's") } else { ("are", "their") };
+        notes.push(format!(
+            "{} {is} not ECN-capable, but queue {queue} marks: it drops {its} packets where it marks others' (drops_nonect)",
+            listed("protocol", &deaf)
+        ));
+    }
+    if marking.is_empty() && setup.pools.is_empty() && !hearing.is_empty() {
+        let (depends, hears) = if hearing.len() == 1 { ("depends", "it hears") } else { ("depend", "they hear") };
+        notes.push(format!(
+            "{} {depends} on ECN marks, but no queue marks (queue {}): {hears} of congestion by losses alone; queue=threshold marks",
+            listed("protocol", &hearing),
+            c.queue.name()
+        ));
     }
     notes.extend(without_linux(p, setup));
     notes.extend(low_threshold(p, setup));
@@ -182,8 +201,14 @@ fn needs_of_some(p: &Params, setup: &Setup) -> Vec<String> {
             list(&others)
         )
     });
-    let left = left_out(setup, link, !p.is_given("pfc")).into_iter().map(|name| {
-        format!("ports of switches are as the first set of parameters of its protocol needs them, not as {name} does")
+    let left: Vec<_> = left_out(setup, link, !p.is_given("pfc"));
+    let names: Vec<&str> = left.iter().map(AsRef::as_ref).collect();
+    let left = (!names.is_empty()).then(|| {
+        let verb = if names.len() == 1 { "does" } else { "do" };
+        format!(
+            "ports of switches are as the first set of parameters of its protocol needs them, not as {} {verb}",
+            listed("protocol", &names).trim_start_matches("protocols ").trim_start_matches("protocol ")
+        )
     });
     for_others.into_iter().chain(left).collect()
 }

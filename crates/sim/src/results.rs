@@ -9,7 +9,7 @@ use crate::tables::deliveries::longest_receiver;
 use crate::topology::{NodeKind, Topology};
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{DropCause, Quantity};
-use penstock_fabric::{Losses, Port, PortStats, Stuck};
+use penstock_fabric::{Losses, Port, Stuck};
 use penstock_models::Suite;
 use std::sync::Arc;
 
@@ -92,6 +92,8 @@ pub struct Measured<'a> {
     pub protocols: &'a [(Suite, Arc<TcpConfig>)],
     /// What was found out while the run was built, a line each.
     pub notes: &'a [String],
+    /// Protocols that no workload uses, by position.
+    pub idle: &'a [usize],
     /// A workload ended the run, or a deadlock.
     pub stopped: bool,
     /// What could happen to packets in its network.
@@ -114,6 +116,11 @@ pub struct Possible {
 }
 
 impl Measured<'_> {
+    /// Suites and options of the protocols that workloads use, with their names.
+    pub fn in_use(&self) -> impl Iterator<Item = (&str, &(Suite, Arc<TcpConfig>))> {
+        let all = self.protocols.iter().enumerate().filter(|(position, _)| !self.idle.contains(position));
+        all.map(|(position, protocol)| (self.protocol_names.get(position).map_or("", String::as_str), protocol))
+    }
     /// Length of the measured window in seconds.
     pub fn seconds(&self) -> f64 {
         self.recorder.until.since(self.recorder.from).as_secs()
@@ -127,14 +134,6 @@ impl Measured<'_> {
         let mut sum = Losses::default();
         self.ports.iter().for_each(|port| port.add_losses(&mut sum));
         sum
-    }
-    /// Mean queue of a port in packets, that in service included, by Little's law: known of every port.
-    pub fn mean_queue(&self, stats: &PortStats) -> f64 {
-        if stats.queue_integral.is_nan() {
-            stats.sojourn as f64 / (self.seconds() * 1e12)
-        } else {
-            stats.queue_integral / (self.seconds() * 1e12)
-        }
     }
 }
 
@@ -164,15 +163,11 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
 
     let port = &e.ports[e.bottleneck as usize];
     let st = port.stats();
-    let ps = seconds * 1e12;
-    let mean = e.mean_queue(&st);
-    put(&key::UTILISATION, st.departed_bytes as f64 * 8.0 / (port.rate().as_bps() * seconds));
-    put(&key::QUEUE_MEAN_PACKETS, mean);
-    let variance = st.queue_square_integral / ps - mean * mean;
-    // `max` would turn what was not measured into a zero.
-    put(&key::QUEUE_STD_PACKETS, if variance < 0.0 { 0.0 } else { variance.sqrt() });
+    put(&key::UTILISATION, st.utilisation());
+    put(&key::QUEUE_MEAN_PACKETS, st.queue_mean());
+    put(&key::QUEUE_STD_PACKETS, st.queue_std());
     put(&key::QUEUE_MAX_PACKETS, f64::from(st.queue_max));
-    put(&key::QUEUE_MEAN_BYTES, st.byte_integral / ps);
+    put(&key::QUEUE_MEAN_BYTES, st.queue_mean_bytes());
     let bottleneck_drops: u64 = st.drops.iter().sum();
     put(&key::DROP_RATE, bottleneck_drops as f64 / st.arrived_packets as f64);
     let all = e.losses();

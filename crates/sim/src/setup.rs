@@ -2,6 +2,7 @@
 
 use crate::events::{longest_flight_ps, Ties, MAX_PORTS};
 use crate::fabric_options::{build, FabricOptions, LinkChange};
+use crate::ideal::Lengths;
 use crate::metrics::Recorder;
 use crate::reception::{Lags, Timers, Turn};
 use crate::results::Bottleneck;
@@ -54,6 +55,8 @@ pub struct Setup {
     pub protocols: Vec<(Suite, Arc<TcpConfig>)>,
     /// Their names, as written.
     pub protocol_names: Vec<String>,
+    /// Protocols that no workload uses, by position.
+    pub idle: Vec<usize>,
     /// Keys of a scenario file that were given and have no effect.
     pub unused: Vec<String>,
     /// Values that follow from others where a key is unset, as text by key.
@@ -227,12 +230,30 @@ impl Setup {
     }
     /// Bytes of congestion header that packets of a protocol have, by its position.
     pub fn congestion_header(&self, position: usize) -> u32 {
+        self.congestion_headers(position).0
+    }
+    /// The same, and the bytes on an ordinary data segment and its ACK.
+    pub fn congestion_headers(&self, position: usize) -> (u32, u32) {
         let (suite, cfg) = &self.protocols[position];
         if suite.stack.is_some() {
-            return 0;
+            return (0, 0);
         }
         let probe = || Stream::new(self.seed, self.run, Entity::Sender, u64::MAX);
-        (suite.endpoint)(cfg, &probe).header_len()
+        let law = (suite.endpoint)(cfg, &probe);
+        (law.header_len(), law.data_header_len())
+    }
+    /// Lengths on the wire of a protocol's packets, by its position.
+    pub fn lengths_of(&self, position: usize) -> Lengths {
+        let (suite, cfg) = &self.protocols[position];
+        let lengths = match suite.wire {
+            Some(wire) => Lengths::own(cfg.mss, wire, self.framing),
+            None => Lengths::new(cfg, self.congestion_headers(position), self.framing),
+        };
+        Lengths { whole_ns: self.fabric.whole_ns, ..lengths }
+    }
+    /// The protocols that workloads use, by position.
+    pub fn in_use(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.protocols.len()).filter(|position| !self.idle.contains(position))
     }
     /// The first protocol with a stack of its own, by position.
     pub fn own_stack(&self) -> Option<usize> {

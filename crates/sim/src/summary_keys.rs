@@ -51,7 +51,7 @@ keys! {
     RETRANSMITS = "retransmits", Packets, "data packets sent again";
     TIMEOUTS = "timeouts", One, "retransmission timeouts";
     FAST_RETRANSMITS = "fast_retransmits", One, "fast retransmits (losses found by duplicate or selective acknowledgements)";
-    UTILISATION = "utilisation", One, "share of the bottleneck's rate that was sent, framing not counted";
+    UTILISATION = "utilisation", One, "share of the measured time for which the bottleneck was sending, framing included";
     QUEUE_MEAN_PACKETS = "queue_mean_packets", Packets, "mean queue of the bottleneck over time, the packet in service included";
     QUEUE_STD_PACKETS = "queue_std_packets", Packets, "standard deviation of that queue over time";
     QUEUE_MAX_PACKETS = "queue_max_packets", Packets, "largest queue of the bottleneck";

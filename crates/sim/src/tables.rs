@@ -394,7 +394,7 @@ static FLOWS: Layout<FlowRecord> = Layout {
             "size_bytes",
             Bytes,
             U64(each!(|f| f.size)),
-            "bytes it was opened with; 0 = without end, or several writes",
+            "bytes written on it, all writes together; 0 = without end, or none",
         ),
         col("opened_s", Seconds, F64(each!(|f| f.opened.as_secs())), "when it was opened"),
         col(
@@ -413,7 +413,7 @@ static FLOWS: Layout<FlowRecord> = Layout {
             "ideal_fct_s",
             Seconds,
             F64(each!(|f| f.ideal)),
-            "the same transfer alone in the idle network, without window limits",
+            "the same transfer alone in the idle network, without window limits; none with several writes",
         ),
         col("slowdown", One, F64(each!(FlowRecord::slowdown)), "fct_s over ideal_fct_s"),
         col("protocol", One, Coded(protocols, each!(|f| u32::from(f.protocol))), "its congestion control"),
@@ -488,10 +488,6 @@ struct PortRow {
     /// bit/s
     rate: f64,
     stats: PortStats,
-    /// Mean queue in packets.
-    mean: f64,
-    /// Length of the measured time, seconds.
-    seconds: f64,
     pauses: [PauseStats; PRIORITIES],
 }
 
@@ -499,26 +495,13 @@ impl PortRow {
     fn dropped(&self, cause: DropCause) -> u64 {
         self.stats.drops[cause as usize]
     }
-    fn queue_std(&self) -> f64 {
-        let ps = self.seconds * 1e12;
-        let mean = self.stats.queue_integral / ps;
-        let variance = self.stats.queue_square_integral / ps - mean * mean;
-        // NaN, where it was not measured, stays NaN.
-        if variance < 0.0 {
-            0.0
-        } else {
-            variance.sqrt()
-        }
-    }
 }
 
 fn port_rows(e: &Measured<'_>) -> Vec<PortRow> {
-    let seconds = e.seconds();
     let row = |(number, port): (u32, &penstock_fabric::Port)| {
-        let stats = port.stats();
         let bottleneck = number == e.bottleneck;
-        let (rate, mean, pauses) = (port.rate().as_bps(), e.mean_queue(&stats), port.pause_stats());
-        PortRow { number, bottleneck, rate, mean, stats, seconds, pauses }
+        let pauses = port.pause_stats();
+        PortRow { number, bottleneck, rate: port.rate().as_bps(), stats: port.stats(), pauses }
     };
     (0..).zip(e.ports).map(row).collect()
 }
@@ -530,30 +513,30 @@ static PORTS: Layout<PortRow> = Layout {
         col("port", One, U32(each!(|p| p.number)), "number of the port"),
         col("name", One, Coded(links, each!(|p| p.number)), "FROM->TO"),
         col("bottleneck", One, Bool(each!(|p| p.bottleneck)), "it is the port of the summary"),
-        col("rate_bps", BitsPerSecond, F64(each!(|p| p.rate)), "rate of its link"),
+        col("rate_bps", BitsPerSecond, F64(each!(|p| p.rate)), "rate of its link, at the end of the run"),
         col(
             "utilisation",
             One,
-            F64(each!(|p| p.stats.departed_bytes as f64 * 8.0 / (p.rate * p.seconds))),
-            "share of that rate that was sent, framing not counted",
+            F64(each!(|p| p.stats.utilisation())),
+            "share of the measured time for which it was sending, framing included",
         ),
         col(
             "queue_mean_packets",
             Packets,
-            F64(each!(|p| p.mean)),
+            F64(each!(|p| p.stats.queue_mean())),
             "mean queue over time, the packet in service included",
         ),
         col(
             "queue_std_packets",
             Packets,
-            F64(each!(PortRow::queue_std)),
+            F64(each!(|p| p.stats.queue_std())),
             "standard deviation of the queue over time; none where it was not measured",
         ),
         col("queue_max_packets", Packets, U32(each!(|p| p.stats.queue_max)), "largest queue"),
         col(
             "queue_mean_bytes",
             Bytes,
-            F64(each!(|p| p.stats.byte_integral / (p.seconds * 1e12))),
+            F64(each!(|p| p.stats.queue_mean_bytes())),
             "mean queue over time; none where it was not measured",
         ),
         col(

@@ -204,7 +204,9 @@ fn length(m: &Measured<'_>, found: &mut Vec<String>) {
             time(rtt)
         ));
     }
-    let longest = |f: fn(&penstock_core::tcp::TcpConfig) -> Dur| m.protocols.iter().map(|(_, c)| f(c)).max();
+    // Other transports have timers of their own.
+    let tcp = || m.in_use().filter(|(_, (suite, _))| suite.stack.is_none());
+    let longest = |f: fn(&penstock_core::tcp::TcpConfig) -> Dur| tcp().map(|(_, (_, c))| f(c)).max();
     let drops: u64 = m.ports.iter().map(|p| p.stats().drops.iter().sum::<u64>()).sum();
     let (rto_min, rto_initial) = (longest(|c| c.rto_min), longest(|c| c.rto_initial));
     let shorter = |rto: Option<Dur>| rto.filter(|rto| seconds < rto.as_secs());
@@ -227,22 +229,20 @@ fn length(m: &Measured<'_>, found: &mut Vec<String>) {
 
 fn marks(m: &Measured<'_>, found: &mut Vec<String>) {
     let stats = m.ports[m.bottleneck as usize].stats();
-    let utilisation =
-        stats.departed_bytes as f64 * 8.0 / (m.ports[m.bottleneck as usize].rate().as_bps() * m.seconds());
     let all = m.losses();
-    let echoes = m.protocols.iter().position(|(_, c)| c.ecn != EcnMode::Off);
+    let echoes = m.in_use().find(|(_, (_, c))| c.ecn != EcnMode::Off).map(|(name, _)| name);
     // Where no queue can mark, a note says so before the run.
     let some_could = m.topology.links.iter().any(|l| l.queue.marks());
     if let Some(protocol) = echoes.filter(|_| all.marks == 0 && some_could) {
         let overflows = stats.drops[DropCause::Overflow as usize];
-        let busy = utilisation > BUSY.0 && stats.queue_max >= BUSY.1;
+        let busy = stats.utilisation() > BUSY.0 && stats.queue_max >= BUSY.1;
         let queue = m.topology.links[m.bottleneck as usize].queue.name();
         let plain = queue.split(':').next() == Some("droptail");
         if overflows > 0 || (busy && plain) {
             found.push(format!(
                 "protocol {} depends on marks and no queue has marked a packet: {} ({queue}) held up to {} and dropped \
                  {overflows}",
-                m.protocol_names[protocol],
+                protocol,
                 m.bottleneck_name(),
                 count(u64::from(stats.queue_max), "packet"),
             ));
@@ -258,7 +258,7 @@ fn marks(m: &Measured<'_>, found: &mut Vec<String>) {
 }
 
 fn ports(m: &Measured<'_>, found: &mut Vec<String>) {
-    let mean = |p: u32| m.mean_queue(&m.ports[p as usize].stats());
+    let mean = |p: u32| m.ports[p as usize].stats().queue_mean();
     let packets = |p: u32| format!("{} packets", rounded(mean(p)));
     if let Some(p) = longest(m.ports, |_| true).filter(|p| *p != m.bottleneck) {
         if mean(p) > (ELSEWHERE.0 * mean(m.bottleneck)).max(mean(m.bottleneck) + ELSEWHERE.1) {

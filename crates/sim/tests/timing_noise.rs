@@ -51,7 +51,7 @@ fn the_default_is_one_packet_at_the_bottleneck_and_is_shown() {
     for (scenario, settings, text) in [
         ("incast", &[][..], "8320ns"),
         ("long-flows", &[], "12us"),
-        ("long-flows", &[("link_rate", "100Gbps"), ("framing", "ethernet")], "123040ps"),
+        ("long-flows", &[("link_rate", "100Gbps"), ("framing", "ethernet")], "123.04ns"),
         ("incast", &[("send_jitter", "0s")], ""),
     ] {
         let shown = penstock_sim::document::resolved(&resolved(scenario, 1, settings));

@@ -202,7 +202,7 @@ fn the_mean_queue_by_little_s_law_is_the_integral() {
         assert!((little - integral).abs() <= 1e-9 * integral, "{little} is not {integral}");
         busy += u32::from(integral > 0.0);
     }
-    assert!(busy >= 4 && m.mean_queue(&m.ports[m.bottleneck as usize].stats()) > 5.0);
+    assert!(busy >= 4 && m.ports[m.bottleneck as usize].stats().queue_mean() > 5.0);
 }
 
 #[test]

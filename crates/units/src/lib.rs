@@ -204,14 +204,20 @@ impl Div<Dur> for Bytes {
     }
 }
 
-/// Writes `value` with the largest unit that divides it.
+/// Writes `value` exactly, in the largest unit of which there is one: `1.5984ms`. The sizes of units are powers of ten.
 fn write_with_unit(f: &mut fmt::Formatter<'_>, value: u64, units: &[(u64, &str)]) -> fmt::Result {
-    for (size, name) in units {
-        if value >= *size && value.is_multiple_of(*size) {
-            return write!(f, "{}{name}", value / size);
+    let Some((size, name)) = units.iter().find(|(size, _)| value >= *size).or(units.last()) else {
+        return write!(f, "{value}");
+    };
+    let (mut rest, mut digits) = (value % size, size.ilog10() as usize);
+    write!(f, "{}", value / size)?;
+    if rest > 0 {
+        while rest.is_multiple_of(10) {
+            (rest, digits) = (rest / 10, digits - 1);
         }
+        write!(f, ".{rest:0digits$}")?;
     }
-    write!(f, "{value}{}", units.last().map_or("", |u| u.1))
+    write!(f, "{name}")
 }
 
 impl fmt::Display for Time {
@@ -227,7 +233,11 @@ impl fmt::Display for Dur {
 }
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}B", self.0)
+        // Lengths of packets are told by their bytes.
+        if self.0 < 10_000 {
+            return write!(f, "{}B", self.0);
+        }
+        write_with_unit(f, self.0, &[(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "KB")])
     }
 }
 impl fmt::Display for Rate {
@@ -235,18 +245,31 @@ impl fmt::Display for Rate {
         write_with_unit(
             f,
             self.0,
-            &[(1_000_000_000, "Gbps"), (1_000_000, "Mbps"), (1_000, "kbps"), (1, "bps")],
+            &[(1_000_000_000_000, "Tbps"), (1_000_000_000, "Gbps"), (1_000_000, "Mbps"), (1_000, "kbps"), (1, "bps")],
         )
     }
 }
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
+    use std::string::ToString;
 
     #[test]
     fn one_byte_at_100_gbps_is_80_ps() {
         assert_eq!(Bytes(1) / Rate(100_000_000_000), Dur(80));
+    }
+    #[test]
+    fn quantities_are_written_exactly_in_a_unit_that_can_be_read() {
+        let durs = [0, 1, 999, 332_800, 1_598_400_000, 2 * PS_PER_S, PS_PER_S + 1];
+        let written = ["0ps", "1ps", "999ps", "332.8ns", "1.5984ms", "2s", "1.000000000001s"];
+        assert_eq!(durs.map(|ps| Dur(ps).to_string()), written);
+        let rates = [0, 1500, 10_000_000_000, 12_345_678_901, 1_600_000_000_000];
+        let written = ["0bps", "1.5kbps", "10Gbps", "12.345678901Gbps", "1.6Tbps"];
+        assert_eq!(rates.map(|bps| Rate(bps).to_string()), written);
+        let sizes = [0, 1500, 9999, 10_000, 1_598_400, 12_000_000_000];
+        assert_eq!(sizes.map(|b| Bytes(b).to_string()), ["0B", "1500B", "9999B", "10KB", "1.5984MB", "12GB"]);
     }
     #[test]
     fn products_are_dimensionally_consistent() {

@@ -6,7 +6,7 @@
 mod values;
 mod words;
 
-pub use values::{is_shared, parse_number, parse_size, parse_spec, quantity};
+pub use values::{bare, is_shared, parse_number, parse_size, parse_spec, quantity};
 pub use words::{edit_distance, nearest, one_of, unknown};
 
 use alloc::borrow::ToOwned;

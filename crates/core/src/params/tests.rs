@@ -28,6 +28,13 @@ fn messages_name_key_value_and_rule() {
         "rate = \"10\": must be a rate with a unit (bps, kbps, Mbps, Gbps), for example 1Gbps"
     );
     assert_eq!(message("buffer", "-1KB"), "buffer = \"-1KB\": must be at least 1");
+    for number in ["20", " 20 ", "0", "2e3"] {
+        let text = number.trim();
+        assert_eq!(
+            message("buffer", number),
+            format!("buffer = {text:?}: must have a unit, as packets and bytes are possible: {text}pkt or {text}B")
+        );
+    }
     assert_eq!(message("g", "2"), "g = \"2\": must be at most 1");
     assert_eq!(message("mode", "c"), "mode = \"c\": must be one of a, b");
     assert_eq!(message("bufer", "1"), "bufer = \"1\": unknown key of test; did you mean buffer?");

@@ -38,6 +38,8 @@ pub(super) fn parse_value(spec: &ParamSpec, text: &str) -> Result<Value, ParamEr
                     return Err(bad("must be a whole number of packets below 2^32".to_owned()));
                 }
                 Value::Amount(Amount::Packets(n as u32))
+            } else if parse_number(text, &[("", 1.0)]).is_some() {
+                return Err(bad(bare(text)));
             } else {
                 let x = number(SIZE_UNITS, "bytes or packets with a unit (B, KB, KiB, MB, pkt)")?;
                 if x != libm::floor(x) {
@@ -67,6 +69,11 @@ pub(super) fn parse_value(spec: &ParamSpec, text: &str) -> Result<Value, ParamEr
         }
         Kind::Text | Kind::File | Kind::Sizes => Value::Text(text.to_owned()),
     })
+}
+
+/// The rule that a number breaks which could be packets or bytes.
+pub fn bare(number: &str) -> String {
+    format!("must have a unit, as packets and bytes are possible: {number}pkt or {number}B")
 }
 
 /// True when the text of a parameter of kind [`Kind::Buffer`] is about memory that a switch's ports share.
@@ -136,6 +143,8 @@ pub(super) const RATE_UNITS: &[(&str, f64)] = &[
     ("Mbps", 1e6),
     ("Gbps", 1e9),
     ("Tbps", 1e12),
+    ("Tbit/s", 1e12),
+    ("Tb/s", 1e12),
     ("bit/s", 1.0),
     ("kbit/s", 1e3),
     ("kb/s", 1e3),
@@ -192,6 +201,9 @@ pub fn parse_number(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let number: f64 = number.replace('_', "").parse().ok()?;
     // Small units divide, so that 20us is exactly the float nearest 2e-5.
     let x = if scale < 1.0 { number / libm::round(1.0 / scale) } else { number * scale };
+    // So that 1.000001MB is a whole number of bytes: a product of two floats is half a unit in the last place away from the exact one.
+    let whole = libm::round(x);
+    let x = if scale > 1.0 && libm::fabs(x - whole) <= 2.0 * f64::EPSILON * libm::fabs(x) { whole } else { x };
     x.is_finite().then_some(x)
 }
 

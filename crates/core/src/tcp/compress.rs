@@ -6,6 +6,13 @@ use super::config::IP_TCP_HEADER;
 /// connections share, the next packet is rarely the same connection's (RFC 1144 section 3.2.2).
 const BASE: u32 = 1 + 1 + 2;
 
+/// Most bytes that compression takes off a data segment with a header of `header` bytes, and off an acknowledgement, which always sends the
+/// advance of its number.
+pub fn most_saved(header: u32) -> (u32, u32) {
+    let saved = header.min(IP_TCP_HEADER);
+    (saved.saturating_sub(BASE), saved.saturating_sub(BASE + 1))
+}
+
 /// The length of each header after compression as in RFC 1144, for one direction of a connection.
 ///
 /// Every link is taken to compress for itself, so that a packet dropped in a queue never separates

@@ -22,7 +22,7 @@ mod segments;
 mod sender;
 mod ticks;
 
-pub use compress::HeaderCompressor;
+pub use compress::{most_saved, HeaderCompressor};
 pub use config::{
     BuildEcho, BuildRecovery, EcnMode, LossRecovery, Personality, Roles, TcpConfig, IP_TCP_HEADER,
 };

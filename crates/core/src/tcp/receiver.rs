@@ -5,7 +5,7 @@ mod idle;
 
 use super::echo::AnyEcho;
 use super::gro::Gro;
-use super::{Echo, HeaderCompressor, Heard, LossRecovery, Personality, Ranges, TcpConfig};
+use super::{most_saved, Echo, HeaderCompressor, Heard, LossRecovery, Personality, Ranges, TcpConfig};
 use crate::header::CcHeader;
 use crate::packet::{flag, Packet, SackBlock, MAX_SACK};
 use alloc::boxed::Box;
@@ -115,6 +115,10 @@ impl Receiver {
     /// True when the sender's FIN has arrived and everything before it too.
     pub fn finished(&self) -> bool {
         self.fin_at.is_some_and(|fin| self.next > fin)
+    }
+    /// Bytes that have arrived, those behind a gap included.
+    pub fn arrived(&self) -> u64 {
+        self.delivered() + self.out_of_order.covered(self.next, u64::MAX)
     }
     /// Bytes below `end` that have not arrived.
     pub fn missing_below(&self, end: u64) -> u64 {
@@ -419,7 +423,8 @@ impl Receiver {
         }
         if self.cfg.header_compression {
             let irregular = self.cfg.timestamps || out.sack_count() > 0 || out.has(flag::ECE);
-            out.wire_len -= self.compressor.saved_on_ack(out.seq, out.window, irregular);
+            let saved = self.compressor.saved_on_ack(out.seq, out.window, irregular);
+            out.wire_len -= saved.min(most_saved(self.cfg.header_len()).1);
         }
         if self.cfg.read_rate.is_some() {
             self.plan_window_update(now, window);

@@ -430,6 +430,7 @@ impl Lab {
             rtt_mean: s.rtt_mean,
             acked_bytes: s.acked_bytes + r.acked_bytes,
             delivered_bytes: s.delivered_bytes + r.delivered_bytes,
+            arrived_bytes: s.arrived_bytes + r.arrived_bytes,
             duplicate_bytes: s.duplicate_bytes + r.duplicate_bytes,
             data_packets: s.data_packets + r.data_packets,
             retransmits: s.retransmits + r.retransmits,

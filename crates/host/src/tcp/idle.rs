@@ -75,6 +75,7 @@ impl ReceiveEnd {
     pub(super) fn counters(&self) -> Counters {
         Counters {
             delivered_bytes: self.receiver.delivered(),
+            arrived_bytes: self.receiver.delivered(),
             duplicate_bytes: self.receiver.duplicate_bytes(),
             ..Counters::default()
         }

@@ -394,6 +394,7 @@ impl Stack for TcpStack {
             }
             End::Receiver(end) => Counters {
                 delivered_bytes: end.receiver.delivered(),
+                arrived_bytes: end.receiver.arrived(),
                 duplicate_bytes: end.receiver.duplicate_bytes,
                 ..Counters::default()
             },

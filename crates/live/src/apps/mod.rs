@@ -162,6 +162,8 @@ struct Apps {
     zeros: Vec<u8>,
     measuring: bool,
     stopped: bool,
+    /// Workloads whose work is complete.
+    complete: BTreeSet<u32>,
     timer_lag: Dur,
     unreported: u64,
     writes: Writes,
@@ -189,6 +191,7 @@ pub fn run(plan: Plan, priority: i32) -> io::Result<Applications> {
         zeros: vec![0; CHUNK],
         measuring: plan.warmup == Time::ZERO,
         stopped: false,
+        complete: BTreeSet::new(),
         timer_lag: Dur::ZERO,
         unreported: 0,
         writes: Writes { lag: Histogram::new(), time: Histogram::new() },
@@ -475,6 +478,8 @@ fn counters(flow: &Flow) -> (FlowCounters, bool) {
         // The SYN counts as a byte.
         acked_bytes: info.acked.saturating_sub(1),
         delivered_bytes: flow.received,
+        // What waits behind a gap the kernel does not tell.
+        arrived_bytes: info.acked.saturating_sub(1),
         data_packets: u64::from(info.data_segments),
         retransmits: u64::from(info.retransmits),
         timeouts: u64::from(info.timeouts),

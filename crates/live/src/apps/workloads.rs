@@ -49,7 +49,10 @@ impl Apps {
                 }
                 // The run ends with the last acknowledgement, which the workload waits for.
                 Action::Over => {}
-                Action::Stop => self.stopped = true,
+                Action::Stop => {
+                    self.complete.insert(workload);
+                    self.stopped |= self.complete.len() == self.plan.workloads.len();
+                }
             }
         }
         Ok(())
@@ -142,6 +145,11 @@ impl Apps {
         let idle = |flow: &&Flow| flow.writes.is_empty() && flow.accepted.is_some();
         if let Some(flow) = self.flows[number as usize].as_ref().filter(idle) {
             self.plan.reads.writes(flow.record.src, begins);
+        }
+        if let Some(flow) = self.flows[number as usize].as_mut() {
+            // As a whole it is compared with no transfer.
+            flow.record.size += bytes;
+            flow.record.ideal = f64::NAN;
         }
         self.write(number, bytes, now)?;
         let ended = self.plan.clock.now();

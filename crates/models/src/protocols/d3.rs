@@ -163,6 +163,9 @@ impl WindowLaw for Sender {
             goodbye: request == Request::Release,
         });
     }
+    fn data_header_len(&self) -> u32 {
+        0
+    }
     fn wants_request(&self, now: Time, flow: &FlowView) -> bool {
         self.requests.wants_request(now, flow)
     }

@@ -213,6 +213,9 @@ impl WindowLaw for Sender {
             round: f32::INFINITY,
         });
     }
+    fn data_header_len(&self) -> u32 {
+        0
+    }
     fn wants_request(&self, now: Time, flow: &FlowView) -> bool {
         self.requests.wants_request(now, flow)
     }

@@ -87,6 +87,9 @@ impl WindowLaw for Resizing {
     fn on_send(&mut self, now: Time, flow: &FlowView, packet: &mut Packet, header: &mut CcHeader) {
         self.inner.on_send(now, flow, packet, header);
     }
+    fn data_header_len(&self) -> u32 {
+        self.inner.data_header_len()
+    }
     fn header_len(&self) -> u32 {
         self.inner.header_len()
     }

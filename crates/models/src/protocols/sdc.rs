@@ -11,7 +11,7 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use penstock_core::params::parse_number;
+use penstock_core::params::{bare, parse_number};
 use penstock_core::quantity::ACTIVE_FLOWS;
 use penstock_core::tcp::{LossRecovery, TcpConfig};
 use penstock_core::{
@@ -174,11 +174,14 @@ fn numbers(p: &Params, key: &str) -> Result<Vec<f64>, ParamError> {
 
 fn limits(p: &Params, classes: usize) -> Result<Vec<ClassLimit>, ParamError> {
     const UNITS: &[(&str, f64)] =
-        &[("", 1.0), ("B", 1.0), ("KB", 1e3), ("KiB", 1024.0), ("MB", 1e6), ("GB", 1e9)];
+        &[("B", 1.0), ("KB", 1e3), ("KiB", 1024.0), ("MB", 1e6), ("GB", 1e9)];
     let text = p.text("sizes");
     let parts: Vec<&str> = text.split('/').filter(|t| !t.trim().is_empty()).collect();
     if parts.len() + 1 != classes {
         return Err(p.error("sizes", format!("{classes} classes need {} sizes", classes - 1)));
+    }
+    if let Some(number) = parts.iter().find(|part| parse_number(part, &[("", 1.0)]).is_some()) {
+        return Err(p.error("sizes", bare(number.trim())));
     }
     let segments = text.contains("pkt");
     let units = if segments { &[("pkt", 1.0)] } else { UNITS };

@@ -383,7 +383,8 @@ impl Sending {
     }
     /// Credit it would like to have been given in all, in quanta: for what it has not sent once, at most a window.
     fn target(&self, s: &Settings, mss: u32, most: i64, active: u32) -> u32 {
-        let bytes = self.out.written - self.nxt;
+        // More than `most` counts as that much.
+        let bytes = (self.out.written - self.nxt).min(most.max(0) as u64);
         let backlog = (bytes + bytes.div_ceil(u64::from(mss)) * u64::from(s.header)).min(most as u64) as i64;
         let lacking = (backlog - self.credit).max(0) as u64 / u64::from(active.max(1));
         self.pulled + lacking.div_ceil(QUANTUM) as u32

@@ -131,6 +131,7 @@ impl Approximation {
             returned: 0,
             protocols: &self.setup.protocols,
             notes: &self.setup.notes,
+            idle: &self.setup.idle,
             stopped: false,
             fabric: Possible::default(),
             deadlock: None,

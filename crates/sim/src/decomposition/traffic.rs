@@ -61,10 +61,7 @@ impl Traffic {
         let mut workloads = std::mem::take(&mut setup.workloads);
         let mut forwarding = setup.forwarding()?;
         let t = &setup.topology;
-        let header = |i: usize| setup.congestion_header(i);
-        let lengths: Vec<Lengths> = (0..setup.protocols.len())
-            .map(|i| Lengths::new(&setup.protocols[i].1, header(i), setup.framing))
-            .collect();
+        let lengths: Vec<Lengths> = (0..setup.protocols.len()).map(|i| setup.lengths_of(i)).collect();
         let links = t.links.len();
         let mut found = Traffic {
             flows: Vec::new(),

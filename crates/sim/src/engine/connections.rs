@@ -156,13 +156,24 @@ impl Engine {
                         self.recorder.collective(started, self.now, bytes, bus);
                     }
                 }
-                Action::Over => self.over_at = self.over_at.min(self.now),
-                Action::Stop => self.stopped = true,
+                Action::Over => self.on_over(workload),
+                Action::Stop => {
+                    self.on_over(workload);
+                    self.complete.insert(workload);
+                    self.stopped |= self.complete.len() == self.workloads.len();
+                }
             }
         }
         self.actions.give_back(actions);
         self.plan(workload);
         Ok(())
+    }
+
+    /// The receivers of `workload` have everything. When that is true of all workloads, what is measured ends.
+    fn on_over(&mut self, workload: u32) {
+        if self.received.insert(workload) && self.received.len() == self.workloads.len() {
+            self.over_at = self.now;
+        }
     }
 
     /// Where the ends of an open flow are whose sender is here.
@@ -234,6 +245,9 @@ impl Engine {
     /// An application writes, at once or when the thread that they share comes to it.
     fn write(&mut self, number: u32, bytes: u64) -> Result<(), ParamError> {
         let Some(ideal) = self.ideal(number, bytes) else { return Ok(()) };
+        if let Some(flow) = self.flows[number as usize].as_deref_mut() {
+            flow.grow(bytes);
+        }
         if let Some(writer) = self.writer.as_deref_mut() {
             writer.write(self.now, number, bytes, ideal);
             self.look_ahead();

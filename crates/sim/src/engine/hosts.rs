@@ -197,10 +197,12 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    /// When the machine that all hosts share takes what leaves one at `at`.
+    /// When the machine that all hosts share takes what leaves one at `at` by its port.
     #[cold]
-    fn taken_at(&mut self, at: Time) -> Time {
-        self.reception.as_mut().map_or(at, |machine| machine.taken_at(at))
+    fn taken_at(&mut self, at: Time, port: u32) -> Time {
+        let at = self.reception.as_mut().map_or(at, |machine| machine.taken_at(at));
+        self.net.run_ahead(port, at);
+        at
     }
 }
 
@@ -216,7 +218,7 @@ impl Net for Wire {
             let (dst, forth, back) = self.own[flow as usize];
             cell.entropy = self.net.stamp(if cell.to == dst { forth } else { back }, cell.entropy);
         }
-        let at = if self.reception.is_some() { self.taken_at(at) } else { at };
+        let at = if self.reception.is_some() { self.taken_at(at, port) } else { at };
         self.net.transmit(at, port, &cell)
     }
     #[inline]
@@ -383,8 +385,6 @@ pub(super) struct Hosts {
     pub seats: Seats,
     /// Their network cards pull.
     pub pull: bool,
-    /// Congestion header of a protocol's packets, in bytes.
-    pub header_len: Vec<u32>,
     /// Some transport may choose paths itself.
     pub own: bool,
     /// Intervals between samples that have begun.
@@ -404,7 +404,6 @@ impl Hosts {
             NicMode::Endless => (false, Order::RoundRobin),
             NicMode::Pull(order) => (true, order),
         };
-        let header_len = (0..setup.protocols.len()).map(|i| setup.congestion_header(i)).collect();
         let groups: Vec<_> =
             setup.collectives.drain(..).map(|c| (Arc::new(Mutex::new(c.controller)), c.workloads)).collect();
         let mut receive = setup.receive_controllers();
@@ -490,7 +489,6 @@ impl Hosts {
             places,
             seats,
             pull,
-            header_len,
             own: setup.own_stack().is_some(),
             interval: 1,
             independent: setup.protocols.iter().all(|(suite, _)| suite.independent),
@@ -574,6 +572,7 @@ pub(super) fn count(s: &Counters, r: &Counters, drops: u64) -> FlowCounters {
     FlowCounters {
         acked_bytes: s.acked_bytes + r.acked_bytes,
         delivered_bytes: s.delivered_bytes + r.delivered_bytes,
+        arrived_bytes: s.arrived_bytes + r.arrived_bytes,
         data_packets: s.data_packets + r.data_packets,
         retransmits: s.retransmits + r.retransmits,
         timeouts: s.timeouts + r.timeouts,

@@ -39,7 +39,7 @@ use std::sync::Arc;
 /// Shared with whoever watches the run: progress out, cancellation in.
 #[derive(Default)]
 pub struct Progress {
-    /// Simulated time so far, in picoseconds.
+    /// How far the run is, in picoseconds of its simulated time.
     pub now_ps: AtomicU64,
     /// Simulated time at the end, in picoseconds.
     pub end_ps: AtomicU64,
@@ -98,8 +98,12 @@ pub struct Engine {
     waits: Option<Waits>,
     /// When a packet reached its host last.
     heard_at: Time,
-    /// When the work was complete that ends the run: what is measured ends then.
+    /// Workloads whose receivers have everything.
+    received: BTreeSet<u32>,
+    /// When that was true of all workloads: what is measured ends then.
     over_at: Time,
+    /// Workloads whose work is complete, its last acknowledgements included.
+    complete: BTreeSet<u32>,
     /// Deliveries and deadlines are looked at: packets are recorded, or the run is divided.
     watched: bool,
     /// Where this is one part of a run that is divided, or the whole of one that is worked through by stretches.
@@ -136,6 +140,7 @@ struct SetupRest {
     ties: Ties,
     bottleneck: Bottleneck,
     notes: Vec<String>,
+    idle: Vec<usize>,
 }
 
 /// Packets delivered, and other events, between two looks at [`Progress::cancelled`].
@@ -160,13 +165,8 @@ impl Engine {
         let hosts = Hosts::new(&mut setup, here);
         let reception = Reception::of(&setup, hosts.pull);
         let writer = Writer::of(&setup);
+        let lengths = (0..setup.protocols.len()).map(|position| setup.lengths_of(position)).collect();
         let Setup { topology, protocols, seed, run, .. } = setup;
-        let lengths =
-            protocols.iter().zip(&hosts.header_len).map(|((suite, cfg), header)| match suite.wire {
-                Some(wire) => Lengths::own(cfg.mss, wire, setup.framing),
-                None => Lengths::new(cfg, *header, setup.framing),
-            });
-        let lengths = lengths.collect();
         let end = Time::ZERO + setup.duration;
         let delays = protocols.iter().any(|(suite, cfg)| suite.stack.is_none() && cfg.delayed_ack > 1);
         let alone = if reception.is_some() { Time::ZERO } else { end };
@@ -204,12 +204,15 @@ impl Engine {
                 ties: setup.ties,
                 bottleneck: setup.bottleneck,
                 notes: setup.notes,
+                idle: setup.idle,
             },
             measuring: setup.warmup == Dur::ZERO,
             stopped: false,
             waits: delays.then(Waits::default),
             heard_at: Time::ZERO,
+            received: BTreeSet::new(),
             over_at: Time::NEVER,
+            complete: BTreeSet::new(),
             watched: false,
             part: None,
             openings: openings::Openings::default(),
@@ -278,10 +281,13 @@ impl Engine {
             let next = arrival.min(deadline).min(other);
             if !self.measuring && next >= self.setup.warmup && until >= self.setup.warmup {
                 self.end_warmup(self.setup.warmup)?;
+                // Hosts that were behind may have asked for something before that.
+                continue;
             }
             if next > until.min(self.setup.end) {
                 return Ok(if until < self.setup.end { Step::More } else { Step::Done });
             }
+            debug_assert!(next >= self.now, "time goes back from {} to {next}", self.now);
             self.now = next;
             if arrival == next {
                 self.on_arrival()?;
@@ -306,8 +312,18 @@ impl Engine {
             return false;
         }
         *budget = 0;
-        progress.now_ps.store(self.now.0, Ordering::Relaxed);
+        progress.now_ps.store(self.so_far(), Ordering::Relaxed);
         progress.cancelled.load(Ordering::Relaxed)
+    }
+    /// How far the run is, as a time between its beginning and its end: where all workloads have an end of their own, which may come long
+    /// before that of the run, by the work that is complete.
+    fn so_far(&self) -> u64 {
+        let share = |w: &Box<dyn Workload>| w.work().map(|(done, all)| done as f64 / all.max(1) as f64);
+        let shares: Option<Vec<f64>> = self.workloads.iter().map(share).collect();
+        let work = shares.filter(|shares| !shares.is_empty()).map_or(0.0, |shares| {
+            shares.iter().sum::<f64>() / shares.len() as f64
+        });
+        self.now.0.max((work * self.setup.end.0 as f64) as u64)
     }
     /// The run is over: what is left is counted.
     ///
@@ -688,6 +704,7 @@ impl Engine {
             returned: self.wire.net.returned,
             protocols: &self.setup.protocols,
             notes: &self.setup.notes,
+            idle: &self.setup.idle,
             stopped: self.stopped,
             fabric: self.wire.net.possible,
             deadlock: self.wire.net.deadlock(),

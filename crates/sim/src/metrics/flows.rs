@@ -26,6 +26,8 @@ pub struct FlowCounters {
     pub acked_bytes: u64,
     /// Payload delivered in order.
     pub delivered_bytes: u64,
+    /// Payload that has arrived, in whatever order.
+    pub arrived_bytes: u64,
     /// Data segments sent, retransmissions included.
     pub data_packets: u64,
     /// Retransmissions.
@@ -47,6 +49,7 @@ impl FlowCounters {
     pub const ZERO: FlowCounters = FlowCounters {
         acked_bytes: 0,
         delivered_bytes: 0,
+        arrived_bytes: 0,
         data_packets: 0,
         retransmits: 0,
         timeouts: 0,
@@ -59,6 +62,7 @@ impl FlowCounters {
     pub fn add(&mut self, other: &FlowCounters) {
         self.acked_bytes += other.acked_bytes;
         self.delivered_bytes += other.delivered_bytes;
+        self.arrived_bytes += other.arrived_bytes;
         self.data_packets += other.data_packets;
         self.retransmits += other.retransmits;
         self.timeouts += other.timeouts;
@@ -67,11 +71,14 @@ impl FlowCounters {
         self.drops += other.drops;
         self.duplicate_bytes += other.duplicate_bytes;
     }
-    /// What has been counted since `earlier`.
+    /// What has been counted since `earlier`. What had arrived by then does not count as acknowledged, however late its acknowledgement:
+    /// otherwise a gap that is closed just after would let a link carry more than its rate.
     pub fn since(&self, earlier: &FlowCounters) -> FlowCounters {
         let (a, b) = (self, earlier);
+        let arrived_bytes = a.arrived_bytes - b.arrived_bytes;
         FlowCounters {
-            acked_bytes: a.acked_bytes - b.acked_bytes,
+            acked_bytes: (a.acked_bytes - b.acked_bytes).min(arrived_bytes),
+            arrived_bytes,
             delivered_bytes: a.delivered_bytes - b.delivered_bytes,
             data_packets: a.data_packets - b.data_packets,
             retransmits: a.retransmits - b.retransmits,

@@ -318,6 +318,7 @@ mod tests {
         let counters = |acked_bytes, delivered_bytes| FlowCounters {
             acked_bytes,
             delivered_bytes,
+            arrived_bytes: delivered_bytes,
             ..FlowCounters::default()
         };
         let left = Leaving {
@@ -337,13 +338,13 @@ mod tests {
             ..Journal::default()
         };
         let totals = FlowCounters { duplicate_bytes: 9, ..counters(0, 100) };
-        let baseline = FlowCounters { duplicate_bytes: 1, ..counters(0, 50) };
+        let baseline = FlowCounters { duplicate_bytes: 1, ..counters(0, 35) };
         let half = Half { flow: 3, totals, baseline };
         let receiver = Journal { halves: vec![half], ..Journal::default() };
         let mut recorder = Recorder::default();
         recorder.start(Time(50));
         recorder.replay(vec![receiver, sender]);
         let row = &recorder.flows[0];
-        assert_eq!((row.acked_bytes, row.delivered_bytes, row.duplicate_bytes, row.drops), (60, 50, 8, 1));
+        assert_eq!((row.acked_bytes, row.delivered_bytes, row.duplicate_bytes, row.drops), (60, 65, 8, 1));
     }
 }

@@ -21,7 +21,7 @@ pub struct FlowRecord {
     pub opened: Time,
     /// When it was over, or the end of the run.
     pub closed: Time,
-    /// Bytes it was opened with; 0 = without end or several writes.
+    /// Bytes written on it; 0 = without end, or none.
     pub size: u64,
     /// Still open at the end of the run.
     pub open_at_end: bool,

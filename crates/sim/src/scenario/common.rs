@@ -301,6 +301,7 @@ impl Common {
             tables: Arc::default(),
             protocols: self.protocols.clone(),
             protocol_names: vec![self.protocol_name.clone()],
+            idle: Vec::new(),
             unused: Vec::new(),
             derived,
             router: self.protocols.iter().position(|p| p.0.router.is_some()),

@@ -413,7 +413,7 @@ pub const COMMON: &[ParamSpec] = &[
         "timer_lag",
         Kind::Text,
         "none",
-        "how late timers of hosts go off, those of pacing too, by quantiles as receive_lag; no effect on what a card that pulls asks for; with \
+        "how late timers of hosts go off, those of pacing too, by quantiles as receive_lag; no effect where network cards pull (nic=pull); with \
          ;SHARE behind it that share of the pauses of 1 ms and more of receive_lag is waited out, with ;TIME:SHARE,TIME:SHARE,... that of those of each length up to \
          the next, without it each",
         "none: the papers' hosts",

@@ -4,6 +4,8 @@ use super::{find, Common, RunId, Scenario};
 use crate::cores::{self, Cores, Divided, Threads, Work};
 use crate::engine::{Engine, Progress};
 use crate::fabric_options::{changes, check_clock, check_required, meet_needs};
+#[cfg(debug_assertions)]
+use crate::invariants;
 use crate::metrics::Memory;
 use crate::notes::contradictions;
 use crate::results::{summarise, Summary};
@@ -130,6 +132,11 @@ impl Resolved {
             first: Mutex::default(),
         };
         let setup = resolved.setup(0)?;
+        setup.check()?;
+        // What ports and shared buffers refuse is refused now, not by the run; of networks whose ports take long to make by the run.
+        if setup.topology.links.len() <= FEW_PORTS {
+            crate::fabric_options::build(&setup)?;
+        }
         resolved.facts.clone_from(&setup.recorder.facts);
         resolved.derived.clone_from(&setup.derived);
         resolved.notes.clone_from(&setup.notes);
@@ -322,10 +329,17 @@ impl Outcome {
     pub fn of(engine: Engine, completed: bool) -> Outcome {
         let measured = engine.measured();
         let summary = summarise(&measured);
+        #[cfg(debug_assertions)]
+        if let Err(what) = invariants::check(&measured, &summary) {
+            panic!("a number of the run is out of range: {what}");
+        }
         let (bottleneck, warnings) = (measured.bottleneck_name(), warnings(&measured));
         Outcome { engine, summary, completed, bottleneck, warnings }
     }
 }
+
+/// The ports of a network with so few are made in milliseconds.
+const FEW_PORTS: usize = 4096;
 
 /// An unknown key that the chosen protocol or queue takes belongs there: the message says so.
 fn whose(

@@ -127,7 +127,6 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         gap: p.dur("gap"),
         deadline: p.is_set("deadline").then(|| p.dur("deadline")),
         persistent,
-        stop: true,
         travel: requests_travel(p),
     };
     let rng = Stream::new(id.seed, id.run, Entity::Workload, 0);

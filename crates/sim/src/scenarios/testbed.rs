@@ -124,7 +124,6 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         gap: Dur::ZERO,
         deadline: None,
         persistent: p.text("connections") == "persistent",
-        stop: true,
         travel: requests_travel(p),
     };
     let queries = Queries::new(responses, plan, Stream::new(id.seed, id.run, Entity::Workload, 0));

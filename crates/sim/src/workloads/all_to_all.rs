@@ -37,10 +37,8 @@ pub struct Plan {
     pub window: usize,
     /// Every host in a random order of its own, rather than host i to i + 1, i + 2, ...
     pub random: bool,
-    /// How often; the run stops after the last when `stop` is set.
+    /// How often.
     pub repetitions: u64,
-    /// End the run after the last.
-    pub stop: bool,
     /// The receiver says that it has a flow, and its word takes the idle delay of the path.
     pub travel: bool,
 }
@@ -111,6 +109,12 @@ impl Workload for AllToAll {
             }
         }
     }
+    fn work(&self) -> Option<(u64, u64)> {
+        let n = self.hosts.len() as u64;
+        let (each, left) = (n * (n - 1), self.outstanding);
+        let under_way = if self.done < self.plan.repetitions { each - left } else { 0 };
+        Some((self.done * each + under_way, self.plan.repetitions.checked_mul(each)?))
+    }
     fn on_acked(&mut self, now: Time, acked: &Acked, actions: &mut Actions) {
         self.unacknowledged -= 1;
         if !self.plan.travel {
@@ -118,7 +122,7 @@ impl Workload for AllToAll {
             self.on_complete(now, now, actions);
         }
         // The last acknowledgement of all ends the run.
-        if self.plan.stop && self.done == self.plan.repetitions && self.unacknowledged == 0 {
+        if self.done == self.plan.repetitions && self.unacknowledged == 0 {
             actions.push(Action::Stop);
         }
     }
@@ -156,7 +160,7 @@ impl AllToAll {
         self.done += 1;
         if self.done < self.plan.repetitions {
             self.again(heard);
-        } else if self.plan.stop {
+        } else {
             actions.push(Action::Over);
         }
     }
@@ -177,7 +181,6 @@ mod tests {
             window,
             random,
             repetitions,
-            stop: true,
             travel: false,
         };
         let rng = Stream::new(1, 0, Entity::Workload, 0);

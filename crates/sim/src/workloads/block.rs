@@ -24,10 +24,10 @@ pub struct SynchronizedReads {
     mode: JitterMode,
     /// Blocks still to be read; `u64::MAX` = until the end of the run.
     blocks: u64,
-    /// End the run after the last block.
-    stop: bool,
     /// What a request takes to each server; `None` = requests are instant.
     travel: Option<Vec<Dur>>,
+    /// Blocks in all.
+    all: u64,
     rng: Stream,
     flows: Vec<Option<FlowId>>,
     /// Requests on their way: when, to which server; in order of time.
@@ -57,8 +57,8 @@ impl SynchronizedReads {
             jitter,
             mode,
             blocks,
-            stop: true,
             travel: None,
+            all: blocks,
             rng,
             flows,
             requests: Vec::new(),
@@ -74,12 +74,6 @@ impl SynchronizedReads {
     /// The same, with requests that leave when the client has the block before, and travel.
     pub fn with_travel(mut self, travels: bool) -> SynchronizedReads {
         self.travel = travels.then(|| vec![Dur::ZERO; self.connections.len()]);
-        self
-    }
-
-    /// The same, but the run goes on after the last block.
-    pub fn without_stop(mut self) -> SynchronizedReads {
-        self.stop = false;
         self
     }
 
@@ -135,13 +129,16 @@ impl Workload for SynchronizedReads {
             self.on_share(now, actions);
         }
     }
+    fn work(&self) -> Option<(u64, u64)> {
+        (self.all < u64::MAX).then_some((self.all - self.blocks, self.all))
+    }
     fn on_acked(&mut self, now: Time, _acked: &Acked, actions: &mut Actions) {
         self.unacknowledged -= 1;
         if self.travel.is_none() {
             self.on_share(now, actions);
         }
         // The last acknowledgement of all ends the run.
-        if self.stop && self.blocks == 0 && self.unacknowledged == 0 {
+        if self.blocks == 0 && self.unacknowledged == 0 {
             actions.push(Action::Stop);
         }
     }
@@ -158,7 +155,7 @@ impl SynchronizedReads {
         self.blocks -= 1;
         if self.blocks > 0 {
             self.request_block(now);
-        } else if self.stop {
+        } else {
             actions.push(Action::Over);
         }
     }

@@ -3,7 +3,7 @@
 //! Sizes are those of NCCL's tests: the buffer of one rank, for all-gather and reduce-scatter the whole one. The bus bandwidth is the
 //! algorithm's (size over time) times what every link of a rank has to carry of it at least, by the same source.
 
-use super::schedule::{Event, Program, Work};
+use super::schedule::{Event, Program, Script, Work};
 
 /// What is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,18 +102,84 @@ impl Collective {
     }
     /// Bytes of parts `[from, from + count)`.
     fn parts(&self, from: u32, count: u32) -> u64 {
-        (from..from + count).map(|i| self.part(i)).sum()
+        let (n, from, count) = (u64::from(self.ranks), u64::from(from), u64::from(count));
+        self.bytes / n * count + (self.bytes % n).clamp(from, from + count) - from
     }
-    /// Its messages.
-    pub fn program(&self) -> Program {
-        let mut p = Program::default();
+    /// Its messages and their order: worked out one by one where a message follows from one other, else all of them.
+    pub fn script(&self) -> Script {
         match self.algorithm {
-            Algorithm::Ring => self.ring(&mut p),
-            Algorithm::Tree => self.tree(&mut p),
-            Algorithm::HalvingDoubling => self.halving_doubling(&mut p),
-            Algorithm::Pairwise { window } => self.pairwise(&mut p, window),
+            Algorithm::Tree => {
+                let mut program = Program::default();
+                self.tree(&mut program);
+                Script::Tasks(program)
+            }
+            _ => Script::Rounds(*self),
         }
-        p
+    }
+    /// Exchanges with a partner in the first half of halving and doubling, and in all.
+    fn exchanges(&self) -> (u32, u32) {
+        let steps = self.ranks.ilog2();
+        match self.operation {
+            Operation::AllGather => (0, steps),
+            Operation::ReduceScatter => (steps, steps),
+            _ => (steps, 2 * steps),
+        }
+    }
+
+    // ---- messages by number: round times ranks, plus the rank that sends ---------------------------------
+
+    /// So many messages wait for no other: the first by number.
+    pub(super) fn begins(&self) -> u32 {
+        match self.algorithm {
+            Algorithm::Pairwise { window } => self.ranks * (self.ranks - 1).min(window.min(1 << 20) as u32),
+            _ => self.ranks,
+        }
+    }
+    /// Sender, receiver and bytes of a message.
+    pub(super) fn message(&self, number: u32) -> (u32, u32, u64) {
+        let n = self.ranks;
+        let (round, rank) = (number / n, number % n);
+        match self.algorithm {
+            Algorithm::Ring | Algorithm::Tree => {
+                // What it passes on: in round 0 its own part, then what it got in the round before.
+                let part = (rank + n - round % n) % n;
+                (rank, (rank + 1) % n, self.part(part))
+            }
+            Algorithm::Pairwise { .. } => {
+                let to = (rank + round + 1) % n;
+                (rank, to, self.part(to))
+            }
+            Algorithm::HalvingDoubling => {
+                let (halvings, _) = self.exchanges();
+                // Halving sends the partner's half of what both have, doubling all of one's own.
+                let (half, keep) = match round.checked_sub(halvings) {
+                    None => (1 << (halvings - 1 - round), false),
+                    Some(doubling) => (1 << doubling, true),
+                };
+                let partner = rank ^ half;
+                // Parts that a rank is responsible for begin at its number without the bits below `half`.
+                let first = if keep { rank } else { partner } / half * half;
+                (rank, partner, self.parts(first, half))
+            }
+        }
+    }
+    /// The message that an event of another lets go, where there is one.
+    pub(super) fn next(&self, number: u32, event: Event) -> Option<u32> {
+        let n = self.ranks;
+        let (round, rank) = (number / n, number % n);
+        let (waits_for, rounds, rank) = match self.algorithm {
+            // A window is of messages that are not acknowledged.
+            Algorithm::Pairwise { window } => {
+                let next = u32::try_from(window).ok().and_then(|window| round.checked_add(window));
+                return next.filter(|next| event == Event::Done && *next < n - 1).map(|next| next * n + rank);
+            }
+            Algorithm::HalvingDoubling => {
+                let (_, exchanges) = self.exchanges();
+                (self.got(), exchanges, self.message(number).1)
+            }
+            _ => (self.got(), (self.messages() / u64::from(n)) as u32, (rank + 1) % n),
+        };
+        (event == waits_for && round + 1 < rounds).then_some((round + 1) * n + rank)
     }
     fn send(p: &mut Program, from: u32, to: u32, bytes: u64) -> u32 {
         p.add(Work::Send { from, to, bytes, tag: None }, 0)
@@ -124,21 +190,6 @@ impl Collective {
             Event::Done
         } else {
             Event::Arrived
-        }
-    }
-    fn ring(&self, p: &mut Program) {
-        let n = self.ranks;
-        let rounds = if self.operation == Operation::AllReduce { 2 * (n - 1) } else { n - 1 };
-        for step in 0..rounds {
-            for rank in 0..n {
-                // What it passes on: in step 0 its own part, then what it got in the step before.
-                let part = (rank + n - step % n) % n;
-                let send = Self::send(p, rank, (rank + 1) % n, self.part(part));
-                if step > 0 {
-                    let got = (step - 1) * n + (rank + n - 1) % n;
-                    p.wait(send, got, self.got());
-                }
-            }
         }
     }
     fn tree(&self, p: &mut Program) {
@@ -179,46 +230,6 @@ impl Collective {
             }
         }
     }
-    fn halving_doubling(&self, p: &mut Program) {
-        let n = self.ranks;
-        // The message that each rank received last.
-        let mut got: Vec<Option<u32>> = vec![None; n as usize];
-        // Parts that a rank is still responsible for begin at its number without the bits below `half`.
-        let exchange = |p: &mut Program, got: &mut Vec<Option<u32>>, half: u32, keep: bool| {
-            let mut next = vec![None; n as usize];
-            for rank in 0..n {
-                let partner = rank ^ half;
-                // Halving sends the partner's half of what both have, doubling all of one's own.
-                let first = if keep { rank } else { partner } / half * half;
-                let send = Self::send(p, rank, partner, self.parts(first, half));
-                if let Some(before) = got[rank as usize] {
-                    p.wait(send, before, self.got());
-                }
-                next[partner as usize] = Some(send);
-            }
-            *got = next;
-        };
-        let steps = n.ilog2();
-        if self.operation != Operation::AllGather {
-            (0..steps).rev().for_each(|bit| exchange(p, &mut got, 1 << bit, false));
-        }
-        if self.operation != Operation::ReduceScatter {
-            (0..steps).for_each(|bit| exchange(p, &mut got, 1 << bit, true));
-        }
-    }
-    fn pairwise(&self, p: &mut Program, window: usize) {
-        let n = self.ranks;
-        for step in 0..n - 1 {
-            for rank in 0..n {
-                let to = (rank + step + 1) % n;
-                let send = Self::send(p, rank, to, self.part(to));
-                // A window is of messages that are not acknowledged.
-                if let Some(before) = (step as usize).checked_sub(window) {
-                    p.wait(send, before as u32 * n + rank, Event::Done);
-                }
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -250,10 +261,51 @@ mod tests {
             (AllToAll, Pairwise { window: 2 }, 5, 1000, 5 * 4 * 200),
         ] {
             let c = collective(operation, algorithm, n, bytes);
-            let mut p = c.program();
-            assert_eq!((p.bytes(), p.len() as u64), (total, c.messages()), "{c:?}");
-            assert_eq!(p.check(), Ok(()), "{c:?}");
+            match c.script() {
+                Script::Tasks(mut p) => {
+                    assert_eq!((p.bytes(), p.len() as u64), (total, c.messages()), "{c:?}");
+                    assert_eq!(p.check(), Ok(()), "{c:?}");
+                }
+                Script::Rounds(c) => assert_eq!(walked(&c), (total, c.messages()), "{c:?}"),
+            }
         }
+    }
+    /// Bytes and messages of one that is carried out to its end, each message once.
+    fn walked(c: &Collective) -> (u64, u64) {
+        let mut list: Vec<u32> = (0..c.begins()).collect();
+        let mut at = 0;
+        while let Some(number) = list.get(at).copied() {
+            at += 1;
+            let events = [Event::Begun, Event::Arrived, Event::Done];
+            let next: Vec<u32> = events.into_iter().filter_map(|event| c.next(number, event)).collect();
+            assert!(next.len() <= 1);
+            // The rank that goes on is the one that has received, or that knows of its own message.
+            let (from, to, _) = c.message(number);
+            let on = if matches!(c.algorithm, Algorithm::Pairwise { .. }) { from } else { to };
+            assert!(next.iter().all(|next| c.message(*next).0 == on), "{c:?}: {number}");
+            list.extend(next);
+        }
+        let bytes = list.iter().map(|number| c.message(*number).2).sum();
+        let once: std::collections::BTreeSet<u32> = list.iter().copied().collect();
+        assert_eq!(once.len(), list.len(), "{c:?}");
+        (bytes, list.len() as u64)
+    }
+    #[test]
+    fn a_ring_of_1024_ranks_has_two_million_messages_and_no_list_of_them() {
+        let c = collective(Operation::AllReduce, Algorithm::Ring, 1024, 1 << 28);
+        assert_eq!((c.messages(), c.begins()), (2_095_104, 1024));
+        assert!(size_of::<Collective>() <= 48);
+        // The last round of rank 5: what it got from rank 4.
+        let last = 2045 * 1024 + 5;
+        assert_eq!((c.next(last - 1025, Event::Arrived), c.next(last, Event::Arrived)), (Some(last), None));
+        assert_eq!(c.message(last), (5, 6, 1 << 18));
+    }
+    #[test]
+    fn halving_and_doubling_exchange_the_parts_of_their_partners() {
+        let c = collective(Operation::AllReduce, Algorithm::HalvingDoubling, 8, 803);
+        // Parts 0, 1 and 2 have 101 bytes, the others 100. Rank 5 halves with 1, 7, 4, then doubles with 4, 7, 1.
+        let of_5: Vec<_> = (0..6).map(|round| c.message(round * 8 + 5)).collect();
+        assert_eq!(of_5, [(5, 1, 403), (5, 7, 200), (5, 4, 100), (5, 4, 100), (5, 7, 200), (5, 1, 400)]);
     }
     #[test]
     fn what_an_algorithm_cannot_do_is_refused() {

@@ -130,7 +130,7 @@ pub enum Action {
     },
     /// The work is complete: what is measured ends now. The run goes on until [`Action::Stop`], for the last acknowledgements.
     Over,
-    /// The run is complete.
+    /// The work of this workload is complete. The run is when that of all workloads is.
     Stop,
 }
 
@@ -196,6 +196,11 @@ pub trait Workload: Send {
     /// By itself it only opens connections with everything they carry, so that it can be asked for them ahead of time. Of those with a timetable.
     fn only_opens(&self) -> bool {
         false
+    }
+    /// How much of its work is complete, and how much there is; `None` where it has no end of its own. The bytes or messages of one workload
+    /// count as much as those of another.
+    fn work(&self) -> Option<(u64, u64)> {
+        None
     }
     /// That time has come.
     fn on_event(&mut self, now: Time, actions: &mut Actions);

@@ -32,7 +32,7 @@ pub struct Queries {
 pub struct Plan {
     /// First query.
     pub start: Time,
-    /// Queries in all; the run stops after the last when `stop` is set.
+    /// Queries in all.
     pub repetitions: u64,
     /// Servers answer after U(0, this), independently.
     pub jitter: Dur,
@@ -42,8 +42,6 @@ pub struct Plan {
     pub deadline: Option<Dur>,
     /// One connection per server for all queries, rather than one per response.
     pub persistent: bool,
-    /// End the run after the last query.
-    pub stop: bool,
     /// The client asks again when it has all responses, and queries take the idle delay of the path.
     pub travel: bool,
 }
@@ -121,13 +119,16 @@ impl Workload for Queries {
             self.on_response(now, actions);
         }
     }
+    fn work(&self) -> Option<(u64, u64)> {
+        (self.plan.repetitions < u64::MAX).then_some((self.done, self.plan.repetitions))
+    }
     fn on_acked(&mut self, now: Time, _acked: &Acked, actions: &mut Actions) {
         self.unacknowledged -= 1;
         if !self.plan.travel {
             self.on_response(now, actions);
         }
         // The last acknowledgement of all ends the run.
-        if self.plan.stop && self.done == self.plan.repetitions && self.unacknowledged == 0 {
+        if self.done == self.plan.repetitions && self.unacknowledged == 0 {
             actions.push(Action::Stop);
         }
     }
@@ -145,7 +146,7 @@ impl Queries {
         self.done += 1;
         if self.done < self.plan.repetitions {
             self.ask(now + self.plan.gap);
-        } else if self.plan.stop {
+        } else {
             actions.push(Action::Over);
         }
     }

@@ -1,6 +1,7 @@
 //! A schedule: messages, computations and receives that wait for each other. Collectives, GOAL files and connection matrices are all
 //! schedules; this is what carries one out.
 
+use super::collective::Collective;
 use super::{Acked, Action, Actions, FlowRequest, Workload};
 use penstock_core::{FlowId, Stream};
 use penstock_units::{Dur, Time};
@@ -171,6 +172,80 @@ impl Program {
     }
 }
 
+/// What a schedule carries out.
+#[derive(Clone, Debug)]
+pub enum Script {
+    /// Tasks, all of them in memory.
+    Tasks(Program),
+    /// Messages of a collective operation that follow from one other each: what is next is worked out when it is due.
+    Rounds(Collective),
+}
+
+impl Script {
+    /// How many tasks there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Script::Tasks(program) => program.len(),
+            Script::Rounds(collective) => collective.messages() as usize,
+        }
+    }
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Some pairs of ranks that have a message between them, all where there are no more than `most`.
+    pub fn some_pairs(&self, most: usize) -> Vec<(u32, u32)> {
+        match self {
+            Script::Tasks(program) => {
+                let pairs = program.pairs();
+                let step = pairs.len().div_ceil(most).max(1);
+                pairs.into_iter().step_by(step).collect()
+            }
+            Script::Rounds(collective) => {
+                let step = self.len().div_ceil(most).max(1);
+                let pair = |number: usize| {
+                    let (from, to, _) = collective.message(number as u32);
+                    (from, to)
+                };
+                let pairs: BTreeSet<(u32, u32)> = (0..self.len()).step_by(step).map(pair).collect();
+                pairs.into_iter().collect()
+            }
+        }
+    }
+    fn work(&self, task: u32) -> Work {
+        match self {
+            Script::Tasks(program) => program.tasks[task as usize].work,
+            Script::Rounds(collective) => {
+                let (from, to, bytes) = collective.message(task);
+                Work::Send { from, to, bytes, tag: None }
+            }
+        }
+    }
+    /// Earliest begin of a task after that of the whole.
+    fn after(&self, task: u32) -> Dur {
+        match self {
+            Script::Tasks(program) => program.tasks[task as usize].after,
+            Script::Rounds(_) => Dur::ZERO,
+        }
+    }
+    /// Tasks that wait for no other.
+    fn first(&self) -> Box<dyn Iterator<Item = u32> + '_> {
+        match self {
+            Script::Tasks(program) => {
+                let tasks = (0u32..).zip(&program.tasks);
+                Box::new(tasks.filter(|(_, t)| t.waits == 0).map(|(task, _)| task))
+            }
+            Script::Rounds(collective) => Box::new(0..collective.begins()),
+        }
+    }
+    fn run(&self) -> Run {
+        match self {
+            Script::Tasks(program) => Run::new(program),
+            Script::Rounds(_) => Run::default(),
+        }
+    }
+}
+
 /// A message on its way to a rank that somebody may ask for.
 #[derive(Clone, Copy, Debug)]
 struct Envelope {
@@ -279,8 +354,6 @@ pub struct Plan {
     pub persistent: bool,
     /// How often; the next begins when one is complete.
     pub repetitions: u64,
-    /// End the run when the last is complete and acknowledged.
-    pub stop: bool,
     /// Bytes that count as its size.
     pub bytes: u64,
     /// Bus bandwidth as a multiple of the algorithm's, where that is defined.
@@ -297,7 +370,7 @@ struct Channel {
 
 /// A program under way.
 pub struct Schedule {
-    program: Program,
+    script: Script,
     template: FlowRequest,
     /// Host of each rank.
     hosts: Vec<u32>,
@@ -321,19 +394,21 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// `program` with rank i at `hosts[i]`; messages are flows like `template`. The program passes [`Program::check`].
+    /// `script` with rank i at `hosts[i]`; messages are flows like `template`. A program passes [`Program::check`].
     pub fn new(
-        mut program: Program,
+        mut script: Script,
         template: FlowRequest,
         hosts: Vec<u32>,
         plan: Plan,
         rng: Stream,
     ) -> Schedule {
-        // In order of the task, then of declaration.
-        program.edges.sort_by_key(|e| e.0);
+        if let Script::Tasks(program) = &mut script {
+            // In order of the task, then of declaration.
+            program.edges.sort_by_key(|e| e.0);
+        }
         let mut schedule = Schedule {
             run: Run::default(),
-            program,
+            script,
             template,
             hosts,
             rng,
@@ -352,21 +427,19 @@ impl Schedule {
         schedule
     }
     fn again(&mut self, at: Time) {
-        self.run = Run::new(&self.program);
-        self.left = self.program.tasks.len();
+        self.run = self.script.run();
+        self.left = self.script.len();
         self.started = at;
         let later: Vec<Dur> = self.hosts.iter().map(|_| self.rng.dur_below(self.plan.spread)).collect();
-        for (task, t) in (0..).zip(&self.program.tasks) {
-            if t.waits == 0 {
-                let rank = match t.work {
-                    Work::Send { from, .. } => Some(from),
-                    Work::Receive { at, .. } => Some(at),
-                    Work::Compute { rank, .. } => Some(rank),
-                    Work::Join | Work::Turns => None,
-                };
-                let later = rank.map_or(Dur::ZERO, |r| later[r as usize]);
-                self.agenda.insert((at + later + t.after, false, task));
-            }
+        for task in self.script.first() {
+            let rank = match self.script.work(task) {
+                Work::Send { from, .. } => Some(from),
+                Work::Receive { at, .. } => Some(at),
+                Work::Compute { rank, .. } => Some(rank),
+                Work::Join | Work::Turns => None,
+            };
+            let later = rank.map_or(Dur::ZERO, |r| later[r as usize]);
+            self.agenda.insert((at + later + self.script.after(task), false, task));
         }
     }
     /// What marks messages of this repetition.
@@ -387,7 +460,7 @@ impl Schedule {
         while at < list.len() {
             let task = list[at];
             at += 1;
-            let after = self.started + self.program.tasks[task as usize].after;
+            let after = self.started + self.script.after(task);
             if after > now {
                 self.agenda.insert((after, false, task));
             } else {
@@ -399,15 +472,18 @@ impl Schedule {
         }
     }
     fn tell(&mut self, task: u32, event: Event, list: &mut Vec<u32>) {
-        let last = match self.program.tasks[task as usize].work {
+        let last = match self.script.work(task) {
             Work::Send { .. } if !self.plan.until_acknowledged => Event::Arrived,
             _ => Event::Done,
         };
         self.left -= usize::from(event == last);
-        self.run.tell(&self.program, task, event, list);
+        match &self.script {
+            Script::Tasks(program) => self.run.tell(program, task, event, list),
+            Script::Rounds(collective) => list.extend(collective.next(task, event)),
+        }
     }
     fn begin(&mut self, now: Time, task: u32, list: &mut Vec<u32>, actions: &mut Actions) {
-        match self.program.tasks[task as usize].work {
+        match self.script.work(task) {
             Work::Join => {
                 self.tell(task, Event::Begun, list);
                 self.tell(task, Event::Done, list);
@@ -417,11 +493,16 @@ impl Schedule {
             Work::Send { from, to, bytes, .. } => {
                 self.unacknowledged += 1;
                 self.send(from, to, bytes, self.mark(task), actions);
-                self.run.sent(&self.program, task);
+                if let Script::Tasks(program) = &self.script {
+                    self.run.sent(program, task);
+                }
                 self.tell(task, Event::Begun, list);
             }
             Work::Receive { .. } => {
-                let send = self.run.post(&self.program, task);
+                let send = match &self.script {
+                    Script::Tasks(program) => self.run.post(program, task),
+                    Script::Rounds(_) => None,
+                };
                 self.tell(task, Event::Begun, list);
                 if send.is_some_and(|send| self.run.here.remove(&send)) {
                     self.tell(task, Event::Done, list);
@@ -467,14 +548,14 @@ impl Schedule {
     }
     /// A computation is over; the next one on its processor begins.
     fn computed(&mut self, now: Time, task: u32) -> Vec<(u32, Event)> {
-        let Work::Compute { rank, cpu, .. } = self.program.tasks[task as usize].work else {
+        let Work::Compute { rank, cpu, .. } = self.script.work(task) else {
             return Vec::new();
         };
         let mut events = vec![(task, Event::Done)];
         let Some((busy, waiting)) = self.processors.get_mut(&(rank, cpu)) else { return events };
         *busy = waiting.pop_front();
         if let Some(next) = *busy {
-            if let Work::Compute { time, .. } = self.program.tasks[next as usize].work {
+            if let Work::Compute { time, .. } = self.script.work(next) {
                 self.agenda.insert((now + time, true, next));
             }
             events.push((next, Event::Begun));
@@ -514,9 +595,7 @@ impl Schedule {
         }
         self.channels.values().for_each(|c| actions.push(Action::Close(c.flow)));
         self.channels.clear();
-        if self.plan.stop {
-            actions.push(Action::Stop);
-        }
+        actions.push(Action::Stop);
     }
 }
 
@@ -538,6 +617,11 @@ impl Workload for Schedule {
         }
         self.end(actions);
     }
+    fn work(&self) -> Option<(u64, u64)> {
+        let each = self.script.len() as u64;
+        let under_way = if self.over { 0 } else { each - self.left as u64 };
+        Some((self.done * each + under_way, self.plan.repetitions.checked_mul(each)?))
+    }
     fn hears_deliveries(&self) -> bool {
         true
     }
@@ -554,7 +638,7 @@ impl Workload for Schedule {
         }
         let send = mark as u32;
         let mut events = vec![(send, Event::Arrived)];
-        if let Work::Send { tag: Some(_), .. } = self.program.tasks[send as usize].work {
+        if let Work::Send { tag: Some(_), .. } = self.script.work(send) {
             match self.run.taker.get(&send) {
                 Some(receive) => events.push((*receive, Event::Done)),
                 None => _ = self.run.here.insert(send),

@@ -6,7 +6,7 @@ use crate::header::CcHeader;
 use crate::packet::{flag, Ecn, Packet};
 use crate::tcp::rate::Standing;
 use crate::tcp::recovery::{Choice, Outgoing, Why};
-use crate::tcp::{ticks, EcnMode, Personality, Recovery};
+use crate::tcp::{most_saved, ticks, EcnMode, Personality, Recovery};
 use penstock_units::{Dur, Time};
 
 /// Segments at the start of a connection that Linux does not pace.
@@ -243,7 +243,8 @@ impl Sender {
         let mut wire_len = payload as u32 + self.cfg.header_len() + self.header_len;
         if self.cfg.header_compression {
             let irregular = self.cfg.timestamps || flags & !flag::RETRANSMIT != 0;
-            wire_len -= self.compressor.saved_on_data(seq, payload as u32, irregular);
+            let saved = self.compressor.saved_on_data(seq, payload as u32, irregular);
+            wire_len -= saved.min(most_saved(self.cfg.header_len()).0);
         }
         *out = Packet {
             seq,

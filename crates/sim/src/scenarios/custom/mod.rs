@@ -88,6 +88,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         protocols: Vec::new(),
         facts: Vec::new(),
         notes: Vec::new(),
+        own: false,
     };
     let mut workloads = Vec::new();
     let items = list(c, "workload")?;
@@ -104,14 +105,17 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         };
         let table = Table::read(path, item, &format!("workload {kind}"), spec)?;
         table.params.text("kind");
-        workloads.push(builder.workload(&table, &kind, i, items.len() == 1)?);
+        workloads.push(builder.workload(&table, &kind, i)?);
         unused.extend(table.params.without_effect().iter().map(|k| format!("{}.{k}", table.path)));
     }
-    let Builder { topology, base_rtt, protocols, facts, notes, .. } = builder;
+    let Builder { topology, base_rtt, protocols, facts, notes, own, .. } = builder;
     let bottleneck = bottleneck(p, &topology)?;
     let mut setup = c.setup(topology, workloads, bottleneck, base_rtt.unwrap_or(Dur::ZERO), id);
     setup.recorder.facts = facts;
     setup.notes = notes;
+    if !own {
+        setup.idle.push(0);
+    }
     for (name, text) in protocols.iter() {
         c.add_protocol(p, name, text, &mut setup)?;
     }

@@ -1,21 +1,23 @@
 //! Workloads of a scenario file whose messages wait for each other: collectives, GOAL schedules, connection matrices.
 
 use super::tables::Table;
-use super::workloads::{Builder, MOST_FLOWS};
+use super::workloads::{Builder, MOST_CHECKS};
 use crate::workloads::collective::{Algorithm, Collective, Operation};
 use crate::workloads::goal::read_goal;
 use crate::workloads::matrix::read_matrix;
-use crate::workloads::schedule::{Plan, Program, Schedule};
+use crate::workloads::schedule::{Plan, Schedule, Script};
 use crate::workloads::{FlowRequest, Workload};
 use penstock_core::{ParamError, Stream};
 use penstock_units::Time;
+
+/// Messages of a collective are numbered, and a run's connections too.
+const MOST_MESSAGES: u64 = 1 << 31;
 
 /// What a schedule is made of.
 pub(super) struct Parts {
     template: FlowRequest,
     hosts: Vec<u32>,
     rng: Stream,
-    alone: bool,
 }
 
 impl Builder<'_> {
@@ -25,10 +27,9 @@ impl Builder<'_> {
         table: &Table,
         kind: &str,
         template: FlowRequest,
-        alone: bool,
         rng: Stream,
     ) -> Result<Box<dyn Workload>, ParamError> {
-        let parts = Parts { template, hosts: self.distinct(table)?, rng, alone };
+        let parts = Parts { template, hosts: self.distinct(table)?, rng };
         match kind {
             "collective" => self.collective(table, parts),
             "goal" => self.goal(table, parts),
@@ -56,11 +57,11 @@ impl Builder<'_> {
         let (ranks, bytes) = (parts.hosts.len() as u32, q.bytes("size").0);
         let c = Collective { operation, algorithm, ranks, bytes, acknowledged };
         c.check().map_err(|(key, rule)| table.error(key, rule))?;
-        if c.messages() > MOST_FLOWS as u64 {
-            let rule = format!("means {} messages; at most {MOST_FLOWS} are possible", c.messages());
+        if c.messages() > MOST_MESSAGES {
+            let rule = format!("means {} messages; at most {MOST_MESSAGES} are possible", c.messages());
             return Err(ParamError::new(format!("{}.hosts", table.path), format!("{ranks} hosts"), rule));
         }
-        self.planned(table, parts, c.program(), bytes, Some(c.bus()), acknowledged)
+        self.planned(table, parts, c.script(), bytes, Some(c.bus()), acknowledged)
     }
 
     fn goal(&mut self, table: &Table, parts: Parts) -> Result<Box<dyn Workload>, ParamError> {
@@ -76,7 +77,7 @@ impl Builder<'_> {
         }
         let program = goal.program(q.dur("overhead"), q.dur("unit"));
         let bytes = program.bytes();
-        self.planned(table, parts, program, bytes, None, false)
+        self.planned(table, parts, Script::Tasks(program), bytes, None, false)
     }
 
     fn matrix(&mut self, table: &Table, parts: Parts) -> Result<Box<dyn Workload>, ParamError> {
@@ -88,7 +89,7 @@ impl Builder<'_> {
             return Err(table.error("file", rule));
         }
         let bytes = program.bytes();
-        self.planned(table, parts, program, bytes, None, true)
+        self.planned(table, parts, Script::Tasks(program), bytes, None, true)
     }
 
     fn text(&self, table: &Table) -> Result<String, ParamError> {
@@ -101,18 +102,16 @@ impl Builder<'_> {
         &mut self,
         table: &Table,
         parts: Parts,
-        program: Program,
+        script: Script,
         bytes: u64,
         bus: Option<f64>,
         until_acknowledged: bool,
     ) -> Result<Box<dyn Workload>, ParamError> {
         let q = &table.params;
-        let Parts { template, hosts, rng, alone } = parts;
-        let pairs: Vec<(u32, u32)> = program.pairs().into_iter().collect();
+        let Parts { template, hosts, rng } = parts;
         // All pairs of a small network, an even sample of a large one, as elsewhere.
-        let step = pairs.len().div_ceil(super::workloads::MOST_CHECKS).max(1);
-        for (from, to) in pairs.iter().step_by(step) {
-            self.check(table, hosts[*from as usize], hosts[*to as usize])?;
+        for (from, to) in script.some_pairs(MOST_CHECKS) {
+            self.check(table, hosts[from as usize], hosts[to as usize])?;
         }
         let plan = Plan {
             start: Time::ZERO + q.dur("start"),
@@ -123,10 +122,9 @@ impl Builder<'_> {
                 false => self.lasts(&template)?,
             },
             repetitions: q.count("repetitions"),
-            stop: alone,
             bytes,
             bus,
         };
-        Ok(Box::new(Schedule::new(program, template, hosts, plan, rng)))
+        Ok(Box::new(Schedule::new(script, template, hosts, plan, rng)))
     }
 }

@@ -169,7 +169,7 @@ pub const TABLES: [TableSpec; 13] = [
     },
     TableSpec {
         name: "query",
-        text: "client to asks all servers from at once, again when all have answered; alone, its end ends the run",
+        text: "client to asks all servers from at once, again when all have answered; where all workloads have an end, the last one ends the run",
         nodes: &["from", "to"],
         params: &[
             KIND,
@@ -196,7 +196,7 @@ pub const TABLES: [TableSpec; 13] = [
     },
     TableSpec {
         name: "reads",
-        text: "client to reads blocks striped over servers from on persistent connections; alone, its end ends the run",
+        text: "client to reads blocks striped over servers from on persistent connections; where all workloads have an end, the last one ends the run",
         nodes: &["from", "to"],
         params: &[
             KIND,
@@ -264,7 +264,7 @@ pub const TABLES: [TableSpec; 13] = [
     },
     TableSpec {
         name: "all-to-all",
-        text: "every one of hosts (unset = all) sends to every other; alone, its end ends the run",
+        text: "every one of hosts (unset = all) sends to every other; where all workloads have an end, the last one ends the run",
         nodes: &["hosts"],
         params: &[
             KIND,
@@ -287,7 +287,7 @@ pub const TABLES: [TableSpec; 13] = [
     },
     TableSpec {
         name: "collective",
-        text: "hosts (unset = all) are the ranks of a collective operation; alone, its end ends the run",
+        text: "hosts (unset = all) are the ranks of a collective operation; where all workloads have an end, the last one ends the run",
         nodes: &["hosts"],
         params: &[
             KIND,
@@ -326,7 +326,7 @@ pub const TABLES: [TableSpec; 13] = [
     },
     TableSpec {
         name: "goal",
-        text: "a GOAL schedule, rank i at the i-th of hosts (unset = all); alone, its end ends the run",
+        text: "a GOAL schedule, rank i at the i-th of hosts (unset = all); where all workloads have an end, the last one ends the run",
         nodes: &["hosts"],
         params: &[
             KIND,
@@ -344,7 +344,7 @@ pub const TABLES: [TableSpec; 13] = [
     },
     TableSpec {
         name: "matrix",
-        text: "a connection matrix of htsim with its triggers, host i being the i-th of hosts (unset = all); alone, its end ends the run",
+        text: "a connection matrix of htsim with its triggers, host i being the i-th of hosts (unset = all); where all workloads have an end, the last one ends the run",
         nodes: &["hosts"],
         params: &[
             KIND,
@@ -438,7 +438,7 @@ pub(super) fn within(path: &str, e: ParamError) -> ParamError {
     ParamError { key: format!("{path}.{}", e.key), ..e }
 }
 
-/// A name, or several: `h[0-3]` stands for h0, h1, h2, h3.
+/// A name, or several: `h[0-3]` stands for h0, h1, h2, h3, and `h[0-9:4]` for h0, h4, h8.
 pub(super) fn expand(key: &str, name: &str, into: &mut Vec<String>) -> Result<(), ParamError> {
     let bad = |rule: &str| Err(ParamError::new(key, name, rule));
     let Some((head, rest)) = name.split_once('[') else {
@@ -451,11 +451,13 @@ pub(super) fn expand(key: &str, name: &str, into: &mut Vec<String>) -> Result<()
     };
     let range = rest.split_once(']').and_then(|(range, tail)| {
         let (a, b) = range.split_once('-')?;
-        Some((a.trim().parse::<u32>().ok()?, b.trim().parse::<u32>().ok()?, tail))
+        let (b, step) = b.split_once(':').unwrap_or((b, "1"));
+        let number = |text: &str| text.trim().parse::<u32>().ok();
+        Some((number(a)?, number(b)?, number(step)?, tail))
     });
     match range {
-        Some((a, b, tail)) if a <= b && ((b - a) as usize) < MOST_NODES => {
-            for i in a..=b {
+        Some((a, b, step, tail)) if a <= b && ((b - a) as usize) < MOST_NODES && step > 0 => {
+            for i in (a..=b).step_by(step as usize) {
                 if into.len() >= MOST_NODES {
                     return bad("stands for more than 100000 names");
                 }
@@ -463,7 +465,7 @@ pub(super) fn expand(key: &str, name: &str, into: &mut Vec<String>) -> Result<()
             }
             Ok(())
         }
-        _ => bad("must have a range of numbers in brackets, such as h[0-3]"),
+        _ => bad("must have a range of numbers in brackets, such as h[0-3], or h[0-1023:8] for every eighth"),
     }
 }
 

@@ -46,6 +46,8 @@ pub(super) struct Builder<'a> {
     pub facts: Vec<(&'static Quantity, f64)>,
     /// What would mislead a reader of the numbers.
     pub notes: Vec<String>,
+    /// A workload uses the protocol of the scenario.
+    pub own: bool,
 }
 
 impl Builder<'_> {
@@ -54,7 +56,6 @@ impl Builder<'_> {
         table: &Table,
         kind: &str,
         i: usize,
-        alone: bool,
     ) -> Result<Box<dyn Workload>, ParamError> {
         let q = &table.params;
         let stream = (i as u64) << 32;
@@ -64,14 +65,23 @@ impl Builder<'_> {
         if q.is_set("protocol") {
             template.protocol = self.protocol(table)?;
         }
+        self.own |= template.protocol == 0;
+        if q.declares("start") && q.dur("start") >= self.c.duration {
+            self.notes.push(format!(
+                "{}.start = {} is not before the end of the run ({}): nothing of it happens",
+                table.path,
+                q.text("start"),
+                self.c.duration
+            ));
+        }
         if kind == "trace" {
             return self.trace(table, &template);
         }
         if matches!(kind, "collective" | "goal" | "matrix") {
-            return self.schedule(table, kind, template, alone, rng);
+            return self.schedule(table, kind, template, rng);
         }
         if kind == "permutation" || kind == "all-to-all" {
-            return self.among(table, kind, template, alone, rng);
+            return self.among(table, kind, template, rng);
         }
         let from = table.hosts(&self.topology, "from")?;
         if kind == "incast" {
@@ -116,6 +126,7 @@ impl Builder<'_> {
                         ));
                     }
                 }
+                self.late_note(table, "flows", flows.iter().map(|flow| flow.0));
                 Box::new(FlowList::leaving(flows))
             }
             "poisson" => {
@@ -171,7 +182,7 @@ impl Builder<'_> {
                         rng,
                     )
                     .with_travel(requests_travel(self.p));
-                    return Ok(Box::new(if alone { reads } else { reads.without_stop() }));
+                    return Ok(Box::new(reads));
                 }
                 let bytes: Vec<u64> = match (q.is_set("response"), q.is_set("total")) {
                     (true, true) => {
@@ -201,7 +212,6 @@ impl Builder<'_> {
                     gap: q.dur("gap"),
                     deadline,
                     persistent,
-                    stop: alone,
                     travel: requests_travel(self.p),
                 };
                 let responses = bytes.iter().zip(0..).map(|(b, i)| request(*b, i)).collect();
@@ -226,6 +236,9 @@ impl Builder<'_> {
                 let mut to = table.hosts(&self.topology, "to")?;
                 to.sort_unstable();
                 to.dedup();
+                // A lone sender sends nothing to itself: its own link takes no load.
+                let from = table.hosts(&self.topology, "from")?;
+                to.retain(|host| from.iter().any(|sender| sender != host));
                 let capacity: f64 = to.iter().map(|host| self.rate_into(*host)).sum();
                 let (mss, overhead) = self.segment(template)?;
                 let wire = 8.0 * sizes.mean() * ((mss + overhead) / mss);
@@ -407,7 +420,6 @@ impl Builder<'_> {
         table: &Table,
         kind: &str,
         template: FlowRequest,
-        alone: bool,
         mut rng: Stream,
     ) -> Result<Box<dyn Workload>, ParamError> {
         let q = &table.params;
@@ -426,6 +438,7 @@ impl Builder<'_> {
                 let due = deadline.map_or(Time::NEVER, |d| at + d);
                 flows.push((at, FlowRequest { due, ..like(&template, src, dst, bytes) }));
             }
+            self.late_note(table, "flows", flows.iter().map(|flow| flow.0));
             return Ok(Box::new(FlowList::new(flows)));
         }
         table.need("size")?;
@@ -442,7 +455,6 @@ impl Builder<'_> {
             window: q.count("window") as usize,
             random: q.text("order") == "random",
             repetitions: q.count("repetitions"),
-            stop: alone,
             travel: requests_travel(self.p),
         };
         let template = FlowRequest { bytes: q.bytes("size").0, ..template };
@@ -514,6 +526,20 @@ impl Builder<'_> {
                 request.due = request.due + start;
             }
         }
+        self.late_note(table, "rows of the trace", flows.iter().map(|flow| flow.0));
         Ok(Box::new(FlowList::new(flows)))
+    }
+
+    /// Says how many of a list of flows begin too late to be in the run; where all do because of `start`, that is said already.
+    fn late_note(&mut self, table: &Table, what: &str, starts: impl ExactSizeIterator<Item = Time>) {
+        let (end, all) = (Time::ZERO + self.c.duration, starts.len());
+        let late = starts.filter(|start| *start >= end).count();
+        let said = table.params.declares("start") && table.params.dur("start") >= self.c.duration;
+        if late > 0 && !said {
+            self.notes.push(format!(
+                "{}: {late} of {all} {what} begin at the end of the run ({}) or later and are left out; a longer duration has them",
+                table.path, self.c.duration
+            ));
+        }
     }
 }
