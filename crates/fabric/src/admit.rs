@@ -138,6 +138,9 @@ impl Port {
         let Some(whole) = last.filter(|c| c.bytes > trim.bytes) else { return false };
         let mut header = whole;
         header.trim(trim.bytes, trim.priority);
+        if self.served().last_hop {
+            header.set_trimmed_at_last_hop();
+        }
         // All is as if the whole packet were gone; then its header and the arriving packet must both fit.
         let saved = u64::from(whole.bytes);
         let fits = |port: &Port, c: &Cell, more: u64| {

@@ -518,6 +518,17 @@ mod tests {
         assert_eq!(paused_at, 71);
     }
     #[test]
+    fn a_lane_of_a_faster_link_is_paused_at_more() {
+        // Alpha 1/8 and 1/2 of 80,000 bytes: x = a (80,000 - x), 8,889 and 26,667.
+        let pause = PauseAt::Dynamic { alpha: 0.125, gap: 0 };
+        let paused_at = |ingress: u16| {
+            let config = BufferConfig { alpha_times: vec![1.0, 4.0], ..lossless(pause, 80_000, 0) };
+            let mut b = Buffer::new(config).unwrap();
+            (1..).find(|_| b.charge(0, &from(ingress, 100)).is_some()).unwrap()
+        };
+        assert_eq!([paused_at(0), paused_at(1)], [89, 267]);
+    }
+    #[test]
     fn bad_buffers_are_refused_by_name() {
         let message = |c: BufferConfig| Buffer::new(c).err().unwrap().to_string();
         use alloc::string::ToString;

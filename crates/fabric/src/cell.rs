@@ -23,7 +23,7 @@ pub struct Cell {
     pub rank: u32,
     /// Number, at the node that holds it, of the link it came in by.
     pub ingress: u16,
-    /// Bits 0..3: priority; 3: subject to timing noise; 4: has payload; 5: was trimmed; 6: is an ACK.
+    /// Bits 0..3: priority; 3: subject to timing noise; 4: has payload; 5: was trimmed; 6: is an ACK; 7: was trimmed at the last hop.
     bits: u8,
     /// Bits 0..2: ECN; 2..8: traffic class.
     tag: u8,
@@ -35,6 +35,7 @@ const NOISY: u8 = 8;
 const PAYLOAD: u8 = 16;
 const TRIMMED: u8 = 32;
 const ACK: u8 = 64;
+const AT_LAST_HOP: u8 = 128;
 
 impl Cell {
     /// That of no packet.
@@ -151,6 +152,15 @@ impl Cell {
     #[inline]
     pub fn is_trimmed(&self) -> bool {
         self.bits & TRIMMED != 0
+    }
+    /// True when that was the port that leads to its receiver.
+    #[inline]
+    pub fn is_trimmed_at_last_hop(&self) -> bool {
+        self.bits & AT_LAST_HOP != 0
+    }
+    /// Says that it was trimmed there.
+    pub fn set_trimmed_at_last_hop(&mut self) {
+        self.bits |= AT_LAST_HOP;
     }
     /// True when it is known to travel towards its connection's sender.
     #[inline]

@@ -48,6 +48,8 @@ pub struct Service {
     pub classes: [ClassConfig; PRIORITIES],
     /// Cut payload where a packet with payload finds no room.
     pub trim: Option<Trim>,
+    /// The link leads to a host: what is cut here says so.
+    pub last_hop: bool,
 }
 
 /// Limits and behaviour of a port and its link.

@@ -79,6 +79,9 @@ impl Port {
         let trim = self.served.as_ref()?.trim?;
         let mut header = *cell;
         header.trim(trim.bytes, trim.priority);
+        if self.served.as_ref()?.last_hop {
+            header.set_trimmed_at_last_hop();
+        }
         (cell.has_payload() && cell.bytes > trim.bytes).then_some(header)
     }
     /// The router's controller.

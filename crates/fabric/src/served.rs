@@ -39,6 +39,8 @@ pub(crate) struct Served {
     pub waiting: Waiting,
     pub classes: [ClassConfig; PRIORITIES],
     pub trim: Option<Trim>,
+    /// The link leads to a host.
+    pub last_hop: bool,
     /// The rule of a class decides at dequeue too.
     pub dequeue_rules: bool,
     pub class_rules: bool,
@@ -73,6 +75,7 @@ impl Served {
             class_limits: classes.iter().any(|c| c.limit_packets != u32::MAX || c.limit_bytes != u64::MAX),
             classes,
             trim: service.trim,
+            last_hop: service.last_hop,
             paused_since: [0; PRIORITIES],
             down: false,
             refuse: false,

@@ -249,6 +249,8 @@ pub struct HostFacts {
     /// Time in which the memory of the switches on the longest way drains at the slowest of their ports: what a packet may have to
     /// wait beyond [`Self::base_rtt`]. Zero = not known, or without limit.
     pub longest_wait: Dur,
+    /// How much more hosts can send than the tiers of switches above them can carry, at least 1.
+    pub oversubscription: f64,
     /// Largest payload of a packet in bytes.
     pub mss: u32,
     /// Bytes of framing a link adds to every packet.

@@ -23,6 +23,7 @@ impl Host {
             delay: Dur::micros(1),
             base_rtt: Dur::micros(10),
             longest_wait: Dur::ZERO,
+            oversubscription: 1.0,
             mss: SIZE as u32,
             framing: 0,
             order: Order::RoundRobin,

@@ -73,6 +73,7 @@ impl Host {
             delay: Dur::micros(1),
             base_rtt: Dur::micros(10),
             longest_wait: Dur::ZERO,
+            oversubscription: 1.0,
             mss: 956,
             framing: 0,
             order,

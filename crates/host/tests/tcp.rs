@@ -433,6 +433,7 @@ fn all_that_happens<S: Stack>(
                 delay,
                 base_rtt: Dur::micros(40),
                 longest_wait: Dur::ZERO,
+                oversubscription: 1.0,
                 mss: 1460,
                 framing: 0,
                 order: Order::RoundRobin,

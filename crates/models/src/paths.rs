@@ -33,7 +33,8 @@ const KEPT: usize = 8;
 /// REPS stays frozen for so long, then draws so many values afresh (uet-htsim).
 const FROZEN: Dur = Dur::millis(10);
 const AFRESH: u32 = 16;
-/// Turns for which bitmap passes a value over: marked, trimmed, lost; and the most that adds up.
+/// What bitmap counts against a value: marked, trimmed, lost; and the most that adds up. One is taken off for every packet that finds the
+/// value in its turn, and is the first of those that the packet passes over.
 const MARKED: u8 = 1;
 const TRIMMED: u8 = 4;
 const LOST: u8 = 15;
@@ -59,6 +60,8 @@ pub struct PathRule {
     fifo: bool,
     paths: u32,
     penalties: [u8; 3],
+    /// A packet takes one off the first value alone that it passes over; otherwise off each.
+    first_alone: bool,
 }
 
 impl PathRule {
@@ -77,11 +80,13 @@ impl PathRule {
             fifo: name == "mixed",
             paths,
             penalties: [MARKED, TRIMMED, LOST],
+            first_alone: true,
         })
     }
-    /// Values in turn, passed over once for every mark or trim.
+    /// Values in turn, passed over once for every mark or trim (csg-htsim's EQDS).
     pub fn bitmap_of_one(paths: u32) -> PathRule {
-        PathRule { bitmap: true, reps: false, fifo: false, paths, penalties: [1, 1, LOST] }
+        let penalties = [1, 1, LOST];
+        PathRule { bitmap: true, reps: false, fifo: false, paths, penalties, first_alone: false }
     }
 }
 
@@ -130,15 +135,18 @@ impl Chooser {
         if let Some(value) = self.recycled.pop_front() {
             return value;
         }
-        // A value may be passed over 15 times; all of them together not for ever.
-        for _ in 0..u32::from(LOST + 1) * self.rule.paths {
-            let value = self.next_in_turn(rng);
+        // Where each that is passed over counts down, all have done so after so many rounds; otherwise one round is looked at.
+        let (rounds, mut counts) = if self.rule.first_alone { (1, 1) } else { (u32::from(LOST + 1), u32::MAX) };
+        let mut value = self.next_in_turn(rng);
+        for _ in 0..rounds * self.rule.paths {
             match self.skip.get_mut(value as usize) {
-                Some(turns) if *turns > 0 => *turns -= 1,
+                Some(turns) if *turns > 0 && counts > 0 => (*turns, counts) = (*turns - 1, counts - 1),
+                Some(turns) if *turns > 0 => {}
                 _ => return value,
             }
+            value = self.next_in_turn(rng);
         }
-        self.next_in_turn(rng)
+        value
     }
     /// Every value once each time round, in an order that changes every time.
     fn next_in_turn(&mut self, rng: &mut Stream) -> u32 {
@@ -154,8 +162,9 @@ impl Chooser {
             self.afresh -= 1;
         } else if self.frozen_at.is_some() && !self.kept.is_empty() {
             // Known to have worked, used or not, over and over.
-            self.frozen_turn = (self.frozen_turn + 1) % self.kept.len();
-            return self.kept[self.frozen_turn];
+            let at = self.frozen_turn % self.kept.len();
+            self.frozen_turn = at + 1;
+            return self.kept[at];
         } else if self.fresh > 0 {
             let at = (self.head + KEPT - self.fresh) % KEPT;
             self.fresh -= 1;
@@ -176,24 +185,23 @@ impl Chooser {
         if !self.rule.reps {
             return;
         }
-        match (fate, self.frozen_at) {
-            (Fate::Lost, None) if self.afresh == 0 => self.frozen_at = Some(now),
-            (Fate::Lost, _) => {}
-            (_, Some(since)) if now > since + FROZEN => {
-                self.frozen_at = None;
-                (self.head, self.fresh, self.afresh) = (0, 0, AFRESH);
-                self.kept.clear();
+        if fate == Fate::Lost && self.frozen_at.is_none() && self.afresh == 0 {
+            (self.frozen_at, self.frozen_turn) = (Some(now), 0);
+        }
+        if self.frozen_at.is_some_and(|since| now > since + FROZEN) {
+            self.frozen_at = None;
+            (self.head, self.fresh, self.afresh) = (0, 0, AFRESH);
+            self.kept.clear();
+        }
+        // Also while frozen: what comes back works.
+        if fate == Fate::Good {
+            if self.kept.len() < KEPT {
+                self.kept.push(value);
+            } else {
+                self.kept[self.head] = value;
             }
-            (Fate::Good, None) => {
-                if self.kept.len() < KEPT {
-                    self.kept.push(value);
-                } else {
-                    self.kept[self.head] = value;
-                }
-                self.head = (self.head + 1) % KEPT;
-                self.fresh = (self.fresh + 1).min(KEPT);
-            }
-            _ => {}
+            self.head = (self.head + 1) % KEPT;
+            self.fresh = (self.fresh + 1).min(KEPT);
         }
     }
 }
@@ -235,6 +243,19 @@ mod tests {
         c.next(&mut rng);
     }
     #[test]
+    fn a_packet_takes_one_off_the_first_value_that_it_passes_over() {
+        let packets = |rule: PathRule| {
+            let mut rng = Stream::new(1, 0, Entity::Sender, 0);
+            let mut c = Chooser::new(rule, &mut rng);
+            // Every value but one is marked three times.
+            (1..4).for_each(|v| (0..3).for_each(|_| c.told(Time::ZERO, v, Fate::Marked)));
+            (0..).take_while(|_| c.next(&mut rng) == 0).count()
+        };
+        let rule = PathRule { first_alone: true, ..PathRule::bitmap_of_one(4) };
+        // Nine marks are gone after three packets where each value passed over counts down, and after nine where one does.
+        assert_eq!((packets(PathRule::bitmap_of_one(4)), packets(rule)), (3, 9));
+    }
+    #[test]
     fn reps_uses_again_what_came_back() {
         let (mut c, mut rng) = chooser("reps", 1024);
         for v in [11, 12, 13] {
@@ -254,11 +275,14 @@ mod tests {
         c.told(Time::ZERO, 999, Fate::Lost);
         let frozen: Vec<u32> = (0..12).map(|_| c.next(&mut rng)).collect();
         assert!(frozen.iter().all(|v| (20..24).contains(v)), "{frozen:?}");
-        // What comes back meanwhile changes nothing; 10 ms later it begins anew.
+        // What comes back meanwhile is used as well; 10 ms later it begins anew.
         c.told(Time::ZERO + Dur::millis(1), 500, Fate::Good);
-        assert!((20..24).contains(&c.next(&mut rng)));
-        c.told(Time::ZERO + Dur::millis(11), 500, Fate::Good);
+        let frozen: Vec<u32> = (0..10).map(|_| c.next(&mut rng)).collect();
+        assert_eq!(frozen.iter().filter(|v| **v == 500).count(), 2, "{frozen:?}");
+        assert!(frozen.iter().all(|v| (20..24).contains(v) || *v == 500), "{frozen:?}");
+        c.told(Time::ZERO + Dur::millis(11), 600, Fate::Good);
         let fresh: Vec<u32> = (0..16).map(|_| c.next(&mut rng)).collect();
         assert!(fresh.iter().filter(|v| (20..24).contains(*v)).count() < 3, "{fresh:?}");
+        assert_eq!(c.next(&mut rng), 600, "what came back last is the first of the new ones");
     }
 }

@@ -108,6 +108,7 @@ impl Lab {
                 delay: config.delay,
                 base_rtt,
                 longest_wait: Dur::ZERO,
+                oversubscription: 1.0,
                 mss: config.mss,
                 framing: config.framing,
                 order: config.order,

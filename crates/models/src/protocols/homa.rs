@@ -65,6 +65,14 @@ pub const HOMA: Protocol = Protocol {
         )
         .range(1.0, 1000.0),
         ParamSpec::new(
+            "grant_levels",
+            Kind::Choice(&["lowest", "highest"]),
+            "lowest",
+            "priorities of the messages that are granted where they are fewer than there are: the lowest, so that a shorter message \
+             finds a higher one free; or the highest. What was granted in a low one first waits there until longer messages have ended",
+            "section 3.4: the lowest; the authors' simulator and HomaModule too",
+        ),
+        ParamSpec::new(
             "cutoffs",
             Kind::Text,
             "",
@@ -126,6 +134,7 @@ pub const HOMA: Protocol = Protocol {
             rtt_bytes: p.is_set("rtt_bytes").then(|| p.bytes("rtt_bytes").0),
             scheduled,
             overcommit: if p.is_set("overcommit") { p.count("overcommit") as usize } else { usize::from(scheduled) },
+            highest: p.text("grant_levels") == "highest",
             cutoffs,
             by_remaining: p.text("unscheduled_by") == "remaining",
             tail: if p.is_set("tail") { p.bytes("tail").0 } else { 0 },
@@ -149,6 +158,7 @@ struct Settings {
     rtt_bytes: Option<u64>,
     scheduled: u8,
     overcommit: usize,
+    highest: bool,
     cutoffs: Vec<u64>,
     by_remaining: bool,
     tail: u64,
@@ -435,6 +445,7 @@ impl Homa {
                 let was = r.listed.take();
                 was.map(|left| self.incoming.remove(&(left, conn)));
             }
+            let levels = if self.s.highest { usize::from(self.s.scheduled) } else { levels };
             let level = levels.saturating_sub(i + 1) as u8;
             let priority = if left < self.s.tail { level.max(self.priority_of(left)) } else { level };
             self.tell(io, conn, kind::GRANT, priority, (0, to));

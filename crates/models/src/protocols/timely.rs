@@ -7,7 +7,6 @@
 use super::roce::{self, bps, is_ns3, join, rates, Nature, Rates};
 use crate::registry::Protocol;
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::sync::Arc;
 use penstock_core::quantity::RATE;
 use penstock_core::{Kind, ParamSpec, Quantity, Report, Unit};
@@ -36,7 +35,7 @@ pub const TIMELY: Protocol = Protocol {
         let (t_low, t_high, min_rtt) = (time("t_low"), time("t_high"), time("min_rtt"));
         if t_low.unwrap_or(T_LOW) >= t_high.unwrap_or(T_HIGH) {
             let key = if t_low.is_some() { "t_low" } else { "t_high" };
-            return Err(p.error(key, format!("t_low must be below t_high (unset: {T_LOW} s and {T_HIGH} s)")));
+            return Err(p.error(key, "t_low must be below t_high (unset: 50us and 500us)"));
         }
         let beta = if p.is_set("beta") { p.float("beta") } else { [0.8, 0.008][usize::from(patched)] };
         let (alpha, rates) = (p.float("alpha"), rates(p));

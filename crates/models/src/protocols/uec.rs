@@ -100,6 +100,15 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "while no sender wants credit a receiver gives it unasked, in turn and up to a window ahead (RCCC, EQDS)",
         "uet-htsim: slow pulls",
     ),
+    ParamSpec::new(
+        "oversubscription",
+        Kind::Float,
+        "",
+        "how much more hosts can send than the network carries; above 1, receivers give less credit while packets are marked or trimmed before \
+         their last hop, down to 0.9 / this (RCCC alone); unset = by the topology, 1 = off",
+        "uet-htsim: OversubscribedCC",
+    )
+    .range(1.0, 1e6),
     RULE,
     PATHS,
 ];
@@ -164,6 +173,7 @@ struct Settings {
     ack_after: Option<u64>,
     header: u32,
     slow_pulls: bool,
+    oversubscription: Option<f64>,
     paths: PathRule,
 }
 
@@ -198,6 +208,7 @@ pub(super) fn build(p: &Params, nature: &Nature) -> Result<Suite, ParamError> {
         ack_after: p.is_set("ack_after").then(|| p.bytes("ack_after").0),
         header: p.bytes("header").0 as u32,
         slow_pulls: nature.credit.is_some() && p.flag("slow_pulls"),
+        oversubscription: p.is_set("oversubscription").then(|| p.float("oversubscription")),
         paths: match nature.paths {
             Some(rule) if !p.is_set(RULE.name) => {
                 let paths = p.count(PATHS.name) as u32;
@@ -347,9 +358,102 @@ struct Uec {
     idle: VecDeque<u32>,
     ahead: u32,
     pull_at: Time,
+    /// Slows credits where the network is oversubscribed.
+    slower: Option<Oversubscribed>,
     line: VecDeque<u32>,
     /// Senders that have something to send, whether they may or not.
     active: u32,
+}
+
+/// RCCC's control of the rate of credits in an oversubscribed network, for all senders of a host together (uet-htsim, `OversubscribedCC`;
+/// read, not copied). Intervals of 1.5 round trips, more or less by a quarter: the share of the line rate falls by the share of packets
+/// trimmed before their last hop, and by half of what the mean share of marks is above 0.3; without either it grows by a hundredth, doubled
+/// every time in a row without a mark.
+struct Oversubscribed {
+    share: f64,
+    least: f64,
+    /// Mean share of marked packets.
+    marks: f64,
+    in_a_row: u32,
+    /// Packets of this interval: all, marked, trimmed at the last hop, trimmed before.
+    packets: [u32; 4],
+    ends_at: Time,
+    rtt: Dur,
+    rng: Stream,
+}
+
+impl Oversubscribed {
+    fn new(facts: &HostFacts, rtt: Dur, ratio: f64) -> Oversubscribed {
+        let rng = Stream::new(facts.seed, facts.run, Entity::Host, u64::from(facts.host)).split(1);
+        let mut new = Oversubscribed {
+            share: 1.0,
+            least: (0.9 / ratio).max(0.01),
+            marks: 0.0,
+            in_a_row: 0,
+            packets: [0; 4],
+            ends_at: Time::ZERO,
+            rtt,
+            rng,
+        };
+        new.ends_at = Time::ZERO + new.interval();
+        new
+    }
+    fn interval(&mut self) -> Dur {
+        Dur::from_secs((0.75 + self.rng.uniform() / 2.0) * 1.5 * self.rtt.as_secs())
+    }
+    /// A packet with data, or what is left of one.
+    fn arrived(&mut self, now: Time, cell: &Cell) {
+        self.advance(now);
+        self.packets[0] += 1;
+        if !cell.is_trimmed() {
+            self.packets[1] += u32::from(cell.ecn() == Ecn::Ce);
+        } else if cell.is_trimmed_at_last_hop() {
+            self.packets[2] += 1;
+        } else {
+            self.packets[3] += 1;
+        }
+    }
+    /// The share of the line rate at which credits are given.
+    fn share(&mut self, now: Time) -> f64 {
+        self.advance(now);
+        self.share
+    }
+    /// Ends the intervals that are over. Of a long silence only the last matter: the share is 1 again by then.
+    fn advance(&mut self, now: Time) {
+        const INTERVALS: u64 = 200;
+        let longest = self.rtt * 2 * INTERVALS;
+        if self.ends_at + longest < now {
+            (self.share, self.marks, self.in_a_row, self.packets) = (1.0, 0.0, 0, [0; 4]);
+            self.ends_at = now + self.interval();
+        }
+        while self.ends_at <= now {
+            self.end_interval();
+            self.ends_at = self.ends_at + self.interval();
+        }
+    }
+    fn end_interval(&mut self) {
+        const TARGET: f64 = 0.3;
+        const INCREASE: f64 = 0.01;
+        let [all, marked, last, before] = core::mem::take(&mut self.packets).map(f64::from);
+        let whole = all - last - before;
+        let mut falls = before > 0.0;
+        if falls {
+            self.share -= before / all;
+        }
+        self.marks = (self.marks + if whole > 0.0 { marked / whole } else { 0.0 }) / 2.0;
+        if self.marks > TARGET {
+            self.share *= 1.0 - (self.marks - TARGET) / 2.0;
+            falls = true;
+        }
+        if falls {
+            self.in_a_row = 0;
+        } else {
+            let times = if marked == 0.0 { f64::from(1u32 << self.in_a_row.min(10)) } else { 1.0 };
+            self.share += INCREASE * times;
+            self.in_a_row += 1;
+        }
+        self.share = self.share.clamp(self.least, 1.0);
+    }
 }
 
 impl Sending {
@@ -416,6 +520,9 @@ impl Uec {
         let rtt = s.rtt(facts.base_rtt, facts.rate, wire);
         let drained = Bytes(HOPS * s.queue(rtt, facts.rate, wire)) / facts.rate;
         let pipe = (facts.rate * rtt).0 * 3 / 2;
+        let ratio = s.oversubscription.unwrap_or(facts.oversubscription);
+        // Where senders have windows these see to it, and EQDS has no such rule.
+        let alone = s.nature.credit.is_some() && s.nature.marks && !s.nature.window;
         let first = match s.nature.first {
             0 => pipe,
             n => (n * u64::from(wire)).max(pipe * 2 / 3),
@@ -434,6 +541,7 @@ impl Uec {
             idle: VecDeque::new(),
             ahead: if s.slow_pulls { (s.window.unwrap_or(first) / QUANTUM) as u32 } else { 0 },
             pull_at: Time::ZERO,
+            slower: (alone && ratio > 1.0).then(|| Oversubscribed::new(facts, rtt, ratio)),
             line: VecDeque::new(),
             active: 0,
             s,
@@ -577,7 +685,8 @@ impl Uec {
             let cell = Uec::header(io, &o, Toward::Sender, self.s.header, kind::PULL);
             io.arena.packets[cell.packet as usize].set_word(1, given);
             let bytes = rule.spacing.unwrap_or(rule.grant);
-            let gap = Dur::from_secs((Bytes(bytes) / self.facts.rate).as_secs() * rule.stretch);
+            let share = self.slower.as_mut().map_or(1.0, |slower| slower.share(io.now));
+            let gap = Dur::from_secs((Bytes(bytes) / self.facts.rate).as_secs() * rule.stretch / share);
             // It may have had to wait for a packet in service; the pace is kept.
             self.pull_at = (self.pull_at + gap).max(io.now);
             return Some(cell);
@@ -625,6 +734,9 @@ impl Uec {
             // It has nothing left: PULLs may have been lost, and one with a higher number stands for them too.
             r.extra = r.extra.max(1);
             return self.ask(io.now, conn, false);
+        }
+        if let Some(slower) = &mut self.slower {
+            slower.arrived(io.now, cell);
         }
         let (payload, low, path) = (packet.word(2), packet.word(3), packet.word(4));
         // Numbers are 32 bits on the wire; the one meant is the one nearest to what is expected.

@@ -1,7 +1,7 @@
 //! The hosts of a run: a network card each, with one stack per transport.
 
 use crate::events::{Deadlines, HostWakes, Ties};
-use crate::fabric_options::longest_wait;
+use crate::fabric_options::{longest_wait, oversubscription};
 use crate::flow::{Ends, Flow, AWAY};
 use crate::metrics::{FlowCounters, Sampled};
 use crate::network::Network;
@@ -408,7 +408,10 @@ impl Hosts {
             setup.collectives.drain(..).map(|c| (Arc::new(Mutex::new(c.controller)), c.workloads)).collect();
         let mut receive = setup.receive_controllers();
         receive.resize_with(setup.topology.nodes.len(), || None);
-        let longest_wait = if setup.own_stack().is_some() { longest_wait(setup) } else { Dur::ZERO };
+        let (longest_wait, oversubscription) = match setup.own_stack() {
+            Some(_) => (longest_wait(setup), oversubscription(&setup.topology)),
+            None => (Dur::ZERO, 1.0),
+        };
         let mut list = Vec::with_capacity(setup.topology.nodes.len());
         let mut places = vec![NO_HOST; setup.topology.nodes.len()].into_boxed_slice();
         for (host, (node, receive)) in setup.topology.nodes.iter().zip(receive).enumerate() {
@@ -422,6 +425,7 @@ impl Hosts {
                 delay: link.delay,
                 base_rtt: setup.base_rtt.max(Bytes(u64::from(mss)) / link.rate),
                 longest_wait,
+                oversubscription,
                 mss,
                 framing: setup.framing,
                 order,

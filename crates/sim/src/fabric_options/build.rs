@@ -218,6 +218,34 @@ pub fn longest_wait(setup: &Setup) -> Dur {
     worst * switches_on_the_longest_way(t)
 }
 
+/// How much more hosts can send than the tiers above them can carry: of every tier of switches, by their distance from the hosts, the largest
+/// ratio of what comes up to what goes on up, multiplied. 1 where there is as much everywhere, or one tier.
+pub fn oversubscription(t: &Topology) -> f64 {
+    let mut tier = vec![u32::MAX; t.nodes.len()];
+    let mut next: VecDeque<u32> = t.hosts().into();
+    next.iter().for_each(|host| tier[*host as usize] = 0);
+    while let Some(node) = next.pop_front() {
+        for port in t.ports_of(node) {
+            let to = t.links[port as usize].to;
+            if tier[to as usize] == u32::MAX {
+                tier[to as usize] = tier[node as usize] + 1;
+                next.push_back(to);
+            }
+        }
+    }
+    let (mut up, mut from_below) = (vec![0.0; t.nodes.len()], vec![0.0; t.nodes.len()]);
+    for link in t.links.iter().filter(|l| tier[l.to as usize] > tier[l.from as usize]) {
+        up[link.from as usize] += link.rate.as_bps();
+        from_below[link.to as usize] += link.rate.as_bps();
+    }
+    let highest = tier.iter().filter(|tier| **tier != u32::MAX).max().copied().unwrap_or(0);
+    let ratio = |of: u32| {
+        let nodes = (0..t.nodes.len()).filter(|n| tier[*n] == of && up[*n] > 0.0);
+        nodes.map(|n| from_below[n] / up[n]).fold(1.0, f64::max)
+    };
+    (1..highest).map(ratio).product()
+}
+
 /// Switches between the two hosts that are farthest apart: exact on trees and where hosts are alike, never more.
 fn switches_on_the_longest_way(t: &Topology) -> u64 {
     let farthest = |from: u32| {
@@ -287,7 +315,10 @@ fn service(
     }
     let needed = scheduler.is_some() || trim.is_some() || limited;
     let service =
-        needed.then(|| Box::new(Service { scheduler: scheduler.unwrap_or(Scheduler::Fifo), classes, trim }));
+        needed.then(|| {
+            let scheduler = scheduler.unwrap_or(Scheduler::Fifo);
+            Box::new(Service { scheduler, classes, trim, ..Service::default() })
+        });
     (service, l.buffer.filter(|_| !by_class))
 }
 
@@ -373,6 +404,9 @@ pub fn ports(setup: &Setup) -> Result<Vec<Port>, ParamError> {
         };
         if !at_host {
             give(setup, l, &mut config)?;
+            if let Some(service) = &mut config.service {
+                service.last_hop = t.nodes[l.to as usize].kind == NodeKind::Host;
+            }
         }
         ports.push(Port::new(i as u32, config)?);
     }

@@ -9,7 +9,7 @@ mod lossless;
 mod needs;
 mod outages;
 
-pub use build::{build, check_clock, headroom_of, longest_wait, usual_memory};
+pub use build::{build, check_clock, headroom_of, longest_wait, oversubscription, usual_memory};
 pub use lossless::check_required;
 pub(crate) use needs::left_out;
 pub use needs::meet_needs;

@@ -1,0 +1,67 @@
+//! Guards: a lone flow on an idle network has the line, whatever the rate of its links and the length of its packets. Defaults that
+//! follow from a rate or a delay (memory of a switch, thresholds, windows, target delays) leave it alone from 10 Mb/s to 1.6 Tb/s and
+//! from 64 to 9,000 bytes.
+
+use penstock_sim::document::resolve;
+use penstock_sim::engine::Progress;
+use serde_json::json;
+
+/// Laws that begin at the line rate or with a pipe, and the share of the line that they aim at.
+const AT_ONCE: [(&str, f64); 13] = [
+    ("roce", 1.0),
+    ("dcqcn", 1.0),
+    // 95 % of the link, and rates that move about that.
+    ("hpcc", 0.92),
+    ("timely", 1.0),
+    ("swift", 1.0),
+    ("powertcp", 1.0),
+    ("dctcp-roce", 1.0),
+    ("ndp", 1.0),
+    ("pfabric", 1.0),
+    ("homa", 1.0),
+    ("nscc", 1.0),
+    ("rccc", 1.0),
+    ("eqds", 1.0),
+];
+/// Windows that grow from a few packets, or a request before the first byte: the line from where a pipe has few packets.
+const SLOWLY: [&str; 6] = ["phost", "pias", "reno", "cubic", "dctcp", "linux-cubic"];
+const PACKETS: u64 = 1500;
+
+fn alone(protocol: &str, mbps: u64, segment: u64) -> (f64, String) {
+    let bytes = PACKETS * segment;
+    let seconds = 0.2 + 4.0 * 8.0 * (bytes as f64 * (1.0 + 100.0 / segment as f64)) / (mbps as f64 * 1e6);
+    let toml = format!(
+        "scenario = \"custom\"\ntopology = \"star:2\"\nlink_rate = \"{mbps}Mbps\"\nlink_delay = \"1us\"\nsegment = \"{segment}B\"\n\
+         duration = \"{seconds:.6}s\"\nprotocol = \"{protocol}\"\n[[workload]]\nkind = \"flows\"\nfrom = \"h0\"\nto = \"h1\"\n\
+         size = \"{bytes}B\"\n"
+    );
+    let run = resolve(&json!({ "toml": toml, "seed": 1 }).to_string()).unwrap();
+    let found = run.run(0, &Progress::default()).unwrap().summary;
+    let at = |key: &str| found.get(key).copied().unwrap_or(0.0);
+    let hurt: Vec<String> = ["pauses", "drops", "trims", "timeouts", "retransmits"]
+        .iter()
+        .filter(|key| at(key) > 0.0)
+        .map(|key| format!("{} {key}", at(key)))
+        .collect();
+    let slowdown = if at("flows_completed") == 1.0 { at("slowdown_p50") } else { f64::INFINITY };
+    (slowdown, hurt.join(", "))
+}
+
+#[test]
+fn a_lone_flow_has_the_line_at_every_rate_and_length_of_packets() {
+    let mut wrong = Vec::new();
+    for mbps in [10, 500, 1_000, 10_000, 100_000, 400_000, 1_600_000] {
+        for segment in [64, 1460, 9000] {
+            // Packets that a round trip of 4 us holds.
+            let pipe = mbps * 4 / (8 * (segment + 60));
+            let slowly = SLOWLY.iter().filter(|_| pipe <= 10).map(|name| (*name, 1.0));
+            for (protocol, share) in AT_ONCE.into_iter().chain(slowly) {
+                let (slowdown, hurt) = alone(protocol, mbps, segment);
+                if !(slowdown * share < 1.03) || !hurt.is_empty() {
+                    wrong.push(format!("{protocol} at {mbps} Mb/s, {segment} B: slowdown {slowdown:.3}, {hurt}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
