@@ -16,11 +16,11 @@ import sys
 import tempfile
 import webbrowser
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock import _engine, interrupts, results, scenario, store
+from penstock import _engine, controllers, interrupts, results, scenario, store
 from penstock.errors import NotBuiltError
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 PARTS = Path(__file__).parent / "page"
 #: A page may be so large, in bytes.
 MOST_BYTES = 5_000_000
+# Bytes of a record that fit a page once they are compressed to a third.
+_MOST_RECORDED = 7_000_000
 #: What a record begins with.
 MAGIC = b"PENSTOCK"
 #: The record of a run, by this name in its directory.
@@ -68,10 +70,11 @@ def available() -> str:
 
 @dataclass(frozen=True)
 class Page:
-    """A page: `text` is the HTML document. A notebook shows it in a frame."""
+    """A page: `text` is the HTML document, `note` what to know of it. A notebook shows it in a frame."""
 
     title: str
     text: str
+    note: str = ""
 
     def save(self, path: str | Path) -> Path:
         """Write the page; its path. Raises OSError."""
@@ -114,7 +117,7 @@ def view(
     if why := available():
         raise NotBuiltError(why)
     given = scenario.merged(settings, more)
-    record = b""
+    record, note = b"", ""
     if isinstance(what, str | Path) and Path(what).is_dir():
         if given:
             raise scenario.error(next(iter(given)), next(iter(given.values())), "is fixed: the run is over")
@@ -128,7 +131,8 @@ def view(
     if isinstance(what, RunSet):
         title = title or what.name
         try:
-            document, resolved = _of_result(what, bool(record))
+            with controllers.data_only():
+                document, resolved = _of_result(what, bool(record))
         except (KeyError, TypeError, AttributeError) as problem:
             said = f"is damaged ({type(problem).__name__}: {problem})"
             raise scenario.error("scenario", what.name, said) from None
@@ -139,11 +143,13 @@ def view(
         resolved = json.loads(scenario.check(json.dumps(document)))
         base = Path(document.pop("base_dir", None) or ".")
         if "controllers" in document:
-            record = _recorded(json.dumps({**document, "base_dir": str(base)}))
+            record, note = _recorded({**document, "base_dir": str(base)})
             del document["controllers"]
         elif files := _files(resolved, base, None):
             document["files"] = files
-    specs = next((s for s in scenario.describe()["scenarios"] if s["name"] == resolved["scenario"]), {})
+    specs: dict[str, Any] = next(
+        (s for s in scenario.describe()["scenarios"] if s["name"] == resolved["scenario"]), {}
+    )
     known = [spec["name"] for spec in specs.get("params", ())]
     about = {
         "document": document,
@@ -151,7 +157,7 @@ def view(
         "values": resolved["set"],
         "controls": [name for name in controls or _FIRST if name in known],
     }
-    return _page(title, about, lesson, record)
+    return replace(_page(title, about, lesson, record), note=note)
 
 
 def _of_result(runs: RunSet, recorded: bool) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -162,19 +168,25 @@ def _of_result(runs: RunSet, recorded: bool) -> tuple[dict[str, Any], dict[str, 
     if recorded:
         # The record is all that is shown.
         return {"set": {}, "seed": runs.seed}, resolved
-    if own := resolved.get("controllers"):
-        names = ", ".join(str(entry.get("name")) for entry in own)
-        rule = "is written in Python, which a page has not: record the run (--record) and view the record"
-        raise scenario.error("protocol", names, rule)
+    if resolved.get("controllers"):
+        raise _in_python(resolved["controllers"])
     file = dict(resolved.get("file") or {})
     what: Any = resolved["scenario"]
     if file.get("tables"):
         what = {"scenario": what, **file["tables"]}
     given = {key: resolved["set"][key] for key in resolved["given"]}
-    document: dict[str, Any] = json.loads(scenario.spec(what, given, runs.seed, own_code=False))
+    document: dict[str, Any] = json.loads(scenario.spec(what, given, runs.seed))
+    if "controllers" in document:
+        raise _in_python(document["controllers"])
     if files := _files(resolved, Path(file.get("base_dir") or "."), file.get("inputs")):
         document["files"] = files
     return document, json.loads(scenario.check(json.dumps(document)))
+
+
+def _in_python(own: Sequence[Mapping[str, Any]]) -> scenario.ScenarioError:
+    names = ", ".join(str(entry.get("name")) for entry in own)
+    rule = "is written in Python, which a page has not: record the run (--record) and view the record"
+    return scenario.error("protocol", names, rule)
 
 
 def _files(resolved: Mapping[str, Any], base: Path, inputs: Mapping[str, str] | None) -> dict[str, str]:
@@ -198,18 +210,18 @@ def _files(resolved: Mapping[str, Any], base: Path, inputs: Mapping[str, str] | 
     return found
 
 
-def _recorded(spec: str) -> bytes:
-    """The record of run 0: a page has no interpreter for protocols and queues in Python, but shows what they
-    did.
+def _recorded(document: Mapping[str, Any]) -> tuple[bytes, str]:
+    """The record of run 0, and what to know of it: a page has no interpreter for protocols and queues in
+    Python, but shows what they did. The record ends with the packets for which a page has room.
     """
-    progress = _engine.Progress()
+    spec, progress = json.dumps({**document, "record": {"most_bytes": _MOST_RECORDED}}), _engine.Progress()
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         path = Path(folder) / RECORD
         interrupts.watched(lambda: _engine.record(spec, 0, str(path), progress), progress.cancel)
-        if path.stat().st_size > 20 * MOST_BYTES:
-            size = f"{path.stat().st_size / 1e6:.0f} MB"
-            raise scenario.error("duration", size, "of packets are too many for a page: run it for less time")
-        return path.read_bytes()
+        note = "the page shows a record of run 0, because it has no Python to run it again"
+        if path.stat().st_size >= _MOST_RECORDED:
+            note += f"; it has room for the first {_MOST_RECORDED // 1_000_000} MB of packets"
+        return path.read_bytes(), note
 
 
 def _is_record(path: Path) -> bool:
@@ -237,8 +249,8 @@ def _page(title: str, about: Mapping[str, Any], lesson: Sequence[str], record: b
         "LESSON": paragraphs,
         "VERSION": _engine.__version__,
         "LICENSES": html.escape((PARTS / "LICENSES.txt").read_text("utf-8")),
-        # A script element ends at the first "</": nothing in it may look like one.
-        "GIVEN": json.dumps(given).replace("</", "<\\/"),
+        # A script element ends at the first "</", and may begin anew: nothing in it may look like a tag.
+        "GIVEN": json.dumps(given).replace("<", "\\u003c"),
         "ENGINE": base64.b64encode(engine).decode(),
         "RECORD": base64.b64encode(gzip.compress(record, mtime=0)).decode() if record else "",
         "SCRIPT": (PARTS / "page.js").read_text("utf-8").replace("</script", "<\\/script"),
