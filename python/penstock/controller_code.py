@@ -211,7 +211,8 @@ def compiled(source: Source, fields: Sequence[tuple[str, str]]) -> Any:
                 node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
             )
             if isinstance(node, _CONTAINERS) or called_name in ("dict", "list", "set"):
-                raise source.mistake(node.lineno, f"{ast.unparse(node)} cannot be compiled: {CONTAINER_RULE}")
+                line = getattr(node, "lineno", source.tree.lineno)
+                raise source.mistake(line, f"{ast.unparse(node)} cannot be compiled: {CONTAINER_RULE}")
     tree = functions(source, dict(fields))
     scope: dict[str, Any] = {**source.scope, **_helpers()}
     scope.pop(source.tree.name, None)

@@ -28,7 +28,8 @@ import math
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -399,11 +400,27 @@ def _changed(file: str, name: str) -> ScenarioError:
     return _problem("protocol", f"{file}:{name}", "the file has changed since the run was planned")
 
 
+@contextmanager
+def data_only() -> Iterator[None]:
+    """Whatever the block reads is data: a Python file that it names is refused, not run."""
+    before, _here.data_only = getattr(_here, "data_only", False), True
+    try:
+        yield
+    finally:
+        _here.data_only = before
+
+
+_here = threading.local()
+
+
 def load(file: str | Path, name: str, sha256: str = "") -> Any:
     """The controller or queue `name` of a Python file, which is run once for each of its contents. Raises
     ScenarioError, with the line where it has one; where `sha256` is given and is not the file's nothing is
     run.
     """
+    if getattr(_here, "data_only", False):
+        rule = "is a program, and a result is data: give it yourself, with the scenario"
+        raise _problem("protocol", f"{file}:{name}", rule)
     path = Path(file).resolve()
     shown = sources.shown(str(path))
     try:
@@ -461,6 +478,11 @@ def in_file(value: object, folder: Path) -> Named | Chosen | None:
         return None
     found: Named = load(folder / match["file"], match["name"])
     return found if match["rest"] is None else _Given(found, {}, match["rest"])
+
+
+def names_file(value: object) -> bool:
+    """Whether a value is FILE.py:CLASS."""
+    return isinstance(value, str) and _IN_FILE.fullmatch(value.strip()) is not None
 
 
 def place_of(value: Named | Chosen) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,8 @@ from penstock.console import note
 Pcap = Annotated[
     list[str] | None,
     typer.Option(
-        help="Write what passes a host or a port (a->b) of the first run to DIR/packets.pcapng; needs --out.",
+        help="Write what passes a host or a port (a->b) of the first run to DIR/packets.pcapng, of several "
+        "to a file each; needs --out.",
         metavar="HOST|PORT,...",
     ),
 ]
@@ -64,12 +66,15 @@ def write(
     that is neither a host nor a port; OSError.
     """
     from penstock import export
+    from penstock.export import pcapng
     from penstock.export.record import made
 
     record = made(scenario, chosen, seed)
     if pcap and out is not None:
-        places = _places(pcap)
-        _whole(out / "packets.pcapng", lambda path: export.pcap(record, path, at=places))
+        places = pcapng.places(record, _places(pcap))
+        for place in places:
+            path = pcapng.file_of(out / "packets.pcapng", place, places)
+            _whole(path, partial(pcapng.write, record, place=place))
     if perfetto is not None:
         _whole(perfetto, lambda path: export.perfetto(record, path))
 

@@ -299,6 +299,10 @@ class Network:
         if "protocols" in document:
             own = [text.rpartition(":") for text in document["protocols"]]
             document["protocols"] = [f"{os.path.relpath(here / file, there)}:{name}" for file, _, name in own]
+        for table in [document, *document.get("link", []), *document.get("workload", [])]:
+            for key in OWN:
+                if controllers.names_file(table.get(key)) and not Path(table[key]).is_absolute():
+                    table[key] = os.path.relpath(here / table[key], there)
         for table in document.get("workload", []):
             network_file.move(table, lambda name: os.path.relpath(here / name, there))
         target.write_text(network_file.text(document), encoding="utf-8")
@@ -365,12 +369,17 @@ class Network:
             item if controllers.is_own(item) else controllers.in_file(item, folder) or item
             for item in self.protocols
         ]
-        self.links, self.workloads = list(self._links()), list(self._workloads())
-        for tables in (self.links, self.workloads):
-            for i, table in enumerate(tables):
-                found = {key: controllers.in_file(table.values.get(key), folder) for key in OWN}
-                if any(found.values()):
-                    tables[i] = table.but(**{key: value for key, value in found.items() if value})
+
+        def loaded(table: Table) -> Any:
+            found = {key: controllers.in_file(table.values.get(key), folder) for key in OWN}
+            return (
+                table.but(**{key: value for key, value in found.items() if value})
+                if any(found.values())
+                else table
+            )
+
+        self.links = [loaded(link) for link in self._links()]
+        self.workloads = [loaded(workload) for workload in self._workloads()]
         for key in OWN:
             self.settings[key] = controllers.in_file(self.settings.get(key), folder) or self.settings.get(key)
 

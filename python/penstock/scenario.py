@@ -33,22 +33,14 @@ TABLE_KEY = re.compile(r"(link|workload)\[(\d+)\]\.(\w+)")
 type_names = "a string, a number or true/false"
 
 
-def spec(
-    scenario: Scenario,
-    settings: Mapping[str, Any],
-    seed: int,
-    approximate: str | None = None,
-    *,
-    own_code: bool = True,
-) -> str:
+def spec(scenario: Scenario, settings: Mapping[str, Any], seed: int, approximate: str | None = None) -> str:
     """The JSON document that tells the engine what to run.
 
     `scenario` is the name of a built-in scenario, the path of a TOML file (anything ending in .toml, or an
     existing file), a `penstock.Network`, or a dict with the keys of such a file. Values of `settings` are
     numbers or strings with units ("10Gbps", "300us", "32KB", "100pkt"). `approximate` asks for an
     approximation in the place of a run ("links", docs/approximate.md). Raises ScenarioError for a missing
-    file and for values that are neither. `own_code=False` is for settings that are data, read from a result:
-    whatever they name, no Python file is run.
+    file and for values that are neither.
     """
     document: dict[str, Any]
     what, rest = taken(scenario, settings)
@@ -62,10 +54,9 @@ def spec(
     else:
         document, rest = what.spec(rest)
     # Controllers in Python go by name; which they are stands beside.
-    if own_code:
-        rest, own = controllers.in_scenario(rest, document)
-        if own:
-            document["controllers"] = own
+    rest, own = controllers.in_scenario(rest, document)
+    if own:
+        document["controllers"] = own
     document["set"] = {str(key): plain(str(key), value) for key, value in rest.items()}
     document["seed"] = whole("seed", seed, least=0)
     if approximate is not None:

@@ -46,6 +46,8 @@ def view(
         complain(str(problem))
         return RUN_FAILED
     path = page.save(out) if out is not None else page.show()
+    if page.note:
+        note(page.note)
     note(f"{len(page.text) / 1e6:.1f} MB")
     out_console.print(f"page: {path}", soft_wrap=True)
     return DONE

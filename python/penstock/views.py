@@ -17,11 +17,11 @@ import sys
 import tempfile
 import webbrowser
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock import _engine, interrupts, results, scenario, store
+from penstock import _engine, controllers, interrupts, results, scenario, store
 from penstock.errors import NotBuiltError
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ PARTS = Path(__file__).parent / "page"
 MOST_BYTES = 5_000_000
 #: Without a record a page has at most so many bytes: it is sent by mail and opened on phones.
 MOST_BYTES_OF_ENGINE = 1_200_000
+# Bytes of a record that fit a page once they are compressed to a third.
+_MOST_RECORDED = 7_000_000
 #: What a record begins with.
 MAGIC = b"PENSTOCK"
 #: The record of a run, by this name in its directory.
@@ -109,10 +111,11 @@ def available() -> str:
 
 @dataclass(frozen=True)
 class Page:
-    """A page: `text` is the HTML document. A notebook shows it in a frame."""
+    """A page: `text` is the HTML document, `note` what to know of it. A notebook shows it in a frame."""
 
     title: str
     text: str
+    note: str = ""
 
     def save(self, path: str | Path) -> Path:
         """Write the page; its path. Raises OSError."""
@@ -163,7 +166,7 @@ def view(
     if why := available():
         raise NotBuiltError(why)
     given = scenario.merged(settings, more)
-    record = b""
+    record, note = b"", ""
     if isinstance(what, str | Path) and Path(what).is_dir():
         if given:
             raise scenario.error(next(iter(given)), next(iter(given.values())), "is fixed: the run is over")
@@ -177,7 +180,8 @@ def view(
     if isinstance(what, RunSet):
         title = title or what.name
         try:
-            document, resolved = _of_result(what, bool(record))
+            with controllers.data_only():
+                document, resolved = _of_result(what, bool(record))
         except (KeyError, TypeError, AttributeError) as problem:
             said = f"is damaged ({type(problem).__name__}: {problem})"
             raise scenario.error("scenario", what.name, said) from None
@@ -188,11 +192,13 @@ def view(
         resolved = json.loads(scenario.check(json.dumps(document)))
         base = Path(document.pop("base_dir", None) or ".")
         if "controllers" in document:
-            record = _recorded(json.dumps({**document, "base_dir": str(base)}))
+            record, note = _recorded({**document, "base_dir": str(base)})
             del document["controllers"]
         elif files := _files(resolved, base, None):
             document["files"] = files
-    specs = next((s for s in scenario.describe()["scenarios"] if s["name"] == resolved["scenario"]), {})
+    specs: dict[str, Any] = next(
+        (s for s in scenario.describe()["scenarios"] if s["name"] == resolved["scenario"]), {}
+    )
     known = [spec["name"] for spec in specs.get("params", ())]
     first = [name for name in controls or _FIRST if name in known]
     if sliders is None:
@@ -208,7 +214,7 @@ def view(
         "story": story,
         "figures": list(figures),
     }
-    return _page(title, about, lesson, record, navigation, background)
+    return replace(_page(title, about, lesson, record, navigation, background), note=note)
 
 
 def _slider(spec: Mapping[str, Any], value: str) -> Slider | None:
@@ -239,19 +245,25 @@ def _of_result(runs: RunSet, recorded: bool) -> tuple[dict[str, Any], dict[str, 
     if recorded:
         # The record is all that is shown.
         return {"set": {}, "seed": runs.seed}, resolved
-    if own := resolved.get("controllers"):
-        names = ", ".join(str(entry.get("name")) for entry in own)
-        rule = "is written in Python, which a page has not: record the run (--record) and view the record"
-        raise scenario.error("protocol", names, rule)
+    if resolved.get("controllers"):
+        raise _in_python(resolved["controllers"])
     file = dict(resolved.get("file") or {})
     what: Any = resolved["scenario"]
     if file.get("tables"):
         what = {"scenario": what, **file["tables"]}
     given = {key: resolved["set"][key] for key in resolved["given"]}
-    document: dict[str, Any] = json.loads(scenario.spec(what, given, runs.seed, own_code=False))
+    document: dict[str, Any] = json.loads(scenario.spec(what, given, runs.seed))
+    if "controllers" in document:
+        raise _in_python(document["controllers"])
     if files := _files(resolved, Path(file.get("base_dir") or "."), file.get("inputs")):
         document["files"] = files
     return document, json.loads(scenario.check(json.dumps(document)))
+
+
+def _in_python(own: Sequence[Mapping[str, Any]]) -> scenario.ScenarioError:
+    names = ", ".join(str(entry.get("name")) for entry in own)
+    rule = "is written in Python, which a page has not: record the run (--record) and view the record"
+    return scenario.error("protocol", names, rule)
 
 
 def _files(resolved: Mapping[str, Any], base: Path, inputs: Mapping[str, str] | None) -> dict[str, str]:
@@ -275,18 +287,18 @@ def _files(resolved: Mapping[str, Any], base: Path, inputs: Mapping[str, str] | 
     return found
 
 
-def _recorded(spec: str) -> bytes:
-    """The record of run 0: a page has no interpreter for protocols and queues in Python, but shows what they
-    did.
+def _recorded(document: Mapping[str, Any]) -> tuple[bytes, str]:
+    """The record of run 0, and what to know of it: a page has no interpreter for protocols and queues in
+    Python, but shows what they did. The record ends with the packets for which a page has room.
     """
-    progress = _engine.Progress()
+    spec, progress = json.dumps({**document, "record": {"most_bytes": _MOST_RECORDED}}), _engine.Progress()
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         path = Path(folder) / RECORD
         interrupts.watched(lambda: _engine.record(spec, 0, str(path), progress), progress.cancel)
-        if path.stat().st_size > 20 * MOST_BYTES:
-            size = f"{path.stat().st_size / 1e6:.0f} MB"
-            raise scenario.error("duration", size, "of packets are too many for a page: run it for less time")
-        return path.read_bytes()
+        note = "the page shows a record of run 0, because it has no Python to run it again"
+        if path.stat().st_size >= _MOST_RECORDED:
+            note += f"; it has room for the first {_MOST_RECORDED // 1_000_000} MB of packets"
+        return path.read_bytes(), note
 
 
 def _is_record(path: Path) -> bool:

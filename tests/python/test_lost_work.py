@@ -1,5 +1,4 @@
-"""What is finished is never lost: readers that go away, signals, full disks, kills in the middle of a write.
-"""
+"""What is finished is never lost: readers that go away, signals, full disks, kills in the middle of a write."""
 
 import hashlib
 import json

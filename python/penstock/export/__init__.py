@@ -23,14 +23,17 @@ __all__ = ["FORMS", "Record", "pcap", "perfetto", "read", "tables"]
 
 def pcap(
     what: Any, path: str | Path, *, at: Sequence[str], seed: int = 1, run: int = 0, **settings: Any
-) -> Path:
-    """Write what passes hosts ("client") and ports ("switch->client") in run `run` as a pcapng file, an
-    interface for each; return its path. `what` is a scenario (a name, a file, a network) or a `Record`, as
-    `read` gives it.
+) -> Path | list[Path]:
+    """Write what passes hosts ("client") and ports ("switch->client") in run `run` as pcapng; return the
+    path. Several have a file each, with the place in its name (`incast-switch-to-client.pcapng`), and their
+    paths are returned. `what` is a scenario (a name, a file, a network) or a `Record`, as `read` gives it.
 
     Raises ScenarioError for a name that is neither, and as `penstock.run`; OSError.
     """
-    return pcapng.write(_record(what, settings, seed, run), path, at)
+    record = _record(what, settings, seed, run)
+    shown = pcapng.places(record, [at] if isinstance(at, str) else at)
+    paths = [pcapng.write(record, pcapng.file_of(Path(path), place, shown), place) for place in shown]
+    return paths[0] if len(shown) == 1 else paths
 
 
 def perfetto(what: Any, path: str | Path, *, seed: int = 1, run: int = 0, **settings: Any) -> Path:

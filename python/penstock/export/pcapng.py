@@ -1,13 +1,13 @@
 """Packets of a run as a pcapng file, which Wireshark and tshark read.
 
-The file format is draft-ietf-opsawg-pcapng: a section header, an interface description for each host or port
-(times in picoseconds, if_tsresol 12), an enhanced packet block for each packet. Payloads are not there
-(penstock
-has none): a block holds the headers and says how long the packet was.
+The file format is draft-ietf-opsawg-pcapng: a section header, an interface description for the host or port,
+an enhanced packet block for each packet. Times are in nanoseconds (if_tsresol 9): with a finer unit Wireshark
+4.0 misreads times after 18 ms. Payloads are not there (penstock has none): a block holds the headers and says
+how long the packet was. A file has one point of capture: with two a program that reads it takes the same
+packet, seen twice, for a retransmission.
 
-A host's interface sees what its network card puts on the link (at the last bit) and what arrives; a port's
-what leaves it. Addresses are made up: host i is 10.x.y.z with xyz = i + 1; the ports number the flow. On the
-wire:
+A host sees what its network card puts on the link (at the last bit) and what arrives; a port what leaves it.
+Addresses are made up: host i is 10.x.y.z with xyz = i + 1; the ports number the flow. On the wire:
 
 - laws for TCP: IPv4 (RFC 791, ECN field by RFC 3168), TCP (RFC 9293) with the flags as sent, SACK blocks
 (RFC 2018), and NOPs up to the simulated length. The sender's numbers begin at 0, so that the first data byte
@@ -21,6 +21,7 @@ with flow, sequence number, payload and flags (4, 8, 4 and 4 bytes).
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -42,26 +43,32 @@ _FLAGS = ((log.SYN, 0x02), (log.ACK, 0x10), (log.FIN, 0x01), (log.ECE, 0x40), (l
 _MOST_OPTIONS = 40
 
 
-def write(record: Record, path: str | Path, at: Sequence[str]) -> Path:
-    """Write what passes the hosts and ports `at`; return the path. Raises ScenarioError for a name that is
-    neither a host nor a port, and for none; OSError.
+def write(record: Record, path: str | Path, place: str) -> Path:
+    """Write what passes a host or a port, in the order of time; return the path. Raises ScenarioError for a
+    name that is neither; OSError.
     """
-    shown = places(record, at)
-    passing = [_passing(record, place) for place in shown]
+    (place,) = places(record, [place])
     frames = _Frames(record)
-    rows = [(when, i, packet, ce) for i, rows in enumerate(passing) for when, packet, ce in rows]
-    rows.sort()
     target = Path(path)
     with target.open("wb") as file:
         file.write(_block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)))
-        for place in shown:
-            options = _option(2, place.encode()) + _option(9, b"\x0c") + _option(0, b"")
-            file.write(_block(1, struct.pack("<HHI", 1, 0, 0) + options))
-        for when, interface, packet, ce in rows:
+        options = _option(2, place.encode()) + _option(9, b"\x09") + _option(0, b"")
+        file.write(_block(1, struct.pack("<HHI", 1, 0, 0) + options))
+        # Sorted by picoseconds: what one nanosecond holds keeps its order.
+        for when, packet, ce in sorted(_passing(record, place)):
             data, length = frames.frame(packet, ce)
-            head = struct.pack("<IIIII", interface, when >> 32, when & 0xFFFFFFFF, len(data), length)
+            at = when // 1000
+            head = struct.pack("<IIIII", 0, at >> 32, at & 0xFFFFFFFF, len(data), length)
             file.write(_block(6, head + data + bytes(-len(data) % 4)))
     return target
+
+
+def file_of(path: Path, place: str, places: Sequence[str]) -> Path:
+    """The file of one of several points of capture: `packets-switch-to-client.pcapng`."""
+    if len(places) == 1:
+        return path
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", place.replace("->", "-to-"))
+    return path.with_name(f"{path.stem}-{name}{path.suffix}")
 
 
 def _block(kind: int, body: bytes) -> bytes:
@@ -152,7 +159,7 @@ class _Frames:
         elif name in UEC or name in OTHER:
             protocol, head, length = 17, *self._datagram(packet, 4793 if name in UEC else 9)
         else:
-            protocol, head, length = 6, *self._tcp(packet, forward)
+            protocol, head, length = 6, *self._tcp(packet, flow, forward)
         ecn = log.CE if ce else packet.ecn
         ip = self._ip(number, ends, protocol, _IP + length, ecn)
         return _ethernet(ends) + ip + head, _ETHERNET + _IP + length
@@ -173,14 +180,14 @@ class _Frames:
         ends = 1024 + flow % 60000, 5001 + flow // 60000
         return ends if forward else ends[::-1]
 
-    def _tcp(self, packet: Packet, forward: bool) -> tuple[bytes, int]:
+    def _tcp(self, packet: Packet, flow: Flow, forward: bool) -> tuple[bytes, int]:
         flags = sum(bit for mine, bit in _FLAGS if packet.flags & mine)
         syn = bool(packet.flags & log.SYN)
         options = b""
         if syn:
-            # Maximum segment size by the run's first protocol is not said: window scale 14 (RFC 7323), SACK
-            # permitted.
-            options = b"\x03\x03\x0e\x01\x04\x02\x01\x01"
+            # Maximum segment size (RFC 9293 section 3.7.1), window scale 14 (RFC 7323), SACK permitted.
+            mss = min(self.record.head["mss"][flow.protocol], 0xFFFF)
+            options = b"\x02\x04" + struct.pack("!H", mss) + b"\x03\x03\x0e\x01\x04\x02\x01\x01"
         elif packet.sacks:
             blocks = [(1 + packet.seq + a, 1 + packet.seq + b) for a, b in _blocks(packet)]
             edges = b"".join(struct.pack("!II", a & 0xFFFFFFFF, b & 0xFFFFFFFF) for a, b in blocks)
