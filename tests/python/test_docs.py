@@ -6,6 +6,7 @@ import http.server
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -92,6 +93,45 @@ def test_blocks_share_files_and_names_and_show_what_they_print(tmp_path):
     assert "own" not in sys.modules
     cut = session(tmp_path, "<!-- lines: 2 -->\n```sh\nseq 9\n```\n")
     assert "1\n2\n... 7 lines more" in cut and "3" not in cut
+
+
+def shown_commands():
+    """Commands of penstock in indented blocks, which are not run: page and words."""
+    found = []
+    for page in [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]:
+        text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        text = text.replace("\\\n", " ")
+        for line in re.findall(r"^ {4,}(?:sudo )?(?:\.venv/bin/)?penstock (.+)$", text, re.MULTILINE):
+            found.append((page.relative_to(ROOT).as_posix(), tuple(shlex.split(line, comments=True))))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    shown_commands(),
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_a_command_that_a_page_shows_without_running_it_is_accepted(page, words, tmp_path, monkeypatch):
+    """Its options exist, and so do the scenario and the keys that it sets."""
+    import typer.main
+
+    import penstock
+    from penstock import cli, ledger
+
+    monkeypatch.chdir(tmp_path)
+    name, *rest = words
+    group = typer.main.get_command(cli.app)
+    assert name in group.commands, f"{page}: there is no command {name}"
+    context = group.commands[name].make_context(name, list(rest))
+    shown = context.params
+    scenario = shown.get("scenario") or shown.get("what")
+    if scenario in {entry["name"] for entry in penstock.describe()["scenarios"]}:
+        given = dict(item.split("=", 1) for item in shown["settings"])
+        if shown.get("profile"):
+            given["profile"] = shown["profile"]
+        resolve = penstock.live.resolve if name == "live" else penstock.resolve
+        resolve(scenario, settings={key: value for key, value in given.items() if ".py:" not in value})
+    assert set(shown.get("ids") or ()) <= {row.id for row in ledger.rows(live=True)}, page
 
 
 def test_every_python_block_of_a_figure_says_what_one_sees():
