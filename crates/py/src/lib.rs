@@ -298,7 +298,10 @@ fn approximated(
 fn record(py: Python<'_>, spec_json: &str, run: u64, path: &str, progress: &Progress) -> PyResult<bool> {
     let mut document: serde_json::Value =
         serde_json::from_str(spec_json).map_err(|e| PyValueError::new_err(e.to_string()))?;
-    (document["run"], document["record"]) = (run.into(), serde_json::json!({}));
+    document["run"] = run.into();
+    if document["record"].is_null() {
+        document["record"] = serde_json::json!({});
+    }
     let resolved = resolved(py, spec_json)?;
     let mut session = Session::of(&resolved, &document.to_string(), progress.0.clone())
         .map_err(|e| scenario_error(py, &e))?;
